@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# How our own code is compiled. Everything here is set for this directory and below, never for a project that includes us.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release)
+  endif()
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+endif()
+# Programs find our libraries beside them, both in the build tree and once installed or unpacked anywhere.
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "$ORIGIN")
+
+add_compile_options(-Wall -Wextra -Wpedantic -ffunction-sections -fdata-sections)
+add_link_options(-Wl,--gc-sections)
+if(FUSEC_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(FUSEC_SANITIZE)
+  # GCC's uninitialised-use analysis gives false alarms on instrumented code.
+  add_compile_options(-fsanitize=${FUSEC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  add_link_options(-fsanitize=${FUSEC_SANITIZE})
+endif()
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
+
+find_program(FUSEC_CCACHE ccache)
+if(FUSEC_CCACHE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FUSEC_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${FUSEC_CCACHE})
+endif()
+
+# Debian names the linker ld.lld-19 and the compiler looks for ld.lld: a folder with that one link on the compiler's search path.
+find_program(FUSEC_LLD NAMES ld.lld-19 ld.lld)
+if(FUSEC_LLD)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/linker)
+  file(CREATE_LINK ${FUSEC_LLD} ${PROJECT_BINARY_DIR}/linker/ld.lld SYMBOLIC)
+  add_link_options(-B${PROJECT_BINARY_DIR}/linker -fuse-ld=lld)
+endif()

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Everything that is not ours, each as one imported target. Nothing is fetched here: Debian packages and the pinned
+# packages under FUSEC_DEPS_DIR are put in place by `./dev setup`.
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(SQLite3 REQUIRED)
+find_package(fmt REQUIRED)
+add_compile_definitions(FUSEC_WITH_LLVM=$<BOOL:${FUSEC_WITH_LLVM}> FUSEC_WITH_ONNX=$<BOOL:${FUSEC_WITH_ONNX}>)
+
+include(deps/llvm)
+include(deps/onnx)
+include(deps/dnnl)
+include(deps/cuda)
+
+if(FUSEC_BUILD_TOOL)
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+endif()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+# fusec_deps::dnnl: oneDNN 3 with GNU OpenMP, from the pinned package. Used by runtime/library/onednn alone.
+# See docs/decisions/002-onednn-version.md.
+set(_fusec_dnnl ${FUSEC_DEPS_DIR}/onednn)
+set(FUSEC_HAVE_DNNL OFF)
+if(FUSEC_WITH_DNNL)  # AUTO is true here
+  if(EXISTS ${_fusec_dnnl}/lib/libdnnl.so.3 AND EXISTS ${_fusec_dnnl}/include/dnnl.hpp)
+    set(FUSEC_HAVE_DNNL ON)
+  elseif(NOT FUSEC_WITH_DNNL STREQUAL "AUTO")
+    message(FATAL_ERROR "oneDNN is not in ${_fusec_dnnl}: run ./dev setup, or configure with -DFUSEC_WITH_DNNL=OFF")
+  endif()
+endif()
+if(FUSEC_HAVE_DNNL)
+  # A link beside our own libraries: the build tree then runs with $ORIGIN/../lib alone, as the installed tree does.
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  file(CREATE_LINK ${_fusec_dnnl}/lib/libdnnl.so.3 ${PROJECT_BINARY_DIR}/lib/libdnnl.so.3 SYMBOLIC)
+  add_library(fusec_deps_dnnl SHARED IMPORTED GLOBAL)
+  add_library(fusec_deps::dnnl ALIAS fusec_deps_dnnl)
+  set_target_properties(fusec_deps_dnnl PROPERTIES
+    IMPORTED_LOCATION ${PROJECT_BINARY_DIR}/lib/libdnnl.so.3
+    IMPORTED_SONAME libdnnl.so.3
+    INTERFACE_INCLUDE_DIRECTORIES ${_fusec_dnnl}/include)
+endif()
+add_compile_definitions(FUSEC_WITH_DNNL=$<BOOL:${FUSEC_HAVE_DNNL}>)
