@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// emit: Kernel -> Artifact. The writers only print: every decision is already in the kernel.
+#pragma once
+
+#include <string>
+
+#include "codegen/artifact.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
+#include "ir/kernel.h"
+
+namespace fusec::codegen {
+
+struct EmitOptions {
+  bool keep_text = false;
+};
+
+// The key of what emit would yield: canonical kernel text, target, emitter and compiler versions. Cheap: no code is made.
+std::string artifact_key(const ir::Kernel& kernel, const Target& target);
+// Thread-safe; every call has its own LLVM context. compile_failed carries the compiler's message.
+Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options = {});
+// The writer's text alone: LLVM IR for the host.
+Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target);
+
+}  // namespace fusec::codegen

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusec/dtype.h"
+#include "fusec/export.h"
+
+namespace fusec {
+
+// precise: no fast-math, IEEE division, no reassociation or contraction across ops. exact: also rounds after every ONNX
+// op and folds nothing that changes bits. fast: opt-in liberties, still safe for NaN.
+enum class Numerics : uint8_t { precise, exact, fast };
+
+struct FUSEC_API Options {
+  Numerics numerics = Numerics::precise;
+  int threads = 0;                        // 0: what the machine and OMP_NUM_THREADS give
+  std::optional<std::string> cache_dir;   // default: $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec
+  bool use_cache = true;
+  std::optional<uint64_t> random_weights;  // seed for stripped initializers
+  std::vector<std::string> disabled_passes;
+  std::string dump_dir;  // when set, every stage writes its text there
+  bool verify_each_pass = false;
+  bool use_library = true;  // false: plain loops in place of oneDNN
+};
+
+}  // namespace fusec

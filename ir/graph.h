@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph: typed tensor SSA. Nodes and values are addressed by ids into vectors; there are no pointers and no virtuals.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusec/dtype.h"
+#include "fusec/shape.h"
+#include "fusec/status.h"
+#include "fusec/tensor.h"
+#include "ir/ops/attr.h"
+#include "ir/ops/op.h"
+#include "ir/support/id_vector.h"
+
+namespace fusec::ir {
+
+using NodeId = Id<struct NodeTag>;
+using ValueId = Id<struct ValueTag>;
+
+struct Type {
+  DType dtype = DType::f32;
+  Shape shape;
+  int rank() const { return static_cast<int>(shape.size()); }
+  bool operator==(const Type&) const = default;
+};
+std::string to_string(const Type& type);  // "f32[N, 3]"
+
+struct Value {
+  Type type;
+  NodeId producer;   // invalid for graph inputs
+  std::string name;  // of inputs and outputs; else empty
+};
+
+// Scalar nodes broadcast their operands by numpy's rule; all value operands have one dtype. Every node has one output
+// (ops with several are imported as several nodes).
+struct Node {
+  Op op = TensorOp::constant;
+  std::vector<ValueId> inputs;
+  ValueId output;
+  Attrs attrs;
+  std::string origin;  // where it came from, e.g. "/fc1/Add (Add)"; only for messages
+};
+
+struct Graph {
+  std::string name = "main";
+  IdVector<NodeId, Node> nodes;
+  IdVector<ValueId, Value> values;
+  std::vector<NodeId> order;     // live nodes, each after its producers
+  std::vector<ValueId> inputs;   // in declaration order
+  std::vector<ValueId> outputs;  // with names; a value may appear more than once
+  std::vector<std::string> output_names;
+  std::map<NodeId, Tensor> constants;  // data of `constant` nodes; row-major
+  std::vector<std::string> symbols;    // free symbols of the input shapes, in order of first use
+  int64_t imported_ops = 0;  // tensor operations after import, as `fusec inspect` counts them
+
+  const Type& type(ValueId v) const { return values[v].type; }
+  const Node* producer(ValueId v) const { return values[v].producer.valid() ? &nodes[values[v].producer] : nullptr; }
+  bool is_constant(ValueId v) const;
+  const Tensor* constant(ValueId v) const;  // null unless produced by a constant node
+};
+
+// Building. add_node infers the result type (FUSEC_CHECK on misuse; importers call infer_type first to get a Status).
+ValueId add_input(Graph& graph, std::string name, Type type);
+ValueId add_constant(Graph& graph, Tensor data, std::string origin = {});
+ValueId add_scalar_constant(Graph& graph, DType dtype, double value);  // rank 0
+ValueId add_node(Graph& graph, Op op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string origin = {});
+void add_output(Graph& graph, ValueId value, std::string name);
+
+// The result type of `op` on operands of these types, or why there is none (invalid_model).
+Result<Type> infer_type(Op op, const std::vector<Type>& inputs, const Attrs& attrs);
+Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
+
+// readers[v]: nodes in order that use v, once per use.
+IdVector<ValueId, std::vector<NodeId>> readers(const Graph& graph);
+// Replaces every use of `from` (and output slots) by `to`.
+void replace_uses(Graph& graph, ValueId from, ValueId to);
+// Rebuilds `order`: live nodes only, producers first, stable. False if there is a cycle.
+bool rebuild_order(Graph& graph);
+// Renumbers so that dead nodes, values and constants are gone.
+Graph compact(const Graph& graph);
+
+// Equal up to the numbering of ids; constants compare by bytes, origins are ignored.
+bool same_graph(const Graph& a, const Graph& b);
+
+}  // namespace fusec::ir

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fusec/dtype.h"
+#include "fusec/shape.h"
+
+namespace fusec::ir {
+
+using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, Shape, DType>;
+
+// A few named values, sorted by name.
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> items) {
+    for (const auto& item : items) set(item.first, item.second);
+  }
+  void set(std::string_view name, AttrValue value);
+  const AttrValue* find(std::string_view name) const;
+  // These require that the attribute exists with that kind (FUSEC_CHECK otherwise).
+  int64_t i(std::string_view name) const;
+  double f(std::string_view name) const;
+  const std::string& s(std::string_view name) const;
+  const std::vector<int64_t>& ints(std::string_view name) const;
+  const Shape& dims(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  const std::vector<std::pair<std::string, AttrValue>>& items() const { return items_; }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, AttrValue>> items_;
+};
+
+}  // namespace fusec::ir

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op vocabulary: one enum for scalar ops (rows of scalar_ops.def) and one for tensor ops (rows of tensor_ops.def).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusec/dtype.h"
+
+namespace fusec::ir {
+
+// Scalar ops work element by element. Primitives have an emitter; definitions are expressions over other rows.
+enum class ScalarOp : uint8_t {
+#define SCALAR_OP(name, ...) name,
+#define SCALAR_DEF(name, ...) name,
+#include "ir/ops/scalar_ops.def"
+};
+
+// Which dtypes a scalar op takes and what it yields.
+enum class Typing : uint8_t {
+  float_,   // floats -> the same float
+  num,      // floats and integers -> the same
+  signed_,  // floats and signed integers -> the same
+  int_,     // integers -> the same
+  bool_,    // bool -> bool
+  compare,  // two equal numbers -> bool
+  equal,    // two of any one type -> bool
+  classify, // float -> bool
+  select,   // bool, T, T -> T
+  cast,     // any -> the node's result type
+};
+
+struct ScalarOpInfo {
+  std::string_view name;
+  int arity;
+  Typing typing;
+  bool is_definition;
+  std::string_view definition;  // "a*sigmoid(a)"; empty for primitives
+  std::string_view gradient;    // one expression per operand over a b c y dy, separated by '|'; empty: not differentiable
+  double domain_lo, domain_hi;  // of test inputs, every operand
+  double ulp;                   // largest error allowed in f32, in units in the last place, against the reference in f64
+  int cost;                     // about cycles per 16 f32 in a vector unit
+};
+
+const ScalarOpInfo& info(ScalarOp op);
+std::span<const ScalarOpInfo> all_scalar_ops();  // in enum order
+std::optional<ScalarOp> find_scalar_op(std::string_view name);
+
+// Whether `op` takes operands of `dtype` (for select: of the value operands), and the result type then.
+bool accepts(ScalarOp op, DType dtype);
+DType result_type(ScalarOp op, DType operand, DType cast_to);
+
+enum class TensorOp : uint8_t {
+#define TENSOR_OP(name, ...) name,
+#include "ir/ops/tensor_ops.def"
+};
+
+// What a partitioner may do with a tensor op.
+enum class RegionKind : uint8_t {
+  source,     // input or constant: owns no work
+  index_map,  // only moves elements: may become index arithmetic of its consumers
+  reduction,  // reduces or scans axes
+  anchor,     // compute-heavy: a library step with epilogue slots
+  opaque,     // a step of its own
+};
+
+struct TensorOpInfo {
+  std::string_view name;
+  int min_inputs, max_inputs;  // max -1: any number
+  RegionKind kind;
+  std::string_view attributes;  // "perm:ints axis:int", names and kinds, in print order
+};
+
+const TensorOpInfo& info(TensorOp op);
+std::span<const TensorOpInfo> all_tensor_ops();
+std::optional<TensorOp> find_tensor_op(std::string_view name);
+
+// Either kind, as nodes hold it.
+class Op {
+ public:
+  Op(ScalarOp op) : is_scalar_(true), code_(static_cast<uint8_t>(op)) {}   // NOLINT: implicit by design
+  Op(TensorOp op) : is_scalar_(false), code_(static_cast<uint8_t>(op)) {}  // NOLINT
+  bool is_scalar() const { return is_scalar_; }
+  ScalarOp scalar() const { return static_cast<ScalarOp>(code_); }
+  TensorOp tensor() const { return static_cast<TensorOp>(code_); }
+  std::string_view name() const { return is_scalar_ ? info(scalar()).name : info(tensor()).name; }
+  bool operator==(const Op&) const = default;
+
+ private:
+  bool is_scalar_;
+  uint8_t code_;
+};
+
+}  // namespace fusec::ir
