@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries: who runs a LibraryStep (conv, matmul, pooling with epilogues). oneDNN and our plain loops are such.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusec/dtype.h"
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "ir/program.h"
+#include "runtime/parallel.h"
+
+namespace fusec::runtime {
+
+// One view of a LibraryStep with its dimensions evaluated.
+struct BoundArg {
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape, strides;  // elements; strides may be any order, 0 for broadcast axes
+  // The view's first element when the argument is a constant of the model, else null. It lives as long as the Engine and
+  // its bytes never change, so packed copies may be cached by this address (with shape, strides and layout).
+  const void* constant = nullptr;
+  bool operator==(const BoundArg&) const = default;
+};
+
+// A LibraryStep at one set of shapes. Extents are positive: steps with an empty output are never bound.
+struct LibraryCall {
+  const ir::LibraryStep* step = nullptr;  // of the Engine's Program: outlives every op bound to it
+  std::vector<BoundArg> args;             // in the order of step->args, the output last
+  int threads = 1;                        // that `run` will be given
+};
+
+struct ExecContext {
+  int threads = 1;  // parallel_for(context.threads, ...)
+};
+
+// A bound call: immutable, may run in several threads at once, each with its own arguments and workspace.
+class LibraryOp {
+ public:
+  virtual ~LibraryOp() = default;
+  // args[i]: address of the first element of LibraryCall::args[i]; the output is written, the others only read.
+  // workspace: workspace_bytes() of memory, 64-byte aligned, contents undefined. Allocates nothing.
+  virtual Status run(void* const* args, void* workspace, const ExecContext& context) const = 0;
+  virtual std::size_t workspace_bytes() const { return 0; }
+  // Arguments of the output's shape and strides whose memory the output may take over (args[i] == output at run), best
+  // first: the operand of an epilogue sum. `run` looks at the addresses; it works either way.
+  virtual std::vector<int> may_alias() const { return {}; }
+  // For inspect: "onednn jit:avx512_core", "loops".
+  virtual std::string implementation() const = 0;
+  // Bytes of packed weights this op holds or shares.
+  virtual std::size_t packed_bytes() const { return 0; }
+};
+
+// One instance belongs to one Engine and holds its caches (packed weights, primitives); all functions are thread-safe.
+class Library {
+ public:
+  virtual ~Library() = default;
+  virtual std::string name() const = 0;
+  // Why this library cannot run the step at all, whatever the shapes; nullopt: it can.
+  virtual std::optional<std::string> refuses(const ir::LibraryStep& step) const = 0;
+  // Makes the op for these shapes; constant weights are packed at the first bind that needs them and then shared.
+  // `unsupported` passes the call on to the next library.
+  virtual Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) = 0;
+};
+
+// The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.
+std::vector<std::shared_ptr<Library>> host_libraries(const Options& options);
+
+}  // namespace fusec::runtime
