@@ -145,7 +145,8 @@ struct Tree {
 };
 
 // dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost).
-// Where the guard fails the iteration takes no part. No iteration: the identity.
+// Where the guard fails the iteration takes no part. No iteration: the identity. When dst has the width of the yield, lanes
+// are not combined: each lane is a reduction of its own over `loops` (rows side by side in one vector).
 struct Reduce {
   std::vector<RegId> dst;
   Combiner combiner = Combiner::add;
