@@ -22,7 +22,8 @@ endif()
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "$ORIGIN")
 
-add_compile_options(-Wall -Wextra -Wpedantic -ffunction-sections -fdata-sections)
+# Paths in the binaries are relative to the source folder: same sources, same bytes, wherever they lie.
+add_compile_options(-Wall -Wextra -Wpedantic -ffunction-sections -fdata-sections -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 add_link_options(-Wl,--gc-sections)
 if(FUSEC_WERROR)
   add_compile_options(-Werror)

@@ -27,7 +27,10 @@ function(fusec_shared name output)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${name} PRIVATE ${arg_PRIVATE} PUBLIC ${arg_PUBLIC})
   # Third-party archives stay out of sight; a symbol missing here would otherwise show only in the user's link.
-  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL $<$<NOT:$<BOOL:${FUSEC_SANITIZE}>>:-Wl,-z,defs>)
+  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
+  if(NOT FUSEC_SANITIZE)
+    target_link_options(${name} PRIVATE -Wl,-z,defs)
+  endif()
 endfunction()
 
 set(_runtime_deps SQLite::SQLite3 OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS}

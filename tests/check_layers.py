@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the include directions that tests/layers.txt states, for every source file of the tree.
+
+usage: check_layers.py [--root DIR] [--rules FILE]    print each fault, exit 1 if there is one
+       check_layers.py --self-test                    plant faults in a made-up tree; each must be found
+"""
+import argparse
+import fnmatch
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+SUFFIXES = {".h", ".hpp", ".cpp", ".c", ".cu", ".cuh", ".def", ".inc"}
+OUTSIDE = {"build", "cmake", "docs"}  # no product source lies there; dot folders are left out too
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+
+
+def matches(path, pattern):
+    """A pattern is a file, a folder with all below it, or has `*` for any text."""
+    return path == pattern or path.startswith(pattern + "/") or fnmatch.fnmatchcase(path, pattern)
+
+
+class Rules:
+    def __init__(self, text):
+        self.level, self.only, self.public, self.standard, self.lean = {}, [], [], [], []
+        for number, line in enumerate(text.splitlines()):
+            words = line.split("#")[0].split()
+            if not words:
+                continue
+            keyword, rest = words[0], words[1:]
+            if keyword == "only":
+                self.only.append((rest[0], rest[1:]))
+            elif keyword == "public":
+                self.public += rest
+            elif keyword == "standard":
+                self.standard += rest
+            elif keyword == "lean":
+                split = rest.index(":")
+                who = [w for w in rest[:split] if w[0] != "-"]
+                but = [w[1:] for w in rest[:split] if w[0] == "-"]
+                self.lean.append((who, but, rest[split + 1 :]))
+            else:
+                for unit in words:
+                    self.level[unit] = number
+
+    def unit(self, path):
+        return max((u for u in self.level if matches(path, u)), key=len, default=None)
+
+
+def read_tree(root):
+    """{path: [(line, text of the include, path of ours that it names or None)]}"""
+    files = {}
+    for folder, subfolders, names in os.walk(root):
+        top = Path(folder) == Path(root)
+        subfolders[:] = sorted(s for s in subfolders if s[0] != "." and not (top and s in OUTSIDE))
+        files.update({(Path(folder) / n).relative_to(root).as_posix(): [] for n in names if Path(n).suffix in SUFFIXES})
+    for path, includes in files.items():
+        for number, line in enumerate((Path(root) / path).read_text(errors="replace").splitlines(), 1):
+            if found := INCLUDE.match(line):
+                text = found[1]
+                beside = os.path.normpath(os.path.join(os.path.dirname(path), text))
+                ours = next((p for p in (beside, os.path.normpath(text), "include/" + text) if p in files), None)
+                includes.append((number, text, ours))
+    return files
+
+
+def faults(root, rules):
+    files = read_tree(root)
+    for path, includes in sorted(files.items()):
+        unit = rules.unit(path)
+        if unit is None:
+            yield f"{path}: is in no layer"
+            continue
+        for number, text, ours in includes:
+            where, name = f"{path}:{number}", ours or text
+            other = rules.unit(ours) if ours else None
+            if other and other != unit and rules.level[other] >= rules.level[unit]:
+                yield f"{where}: {unit} includes {name} of {other}, which is not below it"
+            for prefix, who in rules.only:
+                if name.startswith(prefix) and not any(matches(path, w) for w in who):
+                    yield f"{where}: {name} is for {', '.join(who)} only"
+            if other not in (None, unit, "include/fusec") and any(matches(path, w) for w in rules.public):
+                yield f"{where}: {unit} sees the public headers only, not {name}"
+            if not ours and ("/" in text or "." in text) and any(matches(path, w) for w in rules.standard):
+                yield f"{where}: {name} is not a standard header"
+    for who, but, prefixes in rules.lean:
+        yield from lean_faults(files, who, but, prefixes)
+
+
+def lean_faults(files, who, but, prefixes):
+    for path in sorted(files):
+        if not any(matches(path, w) for w in who) or any(matches(path, b) for b in but):
+            continue
+        seen, chains = {path}, [[path]]
+        while chains:
+            chain = chains.pop()
+            for _, text, ours in files[chain[-1]]:
+                name = ours or text
+                if any(name.startswith(p) for p in prefixes):
+                    yield f"{path}: the lean set reaches {name} through {' -> '.join(chain)}"
+                elif ours and ours not in seen:
+                    seen.add(ours)
+                    chains.append(chain + [ours])
+
+
+# A tree without fault for the real layers.txt, and lines that make one fault each: (file, line, what the report must say).
+CLEAN = {
+    "include/fusec/status.h": "#include <string>",
+    "ir/graph.h": '#include "fusec/status.h"',
+    "compiler/passes/cse.cpp": '#include "ir/graph.h"',
+    "compiler/import/onnx/reader.cpp": '#include "onnx/checker.h"',
+    "codegen/artifact.h": '#include "ir/graph.h"',
+    "codegen/llvm/writer.h": "#include <llvm/IR/Module.h>",
+    "codegen/cuda/nvrtc.cpp": "#include <nvrtc.h>",
+    "codegen/emit.h": '#include "codegen/llvm/writer.h"',
+    "runtime/link.cpp": '#include "codegen/artifact.h"',
+    "runtime/bind.h": '#include "ir/graph.h"',
+    "runtime/engine.cpp": '#include "compiler/passes/cse.h"\n#include "codegen/emit.h"',
+    "compiler/passes/cse.h": '#include "ir/graph.h"',
+    "runtime/tool/main.cpp": '#include "runtime/bind.h"\n#include <CLI/CLI.hpp>',
+    "samples/hello/main.cpp": '#include "fusec/status.h"',
+    "tests/ir/graph_test.cpp": '#include <gtest/gtest.h>\n#include "ir/graph.h"',
+}
+PLANTED = [
+    ("ir/graph.h", '#include "compiler/passes/cse.h"', "ir includes compiler/passes/cse.h of compiler"),
+    ("include/fusec/status.h", '#include "ir/graph.h"', "include/fusec includes ir/graph.h of ir"),
+    ("compiler/passes/cse.cpp", '#include "runtime/bind.h"', "compiler includes runtime/bind.h of runtime"),
+    ("codegen/artifact.h", '#include "compiler/passes/cse.h"', "codegen includes compiler/passes/cse.h of compiler"),
+    ("compiler/passes/cse.cpp", '#include "../../codegen/emit.h"', "compiler includes codegen/emit.h of codegen"),
+    ("runtime/bind.h", '#include "compiler/passes/cse.h"', "compiler/passes/cse.h is for compiler,"),
+    ("compiler/passes/cse.cpp", "#include <nvrtc.h>", "nvrtc.h is for codegen/cuda only"),
+    ("compiler/passes/cse.cpp", '#  include "onnx/checker.h"', "onnx/checker.h is for compiler/import/onnx,"),
+    ("runtime/link.cpp", "#include <dnnl.hpp>", "dnnl.hpp is for runtime/library/onednn only"),
+    ("runtime/link.cpp", '#include "codegen/emit.h"', "runtime/link.cpp -> codegen/emit.h"),
+    ("samples/hello/main.cpp", '#include "runtime/bind.h"', "samples sees the public headers only"),
+    ("include/fusec/status.h", "#include <fmt/format.h>", "fmt/format.h is not a standard header"),
+    ("helpers/x.h", "", "helpers/x.h: is in no layer"),
+    ("top.cpp", "", "top.cpp: is in no layer"),
+]
+
+
+def self_test(rules):
+    missed = 0
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in CLEAN.items():
+            target = Path(root, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text + "\n")
+        for fault in faults(root, rules):
+            missed += 1
+            print(f"reported in a clean tree: {fault}")
+        for path, line, expected in PLANTED:
+            target = Path(root, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(CLEAN.get(path, "") + "\n" + line + "\n")
+            if not any(expected in fault for fault in faults(root, rules)):
+                missed += 1
+                print(f"not found: {line or 'the file'} in {path}, expected '{expected}'")
+            target.write_text(CLEAN[path] + "\n") if path in CLEAN else target.unlink()
+    print(f"{len(PLANTED)} planted faults, {missed} mistakes")
+    return missed
+
+
+def main():
+    here = Path(__file__).resolve().parent
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--root", default=here.parent)
+    arguments.add_argument("--rules", default=here / "layers.txt")
+    arguments.add_argument("--self-test", action="store_true")
+    options = arguments.parse_args()
+    rules = Rules(Path(options.rules).read_text())
+    if options.self_test:
+        return 1 if self_test(rules) else 0
+    found = list(faults(options.root, rules))
+    print("\n".join(found) if found else "layers are in order")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
