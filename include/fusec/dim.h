@@ -76,6 +76,7 @@ class FUSEC_API Dim {
   static Result<Dim> parse(std::string_view text);
 
  private:
+  friend struct DimAccess;
   int64_t value_ = 0;
   std::shared_ptr<const std::vector<Term>> terms_;  // null for a constant
 };
