@@ -144,7 +144,8 @@ struct Tree {
   bool operator==(const Tree&) const = default;
 };
 
-// dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost).
+// dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost); a dst
+// as wide as the yield (width > 1) combines each lane by itself. The statement's width is that of the yield.
 // Where the guard fails the iteration takes no part. No iteration: the identity. When dst has the width of the yield, lanes
 // are not combined: each lane is a reduction of its own over `loops` (rows side by side in one vector).
 struct Reduce {
@@ -157,8 +158,8 @@ struct Reduce {
   Guard guard;
 };
 
-// For each iteration: runs body, combines its yield into the running value in order, and runs `then`, where dst is the
-// running value with (inclusive) or without (exclusive) this iteration's yield. reverse: from the last to the first.
+// For each iteration: runs body, combines its yield into the running value (lane by lane) in order, and runs `then`, where
+// dst is the running value with (inclusive) or without (exclusive) this iteration's yield. reverse: from the last to the first.
 struct Scan {
   RegId dst;
   Combiner combiner = Combiner::add;
@@ -233,12 +234,22 @@ std::vector<Block*> nested_blocks(Stmt& stmt);
 std::vector<const Block*> nested_blocks(const Stmt& stmt);
 // Every Dim in a statement itself (not in nested blocks): extents, indices, guards.
 void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f);
+void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f);
 // Every operand read by the statement itself; every register it defines.
 void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f);
+void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f);
 std::vector<RegId> defined(const Stmt& stmt);
+// What `lane` counts to in the Dims of the statement: the width of its result, of the operand of a store, of the yield of
+// a reduce; else 1.
+int width_of(const Kernel& kernel, const Stmt& stmt);
+int width_of(const Kernel& kernel, const Operand& operand);
 
-// The ranges of loop variables enclosing a point, and of extents with facts; for simplify and proves_nonneg.
+// The ranges of loop variables enclosing a point, for simplify and proves_nonneg.
 DimRanges ranges_of(const std::vector<LoopHead>& loops);
+// The same, and of `lane` in a statement of that width.
+DimRanges ranges_of(const std::vector<LoopHead>& loops, int width);
+// `d` with every extent that facts say is a multiple of c written as c times a new symbol, so that == and the prover see it.
+Dim with_facts(const Dim& d, const std::map<std::string, int64_t>& divisible);
 
 // Equal after canonical renaming of registers and loop variables.
 bool same_kernel(const Kernel& a, const Kernel& b);

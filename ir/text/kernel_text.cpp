@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/text/kernel_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ir/ops/cast.h"
+#include "ir/text/lexer.h"
+#include "ir/text/literal.h"
+
+namespace fusec::ir {
+namespace {
+
+template <class Items, class Text>
+std::string listed(const Items& items, const Text& text) {
+  std::string out;
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out += ", ";
+    first = false;
+    out += text(item);
+  }
+  return out;
+}
+
+std::string dims(const std::vector<Dim>& list) {
+  return listed(list, [](const Dim& d) { return d.str(); });
+}
+
+std::string constant_text(const Constant& c, DType implied) {
+  char bytes[8] = {};
+  if (is_float(c.dtype)) {
+    store_double(c.dtype, bytes, c.f);
+  } else {
+    store_int(c.dtype, bytes, c.i);
+  }
+  const std::string text = literal(c.dtype, bytes);
+  return c.dtype == implied ? text : fmt::format("{} {}", to_string(c.dtype), text);
+}
+
+class Printer {
+ public:
+  explicit Printer(const Kernel& kernel) : k_(kernel) {}
+
+  std::string kernel() {
+    out_ = fmt::format("kernel {}({}){} {{\n", sigil_name('@', k_.name),
+                       listed(k_.params, [&](BufferId b) { return "%" + buffer(b) + ": " + declaration(b); }), clauses());
+    block(k_.body, 1);
+    return out_ + "}\n";
+  }
+
+  // Without indentation and nested blocks.
+  std::string head(const Stmt& stmt) const {
+    return std::visit([&](const auto& s) { return text(s); }, stmt.v);
+  }
+
+ private:
+  std::string buffer(BufferId b) const {
+    return k_.buffers.contains(b) ? k_.buffers[b].name : fmt::format("?{}", b.index);
+  }
+
+  std::string declaration(BufferId id) const {
+    if (!k_.buffers.contains(id)) return "?";
+    const Buffer& b = k_.buffers[id];
+    std::string out = fmt::format("{} {}{}", to_string(b.space), fusec::to_string(b.dtype), fusec::to_string(b.shape));
+    if (!b.strides.empty()) out += fmt::format(" strides {}", fusec::to_string(b.strides));
+    if (b.alignment != 0) out += fmt::format(" align {}", b.alignment);
+    if (!b.layout.empty()) out += " layout " + quoted(b.layout);
+    return out;
+  }
+
+  std::string clauses() const {
+    std::string out;
+    if (k_.extents != implied_extents(k_)) {
+      out += fmt::format(" extents({})", listed(k_.extents, [](const std::string& e) { return e; }));
+    }
+    std::vector<std::string> facts;
+    for (const auto& [extent, factor] : k_.divisible) facts.push_back(fmt::format("{} % {} == 0", extent, factor));
+    if (k_.fits32) facts.push_back("fits32");
+    if (!facts.empty()) out += fmt::format(" facts({})", listed(facts, [](const std::string& f) { return f; }));
+    for (const auto& [in, alias] : k_.may_alias) out += fmt::format(" alias({}, {})", buffer(in), buffer(alias));
+    return out;
+  }
+
+  void block(const Block& body, int depth) {
+    for (const Stmt& s : body) stmt(s, depth);
+  }
+
+  void stmt(const Stmt& s, int depth) {
+    const std::string indent(2 * static_cast<std::size_t>(depth), ' ');
+    out_ += indent + head(s);
+    const std::vector<const Block*> blocks = nested_blocks(s);
+    if (blocks.empty()) {
+      out_ += '\n';
+      return;
+    }
+    out_ += " {\n";
+    block(*blocks[0], depth + 1);
+    if (const auto* reduce = std::get_if<Reduce>(&s.v)) {
+      out_ += fmt::format("{}  yield {}{}\n", indent, yields(reduce->dst, reduce->yield), guard(reduce->guard));
+    }
+    if (const auto* scan = std::get_if<Scan>(&s.v)) {
+      out_ += fmt::format("{}  yield {}\n{}}} then {{\n", indent, yields({scan->dst}, {scan->yield}), indent);
+      block(scan->then, depth + 1);
+    }
+    out_ += indent + "}\n";
+  }
+
+  std::string yields(const std::vector<RegId>& dst, const std::vector<Operand>& yield) const {
+    std::string out;
+    for (std::size_t i = 0; i < yield.size(); ++i) {
+      out += (i ? ", " : "") + operand(yield[i], i < dst.size() ? dtype(dst[i]) : DType::f32);
+    }
+    return out;
+  }
+
+  DType dtype(RegId r) const { return k_.regs.contains(r) ? k_.regs[r].dtype : DType::f32; }
+
+  std::string definition(RegId r) const {
+    const int width = k_.regs.contains(r) ? k_.regs[r].width : 1;
+    return fmt::format("{}: {}{}", reg_name(r), fusec::to_string(dtype(r)), width == 1 ? "" : fmt::format(".{}", width));
+  }
+
+  std::string operand(const Operand& o, DType implied) const {
+    if (const RegId* r = std::get_if<RegId>(&o)) return reg_name(*r);
+    return constant_text(std::get<Constant>(o), implied);
+  }
+
+  static std::string guard(const Guard& g) { return g.empty() ? "" : fmt::format(" guard({})", dims(g)); }
+  static std::string loop(const LoopHead& h) {
+    return fmt::format("{} {} in {}", to_string(h.tag), h.var, h.extent.str());
+  }
+  std::string element(BufferId b, const std::vector<Dim>& index) const {
+    return fmt::format("{}[{}]", buffer(b), dims(index));
+  }
+
+  std::string text(const Loop& s) const {
+    const bool says = s.boundary != Boundary::launches;
+    return loop(s.head) + (says ? fmt::format(" boundary {}", to_string(s.boundary)) : "");
+  }
+  std::string text(const Alloc& s) const { return fmt::format("alloc {}: {}", buffer(s.buffer), declaration(s.buffer)); }
+  std::string text(const Let& s) const {
+    std::string args;
+    for (std::size_t i = 0; i < s.args.size(); ++i) {
+      args += (i ? ", " : " ") + operand(s.args[i], implied_dtype(k_, s, i));
+    }
+    return fmt::format("{} = {}{}", definition(s.dst), info(s.op).name, args);
+  }
+  std::string text(const IndexValue& s) const {
+    return fmt::format("{} = index {}", definition(s.dst), s.value.str());
+  }
+  std::string text(const Load& s) const {
+    std::string out = fmt::format("{} = load {}", definition(s.dst), element(s.buffer, s.index));
+    if (s.clamp != 0) {
+      std::vector<int> axes;
+      for (int a = 0; a < 32; ++a) {
+        if (s.clamp >> a & 1) axes.push_back(a);
+      }
+      out += fmt::format(" clamp({})", listed(axes, [](int a) { return std::to_string(a); }));
+    }
+    if (s.guard.empty()) return out;
+    return out + guard(s.guard) + " else " + constant_text(s.otherwise, dtype(s.dst));
+  }
+  std::string text(const Store& s) const {
+    const DType element_type = k_.buffers.contains(s.buffer) ? k_.buffers[s.buffer].dtype : DType::f32;
+    return fmt::format("store{} {}, {}{}", s.hint == StoreHint::stream ? ".stream" : "", element(s.buffer, s.index),
+                       operand(s.value, element_type), guard(s.guard));
+  }
+  std::string text(const Prefetch& s) const { return "prefetch " + element(s.buffer, s.index); }
+  std::string text(const Reduce& s) const {
+    return fmt::format("{} = reduce.{} tree({}, {}){}{}", listed(s.dst, [&](RegId r) { return definition(r); }),
+                       to_string(s.combiner), s.tree.lanes, s.tree.chunk, s.loops.empty() ? "" : " ",
+                       listed(s.loops, loop));
+  }
+  std::string text(const Scan& s) const {
+    return fmt::format("{} = scan.{}{}{} {}", definition(s.dst), to_string(s.combiner), s.exclusive ? " exclusive" : "",
+                       s.reverse ? " reverse" : "", loop(s.loop));
+  }
+  std::string text(const TransposeTile& s) const {
+    return fmt::format("transpose {}, {}", buffer(s.dst), buffer(s.src));
+  }
+  std::string text(const CopyAsync& s) const {
+    return fmt::format("copy.async {}, {} box [{}]", element(s.dst, s.dst_index), element(s.src, s.src_index),
+                       dims(s.extents));
+  }
+  std::string text(const Mma& s) const {
+    return fmt::format("mma {}, {}, {}", buffer(s.acc), element(s.a, s.a_index), element(s.b, s.b_index));
+  }
+  std::string text(const Each& s) const { return fmt::format("each {}, {} in {}", s.row, s.column, buffer(s.tile)); }
+
+  const Kernel& k_;
+  std::string out_;
+};
+
+}  // namespace
+
+const char* to_string(LoopTag tag) {
+  constexpr const char* kNames[] = {"seq", "unroll", "block", "cluster", "grid"};
+  return kNames[static_cast<std::size_t>(tag)];
+}
+
+const char* to_string(Space space) {
+  constexpr const char* kNames[] = {"in", "out", "reg", "shared", "scratch"};
+  return kNames[static_cast<std::size_t>(space)];
+}
+
+const char* to_string(Boundary boundary) {
+  constexpr const char* kNames[] = {"launches", "last_block", "coop"};
+  return kNames[static_cast<std::size_t>(boundary)];
+}
+
+std::vector<std::string> implied_extents(const Kernel& kernel) {
+  std::vector<std::string> extents;
+  const auto add = [&](const Shape& shape) {
+    for (const Dim& d : shape) {
+      std::set<std::string> symbols;
+      d.collect_symbols(symbols);
+      for (const std::string& s : symbols) {
+        if (std::find(extents.begin(), extents.end(), s) == extents.end()) extents.push_back(s);
+      }
+    }
+  };
+  for (const BufferId b : kernel.params) add(kernel.buffers[b].shape), add(kernel.buffers[b].strides);
+  return extents;
+}
+
+DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg) {
+  const auto dtype = [&](RegId r) { return kernel.regs.contains(r) ? kernel.regs[r].dtype : DType::f32; };
+  switch (info(let.op).typing) {
+    case Typing::cast: return DType::f32;
+    case Typing::bool_: return DType::bool_;
+    case Typing::select: return arg == 0 ? DType::bool_ : dtype(let.dst);
+    case Typing::compare:
+    case Typing::equal:
+    case Typing::classify:
+      for (const Operand& o : let.args) {
+        if (const RegId* r = std::get_if<RegId>(&o)) return dtype(*r);
+      }
+      return DType::f32;
+    default: return dtype(let.dst);
+  }
+}
+
+std::string print(const Kernel& kernel) { return Printer(kernel).kernel(); }
+std::string print_stmt(const Kernel& kernel, const Stmt& stmt) { return Printer(kernel).head(stmt); }
+
+}  // namespace fusec::ir

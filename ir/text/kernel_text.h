@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of a Kernel; docs/ir.md has the grammar.
+//
+//   kernel @hswish(%x: in f32[n] align 64, %y: out f32[n]) facts(n % 4 == 0, fits32) alias(x, y) {
+//     grid i0 in floordiv(n + 2047, 2048) {
+//       seq i1 in 128 {
+//         v0: f32.16 = load x[2048*i0 + 16*i1 + lane] guard(n - 1 - 2048*i0 - 16*i1 - lane) else 0
+//         v1: f32.16 = add v0, 3
+//         store.stream y[2048*i0 + 16*i1 + lane], v1 guard(n - 1 - 2048*i0 - 16*i1 - lane)
+//       }
+//     }
+//   }
+//
+// Extents are the symbols of parameter shapes and strides in order of appearance; another order or other extents are
+// stated as `extents(m, n)`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "fusec/status.h"
+#include "ir/kernel.h"
+
+namespace fusec::ir {
+
+std::string print(const Kernel& kernel);
+// One statement without its nested blocks, for messages: "store y[i0], v1".
+std::string print_stmt(const Kernel& kernel, const Stmt& stmt);
+
+// print(*parse_kernel(print(k))) == print(k), and the two kernels are same_kernel. Registers keep their numbers; other
+// checks than those of names and grammar are verify's. Errors are invalid_model, "line L, column C: ...".
+Result<Kernel> parse_kernel(std::string_view text);
+
+const char* to_string(LoopTag tag);
+const char* to_string(Space space);
+const char* to_string(Boundary boundary);
+
+// The symbols of parameter shapes and strides, in order of appearance (sorted inside one Dim).
+std::vector<std::string> implied_extents(const Kernel& kernel);
+
+// The dtype that a constant in operand position `arg` has unless its text says otherwise: that of the result, but of the
+// first register operand for comparisons, bool for the condition of a where, f32 for cast.
+DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg);
+
+}  // namespace fusec::ir
