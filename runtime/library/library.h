@@ -27,7 +27,7 @@ struct BoundArg {
   bool operator==(const BoundArg&) const = default;
 };
 
-// A LibraryStep at one set of shapes. Extents are positive: steps with an empty output are never bound.
+// A LibraryStep at one set of shapes. The output is never empty; a reduced extent (k of a matmul) may be 0.
 struct LibraryCall {
   const ir::LibraryStep* step = nullptr;  // of the Engine's Program: outlives every op bound to it
   std::vector<BoundArg> args;             // in the order of step->args, the output last

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/host/memory.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace fusec::runtime {
+namespace {
+
+constexpr int64_t kHugePage = 2 << 20;
+
+std::string error_text(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
+
+}  // namespace
+
+void AlignedBuffer::Free::operator()(std::byte* data) const { std::free(data); }
+
+Result<AlignedBuffer> AlignedBuffer::make(int64_t bytes) {
+  AlignedBuffer buffer;
+  if (bytes <= 0) return buffer;
+  const bool huge = bytes >= 2 * kHugePage;
+  const int64_t alignment = huge ? kHugePage : kAlignment;
+  void* data = nullptr;
+  if (bytes < INT64_MAX - alignment) {
+    data = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(round_up(bytes, alignment)));
+  }
+  if (data == nullptr) {
+    return Status(StatusCode::out_of_memory, std::to_string(bytes) + " bytes of host memory are not to be had");
+  }
+  if (huge) (void)madvise(data, static_cast<std::size_t>(round_up(bytes, alignment)), MADV_HUGEPAGE);
+  buffer.data_.reset(static_cast<std::byte*>(data));
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
+CodeMemory::CodeMemory(CodeMemory&& other) noexcept { *this = std::move(other); }
+
+CodeMemory& CodeMemory::operator=(CodeMemory&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(offsets_, other.offsets_);
+  return *this;
+}
+
+CodeMemory::~CodeMemory() {
+  if (base_ != nullptr) (void)munmap(base_, bytes_);
+}
+
+Result<CodeMemory> CodeMemory::load(std::span<const std::span<const uint8_t>> images) {
+  CodeMemory memory;
+  std::size_t total = 0;
+  for (const auto& image : images) {
+    memory.offsets_.push_back(total);
+    total += static_cast<std::size_t>(round_up(static_cast<int64_t>(image.size()), kAlignment));
+  }
+  if (total == 0) return memory;
+  void* base = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return Status(StatusCode::out_of_memory, error_text("no memory for machine code"));
+  memory.base_ = static_cast<std::byte*>(base);
+  memory.bytes_ = total;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    std::memcpy(memory.base_ + memory.offsets_[i], images[i].data(), images[i].size());
+  }
+  if (mprotect(base, total, PROT_READ | PROT_EXEC) != 0) {
+    return Status(StatusCode::device, error_text("the system forbids executable memory"));
+  }
+  __builtin___clear_cache(reinterpret_cast<char*>(base), reinterpret_cast<char*>(base) + total);
+  return memory;
+}
+
+Result<const void*> math_function(const char* name) {
+  // Opened once and kept for the life of the process, as every loaded kernel holds addresses in them.
+  static void* const kLibm = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+  static void* const kLibmvec = dlopen("libmvec.so.1", RTLD_NOW | RTLD_LOCAL);
+  for (void* library : {kLibm, kLibmvec}) {
+    if (library == nullptr) continue;
+    if (const void* address = dlsym(library, name)) return address;
+  }
+  return Status(StatusCode::device, std::string("neither libm.so.6 nor libmvec.so.1 has the function '") + name + "'");
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan_memory: offsets in one arena for blocks with lifetimes, so that blocks alive at the same step never overlap.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace fusec::runtime {
+
+// Alive at the steps first .. last, both included.
+struct Block {
+  int64_t bytes = 0;
+  int first = 0, last = 0;
+};
+
+struct MemoryPlan {
+  std::vector<int64_t> offsets;  // bytes, multiples of 64
+  int64_t arena_bytes = 0;
+};
+
+// Deterministic. Throws DimOverflow when all blocks together pass 63 bits. Time grows with the square of the number of
+// blocks; the search for a better plan is bounded.
+MemoryPlan plan_memory(std::span<const Block> blocks);
+
+}  // namespace fusec::runtime
