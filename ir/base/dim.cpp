@@ -149,8 +149,8 @@ Dim::Term common_factor(const Dim& a, const Dim& b) {
 
 }  // namespace base
 
-using base::TermView;
 using base::Terms;
+using base::TermView;
 
 Dim DimAccess::make(std::vector<Dim::Term> terms) {
   if (terms.empty()) return 0;
@@ -261,8 +261,10 @@ int64_t divisor_of(const Dim::Atom& atom) {
   switch (atom.fn) {
     case Dim::Fn::min:
     case Dim::Fn::max:
-    case Dim::Fn::mod: return base::gcd(atom.args[0].known_divisor(), atom.args[1].known_divisor());
-    default: return 1;
+    case Dim::Fn::mod:
+      return base::gcd(atom.args[0].known_divisor(), atom.args[1].known_divisor());
+    default:
+      return 1;
   }
 }
 
@@ -321,9 +323,12 @@ std::optional<int64_t> eval_atom(const Dim::Atom& atom, const std::map<std::stri
   const std::optional<int64_t> a = atom.args[0].eval(bindings), b = atom.args[1].eval(bindings);
   if (!a || !b) return std::nullopt;
   switch (atom.fn) {
-    case Dim::Fn::min: return std::min(*a, *b);
-    case Dim::Fn::max: return std::max(*a, *b);
-    default: break;
+    case Dim::Fn::min:
+      return std::min(*a, *b);
+    case Dim::Fn::max:
+      return std::max(*a, *b);
+    default:
+      break;
   }
   if (*b <= 0) return std::nullopt;
   return atom.fn == Dim::Fn::floordiv ? base::floor_div(*a, *b) : base::floor_mod(*a, *b);

@@ -6,28 +6,10 @@
 
 namespace fusec {
 namespace base {
-namespace {
 
 using Fn = Dim::Fn;
 
-// a = multiple * b + rest, where `multiple` takes the terms that b divides.
-struct Split {
-  Dim multiple, rest;
-};
-
-// b is one term.
-Split split_multiples(const Dim& a, const Dim& b) {
-  Split s;
-  for (const TermView view(a); const Dim::Term& t : view) {
-    const Dim term = of_term(t);
-    if (const std::optional<Dim> q = term.exact_div(b)) {
-      s.multiple += *q;
-    } else {
-      s.rest += term;
-    }
-  }
-  return s;
-}
+namespace {
 
 Split split_by_constant(const Dim& a, int64_t k) {
   Terms multiple, rest;
@@ -44,6 +26,24 @@ Split split_by_constant(const Dim& a, int64_t k) {
   }
   return {DimAccess::make(std::move(multiple)), DimAccess::make(std::move(rest))};
 }
+
+}  // namespace
+
+Split split_multiples(const Dim& a, const Dim& b) {
+  if (b.is_const()) return split_by_constant(a, b.value());
+  Split s;
+  for (const TermView view(a); const Dim::Term& t : view) {
+    const Dim term = of_term(t);
+    if (const std::optional<Dim> q = term.exact_div(b)) {
+      s.multiple += *q;
+    } else {
+      s.rest += term;
+    }
+  }
+  return s;
+}
+
+namespace {
 
 // The gcd of k and the coefficients of the terms with atoms.
 int64_t coefficient_gcd(const Dim& a, int64_t k) {
@@ -195,10 +195,14 @@ Dim extremum(Fn fn, const Dim& a, const Dim& b) {
 
 Dim apply(Dim::Fn fn, const Dim& a, const Dim& b) {
   switch (fn) {
-    case Fn::floordiv: return floordiv(a, b);
-    case Fn::mod: return mod(a, b);
-    case Fn::min: return min(a, b);
-    default: return max(a, b);
+    case Fn::floordiv:
+      return floordiv(a, b);
+    case Fn::mod:
+      return mod(a, b);
+    case Fn::min:
+      return min(a, b);
+    default:
+      return max(a, b);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -51,14 +52,15 @@ inline int64_t floor_mod(int64_t a, int64_t b) {
 }
 // At least 0; 2^62 stands for 2^63, which only the smallest integer has as a divisor.
 inline int64_t gcd(int64_t a, int64_t b) {
-  const auto magnitude = [](int64_t v) { return v < 0 ? uint64_t{0} - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); };
+  const auto magnitude = [](int64_t v) {
+    return v < 0 ? uint64_t{0} - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+  };
   const uint64_t g = std::gcd(magnitude(a), magnitude(b));
   return g > static_cast<uint64_t>(INT64_MAX) ? int64_t{1} << 62 : static_cast<int64_t>(g);
 }
 
 int compare_atoms(const Dim::Atom& a, const Dim::Atom& b);
 int compare_monomials(const Atoms& a, const Atoms& b);  // lexicographic, a prefix first
-inline bool operator==(const Dim::Atom& a, const Dim::Atom& b) { return compare_atoms(a, b) == 0; }
 
 // A graded order, in which multiplication keeps the order: what division of polynomials needs.
 bool graded_less(const Atoms& a, const Atoms& b);
@@ -87,13 +89,24 @@ class TermView {
 };
 
 Dim of_atom(Dim::Atom atom);
-Dim of_term(Dim::Term term);                             // its atoms are sorted
-Dim apply(Dim::Fn fn, const Dim& a, const Dim& b);       // the public function of fn, not symbol
-const Dim::Atom* as_atom(const Dim& d);                  // when d is just one atom; lives as long as d
+Dim of_term(Dim::Term term);                        // its atoms are sorted
+Dim apply(Dim::Fn fn, const Dim& a, const Dim& b);  // the public function of fn, not symbol
+const Dim::Atom* as_atom(const Dim& d);             // when d is just one atom; lives as long as d
 int64_t constant_term(const Dim& d);
 std::optional<Atoms> divide(const Atoms& a, const Atoms& b);  // the multiset difference when b divides a
+
+// a = multiple * b + rest, where `multiple` takes the terms that b divides; of the constant term, for constant b, the
+// part that b divides. b is one term.
+struct Split {
+  Dim multiple, rest;
+};
+Split split_multiples(const Dim& a, const Dim& b);
+
 // The greatest constant times symbols that divides every term of a and of b.
 Dim::Term common_factor(const Dim& a, const Dim& b);
 
 }  // namespace base
+
+inline bool operator==(const Dim::Atom& a, const Dim::Atom& b) { return base::compare_atoms(a, b) == 0; }
+
 }  // namespace fusec

@@ -34,7 +34,8 @@ void append_term(std::string& out, const Dim::Term& t) {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// sum: ['-'] product (('+'|'-') product)*; product: factor ('*' factor)*; factor: number, symbol, call, '(' sum ')', '-' factor.
+// sum: ['-'] product (('+'|'-') product)*; product: factor ('*' factor)*; factor: number, symbol, call, '(' sum ')',
+// '-' factor.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}

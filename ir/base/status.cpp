@@ -5,15 +5,24 @@ namespace fusec {
 
 const char* to_string(StatusCode code) {
   switch (code) {
-    case StatusCode::ok: return "ok";
-    case StatusCode::invalid_model: return "invalid_model";
-    case StatusCode::unsupported: return "unsupported";
-    case StatusCode::invalid_argument: return "invalid_argument";
-    case StatusCode::device: return "device";
-    case StatusCode::out_of_memory: return "out_of_memory";
-    case StatusCode::compile_failed: return "compile_failed";
-    case StatusCode::cache: return "cache";
-    case StatusCode::internal: return "internal";
+    case StatusCode::ok:
+      return "ok";
+    case StatusCode::invalid_model:
+      return "invalid_model";
+    case StatusCode::unsupported:
+      return "unsupported";
+    case StatusCode::invalid_argument:
+      return "invalid_argument";
+    case StatusCode::device:
+      return "device";
+    case StatusCode::out_of_memory:
+      return "out_of_memory";
+    case StatusCode::compile_failed:
+      return "compile_failed";
+    case StatusCode::cache:
+      return "cache";
+    case StatusCode::internal:
+      return "internal";
   }
   return "unknown";
 }

@@ -42,10 +42,11 @@ uint16_t narrow(double value, Half format) {
   const int target = exponent - 1023 + format.bias();     // biased exponent in the format
   const uint64_t significand = (bits & kFraction64) | (uint64_t{1} << 52);
   // A normal number's implicit bit adds 1 to the exponent field, and so does a rounding carry.
-  const uint64_t magnitude =
-      target >= 1 ? shift_right_rounded(significand, drop) + (static_cast<uint64_t>(target - 1) << format.fraction_bits())
-                  : shift_right_rounded(significand, drop + 1 - target);
-  return static_cast<uint16_t>(sign | (magnitude >= format.infinity() ? format.infinity() : static_cast<uint32_t>(magnitude)));
+  const uint64_t magnitude = target >= 1 ? shift_right_rounded(significand, drop) +
+                                               (static_cast<uint64_t>(target - 1) << format.fraction_bits())
+                                         : shift_right_rounded(significand, drop + 1 - target);
+  return static_cast<uint16_t>(sign |
+                               (magnitude >= format.infinity() ? format.infinity() : static_cast<uint32_t>(magnitude)));
 }
 
 // Of NaN too, where the hardware's f32 -> f64 conversion would only set the quiet bit, as wanted here.
@@ -100,68 +101,105 @@ uint64_t u64_from_f64(double value) { return saturate<uint64_t>(value); }
 
 double load_double(DType dtype, const void* at) {
   switch (dtype) {
-    case DType::f64: return load<double>(at);
-    case DType::f32: return load<float>(at);
-    case DType::f16: return f32_from_f16(load<uint16_t>(at));
-    case DType::bf16: return f32_from_bf16(load<uint16_t>(at));
-    case DType::u64: return static_cast<double>(load<uint64_t>(at));
-    default: return static_cast<double>(load_int(dtype, at));
+    case DType::f64:
+      return load<double>(at);
+    case DType::f32:
+      return load<float>(at);
+    case DType::f16:
+      return f32_from_f16(load<uint16_t>(at));
+    case DType::bf16:
+      return f32_from_bf16(load<uint16_t>(at));
+    case DType::u64:
+      return static_cast<double>(load<uint64_t>(at));
+    default:
+      return static_cast<double>(load_int(dtype, at));
   }
 }
 
 void store_double(DType dtype, void* at, double value) {
   switch (dtype) {
-    case DType::f64: return store(at, value);
-    case DType::f32: return store(at, f32_from_f64(value));
-    case DType::f16: return store(at, f16_from_f64(value));
-    case DType::bf16: return store(at, bf16_from_f64(value));
-    case DType::i8: return store(at, saturate<int8_t>(value));
-    case DType::i16: return store(at, saturate<int16_t>(value));
-    case DType::i32: return store(at, saturate<int32_t>(value));
-    case DType::i64: return store(at, saturate<int64_t>(value));
-    case DType::u8: return store(at, saturate<uint8_t>(value));
-    case DType::u16: return store(at, saturate<uint16_t>(value));
-    case DType::u32: return store(at, saturate<uint32_t>(value));
-    case DType::u64: return store(at, saturate<uint64_t>(value));
-    case DType::bool_: return store(at, static_cast<uint8_t>(value != 0));
+    case DType::f64:
+      return store(at, value);
+    case DType::f32:
+      return store(at, f32_from_f64(value));
+    case DType::f16:
+      return store(at, f16_from_f64(value));
+    case DType::bf16:
+      return store(at, bf16_from_f64(value));
+    case DType::i8:
+      return store(at, saturate<int8_t>(value));
+    case DType::i16:
+      return store(at, saturate<int16_t>(value));
+    case DType::i32:
+      return store(at, saturate<int32_t>(value));
+    case DType::i64:
+      return store(at, saturate<int64_t>(value));
+    case DType::u8:
+      return store(at, saturate<uint8_t>(value));
+    case DType::u16:
+      return store(at, saturate<uint16_t>(value));
+    case DType::u32:
+      return store(at, saturate<uint32_t>(value));
+    case DType::u64:
+      return store(at, saturate<uint64_t>(value));
+    case DType::bool_:
+      return store(at, static_cast<uint8_t>(value != 0));
   }
 }
 
 int64_t load_int(DType dtype, const void* at) {
   switch (dtype) {
-    case DType::i8: return load<int8_t>(at);
-    case DType::i16: return load<int16_t>(at);
-    case DType::i32: return load<int32_t>(at);
-    case DType::i64: return load<int64_t>(at);
-    case DType::u8: return load<uint8_t>(at);
-    case DType::u16: return load<uint16_t>(at);
-    case DType::u32: return load<uint32_t>(at);
-    case DType::u64: return static_cast<int64_t>(load<uint64_t>(at));
-    case DType::bool_: return load<uint8_t>(at) != 0;
-    default: return i64_from_f64(load_double(dtype, at));
+    case DType::i8:
+      return load<int8_t>(at);
+    case DType::i16:
+      return load<int16_t>(at);
+    case DType::i32:
+      return load<int32_t>(at);
+    case DType::i64:
+      return load<int64_t>(at);
+    case DType::u8:
+      return load<uint8_t>(at);
+    case DType::u16:
+      return load<uint16_t>(at);
+    case DType::u32:
+      return load<uint32_t>(at);
+    case DType::u64:
+      return static_cast<int64_t>(load<uint64_t>(at));
+    case DType::bool_:
+      return load<uint8_t>(at) != 0;
+    default:
+      return i64_from_f64(load_double(dtype, at));
   }
 }
 
 void store_int(DType dtype, void* at, int64_t value) {
   switch (dtype) {
-    case DType::f64: return store(at, static_cast<double>(value));
-    case DType::f32: return store(at, static_cast<float>(value));
+    case DType::f64:
+      return store(at, static_cast<double>(value));
+    case DType::f32:
+      return store(at, static_cast<float>(value));
     // |value| > 2^53 is past f16; for bf16 a sticky bit keeps the one rounding right.
-    case DType::f16: return store(at, f16_from_f64(static_cast<double>(value)));
+    case DType::f16:
+      return store(at, f16_from_f64(static_cast<double>(value)));
     case DType::bf16: {
       const bool wide = value > (int64_t{1} << 53) || value < -(int64_t{1} << 53);
       return store(at, bf16_from_f64(static_cast<double>(wide ? (value >> 11 | (value & 2047 ? 1 : 0)) : value) *
                                      (wide ? 2048.0 : 1.0)));
     }
-    case DType::bool_: return store(at, static_cast<uint8_t>(value != 0));
+    case DType::bool_:
+      return store(at, static_cast<uint8_t>(value != 0));
     case DType::i8:
-    case DType::u8: return store(at, static_cast<uint8_t>(value));
+    case DType::u8:
+      return store(at, static_cast<uint8_t>(value));
     case DType::i16:
-    case DType::u16: return store(at, static_cast<uint16_t>(value));
+    case DType::u16:
+      return store(at, static_cast<uint16_t>(value));
     case DType::i32:
-    case DType::u32: return store(at, static_cast<uint32_t>(value));
+    case DType::u32:
+      return store(at, static_cast<uint32_t>(value));
     case DType::i64:
-    case DType::u64: return store(at, value);
+    case DType::u64:
+      return store(at, value);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact conversions between element types. Rounding is to nearest, ties to even, and happens once; denormals and NaN are
-// kept (a NaN keeps its sign and top payload bits and becomes quiet).
+// Exact conversions between element types. Rounding is to nearest, ties to even, and happens once; denormals and NaN
+// are kept (a NaN keeps its sign and top payload bits and becomes quiet).
 #pragma once
 
 #include <cstdint>

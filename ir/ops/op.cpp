@@ -48,15 +48,21 @@ std::optional<ScalarOp> find_scalar_op(std::string_view name) {
 bool accepts(ScalarOp op, DType dtype) {
   switch (info(op).typing) {
     case Typing::float_:
-    case Typing::classify: return is_float(dtype);
+    case Typing::classify:
+      return is_float(dtype);
     case Typing::num:
-    case Typing::compare: return is_float(dtype) || is_int(dtype);
-    case Typing::signed_: return is_float(dtype) || is_signed_int(dtype);
-    case Typing::int_: return is_int(dtype);
-    case Typing::bool_: return dtype == DType::bool_;
+    case Typing::compare:
+      return is_float(dtype) || is_int(dtype);
+    case Typing::signed_:
+      return is_float(dtype) || is_signed_int(dtype);
+    case Typing::int_:
+      return is_int(dtype);
+    case Typing::bool_:
+      return dtype == DType::bool_;
     case Typing::equal:
     case Typing::select:
-    case Typing::cast: return true;
+    case Typing::cast:
+      return true;
   }
   return false;
 }
@@ -66,9 +72,12 @@ DType result_type(ScalarOp op, DType operand, DType cast_to) {
     case Typing::compare:
     case Typing::equal:
     case Typing::classify:
-    case Typing::bool_: return DType::bool_;
-    case Typing::cast: return cast_to;
-    default: return operand;
+    case Typing::bool_:
+      return DType::bool_;
+    case Typing::cast:
+      return cast_to;
+    default:
+      return operand;
   }
 }
 
