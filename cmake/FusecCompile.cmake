@@ -20,7 +20,8 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 # Programs find our libraries beside them, both in the build tree and once installed or unpacked anywhere.
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
-set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "$ORIGIN")
+file(RELATIVE_PATH _fusec_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(CMAKE_INSTALL_RPATH "$ORIGIN/${_fusec_bin_to_lib}" "$ORIGIN")
 
 # Paths in the binaries are relative to the source folder: same sources, same bytes, wherever they lie.
 add_compile_options(-Wall -Wextra -Wpedantic -ffunction-sections -fdata-sections -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)

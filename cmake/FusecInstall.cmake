@@ -1,1 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
+# cmake --install build/release --prefix <folder>: libraries, public headers, the fusec command, and a CMake package
+#   find_package(fusec 0.1 CONFIG COMPONENTS onnx)  ->  fusec::fusec, fusec::runtime, fusec::onnx
+include(CMakePackageConfigHelpers)
+
+set(_fusec_package ${CMAKE_INSTALL_LIBDIR}/cmake/fusec)
+foreach(_library libfusec-runtime libfusec libfusec-onnx)
+  if(TARGET ${_library})
+    install(TARGETS ${_library} EXPORT fusec LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries)
+  endif()
+endforeach()
+if(TARGET libfusec-runtime)
+  install(EXPORT fusec NAMESPACE fusec:: FILE fusecTargets.cmake DESTINATION ${_fusec_package} COMPONENT libraries)
+endif()
+if(TARGET fusec)
+  install(TARGETS fusec RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tool)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fusec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libraries)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT libraries)
+if(FUSEC_HAVE_DNNL)
+  get_target_property(_file fusec_deps_dnnl IMPORTED_LOCATION)
+  file(REAL_PATH ${_file} _file)
+  install(FILES ${_file} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT libraries)
+  file(GLOB _notices ${_fusec_dnnl}/*.data/data/share/doc/onednn/*)
+  install(FILES ${_notices} DESTINATION ${CMAKE_INSTALL_DOCDIR}/onednn COMPONENT libraries)
+endif()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/fusecConfig.cmake.in ${PROJECT_BINARY_DIR}/fusecConfig.cmake
+  INSTALL_DESTINATION ${_fusec_package} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/fusecConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/fusecConfig.cmake ${PROJECT_BINARY_DIR}/fusecConfigVersion.cmake
+  DESTINATION ${_fusec_package} COMPONENT libraries)

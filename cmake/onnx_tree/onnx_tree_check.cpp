@@ -32,6 +32,7 @@ int main() try {
   inliner::InlineLocalFunctions(newer, false);
   const OpSchema* gelu = OpSchemaRegistry::Schema("Gelu", 21, "");
   if (gelu == nullptr || !gelu->HasContextDependentFunction()) return std::puts("Gelu has no function body"), 1;
+  if (ModelProto::descriptor()->full_name() != "fusec_onnx.ModelProto") return std::puts("the package is not ours"), 1;
   std::string bytes;
   ModelProto again;
   if (!newer.SerializeToString(&bytes) || !again.ParseFromString(bytes)) return std::puts("no round trip"), 1;

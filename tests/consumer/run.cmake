@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DBUILD=<build folder> -DCXX=<compiler> -P run.cmake
+# Installs fusec into a folder of its own, moves it, builds the consumer against it, runs it, and looks at what the libraries show.
+set(work ${BUILD}/consumer)
+file(REMOVE_RECURSE ${work})
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGN}\n${output}")
+  endif()
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/installed)
+file(RENAME ${work}/installed ${work}/moved)
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/build -G Ninja
+  -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${work}/moved)
+run(${CMAKE_COMMAND} --build ${work}/build)
+run(${work}/build/consumer)
+run(${work}/build/consumer_lean)
+if(EXISTS ${work}/moved/bin/fusec)
+  run(${work}/moved/bin/fusec --help)
+endif()
+
+# Our names, and weak instantiations of the standard library; nothing of anyone else's.
+file(GLOB libraries ${work}/moved/lib*/libfusec*.so ${work}/moved/lib/*/libfusec*.so)
+if(NOT libraries)
+  message(FATAL_ERROR "no library was installed")
+endif()
+foreach(library IN LISTS libraries)
+  execute_process(COMMAND nm -D --defined-only --format=just-symbols ${library} OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" names "${names}")
+  list(FILTER names EXCLUDE REGEX "^_ZN?K?[A-Z0-9]*5fusec|^_ZT[VISCHW]*N?K?5fusec|^_ZG[VR]*N5fusec|^_ZN?K?St|^_ZT[ISV]N?K?(St|S[a-z])|^_ZT[IS]N9__gnu_cxx|^_ZNK?9__gnu_cxx|^fusec_[a-z]|^__bss_start$|^_end$|^_edata$")
+  if(names)
+    list(LENGTH names count)
+    list(SUBLIST names 0 20 names)
+    message(FATAL_ERROR "${library} shows ${count} symbols that are not ours, among them:\n${names}")
+  endif()
+endforeach()
