@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/support/hash.h"
+
+#include <bit>
+#include <cstring>
+
+namespace fusec::ir {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+
+template <class T>
+T load_little(const std::byte* p) {
+  static_assert(std::endian::native == std::endian::little);
+  T value;
+  std::memcpy(&value, p, sizeof(T));
+  return value;
+}
+
+// The five primes of the XXH64 specification.
+constexpr uint64_t kP1 = 11400714785074694791ULL, kP2 = 14029467366897019727ULL, kP3 = 1609587929392839161ULL,
+                   kP4 = 9650029242287828579ULL, kP5 = 2870177450012600261ULL;
+
+uint64_t lane_round(uint64_t lane, uint64_t word) { return std::rotl(lane + word * kP2, 31) * kP1; }
+uint64_t merge_lane(uint64_t h, uint64_t lane) { return (h ^ lane_round(0, lane)) * kP1 + kP4; }
+
+uint64_t avalanche(uint64_t h) {
+  h = (h ^ (h >> 33)) * kP2;
+  h = (h ^ (h >> 29)) * kP3;
+  return h ^ (h >> 32);
+}
+
+// Fewer than 32 bytes that the lanes left over.
+uint64_t absorb_tail(uint64_t h, const std::byte* p, const std::byte* end) {
+  for (; end - p >= 8; p += 8) h = std::rotl(h ^ lane_round(0, load_little<uint64_t>(p)), 27) * kP1 + kP4;
+  if (end - p >= 4) {
+    h = std::rotl(h ^ (load_little<uint32_t>(p) * kP1), 23) * kP2 + kP3;
+    p += 4;
+  }
+  for (; p < end; ++p) h = std::rotl(h ^ (static_cast<uint64_t>(*p) * kP5), 11) * kP1;
+  return h;
+}
+
+// Section 4.1.1 of FIPS 180-4; the constants are fractional parts of cube and square roots of the first primes.
+constexpr std::array<uint32_t, 64> kShaRound = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
+    0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc,
+    0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147,
+    0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08,
+    0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
+    0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+constexpr std::array<uint32_t, 8> kShaStart = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+
+using ShaState = std::array<uint32_t, 8>;
+
+void sha_block(ShaState& state, const std::byte* block) {
+  std::array<uint32_t, 64> w;
+  for (int i = 0; i < 16; ++i) {
+    uint32_t word = 0;
+    for (int b = 0; b < 4; ++b) word = word << 8 | static_cast<uint32_t>(block[4 * i + b]);
+    w[i] = word;
+  }
+  for (int i = 16; i < 64; ++i) {
+    const uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);
+    const uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
+    w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+  }
+  auto [a, b, c, d, e, f, g, h] = state;
+  for (int i = 0; i < 64; ++i) {
+    const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
+    const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kShaRound[i] + w[i];
+    const uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
+    const uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
+    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+  }
+  const ShaState delta = {a, b, c, d, e, f, g, h};
+  for (int i = 0; i < 8; ++i) state[i] += delta[i];
+}
+
+}  // namespace
+
+uint64_t hash64(std::span<const std::byte> data, uint64_t seed) {
+  const std::byte* p = data.data();
+  const std::byte* end = p + data.size();
+  uint64_t h = seed + kP5;
+  if (data.size() >= 32) {
+    std::array<uint64_t, 4> lane = {seed + kP1 + kP2, seed + kP2, seed, seed - kP1};
+    for (; end - p >= 32; p += 32) {
+      for (int i = 0; i < 4; ++i) lane[i] = lane_round(lane[i], load_little<uint64_t>(p + 8 * i));
+    }
+    h = std::rotl(lane[0], 1) + std::rotl(lane[1], 7) + std::rotl(lane[2], 12) + std::rotl(lane[3], 18);
+    for (const uint64_t l : lane) h = merge_lane(h, l);
+  }
+  return avalanche(absorb_tail(h + data.size(), p, end));
+}
+
+uint64_t hash64(std::string_view text, uint64_t seed) { return hash64(bytes_of(text), seed); }
+
+Sha256Digest sha256(std::span<const std::byte> data) {
+  ShaState state = kShaStart;
+  const std::size_t whole = data.size() / 64 * 64;
+  for (std::size_t i = 0; i < whole; i += 64) sha_block(state, data.data() + i);
+
+  // The rest, a one bit, zeros and the length in bits fill one or two more blocks.
+  std::array<std::byte, 128> last{};
+  const std::size_t rest = data.size() - whole;
+  if (rest > 0) std::memcpy(last.data(), data.data() + whole, rest);
+  last[rest] = std::byte{0x80};
+  const std::size_t padded = rest < 56 ? 64 : 128;
+  const uint64_t bits = static_cast<uint64_t>(data.size()) * 8;
+  for (std::size_t i = 0; i < 8; ++i) last[padded - 1 - i] = static_cast<std::byte>(bits >> (8 * i));
+  for (std::size_t i = 0; i < padded; i += 64) sha_block(state, last.data() + i);
+
+  Sha256Digest digest;
+  for (std::size_t i = 0; i < 32; ++i) digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+  return digest;
+}
+
+Sha256Digest sha256(std::string_view text) { return sha256(bytes_of(text)); }
+
+std::string to_hex(std::span<const uint8_t> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (const uint8_t b : bytes) {
+    out += kDigits[b >> 4];
+    out += kDigits[b & 15];
+  }
+  return out;
+}
+
+}  // namespace fusec::ir

@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "ir/ops/cast.h"
+#include "ir/text/kernel_text.h"
+#include "ir/text/lexer.h"
+#include "ir/text/literal.h"
+
+namespace fusec::ir {
+namespace {
+
+constexpr uint32_t kMaxRegs = 1u << 20;
+constexpr int kMaxWidth = 1024;
+constexpr int kMaxDepth = 100;  // of nested blocks: hostile text must not exhaust the stack
+
+template <class E>
+std::optional<E> find_name(std::string_view text, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (text == to_string(static_cast<E>(i))) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+// The part after "prefix." in a word, if it begins so.
+std::optional<std::string_view> after(std::string_view word, std::string_view prefix) {
+  if (word.substr(0, prefix.size()) != prefix || word.size() <= prefix.size() || word[prefix.size()] != '.') {
+    return std::nullopt;
+  }
+  return word.substr(prefix.size() + 1);
+}
+
+std::optional<int64_t> decimal(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+class KernelParser {
+ public:
+  explicit KernelParser(std::string_view text) : lexer_(text) {}
+
+  Result<Kernel> parse() {
+    FUSEC_TRY(lexer_.expect_word("kernel"));
+    FUSEC_ASSIGN(Token name, lexer_.expect(TokenKind::global, "the name of the kernel, as @softmax"));
+    k_.name = std::move(name.text);
+    FUSEC_TRY(params());
+    FUSEC_TRY(clauses());
+    FUSEC_ASSIGN(k_.body, block());
+    if (lexer_.peek().kind != TokenKind::end) return lexer_.expected("the end of the text");
+    return std::move(k_);
+  }
+
+ private:
+  // Head of the kernel.
+
+  Status params() {
+    FUSEC_TRY(lexer_.expect("("));
+    if (lexer_.accept(")")) return {};
+    do {
+      FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::value, "a parameter, as %x: in f32[n]"));
+      FUSEC_TRY(declaration(name, true));
+    } while (lexer_.accept(","));
+    return lexer_.expect(")");
+  }
+
+  // ": in f32[n] strides [2] align 64 layout "swizzle 4"" after the name.
+  Status declaration(const Token& name, bool parameter) {
+    FUSEC_TRY(lexer_.expect(":"));
+    Buffer b;
+    b.name = name.text;
+    const Token word = lexer_.next();
+    const auto space = find_name<Space>(word.kind == TokenKind::ident ? word.text : "", 5);
+    const bool fits = space && (*space == Space::in || *space == Space::out) == parameter;
+    if (!fits) return error(word, parameter ? "expected in or out" : "expected reg, shared or scratch");
+    b.space = *space;
+    FUSEC_ASSIGN(b.dtype, lexer_.dtype());
+    FUSEC_ASSIGN(b.shape, lexer_.shape());
+    if (lexer_.accept_word("strides")) {
+      FUSEC_ASSIGN(b.strides, lexer_.shape());
+    }
+    if (lexer_.accept_word("align")) {
+      FUSEC_ASSIGN(const int64_t bytes, lexer_.integer());
+      if (bytes < 1 || bytes > 1 << 20) return lexer_.error("an alignment is 1 ... 2^20 bytes");
+      b.alignment = static_cast<int>(bytes);
+    }
+    if (lexer_.accept_word("layout")) {
+      FUSEC_ASSIGN(Token layout, lexer_.expect(TokenKind::string, "the name of a layout, as \"swizzle 4\""));
+      b.layout = std::move(layout.text);
+    }
+    if (buffers_.count(b.name)) return error(name, fmt::format("buffer {} is declared twice", b.name));
+    const std::string key = b.name;
+    buffers_[key] = add_buffer(k_, std::move(b));
+    return {};
+  }
+
+  Status clauses() {
+    bool stated = false;
+    while (!lexer_.peek().is("{")) {
+      if (lexer_.accept_word("extents")) {
+        stated = true;
+        FUSEC_TRY(extents());
+      } else if (lexer_.accept_word("facts")) {
+        FUSEC_TRY(facts());
+      } else if (lexer_.accept_word("alias")) {
+        FUSEC_TRY(alias());
+      } else {
+        return lexer_.expected("extents, facts, alias or '{'");
+      }
+    }
+    if (!stated) k_.extents = implied_extents(k_);
+    return {};
+  }
+
+  Status extents() {
+    FUSEC_TRY(lexer_.expect("("));
+    if (lexer_.accept(")")) return {};
+    do {
+      FUSEC_ASSIGN(Token name, lexer_.expect(TokenKind::ident, "the name of an extent"));
+      k_.extents.push_back(std::move(name.text));
+    } while (lexer_.accept(","));
+    return lexer_.expect(")");
+  }
+
+  Status facts() {
+    FUSEC_TRY(lexer_.expect("("));
+    do {
+      if (lexer_.accept_word("fits32")) {
+        k_.fits32 = true;
+        continue;
+      }
+      FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::ident, "a fact, as n % 4 == 0"));
+      FUSEC_ASSIGN(const int64_t factor, modulus());
+      for (int i = 0; i < 2; ++i) FUSEC_TRY(lexer_.expect("="));
+      FUSEC_ASSIGN(const int64_t rest, lexer_.integer());
+      if (rest != 0 || factor < 1) return error(name, "a fact has the form n % 4 == 0");
+      k_.divisible[name.text] = factor;
+    } while (lexer_.accept(","));
+    return lexer_.expect(")");
+  }
+
+  // "% 4": the lexer takes "%4" for a value and a lone "%" for a mistake.
+  Result<int64_t> modulus() {
+    const Token token = lexer_.next();
+    if (token.begin >= lexer_.source().size() || lexer_.source()[token.begin] != '%') return error(token, "expected '%'");
+    if (token.kind != TokenKind::value) return lexer_.integer();
+    const auto value = decimal(token.text);
+    if (!value) return error(token, "expected '%' and an integer");
+    return *value;
+  }
+
+  Status alias() {
+    FUSEC_TRY(lexer_.expect("("));
+    FUSEC_ASSIGN(const BufferId in, buffer());
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(const BufferId out, buffer());
+    k_.may_alias.emplace_back(in, out);
+    return lexer_.expect(")");
+  }
+
+  // Pieces of statements.
+
+  Status error(const Token& token, std::string_view message) const { return lexer_.error_at(token.begin, message); }
+
+  Result<BufferId> buffer() {
+    FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::ident, "the name of a buffer"));
+    const auto it = buffers_.find(name.text);
+    if (it == buffers_.end()) return error(name, fmt::format("there is no buffer {}", name.text));
+    return it->second;
+  }
+
+  // An expression ends at a comma, brace or closing bracket, or where one operand follows another.
+  Result<Dim> dim() {
+    const std::size_t begin = lexer_.peek().begin;
+    std::size_t end = begin;
+    bool after_operand = false;
+    for (int depth = 0;;) {
+      const Token& t = lexer_.peek();
+      const bool operand = t.kind == TokenKind::ident || t.kind == TokenKind::number;
+      if (!operand && t.kind != TokenKind::punct) break;
+      if (operand && after_operand) break;
+      if (t.is("{") || t.is("}") || t.is("[") || t.is("]")) break;
+      if (depth == 0 && (t.is(",") || t.is(")"))) break;
+      depth += t.is("(") ? 1 : t.is(")") ? -1 : 0;
+      after_operand = operand || t.is(")");
+      end = lexer_.next().end;
+    }
+    if (end == begin) return lexer_.expected("an index expression");
+    auto dim = Dim::parse(joined(begin, end));
+    if (!dim.ok()) return lexer_.error_at(begin, dim.status().message());
+    return dim;
+  }
+
+  // The source with line ends as spaces: an expression may go over lines.
+  std::string joined(std::size_t begin, std::size_t end) const {
+    std::string text(lexer_.source().substr(begin, end - begin));
+    for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
+    return text;
+  }
+
+  Result<std::vector<Dim>> dims(std::string_view open, std::string_view close) {
+    FUSEC_TRY(lexer_.expect(open));
+    std::vector<Dim> list;
+    if (lexer_.accept(close)) return list;
+    do {
+      FUSEC_ASSIGN(Dim d, dim());
+      list.push_back(std::move(d));
+    } while (lexer_.accept(","));
+    FUSEC_TRY(lexer_.expect(close));
+    return list;
+  }
+
+  Result<Guard> guard() {
+    if (!lexer_.accept_word("guard")) return Guard();
+    return dims("(", ")");
+  }
+
+  static std::optional<RegId> reg_of(const Token& token) {
+    if (token.kind != TokenKind::ident || token.text.size() < 2 || token.text[0] != 'v') return std::nullopt;
+    const auto index = decimal(std::string_view(token.text).substr(1));
+    const bool plain = index && *index >= 0 && *index < kMaxRegs && token.text == reg_name({static_cast<uint32_t>(*index)});
+    if (!plain) return std::nullopt;
+    return RegId{static_cast<uint32_t>(*index)};
+  }
+
+  bool is_defined(RegId r) const { return r.index < defined_.size() && defined_[r.index]; }
+
+  // "v3: f32.16"
+  Result<RegId> definition(const Token& name) {
+    const auto reg = reg_of(name);
+    if (!reg) return error(name, "expected a statement or a register, as v0");
+    if (is_defined(*reg)) return error(name, fmt::format("{} is defined twice", name.text));
+    FUSEC_TRY(lexer_.expect(":"));
+    FUSEC_ASSIGN(const Token type, lexer_.expect(TokenKind::ident, "a type, as f32.4"));
+    const std::string_view text = type.text;
+    const std::size_t dot = std::min(text.find('.'), text.size());
+    const auto dtype = parse_dtype(text.substr(0, dot));
+    const auto width = dot == text.size() ? std::optional<int64_t>(1) : decimal(text.substr(dot + 1));
+    if (!dtype || !width || *width < 1 || *width > kMaxWidth) return error(type, "expected a type, as f32 or f32.4");
+    if (k_.regs.size() <= reg->index) k_.regs.resize(reg->index + 1), defined_.resize(reg->index + 1);
+    k_.regs[*reg] = {*dtype, static_cast<int>(*width)};
+    pending_.push_back(*reg);
+    return *reg;
+  }
+
+  // A register can be used from the statement after its definition on.
+  void define_pending() {
+    for (const RegId r : pending_) defined_[r.index] = true;
+    pending_.clear();
+  }
+
+  Result<RegId> use(const Token& token) const {
+    const auto reg = reg_of(token);
+    if (!reg || !is_defined(*reg)) return error(token, fmt::format("{} is not defined", token.text));
+    return *reg;
+  }
+
+  static Result<Constant> constant(Lexer& lexer, DType implied) {
+    Constant c{implied, 0, 0};
+    if (const auto dtype = lexer.peek().kind == TokenKind::ident ? parse_dtype(lexer.peek().text) : std::nullopt) {
+      c.dtype = *dtype;
+      lexer.next();
+    }
+    char bytes[8] = {};
+    FUSEC_TRY(parse_literal(lexer, c.dtype, bytes));
+    if (is_float(c.dtype)) {
+      c.f = load_double(c.dtype, bytes);
+    } else {
+      c.i = load_int(c.dtype, bytes);
+    }
+    return c;
+  }
+
+  bool at_constant() const {
+    const Token& t = lexer_.peek();
+    if (t.kind == TokenKind::number || t.is("-")) return true;
+    if (t.kind != TokenKind::ident) return false;
+    return t.text == "inf" || t.text == "nan" || t.text == "true" || t.text == "false" || parse_dtype(t.text);
+  }
+
+  // The implied dtype of a constant may depend on operands after it: `lexer` stands at the constant, read later.
+  struct LateOperand {
+    std::optional<RegId> reg;
+    Lexer lexer;
+  };
+
+  Result<LateOperand> late_operand() {
+    LateOperand late{std::nullopt, lexer_};
+    if (!at_constant()) {
+      FUSEC_ASSIGN(const Token token, lexer_.expect(TokenKind::ident, "a register or a number"));
+      FUSEC_ASSIGN(late.reg, use(token));
+      return late;
+    }
+    if (lexer_.peek().kind == TokenKind::ident && parse_dtype(lexer_.peek().text)) lexer_.next();
+    lexer_.accept("-");
+    const bool may_have_bits = lexer_.next().is_word("nan");
+    if (may_have_bits && lexer_.accept("(")) {
+      lexer_.next();
+      FUSEC_TRY(lexer_.expect(")"));
+    }
+    return late;
+  }
+
+  static Result<Operand> resolve(LateOperand& late, DType implied) {
+    if (late.reg) return Operand(*late.reg);
+    FUSEC_ASSIGN(Constant c, constant(late.lexer, implied));
+    return Operand(c);
+  }
+
+  Result<Operand> operand(DType implied) {
+    FUSEC_ASSIGN(LateOperand late, late_operand());
+    return resolve(late, implied);
+  }
+
+  // "block i0 in 256", the tag taken.
+  Result<LoopHead> loop_head(LoopTag tag) {
+    FUSEC_ASSIGN(Token var, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
+    FUSEC_TRY(lexer_.expect_word("in"));
+    FUSEC_ASSIGN(Dim extent, dim());
+    return LoopHead{tag, std::move(var.text), std::move(extent)};
+  }
+
+  std::optional<LoopTag> at_loop() const {
+    return lexer_.peek().kind == TokenKind::ident ? find_name<LoopTag>(lexer_.peek().text, 5) : std::nullopt;
+  }
+
+  // Statements.
+
+  Result<Block> block() {
+    FUSEC_TRY(lexer_.expect("{"));
+    FUSEC_ASSIGN(Block body, statements());
+    FUSEC_TRY(lexer_.expect("}"));
+    return body;
+  }
+
+  // Up to a closing brace or a yield.
+  Result<Block> statements() {
+    if (++depth_ > kMaxDepth) return lexer_.error("nested too deep");
+    Block body;
+    while (!lexer_.peek().is("}") && !lexer_.peek().is_word("yield")) {
+      FUSEC_ASSIGN(Stmt s, statement());
+      body.push_back(std::move(s));
+      define_pending();
+    }
+    --depth_;
+    return body;
+  }
+
+  Result<Stmt> statement() {
+    const std::optional<LoopTag> tag = at_loop();
+    FUSEC_ASSIGN(const Token word, lexer_.expect(TokenKind::ident, "a statement or '}'"));
+    if (lexer_.peek().is(":")) return assignment(word);
+    if (tag) return loop(*tag);
+    if (word.text == "alloc") return alloc();
+    if (word.text == "store" || word.text == "store.stream") return store(word);
+    if (word.text == "prefetch") return prefetch();
+    if (word.text == "transpose") return transpose();
+    if (word.text == "copy.async") return copy_async();
+    if (word.text == "mma") return mma();
+    if (word.text == "each") return each();
+    return error(word, fmt::format("there is no statement '{}'", word.text));
+  }
+
+  Result<Stmt> assignment(const Token& first) {
+    std::vector<RegId> dst;
+    FUSEC_ASSIGN(const RegId r, definition(first));
+    dst.push_back(r);
+    while (lexer_.accept(",")) {
+      const Token name = lexer_.next();
+      FUSEC_ASSIGN(const RegId more, definition(name));
+      dst.push_back(more);
+    }
+    FUSEC_TRY(lexer_.expect("="));
+    FUSEC_ASSIGN(const Token word, lexer_.expect(TokenKind::ident, "an operation"));
+    if (const auto combiner = after(word.text, "reduce")) return reduce(word, *combiner, std::move(dst));
+    if (dst.size() != 1) return error(word, "only a reduce has several results");
+    if (const auto combiner = after(word.text, "scan")) return scan(word, *combiner, dst[0]);
+    if (word.text == "load") return load(dst[0]);
+    if (word.text == "index") {
+      FUSEC_ASSIGN(Dim value, dim());
+      return Stmt{IndexValue{dst[0], std::move(value)}};
+    }
+    return let(word, dst[0]);
+  }
+
+  Result<Stmt> let(const Token& word, RegId dst) {
+    const auto op = find_scalar_op(word.text);
+    if (!op) return error(word, fmt::format("there is no op '{}'", word.text));
+    std::vector<LateOperand> late;
+    Let let{dst, *op, {}};
+    do {
+      FUSEC_ASSIGN(LateOperand o, late_operand());
+      let.args.push_back(o.reg ? Operand(*o.reg) : Operand(Constant()));
+      late.push_back(std::move(o));
+    } while (lexer_.accept(","));
+    if (late.size() != static_cast<std::size_t>(info(*op).arity)) {
+      return error(word, fmt::format("{} takes {} operands, not {}", word.text, info(*op).arity, late.size()));
+    }
+    for (std::size_t i = 0; i < late.size(); ++i) {
+      FUSEC_ASSIGN(let.args[i], resolve(late[i], implied_dtype(k_, let, i)));
+    }
+    return Stmt{std::move(let)};
+  }
+
+  Result<Stmt> load(RegId dst) {
+    Load s;
+    s.dst = dst;
+    s.otherwise.dtype = k_.regs[dst].dtype;
+    FUSEC_ASSIGN(s.buffer, buffer());
+    FUSEC_ASSIGN(s.index, dims("[", "]"));
+    if (lexer_.accept_word("clamp")) {
+      FUSEC_TRY(lexer_.expect("("));
+      do {
+        FUSEC_ASSIGN(const int64_t axis, lexer_.integer());
+        if (axis < 0 || axis > 31) return lexer_.error("an axis is 0 ... 31");
+        s.clamp |= 1u << axis;
+      } while (lexer_.accept(","));
+      FUSEC_TRY(lexer_.expect(")"));
+    }
+    FUSEC_ASSIGN(s.guard, guard());
+    if (s.guard.empty()) return Stmt{std::move(s)};
+    FUSEC_TRY(lexer_.expect_word("else"));
+    FUSEC_ASSIGN(s.otherwise, constant(lexer_, k_.regs[dst].dtype));
+    return Stmt{std::move(s)};
+  }
+
+  Result<Combiner> combiner(const Token& word, std::string_view name) const {
+    const auto found = find_name<Combiner>(name, 12);
+    if (!found) return error(word, fmt::format("there is no combiner '{}'", name));
+    return *found;
+  }
+
+  Result<Stmt> reduce(const Token& word, std::string_view name, std::vector<RegId> dst) {
+    Reduce s;
+    FUSEC_ASSIGN(s.combiner, combiner(word, name));
+    s.dst = std::move(dst);
+    const std::vector<RegId> results = std::exchange(pending_, {});
+    FUSEC_TRY(lexer_.expect_word("tree"));
+    FUSEC_TRY(lexer_.expect("("));
+    FUSEC_ASSIGN(s.tree.lanes, lexer_.integer());
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(s.tree.chunk, lexer_.integer());
+    FUSEC_TRY(lexer_.expect(")"));
+    if (!lexer_.peek().is("{")) {
+      do {
+        const auto tag = at_loop();
+        if (!tag) return lexer_.expected("a loop, as block i0 in 256");
+        lexer_.next();
+        FUSEC_ASSIGN(LoopHead head, loop_head(*tag));
+        s.loops.push_back(std::move(head));
+      } while (lexer_.accept(","));
+    }
+    FUSEC_TRY(lexer_.expect("{"));
+    FUSEC_ASSIGN(s.body, statements());
+    FUSEC_TRY(lexer_.expect_word("yield"));
+    do {
+      const std::size_t i = s.yield.size();
+      FUSEC_ASSIGN(Operand o, operand(i < s.dst.size() ? k_.regs[s.dst[i]].dtype : DType::f32));
+      s.yield.push_back(std::move(o));
+    } while (lexer_.accept(","));
+    FUSEC_ASSIGN(s.guard, guard());
+    FUSEC_TRY(lexer_.expect("}"));
+    pending_ = results;
+    return Stmt{std::move(s)};
+  }
+
+  Result<Stmt> scan(const Token& word, std::string_view name, RegId dst) {
+    Scan s;
+    s.dst = dst;
+    FUSEC_ASSIGN(s.combiner, combiner(word, name));
+    const std::vector<RegId> results = std::exchange(pending_, {});
+    s.exclusive = lexer_.accept_word("exclusive");
+    s.reverse = lexer_.accept_word("reverse");
+    const auto tag = at_loop();
+    if (!tag) return lexer_.expected("a loop, as seq i0 in n");
+    lexer_.next();
+    FUSEC_ASSIGN(s.loop, loop_head(*tag));
+    FUSEC_TRY(lexer_.expect("{"));
+    FUSEC_ASSIGN(s.body, statements());
+    FUSEC_TRY(lexer_.expect_word("yield"));
+    FUSEC_ASSIGN(s.yield, operand(k_.regs[dst].dtype));
+    FUSEC_TRY(lexer_.expect("}"));
+    FUSEC_TRY(lexer_.expect_word("then"));
+    pending_ = results;
+    define_pending();
+    FUSEC_ASSIGN(s.then, block());
+    return Stmt{std::move(s)};
+  }
+
+  Result<Stmt> loop(LoopTag tag) {
+    Loop s;
+    FUSEC_ASSIGN(s.head, loop_head(tag));
+    if (lexer_.accept_word("boundary")) {
+      const Token word = lexer_.next();
+      const auto boundary = find_name<Boundary>(word.text, 3);
+      if (!boundary) return error(word, "expected launches, last_block or coop");
+      s.boundary = *boundary;
+    }
+    FUSEC_ASSIGN(s.body, block());
+    return Stmt{std::move(s)};
+  }
+
+  Result<Stmt> alloc() {
+    FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::ident, "the name of a buffer"));
+    FUSEC_TRY(declaration(name, false));
+    return Stmt{Alloc{buffers_[name.text]}};
+  }
+
+  Result<Stmt> store(const Token& word) {
+    Store s;
+    s.hint = word.text == "store" ? StoreHint::none : StoreHint::stream;
+    FUSEC_ASSIGN(s.buffer, buffer());
+    FUSEC_ASSIGN(s.index, dims("[", "]"));
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(s.value, operand(k_.buffers[s.buffer].dtype));
+    FUSEC_ASSIGN(s.guard, guard());
+    return Stmt{std::move(s)};
+  }
+
+  Result<Stmt> prefetch() {
+    Prefetch s;
+    FUSEC_ASSIGN(s.buffer, buffer());
+    FUSEC_ASSIGN(s.index, dims("[", "]"));
+    return Stmt{std::move(s)};
+  }
+
+  Result<Stmt> transpose() {
+    TransposeTile s;
+    FUSEC_ASSIGN(s.dst, buffer());
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(s.src, buffer());
+    return Stmt{s};
+  }
+
+  Result<Stmt> copy_async() {
+    CopyAsync s;
+    FUSEC_ASSIGN(s.dst, buffer());
+    FUSEC_ASSIGN(s.dst_index, dims("[", "]"));
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(s.src, buffer());
+    FUSEC_ASSIGN(s.src_index, dims("[", "]"));
+    FUSEC_TRY(lexer_.expect_word("box"));
+    FUSEC_ASSIGN(s.extents, dims("[", "]"));
+    return Stmt{std::move(s)};
+  }
+
+  Result<Stmt> mma() {
+    Mma s;
+    FUSEC_ASSIGN(s.acc, buffer());
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(s.a, buffer());
+    FUSEC_ASSIGN(s.a_index, dims("[", "]"));
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(s.b, buffer());
+    FUSEC_ASSIGN(s.b_index, dims("[", "]"));
+    return Stmt{std::move(s)};
+  }
+
+  Result<Stmt> each() {
+    Each s;
+    FUSEC_ASSIGN(Token row, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(Token column, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
+    s.row = std::move(row.text);
+    s.column = std::move(column.text);
+    FUSEC_TRY(lexer_.expect_word("in"));
+    FUSEC_ASSIGN(s.tile, buffer());
+    FUSEC_ASSIGN(s.body, block());
+    return Stmt{std::move(s)};
+  }
+
+  Lexer lexer_;
+  Kernel k_;
+  std::map<std::string, BufferId> buffers_;
+  std::vector<bool> defined_;
+  std::vector<RegId> pending_;  // defined by the statement being read
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Result<Kernel> parse_kernel(std::string_view text) {
+  try {
+    return KernelParser(text).parse();
+  } catch (const DimOverflow& overflow) {
+    return Status(StatusCode::invalid_model, overflow.what());
+  }
+}
+
+}  // namespace fusec::ir
