@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/bind.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "ir/support/check.h"
+#include "runtime/live_bound.h"
+
+namespace fusec::runtime {
+namespace {
+
+// Work below this many bytes runs on the calling thread alone, and no thread gets less than half of it: waking a team
+// costs a few microseconds, in which one core moves about this much.
+constexpr int64_t kBytesWorthThreads = 64 << 10;
+
+LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
+  LibraryCall call{&std::get<ir::LibraryStep>(step.step->v), {}, threads};
+  for (const ResolvedView& view : step.args) {
+    BoundArg arg{view.dtype, view.shape, view.strides, nullptr};
+    const ir::Allocation& alloc = loaded.program.allocs[view.alloc];
+    if (alloc.kind == ir::AllocKind::constant) {
+      arg.constant = static_cast<const std::byte*>(loaded.program.constants[alloc.ordinal].data()) + view.offset;
+    }
+    call.args.push_back(std::move(arg));
+  }
+  return call;
+}
+
+Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
+  const LibraryCall call = library_call(loaded, step, threads);
+  std::string reasons;
+  for (const std::shared_ptr<Library>& library : loaded.libraries) {
+    std::optional<std::string> reason = library->refuses(*call.step);
+    if (!reason) {
+      auto op = library->bind(call);
+      if (op.ok() || op.status().code() != StatusCode::unsupported) return op;
+      reason = op.status().message();
+    }
+    reasons += "; " + library->name() + ": " + *reason;
+  }
+  return Status(StatusCode::unsupported, "no library runs step '" + step.step->origin + "'" + reasons);
+}
+
+Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads) {
+  LibraryOps ops(resolved.steps.size());
+  const ThreadCount as_at_run(threads);
+  for (std::size_t i = 0; i < resolved.steps.size(); ++i) {
+    if (!std::holds_alternative<ir::LibraryStep>(resolved.steps[i].step->v)) continue;
+    auto op = bind_library(loaded, resolved.steps[i], threads);
+    if (!op.ok()) return op.status().with_note("while binding step '" + resolved.steps[i].step->origin + "'");
+    ops[i] = std::move(op).value();
+  }
+  return ops;
+}
+
+// Elements that a view touches, broadcast axes once.
+int64_t bytes_of(const ResolvedView& view) {
+  if (view.empty()) return 0;
+  double elements = 1;  // a sum of these is a statistic; it may pass 63 bits for repeated reads
+  for (std::size_t i = 0; i < view.shape.size(); ++i) {
+    if (view.strides[i] != 0) elements *= static_cast<double>(view.shape[i]);
+  }
+  return static_cast<int64_t>(std::min(elements * static_cast<double>(size_of(view.dtype)), 1e15));
+}
+
+int64_t bytes_of(const ResolvedStep& step) {
+  return std::accumulate(step.args.begin(), step.args.end(), int64_t{0},
+                         [](int64_t sum, const ResolvedView& v) { return sum + bytes_of(v); });
+}
+
+int threads_for(int64_t bytes, int64_t iterations, int threads) {
+  if (bytes < kBytesWorthThreads) return 1;
+  return static_cast<int>(std::min({int64_t{threads}, iterations, bytes / (kBytesWorthThreads / 2)}));
+}
+
+bool has_clamped_load(const ir::Kernel& kernel) {
+  bool found = false;
+  ir::for_each_stmt(kernel.body, [&](const ir::Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    found |= load != nullptr && load->clamp != 0;
+  });
+  return found;
+}
+
+// Builds one Plan.
+class Binder {
+ public:
+  Binder(Plan& plan, const ResolvedProgram& resolved, const ArenaLayout& layout)
+      : plan_(plan), program_(plan.loaded->program), resolved_(resolved), layout_(layout) {}
+
+  void run() {
+    describe_io();
+    for (std::size_t i = 0; i < resolved_.steps.size(); ++i) add_launch(i);
+    add_copies();
+  }
+
+ private:
+  BoundIo describe(const std::string& name, const ir::Type& type, ir::AllocId id) const {
+    BoundIo io{name, type.dtype, evaluate(type.shape, plan_.bindings)};
+    io.alignment = static_cast<int64_t>(size_of(type.dtype));
+    const int64_t elements = evaluate(program_.allocs[id].elements, plan_.bindings);
+    FUSEC_CHECK(std::accumulate(io.shape.begin(), io.shape.end(), int64_t{1}, std::multiplies<>()) == elements)
+        << "the allocation of '" << name << "' has " << elements << " elements";
+    return io;
+  }
+
+  void describe_io() {
+    for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+      plan_.inputs.push_back(describe(program_.input_names[i], program_.input_types[i], program_.inputs[i]));
+    }
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      plan_.outputs.push_back(describe(program_.output_names[i], program_.output_types[i], program_.outputs[i]));
+    }
+  }
+
+  Address address(ir::AllocId id, int64_t offset) const {
+    const ir::Allocation& alloc = program_.allocs[id];
+    switch (alloc.kind) {
+      case ir::AllocKind::input: return {Base::input, alloc.ordinal, offset};
+      case ir::AllocKind::output: return {Base::output, alloc.ordinal, offset};
+      case ir::AllocKind::constant: return {Base::constant, alloc.ordinal, offset};
+      case ir::AllocKind::temporary: break;
+    }
+    return {Base::arena, 0, std::max<int64_t>(layout_.alloc_offset[id.index], 0) + offset};
+  }
+
+  BoundIo* io_of(const Address& address) {
+    if (address.base == Base::input) return &plan_.inputs[address.ordinal];
+    if (address.base == Base::output) return &plan_.outputs[address.ordinal];
+    return nullptr;
+  }
+
+  void add_launch(std::size_t i) {
+    const ResolvedStep& step = resolved_.steps[i];
+    Launch launch;
+    launch.step = step.step;
+    launch.first_arg = static_cast<uint32_t>(plan_.args.size());
+    launch.args = static_cast<uint32_t>(step.args.size());
+    for (std::size_t a = 0; a < step.args.size(); ++a) add_arg(static_cast<int>(i), step, a);
+    if (const auto* kernel_step = std::get_if<ir::KernelStep>(&step.step->v)) {
+      add_kernel(launch, *kernel_step, step);
+      ++plan_.generated;
+    } else {
+      launch.op = plan_.ops[i].get();
+      launch.workspace = layout_.workspace_offset[i];
+      ++plan_.library;
+    }
+    plan_.moved_bytes += bytes_of(step);
+    plan_.launches.push_back(launch);
+  }
+
+  // The alignment that the step's code relies on for this argument's first element.
+  int64_t required_alignment(const ResolvedStep& step, std::size_t arg) const {
+    const auto element = static_cast<int64_t>(size_of(step.args[arg].dtype));
+    const auto* launch = std::get_if<ir::KernelStep>(&step.step->v);
+    if (launch == nullptr) return element;
+    const ir::Kernel& kernel = program_.kernels[launch->kernel];
+    if (arg >= kernel.params.size()) return kAlignment;  // scratch
+    return std::max<int64_t>(element, kernel.buffers[kernel.params[arg]].alignment);
+  }
+
+  void add_arg(int at, const ResolvedStep& step, std::size_t arg) {
+    const ResolvedView& view = step.args[arg];
+    const Address to = address(view.alloc, view.offset);
+    plan_.args.push_back(to);
+    const int64_t alignment = required_alignment(step, arg);
+    FUSEC_CHECK(alignment <= kAlignment && (view.empty() || to.bytes % alignment == 0))
+        << "argument " << arg << " of step '" << step.step->origin << "' lies at byte " << to.bytes << ", its kernel needs "
+        << "alignment " << alignment;
+    if (BoundIo* io = io_of(to)) {
+      io->alignment = std::max(io->alignment, alignment);
+      io->first = std::min(io->first, at);
+      io->last = std::max(io->last, at);
+    }
+  }
+
+  void add_kernel(Launch& launch, const ir::KernelStep& kernel_step, const ResolvedStep& step) {
+    const ir::Kernel& kernel = program_.kernels[kernel_step.kernel];
+    launch.kernel = &plan_.loaded->kernels[kernel_step.kernel];
+    launch.checks_status = has_clamped_load(kernel);
+    launch.first_extent = static_cast<uint32_t>(plan_.extents.size());
+    plan_.extents.insert(plan_.extents.end(), step.extents.begin(), step.extents.end());
+    const Bindings extents = kernel_extents(kernel, step);
+    check_facts(kernel, step, extents);
+    plan_.local_bytes = std::max(plan_.local_bytes, evaluate(launch.kernel->local_bytes, extents));
+    launch.first_phase = static_cast<uint32_t>(plan_.phases.size());
+    for (const LoadedKernel::Phase& phase : launch.kernel->phases) {
+      const int64_t iterations = evaluate(phase.iterations, extents);
+      plan_.phases.push_back({phase.function, iterations, threads_for(bytes_of(step), iterations, plan_.threads)});
+    }
+    launch.phases = static_cast<uint32_t>(plan_.phases.size()) - launch.first_phase;
+  }
+
+  static Bindings kernel_extents(const ir::Kernel& kernel, const ResolvedStep& step) {
+    FUSEC_CHECK(kernel.extents.size() == step.extents.size()) << "step '" << step.step->origin << "' gives "
+        << step.extents.size() << " extents to kernel " << kernel.name << ", which has " << kernel.extents.size();
+    Bindings extents;
+    for (std::size_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[i]] = step.extents[i];
+    return extents;
+  }
+
+  // A kernel is wrong, not slow, where a fact it was compiled for does not hold.
+  static void check_facts(const ir::Kernel& kernel, const ResolvedStep& step, const Bindings& extents) {
+    for (const auto& [extent, divisor] : kernel.divisible) {
+      FUSEC_CHECK(extents.count(extent) && extents.at(extent) % divisor == 0)
+          << "step '" << step.step->origin << "' needs " << extent << " % " << divisor << " == 0";
+    }
+    if (!kernel.fits32) return;
+    for (const ResolvedView& view : step.args) {
+      double reach = 0;
+      for (std::size_t i = 0; i < view.shape.size(); ++i) {
+        reach += static_cast<double>(view.shape[i] - 1) * static_cast<double>(std::abs(view.strides[i]));
+      }
+      FUSEC_CHECK(view.empty() || reach < 2147483648.0) << "step '" << step.step->origin << "' passes 32-bit indices";
+    }
+  }
+
+  // An output whose allocation is not its own (a model input, a constant, another output's) is copied at the end.
+  void add_copies() {
+    for (uint32_t i = 0; i < program_.outputs.size(); ++i) {
+      const ir::Allocation& alloc = program_.allocs[program_.outputs[i]];
+      if (alloc.kind == ir::AllocKind::output && alloc.ordinal == i) continue;
+      FUSEC_CHECK(alloc.kind != ir::AllocKind::temporary) << "output " << i << " of the Program is a temporary";
+      plan_.copies.push_back({address(program_.outputs[i], 0), i, resolved_.alloc_bytes[program_.outputs[i].index]});
+      if (BoundIo* io = io_of(plan_.copies.back().from)) io->last = static_cast<int>(resolved_.steps.size());
+    }
+  }
+
+  Plan& plan_;
+  const ir::Program& program_;
+  const ResolvedProgram& resolved_;
+  const ArenaLayout& layout_;
+};
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
+                                         int threads) try {
+  const auto start = std::chrono::steady_clock::now();
+  auto plan = std::make_shared<Plan>();
+  plan->loaded = std::move(loaded);
+  plan->bindings = bindings;
+  plan->threads = std::max(threads, 1);
+  const ir::Program& program = plan->loaded->program;
+  FUSEC_ASSIGN(const ResolvedProgram resolved, resolve(program, bindings));
+  FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads));
+  const ArenaLayout layout = plan_arena(program, resolved, plan->ops);
+  plan->arena_bytes = layout.arena_bytes;
+  plan->live_lower_bound_bytes = live_lower_bound_bytes(program, resolved, [&](std::size_t i) {
+    return LibraryFacts{static_cast<int64_t>(plan->ops[i]->workspace_bytes()), plan->ops[i]->may_alias()};
+  });
+  Binder(*plan, resolved, layout).run();
+  plan->bind_ms = milliseconds_since(start);
+  return std::shared_ptr<const Plan>(std::move(plan));
+} catch (const DimOverflow&) {
+  return Status(StatusCode::out_of_memory, "a buffer for these shapes passes 63 bits of bytes");
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+namespace fusec::runtime {
+
+// While alive, this thread computes by IEEE defaults: round to nearest, denormals kept, no traps. The host's own setting
+// (some libraries switch on flush-to-zero when loaded) comes back afterwards.
+class FloatEnv {
+ public:
+#if defined(__SSE__)
+  static constexpr uint32_t kDefault = 0x1f80;  // MXCSR after reset
+  FloatEnv() : saved_(_mm_getcsr()) {
+    if (saved_ != kDefault) _mm_setcsr(kDefault);
+  }
+  ~FloatEnv() { _mm_setcsr(saved_); }
+  bool host_differs() const { return ((saved_ ^ kDefault) & ~0x3fu) != 0; }  // the low six bits are sticky flags
+#else
+  bool host_differs() const { return false; }
+#endif
+  FloatEnv(const FloatEnv&) = delete;
+  FloatEnv& operator=(const FloatEnv&) = delete;
+
+ private:
+  [[maybe_unused]] uint32_t saved_ = 0;
+};
+
+}  // namespace fusec::runtime
