@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,6 +27,9 @@ struct FUSEC_API Options {
   std::string dump_dir;  // when set, every stage writes its text there
   bool verify_each_pass = false;
   bool use_library = true;  // false: plain loops in place of oneDNN
+  std::string target;       // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
+  // Called with faults that do not fail the call (a cache that cannot be used); unset: one line on stderr each.
+  std::function<void(const std::string&)> on_warning;
 };
 
 }  // namespace fusec

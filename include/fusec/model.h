@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Model: what `compile` takes; made by load_onnx or a graph builder.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusec/dtype.h"
+#include "fusec/export.h"
+#include "fusec/shape.h"
+
+namespace fusec {
+
+namespace ir {
+struct Graph;
+}
+
+struct FUSEC_API TensorInfo {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+};
+
+// Copies share the graph, which is immutable.
+struct FUSEC_API Model {
+  std::shared_ptr<const ir::Graph> graph;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<std::string> symbols;  // free symbols of the input shapes
+};
+
+}  // namespace fusec
