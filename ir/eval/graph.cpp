@@ -43,7 +43,7 @@ Result<Attrs> eval_attrs(const Attrs& attrs, const SymbolValues& symbols) {
 }
 
 Result<Tensor> dispatch(const OpCall& call) {
-  if (call.node.op.is_scalar()) return eval_scalar(call);
+  if (call.node.op.is_scalar()) return eval_scalar_node(call);
   switch (call.node.op.tensor()) {
 #define TENSOR_OP(name, ...) \
   case TensorOp::name:       \

@@ -37,7 +37,7 @@ Status node_error(const Node& node, std::string message);
 
 #define TENSOR_OP(name, ...) Result<Tensor> eval_##name(const OpCall& call);
 #include "ir/ops/tensor_ops.def"
-Result<Tensor> eval_scalar(const OpCall& call);
+Result<Tensor> eval_scalar_node(const OpCall& call);
 
 int64_t product(const Extents& extents);
 int64_t product(const Extents& extents, std::size_t begin, std::size_t end);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -193,6 +194,10 @@ class GraphParser {
       FUSEC_ASSIGN(const ValueId value, use());
       FUSEC_TRY(lexer_.expect_word("as"));
       FUSEC_ASSIGN(Token name, lexer_.expect(TokenKind::string, "the name of the output, as \"y\""));
+      const auto& names = graph_.output_names;
+      if (std::find(names.begin(), names.end(), name.text) != names.end()) {
+        return lexer_.error_at(name.begin, "two outputs have this name");
+      }
       add_output(graph_, value, std::move(name.text));
     } while (lexer_.accept(","));
     return {};
