@@ -2,14 +2,15 @@
 #include "fusec/target.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace fusec {
 namespace {
 
 // The levels of the x86-64 psABI, as LLVM feature names beyond the level below.
-const std::vector<std::string> kV2 = {"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"};
-const std::vector<std::string> kV3 = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
-const std::vector<std::string> kV4 = {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"};
+constexpr std::initializer_list<const char*> kV2 = {"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"};
+constexpr std::initializer_list<const char*> kV3 = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
+constexpr std::initializer_list<const char*> kV4 = {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"};
 
 Target x86(int level) {
   Target t;
@@ -17,7 +18,7 @@ Target x86(int level) {
   t.name = t.triple_cpu = "x86-64-v" + std::to_string(level);
   t.vector_bytes = level >= 4 ? 64 : level >= 3 ? 32 : 16;
   t.has_f16c = level >= 3;
-  t.features = kV2;
+  t.features.assign(kV2.begin(), kV2.end());
   if (level >= 3) t.features.insert(t.features.end(), kV3.begin(), kV3.end());
   if (level >= 4) t.features.insert(t.features.end(), kV4.begin(), kV4.end());
   std::sort(t.features.begin(), t.features.end());

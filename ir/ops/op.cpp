@@ -2,18 +2,57 @@
 #include "ir/ops/op.h"
 
 #include <array>
+#include <iterator>
 #include <map>
 
 namespace fusec::ir {
 namespace {
 
-constexpr ScalarOpInfo kScalarOps[] = {
+constexpr ScalarOpInfo kScalarRows[] = {
 #define SCALAR_OP(name, arity, typing, reference, llvm, gradient, lo, hi, ulp, cost) \
   {#name, arity, Typing::typing, false, "", gradient, lo, hi, ulp, cost},
 #define SCALAR_DEF(name, arity, typing, definition, reference, gradient, lo, hi, ulp) \
   {#name, arity, Typing::typing, true, definition, gradient, lo, hi, ulp, 0},
 #include "ir/ops/scalar_ops.def"
 };
+constexpr std::size_t kScalarCount = std::size(kScalarRows);
+using ScalarTable = std::array<ScalarOpInfo, kScalarCount>;
+
+constexpr bool is_name_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
+
+constexpr int cost_of(const ScalarTable& rows, std::string_view name) {
+  for (const ScalarOpInfo& row : rows) {
+    if (row.name == name) return row.cost;
+  }
+  return 0;  // an operand or a number
+}
+
+// The sum over the rows that a definition's text names, operators included. They stand earlier in the table.
+constexpr int definition_cost(const ScalarTable& rows, std::string_view text) {
+  int cost = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t end = i;
+    while (end < text.size() && is_name_char(text[end])) ++end;
+    if (end > i) cost += cost_of(rows, text.substr(i, end - i));
+    if (end == i && text[i] == '+') cost += cost_of(rows, "add");
+    if (end == i && text[i] == '-') cost += cost_of(rows, "sub");
+    if (end == i && text[i] == '*') cost += cost_of(rows, "mul");
+    if (end == i && text[i] == '/') cost += cost_of(rows, "div");
+    i = end > i ? end : i + 1;
+  }
+  return cost;
+}
+
+constexpr ScalarTable scalar_table() {
+  ScalarTable rows = {};
+  for (std::size_t i = 0; i < kScalarCount; ++i) rows[i] = kScalarRows[i];
+  for (ScalarOpInfo& row : rows) {
+    if (row.is_definition) row.cost = definition_cost(rows, row.definition);
+  }
+  return rows;
+}
+
+constexpr ScalarTable kScalarOps = scalar_table();
 
 constexpr TensorOpInfo kTensorOps[] = {
 #define TENSOR_OP(name, min_inputs, max_inputs, kind, attributes) \

@@ -43,7 +43,7 @@ struct ScalarOpInfo {
   std::string_view gradient;    // one expression per operand over a b c y dy, separated by '|'; empty: not differentiable
   double domain_lo, domain_hi;  // of test inputs, every operand
   double ulp;                   // largest error allowed in f32, in units in the last place, against the reference in f64
-  int cost;                     // about cycles per 16 f32 in a vector unit
+  int cost;                     // about cycles per 16 f32 in a vector unit; a definition sums its parts
 };
 
 const ScalarOpInfo& info(ScalarOp op);

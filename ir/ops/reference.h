@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference of every scalar op, and ref::, what its column uses beyond C++. Where ONNX leaves a result open it is
+// fixed here for all targets: x / 0 = 0, x mod 0 = x, the lowest integer over -1 wraps, shift counts outside the width
+// give 0; min and max propagate NaN and order -0 before +0.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "fusec/dtype.h"
+#include "ir/ops/op.h"
+
+namespace fusec::ir {
+
+// Truth values are 0 and 1; the condition of `where` is nonzero. `cast` returns its operand: conversion is the store's.
+double eval_scalar(ScalarOp op, double a, double b = 0, double c = 0);
+// In the width of `dtype`, an integer type, of values as load_int gives them (u64 past 2^63 - 1 as its bits).
+int64_t eval_scalar(ScalarOp op, DType dtype, int64_t a, int64_t b = 0, int64_t c = 0);
+bool eval_scalar(ScalarOp op, bool a, bool b, bool c);
+
+namespace ref {
+
+// An integer whose arithmetic wraps.
+template <class T>
+struct Wrapping {
+  T v = 0;
+  Wrapping() = default;
+  Wrapping(int64_t value) : v(static_cast<T>(value)) {}  // NOLINT: implicit by design, for the constants in the table
+  explicit operator bool() const { return v != 0; }
+  static Wrapping bits(uint64_t value) { return Wrapping(static_cast<int64_t>(value)); }
+  uint64_t bits() const { return static_cast<uint64_t>(v); }
+  friend Wrapping operator+(Wrapping a, Wrapping b) { return bits(a.bits() + b.bits()); }
+  friend Wrapping operator-(Wrapping a, Wrapping b) { return bits(a.bits() - b.bits()); }
+  friend Wrapping operator*(Wrapping a, Wrapping b) { return bits(a.bits() * b.bits()); }
+  friend Wrapping operator&(Wrapping a, Wrapping b) { return bits(a.bits() & b.bits()); }
+  friend Wrapping operator|(Wrapping a, Wrapping b) { return bits(a.bits() | b.bits()); }
+  friend Wrapping operator^(Wrapping a, Wrapping b) { return bits(a.bits() ^ b.bits()); }
+  Wrapping operator~() const { return bits(~bits()); }
+  Wrapping operator-() const { return bits(0 - bits()); }
+  friend bool operator==(Wrapping a, Wrapping b) { return a.v == b.v; }
+  friend auto operator<=>(Wrapping a, Wrapping b) { return a.v <=> b.v; }
+};
+
+inline double div(double a, double b) { return a / b; }
+inline double fmod(double a, double b) { return std::fmod(a, b); }
+inline double mod(double a, double b) {
+  const double r = std::fmod(a, b);
+  if (r == 0) return std::copysign(0.0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+inline double min(double a, double b) {
+  if (a != a || b != b) return a + b;
+  if (a == b) return std::signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+inline double max(double a, double b) {
+  if (a != a || b != b) return a + b;
+  if (a == b) return std::signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+inline double abs(double a) { return std::fabs(a); }
+inline double sign(double a) { return a > 0 ? 1 : a < 0 ? -1 : a == 0 ? 0 : a; }
+inline double pow(double a, double b) { return std::pow(a, b); }
+
+template <class T>
+Wrapping<T> div(Wrapping<T> a, Wrapping<T> b) {
+  if (b == 0) return 0;
+  if (std::is_signed_v<T> && b == -1) return -a;
+  return Wrapping<T>::bits(static_cast<uint64_t>(a.v / b.v));
+}
+template <class T>
+Wrapping<T> fmod(Wrapping<T> a, Wrapping<T> b) {
+  return a - div(a, b) * b;
+}
+template <class T>
+Wrapping<T> mod(Wrapping<T> a, Wrapping<T> b) {
+  const Wrapping<T> r = ref::fmod(a, b);
+  return r != 0 && b != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+template <class T>
+Wrapping<T> min(Wrapping<T> a, Wrapping<T> b) {
+  return b < a ? b : a;
+}
+template <class T>
+Wrapping<T> max(Wrapping<T> a, Wrapping<T> b) {
+  return a < b ? b : a;
+}
+template <class T>
+Wrapping<T> abs(Wrapping<T> a) {
+  return a < 0 ? -a : a;
+}
+template <class T>
+Wrapping<T> sign(Wrapping<T> a) {
+  return int64_t{a > 0} - int64_t{a < 0};
+}
+// By squaring; for b < 0 the truncated 1 / a^-b.
+template <class T>
+Wrapping<T> pow(Wrapping<T> a, Wrapping<T> b) {
+  if (b < 0) {
+    if (a == 1) return 1;
+    if (std::is_signed_v<T> && a == -1) return (b.v & 1) ? -1 : 1;
+    return 0;
+  }
+  Wrapping<T> result = 1;
+  for (uint64_t n = b.bits(); n != 0; n >>= 1) {
+    if (n & 1) result = result * a;
+    a = a * a;
+  }
+  return result;
+}
+template <class T>
+bool past_width(Wrapping<T> count) {
+  return count.bits() >= 8 * sizeof(T);
+}
+template <class T>
+Wrapping<T> shl(Wrapping<T> a, Wrapping<T> b) {
+  return past_width(b) ? Wrapping<T>(0) : Wrapping<T>::bits(a.bits() << b.bits());
+}
+template <class T>
+Wrapping<T> shr(Wrapping<T> a, Wrapping<T> b) {
+  return past_width(b) ? Wrapping<T>(0) : Wrapping<T>::bits(static_cast<uint64_t>(a.v >> b.v));
+}
+
+template <class R>
+R where(R condition, R a, R b) {
+  return static_cast<bool>(condition) ? a : b;
+}
+// lo > hi gives hi.
+template <class R>
+R clamp(R a, R lo, R hi) {
+  if (a != a || lo != lo || hi != hi) return a + lo + hi;
+  const R raised = a < lo ? lo : a;
+  return raised > hi ? hi : raised;
+}
+
+}  // namespace ref
+}  // namespace fusec::ir
