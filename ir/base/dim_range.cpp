@@ -90,13 +90,14 @@ const DimRange* Prover::range(const Dim::Atom& atom) const {
   return it == ranges_.end() ? nullptr : &it->second;
 }
 
-// A ranged symbol of `a` that no bound of another one in `a` mentions.
+// A ranged symbol of `a` that neither a bound of another one in `a` nor a function in `a` mentions.
 const Dim::Atom* Prover::next_symbol(const Dim& a) const {
   const Terms* terms = DimAccess::shared(a);
   if (terms == nullptr) return nullptr;
-  std::vector<const Dim::Atom*> ranged;
+  std::vector<const Dim::Atom*> ranged, functions;
   for (const Dim::Term& t : *terms) {
     for (const Dim::Atom& atom : t.atoms) {
+      if (atom.fn != Fn::symbol) functions.push_back(&atom);
       if (atom.fn == Fn::symbol && range(atom) != nullptr) ranged.push_back(&atom);
     }
   }
@@ -107,7 +108,12 @@ const Dim::Atom* Prover::next_symbol(const Dim& a) const {
       return (r->lo && r->lo->uses(s->name)) || (r->hi && r->hi->uses(s->name));
     });
   };
-  const auto it = std::find_if_not(ranged.begin(), ranged.end(), bounds_other);
+  const auto in_function = [&](const Dim::Atom* s) {
+    return std::any_of(functions.begin(), functions.end(),
+                       [&](const Dim::Atom* f) { return f->args[0].uses(s->name) || f->args[1].uses(s->name); });
+  };
+  const auto it = std::find_if(ranged.begin(), ranged.end(),
+                               [&](const Dim::Atom* s) { return !bounds_other(s) && !in_function(s); });
   return it == ranged.end() ? nullptr : *it;
 }
 
@@ -116,10 +122,10 @@ std::optional<int64_t> Prover::lower(const Dim& a, int64_t goal) {
   if (--budget_ < 0 || depth_ >= kMaxDepth) return std::nullopt;
   ++depth_;
   std::optional<int64_t> bound;
-  if (const Dim::Atom* fn = first_function(a)) {
-    bound = lower_by_atom(a, *fn, goal);
-  } else if (const Dim::Atom* symbol = next_symbol(a)) {
+  if (const Dim::Atom* symbol = next_symbol(a)) {
     bound = lower_by_symbol(a, *symbol, goal);
+  } else if (const Dim::Atom* fn = first_function(a)) {
+    bound = lower_by_atom(a, *fn, goal);
   } else {
     bound = lower_by_terms(a);
   }
