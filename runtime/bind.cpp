@@ -94,6 +94,7 @@ class Binder {
     describe_io();
     for (std::size_t i = 0; i < resolved_.steps.size(); ++i) add_launch(i);
     add_copies();
+    for (std::size_t i = 0; i < resolved_.steps.size(); ++i) find_in_place(static_cast<int>(i));
   }
 
  private:
@@ -147,7 +148,7 @@ class Binder {
       launch.workspace = layout_.workspace_offset[i];
       ++plan_.library;
     }
-    plan_.moved_bytes += bytes_of(step);
+    launch.bytes = bytes_of(step);
     plan_.launches.push_back(launch);
   }
 
@@ -224,7 +225,21 @@ class Binder {
       if (alloc.kind == ir::AllocKind::output && alloc.ordinal == i) continue;
       FUSEC_CHECK(alloc.kind != ir::AllocKind::temporary) << "output " << i << " of the Program is a temporary";
       plan_.copies.push_back({address(program_.outputs[i], 0), i, resolved_.alloc_bytes[program_.outputs[i].index]});
-      if (BoundIo* io = io_of(plan_.copies.back().from)) io->last = static_cast<int>(resolved_.steps.size());
+      const int end = static_cast<int>(resolved_.steps.size());
+      plan_.outputs[i].first = plan_.outputs[i].last = end;
+      if (BoundIo* io = io_of(plan_.copies.back().from)) io->last = end;
+    }
+  }
+
+  void find_in_place(int at) {
+    const ResolvedStep& step = resolved_.steps[static_cast<std::size_t>(at)];
+    for (AliasPair pair : alias_pairs(program_, step, plan_.ops[static_cast<std::size_t>(at)].get())) {
+      const ResolvedView& in = step.args[static_cast<std::size_t>(pair.in)];
+      const ResolvedView& out = step.args[static_cast<std::size_t>(pair.out)];
+      const ir::Allocation &from = program_.allocs[in.alloc], &to = program_.allocs[out.alloc];
+      if (from.kind != ir::AllocKind::input || to.kind != ir::AllocKind::output || !same_window(step, in, out)) continue;
+      if (plan_.inputs[from.ordinal].last != at || plan_.outputs[to.ordinal].first != at) continue;
+      plan_.in_place.push_back({from.ordinal, to.ordinal});
     }
   }
 

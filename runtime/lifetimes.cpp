@@ -26,12 +26,9 @@ bool may_take_over(const ir::Program& program, const ResolvedProgram& resolved, 
   const ResolvedStep& step = resolved.steps[static_cast<std::size_t>(at)];
   const ResolvedView& in = step.args[static_cast<std::size_t>(pair.in)];
   const ResolvedView& out = step.args[static_cast<std::size_t>(pair.out)];
-  const auto temporary = [&](const ResolvedView& v) {
-    return program.allocs[v.alloc].kind == ir::AllocKind::temporary && count_mentions(step, v.alloc) == 1;
-  };
-  return temporary(in) && temporary(out) && lives[in.alloc.index].last == at && lives[out.alloc.index].first == at &&
-         in.offset == out.offset && in.shape == out.shape && in.strides == out.strides &&
-         size_of(in.dtype) == size_of(out.dtype) &&
+  return program.allocs[in.alloc].kind == ir::AllocKind::temporary &&
+         program.allocs[out.alloc].kind == ir::AllocKind::temporary && lives[in.alloc.index].last == at &&
+         lives[out.alloc.index].first == at && same_window(step, in, out) &&
          resolved.alloc_bytes[in.alloc.index] == resolved.alloc_bytes[out.alloc.index];
 }
 
@@ -95,6 +92,12 @@ std::vector<AliasPair> alias_pairs(const ir::Program& program, const ResolvedSte
     for (int in : op->may_alias()) pairs.push_back({in, static_cast<int>(step.args.size()) - 1});
   }
   return pairs;
+}
+
+bool same_window(const ResolvedStep& step, const ResolvedView& in, const ResolvedView& out) {
+  return in.offset == out.offset && in.shape == out.shape && in.strides == out.strides &&
+         size_of(in.dtype) == size_of(out.dtype) && count_mentions(step, in.alloc) == 1 &&
+         count_mentions(step, out.alloc) == 1;
 }
 
 ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolved, const LibraryOps& ops) {

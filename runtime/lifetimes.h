@@ -27,14 +27,17 @@ struct AliasPair {
 };
 std::vector<AliasPair> alias_pairs(const ir::Program& program, const ResolvedStep& step, const LibraryOp* op);
 
+// Both views are the same window of memory of one layout, and the step mentions each allocation only once.
+bool same_window(const ResolvedStep& step, const ResolvedView& in, const ResolvedView& out);
+
 struct ArenaLayout {
   std::vector<int64_t> alloc_offset;      // by AllocId; -1: not in the arena
   std::vector<int64_t> workspace_offset;  // by step; -1: none
   int64_t arena_bytes = 0;
 };
 
-// A temporary takes over the memory of one that dies where it is born, if the step allows it, both views are the same
-// window of allocations of one size, and the step mentions each only once.
+// A temporary takes over the memory of one of its size that dies where it is born, if the step allows it and both views
+// are the same_window.
 ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolved, const LibraryOps& ops);
 
 }  // namespace fusec::runtime

@@ -37,6 +37,7 @@ struct Launch {
   bool checks_status = false;  // the kernel has data-dependent indices
   const LibraryOp* op = nullptr;
   int64_t workspace = -1;  // bytes from the arena's start
+  int64_t bytes = 0;       // that the step touches, broadcast axes once
 };
 
 // A tensor of the caller.
@@ -55,6 +56,11 @@ struct OutputCopy {
   int64_t bytes = 0;
 };
 
+// The step that first writes the output is the last to read the input, element for element: they may be the same memory.
+struct InPlaceIo {
+  uint32_t input = 0, output = 0;
+};
+
 struct Plan {
   std::shared_ptr<const LoadedProgram> loaded;
   Bindings bindings;
@@ -66,11 +72,11 @@ struct Plan {
   std::vector<PhaseLaunch> phases;
   std::vector<OutputCopy> copies;
   std::vector<BoundIo> inputs, outputs;
+  std::vector<InPlaceIo> in_place;
   int64_t arena_bytes = 0;
   int64_t local_bytes = 0;  // of one thread
   int64_t live_lower_bound_bytes = 0;
   int64_t generated = 0, library = 0;  // launches by kind
-  int64_t moved_bytes = 0;             // of all views, once per step: what the launches touch
   double bind_ms = 0;
 };
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: a compiled model with its machine code and constants loaded. Immutable; copies share it, threads may too.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fusec/export.h"
+#include "fusec/model.h"
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
+
+namespace fusec {
+
+namespace runtime {
+struct EngineState;
+}
+
+struct FUSEC_API StageTime {
+  std::string stage;  // "optimize", "partition", "lower", "select", "emit", "link", "bind"
+  double ms = 0;
+};
+
+struct FUSEC_API EngineStats {
+  double compile_ms = 0;  // from the Model to a linked Engine
+  std::vector<StageTime> stages;
+  int64_t imported_ops = 0;
+  int64_t distinct_kernels = 0;  // of the picked candidates
+  int64_t compiled_kernels = 0;  // by this Engine or by a compile it waited for
+  int64_t cached_kernels = 0;    // from the kernel cache or from another Engine of this process
+  int64_t code_bytes = 0, constant_bytes = 0;
+  std::vector<std::string> notes;  // why edges were not fused, and the like
+};
+
+// One launch of a Plan, in execution order.
+struct FUSEC_API LaunchInfo {
+  std::string origin;
+  bool generated = true;       // false: a library call
+  std::string implementation;  // kernel name, or the library's name for what it runs
+  int64_t bytes = 0;           // that it reads and writes, broadcast axes once
+  int threads = 1;
+  double us = 0;  // set by Session::profile
+};
+
+// What one set of shapes costs.
+struct FUSEC_API PlanStats {
+  std::map<std::string, int64_t> symbols;
+  int64_t launches = 0, generated = 0, library = 0;
+  int64_t arena_bytes = 0, live_lower_bound_bytes = 0;
+  int64_t moved_bytes = 0;  // sum of LaunchInfo::bytes
+  double bind_ms = 0;
+  std::vector<LaunchInfo> steps;
+};
+
+using TensorShape = std::vector<int64_t>;
+
+class FUSEC_API Engine {
+ public:
+  // invalid_argument for options that do not fit the machine; unsupported, compile_failed, device, out_of_memory as the
+  // stages say. A model without free symbols is bound at once, so that such errors show here.
+  static Result<Engine> compile(const Model& model, const Options& options = {});
+
+  const std::vector<TensorInfo>& inputs() const;
+  const std::vector<TensorInfo>& outputs() const;
+  const std::vector<std::string>& symbols() const;
+  const Target& target() const;
+  int threads() const;
+  const EngineStats& stats() const;
+
+  // Shapes of the inputs in order; invalid_argument names the input, the axis, what was expected and given.
+  Result<std::vector<TensorShape>> output_shapes(std::span<const TensorShape> input_shapes) const;
+  // Makes (or finds) the Plan for these shapes.
+  Result<PlanStats> plan(std::span<const TensorShape> input_shapes) const;
+
+  // The inside, for Session and for tools that are built with the library.
+  explicit Engine(std::shared_ptr<const runtime::EngineState> state) : state_(std::move(state)) {}
+  const std::shared_ptr<const runtime::EngineState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<const runtime::EngineState> state_;
+};
+
+}  // namespace fusec

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work that several threads ask for at once is done by the first; the others wait for its answer, errors included.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "fusec/status.h"
+#include "runtime/guard.h"
+
+namespace fusec::runtime {
+
+template <class Key, class Value>
+class SingleFlight {
+ public:
+  // make() runs without a lock held and must answer, not throw; what it throws becomes a Status.
+  template <class Make>
+  Result<Value> run(const Key& key, const Make& make) {
+    std::unique_lock lock(mutex_);
+    if (auto it = flights_.find(key); it != flights_.end()) {
+      std::shared_ptr<Flight> flight = it->second;
+      landed_.wait(lock, [&] { return flight->answer.has_value(); });
+      return *flight->answer;
+    }
+    auto flight = std::make_shared<Flight>();
+    flights_.emplace(key, flight);
+    lock.unlock();
+    Result<Value> answer = guarded([&]() -> Result<Value> { return make(); });
+    lock.lock();
+    flight->answer.emplace(answer);
+    flights_.erase(key);
+    landed_.notify_all();
+    return answer;
+  }
+
+ private:
+  struct Flight {
+    std::optional<Result<Value>> answer;
+  };
+  std::mutex mutex_;
+  std::condition_variable landed_;
+  std::map<Key, std::shared_ptr<Flight>> flights_;
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/state.h"
+
+#include <algorithm>
+
+#include "runtime/guard.h"
+
+namespace fusec::runtime {
+
+PlanPtr PlanCache::find(const Bindings& bindings) {
+  const std::lock_guard lock(mutex_);
+  auto it = std::find_if(plans_.begin(), plans_.end(), [&](const PlanPtr& p) { return p->bindings == bindings; });
+  if (it == plans_.end()) return nullptr;
+  plans_.splice(plans_.begin(), plans_, it);
+  return plans_.front();
+}
+
+void PlanCache::insert(PlanPtr plan) {
+  const std::lock_guard lock(mutex_);
+  plans_.push_front(std::move(plan));
+  while (plans_.size() > capacity_) plans_.pop_back();
+}
+
+std::size_t PlanCache::size() const {
+  const std::lock_guard lock(mutex_);
+  return plans_.size();
+}
+
+Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings, int threads) {
+  if (PlanPtr plan = find(bindings)) return plan;
+  return flights_.run(bindings, [&]() -> Result<PlanPtr> {
+    if (PlanPtr plan = find(bindings)) return plan;  // another flight landed between the two looks
+    FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads));
+    insert(plan);
+    return plan;
+  });
+}
+
+Result<PlanPtr> EngineState::plan(std::span<const TensorShape> input_shapes) const {
+  FUSEC_ASSIGN(const Bindings bindings, bind_symbols(program(), input_shapes));
+  return plan(bindings);
+}
+
+std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings) {
+  std::vector<TensorShape> out;
+  for (const ir::Type& type : program.output_types) out.push_back(evaluate(type.shape, bindings));
+  return out;
+}
+
+namespace {
+
+LaunchInfo describe(const Plan& plan, const Launch& launch) {
+  LaunchInfo info;
+  info.origin = launch.step->origin;
+  info.generated = launch.op == nullptr;
+  info.bytes = launch.bytes;
+  if (info.generated) {
+    const auto& step = std::get<ir::KernelStep>(launch.step->v);
+    info.implementation = plan.loaded->program.kernels[step.kernel].name;
+    for (uint32_t p = 0; p < launch.phases; ++p) info.threads = std::max(info.threads, plan.phases[launch.first_phase + p].threads);
+  } else {
+    info.implementation = launch.op->implementation();
+    info.threads = plan.threads;
+  }
+  return info;
+}
+
+}  // namespace
+
+PlanStats describe(const Plan& plan) {
+  PlanStats stats;
+  stats.symbols = plan.bindings;
+  stats.generated = plan.generated;
+  stats.library = plan.library;
+  stats.launches = plan.generated + plan.library;
+  stats.arena_bytes = plan.arena_bytes;
+  stats.live_lower_bound_bytes = plan.live_lower_bound_bytes;
+  stats.bind_ms = plan.bind_ms;
+  for (const Launch& launch : plan.launches) {
+    stats.steps.push_back(describe(plan, launch));
+    stats.moved_bytes += launch.bytes;
+  }
+  return stats;
+}
+
+}  // namespace fusec::runtime
+
+namespace fusec {
+
+const std::vector<TensorInfo>& Engine::inputs() const { return state_->inputs; }
+const std::vector<TensorInfo>& Engine::outputs() const { return state_->outputs; }
+const std::vector<std::string>& Engine::symbols() const { return state_->program().symbols; }
+const Target& Engine::target() const { return state_->target; }
+int Engine::threads() const { return state_->threads; }
+const EngineStats& Engine::stats() const { return state_->stats; }
+
+Result<std::vector<TensorShape>> Engine::output_shapes(std::span<const TensorShape> input_shapes) const {
+  return runtime::guarded([&]() -> Result<std::vector<TensorShape>> {
+    FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state_->program(), input_shapes));
+    return runtime::output_shapes(state_->program(), bindings);
+  });
+}
+
+Result<PlanStats> Engine::plan(std::span<const TensorShape> input_shapes) const {
+  return runtime::guarded([&]() -> Result<PlanStats> {
+    FUSEC_ASSIGN(const runtime::PlanPtr plan, state_->plan(input_shapes));
+    return runtime::describe(*plan);
+  });
+}
+
+}  // namespace fusec

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineState: what an Engine shares: loaded code and a bounded cache of Plans.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "fusec/engine.h"
+#include "runtime/bind.h"
+#include "runtime/link.h"
+#include "runtime/single_flight.h"
+
+namespace fusec::runtime {
+
+using PlanPtr = std::shared_ptr<const Plan>;
+
+// The Plans used last. Thread-safe; one set of bindings is bound by one thread at a time.
+class PlanCache {
+ public:
+  explicit PlanCache(std::size_t capacity = 16) : capacity_(capacity) {}
+  Result<PlanPtr> get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings, int threads);
+  std::size_t size() const;
+
+ private:
+  PlanPtr find(const Bindings& bindings);
+  void insert(PlanPtr plan);
+
+  const std::size_t capacity_;
+  mutable std::mutex mutex_;
+  std::list<PlanPtr> plans_;  // last used first
+  SingleFlight<Bindings, PlanPtr> flights_;
+};
+
+struct EngineState {
+  std::shared_ptr<const LoadedProgram> loaded;
+  Target target;
+  Options options;
+  int threads = 1;
+  EngineStats stats;
+  std::vector<TensorInfo> inputs, outputs;
+  mutable PlanCache plans;
+
+  const ir::Program& program() const { return loaded->program; }
+  Result<PlanPtr> plan(std::span<const TensorShape> input_shapes) const;
+  Result<PlanPtr> plan(const Bindings& bindings) const { return plans.get(loaded, bindings, threads); }
+};
+
+std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings);
+PlanStats describe(const Plan& plan);
+
+}  // namespace fusec::runtime
