@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Index expressions made ready for many evaluations: symbols are slots of an array.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "fusec/dim.h"
+
+namespace fusec::ir {
+
+class IndexCode {
+ public:
+  IndexCode() = default;
+  // `slot` gives the place of a symbol.
+  IndexCode(const Dim& dim, const std::function<int(const std::string&)>& slot);
+  // Wraps past 64 bits. A divisor that is not positive gives nullopt.
+  std::optional<int64_t> eval(const std::vector<int64_t>& slots) const;
+
+ private:
+  struct Atom {
+    Dim::Fn fn = Dim::Fn::symbol;
+    int slot = 0;
+    std::vector<IndexCode> args;
+    std::optional<int64_t> eval(const std::vector<int64_t>& slots) const;
+  };
+  struct Term {
+    int64_t coefficient = 0;
+    std::vector<Atom> atoms;
+  };
+  std::vector<Term> terms_;
+};
+
+}  // namespace fusec::ir
