@@ -52,7 +52,7 @@ std::string shortest_half(DType dtype, const void* element) {
     std::from_chars(buffer, end, parsed);
     uint16_t back = 0;
     store_element(dtype, &back, parsed);
-    if (back == load_bits(dtype, element)) return std::string(buffer, end);
+    if (back == load_bits(dtype, element)) return shortest(parsed);
   }
 }
 
