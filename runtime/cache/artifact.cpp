@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache/artifact.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime/cache/entry.h"
+
+namespace fusec::runtime {
+namespace {
+
+constexpr char kVersionFolder[] = "v1";
+constexpr std::time_t kOrphanAge = 3600;      // seconds; no writer takes that long
+constexpr std::time_t kTouchAge = 24 * 3600;  // a hit renews the time of use at most once a day
+
+// "ab/abcd….fsk" -> "ab" and "abcd….fsk".
+std::pair<std::string, std::string> split(const std::string& path) {
+  const std::size_t slash = path.find('/');
+  return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+bool is_entry_name(const std::string& folder, const std::string& name) {
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return name.size() == 64 + 4 && name.ends_with(".fsk") && name.starts_with(folder) &&
+         std::all_of(name.begin(), name.begin() + 64, is_hex);
+}
+
+const char* non_empty(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+}  // namespace
+
+std::string cache_root(const Options& options) {
+  if (options.cache_dir) return *options.cache_dir;
+  if (const char* dir = non_empty("FUSEC_CACHE_DIR")) return dir;
+  if (const char* dir = non_empty("XDG_CACHE_HOME")) return std::string(dir) + "/fusec";
+  if (const char* dir = non_empty("HOME")) return std::string(dir) + "/.cache/fusec";
+  return {};
+}
+
+Warn warn_of(const Options& options) {
+  if (options.on_warning) return options.on_warning;
+  return [](const std::string& text) { (void)std::fprintf(stderr, "fusec: warning: %s\n", text.c_str()); };
+}
+
+std::unique_ptr<KernelCache> KernelCache::open(const Options& options) {
+  if (!options.use_cache) return nullptr;
+  const Warn warn = warn_of(options);
+  Result<std::unique_ptr<KernelCache>> cache = open_root(cache_root(options), warn);
+  if (cache.ok()) return std::move(cache).value();
+  warn("running without the kernel cache: " + cache.status().message());
+  return nullptr;
+}
+
+Result<std::unique_ptr<KernelCache>> KernelCache::open_root(const std::string& root, Warn warn) {
+  if (root.empty()) return Status(StatusCode::cache, "no folder for it is known: neither FUSEC_CACHE_DIR nor HOME is set");
+  FUSEC_ASSIGN(const Folder folder, Folder::open(root));
+  FUSEC_ASSIGN(Folder version, folder.open_below(kVersionFolder, true));
+  return std::unique_ptr<KernelCache>(new KernelCache(std::move(version), std::move(warn)));
+}
+
+void KernelCache::warn_once(const Status& status) {
+  if (!warned_.exchange(true)) warn_("the kernel cache is not used fully: " + status.message());
+}
+
+std::optional<codegen::Artifact> KernelCache::load(const std::string& key) {
+  const auto [folder_name, name] = split(entry_path(key));
+  const Result<Folder> folder = version_.open_below(folder_name, false);
+  if (!folder.ok()) return std::nullopt;
+  Result<std::optional<std::vector<uint8_t>>> bytes = folder->read(name);
+  if (!bytes.ok()) warn_once(bytes.status());
+  if (!bytes.ok() || !*bytes) return std::nullopt;
+  std::optional<codegen::Artifact> artifact = decode_entry(**bytes);
+  if (!artifact || artifact->key != key) return std::nullopt;
+  folder->touch(name, kTouchAge);
+  return artifact;
+}
+
+void KernelCache::store(const codegen::Artifact& artifact) {
+  if (read_only_) return;
+  const auto [folder_name, name] = split(entry_path(artifact.key));
+  const Result<Folder> folder = version_.open_below(folder_name, true);
+  const Status status = folder.ok() ? folder->write(name, encode_entry(artifact)) : folder.status();
+  if (status.ok()) return;
+  read_only_ = true;  // a full or read-only disk will not get better within this compile
+  warn_once(status);
+}
+
+std::vector<KernelCache::Entry> KernelCache::list() const {
+  std::vector<Entry> out;
+  for (const std::string& name : version_.folders()) {
+    const Result<Folder> folder = version_.open_below(name, false);
+    if (!folder.ok()) continue;
+    for (const Folder::File& file : folder->files()) {
+      if (is_entry_name(name, file.name)) out.push_back({name + "/" + file.name, file.bytes, file.modified});
+    }
+  }
+  return out;
+}
+
+KernelCache::Stats KernelCache::stats() const {
+  Stats stats;
+  for (const Entry& entry : list()) {
+    ++stats.entries;
+    stats.bytes += entry.bytes;
+  }
+  for (const std::string& name : version_.folders()) {
+    const Result<Folder> folder = version_.open_below(name, false);
+    if (!folder.ok()) continue;
+    for (const Folder::File& file : folder->files()) stats.left_over += file.temporary;
+  }
+  return stats;
+}
+
+std::vector<std::string> KernelCache::verify() const {
+  std::vector<std::string> damaged;
+  for (const Entry& entry : list()) {
+    const auto [folder_name, name] = split(entry.path);
+    const Result<Folder> folder = version_.open_below(folder_name, false);
+    if (!folder.ok()) continue;
+    const Result<std::optional<std::vector<uint8_t>>> bytes = folder->read(name);
+    if (bytes.ok() && !*bytes) continue;  // removed meanwhile
+    const std::optional<codegen::Artifact> artifact = bytes.ok() ? decode_entry(**bytes) : std::nullopt;
+    if (!artifact || entry_path(artifact->key) != entry.path) damaged.push_back(entry.path);
+  }
+  return damaged;
+}
+
+bool KernelCache::remove(const Entry& entry) const {
+  const auto [folder_name, name] = split(entry.path);
+  const Result<Folder> folder = version_.open_below(folder_name, false);
+  return folder.ok() && folder->remove(name);
+}
+
+int64_t KernelCache::gc(int64_t max_bytes) {
+  std::vector<Entry> entries = list();
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  int64_t left = 0, removed = 0;
+  for (const Entry& entry : entries) left += entry.bytes;
+  for (const Entry& entry : entries) {
+    if (left <= max_bytes) break;
+    removed += remove(entry);
+    left -= entry.bytes;
+  }
+  const std::time_t now = std::time(nullptr);
+  for (const std::string& name : version_.folders()) {
+    const Result<Folder> folder = version_.open_below(name, false);
+    if (!folder.ok()) continue;
+    for (const Folder::File& file : folder->files()) {
+      if (file.temporary && (max_bytes < 0 || now - file.modified > kOrphanAge)) removed += folder->remove(file.name);
+    }
+  }
+  return removed;
+}
+
+}  // namespace fusec::runtime

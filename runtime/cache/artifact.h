@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel cache: one file per Artifact below <root>/v1, shared by all processes of a user. No locks: entries are
+// published whole and verified when read. A fault never fails a compile; it is warned of once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/artifact.h"
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "runtime/cache/folder.h"
+
+namespace fusec::runtime {
+
+using Warn = std::function<void(const std::string&)>;
+
+// Options::cache_dir, else $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec; empty: none of them is set.
+std::string cache_root(const Options& options);
+// Options::on_warning, or one line on stderr.
+Warn warn_of(const Options& options);
+
+class KernelCache {
+ public:
+  // Null when Options::use_cache is false or the root cannot be trusted or made (which is warned of).
+  static std::unique_ptr<KernelCache> open(const Options& options);
+  // As open, but says why not: for tools that manage the cache.
+  static Result<std::unique_ptr<KernelCache>> open_root(const std::string& root, Warn warn);
+
+  // Thread-safe. nullopt: absent, damaged or of another key.
+  std::optional<codegen::Artifact> load(const std::string& key);
+  void store(const codegen::Artifact& artifact);
+
+  struct Entry {
+    std::string path;  // below <root>/v1
+    int64_t bytes = 0;
+    std::time_t used = 0;
+  };
+  std::vector<Entry> list() const;  // by path
+  struct Stats {
+    int64_t entries = 0, bytes = 0, left_over = 0;  // left_over: temporary files of writers that died
+  };
+  Stats stats() const;
+  // Reads every entry; the paths of damaged or misnamed ones.
+  std::vector<std::string> verify() const;
+  // Removes the entries used longest ago until at most max_bytes are left, and temporary files older than an hour. The
+  // number of files removed.
+  int64_t gc(int64_t max_bytes);
+  int64_t clear() { return gc(-1); }
+
+ private:
+  KernelCache(Folder version, Warn warn) : version_(std::move(version)), warn_(std::move(warn)) {}
+  void warn_once(const Status& status);
+  bool remove(const Entry& entry) const;
+
+  Folder version_;
+  Warn warn_;
+  std::atomic<bool> warned_{false}, read_only_{false};
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder that only this user can change, and whole-file reads and writes below it. Everything goes through the folder's
+// descriptor, so a path swapped behind our back changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusec/status.h"
+
+namespace fusec::runtime {
+
+class Folder {
+ public:
+  Folder() = default;
+  ~Folder();
+  Folder(Folder&& other) noexcept;
+  Folder& operator=(Folder&& other) noexcept;
+
+  // Opens `path`, making it and its parents as needed. `cache` unless it is a directory, no symbolic link, owned by the
+  // effective user, and closed to group and others.
+  static Result<Folder> open(const std::string& path);
+  // The same for a folder directly below; `make`: it may be new.
+  Result<Folder> open_below(const std::string& name, bool make) const;
+
+  // The whole file; nullopt if there is none. `cache` for what is not a regular file of this user alone, or too large.
+  Result<std::optional<std::vector<uint8_t>>> read(const std::string& name) const;
+  // Through a temporary name that `files` does not list, synced, then renamed: readers see the old file, the new one or none.
+  Status write(const std::string& name, const std::vector<uint8_t>& bytes) const;
+
+  struct File {
+    std::string name;
+    int64_t bytes = 0;
+    std::time_t modified = 0;
+    bool temporary = false;  // left over by a writer that died
+  };
+  std::vector<File> files() const;          // regular files, by name
+  std::vector<std::string> folders() const;  // by name
+  bool remove(const std::string& name) const;
+  // Sets the time of modification to now if it is more than `age` seconds ago.
+  void touch(const std::string& name, std::time_t age) const;
+
+ private:
+  explicit Folder(int fd) : fd_(fd) {}
+  static Result<Folder> check(int fd, const std::string& label);
+  int fd_ = -1;
+};
+
+}  // namespace fusec::runtime

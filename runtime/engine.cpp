@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line of the compiler, written out once: optimize, partition, lower, select, emit, link, bind.
+#include "fusec/engine.h"
+
+#include <chrono>
+#include <utility>
+
+#include "compiler/lower/lower.h"
+#include "compiler/partition/partition.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/select/select.h"
+#include "ir/graph.h"
+#include "runtime/device/host/detect.h"
+#include "runtime/engine_kernels.h"
+#include "runtime/guard.h"
+#include "runtime/state.h"
+
+namespace fusec {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// LLVM takes some 100 MB per compile side by side.
+constexpr int kMaxCompilers = 8;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Runs one stage, notes its time, and says in an error which stage it was.
+template <class F>
+auto staged(EngineStats& stats, const char* stage, const F& f) -> decltype(f()) {
+  const Clock::time_point start = Clock::now();
+  auto result = f();
+  stats.stages.push_back({stage, milliseconds_since(start)});
+  const Status status = [&] {
+    if constexpr (std::is_same_v<decltype(f()), Status>) {
+      return result;
+    } else {
+      return result.status();
+    }
+  }();
+  if (!status.ok()) return Status(status).with_note(std::string("in stage ") + stage);
+  return result;
+}
+
+Result<ir::Program> front_end(const ir::Graph& source, const Target& target, const Options& options, EngineStats& stats) {
+  ir::Graph graph = source;
+  FUSEC_TRY(staged(stats, "optimize", [&] { return compiler::optimize(graph, target, options); }));
+  FUSEC_ASSIGN(const compiler::Partition parts,
+               staged(stats, "partition", [&] { return compiler::partition(graph, target, options); }));
+  FUSEC_ASSIGN(ir::Program program,
+               staged(stats, "lower", [&] { return compiler::lower(graph, parts, target, options); }));
+  FUSEC_TRY(staged(stats, "select", [&] { return compiler::select(program, target); }));
+  return program;
+}
+
+int compile_threads(const Options& options) {
+  Options machine = options;
+  machine.threads = 0;  // compiling is not bound by the threads of a run
+  return std::min(runtime::host_threads(machine), kMaxCompilers);
+}
+
+void describe(const runtime::LoadedProgram& loaded, const runtime::KernelCounts& counts, EngineStats& stats) {
+  stats.imported_ops = loaded.program.imported_ops;
+  stats.distinct_kernels = counts.distinct;
+  stats.compiled_kernels = counts.compiled;
+  stats.cached_kernels = counts.cached;
+  stats.code_bytes = static_cast<int64_t>(loaded.code.bytes());
+  for (const Tensor& constant : loaded.program.constants) stats.constant_bytes += static_cast<int64_t>(constant.bytes());
+  stats.notes = loaded.program.notes;
+}
+
+std::vector<TensorInfo> tensor_infos(const std::vector<std::string>& names, const std::vector<ir::Type>& types) {
+  std::vector<TensorInfo> out;
+  for (std::size_t i = 0; i < types.size(); ++i) out.push_back({names[i], types[i].dtype, types[i].shape});
+  return out;
+}
+
+Result<Engine> compile_model(const Model& model, const Options& options) {
+  if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
+  const Clock::time_point start = Clock::now();
+  auto state = std::make_shared<runtime::EngineState>();
+  FUSEC_ASSIGN(state->target, runtime::host_target(options));
+  state->options = options;
+  state->threads = state->target.threads;
+  FUSEC_ASSIGN(ir::Program program, front_end(*model.graph, state->target, options, state->stats));
+  runtime::KernelCounts counts;
+  FUSEC_ASSIGN(const runtime::Artifacts artifacts, staged(state->stats, "emit", [&] {
+                 const std::unique_ptr<runtime::KernelCache> cache = runtime::KernelCache::open(options);
+                 return runtime::obtain_kernels(program, state->target, cache.get(), options.use_cache,
+                                                compile_threads(options), counts);
+               }));
+  FUSEC_ASSIGN(state->loaded, staged(state->stats, "link", [&] {
+                 return runtime::link(std::move(program), artifacts, runtime::host_libraries(options));
+               }));
+  if (state->program().symbols.empty()) {
+    FUSEC_TRY(staged(state->stats, "bind", [&] { return state->plan(runtime::Bindings()).status(); }));
+  }
+  state->inputs = tensor_infos(state->program().input_names, state->program().input_types);
+  state->outputs = tensor_infos(state->program().output_names, state->program().output_types);
+  describe(*state->loaded, counts, state->stats);
+  state->stats.compile_ms = milliseconds_since(start);
+  return Engine(std::shared_ptr<const runtime::EngineState>(std::move(state)));
+}
+
+}  // namespace
+
+Result<Engine> Engine::compile(const Model& model, const Options& options) {
+  return runtime::guarded([&] { return compile_model(model, options); });
+}
+
+}  // namespace fusec
