@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "compiler/lower/rewrite.h"
+#include "ir/text/kernel_text.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::Kernel;
+using ir::LoopHead;
+using ir::Operand;
+using ir::RegId;
+using ir::Stmt;
+
+namespace {
+
+void put_range(DimRanges& ranges, const LoopHead& head) { ranges[head.var] = {Dim(0), head.extent - 1}; }
+
+class DimSimplifier {
+ public:
+  explicit DimSimplifier(Kernel& kernel) : kernel_(kernel) {}
+
+  void run(Block& block, const DimRanges& outer) {
+    Block result;
+    for (Stmt& stmt : block) visit(stmt, outer, result);
+    block = std::move(result);
+  }
+
+ private:
+  // Drops what is proven; false if a condition can never hold.
+  static bool reduce_guard(ir::Guard& guard, const DimRanges& ranges) {
+    ir::Guard kept;
+    for (const Dim& g : guard) {
+      const Dim s = simplify(g, ranges);
+      if (proves_nonneg(s, ranges)) continue;
+      if (std::find(kept.begin(), kept.end(), s) == kept.end()) kept.push_back(s);
+    }
+    guard = kept;
+    return true;
+  }
+
+  static DimRanges with_lane(const DimRanges& ranges, int width) {
+    DimRanges r = ranges;
+    r[ir::kLane] = {Dim(0), Dim(width - 1)};
+    return r;
+  }
+
+  int width_of(const Operand& operand) const {
+    const auto* r = std::get_if<RegId>(&operand);
+    return r != nullptr ? kernel_.regs[*r].width : 1;
+  }
+
+  void access(std::vector<Dim>& index, ir::Guard& guard, int width, const DimRanges& ranges) {
+    const DimRanges r = with_lane(ranges, width);
+    for (Dim& d : index) d = simplify(d, r);
+    reduce_guard(guard, r);
+  }
+
+  void visit(Stmt& stmt, const DimRanges& ranges, Block& out) {
+    if (auto* s = std::get_if<ir::Loop>(&stmt.v)) return loop(*s, ranges, out);
+    if (auto* s = std::get_if<ir::Load>(&stmt.v)) access(s->index, s->guard, kernel_.regs[s->dst].width, ranges);
+    if (auto* s = std::get_if<ir::Store>(&stmt.v)) access(s->index, s->guard, width_of(s->value), ranges);
+    if (auto* s = std::get_if<ir::IndexValue>(&stmt.v))
+      s->value = simplify(s->value, with_lane(ranges, kernel_.regs[s->dst].width));
+    if (auto* s = std::get_if<ir::Reduce>(&stmt.v)) {
+      DimRanges inner = ranges;
+      for (LoopHead& head : s->loops) {
+        head.extent = simplify(head.extent, inner);
+        put_range(inner, head);
+      }
+      run(s->body, inner);
+      reduce_guard(s->guard, with_lane(inner, width_of(s->yield[0])));
+    }
+    if (auto* s = std::get_if<ir::Scan>(&stmt.v)) {
+      DimRanges inner = ranges;
+      put_range(inner, s->loop);
+      run(s->body, inner);
+      run(s->then, inner);
+    }
+    out.push_back(std::move(stmt));
+  }
+
+  void loop(ir::Loop& loop, const DimRanges& ranges, Block& out) {
+    loop.head.extent = simplify(loop.head.extent, ranges);
+    if (loop.head.extent.is(0) || proves_nonneg(-loop.head.extent, ranges)) return;
+    if (loop.head.extent.is(1) && loop.head.tag != ir::LoopTag::grid) {
+      substitute(loop.body, loop.head.var, 0);
+      Block body = std::move(loop.body);
+      run(body, ranges);
+      for (Stmt& stmt : body) out.push_back(std::move(stmt));
+      return;
+    }
+    DimRanges inner = ranges;
+    put_range(inner, loop.head);
+    run(loop.body, inner);
+    out.push_back({std::move(loop)});
+  }
+
+  Kernel& kernel_;
+};
+
+}  // namespace
+
+void simplify_dims(Kernel& kernel) { DimSimplifier(kernel).run(kernel.body, {}); }
+
+namespace {
+
+bool is_pure(const Kernel& kernel, const Stmt& stmt) {
+  if (const auto* load = std::get_if<ir::Load>(&stmt.v))
+    return kernel.buffers[load->buffer].space == ir::Space::in && load->clamp == 0;
+  return std::holds_alternative<ir::Let>(stmt.v) || std::holds_alternative<ir::IndexValue>(stmt.v);
+}
+
+std::string operand_key(const Operand& o) {
+  if (const auto* r = std::get_if<RegId>(&o)) return ir::reg_name(*r);
+  const auto& c = std::get<ir::Constant>(o);
+  uint64_t bits = 0;
+  std::memcpy(&bits, &c.f, sizeof bits);
+  return std::string(to_string(c.dtype)) + ":" + std::to_string(bits) + ":" + std::to_string(c.i);
+}
+
+// Equal keys: equal values, where both are defined.
+std::string value_key(const Kernel& kernel, const Stmt& stmt) {
+  const RegId dst = defined(stmt)[0];
+  std::string key = std::string(to_string(kernel.regs[dst].dtype)) + "." + std::to_string(kernel.regs[dst].width);
+  if (const auto* s = std::get_if<ir::Let>(&stmt.v)) {
+    key += " " + std::string(info(s->op).name);
+    for (const Operand& o : s->args) key += " " + operand_key(o);
+  } else if (const auto* s = std::get_if<ir::IndexValue>(&stmt.v)) {
+    key += " index " + s->value.str();
+  } else if (const auto* s = std::get_if<ir::Load>(&stmt.v)) {
+    key += " load " + std::to_string(s->buffer.index);
+    for (const Dim& d : s->index) key += " " + d.str();
+    for (const Dim& d : s->guard) key += " g " + d.str();
+    key += " " + operand_key(s->otherwise);
+  }
+  return key;
+}
+
+// Redirects uses of registers, in operands and in index expressions.
+class Renamer {
+ public:
+  void add(RegId from, RegId to) {
+    regs_[from] = to;
+    dims_[ir::reg_name(from)] = Dim::symbol(ir::reg_name(to));
+  }
+  bool empty() const { return regs_.empty(); }
+  void apply(Stmt& stmt) const {
+    for_each_operand(stmt, [&](Operand& o) {
+      if (auto* r = std::get_if<RegId>(&o))
+        if (auto it = regs_.find(*r); it != regs_.end()) *r = it->second;
+    });
+    for_each_dim(stmt, [&](Dim& d) { d = d.substitute(dims_); });
+  }
+
+ private:
+  std::map<RegId, RegId> regs_;
+  std::map<std::string, Dim> dims_;
+};
+
+void share_in(Kernel& kernel, Block& block, std::map<std::string, RegId> known, Renamer& renamer) {
+  Block result;
+  for (Stmt& stmt : block) {
+    if (!renamer.empty()) renamer.apply(stmt);
+    if (is_pure(kernel, stmt)) {
+      const RegId dst = defined(stmt)[0];
+      auto [it, fresh] = known.emplace(value_key(kernel, stmt), dst);
+      if (!fresh) {
+        renamer.add(dst, it->second);
+        continue;
+      }
+    }
+    for (Block* inner : nested_blocks(stmt)) share_in(kernel, *inner, known, renamer);
+    if (!renamer.empty()) renamer.apply(stmt);  // yields read what the body made
+    result.push_back(std::move(stmt));
+  }
+  block = std::move(result);
+}
+
+}  // namespace
+
+void share_common(Kernel& kernel) {
+  Renamer renamer;
+  share_in(kernel, kernel.body, {}, renamer);
+}
+
+namespace {
+
+class Hoister {
+ public:
+  explicit Hoister(Kernel& kernel) : kernel_(kernel) {}
+
+  void run(Block& block, bool is_grid_level) {
+    for (size_t i = 0; i < block.size(); ++i) {
+      for (Block* inner : nested_blocks(block[i])) run(*inner, is_grid(block[i]));
+      if (is_grid(block[i]) && is_grid_level) continue;
+      std::vector<Stmt> moved = take_invariant(block[i]);
+      if (is_grid(block[i])) continue;
+      const size_t count = moved.size();
+      block.insert(block.begin() + static_cast<std::ptrdiff_t>(i), std::make_move_iterator(moved.begin()),
+                   std::make_move_iterator(moved.end()));
+      i += count;
+    }
+  }
+
+ private:
+  static bool is_grid(const Stmt& stmt) {
+    const auto* loop = std::get_if<ir::Loop>(&stmt.v);
+    return loop != nullptr && loop->head.tag == ir::LoopTag::grid;
+  }
+
+  struct LoopView {
+    Block* body = nullptr;
+    std::vector<LoopHead> heads;
+  };
+
+  static LoopView loop_of(Stmt& stmt) {
+    if (auto* s = std::get_if<ir::Loop>(&stmt.v)) return {&s->body, {s->head}};
+    if (auto* s = std::get_if<ir::Reduce>(&stmt.v)) return {&s->body, s->loops};
+    return {};
+  }
+
+  // Statements of the loop's body that do not depend on it, when running them is safe even if the loop runs never.
+  std::vector<Stmt> take_invariant(Stmt& stmt) {
+    std::vector<Stmt> moved;
+    if (is_grid(stmt)) return moved;
+    LoopView loop = loop_of(stmt);
+    if (loop.body == nullptr) return moved;
+    const bool runs = std::all_of(loop.heads.begin(), loop.heads.end(), [](const LoopHead& h) {
+      return h.extent.is_const() && h.extent.value() > 0;
+    });
+    std::set<std::string> inside;
+    for (const LoopHead& head : loop.heads) inside.insert(head.var);
+    std::set<RegId> made;
+    Block kept;
+    for (Stmt& inner : *loop.body) {
+      if (is_pure(kernel_, inner) && (runs || safe(inner)) && !depends(inner, inside, made)) {
+        moved.push_back(std::move(inner));
+        continue;
+      }
+      for_each_stmt_in(inner, [&](const Stmt& s) {
+        for (RegId r : defined(s)) {
+          made.insert(r);
+          inside.insert(ir::reg_name(r));
+        }
+      });
+      kept.push_back(std::move(inner));
+    }
+    *loop.body = std::move(kept);
+    return moved;
+  }
+
+  template <class F>
+  static void for_each_stmt_in(const Stmt& stmt, F f) {
+    f(stmt);
+    for (const Block* b : nested_blocks(stmt)) for_each_stmt(*b, f);
+  }
+
+  // A load of one fixed element of a buffer that has it.
+  bool safe(const Stmt& stmt) const {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr) return true;
+    const ir::Buffer& buffer = kernel_.buffers[load->buffer];
+    return load->index.size() == 1 && load->index[0].is_const() && buffer.shape[0].is_const() &&
+           load->index[0].value() < buffer.shape[0].value();
+  }
+
+  static bool depends(Stmt& stmt, const std::set<std::string>& inside, const std::set<RegId>& made) {
+    bool found = false;
+    for_each_operand(stmt, [&](Operand& o) {
+      if (const auto* r = std::get_if<RegId>(&o)) found = found || made.contains(*r);
+    });
+    for_each_dim(stmt, [&](Dim& d) {
+      std::set<std::string> symbols;
+      d.collect_symbols(symbols);
+      for (const std::string& s : symbols) found = found || inside.contains(s);
+    });
+    return found;
+  }
+
+  Kernel& kernel_;
+};
+
+}  // namespace
+
+void hoist_invariants(Kernel& kernel) { Hoister(kernel).run(kernel.body, true); }
+
+namespace {
+
+void mark_used(Block& block, std::set<RegId>& used, std::set<std::string>& names) {
+  for_each_stmt(block, [&](Stmt& stmt) {
+    for_each_operand(stmt, [&](Operand& o) {
+      if (const auto* r = std::get_if<RegId>(&o)) used.insert(*r);
+    });
+    for_each_dim(stmt, [&](Dim& d) { d.collect_symbols(names); });
+  });
+}
+
+bool sweep(Kernel& kernel, Block& block, const std::set<RegId>& used, const std::set<std::string>& names) {
+  bool changed = false;
+  for (Stmt& stmt : block)
+    for (Block* inner : nested_blocks(stmt)) changed = sweep(kernel, *inner, used, names) || changed;
+  const auto dead = [&](const Stmt& stmt) {
+    if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return loop->body.empty();
+    if (!is_pure(kernel, stmt)) return false;
+    const RegId dst = defined(stmt)[0];
+    return !used.contains(dst) && !names.contains(ir::reg_name(dst));
+  };
+  const size_t before = block.size();
+  block.erase(std::remove_if(block.begin(), block.end(), dead), block.end());
+  return changed || block.size() != before;
+}
+
+}  // namespace
+
+void remove_dead(Kernel& kernel) {
+  for (bool again = true; again;) {
+    std::set<RegId> used;
+    std::set<std::string> names;
+    mark_used(kernel.body, used, names);
+    again = sweep(kernel, kernel.body, used, names);
+  }
+}
+
+void clean_up(Kernel& kernel) {
+  simplify_dims(kernel);
+  for (int round = 0; round < 2; ++round) {
+    share_common(kernel);
+    hoist_invariants(kernel);
+  }
+  remove_dead(kernel);
+}
+
+}  // namespace fusec::compiler

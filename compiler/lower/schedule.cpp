@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/lower/schedule.h"
+
+#include <algorithm>
+
+#include "compiler/lower/rewrite.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::LoopHead;
+using ir::Stmt;
+
+namespace {
+
+bool has_reduction(const Block& block) {
+  bool found = false;
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    found = found || std::holds_alternative<ir::Reduce>(stmt.v) || std::holds_alternative<ir::Scan>(stmt.v);
+  });
+  return found;
+}
+
+std::vector<std::string> vars_of(const std::vector<LoopHead>& heads) {
+  std::vector<std::string> vars;
+  for (const LoopHead& head : heads) vars.push_back(head.var);
+  return vars;
+}
+
+bool worth_tiling(const Dim& extent) { return !extent.is_const() || extent.value() >= 8; }
+
+// The loop along which some load is contiguous while it strides along the innermost loop; empty: none.
+std::string strided_across(const PerfectNest& nest) {
+  const auto vars = vars_of(nest.heads);
+  const std::string& inner = vars.back();
+  std::string across;
+  for_each_stmt(nest.body, [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr || load->index.size() != 1 || !load->guard.empty()) return;
+    const auto affine = affine_in(load->index[0], vars);
+    if (!affine || affine->coefficient(inner).is(0) || affine->coefficient(inner).is(1)) return;
+    for (const LoopHead& head : nest.heads)
+      if (affine->coefficient(head.var).is(1) && worth_tiling(head.extent)) across = head.var;
+  });
+  return worth_tiling(nest.heads.back().extent) ? across : "";
+}
+
+// The outer loop along which the reductions' loads are contiguous when they are not along the reduced one; empty: rows.
+std::string columns_along(const PerfectNest& nest) {
+  int rows = 0;
+  std::map<std::string, int> columns;
+  const auto outer = vars_of(nest.heads);
+  for (const Stmt& stmt : nest.body) {
+    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    if (reduce == nullptr || reduce->loops.empty()) continue;
+    auto vars = outer;
+    for (const LoopHead& head : reduce->loops) vars.push_back(head.var);
+    for_each_stmt(reduce->body, [&](const Stmt& inner) {
+      const auto* load = std::get_if<ir::Load>(&inner.v);
+      if (load == nullptr || load->index.size() != 1) return;
+      const auto affine = affine_in(load->index[0], vars);
+      if (!affine) return;
+      if (affine->coefficient(vars.back()).is(1)) ++rows;
+      for (const std::string& v : outer)
+        if (affine->coefficient(v).is(1)) ++columns[v];
+    });
+  }
+  std::string best;
+  for (const auto& [var, count] : columns)
+    if (count > rows && (best.empty() || count > columns[best])) best = var;
+  return best;
+}
+
+}  // namespace
+
+Status schedule_host(Nest& nest, const Target& target) {
+  const HostSchedule s{nest.kernel, target};
+  Block result;
+  Block body = std::move(nest.kernel.body);
+  nest.kernel.body.clear();
+  for (Stmt& stmt : body) {
+    PerfectNest loops = take_nest(std::move(stmt));
+    Block scheduled;
+    if (!has_reduction(loops.body)) {
+      const std::string across = strided_across(loops);
+      scheduled = across.empty() ? schedule_pointwise(s, std::move(loops)) : schedule_transpose(s, std::move(loops), across);
+    } else if (auto chunks = schedule_column_chunks(s, loops)) {
+      scheduled = std::move(*chunks);
+    } else {
+      const std::string along = columns_along(loops);
+      scheduled = along.empty() ? schedule_rows(s, std::move(loops)) : schedule_columns(s, std::move(loops), along);
+    }
+    for (Stmt& inner : scheduled) result.push_back(std::move(inner));
+  }
+  nest.kernel.body = std::move(result);
+  clean_up(nest.kernel);
+  return {};
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/lower/rewrite.h"
+#include "compiler/lower/schedule.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::BufferId;
+using ir::LoopHead;
+using ir::LoopTag;
+using ir::RegId;
+using ir::Stmt;
+
+namespace {
+
+// The largest part of a loop that square tiles cover, and what is left.
+struct Split {
+  Dim tiled, rest;
+};
+
+Split split(const ir::Kernel& kernel, const Dim& extent, int tile) {
+  if (divisible_by(kernel, extent, tile)) return {extent, 0};
+  const Dim tiled = Dim(tile) * floordiv(extent, tile);
+  return {tiled, extent - tiled};
+}
+
+// The nest with one loop cut down to start <= var < start + extent.
+PerfectNest part(ir::Kernel& kernel, const PerfectNest& nest, const std::string& var, const Dim& start,
+                 const Dim& extent) {
+  PerfectNest result{nest.heads, clone(kernel, nest.body)};
+  for (LoopHead& head : result.heads)
+    if (head.var == var) head.extent = extent;
+  if (!start.is(0)) substitute(result.body, var, start + Dim::symbol(var));
+  return result;
+}
+
+class Tile {
+ public:
+  Tile(const HostSchedule& s, const PerfectNest& nest, std::string across, int size)
+      : s_(s), nest_(nest), along_(nest.heads.back().var), across_(std::move(across)), size_(size) {}
+
+  // One tile at rows `row` + 0 .. size-1 of the across loop, columns `column` + ... of the inner loop.
+  Block body(const Dim& row, const Dim& column) {
+    Block result;
+    Block work = clone(s_.kernel, nest_.body);
+    for (Stmt& stmt : work) {
+      auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load == nullptr || !is_strided(*load)) continue;
+      const BufferId turned = turn(*load, row, column, result);
+      *load = ir::Load{load->dst, turned, {Dim::symbol(row_var_), Dim::symbol(along_) - column}, {}, load->otherwise, 0};
+    }
+    substitute(work, across_, row + Dim::symbol(row_var_));
+    vectorize(s_.kernel, work, along_, size_, column);
+    result.push_back({ir::Loop{{LoopTag::unroll, row_var_, size_}, std::move(work), ir::Boundary::launches}});
+    return result;
+  }
+
+  bool is_strided(const ir::Load& load) const {
+    if (load.index.size() != 1) return false;
+    const auto affine = affine_in(load.index[0], {across_, along_});
+    return affine && affine->coefficient(across_).is(1) && !affine->coefficient(along_).is(0);
+  }
+
+ private:
+  // Loads size rows along `across` and transposes them in registers.
+  BufferId turn(const ir::Load& load, const Dim& row, const Dim& column, Block& out) {
+    if (row_var_.empty()) row_var_ = fresh_var(s_.kernel);
+    const BufferId read = tile_buffer(load), turned = tile_buffer(load);
+    out.push_back({ir::Alloc{read}});
+    out.push_back({ir::Alloc{turned}});
+    const std::string u = fresh_var(s_.kernel);
+    Block rows;
+    ir::Load wide = load;
+    wide.dst = add_reg(s_.kernel, s_.kernel.regs[load.dst].dtype, size_);
+    for (Dim& d : wide.index)
+      d = d.substitute({{across_, row + Dim::symbol(ir::kLane)}, {along_, column + Dim::symbol(u)}});
+    rows.push_back({wide});
+    rows.push_back({ir::Store{read, {Dim::symbol(u), Dim::symbol(ir::kLane)}, wide.dst, {}, ir::StoreHint::none}});
+    out.push_back({ir::Loop{{LoopTag::unroll, u, size_}, std::move(rows), ir::Boundary::launches}});
+    out.push_back({ir::TransposeTile{turned, read}});
+    return turned;
+  }
+
+  BufferId tile_buffer(const ir::Load& load) {
+    const std::string name = "tile" + std::to_string(s_.kernel.buffers.size());
+    return add_buffer(s_.kernel, {name, ir::Space::reg, s_.kernel.regs[load.dst].dtype, {size_, size_}, {}, 0, ""});
+  }
+
+  const HostSchedule& s_;
+  const PerfectNest& nest_;
+  std::string along_, across_;
+  int size_;
+  std::string row_var_;
+};
+
+void append(Block& to, Block from) {
+  for (Stmt& stmt : from) to.push_back(std::move(stmt));
+}
+
+}  // namespace
+
+Block schedule_transpose(const HostSchedule& s, PerfectNest nest, const std::string& across) {
+  const int size = lanes_for(s.kernel, nest.body, s.target);
+  const LoopHead inner = nest.heads.back();
+  const LoopHead other =
+      *std::find_if(nest.heads.begin(), nest.heads.end(), [&](const LoopHead& h) { return h.var == across; });
+  const Split rows = split(s.kernel, other.extent, size), columns = split(s.kernel, inner.extent, size);
+  Block result;
+  if (!rows.tiled.is(0) && !columns.tiled.is(0)) {
+    // A task is one strip of `size` rows; it walks the strip along the store.
+    std::vector<LoopHead> heads;
+    const std::string r = fresh_var(s.kernel), c = fresh_var(s.kernel);
+    for (const LoopHead& head : nest.heads)
+      if (head.var != across && head.var != inner.var) heads.push_back({LoopTag::grid, head.var, head.extent});
+    heads.push_back({LoopTag::grid, r, floordiv(other.extent, size)});
+    heads.push_back({LoopTag::seq, c, floordiv(inner.extent, size)});
+    Block tile = Tile(s, nest, across, size).body(Dim(size) * Dim::symbol(r), Dim(size) * Dim::symbol(c));
+    result.push_back(put_nest(heads, std::move(tile)));
+  }
+  if (!columns.rest.is(0) && !rows.tiled.is(0)) {
+    PerfectNest edge = part(s.kernel, part(s.kernel, nest, inner.var, columns.tiled, columns.rest), across, 0, rows.tiled);
+    append(result, schedule_pointwise(s, std::move(edge)));
+  }
+  if (!rows.rest.is(0)) append(result, schedule_pointwise(s, part(s.kernel, nest, across, rows.tiled, rows.rest)));
+  return result;
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/lower/rewrite.h"
+#include "compiler/lower/schedule.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::LoopTag;
+using ir::Stmt;
+
+int lanes_for(const ir::Kernel& kernel, const Block& block, const Target& target, int unroll) {
+  size_t widest = 1;
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    for (ir::RegId r : defined(stmt))
+      if (kernel.regs[r].dtype != DType::bool_) widest = std::max(widest, size_of(kernel.regs[r].dtype));
+  });
+  return std::max(1, target.vector_bytes / static_cast<int>(widest)) * unroll;
+}
+
+bool divisible_by(const ir::Kernel& kernel, const Dim& extent, int64_t n) {
+  if (extent.is_const()) return extent.value() % n == 0;
+  // Each term is a multiple when its coefficient and the facts on its symbols are.
+  for (const Dim::Term& term : extent.terms()) {
+    int64_t divisor = term.coefficient;
+    for (const Dim::Atom& atom : term.atoms)
+      if (auto it = kernel.divisible.find(atom.name); atom.fn == Dim::Fn::symbol && it != kernel.divisible.end())
+        divisor *= it->second;
+    if (divisor % n != 0) return false;
+  }
+  return true;
+}
+
+Block vector_loops(ir::Kernel& kernel, const Block& body, const std::string& var, const Dim& base, const Dim& length,
+                   int lanes, bool divisible) {
+  Block result;
+  const Dim full = floordiv(length, lanes);
+  if (!full.is(0)) {
+    const std::string v = fresh_var(kernel);
+    Block main = clone(kernel, body);
+    vectorize(kernel, main, var, lanes, base + Dim(lanes) * Dim::symbol(v));
+    result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::Boundary::launches}});
+  }
+  if (divisible) return result;
+  const Dim done = Dim(lanes) * full;
+  Block rest = clone(kernel, body);
+  vectorize(kernel, rest, var, lanes, base + done);
+  add_guard(rest, {length - 1 - done - Dim::symbol(ir::kLane)});
+  const Dim times = ceildiv(length, lanes) - full;
+  if (times.is(1)) {
+    for (Stmt& stmt : rest) result.push_back(std::move(stmt));
+  } else {
+    result.push_back({ir::Loop{{LoopTag::seq, fresh_var(kernel), times}, std::move(rest), ir::Boundary::launches}});
+  }
+  return result;
+}
+
+}  // namespace fusec::compiler

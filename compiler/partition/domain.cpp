@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/partition/domain.h"
+
+#include <algorithm>
+
+#include "ir/support/check.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+using ir::ValueId;
+
+std::vector<int64_t> reduced_axes(const Node& node) {
+  if (node.attrs.find("axes") != nullptr) return node.attrs.ints("axes");
+  return {node.attrs.i("axis")};
+}
+
+bool is_reduction(const Graph& graph, NodeId node) {
+  const ir::Op op = graph.nodes[node].op;
+  return !op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::reduction;
+}
+
+bool computed_in(const Graph& graph, const std::set<NodeId>& nodes, ValueId value) {
+  for (;;) {
+    const NodeId id = graph.values[value].producer;
+    if (!id.valid()) return false;
+    if (nodes.contains(id)) return true;
+    const Node& node = graph.nodes[id];
+    if (node.op.is_scalar() || !is_plain_map(node.op)) return false;
+    value = node.inputs[0];
+  }
+}
+
+namespace {
+
+const Dim kData = Dim::symbol("?");
+
+std::vector<Read> concat_reads(const Graph& graph, const Node& node, const Coords& coords) {
+  std::vector<Read> reads;
+  const auto axis = static_cast<size_t>(node.attrs.i("axis"));
+  Dim start = 0;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    Coords c = coords;
+    c[axis] = coords[axis] - start;
+    reads.push_back({static_cast<int>(i), c});
+    start += graph.type(node.inputs[i]).shape[axis];
+  }
+  return reads;
+}
+
+std::vector<Read> gather_reads(const Graph& graph, const Node& node, const Coords& coords) {
+  const auto axis = static_cast<size_t>(node.attrs.i("axis"));
+  const auto rank = static_cast<size_t>(graph.type(node.inputs[1]).rank());
+  Coords data(coords.begin(), coords.begin() + static_cast<std::ptrdiff_t>(axis));
+  data.push_back(kData);
+  data.insert(data.end(), coords.begin() + static_cast<std::ptrdiff_t>(axis + rank), coords.end());
+  const auto first = coords.begin() + static_cast<std::ptrdiff_t>(axis);
+  return {{1, Coords(first, first + static_cast<std::ptrdiff_t>(rank))}, {0, data}};
+}
+
+std::vector<Read> gather_nd_reads(const Graph& graph, const Node& node, const Coords& coords) {
+  const auto batch = static_cast<size_t>(node.attrs.i("batch_dims"));
+  const Shape& index_shape = graph.type(node.inputs[1]).shape;
+  const auto depth = static_cast<size_t>(index_shape.back().value());
+  std::vector<Read> reads;
+  Coords data(coords.begin(), coords.begin() + static_cast<std::ptrdiff_t>(batch));
+  for (size_t k = 0; k < depth; ++k) {
+    Coords at(coords.begin(), coords.begin() + static_cast<std::ptrdiff_t>(index_shape.size() - 1));
+    at.push_back(static_cast<int64_t>(k));
+    reads.push_back({1, at});
+    data.push_back(kData);
+  }
+  data.insert(data.end(), coords.begin() + static_cast<std::ptrdiff_t>(index_shape.size() - 1), coords.end());
+  reads.push_back({0, data});
+  return reads;
+}
+
+Coords pad_coords(const Node& node, const Coords& coords) {
+  Coords c = coords;
+  for (size_t i = 0; i < c.size(); ++i) c[i] = coords[i] - node.attrs.dims("before")[i];
+  return c;
+}
+
+}  // namespace
+
+std::vector<Read> reads_of(const Graph& graph, const Node& node, const Coords& coords, const DimRanges& ranges) {
+  std::vector<Read> reads;
+  if (is_plain_map(node.op)) {
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      reads.push_back({static_cast<int>(i), input_coords(graph, node, static_cast<int>(i), coords, ranges)});
+    return reads;
+  }
+  switch (node.op.tensor()) {
+    case TensorOp::concat:
+      return concat_reads(graph, node, coords);
+    case TensorOp::pad:
+      reads.push_back({0, pad_coords(node, coords)});
+      if (node.inputs.size() > 1) reads.push_back({1, {}});
+      return reads;
+    case TensorOp::gather:
+      return gather_reads(graph, node, coords);
+    case TensorOp::gather_elements: {
+      Coords data = coords;
+      data[static_cast<size_t>(node.attrs.i("axis"))] = kData;
+      return {{1, coords}, {0, data}};
+    }
+    case TensorOp::gather_nd:
+      return gather_nd_reads(graph, node, coords);
+    default:
+      return reads;  // iota, dim
+  }
+}
+
+namespace {
+
+// Coordinates of a shape whose axes are groups of the domain's factors.
+Coords grouped_coords(const Domain& d, const std::vector<int>& groups, const std::vector<size_t>& factors) {
+  Coords coords;
+  size_t next = 0;
+  for (int count : groups) {
+    Dim c = 0;
+    for (int k = 0; k < count; ++k, ++next)
+      c = c * d.extents[factors[next]] + Dim::symbol(d.vars[factors[next]]);
+    coords.push_back(c);
+  }
+  return coords;
+}
+
+std::vector<size_t> all_factors(const Domain& d) {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < d.extents.size(); ++i) all.push_back(i);
+  return all;
+}
+
+std::vector<size_t> outer_factors(const Domain& d) {
+  std::vector<size_t> outer;
+  for (size_t i = 0; i < d.extents.size(); ++i)
+    if (!d.reduced[i]) outer.push_back(i);
+  return outer;
+}
+
+void set_factors(Domain& d, const Shape& factors) {
+  d.extents = factors;
+  d.reduced.assign(factors.size(), false);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    d.vars.push_back("d" + std::to_string(i));
+    d.ranges[d.vars.back()] = {Dim(0), factors[i] - 1};
+  }
+}
+
+std::vector<bool> reduced_factors(const Node& node, const std::vector<int>& groups, size_t count) {
+  std::vector<bool> reduced(count, false);
+  const auto axes = reduced_axes(node);
+  size_t next = 0;
+  for (size_t axis = 0; axis < groups.size(); ++axis)
+    for (int k = 0; k < groups[axis]; ++k, ++next)
+      reduced[next] = std::find(axes.begin(), axes.end(), static_cast<int64_t>(axis)) != axes.end();
+  return reduced;
+}
+
+// Follows reads from the region's sites and checks that reductions are read where they are computed.
+class AlignmentCheck {
+ public:
+  AlignmentCheck(const Graph& graph, const std::set<NodeId>& nodes, const Domain& domain)
+      : graph_(graph), nodes_(nodes), domain_(domain) {}
+
+  Status check(ValueId value, const Coords& coords) {
+    if (!computed_in(graph_, nodes_, value)) return {};
+    if (!seen_[value].insert(coords).second) return {};
+    if (seen_[value].size() > kMaxMaps) return refuse("a value is read at more than 4 index maps", value);
+    const NodeId id = graph_.values[value].producer;
+    const Node& node = graph_.nodes[id];
+    if (is_reduction(graph_, id)) return check_reduction(id, coords);
+    for (const Read& read : reads_of(graph_, node, coords, domain_.ranges)) {
+      const ValueId input = node.inputs[static_cast<size_t>(read.input)];
+      if (reads_data(read.coords) && computed_in(graph_, nodes_, input))
+        return refuse("gathered data is computed in the region", input);
+      FUSEC_TRY(check(input, read.coords));
+    }
+    return {};
+  }
+
+ private:
+  static constexpr size_t kMaxMaps = 4;
+
+  static bool reads_data(const Coords& coords) {
+    for (const Dim& c : coords)
+      if (c.uses("?")) return true;
+    return false;
+  }
+
+  Status check_reduction(NodeId id, const Coords& coords) {
+    for (size_t i = 0; i < domain_.reductions.size(); ++i)
+      if (domain_.reductions[i] == id)
+        return coords == domain_.reduction_results[i]
+                   ? Status()
+                   : refuse("a reduction is read at other coordinates than it is computed at", graph_.nodes[id].output);
+    return refuse("a reduction outside the domain", graph_.nodes[id].output);
+  }
+
+  Status refuse(const char* why, ValueId value) const {
+    const Node* node = graph_.producer(value);
+    return Status(StatusCode::unsupported, std::string(why) + (node ? " (" + std::string(node->op.name()) + ")" : ""));
+  }
+
+  const Graph& graph_;
+  const std::set<NodeId>& nodes_;
+  const Domain& domain_;
+  std::map<ValueId, std::set<Coords>> seen_;
+};
+
+Status refuse(const char* why) { return Status(StatusCode::unsupported, why); }
+
+struct Sorted {
+  std::vector<Shape> full, outer;  // shapes of outputs by level
+  std::vector<bool> is_full;       // per output
+};
+
+// Splits the outputs into those with one element per point and those with one per row.
+Result<Sorted> sort_outputs(const Graph& graph, const std::vector<ValueId>& outputs, const Dim& total,
+                            const Dim& rows) {
+  Sorted s;
+  for (ValueId v : outputs) {
+    const Shape& shape = graph.type(v).shape;
+    const Dim n = num_elements(shape);
+    if (!(n == total) && !(n == rows)) return refuse("outputs differ in their number of elements");
+    s.is_full.push_back(n == total);
+    (n == total ? s.full : s.outer).push_back(shape);
+  }
+  return s;
+}
+
+Dim rows_of(const Graph& graph, const std::vector<NodeId>& reductions, const Dim& total) {
+  return reductions.empty() || graph.nodes[reductions[0]].op == TensorOp::cumsum
+             ? total
+             : num_elements(graph.type(graph.nodes[reductions[0]].output).shape);
+}
+
+// Factors that suit every full shape and, on the unreduced axes, every outer shape.
+Result<Shape> common_factors(const std::vector<Shape>& full, const std::vector<Shape>& outer, const Node* reduction) {
+  auto f = factorize(full);
+  if (!f) return refuse("shapes do not factor alike");
+  if (outer.empty()) return f->factors;
+  const auto reduced = reduced_factors(*reduction, f->groups[0], f->factors.size());
+  std::vector<Shape> rows(1);
+  for (size_t i = 0; i < reduced.size(); ++i)
+    if (!reduced[i]) rows[0].push_back(f->factors[i]);
+  rows.insert(rows.end(), outer.begin(), outer.end());
+  auto g = factorize(rows);
+  if (!g) return refuse("shapes do not factor alike on the unreduced axes");
+  Shape factors;
+  size_t next = 0, row = 0;
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (reduced[i]) {
+      factors.push_back(f->factors[i]);
+      continue;
+    }
+    for (int k = 0; k < g->groups[0][row]; ++k) factors.push_back(g->factors[next++]);
+    ++row;
+  }
+  return factors;
+}
+
+}  // namespace
+
+Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered, const std::vector<ValueId>& outputs) {
+  Domain d;
+  const std::set<NodeId> nodes(ordered.begin(), ordered.end());
+  for (NodeId id : ordered)
+    if (is_reduction(graph, id)) d.reductions.push_back(id);
+  std::vector<Shape> full;
+  for (NodeId id : d.reductions) full.push_back(graph.type(graph.nodes[id].inputs[0]).shape);
+  const Dim total = num_elements(full.empty() ? graph.type(outputs[0]).shape : full[0]);
+  for (const Shape& shape : full)
+    if (!(num_elements(shape) == total)) return refuse("reductions over different domains");
+  FUSEC_ASSIGN(Sorted sorted, sort_outputs(graph, outputs, total, rows_of(graph, d.reductions, total)));
+  full.insert(full.end(), sorted.full.begin(), sorted.full.end());
+  const Node* reduction = d.reductions.empty() ? nullptr : &graph.nodes[d.reductions[0]];
+  FUSEC_ASSIGN(Shape factors, common_factors(full, sorted.outer, reduction));
+  set_factors(d, factors);
+
+  // Groups of each shape over the final factors.
+  std::vector<Shape> with_factors{factors};
+  with_factors.insert(with_factors.end(), full.begin(), full.end());
+  const auto groups = factorize(with_factors);
+  if (!groups || groups->factors.size() != factors.size()) return refuse("shapes do not factor alike");
+  for (size_t i = 0; i < d.reductions.size(); ++i) {
+    auto reduced = reduced_factors(graph.nodes[d.reductions[i]], groups->groups[i + 1], factors.size());
+    if (i > 0 && reduced != d.reduced) return refuse("reductions over different axes");
+    d.reduced = reduced;
+  }
+  for (size_t i = 0; i < d.reductions.size(); ++i) {
+    const Node& node = graph.nodes[d.reductions[i]];
+    d.reduction_inputs.push_back(grouped_coords(d, groups->groups[i + 1], all_factors(d)));
+    Coords result = d.reduction_inputs.back();
+    if (!(node.op == TensorOp::cumsum)) {
+      const auto axes = reduced_axes(node);
+      Coords kept;
+      for (size_t a = 0; a < result.size(); ++a)
+        if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(a)) == axes.end()) kept.push_back(result[a]);
+      result = kept;
+    }
+    d.reduction_results.push_back(result);
+  }
+  Shape rows;
+  for (size_t i : outer_factors(d)) rows.push_back(factors[i]);
+  size_t next_full = d.reductions.size() + 1;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (sorted.is_full[i]) {
+      d.outputs.push_back({outputs[i], true, grouped_coords(d, groups->groups[next_full++], all_factors(d))});
+      continue;
+    }
+    const auto f = factorize({rows, graph.type(outputs[i]).shape});
+    if (!f || f->factors.size() != rows.size()) return refuse("shapes do not factor alike on the unreduced axes");
+    d.outputs.push_back({outputs[i], false, grouped_coords(d, f->groups[1], outer_factors(d))});
+  }
+
+  AlignmentCheck alignment(graph, nodes, d);
+  for (const Site& site : d.outputs) FUSEC_TRY(alignment.check(site.value, site.coords));
+  for (size_t i = 0; i < d.reductions.size(); ++i)
+    FUSEC_TRY(alignment.check(graph.nodes[d.reductions[i]].inputs[0], d.reduction_inputs[i]));
+  return d;
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// partition: Graph -> Partition. Decides which nodes become one kernel, which a library does, and which cost nothing
+// because they are views. A side table over an unchanged graph.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
+#include "ir/graph.h"
+#include "ir/program.h"
+
+namespace fusec::compiler {
+
+enum class RegionKind : uint8_t {
+  kernel,  // generated
+  anchor,  // one conv, matmul or pool with its epilogues: a library step
+};
+
+// How a fused node enters an anchor's library call.
+struct AnchorEpilogue {
+  ir::NodeId node;
+  ir::Epilogue epilogue;          // operand is filled by lower
+  ir::ValueId operand;            // of binary epilogues; invalid otherwise
+};
+
+struct Region {
+  RegionKind kind = RegionKind::kernel;
+  std::vector<ir::NodeId> nodes;     // producers first; a node may be instanced in several regions
+  std::vector<ir::ValueId> inputs;   // materialized values it reads, in order of first use
+  std::vector<ir::ValueId> outputs;  // values it materializes
+  std::vector<AnchorEpilogue> epilogues;
+  ir::ValueId bias;  // of anchors: an addend of one value per output channel; invalid: none
+};
+
+// Where a materialized value lies: inside the allocation owned by `owner` (itself, or a concat it is an operand of), at
+// `offset` with `strides`, in elements.
+struct Storage {
+  ir::ValueId owner;
+  Dim offset;
+  Shape strides;
+};
+
+// An edge that crosses regions, and why it was not fused.
+struct Border {
+  ir::ValueId value;
+  ir::NodeId reader;
+  std::string reason;
+};
+
+struct Partition {
+  std::vector<Region> regions;  // in execution order
+  std::map<ir::ValueId, Storage> storage;  // of every materialized value and of graph inputs and constants that are read
+  std::vector<Border> borders;
+};
+
+Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options);
+// One block per region, then the borders: what `fusec partition` prints.
+std::string to_string(const ir::Graph& graph, const Partition& partition);
+
+}  // namespace fusec::compiler

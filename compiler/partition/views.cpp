@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/partition/views.h"
+
+#include "compiler/partition/coords.h"
+
+namespace fusec::compiler {
+
+using ir::TensorOp;
+
+std::optional<Shape> reshape_strides(const Shape& from, const Shape& strides, const Shape& to) {
+  const auto common = factorize({from, to});
+  if (!common) return std::nullopt;
+  // Strides of the factors inside each axis of `from`, then check that each axis of `to` is evenly strided.
+  Shape factor_strides(common->factors.size());
+  size_t next = 0;
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    const auto count = static_cast<size_t>(common->groups[0][axis]);
+    Dim stride = strides[axis];
+    for (size_t k = next + count; k-- > next;) {
+      factor_strides[k] = stride;
+      stride = stride * common->factors[k];
+    }
+    next += count;
+  }
+  Shape result(to.size(), Dim(0));
+  next = 0;
+  for (size_t axis = 0; axis < to.size(); ++axis) {
+    const auto count = static_cast<size_t>(common->groups[1][axis]);
+    for (size_t k = next; k + 1 < next + count; ++k)
+      if (!(factor_strides[k] == factor_strides[k + 1] * common->factors[k + 1])) return std::nullopt;
+    if (count > 0) result[axis] = factor_strides[next + count - 1];
+    next += count;
+  }
+  return result;
+}
+
+namespace {
+
+Window broadcast_window(const Window& in, const Shape& shape) {
+  Window out{in.owner, in.offset, shape, Shape(shape.size(), Dim(0))};
+  const size_t shift = shape.size() - in.shape.size();
+  for (size_t i = 0; i < in.shape.size(); ++i)
+    if (!in.shape[i].is(1)) out.strides[i + shift] = in.strides[i];
+  return out;
+}
+
+Window transpose_window(const Window& in, const std::vector<int64_t>& perm) {
+  Window out{in.owner, in.offset, {}, {}};
+  for (int64_t p : perm) {
+    out.shape.push_back(in.shape[static_cast<size_t>(p)]);
+    out.strides.push_back(in.strides[static_cast<size_t>(p)]);
+  }
+  return out;
+}
+
+Window slice_window(const Window& in, const ir::Attrs& attrs, const Shape& shape) {
+  Window out{in.owner, in.offset, shape, {}};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    out.offset += attrs.dims("starts")[i] * in.strides[i];
+    out.strides.push_back(in.strides[i] * Dim(attrs.ints("steps")[i]));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, const Window& in) {
+  if (node.op.is_scalar()) return std::nullopt;
+  const Shape& shape = graph.type(node.output).shape;
+  switch (node.op.tensor()) {
+    case TensorOp::broadcast:
+      return broadcast_window(in, shape);
+    case TensorOp::transpose:
+      return transpose_window(in, node.attrs.ints("perm"));
+    case TensorOp::slice:
+      return slice_window(in, node.attrs, shape);
+    case TensorOp::reshape: {
+      auto strides = reshape_strides(in.shape, in.strides, shape);
+      if (!strides) return std::nullopt;
+      return Window{in.owner, in.offset, shape, *strides};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Window> window_of(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
+                                ir::ValueId value) {
+  if (auto it = storage.find(value); it != storage.end())
+    return Window{it->second.owner, it->second.offset, graph.type(value).shape, it->second.strides};
+  const ir::Node* node = graph.producer(value);
+  if (node == nullptr || node->op.is_scalar() || node->inputs.size() != 1) return std::nullopt;
+  auto in = window_of(graph, storage, node->inputs[0]);
+  return in ? through(graph, *node, *in) : std::nullopt;
+}
+
+}  // namespace fusec::compiler

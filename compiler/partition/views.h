@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that need no work because they are strided windows of other values.
+#pragma once
+
+#include <optional>
+
+#include "compiler/partition/partition.h"
+#include "ir/graph.h"
+
+namespace fusec::compiler {
+
+// A value as a window: the element at coordinates c lies at offset + sum c[i] * strides[i] of `owner`'s allocation.
+struct Window {
+  ir::ValueId owner;
+  Dim offset;
+  Shape shape, strides;
+};
+
+// `in` seen through `node` (broadcast, reshape, transpose or slice); nullopt when no strides can say it.
+std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, const Window& in);
+
+// The window of `value`: its own storage, or that of what it is a view of; nullopt when it is not materialized.
+std::optional<Window> window_of(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
+                                ir::ValueId value);
+
+// Strides of a reshape of a strided tensor; nullopt when the elements would have to move.
+std::optional<Shape> reshape_strides(const Shape& from, const Shape& strides, const Shape& to);
+
+}  // namespace fusec::compiler
