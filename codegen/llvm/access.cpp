@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads, stores, guards and index values.
+#include <llvm/IR/Metadata.h>
+
+#include <algorithm>
+
+#include "codegen/llvm/lanes.h"
+#include "codegen/llvm/writer.h"
+#include "ir/support/check.h"
+
+namespace fusec::codegen {
+namespace {
+
+using llvm::Value;
+
+// One load or store: its place in memory. `linear` leaves out the axes of `clamp`.
+struct Access {
+  ir::BufferId buffer;
+  const ir::Buffer* info;
+  const std::vector<Dim>* index;
+  uint32_t clamp;
+  int width;
+  Dim linear;
+  LaneForm form;
+  llvm::Type* element;  // in memory
+
+  bool contiguous() const { return clamp == 0 && form.step == 1; }
+  bool uniform() const { return clamp == 0 && form.step == 0; }
+};
+
+Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
+  const ir::Buffer& buffer = w.kernel.buffers[id];
+  const Shape strides = strides_of(buffer);
+  FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' has " << strides.size() << " axes";
+  Dim linear;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    if (!(clamp >> i & 1)) linear += index[i] * strides[i];
+  }
+  Access a{id, &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype)};
+  a.form = lane_form(w, a.linear);
+  return a;
+}
+
+// index wrapped when negative, then clamped into 0 .. extent-1; what is outside sets the status word.
+Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
+  auto& b = w.ir.b;
+  Value *i = w.index.value(w.index.resolve(index)), *n = w.index.value(w.index.resolve(extent));
+  Value* zero = b.getInt64(0);
+  i = b.CreateSelect(b.CreateICmpSLT(i, zero), b.CreateAdd(i, n), i);
+  branch(w.ir, b.CreateICmpUGE(i, n), [&]() -> Value* {
+    b.CreateStore(b.getInt32(1), status_argument(w.frame, w.ir));
+    return nullptr;
+  }, [] { return nullptr; });
+  i = call_intrinsic(w.ir, llvm::Intrinsic::smin, {i, b.CreateSub(n, b.getInt64(1))});
+  return call_intrinsic(w.ir, llvm::Intrinsic::smax, {i, zero});
+}
+
+// The address at the current lane.
+Value* address(Writer& w, const Access& a) {
+  Value* at = w.index.pointer(base_of(w, a.buffer), a.element, w.index.resolve(a.linear));
+  if (a.clamp == 0) return at;
+  const Shape strides = strides_of(*a.info);
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    if (!(a.clamp >> axis & 1)) continue;
+    Value* i = clamped(w, (*a.index)[axis], a.info->shape[axis]);
+    at = w.ir.b.CreateGEP(a.element, at, w.ir.b.CreateMul(i, w.index.value(w.index.resolve(strides[axis]))));
+  }
+  return at;
+}
+
+Value* first_address(Writer& w, const Access& a) {
+  return w.index.pointer(base_of(w, a.buffer), a.element, a.form.base);
+}
+
+// What is proven of the address of lane 0: from the base and the constant that divides the offset, extents' facts used.
+llvm::Align alignment(Writer& w, const Access& a) {
+  const auto element = static_cast<int64_t>(size_of(a.info->dtype));
+  const bool local = a.info->space == ir::Space::reg || a.info->space == ir::Space::shared;
+  const int64_t base = local ? kLocalAlignment : a.info->alignment;
+  if (base <= element) return llvm::Align(static_cast<uint64_t>(element));
+  std::map<std::string, Dim> facts;
+  for (const auto& [extent, by] : w.kernel.divisible) facts[extent] = Dim::symbol(extent) * by;
+  const int64_t offset = a.form.base.substitute(facts).known_divisor() * element;
+  const int64_t common = offset == 0 ? base : std::min(base, offset & -offset);
+  return llvm::Align(static_cast<uint64_t>(common));
+}
+
+// A guard split by whether it is one for all lanes.
+struct Condition {
+  bool never = false;
+  std::vector<Dim> uniform, lanes;
+};
+
+Condition condition_of(Writer& w, const ir::Guard& guard) {
+  Condition out;
+  for (const Dim& term : guard) {
+    const Dim d = w.index.resolve(term);
+    if (d.is_const()) {
+      out.never |= d.value() < 0;
+    } else if (!w.index.proves_nonneg(d)) {
+      (lane_form(w, d).varies() ? out.lanes : out.uniform).push_back(d);
+    }
+  }
+  return out;
+}
+
+Value* nonneg(Writer& w, const Dim& d) { return w.ir.b.CreateICmpSGT(w.index.value(d), w.ir.b.getInt64(-1ull)); }
+
+Value* conjunction(Writer& w, const std::vector<Dim>& terms) {
+  Value* out = nullptr;
+  for (const Dim& d : terms) {
+    Value* holds = nonneg(w, w.index.resolve(d));
+    out = out ? w.ir.b.CreateAnd(out, holds) : holds;
+  }
+  return out;
+}
+
+// The vector start, start + step, ... of `type`.
+Value* ramp(Writer& w, Value* start, int64_t step, int width) {
+  std::vector<llvm::Constant*> steps;
+  for (int k = 0; k < width; ++k) steps.push_back(integer(start, step * k));
+  return w.ir.b.CreateAdd(splat(w.ir, start, width), llvm::ConstantVector::get(steps));
+}
+
+// base + step*lane >= 0. Only |base| up to |step|*width matters, so it is clamped there and compared in 32 bits.
+Value* lane_mask(Writer& w, const Dim& d, int width) {
+  auto& b = w.ir.b;
+  const LaneForm form = lane_form(w, d);
+  const int64_t reach = form.step ? std::abs(*form.step) * width : 0;
+  if (form.step && reach < (int64_t{1} << 30)) {
+    Value* base = w.index.value(form.base);
+    base = call_intrinsic(w.ir, llvm::Intrinsic::smin, {base, b.getInt64(static_cast<uint64_t>(reach))});
+    base = call_intrinsic(w.ir, llvm::Intrinsic::smax, {base, b.getInt64(static_cast<uint64_t>(-reach))});
+    Value* lanes = ramp(w, b.CreateTrunc(base, b.getInt32Ty()), *form.step, width);
+    return b.CreateICmpSGT(lanes, integer(lanes, -1));
+  }
+  Value* out = llvm::PoisonValue::get(with_width(b.getInt1Ty(), width));
+  for (int k = 0; k < width; ++k) {
+    Value* holds = with_lane(w, k, [&] { return nonneg(w, w.index.resolve(d)); });
+    w.index.bound(ir::kLane, 0, width - 1);
+    out = b.CreateInsertElement(out, holds, static_cast<uint64_t>(k));
+  }
+  return out;
+}
+
+Value* lane_masks(Writer& w, const std::vector<Dim>& terms, int width) {
+  Value* out = nullptr;
+  for (const Dim& d : terms) {
+    Value* mask = lane_mask(w, d, width);
+    out = out ? w.ir.b.CreateAnd(out, mask) : mask;
+  }
+  return out;
+}
+
+// i1: every lane passes.
+Value* all_lanes(Writer& w, const std::vector<Dim>& terms, int width) {
+  Value* out = nullptr;
+  for (const Dim& d : terms) {
+    const LaneForm form = lane_form(w, d);
+    Value* all = form.step ? nonneg(w, form.base + std::min<int64_t>(0, *form.step * (width - 1)))
+                           : w.ir.b.CreateAndReduce(lane_mask(w, d, width));
+    out = out ? w.ir.b.CreateAnd(out, all) : all;
+  }
+  return out;
+}
+
+// Runs f at each lane in turn, unrolled.
+void each_lane(Writer& w, int width, const std::function<void(int)>& f) {
+  for (int k = 0; k < width; ++k) {
+    with_lane(w, k, [&] { f(k); return nullptr; });
+  }
+  w.index.bound(ir::kLane, 0, width - 1);
+}
+
+bool masks_memory(const Writer& w) { return w.ir.target.has("avx512bw") && w.ir.target.has("avx512vl"); }
+
+// Loads.
+
+Value* load_lanes(Writer& w, const Access& a) {
+  auto& b = w.ir.b;
+  llvm::Type* type = with_width(a.element, a.width);
+  if (a.width == 1) return b.CreateAlignedLoad(type, address(w, a), alignment(w, a));
+  if (a.contiguous()) return b.CreateAlignedLoad(type, first_address(w, a), alignment(w, a));
+  if (a.uniform()) return splat(w.ir, b.CreateLoad(a.element, first_address(w, a)), a.width);
+  Value* out = llvm::PoisonValue::get(type);
+  each_lane(w, a.width, [&](int k) {
+    out = b.CreateInsertElement(out, b.CreateLoad(a.element, address(w, a)), static_cast<uint64_t>(k));
+  });
+  return out;
+}
+
+// Lane by lane at run time: small code for what is rare.
+Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+  auto& b = w.ir.b;
+  llvm::AllocaInst* temporary = stack_slot(w.ir, otherwise->getType());
+  b.CreateStore(otherwise, temporary);
+  runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(a.width)), [&](Value* lane) {
+    with_lane(w, lane, [&] {
+      return branch(w.ir, conjunction(w, lanes), [&]() -> Value* {
+        b.CreateStore(b.CreateLoad(a.element, address(w, a)), b.CreateGEP(a.element, temporary, lane));
+        return nullptr;
+      }, [] { return nullptr; });
+    });
+  });
+  return b.CreateLoad(otherwise->getType(), temporary);
+}
+
+Value* load_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+  if (a.contiguous() && masks_memory(w)) {
+    return w.ir.b.CreateMaskedLoad(otherwise->getType(), first_address(w, a), alignment(w, a),
+                                   lane_masks(w, lanes, a.width), otherwise);
+  }
+  return branch(w.ir, all_lanes(w, lanes, a.width), [&] { return load_lanes(w, a); },
+                [&] { return load_each(w, a, lanes, otherwise); });
+}
+
+Value* load_guarded(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
+  if (c.never) return otherwise;
+  const auto body = [&] { return c.lanes.empty() ? load_lanes(w, a) : load_masked(w, a, c.lanes, otherwise); };
+  if (c.uniform.empty()) return body();
+  return branch(w.ir, conjunction(w, c.uniform), body, [&] { return otherwise; });
+}
+
+// Stores.
+
+void store_lanes(Writer& w, const Access& a, Value* v, bool stream) {
+  auto& b = w.ir.b;
+  if (a.width > 1 && !a.contiguous()) {
+    return each_lane(w, a.width, [&](int k) {
+      b.CreateStore(b.CreateExtractElement(v, static_cast<uint64_t>(k)), address(w, a));
+    });
+  }
+  Value* at = a.width == 1 ? address(w, a) : first_address(w, a);
+  const llvm::Align align = alignment(w, a);
+  llvm::StoreInst* store = b.CreateAlignedStore(v, at, align);
+  const int64_t bytes = static_cast<int64_t>(size_of(a.info->dtype)) * a.width;
+  if (!stream || bytes < 16 || align.value() < static_cast<uint64_t>(std::min<int64_t>(bytes, w.ir.target.vector_bytes))) {
+    return;
+  }
+  llvm::LLVMContext& context = b.getContext();
+  store->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                     llvm::MDNode::get(context, llvm::ConstantAsMetadata::get(b.getInt32(1))));
+  w.streams = true;
+}
+
+void store_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v) {
+  auto& b = w.ir.b;
+  llvm::AllocaInst* temporary = stack_slot(w.ir, v->getType());
+  b.CreateStore(v, temporary);
+  runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(a.width)), [&](Value* lane) {
+    with_lane(w, lane, [&] {
+      return branch(w.ir, conjunction(w, lanes), [&]() -> Value* {
+        b.CreateStore(b.CreateLoad(a.element, b.CreateGEP(a.element, temporary, lane)), address(w, a));
+        return nullptr;
+      }, [] { return nullptr; });
+    });
+  });
+}
+
+// Masked stores cannot stream, so full vectors get their own branch there.
+void store_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v, bool stream) {
+  const bool masked = a.contiguous() && masks_memory(w);
+  const auto rest = [&]() -> Value* {
+    if (masked) {
+      w.ir.b.CreateMaskedStore(v, first_address(w, a), alignment(w, a), lane_masks(w, lanes, a.width));
+    } else {
+      store_each(w, a, lanes, v);
+    }
+    return nullptr;
+  };
+  if (masked && !stream) {
+    rest();
+    return;
+  }
+  branch(w.ir, all_lanes(w, lanes, a.width), [&]() -> Value* {
+    store_lanes(w, a, v, stream);
+    return nullptr;
+  }, rest);
+}
+
+void store_guarded(Writer& w, const Access& a, const Condition& c, Value* v, bool stream) {
+  if (c.never) return;
+  const auto body = [&]() -> Value* {
+    if (c.lanes.empty()) {
+      store_lanes(w, a, v, stream);
+    } else {
+      store_masked(w, a, c.lanes, v, stream);
+    }
+    return nullptr;
+  };
+  if (c.uniform.empty()) {
+    body();
+  } else {
+    branch(w.ir, conjunction(w, c.uniform), body, [] { return nullptr; });
+  }
+}
+
+// The stack slot that an access of a slot buffer means.
+llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<Dim>& index) {
+  const LaneForm form = lane_form(w, w.index.resolve(linear_index(w.kernel.buffers[id], index)));
+  const LocalBuffer& local = w.locals.buffers.at(id);
+  FUSEC_CHECK(form.base.is_const()) << "slot index " << form.base.str();
+  const int64_t slot = form.base.value() / local.width;
+  if (form.base.value() < 0 || slot >= local.count) {
+    throw CompileError("index out of range of '" + w.kernel.buffers[id].name + "'");
+  }
+  return slots_of(w, id)[static_cast<std::size_t>(slot)];
+}
+
+bool in_slots(const Writer& w, ir::BufferId id) {
+  const auto at = w.locals.buffers.find(id);
+  return at != w.locals.buffers.end() && at->second.slots;
+}
+
+}  // namespace
+
+Value* guard_mask(Writer& w, const ir::Guard& guard, int width) {
+  const LaneScope scope(w, width);
+  const Condition c = condition_of(w, guard);
+  if (c.never) return llvm::Constant::getNullValue(with_width(w.ir.b.getInt1Ty(), width));
+  Value* uniform = conjunction(w, c.uniform);
+  Value* lanes = lane_masks(w, c.lanes, width);
+  if (!uniform) return lanes;
+  uniform = splat(w.ir, uniform, width);
+  return lanes ? w.ir.b.CreateAnd(uniform, lanes) : uniform;
+}
+
+void write_load(Writer& w, const ir::Load& load) {
+  const int width = w.kernel.regs[load.dst].width;
+  const DType dtype = w.kernel.buffers[load.buffer].dtype;
+  Value* otherwise = splat(w.ir, constant(w.ir, load.otherwise), width);
+  if (in_slots(w, load.buffer)) {
+    Value* mask = guard_mask(w, load.guard, width);
+    const LaneScope scope(w, width);
+    llvm::AllocaInst* slot = slot_at(w, load.buffer, load.index);
+    Value* v = w.ir.b.CreateLoad(slot->getAllocatedType(), slot);
+    return define(w, load.dst, mask ? w.ir.b.CreateSelect(mask, v, otherwise) : v);
+  }
+  const LaneScope scope(w, width);
+  const Access a = access_of(w, load.buffer, load.index, load.clamp, width);
+  const Condition c = condition_of(w, load.guard);
+  define(w, load.dst, from_memory(w.ir, dtype, load_guarded(w, a, c, to_memory(w.ir, dtype, otherwise))));
+}
+
+void write_store(Writer& w, const ir::Store& store) {
+  Value* v = raw_operand(w, store.value);
+  const int width = width_of(v);
+  if (in_slots(w, store.buffer)) {
+    Value* mask = guard_mask(w, store.guard, width);
+    const LaneScope scope(w, width);
+    llvm::AllocaInst* slot = slot_at(w, store.buffer, store.index);
+    if (mask) v = w.ir.b.CreateSelect(mask, v, w.ir.b.CreateLoad(v->getType(), slot));
+    w.ir.b.CreateStore(v, slot);
+    return;
+  }
+  const LaneScope scope(w, width);
+  const Access a = access_of(w, store.buffer, store.index, 0, width);
+  Value* stored = to_memory(w.ir, a.info->dtype, v);
+  store_guarded(w, a, condition_of(w, store.guard), stored, store.hint == ir::StoreHint::stream);
+}
+
+void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
+  auto& b = w.ir.b;
+  const LaneScope scope(w, 1);
+  const Access a = access_of(w, prefetch.buffer, prefetch.index, 0, 1);
+  // Read, all cache levels, data.
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {address(w, a), b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+}
+
+void write_index_value(Writer& w, const ir::IndexValue& stmt) {
+  auto& b = w.ir.b;
+  const ir::RegInfo& info = w.kernel.regs[stmt.dst];
+  const LaneScope scope(w, info.width);
+  const Dim value = w.index.resolve(stmt.value);
+  const LaneForm form = lane_form(w, value);
+  Value* out = nullptr;
+  if (form.step) {
+    Value* base = w.index.value(form.base);
+    if (is_int(info.dtype)) base = convert(w.ir, DType::i64, info.dtype, base);
+    out = form.varies() ? ramp(w, base, *form.step, info.width) : base;
+  } else {
+    out = llvm::PoisonValue::get(with_width(b.getInt64Ty(), info.width));
+    each_lane(w, info.width, [&](int k) {
+      out = b.CreateInsertElement(out, w.index.value(w.index.resolve(value)), static_cast<uint64_t>(k));
+    });
+    if (is_int(info.dtype)) out = convert(w.ir, DType::i64, info.dtype, out);
+  }
+  define(w, stmt.dst, is_int(info.dtype) ? out : convert(w.ir, DType::i64, info.dtype, out));
+}
+
+}  // namespace fusec::codegen

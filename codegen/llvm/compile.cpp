@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/compile.h"
+
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/TargetParser/Triple.h>
+
+#include <mutex>
+
+namespace fusec::codegen {
+namespace {
+
+constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
+
+void initialise() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target) {
+  initialise();
+  std::string error;
+  const llvm::Target* llvm_target = llvm::TargetRegistry::lookupTarget(kTriple, error);
+  if (!llvm_target) return Status(StatusCode::compile_failed, "LLVM has no x86-64 target: " + error);
+  std::string features;
+  for (const std::string& feature : target.features) features += (features.empty() ? "+" : ",+") + feature;
+  llvm::TargetOptions options;
+  std::unique_ptr<llvm::TargetMachine> machine(llvm_target->createTargetMachine(
+      kTriple, target.triple_cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+      llvm::CodeGenOptLevel::Default, /*JIT=*/true));
+  if (!machine) return Status(StatusCode::compile_failed, "LLVM cannot compile for '" + target.triple_cpu + "'");
+  return machine;
+}
+
+Result<Image> compile(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true)) {
+    return Status(StatusCode::compile_failed, "LLVM cannot write objects for this target");
+  }
+  passes.run(module);
+  return flatten(std::string(object.begin(), object.end()));
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/frame.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "codegen/artifact.h"
+
+namespace fusec::codegen {
+namespace {
+
+using llvm::Value;
+
+std::string features_of(const Target& target) {
+  std::string out;
+  for (const std::string& feature : target.features) out += (out.empty() ? "+" : ",+") + feature;
+  return out;
+}
+
+// args->table[position], or the field itself for position -1; loads have no side effects to order, so they all sit at
+// the entry.
+Value* argument(Frame& frame, Ir& ir, int field, int64_t position, llvm::Type* type) {
+  Value*& slot = frame.arguments[{field, position}];
+  if (slot) return slot;
+  llvm::IRBuilder<>::InsertPointGuard guard(ir.b);
+  llvm::Type* pointer = ir.b.getPtrTy();
+  Value* table = position < 0 ? nullptr : argument(frame, ir, field, -1, pointer);
+  ir.b.SetInsertPoint(frame.entry->getTerminator());
+  Value* at = table ? ir.b.CreateConstInBoundsGEP1_64(type, table, static_cast<uint64_t>(position))
+                    : ir.b.CreateConstInBoundsGEP1_64(pointer, frame.function->getArg(0), static_cast<uint64_t>(field));
+  return slot = ir.b.CreateLoad(table ? type : pointer, at);
+}
+
+static_assert(sizeof(HostArgs) == 4 * sizeof(void*), "fields of HostArgs are indexed as pointers");
+enum Field { kBuffers, kExtents, kExterns, kStatus };
+
+// Grid variables at `linear`, by division from the innermost; outer ones carry no extent.
+std::vector<Value*> delinearize(Ir& ir, Value* linear, const std::vector<Value*>& extents) {
+  std::vector<Value*> out(extents.size());
+  for (std::size_t i = extents.size(); i-- > 1;) {
+    out[i] = ir.b.CreateURem(linear, extents[i]);
+    linear = ir.b.CreateUDiv(linear, extents[i]);
+  }
+  out[0] = linear;
+  return out;
+}
+
+// The next grid position: a mixed-radix counter, so that the loop has no division.
+std::vector<Value*> advance(Ir& ir, const std::vector<llvm::PHINode*>& at, const std::vector<Value*>& extents) {
+  auto& b = ir.b;
+  std::vector<Value*> out(at.size());
+  Value* carry = b.getInt64(1);
+  for (std::size_t i = at.size(); i-- > 0;) {
+    out[i] = b.CreateAdd(at[i], carry);
+    if (i == 0) break;
+    Value* full = b.CreateICmpEQ(out[i], extents[i]);
+    out[i] = b.CreateSelect(full, b.getInt64(0), out[i]);
+    carry = b.CreateZExt(full, b.getInt64Ty());
+  }
+  return out;
+}
+
+}  // namespace
+
+Frame open_phase(llvm::Module& module, Ir& ir, const std::string& name) {
+  auto& b = ir.b;
+  llvm::Type* parameters[] = {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty(), b.getPtrTy()};
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), parameters, false);
+  Frame frame;
+  frame.function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module);
+  frame.function->addFnAttr(llvm::Attribute::NoUnwind);
+  frame.function->addFnAttr("target-cpu", ir.target.triple_cpu);
+  frame.function->addFnAttr("target-features", features_of(ir.target));
+  frame.function->addFnAttr("prefer-vector-width", std::to_string(8 * ir.target.vector_bytes));
+  frame.function->addFnAttr("no-builtins");
+  const char* names[] = {"args", "begin", "end", "local"};
+  for (unsigned i = 0; i < 4; ++i) frame.function->getArg(i)->setName(names[i]);
+  frame.entry = llvm::BasicBlock::Create(b.getContext(), "entry", frame.function);
+  auto* body = llvm::BasicBlock::Create(b.getContext(), "body", frame.function);
+  b.SetInsertPoint(frame.entry);
+  b.CreateBr(body);
+  b.SetInsertPoint(body);
+  return frame;
+}
+
+Value* buffer_argument(Frame& frame, Ir& ir, int64_t position) {
+  return argument(frame, ir, kBuffers, position, ir.b.getPtrTy());
+}
+Value* extent_argument(Frame& frame, Ir& ir, int64_t position) {
+  return argument(frame, ir, kExtents, position, ir.b.getInt64Ty());
+}
+Value* extern_argument(Frame& frame, Ir& ir, int64_t position) {
+  return argument(frame, ir, kExterns, position, ir.b.getPtrTy());
+}
+Value* status_argument(Frame& frame, Ir& ir) { return argument(frame, ir, kStatus, -1, ir.b.getPtrTy()); }
+Value* local_memory(const Frame& frame) { return frame.function->getArg(3); }
+
+void grid_loop(Frame& frame, Ir& ir, Index& index, const std::vector<ir::LoopHead>& grid,
+               const std::function<void()>& body) {
+  auto& b = ir.b;
+  Value *begin = frame.function->getArg(1), *end = frame.function->getArg(2);
+  const auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, frame.function); };
+  llvm::BasicBlock *init = block("grid.init"), *head = block("grid"), *inside = block("grid.body"), *exit = block("exit");
+  b.CreateCondBr(b.CreateICmpSLT(begin, end), init, exit);
+
+  b.SetInsertPoint(init);
+  std::vector<const ir::LoopHead*> varying;
+  for (const ir::LoopHead& loop : grid) {
+    if (!loop.extent.is(1)) varying.push_back(&loop);
+  }
+  std::vector<Value*> extents;
+  for (const ir::LoopHead* loop : varying) extents.push_back(index.value(index.resolve(loop->extent)));
+  const std::vector<Value*> start = varying.empty() ? std::vector<Value*>() : delinearize(ir, begin, extents);
+  b.CreateBr(head);
+
+  b.SetInsertPoint(head);
+  llvm::PHINode* linear = b.CreatePHI(b.getInt64Ty(), 2, "linear");
+  linear->addIncoming(begin, init);
+  std::vector<llvm::PHINode*> at;
+  index.push(head);
+  for (const ir::LoopHead& loop : grid) {
+    if (loop.extent.is(1)) index.bind(loop.var, 0);
+  }
+  for (std::size_t i = 0; i < varying.size(); ++i) {
+    llvm::PHINode* phi = varying.size() == 1 ? linear : b.CreatePHI(b.getInt64Ty(), 2, varying[i]->var);
+    if (phi != linear) phi->addIncoming(start[i], init);
+    index.bind(varying[i]->var, phi, {Dim(0), index.resolve(varying[i]->extent) - 1});
+    at.push_back(phi);
+  }
+  b.CreateBr(inside);
+
+  b.SetInsertPoint(inside);
+  body();
+  index.pop();
+  for (const ir::LoopHead& loop : grid) index.unbind(loop.var);
+  Value* next = b.CreateAdd(linear, b.getInt64(1));
+  if (at.size() > 1) {
+    const std::vector<Value*> following = advance(ir, at, extents);
+    for (std::size_t i = 0; i < at.size(); ++i) at[i]->addIncoming(following[i], b.GetInsertBlock());
+  }
+  linear->addIncoming(next, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(next, end), head, exit);
+  b.SetInsertPoint(exit);
+}
+
+void close_phase(Ir& ir, bool fence) {
+  if (fence) ir.b.CreateIntrinsic(ir.b.getVoidTy(), llvm::Intrinsic::x86_sse_sfence, {});
+  ir.b.CreateRetVoid();
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is particular to code for the host: the function of a phase, its grid loop, and where arguments, external
+// functions and local memory come from. A writer for another machine replaces this file's functions.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/llvm/index.h"
+#include "codegen/llvm/values.h"
+
+namespace fusec::codegen {
+
+// The function under construction: void name(const HostArgs*, i64 begin, i64 end, void* local).
+struct Frame {
+  llvm::Function* function = nullptr;
+  llvm::BasicBlock* entry = nullptr;  // stack slots, arguments, index arithmetic on extents; branches to the body
+  std::map<std::pair<int, int64_t>, llvm::Value*> arguments;
+};
+
+// Opens the function; instructions then go to its body.
+Frame open_phase(llvm::Module& module, Ir& ir, const std::string& name);
+// Loads from HostArgs, made once per function at its entry.
+llvm::Value* buffer_argument(Frame& frame, Ir& ir, int64_t position);
+llvm::Value* extent_argument(Frame& frame, Ir& ir, int64_t position);
+llvm::Value* extern_argument(Frame& frame, Ir& ir, int64_t position);
+llvm::Value* status_argument(Frame& frame, Ir& ir);
+llvm::Value* local_memory(const Frame& frame);
+
+// body() for every linear grid index of [begin, end) with the variables of `grid` bound in `index`.
+void grid_loop(Frame& frame, Ir& ir, Index& index, const std::vector<ir::LoopHead>& grid,
+               const std::function<void()>& body);
+// Ends the function. `fence`: streaming stores become visible to other threads first.
+void close_phase(Ir& ir, bool fence);
+
+}  // namespace fusec::codegen

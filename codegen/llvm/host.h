@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host emitter: Kernel -> LLVM IR -> Artifact.
+#pragma once
+
+#include <string>
+
+#include "codegen/emit.h"
+
+namespace fusec::codegen {
+
+// Part of the artifact key: the version of this writer and that of LLVM.
+std::string host_emitter_key();
+Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
+Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target);
+
+}  // namespace fusec::codegen

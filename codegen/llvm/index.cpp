@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/index.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "ir/support/check.h"
+
+namespace fusec::codegen {
+namespace {
+
+using llvm::Value;
+
+bool has_function(const Dim& d) {
+  for (const Dim::Term& term : d.terms()) {
+    for (const Dim::Atom& atom : term.atoms) {
+      if (atom.fn != Dim::Fn::symbol) return true;
+    }
+  }
+  return false;
+}
+
+Dim of_atom(const Dim::Atom& atom) { return Dim::from_terms({{1, {atom}}}); }
+
+}  // namespace
+
+void Index::push(llvm::BasicBlock* head) { scopes_.push_back({head, {}, {}, {}}); }
+
+void Index::pop() {
+  const std::vector<std::string> names = scopes_.back().symbols;
+  scopes_.pop_back();
+  for (const std::string& name : names) unbind(name);
+}
+
+void Index::bind(const std::string& name, Value* value, DimRange range) {
+  symbols_[name] = {value, static_cast<int>(scopes_.size()) - 1};
+  ranges_[name] = std::move(range);
+  scopes_.back().symbols.push_back(name);
+}
+
+void Index::bind(const std::string& name, int64_t value) { constants_[name] = value; }
+
+void Index::unbind(const std::string& name) {
+  symbols_.erase(name);
+  constants_.erase(name);
+  ranges_.erase(name);
+}
+
+Dim Index::resolve(const Dim& d) const {
+  if (d.is_const()) return d;
+  bool substitutes = false;
+  for (const Dim::Term& term : d.terms()) {
+    for (const Dim::Atom& atom : term.atoms) {
+      substitutes |= atom.fn != Dim::Fn::symbol || constants_.contains(atom.name);
+    }
+  }
+  if (!substitutes) return d;
+  const Dim out = d.substitute(constants_);
+  return has_function(out) ? simplify(out, ranges_) : out;
+}
+
+int Index::level(const Dim::Atom& atom) const {
+  if (atom.fn == Dim::Fn::symbol) {
+    const auto it = symbols_.find(atom.name);
+    return it == symbols_.end() ? kFloating : it->second.level;
+  }
+  return std::max(level(atom.args[0]), level(atom.args[1]));
+}
+
+int Index::level(const Dim& d) const {
+  int out = 0;
+  if (d.is_const()) return out;
+  for (const Dim::Term& term : d.terms()) {
+    for (const Dim::Atom& atom : term.atoms) out = std::max(out, level(atom));
+  }
+  return out;
+}
+
+// Runs `make` with instructions going to the head of scope `level`.
+Value* Index::at_level(int level, const std::function<Value*()>& make) {
+  if (level == kFloating) return make();
+  llvm::IRBuilder<>::InsertPointGuard guard(ir_.b);
+  ir_.b.SetInsertPoint(scopes_[static_cast<std::size_t>(level)].head->getTerminator());
+  return make();
+}
+
+Sum Index::sum(const Dim& d) {
+  if (d.is_const()) return {nullptr, d.value()};
+  std::vector<Dim::Term> terms = d.terms();
+  int64_t offset = 0;
+  if (terms.front().atoms.empty()) {
+    offset = terms.front().coefficient;
+    terms.erase(terms.begin());
+  }
+  return {terms_value(Dim::from_terms(std::move(terms))), offset};
+}
+
+Value* Index::value(const Dim& d) {
+  const Sum s = sum(d);
+  if (!s.value) return ir_.b.getInt64(static_cast<uint64_t>(s.offset));
+  if (s.offset == 0) return s.value;
+  const int at = level(d);
+  const auto make = [&] { return ir_.b.CreateAdd(s.value, ir_.b.getInt64(static_cast<uint64_t>(s.offset))); };
+  if (at == kFloating) return make();
+  auto& memo = scopes_[static_cast<std::size_t>(at)].values;
+  const auto found = memo.find(d);
+  if (found != memo.end()) return found->second;
+  return memo[d] = at_level(at, make);
+}
+
+// Terms of outer scopes first, so that their sum is found there.
+Value* Index::terms_value(const Dim& d) {
+  const int at = level(d);
+  if (at != kFloating) {
+    const auto& memo = scopes_[static_cast<std::size_t>(at)].values;
+    const auto found = memo.find(d);
+    if (found != memo.end()) return found->second;
+  }
+  std::vector<Dim::Term> inner, outer;
+  for (Dim::Term& term : d.terms()) {
+    const int term_level = level(Dim::from_terms({term}));
+    (term_level == at ? inner : outer).push_back(std::move(term));
+  }
+  Value* total = outer.empty() ? nullptr : terms_value(Dim::from_terms(std::move(outer)));
+  for (const Dim::Term& term : inner) {
+    Value* v = monomial(term);
+    total = !total ? v : at_level(at, [&] { return ir_.b.CreateAdd(total, v); });
+  }
+  if (at != kFloating) scopes_[static_cast<std::size_t>(at)].values[d] = total;
+  return total;
+}
+
+Value* Index::monomial(const Dim::Term& term) {
+  std::vector<Dim::Atom> atoms = term.atoms;
+  std::stable_sort(atoms.begin(), atoms.end(), [&](const auto& a, const auto& b) { return level(a) < level(b); });
+  Value* out = nullptr;
+  for (const Dim::Atom& atom : atoms) {
+    Value* v = atom_value(atom);
+    out = !out ? v : at_level(level(atom), [&] { return ir_.b.CreateMul(out, v); });
+  }
+  if (term.coefficient == 1) return out;
+  const int at = level(atoms.back());
+  return at_level(at, [&] { return ir_.b.CreateMul(out, ir_.b.getInt64(static_cast<uint64_t>(term.coefficient))); });
+}
+
+Value* Index::atom_value(const Dim::Atom& atom) {
+  if (atom.fn == Dim::Fn::symbol) {
+    const auto it = symbols_.find(atom.name);
+    Value* v = it == symbols_.end() ? floating_(atom.name) : it->second.value;
+    if (!v) throw CompileError("index uses '" + atom.name + "', which is not known here");
+    return v;
+  }
+  const int at = level(atom);
+  const Dim key = of_atom(atom);
+  if (at != kFloating) {
+    const auto& memo = scopes_[static_cast<std::size_t>(at)].values;
+    const auto found = memo.find(key);
+    if (found != memo.end()) return found->second;
+  }
+  Value* out = nullptr;
+  if (atom.fn == Dim::Fn::min || atom.fn == Dim::Fn::max) {
+    Value *a = value(atom.args[0]), *b = value(atom.args[1]);
+    const auto id = atom.fn == Dim::Fn::min ? llvm::Intrinsic::smin : llvm::Intrinsic::smax;
+    out = at_level(at, [&] { return call_intrinsic(ir_, id, {a, b}); });
+  } else {
+    out = division(atom);
+  }
+  if (at != kFloating) scopes_[static_cast<std::size_t>(at)].values[key] = out;
+  return out;
+}
+
+// floordiv and mod; a symbolic divisor is raised to 1, because hoisted code may run where an extent is 0.
+Value* Index::division(const Dim::Atom& atom) {
+  const Dim &n = atom.args[0], &d = atom.args[1];
+  const bool is_mod = atom.fn == Dim::Fn::mod;
+  const bool power = d.is_const() && d.value() > 0 && std::has_single_bit(static_cast<uint64_t>(d.value()));
+  const bool nonneg = !power && proves_nonneg(n);
+  Value *a = value(n), *by = value(d);
+  return at_level(level(atom), [&]() -> Value* {
+    auto& b = ir_.b;
+    if (power && is_mod) return b.CreateAnd(a, b.getInt64(static_cast<uint64_t>(d.value() - 1)));
+    if (power) return b.CreateAShr(a, b.getInt64(std::countr_zero(static_cast<uint64_t>(d.value()))));
+    if (!d.is_const()) by = call_intrinsic(ir_, llvm::Intrinsic::smax, {by, b.getInt64(1)});
+    if (nonneg) return is_mod ? b.CreateURem(a, by) : b.CreateUDiv(a, by);
+    Value* rem = b.CreateSRem(a, by);
+    Value* below = b.CreateICmpSLT(rem, b.getInt64(0));
+    if (is_mod) return b.CreateAdd(rem, b.CreateSelect(below, by, b.getInt64(0)));
+    return b.CreateSub(b.CreateSDiv(a, by), b.CreateZExt(below, b.getInt64Ty()));
+  });
+}
+
+Value* Index::pointer(Value* base, llvm::Type* element, const Dim& offset) {
+  Sum s = sum(offset);
+  Value* at = base;
+  if (s.value) {
+    const Dim rest = offset - s.offset;
+    const int where = level(rest);
+    const auto make = [&] { return ir_.b.CreateGEP(element, base, s.value); };
+    if (where == kFloating) {
+      at = make();
+    } else {
+      Value*& slot = scopes_[static_cast<std::size_t>(where)].pointers[{base, rest}];
+      if (!slot) slot = at_level(where, make);
+      at = slot;
+    }
+  }
+  return s.offset == 0 ? at : ir_.b.CreateGEP(element, at, ir_.b.getInt64(static_cast<uint64_t>(s.offset)));
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Index expressions as i64 instructions. What does not change in a loop is computed once, at the head of the outermost
+// loop where all its symbols are known, and shared by everything inside: no IR pass has to find it again.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/llvm/values.h"
+#include "fusec/dim.h"
+
+namespace fusec::codegen {
+
+// An address or number as `value + offset`; value null: just the offset.
+struct Sum {
+  llvm::Value* value = nullptr;
+  int64_t offset = 0;
+};
+
+class Index {
+ public:
+  // `floating` answers the value of a symbol that lives only at the current point (a register, a runtime lane), or null.
+  Index(Ir& ir, std::function<llvm::Value*(const std::string&)> floating) : ir_(ir), floating_(std::move(floating)) {}
+
+  // Opens a scope (function or loop) whose shared instructions go before the terminator of `head`.
+  void push(llvm::BasicBlock* head);
+  void pop();
+  // A symbol of the innermost scope, its inclusive range known or not.
+  void bind(const std::string& name, llvm::Value* value, DimRange range);
+  void bind(const std::string& name, int64_t value);
+  void unbind(const std::string& name);
+  // A floating symbol of which no bound is known.
+  void unknown(const std::string& name) { ranges_[name] = {}; }
+  void bound(const std::string& name, int64_t lo, int64_t hi) { ranges_[name] = {Dim(lo), Dim(hi)}; }
+
+  // With constants put in and what the ranges decide simplified.
+  Dim resolve(const Dim& d) const;
+  const DimRanges& ranges() const { return ranges_; }
+  bool proves_nonneg(const Dim& d) const { return fusec::proves_nonneg(d, ranges_); }
+
+  // `d` must be resolved.
+  llvm::Value* value(const Dim& d);
+  Sum sum(const Dim& d);
+  // The address of element `offset` of what `base` points to; `base` is known at function entry.
+  llvm::Value* pointer(llvm::Value* base, llvm::Type* element, const Dim& offset);
+
+ private:
+  static constexpr int kFloating = 1 << 20;
+  struct Symbol {
+    llvm::Value* value;
+    int level;
+  };
+  struct Scope {
+    llvm::BasicBlock* head;
+    std::map<Dim, llvm::Value*> values;
+    std::map<std::pair<llvm::Value*, Dim>, llvm::Value*> pointers;
+    std::vector<std::string> symbols;
+  };
+  int level(const Dim& d) const;
+  int level(const Dim::Atom& atom) const;
+  llvm::Value* at_level(int level, const std::function<llvm::Value*()>& make);
+  llvm::Value* terms_value(const Dim& d);
+  llvm::Value* monomial(const Dim::Term& term);
+  llvm::Value* atom_value(const Dim::Atom& atom);
+  llvm::Value* division(const Dim::Atom& atom);
+
+  Ir& ir_;
+  std::function<llvm::Value*(const std::string&)> floating_;
+  std::vector<Scope> scopes_;
+  std::map<std::string, Symbol> symbols_;
+  std::map<std::string, Dim> constants_;
+  DimRanges ranges_;
+};
+
+}  // namespace fusec::codegen

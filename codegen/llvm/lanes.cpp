@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/lanes.h"
+
+#include <set>
+
+namespace fusec::codegen {
+namespace {
+
+using llvm::Value;
+
+bool is_vector_register(const Writer& w, const std::string& name) {
+  if (name.size() < 2 || name[0] != 'v' || !std::isdigit(static_cast<unsigned char>(name[1]))) return false;
+  const auto index = static_cast<uint32_t>(std::strtoul(name.c_str() + 1, nullptr, 10));
+  return index < w.kernel.regs.size() && w.kernel.regs[ir::RegId{index}].width > 1 &&
+         ir::reg_name(ir::RegId{index}) == name;
+}
+
+bool uses_lane(const Writer& w, const Dim::Atom& atom) {
+  if (atom.fn == Dim::Fn::symbol) return atom.name == ir::kLane || is_vector_register(w, atom.name);
+  std::set<std::string> symbols;
+  for (const Dim& arg : atom.args) arg.collect_symbols(symbols);
+  for (const std::string& name : symbols) {
+    if (name == ir::kLane || is_vector_register(w, name)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+LaneScope::LaneScope(Writer& w, int width) : w_(w) {
+  if (width == 1) {
+    w.index.bind(ir::kLane, 0);
+  } else {
+    w.index.bound(ir::kLane, 0, width - 1);
+  }
+}
+LaneScope::~LaneScope() { w_.index.unbind(ir::kLane); }
+
+LaneForm lane_form(const Writer& w, const Dim& resolved) {
+  LaneForm out;
+  if (resolved.is_const()) return {resolved};
+  std::vector<Dim::Term> rest;
+  for (Dim::Term& term : resolved.terms()) {
+    int varying = 0;
+    for (const Dim::Atom& atom : term.atoms) varying += uses_lane(w, atom);
+    if (varying == 0) {
+      rest.push_back(std::move(term));
+    } else if (term.atoms.size() == 1 && term.atoms[0].fn == Dim::Fn::symbol && term.atoms[0].name == ir::kLane) {
+      out.step = term.coefficient;
+    } else {
+      out.step = std::nullopt;
+      return out;
+    }
+  }
+  out.base = Dim::from_terms(std::move(rest));
+  return out;
+}
+
+Value* with_lane(Writer& w, int64_t at, const std::function<Value*()>& make) {
+  Value* outer = w.lane;
+  w.index.bind(ir::kLane, at);
+  w.lane = w.ir.b.getInt64(static_cast<uint64_t>(at));
+  Value* out = make();
+  w.index.unbind(ir::kLane);
+  w.lane = outer;
+  return out;
+}
+
+Value* with_lane(Writer& w, Value* at, const std::function<Value*()>& make) {
+  Value* outer = w.lane;
+  w.lane = at;
+  Value* out = make();
+  w.lane = outer;
+  return out;
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/locals.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "codegen/llvm/values.h"
+#include "ir/support/check.h"
+
+namespace fusec::codegen {
+namespace {
+
+// Above this many slots, promotion costs more than memory does.
+constexpr int64_t kMaxSlots = 128;
+
+struct Use {
+  bool slots = true;
+  int width = 0;
+};
+
+class Planner {
+ public:
+  explicit Planner(const ir::Kernel& kernel) : kernel_(kernel) {}
+
+  Locals run() {
+    scan(kernel_.body);
+    place(kernel_.body, 0);
+    out_.bytes = peak_;
+    return std::move(out_);
+  }
+
+ private:
+  // First walk: how buffers are indexed.
+  void scan(const ir::Block& block) {
+    for (const ir::Stmt& stmt : block) {
+      const std::vector<std::string> added = enter(stmt);
+      scan_access(stmt);
+      for (const ir::Block* nested : ir::nested_blocks(stmt)) scan(*nested);
+      for (const std::string& name : added) unrolled_.erase(name);
+    }
+  }
+
+  std::vector<std::string> enter(const ir::Stmt& stmt) {
+    std::vector<std::string> added;
+    const auto add = [&](const ir::LoopHead& head) {
+      if (head.extent.is_const() && (head.tag == ir::LoopTag::unroll || head.extent.is(1))) added.push_back(head.var);
+    };
+    if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) add(loop->head);
+    if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+      for (const ir::LoopHead& head : reduce->loops) add(head);
+    }
+    unrolled_.insert(added.begin(), added.end());
+    return added;
+  }
+
+  void scan_access(const ir::Stmt& stmt) {
+    if (const auto* load = std::get_if<ir::Load>(&stmt.v)) {
+      access(load->buffer, load->index, kernel_.regs[load->dst].width, load->clamp == 0);
+    } else if (const auto* store = std::get_if<ir::Store>(&stmt.v)) {
+      const auto* reg = std::get_if<ir::RegId>(&store->value);
+      access(store->buffer, store->index, reg ? kernel_.regs[*reg].width : 1, true);
+    } else if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) {
+      tile(transpose->src);
+      tile(transpose->dst);
+    } else if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) {
+      uses_[copy->dst].slots = uses_[copy->src].slots = false;
+    } else if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) {
+      uses_[prefetch->buffer].slots = false;
+    }
+  }
+
+  void access(ir::BufferId id, const std::vector<Dim>& index, int width, bool plain) {
+    const ir::Buffer& buffer = kernel_.buffers[id];
+    if (!plain || !is_const(buffer.shape)) return reject(id);
+    const Dim linear = linear_index(buffer, index);
+    const Dim start = linear - (width > 1 ? Dim::symbol(ir::kLane) : Dim(0));
+    std::set<std::string> symbols;
+    start.collect_symbols(symbols);
+    const bool known = std::includes(unrolled_.begin(), unrolled_.end(), symbols.begin(), symbols.end());
+    if (!known || start.known_divisor() % width != 0) return reject(id);
+    set_width(id, width);
+  }
+
+  void tile(ir::BufferId id) {
+    const Shape& shape = kernel_.buffers[id].shape;
+    if (shape.empty() || !shape.back().is_const()) return reject(id);
+    set_width(id, static_cast<int>(shape.back().value()));
+  }
+
+  void reject(ir::BufferId id) { uses_[id].slots = false; }
+  void set_width(ir::BufferId id, int width) {
+    Use& use = uses_[id];
+    if (use.width != 0 && use.width != width) use.slots = false;
+    use.width = width;
+  }
+
+  // Second walk: memory as a stack of open blocks.
+  void place(const ir::Block& block, Dim top) {
+    for (const ir::Stmt& stmt : block) {
+      if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) top = place(alloc->buffer, top);
+      for (const ir::Block* nested : ir::nested_blocks(stmt)) place(*nested, top);
+    }
+  }
+
+  Dim place(ir::BufferId id, const Dim& top) {
+    const ir::Buffer& buffer = kernel_.buffers[id];
+    if (buffer.space != ir::Space::reg && buffer.space != ir::Space::shared) return top;
+    const Dim elements = num_elements(buffer.shape);
+    LocalBuffer& local = out_.buffers[id];
+    const auto use = uses_.find(id);
+    if (use != uses_.end() && use->second.slots && elements.is_const()) {
+      local.width = use->second.width;
+      local.count = elements.value() / local.width;
+      local.slots = elements.value() % local.width == 0 && local.count <= kMaxSlots;
+    }
+    if (local.slots) return top;
+    local.offset = top;
+    const Dim span = buffer.shape.empty() ? Dim(1) : buffer.shape[0] * strides_of(buffer)[0];
+    const Dim end = top + aligned_bytes(span, buffer.dtype);
+    peak_ = end.is_const() && peak_.is_const() ? Dim(std::max(end.value(), peak_.value())) : max(peak_, end);
+    return end;
+  }
+
+  const ir::Kernel& kernel_;
+  std::set<std::string> unrolled_;
+  std::map<ir::BufferId, Use> uses_;
+  Locals out_;
+  Dim peak_;
+};
+
+int64_t pitch_of(const std::string& layout) {
+  constexpr std::string_view kPrefix = "pitch ";
+  int64_t pitch = 0;
+  if (layout.starts_with(kPrefix)) {
+    std::from_chars(layout.data() + kPrefix.size(), layout.data() + layout.size(), pitch);
+  }
+  return pitch;
+}
+
+}  // namespace
+
+Dim aligned_bytes(const Dim& elements, DType dtype) {
+  return ceildiv(elements * Dim(static_cast<int64_t>(size_of(dtype))), kLocalAlignment) * kLocalAlignment;
+}
+
+Locals plan_locals(const ir::Kernel& kernel) { return Planner(kernel).run(); }
+
+Shape strides_of(const ir::Buffer& buffer) {
+  if (!buffer.strides.empty()) return buffer.strides;
+  const int64_t pitch = pitch_of(buffer.layout);
+  if (pitch == 0 || buffer.shape.size() < 2) return contiguous_strides(buffer.shape);
+  Shape padded = buffer.shape;
+  padded.back() = pitch;
+  return contiguous_strides(padded);
+}
+
+Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index) {
+  const Shape strides = strides_of(buffer);
+  FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' indexed by " << index.size() << " dims";
+  Dim out;
+  for (std::size_t i = 0; i < index.size(); ++i) out += index[i] * strides[i];
+  return out;
+}
+
+}  // namespace fusec::codegen

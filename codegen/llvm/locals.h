@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the local buffers of a kernel live on the host: in vector slots (one SSA value each, after promotion) when every
+// access is known at write time, else in the thread's local memory.
+#pragma once
+
+#include <map>
+
+#include "ir/kernel.h"
+
+namespace fusec::codegen {
+
+struct LocalBuffer {
+  // Slots: `count` vectors of `width` elements; else memory at `offset` bytes, a Dim over extents.
+  bool slots = false;
+  int width = 1;
+  int64_t count = 0;
+  Dim offset;
+};
+
+struct Locals {
+  std::map<ir::BufferId, LocalBuffer> buffers;  // spaces reg and shared
+  Dim bytes;                                    // of local memory in all
+};
+
+inline constexpr int64_t kLocalAlignment = 64;
+
+Dim aligned_bytes(const Dim& elements, DType dtype);  // a multiple of kLocalAlignment
+Locals plan_locals(const ir::Kernel& kernel);
+
+// Strides in elements: as stated, or row-major over the shape, rows of "pitch P" P elements apart.
+Shape strides_of(const ir::Buffer& buffer);
+Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index);
+
+}  // namespace fusec::codegen

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/scalar.h"
+
+#include "codegen/llvm/math.h"
+#include "ir/support/check.h"
+
+namespace fusec::codegen {
+namespace {
+
+using llvm::Value;
+using A = OpArgs;
+
+namespace build {
+
+// Integers.
+
+Value* zero(const Value* like) { return llvm::Constant::getNullValue(like->getType()); }
+
+// A divisor that never traps: 1 in place of 0, and of -1 under the smallest integer (n / 1 is then what wraps).
+Value* safe_divisor(Ir& ir, const A& x) {
+  auto& b = ir.b;
+  Value* bad = b.CreateICmpEQ(x.b, zero(x.b));
+  if (is_signed_int(x.type)) {
+    const unsigned bits = x.a->getType()->getScalarSizeInBits();
+    Value* lowest = llvm::ConstantInt::get(x.a->getType(), llvm::APInt::getSignedMinValue(bits));
+    Value* wraps = b.CreateAnd(b.CreateICmpEQ(x.a, lowest), b.CreateICmpEQ(x.b, integer(x.b, -1)));
+    bad = b.CreateOr(bad, wraps);
+  }
+  return b.CreateSelect(bad, integer(x.b, 1), x.b);
+}
+
+Value* int_div(Ir& ir, const A& x) {
+  Value* by = safe_divisor(ir, x);
+  Value* q = is_signed_int(x.type) ? ir.b.CreateSDiv(x.a, by) : ir.b.CreateUDiv(x.a, by);
+  return ir.b.CreateSelect(ir.b.CreateICmpEQ(x.b, zero(x.b)), zero(q), q);
+}
+
+// Sign of the dividend; x for a zero divisor.
+Value* int_rem(Ir& ir, const A& x) {
+  Value* by = safe_divisor(ir, x);
+  Value* r = is_signed_int(x.type) ? ir.b.CreateSRem(x.a, by) : ir.b.CreateURem(x.a, by);
+  return ir.b.CreateSelect(ir.b.CreateICmpEQ(x.b, zero(x.b)), x.a, r);
+}
+
+// Squares and multiplies, wrapping; a negative exponent gives what 1 / a^|b| truncates to.
+Value* int_pow(Ir& ir, const A& x) {
+  auto& b = ir.b;
+  Value *result_slot = stack_slot(ir, x.a->getType()), *base_slot = stack_slot(ir, x.a->getType());
+  Value* exponent_slot = stack_slot(ir, x.a->getType());
+  llvm::Type* type = x.a->getType();
+  b.CreateStore(integer(x.a, 1), result_slot);
+  b.CreateStore(x.a, base_slot);
+  b.CreateStore(x.b, exponent_slot);
+  const unsigned bits = type->getScalarSizeInBits();
+  runtime_loop(ir, b.getInt64(bits), [&](Value*) {
+    Value *base = b.CreateLoad(type, base_slot), *e = b.CreateLoad(type, exponent_slot);
+    Value* result = b.CreateLoad(type, result_slot);
+    Value* odd = b.CreateICmpNE(b.CreateAnd(e, integer(e, 1)), zero(e));
+    b.CreateStore(b.CreateSelect(odd, b.CreateMul(result, base), result), result_slot);
+    b.CreateStore(b.CreateMul(base, base), base_slot);
+    b.CreateStore(b.CreateLShr(e, integer(e, 1)), exponent_slot);
+  });
+  Value* out = b.CreateLoad(type, result_slot);
+  if (!is_signed_int(x.type)) return out;
+  Value* odd = b.CreateICmpNE(b.CreateAnd(x.b, integer(x.b, 1)), zero(x.b));
+  Value* minus = b.CreateSelect(odd, integer(x.a, -1), integer(x.a, 1));
+  Value* inverse = b.CreateSelect(b.CreateICmpEQ(x.a, integer(x.a, 1)), integer(x.a, 1), zero(x.a));
+  inverse = b.CreateSelect(b.CreateICmpEQ(x.a, integer(x.a, -1)), minus, inverse);
+  return b.CreateSelect(b.CreateICmpSLT(x.b, zero(x.b)), inverse, out);
+}
+
+// Arithmetic.
+
+Value* add(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFAdd(x.a, x.b) : ir.b.CreateAdd(x.a, x.b); }
+Value* sub(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFSub(x.a, x.b) : ir.b.CreateSub(x.a, x.b); }
+Value* mul(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFMul(x.a, x.b) : ir.b.CreateMul(x.a, x.b); }
+Value* div(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFDiv(x.a, x.b) : int_div(ir, x); }
+Value* fmod(Ir& ir, const A& x) { return is_float(x.type) ? math::libm(ir, "fmod", {x.a, x.b}) : int_rem(ir, x); }
+
+// The remainder moved by one divisor where its sign differs from the divisor's.
+Value* mod(Ir& ir, const A& x) {
+  auto& b = ir.b;
+  Value* r = fmod(ir, x);
+  if (is_unsigned_int(x.type)) return r;
+  if (!is_float(x.type)) {
+    Value* differs = b.CreateICmpSLT(b.CreateXor(r, x.b), zero(r));
+    Value* moves = b.CreateAnd(differs, b.CreateAnd(b.CreateICmpNE(r, zero(r)), b.CreateICmpNE(x.b, zero(r))));
+    return b.CreateSelect(moves, b.CreateAdd(r, x.b), r);
+  }
+  Value* differs = b.CreateXor(b.CreateFCmpOLT(r, zero(r)), b.CreateFCmpOLT(x.b, zero(r)));
+  Value* moved = b.CreateSelect(differs, b.CreateFAdd(r, x.b), r);
+  Value* signed_zero = call_intrinsic(ir, llvm::Intrinsic::copysign, {zero(r), x.b});
+  return b.CreateSelect(b.CreateFCmpOEQ(r, zero(r)), signed_zero, moved);
+}
+
+Value* min(Ir& ir, const A& x) { return build_min(ir, x.type, x.a, x.b); }
+Value* max(Ir& ir, const A& x) { return build_max(ir, x.type, x.a, x.b); }
+Value* neg(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFNeg(x.a) : ir.b.CreateNeg(x.a); }
+
+Value* abs(Ir& ir, const A& x) {
+  if (is_float(x.type)) return call_intrinsic(ir, llvm::Intrinsic::fabs, {x.a});
+  if (!is_signed_int(x.type)) return x.a;
+  return ir.b.CreateSelect(ir.b.CreateICmpSLT(x.a, zero(x.a)), ir.b.CreateNeg(x.a), x.a);
+}
+
+Value* sign(Ir& ir, const A& x) {
+  auto& b = ir.b;
+  if (is_float(x.type)) {
+    Value* positive = b.CreateSelect(b.CreateFCmpOGT(x.a, zero(x.a)), number(x.a, 1), zero(x.a));
+    Value* out = b.CreateSelect(b.CreateFCmpOLT(x.a, zero(x.a)), number(x.a, -1), positive);
+    return b.CreateSelect(b.CreateFCmpUNO(x.a, x.a), x.a, out);
+  }
+  Value* nonzero = b.CreateZExt(b.CreateICmpNE(x.a, zero(x.a)), x.a->getType());
+  if (!is_signed_int(x.type)) return nonzero;
+  return b.CreateSelect(b.CreateICmpSLT(x.a, zero(x.a)), integer(x.a, -1), nonzero);
+}
+
+Value* pow(Ir& ir, const A& x) { return is_float(x.type) ? math::libm(ir, "pow", {x.a, x.b}) : int_pow(ir, x); }
+Value* sqrt(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::sqrt, {x.a}); }
+Value* floor(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::floor, {x.a}); }
+Value* ceil(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::ceil, {x.a}); }
+Value* trunc(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::trunc, {x.a}); }
+Value* round(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::roundeven, {x.a}); }
+
+// Transcendental functions.
+
+Value* exp(Ir& ir, const A& x) { return math::exp(ir, x.a); }
+Value* expm1(Ir& ir, const A& x) { return math::expm1(ir, x.a); }
+Value* log(Ir& ir, const A& x) { return math::log(ir, x.a); }
+Value* log1p(Ir& ir, const A& x) { return math::log1p(ir, x.a); }
+Value* tanh(Ir& ir, const A& x) { return math::tanh(ir, x.a); }
+Value* erf(Ir& ir, const A& x) { return math::erf(ir, x.a); }
+Value* sin(Ir& ir, const A& x) { return math::sin(ir, x.a); }
+Value* cos(Ir& ir, const A& x) { return math::cos(ir, x.a); }
+Value* tan(Ir& ir, const A& x) { return math::libm(ir, "tan", {x.a}); }
+Value* asin(Ir& ir, const A& x) { return math::libm(ir, "asin", {x.a}); }
+Value* acos(Ir& ir, const A& x) { return math::libm(ir, "acos", {x.a}); }
+Value* atan(Ir& ir, const A& x) { return math::libm(ir, "atan", {x.a}); }
+Value* sinh(Ir& ir, const A& x) { return math::libm(ir, "sinh", {x.a}); }
+Value* cosh(Ir& ir, const A& x) { return math::libm(ir, "cosh", {x.a}); }
+Value* asinh(Ir& ir, const A& x) { return math::libm(ir, "asinh", {x.a}); }
+Value* acosh(Ir& ir, const A& x) { return math::libm(ir, "acosh", {x.a}); }
+Value* atanh(Ir& ir, const A& x) { return math::libm(ir, "atanh", {x.a}); }
+
+// Comparison, logic, bits, choice.
+
+using Predicate = llvm::CmpInst::Predicate;
+Value* compare(Ir& ir, const A& x, Predicate f, Predicate s, Predicate u) {
+  if (is_float(x.type)) return ir.b.CreateFCmp(f, x.a, x.b);
+  return ir.b.CreateICmp(is_signed_int(x.type) ? s : u, x.a, x.b);
+}
+Value* eq(Ir& ir, const A& x) {
+  return compare(ir, x, Predicate::FCMP_OEQ, Predicate::ICMP_EQ, Predicate::ICMP_EQ);
+}
+Value* ne(Ir& ir, const A& x) {
+  return compare(ir, x, Predicate::FCMP_UNE, Predicate::ICMP_NE, Predicate::ICMP_NE);
+}
+Value* lt(Ir& ir, const A& x) {
+  return compare(ir, x, Predicate::FCMP_OLT, Predicate::ICMP_SLT, Predicate::ICMP_ULT);
+}
+Value* le(Ir& ir, const A& x) {
+  return compare(ir, x, Predicate::FCMP_OLE, Predicate::ICMP_SLE, Predicate::ICMP_ULE);
+}
+Value* gt(Ir& ir, const A& x) {
+  return compare(ir, x, Predicate::FCMP_OGT, Predicate::ICMP_SGT, Predicate::ICMP_UGT);
+}
+Value* ge(Ir& ir, const A& x) {
+  return compare(ir, x, Predicate::FCMP_OGE, Predicate::ICMP_SGE, Predicate::ICMP_UGE);
+}
+Value* is_nan(Ir& ir, const A& x) { return ir.b.CreateFCmpUNO(x.a, x.a); }
+Value* bit_and(Ir& ir, const A& x) { return ir.b.CreateAnd(x.a, x.b); }
+Value* bit_or(Ir& ir, const A& x) { return ir.b.CreateOr(x.a, x.b); }
+Value* bit_xor(Ir& ir, const A& x) { return ir.b.CreateXor(x.a, x.b); }
+Value* bit_not(Ir& ir, const A& x) { return ir.b.CreateNot(x.a); }
+Value* bool_not(Ir& ir, const A& x) { return ir.b.CreateNot(x.a); }
+
+// Counts are unsigned; past the width the result is 0.
+Value* shl(Ir& ir, const A& x) {
+  auto& b = ir.b;
+  const unsigned bits = x.a->getType()->getScalarSizeInBits();
+  Value* count = b.CreateAnd(x.b, integer(x.b, bits - 1));
+  return b.CreateSelect(b.CreateICmpULT(x.b, integer(x.b, bits)), b.CreateShl(x.a, count), zero(x.a));
+}
+Value* shr(Ir& ir, const A& x) {
+  auto& b = ir.b;
+  const unsigned bits = x.a->getType()->getScalarSizeInBits();
+  Value* fits = b.CreateICmpULT(x.b, integer(x.b, bits));
+  Value* count = b.CreateAnd(x.b, integer(x.b, bits - 1));
+  Value* shifted = is_signed_int(x.type) ? b.CreateAShr(x.a, count) : b.CreateLShr(x.a, count);
+  return b.CreateSelect(fits, shifted, zero(x.a));
+}
+
+Value* where(Ir& ir, const A& x) { return ir.b.CreateSelect(x.a, x.b, x.c); }
+Value* cast(Ir&, const A&) { FUSEC_CHECK(false) << "cast is build_raw's"; return nullptr; }
+
+}  // namespace build
+
+Value* as_bits(Ir& ir, Value* f) {
+  return ir.b.CreateBitCast(f, retyped(f, ir.b.getIntNTy(f->getType()->getScalarSizeInBits())));
+}
+
+// The number that all lanes of a constant have.
+const llvm::ConstantFP* constant_number(const Value* v) {
+  const auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  if (c && c->getType()->isVectorTy()) c = c->getSplatValue();
+  return llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
+}
+
+// x86's maxps yields its second operand for equal operands and for NaN. So with a constant first, NaN of the other one
+// wins; only +0 for max (-0 for min) against the other zero needs more.
+Value* extreme_with(Ir& ir, bool is_max, const llvm::ConstantFP* c, Value* constant, Value* x) {
+  auto& b = ir.b;
+  Value* taken = is_max ? b.CreateFCmpOGT(constant, x) : b.CreateFCmpOLT(constant, x);
+  Value* out = b.CreateSelect(taken, constant, x);
+  if (is_max && c->isZero() && !c->isNegative()) return b.CreateFAdd(out, constant);  // -0 + 0 = +0
+  return out;
+}
+
+// Both orders agree but for zeros of unlike sign, which and/or of the bits decides, and for NaN.
+Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) {
+  auto& b = ir.b;
+  for (int side = 0; side < 2; ++side, std::swap(x, y)) {
+    const llvm::ConstantFP* c = constant_number(x);
+    if (c && !c->isNaN() && (is_max || !(c->isZero() && c->isNegative()))) return extreme_with(ir, is_max, c, x, y);
+  }
+  const auto pick = [&](Value* p, Value* q) {
+    return as_bits(ir, b.CreateSelect(is_max ? b.CreateFCmpOGT(p, q) : b.CreateFCmpOLT(p, q), p, q));
+  };
+  Value *one = pick(x, y), *other = pick(y, x);
+  Value* bits = is_max ? b.CreateAnd(one, other) : b.CreateOr(one, other);
+  return b.CreateSelect(b.CreateFCmpUNO(x, y), b.CreateFAdd(x, y), b.CreateBitCast(bits, x->getType()));
+}
+
+}  // namespace
+
+Value* build_max(Ir& ir, DType type, Value* a, Value* b) {
+  if (is_float(type)) return extreme(ir, true, a, b);
+  return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, {a, b});
+}
+
+Value* build_min(Ir& ir, DType type, Value* a, Value* b) {
+  if (is_float(type)) return extreme(ir, false, a, b);
+  return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, {a, b});
+}
+
+Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
+  switch (op) {
+#define SCALAR_OP(name, arity, typing, reference, llvm_name, ...) \
+  case ir::ScalarOp::name: return build::llvm_name(ir, args);
+#define SCALAR_DEF(name, ...) case ir::ScalarOp::name: break;
+#include "ir/ops/scalar_ops.def"
+  }
+  throw CompileError("op '" + std::string(info(op).name) + "' is a definition: expand it before emission");
+}
+
+Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result) {
+  if (op == ir::ScalarOp::cast) return convert(ir, args.type, result, args.a);
+  return narrow(ir, result, build_op(ir, op, args));
+}
+
+}  // namespace fusec::codegen

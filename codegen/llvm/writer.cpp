@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/writer.h"
+
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/Module.h>
+#include <llvm/Transforms/Utils/PromoteMemToReg.h>
+
+#include <algorithm>
+
+#include "codegen/llvm/scalar.h"
+#include "ir/support/check.h"
+#include "ir/text/kernel_text.h"
+
+namespace fusec::codegen {
+namespace {
+
+using llvm::Value;
+
+// "v12" as a register of the kernel.
+const ir::RegInfo* register_named(const ir::Kernel& kernel, const std::string& name, ir::RegId& id) {
+  if (name.size() < 2 || name[0] != 'v' || !std::all_of(name.begin() + 1, name.end(), ::isdigit)) return nullptr;
+  id.index = static_cast<uint32_t>(std::stoul(name.substr(1)));
+  return kernel.regs.contains(id) ? &kernel.regs[id] : nullptr;
+}
+
+// The symbols that live at one point: lanes and integer registers.
+Value* floating_symbol(Writer& w, const std::string& name) {
+  if (name == ir::kLane) return w.lane;
+  ir::RegId id;
+  const ir::RegInfo* info = register_named(w.kernel, name, id);
+  if (!info || !w.regs[id.index].raw) return nullptr;
+  Value* v = w.regs[id.index].raw;
+  if (info->width > 1) {
+    if (!w.lane) throw CompileError("index uses '" + name + "', a vector, in a statement of width 1");
+    v = w.ir.b.CreateExtractElement(v, w.lane);
+  }
+  return is_signed_int(info->dtype) ? w.ir.b.CreateSExt(v, w.ir.b.getInt64Ty()) : w.ir.b.CreateZExt(v, w.ir.b.getInt64Ty());
+}
+
+int64_t extern_position(std::vector<std::string>& externs, const std::string& name) {
+  const auto at = std::find(externs.begin(), externs.end(), name);
+  if (at == externs.end()) {
+    externs.push_back(name);
+    return static_cast<int64_t>(externs.size()) - 1;
+  }
+  return at - externs.begin();
+}
+
+void write_let(Writer& w, const ir::Let& let) {
+  const bool is_where = let.op == ir::ScalarOp::where;
+  int width = 1;
+  std::vector<Value*> args;
+  for (const ir::Operand& arg : let.args) {
+    args.push_back(compute_operand(w, arg));
+    width = std::max(width, width_of(args.back()));
+  }
+  for (Value*& arg : args) arg = splat(w.ir, arg, width);
+  args.resize(3);
+  const DType type = dtype_of(w, let.args[is_where ? 1 : 0]);
+  define(w, let.dst, build_raw(w.ir, let.op, {type, args[0], args[1], args[2]}, w.kernel.regs[let.dst].dtype));
+}
+
+struct Phase {
+  std::vector<ir::LoopHead> grid;
+  std::vector<const ir::Stmt*> body;
+};
+
+bool is_pure(const ir::Kernel& kernel, const ir::Stmt& stmt) {
+  if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return kernel.buffers[load->buffer].space == ir::Space::in;
+  return std::holds_alternative<ir::Let>(stmt.v) || std::holds_alternative<ir::IndexValue>(stmt.v);
+}
+
+Phase grid_phase(const ir::Loop& loop) {
+  Phase phase;
+  const ir::Loop* at = &loop;
+  for (;;) {
+    phase.grid.push_back(at->head);
+    if (at->body.size() != 1) break;
+    const auto* inner = std::get_if<ir::Loop>(&at->body[0].v);
+    if (!inner || inner->head.tag != ir::LoopTag::grid) break;
+    at = inner;
+  }
+  for (const ir::Stmt& stmt : at->body) phase.body.push_back(&stmt);
+  return phase;
+}
+
+// Grid loops and runs of other statements at the top; pure statements are repeated in every later phase.
+std::vector<Phase> split_phases(const ir::Kernel& kernel) {
+  std::vector<Phase> phases;
+  std::vector<const ir::Stmt*> shared, open;
+  const auto flush = [&] {
+    if (!open.empty()) phases.push_back({{}, std::move(open)});
+    open.clear();
+  };
+  for (const ir::Stmt& stmt : kernel.body) {
+    const auto* loop = std::get_if<ir::Loop>(&stmt.v);
+    if (loop && loop->head.tag == ir::LoopTag::grid) {
+      flush();
+      Phase phase = grid_phase(*loop);
+      phase.body.insert(phase.body.begin(), shared.begin(), shared.end());
+      phases.push_back(std::move(phase));
+    } else if (is_pure(kernel, stmt) && open.empty()) {
+      shared.push_back(&stmt);
+    } else if (!std::holds_alternative<ir::Alloc>(stmt.v)) {
+      if (open.empty()) open = shared;
+      open.push_back(&stmt);
+    }
+  }
+  flush();
+  return phases;
+}
+
+void promote(Writer& w) {
+  if (w.promotable.empty()) return;
+  llvm::DominatorTree tree(*w.frame.function);
+  llvm::PromoteMemToReg(w.promotable, tree);
+}
+
+Dim iterations_of(const Phase& phase) {
+  Dim out(1);
+  for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
+  return out;
+}
+
+void write_phase(Writer& w, llvm::Module& module, const Phase& phase, const std::string& name) {
+  w.frame = open_phase(module, w.ir, name);
+  w.index.push(w.frame.entry);
+  for (std::size_t i = 0; i < w.kernel.extents.size(); ++i) {
+    w.index.bind(w.kernel.extents[i], extent_argument(w.frame, w.ir, static_cast<int64_t>(i)), {Dim(0), std::nullopt});
+  }
+  for (std::size_t i = 0; i < w.kernel.regs.size(); ++i) w.index.unknown(ir::reg_name(ir::RegId{static_cast<uint32_t>(i)}));
+  grid_loop(w.frame, w.ir, w.index, phase.grid, [&] {
+    for (const ir::Stmt* stmt : phase.body) write_stmt(w, *stmt);
+  });
+  close_phase(w.ir, w.streams);
+  promote(w);
+}
+
+}  // namespace
+
+Writer::Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
+               std::vector<std::string>& externs)
+    : kernel(kernel),
+      locals(locals),
+      ir{builder, target,
+         [this](const std::string& name) {
+           return extern_argument(frame, ir, extern_position(this->externs, name));
+         }},
+      index(ir, [this](const std::string& name) { return floating_symbol(*this, name); }),
+      externs(externs),
+      regs(kernel.regs.size()) {}
+
+std::vector<PhaseText> write_kernel(const ir::Kernel& kernel, const Locals& locals, const Target& target,
+                                    llvm::Module& module, std::vector<std::string>& externs) {
+  std::vector<PhaseText> out;
+  for (const Phase& phase : split_phases(kernel)) {
+    llvm::IRBuilder<> builder(module.getContext());
+    Writer w(kernel, locals, builder, target, externs);
+    const std::string name = "phase" + std::to_string(out.size());
+    write_phase(w, module, phase, name);
+    out.push_back({name, iterations_of(phase)});
+  }
+  return out;
+}
+
+void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why) {
+  throw CompileError("cannot write '" + ir::print_stmt(w.kernel, stmt) + "': " + why);
+}
+
+void write_stmt(Writer& w, const ir::Stmt& stmt) {
+  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
+    if (loop->head.tag == ir::LoopTag::grid) fail(w, stmt, "a grid loop must be outermost and perfectly nested");
+    return write_loop(w, loop->head, [&] { write_block(w, loop->body); });
+  }
+  if (const auto* let = std::get_if<ir::Let>(&stmt.v)) return write_let(w, *let);
+  if (const auto* value = std::get_if<ir::IndexValue>(&stmt.v)) return write_index_value(w, *value);
+  if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
+  if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
+  if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) return write_prefetch(w, *prefetch);
+  if (std::holds_alternative<ir::Alloc>(stmt.v)) return;
+  try {
+    if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return write_reduce(w, *reduce);
+    if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
+    if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
+    if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return write_copy(w, *copy);
+  } catch (const Inexpressible& e) {
+    fail(w, stmt, e.what());
+  }
+  fail(w, stmt, "tiles are not written for the host");
+}
+
+void write_block(Writer& w, const ir::Block& block) {
+  for (const ir::Stmt& stmt : block) write_stmt(w, stmt);
+}
+
+namespace {
+
+// Bottom-tested: `head` holds the phi and what is hoisted into this loop; it is entered only for extent > 0.
+void real_loop(Writer& w, const std::string& var, const Dim& extent, const std::function<void()>& body) {
+  auto& b = w.ir.b;
+  const auto block = [&](const std::string& name) {
+    return llvm::BasicBlock::Create(b.getContext(), name, w.frame.function);
+  };
+  llvm::BasicBlock *head = block(var), *inside = block(var + ".body"), *exit = block("");
+  Value* count = w.index.value(extent);
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  if (extent.is_const()) {
+    b.CreateBr(head);
+  } else {
+    b.CreateCondBr(b.CreateICmpSGT(count, b.getInt64(0)), head, exit);
+  }
+  b.SetInsertPoint(head);
+  llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2, var);
+  i->addIncoming(b.getInt64(0), before);
+  b.CreateBr(inside);
+  b.SetInsertPoint(inside);
+  w.index.push(head);
+  w.index.bind(var, i, {Dim(0), extent - 1});
+  body();
+  w.index.pop();
+  Value* next = b.CreateAdd(i, b.getInt64(1));
+  i->addIncoming(next, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(next, count), head, exit);
+  b.SetInsertPoint(exit);
+}
+
+}  // namespace
+
+void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body) {
+  const Dim extent = w.index.resolve(head.extent);
+  if (extent.is_const() && extent.value() <= 0) return;
+  if (!extent.is(1) && head.tag != ir::LoopTag::unroll) return real_loop(w, head.var, extent, body);
+  if (!extent.is_const()) throw CompileError("unroll loop '" + head.var + "' has the extent " + extent.str());
+  for (int64_t i = 0; i < extent.value(); ++i) {
+    w.index.bind(head.var, i);
+    body();
+  }
+  w.index.unbind(head.var);
+}
+
+void define(Writer& w, ir::RegId reg, Value* raw) {
+  const ir::RegInfo& info = w.kernel.regs[reg];
+  raw = splat(w.ir, raw, info.width);
+  w.regs[reg.index] = {raw, widen(w.ir, info.dtype, raw)};
+}
+
+DType dtype_of(const Writer& w, const ir::Operand& operand) {
+  if (const auto* reg = std::get_if<ir::RegId>(&operand)) return w.kernel.regs[*reg].dtype;
+  return std::get<ir::Constant>(operand).dtype;
+}
+
+Value* raw_operand(Writer& w, const ir::Operand& operand) {
+  if (const auto* value = std::get_if<ir::Constant>(&operand)) return constant(w.ir, *value);
+  const ir::RegId reg = std::get<ir::RegId>(operand);
+  if (!w.regs[reg.index].raw) throw CompileError("'" + ir::reg_name(reg) + "' is read before it is defined");
+  return w.regs[reg.index].raw;
+}
+
+Value* compute_operand(Writer& w, const ir::Operand& operand) {
+  Value* raw = raw_operand(w, operand);
+  const auto* reg = std::get_if<ir::RegId>(&operand);
+  return reg ? w.regs[reg->index].compute : widen(w.ir, dtype_of(w, operand), raw);
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a kernel given as text on every usable target and compares it with the evaluator.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusec/tensor.h"
+#include "ir/kernel.h"
+
+namespace fusec::codegen_test {
+
+using Extents = std::map<std::string, int64_t>;
+
+// Parameters with contents drawn from [lo, hi), equal for equal seeds; outputs hold a pattern of bytes.
+std::vector<Tensor> make_args(const ir::Kernel& kernel, const Extents& extents, uint64_t seed, double lo, double hi);
+
+struct Expectation {
+  double ulp = 0;  // of floats, in the output's dtype
+  double lo = -4, hi = 4;
+  int splits = 3;
+};
+// Fails the running test where an output differs, and returns the worst error in ulp.
+double expect_like_evaluator(std::string_view kernel_text, const Extents& extents, const Expectation& expectation = {});
+
+}  // namespace fusec::codegen_test
