@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builder: a Graph under construction. What is known at import is computed at once and never becomes a node: constants as
+// Tensors, shape arithmetic as Dims. Such values enter the graph only when a node needs them as data.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusec/onnx.h"
+#include "fusec/tensor.h"
+#include "ir/graph.h"
+
+namespace fusec::importer {
+
+// A handle to a value of the Builder.
+struct Val {
+  uint32_t index = UINT32_MAX;
+  bool valid() const { return index != UINT32_MAX; }
+  bool operator==(const Val&) const = default;
+};
+
+class Builder {
+ public:
+  explicit Builder(const ImportOptions& options) : options_(&options) {}
+
+  Val input(const std::string& name, ir::Type type);
+  Val constant(Tensor data);
+  Val scalar(DType dtype, double value);  // rank 0
+  // An integer or bool tensor of constant shape whose elements, row-major, are these.
+  Val integers(DType dtype, const std::vector<int64_t>& shape, std::vector<Dim> elements);
+
+  // Throws ImportError when the op does not take these operands. The result is known where all operands are.
+  Val emit(ir::Op op, const std::vector<Val>& inputs, ir::Attrs attrs = {});
+
+  const ir::Type& type(Val v) const { return at(v).type; }
+  const Shape& shape(Val v) const { return at(v).type.shape; }
+  DType dtype(Val v) const { return at(v).type.dtype; }
+  int64_t rank(Val v) const { return at(v).type.rank(); }
+  const Tensor* data(Val v) const { return at(v).data ? &*at(v).data : nullptr; }
+  // The elements of an integer or bool value that is known, nullopt of others.
+  std::optional<std::vector<Dim>> known_integers(Val v) const;
+
+  // Throws ImportError for a type past the limits.
+  void check_size(const ir::Type& type) const;
+
+  ir::ValueId in_graph(Val v);
+  // Nodes emitted from now on come from this op of the file; one count per call.
+  void begin_op(std::string origin);
+  void set_origin(std::string origin) { origin_ = std::move(origin); }
+
+  // The graph with only live nodes, imported_ops set.
+  ir::Graph finish(const std::vector<std::pair<std::string, Val>>& outputs);
+  const ImportOptions& options() const { return *options_; }
+
+ private:
+  struct Operand {
+    ir::Type type;
+    ir::ValueId value;                     // invalid until it enters the graph
+    std::optional<Tensor> data;            // contents, when constant
+    std::optional<std::vector<Dim>> dims;  // contents, when integers over symbols
+  };
+  Operand& at(Val v);
+  const Operand& at(Val v) const;
+  Val push(Operand operand);
+  ir::Type checked_type(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs) const;
+  std::optional<Val> fold_data(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs, const ir::Type& type);
+  std::optional<Val> fold_dims(ir::Op op, const std::vector<Val>& inputs, const ir::Attrs& attrs, const ir::Type& type);
+  ir::ValueId add_node(ir::Op op, std::vector<ir::ValueId> inputs, ir::Attrs attrs, uint32_t owner);
+  ir::ValueId spell_out(const Operand& operand);
+  int64_t count_ops() const;
+
+  const ImportOptions* options_;
+  ir::Graph graph_;
+  std::deque<Operand> operands_;
+  std::vector<uint32_t> owners_;  // by node: the op of the file it came from, 0 for none
+  uint32_t op_ = 0;
+  std::string origin_;
+  int64_t folded_bytes_ = 0;
+};
+
+}  // namespace fusec::importer

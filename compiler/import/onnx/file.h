@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fusec/status.h"
+
+namespace fusec::importer {
+
+// An open file descriptor.
+class File {
+ public:
+  File() = default;
+  explicit File(int fd) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  File& operator=(File&& other) noexcept;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+// The whole of a file named by the user; invalid_argument when it cannot be read, invalid_model past `limit` bytes.
+Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit);
+
+// Opens `location`, a path that a model names, below `root`. Absolute paths, "..", symbolic links anywhere, hard links
+// and everything but regular files are invalid_model; a file that does not exist is invalid_argument.
+Result<File> open_beneath(const std::string& root, const std::string& location);
+
+// Size of a regular file, read from the descriptor that will be used.
+Result<int64_t> file_size(const File& file);
+
+// Fills `to` from `offset`; never maps the file, so that truncating it meanwhile is an error and not a signal.
+Status read_exactly(const File& file, int64_t offset, void* to, std::size_t bytes);
+
+}  // namespace fusec::importer

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/onnx/import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <new>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "compiler/import/onnx/build_ops.h"
+#include "compiler/import/onnx/builder.h"
+#include "compiler/import/onnx/error.h"
+#include "compiler/import/onnx/functions.h"
+#include "compiler/import/onnx/names.h"
+#include "compiler/import/onnx/ops.h"
+#include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/tensor_proto.h"
+#include "compiler/import/onnx/wire.h"
+#include "ir/support/check.h"
+
+namespace fusec::importer {
+
+namespace {
+
+using proto::FunctionProto;
+using proto::GraphProto;
+using proto::ModelProto;
+using proto::NodeProto;
+
+constexpr std::size_t kMaxListedOps = 100;
+
+// A name is bound to a value, or to nothing after an op that fusec lacks: then what depends on it is passed over, so that
+// one run finds all such ops.
+using Binding = std::optional<Val>;
+
+// What names mean at one place: in the main graph, a subgraph or a function's body.
+struct Scope {
+  const Scope* outer = nullptr;  // of a subgraph; functions see nothing outside
+  std::unordered_map<std::string, Binding> values;
+  const std::map<std::string, int64_t>* opsets = nullptr;
+  const AttributeMap* attributes = nullptr;  // of the call, inside a function
+  std::string prefix;                        // of origins
+
+  const Binding* find(const std::string& name) const {
+    for (const Scope* s = this; s != nullptr; s = s->outer) {
+      if (auto it = s->values.find(name); it != s->values.end()) return &it->second;
+    }
+    return nullptr;
+  }
+};
+
+std::string domain_of(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
+
+std::map<std::string, int64_t> read_opsets(const auto& imports) {
+  std::map<std::string, int64_t> opsets;
+  for (const auto& entry : imports) {
+    std::string domain = domain_of(entry.domain());
+    if (!opsets.emplace(domain, entry.version()).second) fail_invalid("opset_import names '" + short_name(domain) + "' twice");
+    if (entry.version() < 1) fail_invalid(fmt::format("opset {} of '{}' does not exist", entry.version(), short_name(domain)));
+    if (domain != "ai.onnx") continue;
+    if (entry.version() < kMinOpset || entry.version() > kMaxOpset) {
+      fail_unsupported(fmt::format("opset {}; fusec reads opset {} to {}", entry.version(), kMinOpset, kMaxOpset));
+    }
+  }
+  return opsets;
+}
+
+class Importer {
+ public:
+  Importer(const ModelProto& model, const ImportOptions& options)
+      : model_(model), options_(options), b_(options), symbols_(options), functions_(model) {
+    source_.options = &options;
+  }
+
+  ir::Graph run() {
+    check_model();
+    Scope scope;
+    std::map<std::string, int64_t> opsets = read_opsets(model_.opset_import());
+    scope.opsets = &opsets;
+    const GraphProto& graph = model_.graph();
+    bind_initializers(graph, scope);
+    bind_inputs(graph, scope);
+    symbols_.check_overrides();
+    nodes(graph.node(), scope);
+    std::vector<std::pair<std::string, Val>> outputs = find_outputs(graph, scope);
+    if (!lacking_.empty()) report_lacking();
+    return b_.finish(outputs);
+  }
+
+ private:
+  void check_model() {
+    if (!model_.has_graph()) fail_invalid("the model has no graph");
+    if (model_.ir_version() < 3) fail_invalid(fmt::format("IR version {} is not one fusec reads (3 to {})", model_.ir_version(), static_cast<int>(proto::IR_VERSION)));
+    if (model_.ir_version() > proto::IR_VERSION) {
+      fail_unsupported(fmt::format("IR version {}; fusec reads 3 to {}", model_.ir_version(), static_cast<int>(proto::IR_VERSION)));
+    }
+    for (const auto& entry : model_.metadata_props()) {
+      if (entry.key() == "weights_recipe") source_.recipes = take(parse_recipes(entry.value()));
+    }
+  }
+
+  void bind(Scope& scope, const std::string& name, Binding value) {
+    check_name(name, options_.limits);
+    if (name.empty()) fail_invalid("a value has no name");
+    if (!scope.values.emplace(name, value).second) fail_invalid(fmt::format("two values have the name '{}'", short_name(name)));
+  }
+
+  void bind_initializers(const GraphProto& graph, Scope& scope) {
+    if (graph.sparse_initializer_size() > 0) fail_unsupported("sparse initializers");
+    for (const auto& tensor : graph.initializer()) bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_)));
+  }
+
+  ir::Type input_type(const proto::ValueInfoProto& input) {
+    if (!input.type().has_tensor_type()) fail_unsupported("an input that is no dense tensor");
+    const auto& type = input.type().tensor_type();
+    if (!type.has_shape()) fail_unsupported("an input of unknown rank");
+    return {to_dtype(type.elem_type()), symbols_.shape(input.name(), type.shape())};
+  }
+
+  void bind_inputs(const GraphProto& graph, Scope& scope) {
+    std::set<std::string> seen;
+    for (const auto& input : graph.input()) {
+      if (!seen.insert(input.name()).second) fail_invalid(fmt::format("two inputs have the name '{}'", short_name(input.name())));
+      if (scope.values.count(input.name()) > 0) continue;  // an initializer: its value is what counts
+      within(fmt::format("in input '{}'", short_name(input.name())), [&] {
+        ir::Type type = input_type(input);
+        b_.check_size(type);
+        bind(scope, input.name(), b_.input(input.name(), std::move(type)));
+      });
+    }
+  }
+
+  std::vector<std::pair<std::string, Val>> find_outputs(const GraphProto& graph, const Scope& scope) {
+    if (graph.output_size() == 0) fail_invalid("the graph has no outputs");
+    std::vector<std::pair<std::string, Val>> outputs;
+    std::set<std::string> seen;
+    for (const auto& output : graph.output()) {
+      const Binding* value = scope.find(output.name());
+      if (value == nullptr) fail_invalid(fmt::format("nothing produces the output '{}'", short_name(output.name())));
+      if (!seen.insert(output.name()).second) fail_invalid(fmt::format("two outputs have the name '{}'", short_name(output.name())));
+      if (!value->has_value()) continue;
+      if (!(*value)->valid()) fail_invalid(fmt::format("nothing produces the output '{}'", short_name(output.name())));
+      int declared = output.type().has_tensor_type() ? output.type().tensor_type().elem_type() : 0;
+      if (declared != 0 && to_dtype(declared) != b_.dtype(**value)) {
+        fail_invalid(fmt::format("output '{}' is declared {}, but is {}", short_name(output.name()), to_string(to_dtype(declared)),
+                                 to_string(b_.dtype(**value))));
+      }
+      outputs.emplace_back(output.name(), **value);
+    }
+    return outputs;
+  }
+
+  // Runs `body`, adding `note` to what it throws.
+  template <class Body>
+  void within(const std::string& note, const Body& body) {
+    try {
+      body();
+    } catch (ImportError& error) {
+      static_cast<void>(std::move(error.status).with_note(note));
+      throw;
+    } catch (const DimOverflow& error) {
+      throw ImportError{Status(StatusCode::invalid_model, error.what()).with_note(note)};
+    }
+  }
+
+  void nodes(const auto& list, Scope& scope) {
+    for (const NodeProto& node : list) {
+      if (++node_count_ > options_.limits.nodes) {
+        fail_invalid(fmt::format("there are more nodes than the limit nodes = {}", options_.limits.nodes));
+      }
+      if (scope.attributes == nullptr) {
+        import_node(node, scope);
+      } else {
+        import_node(resolve_attributes(node, *scope.attributes), scope);
+      }
+    }
+  }
+
+  std::string origin(const NodeProto& node, const Scope& scope) const {
+    const std::string& name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name();
+    return fmt::format("{}{} ({})", scope.prefix, short_name(name), short_name(node.op_type()));
+  }
+
+  void import_node(const NodeProto& node, Scope& scope) {
+    check_name(node.name(), options_.limits);
+    check_name(node.op_type(), options_.limits);
+    std::string where = origin(node, scope);
+    if (!inside_one_op_) b_.begin_op(where);
+    std::vector<Binding> results(static_cast<std::size_t>(node.output_size()));
+    try {
+      within("while importing node '" + where + "'", [&] { results = results_of(node, scope, where); });
+    } catch (const ImportError& error) {
+      if (error.status.code() != StatusCode::unsupported) throw;
+      lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(), short_name(node.op_type()),
+                                     short_name(domain_of(node.domain())), opset_or_zero(node, scope), where));
+    }
+    for (int i = 0; i < node.output_size(); ++i) {
+      if (!node.output(i).empty()) bind(scope, node.output(i), results[static_cast<std::size_t>(i)]);
+    }
+  }
+
+  static int64_t opset_or_zero(const NodeProto& node, const Scope& scope) {
+    auto it = scope.opsets->find(domain_of(node.domain()));
+    return it == scope.opsets->end() ? 0 : it->second;
+  }
+
+  // nullopt when an input depends on an op that is lacking.
+  std::optional<std::vector<Val>> read_inputs(const NodeProto& node, const Scope& scope) {
+    std::vector<Val> inputs;
+    bool complete = true;
+    for (const std::string& name : node.input()) {
+      const Binding* value = name.empty() ? nullptr : scope.find(name);
+      if (!name.empty() && value == nullptr) {
+        fail_invalid(fmt::format("it reads '{}', which no earlier node produces", short_name(name)));
+      }
+      complete &= value == nullptr || value->has_value();
+      inputs.push_back(value != nullptr && value->has_value() ? **value : Val());
+    }
+    return complete ? std::optional(inputs) : std::nullopt;
+  }
+
+  std::vector<Binding> results_of(const NodeProto& node, Scope& scope, const std::string& where) {
+    std::optional<std::vector<Val>> inputs = read_inputs(node, scope);
+    std::vector<Binding> nothing(static_cast<std::size_t>(node.output_size()));
+    if (const FunctionProto* function = functions_.find(node)) {
+      return inputs ? call(*function, node, AttributeMap(), *inputs, where) : nothing;
+    }
+    std::string domain = domain_of(node.domain());
+    auto opset = scope.opsets->find(domain);
+    if (opset == scope.opsets->end()) fail_invalid(fmt::format("opset_import lacks the domain '{}'", short_name(domain)));
+    if (domain == "ai.onnx" && node.op_type() == "If") return inputs ? branch(node, *inputs, scope) : nothing;
+    const proto::OpSchema* schema = checked_schema(node, domain, opset->second);
+    const OpRow* row = domain == "ai.onnx" ? find_onnx_op(node.op_type()) : nullptr;
+    if (row != nullptr && knows_version(*row, schema->since_version())) {
+      if (!inputs) return nothing;
+      NodeContext context(b_, node, *row, opset->second, source_, *inputs);
+      row->handler(context);
+      return bindings(context);
+    }
+    if (!has_body(*schema)) fail_unsupported("no rule for it");
+    if (!inputs) return nothing;
+    return expand(*schema, node, opset->second, *inputs, where);
+  }
+
+  static std::vector<Binding> bindings(const NodeContext& context) {
+    std::vector<Binding> results;
+    for (std::size_t i = 0; i < context.outputs().size(); ++i) {
+      Val value = context.outputs()[i];
+      if (!value.valid() && context.wants(i)) fail_unsupported(fmt::format("its output {}", i));
+      results.push_back(value.valid() ? Binding(value) : std::nullopt);
+    }
+    return results;
+  }
+
+  // An op that ONNX defines by a function body counts as one op.
+  std::vector<Binding> expand(const proto::OpSchema& schema, const NodeProto& node, int64_t opset, const std::vector<Val>& inputs,
+                              const std::string& where) {
+    std::vector<ir::Type> types;
+    for (Val v : inputs) types.push_back(v.valid() ? b_.type(v) : ir::Type());
+    SchemaFunction body = schema_function(schema, node, opset, inputs, types);
+    bool outermost = !std::exchange(inside_one_op_, true);
+    std::vector<Binding> results;
+    try {
+      results = call(body.function, node, body.defaults, inputs, where);
+    } catch (...) {
+      inside_one_op_ = !outermost;
+      throw;
+    }
+    inside_one_op_ = !outermost;
+    return results;
+  }
+
+  std::vector<Binding> call(const FunctionProto& function, const NodeProto& node, AttributeMap attributes,
+                            const std::vector<Val>& inputs, const std::string& where) {
+    const ImportLimits& limits = options_.limits;
+    if (++calls_ > limits.function_calls) {
+      fail_invalid(fmt::format("there are more function calls than the limit function_calls = {}", limits.function_calls));
+    }
+    if (static_cast<int>(inputs.size()) > function.input_size()) fail_invalid("a function call has too many inputs");
+    if (node.output_size() > function.output_size()) fail_invalid("a function call has too many outputs");
+    for (const auto& a : function.attribute_proto()) attributes.emplace(a.name(), a);
+    for (const auto& a : node.attribute()) attributes.insert_or_assign(a.name(), a);
+    Scope scope;
+    std::map<std::string, int64_t> opsets = read_opsets(function.opset_import());
+    scope.opsets = &opsets;
+    scope.attributes = &attributes;
+    scope.prefix = where + "/";
+    for (int i = 0; i < function.input_size(); ++i) {
+      bool given = static_cast<std::size_t>(i) < inputs.size() && inputs[static_cast<std::size_t>(i)].valid();
+      // An operand left out is a name for no value.
+      bind(scope, function.input(i), given ? inputs[static_cast<std::size_t>(i)] : Val());
+    }
+    Nesting nesting(*this);
+    nodes(function.node(), scope);
+    return named_results(function.output(), node.output_size(), scope);
+  }
+
+  std::vector<Binding> named_results(const auto& names, int count, const Scope& scope) {
+    std::vector<Binding> results;
+    for (int i = 0; i < count; ++i) {
+      const Binding* value = scope.find(names.Get(i));
+      if (value == nullptr) fail_invalid(fmt::format("nothing produces '{}'", short_name(names.Get(i))));
+      results.push_back(*value);
+    }
+    return results;
+  }
+
+  // An If is taken at import: its condition must be known.
+  std::vector<Binding> branch(const NodeProto& node, const std::vector<Val>& inputs, Scope& outer) {
+    std::optional<std::vector<Dim>> known;
+    if (inputs.size() == 1 && inputs[0].valid()) known = b_.known_integers(inputs[0]);
+    if (!known || known->size() != 1 || !known->front().is_const()) fail_unsupported("a condition that depends on data");
+    const char* taken = known->front().is(0) ? "else_branch" : "then_branch";
+    for (const auto& attribute : node.attribute()) {
+      if (attribute.name() != taken || !attribute.has_g()) continue;
+      const GraphProto& graph = attribute.g();
+      Scope scope;
+      scope.outer = &outer;
+      scope.opsets = outer.opsets;
+      scope.attributes = outer.attributes;
+      scope.prefix = outer.prefix;
+      Nesting nesting(*this);
+      bind_initializers(graph, scope);
+      nodes(graph.node(), scope);
+      if (graph.output_size() < node.output_size()) fail_invalid("a branch has too few outputs");
+      std::vector<Binding> results;
+      for (int i = 0; i < node.output_size(); ++i) {
+        const Binding* value = scope.find(graph.output(i).name());
+        if (value == nullptr) fail_invalid(fmt::format("nothing produces '{}'", short_name(graph.output(i).name())));
+        results.push_back(*value);
+      }
+      return results;
+    }
+    fail_invalid(fmt::format("attribute '{}' is missing", taken));
+  }
+
+  struct Nesting {
+    explicit Nesting(Importer& importer) : i(importer) {
+      if (++i.depth_ > i.options_.limits.nesting) {
+        --i.depth_;
+        fail_invalid(fmt::format("graphs and functions are nested deeper than the limit nesting = {}", i.options_.limits.nesting));
+      }
+    }
+    ~Nesting() { --i.depth_; }
+    Importer& i;
+  };
+
+  [[noreturn]] void report_lacking() const {
+    std::string message = fmt::format("the model needs what fusec lacks: {}", lacking_[0]);
+    for (std::size_t i = 1; i < lacking_.size() && i < kMaxListedOps; ++i) message += "; " + lacking_[i];
+    if (lacking_.size() > kMaxListedOps) message += fmt::format("; and {} more", lacking_.size() - kMaxListedOps);
+    fail_unsupported(message);
+  }
+
+  const ModelProto& model_;
+  const ImportOptions& options_;
+  Builder b_;
+  Symbols symbols_;
+  Functions functions_;
+  TensorSource source_;
+  std::vector<std::string> lacking_;
+  bool inside_one_op_ = false;
+  int64_t node_count_ = 0, calls_ = 0, depth_ = 0;
+};
+
+}  // namespace
+
+Result<ir::Graph> import_onnx(const ModelProto& model, const ImportOptions& options) {
+  try {
+    return Importer(model, options).run();
+  } catch (const ImportError& error) {
+    return error.status;
+  } catch (const DimOverflow& error) {
+    return Status(StatusCode::invalid_model, error.what());
+  } catch (const ir::InternalError& error) {
+    return Status(StatusCode::internal, error.what());
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::out_of_memory, "while importing a model");
+  } catch (const std::exception& error) {
+    return Status(StatusCode::invalid_model, error.what());
+  }
+}
+
+Result<ir::Graph> import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options) {
+  try {
+    FUSEC_ASSIGN(ModelProto model, parse_model(bytes, options.limits));
+    return import_onnx(model, options);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::out_of_memory, "while reading a model");
+  } catch (const std::exception& error) {
+    return Status(StatusCode::invalid_model, error.what());
+  }
+}
+
+}  // namespace fusec::importer

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "compiler/import/onnx/file.h"
+#include "compiler/import/onnx/import.h"
+#include "fusec/onnx.h"
+
+namespace fusec {
+
+namespace {
+
+Model to_model(ir::Graph graph) {
+  Model model;
+  for (ir::ValueId v : graph.inputs) {
+    const ir::Value& value = graph.values[v];
+    model.inputs.push_back({value.name, value.type.dtype, value.type.shape});
+  }
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    const ir::Type& type = graph.type(graph.outputs[i]);
+    model.outputs.push_back({graph.output_names[i], type.dtype, type.shape});
+  }
+  model.symbols = graph.symbols;
+  model.graph = std::make_shared<const ir::Graph>(std::move(graph));
+  return model;
+}
+
+}  // namespace
+
+Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options) {
+  FUSEC_ASSIGN(ir::Graph graph, importer::import_onnx(bytes, options));
+  return to_model(std::move(graph));
+}
+
+Result<Model> load_onnx(const std::string& path, const ImportOptions& options) {
+  ImportOptions here = options;
+  if (here.model_dir.empty()) here.model_dir = std::filesystem::path(path).parent_path().string();
+  if (here.model_dir.empty()) here.model_dir = ".";
+  FUSEC_ASSIGN(std::vector<uint8_t> bytes, importer::read_file(path, options.limits.model_bytes));
+  Result<Model> model = load_onnx_bytes(bytes, here);
+  if (!model.ok()) return model.status().with_note(fmt::format("while importing '{}'", path));
+  return model;
+}
+
+}  // namespace fusec

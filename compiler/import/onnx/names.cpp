@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/onnx/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "compiler/import/onnx/error.h"
+
+namespace fusec::importer {
+
+namespace {
+
+// Length of the UTF-8 sequence at `at`, 0 if there is none.
+std::size_t sequence_length(const std::string& text, std::size_t at) {
+  auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned char lead = byte(at);
+  std::size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (n == 0 || at + n > text.size()) return 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  }
+  bool overlong = (lead == 0xe0 && byte(at + 1) < 0xa0) || (lead == 0xf0 && byte(at + 1) < 0x90);
+  bool surrogate_or_past = (lead == 0xed && byte(at + 1) > 0x9f) || (lead == 0xf4 && byte(at + 1) > 0x8f);
+  return overlong || surrogate_or_past ? 0 : n;
+}
+
+// [A-Za-z_][A-Za-z0-9_.]*, and no function name of the Dim language.
+std::string identifier(const std::string& text) {
+  std::string out;
+  for (char c : text.substr(0, 64)) {
+    bool fits = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+    out += fits && static_cast<unsigned char>(c) < 128 ? c : '_';
+  }
+  bool is_function = out == "floordiv" || out == "mod" || out == "min" || out == "max";
+  bool starts_badly = out.empty() || !(std::isalpha(static_cast<unsigned char>(out[0])) || out[0] == '_');
+  return is_function || starts_badly ? "_" + out : out;
+}
+
+}  // namespace
+
+void check_name(const std::string& name, const ImportLimits& limits) {
+  if (static_cast<int64_t>(name.size()) > limits.name_bytes) {
+    fail_invalid(fmt::format("a name has {} bytes, more than the limit name_bytes = {}", name.size(), limits.name_bytes));
+  }
+  for (std::size_t at = 0; at < name.size();) {
+    std::size_t n = sequence_length(name, at);
+    if (n == 0) fail_invalid("a name is not valid UTF-8");
+    if (name[at] == '\0') fail_invalid("a name holds a NUL");
+    at += n;
+  }
+}
+
+std::string short_name(const std::string& name) {
+  constexpr std::size_t kMost = 80;
+  if (name.size() <= kMost) return name;
+  std::size_t cut = kMost - 3;
+  while (cut > 0 && (static_cast<unsigned char>(name[cut]) & 0xc0) == 0x80) --cut;
+  return name.substr(0, cut) + "...";
+}
+
+Dim Symbols::symbol(const std::string& wish) {
+  std::string name = identifier(wish);
+  for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", identifier(wish), i);
+  for (const std::string& key : {wish, name}) {
+    auto fixed = options_->symbols.find(key);
+    if (fixed == options_->symbols.end()) continue;
+    overridden_.insert(key);
+    if (fixed->second < 0) throw ImportError{Status(StatusCode::invalid_argument, "the extent of '" + key + "' is negative")};
+    return fixed->second;
+  }
+  return Dim::symbol(name);
+}
+
+Dim Symbols::named(const std::string& param) {
+  auto known = params_.find(param);
+  if (known == params_.end()) known = params_.emplace(param, symbol(param)).first;
+  return known->second;
+}
+
+Shape Symbols::shape(const std::string& input, const proto::TensorShapeProto& declared) {
+  if (declared.dim_size() > options_->limits.rank) {
+    fail_invalid(fmt::format("it has {} axes, more than the limit rank = {}", declared.dim_size(), options_->limits.rank));
+  }
+  Shape shape;
+  for (const auto& dim : declared.dim()) {
+    check_name(dim.dim_param(), options_->limits);
+    if (dim.has_dim_value()) {
+      if (dim.dim_value() < 0) fail_invalid(fmt::format("it has a negative extent {}", dim.dim_value()));
+      shape.push_back(dim.dim_value());
+    } else if (!dim.dim_param().empty()) {
+      shape.push_back(named(dim.dim_param()));
+    } else {
+      shape.push_back(symbol(fmt::format("{}_{}", input, shape.size())));
+    }
+  }
+  return shape;
+}
+
+void Symbols::check_overrides() const {
+  for (const auto& [name, extent] : options_->symbols) {
+    if (overridden_.count(name) > 0) continue;
+    std::string known;
+    for (const std::string& s : taken_) known += (known.empty() ? "" : ", ") + s;
+    throw ImportError{Status(StatusCode::invalid_argument,
+                             fmt::format("the model has no symbol '{}'; it has: {}", name, known.empty() ? "none" : known))};
+  }
+}
+
+}  // namespace fusec::importer

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "fusec/onnx.h"
+#include "fusec/shape.h"
+#include "compiler/import/onnx/proto.h"
+
+namespace fusec::importer {
+
+// Throws ImportError for names that are too long, hold NUL or are not UTF-8.
+void check_name(const std::string& name, const ImportLimits& limits);
+// For messages: never longer than 80 bytes.
+std::string short_name(const std::string& name);
+
+// Turns the extents that a model declares into Dims. A dim_param becomes a symbol of the same name as far as a symbol
+// may have it; extents without a name get a symbol of their own.
+class Symbols {
+ public:
+  explicit Symbols(const ImportOptions& options) : options_(&options) {}
+  Shape shape(const std::string& input, const proto::TensorShapeProto& declared);
+  // invalid_argument when an override names no symbol.
+  void check_overrides() const;
+
+ private:
+  Dim named(const std::string& param);
+  Dim symbol(const std::string& wish);
+
+  const ImportOptions* options_;
+  std::map<std::string, Dim> params_;
+  std::set<std::string> taken_, overridden_;
+};
+
+}  // namespace fusec::importer

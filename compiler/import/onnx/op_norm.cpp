@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation layers.
+#include <fmt/format.h>
+
+#include "compiler/import/onnx/build_ops.h"
+#include "compiler/import/onnx/error.h"
+#include "compiler/import/onnx/ops.h"
+
+namespace fusec::importer {
+
+namespace {
+
+struct Moments {
+  Val mean, inverse_std, normalized;
+};
+
+// (x - mean) * 1/sqrt(var + epsilon) over these axes, which keep extent 1.
+Moments normalize(Builder& b, Val x, const std::vector<int64_t>& axes, double epsilon) {
+  Moments m;
+  m.mean = reduce(b, TensorOp::reduce_mean, x, axes, true);
+  Val d = sub(b, x, m.mean);
+  Val var = reduce(b, TensorOp::reduce_mean, mul(b, d, d), axes, true);
+  m.inverse_std = unary(b, ScalarOp::rsqrt, add(b, var, epsilon));
+  m.normalized = mul(b, d, m.inverse_std);
+  return m;
+}
+
+// The type that stash_type asks for.
+Val stash(const NodeContext& c, Val x) {
+  DType type = to_dtype(static_cast<int>(c.i("stash_type", 1)));
+  if (!is_float(type)) fail_invalid("stash_type must be a float type");
+  return cast(c.b, x, size_of(type) < size_of(c.b.dtype(x)) ? c.b.dtype(x) : type);
+}
+
+}  // namespace
+
+// x * s + (bias - mean * s) with s = scale / sqrt(var + epsilon): affine in x, which a pass can fold into a convolution.
+void import_batch_normalization(NodeContext& c) {
+  Builder& b = c.b;
+  if (c.i("training_mode", 0) != 0) fail_unsupported("training mode");
+  if (c.i("spatial", 1) == 0) fail_unsupported("spatial = 0");
+  for (std::size_t i = 1; i < c.num_outputs(); ++i) {
+    if (c.wants(i)) fail_unsupported("outputs of training");
+  }
+  Val x = c.in(0);
+  if (b.rank(x) < 2) fail_invalid("the operand must have a batch and a channel axis");
+  Val var = widen(b, c.in(4)), scale = cast(b, c.in(1), b.dtype(var));
+  Val s = div(b, scale, unary(b, ScalarOp::sqrt, add(b, var, c.f("epsilon", 1e-5f))));
+  Val shift = sub(b, cast(b, c.in(2), b.dtype(var)), mul(b, cast(b, c.in(3), b.dtype(var)), s));
+  auto spread = [&](Val v) { return along_axis(b, cast(b, v, b.dtype(x)), 1, b.rank(x)); };
+  c.out(add(b, mul(b, x, spread(s)), spread(shift)));
+}
+
+void import_layer_normalization(NodeContext& c) {
+  Builder& b = c.b;
+  Val x = c.in(0);
+  DType dtype = b.dtype(x);
+  std::vector<int64_t> axes = range_axes(normal_axis(c.i("axis", -1), b.rank(x)), b.rank(x));
+  Moments m = normalize(b, stash(c, x), axes, c.f("epsilon", 1e-5f));
+  Val y = mul(b, cast(b, m.normalized, dtype), c.in(1));
+  c.out(0, c.has(2) ? add(b, y, c.in(2)) : y);
+  c.out(1, m.mean);
+  c.out(2, m.inverse_std);
+}
+
+// x / sqrt(mean(x^2) + epsilon) * scale
+void import_rms_normalization(NodeContext& c) {
+  Builder& b = c.b;
+  Val x = c.in(0), wide = stash(c, x);
+  std::vector<int64_t> axes = range_axes(normal_axis(c.i("axis", -1), b.rank(x)), b.rank(x));
+  Val mean_square = reduce(b, TensorOp::reduce_mean, mul(b, wide, wide), axes, true);
+  Val normalized = mul(b, wide, unary(b, ScalarOp::rsqrt, add(b, mean_square, c.f("epsilon", 1e-5f))));
+  c.out(mul(b, cast(b, normalized, b.dtype(x)), c.in(1)));
+}
+
+void import_instance_normalization(NodeContext& c) {
+  Builder& b = c.b;
+  Val x = c.in(0);
+  int64_t rank = b.rank(x);
+  if (rank < 3) fail_invalid("the operand must have a batch, a channel and spatial axes");
+  Moments m = normalize(b, widen(b, x), range_axes(2, rank), c.f("epsilon", 1e-5f));
+  Val y = mul(b, cast(b, m.normalized, b.dtype(x)), along_axis(b, c.in(1), 1, rank));
+  c.out(add(b, y, along_axis(b, c.in(2), 1, rank)));
+}
+
+// Rows [N, groups, C / groups * spatial]. Up to opset 20 scale and bias have one entry per group, then one per channel.
+void import_group_normalization(NodeContext& c) {
+  Builder& b = c.b;
+  Val x = c.in(0);
+  const Shape shape = b.shape(x);
+  int64_t groups = c.i("num_groups", 0), rank = b.rank(x);
+  if (rank < 3) fail_invalid("the operand must have a batch, a channel and spatial axes");
+  std::optional<Dim> per_group = groups < 1 ? std::nullopt : shape[1].exact_div(groups);
+  if (!per_group) fail_invalid(fmt::format("{} channels do not split into {} groups", shape[1].str(), groups));
+  Dim row = *per_group * num_elements({shape.begin() + 2, shape.end()});
+  Val rows = reshape(b, c.opset() >= 21 ? stash(c, x) : widen(b, x), {shape[0], groups, row});
+  Val normalized = cast(b, normalize(b, rows, {2}, c.f("epsilon", 1e-5f)).normalized, b.dtype(x));
+  if (c.opset() < 21) {
+    Val y = add(b, mul(b, normalized, along_axis(b, c.in(1), 1, 3)), along_axis(b, c.in(2), 1, 3));
+    return c.out(reshape(b, y, shape));
+  }
+  Val y = mul(b, reshape(b, normalized, shape), along_axis(b, c.in(1), 1, rank));
+  c.out(add(b, y, along_axis(b, c.in(2), 1, rank)));
+}
+
+// x / (bias + alpha / size * sum of x^2 over `size` neighbouring channels)^beta
+void import_lrn(NodeContext& c) {
+  Builder& b = c.b;
+  Val x = c.in(0), wide = widen(b, x);
+  int64_t size = c.i("size", 0);
+  if (size < 1 || size > 1024) fail_unsupported(fmt::format("a size of {}", size));
+  if (b.rank(x) < 2) fail_invalid("the operand must have a batch and a channel axis");
+  const Shape shape = b.shape(x);
+  Shape before(shape.size(), Dim(0)), after = before;
+  before[1] = (size - 1) / 2;
+  after[1] = size / 2;
+  Val squares = b.emit(TensorOp::pad, {mul(b, wide, wide), b.scalar(b.dtype(wide), 0)},
+                       {{"before", before}, {"after", after}, {"mode", std::string("constant")}});
+  Val sum = slice(b, squares, 1, 0, shape[1]);
+  for (int64_t i = 1; i < size; ++i) sum = add(b, sum, slice(b, squares, 1, i, shape[1]));
+  Val base = add(b, mul(b, sum, c.f("alpha", 1e-4f) / static_cast<double>(size)), c.f("bias", 1));
+  Val power = binary(b, ScalarOp::pow, base, b.scalar(b.dtype(wide), c.f("beta", 0.75)));
+  c.out(cast(b, div(b, wide, power), b.dtype(x)));
+}
+
+// x / norm, 0 where the norm is 0.
+void import_lp_normalization(NodeContext& c) {
+  Builder& b = c.b;
+  Val x = c.in(0), wide = widen(b, x);
+  int64_t p = c.i("p", 2);
+  if (p != 1 && p != 2) fail_invalid("p must be 1 or 2");
+  std::vector<int64_t> axes = {normal_axis(c.i("axis", -1), b.rank(x))};
+  Val powers = p == 1 ? unary(b, ScalarOp::abs, wide) : mul(b, wide, wide);
+  Val norm = reduce(b, TensorOp::reduce_sum, powers, axes, true);
+  if (p == 2) norm = unary(b, ScalarOp::sqrt, norm);
+  Val zero = b.scalar(b.dtype(wide), 0);
+  Val quotient = b.emit(ScalarOp::where, {binary(b, ScalarOp::eq, norm, zero), zero, div(b, wide, norm)});
+  c.out(cast(b, quotient, b.dtype(x)));
+}
+
+}  // namespace fusec::importer

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "fusec/status.h"
+#include "fusec/tensor.h"
+
+namespace fusec::importer {
+
+// Element i of tensor t is max(min, mean + std * z(seed, t, i)).
+struct Recipe {
+  double mean = 0, std = 0.02, min = -std::numeric_limits<double>::infinity();
+};
+
+// Parses metadata_props["weights_recipe"]: a JSON object, tensor name -> [mean, std, min].
+Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json);
+
+// Standard normal z(seed, name, i) for i in [0, n): Philox4x32-10 with the seed as its key and (i / 2, FNV-1a of the name)
+// as its counter, Box-Muller in f64. Any element can be computed alone, so the result depends on nothing else.
+void fill_random(Tensor& tensor, const Recipe& recipe, uint64_t seed, const std::string& name);
+
+}  // namespace fusec::importer

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/onnx/symbolic.h"
+
+namespace fusec::importer {
+
+namespace {
+
+bool nonneg(const Dim& a) { return proves_nonneg(a, {}); }
+bool positive(const Dim& a) { return nonneg(a - 1); }
+
+std::optional<Dim> truth(std::optional<bool> value) {
+  if (!value) return std::nullopt;
+  return Dim(*value ? 1 : 0);
+}
+
+std::optional<bool> inverse(std::optional<bool> value) {
+  if (!value) return std::nullopt;
+  return !*value;
+}
+
+// C division truncates; for operands of one sign that is floordiv.
+std::optional<Dim> divide(const Dim& a, const Dim& b) {
+  if (a.is_const() && b.is_const()) {
+    if (b.value() == 0) return std::nullopt;
+    if (b.value() == -1) return -a;
+    return Dim(a.value() / b.value());
+  }
+  if (std::optional<Dim> exact = a.exact_div(b); exact && (positive(b) || b.is_const())) return exact;
+  if (nonneg(a) && positive(b)) return floordiv(a, b);
+  return std::nullopt;
+}
+
+// The sign of the divisor; of the dividend for fmod.
+std::optional<Dim> remainder(const Dim& a, const Dim& b, bool floored) {
+  if (a.is_const() && b.is_const()) {
+    if (b.value() == 0) return std::nullopt;
+    int64_t r = b.value() == -1 ? 0 : a.value() % b.value();
+    return floored && r != 0 && (r < 0) != (b.value() < 0) ? Dim(r + b.value()) : Dim(r);
+  }
+  if (positive(b) && (floored || nonneg(a))) return mod(a, b);
+  return std::nullopt;
+}
+
+std::optional<Dim> apply_logic(ir::ScalarOp op, std::span<const Dim> args) {
+  using S = ir::ScalarOp;
+  const Dim& a = args[0];
+  auto known = [](const Dim& d) { return d.is_const(); };
+  if (op == S::not_) return known(a) ? std::optional<Dim>(Dim(a.is(0))) : std::nullopt;
+  const Dim& b = args[1];
+  if (op == S::and_ && (a.is(0) || b.is(0))) return Dim(0);
+  if (op == S::or_ && (a.is(1) || b.is(1))) return Dim(1);
+  if (!known(a) || !known(b)) return std::nullopt;
+  bool x = a.value() != 0, y = b.value() != 0;
+  return Dim(op == S::and_ ? x && y : op == S::or_ ? x || y : x != y);
+}
+
+}  // namespace
+
+std::optional<bool> decide_less_equal(const Dim& a, const Dim& b) {
+  if (nonneg(b - a)) return true;
+  if (positive(a - b)) return false;
+  return std::nullopt;
+}
+
+std::optional<bool> decide_less(const Dim& a, const Dim& b) { return inverse(decide_less_equal(b, a)); }
+
+std::optional<bool> decide_equal(const Dim& a, const Dim& b) {
+  if (a == b) return true;
+  if (positive(a - b) || positive(b - a)) return false;
+  return std::nullopt;
+}
+
+Dim smaller(const Dim& a, const Dim& b) {
+  std::optional<bool> ordered = decide_less_equal(a, b);
+  return ordered ? (*ordered ? a : b) : min(a, b);
+}
+
+Dim larger(const Dim& a, const Dim& b) {
+  std::optional<bool> ordered = decide_less_equal(a, b);
+  return ordered ? (*ordered ? b : a) : max(a, b);
+}
+
+std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args) {
+  using S = ir::ScalarOp;
+  const Dim& a = args[0];
+  const Dim& b = args[args.size() > 1 ? 1 : 0];
+  switch (op) {
+    case S::add: return a + b;
+    case S::sub: return a - b;
+    case S::mul: return a * b;
+    case S::div: return divide(a, b);
+    case S::mod: return remainder(a, b, true);
+    case S::fmod: return remainder(a, b, false);
+    case S::min: return smaller(a, b);
+    case S::max: return larger(a, b);
+    case S::relu: return larger(a, 0);
+    case S::clamp: return smaller(larger(a, b), args[2]);
+    case S::neg: return -a;
+    case S::square: return a * a;
+    case S::abs: return nonneg(a) ? std::optional<Dim>(a) : nonneg(-a) ? std::optional<Dim>(-a) : std::nullopt;
+    case S::eq: return truth(decide_equal(a, b));
+    case S::ne: return truth(inverse(decide_equal(a, b)));
+    case S::lt: return truth(decide_less(a, b));
+    case S::le: return truth(decide_less_equal(a, b));
+    case S::gt: return truth(decide_less(b, a));
+    case S::ge: return truth(decide_less_equal(b, a));
+    case S::where:
+      if (!a.is_const()) return args[1] == args[2] ? std::optional<Dim>(args[1]) : std::nullopt;
+      return a.is(0) ? args[2] : args[1];
+    case S::and_:
+    case S::or_:
+    case S::xor_:
+    case S::not_: return apply_logic(op, args);
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace fusec::importer

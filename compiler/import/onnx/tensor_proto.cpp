@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/onnx/tensor_proto.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+
+#include "compiler/import/onnx/error.h"
+#include "compiler/import/onnx/file.h"
+#include "compiler/import/onnx/scalar.h"
+
+namespace fusec::importer {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "raw_data is little-endian");
+
+using proto::TensorProto;
+
+struct TypePair {
+  int onnx;
+  DType dtype;
+};
+constexpr TypePair kTypes[] = {
+    {TensorProto::FLOAT, DType::f32},      {TensorProto::UINT8, DType::u8},    {TensorProto::INT8, DType::i8},
+    {TensorProto::UINT16, DType::u16},     {TensorProto::INT16, DType::i16},   {TensorProto::INT32, DType::i32},
+    {TensorProto::INT64, DType::i64},      {TensorProto::BOOL, DType::bool_},  {TensorProto::FLOAT16, DType::f16},
+    {TensorProto::DOUBLE, DType::f64},     {TensorProto::UINT32, DType::u32},  {TensorProto::UINT64, DType::u64},
+    {TensorProto::BFLOAT16, DType::bf16},
+};
+
+// Byte range of external data.
+struct External {
+  std::string location;
+  int64_t offset = 0;
+  std::optional<int64_t> length;
+};
+
+int64_t parse_count(const std::string& key, const std::string& text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    fail_invalid(fmt::format("external data has {} = '{}', not a count of bytes", key, text.substr(0, 40)));
+  }
+  return value;
+}
+
+External parse_external(const TensorProto& tensor) {
+  External external;
+  for (const auto& entry : tensor.external_data()) {
+    if (entry.key() == "location") {
+      external.location = entry.value();
+    } else if (entry.key() == "offset") {
+      external.offset = parse_count("offset", entry.value());
+    } else if (entry.key() == "length") {
+      external.length = parse_count("length", entry.value());
+    } else if (entry.key() != "checksum") {
+      fail_invalid(fmt::format("external data has an unknown key '{}'", entry.key().substr(0, 40)));
+    }
+  }
+  return external;
+}
+
+// Opens the file under the first root that has it; nullopt when none has.
+std::optional<File> find_external(const std::string& location, const ImportOptions& options) {
+  std::vector<std::string> roots = options.external_roots;
+  if (!options.model_dir.empty()) roots.insert(roots.begin(), options.model_dir);
+  for (const std::string& root : roots) {
+    Result<File> file = open_beneath(root, location);
+    if (file.ok()) return std::move(file).value();
+    if (file.status().code() == StatusCode::invalid_model) throw ImportError{file.status()};
+  }
+  return std::nullopt;
+}
+
+void read_external(const TensorProto& proto, Tensor& tensor, const TensorSource& source) {
+  External external = parse_external(proto);
+  if (external.length && *external.length != static_cast<int64_t>(tensor.bytes())) {
+    fail_invalid(fmt::format("external data has length {}, but the tensor needs {} bytes", *external.length, tensor.bytes()));
+  }
+  std::optional<File> file = find_external(external.location, *source.options);
+  if (!file) {
+    if (!source.options->random_weights) {
+      throw ImportError{Status(StatusCode::invalid_argument,
+                               fmt::format("its external data file '{}' is not there (--random-weights SEED fills it)",
+                                           external.location))};
+    }
+    auto recipe = source.recipes.find(proto.name());
+    fill_random(tensor, recipe == source.recipes.end() ? Recipe() : recipe->second, *source.options->random_weights,
+                proto.name());
+    return;
+  }
+  int64_t size = take(file_size(*file)), bytes = static_cast<int64_t>(tensor.bytes());
+  if (external.offset > size || bytes > size - external.offset) {
+    fail_invalid(fmt::format("its data is at bytes {}+{} of '{}', which has only {}", external.offset, bytes,
+                             external.location, size));
+  }
+  check(read_exactly(*file, external.offset, tensor.data(), tensor.bytes()));
+}
+
+// How many values each of the data fields holds.
+int count_fields(const TensorProto& t) {
+  return (t.has_raw_data() && !t.raw_data().empty()) + (t.float_data_size() > 0) + (t.int32_data_size() > 0) +
+         (t.int64_data_size() > 0) + (t.double_data_size() > 0) + (t.uint64_data_size() > 0) + (t.string_data_size() > 0);
+}
+
+template <class Field>
+void copy_field(const Field& field, Tensor& tensor, bool is_bits) {
+  int64_t n = tensor.num_elements();
+  if (field.size() != n) fail_invalid(fmt::format("it needs {} elements but has data for {}", n, field.size()));
+  for (int64_t i = 0; i < n; ++i) {
+    auto value = field.Get(static_cast<int>(i));
+    if (is_bits) {
+      auto bits = static_cast<uint16_t>(value);
+      std::memcpy(static_cast<char*>(tensor.data()) + 2 * i, &bits, 2);
+    } else if constexpr (std::is_floating_point_v<decltype(value)>) {
+      store_f64(tensor, i, value);
+    } else {
+      store_i64(tensor, i, static_cast<int64_t>(value));
+    }
+  }
+}
+
+void copy_typed(const TensorProto& proto, Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::f32: return copy_field(proto.float_data(), tensor, false);
+    case DType::f64: return copy_field(proto.double_data(), tensor, false);
+    case DType::i64: return copy_field(proto.int64_data(), tensor, false);
+    case DType::u32:
+    case DType::u64: return copy_field(proto.uint64_data(), tensor, false);
+    case DType::f16:
+    case DType::bf16: return copy_field(proto.int32_data(), tensor, true);
+    default: return copy_field(proto.int32_data(), tensor, false);
+  }
+}
+
+void copy_raw(const std::string& raw, Tensor& tensor) {
+  if (raw.size() != tensor.bytes()) {
+    fail_invalid(fmt::format("it needs {} bytes but raw_data has {}", tensor.bytes(), raw.size()));
+  }
+  if (!raw.empty()) std::memcpy(tensor.data(), raw.data(), raw.size());
+}
+
+void read_into(const TensorProto& proto, Tensor& tensor, const TensorSource& source) {
+  if (proto.data_location() == TensorProto::EXTERNAL) {
+    if (count_fields(proto) != 0) fail_invalid("it has both external and inline data");
+    read_external(proto, tensor, source);
+  } else if (count_fields(proto) > 1) {
+    fail_invalid("more than one of its data fields is set");
+  } else if (proto.has_raw_data()) {
+    copy_raw(proto.raw_data(), tensor);
+  } else {
+    copy_typed(proto, tensor);
+  }
+}
+
+}  // namespace
+
+DType to_dtype(int onnx_type) {
+  for (const TypePair& pair : kTypes) {
+    if (pair.onnx == onnx_type) return pair.dtype;
+  }
+  if (!TensorProto::DataType_IsValid(onnx_type) || onnx_type == TensorProto::UNDEFINED) {
+    fail_invalid(fmt::format("element type {} does not exist", onnx_type));
+  }
+  fail_unsupported(fmt::format("element type {}", TensorProto::DataType_Name(static_cast<TensorProto::DataType>(onnx_type))));
+}
+
+int from_dtype(DType dtype) {
+  for (const TypePair& pair : kTypes) {
+    if (pair.dtype == dtype) return pair.onnx;
+  }
+  return TensorProto::UNDEFINED;
+}
+
+std::vector<int64_t> checked_extents(const TensorProto& tensor, const ImportLimits& limits) {
+  if (tensor.dims_size() > limits.rank) {
+    fail_invalid(fmt::format("it has {} axes, more than the limit rank = {}", tensor.dims_size(), limits.rank));
+  }
+  auto bytes = static_cast<int64_t>(size_of(to_dtype(tensor.data_type())));
+  bool too_large = false, empty = false;
+  for (int64_t extent : tensor.dims()) {
+    if (extent < 0) fail_invalid(fmt::format("it has a negative extent {}", extent));
+    empty |= extent == 0;
+    too_large |= __builtin_mul_overflow(bytes, extent, &bytes);
+  }
+  if (!empty && (too_large || bytes > limits.tensor_bytes)) {
+    fail_invalid(fmt::format("it is larger than the limit tensor_bytes = {}", limits.tensor_bytes));
+  }
+  return {tensor.dims().begin(), tensor.dims().end()};
+}
+
+Tensor read_tensor(const TensorProto& proto, const TensorSource& source) {
+  try {
+    std::vector<int64_t> extents = checked_extents(proto, source.options->limits);
+    if (proto.has_segment()) fail_unsupported("a tensor stored in segments");
+    // What is promised must be there before memory is taken for it; external and random data are the user's own.
+    bool is_inline = proto.data_location() != TensorProto::EXTERNAL;
+    if (is_inline) {
+      int64_t n = 1;
+      for (int64_t extent : extents) n = extent == 0 ? 0 : n * extent;
+      if (n > 0 && count_fields(proto) == 0) fail_invalid(fmt::format("it needs {} elements but has no data", n));
+      if (static_cast<int64_t>(proto.ByteSizeLong()) < n / 8) fail_invalid(fmt::format("it has data for less than {} elements", n));
+    }
+    Tensor tensor = make_tensor(to_dtype(proto.data_type()), std::move(extents));
+    read_into(proto, tensor, source);
+    if (tensor.dtype() == DType::bool_) {
+      for (std::size_t i = 0; i < tensor.bytes(); ++i) tensor.as<uint8_t>()[i] = tensor.as<uint8_t>()[i] != 0;
+    }
+    return tensor;
+  } catch (ImportError& error) {
+    static_cast<void>(std::move(error.status).with_note(fmt::format("in tensor '{}'", proto.name())));
+    throw;
+  }
+}
+
+}  // namespace fusec::importer

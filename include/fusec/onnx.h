@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading ONNX models. Part of libfusec-onnx.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fusec/export.h"
+#include "fusec/model.h"
+#include "fusec/status.h"
+
+namespace fusec {
+
+// A model past one of these is refused; the message names the limit and its value. They bound what a hostile file can
+// cost in time and memory.
+struct FUSEC_API ImportLimits {
+  int64_t model_bytes = int64_t{1} << 31;    // protobuf's own limit
+  int64_t messages = 8'000'000;              // protobuf messages and unknown fields in the file
+  int64_t nodes = 2'000'000;                 // after functions are inlined
+  int64_t function_calls = 100'000;          // inlined calls
+  int64_t nesting = 32;                      // subgraphs and function calls inside each other
+  int64_t rank = 64;                         // axes of a tensor
+  int64_t name_bytes = 64 << 10;             // of a node, value, op or symbol
+  int64_t tensor_bytes = int64_t{1} << 40;   // of any tensor whose extents are known
+  int64_t folded_bytes = 64 << 20;           // of one constant computed at import
+  int64_t folded_total_bytes = 1 << 30;      // of all of them
+};
+
+struct FUSEC_API ImportOptions {
+  // External tensor data is looked for under model_dir (load_onnx: the folder of the file unless set), then under each
+  // of external_roots. Symbolic links and hard links are refused everywhere.
+  std::string model_dir;
+  std::vector<std::string> external_roots;
+  std::optional<uint64_t> random_weights;  // fills initializers whose external file is absent; see docs/import.md
+  std::map<std::string, int64_t> symbols;  // dim_param -> extent
+  ImportLimits limits;
+};
+
+// Errors: invalid_argument (no such file), invalid_model, unsupported (names every op that is lacking), out_of_memory.
+FUSEC_API Result<Model> load_onnx(const std::string& path, const ImportOptions& options = {});
+FUSEC_API Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options = {});
+
+// Writes the model at `in` with all its tensor data inside, stripped tensors filled from `seed`. Past 1.9 GB the data
+// goes to "<out>.data" beside it.
+FUSEC_API Status materialize_onnx(const std::string& in, const std::string& out, uint64_t seed,
+                                  const ImportOptions& options = {});
+
+}  // namespace fusec
