@@ -81,12 +81,15 @@ std::optional<std::pair<std::string, int64_t>> solve(const Dim& d, int64_t value
     at[name] = x;
     return d.eval(at);
   };
-  // The line through the values at 0 and 1; evaluate() checks afterwards that it was one.
+  // The line through the values at 0 and 1; bind() checks afterwards that it was one. Symbols are extents: x >= 0.
   const auto zero = sample(0), one = sample(1);
   if (!zero || !one || *one == *zero) return std::nullopt;
-  const int64_t slope = *one - *zero;
-  if ((value - *zero) % slope != 0) return std::nullopt;
-  return std::pair(name, (value - *zero) / slope);
+  const bool falls = *one < *zero;
+  int64_t slope = 0, rise = 0;
+  if (__builtin_sub_overflow(falls ? *zero : *one, falls ? *one : *zero, &slope)) return std::nullopt;
+  if (__builtin_sub_overflow(falls ? *zero : value, falls ? value : *zero, &rise)) return std::nullopt;
+  if (rise < 0 || rise % slope != 0) return std::nullopt;
+  return std::pair(name, rise / slope);
 }
 
 Status check_input(const Graph& graph, std::size_t i, const Tensor& tensor) {

@@ -20,7 +20,7 @@ const AttrSpec* find_spec(const std::vector<AttrSpec>& specs, std::string_view n
 struct PrintValue {
   std::string operator()(int64_t v) const { return std::to_string(v); }
   std::string operator()(double v) const { return literal(v); }
-  std::string operator()(const std::string& v) const { return quoted(v); }
+  std::string operator()(const std::string& v) const { return quote(v); }
   std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
   std::string operator()(const Shape& v) const { return to_string(v); }
   std::string operator()(DType v) const { return to_string(v); }

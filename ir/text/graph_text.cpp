@@ -79,7 +79,7 @@ std::string print(const Graph& graph) {
     out += '\n';
   }
   std::size_t slot = 0;
-  const auto result = [&](ValueId v) { return names[v] + " as " + quoted(graph.output_names[slot++]); };
+  const auto result = [&](ValueId v) { return names[v] + " as " + quote(graph.output_names[slot++]); };
   const std::string results = listed(graph.outputs, result);
   return out + (results.empty() ? "  return\n}\n" : "  return " + results + "\n}\n");
 }

@@ -81,7 +81,7 @@ std::string describe(const Token& token, std::string_view source) {
 }  // namespace
 
 std::string escaped(std::string_view text) { return escape(text, false); }
-std::string quoted(std::string_view text) { return '"' + escape(text, true) + '"'; }
+std::string quote(std::string_view text) { return '"' + escape(text, true) + '"'; }
 
 Result<std::string> unescaped(std::string_view text) {
   std::string out;
@@ -108,7 +108,7 @@ Result<std::string> unescaped(std::string_view text) {
 
 std::string sigil_name(char sigil, std::string_view name) {
   const bool plain = !name.empty() && starts_word(name[0]) && std::all_of(name.begin(), name.end(), in_word);
-  return plain ? sigil + std::string(name) : sigil + quoted(name);
+  return plain ? sigil + std::string(name) : sigil + quote(name);
 }
 
 void Lexer::skip_space() {

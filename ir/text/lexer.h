@@ -81,7 +81,7 @@ class Lexer {
 };
 
 // "..." with \" \\ \n \t \r and \xHH for other control bytes and bytes that are not UTF-8.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 // The same without the quotes, for comments (double quotes stay as they are).
 std::string escaped(std::string_view text);
 Result<std::string> unescaped(std::string_view text);
