@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/verify/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <set>
+
+#include "ir/support/check.h"
+#include "ir/text/kernel_text.h"
+#include "ir/verify/kernel_access.h"
+
+namespace fusec::ir {
+namespace {
+
+constexpr int64_t kMaxTreeLanes = 1 << 16;
+
+bool is_number(std::string_view text) {
+  int value = 0;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return !text.empty() && fault == std::errc() && end == text.data() + text.size() && value > 0;
+}
+
+bool is_layout(const std::string& name) {
+  if (name.empty() || name == "mma.acc" || name == "mma.a" || name == "mma.b") return true;
+  for (const std::string_view family : {"swizzle ", "pitch "}) {
+    if (name.rfind(family, 0) == 0 && is_number(std::string_view(name).substr(family.size()))) return true;
+  }
+  return false;
+}
+
+bool looks_like_register(const std::string& name) {
+  return name.size() > 1 && name[0] == 'v' && std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Form: everything but ranges, races and phases.
+class FormCheck {
+ public:
+  FormCheck(const Kernel& kernel, std::vector<std::string>& out) : k_(kernel), out_(out) {}
+
+  void run() {
+    declarations();
+    defined_.resize(k_.regs.size());
+    known_regs_.resize(k_.regs.size());
+    bool grid = false;
+    for (const Stmt& s : k_.body) grid |= is_grid(s);
+    for (const Stmt& s : k_.body) {
+      if (grid && !is_grid(s) && !std::holds_alternative<Alloc>(s.v)) find(s, "stands beside grid loops");
+    }
+    block(k_.body);
+  }
+
+ private:
+  // What ends with the innermost block.
+  struct Scope {
+    std::vector<RegId> regs;
+    std::vector<BufferId> buffers;
+  };
+
+  // Declarations.
+
+  void declarations() {
+    std::set<std::string> names(k_.extents.begin(), k_.extents.end());
+    if (names.size() != k_.extents.size()) find("an extent is named twice");
+    for (const std::string& e : k_.extents) {
+      if (e == kLane || looks_like_register(e)) find(fmt::format("{} is no name for an extent", e));
+    }
+    for (const auto& [extent, factor] : k_.divisible) {
+      if (names.count(extent) == 0 || factor < 1) find(fmt::format("the fact on {} is of no extent", extent));
+    }
+    for (const BufferId id : k_.params) {
+      if (!k_.buffers.contains(id)) return find("a parameter has no buffer");
+      const Space space = k_.buffers[id].space;
+      if (space != Space::in && space != Space::out) find(fmt::format("parameter {} is neither in nor out", k_.buffers[id].name));
+      declare(id);
+    }
+    for (const auto& [in, out] : k_.may_alias) alias(in, out);
+  }
+
+  void declare(BufferId id) {
+    const Buffer& b = k_.buffers[id];
+    if (!buffers_.insert(id.index).second || !buffer_names_.insert(b.name).second) {
+      find(fmt::format("buffer {} is declared twice", b.name));
+    }
+    scope_.buffers.push_back(id);
+    std::set<std::string> symbols;
+    for (const Dim& d : b.shape) d.collect_symbols(symbols);
+    for (const Dim& d : b.strides) d.collect_symbols(symbols);
+    for (const std::string& s : symbols) {
+      if (std::find(k_.extents.begin(), k_.extents.end(), s) == k_.extents.end()) {
+        find(fmt::format("{} in the shape of {} is no extent", s, b.name));
+      }
+    }
+    const bool parameter = b.space == Space::in || b.space == Space::out;
+    if (!b.strides.empty() && (!parameter || b.strides.size() != b.shape.size())) {
+      find(fmt::format("strides of {} do not fit", b.name));
+    }
+    if (b.alignment < 0 || (b.alignment > 0 && !std::has_single_bit(static_cast<unsigned>(b.alignment)))) {
+      find(fmt::format("the alignment of {} is no power of two", b.name));
+    }
+    if (!is_layout(b.layout)) find(fmt::format("{} has the unknown layout '{}'", b.name, b.layout));
+  }
+
+  void alias(BufferId in, BufferId out) {
+    const bool known = k_.buffers.contains(in) && k_.buffers.contains(out) && k_.buffers[in].space == Space::in &&
+                       k_.buffers[out].space == Space::out;
+    if (!known) return find("alias takes an in and an out parameter");
+    const Buffer &a = k_.buffers[in], &b = k_.buffers[out];
+    if (a.dtype != b.dtype || a.shape != b.shape || a.strides != b.strides) {
+      find(fmt::format("{} may not alias {}: dtype, shape or strides differ", a.name, b.name));
+    }
+  }
+
+  // Scopes.
+
+  void find(std::string message) { out_.push_back(std::move(message)); }
+  void find(const Stmt& s, std::string_view what) { out_.push_back(fmt::format("'{}' {}", print_stmt(k_, s), what)); }
+
+  void block(const Block& body) {
+    const Scope outer = std::exchange(scope_, {});
+    statements(body);
+    leave(outer);
+  }
+  void statements(const Block& body) {
+    for (const Stmt& s : body) stmt(s);
+  }
+  void leave(const Scope& outer) {
+    for (const RegId r : scope_.regs) defined_[r] = false;
+    for (const BufferId b : scope_.buffers) buffers_.erase(b.index);
+    scope_ = outer;
+  }
+
+  void stmt(const Stmt& s) {
+    std::visit([&](const auto& own) { check(own, s); }, s.v);
+  }
+
+  bool define(RegId r, const Stmt& s) {
+    if (!k_.regs.contains(r)) return find(s, "defines a register that is not declared"), false;
+    if (known_regs_[r]) return find(s, fmt::format("defines {} a second time", reg_name(r))), false;
+    if (k_.regs[r].width < 1) find(s, "has a width below 1");
+    known_regs_[r] = defined_[r] = true;
+    scope_.regs.push_back(r);
+    return true;
+  }
+
+  bool usable(const Operand& o, const Stmt& s) {
+    const RegId* r = std::get_if<RegId>(&o);
+    if (r == nullptr) return true;
+    if (k_.regs.contains(*r) && defined_[*r]) return true;
+    find(s, fmt::format("uses {}, which is not defined there", reg_name(*r)));
+    return false;
+  }
+
+  DType dtype(const Operand& o) const {
+    if (const Constant* c = std::get_if<Constant>(&o)) return c->dtype;
+    return k_.regs[std::get<RegId>(o)].dtype;
+  }
+
+  void width(const Operand& o, int width, const Stmt& s) {
+    const int own = width_of(k_, o);
+    if (own != 1 && own != width) find(s, fmt::format("has an operand of width {} beside width {}", own, width));
+  }
+
+  // Symbols of index expressions: extents, loop variables, lane, integer registers.
+  void dim(const Dim& d, int width, const Stmt& s) {
+    std::set<std::string> symbols;
+    d.collect_symbols(symbols);
+    for (const std::string& name : symbols) symbol(name, width, s);
+  }
+  void dims(const std::vector<Dim>& list, int width, const Stmt& s) {
+    for (const Dim& d : list) dim(d, width, s);
+  }
+
+  void symbol(const std::string& name, int width, const Stmt& s) {
+    if (name == kLane) {
+      if (width == 1) find(s, "uses lane, but has width 1");
+      return;
+    }
+    if (loops_.count(name) || std::find(k_.extents.begin(), k_.extents.end(), name) != k_.extents.end()) return;
+    RegId r;
+    if (looks_like_register(name)) std::from_chars(name.data() + 1, name.data() + name.size(), r.index);
+    if (!k_.regs.contains(r) || !defined_[r]) {
+      return find(s, fmt::format("uses {}, which is no extent, loop variable or register there", name));
+    }
+    if (!is_int(k_.regs[r].dtype)) find(s, fmt::format("has {} in an index, which is no integer", name));
+    const int own = k_.regs[r].width;
+    if (own != 1 && own != width) find(s, fmt::format("has {} of width {} in an index, beside width {}", name, own, width));
+  }
+
+  bool known(BufferId b, const Stmt& s) {
+    if (k_.buffers.contains(b) && buffers_.count(b.index)) return true;
+    find(s, "uses a buffer that is not declared there");
+    return false;
+  }
+
+  bool element(BufferId b, const std::vector<Dim>& index, int width, const Stmt& s) {
+    if (!known(b, s)) return false;
+    const Buffer& buffer = k_.buffers[b];
+    dims(index, width, s);
+    if (index.size() == buffer.shape.size()) return true;
+    find(s, fmt::format("has {} indices for {}, which has {} axes", index.size(), buffer.name, buffer.shape.size()));
+    return false;
+  }
+
+  // Loops.
+
+  static bool is_grid(const Stmt& s) {
+    const Loop* loop = std::get_if<Loop>(&s.v);
+    return loop != nullptr && loop->head.tag == LoopTag::grid;
+  }
+
+  void enter(const LoopHead& head, const Stmt& s) {
+    dim(head.extent, 1, s);
+    enter(head.var, s);
+    if (head.tag == LoopTag::unroll && !head.extent.is_const()) find(s, "unrolls a loop of unknown extent");
+    const bool nested = head.tag != LoopTag::cluster || !inside(LoopTag::block);
+    if (!nested) find(s, fmt::format("has {} {} inside of a block loop", to_string(head.tag), head.var));
+    tags_.push_back(head.tag);
+  }
+  void enter(const std::string& var, const Stmt& s) {
+    const bool clash = var == kLane || looks_like_register(var) || var.empty() ||
+                       std::find(k_.extents.begin(), k_.extents.end(), var) != k_.extents.end();
+    if (clash || !loop_names_.insert(var).second) find(s, fmt::format("has the loop variable {}, which is taken", var));
+    loops_.insert(var);
+  }
+  void exit(const LoopHead& head) {
+    loops_.erase(head.var);
+    tags_.pop_back();
+  }
+  bool inside(LoopTag tag) const { return std::find(tags_.begin(), tags_.end(), tag) != tags_.end(); }
+
+  void check(const Loop& loop, const Stmt& s) {
+    if (loop.head.tag == LoopTag::grid) grid(loop, s);
+    if (loop.boundary != Boundary::launches && (loop.head.tag != LoopTag::grid || !tags_.empty())) {
+      find(s, "has a boundary, but is no outermost grid loop");
+    }
+    enter(loop.head, s);
+    block(loop.body);
+    exit(loop.head);
+  }
+
+  void grid(const Loop& loop, const Stmt& s) {
+    const bool outermost = std::all_of(tags_.begin(), tags_.end(), [](LoopTag t) { return t == LoopTag::grid; });
+    if (!outermost) find(s, "is a grid loop inside of another loop");
+    const bool nests = std::any_of(loop.body.begin(), loop.body.end(), is_grid);
+    if (nests && loop.body.size() > 1) find(s, "does not nest grid loops perfectly");
+  }
+
+  // Statements.
+
+  void check(const Alloc& a, const Stmt& s) {
+    if (!k_.buffers.contains(a.buffer)) return find(s, "allocates no buffer");
+    const Buffer& b = k_.buffers[a.buffer];
+    if (b.space == Space::in || b.space == Space::out) find(s, "allocates a parameter");
+    if (b.space == Space::scratch && !tags_.empty()) find(s, "allocates scratch inside of a loop");
+    declare(a.buffer);
+  }
+
+  void check(const Let& let, const Stmt& s) {
+    const ScalarOpInfo& op = info(let.op);
+    bool good = let.args.size() == static_cast<std::size_t>(op.arity);
+    if (!good) find(s, fmt::format("takes {} operands", op.arity));
+    for (const Operand& o : let.args) good &= usable(o, s);
+    if (define(let.dst, s) && good) typing(let, s);
+  }
+
+  void typing(const Let& let, const Stmt& s) {
+    const RegInfo& result = k_.regs[let.dst];
+    for (const Operand& o : let.args) width(o, result.width, s);
+    const bool select = info(let.op).typing == Typing::select;
+    if (select && dtype(let.args[0]) != DType::bool_) find(s, "chooses by what is no bool");
+    const DType operand = dtype(let.args.back());
+    for (std::size_t i = select ? 1 : 0; i < let.args.size(); ++i) {
+      if (dtype(let.args[i]) != operand) return find(s, "mixes dtypes");
+    }
+    if (!accepts(let.op, operand)) find(s, fmt::format("does not take {}", fusec::to_string(operand)));
+    if (result_type(let.op, operand, result.dtype) != result.dtype) find(s, "has another result type");
+  }
+
+  void check(const IndexValue& v, const Stmt& s) {
+    if (define(v.dst, s)) dim(v.value, k_.regs[v.dst].width, s);
+  }
+
+  void check(const Load& load, const Stmt& s) {
+    const int w = k_.regs.contains(load.dst) ? k_.regs[load.dst].width : 1;
+    dims(load.guard, w, s);
+    if (!element(load.buffer, load.index, w, s) || !define(load.dst, s)) return;
+    const Buffer& b = k_.buffers[load.buffer];
+    if (b.space == Space::out) find(s, fmt::format("loads from the out buffer {}", b.name));
+    if (b.dtype != k_.regs[load.dst].dtype) find(s, fmt::format("has another dtype than {}", b.name));
+    if (!load.guard.empty() && load.otherwise.dtype != b.dtype) find(s, "has an else of another dtype");
+    if (load.clamp >> std::min<std::size_t>(31, b.shape.size()) >> (b.shape.size() > 31)) find(s, "clamps an axis that is not there");
+  }
+
+  void check(const Store& store, const Stmt& s) {
+    if (!usable(store.value, s)) return;
+    const int w = width_of(k_, store.value);
+    dims(store.guard, w, s);
+    if (!element(store.buffer, store.index, w, s)) return;
+    const Buffer& b = k_.buffers[store.buffer];
+    if (b.space == Space::in) find(s, fmt::format("stores to the in buffer {}", b.name));
+    if (b.dtype != dtype(store.value)) find(s, fmt::format("has another dtype than {}", b.name));
+  }
+
+  void check(const Prefetch& p, const Stmt& s) { element(p.buffer, p.index, 1, s); }
+
+  void check(const Reduce& r, const Stmt& s) {
+    for (const LoopHead& head : r.loops) enter(head, s);
+    const Scope outer = std::exchange(scope_, {});
+    statements(r.body);
+    bool good = true;
+    for (const Operand& o : r.yield) good &= usable(o, s);
+    const int w = width_of(k_, s);
+    dims(r.guard, w, s);
+    leave(outer);
+    for (std::size_t i = r.loops.size(); i-- > 0;) exit(r.loops[i]);
+    for (const RegId d : r.dst) good &= define(d, s);
+    if (good) combination(r, w, s);
+  }
+
+  void combination(const Reduce& r, int w, const Stmt& s) {
+    const auto size = static_cast<std::size_t>(tuple_size(r.combiner));
+    if (r.dst.size() != size || r.yield.size() != size) return find(s, fmt::format("combines tuples of {}", size));
+    for (std::size_t i = 0; i < size; ++i) {
+      width(r.yield[i], w, s);
+      const RegInfo& d = k_.regs[r.dst[i]];
+      if (dtype(r.yield[i]) != d.dtype) find(s, "yields another dtype than its result");
+      if (d.width != 1 && d.width != w) find(s, "has a result that is neither one value nor one per lane");
+      if (d.width != k_.regs[r.dst[0]].width) find(s, "has results of different widths");
+    }
+    combiner(r.combiner, r.dst, s);
+    const Tree& t = r.tree;
+    const bool balanced = t.lanes == 0 && t.chunk == 0;
+    const bool chunked = t.lanes >= 1 && t.lanes <= kMaxTreeLanes && t.chunk >= 0 && t.chunk % t.lanes == 0;
+    if (!balanced && !chunked) find(s, "has a tree whose chunk is no multiple of its lanes");
+  }
+
+  void combiner(Combiner c, const std::vector<RegId>& dst, const Stmt& s) {
+    const DType t = k_.regs[dst[0]].dtype;
+    bool good = is_float(t) || is_int(t);
+    if (c == Combiner::and_ || c == Combiner::or_) good = t == DType::bool_;
+    if (c == Combiner::welford || c == Combiner::max_sum) {
+      good = std::all_of(dst.begin(), dst.end(), [&](RegId r) { return is_float(t) && k_.regs[r].dtype == t; });
+    } else if (dst.size() == 2) {
+      good = good && is_int(k_.regs[dst[1]].dtype);
+    }
+    if (!good) find(s, fmt::format("cannot combine {} by {}", fusec::to_string(t), to_string(c)));
+  }
+
+  void check(const Scan& scan, const Stmt& s) {
+    enter(scan.loop, s);
+    const Scope outer = std::exchange(scope_, {});
+    statements(scan.body);
+    const bool good = usable(scan.yield, s) & static_cast<int>(define(scan.dst, s));
+    if (good) {
+      width(scan.yield, k_.regs[scan.dst].width, s);
+      if (dtype(scan.yield) != k_.regs[scan.dst].dtype) find(s, "yields another dtype than its result");
+      if (tuple_size(scan.combiner) != 1) return find(s, "scans tuples");
+      combiner(scan.combiner, {scan.dst}, s);
+    }
+    statements(scan.then);
+    leave(outer);
+    exit(scan.loop);
+  }
+
+  void check(const TransposeTile& t, const Stmt& s) {
+    if (!known(t.dst, s) || !known(t.src, s)) return;
+    const Buffer &a = k_.buffers[t.dst], &b = k_.buffers[t.src];
+    const bool square = a.shape.size() == 2 && a.shape[0] == a.shape[1] && a.shape == b.shape && a.dtype == b.dtype;
+    if (!square || a.space != Space::reg || b.space != Space::reg || t.dst == t.src) {
+      find(s, "transposes other than two equal square reg buffers");
+    }
+  }
+
+  void check(const CopyAsync& c, const Stmt& s) {
+    if (!element(c.dst, c.dst_index, 1, s) || !element(c.src, c.src_index, 1, s)) return;
+    dims(c.extents, 1, s);
+    const Buffer &dst = k_.buffers[c.dst], &src = k_.buffers[c.src];
+    if (dst.space != Space::shared || (src.space != Space::in && src.space != Space::scratch)) {
+      find(s, "copies other than from global to shared memory");
+    }
+    if (dst.dtype != src.dtype) find(s, "copies to another dtype");
+    if (c.extents.size() > std::min(dst.shape.size(), src.shape.size())) find(s, "copies a box of more axes than its buffers");
+  }
+
+  void check(const Mma& m, const Stmt& s) {
+    if (!known(m.acc, s) || !known(m.a, s) || !known(m.b, s)) return;
+    dims(m.a_index, 1, s);
+    dims(m.b_index, 1, s);
+    const Buffer &acc = k_.buffers[m.acc], &a = k_.buffers[m.a], &b = k_.buffers[m.b];
+    if (acc.shape.size() != 2 || a.shape.size() != m.a_index.size() + 2 || b.shape.size() != m.b_index.size() + 2) {
+      return find(s, "has operands that are no matrices");
+    }
+    const auto last = [](const Buffer& x, std::size_t i) { return x.shape[x.shape.size() - i]; };
+    if (last(acc, 2) != last(a, 2) || last(acc, 1) != last(b, 1) || last(a, 1) != last(b, 2)) find(s, "has matrices that do not fit");
+    if (acc.space != Space::reg || !is_float(acc.dtype) || !is_float(a.dtype) || a.dtype != b.dtype) {
+      find(s, "multiplies dtypes or spaces that it cannot");
+    }
+  }
+
+  void check(const Each& e, const Stmt& s) {
+    if (!known(e.tile, s)) return;
+    if (k_.buffers[e.tile].shape.size() != 2) return find(s, "goes over what is no matrix");
+    enter(e.row, s);
+    enter(e.column, s);
+    tags_.insert(tags_.end(), 2, LoopTag::block);
+    block(e.body);
+    tags_.resize(tags_.size() - 2);
+    loops_.erase(e.row);
+    loops_.erase(e.column);
+  }
+
+  const Kernel& k_;
+  std::vector<std::string>& out_;
+  std::set<uint32_t> buffers_;  // declared so far
+  std::set<std::string> buffer_names_, loop_names_, loops_;
+  IdVector<RegId, char> defined_, known_regs_;  // in scope; ever defined
+  Scope scope_;
+  std::vector<LoopTag> tags_;  // of the enclosing loops
+};
+
+}  // namespace
+
+std::vector<std::string> findings(const Kernel& kernel) {
+  std::vector<std::string> out;
+  try {
+    FormCheck(kernel, out).run();
+    if (!out.empty()) return out;
+    const AccessTable table = collect_accesses(kernel);
+    check_ranges(kernel, table, out);
+    check_phases(kernel, table, out);
+    check_races(kernel, table, out);
+  } catch (const DimOverflow& e) {
+    out.push_back(e.what());
+  }
+  return out;
+}
+
+Status verify(const Kernel& kernel) {
+  const std::vector<std::string> all = findings(kernel);
+  if (all.empty()) return {};
+  Status status(StatusCode::internal, fmt::format("kernel {}: {}", kernel.name, all[0]));
+  for (std::size_t i = 1; i < all.size(); ++i) status = std::move(status).with_note(all[i]);
+  return status;
+}
+
+}  // namespace fusec::ir

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/verify/kernel_access.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+namespace fusec::ir {
+namespace {
+
+class Collector {
+ public:
+  explicit Collector(const Kernel& kernel) : k_(kernel) {}
+
+  AccessTable run() {
+    for (const BufferId b : k_.params) table_.alloc_depth[b.index] = 0;
+    for (std::size_t i = 0; i < k_.body.size(); ++i) {
+      phase_ = i;
+      stmt(k_.body[i]);
+    }
+    return std::move(table_);
+  }
+
+ private:
+  Dim resolved(const Dim& d) const { return with_facts(d.substitute(values_), k_.divisible); }
+
+  std::vector<Dim> resolved(const std::vector<Dim>& list) const {
+    std::vector<Dim> out;
+    for (const Dim& d : list) out.push_back(resolved(d));
+    return out;
+  }
+
+  void push(const void* id, const LoopHead& head) { loops_.push_back({id, head.tag, head.var, resolved(head.extent)}); }
+
+  void block(const Block& body) {
+    for (const Stmt& s : body) stmt(s);
+  }
+
+  void stmt(const Stmt& s) {
+    ++order_;
+    std::visit([&](const auto& own) { visit(own, s); }, s.v);
+    if (std::holds_alternative<IndexValue>(s.v)) return;
+    for (const RegId r : defined(s)) table_.value_depth.emplace(reg_name(r), loops_.size());
+  }
+
+  Access& access(BufferId b, bool write, const std::vector<Dim>& index, const Stmt& s) {
+    Access a;
+    a.buffer = b;
+    a.write = write;
+    a.index = resolved(index);
+    a.width = width_of(k_, s);
+    a.loops = loops_;
+    a.order = order_;
+    a.phase = phase_;
+    a.stmt = &s;
+    table_.accesses.push_back(std::move(a));
+    return table_.accesses.back();
+  }
+
+  // Every element of the box of `extents` on the last axes, from `index` on.
+  void box(BufferId b, bool write, std::vector<Dim> index, const std::vector<Dim>& extents, const Stmt& s) {
+    const std::size_t depth = loops_.size();
+    while (index.size() < k_.buffers[b].shape.size()) index.push_back(0);
+    for (std::size_t i = 0; i < extents.size() && i < index.size(); ++i) {
+      const std::string var = fmt::format("box{}_{}", order_, i);
+      loops_.push_back({&extents[i], LoopTag::seq, var, resolved(extents[i])});
+      index[index.size() - extents.size() + i] += Dim::symbol(var);
+    }
+    access(b, write, index, s).width = 1;
+    loops_.resize(depth);
+  }
+
+  // The axes of b after those that `index` gives.
+  void rest(BufferId b, bool write, const std::vector<Dim>& index, const Stmt& s) {
+    const Shape& shape = k_.buffers[b].shape;
+    if (index.size() > shape.size()) return;
+    boxes_.push_back(std::make_unique<std::vector<Dim>>(shape.begin() + static_cast<std::ptrdiff_t>(index.size()), shape.end()));
+    box(b, write, index, *boxes_.back(), s);
+  }
+
+  void visit(const Loop& s, const Stmt&) {
+    push(&s, s.head);
+    block(s.body);
+    loops_.pop_back();
+  }
+  void visit(const Alloc& s, const Stmt&) { table_.alloc_depth[s.buffer.index] = loops_.size(); }
+  void visit(const Let&, const Stmt&) {}
+  void visit(const IndexValue& s, const Stmt&) { values_[reg_name(s.dst)] = s.value.substitute(values_); }
+  void visit(const Load& s, const Stmt& stmt) {
+    Access& a = access(s.buffer, false, s.index, stmt);
+    a.guard = resolved(s.guard);
+    a.clamp = s.clamp;
+  }
+  void visit(const Store& s, const Stmt& stmt) { access(s.buffer, true, s.index, stmt).guard = resolved(s.guard); }
+  void visit(const Prefetch&, const Stmt&) {}
+  void visit(const Reduce& s, const Stmt&) {
+    for (const LoopHead& head : s.loops) push(&head, head);
+    block(s.body);
+    loops_.resize(loops_.size() - s.loops.size());
+  }
+  void visit(const Scan& s, const Stmt&) {
+    push(&s, s.loop);
+    table_.value_depth[reg_name(s.dst)] = loops_.size();
+    block(s.body);
+    block(s.then);
+    loops_.pop_back();
+  }
+  void visit(const TransposeTile& s, const Stmt& stmt) {
+    rest(s.src, false, {}, stmt);
+    rest(s.dst, true, {}, stmt);
+  }
+  void visit(const CopyAsync& s, const Stmt& stmt) {
+    box(s.src, false, s.src_index, s.extents, stmt);
+    box(s.dst, true, s.dst_index, s.extents, stmt);
+  }
+  void visit(const Mma& s, const Stmt& stmt) {
+    rest(s.a, false, s.a_index, stmt);
+    rest(s.b, false, s.b_index, stmt);
+    rest(s.acc, false, {}, stmt);
+    rest(s.acc, true, {}, stmt);
+  }
+  void visit(const Each& s, const Stmt&) {
+    const Shape& shape = k_.buffers[s.tile].shape;
+    push(&s.row, {LoopTag::block, s.row, shape.empty() ? Dim(0) : shape[0]});
+    push(&s.column, {LoopTag::block, s.column, shape.size() < 2 ? Dim(0) : shape[1]});
+    block(s.body);
+    loops_.resize(loops_.size() - 2);
+  }
+
+  const Kernel& k_;
+  AccessTable table_;
+  LoopStack loops_;
+  std::map<std::string, Dim> values_;
+  std::vector<std::unique_ptr<std::vector<Dim>>> boxes_;
+  std::size_t order_ = 0, phase_ = 0;
+};
+
+// The symbols that stand alone in a term of g with coefficient 1 (sign 1) or -1.
+std::vector<std::string> unit_symbols(const Dim& g, int64_t sign) {
+  std::vector<std::string> out;
+  for (const Dim::Term& t : g.terms()) {
+    if (t.coefficient == sign && t.atoms.size() == 1 && t.atoms[0].fn == Dim::Fn::symbol) out.push_back(t.atoms[0].name);
+  }
+  return out;
+}
+
+// c + d*q >= 0 is d*q >= -d*floor(c/d): the constant of a guard rounded down to a multiple of what divides the rest.
+Dim tightened(const Dim& g) {
+  int64_t constant = 0;
+  for (const Dim::Term& t : g.terms()) {
+    if (t.atoms.empty()) constant = t.coefficient;
+  }
+  const Dim rest = g - constant;
+  const int64_t d = rest.known_divisor();
+  if (d <= 1) return g;
+  return rest + floordiv(Dim(constant), Dim(d)) * d;
+}
+
+}  // namespace
+
+AccessTable collect_accesses(const Kernel& kernel) { return Collector(kernel).run(); }
+
+DimRanges ranges_of(const AccessTable& table, const Access& access) {
+  DimRanges ranges;
+  for (const auto& [value, depth] : table.value_depth) ranges[value] = {};
+  for (const EnclosingLoop& loop : access.loops) ranges[loop.var] = {Dim(0), loop.extent - 1};
+  ranges[kLane] = {Dim(0), Dim(access.width - 1)};
+  return ranges;
+}
+
+bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards) {
+  if (fusec::proves_nonneg(e, ranges)) return true;
+  std::vector<Dim> tight;
+  for (const Dim& g : guards) tight.push_back(tightened(g));
+  for (std::size_t i = 0; i < tight.size(); ++i) {
+    if (fusec::proves_nonneg(e - tight[i], ranges)) return true;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (fusec::proves_nonneg(e - tight[i] - tight[j], ranges)) return true;
+    }
+  }
+  for (const Dim& g : tight) {
+    for (const int64_t sign : {int64_t{1}, int64_t{-1}}) {
+      for (const std::string& s : unit_symbols(g, sign)) {
+        const auto it = ranges.find(s);
+        if (it == ranges.end() || !e.uses(s)) continue;
+        DimRanges narrowed = ranges;
+        // s + r >= 0: s >= -r; -s + r >= 0: s <= r.
+        (sign > 0 ? narrowed[s].lo : narrowed[s].hi) = sign > 0 ? Dim::symbol(s) - g : g + Dim::symbol(s);
+        if (fusec::proves_nonneg(e, narrowed)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace fusec::ir

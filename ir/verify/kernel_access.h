@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accesses of a kernel to its buffers, with all that range and race checks need to know of each.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fusec/dim.h"
+#include "ir/kernel.h"
+
+namespace fusec::ir {
+
+struct EnclosingLoop {
+  const void* id = nullptr;  // equal for the same loop
+  LoopTag tag = LoopTag::seq;
+  std::string var;
+  Dim extent;
+  bool is_parallel() const { return tag >= LoopTag::block; }
+};
+using LoopStack = std::vector<EnclosingLoop>;
+
+struct Access {
+  BufferId buffer;
+  bool write = false;
+  // Registers that hold index expressions are replaced by these, and facts are put in (with_facts). Boxes and whole
+  // tiles are indexed by extra seq loops at the end of `loops`.
+  std::vector<Dim> index;
+  Guard guard;
+  uint32_t clamp = 0;
+  int width = 1;
+  LoopStack loops;        // outermost first
+  std::size_t order = 0;  // position of the statement in the text
+  std::size_t phase = 0;  // index of the outermost statement
+  const Stmt* stmt = nullptr;
+};
+
+struct AccessTable {
+  std::vector<Access> accesses;                    // in the order of the text
+  std::map<uint32_t, std::size_t> alloc_depth;     // by buffer: how many loops enclose its allocation
+  std::map<std::string, std::size_t> value_depth;  // by "v12": how many loops enclose the definition of a data value
+};
+
+AccessTable collect_accesses(const Kernel& kernel);
+
+// Ranges of the loops, of `lane`, and of values taken from data (unbounded).
+DimRanges ranges_of(const AccessTable& table, const Access& access);
+
+// e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h, or e is proven where a guard
+// narrows the range of a symbol.
+bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards);
+
+// Findings of one kind each. `text` names the statement.
+void check_ranges(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);
+void check_races(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);
+void check_phases(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);
+
+}  // namespace fusec::ir

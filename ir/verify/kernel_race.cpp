@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Iterations of parallel loops are independent.
+//
+// Two accesses w and x under a loop variable l collide in different iterations if their index vectors are equal for some
+// values of the other variables: sum of c*(v - v') = 0 on each axis, where v' is the copy of v in the iteration of x. The
+// proof peels variables off: from c*(v - v') + R = 0 and |R| < c follows v = v' (and R = 0); so does it where a number g
+// divides R and |c*(v - v')| < g. floordiv(u, d) and mod(u, d) are variables like loop variables; when both are equal,
+// so is u. When l itself turns out equal, or an equation cannot hold, the iterations touch different elements.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "ir/text/kernel_text.h"
+#include "ir/verify/kernel_access.h"
+
+namespace fusec::ir {
+namespace {
+
+using fusec::proves_nonneg;
+
+Dim atom_dim(const Dim::Atom& atom) { return Dim::from_terms({{1, {atom}}}); }
+
+// c where e = c * atom + terms without the atom; nullopt where e is not linear in it or does not have it.
+std::optional<Dim> coefficient_of(const Dim& e, const Dim& atom) {
+  std::vector<Dim::Term> factor;
+  for (const Dim::Term& t : e.terms()) {
+    Dim::Term rest{t.coefficient, {}};
+    int count = 0;
+    for (const Dim::Atom& a : t.atoms) {
+      if (atom_dim(a) == atom) {
+        ++count;
+      } else {
+        rest.atoms.push_back(a);
+      }
+    }
+    if (count > 1) return std::nullopt;
+    if (count == 1) factor.push_back(std::move(rest));
+  }
+  if (factor.empty()) return std::nullopt;
+  return Dim::from_terms(std::move(factor));
+}
+
+// e with the atom `from` replaced, outside of functions.
+Dim replaced(const Dim& e, const Dim& from, const Dim& to) {
+  Dim sum = 0;
+  for (const Dim::Term& t : e.terms()) {
+    Dim product = t.coefficient;
+    for (const Dim::Atom& a : t.atoms) product *= atom_dim(a) == from ? to : atom_dim(a);
+    sum += product;
+  }
+  return sum;
+}
+
+// Whether w and x never touch one element while `differs` (if any) has different values in the two, and the first
+// `shared` loops have equal ones.
+class Collision {
+ public:
+  Collision(const AccessTable& table, const Access& w, const Access& x, std::size_t shared, std::string differs)
+      : differs_(std::move(differs)) {
+    std::size_t common = 0;
+    while (common < w.loops.size() && common < x.loops.size() && w.loops[common].id == x.loops[common].id) ++common;
+    for (std::size_t i = shared; i < x.loops.size(); ++i) rename(x.loops[i].var);
+    const bool same_iteration = shared == x.loops.size() && &w == &x;
+    if (!same_iteration || differs_ == kLane) rename(kLane);
+    for (const auto& [value, depth] : table.value_depth) {
+      if (depth > shared) rename(value);
+    }
+    ranges_ = ranges_of(table, w);
+    for (const auto& [name, range] : ranges_of(table, x)) {
+      const Dim copied = other(Dim::symbol(name));
+      ranges_[*copied.as_symbol()] = {range.lo ? std::optional(other(*range.lo)) : std::nullopt,
+                                      range.hi ? std::optional(other(*range.hi)) : std::nullopt};
+    }
+    guards_ = w.guard;
+    for (const Dim& g : x.guard) guards_.push_back(other(g));
+    for (std::size_t i = shared; i < common; ++i) add_pair(Dim::symbol(w.loops[i].var));
+    if (copies_.count(kLane)) add_pair(Dim::symbol(kLane));
+    const DimRanges own = ranges_;
+    for (std::size_t a = 0; a < w.index.size(); ++a) {
+      const Dim left = simplify(w.index[a], own);
+      add_functions(left);
+      equations_.push_back(left - other(simplify(x.index[a], ranges_of(table, x))));
+    }
+  }
+
+  bool impossible() {
+    // Each round settles a pair or ends.
+    for (std::size_t round = 0; round <= 2 * pairs_.size(); ++round) {
+      for (const Dim& e : equations_) {
+        if (never_zero(e)) return true;
+      }
+      if (!settle_one()) return done_;
+      if (done_) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Pair {
+    Dim mine, theirs;
+    bool equal = false;
+  };
+
+  void rename(const std::string& name) { copies_[name] = Dim::symbol(name + "__2"); }
+  Dim other(const Dim& d) const { return d.substitute(copies_); }
+
+  void add_pair(const Dim& mine) {
+    const Dim theirs = other(mine);
+    if (mine == theirs) return;
+    const auto known = [&](const Pair& p) { return p.mine == mine; };
+    if (std::none_of(pairs_.begin(), pairs_.end(), known)) pairs_.push_back({mine, theirs});
+  }
+
+  void add_functions(const Dim& d) {
+    for (const Dim::Term& t : d.terms()) {
+      for (const Dim::Atom& a : t.atoms) {
+        if (a.fn != Dim::Fn::symbol) add_pair(atom_dim(a));
+      }
+    }
+  }
+
+  bool nonneg(const Dim& e) const { return ir::proves_nonneg(e, ranges_, guards_); }
+
+  bool never_zero(const Dim& e) const {
+    if (e.is_const()) return !e.is(0);
+    int64_t constant = 0;
+    for (const Dim::Term& t : e.terms()) {
+      if (t.atoms.empty()) constant = t.coefficient;
+    }
+    const int64_t g = (e - constant).known_divisor();
+    if (g > 1 && constant % g != 0) return true;
+    return nonneg(e - 1) || nonneg(-e - 1);
+  }
+
+  bool within(const Dim& e, const Dim& below) const { return nonneg(below - 1 - e) && nonneg(below - 1 + e); }
+
+  // e = c*(mine - theirs) + R = 0 implies mine == theirs.
+  bool implies_equal(const Dim& e, const Pair& p) const {
+    const auto c = coefficient_of(e, p.mine), opposite = coefficient_of(e, p.theirs);
+    if (!c || !opposite || !(*c + *opposite).is(0)) return false;
+    const Dim part = *c * (p.mine - p.theirs), rest = e - part;
+    if (rest.is(0) && c->is_const()) return true;
+    if (within(rest, *c) || within(rest, -*c)) return true;
+    const int64_t g = rest.known_divisor();
+    return g > 1 && c->is_const() && within(part, g);
+  }
+
+  bool settle_one() {
+    for (Pair& p : pairs_) {
+      if (p.equal) continue;
+      const bool proven = std::any_of(equations_.begin(), equations_.end(), [&](const Dim& e) { return implies_equal(e, p); });
+      if (!proven) continue;
+      settle(p);
+      return true;
+    }
+    return settle_dividend();
+  }
+
+  void settle(Pair& p) {
+    p.equal = true;
+    const auto name = p.theirs.as_symbol();
+    if (p.mine.as_symbol() == differs_) done_ = true;
+    const auto rewrite = [&](Dim& d) {
+      d = name ? d.substitute(std::map<std::string, Dim>{{*name, p.mine}}) : replaced(d, p.theirs, p.mine);
+    };
+    for (Dim& e : equations_) rewrite(e);
+    for (Dim& g : guards_) rewrite(g);
+    if (name) {
+      for (Pair& q : pairs_) rewrite(q.theirs);
+      for (auto& [from, to] : copies_) rewrite(to);
+    }
+  }
+
+  Dim with_equal_functions(Dim d) const {
+    for (const Pair& q : pairs_) {
+      if (q.equal && !q.theirs.as_symbol()) d = replaced(d, q.theirs, q.mine);
+    }
+    return d;
+  }
+
+  // mod(u, d) == mod(u', d) and floordiv(u, d) == floordiv(u', d) give u == u'.
+  bool settle_dividend() {
+    for (const Pair& p : pairs_) {
+      const Dim::Atom atom = p.mine.terms()[0].atoms[0];
+      if (!p.equal || atom.fn != Dim::Fn::mod) continue;
+      const Dim u = atom.args[0], quotient = floordiv(u, atom.args[1]);
+      const Dim equation = with_equal_functions(u - other(u));
+      if (equation.is(0) || std::find(equations_.begin(), equations_.end(), equation) != equations_.end()) continue;
+      if (!with_equal_functions(quotient - other(quotient)).is(0)) continue;
+      equations_.push_back(equation);
+      add_functions(u);
+      return true;
+    }
+    return false;
+  }
+
+  std::string differs_;
+  std::map<std::string, Dim> copies_;
+  DimRanges ranges_;
+  Guard guards_;
+  std::vector<Pair> pairs_;
+  std::vector<Dim> equations_;
+  bool done_ = false;
+};
+
+class RaceCheck {
+ public:
+  RaceCheck(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out)
+      : k_(kernel), table_(table), out_(out) {}
+
+  void run() {
+    std::map<uint32_t, std::vector<const Access*>> by_buffer;
+    for (const Access& a : table_.accesses) by_buffer[a.buffer.index].push_back(&a);
+    for (const auto& [buffer, list] : by_buffer) {
+      const bool private_to_thread = k_.buffers[BufferId{buffer}].space == Space::reg;  // check_phases sees to these
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        if (!list[i]->write) continue;
+        lanes(*list[i]);
+        for (std::size_t j = 0; j < list.size() && !private_to_thread; ++j) {
+          if (!list[j]->write || j >= i) pair(*list[i], *list[j]);
+        }
+      }
+    }
+    for (const auto& [in, alias] : k_.may_alias) {
+      for (const Access* w : by_buffer[alias.index]) {
+        for (const Access* r : by_buffer[in.index]) aliased(*w, *r);
+      }
+    }
+  }
+
+ private:
+  std::string name(const Access& a) const { return k_.buffers[a.buffer].name; }
+  std::string text(const Access& a) const { return "'" + print_stmt(k_, *a.stmt) + "'"; }
+
+  void lanes(const Access& w) {
+    if (w.width == 1 || Collision(table_, w, w, w.loops.size(), kLane).impossible()) return;
+    out_.push_back(fmt::format("lanes of one store may write one element of {}: {}", name(w), text(w)));
+  }
+
+  static std::size_t common_loops(const Access& a, const Access& b) {
+    std::size_t n = 0;
+    while (n < a.loops.size() && n < b.loops.size() && a.loops[n].id == b.loops[n].id) ++n;
+    return n;
+  }
+
+  void pair(const Access& w, const Access& x) {
+    const auto depth = table_.alloc_depth.find(w.buffer.index);
+    const std::size_t common = common_loops(w, x);
+    for (std::size_t i = depth == table_.alloc_depth.end() ? 0 : depth->second; i < common; ++i) {
+      const EnclosingLoop& l = w.loops[i];
+      if (!l.is_parallel() || Collision(table_, w, x, i, l.var).impossible()) continue;
+      const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), l.var);
+      if (&w == &x) {
+        out_.push_back(fmt::format("{} may write one element of {}: {}", loop, name(w), text(w)));
+      } else {
+        out_.push_back(fmt::format("{} may {} one element of {}: {} and {}", loop, x.write ? "both write" : "write and read",
+                                   name(w), text(w), text(x)));
+      }
+    }
+  }
+
+  void aliased(const Access& w, const Access& r) {
+    const std::size_t common = common_loops(w, r);
+    for (std::size_t i = 0; i < common; ++i) {
+      if (Collision(table_, w, r, i, w.loops[i].var).impossible()) continue;
+      out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r), name(w),
+                                 w.loops[i].var, text(r), text(w)));
+      return;
+    }
+    if (r.order > w.order && !Collision(table_, w, r, common, "").impossible()) {
+      out_.push_back(fmt::format("{} may alias {}, but {} comes after {}", name(r), name(w), text(r), text(w)));
+    }
+  }
+
+  const Kernel& k_;
+  const AccessTable& table_;
+  std::vector<std::string>& out_;
+};
+
+}  // namespace
+
+void check_races(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out) {
+  RaceCheck(kernel, table, out).run();
+}
+
+}  // namespace fusec::ir
