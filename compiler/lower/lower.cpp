@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/lower/lower.h"
+
+#include <algorithm>
+
+#include "compiler/lower/alias.h"
+#include "compiler/lower/schedule.h"
+#include "compiler/partition/views.h"
+#include "ir/signature.h"
+#include "ir/support/check.h"
+
+namespace fusec::compiler {
+
+using ir::AllocId;
+using ir::AllocKind;
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ValueId;
+
+namespace {
+
+// Base addresses of allocations are aligned to this many bytes; so is a parameter at a multiple of it.
+constexpr int64_t kAlignment = 64;
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options)
+      : graph_(graph), partition_(partition), target_(target), options_(options) {}
+
+  Result<ir::Program> run() {
+    program_.name = graph_.name;
+    program_.symbols = graph_.symbols;
+    program_.imported_ops = graph_.imported_ops;
+    interface();
+    for (const Region& region : partition_.regions) {
+      Result<ir::Step> step = region.kind == RegionKind::anchor ? library_step(region) : kernel_step(region);
+      if (!step.ok()) return step.status().with_note("while lowering " + origin(region));
+      ir::Slot slot;
+      slot.variants.push_back({{}, {}, -1});
+      slot.variants.back().candidates.push_back({{std::move(*step)}, "the only way", 0});
+      program_.slots.push_back(std::move(slot));
+    }
+    for (const Border& border : partition_.borders) program_.notes.push_back(note(border));
+    return std::move(program_);
+  }
+
+ private:
+  void interface() {
+    for (ValueId v : graph_.inputs) {
+      program_.inputs.push_back(allocate(v, AllocKind::input, static_cast<uint32_t>(program_.inputs.size())));
+      program_.input_types.push_back(graph_.type(v));
+      program_.input_names.push_back(graph_.values[v].name);
+    }
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const ValueId v = graph_.outputs[i];
+      program_.outputs.push_back(allocate(v, AllocKind::output, static_cast<uint32_t>(i)));
+      program_.allocs[program_.outputs.back()].name = graph_.output_names[i];
+      program_.output_types.push_back(graph_.type(v));
+      program_.output_names.push_back(graph_.output_names[i]);
+    }
+  }
+
+  AllocId allocate(ValueId owner, AllocKind kind, uint32_t ordinal) {
+    const ir::Type& type = graph_.type(owner);
+    const AllocId id = program_.allocs.push_back({kind, graph_.values[owner].name, type.dtype, num_elements(type.shape), ordinal});
+    allocs_[owner] = id;
+    return id;
+  }
+
+  AllocId alloc_of(ValueId owner) {
+    if (auto it = allocs_.find(owner); it != allocs_.end()) return it->second;
+    if (const Tensor* data = graph_.constant(owner)) {
+      program_.constants.push_back(*data);
+      return allocate(owner, AllocKind::constant, static_cast<uint32_t>(program_.constants.size() - 1));
+    }
+    return allocate(owner, AllocKind::temporary, 0);
+  }
+
+  std::string origin(const Region& region) const {
+    std::string text;
+    for (NodeId id : region.nodes) {
+      const std::string& o = graph_.nodes[id].origin;
+      if (o.empty() || text.size() > 120) continue;
+      text += (text.empty() ? "" : ", ") + o;
+    }
+    return text.empty() ? "a region" : text;
+  }
+
+  std::string note(const Border& border) const {
+    const Node* from = graph_.producer(border.value);
+    return (from == nullptr ? graph_.values[border.value].name : from->origin) + " -> " +
+           graph_.nodes[border.reader].origin + ": " + border.reason;
+  }
+
+  // --- generated kernels ---------------------------------------------------------------------------------------
+
+  Result<ir::Step> kernel_step(const Region& region) {
+    NestOptions nest_options;
+    nest_options.numerics = options_.numerics;
+    FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
+    find_aliases(nest);
+    collapse(nest);
+    ir::KernelStep step;
+    parametrize(nest, step.extents);
+    for (size_t i = 0; i < nest.params.size(); ++i) set_alignment(nest, i);
+    FUSEC_TRY(schedule_host(nest, target_));
+    for (const ParamSource& source : nest.params)
+      step.args.push_back({alloc_of(source.owner), source.offset, {source.elements}, {1}});
+    for (const ir::Buffer& buffer : nest.kernel.buffers)
+      if (buffer.space == ir::Space::scratch) step.args.push_back(scratch(buffer));
+    step.kernel = kernel_id(std::move(nest.kernel));
+    return ir::Step{std::move(step), origin(region)};
+  }
+
+  static void set_alignment(Nest& nest, size_t i) {
+    ir::Buffer& buffer = nest.kernel.buffers[nest.kernel.params[i]];
+    const auto bytes = nest.params[i].offset.known_divisor() * static_cast<int64_t>(size_of(buffer.dtype));
+    if (bytes % kAlignment == 0) buffer.alignment = static_cast<int>(kAlignment);
+  }
+
+  ir::View scratch(const ir::Buffer& buffer) {
+    const Dim elements = num_elements(buffer.shape);
+    const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", buffer.dtype, elements, 0});
+    return {id, 0, {elements}, {1}};
+  }
+
+  // Equal kernels share an entry.
+  ir::KernelId kernel_id(ir::Kernel kernel) {
+    kernel = renamed(kernel, ir::Renaming::everything);
+    const std::string text = canonical_text(kernel);
+    if (auto it = kernels_.find(text); it != kernels_.end()) return it->second;
+    kernel.name = "k" + std::to_string(program_.kernels.size());
+    const ir::KernelId id = program_.kernels.push_back(std::move(kernel));
+    kernels_[text] = id;
+    return id;
+  }
+
+  // --- library steps -------------------------------------------------------------------------------------------
+
+  Result<ir::View> view(ValueId value) {
+    const auto window = window_of(graph_, partition_.storage, value);
+    if (!window) return Status(StatusCode::internal, "an operand of a library step is not materialized");
+    return ir::View{alloc_of(window->owner), window->offset, window->shape, window->strides};
+  }
+
+  Result<ir::Step> library_step(const Region& region) {
+    const Node& anchor = graph_.nodes[region.nodes[0]];
+    ir::LibraryStep step;
+    step.op = anchor.op.tensor();
+    step.attrs = anchor.attrs;
+    step.compute = compute_type(graph_.type(anchor.output).dtype);
+    for (ValueId input : anchor.inputs) {
+      FUSEC_ASSIGN(ir::View v, view(input));
+      step.args.push_back(std::move(v));
+    }
+    if (step.op == ir::TensorOp::conv && anchor.inputs.size() > 2) step.bias = 2;
+    if (region.bias.valid()) {
+      FUSEC_ASSIGN(ir::View v, view(region.bias));
+      step.bias = static_cast<int>(step.args.size());
+      step.args.push_back(flat_bias(v));
+    }
+    for (const AnchorEpilogue& e : region.epilogues) {
+      ir::Epilogue epilogue = e.epilogue;
+      if (e.operand.valid()) {
+        FUSEC_ASSIGN(ir::View v, view(e.operand));
+        epilogue.operand = static_cast<int>(step.args.size());
+        step.args.push_back(std::move(v));
+      }
+      step.epilogues.push_back(epilogue);
+    }
+    FUSEC_ASSIGN(ir::View out, view(region.outputs[0]));
+    step.args.push_back(std::move(out));
+    return ir::Step{std::move(step), origin(region)};
+  }
+
+  // A bias is a vector: the axis of extent > 1 alone.
+  static ir::View flat_bias(const ir::View& v) {
+    ir::View flat{v.alloc, v.offset, {1}, {1}};
+    for (size_t i = 0; i < v.shape.size(); ++i) {
+      if (v.shape[i].is(1)) continue;
+      flat.shape = {v.shape[i]};
+      flat.strides = {v.strides[i]};
+    }
+    return flat;
+  }
+
+  const Graph& graph_;
+  const Partition& partition_;
+  const Target& target_;
+  const Options& options_;
+  ir::Program program_;
+  std::map<ValueId, AllocId> allocs_;
+  std::map<std::string, ir::KernelId> kernels_;
+};
+
+}  // namespace
+
+Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target,
+                          const Options& options) {
+  return Lowering(graph, partition, target, options).run();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// lower: Partition -> Program. Kernels for generated regions, library steps for anchors, views over allocations.
+#pragma once
+
+#include "compiler/partition/partition.h"
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
+#include "ir/graph.h"
+#include "ir/program.h"
+
+namespace fusec::compiler {
+
+Result<ir::Program> lower(const ir::Graph& graph, const Partition& partition, const Target& target,
+                          const Options& options);
+
+}  // namespace fusec::compiler

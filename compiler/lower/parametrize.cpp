@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <set>
+
+#include "compiler/lower/rewrite.h"
+#include "compiler/lower/schedule.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::Kernel;
+using ir::LoopHead;
+using ir::Stmt;
+
+namespace {
+
+// Loops shorter than this keep a constant extent: the writer unrolls or masks them best when it knows them.
+constexpr int64_t kShortLoop = 64;
+// The largest power of two that is worth knowing to divide an extent: the widest vector loop.
+constexpr int64_t kMostDivisor = 64;
+
+class Parametrizer {
+ public:
+  Parametrizer(Nest& nest, std::vector<Dim>& launch) : nest_(nest), kernel_(nest.kernel), launch_(launch) {}
+
+  void run() {
+    for (Stmt& stmt : kernel_.body) outer_heads(stmt);
+    collect_vars(kernel_.body);
+    for_each_stmt(kernel_.body, [&](Stmt& stmt) {
+      for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); });
+    });
+    for (ir::Buffer& buffer : kernel_.buffers)
+      if (buffer.space == ir::Space::reg)
+        for (Dim& d : buffer.shape) d = rewrite(d);
+    for (size_t i = 0; i < kernel_.params.size(); ++i) size_of_param(kernel_.buffers[kernel_.params[i]], nest_.params[i]);
+  }
+
+ private:
+  // Only the loops around everything become arguments; reduced and inner ones keep constants.
+  void outer_heads(Stmt& stmt) {
+    auto* loop = std::get_if<ir::Loop>(&stmt.v);
+    while (loop != nullptr) {
+      const Dim value = loop->head.extent;
+      if (!value.is_const() || value.value() >= kShortLoop) parameter_for(value);
+      if (loop->body.size() != 1) return;
+      loop = std::get_if<ir::Loop>(&loop->body[0].v);
+    }
+  }
+
+  Dim parameter_for(const Dim& value) {
+    auto it = names_.find(value);
+    if (it != names_.end()) return Dim::symbol(it->second);
+    const std::string name = "n" + std::to_string(launch_.size());
+    names_[value] = name;
+    launch_.push_back(value);
+    kernel_.extents.push_back(name);
+    int64_t divisor = 1;
+    const int64_t known = value.known_divisor();
+    while (divisor < kMostDivisor && known % (divisor * 2) == 0) divisor *= 2;
+    if (divisor > 1) kernel_.divisible[name] = divisor;
+    return Dim::symbol(name);
+  }
+
+  void collect_vars(const Block& block) {
+    for_each_stmt(block, [&](const Stmt& stmt) {
+      if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) vars_.push_back(loop->head.var);
+      if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) vars_.push_back(scan->loop.var);
+      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
+        for (const LoopHead& head : reduce->loops) vars_.push_back(head.var);
+    });
+    std::sort(vars_.begin(), vars_.end());
+    vars_.erase(std::unique(vars_.begin(), vars_.end()), vars_.end());
+  }
+
+  Dim rewrite(const Dim& d) {
+    if (auto it = names_.find(d); it != names_.end()) return Dim::symbol(it->second);
+    const auto affine = affine_in(d, vars_);
+    if (!affine) return rewrite_symbols(d);
+    Dim result = rewrite_value(affine->rest, false);
+    for (const auto& [var, coefficient] : affine->coefficients)
+      result += rewrite_value(coefficient, true) * Dim::symbol(var);
+    return result;
+  }
+
+  // An extent or stride: an argument, a product of two, or a number; a symbolic one that is none of these becomes an
+  // argument of its own. A constant stride becomes arguments only where it is exactly their product.
+  Dim rewrite_value(const Dim& value, bool is_stride) {
+    if (value.is_const() && (!is_stride || value.value() < kShortLoop)) return value;
+    if (auto it = names_.find(value); it != names_.end()) return Dim::symbol(it->second);
+    if (is_stride) {
+      for (const auto& [a, a_name] : names_)
+        for (const auto& [b, b_name] : names_)
+          if (a * b == value) return Dim::symbol(a_name) * Dim::symbol(b_name);
+    }
+    if (value.is_const()) return value;
+    return uses_local(value) ? rewrite_symbols(value) : parameter_for(value);
+  }
+
+  // Registers are local names, not model symbols.
+  static bool is_register(const std::string& s) {
+    return s.size() > 1 && s[0] == 'v' && s.find_first_not_of("0123456789", 1) == std::string::npos;
+  }
+
+  bool is_local(const std::string& s) const {
+    return is_register(s) || s == ir::kLane || std::binary_search(vars_.begin(), vars_.end(), s);
+  }
+
+  bool uses_local(const Dim& d) const {
+    std::set<std::string> symbols;
+    d.collect_symbols(symbols);
+    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return is_local(s); });
+  }
+
+  Dim rewrite_symbols(const Dim& d) {
+    return d.substitute([&](const std::string& s) -> std::optional<Dim> {
+      if (is_local(s) || is_argument(s)) return std::nullopt;
+      return parameter_for(Dim::symbol(s));
+    });
+  }
+
+  bool is_argument(const std::string& s) const {
+    return std::find(kernel_.extents.begin(), kernel_.extents.end(), s) != kernel_.extents.end();
+  }
+
+  // The size of a flat parameter in terms of the arguments: from an access that spans it.
+  void size_of_param(ir::Buffer& buffer, const ParamSource& source) {
+    if (buffer.shape.size() != 1 || !buffer.strides.empty()) {
+      for (Dim& d : buffer.shape) d = rewrite_value(d, false);
+      for (Dim& d : buffer.strides) d = rewrite_value(d, true);
+      return;
+    }
+    for (const auto& [a, a_name] : names_) {
+      if (a == source.elements) {
+        buffer.shape = {Dim::symbol(a_name)};
+        return;
+      }
+      if (auto q = source.elements.exact_div(a); q && !a.is(0)) {
+        if (q->is_const()) {
+          buffer.shape = {Dim::symbol(a_name) * *q};
+          return;
+        }
+        if (auto b = names_.find(*q); b != names_.end()) {
+          buffer.shape = {Dim::symbol(a_name) * Dim::symbol(b->second)};
+          return;
+        }
+      }
+    }
+    buffer.shape = {source.elements.is_const() ? source.elements : parameter_for(source.elements)};
+  }
+
+  Nest& nest_;
+  Kernel& kernel_;
+  std::vector<Dim>& launch_;
+  std::map<Dim, std::string> names_;
+  std::vector<std::string> vars_;
+};
+
+}  // namespace
+
+void parametrize(Nest& nest, std::vector<Dim>& launch) { Parametrizer(nest, launch).run(); }
+
+}  // namespace fusec::compiler

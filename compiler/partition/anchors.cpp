@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/partition/groups.h"
+#include "ir/ops/cast.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ScalarOp;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+// Longer chains leave the fast kernels of libraries.
+constexpr size_t kMostEpilogues = 4;
+
+std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
+  const Tensor* data = graph.constant(value);
+  if (data == nullptr || data->num_elements() != 1) return std::nullopt;
+  return ir::load_double(data->dtype(), data->data());
+}
+
+bool is_unary_epilogue(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::relu:
+    case ScalarOp::hard_swish:
+    case ScalarOp::sigmoid:
+    case ScalarOp::tanh:
+    case ScalarOp::silu:
+    case ScalarOp::gelu:
+    case ScalarOp::gelu_tanh:
+    case ScalarOp::abs:
+    case ScalarOp::square:
+    case ScalarOp::sqrt:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_binary_epilogue(ScalarOp op) {
+  return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub || op == ScalarOp::max || op == ScalarOp::min;
+}
+
+// The axis of output channels: 1 or last for conv by its layout, last for matmul; -1 for pools.
+int channel_axis(const Graph& graph, const Node& anchor) {
+  const int rank = graph.type(anchor.output).rank();
+  if (anchor.op == TensorOp::conv) return anchor.attrs.s("layout") == "last" ? rank - 1 : 1;
+  return anchor.op == TensorOp::matmul ? rank - 1 : -1;
+}
+
+// One value per channel: extent 1 on all other axes, after right-alignment.
+bool is_per_channel(const Shape& shape, const Shape& full, int channel) {
+  if (channel < 0 || shape.size() > full.size()) return false;
+  const size_t shift = full.size() - shape.size();
+  bool has_channel = false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (static_cast<int>(i + shift) == channel) {
+      has_channel = shape[i] == full[i + shift];
+      if (!has_channel) return false;
+    } else if (!shape[i].is(1)) {
+      return false;
+    }
+  }
+  return has_channel;
+}
+
+class AnchorForming {
+ public:
+  AnchorForming(Groups& groups, const Options& options) : groups_(groups), graph_(groups.graph), options_(options) {}
+
+  void form(NodeId id) {
+    Group group;
+    group.kind = RegionKind::anchor;
+    group.nodes = {id};
+    group.result = graph_.nodes[id].output;
+    const int g = groups_.add(group);
+    if (graph_.nodes[id].op == TensorOp::max_pool || graph_.nodes[id].op == TensorOp::avg_pool) return;
+    while (options_.numerics != Numerics::exact && absorb_reader(g, graph_.nodes[id])) {
+    }
+  }
+
+ private:
+  Group& group(int g) { return groups_.all[static_cast<size_t>(g)]; }
+
+  // Takes the one reader of the group's result into the call, if the library can do it.
+  bool absorb_reader(int g, const Node& anchor) {
+    const ValueId value = group(g).result;
+    if (groups_.is_graph_output(value)) return false;
+    const auto& readers = groups_.direct_readers(value);
+    if (readers.size() != 1) return refuse_all(value, "read by several nodes, so it must be stored");
+    const Node& node = graph_.nodes[readers[0]];
+    if (!node.op.is_scalar()) return false;
+    if (!(graph_.type(node.output) == graph_.type(value))) return refuse_all(value, "the reader has another type or shape");
+    if (group(g).epilogues.size() >= kMostEpilogues) return refuse_all(value, "the call has its four epilogues");
+    if (!absorb(g, anchor, value, node)) return refuse_all(value, "no epilogue of the library does this op");
+    groups_.put(readers[0], g);
+    group(g).result = node.output;
+    return true;
+  }
+
+  bool refuse_all(ValueId value, const char* why) {
+    for (NodeId reader : groups_.real_readers(value)) groups_.refuse(value, reader, why);
+    return false;
+  }
+
+  bool absorb(int g, const Node& anchor, ValueId value, const Node& node) {
+    const ScalarOp op = node.op.scalar();
+    const NodeId id = graph_.values[node.output].producer;
+    if (is_unary_epilogue(op)) {
+      group(g).epilogues.push_back({id, {op, -1, 0, 0}, {}});
+      return true;
+    }
+    if (op == ScalarOp::clamp || op == ScalarOp::hard_sigmoid || op == ScalarOp::leaky_relu || op == ScalarOp::elu)
+      return absorb_with_constants(g, value, node, id);
+    if (is_binary_epilogue(op)) return absorb_binary(g, anchor, value, node, id);
+    return false;
+  }
+
+  bool absorb_with_constants(int g, ValueId value, const Node& node, NodeId id) {
+    if (node.inputs[0] != value) return false;
+    const auto alpha = scalar_constant(graph_, node.inputs[1]);
+    const auto beta = node.inputs.size() > 2 ? scalar_constant(graph_, node.inputs[2]) : 0.0;
+    if (!alpha || !beta) return false;
+    group(g).epilogues.push_back({id, {node.op.scalar(), -1, *alpha, *beta}, {}});
+    return true;
+  }
+
+  bool absorb_binary(int g, const Node& anchor, ValueId value, const Node& node, NodeId id) {
+    const ScalarOp op = node.op.scalar();
+    const bool first = node.inputs[0] == value;
+    const ValueId operand = node.inputs[first ? 1 : 0];
+    if (operand == value || (op == ScalarOp::sub && !first)) return false;
+    const Shape& full = graph_.type(value).shape;
+    const Shape& shape = graph_.type(operand).shape;
+    const bool channel = is_per_channel(shape, full, channel_axis(graph_, anchor));
+    const bool no_bias = !group(g).bias.valid() && anchor.inputs.size() < 3;
+    if (op == ScalarOp::add && channel && no_bias && group(g).epilogues.empty() && graph_.is_constant(operand)) {
+      group(g).bias = operand;
+      return true;
+    }
+    const bool scalar = num_elements(shape).is(1);
+    if (!scalar && !channel && !(shape == full)) return false;
+    group(g).epilogues.push_back({id, {op, 0, 0, 0}, operand});
+    return true;
+  }
+
+  Groups& groups_;
+  const Graph& graph_;
+  const Options& options_;
+};
+
+}  // namespace
+
+void form_anchors(Groups& groups, const Options& options) {
+  AnchorForming forming(groups, options);
+  for (NodeId id : groups.graph.order) {
+    const ir::Op op = groups.graph.nodes[id].op;
+    if (!op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::anchor) forming.form(id);
+  }
+}
+
+}  // namespace fusec::compiler

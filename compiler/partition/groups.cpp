@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/partition/groups.h"
+
+#include <algorithm>
+
+#include "compiler/partition/coords.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+using ir::ValueId;
+
+Groups::Groups(const Graph& g)
+    : graph(g),
+      positions_(g.nodes.size(), UINT32_MAX),
+      groups_(g.nodes.size(), kNoGroup),
+      views_(g.nodes.size(), 0),
+      readers_(readers(g)),
+      outputs_(g.outputs.begin(), g.outputs.end()) {
+  uint32_t next = 0;
+  for (NodeId id : g.order) {
+    positions_[id] = next++;
+    const Node& node = g.nodes[id];
+    views_[id] = !node.op.is_scalar() && is_plain_map(node.op) && !outputs_.contains(node.output);
+  }
+}
+
+int Groups::group_of_value(ValueId value) const {
+  const NodeId id = graph.values[value].producer;
+  return id.valid() ? groups_[id] : kNoGroup;
+}
+
+int Groups::add(Group group) {
+  all.push_back(std::move(group));
+  const int id = static_cast<int>(all.size() - 1);
+  std::vector<NodeId> nodes;
+  nodes.swap(all.back().nodes);
+  for (NodeId node : nodes) put(node, id);
+  return id;
+}
+
+void Groups::put(NodeId node, int group) {
+  Group& g = all[static_cast<size_t>(group)];
+  g.nodes.push_back(node);
+  g.first = std::min(g.first, positions_[node]);
+  g.last = std::max(g.last, positions_[node]);
+  const ir::Op op = graph.nodes[node].op;
+  if (op.is_scalar()) g.cost += info(op.scalar()).cost;
+  if (!op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::reduction) g.has_reduction = true;
+  groups_[node] = group;
+}
+
+void Groups::absorb(int to, int from) {
+  std::vector<NodeId> nodes;
+  nodes.swap(all[static_cast<size_t>(from)].nodes);
+  all[static_cast<size_t>(from)].alive = false;
+  for (NodeId node : nodes) put(node, to);
+  auto& merged = all[static_cast<size_t>(to)].nodes;
+  std::sort(merged.begin(), merged.end(), [&](NodeId a, NodeId b) { return positions_[a] < positions_[b]; });
+}
+
+std::vector<ValueId> Groups::bases(ValueId value) const {
+  std::vector<ValueId> result, todo{value};
+  while (!todo.empty()) {
+    const ValueId v = todo.back();
+    todo.pop_back();
+    const NodeId id = graph.values[v].producer;
+    if (!id.valid() || !views_[id]) {
+      if (std::find(result.begin(), result.end(), v) == result.end()) result.push_back(v);
+      continue;
+    }
+    for (ValueId input : graph.nodes[id].inputs) todo.push_back(input);
+  }
+  return result;
+}
+
+void Groups::collect_readers(ValueId value, std::vector<NodeId>& out) const {
+  for (NodeId reader : readers_[value]) {
+    if (views_[reader]) {
+      collect_readers(graph.nodes[reader].output, out);
+    } else if (std::find(out.begin(), out.end(), reader) == out.end()) {
+      out.push_back(reader);
+    }
+  }
+}
+
+std::vector<NodeId> Groups::real_readers(ValueId value) const {
+  std::vector<NodeId> result;
+  collect_readers(value, result);
+  return result;
+}
+
+std::vector<ValueId> Groups::outputs_of(const std::vector<NodeId>& nodes) const {
+  const std::set<NodeId> inside(nodes.begin(), nodes.end());
+  std::vector<ValueId> result;
+  for (NodeId id : nodes) {
+    const ValueId v = graph.nodes[id].output;
+    const auto outside = real_readers(v);
+    const bool read = std::any_of(outside.begin(), outside.end(), [&](NodeId r) { return !inside.contains(r); });
+    if (read || is_graph_output(v)) result.push_back(v);
+  }
+  return result;
+}
+
+bool Groups::would_cycle(int a, int b) const {
+  constexpr size_t kMostVisits = 4096;
+  const Group& from = all[static_cast<size_t>(a)];
+  std::vector<int> todo;
+  std::set<int> seen{b};
+  const auto visit_inputs = [&](int g) {
+    const Group& group = all[static_cast<size_t>(g)];
+    std::vector<ValueId> reads;
+    for (NodeId id : group.nodes)
+      for (ValueId input : graph.nodes[id].inputs) reads.push_back(input);
+    for (ValueId read : reads)
+      for (ValueId base : bases(read)) {
+        const int p = group_of_value(base);
+        // Reading a directly is what is being fused; only longer ways round count.
+        if (p == kNoGroup || (g == b && p == a)) continue;
+        if (all[static_cast<size_t>(p)].last < from.first) continue;
+        if (seen.insert(p).second) todo.push_back(p);
+      }
+  };
+  visit_inputs(b);
+  while (!todo.empty()) {
+    const int g = todo.back();
+    todo.pop_back();
+    if (g == a || seen.size() > kMostVisits) return true;
+    visit_inputs(g);
+  }
+  return false;
+}
+
+std::string Groups::reason(ValueId value, NodeId reader) const {
+  if (auto it = reasons_.find({value, reader}); it != reasons_.end()) return it->second;
+  const int from = group_of_value(value), to = group_of(reader);
+  if (from == kNoGroup) return "a model input or constant";
+  if (all[static_cast<size_t>(to)].kind == RegionKind::anchor) return "operand of a library step";
+  if (all[static_cast<size_t>(from)].kind == RegionKind::anchor) return "result of a library step";
+  return "no shared loops";
+}
+
+}  // namespace fusec::compiler

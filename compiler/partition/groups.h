@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The working state of partition: nodes gathered in groups that become regions.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/partition/partition.h"
+#include "ir/graph.h"
+
+namespace fusec::compiler {
+
+struct Group {
+  RegionKind kind = RegionKind::kernel;
+  std::vector<ir::NodeId> nodes;  // by position; the anchor first
+  std::vector<AnchorEpilogue> epilogues;
+  ir::ValueId bias;
+  ir::ValueId result;  // of anchors: the value it materializes
+  bool has_reduction = false;
+  int cost = 0;        // cycles per 16 elements of its scalar ops
+  bool alive = true;
+  uint32_t first = UINT32_MAX, last = 0;  // positions of its nodes
+};
+
+inline constexpr int kNoGroup = -1;
+
+class Groups {
+ public:
+  explicit Groups(const ir::Graph& graph);
+
+  const ir::Graph& graph;
+  std::vector<Group> all;
+
+  uint32_t position(ir::NodeId node) const { return positions_[node]; }
+  int group_of(ir::NodeId node) const { return groups_[node]; }
+  int group_of_value(ir::ValueId value) const;  // of its producer; kNoGroup for inputs, constants and views
+  int add(Group group);
+  void put(ir::NodeId node, int group);
+  // The nodes of `from` move to `to`.
+  void absorb(int to, int from);
+
+  // A node that costs nothing by itself: its readers see through it.
+  bool is_view(ir::NodeId node) const { return views_[node]; }
+  void make_view(ir::NodeId node) { views_[node] = true; }
+  void make_real(ir::NodeId node) { views_[node] = false; }
+  bool is_graph_output(ir::ValueId value) const { return outputs_.contains(value); }
+  // What `value` is a view of: the values whose producers do work (several for a concat), or inputs and constants.
+  std::vector<ir::ValueId> bases(ir::ValueId value) const;
+  // The nodes that do work on `value`, directly or through views.
+  std::vector<ir::NodeId> real_readers(ir::ValueId value) const;
+  const std::vector<ir::NodeId>& direct_readers(ir::ValueId value) const { return readers_[value]; }
+
+  // Values of the group's nodes that something outside reads.
+  std::vector<ir::ValueId> outputs_of(const std::vector<ir::NodeId>& nodes) const;
+  // Whether making one group of a and b would make a cycle.
+  bool would_cycle(int a, int b) const;
+
+  // Why a reader is not in the group of what it reads; the first reason stays.
+  void refuse(ir::ValueId value, ir::NodeId reader, const std::string& reason) { reasons_.emplace(std::pair(value, reader), reason); }
+  std::string reason(ir::ValueId value, ir::NodeId reader) const;
+
+ private:
+  void collect_readers(ir::ValueId value, std::vector<ir::NodeId>& out) const;
+
+  ir::IdVector<ir::NodeId, uint32_t> positions_;
+  ir::IdVector<ir::NodeId, int> groups_;
+  ir::IdVector<ir::NodeId, char> views_;
+  ir::IdVector<ir::ValueId, std::vector<ir::NodeId>> readers_;
+  std::set<ir::ValueId> outputs_;
+  std::map<std::pair<ir::ValueId, ir::NodeId>, std::string> reasons_;
+};
+
+// Every conv, matmul and pool becomes a group with the epilogues its library fuses.
+void form_anchors(Groups& groups, const Options& options);
+// Concats that all producers can write into become views.
+void choose_concat_views(Groups& groups);
+// Scalar ops, reductions and index maps grow into groups, one kernel each.
+void grow_kernels(Groups& groups, const Options& options);
+// Places every materialized value; operands that a library cannot read through strides get a copy of their own.
+std::map<ir::ValueId, Storage> place_values(Groups& groups);
+
+}  // namespace fusec::compiler

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/partition/domain.h"
+#include "compiler/partition/groups.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+// Larger regions compile slowly and gain nothing: their values no longer fit in registers.
+constexpr size_t kMostNodes = 256;
+constexpr size_t kMostRowNodes = 96;
+constexpr size_t kMostOutputs = 8;
+// A producer that broadcasts is made again for every element of its reader up to this cost (cycles per 16 elements).
+constexpr int kCheapToRepeat = 8;
+
+class Growing {
+ public:
+  Growing(Groups& groups, const Options& options) : groups_(groups), graph_(groups.graph), options_(options) {}
+
+  void visit(NodeId id) {
+    if (groups_.group_of(id) != kNoGroup || groups_.is_view(id) || !is_work(id)) return;
+    Group group;
+    group.nodes = {id};
+    int g = groups_.add(std::move(group));
+    const Node& node = graph_.nodes[id];
+    for (const auto& [value, base] : producers(node)) {
+      const int p = groups_.group_of_value(base);
+      if (p == kNoGroup || p == g || groups_.all[static_cast<size_t>(p)].kind != RegionKind::kernel) continue;
+      if (auto why = obstacle(p, g, base, value == base, id)) {
+        groups_.refuse(base, id, *why);
+        continue;
+      }
+      groups_.absorb(p, g);
+      g = p;
+    }
+  }
+
+ private:
+  bool is_work(NodeId id) const {
+    const ir::Op op = graph_.nodes[id].op;
+    return op.is_scalar() || op.tensor() != TensorOp::constant;
+  }
+
+  // What the node reads: (operand, base it is a view of), those of larger size first.
+  std::vector<std::pair<ValueId, ValueId>> producers(const Node& node) const {
+    std::vector<std::pair<ValueId, ValueId>> result;
+    for (ValueId input : node.inputs)
+      for (ValueId base : groups_.bases(input)) result.emplace_back(input, base);
+    std::stable_sort(result.begin(), result.end(), [&](const auto& a, const auto& b) {
+      return graph_.type(a.second).rank() > graph_.type(b.second).rank();
+    });
+    return result;
+  }
+
+  // Why groups p (which makes `value`) and g (which holds the reader) stay apart; nullopt: they can be one.
+  std::optional<std::string> obstacle(int p, int g, ValueId value, bool direct, NodeId reader) const {
+    const Group& a = groups_.all[static_cast<size_t>(p)];
+    const Group& b = groups_.all[static_cast<size_t>(g)];
+    const bool rows = a.has_reduction || b.has_reduction;
+    if (a.nodes.size() + b.nodes.size() > (rows ? kMostRowNodes : kMostNodes)) return "the region would be too large";
+    if (groups_.would_cycle(p, g)) return "would make a cycle";
+    std::vector<NodeId> nodes = a.nodes;
+    nodes.insert(nodes.end(), b.nodes.begin(), b.nodes.end());
+    std::sort(nodes.begin(), nodes.end(),
+              [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
+    const auto outputs = groups_.outputs_of(nodes);
+    if (outputs.size() > kMostOutputs) return "the region would have too many outputs";
+    const Shape& from = graph_.type(value).shape;
+    const Shape& to = graph_.type(graph_.nodes[reader].output).shape;
+    const bool scalar = graph_.nodes[reader].op.is_scalar();
+    if (!rows && direct && scalar && from == to && same_shape(outputs, to)) return std::nullopt;
+    const bool kept = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+    if (!rows && kept && !(direct && from == to)) return "its reader uses other coordinates, and it is stored anyway";
+    if (!rows && repeats(from, graph_.nodes[reader]) && a.cost > kCheapToRepeat)
+      return "its reader repeats elements, and they are costly to make again";
+    const auto domain = domain_of(graph_, nodes, outputs);
+    if (!domain.ok()) return domain.status().message();
+    return std::nullopt;
+  }
+
+  bool same_shape(const std::vector<ValueId>& outputs, const Shape& shape) const {
+    return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return graph_.type(v).shape == shape; });
+  }
+
+  // Whether the reader uses an element of a value of this shape several times.
+  bool repeats(const Shape& from, const Node& reader) const {
+    const Dim n = num_elements(graph_.type(reader.output).shape);
+    return !(num_elements(from) == n) && !proves_nonneg(num_elements(from) - n, {});
+  }
+
+  Groups& groups_;
+  const Graph& graph_;
+  const Options& options_;
+};
+
+}  // namespace
+
+void grow_kernels(Groups& groups, const Options& options) {
+  Growing growing(groups, options);
+  for (NodeId id : groups.graph.order) growing.visit(id);
+}
+
+}  // namespace fusec::compiler

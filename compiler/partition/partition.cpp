@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/partition/partition.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "compiler/partition/groups.h"
+#include "compiler/partition/views.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ValueId;
+
+namespace {
+
+class RegionWriter {
+ public:
+  explicit RegionWriter(Groups& groups) : groups_(groups), graph_(groups.graph) {}
+
+  Result<Partition> write() {
+    Partition p;
+    p.storage = place_values(groups_);
+    FUSEC_ASSIGN(std::vector<int> order, schedule());
+    for (int g : order) p.regions.push_back(region(groups_.all[static_cast<size_t>(g)]));
+    for (int g : order) borders(g, p.borders);
+    return p;
+  }
+
+ private:
+  std::set<int> inputs_of(int g) const {
+    std::set<int> result;
+    for (NodeId id : groups_.all[static_cast<size_t>(g)].nodes)
+      for (ValueId input : graph_.nodes[id].inputs)
+        for (ValueId base : groups_.bases(input))
+          if (const int p = groups_.group_of_value(base); p != kNoGroup && p != g) result.insert(p);
+    return result;
+  }
+
+  // Groups after what they read; among ready ones the earliest in the model first.
+  Result<std::vector<int>> schedule() const {
+    std::map<int, int> waiting;
+    std::map<int, std::vector<int>> readers;
+    using Ready = std::pair<uint32_t, int>;
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    for (int g = 0; g < static_cast<int>(groups_.all.size()); ++g) {
+      const Group& group = groups_.all[static_cast<size_t>(g)];
+      if (!group.alive) continue;
+      const auto inputs = inputs_of(g);
+      waiting[g] = static_cast<int>(inputs.size());
+      for (int p : inputs) readers[p].push_back(g);
+      if (inputs.empty()) ready.emplace(group.first, g);
+    }
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int g = ready.top().second;
+      ready.pop();
+      order.push_back(g);
+      for (int r : readers[g])
+        if (--waiting[r] == 0) ready.emplace(groups_.all[static_cast<size_t>(r)].first, r);
+    }
+    if (order.size() != waiting.size()) return Status(StatusCode::internal, "partition made a cycle of regions");
+    return order;
+  }
+
+  Region region(const Group& group) const {
+    Region r;
+    r.kind = group.kind;
+    r.nodes = group.nodes;
+    r.epilogues = group.epilogues;
+    r.bias = group.bias;
+    r.outputs = group.kind == RegionKind::anchor ? std::vector<ValueId>{group.result} : groups_.outputs_of(group.nodes);
+    const std::set<NodeId> inside(group.nodes.begin(), group.nodes.end());
+    for (NodeId id : group.nodes)
+      for (ValueId input : graph_.nodes[id].inputs)
+        for (ValueId base : groups_.bases(input)) {
+          const NodeId producer = graph_.values[base].producer;
+          if (producer.valid() && inside.contains(producer)) continue;
+          if (std::find(r.inputs.begin(), r.inputs.end(), base) == r.inputs.end()) r.inputs.push_back(base);
+        }
+    return r;
+  }
+
+  void borders(int g, std::vector<Border>& out) const {
+    for (NodeId id : groups_.all[static_cast<size_t>(g)].nodes) {
+      std::set<ValueId> seen;
+      for (ValueId input : graph_.nodes[id].inputs)
+        for (ValueId base : groups_.bases(input)) {
+          const int p = groups_.group_of_value(base);
+          if (p == kNoGroup || p == g || !seen.insert(base).second) continue;
+          out.push_back({base, id, groups_.reason(base, id)});
+        }
+    }
+  }
+
+  Groups& groups_;
+  const Graph& graph_;
+};
+
+std::string name_of(const Graph& graph, ValueId v) {
+  const ir::Value& value = graph.values[v];
+  return value.name.empty() ? "%" + std::to_string(v.index) : "%" + value.name;
+}
+
+std::string list_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::string text;
+  for (ValueId v : values) text += (text.empty() ? "" : ", ") + name_of(graph, v) + ": " + to_string(graph.type(v));
+  return text;
+}
+
+}  // namespace
+
+Result<Partition> partition(const Graph& graph, const Target&, const Options& options) {
+  Groups groups(graph);
+  form_anchors(groups, options);
+  choose_concat_views(groups);
+  grow_kernels(groups, options);
+  return RegionWriter(groups).write();
+}
+
+std::string to_string(const Graph& graph, const Partition& partition) {
+  std::string text;
+  int number = 0;
+  for (const Region& region : partition.regions) {
+    text += "region r" + std::to_string(number++) + (region.kind == RegionKind::anchor ? " library" : " kernel") + " {\n";
+    text += "  in  " + list_of(graph, region.inputs) + "\n";
+    for (ir::NodeId id : region.nodes) {
+      const Node& node = graph.nodes[id];
+      text += "  " + name_of(graph, node.output) + " = " + std::string(node.op.name());
+      for (ValueId input : node.inputs) text += " " + name_of(graph, input);
+      text += node.origin.empty() ? "\n" : "   // " + node.origin + "\n";
+    }
+    text += "  out " + list_of(graph, region.outputs) + "\n}\n";
+  }
+  for (const Border& border : partition.borders)
+    text += "border " + name_of(graph, border.value) + " -> " + name_of(graph, graph.nodes[border.reader].output) + ": " +
+            border.reason + "\n";
+  return text;
+}
+
+}  // namespace fusec::compiler

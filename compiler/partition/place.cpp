@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/partition/groups.h"
+#include "compiler/partition/views.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+bool is_concat(const Node& node) { return node.op == TensorOp::concat; }
+
+// An operand that its producer can write into a slice: made by one node that does work, and stored nowhere else.
+bool writable(const Groups& groups, ValueId value, std::set<ValueId>& taken) {
+  const NodeId id = groups.graph.values[value].producer;
+  if (!id.valid() || groups.graph.is_constant(value) || groups.is_graph_output(value)) return false;
+  const Node& node = groups.graph.nodes[id];
+  if (groups.is_view(id) && !is_concat(node)) return false;
+  return taken.insert(value).second;
+}
+
+// Readers inside one generated kernel choose the operand by index for nothing; a library needs the whole tensor.
+bool read_by_anchor(const Groups& groups, ValueId value) {
+  for (NodeId reader : groups.real_readers(value)) {
+    const int g = groups.group_of(reader);
+    if (g != kNoGroup && groups.all[static_cast<size_t>(g)].kind == RegionKind::anchor) return true;
+  }
+  return false;
+}
+
+bool made_by_anchors(const Groups& groups, const Node& concat) {
+  return std::any_of(concat.inputs.begin(), concat.inputs.end(), [&](ValueId v) {
+    const int g = groups.group_of_value(v);
+    return g != kNoGroup && groups.all[static_cast<size_t>(g)].kind == RegionKind::anchor;
+  });
+}
+
+class Placing {
+ public:
+  explicit Placing(Groups& groups) : groups_(groups), graph_(groups.graph) {}
+
+  std::map<ValueId, Storage> run() {
+    for (ValueId v : graph_.inputs) own(v);
+    for (NodeId id : graph_.order)
+      if (graph_.nodes[id].op == TensorOp::constant) own(graph_.nodes[id].output);
+    place_results();
+    place_concats();
+    for (size_t g = 0; g < groups_.all.size(); ++g)
+      if (groups_.all[g].alive && groups_.all[g].kind == RegionKind::anchor) serve_anchor(static_cast<int>(g));
+    return std::move(storage_);
+  }
+
+ private:
+  void own(ValueId v) { storage_[v] = {v, 0, contiguous_strides(graph_.type(v).shape)}; }
+
+  void place_results() {
+    for (const Group& group : groups_.all) {
+      if (!group.alive) continue;
+      if (group.kind == RegionKind::anchor) {
+        own(group.result);
+      } else {
+        for (ValueId v : groups_.outputs_of(group.nodes)) own(v);
+      }
+    }
+  }
+
+  // Operands of concat views lie inside the concat; outer concats come first.
+  void place_concats() {
+    for (auto it = graph_.order.rbegin(); it != graph_.order.rend(); ++it) {
+      const Node& node = graph_.nodes[*it];
+      if (!is_concat(node) || !groups_.is_view(*it)) continue;
+      if (!storage_.contains(node.output)) own(node.output);
+      const Storage whole = storage_.at(node.output);
+      const auto axis = static_cast<size_t>(node.attrs.i("axis"));
+      Dim start = 0;
+      for (ValueId input : node.inputs) {
+        storage_[input] = {whole.owner, whole.offset + start * whole.strides[axis], whole.strides};
+        start += graph_.type(input).shape[axis];
+      }
+    }
+  }
+
+  // Makes every operand of the call a window that the library can read.
+  void serve_anchor(int g) {
+    const Node& anchor = graph_.nodes[groups_.all[static_cast<size_t>(g)].nodes[0]];
+    for (size_t i = 0; i < anchor.inputs.size(); ++i)
+      if (!readable(anchor, i, anchor.inputs[i])) make_readable(anchor, i);
+    const auto epilogues = groups_.all[static_cast<size_t>(g)].epilogues;
+    for (const AnchorEpilogue& e : epilogues)
+      if (e.operand.valid() && !window_of(graph_, storage_, e.operand)) copy(e.operand);
+  }
+
+  bool readable(const Node& anchor, size_t i, ValueId value) const {
+    const auto w = window_of(graph_, storage_, value);
+    if (!w) return false;
+    for (const Dim& s : w->strides)
+      if (s.is_const() && s.value() < 0) return false;
+    const size_t rank = w->strides.size();
+    if (anchor.op == TensorOp::matmul)
+      return rank < 2 || w->strides[rank - 1].is(1) || w->strides[rank - 2].is(1) || w->shape[rank - 1].is(1);
+    if (i > 0) return true;
+    const bool last = anchor.attrs.s("layout") == "last";
+    return !last || w->strides[rank - 1].is(1) || w->shape[rank - 1].is(1);
+  }
+
+  void make_readable(const Node& anchor, size_t i) {
+    const ValueId value = anchor.inputs[i];
+    const auto saved = storage_;
+    for (ValueId base : groups_.bases(value)) {
+      if (!permute_for_reader(base)) continue;
+      if (readable(anchor, i, value)) return;
+      storage_ = saved;
+    }
+    copy(value);
+  }
+
+  // Stores a value in the order in which its only reader, a transpose, wants it.
+  bool permute_for_reader(ValueId value) {
+    const auto it = storage_.find(value);
+    const auto& readers = groups_.direct_readers(value);
+    if (it == storage_.end() || it->second.owner != value || readers.size() != 1) return false;
+    const Node& reader = graph_.nodes[readers[0]];
+    const NodeId producer = graph_.values[value].producer;
+    if (!(reader.op == TensorOp::transpose) || !producer.valid() || graph_.is_constant(value)) return false;
+    if (groups_.is_graph_output(value) || !groups_.is_view(readers[0])) return false;
+    const Shape outer = contiguous_strides(graph_.type(reader.output).shape);
+    const auto& perm = reader.attrs.ints("perm");
+    for (size_t k = 0; k < perm.size(); ++k) it->second.strides[static_cast<size_t>(perm[k])] = outer[k];
+    return true;
+  }
+
+  // A view becomes work of its own: a kernel that moves its elements.
+  void copy(ValueId value) {
+    const NodeId id = graph_.values[value].producer;
+    if (!id.valid() || storage_.contains(value)) return;
+    Group group;
+    group.nodes = {id};
+    groups_.make_real(id);
+    groups_.add(std::move(group));
+    own(value);
+  }
+
+  Groups& groups_;
+  const Graph& graph_;
+  std::map<ValueId, Storage> storage_;
+};
+
+}  // namespace
+
+void choose_concat_views(Groups& groups) {
+  std::set<ValueId> taken;
+  for (NodeId id : groups.graph.order) {
+    const Node& node = groups.graph.nodes[id];
+    if (!is_concat(node) || groups.is_graph_output(node.output)) continue;
+    if (!read_by_anchor(groups, node.output) && !made_by_anchors(groups, node)) continue;
+    std::set<ValueId> now = taken;
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return writable(groups, v, now); })) continue;
+    taken = now;
+    groups.make_view(id);
+  }
+}
+
+std::map<ValueId, Storage> place_values(Groups& groups) { return Placing(groups).run(); }
+
+}  // namespace fusec::compiler
