@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/bind.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ir/support/check.h"
+#include "runtime/live_bound.h"
+#include "tests/runtime/programs.h"
+
+namespace fusec::runtime {
+namespace {
+
+using runtime_test::add;
+using runtime_test::add_one;
+using runtime_test::flat;
+using runtime_test::n;
+using runtime_test::ProgramBuilder;
+using runtime_test::split;
+
+std::shared_ptr<const Plan> must_bind(const ProgramBuilder& b, int64_t size, int threads = 1) {
+  auto plan = bind(b.load(), {{"n", size}}, threads);
+  EXPECT_TRUE(plan.ok()) << plan.status().str();
+  return plan.ok() ? *plan : nullptr;
+}
+
+ir::Program with_inputs(const std::vector<Shape>& shapes, std::vector<std::string> symbols) {
+  ir::Program program;
+  program.symbols = std::move(symbols);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    program.input_names.push_back("x" + std::to_string(i));
+    program.input_types.push_back({DType::f32, shapes[i]});
+  }
+  return program;
+}
+
+TEST(BindSymbols, SolvesExpressionsOnceOtherAxesAreKnown) {
+  const Dim s = Dim::symbol("s"), past = Dim::symbol("past");
+  const ir::Program program = with_inputs({{Dim(2) * s, 8}, {past + s}}, {"s", "past"});
+  const std::vector<std::vector<int64_t>> shapes = {{6, 8}, {10}};
+  const auto bindings = bind_symbols(program, shapes);
+  ASSERT_TRUE(bindings.ok()) << bindings.status().str();
+  EXPECT_EQ(*bindings, (Bindings{{"s", 3}, {"past", 7}}));
+}
+
+std::string error_of(const ir::Program& program, const std::vector<std::vector<int64_t>>& shapes) {
+  const auto bindings = bind_symbols(program, shapes);
+  EXPECT_FALSE(bindings.ok());
+  return bindings.ok() ? "" : bindings.status().str();
+}
+
+TEST(BindSymbols, ErrorsNameInputAxisExpectedAndGiven) {
+  const Dim s = Dim::symbol("s");
+  const ir::Program program = with_inputs({{s, 8}, {s, s + 1}}, {"s"});
+  EXPECT_EQ(error_of(program, {{3, 8}}), "invalid_argument: the model has 2 inputs, given are 1");
+  EXPECT_EQ(error_of(program, {{3}, {3, 4}}), "invalid_argument: input 'x0' must have the shape [s, 8], given is [3]");
+  EXPECT_EQ(error_of(program, {{3, 9}, {3, 4}}),
+            "invalid_argument: input 'x0' of type f32[s, 8]: axis 1 must be 8, given is 9");
+  EXPECT_EQ(error_of(program, {{3, 8}, {2, 4}}),
+            "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 0 must be s = 3 (as in an earlier axis), given is 2");
+  EXPECT_EQ(error_of(program, {{3, 8}, {3, 5}}),
+            "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 1 must be s + 1 = 4 with s = 3, given is 5");
+  EXPECT_EQ(error_of(program, {{-1, 8}, {3, 4}}),
+            "invalid_argument: input 'x0' of type f32[s, 8]: axis 0 must be at least 0, given is -1");
+}
+
+TEST(BindSymbols, AnUnsolvableExpressionIsAnError) {
+  const ir::Program program = with_inputs({{Dim(2) * Dim::symbol("s")}}, {"s"});
+  EXPECT_NE(error_of(program, {{7}}).find("axis 0 must be 2*s for some value of its symbols, given is 7"), std::string::npos);
+}
+
+TEST(Bind, TakesTheFirstVariantThatHolds) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y");
+  const ir::KernelId small = b.kernel({"small", 1, 1, add_one, {}, 0, false, {}});
+  const ir::KernelId large = b.kernel({"large", 1, 1, add_one, {}, 0, false, {}});
+  b.slot({ProgramBuilder::variant({n() - 100, -mod(n(), 4)}, {b.step(large, {flat(x), flat(y)})}),
+          ProgramBuilder::variant({}, {b.step(small, {flat(x), flat(y)})})});
+  const auto kernel_at = [&](int64_t size) {
+    const auto plan = must_bind(b, size);
+    return plan->loaded->program.kernels[std::get<ir::KernelStep>(plan->launches[0].step->v).kernel].name;
+  };
+  EXPECT_EQ(kernel_at(100), "large");
+  EXPECT_EQ(kernel_at(99), "small");
+  EXPECT_EQ(kernel_at(101), "small");
+  EXPECT_EQ(kernel_at(104), "large");
+}
+
+// x -> t1 -> t2 -> ... -> y, each by the same kernel.
+ProgramBuilder chain(int length, bool in_place) {
+  ProgramBuilder b;
+  ir::AllocId at = b.input("x");
+  const ir::AllocId y = b.output("y");
+  std::vector<std::pair<int, int>> alias;
+  if (in_place) alias.emplace_back(0, 0);
+  const ir::KernelId k = b.kernel({"k", 1, 1, add_one, alias, 0, false, {}});
+  for (int i = 1; i < length; ++i) {
+    const ir::AllocId t = b.temporary();
+    b.launch(k, {flat(at), flat(t)});
+    at = t;
+  }
+  b.launch(k, {flat(at), flat(y)});
+  return b;
+}
+
+TEST(Bind, ChainsInPlaceNeedOneBufferElseTwo) {
+  for (const auto& [in_place, buffers] : {std::pair(true, 1), std::pair(false, 2)}) {
+    const auto plan = must_bind(chain(6, in_place), 1600);
+    EXPECT_EQ(plan->arena_bytes, buffers * 6400);
+    EXPECT_EQ(plan->live_lower_bound_bytes, buffers * 6400);
+    EXPECT_EQ(plan->generated, 6);
+  }
+}
+
+TEST(Bind, AnInputStillReadLaterIsNotOverwritten) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y"), s = b.temporary(), t = b.temporary();
+  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {{0, 0}}, 0, false, {}});
+  const ir::KernelId two = b.kernel({"two", 2, 1, add, {{0, 0}, {1, 0}}, 0, false, {}});
+  b.launch(one, {flat(x), flat(s)});
+  b.launch(one, {flat(s), flat(t)});  // s lives on
+  b.launch(two, {flat(s), flat(t), flat(y)});
+  const auto plan = must_bind(b, 160);
+  EXPECT_EQ(plan->arena_bytes, 1280);
+  EXPECT_NE(plan->args[2].bytes, plan->args[3].bytes);
+}
+
+TEST(Bind, AnOperandReadTwiceIsNotOverwritten) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y"), s = b.temporary(), t = b.temporary();
+  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {{0, 0}}, 0, false, {}});
+  const ir::KernelId two = b.kernel({"two", 2, 1, add, {{0, 0}}, 0, false, {}});
+  b.launch(one, {flat(x), flat(s)});
+  b.launch(two, {flat(s), flat(s), flat(t)});  // only its first operand may be t
+  b.launch(one, {flat(t), flat(y)});
+  EXPECT_EQ(must_bind(b, 160)->arena_bytes, 1280);
+}
+
+TEST(Bind, ViewsKeepTheirAllocationAliveAndOthersOut) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y");
+  const ir::AllocId joined = b.temporary(Dim(2) * n()), other = b.temporary();
+  const ir::KernelId k = b.kernel({"k", 1, 1, add_one, {}, 0, false, {}});
+  const ir::KernelId two = b.kernel({"two", 2, 1, add, {}, 0, false, {}});
+  b.launch(k, {flat(x), flat(joined)});
+  b.launch(k, {flat(x), flat(joined, n(), n())});  // the upper half
+  b.launch(k, {flat(joined), flat(other)});
+  b.launch(two, {flat(joined, n(), n()), flat(other), flat(y)});
+  const auto plan = must_bind(b, 16);
+  EXPECT_EQ(plan->arena_bytes, 3 * 64);
+  EXPECT_EQ(plan->args[3].bytes - plan->args[1].bytes, 64);
+  EXPECT_EQ(plan->live_lower_bound_bytes, 3 * 64);
+}
+
+TEST(Bind, AViewBeyondItsAllocationIsADefect) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y");
+  const ir::KernelId k = b.kernel({"k", 1, 1, add_one, {}, 0, false, {}});
+  b.launch(k, {flat(x, n(), 1), flat(y)}, "/late/Add");
+  EXPECT_THROW((void)bind(b.load(), {{"n", 8}}, 1), ir::InternalError);
+}
+
+TEST(Bind, SizesPast63BitsAreAnError) {
+  const auto plan = bind(chain(3, false).load(), {{"n", INT64_MAX / 5}}, 1);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::out_of_memory);
+  const auto sum = bind(chain(3, false).load(), {{"n", INT64_MAX / 6}}, 1);
+  ASSERT_FALSE(sum.ok());
+  EXPECT_EQ(sum.status().code(), StatusCode::out_of_memory);
+}
+
+TEST(Bind, EmptyTensorsLaunchNothing) { EXPECT_EQ(must_bind(chain(4, false), 0)->launches.size(), 0u); }
+
+TEST(Bind, SmallPhasesRunOnOneThread) {
+  EXPECT_EQ(must_bind(chain(1, false), 1024, 8)->phases[0].threads, 1);   // 8 KB
+  EXPECT_EQ(must_bind(chain(1, false), 16384, 8)->phases[0].threads, 4);  // 128 KB
+  EXPECT_EQ(must_bind(chain(1, false), 1 << 20, 8)->phases[0].threads, 8);
+}
+
+class FakeOp : public LibraryOp {
+ public:
+  explicit FakeOp(std::vector<int> alias) : alias_(std::move(alias)) {}
+  Status run(void* const*, void*, const ExecContext&) const override { return {}; }
+  std::size_t workspace_bytes() const override { return 1000; }
+  std::vector<int> may_alias() const override { return alias_; }
+  std::string implementation() const override { return "fake"; }
+
+ private:
+  std::vector<int> alias_;
+};
+
+class FakeLibrary : public Library {
+ public:
+  explicit FakeLibrary(std::vector<int> alias, std::string refusal = {}) : alias_(std::move(alias)), refusal_(std::move(refusal)) {}
+  std::string name() const override { return "fake"; }
+  std::optional<std::string> refuses(const ir::LibraryStep&) const override {
+    return refusal_.empty() ? std::nullopt : std::make_optional(refusal_);
+  }
+  Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
+    calls.push_back(call);
+    return std::unique_ptr<LibraryOp>(std::make_unique<FakeOp>(alias_));
+  }
+  std::vector<LibraryCall> calls;
+
+ private:
+  std::vector<int> alias_;
+  std::string refusal_;
+};
+
+ProgramBuilder with_library_step() {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y"), w = b.constant({1, 2, 3, 4});
+  const ir::AllocId s = b.temporary(), t = b.temporary();
+  const ir::KernelId k = b.kernel({"k", 1, 1, add_one, {}, 0, false, {}});
+  b.launch(k, {flat(x), flat(s)});
+  ir::LibraryStep matmul;
+  matmul.op = ir::TensorOp::matmul;
+  matmul.args = {flat(x), flat(w, 2, 2), flat(s), flat(t)};
+  b.slot({ProgramBuilder::variant({}, {{matmul, "/fc/MatMul"}})});
+  b.launch(k, {flat(t), flat(y)});
+  return b;
+}
+
+TEST(Bind, LibraryStepsGetWorkspaceInPlaceSumsAndConstants) {
+  auto library = std::make_shared<FakeLibrary>(std::vector<int>{2});
+  const auto plan = bind(with_library_step().load({library}), {{"n", 160}}, 3);
+  ASSERT_TRUE(plan.ok()) << plan.status().str();
+  EXPECT_EQ((*plan)->arena_bytes, 640 + 1024);
+  EXPECT_EQ((*plan)->live_lower_bound_bytes, 640 + 1000);
+  EXPECT_EQ((*plan)->args[4].bytes, (*plan)->args[5].bytes);
+  ASSERT_EQ(library->calls.size(), 1u);
+  const LibraryCall& call = library->calls[0];
+  EXPECT_EQ(call.threads, 3);
+  EXPECT_EQ(call.args[0].constant, nullptr);
+  EXPECT_EQ(static_cast<const float*>(call.args[1].constant)[0], 3);
+  EXPECT_EQ(call.args[3].shape, (std::vector<int64_t>{160}));
+}
+
+TEST(Bind, WithoutAWillingLibraryTheErrorSaysWhyEachRefused) {
+  auto library = std::make_shared<FakeLibrary>(std::vector<int>{}, "no such luck");
+  const auto plan = bind(with_library_step().load({library}), {{"n", 160}}, 1);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::unsupported);
+  EXPECT_NE(plan.status().message().find("'/fc/MatMul'; fake: no such luck"), std::string::npos) << plan.status().str();
+}
+
+// Random programs: each step reads some live values and writes a new one, sometimes in place.
+ProgramBuilder random_program(std::mt19937& random) {
+  ProgramBuilder b;
+  std::vector<ir::AllocId> values = {b.input("x")};
+  const ir::AllocId y = b.output("y");
+  const ir::KernelId kernels[] = {b.kernel({"a", 2, 1, add, {}, 0, false, {}}), b.kernel({"b", 2, 1, add, {{0, 0}}, 0, false, {}}),
+                                  b.kernel({"c", 2, 1, add, {{1, 0}, {0, 0}}, 0, false, {}})};
+  const int steps = 3 + static_cast<int>(random() % 60);
+  for (int i = 0; i < steps; ++i) {
+    const auto pick = [&] { return values[values.size() - 1 - std::min<std::size_t>(values.size() - 1, random() % 2 ? random() % 12 : 0)]; };
+    const ir::AllocId p = pick(), q = pick(), t = i + 1 < steps ? b.temporary() : y;
+    b.launch(kernels[random() % 3], {flat(p), flat(q), flat(t)});
+    values.push_back(t);
+  }
+  return b;
+}
+
+TEST(Bind, ArenasStayWithinATenthOfTheBound) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 100; ++round) {
+    const auto plan = must_bind(random_program(random), 16 * static_cast<int64_t>(1 + random() % 100));
+    EXPECT_LE(static_cast<double>(plan->arena_bytes), 1.1 * static_cast<double>(plan->live_lower_bound_bytes));
+    EXPECT_GE(plan->arena_bytes, plan->live_lower_bound_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace fusec::runtime
