@@ -245,27 +245,10 @@ TEST(Bind, WithoutAWillingLibraryTheErrorSaysWhyEachRefused) {
   EXPECT_NE(plan.status().message().find("'/fc/MatMul'; fake: no such luck"), std::string::npos) << plan.status().str();
 }
 
-// Random programs: each step reads some live values and writes a new one, sometimes in place.
-ProgramBuilder random_program(std::mt19937& random) {
-  ProgramBuilder b;
-  std::vector<ir::AllocId> values = {b.input("x")};
-  const ir::AllocId y = b.output("y");
-  const ir::KernelId kernels[] = {b.kernel({"a", 2, 1, add, {}, 0, false, {}}), b.kernel({"b", 2, 1, add, {{0, 0}}, 0, false, {}}),
-                                  b.kernel({"c", 2, 1, add, {{1, 0}, {0, 0}}, 0, false, {}})};
-  const int steps = 3 + static_cast<int>(random() % 60);
-  for (int i = 0; i < steps; ++i) {
-    const auto pick = [&] { return values[values.size() - 1 - std::min<std::size_t>(values.size() - 1, random() % 2 ? random() % 12 : 0)]; };
-    const ir::AllocId p = pick(), q = pick(), t = i + 1 < steps ? b.temporary() : y;
-    b.launch(kernels[random() % 3], {flat(p), flat(q), flat(t)});
-    values.push_back(t);
-  }
-  return b;
-}
-
 TEST(Bind, ArenasStayWithinATenthOfTheBound) {
   std::mt19937 random(3);
   for (int round = 0; round < 100; ++round) {
-    const auto plan = must_bind(random_program(random), 16 * static_cast<int64_t>(1 + random() % 100));
+    const auto plan = must_bind(runtime_test::random_program(random), 16 * static_cast<int64_t>(1 + random() % 100));
     EXPECT_LE(static_cast<double>(plan->arena_bytes), 1.1 * static_cast<double>(plan->live_lower_bound_bytes));
     EXPECT_GE(plan->arena_bytes, plan->live_lower_bound_bytes);
   }

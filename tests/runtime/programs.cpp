@@ -116,4 +116,24 @@ Engine ProgramBuilder::engine(int threads, std::vector<std::shared_ptr<runtime::
   return Engine(std::move(state));
 }
 
+ProgramBuilder random_program(std::mt19937& random) {
+  ProgramBuilder b;
+  std::vector<ir::AllocId> values = {b.input("x")};
+  const ir::AllocId y = b.output("y");
+  const ir::KernelId kernels[] = {b.kernel({"a", 2, 1, add, {}, 0, false, {}}),
+                                  b.kernel({"b", 2, 1, add, {{0, 0}}, 0, false, {}}),
+                                  b.kernel({"c", 2, 1, add, {{1, 0}, {0, 0}}, 0, false, {}})};
+  const int steps = 3 + static_cast<int>(random() % 60);
+  const auto pick = [&] {
+    const std::size_t back = random() % 2 ? random() % 12 : 0;
+    return values[values.size() - 1 - std::min(values.size() - 1, back)];
+  };
+  for (int i = 0; i < steps; ++i) {
+    const ir::AllocId p = pick(), q = pick(), t = i + 1 < steps ? b.temporary() : y;
+    b.launch(kernels[random() % 3], {flat(p), flat(q), flat(t)});
+    values.push_back(t);
+  }
+  return b;
+}
+
 }  // namespace fusec::runtime_test

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct KernelSpec {
   Dim local_bytes;
 };
 
-// out = in + 1; out = a + b; out[0] = in, out[1] = -in; out = threads' range begin.
+// out = in + 1; out = a + b; first output = in, second = -in.
 void add_one(const codegen::HostArgs* args, int64_t begin, int64_t end, void* local);
 void add(const codegen::HostArgs* args, int64_t begin, int64_t end, void* local);
 void split(const codegen::HostArgs* args, int64_t begin, int64_t end, void* local);
@@ -57,5 +58,8 @@ class ProgramBuilder {
 
 // The whole of an allocation of `elements`, flat.
 ir::View flat(ir::AllocId alloc, Dim elements = n(), Dim offset = 0);
+
+// Each step adds two earlier values, often the latest, some by kernels that may work in place; one input, one output.
+ProgramBuilder random_program(std::mt19937& random);
 
 }  // namespace fusec::runtime_test
