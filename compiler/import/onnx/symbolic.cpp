@@ -71,13 +71,13 @@ std::optional<bool> decide_equal(const Dim& a, const Dim& b) {
 }
 
 Dim smaller(const Dim& a, const Dim& b) {
-  std::optional<bool> ordered = decide_less_equal(a, b);
-  return ordered ? (*ordered ? a : b) : min(a, b);
+  if (nonneg(b - a)) return a;
+  return nonneg(a - b) ? b : min(a, b);
 }
 
 Dim larger(const Dim& a, const Dim& b) {
-  std::optional<bool> ordered = decide_less_equal(a, b);
-  return ordered ? (*ordered ? b : a) : max(a, b);
+  if (nonneg(b - a)) return b;
+  return nonneg(a - b) ? a : max(a, b);
 }
 
 std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args) {
