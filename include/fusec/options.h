@@ -24,6 +24,7 @@ struct FUSEC_API Options {
   bool use_cache = true;
   std::optional<uint64_t> random_weights;  // seed for stripped initializers
   std::vector<std::string> disabled_passes;
+  int stop_after_passes = -1;  // run only so many passes of the optimizer (bisection); -1: all
   std::string dump_dir;  // when set, every stage writes its text there
   bool verify_each_pass = false;
   bool use_library = true;  // false: plain loops in place of oneDNN

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+// N C spatial... -> N spatial... C, and back.
+std::vector<int64_t> to_last(int rank) {
+  std::vector<int64_t> perm{0};
+  for (int i = 2; i < rank; ++i) perm.push_back(i);
+  perm.push_back(1);
+  return perm;
+}
+
+std::vector<int64_t> to_first(int rank) {
+  std::vector<int64_t> perm{0, rank - 1};
+  for (int i = 1; i < rank - 1; ++i) perm.push_back(i);
+  return perm;
+}
+
+bool is_spatial(const Node& node) {
+  return node.op == TensorOp::conv || node.op == TensorOp::max_pool || node.op == TensorOp::avg_pool;
+}
+
+}  // namespace
+
+// op(x) -> transpose(op'(transpose(x))) with op' in layout "last". A library's channels-last kernels are never slower
+// than its plain ones and up to 40 times faster for depthwise filters (docs/performance.md); the transposes that meet
+// their inverse go in sink_transposes, what is left at the borders of a chain is priced by what it moves.
+Result<bool> channels_last(Graph& graph, const PassContext& context) {
+  if (context.options.numerics == Numerics::exact) return false;
+  Rewriter rewriter(graph);
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (!is_spatial(node) || node.attrs.s("layout") != "first") return;
+    const int rank = graph.type(node.output).rank();
+    if (rank < 3) return;
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = add_node(graph, TensorOp::transpose, {inputs[0]}, {{"perm", to_last(rank)}}, node.origin);
+    ir::Attrs attrs = node.attrs;
+    attrs.set("layout", std::string("last"));
+    const ValueId result = add_node(graph, node.op, inputs, attrs, node.origin);
+    rewriter.replace(node.output, add_node(graph, TensorOp::transpose, {result}, {{"perm", to_first(rank)}}, node.origin));
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler

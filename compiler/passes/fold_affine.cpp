@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+#include "ir/ops/cast.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ScalarOp;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+// The values of a constant per output channel of a conv in layout "first"; empty when it is something else.
+std::vector<double> per_channel(const Graph& graph, ValueId value, const Shape& full) {
+  const Tensor* data = graph.constant(value);
+  if (data == nullptr || !full[1].is_const()) return {};
+  const int64_t channels = full[1].value();
+  const size_t rank = data->shape().size();
+  for (size_t i = 0; i < rank; ++i) {
+    const size_t axis = i + full.size() - rank;
+    if (rank > full.size() || data->shape()[i] != (axis == 1 ? channels : 1)) {
+      if (data->num_elements() != 1) return {};
+    }
+  }
+  std::vector<double> result;
+  const auto* bytes = static_cast<const char*>(data->data());
+  const int64_t count = data->num_elements();
+  if (count != 1 && count != channels) return {};
+  for (int64_t c = 0; c < channels; ++c)
+    result.push_back(ir::load_double(data->dtype(), bytes + (count == 1 ? 0 : c) * static_cast<int64_t>(size_of(data->dtype()))));
+  return result;
+}
+
+// data[o, ...] * factor[o], computed in f64 and rounded once.
+Result<Tensor> scaled(const Tensor& data, const std::vector<double>& factor) {
+  FUSEC_ASSIGN(Tensor result, Tensor::make(data.dtype(), data.shape()));
+  const int64_t n = data.num_elements(), per = factor.empty() ? 0 : n / static_cast<int64_t>(factor.size());
+  const auto size = static_cast<int64_t>(size_of(data.dtype()));
+  for (int64_t i = 0; i < n; ++i) {
+    const double v = ir::load_double(data.dtype(), static_cast<const char*>(data.data()) + i * size);
+    ir::store_double(data.dtype(), static_cast<char*>(result.data()) + i * size, v * factor[static_cast<size_t>(i / per)]);
+  }
+  return result;
+}
+
+Result<Tensor> vector_of(DType dtype, const std::vector<double>& values) {
+  FUSEC_ASSIGN(Tensor result, Tensor::make(dtype, {static_cast<int64_t>(values.size())}));
+  const auto size = size_of(dtype);
+  for (size_t i = 0; i < values.size(); ++i) ir::store_double(dtype, static_cast<char*>(result.data()) + i * size, values[i]);
+  return result;
+}
+
+std::vector<double> bias_of(const Graph& graph, const Node& conv, size_t channels) {
+  std::vector<double> bias(channels, 0.0);
+  if (conv.inputs.size() < 3) return bias;
+  const Tensor* data = graph.constant(conv.inputs[2]);
+  for (size_t i = 0; i < channels; ++i)
+    bias[i] = ir::load_double(data->dtype(), static_cast<const char*>(data->data()) + i * size_of(data->dtype()));
+  return bias;
+}
+
+// A conv in layout "first" with constant weights and bias that only this reader uses.
+const Node* foldable_conv(const Graph& graph, ValueId value, const ir::IdVector<ValueId, int>& uses) {
+  const Node* conv = graph.producer(value);
+  if (conv == nullptr || !(conv->op == TensorOp::conv) || uses[value] != 1 || conv->attrs.s("layout") != "first") return nullptr;
+  if (!graph.is_constant(conv->inputs[1]) || (conv->inputs.size() > 2 && !graph.is_constant(conv->inputs[2]))) return nullptr;
+  return conv;
+}
+
+// The conv that also does `op` with one constant per channel; nullopt: not such a pair.
+Result<std::optional<ValueId>> fold(Graph& graph, const Node& node, const ir::IdVector<ValueId, int>& uses) {
+  for (size_t side = 0; side < 2; ++side) {
+    const Node* found = foldable_conv(graph, node.inputs[side], uses);
+    if (found == nullptr) continue;
+    const Node conv = *found;
+    const bool swapped = side == 1;
+    const auto values = per_channel(graph, node.inputs[1 - side], graph.type(conv.output).shape);
+    if (values.empty() || (swapped && (node.op == ScalarOp::div || node.op == ScalarOp::sub))) continue;
+    std::vector<double> scale(values.size(), 1.0), bias = bias_of(graph, conv, values.size());
+    for (size_t c = 0; c < values.size(); ++c) {
+      if (node.op == ScalarOp::mul) scale[c] = values[c];
+      if (node.op == ScalarOp::div) scale[c] = 1.0 / values[c];
+      if (node.op == ScalarOp::add) bias[c] += values[c];
+      if (node.op == ScalarOp::sub) bias[c] -= values[c];
+      if (node.op == ScalarOp::mul || node.op == ScalarOp::div) bias[c] *= scale[c];
+    }
+    const DType dtype = graph.type(conv.output).dtype;
+    ValueId weights = conv.inputs[1];
+    if (node.op == ScalarOp::mul || node.op == ScalarOp::div) {
+      FUSEC_ASSIGN(Tensor folded, scaled(*graph.constant(weights), scale));
+      weights = add_constant(graph, std::move(folded), conv.origin);
+    }
+    std::vector<ValueId> inputs{conv.inputs[0], weights};
+    const bool has_bias = conv.inputs.size() > 2 || node.op == ScalarOp::add || node.op == ScalarOp::sub;
+    if (has_bias) {
+      FUSEC_ASSIGN(Tensor folded, vector_of(dtype, bias));
+      inputs.push_back(add_constant(graph, std::move(folded), conv.origin));
+    }
+    return std::optional(add_node(graph, TensorOp::conv, inputs, conv.attrs, conv.origin));
+  }
+  return std::optional<ValueId>();
+}
+
+}  // namespace
+
+Result<bool> fold_affine(Graph& graph, const PassContext& context) {
+  if (context.options.numerics == Numerics::exact) return false;
+  Rewriter rewriter(graph);
+  auto uses = use_counts(graph);
+  Status status;
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (!status.ok() || !node.op.is_scalar() || node.inputs.size() != 2) return;
+    const ScalarOp op = node.op.scalar();
+    if (op != ScalarOp::mul && op != ScalarOp::add && op != ScalarOp::sub && op != ScalarOp::div) return;
+    auto folded = fold(graph, node, uses);
+    if (!folded.ok()) {
+      status = folded.status();
+    } else if (folded->has_value()) {
+      rewriter.replace(node.output, **folded);
+      uses.resize(graph.values.size());
+      uses[**folded] = uses[node.output];
+    }
+  });
+  if (!status.ok()) return status;
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+#include "ir/eval/graph.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+
+namespace {
+
+// Elements that folding may make in all: constants of a model are not to grow without bound.
+constexpr int64_t kBudget = int64_t{1} << 28;
+// A broadcast or iota of more elements than this is cheaper to compute where it is read than to keep.
+constexpr int64_t kMostGenerated = 4096;
+
+bool grows(const Graph& graph, const Node& node, int64_t elements) {
+  int64_t in = 0;
+  for (ir::ValueId v : node.inputs) in += graph.constant(v)->num_elements();
+  return elements > kMostGenerated && elements > 2 * in;
+}
+
+bool is_foldable(const Graph& graph, const Node& node) {
+  if (!is_const(graph.type(node.output).shape)) return false;
+  if (node.op == TensorOp::dim && !is_const(node.attrs.dims("value"))) return false;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ir::ValueId v) { return graph.is_constant(v); });
+}
+
+}  // namespace
+
+Result<bool> fold_constants(Graph& graph, const PassContext&) {
+  Rewriter rewriter(graph);
+  int64_t spent = 0;
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (node.op == TensorOp::constant || !is_foldable(graph, node)) return;
+    const int64_t elements = num_elements(graph.type(node.output).shape).value();
+    if (spent + elements > kBudget || grows(graph, node, elements)) return;
+    std::vector<Tensor> operands;
+    for (ir::ValueId v : node.inputs) operands.push_back(*graph.constant(v));
+    // An error, e.g. an index out of range, is the run's: it must come only if the node runs.
+    Result<Tensor> value = evaluate_node(graph, node, operands);
+    if (!value.ok()) return;
+    Result<Tensor> dense = ir::contiguous(*value);
+    if (!dense.ok()) return;
+    spent += elements;
+    rewriter.replace(node.output, add_constant(graph, std::move(*dense), node.origin));
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler

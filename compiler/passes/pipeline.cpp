@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/passes/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "compiler/passes/passes.h"
+#include "ir/text/graph_text.h"
+#include "ir/verify/graph.h"
+
+namespace fusec::compiler {
+
+const std::vector<Pass>& pipeline() {
+  static const std::vector<Pass> passes = {
+      {"fold_constants", fold_constants},
+      {"share_nodes", share_nodes},
+      {"apply_rules", apply_rules},
+      {"simplify_maps", simplify_maps},
+      {"fold_affine", fold_affine},
+      {"sink_reshapes", sink_reshapes},
+      {"recognize_activations", recognize_activations},
+      {"channels_last", channels_last},
+      {"sink_transposes", sink_transposes},
+      {"simplify_maps", simplify_maps},
+      {"fold_constants", fold_constants},
+      {"share_nodes", share_nodes},
+      {"own_outputs", own_outputs},
+  };
+  return passes;
+}
+
+const Pass* find_pass(std::string_view name) {
+  for (const Pass& pass : pipeline())
+    if (pass.name == name) return &pass;
+  return nullptr;
+}
+
+Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& context) {
+  Result<bool> changed = pass.run(graph, context);
+  if (!changed.ok()) return changed.status().with_note("in pass " + std::string(pass.name));
+  if (*changed && !rebuild_order(graph)) return Status(StatusCode::internal, "pass " + std::string(pass.name) + " made a cycle");
+  if (context.options.verify_each_pass) {
+    Status status = verify(graph, ir::Stage::optimized);
+    if (!status.ok()) return std::move(status).with_note("after pass " + std::string(pass.name));
+  }
+  return changed;
+}
+
+namespace {
+
+void dump(const ir::Graph& graph, const std::string& dir, size_t number, std::string_view name) {
+  std::string prefix = number < 10 ? "0" : "";
+  std::ofstream(dir + "/optimize." + prefix + std::to_string(number) + "." + std::string(name) + ".fir") << print(graph);
+}
+
+}  // namespace
+
+Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times) {
+  using Clock = std::chrono::steady_clock;
+  const PassContext context{target, options};
+  size_t number = 0;
+  for (const Pass& pass : pipeline()) {
+    if (options.stop_after_passes >= 0 && number >= static_cast<size_t>(options.stop_after_passes)) break;
+    ++number;
+    const auto& disabled = options.disabled_passes;
+    if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
+    const auto start = Clock::now();
+    FUSEC_ASSIGN(const bool changed, run_pass(pass, graph, context));
+    const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    if (times != nullptr) times->push_back({pass.name, ms, changed});
+    if (changed && !options.dump_dir.empty()) dump(graph, options.dump_dir, number, pass.name);
+  }
+  graph = compact(graph);
+  return {};
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// optimize: Graph -> Graph, by the passes of pipeline.cpp in order.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
+#include "ir/graph.h"
+
+namespace fusec::compiler {
+
+struct PassContext {
+  const Target& target;
+  const Options& options;
+};
+
+// A rewrite of the graph in place; true if it changed something. `order` may hold dead nodes afterwards.
+using PassFunction = Result<bool> (*)(ir::Graph& graph, const PassContext& context);
+
+struct Pass {
+  std::string_view name;  // of the pass, its file, its function, its dump and its tests
+  PassFunction run;
+};
+const std::vector<Pass>& pipeline();
+const Pass* find_pass(std::string_view name);
+
+struct PassTime {
+  std::string_view name;
+  double ms = 0;
+  bool changed = false;
+};
+
+// Runs the pipeline; passes named in options.disabled_passes are left out, options.stop_after_passes bounds how many
+// run, options.dump_dir gets the graph after each pass that changed it.
+Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times = nullptr);
+// One pass with what the manager does around it: dead nodes go, the graph is verified if asked.
+Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& context);
+
+}  // namespace fusec::compiler

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/passes/rules.h"
+
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+#include "ir/ops/cast.h"
+
+namespace fusec::compiler {
+
+using ir::DefNode;
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ScalarOp;
+using ir::ValueId;
+
+namespace {
+
+bool is_commutative(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::add:
+    case ScalarOp::mul:
+    case ScalarOp::min:
+    case ScalarOp::max:
+    case ScalarOp::and_:
+    case ScalarOp::or_:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class Matcher {
+ public:
+  Matcher(const Graph& graph, const ir::IdVector<ValueId, int>& uses) : graph_(graph), uses_(uses) {}
+
+  std::optional<Binding> match(const DefNode& pattern, ValueId value) {
+    binding_ = {};
+    return visit(pattern, value, true) ? std::optional(binding_) : std::nullopt;
+  }
+
+ private:
+  bool visit(const DefNode& p, ValueId value, bool root) {
+    if (p.kind == DefNode::Kind::number) return is_number(value, p.number);
+    if (p.kind == DefNode::Kind::operand) {
+      auto& bound = binding_[static_cast<size_t>(p.operand)];
+      if (!bound) bound = value;
+      return *bound == value;
+    }
+    const Node* node = graph_.producer(value);
+    if (node == nullptr || !(node->op == ir::Op(p.op))) return false;
+    if (!root && uses_[value] != 1) return false;  // an inner result that is read elsewhere must stay
+    const Binding saved = binding_;
+    if (arguments(p, *node, false)) return true;
+    binding_ = saved;
+    if (is_commutative(p.op) && arguments(p, *node, true)) return true;
+    binding_ = saved;
+    return false;
+  }
+
+  bool arguments(const DefNode& p, const Node& node, bool swapped) {
+    for (size_t i = 0; i < p.args.size(); ++i)
+      if (!visit(p.args[i], node.inputs[swapped ? 1 - i : i], false)) return false;
+    return true;
+  }
+
+  // The constant is this number as near as its dtype can say it.
+  bool is_number(ValueId value, double number) const {
+    const Tensor* data = graph_.constant(value);
+    if (data == nullptr || data->num_elements() != 1) return false;
+    const double actual = ir::load_double(data->dtype(), data->data());
+    const double step = data->dtype() == DType::f16 ? 0x1p-10 : data->dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
+    return actual == number || (is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) &&
+                                number != std::floor(number));
+  }
+
+  const Graph& graph_;
+  const ir::IdVector<ValueId, int>& uses_;
+  Binding binding_;
+};
+
+ValueId build(Graph& graph, const DefNode& result, const Binding& binding, DType dtype, const std::string& origin) {
+  if (result.kind == DefNode::Kind::operand) return *binding[static_cast<size_t>(result.operand)];
+  if (result.kind == DefNode::Kind::number) return add_scalar_constant(graph, dtype, result.number);
+  std::vector<ValueId> inputs;
+  for (const DefNode& arg : result.args) inputs.push_back(build(graph, arg, binding, dtype, origin));
+  return add_node(graph, result.op, std::move(inputs), {}, origin);
+}
+
+}  // namespace
+
+Rule parse_rule(std::string_view text) {
+  const size_t arrow = text.find("->");
+  return {ir::parse_definition(text.substr(0, arrow)), ir::parse_definition(text.substr(arrow + 2))};
+}
+
+bool apply_rule_set(Graph& graph, const std::vector<Rule>& rules,
+                    const std::function<bool(const Graph&, const Binding&)>& allowed) {
+  Rewriter rewriter(graph);
+  auto uses = use_counts(graph);
+  rewriter.walk([&](NodeId id) {
+    if (!graph.nodes[id].op.is_scalar()) return;
+    const ValueId value = graph.nodes[id].output;
+    for (const Rule& rule : rules) {
+      if (!(graph.nodes[id].op == ir::Op(rule.from.op))) continue;
+      const auto binding = Matcher(graph, uses).match(rule.from, value);
+      if (!binding || !allowed(graph, *binding)) continue;
+      const std::string origin = graph.nodes[id].origin;
+      const DType dtype = graph.type(*(*binding)[0]).dtype;
+      const ValueId to = build(graph, rule.to, *binding, dtype, origin);
+      if (!(graph.type(to) == graph.type(value))) continue;  // an operand was broadcast by what goes
+      rewriter.replace(value, to);
+      uses.resize(graph.values.size());
+      uses[to] += uses[value];
+      return;
+    }
+  });
+  return rewriter.changed();
+}
+
+namespace {
+
+// Equal bits for every operand, NaN and signed zeros included.
+const std::vector<Rule>& exact_rules() {
+  static const std::vector<Rule> rules = [] {
+    std::vector<Rule> r;
+    for (const char* text : {
+             "a*1 -> a",
+             "a/1 -> a",
+             "a-0 -> a",
+             "neg(neg(a)) -> a",
+             "not_(not_(a)) -> a",
+             "abs(abs(a)) -> abs(a)",
+             "abs(neg(a)) -> abs(a)",
+             "relu(relu(a)) -> relu(a)",
+             "pow(a,1) -> a",
+             "pow(a,2) -> a*a",
+             "and_(a,a) -> a",
+             "or_(a,a) -> a",
+             "max(a,a) -> a",
+             "min(a,a) -> a",
+             "min(max(a,b),c) -> clamp(a,b,c)",
+             "a*sigmoid(a) -> silu(a)",
+             "a*tanh(softplus(a)) -> mish(a)",
+         })
+      r.push_back(parse_rule(text));
+    return r;
+  }();
+  return rules;
+}
+
+// Equal up to the op table's bound of the op on the right: for the library's own form of an activation.
+const std::vector<Rule>& activation_rules() {
+  static const std::vector<Rule> rules = [] {
+    std::vector<Rule> r;
+    for (const char* text : {
+             "a*clamp(a+3,0,6)/6 -> hard_swish(a)",
+             "a*(clamp(a+3,0,6)/6) -> hard_swish(a)",
+             "a*hard_sigmoid(a,0.16666666666666666,0.5) -> hard_swish(a)",
+             "a*(1+erf(a/1.4142135623730951))*0.5 -> gelu(a)",
+             "(a*0.5)*(1+erf(a/1.4142135623730951)) -> gelu(a)",
+             "a*(1+erf(a*0.7071067811865476))*0.5 -> gelu(a)",
+             "(a*0.5)*(1+erf(a*0.7071067811865476)) -> gelu(a)",
+             "(a*0.5)*(1+tanh(0.7978845608028654*(a+0.044715*pow(a,3)))) -> gelu_tanh(a)",
+             "(a*0.5)*(1+tanh(0.7978845608028654*(a+0.044715*a*a*a))) -> gelu_tanh(a)",
+         })
+      r.push_back(parse_rule(text));
+    return r;
+  }();
+  return rules;
+}
+
+// The value is what a conv or matmul yields, perhaps with its bias.
+bool behind_anchor(const Graph& graph, ValueId value) {
+  for (int depth = 0; depth < 3; ++depth) {
+    const Node* node = graph.producer(value);
+    if (node == nullptr) return false;
+    if (node->op == ir::TensorOp::conv || node->op == ir::TensorOp::matmul) return true;
+    const bool passes = node->op == ScalarOp::add || node->op == ir::TensorOp::reshape || node->op == ir::TensorOp::transpose;
+    if (!passes) return false;
+    const bool first = graph.producer(node->inputs[0]) != nullptr && !graph.is_constant(node->inputs[0]);
+    value = node->inputs[first || node->inputs.size() < 2 ? 0 : 1];
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<bool> apply_rules(Graph& graph, const PassContext& context) {
+  if (context.options.numerics == Numerics::exact) return false;
+  return apply_rule_set(graph, exact_rules(), [](const Graph&, const Binding&) { return true; });
+}
+
+Result<bool> recognize_activations(Graph& graph, const PassContext& context) {
+  if (context.options.numerics == Numerics::exact || !context.options.use_library) return false;
+  return apply_rule_set(graph, activation_rules(),
+                        [](const Graph& g, const Binding& b) { return behind_anchor(g, *b[0]); });
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+using Perm = std::vector<int64_t>;
+
+class Sinking {
+ public:
+  explicit Sinking(Graph& graph) : graph_(graph), rewriter_(graph) {}
+
+  bool run() {
+    rewriter_.walk([&](NodeId id) {
+      const Node node = graph_.nodes[id];
+      const ValueId value = sink(node);
+      if (value.valid()) rewriter_.replace(node.output, value);
+    });
+    return rewriter_.changed();
+  }
+
+ private:
+  // The transpose that makes the value, unless it only moves a constant.
+  const Node* transpose_of(ValueId value) const {
+    const Node* node = graph_.producer(value);
+    return node != nullptr && node->op == TensorOp::transpose && !graph_.is_constant(node->inputs[0]) ? node : nullptr;
+  }
+
+  ValueId transposed(ValueId value, const Perm& perm, const std::string& origin) {
+    if (std::is_sorted(perm.begin(), perm.end())) return value;
+    // transpose(transpose(x)) -> one transpose of x
+    if (const Node* inner = transpose_of(value)) {
+      Perm both;
+      for (int64_t p : perm) both.push_back(inner->attrs.ints("perm")[static_cast<size_t>(p)]);
+      return transposed(inner->inputs[0], both, origin);
+    }
+    return add_node(graph_, TensorOp::transpose, {value}, {{"perm", perm}}, origin);
+  }
+
+  ValueId sink(const Node& node) {
+    if (node.op.is_scalar()) return sink_scalar(node);
+    if (node.inputs.empty()) return {};
+    if (node.op == TensorOp::concat) return sink_concat(node);
+    const Node* t = transpose_of(node.inputs[0]);
+    if (t == nullptr) return {};
+    const Perm perm = t->attrs.ints("perm");
+    const ValueId x = t->inputs[0];
+    switch (node.op.tensor()) {
+      case TensorOp::transpose:
+        return transposed(node.inputs[0], node.attrs.ints("perm"), node.origin);
+      case TensorOp::reduce_sum:
+      case TensorOp::reduce_mean:
+      case TensorOp::reduce_max:
+      case TensorOp::reduce_min:
+      case TensorOp::reduce_prod:
+        return sink_reduce(node, x, perm);
+      case TensorOp::pad:
+        return sink_pad(node, x, perm);
+      case TensorOp::reshape:
+        return sink_reshape(node, x, perm);
+      default:
+        return {};
+    }
+  }
+
+  // op(transpose(x), transpose(y), s) -> transpose(op(x, y, s')) where s' is s with its axes moved, which costs nothing
+  // for vectors and constants.
+  ValueId sink_scalar(const Node& node) {
+    const Node* first = nullptr;
+    for (ValueId v : node.inputs)
+      if (const Node* t = transpose_of(v); t != nullptr && first == nullptr && graph_.type(v).rank() == graph_.type(node.output).rank())
+        first = t;
+    if (first == nullptr) return {};
+    const Perm perm = first->attrs.ints("perm");
+    std::vector<ValueId> inputs;
+    int free = 0, moved = 0;
+    for (ValueId v : node.inputs) {
+      const Node* t = transpose_of(v);
+      if (t != nullptr && t->attrs.ints("perm") == perm) {
+        inputs.push_back(t->inputs[0]);
+        ++free;
+        continue;
+      }
+      const ValueId back = untransposed(v, perm, node.origin);
+      if (!back.valid()) ++moved;
+      inputs.push_back(back);
+    }
+    if (moved > 0 && moved >= free) return {};  // as many transposes would come as go
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!inputs[i].valid()) inputs[i] = transposed(node.inputs[i], inverse(perm), node.origin);
+    return transposed(add_node(graph_, node.op, inputs, node.attrs, node.origin), perm, node.origin);
+  }
+
+  static Perm inverse(const Perm& perm) {
+    Perm result(perm.size());
+    for (size_t i = 0; i < perm.size(); ++i) result[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+    return result;
+  }
+
+  // v with its axes as before the transpose, when that needs no move of elements or v is constant; else invalid.
+  ValueId untransposed(ValueId v, const Perm& perm, const std::string& origin) {
+    const Shape shape = graph_.type(v).shape;
+    const size_t rank = perm.size();
+    if (num_elements(shape).is(1) && shape.size() <= 1) return v;
+    Shape padded(rank, Dim(1));
+    std::copy(shape.begin(), shape.end(), padded.end() - static_cast<std::ptrdiff_t>(shape.size()));
+    Shape moved(rank);
+    for (size_t i = 0; i < rank; ++i) moved[static_cast<size_t>(perm[i])] = padded[i];
+    // Axes longer than 1 that keep their order: a reshape.
+    int64_t last = -1;
+    bool ordered = true;
+    for (size_t i = 0; i < rank; ++i) {
+      if (padded[i].is(1)) continue;
+      ordered = ordered && perm[i] > last;
+      last = perm[i];
+    }
+    if (ordered) return add_node(graph_, TensorOp::reshape, {v}, {{"shape", moved}}, origin);
+    if (!graph_.is_constant(v)) return {};
+    const ValueId full = add_node(graph_, TensorOp::reshape, {v}, {{"shape", padded}}, origin);
+    return add_node(graph_, TensorOp::transpose, {full}, {{"perm", inverse(perm)}}, origin);
+  }
+
+  // reduce(transpose(x)) -> transpose'(reduce(x)) over the axes where they came from
+  ValueId sink_reduce(const Node& node, ValueId x, const Perm& perm) {
+    const auto axes = node.attrs.ints("axes");
+    std::vector<int64_t> mapped;
+    for (int64_t a : axes) mapped.push_back(perm[static_cast<size_t>(a)]);
+    std::sort(mapped.begin(), mapped.end());
+    Perm kept;
+    for (size_t i = 0; i < perm.size(); ++i) {
+      if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()) continue;
+      const auto below = std::count_if(mapped.begin(), mapped.end(), [&](int64_t m) { return m < perm[i]; });
+      kept.push_back(perm[i] - below);
+    }
+    const ValueId reduced = add_node(graph_, node.op, {x}, {{"axes", mapped}}, node.origin);
+    return transposed(reduced, kept, node.origin);
+  }
+
+  ValueId sink_pad(const Node& node, ValueId x, const Perm& perm) {
+    Shape before(perm.size()), after(perm.size());
+    for (size_t i = 0; i < perm.size(); ++i) {
+      before[static_cast<size_t>(perm[i])] = node.attrs.dims("before")[i];
+      after[static_cast<size_t>(perm[i])] = node.attrs.dims("after")[i];
+    }
+    ir::Attrs attrs = node.attrs;
+    attrs.set("before", before);
+    attrs.set("after", after);
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = x;
+    return transposed(add_node(graph_, TensorOp::pad, inputs, attrs, node.origin), perm, node.origin);
+  }
+
+  ValueId sink_concat(const Node& node) {
+    const Node* first = transpose_of(node.inputs[0]);
+    if (first == nullptr) return {};
+    const Perm perm = first->attrs.ints("perm");
+    std::vector<ValueId> inputs;
+    for (ValueId v : node.inputs) {
+      const Node* t = transpose_of(v);
+      if (t == nullptr || t->attrs.ints("perm") != perm) return {};
+      inputs.push_back(t->inputs[0]);
+    }
+    const int64_t axis = perm[static_cast<size_t>(node.attrs.i("axis"))];
+    return transposed(add_node(graph_, TensorOp::concat, inputs, {{"axis", axis}}, node.origin), perm, node.origin);
+  }
+
+  // reshape(transpose(x)) -> reshape(x) when the transpose only moves axes of extent 1
+  ValueId sink_reshape(const Node& node, ValueId x, const Perm& perm) {
+    const Shape& shape = graph_.type(x).shape;
+    int64_t last = -1;
+    for (int64_t p : perm) {
+      if (shape[static_cast<size_t>(p)].is(1)) continue;
+      if (p < last) return {};
+      last = p;
+    }
+    return add_node(graph_, TensorOp::reshape, {x}, {{"shape", Shape(graph_.type(node.output).shape)}}, node.origin);
+  }
+
+  Graph& graph_;
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+Result<bool> sink_transposes(Graph& graph, const PassContext&) { return Sinking(graph).run(); }
+
+}  // namespace fusec::compiler
