@@ -62,7 +62,7 @@ FUSEC_API Var operator-(Var a);
 // The window of a convolution or pooling over the spatial axes. Empty lists stand for ones, of `pads` for zeros; pads
 // lists all begins, then all ends. channels_last: N spatial... C, else N C spatial...
 struct FUSEC_API WindowOptions {
-  std::vector<int64_t> strides, pads, dilations;
+  std::vector<int64_t> strides = {}, pads = {}, dilations = {};
   bool channels_last = false;
 };
 

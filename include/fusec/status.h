@@ -38,7 +38,7 @@ class [[nodiscard]] FUSEC_API Status {
   const std::vector<std::string>& notes() const { return notes_; }
 
   // Adds where it happened, e.g. "while importing node '/fc1/Add' (Add-14)".
-  Status&& with_note(std::string note) &&;
+  Status with_note(std::string note) &&;
   // "unsupported: no rule for op 'Foo'; while importing node 'x'": one line.
   std::string str() const;
 

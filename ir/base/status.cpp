@@ -27,7 +27,7 @@ const char* to_string(StatusCode code) {
   return "unknown";
 }
 
-Status&& Status::with_note(std::string note) && {
+Status Status::with_note(std::string note) && {
   notes_.push_back(std::move(note));
   return std::move(*this);
 }
