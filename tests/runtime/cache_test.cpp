@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache/artifact.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "ir/support/hash.h"
+#include "runtime/cache/entry.h"
+
+namespace fusec::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using codegen::Artifact;
+
+Artifact sample(const std::string& key = "kernel @k(%x: in f32[n])", uint8_t fill = 0x90) {
+  Artifact artifact;
+  artifact.key = key;
+  artifact.image.assign(100, fill);
+  artifact.phases = {{0, ceildiv(Dim::symbol("n"), 16)}, {64, 1}};
+  artifact.externs = {"tanf", "_ZGVeN16v_expf"};
+  artifact.local_bytes = Dim(4) * Dim::symbol("n");
+  return artifact;
+}
+
+bool same(const Artifact& a, const Artifact& b) {
+  if (a.phases.size() != b.phases.size()) return false;
+  for (std::size_t i = 0; i < a.phases.size(); ++i) {
+    if (a.phases[i].offset != b.phases[i].offset || !(a.phases[i].iterations == b.phases[i].iterations)) return false;
+  }
+  return a.key == b.key && a.image == b.image && a.externs == b.externs && a.local_bytes == b.local_bytes;
+}
+
+std::vector<uint8_t> read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+void write_file(const fs::path& path, const std::vector<uint8_t>& bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+class CacheTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "fusec-cache-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    base_ = name;
+    root_ = base_ / "cache";
+  }
+  void TearDown() override {
+    for (const auto& item : fs::recursive_directory_iterator(base_)) {
+      if (item.is_directory() && !item.is_symlink()) fs::permissions(item.path(), fs::perms::owner_all);
+    }
+    fs::remove_all(base_);
+  }
+  std::unique_ptr<KernelCache> open() {
+    Options options;
+    options.cache_dir = root_.string();
+    options.on_warning = [this](const std::string& text) { warnings_.push_back(text); };
+    return KernelCache::open(options);
+  }
+  fs::path file_of(const std::string& key) const { return root_ / "v1" / entry_path(key); }
+
+  fs::path base_, root_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(CacheTest, StoredArtifactsComeBack) {
+  open()->store(sample());
+  const auto cache = open();
+  const auto found = cache->load(sample().key);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(same(*found, sample()));
+  EXPECT_FALSE(cache->load("another key").has_value());
+  EXPECT_TRUE(warnings_.empty());
+  struct stat info;
+  ASSERT_EQ(stat(file_of(sample().key).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_EQ(stat(root_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+}
+
+TEST_F(CacheTest, EveryTruncatedEntryIsIgnoredAndReplaced) {
+  const auto cache = open();
+  cache->store(sample());
+  const std::vector<uint8_t> whole = read_file(file_of(sample().key));
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    write_file(file_of(sample().key), {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)});
+    EXPECT_FALSE(cache->load(sample().key).has_value()) << length;
+  }
+  EXPECT_EQ(cache->verify().size(), 1u);
+  cache->store(sample());
+  EXPECT_TRUE(cache->load(sample().key).has_value());
+  EXPECT_TRUE(cache->verify().empty());
+}
+
+TEST_F(CacheTest, EveryFlippedByteIsFound) {
+  const std::vector<uint8_t> whole = encode_entry(sample());
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (uint8_t flip : {0x01, 0x80, 0xff}) {
+      std::vector<uint8_t> bytes = whole;
+      bytes[at] ^= flip;
+      EXPECT_FALSE(decode_entry(bytes).has_value()) << at;
+    }
+  }
+  std::vector<uint8_t> longer = whole;
+  longer.push_back(0);
+  EXPECT_FALSE(decode_entry(longer).has_value());
+}
+
+// Entries whose digest is right but whose content is nonsense: written by a defect, never by a disk.
+TEST_F(CacheTest, NonsenseUnderAValidDigestIsRefused) {
+  const std::vector<uint8_t> whole = encode_entry(sample());
+  const std::size_t content = whole.size() - sizeof(ir::Sha256Digest);
+  int decoded = 0;
+  for (std::size_t at = 24; at < content; ++at) {
+    for (uint8_t value : {0x00, 0x7f, 0xff}) {
+      std::vector<uint8_t> bytes = whole;
+      bytes[at] = value;
+      const auto digest = ir::sha256(std::as_bytes(std::span(bytes).first(content)));
+      std::copy(digest.begin(), digest.end(), bytes.begin() + static_cast<std::ptrdiff_t>(content));
+      const auto artifact = decode_entry(bytes);
+      if (!artifact) continue;
+      ++decoded;
+      for (const auto& phase : artifact->phases) EXPECT_LT(phase.offset, artifact->image.size());
+    }
+  }
+  EXPECT_GT(decoded, 0);  // changed text of the key, for one
+}
+
+TEST_F(CacheTest, AnEntryOfAnotherKeyIsNotUsed) {
+  const auto cache = open();
+  cache->store(sample("right"));
+  write_file(file_of("right"), encode_entry(sample("wrong")));
+  EXPECT_FALSE(cache->load("right").has_value());
+  EXPECT_EQ(cache->verify(), std::vector<std::string>{entry_path("right")});
+}
+
+TEST_F(CacheTest, ForeignFilesAreLeftAlone) {
+  const auto cache = open();
+  cache->store(sample());
+  const fs::path folder = file_of(sample().key).parent_path();
+  write_file(folder / "notes.txt", {1, 2, 3});
+  write_file(root_ / "v1" / "stray", {1});
+  fs::create_directory(root_ / "v1" / "zz");
+  EXPECT_EQ(cache->list().size(), 1u);
+  EXPECT_EQ(cache->clear(), 1);
+  EXPECT_TRUE(fs::exists(folder / "notes.txt"));
+}
+
+TEST_F(CacheTest, FoldersOpenToOthersAreRefusedWithOneWarning) {
+  for (const mode_t mode : {0755, 0770, 0701, 0720}) {
+    fs::create_directories(root_);
+    ASSERT_EQ(chmod(root_.c_str(), mode), 0);
+    warnings_.clear();
+    EXPECT_EQ(open(), nullptr);
+    ASSERT_EQ(warnings_.size(), 1u);
+    EXPECT_NE(warnings_[0].find("open to other users"), std::string::npos) << warnings_[0];
+  }
+}
+
+TEST_F(CacheTest, ALinkInPlaceOfTheFolderIsRefused) {
+  fs::create_directory(base_ / "elsewhere");
+  ASSERT_EQ(chmod((base_ / "elsewhere").c_str(), 0700), 0);
+  fs::create_directory_symlink(base_ / "elsewhere", root_);
+  EXPECT_EQ(open(), nullptr);
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(CacheTest, AFileInPlaceOfTheFolderIsRefused) {
+  write_file(root_, {1});
+  EXPECT_EQ(open(), nullptr);
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(CacheTest, LinkedAndSharedEntriesAreNotUsed) {
+  const auto cache = open();
+  cache->store(sample());
+  const fs::path file = file_of(sample().key);
+  ASSERT_EQ(chmod(file.c_str(), 0666), 0);
+  EXPECT_FALSE(cache->load(sample().key).has_value());
+  fs::rename(file, base_ / "planted");
+  ASSERT_EQ(chmod((base_ / "planted").c_str(), 0600), 0);
+  fs::create_symlink(base_ / "planted", file);
+  EXPECT_FALSE(cache->load(sample().key).has_value());
+  EXPECT_EQ(warnings_.size(), 1u);
+  cache->store(sample());  // replaces the link, not what it points to
+  EXPECT_FALSE(fs::is_symlink(file));
+  EXPECT_TRUE(cache->load(sample().key).has_value());
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_FALSE(cache->load(sample().key).has_value());  // and does not wait for a writer
+}
+
+TEST_F(CacheTest, AReadOnlyFolderIsReadButWarnsOnceOnWrite) {
+  open()->store(sample("old"));
+  for (const auto& item : fs::recursive_directory_iterator(root_)) {
+    if (!item.is_directory()) continue;
+    ASSERT_EQ(chmod(item.path().c_str(), 0500), 0);
+  }
+  const pid_t child = fork();  // root ignores modes: drop to another user where we are root
+  if (child == 0) {
+    if (geteuid() == 0) {
+      for (const auto& item : fs::recursive_directory_iterator(base_)) (void)!lchown(item.path().c_str(), 65534, 65534);
+      (void)!chown(base_.c_str(), 65534, 65534);
+      if (setgid(65534) != 0 || setuid(65534) != 0) _exit(9);
+    }
+    const auto cache = open();
+    if (!cache) _exit(1);
+    cache->store(sample("a"));
+    cache->store(sample("b"));
+    if (!cache->load("old") || cache->load("a")) _exit(2);
+    _exit(warnings_.size() == 1 ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(CacheTest, ProcessesWritingAtOnceNeverShowADamagedEntry) {
+  (void)open();
+  constexpr int kWriters = 4, kRounds = 60;
+  std::vector<pid_t> children;
+  for (int w = 0; w < kWriters; ++w) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto cache = open();
+      int wrong = 0;
+      for (int i = 0; i < kRounds; ++i) {
+        Artifact mine = sample("shared", static_cast<uint8_t>(w));
+        mine.image.resize(static_cast<std::size_t>(100 + 1000 * w), static_cast<uint8_t>(w));
+        cache->store(mine);
+        const auto found = cache->load("shared");
+        wrong += !found || found->image != std::vector<uint8_t>(100 + 1000 * found->image[0], found->image[0]);
+      }
+      _exit(wrong == 0 && warnings_.empty() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+  EXPECT_EQ(open()->stats().left_over, 0);
+}
+
+TEST_F(CacheTest, AKilledWriterLeavesNothingThatIsRead) {
+  (void)open();
+  for (int round = 0; round < 10; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const auto cache = open();
+      for (uint64_t i = 0;; ++i) cache->store(sample("k" + std::to_string(i % 8)));
+    }
+    usleep(3000 + 700 * static_cast<useconds_t>(round));
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    EXPECT_TRUE(open()->verify().empty());
+  }
+  EXPECT_GT(open()->list().size(), 0u);
+  open()->clear();
+  EXPECT_EQ(open()->stats().left_over, 0);
+}
+
+TEST_F(CacheTest, GcRemovesWhatWasUsedLongestAgo) {
+  const auto cache = open();
+  for (const char* key : {"a", "b", "c"}) cache->store(sample(key));
+  const int64_t each = cache->list()[0].bytes;
+  EXPECT_EQ(cache->stats().bytes, 3 * each);
+  const auto age = [&](const char* key, int days) {
+    fs::last_write_time(file_of(key), fs::file_time_type::clock::now() - std::chrono::hours(24 * days));
+  };
+  age("a", 3);
+  age("b", 5);
+  age("c", 4);
+  EXPECT_TRUE(cache->load("b").has_value());  // a hit makes it young
+  EXPECT_EQ(cache->gc(2 * each), 1);
+  EXPECT_FALSE(cache->load("c").has_value());
+  EXPECT_TRUE(cache->load("a").has_value());
+  EXPECT_EQ(cache->gc(100 * each), 0);
+  EXPECT_EQ(cache->clear(), 2);
+  EXPECT_EQ(cache->stats().entries, 0);
+}
+
+TEST(CacheRoot, FollowsOptionsThenEnvironment) {
+  const auto keep = [](const char* name) { return std::pair(std::string(name), std::string(std::getenv(name) ? std::getenv(name) : "")); };
+  const auto saved = {keep("FUSEC_CACHE_DIR"), keep("XDG_CACHE_HOME"), keep("HOME")};
+  Options options;
+  setenv("HOME", "/h", 1);
+  setenv("XDG_CACHE_HOME", "", 1);
+  unsetenv("FUSEC_CACHE_DIR");
+  EXPECT_EQ(cache_root(options), "/h/.cache/fusec");
+  setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(cache_root(options), "/x/fusec");
+  setenv("FUSEC_CACHE_DIR", "/f", 1);
+  EXPECT_EQ(cache_root(options), "/f");
+  options.cache_dir = "/o";
+  EXPECT_EQ(cache_root(options), "/o");
+  for (const auto& [name, value] : saved) value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace fusec::runtime
