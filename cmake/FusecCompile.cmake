@@ -25,6 +25,8 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN/${_fusec_bin_to_lib}" "$ORIGIN")
 
 # Paths in the binaries are relative to the source folder: same sources, same bytes, wherever they lie.
 add_compile_options(-Wall -Wextra -Wpedantic -ffunction-sections -fdata-sections -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+# GCC 12 warns of impossible overlaps inside its own std::string (GCC bug 105651).
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
 add_link_options(-Wl,--gc-sections)
 if(FUSEC_WERROR)
   add_compile_options(-Werror)
