@@ -67,7 +67,7 @@ class Printer {
     std::string out = fmt::format("{} {}{}", to_string(b.space), fusec::to_string(b.dtype), fusec::to_string(b.shape));
     if (!b.strides.empty()) out += fmt::format(" strides {}", fusec::to_string(b.strides));
     if (b.alignment != 0) out += fmt::format(" align {}", b.alignment);
-    if (!b.layout.empty()) out += " layout " + quoted(b.layout);
+    if (!b.layout.empty()) out += " layout " + quote(b.layout);
     return out;
   }
 

@@ -250,7 +250,8 @@ class RaceCheck {
     const std::size_t common = common_loops(w, x);
     for (std::size_t i = depth == table_.alloc_depth.end() ? 0 : depth->second; i < common; ++i) {
       const EnclosingLoop& l = w.loops[i];
-      if (!l.is_parallel() || Collision(table_, w, x, i, l.var).impossible()) continue;
+      const bool single = proves_nonneg(1 - l.extent, ranges_of(table_, w));
+      if (!l.is_parallel() || single || Collision(table_, w, x, i, l.var).impossible()) continue;
       const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), l.var);
       if (&w == &x) {
         out_.push_back(fmt::format("{} may write one element of {}: {}", loop, name(w), text(w)));
@@ -264,6 +265,7 @@ class RaceCheck {
   void aliased(const Access& w, const Access& r) {
     const std::size_t common = common_loops(w, r);
     for (std::size_t i = 0; i < common; ++i) {
+      if (proves_nonneg(1 - w.loops[i].extent, ranges_of(table_, w))) continue;
       if (Collision(table_, w, r, i, w.loops[i].var).impossible()) continue;
       out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r), name(w),
                                  w.loops[i].var, text(r), text(w)));

@@ -16,6 +16,10 @@ using CommandFunction = Result<std::string> (*)(const std::string& input, const 
 Result<std::string> run_roundtrip(const std::string& input, const std::string& args);
 Result<std::string> run_error(const std::string& input, const std::string& args);
 Result<std::string> run_run(const std::string& input, const std::string& args);
+Result<std::string> run_kernel(const std::string& input, const std::string& args);
+#if FUSEC_WITH_ONNX
+Result<std::string> run_import(const std::string& input, const std::string& args);
+#endif
 
 struct Command {
   std::string_view name;
@@ -26,6 +30,10 @@ inline constexpr Command kCommands[] = {
     {"roundtrip", run_roundtrip},  // graph text -> its printed form, which parses to the same graph
     {"error", run_error},          // graph text -> the Status of parsing it; `run`: of evaluating it
     {"run", run_run},              // graph text with inputs -> the evaluator's outputs; `wide` keeps floats in f64
+    {"kernel", run_kernel},        // kernel text -> the outputs of roundtrip, canonical, verify, error, run, in that order
+#if FUSEC_WITH_ONNX
+    {"import", run_import},        // ONNX's text syntax -> the number of ops and the graph; `error`: the Status
+#endif
 };
 
 }  // namespace fusec::text_test
