@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/onednn/build.h"
+
+#include <utility>
+
+#include "runtime/library/onednn/describe.h"
+
+namespace fusec::runtime::onednn {
+namespace {
+
+// Whether another argument of the step lies in the same allocation, so that overwriting it early would be seen.
+bool is_shared(const ir::LibraryStep& step, std::size_t arg) {
+  for (std::size_t i = 0; i + 1 < step.args.size(); ++i) {
+    if (i != arg && step.args[i].alloc == step.args[arg].alloc) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Problem with_vector_bias(Problem problem, std::size_t axis) {
+  if (!problem.bias) return problem;
+  const Operand& bias = *problem.bias;
+  const int64_t extent = problem.out.dims[axis];
+  bool fits = bias.dims[axis] == extent && (extent == 1 || bias.strides[axis] == 1) && data_type(bias.dtype);
+  for (std::size_t i = 0; i < bias.dims.size(); ++i) fits = fits && (i == axis || bias.dims[i] == 1);
+  if (fits) return problem;
+  problem.epilogues.insert(problem.epilogues.begin(), PostOp{ir::ScalarOp::add, 0, 0, problem.bias});
+  problem.bias.reset();
+  return problem;
+}
+
+dnnl::primitive_attr attributes(const dnnl::post_ops& ops) {
+  dnnl::primitive_attr attr;
+  attr.set_post_ops(ops);
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attr.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever the environment says
+  return attr;
+}
+
+int summand(const Problem& problem, std::size_t count, const LibraryCall& call) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const PostOp& post = problem.epilogues[i];
+    if (post.op != ir::ScalarOp::add || !post.operand || post.operand->constant) continue;
+    const BoundArg& operand = call.args[static_cast<std::size_t>(post.operand->arg)];
+    const BoundArg& out = call.args.back();
+    if (operand.dtype != out.dtype || operand.shape != out.shape || operand.strides != out.strides) continue;
+    if (!is_shared(*call.step, static_cast<std::size_t>(post.operand->arg))) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Slot arg_slot(int id, const dnnl::memory::desc& desc, int arg) { return {id, desc, Place::arg, arg, 0, nullptr}; }
+
+Slot weights_slot(const Context& context, const Operand& weights, const dnnl::memory::desc& from,
+                  const dnnl::memory::desc& to, Recipe& recipe) {
+  const Slot given = arg_slot(DNNL_ARG_WEIGHTS, from, weights.arg);
+  if (from == to) return given;
+  Slot slot{DNNL_ARG_WEIGHTS, to, Place::fixed, -1, 0, nullptr};
+  if (weights.constant) {
+    slot.fixed = context.weights.get(context.engine, weights.constant, from, to);
+    return slot;
+  }
+  slot.place = Place::temporary;
+  slot.offset = recipe.reserve(to.get_size());
+  recipe.add_reorder(context.engine, given, slot);
+  recipe.implementation += " + weights reorder";
+  return slot;
+}
+
+void add_post_args(const PostOps& posts, std::vector<Slot>& slots) {
+  for (const PostArg& arg : posts.args) slots.push_back(arg_slot(arg.id, arg.desc, arg.arg));
+}
+
+std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t done) {
+  if (done >= problem.epilogues.size()) return nullptr;
+  const auto first = problem.epilogues.begin() + static_cast<std::ptrdiff_t>(done);
+  return std::make_shared<const Trailing>(
+      Trailing{problem.out, problem.out, false, 0, {first, problem.epilogues.end()}});
+}
+
+}  // namespace fusec::runtime::onednn

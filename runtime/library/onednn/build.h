@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a Problem to the primitives that solve it, the fastest of the ways that oneDNN has a quick implementation for.
+#pragma once
+
+#include <optional>
+
+#include "fusec/options.h"
+#include "runtime/library/onednn/epilogues.h"
+#include "runtime/library/onednn/op.h"
+
+namespace fusec::runtime::onednn {
+
+struct Context {
+  dnnl::engine engine;
+  PackedWeights& weights;
+  Numerics numerics;
+  const LibraryCall& call;
+};
+
+// nullopt: oneDNN has nothing but its reference loops for it. They throw dnnl::error where it objects otherwise.
+std::optional<Built> build_conv(const Context& context, const Problem& problem);
+std::optional<Built> build_matmul(const Context& context, const Problem& problem);
+std::optional<Built> build_avg_pool(const Context& context, const Problem& problem);
+
+// Shared by them.
+
+// The bias as oneDNN takes it, a vector along `axis`; otherwise it becomes the first epilogue.
+Problem with_vector_bias(Problem problem, std::size_t axis);
+dnnl::primitive_attr attributes(const dnnl::post_ops& ops);
+// The index below `count` of an add whose operand may be the output's own memory, -1: none.
+int summand(const Problem& problem, std::size_t count, const LibraryCall& call);
+Slot arg_slot(int id, const dnnl::memory::desc& desc, int arg);
+// The slot for weights given as `from`, wanted as `to`: packed once where constant, else reordered in every run.
+Slot weights_slot(const Context& context, const Operand& weights, const dnnl::memory::desc& from,
+                  const dnnl::memory::desc& to, Recipe& recipe);
+void add_post_args(const PostOps& posts, std::vector<Slot>& slots);
+// The epilogues from `done` on, by loops on the output itself.
+std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t done);
+
+}  // namespace fusec::runtime::onednn

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runtime/library/onednn/build.h"
+#include "runtime/library/onednn/describe.h"
+
+namespace fusec::runtime::onednn {
+namespace {
+
+using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
+
+// gemm and ref are 1.5 to 45 times slower than these.
+bool is_fast(const char* implementation) {
+  const std::string_view name = implementation;
+  return name.starts_with("brg") || name.starts_with("jit") || name.starts_with("brdgmm");
+}
+
+// Filter [O, I / groups, ...], or with the groups as an axis of their own.
+Operand grouped_filter(const Problem& problem) {
+  Operand filter = problem.b;
+  if (problem.groups == 1) return filter;
+  const int64_t outputs = filter.dims[0] / problem.groups;
+  filter.dims[0] = outputs;
+  filter.dims.insert(filter.dims.begin(), problem.groups);
+  filter.strides.insert(filter.strides.begin(), filter.strides[0] * outputs);
+  return filter;
+}
+
+// A convolution on these very strides.
+struct Direct {
+  const Context& context;
+  const Problem& problem;
+  Operand src, dst;
+  Operand filter = grouped_filter(problem);
+
+  memory::desc desc(const Operand& o) const { return describe(o.dims, o.strides, o.dtype); }
+  std::optional<memory::desc> bias_desc() const {
+    if (!problem.bias) return std::nullopt;
+    return describe({problem.out.dims[1]}, {1}, problem.bias->dtype);
+  }
+
+  // Empty where oneDNN has none.
+  PrimitiveDesc describe_with(const PostOps& posts) const {
+    const Window& w = problem.window;
+    const memory::desc weights(filter.dims, *data_type(filter.dtype), memory::format_tag::any);
+    memory::dims dilations = w.dilations;
+    for (int64_t& d : dilations) --d;
+    const auto kind = dnnl::prop_kind::forward_inference;
+    const auto how = dnnl::algorithm::convolution_direct;
+    const dnnl::primitive_attr attr = attributes(posts.ops);
+    if (const auto bias = bias_desc()) {
+      return PrimitiveDesc(context.engine, kind, how, desc(src), weights, *bias, desc(dst), w.strides, dilations,
+                           w.before, w.after, attr, true);
+    }
+    return PrimitiveDesc(context.engine, kind, how, desc(src), weights, desc(dst), w.strides, dilations, w.before,
+                         w.after, attr, true);
+  }
+
+  // The largest number of leading epilogues that a quick implementation takes; -1: there is none at all.
+  int most_posts() const {
+    for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
+      const PrimitiveDesc pd = describe_with(posts(n, -1));
+      if (pd && is_fast(pd.impl_info_str())) return n;
+    }
+    return -1;
+  }
+  PostOps posts(int count, int sum_at) const {
+    return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, dst);
+  }
+
+  void add_to(Recipe& recipe, const PrimitiveDesc& pd, const PostOps& posts, Slot from, Slot to) const {
+    from.id = DNNL_ARG_SRC;
+    to.id = DNNL_ARG_DST;
+    recipe.implementation = pd.impl_info_str() + recipe.implementation;
+    std::vector<Slot> slots{from, to};
+    slots.push_back(weights_slot(context, filter, desc(filter), pd.weights_desc(), recipe));
+    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem.bias->arg));
+    add_post_args(posts, slots);
+    recipe.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), std::move(slots));
+  }
+};
+
+Slot temporary_slot(const memory::desc& desc, Recipe& recipe) {
+  return {0, desc, Place::temporary, -1, recipe.reserve(desc.get_size()), nullptr};
+}
+
+Built build_direct(const Direct& conv, int posts) {
+  Built built;
+  const Slot from = arg_slot(0, conv.desc(conv.src), conv.src.arg), to = arg_slot(0, conv.desc(conv.dst), conv.dst.arg);
+  const PostOps ops = conv.posts(posts, -1);
+  conv.add_to(built.recipe, conv.describe_with(ops), ops, from, to);
+  built.trailing = trailing(conv.problem, static_cast<std::size_t>(posts));
+  const int sum_at = summand(conv.problem, static_cast<std::size_t>(posts), conv.context.call);
+  if (sum_at < 0) return built;
+  const PostOps sum = conv.posts(posts, sum_at);
+  const PrimitiveDesc pd = conv.describe_with(sum);
+  if (!pd || !is_fast(pd.impl_info_str())) return built;
+  conv.add_to(built.in_place, pd, sum, from, to);
+  built.alias = conv.problem.epilogues[static_cast<std::size_t>(sum_at)].operand->arg;
+  return built;
+}
+
+// Through row-major channels-last temporaries on one side or both.
+Built build_staged(const Direct& conv, int posts, const Operand& src, const Operand& dst) {
+  Built built;
+  Recipe& recipe = built.recipe;
+  Slot from = arg_slot(0, conv.desc(src), src.arg), to = arg_slot(0, conv.desc(dst), dst.arg);
+  const bool stage_src = conv.src.strides != src.strides, stage_dst = conv.dst.strides != dst.strides;
+  if (stage_src) {
+    const Slot temporary = temporary_slot(conv.desc(conv.src), recipe);
+    recipe.add_reorder(conv.context.engine, from, temporary);
+    recipe.implementation += " + src reorder";
+    from = temporary;
+  }
+  const Slot target = stage_dst ? temporary_slot(conv.desc(conv.dst), recipe) : to;
+  const PostOps ops = conv.posts(posts, -1);
+  conv.add_to(recipe, conv.describe_with(ops), ops, from, target);
+  built.trailing = trailing(conv.problem, static_cast<std::size_t>(posts));
+  if (!stage_dst) return built;
+  if (!built.trailing) {
+    recipe.add_reorder(conv.context.engine, target, to);
+    recipe.implementation += " + dst reorder";
+    return built;
+  }
+  Trailing through = *built.trailing;
+  through.from = conv.dst;
+  through.from.arg = static_cast<int>(conv.context.call.args.size());
+  through.from_temporary = true;
+  through.offset = target.offset;
+  built.trailing = std::make_shared<const Trailing>(std::move(through));
+  return built;
+}
+
+bool is_pointwise(const Problem& p) {
+  const auto all = [](const Extents& extents, int64_t value) {
+    return std::all_of(extents.begin(), extents.end(), [=](int64_t e) { return e == value; });
+  };
+  const Window& w = p.window;
+  return p.groups == 1 && all(w.kernel, 1) && all(w.strides, 1) && all(w.before, 0) && all(w.after, 0);
+}
+
+// N C spatial... -> N spatial... C
+void channels_to_end(Operand& o) {
+  std::rotate(o.dims.begin() + 1, o.dims.begin() + 2, o.dims.end());
+  std::rotate(o.strides.begin() + 1, o.strides.begin() + 2, o.strides.end());
+}
+
+// A pointwise convolution: [N * spatial, I] x [I, O]. Takes rows of any pitch, so slices of channels.
+Problem as_matmul(Problem p) {
+  p.op = ir::TensorOp::matmul;
+  channels_to_end(p.a);
+  channels_to_end(p.out);
+  if (p.bias) channels_to_end(*p.bias);
+  for (PostOp& post : p.epilogues) {
+    if (post.operand) channels_to_end(*post.operand);
+  }
+  const std::size_t rank = p.out.dims.size();
+  Extents dims(rank, 1), strides(rank, 0);
+  dims[rank - 2] = p.b.dims[1], dims[rank - 1] = p.b.dims[0];
+  strides[rank - 2] = p.b.strides[1], strides[rank - 1] = p.b.strides[0];
+  p.b.dims = std::move(dims);
+  p.b.strides = std::move(strides);
+  for (std::size_t i = 0; i + 2 < rank; ++i) {
+    if (p.a.dims[i] == 1) p.a.strides[i] = 0;
+  }
+  merge_axes(p);
+  return p;
+}
+
+}  // namespace
+
+std::optional<Built> build_conv(const Context& context, const Problem& given) {
+  const Problem problem = with_vector_bias(given, 1);
+  const std::optional<ImageOrder> in = order_of(problem.a), out = order_of(problem.out);
+  const Operand src = canonical_image(problem.a, in.value_or(out.value_or(ImageOrder::last)));
+  const Operand dst = canonical_image(problem.out, out.value_or(in.value_or(ImageOrder::last)));
+  const Direct direct{context, problem, src, dst};
+  if (const int posts = direct.most_posts(); posts >= 0) return build_direct(direct, posts);
+  if (is_pointwise(problem)) {
+    if (std::optional<Built> built = build_matmul(context, as_matmul(given))) return built;
+  }
+  const Operand dense_src = dense_image(problem.a, ImageOrder::last),
+                dense_dst = dense_image(problem.out, ImageOrder::last);
+  for (const auto& [from, to] :
+       {std::pair{dense_src, dst}, std::pair{src, dense_dst}, std::pair{dense_src, dense_dst}}) {
+    const Direct staged{context, problem, from, to};
+    if (const int posts = staged.most_posts(); posts >= 0) return build_staged(staged, posts, src, dst);
+  }
+  return std::nullopt;
+}
+
+}  // namespace fusec::runtime::onednn

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/onednn/describe.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fusec::runtime::onednn {
+namespace {
+
+// Axes from the innermost outwards.
+std::vector<std::size_t> inner_first(std::size_t rank, ImageOrder order) {
+  std::vector<std::size_t> axes;
+  if (order == ImageOrder::last) axes.push_back(1);
+  for (std::size_t i = rank; i-- > 2;) axes.push_back(i);
+  if (order == ImageOrder::first) axes.push_back(1);
+  axes.push_back(0);
+  return axes;
+}
+
+}  // namespace
+
+std::optional<memory::data_type> data_type(DType dtype) {
+  if (dtype == DType::f32) return memory::data_type::f32;
+  if (dtype == DType::bf16 && __builtin_cpu_supports("avx512bf16")) return memory::data_type::bf16;
+  // oneDNN wants the F16C forms of AVX-512 for f16.
+  if (dtype == DType::f16 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_fp16) {
+    return memory::data_type::f16;
+  }
+  return std::nullopt;
+}
+
+memory::desc describe(const Extents& dims, const Extents& strides, DType dtype) {
+  return memory::desc(dims, *data_type(dtype), strides);
+}
+
+std::optional<ImageOrder> order_of(const Operand& image) {
+  if (image.dims[1] == 1) return std::nullopt;
+  for (std::size_t i = image.dims.size(); i-- > 2;) {
+    if (image.dims[i] == 1) continue;
+    return image.strides[1] < image.strides[i] ? ImageOrder::last : ImageOrder::first;
+  }
+  return std::nullopt;
+}
+
+Operand canonical_image(Operand image, ImageOrder order) {
+  int64_t dense = 1;
+  for (std::size_t axis : inner_first(image.dims.size(), order)) {
+    if (image.dims[axis] == 1) image.strides[axis] = dense;
+    dense = image.strides[axis] * image.dims[axis];
+  }
+  return image;
+}
+
+Operand canonical_matrix(Operand matrix) {
+  const std::size_t r = matrix.dims.size() - 2, c = r + 1;
+  int64_t &rows = matrix.strides[r], &columns = matrix.strides[c];
+  if (matrix.dims[r] == 1 && matrix.dims[c] == 1) {
+    rows = columns = 1;
+  } else if (matrix.dims[r] == 1) {
+    rows = columns == 1 ? matrix.dims[c] : 1;
+  } else if (matrix.dims[c] == 1) {
+    columns = rows == 1 ? matrix.dims[r] : 1;
+  }
+  int64_t dense = std::max(rows * matrix.dims[r], columns * matrix.dims[c]);
+  for (std::size_t i = r; i-- > 0;) {
+    if (matrix.dims[i] == 1) matrix.strides[i] = dense;
+    dense = std::max(dense, matrix.strides[i] * matrix.dims[i]);
+  }
+  return matrix;
+}
+
+Operand dense_image(Operand image, ImageOrder order) {
+  int64_t dense = 1;
+  for (std::size_t axis : inner_first(image.dims.size(), order)) {
+    image.strides[axis] = std::exchange(dense, dense * image.dims[axis]);
+  }
+  return image;
+}
+
+}  // namespace fusec::runtime::onednn

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/onednn/epilogues.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/library/onednn/describe.h"
+
+namespace fusec::runtime::onednn {
+namespace {
+
+using dnnl::algorithm;
+using ir::ScalarOp;
+
+struct Eltwise {
+  algorithm what;
+  float alpha = 0, beta = 0;
+};
+
+// relu(x) = x > 0 ? x : -0 * (exp(x) - 1): eltwise_relu is maxps(x, 0), which gives 0 for NaN; the select of
+// eltwise_elu keeps NaN, and the factor -0 makes zeros of all negative numbers and of -inf.
+std::optional<Eltwise> eltwise(const PostOp& post) {
+  const float alpha = static_cast<float>(post.alpha);
+  switch (post.op) {
+    case ScalarOp::relu:
+      return Eltwise{algorithm::eltwise_elu, -0.0F};
+    case ScalarOp::leaky_relu:
+      if (alpha == 0) return Eltwise{algorithm::eltwise_elu, -0.0F};
+      return Eltwise{algorithm::eltwise_relu, alpha};
+    case ScalarOp::hard_swish:
+      return Eltwise{algorithm::eltwise_hardswish, 1.0F / 6, 0.5F};
+    case ScalarOp::sigmoid:
+      return Eltwise{algorithm::eltwise_logistic};
+    case ScalarOp::tanh:
+      return Eltwise{algorithm::eltwise_tanh};
+    case ScalarOp::gelu:
+      return Eltwise{algorithm::eltwise_gelu_erf};
+    case ScalarOp::gelu_tanh:
+      return Eltwise{algorithm::eltwise_gelu_tanh};
+    case ScalarOp::silu:
+      return Eltwise{algorithm::eltwise_swish, 1};
+    case ScalarOp::elu:
+      return Eltwise{algorithm::eltwise_elu, alpha};
+    case ScalarOp::abs:
+      return Eltwise{algorithm::eltwise_abs};
+    case ScalarOp::square:
+      return Eltwise{algorithm::eltwise_square};
+    case ScalarOp::sqrt:
+      return Eltwise{algorithm::eltwise_sqrt};
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<algorithm> binary(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::add:
+      return algorithm::binary_add;
+    case ScalarOp::sub:
+      return algorithm::binary_sub;
+    case ScalarOp::mul:
+      return algorithm::binary_mul;
+    case ScalarOp::div:
+      return algorithm::binary_div;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool rounds_as_kernels(const PostOp& post, DType out) {
+  if (out != DType::f32) return false;
+  return post.operand || post.op == ScalarOp::relu || post.op == ScalarOp::abs || post.op == ScalarOp::square;
+}
+
+bool is_supported(const PostOp& post) {
+  if (!post.operand) return eltwise(post).has_value();
+  return binary(post.op) && data_type(post.operand->dtype);
+}
+
+// Strides at axes of extent 1 say nothing, but oneDNN compares them: those of the output for an operand like it, else
+// any plausible number.
+dnnl::memory::desc operand_desc(const Operand& operand, const Operand& out) {
+  const bool full = operand.dims == out.dims;
+  Extents strides = operand.strides;
+  int64_t largest = 1;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    if (operand.dims[i] != 1) largest = std::max(largest, operand.dims[i] * strides[i]);
+  }
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    if (operand.dims[i] == 1) strides[i] = full ? out.strides[i] : largest;
+  }
+  return describe(operand.dims, strides, operand.dtype);
+}
+
+}  // namespace
+
+std::size_t supported_prefix(const Problem& problem, Numerics numerics) {
+  std::size_t count = 0;
+  for (const PostOp& post : problem.epilogues) {
+    if (!is_supported(post)) break;
+    if (numerics == Numerics::exact && !rounds_as_kernels(post, problem.out.dtype)) break;
+    ++count;
+  }
+  return count;
+}
+
+PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out_operand) {
+  PostOps out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const PostOp& post = posts[i];
+    if (static_cast<int>(i) == sum_at) {
+      out.ops.append_sum(1.0F);
+    } else if (post.operand) {
+      const dnnl::memory::desc desc = operand_desc(*post.operand, out_operand);
+      out.ops.append_binary(*binary(post.op), desc);
+      out.args.push_back(
+          {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, desc, post.operand->arg});
+    } else {
+      const std::optional<Eltwise> e = eltwise(post);
+      out.ops.append_eltwise(e->what, e->alpha, e->beta);
+    }
+  }
+  return out;
+}
+
+}  // namespace fusec::runtime::onednn

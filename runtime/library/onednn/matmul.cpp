@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string_view>
+#include <utility>
+
+#include "runtime/library/onednn/build.h"
+#include "runtime/library/onednn/describe.h"
+
+namespace fusec::runtime::onednn {
+namespace {
+
+using PrimitiveDesc = dnnl::matmul::primitive_desc;
+
+bool is_fast(const char* implementation) {
+  const std::string_view name = implementation;
+  return name.starts_with("brg") || name.starts_with("jit") || name.starts_with("gemm:jit");
+}
+
+void transpose(Operand& o) {
+  const std::size_t n = o.dims.size();
+  std::swap(o.dims[n - 1], o.dims[n - 2]);
+  std::swap(o.strides[n - 1], o.strides[n - 2]);
+}
+
+// (A B)^T = B^T A^T: oneDNN writes rows of unit stride only.
+Problem with_unit_columns(Problem p) {
+  const std::size_t r = p.out.dims.size() - 2;
+  if (p.out.strides[r + 1] == 1 || p.out.dims[r + 1] == 1 || p.out.strides[r] != 1) return p;
+  std::swap(p.a, p.b);
+  transpose(p.a), transpose(p.b), transpose(p.out);
+  if (p.bias) transpose(*p.bias);
+  for (PostOp& post : p.epilogues) {
+    if (post.operand) transpose(*post.operand);
+  }
+  return p;
+}
+
+struct Product {
+  const Context& context;
+  const Problem& problem;
+  Operand a = canonical_matrix(problem.a), b = canonical_matrix(problem.b), out = canonical_matrix(problem.out);
+
+  static memory::desc desc(const Operand& o) { return describe(o.dims, o.strides, o.dtype); }
+  std::optional<memory::desc> bias_desc() const {
+    if (!problem.bias) return std::nullopt;
+    Extents dims(out.dims.size(), 1), strides(out.dims.size(), out.dims.back());
+    dims.back() = out.dims.back();
+    strides.back() = 1;
+    return describe(dims, strides, problem.bias->dtype);
+  }
+  PrimitiveDesc describe_with(const PostOps& posts) const {
+    const memory::desc weights =
+        b.constant ? memory::desc(b.dims, *data_type(b.dtype), memory::format_tag::any) : desc(b);
+    const dnnl::primitive_attr attr = attributes(posts.ops);
+    if (const auto bias = bias_desc())
+      return PrimitiveDesc(context.engine, desc(a), weights, *bias, desc(out), attr, true);
+    return PrimitiveDesc(context.engine, desc(a), weights, desc(out), attr, true);
+  }
+  PostOps posts(int count, int sum_at) const {
+    return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, out);
+  }
+  int most_posts() const {
+    for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
+      const PrimitiveDesc pd = describe_with(posts(n, -1));
+      if (pd && is_fast(pd.impl_info_str())) return n;
+    }
+    return -1;
+  }
+  void add_to(Recipe& recipe, const PrimitiveDesc& pd, const PostOps& posts) const {
+    recipe.implementation = pd.impl_info_str();
+    std::vector<Slot> slots{arg_slot(DNNL_ARG_SRC, desc(a), a.arg), arg_slot(DNNL_ARG_DST, desc(out), out.arg)};
+    slots.push_back(weights_slot(context, b, desc(b), pd.weights_desc(), recipe));
+    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem.bias->arg));
+    add_post_args(posts, slots);
+    recipe.add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(slots));
+  }
+};
+
+}  // namespace
+
+std::optional<Built> build_matmul(const Context& context, const Problem& given) {
+  Problem problem = with_unit_columns(given);
+  problem = with_vector_bias(std::move(problem), problem.out.dims.size() - 1);
+  const Product product{context, problem};
+  const int posts = product.most_posts();
+  if (posts < 0) return std::nullopt;
+  Built built;
+  const PostOps ops = product.posts(posts, -1);
+  product.add_to(built.recipe, product.describe_with(ops), ops);
+  built.trailing = trailing(problem, static_cast<std::size_t>(posts));
+  const int sum_at = summand(problem, static_cast<std::size_t>(posts), context.call);
+  if (sum_at < 0) return built;
+  const PostOps sum = product.posts(posts, sum_at);
+  const PrimitiveDesc pd = product.describe_with(sum);
+  if (!pd || !is_fast(pd.impl_info_str())) return built;
+  product.add_to(built.in_place, pd, sum);
+  built.alias = problem.epilogues[static_cast<std::size_t>(sum_at)].operand->arg;
+  return built;
+}
+
+}  // namespace fusec::runtime::onednn

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/onednn/onednn.h"
+
+#include <dnnl.hpp>
+
+#include "runtime/library/onednn/build.h"
+#include "runtime/library/onednn/describe.h"
+#include "runtime/library/problem.h"
+
+namespace fusec::runtime {
+namespace {
+
+bool has_empty(const Operand& operand) { return product(operand.dims) == 0; }
+
+bool has_negative_stride(const Operand& operand) {
+  for (int64_t stride : operand.strides) {
+    if (stride < 0) return true;
+  }
+  return false;
+}
+
+// What no implementation of oneDNN takes.
+const char* objection(const Problem& p) {
+  const bool has_b = p.op == ir::TensorOp::conv || p.op == ir::TensorOp::matmul;
+  if (!onednn::data_type(p.a.dtype) || !onednn::data_type(p.out.dtype)) return "no arithmetic in this type";
+  if (has_empty(p.out) || has_empty(p.a) || (has_b && has_empty(p.b))) return "an empty operand";
+  if (has_negative_stride(p.out) || has_negative_stride(p.a) || (has_b && has_negative_stride(p.b)))
+    return "a negative stride";
+  if (p.out.dims.size() > 5 && p.op != ir::TensorOp::matmul) return "more than three spatial axes";
+  return nullptr;
+}
+
+class OneDnnLibrary : public Library {
+ public:
+  explicit OneDnnLibrary(Numerics numerics) : numerics_(numerics), engine_(dnnl::engine::kind::cpu, 0) {}
+
+  std::string name() const override { return "onednn"; }
+
+  std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
+    switch (step.op) {
+      case ir::TensorOp::conv:
+      case ir::TensorOp::matmul:
+      case ir::TensorOp::avg_pool:
+        break;
+      case ir::TensorOp::max_pool:
+        return "oneDNN's max_pool drops NaN";
+      default:
+        return "no primitive for " + std::string(ir::info(step.op).name);
+    }
+    if (step.compute != DType::f32) return std::string("no arithmetic in ") + to_string(step.compute);
+    return std::nullopt;
+  }
+
+  Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override try {
+    Problem problem = normalize(call);
+    if (const char* reason = objection(problem)) return Status(StatusCode::unsupported, reason);
+    const ThreadCount threads(call.threads);  // primitives are split over this many
+    const onednn::Context context{engine_, weights_, numerics_, call};
+    std::optional<onednn::Built> built = build(context, problem);
+    if (!built) return Status(StatusCode::unsupported, "oneDNN has reference loops only");
+    auto op = onednn::make_op(engine_, *std::move(built), call);
+    if (!op) return Status(StatusCode::unsupported, "too many arguments");
+    return op;
+  } catch (const dnnl::error& error) {
+    return Status(StatusCode::unsupported, std::string("oneDNN: ") + error.what());
+  }
+
+ private:
+  static std::optional<onednn::Built> build(const onednn::Context& context, Problem& problem) {
+    switch (problem.op) {
+      case ir::TensorOp::conv:
+        return onednn::build_conv(context, problem);
+      case ir::TensorOp::matmul:
+        merge_axes(problem);
+        return onednn::build_matmul(context, problem);
+      default:
+        return onednn::build_avg_pool(context, problem);
+    }
+  }
+
+  Numerics numerics_;
+  dnnl::engine engine_;
+  onednn::PackedWeights weights_;
+};
+
+}  // namespace
+
+std::shared_ptr<Library> make_onednn_library(Numerics numerics) { return std::make_shared<OneDnnLibrary>(numerics); }
+
+}  // namespace fusec::runtime

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/onednn/op.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/library/plain/finish.h"
+
+namespace fusec::runtime::onednn {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t round_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Memory objects hold the address they were last given, so each run at a time needs its own.
+struct RunState {
+  dnnl::stream stream;
+  std::vector<dnnl::memory> memories;              // of all slots in order
+  std::vector<std::vector<dnnl_exec_arg_t>> args;  // by stage
+
+  RunState(const dnnl::engine& engine, const Recipe& recipe) : stream(engine) {
+    for (const Stage& stage : recipe.stages) {
+      args.emplace_back();
+      for (const Slot& slot : stage.slots) {
+        memories.push_back(slot.fixed ? *slot.fixed : dnnl::memory(slot.desc, engine, DNNL_MEMORY_NONE));
+        args.back().push_back({slot.id, memories.back().get()});
+      }
+    }
+  }
+};
+
+// Idle run states; runs at the same time make more of them, once.
+class RunStates {
+ public:
+  RunStates(const dnnl::engine& engine, const Recipe& recipe) : engine_(engine), recipe_(recipe) { put(make()); }
+
+  std::unique_ptr<RunState> take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<RunState> state = std::move(idle_.back());
+        idle_.pop_back();
+        return state;
+      }
+    }
+    return make();
+  }
+  void put(std::unique_ptr<RunState> state) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(state));
+  }
+
+ private:
+  std::unique_ptr<RunState> make() const { return std::make_unique<RunState>(engine_, recipe_); }
+
+  dnnl::engine engine_;
+  const Recipe& recipe_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<RunState>> idle_;
+};
+
+void* address(const Slot& slot, const Recipe& recipe, void* const* args, void* workspace) {
+  char* base = static_cast<char*>(workspace);
+  switch (slot.place) {
+    case Place::arg:
+      return args[slot.arg];
+    case Place::temporary:
+      return base + slot.offset;
+    case Place::scratchpad:
+      return base + recipe.temporaries;
+    case Place::fixed:
+      break;
+  }
+  return nullptr;
+}
+
+bool execute(const Recipe& recipe, RunState& state, void* const* args, void* workspace) {
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < recipe.stages.size(); ++i) {
+    const Stage& stage = recipe.stages[i];
+    for (const Slot& slot : stage.slots) {
+      dnnl_memory_t memory = state.memories[next++].get();
+      if (slot.place == Place::fixed) continue;
+      if (dnnl_memory_set_data_handle(memory, address(slot, recipe, args, workspace)) != dnnl_success) return false;
+    }
+    const std::vector<dnnl_exec_arg_t>& given = state.args[i];
+    if (dnnl_primitive_execute(stage.primitive.get(), state.stream.get(), static_cast<int>(given.size()),
+                               given.data()) != dnnl_success) {
+      return false;
+    }
+  }
+  return dnnl_stream_wait(state.stream.get()) == dnnl_success;
+}
+
+class OneDnnOp : public LibraryOp {
+ public:
+  OneDnnOp(const dnnl::engine& engine, Built built, std::size_t args, int threads)
+      : built_(std::move(built)), args_(args), threads_(threads), states_(engine, built_.recipe) {
+    if (built_.alias >= 0) in_place_states_.emplace(engine, built_.in_place);
+  }
+
+  Status run(void* const* args, void* workspace, const ExecContext&) const override {
+    // Primitives are for the threads of bind.
+    const ThreadCount threads(threads_);
+    const bool in_place = built_.alias >= 0 && args[built_.alias] == args[args_ - 1];
+    const Recipe& recipe = in_place ? built_.in_place : built_.recipe;
+    RunStates& states = in_place ? *in_place_states_ : states_;
+    std::unique_ptr<RunState> state = states.take();
+    const bool ok = execute(recipe, *state, args, workspace);
+    states.put(std::move(state));
+    if (!ok) return Status(StatusCode::device, "oneDNN failed to run " + recipe.implementation);
+    if (built_.trailing) finish(args, workspace);
+    return {};
+  }
+
+  std::size_t workspace_bytes() const override {
+    return std::max(bytes(built_.recipe), built_.alias >= 0 ? bytes(built_.in_place) : 0);
+  }
+  std::vector<int> may_alias() const override {
+    return built_.alias >= 0 ? std::vector<int>{built_.alias} : std::vector<int>{};
+  }
+  std::string implementation() const override {
+    return "onednn " + built_.recipe.implementation + (built_.trailing ? " + loops" : "");
+  }
+  std::size_t packed_bytes() const override {
+    std::size_t sum = 0;
+    for (const Stage& stage : built_.recipe.stages) {
+      for (const Slot& slot : stage.slots) sum += slot.fixed ? slot.desc.get_size() : 0;
+    }
+    return sum;
+  }
+
+ private:
+  static std::size_t bytes(const Recipe& recipe) { return recipe.temporaries + recipe.scratchpad; }
+
+  void finish(void* const* args, void* workspace) const {
+    void* extended[kMostArgs + 1];
+    std::copy(args, args + args_, extended);
+    if (built_.trailing->from_temporary) extended[args_] = static_cast<char*>(workspace) + built_.trailing->offset;
+    plain::transform(built_.trailing->from, built_.trailing->to, built_.trailing->posts, extended, threads_);
+  }
+
+ public:
+  static constexpr std::size_t kMostArgs = 32;
+
+ private:
+  Built built_;
+  std::size_t args_;
+  int threads_;
+  mutable RunStates states_;
+  mutable std::optional<RunStates> in_place_states_;
+};
+
+}  // namespace
+
+std::size_t Recipe::reserve(std::size_t bytes) { return std::exchange(temporaries, temporaries + round_up(bytes)); }
+
+void Recipe::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch, std::vector<Slot> slots) {
+  if (const std::size_t bytes = scratch.get_size()) {
+    slots.push_back({DNNL_ARG_SCRATCHPAD, scratch, Place::scratchpad, -1, 0, nullptr});
+    scratchpad = std::max(scratchpad, round_up(bytes));
+  }
+  stages.push_back({primitive, std::move(slots)});
+}
+
+void Recipe::add_reorder(const dnnl::engine& engine, const Slot& from, const Slot& to) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::reorder::primitive_desc pd(engine, from.desc, engine, to.desc, attr);
+  Slot source = from, target = to;
+  source.id = DNNL_ARG_FROM;
+  target.id = DNNL_ARG_TO;
+  add(dnnl::reorder(pd), pd.scratchpad_desc(), {source, target});
+}
+
+std::shared_ptr<const dnnl::memory> PackedWeights::get(const dnnl::engine& engine, const void* data,
+                                                       const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  const std::lock_guard lock(mutex_);
+  std::vector<Entry>& entries = entries_[data];
+  for (const Entry& entry : entries) {
+    if (entry.from == from && entry.packed->get_desc() == to) return entry.packed;
+  }
+  // Never written: oneDNN's API lacks const.
+  dnnl::memory source(from, engine, const_cast<void*>(data));
+  if (from != to) {
+    dnnl::memory packed(to, engine);
+    dnnl::stream stream(engine);
+    dnnl::reorder(source, packed).execute(stream, source, packed);
+    stream.wait();
+    source = packed;
+  }
+  entries.push_back({from, std::make_shared<const dnnl::memory>(source)});
+  return entries.back().packed;
+}
+
+std::unique_ptr<LibraryOp> make_op(const dnnl::engine& engine, Built built, const LibraryCall& call) {
+  if (call.args.size() > OneDnnOp::kMostArgs) return nullptr;
+  return std::make_unique<OneDnnOp>(engine, std::move(built), call.args.size(), std::max(call.threads, 1));
+}
+
+}  // namespace fusec::runtime::onednn

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "runtime/library/onednn/build.h"
+#include "runtime/library/onednn/describe.h"
+
+namespace fusec::runtime::onednn {
+namespace {
+
+using PrimitiveDesc = dnnl::pooling_forward::primitive_desc;
+
+bool is_fast(const char* implementation) { return std::string_view(implementation).starts_with("jit"); }
+
+// The padding at the end that makes the output's extent come out exactly: ceil_mode reads further than the attribute
+// says, and oneDNN always rounds down.
+Extents end_padding(const Problem& p) {
+  const Window& w = p.window;
+  Extents after(w.kernel.size());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const int64_t reach = (p.out.dims[2 + i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilations[i] + 1;
+    after[i] = std::max<int64_t>(reach - p.a.dims[2 + i] - w.before[i], 0);
+  }
+  return after;
+}
+
+}  // namespace
+
+std::optional<Built> build_avg_pool(const Context& context, const Problem& problem) {
+  const Window& w = problem.window;
+  const Extents after = end_padding(problem);
+  // oneDNN divides by the whole kernel; places past the declared padding must not count.
+  if (problem.count_include_pad && !std::equal(after.begin(), after.end(), w.after.begin(), std::less_equal<>())) {
+    return std::nullopt;
+  }
+  const std::optional<ImageOrder> in = order_of(problem.a), out = order_of(problem.out);
+  const Operand src = canonical_image(problem.a, in.value_or(out.value_or(ImageOrder::last)));
+  const Operand dst = canonical_image(problem.out, out.value_or(in.value_or(ImageOrder::last)));
+  const auto desc = [](const Operand& o) { return describe(o.dims, o.strides, o.dtype); };
+  const auto how = problem.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
+                                             : dnnl::algorithm::pooling_avg_exclude_padding;
+  memory::dims dilations = w.dilations;
+  for (int64_t& d : dilations) --d;
+  for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
+    const std::size_t count = static_cast<std::size_t>(n);
+    const PostOps posts = post_ops(problem.epilogues, count, -1, dst);
+    const PrimitiveDesc pd(context.engine, dnnl::prop_kind::forward_inference, how, desc(src), desc(dst), w.strides,
+                           w.kernel, dilations, w.before, after, attributes(posts.ops), true);
+    if (!pd || !is_fast(pd.impl_info_str())) continue;
+    Built built;
+    built.recipe.implementation = pd.impl_info_str();
+    std::vector<Slot> slots{arg_slot(DNNL_ARG_SRC, desc(src), src.arg), arg_slot(DNNL_ARG_DST, desc(dst), dst.arg)};
+    add_post_args(posts, slots);
+    built.recipe.add(dnnl::pooling_forward(pd), pd.scratchpad_desc(), std::move(slots));
+    built.trailing = trailing(problem, count);
+    return built;
+  }
+  return std::nullopt;
+}
+
+}  // namespace fusec::runtime::onednn

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops themselves. args as in LibraryOp::run; workspace: *_workspace() bytes, which depend on the thread count.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime/library/problem.h"
+
+namespace fusec::runtime::plain {
+
+std::size_t matmul_workspace(const Problem& problem, int threads);
+void matmul(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads);
+
+std::size_t conv_workspace(const Problem& problem, int threads);
+void conv(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads);
+
+void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, int threads);
+
+}  // namespace fusec::runtime::plain

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problem: a LibraryCall in one normal form for all libraries. Convolutions and poolings have the axes N C spatial...
+// whatever the layout; matrix products have batch..., rows, columns with transposes and vectors resolved; operands of
+// epilogues and the bias have the axes of the output.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/library/library.h"
+
+namespace fusec::runtime {
+
+using Extents = std::vector<int64_t>;
+
+// An argument of the call. Axes along which it is broadcast have extent 1 and stride 0.
+struct Operand {
+  int arg = -1;  // index in LibraryCall::args
+  DType dtype = DType::f32;
+  Extents dims, strides;  // elements
+  const void* constant = nullptr;
+};
+
+// One step of the epilogue: scalar op on (running value, operand) or on (running value, alpha, beta).
+struct PostOp {
+  ir::ScalarOp op = ir::ScalarOp::relu;
+  double alpha = 0, beta = 0;
+  std::optional<Operand> operand;
+};
+
+struct Window {
+  Extents kernel, strides, dilations, before, after;  // dilation 1: adjacent taps; before, after: padding
+};
+
+struct Problem {
+  ir::TensorOp op = ir::TensorOp::conv;
+  DType compute = DType::f32;
+  Operand a, b, out;            // b: filter [O, I / groups, spatial...] or right matrix; unused by poolings
+  std::optional<Operand> bias;  // added before the epilogues
+  std::vector<PostOp> epilogues;
+  Window window;
+  int64_t groups = 1;
+  bool count_include_pad = false, ceil_mode = false;
+};
+
+int64_t product(const Extents& extents);
+
+// FUSEC_CHECK that the arguments fit together.
+Problem normalize(const LibraryCall& call);
+
+// Merges batch axes of a matrix product where all strides allow it, and batches into rows where the right matrix is
+// shared: fewer and longer axes, same result.
+void merge_axes(Problem& matmul);
+
+}  // namespace fusec::runtime
