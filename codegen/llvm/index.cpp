@@ -38,8 +38,6 @@ void Index::bind(const std::string& name, Value* value, DimRange range) {
   scopes_.back().symbols.push_back(name);
 }
 
-void Index::bind(const std::string& name, int64_t value) { constants_[name] = value; }
-
 void Index::unbind(const std::string& name) {
   symbols_.erase(name);
   constants_.erase(name);

@@ -29,7 +29,9 @@ class Index {
   void pop();
   // A symbol of the innermost scope, its inclusive range known or not.
   void bind(const std::string& name, llvm::Value* value, DimRange range);
-  void bind(const std::string& name, int64_t value);
+  void bind(const std::string& name, int64_t value) { alias(name, Dim(value)); }
+  // `name` stands for a resolved expression.
+  void alias(const std::string& name, const Dim& value) { constants_[name] = value; }
   void unbind(const std::string& name);
   // A floating symbol of which no bound is known.
   void unknown(const std::string& name) { ranges_[name] = {}; }

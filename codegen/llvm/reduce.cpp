@@ -1,9 +1,379 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reductions by their tree, and scans.
+//
+// Element e = (iteration, lane) of a reduction belongs to tree lane e mod L. The trailing unrolled loops and the vector
+// lanes make a group of P elements; where P is a multiple of L (or there is only one group) every element's tree lane is
+// known at write time, and the accumulators are values. Otherwise they are memory, indexed at run time.
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/llvm/combine.h"
 #include "codegen/llvm/writer.h"
+#include "ir/support/check.h"
 
 namespace fusec::codegen {
+namespace {
 
-void write_reduce(Writer&, const ir::Reduce&) { throw Inexpressible("reduce"); }
-void write_scan(Writer&, const ir::Scan&) { throw Inexpressible("scan"); }
+using llvm::Value;
+
+// More tree lanes than this would be too much code to fold.
+constexpr int64_t kMostLanes = 1024;
+// Balanced trees up to here are expanded.
+constexpr int64_t kMostBalanced = 64;
+
+// A reduction over `loops`, of which the last `fixed` are expanded at write time.
+struct Plan {
+  const ir::Reduce& stmt;
+  CombineOp op;
+  int width = 1;           // of the yield
+  bool lane_wise = false;  // each vector lane is a reduction of its own
+  int per = 1;             // elements of an iteration
+  int64_t lanes = 1;       // of the tree
+  // A loop that a chunk boundary cuts is written as two; its variable then stands for an expression of theirs.
+  std::string cut;
+  Dim cut_value;
+};
+
+int yield_width(const Writer& w, const ir::Reduce& reduce) {
+  int width = 1;
+  for (const ir::Operand& operand : reduce.yield) width = std::max(width, ir::width_of(w.kernel, operand));
+  return width;
+}
+
+Dim count_of(const Writer& w, const std::vector<ir::LoopHead>& loops) {
+  Dim out(1);
+  for (const ir::LoopHead& loop : loops) out *= w.index.resolve(loop.extent);
+  return out;
+}
+
+// Position of the current iteration in row-major order.
+Dim position_of(const std::vector<ir::LoopHead>& loops) {
+  Dim out;
+  for (const ir::LoopHead& loop : loops) out = out * loop.extent + Dim::symbol(loop.var);
+  return out;
+}
+
+Plan plan_of(Writer& w, const ir::Reduce& stmt) {
+  Plan plan{stmt, {stmt.combiner, {}}};
+  for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
+  plan.width = yield_width(w, stmt);
+  plan.lane_wise = plan.width > 1 && w.kernel.regs[stmt.dst[0]].width == plan.width;
+  plan.per = plan.lane_wise ? 1 : plan.width;
+  plan.lanes = stmt.tree.lanes;
+  return plan;
+}
+
+void write_loops(Writer& w, const std::vector<ir::LoopHead>& loops, const std::function<void()>& body, std::size_t at = 0) {
+  if (at == loops.size()) return body();
+  write_loop(w, loops[at], [&] { write_loops(w, loops, body, at + 1); });
+}
+
+// Runs the body of one iteration: the yield's parts and the mask, null where nothing is masked.
+Parts iteration(Writer& w, const Plan& plan, Value*& mask) {
+  if (!plan.cut.empty()) w.index.alias(plan.cut, w.index.resolve(plan.cut_value));
+  write_block(w, plan.stmt.body);
+  Parts out;
+  for (const ir::Operand& operand : plan.stmt.yield) out.push_back(splat(w.ir, raw_operand(w, operand), plan.width));
+  mask = guard_mask(w, plan.stmt.guard, plan.width);
+  if (mask) mask = splat(w.ir, mask, plan.width);
+  if (!plan.cut.empty()) w.index.unbind(plan.cut);
+  return out;
+}
+
+Parts lanes_of(Ir& ir, const Parts& parts, int from, int count) {
+  Parts out;
+  for (Value* part : parts) out.push_back(lanes_of(ir, part, from, count));
+  return out;
+}
+
+// Accumulators as stack slots that become values.
+class Accumulators {
+ public:
+  Accumulators(Writer& w, const CombineOp& op, int64_t count, int width) : w_(w), op_(op) {
+    const Parts start = identity(w.ir, op, width);
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<llvm::AllocaInst*>& slots = slots_.emplace_back();
+      for (Value* part : start) {
+        slots.push_back(stack_slot(w.ir, part->getType()));
+        w.ir.b.CreateStore(part, slots.back());
+      }
+      w.promotable.insert(w.promotable.end(), slots.begin(), slots.end());
+    }
+  }
+
+  Parts get(int64_t i) {
+    Parts out;
+    for (llvm::AllocaInst* slot : slots_[static_cast<std::size_t>(i)]) {
+      out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
+    }
+    return out;
+  }
+
+  void add(int64_t i, const Parts& element, Value* mask) {
+    const Parts next = combine_masked(w_.ir, op_, get(i), element, mask);
+    for (std::size_t p = 0; p < next.size(); ++p) w_.ir.b.CreateStore(next[p], slots_[static_cast<std::size_t>(i)][p]);
+  }
+
+  std::vector<Parts> all() {
+    std::vector<Parts> out;
+    for (std::size_t i = 0; i < slots_.size(); ++i) out.push_back(get(static_cast<int64_t>(i)));
+    return out;
+  }
+
+ private:
+  Writer& w_;
+  const CombineOp& op_;
+  std::vector<std::vector<llvm::AllocaInst*>> slots_;
+};
+
+// Elements of one group at known tree lanes. `group`: the loops whose position is known at write time.
+Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops,
+                    const std::vector<ir::LoopHead>& group) {
+  const auto L = static_cast<int>(plan.lanes);
+  const int chunk = plan.lane_wise ? 1 : std::gcd(plan.per, L);  // vector lanes that go to one accumulator
+  const int width = plan.lane_wise ? plan.width : chunk;
+  Accumulators accumulators(w, plan.op, L / chunk, width);
+  write_loops(w, loops, [&] {
+    Value* mask = nullptr;
+    const Parts element = iteration(w, plan, mask);
+    const Dim position = w.index.resolve(position_of(group));
+    FUSEC_CHECK(position.is_const()) << "position " << position.str();
+    for (int from = 0; from < plan.per; from += chunk) {
+      const int64_t lane = (position.value() * plan.per + from) % L;
+      const int first = plan.lane_wise ? 0 : from;
+      Value* part_mask = mask ? lanes_of(w.ir, mask, first, width) : nullptr;
+      accumulators.add(lane / chunk, lanes_of(w.ir, element, first, width), part_mask);
+    }
+  });
+  const std::vector<Parts> all = accumulators.all();
+  return plan.lane_wise ? fold_pairs(w.ir, plan.op, all) : fold_lanes(w.ir, plan.op, all);
+}
+
+// Accumulators in stack memory, one per tree lane, indexed by (position * per + lane) mod L.
+Parts reduce_indexed(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+  auto& b = w.ir.b;
+  const int width = plan.lane_wise ? plan.width : 1;
+  const Parts start = identity(w.ir, plan.op, width);
+  std::vector<llvm::AllocaInst*> memory;
+  for (Value* part : start) {
+    memory.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), static_cast<uint64_t>(plan.lanes))));
+  }
+  const auto at = [&](std::size_t part, Value* lane) { return b.CreateGEP(start[part]->getType(), memory[part], lane); };
+  const auto load = [&](Value* lane) {
+    Parts out;
+    for (std::size_t p = 0; p < start.size(); ++p) out.push_back(b.CreateLoad(start[p]->getType(), at(p, lane)));
+    return out;
+  };
+  const auto store = [&](Value* lane, const Parts& parts) {
+    for (std::size_t p = 0; p < parts.size(); ++p) b.CreateStore(parts[p], at(p, lane));
+  };
+  runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(plan.lanes)), [&](Value* lane) { store(lane, start); });
+  write_loops(w, loops, [&] {
+    Value* mask = nullptr;
+    const Parts element = iteration(w, plan, mask);
+    for (int k = 0; k < plan.per; ++k) {
+      Value* lane = w.index.value(w.index.resolve(mod(position_of(loops) * plan.per + k, plan.lanes)));
+      Value* lane_mask = mask ? lanes_of(w.ir, mask, k, width) : nullptr;
+      store(lane, combine_masked(w.ir, plan.op, load(lane), lanes_of(w.ir, element, k, width), lane_mask));
+    }
+  });
+  std::vector<Parts> all;
+  for (int64_t i = 0; i < plan.lanes; ++i) all.push_back(load(b.getInt64(static_cast<uint64_t>(i))));
+  return fold_pairs(w.ir, plan.op, std::move(all));
+}
+
+// One chunk, L tree lanes.
+Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+  std::size_t outer = loops.size();
+  int64_t group_size = plan.per;
+  while (outer > 0) {
+    const ir::LoopHead& loop = loops[outer - 1];
+    const Dim extent = w.index.resolve(loop.extent);
+    if (!extent.is_const() || (loop.tag != ir::LoopTag::unroll && !extent.is(1))) break;
+    group_size *= extent.value();
+    --outer;
+  }
+  const std::vector<ir::LoopHead> group(loops.begin() + static_cast<std::ptrdiff_t>(outer), loops.end());
+  if (plan.lanes == 1 || outer == 0 || group_size % plan.lanes == 0) return reduce_static(w, plan, loops, group);
+  return reduce_indexed(w, plan, loops);
+}
+
+// {0, 0}, any count: a binary counter of subtrees. After n elements, subtree l is there where bit l of n is set; an
+// element merges with the subtrees of its index's trailing ones.
+class Counter {
+ public:
+  Counter(Writer& w, const CombineOp& op, int width) : w_(w), op_(op), start_(identity(w.ir, op, width)) {
+    for (Value* part : start_) {
+      subtrees_.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), 64)));
+      current_.push_back(stack_slot(w.ir, part->getType()));
+    }
+  }
+
+  void add(Value* index, const Parts& element, Value* mask) {
+    put(index, combine_masked(w_.ir, op_, start_, element, mask));
+  }
+
+  // The subtree of one element.
+  void put(Value* index, const Parts& element) {
+    auto& b = w_.ir.b;
+    store(element);
+    llvm::Function* function = w_.frame.function;
+    const auto block = [&] { return llvm::BasicBlock::Create(b.getContext(), "", function); };
+    llvm::BasicBlock *before = b.GetInsertBlock(), *head = block(), *merge = block(), *exit = block();
+    b.CreateBr(head);
+    b.SetInsertPoint(head);
+    llvm::PHINode* level = b.CreatePHI(b.getInt64Ty(), 2);
+    level->addIncoming(b.getInt64(0), before);
+    b.CreateCondBr(bit(index, level), merge, exit);
+    b.SetInsertPoint(merge);
+    store(combine(w_.ir, op_, subtree(level), load()));
+    level->addIncoming(b.CreateAdd(level, b.getInt64(1)), b.GetInsertBlock());
+    b.CreateBr(head);
+    b.SetInsertPoint(exit);
+    const Parts done = load();
+    for (std::size_t p = 0; p < done.size(); ++p) b.CreateStore(done[p], address(p, level));
+  }
+
+  // The subtrees from the smallest up, each before what is there already.
+  Parts finish(Value* count) {
+    auto& b = w_.ir.b;
+    store(start_);
+    const auto nothing = []() -> Value* { return nullptr; };
+    runtime_loop(w_.ir, b.getInt64(63), [&](Value* level) {
+      branch(w_.ir, bit(count, level), [&]() -> Value* {
+        const Parts at = subtree(level);
+        Value* below = b.CreateAnd(count, b.CreateSub(b.CreateShl(b.getInt64(1), level), b.getInt64(1)));
+        branch(w_.ir, b.CreateICmpEQ(below, b.getInt64(0)), [&] { return store(at), nullptr; },
+               [&] { return store(combine(w_.ir, op_, at, load())), nullptr; });
+        return nullptr;
+      }, nothing);
+    });
+    return load();
+  }
+
+ private:
+  Value* bit(Value* number, Value* level) {
+    return w_.ir.b.CreateTrunc(w_.ir.b.CreateLShr(number, level), w_.ir.b.getInt1Ty());
+  }
+  Value* address(std::size_t part, Value* level) {
+    return w_.ir.b.CreateGEP(start_[part]->getType(), subtrees_[part], level);
+  }
+  Parts subtree(Value* level) {
+    Parts out;
+    for (std::size_t p = 0; p < start_.size(); ++p) out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), address(p, level)));
+    return out;
+  }
+  Parts load() {
+    Parts out;
+    for (llvm::AllocaInst* slot : current_) out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
+    return out;
+  }
+  void store(const Parts& parts) {
+    for (std::size_t p = 0; p < parts.size(); ++p) w_.ir.b.CreateStore(parts[p], current_[p]);
+  }
+
+  Writer& w_;
+  const CombineOp& op_;
+  Parts start_;
+  std::vector<llvm::AllocaInst*> subtrees_, current_;
+};
+
+Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+  const int width = plan.lane_wise ? plan.width : 1;
+  Counter counter(w, plan.op, width);
+  write_loops(w, loops, [&] {
+    Value* mask = nullptr;
+    const Parts element = iteration(w, plan, mask);
+    for (int k = 0; k < plan.per; ++k) {
+      Value* index = w.index.value(w.index.resolve(position_of(loops) * plan.per + k));
+      counter.add(index, lanes_of(w.ir, element, k, width), mask ? lanes_of(w.ir, mask, k, width) : nullptr);
+    }
+  });
+  return counter.finish(w.index.value(count_of(w, loops) * plan.per));
+}
+
+// {0, 0}: every element has a tree lane of its own.
+Parts reduce_balanced(Writer& w, Plan plan, std::vector<ir::LoopHead> loops) {
+  const Dim count = count_of(w, loops) * plan.per;
+  if (!count.is_const() || count.value() > kMostBalanced) return reduce_counted(w, plan, loops);
+  for (ir::LoopHead& loop : loops) loop.tag = ir::LoopTag::unroll;
+  while (plan.lanes < count.value()) plan.lanes = std::max<int64_t>(1, 2 * plan.lanes);
+  plan.lanes = std::max<int64_t>(1, plan.lanes);
+  return reduce_lanes(w, plan, loops);
+}
+
+struct Split {
+  std::vector<ir::LoopHead> outer, inner;
+};
+
+// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two.
+Split split_loops(const Writer& w, Plan& plan, int64_t chunk) {
+  Split out{{}, plan.stmt.loops};
+  std::swap(out.outer, out.inner);
+  int64_t size = plan.per;
+  while (size < chunk && !out.outer.empty()) {
+    ir::LoopHead loop = out.outer.back();
+    const Dim extent = w.index.resolve(loop.extent);
+    if (!extent.is_const() || chunk % size != 0) break;
+    out.outer.pop_back();
+    if (const int64_t wanted = chunk / size; wanted < extent.value()) {
+      if (extent.value() % wanted != 0) break;
+      plan.cut = loop.var;
+      plan.cut_value = Dim::symbol(loop.var + ".chunk") * wanted + Dim::symbol(loop.var + ".inner");
+      out.outer.push_back({loop.tag, loop.var + ".chunk", extent.value() / wanted});
+      loop = {loop.tag, loop.var + ".inner", wanted};
+    }
+    size *= std::min(extent.value(), chunk / size);
+    out.inner.insert(out.inner.begin(), loop);
+  }
+  if (size != chunk) throw Inexpressible("its loops do not split into chunks of " + std::to_string(chunk));
+  return out;
+}
+
+// Each chunk is reduced by its lanes, the partial results by a balanced tree.
+Parts reduce_chunks(Writer& w, Plan plan) {
+  const Split split = split_loops(w, plan, plan.stmt.tree.chunk);
+  Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
+  write_loops(w, split.outer, [&] {
+    const Parts result = reduce_lanes(w, plan, split.inner);
+    counter.put(w.index.value(w.index.resolve(position_of(split.outer))), result);
+  });
+  return counter.finish(w.index.value(count_of(w, split.outer)));
+}
+
+Parts reduce(Writer& w, const Plan& plan) {
+  const ir::Tree& tree = plan.stmt.tree;
+  const Dim count = count_of(w, plan.stmt.loops) * plan.per;
+  const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
+  if (tree.lanes > kMostLanes) throw Inexpressible("a tree of more than " + std::to_string(kMostLanes) + " lanes");
+  if (!one_chunk) return reduce_chunks(w, plan);
+  return tree.lanes == 0 ? reduce_balanced(w, plan, plan.stmt.loops) : reduce_lanes(w, plan, plan.stmt.loops);
+}
+
+}  // namespace
+
+void write_reduce(Writer& w, const ir::Reduce& stmt) {
+  const Plan plan = plan_of(w, stmt);
+  const Parts result = reduce(w, plan);
+  for (std::size_t i = 0; i < stmt.dst.size(); ++i) define(w, stmt.dst[i], result[i]);
+}
+
+void write_scan(Writer& w, const ir::Scan& scan) {
+  const ir::RegInfo& info = w.kernel.regs[scan.dst];
+  const CombineOp op{scan.combiner, {info.dtype}};
+  if (ir::tuple_size(scan.combiner) != 1) throw Inexpressible("scans are of single values");
+  Accumulators running(w, op, 1, info.width);
+  const std::string step = scan.loop.var + ".step";
+  write_loop(w, {scan.loop.tag, step, scan.loop.extent}, [&] {
+    const Dim at = Dim::symbol(step);
+    w.index.alias(scan.loop.var, w.index.resolve(scan.reverse ? scan.loop.extent - 1 - at : at));
+    write_block(w, scan.body);
+    const Parts before = running.get(0);
+    running.add(0, {splat(w.ir, raw_operand(w, scan.yield), info.width)}, nullptr);
+    define(w, scan.dst, scan.exclusive ? before[0] : running.get(0)[0]);
+    write_block(w, scan.then);
+    w.index.unbind(scan.loop.var);
+  });
+}
 
 }  // namespace fusec::codegen

@@ -96,6 +96,13 @@ std::vector<Tensor> make_args(const ir::Kernel& kernel, const Extents& extents, 
   return args;
 }
 
+std::string filled(std::string text, const std::vector<std::pair<std::string, std::string>>& values) {
+  for (const auto& [from, to] : values) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
 double expect_like_evaluator(std::string_view text, const Extents& extents, const Expectation& expectation) {
   const auto parsed = ir::parse_kernel(text);
   EXPECT_TRUE(parsed.ok()) << parsed.status().str();

@@ -17,6 +17,9 @@ using Extents = std::map<std::string, int64_t>;
 // Parameters with contents drawn from [lo, hi), equal for equal seeds; outputs hold a pattern of bytes.
 std::vector<Tensor> make_args(const ir::Kernel& kernel, const Extents& extents, uint64_t seed, double lo, double hi);
 
+// `text` with every occurrence of each first string replaced by the second, in order.
+std::string filled(std::string text, const std::vector<std::pair<std::string, std::string>>& values);
+
 struct Expectation {
   double ulp = 0;  // of floats, in the output's dtype
   double lo = -4, hi = 4;

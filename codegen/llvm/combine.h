@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Combiners on tuples of raw values (registers of any width), operation by operation as ir/eval/combine.h states them.
+#pragma once
+
+#include <vector>
+
+#include "codegen/llvm/values.h"
+#include "ir/kernel.h"
+
+namespace fusec::codegen {
+
+using Parts = std::vector<llvm::Value*>;
+
+struct CombineOp {
+  ir::Combiner combiner;
+  std::vector<DType> types;  // of the parts
+};
+
+Parts identity(Ir& ir, const CombineOp& op, int width);
+Parts combine(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b);
+// b's combination where the mask holds, else a.
+Parts combine_masked(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b, llvm::Value* mask);
+
+// Neighbours combine, an odd last one is carried, until one is left.
+Parts fold_pairs(Ir& ir, const CombineOp& op, std::vector<Parts> items);
+// The same over the lanes of equally wide items, in the order (item, lane); the result has width 1.
+Parts fold_lanes(Ir& ir, const CombineOp& op, std::vector<Parts> items);
+
+// Lanes from .. from + count - 1.
+llvm::Value* lanes_of(Ir& ir, llvm::Value* v, int from, int count);
+
+}  // namespace fusec::codegen
