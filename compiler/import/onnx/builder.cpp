@@ -6,6 +6,7 @@
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/fold.h"
 #include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/symbolic.h"
 #include "ir/support/check.h"
 
 namespace fusec::importer {
@@ -88,6 +89,7 @@ void Builder::check_size(const ir::Type& type) const {
   if (type.rank() > limits.rank) {
     fail_invalid(fmt::format("a tensor has {} axes, more than the limit rank = {}", type.rank(), limits.rank));
   }
+  if (!is_short_product(type.shape)) fail_unsupported("a tensor whose extents are formulas of very many terms");
   if (std::optional<int64_t> bytes = known_bytes(type); bytes && *bytes > limits.tensor_bytes) {
     fail_invalid(fmt::format("a tensor {} is larger than the limit tensor_bytes = {}", to_string(type), limits.tensor_bytes));
   }

@@ -21,6 +21,11 @@ struct ImportError {
   throw ImportError{Status(StatusCode::unsupported, std::move(message))};
 }
 
+inline void add_note(ImportError& error, std::string note) {
+  Status noted = std::move(error.status).with_note(std::move(note));
+  error.status = std::move(noted);
+}
+
 // The value of a Result, or its Status thrown.
 template <class T>
 T take(Result<T> result) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string_view>
 
 namespace fusec::importer {
@@ -83,9 +84,19 @@ Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit) {
     return Status(StatusCode::invalid_model,
                   fmt::format("'{}' has {} bytes, more than the limit model_bytes = {}", path, *size, limit));
   }
-  std::vector<uint8_t> bytes(static_cast<std::size_t>(*size));
+  std::vector<uint8_t> bytes;
+  try {
+    bytes.resize(static_cast<std::size_t>(*size));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::out_of_memory, fmt::format("no memory for the {} bytes of '{}'", *size, path));
+  }
   FUSEC_TRY(read_exactly(file, 0, bytes.data(), bytes.size()));
   return bytes;
+}
+
+std::string folder_of(const std::string& path) {
+  std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
 }
 
 Result<File> open_beneath(const std::string& root, const std::string& location) {

@@ -26,8 +26,12 @@ class File {
   int fd_ = -1;
 };
 
-// The whole of a file named by the user; invalid_argument when it cannot be read, invalid_model past `limit` bytes.
+// The whole of a file named by the user; invalid_argument when it cannot be read, invalid_model past `limit` bytes,
+// out_of_memory.
 Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit);
+
+// Where the files beside `path` are: never empty.
+std::string folder_of(const std::string& path);
 
 // Opens `location`, a path that a model names, below `root`. Absolute paths, "..", symbolic links anywhere, hard links
 // and everything but regular files are invalid_model; a file that does not exist is invalid_argument.

@@ -67,7 +67,7 @@ Elements scalar_elements(ir::ScalarOp op, const std::vector<KnownIntegers>& in, 
     std::vector<Dim> args;
     for (const KnownIntegers& k : in) args.push_back(k.elements[static_cast<std::size_t>(broadcast_index(i, result, k.shape))]);
     std::optional<Dim> value = apply_symbolic(op, args);
-    if (!value) return std::nullopt;
+    if (!value || !is_short(*value)) return std::nullopt;
     out.push_back(std::move(*value));
   }
   return out;
@@ -137,7 +137,7 @@ Elements reduced_elements(ir::TensorOp op, const KnownIntegers& in, const std::v
     std::optional<Dim>& sum = out[static_cast<std::size_t>(at)];
     const Dim& element = in.elements[static_cast<std::size_t>(i)];
     sum = sum ? apply_symbolic(*combine, std::vector<Dim>{*sum, element}) : element;
-    if (!sum) return std::nullopt;
+    if (!sum || !is_short(*sum)) return std::nullopt;
   }
   std::vector<Dim> values;
   for (const std::optional<Dim>& d : out) {

@@ -159,7 +159,8 @@ class Importer {
     try {
       body();
     } catch (ImportError& error) {
-      static_cast<void>(std::move(error.status).with_note(note));
+      // The innermost places say enough; calls inside calls would repeat each other.
+      if (error.status.notes().size() < 2) add_note(error, note);
       throw;
     } catch (const DimOverflow& error) {
       throw ImportError{Status(StatusCode::invalid_model, error.what()).with_note(note)};
@@ -181,7 +182,10 @@ class Importer {
 
   std::string origin(const NodeProto& node, const Scope& scope) const {
     const std::string& name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name();
-    return fmt::format("{}{} ({})", scope.prefix, short_name(name), short_name(node.op_type()));
+    constexpr std::size_t kMostPrefix = 200;
+    std::string prefix = scope.prefix;
+    if (prefix.size() > kMostPrefix) prefix = "..." + prefix.substr(prefix.find('/', prefix.size() - kMostPrefix) + 1);
+    return fmt::format("{}{} ({})", prefix, short_name(name), short_name(node.op_type()));
   }
 
   void import_node(const NodeProto& node, Scope& scope) {

@@ -7,6 +7,7 @@
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/ops.h"
+#include "compiler/import/onnx/scalar.h"
 #include "compiler/import/onnx/symbolic.h"
 
 namespace fusec::importer {
@@ -83,9 +84,25 @@ void import_flatten(NodeContext& c) {
   c.out(reshape(c.b, c.in(0), {product(shape, 0, axis), product(shape, axis, rank)}));
 }
 
+namespace {
+
+// Indices that are known must lie within the axis.
+void check_indices(const Builder& b, Val index, const Dim& extent) {
+  const Tensor* known = b.data(index);
+  if (known == nullptr || !extent.is_const() || !is_int(known->dtype())) return;
+  for (int64_t i = 0; i < known->num_elements(); ++i) {
+    int64_t value = load_i64(*known, i);
+    if (value >= -extent.value() && value < extent.value()) continue;
+    fail_invalid(fmt::format("index {} is outside an axis of extent {}", value, extent.str()));
+  }
+}
+
+}  // namespace
+
 void import_gather(NodeContext& c) {
   Val x = c.in(0), index = c.in(1);
   int64_t axis = normal_axis(c.i("axis", 0), c.b.rank(x));
+  check_indices(c.b, index, c.b.shape(x)[at(axis)]);
   std::optional<std::vector<Dim>> known = c.b.known_integers(index);
   if (!known || known->size() != 1 || !known->front().is_const()) {
     return c.out(c.b.emit(TensorOp::gather, {x, index}, {{"axis", axis}}));
@@ -102,6 +119,7 @@ void import_gather(NodeContext& c) {
 
 void import_gather_elements(NodeContext& c) {
   int64_t axis = normal_axis(c.i("axis", 0), c.b.rank(c.in(0)));
+  check_indices(c.b, c.in(1), c.b.shape(c.in(0))[at(axis)]);
   c.out(c.b.emit(TensorOp::gather_elements, {c.in(0), c.in(1)}, {{"axis", axis}}));
 }
 
@@ -203,14 +221,18 @@ void import_split(NodeContext& c) {
   int64_t axis = normal_axis(c.i("axis", 0), c.b.rank(x));
   std::vector<Dim> sizes = split_sizes(c, c.b.shape(x)[at(axis)]);
   if (sizes.size() != c.num_outputs()) fail_invalid("the number of split sizes is not the number of outputs");
-  Dim start = 0;
+  const Dim extent = c.b.shape(x)[at(axis)];
+  Dim sum = 0, start = 0;
+  for (const Dim& size : sizes) {
+    if (size.is_const() && size.value() < 0) fail_invalid("a split size is negative");
+    sum += size;
+  }
+  if (sum.is_const() && extent.is_const() && !(sum == extent)) {
+    fail_invalid(fmt::format("the split sizes add up to {}, not {}", sum.str(), extent.str()));
+  }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i].is_const() && sizes[i].value() < 0) fail_invalid("a split size is negative");
     if (c.wants(i)) c.out(i, slice(c.b, x, axis, start, sizes[i]));
     start += sizes[i];
-  }
-  if (!(start == c.b.shape(x)[at(axis)]) && start.is_const() && c.b.shape(x)[at(axis)].is_const()) {
-    fail_invalid(fmt::format("the split sizes add up to {}, not {}", start.str(), c.b.shape(x)[at(axis)].str()));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/symbolic.h"
 #include "ir/support/check.h"
 
 namespace fusec::importer {
@@ -113,6 +114,7 @@ std::optional<Tensor> NodeContext::tensor(std::string_view name) const {
 
 std::vector<Dim> NodeContext::dims(std::size_t i, const char* what) const {
   std::optional<std::vector<Dim>> known = b.known_integers(in(i));
+  if (known && !is_short_product(*known)) fail_unsupported(fmt::format("{} that are formulas of very many terms", what));
   if (known) return *known;
   fail_unsupported(fmt::format("{} that depend on data", what));
 }

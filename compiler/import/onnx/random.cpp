@@ -17,17 +17,6 @@ namespace {
 // Constants of Philox4x32 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011).
 constexpr uint32_t kMul0 = 0xD2511F53, kMul1 = 0xCD9E8D57, kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 
-std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint32_t key0, uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    uint64_t a = uint64_t{kMul0} * x[0], b = uint64_t{kMul1} * x[2];
-    x = {static_cast<uint32_t>(b >> 32) ^ x[1] ^ key0, static_cast<uint32_t>(b),
-         static_cast<uint32_t>(a >> 32) ^ x[3] ^ key1, static_cast<uint32_t>(a)};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
-  }
-  return x;
-}
-
 uint64_t fnv1a(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -49,6 +38,17 @@ std::array<double, 2> normals(uint64_t seed, uint64_t stream, uint64_t block) {
 }
 
 }  // namespace
+
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    uint64_t a = uint64_t{kMul0} * x[0], b = uint64_t{kMul1} * x[2];
+    x = {static_cast<uint32_t>(b >> 32) ^ x[1] ^ key0, static_cast<uint32_t>(b),
+         static_cast<uint32_t>(a >> 32) ^ x[3] ^ key1, static_cast<uint32_t>(a)};
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return x;
+}
 
 Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json) {
   Status bad(StatusCode::invalid_model, "metadata 'weights_recipe' is not an object of name -> [mean, std, min]");

@@ -8,6 +8,32 @@ namespace {
 bool nonneg(const Dim& a) { return proves_nonneg(a, {}); }
 bool positive(const Dim& a) { return nonneg(a - 1); }
 
+// Far above the formulas of real models, which have a handful of terms.
+constexpr int64_t kMaxAtoms = 1024, kMaxDepth = 48, kMaxProductTerms = 1024;
+
+// Atoms of the expression and of the arguments inside it, at least 1; more than kMaxAtoms where it is nested too deep.
+int64_t count_atoms(const Dim& d, int64_t depth) {
+  if (d.is_const()) return 1;
+  int64_t count = 0;
+  for (const Dim::Term& term : d.terms()) {
+    ++count;
+    for (const Dim::Atom& atom : term.atoms) {
+      ++count;
+      if (!atom.args.empty() && depth >= kMaxDepth) return kMaxAtoms + 1;
+      for (const Dim& arg : atom.args) count += count_atoms(arg, depth + 1);
+      if (count > kMaxAtoms) return count;
+    }
+  }
+  return count;
+}
+
+int64_t count_terms(const Dim& d) { return d.is_const() ? 1 : static_cast<int64_t>(d.terms().size()); }
+
+std::optional<Dim> product(const Dim& a, const Dim& b) {
+  if (count_terms(a) * count_terms(b) > kMaxProductTerms) return std::nullopt;
+  return a * b;
+}
+
 std::optional<Dim> truth(std::optional<bool> value) {
   if (!value) return std::nullopt;
   return Dim(*value ? 1 : 0);
@@ -56,6 +82,18 @@ std::optional<Dim> apply_logic(ir::ScalarOp op, std::span<const Dim> args) {
 
 }  // namespace
 
+bool is_short(const Dim& d) { return count_atoms(d, 0) <= kMaxAtoms; }
+
+bool is_short_product(const std::vector<Dim>& dims) {
+  int64_t terms = 1;
+  for (const Dim& d : dims) {
+    if (!is_short(d)) return false;
+    terms *= count_terms(d);
+    if (terms > kMaxProductTerms) return false;
+  }
+  return true;
+}
+
 std::optional<bool> decide_less_equal(const Dim& a, const Dim& b) {
   if (nonneg(b - a)) return true;
   if (positive(a - b)) return false;
@@ -87,7 +125,7 @@ std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args) {
   switch (op) {
     case S::add: return a + b;
     case S::sub: return a - b;
-    case S::mul: return a * b;
+    case S::mul: return product(a, b);
     case S::div: return divide(a, b);
     case S::mod: return remainder(a, b, true);
     case S::fmod: return remainder(a, b, false);
@@ -96,7 +134,7 @@ std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args) {
     case S::relu: return larger(a, 0);
     case S::clamp: return smaller(larger(a, b), args[2]);
     case S::neg: return -a;
-    case S::square: return a * a;
+    case S::square: return product(a, a);
     case S::abs: return nonneg(a) ? std::optional<Dim>(a) : nonneg(-a) ? std::optional<Dim>(-a) : std::nullopt;
     case S::eq: return truth(decide_equal(a, b));
     case S::ne: return truth(inverse(decide_equal(a, b)));

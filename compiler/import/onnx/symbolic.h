@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "fusec/dim.h"
 #include "ir/ops/op.h"
@@ -17,6 +18,11 @@ std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args);
 std::optional<bool> decide_less(const Dim& a, const Dim& b);
 std::optional<bool> decide_less_equal(const Dim& a, const Dim& b);
 std::optional<bool> decide_equal(const Dim& a, const Dim& b);
+
+// Whether an expression is short enough to compute with: hostile models make formulas whose products explode.
+bool is_short(const Dim& d);
+// Whether the product of these is, and each of them.
+bool is_short_product(const std::vector<Dim>& dims);
 
 // min and max, simplified where the order is certain.
 Dim smaller(const Dim& a, const Dim& b);

@@ -211,7 +211,7 @@ Tensor read_tensor(const TensorProto& proto, const TensorSource& source) {
     }
     return tensor;
   } catch (ImportError& error) {
-    static_cast<void>(std::move(error.status).with_note(fmt::format("in tensor '{}'", proto.name())));
+    add_note(error, fmt::format("in tensor '{}'", proto.name()));
     throw;
   }
 }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/text/commands.h"
+
+#if FUSEC_WITH_ONNX
+
+#include "compiler/import/onnx/import.h"
+#include "ir/text/graph_text.h"
+#include "ir/verify/graph.h"
+#include "onnx/defs/parser.h"
+
+namespace fusec::text_test {
+
+Result<std::string> run_import(const std::string& input, const std::string& args) {
+  importer::proto::ModelProto model;
+  importer::proto::OnnxParser parser(input.c_str());
+  if (auto status = parser.Parse(model); !status.IsOK()) return Status(StatusCode::invalid_argument, status.ErrorMessage());
+  Result<ir::Graph> graph = importer::import_onnx(model);
+  if (args == "error") {
+    if (graph.ok()) return Status(StatusCode::internal, "the model is imported");
+    return graph.status().str() + "\n";
+  }
+  if (!graph.ok()) return graph.status();
+  FUSEC_TRY(ir::verify(*graph, ir::Stage::imported));
+  return "ops " + std::to_string(graph->imported_ops) + "\n" + ir::print(*graph);
+}
+
+}  // namespace fusec::text_test
+
+#endif
