@@ -31,7 +31,8 @@ std::vector<int64_t> panel_offsets(const Window& window, const ImageLayout& in, 
 
 // The panel [input channel, tap][column]; padding is zero.
 template <class T>
-void fill_panel(const T* image, int64_t channels, int64_t channel_stride, const std::vector<int64_t>& offsets, T* panel) {
+void fill_panel(const T* image, int64_t channels, int64_t channel_stride, const std::vector<int64_t>& offsets,
+                T* panel) {
   for (int64_t c = 0; c < channels; ++c) {
     for (const int64_t offset : offsets) *panel++ = offset < 0 ? T(0) : image[c * channel_stride + offset];
   }
@@ -44,7 +45,8 @@ void convolve(const OpCall& call, Tensor& out) {
   const ImageLayout in(call.operand(0), layout), image(out, layout);
   const Window window({filter.shape().begin() + 2, filter.shape().end()}, call.attrs);
   const int64_t groups = call.attrs.i("groups");
-  const ConvShape conv{groups, filter.shape()[1], image.channels / groups, product(window.kernel), product(image.spatial)};
+  const ConvShape conv{groups, filter.shape()[1], image.channels / groups, product(window.kernel),
+                       product(image.spatial)};
   const ElementsAs<T> x(call.operand(0)), w(filter);
   std::vector<T> bias(static_cast<std::size_t>(image.channels), T(0));
   if (call.operands.size() == 3) {

@@ -99,7 +99,8 @@ Status check_input(const Graph& graph, std::size_t i, const Tensor& tensor) {
                                to_string(value.type.dtype)));
   }
   if (tensor.rank() != value.type.rank()) {
-    return invalid(fmt::format("input '{}' has rank {}, expected {}", value.name, tensor.rank(), to_string(value.type)));
+    return invalid(
+        fmt::format("input '{}' has rank {}, expected {}", value.name, tensor.rank(), to_string(value.type)));
   }
   return {};
 }
@@ -252,7 +253,8 @@ Result<Tensor> evaluate_node(const Graph& graph, const Node& node, const std::ve
   return dispatch(call);
 }
 
-Result<std::vector<Tensor>> evaluate(const Graph& graph, const std::vector<Tensor>& inputs, const EvalOptions& options) {
+Result<std::vector<Tensor>> evaluate(const Graph& graph, const std::vector<Tensor>& inputs,
+                                     const EvalOptions& options) {
   try {
     return run(graph, inputs, options);
   } catch (const DimOverflow& overflow) {

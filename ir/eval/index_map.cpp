@@ -15,8 +15,8 @@ namespace {
 // out[i] = operand[offset + i . strides]
 Result<Tensor> read_through(const OpCall& call, Extents strides, int64_t offset) {
   FUSEC_ASSIGN(Tensor out, call.make_result());
-  copy_strided({call.shape, std::move(strides), out.strides(), offset, 0}, size_of(call.storage), call.operand(0).data(),
-               out.data(), call.options.threads);
+  copy_strided({call.shape, std::move(strides), out.strides(), offset, 0}, size_of(call.storage),
+               call.operand(0).data(), out.data(), call.options.threads);
   return out;
 }
 
@@ -67,7 +67,8 @@ Result<Tensor> eval_iota(const OpCall& call) {
   const auto axis = static_cast<std::size_t>(call.attrs.i("axis"));
   const int64_t inner = product(call.shape, axis + 1, call.shape.size()), extent = call.shape[axis];
   const auto size = static_cast<int64_t>(size_of(call.storage));
-  for (int64_t i = 0; i < out.num_elements(); ++i) store_int(call.storage, out.as<char>() + i * size, i / inner % extent);
+  for (int64_t i = 0; i < out.num_elements(); ++i)
+    store_int(call.storage, out.as<char>() + i * size, i / inner % extent);
   return out;
 }
 
@@ -89,7 +90,8 @@ Result<Tensor> eval_reshape(const OpCall& call) { return read_through(call, row_
 
 Result<Tensor> eval_transpose(const OpCall& call) {
   Extents strides;
-  for (const int64_t axis : call.attrs.ints("perm")) strides.push_back(call.operand(0).strides()[static_cast<std::size_t>(axis)]);
+  for (const int64_t axis : call.attrs.ints("perm"))
+    strides.push_back(call.operand(0).strides()[static_cast<std::size_t>(axis)]);
   return read_through(call, std::move(strides), 0);
 }
 
@@ -139,7 +141,8 @@ Result<Tensor> eval_gather(const OpCall& call) {
   FUSEC_ASSIGN(const Extents indices, read_indices(call, [&](int64_t) { return extent; }));
   FUSEC_ASSIGN(Tensor out, call.make_result());
   const auto count = static_cast<int64_t>(indices.size());
-  pick(call, in, out, inner, [&](int64_t i) { return i / count * extent + indices[static_cast<std::size_t>(i % count)]; });
+  pick(call, in, out, inner,
+       [&](int64_t i) { return i / count * extent + indices[static_cast<std::size_t>(i % count)]; });
   return out;
 }
 
@@ -170,7 +173,8 @@ Result<Tensor> eval_gather_nd(const OpCall& call) {
   const int64_t batch_rows = product(in.shape(), batch_dims, first);  // rows of `inner` elements
   pick(call, in, out, inner, [&](int64_t row) {
     int64_t at = 0;
-    for (int64_t i = row * depth; i < (row + 1) * depth; ++i) at = at * in.shape()[axis_of(i)] + indices[static_cast<std::size_t>(i)];
+    for (int64_t i = row * depth; i < (row + 1) * depth; ++i)
+      at = at * in.shape()[axis_of(i)] + indices[static_cast<std::size_t>(i)];
     return row / per_batch * batch_rows + at;
   });
   return out;

@@ -98,7 +98,8 @@ void copy_strided(StridedCopy copy, std::size_t size, const void* src, void* dst
   parallel_for(threads, product(copy.extents), std::max<int64_t>(1, (1 << 16) / row), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const Extents at = unravel(r, copy.extents);
-      const int64_t from = copy.src_offset + dot(at, copy.src_strides), to = copy.dst_offset + dot(at, copy.dst_strides);
+      const int64_t from = copy.src_offset + dot(at, copy.src_strides),
+                    to = copy.dst_offset + dot(at, copy.dst_strides);
       copy_one(row, static_cast<const char*>(src) + from * static_cast<int64_t>(size), src_step,
                static_cast<char*>(dst) + to * static_cast<int64_t>(size), dst_step);
     }
@@ -108,7 +109,8 @@ void copy_strided(StridedCopy copy, std::size_t size, const void* src, void* dst
 Result<Tensor> contiguous(const Tensor& tensor) {
   if (tensor.is_contiguous()) return tensor;
   FUSEC_ASSIGN(Tensor out, Tensor::make(tensor.dtype(), tensor.shape()));
-  copy_strided({tensor.shape(), tensor.strides(), out.strides()}, size_of(tensor.dtype()), tensor.data(), out.data(), 1);
+  copy_strided({tensor.shape(), tensor.strides(), out.strides()}, size_of(tensor.dtype()), tensor.data(), out.data(),
+               1);
   return out;
 }
 

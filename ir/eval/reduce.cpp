@@ -103,7 +103,8 @@ bool beats(T b, T a, bool largest) {
 Result<Tensor> extreme(const OpCall& call, bool largest) {
   return visit_compute(call.dtype, [&]<class T>(T) {
     const auto [low, high] = range_of<T>(call.dtype);
-    return reduce<T>(call, largest ? low : high, [&](T a, T b) { return beats(b, a, largest) ? b : a; }, kKeep);
+    return reduce<T>(
+        call, largest ? low : high, [&](T a, T b) { return beats(b, a, largest) ? b : a; }, kKeep);
   });
 }
 
@@ -140,25 +141,29 @@ Result<Tensor> arg_extreme(const OpCall& call, bool largest) {
 
 Result<Tensor> eval_reduce_sum(const OpCall& call) {
   return visit_wrapping(call.dtype, [&]<class T>(T) {
-    return reduce<T>(call, T(0), [](T a, T b) { return a + b; }, kKeep);
+    return reduce<T>(
+        call, T(0), [](T a, T b) { return a + b; }, kKeep);
   });
 }
 
 Result<Tensor> eval_reduce_prod(const OpCall& call) {
   return visit_wrapping(call.dtype, [&]<class T>(T) {
-    return reduce<T>(call, T(1), [](T a, T b) { return a * b; }, kKeep);
+    return reduce<T>(
+        call, T(1), [](T a, T b) { return a * b; }, kKeep);
   });
 }
 
 // Integer means truncate.
 Result<Tensor> eval_reduce_mean(const OpCall& call) {
   return visit_wrapping(call.dtype, [&]<class T>(T) {
-    return reduce<T>(call, T(0), [](T a, T b) { return a + b; }, [&](T sum, int64_t count) -> T {
-      if constexpr (std::is_same_v<T, double>) return sum / static_cast<double>(count);
-      if (count == 0) return 0;
-      if (is_signed_int(call.dtype)) return static_cast<T>(static_cast<int64_t>(sum) / count);
-      return sum / static_cast<T>(count);
-    });
+    return reduce<T>(
+        call, T(0), [](T a, T b) { return a + b; },
+        [&](T sum, int64_t count) -> T {
+          if constexpr (std::is_same_v<T, double>) return sum / static_cast<double>(count);
+          if (count == 0) return 0;
+          if (is_signed_int(call.dtype)) return static_cast<T>(static_cast<int64_t>(sum) / count);
+          return sum / static_cast<T>(count);
+        });
   });
 }
 

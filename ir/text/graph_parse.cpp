@@ -115,8 +115,8 @@ class GraphParser {
     const std::size_t type_begin = lexer_.peek().begin;
     FUSEC_ASSIGN(const Type type, lexer_.type());
     if (type != *inferred) {
-      return lexer_.error_at(type_begin, fmt::format("{} gives {} here, not {}", op.name(), to_string(*inferred),
-                                                     to_string(type)));
+      return lexer_.error_at(type_begin,
+                             fmt::format("{} gives {} here, not {}", op.name(), to_string(*inferred), to_string(type)));
     }
     return add_node(graph_, op, std::move(operands), std::move(attrs));
   }
@@ -131,7 +131,7 @@ class GraphParser {
     if (lexer_.peek().kind == TokenKind::hash) return parse_named(type.dtype, std::move(shape), count);
     FUSEC_TRY(lexer_.expect("{"));
     FUSEC_ASSIGN(Tensor data, lexer_.accept_word("random") ? parse_random(type.dtype, std::move(shape), count)
-                                                          : parse_elements(type.dtype, std::move(shape), count));
+                                                           : parse_elements(type.dtype, std::move(shape), count));
     FUSEC_TRY(lexer_.expect("}"));
     return add_constant(graph_, std::move(data));
   }
@@ -164,7 +164,8 @@ class GraphParser {
       if (!lexer_.accept(",")) break;
     }
     const auto given = static_cast<int64_t>(bytes.size() / size_of(dtype));
-    if (given != count) return lexer_.error(fmt::format("the shape takes {} elements, the braces hold {}", count, given));
+    if (given != count)
+      return lexer_.error(fmt::format("the shape takes {} elements, the braces hold {}", count, given));
     auto data = Tensor::make(dtype, std::move(shape));
     if (!data.ok()) return lexer_.error(data.status().message());
     std::copy(bytes.begin(), bytes.end(), data->as<char>());
@@ -176,7 +177,8 @@ class GraphParser {
     uint64_t hash = 0;
     const char* last = token.text.data() + token.text.size();
     const auto [end, fault] = std::from_chars(token.text.data(), last, hash, 16);
-    if (end != last || fault != std::errc()) return lexer_.error_at(token.begin, "a hash is up to 16 hexadecimal digits");
+    if (end != last || fault != std::errc())
+      return lexer_.error_at(token.begin, "a hash is up to 16 hexadecimal digits");
     const auto it = constants_.find(hash);
     if (it == constants_.end()) return lexer_.error_at(token.begin, "the bytes of this constant are not at hand");
     const auto owner = std::make_shared<Tensor>(it->second);

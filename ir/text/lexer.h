@@ -29,8 +29,8 @@ enum class TokenKind : uint8_t {
 
 struct Token {
   TokenKind kind = TokenKind::end;
-  std::string text;     // decoded: without sigils, quotes and escapes
-  bool quoted = false;  // of a value or global
+  std::string text;                // decoded: without sigils, quotes and escapes
+  bool quoted = false;             // of a value or global
   std::size_t begin = 0, end = 0;  // offsets in the source
   bool is(std::string_view punctuation) const { return kind == TokenKind::punct && text == punctuation; }
   bool is_word(std::string_view word) const { return kind == TokenKind::ident && text == word; }
@@ -54,10 +54,10 @@ class Lexer {
   std::string_view trailing_comment() const;
   // A dimension expression up to a comma or closing bracket outside of parentheses.
   Result<Dim> dim();
-  Result<Shape> shape();       // "[N, 3]"
-  Result<DType> dtype();       // "f32"
-  Result<Type> type();         // "f32[N, 3]"
-  Result<int64_t> integer();   // with an optional sign
+  Result<Shape> shape();      // "[N, 3]"
+  Result<DType> dtype();      // "f32"
+  Result<Type> type();        // "f32[N, 3]"
+  Result<int64_t> integer();  // with an optional sign
 
   // invalid_model: "line 3, column 7: message".
   Status error_at(std::size_t offset, std::string_view message) const;

@@ -12,8 +12,10 @@ Result<std::string> run_roundtrip(const std::string& input, const std::string&) 
   FUSEC_TRY(ir::verify(graph, ir::Stage::imported));
   std::string text = ir::print(graph);
   FUSEC_ASSIGN(const ir::Graph again, ir::parse_graph(text, ir::constant_table(graph)));
-  if (!ir::same_graph(graph, again)) return Status(StatusCode::internal, "the printed text parses to another graph:\n" + text);
-  if (ir::print(again) != text) return Status(StatusCode::internal, "printed again, the text differs:\n" + ir::print(again));
+  if (!ir::same_graph(graph, again))
+    return Status(StatusCode::internal, "the printed text parses to another graph:\n" + text);
+  if (ir::print(again) != text)
+    return Status(StatusCode::internal, "printed again, the text differs:\n" + ir::print(again));
   return text;
 }
 
