@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
-#include <optional>
+#include <set>
 
 namespace fusec::ir {
 namespace {
@@ -157,6 +158,19 @@ Dim tightened(const Dim& g) {
   return rest + floordiv(Dim(constant), Dim(d)) * d;
 }
 
+// The guards that share a symbol with e, tightened.
+std::vector<Dim> related(const Dim& e, const Guard& guards) {
+  std::set<std::string> symbols;
+  e.collect_symbols(symbols);
+  std::vector<Dim> out;
+  for (const Dim& g : guards) {
+    if (std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return g.uses(s); })) {
+      out.push_back(tightened(g));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 AccessTable collect_accesses(const Kernel& kernel) { return Collector(kernel).run(); }
@@ -171,15 +185,19 @@ DimRanges ranges_of(const AccessTable& table, const Access& access) {
 
 bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards) {
   if (fusec::proves_nonneg(e, ranges)) return true;
-  std::vector<Dim> tight;
-  for (const Dim& g : guards) tight.push_back(tightened(g));
+  const std::vector<Dim> tight = related(e, guards);
   for (std::size_t i = 0; i < tight.size(); ++i) {
     if (fusec::proves_nonneg(e - tight[i], ranges)) return true;
     for (std::size_t j = 0; j < i; ++j) {
       if (fusec::proves_nonneg(e - tight[i] - tight[j], ranges)) return true;
     }
   }
-  for (const Dim& g : tight) {
+  return false;
+}
+
+bool proves_nonneg_narrowed(const Dim& e, const DimRanges& ranges, const Guard& guards) {
+  if (proves_nonneg(e, ranges, guards)) return true;
+  for (const Dim& g : related(e, guards)) {
     for (const int64_t sign : {int64_t{1}, int64_t{-1}}) {
       for (const std::string& s : unit_symbols(g, sign)) {
         const auto it = ranges.find(s);

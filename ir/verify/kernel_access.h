@@ -47,9 +47,10 @@ AccessTable collect_accesses(const Kernel& kernel);
 // Ranges of the loops, of `lane`, and of values taken from data (unbounded).
 DimRanges ranges_of(const AccessTable& table, const Access& access);
 
-// e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h, or e is proven where a guard
-// narrows the range of a symbol.
+// e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h that share symbols with e.
 bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards);
+// The same, or e is proven where a guard narrows the range of a symbol.
+bool proves_nonneg_narrowed(const Dim& e, const DimRanges& ranges, const Guard& guards);
 
 // Findings of one kind each. `text` names the statement.
 void check_ranges(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);

@@ -121,9 +121,13 @@ class Collision {
     }
   }
 
-  bool nonneg(const Dim& e) const { return ir::proves_nonneg(e, ranges_, guards_); }
+  bool nonneg(const Dim& e) {
+    const auto [it, fresh] = proven_.emplace(e, false);
+    if (fresh) it->second = ir::proves_nonneg(e, ranges_, guards_);
+    return it->second;
+  }
 
-  bool never_zero(const Dim& e) const {
+  bool never_zero(const Dim& e) {
     if (e.is_const()) return !e.is(0);
     int64_t constant = 0;
     for (const Dim::Term& t : e.terms()) {
@@ -134,10 +138,10 @@ class Collision {
     return nonneg(e - 1) || nonneg(-e - 1);
   }
 
-  bool within(const Dim& e, const Dim& below) const { return nonneg(below - 1 - e) && nonneg(below - 1 + e); }
+  bool within(const Dim& e, const Dim& below) { return nonneg(below - 1 - e) && nonneg(below - 1 + e); }
 
   // e = c*(mine - theirs) + R = 0 implies mine == theirs.
-  bool implies_equal(const Dim& e, const Pair& p) const {
+  bool implies_equal(const Dim& e, const Pair& p) {
     const auto c = coefficient_of(e, p.mine), opposite = coefficient_of(e, p.theirs);
     if (!c || !opposite || !(*c + *opposite).is(0)) return false;
     const Dim part = *c * (p.mine - p.theirs), rest = e - part;
@@ -160,6 +164,7 @@ class Collision {
 
   void settle(Pair& p) {
     p.equal = true;
+    proven_.clear();
     const auto name = p.theirs.as_symbol();
     if (p.mine.as_symbol() == differs_) done_ = true;
     const auto rewrite = [&](Dim& d) {
@@ -202,6 +207,7 @@ class Collision {
   Guard guards_;
   std::vector<Pair> pairs_;
   std::vector<Dim> equations_;
+  std::map<Dim, bool> proven_;  // nonneg of what has been asked
   bool done_ = false;
 };
 

@@ -89,7 +89,9 @@ void check_axis(const Kernel& kernel, const AccessTable& table, const Access& a,
   const Dim extent = with_facts(b.shape[axis], kernel.divisible);
   const DimRanges ranges = ranges_of(table, a);
   const Dim index = simplify(a.index[axis], ranges);
-  if (proves_nonneg(index, ranges, a.guard) && proves_nonneg(extent - 1 - index, ranges, a.guard)) return;
+  if (proves_nonneg_narrowed(index, ranges, a.guard) && proves_nonneg_narrowed(extent - 1 - index, ranges, a.guard)) {
+    return;
+  }
   const std::string where = fmt::format("{} in '{}'", b.name, print_stmt(kernel, *a.stmt));
   if (uses_data(table, a.index[axis])) {
     out.push_back(fmt::format("the index of axis {} of {} comes from data: it needs a clamp or a guard", axis, where));
