@@ -25,7 +25,7 @@ std::optional<Eltwise> eltwise(const PostOp& post) {
     case ScalarOp::relu:
       return Eltwise{algorithm::eltwise_elu, -0.0F};
     case ScalarOp::leaky_relu:
-      if (alpha == 0) return Eltwise{algorithm::eltwise_elu, -0.0F};
+      if (alpha == 0) return std::nullopt;  // would be the relu without NaN
       return Eltwise{algorithm::eltwise_relu, alpha};
     case ScalarOp::hard_swish:
       return Eltwise{algorithm::eltwise_hardswish, 1.0F / 6, 0.5F};

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is promised of oneDNN beyond results: quick implementations for the shapes of known networks, NaN kept, weights
+// packed once, no allocation in our part of a run, runs at the same time.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <thread>
+
+#include "tests/runtime/library_case.h"
+#include "tests/runtime/malloc_count.h"
+
+namespace fusec::runtime {
+namespace {
+
+using ir::ScalarOp;
+using ir::TensorOp;
+using testing::Case;
+using testing::Extents;
+
+std::shared_ptr<Library> onednn() {
+  for (const auto& library : host_libraries(Options())) {
+    if (library->name() == "onednn") return library;
+  }
+  return nullptr;
+}
+
+struct Shape {
+  const char* name;
+  int64_t c, size, o, k, stride, pad, groups;
+};
+// resnet50 and mobilenet_v3_large
+constexpr Shape kShapes[] = {
+    {"resnet 7x7 3->64 @224 s2", 3, 224, 64, 7, 2, 3, 1},  {"resnet 1x1 64->256 @56", 64, 56, 256, 1, 1, 0, 1},
+    {"resnet 3x3 64 @56", 64, 56, 64, 3, 1, 1, 1},         {"resnet 1x1 256->512 @56 s2", 256, 56, 512, 1, 2, 0, 1},
+    {"resnet 3x3 128 @56 s2", 128, 56, 128, 3, 2, 1, 1},   {"resnet 1x1 512->2048 @7", 512, 7, 2048, 1, 1, 0, 1},
+    {"resnet 3x3 512 @7", 512, 7, 512, 3, 1, 1, 1},        {"mobile 3x3 3->16 @224 s2", 3, 224, 16, 3, 2, 1, 1},
+    {"mobile 1x1 16->64 @112", 16, 112, 64, 1, 1, 0, 1},   {"mobile dw3 64 @112 s2", 64, 112, 64, 3, 2, 1, 64},
+    {"mobile 1x1 72->24 @56", 72, 56, 24, 1, 1, 0, 1},     {"mobile dw5 72 @56 s2", 72, 56, 72, 5, 2, 2, 72},
+    {"mobile 1x1 80->480 @14", 80, 14, 480, 1, 1, 0, 1},   {"mobile dw3 184 @14", 184, 14, 184, 3, 1, 1, 184},
+    {"mobile dw5 672 @14 s2", 672, 14, 672, 5, 2, 2, 672}, {"mobile 1x1 672->168 @1", 672, 1, 168, 1, 1, 0, 1},
+    {"mobile 1x1 160->960 @7", 160, 7, 960, 1, 1, 0, 1},
+};
+
+Case conv(const Shape& s, const char* layout = "last", int64_t batch = 1) {
+  const auto image = [&](int64_t c, int64_t size) {
+    return std::string(layout) == "last" ? Extents{batch, size, size, c} : Extents{batch, c, size, size};
+  };
+  Case c(TensorOp::conv, {{"strides", Extents{s.stride, s.stride}},
+                          {"pads", Extents(4, s.pad)},
+                          {"dilations", Extents{1, 1}},
+                          {"groups", s.groups},
+                          {"layout", std::string(layout)}});
+  c.add(image(s.c, s.size));
+  c.add({s.o, s.c / s.groups, s.k, s.k}, {}, true);
+  c.step->bias = c.add({s.o}, {}, true);
+  return c;
+}
+
+Extents output(const Shape& s, const char* layout = "last", int64_t batch = 1) {
+  const int64_t size = (s.size + 2 * s.pad - s.k) / s.stride + 1;
+  return std::string(layout) == "last" ? Extents{batch, size, size, s.o} : Extents{batch, s.o, size, size};
+}
+
+class OneDnn : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!library) GTEST_SKIP() << "built without oneDNN";
+  }
+  std::shared_ptr<Library> library = onednn();
+};
+
+// Nothing falls to reference loops, to a matrix product over gathered columns or to a second pass.
+TEST_F(OneDnn, NetworkShapesHaveQuickImplementations) {
+  for (const Shape& s : kShapes) {
+    for (const int kind : {0, 1, 2, 3}) {
+      Case c = conv(s);
+      if (kind == 1) c.epilogue(ScalarOp::relu);
+      if (kind == 2) c.epilogue(ScalarOp::hard_swish);
+      if (kind == 3) {
+        c.epilogue(ScalarOp::add, c.add(output(s)));
+        c.epilogue(ScalarOp::relu);
+      }
+      c.add(output(s));
+      auto op = library->bind(c.call);
+      ASSERT_TRUE(op.ok()) << s.name << ": " << op.status().str();
+      const std::string implementation = (*op)->implementation();
+      EXPECT_TRUE(implementation.starts_with("onednn brg") || implementation.starts_with("onednn brdgmm") ||
+                  implementation.starts_with("onednn jit"))
+          << s.name << ": " << implementation;
+      EXPECT_EQ(implementation.find('+'), std::string::npos) << s.name << ": " << implementation;
+      EXPECT_EQ((*op)->may_alias().size(), kind == 3 ? 1U : 0U) << s.name;
+      if (kind == 0) std::printf("%-28s %s\n", s.name, implementation.c_str());
+    }
+  }
+}
+
+// A layout that convolutions do not take costs a reorder, which is said, and never reference loops.
+TEST_F(OneDnn, ChannelsFirstSaysItsReorders) {
+  for (const Shape& s : kShapes) {
+    Case c = conv(s, "first");
+    c.add(output(s, "first"));
+    auto op = library->bind(c.call);
+    ASSERT_TRUE(op.ok()) << s.name;
+    const std::string implementation = (*op)->implementation();
+    EXPECT_EQ(implementation.find("ref"), std::string::npos) << implementation;
+    const bool pointwise = s.k == 1 && s.stride == 1;
+    EXPECT_EQ(implementation.find("reorder") == std::string::npos, pointwise) << s.name << ": " << implementation;
+  }
+}
+
+TEST_F(OneDnn, NanAndInfinityPassEveryEpilogue) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const float specials[] = {nan, -inf, inf, -1, 1, -0.0F, 0, 1e-42F, -3e38F, 3e38F};
+  struct Op {
+    ScalarOp op;
+    double alpha = 0, beta = 0;
+  };
+  for (const Op e : {Op{ScalarOp::relu},
+                     {ScalarOp::leaky_relu, 0.1},
+                     {ScalarOp::leaky_relu, 0},
+                     {ScalarOp::clamp, -1, 1},
+                     {ScalarOp::hard_sigmoid, 0.2, 0.5},
+                     {ScalarOp::sigmoid},
+                     {ScalarOp::tanh},
+                     {ScalarOp::elu, 1},
+                     {ScalarOp::abs},
+                     {ScalarOp::square},
+                     {ScalarOp::exp}}) {
+    for (const bool product : {false, true}) {
+      SCOPED_TRACE(ir::info(e.op).name);
+      // Zero weights: the results are the bias.
+      Case c = product ? Case(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}})
+                       : Case(TensorOp::conv, {{"strides", Extents{1, 1}},
+                                               {"pads", Extents{0, 0, 0, 0}},
+                                               {"dilations", Extents{1, 1}},
+                                               {"groups", int64_t{1}},
+                                               {"layout", std::string("last")}});
+      c.add(product ? Extents{3, 10} : Extents{1, 3, 1, 10});
+      c.add(product ? Extents{10, 10} : Extents{10, 10, 1, 1});
+      c.step->bias = c.add({10});
+      std::fill_n(static_cast<float*>(c.memory[1].get()), 100, 0.0F);
+      std::copy(std::begin(specials), std::end(specials), static_cast<float*>(c.memory[2].get()));
+      c.epilogue(e.op, -1, e.alpha, e.beta);
+      c.add(product ? Extents{3, 10} : Extents{1, 3, 1, 10});
+      testing::check(*library, c);
+    }
+  }
+  for (const ScalarOp op : {ScalarOp::max, ScalarOp::min}) {
+    Case c(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
+    c.add({2, 4});
+    c.add({4, 4});
+    c.epilogue(op, c.add({4}));
+    *static_cast<float*>(c.memory[0].get()) = nan;
+    c.add({2, 4});
+    testing::check(*library, c);
+  }
+}
+
+TEST_F(OneDnn, WeightsAreShared) {
+  Case one = conv(kShapes[2]);
+  one.add(output(kShapes[2]));
+  Case two = conv(kShapes[2], "last", 2);
+  two.add(output(kShapes[2], "last", 2));
+  two.call.args[1].constant = one.call.args[1].constant;
+  auto a = library->bind(one.call), b = library->bind(two.call);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_GE((*a)->packed_bytes(), 64U * 64 * 9 * 4);
+  EXPECT_EQ((*a)->packed_bytes(), (*b)->packed_bytes());
+}
+
+// The memory of oneDNN's own argument table is all that a run allocates: a few blocks, whatever the shape.
+TEST_F(OneDnn, RunsAllocateNothingOfOurs) {
+  if (!runtime_test::counts_allocations()) GTEST_SKIP();
+  for (const Shape& s : {kShapes[1], kShapes[9]}) {
+    Case c = conv(s);
+    c.epilogue(ScalarOp::relu);
+    c.add(output(s));
+    auto op = library->bind(c.call);
+    ASSERT_TRUE(op.ok());
+    std::vector<void*> args;
+    for (const testing::Memory& m : c.memory) args.push_back(m.get());
+    const testing::Memory workspace = testing::allocate((*op)->workspace_bytes());
+    const auto run = [&] { ASSERT_TRUE((*op)->run(args.data(), workspace.get(), {2}).ok()); };
+    run();
+    run();
+    const int64_t before = runtime_test::allocations();
+    run();
+    EXPECT_LE(runtime_test::allocations() - before, 16) << s.name;
+  }
+}
+
+TEST_F(OneDnn, RunsAtTheSameTime) {
+  const Shape s{"", 16, 9, 16, 3, 1, 1, 1};
+  Case c = conv(s);
+  c.call.threads = 1;
+  c.add(output(s));
+  auto op = library->bind(c.call);
+  ASSERT_TRUE(op.ok());
+  const std::size_t out = c.call.args.size() - 1, bytes = static_cast<std::size_t>(c.elements[out]) * 4;
+  std::vector<testing::Memory> outputs, workspaces;
+  for (int i = 0; i < 4; ++i) {
+    outputs.push_back(testing::allocate(bytes));
+    workspaces.push_back(testing::allocate((*op)->workspace_bytes()));
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      std::vector<void*> args;
+      for (const testing::Memory& m : c.memory) args.push_back(m.get());
+      args[out] = outputs[i].get();
+      for (int n = 0; n < 50; ++n) EXPECT_TRUE((*op)->run(args.data(), workspaces[i].get(), {1}).ok());
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_EQ(std::memcmp(outputs[0].get(), outputs[i].get(), bytes), 0);
+}
+
+}  // namespace
+}  // namespace fusec::runtime
