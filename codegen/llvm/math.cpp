@@ -1,9 +1,210 @@
 // SPDX-License-Identifier: Apache-2.0
+// f32 functions as polynomials in the vector unit, without branches and tables, so that every lane of every width gives
+// the same bits. Coefficients are minimax fits (reweighted least squares over Chebyshev points, rounded to f32 one at a
+// time from the lowest); the error stated with each is that of the polynomial alone, relative to the function. Where the
+// target has no fused multiply-add, the constants that are split leave room for exact products.
+// f64 goes to libm.
 #include "codegen/llvm/math.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <limits>
 #include <vector>
 
 namespace fusec::codegen::math {
+namespace {
+
+bool is_f64(const Value* x) { return x->getType()->getScalarType()->isDoubleTy(); }
+
+// a*b + c; fused where the target can, which only code inside this file may do.
+Value* fma(Ir& ir, Value* a, Value* b, Value* c) {
+  if (ir.target.has("fma")) return call_intrinsic(ir, llvm::Intrinsic::fma, {a, b, c});
+  return ir.b.CreateFAdd(ir.b.CreateFMul(a, b), c);
+}
+Value* fma(Ir& ir, Value* a, double b, Value* c) { return fma(ir, a, number(a, b), c); }
+
+// c[0] + c[1]*x + c[2]*x^2 + ...
+Value* polynomial(Ir& ir, Value* x, std::initializer_list<double> coefficients) {
+  Value* out = nullptr;
+  for (auto c = coefficients.end(); c-- != coefficients.begin();) {
+    out = out ? fma(ir, out, x, number(x, *c)) : number(x, *c);
+  }
+  return out;
+}
+
+Value* as_int(Ir& ir, Value* f) { return ir.b.CreateBitCast(f, retyped(f, ir.b.getInt32Ty())); }
+Value* as_float(Ir& ir, Value* i) { return ir.b.CreateBitCast(i, retyped(i, ir.b.getFloatTy())); }
+Value* absolute(Ir& ir, Value* x) { return call_intrinsic(ir, llvm::Intrinsic::fabs, {x}); }
+Value* copysign(Ir& ir, Value* x, Value* sign) { return call_intrinsic(ir, llvm::Intrinsic::copysign, {x, sign}); }
+
+// x held to at most (at least) `bound`; NaN stays NaN.
+Value* at_most(Ir& ir, Value* x, double bound) {
+  Value* limit = number(x, bound);
+  return ir.b.CreateSelect(ir.b.CreateFCmpOLT(limit, x), limit, x);
+}
+Value* at_least(Ir& ir, Value* x, double bound) {
+  Value* limit = number(x, bound);
+  return ir.b.CreateSelect(ir.b.CreateFCmpOGT(limit, x), limit, x);
+}
+
+// f on pieces of at most `lanes` lanes, narrower vectors filled up to 4.
+Value* in_pieces(Ir& ir, Value* a, Value* b, int lanes, const std::function<Value*(Value*, Value*)>& f) {
+  const int width = width_of(a);
+  const auto range = [](int from, int to, int last) {
+    std::vector<int> out;
+    for (int k = from; k < to; ++k) out.push_back(std::min(k, last));
+    return out;
+  };
+  if (width < 4) {
+    const auto fill = [&](Value* v) {
+      return width == 1 ? splat(ir, v, 4) : ir.b.CreateShuffleVector(v, range(0, 4, width - 1));
+    };
+    Value* out = f(fill(a), fill(b));
+    return width == 1 ? ir.b.CreateExtractElement(out, uint64_t{0}) : ir.b.CreateShuffleVector(out, range(0, width, width));
+  }
+  if (width <= lanes) return f(a, b);
+  const int half = width / 2;
+  const auto part = [&](Value* v, int from, int to) { return ir.b.CreateShuffleVector(v, range(from, to, width)); };
+  Value* low = in_pieces(ir, part(a, 0, half), part(b, 0, half), lanes, f);
+  Value* high = in_pieces(ir, part(a, half, width), part(b, half, width), lanes, f);
+  return ir.b.CreateShuffleVector(low, high, range(0, width, width));
+}
+
+// p * 2^n for an integral n, correctly rounded also into denormals, by AVX-512's vscalefps.
+Value* scalef(Ir& ir, Value* p, Value* n) {
+  return in_pieces(ir, p, n, 16, [&](Value* x, Value* y) -> Value* {
+    auto& b = ir.b;
+    llvm::Value* none = llvm::PoisonValue::get(x->getType());
+    switch (width_of(x)) {
+      case 16:
+        return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {}, {x, y, none, b.getInt16(0xffff), b.getInt32(4)});
+      case 8: return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_256, {}, {x, y, none, b.getInt8(0xff)});
+      default: return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_128, {}, {x, y, none, b.getInt8(0xff)});
+    }
+  });
+}
+
+bool has_scalef(const Ir& ir, const Value* x) {
+  const int width = width_of(x);
+  return ir.target.has("avx512vl") && (width & (width - 1)) == 0;
+}
+
+// A number and the integer nearest to it, as float and as int: adding 1.5*2^23 leaves the integer in the low bits.
+struct Nearest {
+  Value* as_float;
+  Value* as_int;
+};
+Nearest nearest(Ir& ir, Value* x, double scale) {
+  constexpr double kMagic = 0x1.8p23;
+  Value* shifted = fma(ir, x, scale, number(x, kMagic));
+  Value* bits = as_int(ir, shifted);
+  return {ir.b.CreateFSub(shifted, number(x, kMagic)), ir.b.CreateSub(bits, integer(bits, 0x4b400000))};
+}
+
+// 2^n for -126 <= n <= 127.
+Value* power_of_two(Ir& ir, Value* n) {
+  return as_float(ir, ir.b.CreateShl(ir.b.CreateAdd(n, integer(n, 127)), integer(n, 23)));
+}
+
+constexpr double kLog2E = 0x1.715476p+0;
+// ln 2 in two parts; the first has 15 bits, so that its product with an exponent is exact.
+constexpr double kLn2Hi = 0x1.62e4p-1, kLn2Lo = 0x1.7f7d1cp-20;
+
+// x = n*ln2 + r with |r| <= ln2/2.
+struct Reduced {
+  Nearest n;
+  Value* r;
+};
+Reduced reduce_ln2(Ir& ir, Value* x) {
+  const Nearest n = nearest(ir, x, kLog2E);
+  Value* r = fma(ir, n.as_float, -kLn2Hi, x);
+  return {n, fma(ir, n.as_float, -kLn2Lo, r)};
+}
+
+// exp(r) = 1 + r + r^2*P(r), degree 6: 1.4e-8 relative to expm1(r).
+Value* expm1_core(Ir& ir, Value* r) {
+  Value* p = polynomial(ir, r, {0x1.fffffep-2, 0x1.5554b4p-3, 0x1.5556f2p-5, 0x1.12253ap-7, 0x1.6b9c3ep-10});
+  return fma(ir, ir.b.CreateFMul(r, r), p, r);
+}
+
+// exp where the result is a normal number.
+Value* exp_normal(Ir& ir, Value* x) {
+  const Reduced d = reduce_ln2(ir, x);
+  Value* p = ir.b.CreateFAdd(expm1_core(ir, d.r), number(x, 1));
+  if (has_scalef(ir, x)) return scalef(ir, p, d.n.as_float);
+  return ir.b.CreateFMul(p, power_of_two(ir, d.n.as_int));
+}
+
+// x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for normal positive x.
+struct Decomposed {
+  Value* mantissa;
+  Value* exponent;  // int
+};
+Decomposed decompose(Ir& ir, Value* x) {
+  Value* bits = as_int(ir, x);
+  Value* e = ir.b.CreateAShr(ir.b.CreateSub(bits, integer(bits, 0x3f3504f3)), integer(bits, 23));
+  return {as_float(ir, ir.b.CreateSub(bits, ir.b.CreateShl(e, integer(e, 23)))), e};
+}
+
+// e*ln2 + log(1 + f) = e*ln2 + f - f^2/2 + f^3*P(f), P of degree 7 for sqrt(1/2) <= 1 + f < sqrt(2): 5.8e-9.
+Value* log_core(Ir& ir, Value* f, Value* e) {
+  auto& b = ir.b;
+  Value* exponent = b.CreateSIToFP(e, f->getType());
+  Value* square = b.CreateFMul(f, f);
+  Value* p = polynomial(ir, f, {0x1.555554p-2, -0x1.000226p-2, 0x1.99a01ep-3, -0x1.54728cp-3, 0x1.22d8f8p-3,
+                                -0x1.0d81f2p-3, 0x1.05602ep-3, -0x1.38cf2p-4});
+  Value* tail = b.CreateFMul(b.CreateFMul(f, square), p);
+  tail = fma(ir, exponent, kLn2Lo, tail);
+  tail = fma(ir, square, -0.5, tail);
+  return fma(ir, exponent, kLn2Hi, b.CreateFAdd(f, tail));
+}
+
+// log's values at the end of its domain: `y` is the argument of the logarithm.
+Value* log_special(Ir& ir, Value* y, Value* result) {
+  auto& b = ir.b;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  result = b.CreateSelect(b.CreateFCmpOEQ(y, number(y, kInf)), y, result);
+  result = b.CreateSelect(b.CreateFCmpOEQ(y, number(y, 0)), number(y, -kInf), result);
+  return b.CreateSelect(b.CreateFCmpULT(y, number(y, 0)), number(y, std::numeric_limits<double>::quiet_NaN()), result);
+}
+
+// Beyond this the reduction by three parts of pi/2 has lost too many bits.
+constexpr double kHuge = 0x1p15;
+
+// sin(x + quarter*pi/2): x = n*pi/2 + r, then sin or cos of r by the parity of n + quarter, its sign by the next bit.
+Value* sin_or_cos(Ir& ir, Value* x, int quarter) {
+  auto& b = ir.b;
+  const Nearest n = nearest(ir, x, 0x1.45f306p-1);
+  Value* r = x;
+  // Parts of pi/2 cut off, not rounded: all positive, so that r of -0 is -0.
+  if (ir.target.has("fma")) {
+    for (const double part : {0x1.921fb4p+0, 0x1.4442d0p-24, 0x1.846988p-48}) r = fma(ir, n.as_float, -part, r);
+  } else {
+    // 8 bits a part and 16 of n: exact products.
+    for (const double part : {0x1.92p+0, 0x1.fap-12, 0x1.54p-20, 0x1.1p-30, 0x1.68c234p-39}) r = fma(ir, n.as_float, -part, r);
+  }
+  Value* square = b.CreateFMul(r, r);
+  // sin r = r*(1 + r^2*P(r^2)): 1.7e-10; cos r = 1 - r^2/2 + r^4*P(r^2): 1.2e-10.
+  Value* s = polynomial(ir, square, {-0x1.555556p-3, 0x1.111174p-7, -0x1.a05968p-13, 0x1.7c367ap-19});
+  s = b.CreateFMul(r, fma(ir, square, s, number(x, 1)));  // keeps -0
+  Value* c = polynomial(ir, square, {0x1.55554ap-5, -0x1.6c0c28p-10, 0x1.99e816p-16});
+  c = fma(ir, b.CreateFMul(square, square), c, fma(ir, square, -0.5, number(x, 1)));
+  Value* turn = b.CreateAdd(n.as_int, integer(n.as_int, quarter));
+  Value* odd = b.CreateICmpNE(b.CreateAnd(turn, integer(turn, 1)), integer(turn, 0));
+  Value* sign = b.CreateShl(b.CreateAnd(turn, integer(turn, 2)), integer(turn, 30));
+  return as_float(ir, b.CreateXor(as_int(ir, b.CreateSelect(odd, c, s)), sign));
+}
+
+// The polynomial where |x| is small enough, libm for lanes where it is not.
+Value* trigonometric(Ir& ir, Value* x, int quarter, const char* name) {
+  auto& b = ir.b;
+  Value* near = sin_or_cos(ir, x, quarter);
+  Value* huge = b.CreateFCmpOGT(absolute(ir, x), number(x, kHuge));
+  Value* any = width_of(x) == 1 ? huge : b.CreateOrReduce(huge);
+  return branch(ir, any, [&] { return b.CreateSelect(huge, libm(ir, name, {x}), near); }, [&] { return near; });
+}
+
+}  // namespace
 
 // A runtime loop over the lanes keeps the code small; the operands go through the stack.
 Value* libm(Ir& ir, const std::string& name, std::initializer_list<Value*> args) {
@@ -28,13 +229,83 @@ Value* libm(Ir& ir, const std::string& name, std::initializer_list<Value*> args)
   return b.CreateLoad(first->getType(), spilled[0]);
 }
 
-Value* exp(Ir& ir, Value* x) { return libm(ir, "exp", {x}); }
-Value* expm1(Ir& ir, Value* x) { return libm(ir, "expm1", {x}); }
-Value* log(Ir& ir, Value* x) { return libm(ir, "log", {x}); }
-Value* log1p(Ir& ir, Value* x) { return libm(ir, "log1p", {x}); }
-Value* tanh(Ir& ir, Value* x) { return libm(ir, "tanh", {x}); }
-Value* erf(Ir& ir, Value* x) { return libm(ir, "erf", {x}); }
-Value* sin(Ir& ir, Value* x) { return libm(ir, "sin", {x}); }
-Value* cos(Ir& ir, Value* x) { return libm(ir, "cos", {x}); }
+Value* exp(Ir& ir, Value* x) {
+  if (is_f64(x)) return libm(ir, "exp", {x});
+  auto& b = ir.b;
+  // Past these the result is 0 or infinity anyway.
+  const Reduced d = reduce_ln2(ir, at_least(ir, at_most(ir, x, 89), -105));
+  Value* p = b.CreateFAdd(expm1_core(ir, d.r), number(x, 1));
+  if (has_scalef(ir, x)) return scalef(ir, p, d.n.as_float);
+  // Two halves of the exponent, so that neither factor overflows; only the second product rounds.
+  Value* half = b.CreateAShr(d.n.as_int, integer(d.n.as_int, 1));
+  Value* rest = b.CreateSub(d.n.as_int, half);
+  return b.CreateFMul(b.CreateFMul(p, power_of_two(ir, half)), power_of_two(ir, rest));
+}
+
+// With s = 2^(n-1), which does not overflow: exp(x) - 1 = 2*(s*expm1(r) + (s - 1/2)).
+Value* expm1(Ir& ir, Value* x) {
+  if (is_f64(x)) return libm(ir, "expm1", {x});
+  auto& b = ir.b;
+  const Reduced d = reduce_ln2(ir, at_least(ir, at_most(ir, x, 89), -30));
+  Value* s = power_of_two(ir, b.CreateSub(d.n.as_int, integer(d.n.as_int, 1)));
+  Value* out = fma(ir, s, expm1_core(ir, d.r), b.CreateFSub(s, number(x, 0.5)));
+  out = b.CreateFAdd(out, out);
+  return b.CreateSelect(b.CreateFCmpOLT(absolute(ir, x), number(x, 0x1p-25)), x, out);
+}
+
+Value* log(Ir& ir, Value* x) {
+  if (is_f64(x)) return libm(ir, "log", {x});
+  auto& b = ir.b;
+  Value* denormal = b.CreateFCmpOLT(x, number(x, 0x1p-126));
+  const Decomposed d = decompose(ir, b.CreateSelect(denormal, b.CreateFMul(x, number(x, 0x1p23)), x));
+  Value* e = b.CreateSelect(denormal, b.CreateSub(d.exponent, integer(d.exponent, 23)), d.exponent);
+  return log_special(ir, x, log_core(ir, b.CreateFSub(d.mantissa, number(x, 1)), e));
+}
+
+// u = 1 + x rounded, and what rounding lost is added to the reduced argument.
+Value* log1p(Ir& ir, Value* x) {
+  if (is_f64(x)) return libm(ir, "log1p", {x});
+  auto& b = ir.b;
+  Value* one = number(x, 1);
+  Value* u = b.CreateFAdd(one, x);
+  Value* from_x = b.CreateFSub(u, x);
+  Value* lost = b.CreateFAdd(b.CreateFSub(x, b.CreateFSub(u, from_x)), b.CreateFSub(one, from_x));
+  const Decomposed d = decompose(ir, u);
+  Value* negated = b.CreateNeg(d.exponent);
+  Value* scale = power_of_two(ir, call_intrinsic(ir, llvm::Intrinsic::smax, {negated, integer(negated, -126)}));
+  Value* out = log_core(ir, fma(ir, lost, scale, b.CreateFSub(d.mantissa, one)), d.exponent);
+  return b.CreateSelect(b.CreateFCmpOEQ(x, number(x, 0)), x, log_special(ir, u, out));
+}
+
+// |x| < 0.625: x + x^3*P(x^2), 4.5e-9; else 1 - 2/(exp(2|x|) + 1), which is 1 from 9.1 on.
+Value* tanh(Ir& ir, Value* x) {
+  if (is_f64(x)) return libm(ir, "tanh", {x});
+  auto& b = ir.b;
+  Value* square = b.CreateFMul(x, x);
+  Value* p = polynomial(ir, square, {-0x1.555532p-2, 0x1.1106fcp-3, -0x1.b836f4p-5, 0x1.5203f4p-6, -0x1.7547e2p-8});
+  Value* small = fma(ir, b.CreateFMul(x, square), p, x);
+  Value* magnitude = absolute(ir, x);
+  Value* held = at_most(ir, magnitude, 9.5);
+  Value* e = exp_normal(ir, b.CreateFAdd(held, held));
+  Value* large = b.CreateFSub(number(x, 1), b.CreateFDiv(number(x, 2), b.CreateFAdd(e, number(x, 1))));
+  return copysign(ir, b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.625)), small, large), x);
+}
+
+// |x| < 0.9: x + x*P(x^2), 1.4e-8; else 1 - exp(Q(|x|)) with Q = log(erfc), 1.7e-9, which is 1 from 4 on.
+Value* erf(Ir& ir, Value* x) {
+  if (is_f64(x)) return libm(ir, "erf", {x});
+  auto& b = ir.b;
+  Value* square = b.CreateFMul(x, x);
+  Value* p = polynomial(ir, square, {0x1.06eba6p-3, -0x1.8126eep-2, 0x1.ce1bfp-4, -0x1.b6a25p-6, 0x1.47c73p-8, -0x1.3c61c8p-11});
+  Value* small = fma(ir, x, p, x);
+  Value* magnitude = absolute(ir, x);
+  Value* q = polynomial(ir, at_most(ir, magnitude, 4), {-0x1.5d0c4ep-13, -0x1.20b752p+0, -0x1.4621bcp-1, -0x1.aa730ap-4,
+                                                      0x1.6d9ca4p-6, -0x1.91cc8ep-9, 0x1.9fb252p-13});
+  Value* large = b.CreateFSub(number(x, 1), exp_normal(ir, q));
+  return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9)), small, copysign(ir, large, x));
+}
+
+Value* sin(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "sin", {x}) : trigonometric(ir, x, 0, "sin"); }
+Value* cos(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "cos", {x}) : trigonometric(ir, x, 1, "cos"); }
 
 }  // namespace fusec::codegen::math

@@ -2,6 +2,7 @@
 #include "codegen/llvm/scalar.h"
 
 #include "codegen/llvm/math.h"
+#include "ir/ops/definition.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {
@@ -243,14 +244,51 @@ Value* build_min(Ir& ir, DType type, Value* a, Value* b) {
   return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, {a, b});
 }
 
+namespace {
+
+// A value of a definition's tree and its dtype (compute form, or bool).
+struct Typed {
+  Value* value;
+  DType type;
+};
+
+Typed build_node(Ir& ir, const ir::DefNode& node, const OpArgs& args) {
+  if (node.kind == ir::DefNode::Kind::number) {
+    const bool is_f = is_float(args.type);
+    return {is_f ? number(args.a, node.number) : integer(args.a, static_cast<int64_t>(node.number)), args.type};
+  }
+  if (node.kind == ir::DefNode::Kind::operand) {
+    Value* operands[] = {args.a, args.b, args.c};
+    return {operands[node.operand], args.type};
+  }
+  FUSEC_CHECK(node.kind == ir::DefNode::Kind::op) << "a gradient's symbol in a definition";
+  Value* in[3] = {};
+  DType type = args.type;
+  for (std::size_t i = 0; i < node.args.size(); ++i) {
+    const Typed arg = build_node(ir, node.args[i], args);
+    in[i] = arg.value;
+    type = arg.type;  // of the last operand: for where that of a choice
+  }
+  return {build_op(ir, node.op, {type, in[0], in[1], in[2]}), result_type(node.op, type, type)};
+}
+
+// The tree in the compute type: no rounding to f16 or bf16 inside.
+Value* build_definition(Ir& ir, ir::ScalarOp op, OpArgs args) {
+  args.type = compute_type(args.type);
+  return build_node(ir, ir::definition(op), args).value;
+}
+
+}  // namespace
+
 Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
   switch (op) {
 #define SCALAR_OP(name, arity, typing, reference, llvm_name, ...) \
   case ir::ScalarOp::name: return build::llvm_name(ir, args);
-#define SCALAR_DEF(name, ...) case ir::ScalarOp::name: break;
+#define SCALAR_DEF(name, ...) case ir::ScalarOp::name: return build_definition(ir, op, args);
 #include "ir/ops/scalar_ops.def"
   }
-  throw CompileError("op '" + std::string(info(op).name) + "' is a definition: expand it before emission");
+  FUSEC_CHECK(false) << "scalar op " << static_cast<int>(op);
+  return nullptr;
 }
 
 Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result) {

@@ -16,7 +16,7 @@ struct OpArgs {
   llvm::Value *a, *b = nullptr, *c = nullptr;
 };
 
-// The result in its compute form; not for cast and not for definitions.
+// The result in its compute form; not for cast. Definitions are expanded.
 llvm::Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args);
 // As a register: rounded to `result`; casts from args.type.
 llvm::Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result);

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every primitive scalar op, dtype and width on every usable target against the reference column of the op table.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "ir/ops/cast.h"
+#include "ir/ops/reference.h"
+#include "ir/text/kernel_text.h"
+#include "tests/codegen/differential.h"
+#include "tests/codegen/host_run.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+using ir::ScalarOp;
+
+constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8,  DType::i16, DType::i32,
+                          DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::bool_};
+
+std::string element(DType dtype, int width) {
+  return std::string(to_string(dtype)) + (width > 1 ? "." + std::to_string(width) : "");
+}
+
+ir::Kernel op_kernel(ScalarOp op, DType from, DType to, int width) {
+  const int arity = info(op).arity;
+  std::string text = "kernel @op(", body, args;
+  const std::string at = std::to_string(width) + "*i" + (width > 1 ? " + lane" : "");
+  const std::string guard = " guard(n - 1 - " + std::to_string(width) + "*i" + (width > 1 ? " - lane)" : ")");
+  for (int k = 0; k < arity; ++k) {
+    const DType dtype = op == ScalarOp::where && k == 0 ? DType::bool_ : from;
+    text += std::string("%") + char('a' + k) + ": in " + to_string(dtype) + "[n], ";
+    body += "    v" + std::to_string(k) + ": " + element(dtype, width) + " = load " + char('a' + k) + "[" + at + "]" + guard +
+            " else " + (dtype == DType::bool_ ? "false" : "0") + "\n";
+    args += (k ? ", v" : " v") + std::to_string(k);
+  }
+  text += std::string("%y: out ") + to_string(to) + "[n]) {\n  grid i in floordiv(n + " + std::to_string(width - 1) + ", " +
+          std::to_string(width) + ") {\n" + body + "    v" + std::to_string(arity) + ": " + element(to, width) + " = " +
+          std::string(info(op).name) + args + "\n    store y[" + at + "], v" + std::to_string(arity) + guard + "\n  }\n}\n";
+  const auto kernel = ir::parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status().str() << "\n" << text;
+  return kernel.ok() ? *kernel : ir::Kernel();
+}
+
+// Inputs.
+
+struct Inputs {
+  std::vector<Tensor> operands;
+  int64_t count = 0;
+};
+
+void put(Tensor& t, int64_t i, double f, int64_t bits) {
+  char* at = t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype()));
+  if (is_float(t.dtype())) {
+    ir::store_double(t.dtype(), at, f);
+  } else {
+    ir::store_int(t.dtype(), at, bits);
+  }
+}
+
+// Exact bits of the dtype.
+void put_bits(Tensor& t, int64_t i, uint64_t bits) {
+  if (t.dtype() == DType::bool_) bits &= 1;
+  std::memcpy(t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype())), &bits, size_of(t.dtype()));
+}
+
+std::vector<uint64_t> special_bits(DType dtype) {
+  std::vector<uint64_t> out;
+  const auto add = [&](double f, int64_t v) {
+    uint64_t bits = 0;
+    if (is_float(dtype)) {
+      ir::store_double(dtype, &bits, f);
+    } else {
+      ir::store_int(dtype, &bits, v);
+    }
+    out.push_back(bits);
+  };
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const double f : {0.0, 1.0, 2.0, 3.0, 0.5, 0.625, 0.9, 1.5, 2.5, 7.99, 88.7, 89.0, 103.9, 105.0, 127.0, 128.0, 255.0,
+                         256.0, 32768.0, 65504.0, 65520.0, 65536.0, 0x1p31, 0x1p32, 0x1p63, 0x1p64, 3e38, 1e-40, 1.4e-45,
+                         1.17549435e-38, 6e-8, 1e-7, 1e300, kInf}) {
+    add(f, 0), add(-f, 0);
+    if (!is_float(dtype)) out.resize(out.size() - 2);
+  }
+  if (is_float(dtype)) {
+    add(std::numeric_limits<double>::quiet_NaN(), 0);
+  } else {
+    for (int64_t v : {0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 255, 256, 32767, 65535}) add(0, v), add(0, -v);
+    for (int64_t v : {int64_t{1} << 31, int64_t{1} << 24, (int64_t{1} << 24) + 1, int64_t{1} << 53, (int64_t{1} << 53) + 1,
+                      std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
+      add(0, v), add(0, v - 1), add(0, v + 2);
+    }
+  }
+  return out;
+}
+
+// Unary ops see `sweep` values spread evenly over all bit patterns; others all pairs of specials; all see the domain.
+Inputs make_inputs(ScalarOp op, DType dtype, int64_t sweep) {
+  const auto& row = info(op);
+  const std::vector<uint64_t> special = special_bits(dtype);
+  const auto specials = static_cast<int64_t>(special.size());
+  const int bits = static_cast<int>(8 * size_of(dtype));
+  if (bits <= 16 && row.arity == 1) sweep = int64_t{1} << bits;
+  const int64_t pairs = row.arity == 1 ? specials : specials * specials, domain = 5000, random = row.arity == 1 ? sweep : 5000;
+  Inputs in;
+  in.count = pairs + domain + random;
+  std::mt19937_64 rng(11);
+  for (int k = 0; k < row.arity; ++k) {
+    const DType type = op == ScalarOp::where && k == 0 ? DType::bool_ : dtype;
+    Tensor t = Tensor::make(type, {in.count}).value();
+    int64_t at = 0;
+    for (int64_t i = 0; i < pairs; ++i) {
+      put_bits(t, at++, type == DType::bool_ ? rng() : special[static_cast<std::size_t>(k == 0 || (row.arity == 3 && k == 1) ? i % specials : i / specials)]);
+    }
+    std::uniform_real_distribution<double> uniform(row.domain_lo, row.domain_hi);
+    for (int64_t i = 0; i < domain; ++i, ++at) {
+      const double x = uniform(rng);
+      if (type == DType::bool_) put_bits(t, at, rng());
+      else put(t, at, x, static_cast<int64_t>(x));
+    }
+    const uint64_t step = bits == 64 ? ~uint64_t{0} / static_cast<uint64_t>(random) : ((uint64_t{1} << bits) - 1) / static_cast<uint64_t>(random) + (bits <= 16);
+    for (int64_t i = 0; i < random; ++i, ++at) {
+      put_bits(t, at, row.arity == 1 ? static_cast<uint64_t>(i) * std::max<uint64_t>(step, 1) + (bits > 16 ? rng() % step : 0) : rng());
+    }
+    in.operands.push_back(t);
+  }
+  return in;
+}
+
+// The reference at element i: a float as double (unrounded), an integer as its value.
+struct Reference {
+  double f = 0;
+  int64_t i = 0;
+};
+std::vector<Reference> reference(ScalarOp op, const Inputs& in, DType dtype) {
+  std::vector<Reference> out(static_cast<std::size_t>(in.count));
+  for (int64_t i = 0; i < in.count; ++i) {
+    double f[3] = {};
+    int64_t v[3] = {};
+    for (std::size_t k = 0; k < in.operands.size(); ++k) {
+      const Tensor& t = in.operands[k];
+      const char* at = t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype()));
+      f[k] = ir::load_double(t.dtype(), at);
+      if (!is_float(t.dtype())) v[k] = ir::load_int(t.dtype(), at);
+    }
+    Reference& r = out[static_cast<std::size_t>(i)];
+    if (is_float(dtype)) {
+      r.f = ir::eval_scalar(op, f[0], f[1], f[2]);
+      r.i = r.f != 0;
+    } else if (dtype == DType::bool_) {
+      r.i = ir::eval_scalar(op, v[0] != 0, v[1] != 0, v[2] != 0);
+    } else {
+      r.i = ir::eval_scalar(op, dtype, v[0], v[1], v[2]);
+    }
+  }
+  return out;
+}
+
+// Error in units in the last place of `dtype` at the unrounded `want`.
+double error_of(DType dtype, const char* got, double want) {
+  const double g = ir::load_double(dtype, got);
+  char rounded[8];
+  ir::store_double(dtype, rounded, want);
+  const double w = ir::load_double(dtype, rounded);
+  if (std::isnan(w) || std::isnan(g)) return std::isnan(w) && std::isnan(g) ? 0 : INFINITY;
+  if (g == w) return std::signbit(g) == std::signbit(w) ? 0 : INFINITY;
+  const int digits = dtype == DType::f64 ? 52 : dtype == DType::f32 ? 23 : dtype == DType::f16 ? 10 : 7;
+  const int lowest = dtype == DType::f64 ? -1022 : dtype == DType::f16 ? -14 : -126;
+  // An infinity where the largest number is right, or the reverse, counts as one unit.
+  if (std::isinf(g) || std::isinf(w)) return std::isinf(g) && std::isinf(w) ? INFINITY : std::fabs(std::isinf(g) ? w : g) > 3e38 ? 1 : INFINITY;
+  const int exponent = w == 0 ? lowest : std::max(std::ilogb(w), lowest);
+  return std::fabs(g - want) / std::ldexp(1.0, exponent - digits);
+}
+
+// All bytes, with one pattern for every NaN: which of two NaN an addition keeps is the hardware's.
+std::string bytes_of(const Tensor& t) {
+  std::string out(t.as<char>(), t.bytes());
+  const std::size_t size = size_of(t.dtype());
+  for (std::size_t i = 0; is_float(t.dtype()) && i < out.size(); i += size) {
+    if (std::isnan(ir::load_double(t.dtype(), out.data() + i))) std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(i), size, 'N');
+  }
+  return out;
+}
+
+struct Worst {
+  double error = 0;
+  int64_t at = 0;
+};
+Worst worst_error(const Tensor& got, const std::vector<Reference>& want, DType dtype, bool float_operands) {
+  Worst out;
+  for (int64_t i = 0; i < got.num_elements(); ++i) {
+    const char* at = got.as<char>() + i * static_cast<int64_t>(size_of(dtype));
+    const Reference& r = want[static_cast<std::size_t>(i)];
+    double error = 0;
+    if (is_float(dtype)) {
+      error = error_of(dtype, at, r.f);
+    } else {
+      error = ir::load_int(dtype, at) == r.i || (dtype == DType::bool_ && float_operands && ir::load_int(dtype, at) == (r.f != 0)) ? 0 : INFINITY;
+    }
+    if (error > out.error) out = {error, i};
+  }
+  return out;
+}
+
+void expect_op(ScalarOp op, DType dtype, const std::vector<int>& widths, int64_t sweep) {
+  const DType to = result_type(op, dtype, dtype);
+  const Inputs in = make_inputs(op, dtype, sweep);
+  const std::vector<Reference> want = reference(op, in, dtype);
+  const double bound = info(op).ulp == 0 ? 0 : dtype == DType::f16 || dtype == DType::bf16 ? 1.01 : info(op).ulp;
+  for (const Target& target : usable_targets()) {
+    std::string first;
+    for (const int width : widths) {
+      const ir::Kernel kernel = op_kernel(op, dtype, to, width);
+      const auto artifact = codegen::emit(kernel, target);
+      ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+      std::vector<Tensor> args = in.operands;
+      args.push_back(Tensor::make(to, {in.count}).value());
+      Loaded(*artifact).run(args, {{"n", in.count}}, kernel);
+      const Worst worst = worst_error(args.back(), want, to, is_float(dtype));
+      if (width == widths.back() && bound > 0 && dtype == DType::f32) {
+        testing::Test::RecordProperty(std::string(info(op).name) + " ulp " + target.name, std::to_string(worst.error));
+      }
+      std::string operands;
+      for (const Tensor& t : in.operands) {
+        operands += " " + std::to_string(ir::load_double(t.dtype(), t.as<char>() + worst.at * static_cast<int64_t>(size_of(t.dtype()))));
+      }
+      ASSERT_LE(worst.error, bound) << info(op).name << " " << to_string(dtype) << " width " << width << " " << target.name
+                                    << " at" << operands << ": "
+                                    << ir::load_double(to, args.back().as<char>() + worst.at * static_cast<int64_t>(size_of(to)));
+      const std::string bytes = bytes_of(args.back());
+      if (first.empty()) first = bytes;
+      ASSERT_TRUE(first == bytes) << info(op).name << ": the bits depend on the width, " << width << " on " << target.name;
+    }
+  }
+}
+
+std::vector<ScalarOp> primitives() {
+  std::vector<ScalarOp> out;
+  for (const auto& row : ir::all_scalar_ops()) {
+    if (!row.is_definition && row.name != "cast") out.push_back(*ir::find_scalar_op(row.name));
+  }
+  return out;
+}
+
+TEST(Scalar, F32) {
+  for (const ScalarOp op : primitives()) {
+    if (accepts(op, DType::f32)) expect_op(op, DType::f32, {1, 4, 8, 16}, info(op).ulp > 0 ? 1000000 : 50000);
+  }
+}
+
+// On their domain alone, where their bounds hold.
+TEST(Scalar, Definitions) {
+  for (const auto& row : ir::all_scalar_ops()) {
+    if (!row.is_definition) continue;
+    const ScalarOp op = *ir::find_scalar_op(row.name);
+    Inputs in = make_inputs(op, DType::f32, 1000);
+    std::mt19937_64 rng(5);
+    std::uniform_real_distribution<double> uniform(row.domain_lo, row.domain_hi);
+    for (Tensor& t : in.operands) {
+      for (int64_t i = 0; i < in.count; ++i) put(t, i, uniform(rng), 0);
+    }
+    const std::vector<Reference> want = reference(op, in, DType::f32);
+    for (const Target& target : usable_targets()) {
+      const ir::Kernel kernel = op_kernel(op, DType::f32, DType::f32, 16);
+      std::vector<Tensor> args = in.operands;
+      args.push_back(Tensor::make(DType::f32, {in.count}).value());
+      Loaded(codegen::emit(kernel, target).value()).run(args, {{"n", in.count}}, kernel);
+      // Sums that cancel: errors count in units of at least 1/4.
+      const double unit = std::max(row.ulp, 0.51) * 0x1p-23;
+      for (int64_t i = 0; i < in.count; ++i) {
+        const double got = args.back().as<float>()[i], right = want[static_cast<std::size_t>(i)].f;
+        ASSERT_LE(std::fabs(got - right), unit * std::max(std::fabs(right), 0.25)) << row.name << " " << target.name;
+      }
+    }
+  }
+}
+
+TEST(Scalar, F64) {
+  for (const ScalarOp op : primitives()) {
+    if (accepts(op, DType::f64)) expect_op(op, DType::f64, {1, 8}, 10000);
+  }
+}
+
+TEST(Scalar, Halves) {
+  for (const ScalarOp op : primitives()) {
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      if (accepts(op, dtype)) expect_op(op, dtype, {1, 16}, 0);
+    }
+  }
+}
+
+TEST(Scalar, IntegersAndBool) {
+  for (const ScalarOp op : primitives()) {
+    for (const DType dtype : kAll) {
+      if (!is_float(dtype) && accepts(op, dtype)) expect_op(op, dtype, {1, 8}, 5000);
+    }
+  }
+}
+
+int64_t wrapped_reference(DType from, DType to, const char* at, char* out) {
+  if (is_float(from)) {
+    ir::store_double(to, out, ir::load_double(from, at));
+  } else if (from == DType::u64 && ir::load_int(from, at) < 0 && is_float(to)) {
+    const auto v = static_cast<uint64_t>(ir::load_int(from, at));
+    ir::store_int(to, out, static_cast<int64_t>(v >> 1 | (v & 1)));
+    ir::store_double(to, out, 2 * ir::load_double(to, out));
+  } else {
+    ir::store_int(to, out, ir::load_int(from, at));
+  }
+  return 0;
+}
+
+TEST(Scalar, Casts) {
+  for (const DType from : kAll) {
+    const Inputs in = make_inputs(ScalarOp::cast, from, 20000);
+    for (const DType to : kAll) {
+      for (const Target& target : usable_targets()) {
+        for (const int width : {1, 8}) {
+          const ir::Kernel kernel = op_kernel(ScalarOp::cast, from, to, width);
+          const auto artifact = codegen::emit(kernel, target);
+          ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+          std::vector<Tensor> args = in.operands;
+          args.push_back(Tensor::make(to, {in.count}).value());
+          Loaded(*artifact).run(args, {{"n", in.count}}, kernel);
+          int64_t wrong = 0, where = -1;
+          for (int64_t i = 0; i < in.count; ++i) {
+            char want[8];
+            const char* at = in.operands[0].as<char>() + i * static_cast<int64_t>(size_of(from));
+            const char* got = args.back().as<char>() + i * static_cast<int64_t>(size_of(to));
+            wrapped_reference(from, to, at, want);
+            const bool same = std::memcmp(want, got, size_of(to)) == 0 ||
+                              (is_float(to) && std::isnan(ir::load_double(to, want)) && std::isnan(ir::load_double(to, got)));
+            if (!same && wrong++ == 0) where = i;
+          }
+          EXPECT_EQ(wrong, 0) << to_string(from) << " to " << to_string(to) << " width " << width << " " << target.name << " at "
+                              << (where < 0 ? 0 : ir::load_double(from, in.operands[0].as<char>() + where * static_cast<int64_t>(size_of(from))))
+                              << " gives " << (where < 0 ? 0 : ir::load_double(to, args.back().as<char>() + where * static_cast<int64_t>(size_of(to))));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test
