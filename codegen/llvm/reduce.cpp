@@ -30,8 +30,8 @@ struct Plan {
   int per = 1;             // elements of an iteration
   int64_t lanes = 1;       // of the tree
   // A loop that a chunk boundary cuts is written as two; its variable then stands for an expression of theirs.
-  std::string cut;
-  Dim cut_value;
+  std::string cut = {};
+  Dim cut_value = 0;
 };
 
 int yield_width(const Writer& w, const ir::Reduce& reduce) {

@@ -104,7 +104,7 @@ class Lowering {
     ir::KernelStep step;
     parametrize(nest, step.extents);
     for (size_t i = 0; i < nest.params.size(); ++i) set_alignment(nest, i);
-    FUSEC_TRY(schedule_host(nest, target_));
+    FUSEC_TRY(schedule_host(nest, target_, step.extents));
     for (const ParamSource& source : nest.params)
       step.args.push_back({alloc_of(source.owner), source.offset, {source.elements}, {1}});
     for (const ir::Buffer& buffer : nest.kernel.buffers)

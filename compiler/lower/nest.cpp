@@ -192,7 +192,7 @@ class NestBuilder {
   // Keeps the staged values that are first made in this phase.
   void keep_staged(size_t phase) {
     for (const auto& [value, first] : staged_) {
-      if (first != phase) continue;
+      if (first != phase || is_reduction(graph_, graph_.values[value].producer)) continue;
       Operand operand = eval_->compute(value, phase_coords(staged_coords_.at(value), phase));
       eval_->append({ir::Store{buffers_.at(value), row_index(phase), operand, {}, ir::StoreHint::none}});
     }

@@ -24,15 +24,17 @@ class Parametrizer {
   Parametrizer(Nest& nest, std::vector<Dim>& launch) : nest_(nest), kernel_(nest.kernel), launch_(launch) {}
 
   void run() {
-    for (Stmt& stmt : kernel_.body) outer_heads(stmt);
     collect_vars(kernel_.body);
+    plain_ = is_plain();
+    for (Stmt& stmt : kernel_.body) outer_heads(stmt);
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); });
     });
     for (ir::Buffer& buffer : kernel_.buffers)
       if (buffer.space == ir::Space::reg)
         for (Dim& d : buffer.shape) d = rewrite(d);
-    for (size_t i = 0; i < kernel_.params.size(); ++i) size_of_param(kernel_.buffers[kernel_.params[i]], nest_.params[i]);
+    collect_extents();
+    for (size_t i = 0; i < kernel_.params.size(); ++i) size_of_param(kernel_.params[i], nest_.params[i]);
   }
 
  private:
@@ -41,7 +43,7 @@ class Parametrizer {
     auto* loop = std::get_if<ir::Loop>(&stmt.v);
     while (loop != nullptr) {
       const Dim value = loop->head.extent;
-      if (!value.is_const() || value.value() >= kShortLoop) parameter_for(value);
+      if (!value.is_const() || (plain_ && value.value() >= kShortLoop)) parameter_for(value);
       if (loop->body.size() != 1) return;
       loop = std::get_if<ir::Loop>(&loop->body[0].v);
     }
@@ -72,6 +74,19 @@ class Parametrizer {
     vars_.erase(std::unique(vars_.begin(), vars_.end()), vars_.end());
   }
 
+  void collect_extents() {
+    const auto note = [&](const LoopHead& head) {
+      auto [it, fresh] = extents_.emplace(head.var, head.extent);
+      if (!fresh && proves_nonneg(head.extent - it->second, {})) it->second = head.extent;
+    };
+    for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+      if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) note(loop->head);
+      if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) note(scan->loop);
+      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
+        for (const LoopHead& head : reduce->loops) note(head);
+    });
+  }
+
   Dim rewrite(const Dim& d) {
     if (auto it = names_.find(d); it != names_.end()) return Dim::symbol(it->second);
     const auto affine = affine_in(d, vars_);
@@ -82,18 +97,37 @@ class Parametrizer {
     return result;
   }
 
-  // An extent or stride: an argument, a product of two, or a number; a symbolic one that is none of these becomes an
-  // argument of its own. A constant stride becomes arguments only where it is exactly their product.
+  // Every access is an unguarded sum of strides: then constant extents can become arguments, too.
+  bool is_plain() {
+    bool plain = true;
+    for_each_stmt(kernel_.body, [&](Stmt& stmt) {
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load != nullptr && (!load->guard.empty() || load->clamp != 0)) plain = false;
+      for_each_dim(stmt, [&](Dim& d) { plain = plain && affine_in(d, vars_).has_value(); });
+    });
+    return plain;
+  }
+
+  // An extent or stride in terms of the arguments: one of them, a product of some and a number, or a number. A symbolic
+  // one that is none of these becomes an argument of its own.
   Dim rewrite_value(const Dim& value, bool is_stride) {
     if (value.is_const() && (!is_stride || value.value() < kShortLoop)) return value;
+    if (uses_local(value)) return rewrite_symbols(value);
+    if (auto product = as_product(value, 0)) return *product;
+    return value.is_const() ? value : parameter_for(value);
+  }
+
+  std::optional<Dim> as_product(const Dim& value, int depth) const {
     if (auto it = names_.find(value); it != names_.end()) return Dim::symbol(it->second);
-    if (is_stride) {
-      for (const auto& [a, a_name] : names_)
-        for (const auto& [b, b_name] : names_)
-          if (a * b == value) return Dim::symbol(a_name) * Dim::symbol(b_name);
+    if (depth < 3) {
+      for (const auto& [argument, name] : names_) {
+        if (argument.is(0) || argument.is(1)) continue;
+        const auto quotient = value.exact_div(argument);
+        if (!quotient) continue;
+        if (auto rest = as_product(*quotient, depth + 1)) return *rest * Dim::symbol(name);
+      }
     }
-    if (value.is_const()) return value;
-    return uses_local(value) ? rewrite_symbols(value) : parameter_for(value);
+    return value.is_const() ? std::optional(value) : std::nullopt;
   }
 
   // Registers are local names, not model symbols.
@@ -122,30 +156,34 @@ class Parametrizer {
     return std::find(kernel_.extents.begin(), kernel_.extents.end(), s) != kernel_.extents.end();
   }
 
-  // The size of a flat parameter in terms of the arguments: from an access that spans it.
-  void size_of_param(ir::Buffer& buffer, const ParamSource& source) {
+  // The size of a flat parameter in terms of the arguments: what its accesses span. Guarded ones may go beyond it.
+  void size_of_param(ir::BufferId id, const ParamSource& source) {
+    ir::Buffer& buffer = kernel_.buffers[id];
     if (buffer.shape.size() != 1 || !buffer.strides.empty()) {
       for (Dim& d : buffer.shape) d = rewrite_value(d, false);
       for (Dim& d : buffer.strides) d = rewrite_value(d, true);
       return;
     }
-    for (const auto& [a, a_name] : names_) {
-      if (a == source.elements) {
-        buffer.shape = {Dim::symbol(a_name)};
+    std::optional<Dim> span;
+    bool known = true;
+    const auto note = [&](ir::BufferId b, const Dim& index, bool guarded) {
+      if (b != id) return;
+      const auto affine = affine_in(index, vars_);
+      if (guarded || !affine) return void(known = false);
+      Dim last = affine->rest;
+      for (const auto& [var, coefficient] : affine->coefficients) last += coefficient * (extents_.at(var) - 1);
+      if (span && !(last + 1 == *span)) {
+        if (proves_nonneg(last + 1 - *span, {})) span = last + 1;
+        else if (!proves_nonneg(*span - last - 1, {})) known = false;
         return;
       }
-      if (auto q = source.elements.exact_div(a); q && !a.is(0)) {
-        if (q->is_const()) {
-          buffer.shape = {Dim::symbol(a_name) * *q};
-          return;
-        }
-        if (auto b = names_.find(*q); b != names_.end()) {
-          buffer.shape = {Dim::symbol(a_name) * Dim::symbol(b->second)};
-          return;
-        }
-      }
-    }
-    buffer.shape = {source.elements.is_const() ? source.elements : parameter_for(source.elements)};
+      span = last + 1;
+    };
+    for_each_stmt(kernel_.body, [&](Stmt& stmt) {
+      if (const auto* load = std::get_if<ir::Load>(&stmt.v)) note(load->buffer, load->index[0], !load->guard.empty());
+      if (const auto* store = std::get_if<ir::Store>(&stmt.v)) note(store->buffer, store->index[0], !store->guard.empty());
+    });
+    buffer.shape = {known && span ? *span : rewrite_value(source.elements, false)};
   }
 
   Nest& nest_;
@@ -153,6 +191,8 @@ class Parametrizer {
   std::vector<Dim>& launch_;
   std::map<Dim, std::string> names_;
   std::vector<std::string> vars_;
+  std::map<std::string, Dim> extents_;  // of loops, in terms of the arguments
+  bool plain_ = false;
 };
 
 }  // namespace

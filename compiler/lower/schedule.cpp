@@ -73,8 +73,11 @@ std::string columns_along(const PerfectNest& nest) {
 
 }  // namespace
 
-Status schedule_host(Nest& nest, const Target& target) {
-  const HostSchedule s{nest.kernel, target};
+Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
+  std::map<std::string, int64_t> hints;
+  for (size_t i = 0; i < launch.size(); ++i)
+    if (launch[i].is_const()) hints[nest.kernel.extents[i]] = launch[i].value();
+  const HostSchedule s{nest.kernel, target, hints};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();

@@ -21,13 +21,14 @@ struct PerfectNest {
 PerfectNest take_nest(ir::Stmt stmt);
 ir::Stmt put_nest(const std::vector<ir::LoopHead>& heads, ir::Block body);
 
-// The family that suits the nest, applied for the CPU: grid over tasks, vectors as lanes.
-Status schedule_host(Nest& nest, const Target& target);
+// The family that suits the nest, applied for the CPU: grid over tasks, vectors as lanes. `launch`: as from parametrize.
+Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch);
 
 // Families. Each takes one top-level nest of sequential loops and yields what replaces it.
 struct HostSchedule {
   ir::Kernel& kernel;
   const Target& target;
+  const std::map<std::string, int64_t>& hints;  // what arguments are in the model at hand, where that is constant
 };
 ir::Block schedule_pointwise(const HostSchedule& s, PerfectNest nest);
 ir::Block schedule_transpose(const HostSchedule& s, PerfectNest nest, const std::string& across);

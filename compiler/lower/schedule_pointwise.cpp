@@ -15,7 +15,20 @@ constexpr int64_t kTaskElements = 4096;
 // Bodies of fewer statements run two vectors at a time.
 constexpr size_t kShortBody = 24;
 
-int64_t known_extent(const Dim& d) { return d.is_const() ? d.value() : kTaskElements; }
+// The loop variable gets another name, in the heads and in the body.
+void rename(Block& body, std::vector<LoopHead>& heads, const std::string& var, const std::string& name) {
+  for (LoopHead& head : heads)
+    if (head.var == var) head.var = name;
+  substitute(body, var, Dim::symbol(name));
+}
+
+// The extent, or what it was when the kernel was made, or a task's worth.
+int64_t known_extent(const HostSchedule& s, const Dim& d) {
+  if (d.is_const()) return d.value();
+  const auto name = d.as_symbol();
+  const auto hint = name ? s.hints.find(*name) : s.hints.end();
+  return hint == s.hints.end() ? kTaskElements : hint->second;
+}
 
 }  // namespace
 
@@ -23,35 +36,37 @@ Block schedule_pointwise(const HostSchedule& s, PerfectNest nest) {
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
   int lanes = lanes_for(s.kernel, nest.body, s.target);
-  if (nest.body.size() < kShortBody && known_extent(inner.extent) >= 4 * lanes) lanes *= 2;
+  if (nest.body.size() < kShortBody && known_extent(s, inner.extent) >= 4 * lanes) lanes *= 2;
 
-  std::vector<LoopHead> grid, inside;
-  Dim base = 0, length = inner.extent;
-  bool divisible = divisible_by(s.kernel, inner.extent, lanes);
-  if (known_extent(inner.extent) >= kTaskElements && !inner.extent.is(kTaskElements)) {
-    // The inner loop alone fills tasks.
-    const std::string g = fresh_var(s.kernel);
-    grid = nest.heads;
-    grid.push_back({LoopTag::grid, g, ceildiv(inner.extent, kTaskElements)});
-    base = Dim(kTaskElements) * Dim::symbol(g);
-    if (!divisible_by(s.kernel, inner.extent, kTaskElements)) length = min(kTaskElements, inner.extent - base);
-    else length = kTaskElements;
-  } else {
-    // Outer loops join the task until it is large enough.
-    int64_t elements = known_extent(inner.extent);
-    size_t outer = nest.heads.size();
-    while (outer > 0 && elements * known_extent(nest.heads[outer - 1].extent) <= kTaskElements)
-      elements *= known_extent(nest.heads[--outer].extent);
-    grid.assign(nest.heads.begin(), nest.heads.begin() + static_cast<std::ptrdiff_t>(outer));
-    inside.assign(nest.heads.begin() + static_cast<std::ptrdiff_t>(outer), nest.heads.end());
-    if (grid.empty()) grid.push_back({LoopTag::grid, fresh_var(s.kernel), 1});
-  }
-  for (LoopHead& head : grid) head.tag = LoopTag::grid;
-  Block body = vector_loops(s.kernel, nest.body, inner.var, base, length, lanes, divisible);
-  std::vector<LoopHead> heads = grid;
-  heads.insert(heads.end(), inside.begin(), inside.end());
+  for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block result;
-  result.push_back(put_nest(heads, std::move(body)));
+  if (known_extent(s, inner.extent) >= kTaskElements && (nest.heads.empty() || inner.extent.is_const())) {
+    // The inner loop alone fills tasks: whole ones, and one for what is left.
+    const Dim tasks = floordiv(inner.extent, kTaskElements), done = Dim(kTaskElements) * tasks;
+    const std::string g = fresh_var(s.kernel);
+    std::vector<LoopHead> heads = nest.heads;
+    heads.push_back({LoopTag::grid, g, tasks});
+    result.push_back(put_nest(heads, vector_loops(s.kernel, nest.body, inner.var, Dim(kTaskElements) * Dim::symbol(g),
+                                                  kTaskElements, lanes, true)));
+    if (divisible_by(s.kernel, inner.extent, kTaskElements)) return result;
+    heads = nest.heads;
+    const Dim rest = inner.extent - done;
+    heads.push_back({LoopTag::grid, fresh_var(s.kernel), 1});
+    for (const LoopHead& head : nest.heads) rename(nest.body, heads, head.var, fresh_var(s.kernel));
+    result.push_back(put_nest(heads, vector_loops(s.kernel, nest.body, inner.var, done, rest, lanes,
+                                                  divisible_by(s.kernel, inner.extent, lanes))));
+    return result;
+  }
+  // Outer loops join the task until it is large enough.
+  int64_t elements = known_extent(s, inner.extent);
+  size_t outer = nest.heads.size();
+  while (outer > 0 && elements * known_extent(s, nest.heads[outer - 1].extent) <= kTaskElements) {
+    elements *= known_extent(s, nest.heads[--outer].extent);
+    nest.heads[outer].tag = LoopTag::seq;
+  }
+  if (outer == 0) nest.heads.insert(nest.heads.begin(), {LoopTag::grid, fresh_var(s.kernel), 1});
+  Block body = vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes, divisible_by(s.kernel, inner.extent, lanes));
+  result.push_back(put_nest(nest.heads, std::move(body)));
   return result;
 }
 

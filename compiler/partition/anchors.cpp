@@ -95,6 +95,7 @@ class AnchorForming {
     if (readers.size() != 1) return refuse_all(value, "read by several nodes, so it must be stored");
     const Node& node = graph_.nodes[readers[0]];
     if (!node.op.is_scalar()) return false;
+    if (groups_.group_of(readers[0]) != kNoGroup) return refuse_all(value, "its reader is already part of another call");
     if (!(graph_.type(node.output) == graph_.type(value))) return refuse_all(value, "the reader has another type or shape");
     if (group(g).epilogues.size() >= kMostEpilogues) return refuse_all(value, "the call has its four epilogues");
     if (!absorb(g, anchor, value, node)) return refuse_all(value, "no epilogue of the library does this op");

@@ -3,6 +3,7 @@
 
 #include "compiler/partition/groups.h"
 #include "compiler/partition/views.h"
+#include "ir/support/check.h"
 
 namespace fusec::compiler {
 
@@ -139,6 +140,7 @@ class Placing {
   void copy(ValueId value) {
     const NodeId id = graph_.values[value].producer;
     if (!id.valid() || storage_.contains(value)) return;
+    FUSEC_CHECK(groups_.is_view(id)) << "only a view is copied";
     Group group;
     group.nodes = {id};
     groups_.make_real(id);

@@ -144,12 +144,12 @@ Result<bool> sink_reshapes(Graph& graph, const PassContext&) {
         const ValueId other = node.inputs[1 - side];
         if (inner == nullptr || !(inner->op == TensorOp::reshape) || graph.is_constant(node.inputs[side])) continue;
         const ValueId x = inner->inputs[0];
-        const Shape &from = graph.type(x).shape, &to = graph.type(node.output).shape;
+        const Shape from = graph.type(x).shape, to = graph.type(node.output).shape;
         if (graph.type(other).rank() > 1 || !merges_leading(from, to) || !(graph.type(node.inputs[side]).shape == to)) continue;
         std::vector<ValueId> inputs = node.inputs;
         inputs[side] = x;
         const ValueId result = add_node(graph, node.op, inputs, node.attrs, node.origin);
-        return rewriter.replace(node.output, add_node(graph, TensorOp::reshape, {result}, {{"shape", Shape(to)}}, node.origin));
+        return rewriter.replace(node.output, add_node(graph, TensorOp::reshape, {result}, {{"shape", to}}, node.origin));
       }
       return;
     }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <limits>
 #include <string>
@@ -100,6 +101,8 @@ Result<proto::ModelProto> parse_model(std::span<const uint8_t> bytes, const Impo
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     return Status(StatusCode::invalid_model, "the file is larger than 2 GiB, which protobuf cannot read");
   }
+  // What protobuf has to say becomes a Status or is found again by check_name.
+  google::protobuf::LogSilencer silencer;
   proto::ModelProto model;
   google::protobuf::io::CodedInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
