@@ -2,6 +2,7 @@
 // The end of every plain loop: a run of computed values goes through bias and epilogues and is stored.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -57,7 +58,12 @@ std::vector<PostOp> all_posts(const Problem& problem);
 template <class T>
 void finish(const std::vector<PostOp>& posts, const Operand& out, const Run& run, void* const* args, T* values) {
   apply(posts, out.dtype, run, args, values);
-  ir::store_elements(out.dtype, args[out.arg], offset_of(out, run.at), out.strides[run.axis], run.count, values);
+  const int64_t offset = offset_of(out, run.at), stride = out.strides[run.axis];
+  if (stride == 1 && is_float(out.dtype) && size_of(out.dtype) == sizeof(T)) {
+    std::copy_n(values, run.count, static_cast<T*>(args[out.arg]) + offset);
+  } else {
+    ir::store_elements(out.dtype, args[out.arg], offset, stride, run.count, values);
+  }
 }
 
 // out = posts(from), both with the axes of `out`; from.arg and out.arg index args.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner product of plain matrix products and convolutions: a few packed rows times a packed panel of columns.
+// The inner loops of the plain library, compiled for several vector widths of which the CPU's is taken at load time.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,31 @@ inline constexpr int64_t kPanelRows = 4;
 
 // values[r][j] = sum over i of rows[r][i] * panel[i][j], in rising i. rows: kPanelRows x depth, the last ones may
 // repeat.
+void multiply_panel(const float* const* rows, int64_t depth, const float* panel, float (*values)[kPanelColumns]);
+void multiply_panel(const double* const* rows, int64_t depth, const double* panel, double (*values)[kPanelColumns]);
+
 template <class T>
-void multiply_panel(const T* const* rows, int64_t depth, const T* panel, T values[kPanelRows][kPanelColumns]) {
-  T sums[kPanelRows][kPanelColumns] = {};
+void multiply_panel(const T* const* rows, int64_t depth, const T* panel, T (*values)[kPanelColumns]) {
+  std::fill(&values[0][0], &values[0][0] + kPanelRows * kPanelColumns, T(0));
   for (int64_t i = 0; i < depth; ++i) {
     for (int64_t r = 0; r < kPanelRows; ++r) {
-      const T factor = rows[r][i];
-      for (int64_t j = 0; j < kPanelColumns; ++j) sums[r][j] += factor * panel[i * kPanelColumns + j];
+      for (int64_t j = 0; j < kPanelColumns; ++j) values[r][j] += rows[r][i] * panel[i * kPanelColumns + j];
     }
   }
-  std::copy(&sums[0][0], &sums[0][0] + kPanelRows * kPanelColumns, &values[0][0]);
+}
+
+// best[i] = max(best[i], x[i]); NaN wins.
+void take_max(const float* x, int64_t count, float* best);
+// sums[i] += x[i]
+void take_sum(const float* x, int64_t count, float* sums);
+
+template <class T>
+void take_max(const T* x, int64_t count, T* best) {
+  for (int64_t i = 0; i < count; ++i) best[i] = x[i] > best[i] || x[i] != x[i] ? x[i] : best[i];
+}
+template <class T>
+void take_sum(const T* x, int64_t count, T* sums) {
+  for (int64_t i = 0; i < count; ++i) sums[i] += x[i];
 }
 
 }  // namespace fusec::runtime::plain

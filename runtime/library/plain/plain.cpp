@@ -66,6 +66,8 @@ class PlainLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     Problem problem = normalize(call);
     if (problem.out.dims.size() > plain::kMostAxes) return Status(StatusCode::unsupported, "more axes than loops have");
+    const bool is_pool = problem.op == ir::TensorOp::max_pool || problem.op == ir::TensorOp::avg_pool;
+    if (is_pool && problem.out.dims.size() > 5) return Status(StatusCode::unsupported, "more than three spatial axes");
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     return std::unique_ptr<LibraryOp>(
         std::make_unique<PlainOp>(std::move(problem), call.threads > 0 ? call.threads : 1));

@@ -1,63 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <type_traits>
 
 #include "runtime/library/plain/finish.h"
 #include "runtime/library/plain/loops.h"
+#include "runtime/library/plain/panel.h"
 
 namespace fusec::runtime::plain {
 namespace {
 
-// The elements that one tap of the window gives to a run of outputs: those of [begin, end), from `offset` on in steps
-// of `step`. `padded_end`: outputs from there on have the tap past the padding's end, where only ceil_mode reaches.
-struct Tap {
-  int64_t begin = 0, end = 0, offset = 0, step = 0, padded_end = 0;
+constexpr std::size_t kSpatial = 3;
+
+// One spatial axis of the window and of the input; axes that the image lacks have extent 1.
+struct WindowAxis {
+  int64_t kernel = 1, step = 1, dilation = 1, before = 0, after = 0;
+  int64_t extent = 1, stride = 0;
+
+  int64_t input(int64_t out, int64_t tap) const { return out * step + tap * dilation - before; }
+  bool has(int64_t in) const { return in >= 0 && in < extent; }
+  bool has_padded(int64_t in) const { return in < extent + after; }
 };
 
-// Input coordinate along spatial axis i for output coordinate `out`.
-int64_t input_at(const Window& w, std::size_t i, int64_t out, int64_t position) {
-  return out * w.strides[i] + position * w.dilations[i] - w.before[i];
-}
+struct PoolLoop {
+  const Problem& problem;
+  std::array<WindowAxis, kSpatial> axes;
+  bool by_channels;  // else runs go along the last spatial axis
+  bool is_max = problem.op == ir::TensorOp::max_pool;
 
-// j in [begin, end) are those of 0 .. count-1 with 0 <= first + j * step < extent.
-void inside(int64_t first, int64_t step, int64_t extent, int64_t count, int64_t* begin, int64_t* end) {
-  *begin = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, count);
-  *end = std::clamp<int64_t>(first >= extent ? 0 : (extent - 1 - first) / step + 1, *begin, count);
-}
-
-Tap tap_of(const Problem& p, const Run& run, const int64_t* position) {
-  const Window& w = p.window;
-  Tap tap{0, run.count, run.at[0] * p.a.strides[0] + run.at[1] * p.a.strides[1], p.a.strides[run.axis], run.count};
-  for (std::size_t i = 0; i < w.kernel.size(); ++i) {
-    const int64_t at = input_at(w, i, run.at[2 + i], position[i]), extent = p.a.dims[2 + i];
-    int64_t begin = 0, end = 0;
-    const bool along = run.axis == 2 + i;
-    inside(at, w.strides[i], extent, along ? run.count : 1, &begin, &end);
-    if (along) {
-      tap.step *= w.strides[i];
-      const int64_t room = extent + w.after[i] - 1 - at;  // j * stride <= room
-      tap.padded_end = std::min(tap.padded_end, room < 0 ? 0 : room / w.strides[i] + 1);
-      tap.begin = std::max(tap.begin, begin);
-      tap.end = std::min(tap.end, end);
-    } else {
-      if (begin == end) tap.end = 0;
-      if (at >= extent + w.after[i]) tap.padded_end = 0;
+  PoolLoop(const Problem& p, bool channels) : problem(p), by_channels(channels) {
+    const Window& w = p.window;
+    const std::size_t lacking = kSpatial - w.kernel.size();
+    for (std::size_t i = 0; i < w.kernel.size(); ++i) {
+      axes[lacking + i] = {w.kernel[i], w.strides[i],    w.dilations[i],    w.before[i],
+                           w.after[i],  p.a.dims[2 + i], p.a.strides[2 + i]};
     }
-    tap.offset += at * p.a.strides[2 + i];
   }
-  return tap;
+};
+
+// The part [begin, end) of a run that one tap reaches inside the input, and the part [0, padded) that it reaches inside
+// the padded input.
+struct Reach {
+  int64_t begin = 0, end = 0, padded = 0;
+};
+
+Reach reach_along(const WindowAxis& axis, int64_t in, int64_t count) {
+  const int64_t room = axis.extent - 1 - in, padded_room = room + axis.after;
+  Reach reach;
+  reach.begin = std::min(in >= 0 ? 0 : (axis.step - 1 - in) / axis.step, count);
+  reach.end = std::clamp(room < 0 ? 0 : room / axis.step + 1, reach.begin, count);
+  reach.padded = std::min(padded_room < 0 ? 0 : padded_room / axis.step + 1, count);
+  return reach;
 }
 
-// NaN wins.
 template <class T>
-void take_max(const T* x, int64_t count, T* best) {
-  for (int64_t i = 0; i < count; ++i) best[i] = x[i] > best[i] || x[i] != x[i] ? x[i] : best[i];
-}
+struct Running {
+  T values[kRun], counts[kRun], buffer[kRun];
+};
 
+// Adds what one tap reaches. `in`: input coordinates of the run's first value.
 template <class T>
-void take_sum(const T* x, int64_t count, T* sums) {
-  for (int64_t i = 0; i < count; ++i) sums[i] += x[i];
+void take_tap(const PoolLoop& loop, const void* base, int64_t offset, const std::array<int64_t, kSpatial>& in,
+              int64_t count, Running<T>& run) {
+  const auto& [z, y, x] = loop.axes;
+  const bool outer = z.has(in[0]) && y.has(in[1]), outer_padded = z.has_padded(in[0]) && y.has_padded(in[1]);
+  Reach reach{0, x.has(in[2]) ? count : 0, x.has_padded(in[2]) ? count : 0};
+  int64_t step = loop.problem.a.strides[1];
+  if (!loop.by_channels) {
+    reach = reach_along(x, in[2], count);
+    step = x.stride * x.step;
+  }
+  if (outer && reach.begin < reach.end) {
+    offset += in[0] * z.stride + in[1] * y.stride + in[2] * x.stride + reach.begin * step;
+    const T* from = load_run(loop.problem.a, base, offset, step, reach.end - reach.begin, run.buffer);
+    if (loop.is_max) {
+      take_max(from, reach.end - reach.begin, run.values + reach.begin);
+    } else {
+      take_sum(from, reach.end - reach.begin, run.values + reach.begin);
+    }
+  }
+  if (loop.is_max) return;
+  const bool padding = loop.problem.count_include_pad;
+  if (padding ? !outer_padded : !outer) return;
+  for (int64_t j = padding ? 0 : reach.begin; j < (padding ? reach.padded : reach.end); ++j) run.counts[j] += T(1);
 }
 
 template <class T>
@@ -67,29 +93,30 @@ T lowest(DType dtype) {
   return static_cast<T>(std::numeric_limits<int64_t>::min() >> (64 - 8 * size_of(dtype)));
 }
 
+// `at`: output coordinates N C spatial... of the run's first value.
 template <class T>
-void pool_run(const Problem& p, const Run& run, const void* base, T* values) {
-  T buffer[kRun], counts[kRun];
-  const bool is_max = p.op == ir::TensorOp::max_pool;
-  std::fill(values, values + run.count, is_max ? lowest<T>(p.a.dtype) : T(0));
-  std::fill(counts, counts + run.count, T(0));
-  const std::size_t axes = p.window.kernel.size();
-  const int64_t taps = product(p.window.kernel);
-  for (int64_t t = 0; t < taps; ++t) {
-    int64_t position[kMostAxes];
-    unravel(t, p.window.kernel.data(), axes, position);
-    const Tap tap = tap_of(p, run, position);
-    const int64_t count = tap.end - tap.begin;
-    if (count > 0) {
-      const T* x = load_run(p.a, base, tap.offset + tap.begin * tap.step, tap.step, count, buffer);
-      is_max ? take_max(x, count, values + tap.begin) : take_sum(x, count, values + tap.begin);
+void pool_run(const PoolLoop& loop, const void* base, const int64_t* at, int64_t count, Running<T>& run) {
+  const Problem& p = loop.problem;
+  std::fill_n(run.values, count, loop.is_max ? lowest<T>(p.a.dtype) : T(0));
+  if (!loop.is_max) std::fill_n(run.counts, count, T(0));
+  const std::size_t lacking = kSpatial - p.window.kernel.size();
+  std::array<int64_t, kSpatial> out{}, in{};
+  for (std::size_t i = lacking; i < kSpatial; ++i) out[i] = at[2 + i - lacking];
+  const int64_t offset = at[0] * p.a.strides[0] + at[1] * p.a.strides[1];
+  const auto& [z, y, x] = loop.axes;
+  for (int64_t kz = 0; kz < z.kernel; ++kz) {
+    in[0] = z.input(out[0], kz);
+    for (int64_t ky = 0; ky < y.kernel; ++ky) {
+      in[1] = y.input(out[1], ky);
+      for (int64_t kx = 0; kx < x.kernel; ++kx) {
+        in[2] = x.input(out[2], kx);
+        take_tap(loop, base, offset, in, count, run);
+      }
     }
-    if (is_max) continue;
-    const int64_t from = p.count_include_pad ? 0 : tap.begin, to = p.count_include_pad ? tap.padded_end : tap.end;
-    for (int64_t j = from; j < to; ++j) counts[j] += T(1);
   }
-  if (is_max) return;
-  for (int64_t j = 0; j < run.count; ++j) values[j] = counts[j] == T(0) ? T(0) : values[j] / counts[j];
+  if (loop.is_max) return;
+  // A window of padding alone gives 0.
+  for (int64_t j = 0; j < count; ++j) run.values[j] = run.counts[j] == T(0) ? T(0) : run.values[j] / run.counts[j];
 }
 
 }  // namespace
@@ -98,6 +125,7 @@ void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const*
   const Operand& out = problem.out;
   const std::size_t rank = out.dims.size();
   const bool by_channels = out.strides[1] == 1 || out.dims[rank - 1] == 1;
+  const PoolLoop loop(problem, by_channels);
   const std::size_t axis = by_channels ? 1 : rank - 1;
   int64_t counts[kMostAxes], tasks = 1;
   std::copy(out.dims.begin(), out.dims.end(), counts);
@@ -105,14 +133,14 @@ void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const*
   for (std::size_t i = 0; i < rank; ++i) tasks *= counts[i];
   visit_running(out.dtype, [&]<class T>(T) {
     parallel_for(threads, tasks, [&](int64_t begin, int64_t end, int) {
+      Running<T> run;
       for (int64_t task = begin; task < end; ++task) {
         int64_t at[kMostAxes];
-        T values[kRun];
         unravel(task, counts, rank, at);
         at[axis] *= kRun;
-        const Run run{at, axis, std::min(kRun, out.dims[axis] - at[axis])};
-        pool_run(problem, run, args[problem.a.arg], values);
-        finish(posts, out, run, args, values);
+        const int64_t count = std::min(kRun, out.dims[axis] - at[axis]);
+        pool_run(loop, args[problem.a.arg], at, count, run);
+        finish(posts, out, Run{at, axis, count}, args, run.values);
       }
     });
   });
