@@ -185,20 +185,31 @@ class Collision {
     return d;
   }
 
-  // mod(u, d) == mod(u', d) and floordiv(u, d) == floordiv(u', d) give u == u'.
+  // mod(u, d) == mod(u', d) and floordiv(w, d) == floordiv(w', d), where d divides w - u, give w == w'.
   bool settle_dividend() {
     for (const Pair& p : pairs_) {
-      const Dim::Atom atom = p.mine.terms()[0].atoms[0];
-      if (!p.equal || atom.fn != Dim::Fn::mod) continue;
-      const Dim u = atom.args[0], quotient = floordiv(u, atom.args[1]);
-      const Dim equation = with_equal_functions(u - other(u));
-      if (equation.is(0) || std::find(equations_.begin(), equations_.end(), equation) != equations_.end()) continue;
-      if (!with_equal_functions(quotient - other(quotient)).is(0)) continue;
-      equations_.push_back(equation);
-      add_functions(u);
-      return true;
+      const Dim::Atom remainder = p.mine.terms()[0].atoms[0];
+      if (!p.equal || remainder.fn != Dim::Fn::mod) continue;
+      if (is_settled(floordiv(remainder.args[0], remainder.args[1])) && add_equation(remainder.args[0])) return true;
+      for (const Pair& q : pairs_) {
+        const Dim::Atom quotient = q.mine.terms()[0].atoms[0];
+        const bool fits = q.equal && quotient.fn == Dim::Fn::floordiv && quotient.args[1] == remainder.args[1] &&
+                          (quotient.args[0] - remainder.args[0]).exact_div(remainder.args[1]);
+        if (fits && add_equation(quotient.args[0])) return true;
+      }
     }
     return false;
+  }
+
+  bool is_settled(const Dim& d) const { return with_equal_functions(d - other(d)).is(0); }
+
+  // d == d'; false if that is known.
+  bool add_equation(const Dim d) {
+    const Dim equation = with_equal_functions(d - other(d));
+    if (equation.is(0) || std::find(equations_.begin(), equations_.end(), equation) != equations_.end()) return false;
+    equations_.push_back(equation);
+    add_functions(d);
+    return true;
   }
 
   std::string differs_;

@@ -107,7 +107,7 @@ std::string enumerate(const Kernel& kernel, const StoreNest& nest, int64_t n, in
   return "";
 }
 
-constexpr int kNests = 1000;
+constexpr int kNests = 150;
 
 TEST(KernelRace, AcceptedNestsHaveNoRaceByEnumeration) {
   int accepted = 0, sound = 0;
