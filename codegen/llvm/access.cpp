@@ -13,7 +13,8 @@ namespace {
 
 using llvm::Value;
 
-// One load or store: its place in memory. `linear` leaves out the axes of `clamp`.
+// One load or store: its place in memory. `linear` leaves out the axes of `clamp`, which add a multiple of their stride;
+// with `one_row` that is the same for all lanes.
 struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
@@ -23,9 +24,10 @@ struct Access {
   Dim linear;
   LaneForm form;
   llvm::Type* element;  // in memory
+  bool one_row = true;
 
-  bool contiguous() const { return clamp == 0 && form.step == 1; }
-  bool uniform() const { return clamp == 0 && form.step == 0; }
+  bool contiguous() const { return one_row && form.step == 1; }
+  bool uniform() const { return one_row && form.step == 0; }
 };
 
 Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
@@ -33,10 +35,15 @@ Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint
   const Shape strides = strides_of(buffer);
   FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' has " << strides.size() << " axes";
   Dim linear;
+  bool one_row = true;
   for (std::size_t i = 0; i < index.size(); ++i) {
-    if (!(clamp >> i & 1)) linear += index[i] * strides[i];
+    if (clamp >> i & 1) {
+      one_row &= !lane_form(w, w.index.resolve(index[i])).varies();
+    } else {
+      linear += index[i] * strides[i];
+    }
   }
-  Access a{id, &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype)};
+  Access a{id, &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype), one_row};
   a.form = lane_form(w, a.linear);
   return a;
 }
@@ -55,9 +62,9 @@ Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
   return call_intrinsic(w.ir, llvm::Intrinsic::smax, {i, zero});
 }
 
-// The address at the current lane.
-Value* address(Writer& w, const Access& a) {
-  Value* at = w.index.pointer(base_of(w, a.buffer), a.element, w.index.resolve(a.linear));
+// The address `linear` elements into the buffer, moved by the clamped axes.
+Value* address_of(Writer& w, const Access& a, const Dim& linear) {
+  Value* at = w.index.pointer(base_of(w, a.buffer), a.element, linear);
   if (a.clamp == 0) return at;
   const Shape strides = strides_of(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
@@ -68,16 +75,16 @@ Value* address(Writer& w, const Access& a) {
   return at;
 }
 
-Value* first_address(Writer& w, const Access& a) {
-  return w.index.pointer(base_of(w, a.buffer), a.element, a.form.base);
-}
+// At the current lane; at lane 0 of an access whose lanes are in one row.
+Value* address(Writer& w, const Access& a) { return address_of(w, a, w.index.resolve(a.linear)); }
+Value* first_address(Writer& w, const Access& a) { return address_of(w, a, a.form.base); }
 
 // What is proven of the address of lane 0: from the base and the constant that divides the offset, extents' facts used.
 llvm::Align alignment(Writer& w, const Access& a) {
   const auto element = static_cast<int64_t>(size_of(a.info->dtype));
   const bool local = a.info->space == ir::Space::reg || a.info->space == ir::Space::shared;
   const int64_t base = local ? kLocalAlignment : a.info->alignment;
-  if (base <= element) return llvm::Align(static_cast<uint64_t>(element));
+  if (base <= element || a.clamp != 0) return llvm::Align(static_cast<uint64_t>(element));
   std::map<std::string, Dim> facts;
   for (const auto& [extent, by] : w.kernel.divisible) facts[extent] = Dim::symbol(extent) * by;
   const int64_t offset = a.form.base.substitute(facts).known_divisor() * element;
@@ -122,8 +129,11 @@ Value* ramp(Writer& w, Value* start, int64_t step, int width) {
   return w.ir.b.CreateAdd(splat(w.ir, start, width), llvm::ConstantVector::get(steps));
 }
 
-// base + step*lane >= 0. Only |base| up to |step|*width matters, so it is clamped there and compared in 32 bits.
-Value* lane_mask(Writer& w, const Dim& d, int width) {
+// base + step*lane >= 0, made once per block of instructions.
+Value* lane_mask(Writer& w, const Dim& d, int width);
+
+// Only |base| up to |step|*width matters, so it is clamped there and compared in 32 bits.
+Value* new_lane_mask(Writer& w, const Dim& d, int width) {
   auto& b = w.ir.b;
   const LaneForm form = lane_form(w, d);
   const int64_t reach = form.step ? std::abs(*form.step) * width : 0;
@@ -141,6 +151,13 @@ Value* lane_mask(Writer& w, const Dim& d, int width) {
     out = b.CreateInsertElement(out, holds, static_cast<uint64_t>(k));
   }
   return out;
+}
+
+Value* lane_mask(Writer& w, const Dim& d, int width) {
+  if (!lane_form(w, d).step) return new_lane_mask(w, d, width);
+  Value*& mask = w.masks[{w.ir.b.GetInsertBlock(), width, d}];
+  if (!mask) mask = new_lane_mask(w, d, width);
+  return mask;
 }
 
 Value* lane_masks(Writer& w, const std::vector<Dim>& terms, int width) {
@@ -172,7 +189,12 @@ void each_lane(Writer& w, int width, const std::function<void(int)>& f) {
   w.index.bound(ir::kLane, 0, width - 1);
 }
 
-bool masks_memory(const Writer& w) { return w.ir.target.has("avx512bw") && w.ir.target.has("avx512vl"); }
+// Whether the target masks loads (stores) of such elements in hardware. AVX2's masked stores are slow on some
+// processors: good for tails alone.
+bool masks_all(const Writer& w) { return w.ir.target.has("avx512bw") && w.ir.target.has("avx512vl"); }
+bool masks(const Writer& w, const Access& a) {
+  return a.contiguous() && (masks_all(w) || (w.ir.target.has("avx2") && size_of(a.info->dtype) >= 4));
+}
 
 // Loads.
 
@@ -206,7 +228,7 @@ Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Valu
 }
 
 Value* load_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
-  if (a.contiguous() && masks_memory(w)) {
+  if (masks(w, a)) {
     return w.ir.b.CreateMaskedLoad(otherwise->getType(), first_address(w, a), alignment(w, a),
                                    lane_masks(w, lanes, a.width), otherwise);
   }
@@ -257,9 +279,9 @@ void store_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value
   });
 }
 
-// Masked stores cannot stream, so full vectors get their own branch there.
+// Masked stores cannot stream, and not all are fast, so full vectors get a branch of their own there.
 void store_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v, bool stream) {
-  const bool masked = a.contiguous() && masks_memory(w);
+  const bool masked = masks(w, a);
   const auto rest = [&]() -> Value* {
     if (masked) {
       w.ir.b.CreateMaskedStore(v, first_address(w, a), alignment(w, a), lane_masks(w, lanes, a.width));
@@ -268,7 +290,7 @@ void store_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Val
     }
     return nullptr;
   };
-  if (masked && !stream) {
+  if (masked && masks_all(w) && !stream) {
     rest();
     return;
   }

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "codegen/llvm/frame.h"
@@ -31,6 +32,7 @@ struct Writer {
   std::map<ir::BufferId, llvm::Value*> bases;                       // memory of a buffer
   std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;     // of slot buffers
   std::vector<llvm::AllocaInst*> promotable;                        // stack slots that become SSA values
+  std::map<std::tuple<llvm::BasicBlock*, int, Dim>, llvm::Value*> masks;  // of lanes, by block and width
   llvm::Value* lane = nullptr;                                      // the current lane (i64) of per-lane code
   bool streams = false;                                             // streaming stores were written
 
