@@ -97,14 +97,16 @@ struct JitFunction::Impl {
     if (inputs.size() != model.graph->inputs.size() || all_contiguous(inputs)) return row_major->run(inputs, outputs);
     Pattern pattern;
     std::vector<Tensor> memory;
+    bool plain = true;  // row-major, or to be copied
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int rank = model.graph->type(model.graph->inputs[i]).rank();
       if (inputs[i].rank() != rank) return row_major->run(inputs, outputs);  // which says what is wrong
       const std::optional<Layout> layout = runtime::layout_of(inputs[i]);
       pattern.push_back(layout.value_or(runtime::row_major_layout(rank)));
+      plain &= pattern.back() == runtime::row_major_layout(rank);
       memory.push_back(layout ? runtime::memory_of(inputs[i], *layout) : inputs[i]);
     }
-    const VariantPtr variant = find(pattern);
+    const VariantPtr variant = plain ? nullptr : find(pattern);
     return variant ? variant->run(memory, outputs) : row_major->run(inputs, outputs);
   }
 };

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole line on small graphs, against the evaluator.
+#include "fusec/engine.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "fusec/graph_builder.h"
+#include "fusec/jit.h"
+#include "fusec/session.h"
+#include "ir/eval/graph.h"
+
+namespace fusec {
+namespace {
+
+namespace fs = std::filesystem;
+
+// relu(2x + 1), and exp of its negative, on f32[n, 24].
+Model small_model() {
+  GraphBuilder b;
+  const Var x = b.input("x", DType::f32, {Dim::symbol("n"), 24});
+  const Var y = b.apply("relu", {x * 2 + 1});
+  b.output("y", y);
+  b.output("p", b.exp(b.neg(y)));
+  return *b.finish();
+}
+
+Model sum_model() {
+  GraphBuilder b;
+  const Var x = b.input("x", DType::f32, {Dim::symbol("n"), Dim::symbol("m")});
+  const Var y = b.input("y", DType::f32, {Dim::symbol("n"), Dim::symbol("m")});
+  b.output("z", x * 3 + y);
+  return *b.finish();
+}
+
+Tensor random(std::vector<int64_t> shape, unsigned seed) {
+  Tensor t = *Tensor::make(DType::f32, std::move(shape));
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.as<float>()[i] = normal(generator);
+  return t;
+}
+
+void expect_near(const Tensor& actual, const Tensor& expected) {
+  ASSERT_EQ(actual.shape(), expected.shape());
+  for (int64_t i = 0; i < actual.num_elements(); ++i) {
+    const float want = expected.as<float>()[i];
+    ASSERT_NEAR(actual.as<float>()[i], want, 1e-5f * (1 + std::abs(want))) << i;
+  }
+}
+
+class EngineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "fusec-engine-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    options_.cache_dir = name;
+    options_.on_warning = [this](const std::string& text) { warnings_.push_back(text); };
+  }
+  void TearDown() override { fs::remove_all(*options_.cache_dir); }
+  Engine must_compile(const Model& model) {
+    Result<Engine> engine = Engine::compile(model, options_);
+    if (!engine.ok()) throw std::runtime_error(engine.status().str());
+    return std::move(engine).value();
+  }
+  Options options_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(EngineTest, ComputesWhatTheEvaluatorDoesForEveryBatch) {
+  const Model model = small_model();
+  Session session = *Session::create(must_compile(model));
+  for (int64_t batch : {1, 7, 64, 1000}) {
+    const std::vector<Tensor> in = {random({batch, 24}, static_cast<unsigned>(batch))};
+    const auto out = session.run(in);
+    ASSERT_TRUE(out.ok()) << out.status().str();
+    const auto expected = ir::evaluate(*model.graph, in);
+    ASSERT_TRUE(expected.ok());
+    for (std::size_t i = 0; i < 2; ++i) expect_near((*out)[i], (*expected)[i]);
+  }
+}
+
+TEST_F(EngineTest, ResultsDoNotDependOnThreads) {
+  const std::vector<Tensor> in = {random({4000, 24}, 1)};
+  std::vector<Tensor> first;
+  for (int threads : {1, 2, 3, 8}) {
+    options_.threads = threads;
+    const auto out = Session::create(must_compile(small_model()))->run(in);
+    ASSERT_TRUE(out.ok());
+    if (first.empty()) first = *out;
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(std::memcmp((*out)[i].data(), first[i].data(), first[i].bytes()), 0);
+  }
+}
+
+TEST_F(EngineTest, ASecondCompileTakesItsKernelsFromTheCache) {
+  int64_t kernels = 0;
+  {
+    const Engine engine = must_compile(small_model());
+    kernels = engine.stats().distinct_kernels;
+    EXPECT_EQ(engine.stats().compiled_kernels, kernels);
+    EXPECT_GT(kernels, 0);
+  }
+  {
+    const Engine engine = must_compile(small_model());
+    EXPECT_EQ(engine.stats().compiled_kernels, 0);
+    EXPECT_EQ(engine.stats().cached_kernels, kernels);
+    const std::vector<Tensor> in = {random({5, 24}, 2)};
+    expect_near((*Session::create(engine)->run(in))[0], (*ir::evaluate(*small_model().graph, in))[0]);
+  }
+  options_.use_cache = false;
+  EXPECT_EQ(must_compile(small_model()).stats().compiled_kernels, kernels);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(EngineTest, AnUnusableCacheIsOneWarning) {
+  ASSERT_EQ(fs::status(*options_.cache_dir).permissions(), fs::perms::owner_all);
+  fs::permissions(*options_.cache_dir, fs::perms::all);
+  EXPECT_GT(must_compile(small_model()).stats().compiled_kernels, 0);
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(EngineTest, ThreadsThatCompileAtOnceAgree) {
+  std::atomic<int64_t> failed{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&] { failed += !Engine::compile(small_model(), options_).ok(); });
+    }
+  }
+  EXPECT_EQ(failed, 0);
+}
+
+TEST_F(EngineTest, MistakesAreStatuses) {
+  EXPECT_EQ(Engine::compile(Model(), options_).status().code(), StatusCode::invalid_argument);
+  options_.target = "pdp-11";
+  EXPECT_EQ(Engine::compile(small_model(), options_).status().code(), StatusCode::invalid_argument);
+}
+
+TEST_F(EngineTest, LowerTargetsAgreeWithTheHost) {
+  const std::vector<Tensor> in = {random({33, 24}, 3)};
+  const auto expected = ir::evaluate(*small_model().graph, in);
+  for (const char* target : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    options_.target = target;
+    const auto engine = Engine::compile(small_model(), options_);
+    if (!engine.ok() && engine.status().code() == StatusCode::invalid_argument) continue;  // not this machine
+    ASSERT_TRUE(engine.ok()) << engine.status().str();
+    expect_near((*Session::create(*engine)->run(in))[1], (*expected)[1]);
+  }
+}
+
+TEST_F(EngineTest, JitReadsTransposedAndBroadcastInputsWhereTheyLie) {
+  const Model model = sum_model();
+  const auto f = jit(model, options_);
+  ASSERT_TRUE(f.ok()) << f.status().str();
+  const Tensor a = random({6, 5}, 4), b = random({5, 6}, 5), row = random({6}, 6), gaps = random({5, 12}, 7);
+  Tensor memory_a = a, memory_row = row, memory_gaps = gaps;
+  const Tensor transposed = Tensor::borrow(DType::f32, {5, 6}, memory_a.data(), {1, 5});
+  const Tensor repeated = Tensor::borrow(DType::f32, {5, 6}, memory_row.data(), {0, 1});
+  const Tensor strided = Tensor::borrow(DType::f32, {5, 6}, memory_gaps.data(), {12, 2});
+  int variants = 1;
+  const auto check = [&](const Tensor& x, const Tensor& y, int new_variants) {
+    const std::vector<Tensor> in = {x, y};
+    for (int i = 0; i < 2; ++i) {
+      Tensor out;
+      const Status status = (*f)(in, std::span(&out, 1));
+      ASSERT_TRUE(status.ok()) << status.str();
+      expect_near(out, (*ir::evaluate(*model.graph, in))[0]);
+    }
+    EXPECT_EQ(f->variants(), variants += new_variants);
+  };
+  check(b, b, 0);
+  check(transposed, b, 1);
+  check(b, transposed, 1);
+  check(transposed, repeated, 1);
+  check(strided, b, 0);  // has gaps: copied
+}
+
+}  // namespace
+}  // namespace fusec
