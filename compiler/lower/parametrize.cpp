@@ -41,9 +41,11 @@ class Parametrizer {
   // Only the loops around everything become arguments; reduced and inner ones keep constants.
   void outer_heads(Stmt& stmt) {
     auto* loop = std::get_if<ir::Loop>(&stmt.v);
+    const bool flat = loop != nullptr && (loop->body.size() != 1 || !std::holds_alternative<ir::Loop>(loop->body[0].v));
     while (loop != nullptr) {
       const Dim value = loop->head.extent;
-      if (!value.is_const() || (plain_ && value.value() >= kShortLoop)) parameter_for(value);
+      const bool suits = !value.is_const() || (plain_ && value.value() >= kShortLoop && (flat || value.value() % kMostDivisor == 0));
+      if (suits) parameter_for(value);
       if (loop->body.size() != 1) return;
       loop = std::get_if<ir::Loop>(&loop->body[0].v);
     }

@@ -23,6 +23,9 @@ namespace {
 // side (two AVX-512 registers hide the latency of an addition), 16 for rows that would leave most of 32 idle.
 int tree_lanes(const Dim& row) { return row.is_const() && row.value() <= 64 ? 16 : 32; }
 
+// Elements of a long row that are summed before the sums go to the next level: 128 per lane.
+constexpr int64_t kRowChunk = 4096;
+
 ScalarOp combining_op(Combiner c) {
   switch (c) {
     case Combiner::mul:
@@ -79,11 +82,10 @@ class ReduceScheduler {
   void run(Block& out) {
     acc_ = add_buffer(kernel_, {"acc" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
     out.push_back({ir::Alloc{acc_}});
-    const RegId init = add_reg(kernel_, dtype_, lanes_);
-    const Operand zero = identity(reduce_.combiner, dtype_);
-    out.push_back({ir::Let{init, ScalarOp::where, {ir::int_constant(DType::bool_, 1), zero, zero}}});
-    out.push_back({ir::Store{acc_, {lane()}, init, {}, ir::StoreHint::none}});
-    Block passes = inner_passes();
+    clear(out);
+    const bool is_long = inner_.extent.is_const() && inner_.extent.value() >= 2 * kRowChunk &&
+                         (reduce_.combiner == Combiner::add || reduce_.combiner == Combiner::mul);
+    Block passes = is_long ? chunked_passes() : inner_passes();
     reduce_.loops.pop_back();
     for (size_t i = reduce_.loops.size(); i-- > 0;) {
       Block around;
@@ -96,6 +98,48 @@ class ReduceScheduler {
 
  private:
   static Dim lane() { return Dim::symbol(ir::kLane); }
+
+  // Long rows: lanes of one chunk, then added to the lanes of the row.
+  Block chunked_passes() {
+    const ir::BufferId total = acc_;
+    acc_ = add_buffer(kernel_, {"part" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
+    const LoopHead row = inner_;
+    const int64_t chunks = row.extent.value() / kRowChunk;
+    Block result;
+    const std::string c = fresh_var(kernel_), r = fresh_var(kernel_);
+    const Block body = reduce_.body;
+    const auto one_chunk = [&](const Dim& start, const Dim& length, const std::string& var) {
+      Block block;
+      block.push_back({ir::Alloc{acc_}});
+      clear(block);
+      reduce_.body = body;
+      substitute(reduce_.body, row.var, start + Dim::symbol(var));
+      inner_ = {LoopTag::seq, var, length};
+      for (Stmt& stmt : inner_passes()) block.push_back(std::move(stmt));
+      const RegId a = add_reg(kernel_, dtype_, lanes_), b = add_reg(kernel_, dtype_, lanes_), sum = add_reg(kernel_, dtype_, lanes_);
+      block.push_back({ir::Load{a, total, {lane()}, {}, ir::Constant{dtype_}, 0}});
+      block.push_back({ir::Load{b, acc_, {lane()}, {}, ir::Constant{dtype_}, 0}});
+      block.push_back({ir::Let{sum, combining_op(reduce_.combiner), {a, b}}});
+      block.push_back({ir::Store{total, {lane()}, sum, {}, ir::StoreHint::none}});
+      return block;
+    };
+    result.push_back({ir::Loop{{LoopTag::seq, c, chunks}, one_chunk(Dim(kRowChunk) * Dim::symbol(c), kRowChunk, r), ir::Boundary::launches}});
+    if (row.extent.value() % kRowChunk != 0) {
+      acc_ = add_buffer(kernel_, {"part" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
+      Block rest = one_chunk(Dim(kRowChunk * chunks), row.extent.value() % kRowChunk, fresh_var(kernel_));
+      for (Stmt& stmt : rest) result.push_back(std::move(stmt));
+    }
+    inner_ = row;
+    acc_ = total;
+    return result;
+  }
+
+  void clear(Block& out) {
+    const RegId init = add_reg(kernel_, dtype_, lanes_);
+    const Operand zero = identity(reduce_.combiner, dtype_);
+    out.push_back({ir::Let{init, ScalarOp::where, {ir::int_constant(DType::bool_, 1), zero, zero}}});
+    out.push_back({ir::Store{acc_, {lane()}, init, {}, ir::StoreHint::none}});
+  }
 
   Block inner_passes() {
     Block result;
@@ -184,7 +228,37 @@ Block schedule_rows(const HostSchedule& s, PerfectNest nest) {
   return result;
 }
 
+namespace {
+
+// Elements that one lane adds before the sum goes to the next level: keeps the rounding error of long columns near that
+// of a tree.
+constexpr int64_t kColumnChunk = 128;
+
+// reduce r in n -> reduce c in ceil(n / 128) of (reduce r in 128), for sums and products.
+void chunk_long_columns(ir::Kernel& kernel, Block& block) {
+  for (Stmt& stmt : block) {
+    auto* outer = std::get_if<ir::Reduce>(&stmt.v);
+    if (outer == nullptr || outer->loops.size() != 1 || tuple_size(outer->combiner) != 1) continue;
+    const LoopHead rows = outer->loops[0];
+    if (rows.extent.is_const() && rows.extent.value() <= 2 * kColumnChunk) continue;
+    const std::string c = fresh_var(kernel), r = fresh_var(kernel);
+    const Dim done = Dim(kColumnChunk) * Dim::symbol(c);
+    ir::Reduce inner = std::move(*outer);
+    *outer = {inner.dst, inner.combiner, {}, {{LoopTag::seq, c, ceildiv(rows.extent, kColumnChunk)}}, {}, {}, {}};
+    const RegId part = add_reg(kernel, kernel.regs[inner.dst[0]].dtype);
+    inner.dst = {part};
+    const bool whole = divisible_by(kernel, rows.extent, kColumnChunk);
+    inner.loops = {{LoopTag::seq, r, whole ? Dim(kColumnChunk) : min(kColumnChunk, rows.extent - done)}};
+    substitute(inner.body, rows.var, done + Dim::symbol(r));
+    outer->yield = {part};
+    outer->body.push_back({std::move(inner)});
+  }
+}
+
+}  // namespace
+
 Block schedule_columns(const HostSchedule& s, PerfectNest nest, const std::string& along) {
+  chunk_long_columns(s.kernel, nest.body);
   const auto it = std::find_if(nest.heads.begin(), nest.heads.end(), [&](const LoopHead& h) { return h.var == along; });
   const LoopHead columns = *it;
   nest.heads.erase(it);

@@ -17,6 +17,13 @@ Result<std::string> run_roundtrip(const std::string& input, const std::string& a
 Result<std::string> run_error(const std::string& input, const std::string& args);
 Result<std::string> run_run(const std::string& input, const std::string& args);
 Result<std::string> run_kernel(const std::string& input, const std::string& args);
+Result<std::string> run_pass(const std::string& input, const std::string& args);
+Result<std::string> run_partition(const std::string& input, const std::string& args);
+Result<std::string> run_lower(const std::string& input, const std::string& args);
+Result<std::string> run_select(const std::string& input, const std::string& args);
+#if FUSEC_WITH_LLVM
+Result<std::string> run_emit(const std::string& input, const std::string& args);
+#endif
 #if FUSEC_WITH_ONNX
 Result<std::string> run_import(const std::string& input, const std::string& args);
 #endif
@@ -31,6 +38,13 @@ inline constexpr Command kCommands[] = {
     {"error", run_error},          // graph text -> the Status of parsing it; `run`: of evaluating it
     {"run", run_run},              // graph text with inputs -> the evaluator's outputs; `wide` keeps floats in f64
     {"kernel", run_kernel},        // kernel text -> the outputs of roundtrip, canonical, verify, error, run, in that order
+#if FUSEC_WITH_LLVM
+    {"emit", run_emit},            // kernel text -> the writer's text: `llvm <target>`
+#endif
+    {"pass", run_pass},            // graph text, names of passes -> the graph after them
+    {"partition", run_partition},  // graph text -> regions and borders; `optimized`: of the optimized graph
+    {"lower", run_lower},          // graph text, a target -> verified kernels; `nest`: before they are scheduled
+    {"select", run_select},        // graph text -> the program and what was picked
 #if FUSEC_WITH_ONNX
     {"import", run_import},        // ONNX's text syntax -> the number of ops and the graph; `error`: the Status
 #endif

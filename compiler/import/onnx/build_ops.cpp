@@ -17,9 +17,7 @@ Val div(Builder& b, Val x, Val y) { return binary(b, ScalarOp::div, x, y); }
 Val mul(Builder& b, Val x, double y) { return mul(b, x, b.scalar(b.dtype(x), y)); }
 Val add(Builder& b, Val x, double y) { return add(b, x, b.scalar(b.dtype(x), y)); }
 
-Val cast(Builder& b, Val x, DType to) {
-  return b.dtype(x) == to ? x : b.emit(ScalarOp::cast, {x}, cast_attrs(to));
-}
+Val cast(Builder& b, Val x, DType to) { return b.dtype(x) == to ? x : b.emit(ScalarOp::cast, {x}, cast_attrs(to)); }
 
 Val reshape(Builder& b, Val x, const Shape& shape) {
   return b.shape(x) == shape ? x : b.emit(TensorOp::reshape, {x}, {{"shape", shape}});

@@ -91,7 +91,8 @@ void Builder::check_size(const ir::Type& type) const {
   }
   if (!is_short_product(type.shape)) fail_unsupported("a tensor whose extents are formulas of very many terms");
   if (std::optional<int64_t> bytes = known_bytes(type); bytes && *bytes > limits.tensor_bytes) {
-    fail_invalid(fmt::format("a tensor {} is larger than the limit tensor_bytes = {}", to_string(type), limits.tensor_bytes));
+    fail_invalid(
+        fmt::format("a tensor {} is larger than the limit tensor_bytes = {}", to_string(type), limits.tensor_bytes));
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: a Graph under construction. What is known at import is computed at once and never becomes a node: constants as
-// Tensors, shape arithmetic as Dims. Such values enter the graph only when a node needs them as data.
+// Builder: a Graph under construction. What is known at import is computed at once and never becomes a node: constants
+// as Tensors, shape arithmetic as Dims. Such values enter the graph only when a node needs them as data.
 #pragma once
 
 #include <deque>

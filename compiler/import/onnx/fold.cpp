@@ -25,9 +25,8 @@ int64_t count(const std::vector<int64_t>& extents) {
 // these: 53 >= 2 * 24 + 2).
 bool is_exact(ir::ScalarOp op) {
   using S = ir::ScalarOp;
-  constexpr S kExact[] = {S::add,  S::sub,   S::mul,  S::div,   S::sqrt, S::neg,  S::abs, S::sign, S::min,
-                          S::max,  S::floor, S::ceil, S::trunc, S::round, S::relu, S::clamp, S::where, S::cast,
-                          S::recip};
+  constexpr S kExact[] = {S::add,   S::sub,  S::mul,   S::div,   S::sqrt, S::neg,   S::abs,   S::sign, S::min,  S::max,
+                          S::floor, S::ceil, S::trunc, S::round, S::relu, S::clamp, S::where, S::cast, S::recip};
   return std::find(std::begin(kExact), std::end(kExact), op) != std::end(kExact);
 }
 
@@ -65,7 +64,8 @@ Elements scalar_elements(ir::ScalarOp op, const std::vector<KnownIntegers>& in, 
   std::vector<Dim> out;
   for (int64_t i = 0; i < count(result); ++i) {
     std::vector<Dim> args;
-    for (const KnownIntegers& k : in) args.push_back(k.elements[static_cast<std::size_t>(broadcast_index(i, result, k.shape))]);
+    for (const KnownIntegers& k : in)
+      args.push_back(k.elements[static_cast<std::size_t>(broadcast_index(i, result, k.shape))]);
     std::optional<Dim> value = apply_symbolic(op, args);
     if (!value || !is_short(*value)) return std::nullopt;
     out.push_back(std::move(*value));
@@ -115,11 +115,16 @@ Elements moved_elements(ir::TensorOp op, const std::vector<KnownIntegers>& in, c
 
 std::optional<ir::ScalarOp> combiner(ir::TensorOp op) {
   switch (op) {
-    case ir::TensorOp::reduce_sum: return ir::ScalarOp::add;
-    case ir::TensorOp::reduce_prod: return ir::ScalarOp::mul;
-    case ir::TensorOp::reduce_max: return ir::ScalarOp::max;
-    case ir::TensorOp::reduce_min: return ir::ScalarOp::min;
-    default: return std::nullopt;
+    case ir::TensorOp::reduce_sum:
+      return ir::ScalarOp::add;
+    case ir::TensorOp::reduce_prod:
+      return ir::ScalarOp::mul;
+    case ir::TensorOp::reduce_max:
+      return ir::ScalarOp::max;
+    case ir::TensorOp::reduce_min:
+      return ir::ScalarOp::min;
+    default:
+      return std::nullopt;
   }
 }
 

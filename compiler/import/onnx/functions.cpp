@@ -109,7 +109,8 @@ const proto::OpSchema* checked_schema(const proto::NodeProto& node, const std::s
   const auto version = static_cast<int>(std::min<int64_t>(opset, INT32_MAX));
   const proto::OpSchema* schema = proto::OpSchemaRegistry::Schema(node.op_type(), version, normal_domain(domain));
   if (schema == nullptr) fail_unsupported("no rule for it");
-  if (schema->deprecated() && !has_body(*schema) && node.op_type() != "GroupNormalization") fail_invalid("it is deprecated in this opset");
+  if (schema->deprecated() && !has_body(*schema) && node.op_type() != "GroupNormalization")
+    fail_invalid("it is deprecated in this opset");
   try {
     schema->Verify(node);
   } catch (const std::exception& error) {

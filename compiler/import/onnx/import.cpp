@@ -32,8 +32,8 @@ using proto::NodeProto;
 
 constexpr std::size_t kMaxListedOps = 100;
 
-// A name is bound to a value, or to nothing after an op that fusec lacks: then what depends on it is passed over, so that
-// one run finds all such ops.
+// A name is bound to a value, or to nothing after an op that fusec lacks: then what depends on it is passed over, so
+// that one run finds all such ops.
 using Binding = std::optional<Val>;
 
 // What names mean at one place: in the main graph, a subgraph or a function's body.
@@ -58,8 +58,10 @@ std::map<std::string, int64_t> read_opsets(const auto& imports) {
   std::map<std::string, int64_t> opsets;
   for (const auto& entry : imports) {
     std::string domain = domain_of(entry.domain());
-    if (!opsets.emplace(domain, entry.version()).second) fail_invalid("opset_import names '" + short_name(domain) + "' twice");
-    if (entry.version() < 1) fail_invalid(fmt::format("opset {} of '{}' does not exist", entry.version(), short_name(domain)));
+    if (!opsets.emplace(domain, entry.version()).second)
+      fail_invalid("opset_import names '" + short_name(domain) + "' twice");
+    if (entry.version() < 1)
+      fail_invalid(fmt::format("opset {} of '{}' does not exist", entry.version(), short_name(domain)));
     if (domain != "ai.onnx") continue;
     if (entry.version() < kMinOpset || entry.version() > kMaxOpset) {
       fail_unsupported(fmt::format("opset {}; fusec reads opset {} to {}", entry.version(), kMinOpset, kMaxOpset));
@@ -93,9 +95,12 @@ class Importer {
  private:
   void check_model() {
     if (!model_.has_graph()) fail_invalid("the model has no graph");
-    if (model_.ir_version() < 3) fail_invalid(fmt::format("IR version {} is not one fusec reads (3 to {})", model_.ir_version(), static_cast<int>(proto::IR_VERSION)));
+    if (model_.ir_version() < 3)
+      fail_invalid(fmt::format("IR version {} is not one fusec reads (3 to {})", model_.ir_version(),
+                               static_cast<int>(proto::IR_VERSION)));
     if (model_.ir_version() > proto::IR_VERSION) {
-      fail_unsupported(fmt::format("IR version {}; fusec reads 3 to {}", model_.ir_version(), static_cast<int>(proto::IR_VERSION)));
+      fail_unsupported(
+          fmt::format("IR version {}; fusec reads 3 to {}", model_.ir_version(), static_cast<int>(proto::IR_VERSION)));
     }
     for (const auto& entry : model_.metadata_props()) {
       if (entry.key() == "weights_recipe") source_.recipes = take(parse_recipes(entry.value()));
@@ -105,12 +110,14 @@ class Importer {
   void bind(Scope& scope, const std::string& name, Binding value) {
     check_name(name, options_.limits);
     if (name.empty()) fail_invalid("a value has no name");
-    if (!scope.values.emplace(name, value).second) fail_invalid(fmt::format("two values have the name '{}'", short_name(name)));
+    if (!scope.values.emplace(name, value).second)
+      fail_invalid(fmt::format("two values have the name '{}'", short_name(name)));
   }
 
   void bind_initializers(const GraphProto& graph, Scope& scope) {
     if (graph.sparse_initializer_size() > 0) fail_unsupported("sparse initializers");
-    for (const auto& tensor : graph.initializer()) bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_)));
+    for (const auto& tensor : graph.initializer())
+      bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_)));
   }
 
   ir::Type input_type(const proto::ValueInfoProto& input) {
@@ -123,7 +130,8 @@ class Importer {
   void bind_inputs(const GraphProto& graph, Scope& scope) {
     std::set<std::string> seen;
     for (const auto& input : graph.input()) {
-      if (!seen.insert(input.name()).second) fail_invalid(fmt::format("two inputs have the name '{}'", short_name(input.name())));
+      if (!seen.insert(input.name()).second)
+        fail_invalid(fmt::format("two inputs have the name '{}'", short_name(input.name())));
       if (scope.values.count(input.name()) > 0) continue;  // an initializer: its value is what counts
       within(fmt::format("in input '{}'", short_name(input.name())), [&] {
         ir::Type type = input_type(input);
@@ -140,13 +148,14 @@ class Importer {
     for (const auto& output : graph.output()) {
       const Binding* value = scope.find(output.name());
       if (value == nullptr) fail_invalid(fmt::format("nothing produces the output '{}'", short_name(output.name())));
-      if (!seen.insert(output.name()).second) fail_invalid(fmt::format("two outputs have the name '{}'", short_name(output.name())));
+      if (!seen.insert(output.name()).second)
+        fail_invalid(fmt::format("two outputs have the name '{}'", short_name(output.name())));
       if (!value->has_value()) continue;
       if (!(*value)->valid()) fail_invalid(fmt::format("nothing produces the output '{}'", short_name(output.name())));
       int declared = output.type().has_tensor_type() ? output.type().tensor_type().elem_type() : 0;
       if (declared != 0 && to_dtype(declared) != b_.dtype(**value)) {
-        fail_invalid(fmt::format("output '{}' is declared {}, but is {}", short_name(output.name()), to_string(to_dtype(declared)),
-                                 to_string(b_.dtype(**value))));
+        fail_invalid(fmt::format("output '{}' is declared {}, but is {}", short_name(output.name()),
+                                 to_string(to_dtype(declared)), to_string(b_.dtype(**value))));
       }
       outputs.emplace_back(output.name(), **value);
     }
@@ -181,7 +190,9 @@ class Importer {
   }
 
   std::string origin(const NodeProto& node, const Scope& scope) const {
-    const std::string& name = !node.name().empty() ? node.name() : node.output_size() > 0 ? node.output(0) : node.name();
+    const std::string& name = !node.name().empty()     ? node.name()
+                              : node.output_size() > 0 ? node.output(0)
+                                                       : node.name();
     constexpr std::size_t kMostPrefix = 200;
     std::string prefix = scope.prefix;
     if (prefix.size() > kMostPrefix) prefix = "..." + prefix.substr(prefix.find('/', prefix.size() - kMostPrefix) + 1);
@@ -198,8 +209,9 @@ class Importer {
       within("while importing node '" + where + "'", [&] { results = results_of(node, scope, where); });
     } catch (const ImportError& error) {
       if (error.status.code() != StatusCode::unsupported) throw;
-      lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(), short_name(node.op_type()),
-                                     short_name(domain_of(node.domain())), opset_or_zero(node, scope), where));
+      lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(),
+                                     short_name(node.op_type()), short_name(domain_of(node.domain())),
+                                     opset_or_zero(node, scope), where));
     }
     for (int i = 0; i < node.output_size(); ++i) {
       if (!node.output(i).empty()) bind(scope, node.output(i), results[static_cast<std::size_t>(i)]);
@@ -234,7 +246,8 @@ class Importer {
     }
     std::string domain = domain_of(node.domain());
     auto opset = scope.opsets->find(domain);
-    if (opset == scope.opsets->end()) fail_invalid(fmt::format("opset_import lacks the domain '{}'", short_name(domain)));
+    if (opset == scope.opsets->end())
+      fail_invalid(fmt::format("opset_import lacks the domain '{}'", short_name(domain)));
     if (domain == "ai.onnx" && node.op_type() == "If") return inputs ? branch(node, *inputs, scope) : nothing;
     const proto::OpSchema* schema = checked_schema(node, domain, opset->second);
     const OpRow* row = domain == "ai.onnx" ? find_onnx_op(node.op_type()) : nullptr;
@@ -260,8 +273,8 @@ class Importer {
   }
 
   // An op that ONNX defines by a function body counts as one op.
-  std::vector<Binding> expand(const proto::OpSchema& schema, const NodeProto& node, int64_t opset, const std::vector<Val>& inputs,
-                              const std::string& where) {
+  std::vector<Binding> expand(const proto::OpSchema& schema, const NodeProto& node, int64_t opset,
+                              const std::vector<Val>& inputs, const std::string& where) {
     std::vector<ir::Type> types;
     for (Val v : inputs) types.push_back(v.valid() ? b_.type(v) : ir::Type());
     SchemaFunction body = schema_function(schema, node, opset, inputs, types);
@@ -281,7 +294,8 @@ class Importer {
                             const std::vector<Val>& inputs, const std::string& where) {
     const ImportLimits& limits = options_.limits;
     if (++calls_ > limits.function_calls) {
-      fail_invalid(fmt::format("there are more function calls than the limit function_calls = {}", limits.function_calls));
+      fail_invalid(
+          fmt::format("there are more function calls than the limit function_calls = {}", limits.function_calls));
     }
     if (static_cast<int>(inputs.size()) > function.input_size()) fail_invalid("a function call has too many inputs");
     if (node.output_size() > function.output_size()) fail_invalid("a function call has too many outputs");
@@ -316,7 +330,8 @@ class Importer {
   std::vector<Binding> branch(const NodeProto& node, const std::vector<Val>& inputs, Scope& outer) {
     std::optional<std::vector<Dim>> known;
     if (inputs.size() == 1 && inputs[0].valid()) known = b_.known_integers(inputs[0]);
-    if (!known || known->size() != 1 || !known->front().is_const()) fail_unsupported("a condition that depends on data");
+    if (!known || known->size() != 1 || !known->front().is_const())
+      fail_unsupported("a condition that depends on data");
     const char* taken = known->front().is(0) ? "else_branch" : "then_branch";
     for (const auto& attribute : node.attribute()) {
       if (attribute.name() != taken || !attribute.has_g()) continue;
@@ -345,7 +360,8 @@ class Importer {
     explicit Nesting(Importer& importer) : i(importer) {
       if (++i.depth_ > i.options_.limits.nesting) {
         --i.depth_;
-        fail_invalid(fmt::format("graphs and functions are nested deeper than the limit nesting = {}", i.options_.limits.nesting));
+        fail_invalid(fmt::format("graphs and functions are nested deeper than the limit nesting = {}",
+                                 i.options_.limits.nesting));
       }
     }
     ~Nesting() { --i.depth_; }

@@ -63,7 +63,8 @@ class Output {
 
  private:
   [[noreturn]] void fail(const char* what) const {
-    throw ImportError{Status(StatusCode::invalid_argument, fmt::format("cannot {} '{}': {}", what, temporary_, std::strerror(errno)))};
+    throw ImportError{Status(StatusCode::invalid_argument,
+                             fmt::format("cannot {} '{}': {}", what, temporary_, std::strerror(errno)))};
   }
 
   std::string path_, temporary_;
@@ -128,7 +129,8 @@ void materialize_file(const std::string& in, const std::string& out, const Impor
   bytes = {};
   materialize(model, source, out, total <= kInlineBytes);
   std::string text;
-  if (!model.SerializeToString(&text)) fail_invalid("the model with its data cannot be written as one protobuf message");
+  if (!model.SerializeToString(&text))
+    fail_invalid("the model with its data cannot be written as one protobuf message");
   Output file(out);
   file.write(text.data(), text.size());
   file.finish();

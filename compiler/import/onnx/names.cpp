@@ -42,7 +42,8 @@ std::string identifier(const std::string& text) {
 
 void check_name(const std::string& name, const ImportLimits& limits) {
   if (static_cast<int64_t>(name.size()) > limits.name_bytes) {
-    fail_invalid(fmt::format("a name has {} bytes, more than the limit name_bytes = {}", name.size(), limits.name_bytes));
+    fail_invalid(
+        fmt::format("a name has {} bytes, more than the limit name_bytes = {}", name.size(), limits.name_bytes));
   }
   for (std::size_t at = 0; at < name.size();) {
     std::size_t n = sequence_length(name, at);
@@ -67,7 +68,8 @@ Dim Symbols::symbol(const std::string& wish) {
     auto fixed = options_->symbols.find(key);
     if (fixed == options_->symbols.end()) continue;
     overridden_.insert(key);
-    if (fixed->second < 0) throw ImportError{Status(StatusCode::invalid_argument, "the extent of '" + key + "' is negative")};
+    if (fixed->second < 0)
+      throw ImportError{Status(StatusCode::invalid_argument, "the extent of '" + key + "' is negative")};
     return fixed->second;
   }
   return Dim::symbol(name);
@@ -81,7 +83,8 @@ Dim Symbols::named(const std::string& param) {
 
 Shape Symbols::shape(const std::string& input, const proto::TensorShapeProto& declared) {
   if (declared.dim_size() > options_->limits.rank) {
-    fail_invalid(fmt::format("it has {} axes, more than the limit rank = {}", declared.dim_size(), options_->limits.rank));
+    fail_invalid(
+        fmt::format("it has {} axes, more than the limit rank = {}", declared.dim_size(), options_->limits.rank));
   }
   Shape shape;
   for (const auto& dim : declared.dim()) {
@@ -103,8 +106,8 @@ void Symbols::check_overrides() const {
     if (overridden_.count(name) > 0) continue;
     std::string known;
     for (const std::string& s : taken_) known += (known.empty() ? "" : ", ") + s;
-    throw ImportError{Status(StatusCode::invalid_argument,
-                             fmt::format("the model has no symbol '{}'; it has: {}", name, known.empty() ? "none" : known))};
+    throw ImportError{Status(StatusCode::invalid_argument, fmt::format("the model has no symbol '{}'; it has: {}", name,
+                                                                       known.empty() ? "none" : known))};
   }
 }
 

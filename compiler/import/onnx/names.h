@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
+#include "compiler/import/onnx/proto.h"
 #include "fusec/onnx.h"
 #include "fusec/shape.h"
-#include "compiler/import/onnx/proto.h"
 
 namespace fusec::importer {
 

@@ -29,7 +29,8 @@ void check_count(const std::vector<int64_t>& values, std::size_t n, int64_t leas
 // least 0. With stride 1 it does not depend on the extent.
 int64_t same_padding(const Dim& extent, int64_t stride, int64_t reach) {
   if (stride == 1) return reach - 1;
-  if (!extent.is_const()) fail_unsupported(fmt::format("auto_pad with stride {} on an extent {}", stride, extent.str()));
+  if (!extent.is_const())
+    fail_unsupported(fmt::format("auto_pad with stride {} on an extent {}", stride, extent.str()));
   return std::max<int64_t>(((extent.value() + stride - 1) / stride - 1) * stride + reach - extent.value(), 0);
 }
 
@@ -44,9 +45,11 @@ Window read_window(const NodeContext& c, const Shape& spatial, std::vector<int64
   check_count(w.pads, 2 * n, 0, "pads");
   std::string mode = c.s("auto_pad", "NOTSET");
   if (mode == "NOTSET") return w;
-  if (mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER") fail_invalid("auto_pad is '" + mode.substr(0, 20) + "'");
+  if (mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
+    fail_invalid("auto_pad is '" + mode.substr(0, 20) + "'");
   for (std::size_t i = 0; i < n; ++i) {
-    int64_t total = mode == "VALID" ? 0 : same_padding(spatial[i], w.strides[i], w.dilations[i] * (w.kernel[i] - 1) + 1);
+    int64_t total =
+        mode == "VALID" ? 0 : same_padding(spatial[i], w.strides[i], w.dilations[i] * (w.kernel[i] - 1) + 1);
     w.pads[i] = mode == "SAME_LOWER" ? total - total / 2 : total / 2;
     w.pads[i + n] = total - w.pads[i];
   }
@@ -74,8 +77,12 @@ void import_conv(NodeContext& c) {
   Window w = read_window(c, spatial, kernel);
   std::vector<Val> operands = {x, filter};
   if (c.has(2)) operands.push_back(c.in(2));
-  c.out(c.b.emit(TensorOp::conv, operands, {{"strides", w.strides}, {"pads", w.pads}, {"dilations", w.dilations},
-                                            {"groups", c.i("group", 1)}, {"layout", std::string("first")}}));
+  c.out(c.b.emit(TensorOp::conv, operands,
+                 {{"strides", w.strides},
+                  {"pads", w.pads},
+                  {"dilations", w.dilations},
+                  {"groups", c.i("group", 1)},
+                  {"layout", std::string("first")}}));
 }
 
 void import_max_pool(NodeContext& c) {
@@ -83,16 +90,25 @@ void import_max_pool(NodeContext& c) {
   Window w = read_window(c, spatial_extents(c, c.in(0)), c.ints("kernel_shape").value_or(std::vector<int64_t>()));
   int64_t ceil_mode = c.i("ceil_mode", 0) != 0;
   c.out(c.b.emit(TensorOp::max_pool, {c.in(0)},
-                 {{"kernel", w.kernel}, {"strides", w.strides}, {"pads", w.pads}, {"dilations", w.dilations},
-                  {"ceil_mode", ceil_mode}, {"layout", std::string("first")}}));
+                 {{"kernel", w.kernel},
+                  {"strides", w.strides},
+                  {"pads", w.pads},
+                  {"dilations", w.dilations},
+                  {"ceil_mode", ceil_mode},
+                  {"layout", std::string("first")}}));
 }
 
 void import_average_pool(NodeContext& c) {
   Window w = read_window(c, spatial_extents(c, c.in(0)), c.ints("kernel_shape").value_or(std::vector<int64_t>()));
   int64_t ceil_mode = c.i("ceil_mode", 0) != 0, count_pads = c.i("count_include_pad", 0) != 0;
   c.out(c.b.emit(TensorOp::avg_pool, {c.in(0)},
-                 {{"kernel", w.kernel}, {"strides", w.strides}, {"pads", w.pads}, {"dilations", w.dilations},
-                  {"ceil_mode", ceil_mode}, {"count_include_pad", count_pads}, {"layout", std::string("first")}}));
+                 {{"kernel", w.kernel},
+                  {"strides", w.strides},
+                  {"pads", w.pads},
+                  {"dilations", w.dilations},
+                  {"ceil_mode", ceil_mode},
+                  {"count_include_pad", count_pads},
+                  {"layout", std::string("first")}}));
 }
 
 void import_global_average_pool(NodeContext& c) {
@@ -120,7 +136,8 @@ void import_gemm(NodeContext& c) {
   if (!c.has(2) || beta == 0) return c.out(y);
   Shape result = b.shape(y);
   y = add(b, y, beta == 1 ? c.in(2) : mul(b, c.in(2), beta));
-  if (b.shape(y) != result) fail_invalid(fmt::format("C {} does not broadcast to {}", to_string(b.type(c.in(2))), to_string(result)));
+  if (b.shape(y) != result)
+    fail_invalid(fmt::format("C {} does not broadcast to {}", to_string(b.type(c.in(2))), to_string(result)));
   c.out(y);
 }
 
@@ -161,7 +178,8 @@ void import_hardmax(NodeContext& c) {
   const Shape shape = b.shape(c.in(0));
   std::vector<int64_t> axes = softmax_axes(c, c.in(0));
   Shape flat;
-  for (int64_t i = 0; i < static_cast<int64_t>(shape.size()) && (axes.empty() || i < axes[0]); ++i) flat.push_back(shape[static_cast<std::size_t>(i)]);
+  for (int64_t i = 0; i < static_cast<int64_t>(shape.size()) && (axes.empty() || i < axes[0]); ++i)
+    flat.push_back(shape[static_cast<std::size_t>(i)]);
   Dim row = 1;
   for (int64_t axis : axes) row *= shape[static_cast<std::size_t>(axis)];
   bool trails = axes.size() != 1 || axes[0] + 1 == b.rank(c.in(0));

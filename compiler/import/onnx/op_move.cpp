@@ -52,7 +52,8 @@ void import_depth_to_space(NodeContext& c) {
   const Shape s = c.b.shape(x);
   Dim depth = divide_extent(s[1], block * block, "blocksize");
   bool dcr = mode == "DCR";
-  x = reshape(c.b, x, dcr ? Shape{s[0], block, block, depth, s[2], s[3]} : Shape{s[0], depth, block, block, s[2], s[3]});
+  x = reshape(c.b, x,
+              dcr ? Shape{s[0], block, block, depth, s[2], s[3]} : Shape{s[0], depth, block, block, s[2], s[3]});
   x = transpose(c.b, x, dcr ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3});
   c.out(reshape(c.b, x, {s[0], depth, s[2] * block, s[3] * block}));
 }
@@ -67,7 +68,8 @@ void import_space_to_depth(NodeContext& c) {
   const Shape s = c.b.shape(x);
   Dim rows = divide_extent(s[2], block, "blocksize"), columns = divide_extent(s[3], block, "blocksize");
   x = reshape(c.b, x, {s[0], s[1], rows, block, columns, block});
-  x = transpose(c.b, x, mode == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4} : std::vector<int64_t>{0, 1, 3, 5, 2, 4});
+  x = transpose(c.b, x,
+                mode == "DCR" ? std::vector<int64_t>{0, 3, 5, 1, 2, 4} : std::vector<int64_t>{0, 1, 3, 5, 2, 4});
   c.out(reshape(c.b, x, {s[0], s[1] * (block * block), rows, columns}));
 }
 
@@ -161,7 +163,8 @@ void import_squeeze(NodeContext& c) {
   }
   for (int64_t axis : drop) {
     const Dim& extent = c.b.shape(x)[at(axis)];
-    if (extent.is_const() && !extent.is(1)) fail_invalid(fmt::format("axis {} has extent {}, not 1", axis, extent.str()));
+    if (extent.is_const() && !extent.is(1))
+      fail_invalid(fmt::format("axis {} has extent {}, not 1", axis, extent.str()));
   }
   c.out(drop_axes(c.b, x, drop));
 }
@@ -205,7 +208,8 @@ std::vector<Dim> split_sizes(const NodeContext& c, const Dim& extent) {
   if (std::optional<std::vector<int64_t>> sizes = c.ints("split")) return {sizes->begin(), sizes->end()};
   if (c.has(1)) return c.dims(1, "split sizes");
   int64_t parts = c.i("num_outputs", static_cast<int64_t>(c.num_outputs()));
-  if (parts < 1 || parts != static_cast<int64_t>(c.num_outputs())) fail_invalid("num_outputs is not the number of outputs");
+  if (parts < 1 || parts != static_cast<int64_t>(c.num_outputs()))
+    fail_invalid("num_outputs is not the number of outputs");
   if (c.opset() < 18) return std::vector<Dim>(at(parts), divide_extent(extent, parts, "the number of outputs"));
   std::optional<Dim> exact = extent.exact_div(parts);
   Dim chunk = exact ? *exact : ceildiv(extent, parts);
@@ -247,7 +251,8 @@ SliceSpec read_slice(const NodeContext& c) {
   SliceSpec spec;
   std::optional<std::vector<int64_t>> axes, steps;
   if (c.opset() < 10) {
-    std::vector<int64_t> starts = c.ints("starts").value_or(std::vector<int64_t>()), ends = c.ints("ends").value_or(starts);
+    std::vector<int64_t> starts = c.ints("starts").value_or(std::vector<int64_t>()),
+                         ends = c.ints("ends").value_or(starts);
     spec.starts = {starts.begin(), starts.end()};
     spec.ends = {ends.begin(), ends.end()};
     axes = c.ints("axes");

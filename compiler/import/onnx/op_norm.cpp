@@ -34,7 +34,8 @@ Val stash(const NodeContext& c, Val x) {
 
 }  // namespace
 
-// x * s + (bias - mean * s) with s = scale / sqrt(var + epsilon): affine in x, which a pass can fold into a convolution.
+// x * s + (bias - mean * s) with s = scale / sqrt(var + epsilon): affine in x, which a pass can fold into a
+// convolution.
 void import_batch_normalization(NodeContext& c) {
   Builder& b = c.b;
   if (c.i("training_mode", 0) != 0) fail_unsupported("training mode");

@@ -23,11 +23,16 @@ Val spread(const NodeContext& c, Val parameter) {
 
 std::pair<double, double> bounds(DType dtype) {
   switch (dtype) {
-    case DType::u8: return {0, 255};
-    case DType::i8: return {-128, 127};
-    case DType::u16: return {0, 65535};
-    case DType::i16: return {-32768, 32767};
-    default: fail_unsupported(fmt::format("a quantized type {}", to_string(dtype)));
+    case DType::u8:
+      return {0, 255};
+    case DType::i8:
+      return {-128, 127};
+    case DType::u16:
+      return {0, 65535};
+    case DType::i16:
+      return {-32768, 32767};
+    default:
+      fail_unsupported(fmt::format("a quantized type {}", to_string(dtype)));
   }
 }
 

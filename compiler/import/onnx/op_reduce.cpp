@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions and scans.
+#include <limits>
+
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/ops.h"
-
-#include <limits>
 
 namespace fusec::importer {
 

@@ -61,8 +61,9 @@ void import_hard_sigmoid(NodeContext& c) {
 }
 // The defaults are float32 numbers by ONNX's text.
 void import_selu(NodeContext& c) {
-  with_parameters(c, ScalarOp::selu, {parameter(c, "alpha", 1.67326319217681884765625f),
-                                      parameter(c, "gamma", 1.05070102214813232421875f)});
+  with_parameters(
+      c, ScalarOp::selu,
+      {parameter(c, "alpha", 1.67326319217681884765625f), parameter(c, "gamma", 1.05070102214813232421875f)});
 }
 void import_shrink(NodeContext& c) {
   with_parameters(c, ScalarOp::shrink, {parameter(c, "lambd", 0.5), parameter(c, "bias", 0)});

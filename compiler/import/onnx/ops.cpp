@@ -37,7 +37,8 @@ std::span<const OpRow> all_onnx_ops() {
 
 const OpRow* find_onnx_op(std::string_view name) {
   std::span<const OpRow> rows = all_onnx_ops();
-  auto row = std::lower_bound(rows.begin(), rows.end(), name, [](const OpRow& r, std::string_view n) { return r.name < n; });
+  auto row =
+      std::lower_bound(rows.begin(), rows.end(), name, [](const OpRow& r, std::string_view n) { return r.name < n; });
   return row != rows.end() && row->name == name ? &*row : nullptr;
 }
 
@@ -114,7 +115,8 @@ std::optional<Tensor> NodeContext::tensor(std::string_view name) const {
 
 std::vector<Dim> NodeContext::dims(std::size_t i, const char* what) const {
   std::optional<std::vector<Dim>> known = b.known_integers(in(i));
-  if (known && !is_short_product(*known)) fail_unsupported(fmt::format("{} that are formulas of very many terms", what));
+  if (known && !is_short_product(*known))
+    fail_unsupported(fmt::format("{} that are formulas of very many terms", what));
   if (known) return *known;
   fail_unsupported(fmt::format("{} that depend on data", what));
 }

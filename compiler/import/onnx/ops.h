@@ -21,7 +21,12 @@ class NodeContext {
  public:
   NodeContext(Builder& builder, const proto::NodeProto& node, const OpRow& row, int64_t opset,
               const TensorSource& source, std::vector<Val> inputs)
-      : b(builder), node_(&node), row_(&row), opset_(opset), source_(&source), inputs_(std::move(inputs)),
+      : b(builder),
+        node_(&node),
+        row_(&row),
+        opset_(opset),
+        source_(&source),
+        inputs_(std::move(inputs)),
         outputs_(static_cast<std::size_t>(node.output_size())) {}
 
   Builder& b;
@@ -77,7 +82,7 @@ struct OpRow {
   std::optional<ir::Op> op;  // of rows that are a name for one op of ours
 };
 
-std::span<const OpRow> all_onnx_ops();         // sorted by name
+std::span<const OpRow> all_onnx_ops();             // sorted by name
 const OpRow* find_onnx_op(std::string_view name);  // of the default domain
 bool knows_version(const OpRow& row, int64_t since);
 

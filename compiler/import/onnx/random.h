@@ -23,8 +23,8 @@ Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json);
 // Philox4x32 with ten rounds, and its key.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint32_t key0, uint32_t key1);
 
-// Standard normal z(seed, name, i) for i in [0, n): Philox4x32-10 with the seed as its key and (i / 2, FNV-1a of the name)
-// as its counter, Box-Muller in f64. Any element can be computed alone, so the result depends on nothing else.
+// Standard normal z(seed, name, i) for i in [0, n): Philox4x32-10 with the seed as its key and (i / 2, FNV-1a of the
+// name) as its counter, Box-Muller in f64. Any element can be computed alone, so the result depends on nothing else.
 void fill_random(Tensor& tensor, const Recipe& recipe, uint64_t seed, const std::string& name);
 
 }  // namespace fusec::importer

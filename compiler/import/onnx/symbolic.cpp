@@ -123,33 +123,54 @@ std::optional<Dim> apply_symbolic(ir::ScalarOp op, std::span<const Dim> args) {
   const Dim& a = args[0];
   const Dim& b = args[args.size() > 1 ? 1 : 0];
   switch (op) {
-    case S::add: return a + b;
-    case S::sub: return a - b;
-    case S::mul: return product(a, b);
-    case S::div: return divide(a, b);
-    case S::mod: return remainder(a, b, true);
-    case S::fmod: return remainder(a, b, false);
-    case S::min: return smaller(a, b);
-    case S::max: return larger(a, b);
-    case S::relu: return larger(a, 0);
-    case S::clamp: return smaller(larger(a, b), args[2]);
-    case S::neg: return -a;
-    case S::square: return product(a, a);
-    case S::abs: return nonneg(a) ? std::optional<Dim>(a) : nonneg(-a) ? std::optional<Dim>(-a) : std::nullopt;
-    case S::eq: return truth(decide_equal(a, b));
-    case S::ne: return truth(inverse(decide_equal(a, b)));
-    case S::lt: return truth(decide_less(a, b));
-    case S::le: return truth(decide_less_equal(a, b));
-    case S::gt: return truth(decide_less(b, a));
-    case S::ge: return truth(decide_less_equal(b, a));
+    case S::add:
+      return a + b;
+    case S::sub:
+      return a - b;
+    case S::mul:
+      return product(a, b);
+    case S::div:
+      return divide(a, b);
+    case S::mod:
+      return remainder(a, b, true);
+    case S::fmod:
+      return remainder(a, b, false);
+    case S::min:
+      return smaller(a, b);
+    case S::max:
+      return larger(a, b);
+    case S::relu:
+      return larger(a, 0);
+    case S::clamp:
+      return smaller(larger(a, b), args[2]);
+    case S::neg:
+      return -a;
+    case S::square:
+      return product(a, a);
+    case S::abs:
+      return nonneg(a) ? std::optional<Dim>(a) : nonneg(-a) ? std::optional<Dim>(-a) : std::nullopt;
+    case S::eq:
+      return truth(decide_equal(a, b));
+    case S::ne:
+      return truth(inverse(decide_equal(a, b)));
+    case S::lt:
+      return truth(decide_less(a, b));
+    case S::le:
+      return truth(decide_less_equal(a, b));
+    case S::gt:
+      return truth(decide_less(b, a));
+    case S::ge:
+      return truth(decide_less_equal(b, a));
     case S::where:
       if (!a.is_const()) return args[1] == args[2] ? std::optional<Dim>(args[1]) : std::nullopt;
       return a.is(0) ? args[2] : args[1];
     case S::and_:
     case S::or_:
     case S::xor_:
-    case S::not_: return apply_logic(op, args);
-    default: return std::nullopt;
+    case S::not_:
+      return apply_logic(op, args);
+    default:
+      return std::nullopt;
   }
 }
 

@@ -24,10 +24,10 @@ struct TypePair {
   DType dtype;
 };
 constexpr TypePair kTypes[] = {
-    {TensorProto::FLOAT, DType::f32},      {TensorProto::UINT8, DType::u8},    {TensorProto::INT8, DType::i8},
-    {TensorProto::UINT16, DType::u16},     {TensorProto::INT16, DType::i16},   {TensorProto::INT32, DType::i32},
-    {TensorProto::INT64, DType::i64},      {TensorProto::BOOL, DType::bool_},  {TensorProto::FLOAT16, DType::f16},
-    {TensorProto::DOUBLE, DType::f64},     {TensorProto::UINT32, DType::u32},  {TensorProto::UINT64, DType::u64},
+    {TensorProto::FLOAT, DType::f32},     {TensorProto::UINT8, DType::u8},   {TensorProto::INT8, DType::i8},
+    {TensorProto::UINT16, DType::u16},    {TensorProto::INT16, DType::i16},  {TensorProto::INT32, DType::i32},
+    {TensorProto::INT64, DType::i64},     {TensorProto::BOOL, DType::bool_}, {TensorProto::FLOAT16, DType::f16},
+    {TensorProto::DOUBLE, DType::f64},    {TensorProto::UINT32, DType::u32}, {TensorProto::UINT64, DType::u64},
     {TensorProto::BFLOAT16, DType::bf16},
 };
 
@@ -78,14 +78,15 @@ std::optional<File> find_external(const std::string& location, const ImportOptio
 void read_external(const TensorProto& proto, Tensor& tensor, const TensorSource& source) {
   External external = parse_external(proto);
   if (external.length && *external.length != static_cast<int64_t>(tensor.bytes())) {
-    fail_invalid(fmt::format("external data has length {}, but the tensor needs {} bytes", *external.length, tensor.bytes()));
+    fail_invalid(
+        fmt::format("external data has length {}, but the tensor needs {} bytes", *external.length, tensor.bytes()));
   }
   std::optional<File> file = find_external(external.location, *source.options);
   if (!file) {
     if (!source.options->random_weights) {
-      throw ImportError{Status(StatusCode::invalid_argument,
-                               fmt::format("its external data file '{}' is not there (--random-weights SEED fills it)",
-                                           external.location))};
+      throw ImportError{Status(
+          StatusCode::invalid_argument,
+          fmt::format("its external data file '{}' is not there (--random-weights SEED fills it)", external.location))};
     }
     auto recipe = source.recipes.find(proto.name());
     fill_random(tensor, recipe == source.recipes.end() ? Recipe() : recipe->second, *source.options->random_weights,
@@ -103,7 +104,8 @@ void read_external(const TensorProto& proto, Tensor& tensor, const TensorSource&
 // How many values each of the data fields holds.
 int count_fields(const TensorProto& t) {
   return (t.has_raw_data() && !t.raw_data().empty()) + (t.float_data_size() > 0) + (t.int32_data_size() > 0) +
-         (t.int64_data_size() > 0) + (t.double_data_size() > 0) + (t.uint64_data_size() > 0) + (t.string_data_size() > 0);
+         (t.int64_data_size() > 0) + (t.double_data_size() > 0) + (t.uint64_data_size() > 0) +
+         (t.string_data_size() > 0);
 }
 
 template <class Field>
@@ -125,14 +127,20 @@ void copy_field(const Field& field, Tensor& tensor, bool is_bits) {
 
 void copy_typed(const TensorProto& proto, Tensor& tensor) {
   switch (tensor.dtype()) {
-    case DType::f32: return copy_field(proto.float_data(), tensor, false);
-    case DType::f64: return copy_field(proto.double_data(), tensor, false);
-    case DType::i64: return copy_field(proto.int64_data(), tensor, false);
+    case DType::f32:
+      return copy_field(proto.float_data(), tensor, false);
+    case DType::f64:
+      return copy_field(proto.double_data(), tensor, false);
+    case DType::i64:
+      return copy_field(proto.int64_data(), tensor, false);
     case DType::u32:
-    case DType::u64: return copy_field(proto.uint64_data(), tensor, false);
+    case DType::u64:
+      return copy_field(proto.uint64_data(), tensor, false);
     case DType::f16:
-    case DType::bf16: return copy_field(proto.int32_data(), tensor, true);
-    default: return copy_field(proto.int32_data(), tensor, false);
+    case DType::bf16:
+      return copy_field(proto.int32_data(), tensor, true);
+    default:
+      return copy_field(proto.int32_data(), tensor, false);
   }
 }
 
@@ -165,7 +173,8 @@ DType to_dtype(int onnx_type) {
   if (!TensorProto::DataType_IsValid(onnx_type) || onnx_type == TensorProto::UNDEFINED) {
     fail_invalid(fmt::format("element type {} does not exist", onnx_type));
   }
-  fail_unsupported(fmt::format("element type {}", TensorProto::DataType_Name(static_cast<TensorProto::DataType>(onnx_type))));
+  fail_unsupported(
+      fmt::format("element type {}", TensorProto::DataType_Name(static_cast<TensorProto::DataType>(onnx_type))));
 }
 
 int from_dtype(DType dtype) {
@@ -202,7 +211,8 @@ Tensor read_tensor(const TensorProto& proto, const TensorSource& source) {
       int64_t n = 1;
       for (int64_t extent : extents) n = extent == 0 ? 0 : n * extent;
       if (n > 0 && count_fields(proto) == 0) fail_invalid(fmt::format("it needs {} elements but has no data", n));
-      if (static_cast<int64_t>(proto.ByteSizeLong()) < n / 8) fail_invalid(fmt::format("it has data for less than {} elements", n));
+      if (static_cast<int64_t>(proto.ByteSizeLong()) < n / 8)
+        fail_invalid(fmt::format("it has data for less than {} elements", n));
     }
     Tensor tensor = make_tensor(to_dtype(proto.data_type()), std::move(extents));
     read_into(proto, tensor, source);

@@ -63,11 +63,16 @@ class Scanner {
     const FieldDescriptor* known = type->FindFieldByNumber(static_cast<int>(tag >> 3));
     if (known == nullptr) FUSEC_TRY(spend());
     switch (tag & 7) {
-      case 0: return varint(end, size);
-      case 1: return skip(end, 8);
-      case 5: return skip(end, 4);
-      case 2: break;
-      default: return bad("groups are not part of ONNX");
+      case 0:
+        return varint(end, size);
+      case 1:
+        return skip(end, 8);
+      case 5:
+        return skip(end, 4);
+      case 2:
+        break;
+      default:
+        return bad("groups are not part of ONNX");
     }
     FUSEC_TRY(varint(end, size));
     if (size > end - at_) return bad("truncated");
@@ -86,8 +91,8 @@ class Scanner {
 
 Status scan_wire(std::span<const uint8_t> bytes, const ImportLimits& limits) {
   if (static_cast<int64_t>(bytes.size()) > limits.model_bytes) {
-    return {StatusCode::invalid_model,
-            fmt::format("the file has {} bytes, more than the limit model_bytes = {}", bytes.size(), limits.model_bytes)};
+    return {StatusCode::invalid_model, fmt::format("the file has {} bytes, more than the limit model_bytes = {}",
+                                                   bytes.size(), limits.model_bytes)};
   }
   Scanner scanner(bytes, limits.messages);
   Status status = scanner.message(proto::ModelProto::descriptor(), bytes.size(), 0);

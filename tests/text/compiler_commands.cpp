@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text tests of the compiler's stages. The target is named in the arguments where it matters (default x86-64-v3).
+#include <sstream>
+
+#include "commands.h"
+#include "compiler/lower/lower.h"
+#include "compiler/lower/schedule.h"
+#include "compiler/partition/partition.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/select/select.h"
+#include "ir/text/graph_text.h"
+#include "ir/text/kernel_text.h"
+#include "ir/text/program_text.h"
+#include "ir/verify/graph.h"
+#include "ir/verify/kernel.h"
+
+namespace fusec::text_test {
+
+namespace {
+
+struct Setting {
+  ir::Graph graph;
+  Target target;
+  Options options;
+};
+
+// Words of the arguments: a target's name, "exact", or anything else, which is returned.
+Result<Setting> setting(const std::string& input, const std::string& args, std::vector<std::string>* rest = nullptr) {
+  Setting s;
+  FUSEC_ASSIGN(s.graph, ir::parse_graph(input));
+  FUSEC_ASSIGN(s.target, named_target("x86-64-v3"));
+  s.options.verify_each_pass = true;
+  std::istringstream words(args);
+  for (std::string word; words >> word;) {
+    if (word.starts_with("x86-64")) {
+      FUSEC_ASSIGN(s.target, named_target(word));
+    } else if (word == "exact") {
+      s.options.numerics = Numerics::exact;
+    } else if (rest != nullptr) {
+      rest->push_back(word);
+    }
+  }
+  return s;
+}
+
+Result<ir::Program> lowered(Setting& s) {
+  FUSEC_ASSIGN(compiler::Partition parts, compiler::partition(s.graph, s.target, s.options));
+  return compiler::lower(s.graph, parts, s.target, s.options);
+}
+
+}  // namespace
+
+// pass <name> ...: the graph after these passes.
+Result<std::string> run_pass(const std::string& input, const std::string& args) {
+  std::vector<std::string> names;
+  FUSEC_ASSIGN(Setting s, setting(input, args, &names));
+  const compiler::PassContext context{s.target, s.options};
+  for (const std::string& name : names) {
+    const compiler::Pass* pass = compiler::find_pass(name);
+    if (pass == nullptr) return Status(StatusCode::invalid_argument, "no pass is named " + name);
+    const auto changed = compiler::run_pass(*pass, s.graph, context);
+    if (!changed.ok()) return changed.status();
+  }
+  return ir::print(compact(s.graph));
+}
+
+// partition: regions and borders of the graph as it is; `optimized`: of the optimized graph.
+Result<std::string> run_partition(const std::string& input, const std::string& args) {
+  std::vector<std::string> words;
+  FUSEC_ASSIGN(Setting s, setting(input, args, &words));
+  if (!words.empty() && words[0] == "optimized") FUSEC_TRY(compiler::optimize(s.graph, s.target, s.options));
+  FUSEC_ASSIGN(compiler::Partition parts, compiler::partition(s.graph, s.target, s.options));
+  return to_string(s.graph, parts);
+}
+
+// lower: the kernels of the graph, each checked by the verifier; `nest`: before they are scheduled.
+Result<std::string> run_lower(const std::string& input, const std::string& args) {
+  std::vector<std::string> words;
+  FUSEC_ASSIGN(Setting s, setting(input, args, &words));
+  std::string text;
+  if (!words.empty() && words[0] == "nest") {
+    FUSEC_ASSIGN(compiler::Partition parts, compiler::partition(s.graph, s.target, s.options));
+    for (const compiler::Region& region : parts.regions) {
+      if (region.kind != compiler::RegionKind::kernel) continue;
+      FUSEC_ASSIGN(compiler::Nest nest, compiler::build_nest(s.graph, parts.storage, region, {}));
+      text += ir::print(nest.kernel);
+    }
+    return text;
+  }
+  FUSEC_ASSIGN(ir::Program program, lowered(s));
+  for (const ir::Kernel& kernel : program.kernels) {
+    FUSEC_TRY(verify(kernel));
+    text += ir::print(kernel);
+  }
+  return text;
+}
+
+// select: the program with its picks.
+Result<std::string> run_select(const std::string& input, const std::string& args) {
+  FUSEC_ASSIGN(Setting s, setting(input, args));
+  FUSEC_ASSIGN(ir::Program program, lowered(s));
+  FUSEC_TRY(compiler::select(program, s.target));
+  for (ir::Kernel& kernel : program.kernels) kernel.body.clear();  // `lower` shows them
+  return ir::print(program);
+}
+
+}  // namespace fusec::text_test
