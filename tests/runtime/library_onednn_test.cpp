@@ -156,6 +156,25 @@ TEST_F(OneDnn, NanAndInfinityPassEveryEpilogue) {
   }
 }
 
+// The cheaper relu of fast mode keeps NaN too.
+TEST_F(OneDnn, FastReluKeepsNan) {
+  Options options;
+  options.numerics = Numerics::fast;
+  const std::shared_ptr<Library> fast = host_libraries(options).front();
+  Case c(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
+  c.add({3, 40});
+  c.add({40, 50}, {}, true);
+  c.step->bias = c.add({50});
+  float* bias = static_cast<float*>(c.memory[2].get());
+  bias[0] = std::numeric_limits<float>::quiet_NaN();
+  bias[1] = std::numeric_limits<float>::infinity();
+  bias[2] = 3e38F;
+  bias[3] = -3e38F;
+  c.epilogue(ScalarOp::relu);
+  c.add({3, 50});
+  EXPECT_EQ(testing::check(*fast, c).substr(0, 7), "onednn ");
+}
+
 TEST_F(OneDnn, WeightsAreShared) {
   Case one = conv(kShapes[2]);
   one.add(output(kShapes[2]));

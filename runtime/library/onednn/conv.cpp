@@ -68,7 +68,7 @@ struct Direct {
     return -1;
   }
   PostOps posts(int count, int sum_at) const {
-    return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, dst);
+    return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, dst, context.numerics);
   }
 
   void add_to(Recipe& recipe, const PrimitiveDesc& pd, const PostOps& posts, Slot from, Slot to) const {

@@ -2,6 +2,7 @@
 #include "runtime/library/onednn/epilogues.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "runtime/library/onednn/describe.h"
@@ -17,13 +18,20 @@ struct Eltwise {
   float alpha = 0, beta = 0;
 };
 
-// relu(x) = x > 0 ? x : -0 * (exp(x) - 1): eltwise_relu is maxps(x, 0), which gives 0 for NaN; the select of
-// eltwise_elu keeps NaN, and the factor -0 makes zeros of all negative numbers and of -inf.
-std::optional<Eltwise> eltwise(const PostOp& post) {
+// eltwise_relu is maxps(x, 0), which gives 0 for NaN. Instead, in precise mode,
+//   relu(x) = x > 0 ? x : -0 * (exp(x) - 1)          eltwise_elu: its select keeps NaN, and -inf gives 0
+// and in fast mode, where -inf may give NaN too,
+//   relu(x) = x * min(max(FLT_MAX * x, 0), 1)        eltwise_hardswish: cheaper by the exponential
+Eltwise relu(Numerics numerics) {
+  if (numerics != Numerics::fast) return {algorithm::eltwise_elu, -0.0F};
+  return {algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0};
+}
+
+std::optional<Eltwise> eltwise(const PostOp& post, Numerics numerics) {
   const float alpha = static_cast<float>(post.alpha);
   switch (post.op) {
     case ScalarOp::relu:
-      return Eltwise{algorithm::eltwise_elu, -0.0F};
+      return relu(numerics);
     case ScalarOp::leaky_relu:
       if (alpha == 0) return std::nullopt;  // would be the relu without NaN
       return Eltwise{algorithm::eltwise_relu, alpha};
@@ -72,8 +80,8 @@ bool rounds_as_kernels(const PostOp& post, DType out) {
   return post.operand || post.op == ScalarOp::relu || post.op == ScalarOp::abs || post.op == ScalarOp::square;
 }
 
-bool is_supported(const PostOp& post) {
-  if (!post.operand) return eltwise(post).has_value();
+bool is_supported(const PostOp& post, Numerics numerics) {
+  if (!post.operand) return eltwise(post, numerics).has_value();
   return binary(post.op) && data_type(post.operand->dtype);
 }
 
@@ -97,14 +105,15 @@ dnnl::memory::desc operand_desc(const Operand& operand, const Operand& out) {
 std::size_t supported_prefix(const Problem& problem, Numerics numerics) {
   std::size_t count = 0;
   for (const PostOp& post : problem.epilogues) {
-    if (!is_supported(post)) break;
+    if (!is_supported(post, numerics)) break;
     if (numerics == Numerics::exact && !rounds_as_kernels(post, problem.out.dtype)) break;
     ++count;
   }
   return count;
 }
 
-PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out_operand) {
+PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out_operand,
+                 Numerics numerics) {
   PostOps out;
   for (std::size_t i = 0; i < count; ++i) {
     const PostOp& post = posts[i];
@@ -116,7 +125,7 @@ PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at
       out.args.push_back(
           {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, desc, post.operand->arg});
     } else {
-      const std::optional<Eltwise> e = eltwise(post);
+      const std::optional<Eltwise> e = eltwise(post, numerics);
       out.ops.append_eltwise(e->what, e->alpha, e->beta);
     }
   }

@@ -56,7 +56,7 @@ struct Product {
     return PrimitiveDesc(context.engine, desc(a), weights, desc(out), attr, true);
   }
   PostOps posts(int count, int sum_at) const {
-    return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, out);
+    return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, out, context.numerics);
   }
   int most_posts() const {
     for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
@@ -77,9 +77,9 @@ struct Product {
 
 }  // namespace
 
-std::optional<Built> build_matmul(const Context& context, const Problem& given) {
-  Problem problem = with_unit_columns(given);
-  problem = with_vector_bias(std::move(problem), problem.out.dims.size() - 1);
+namespace {
+
+std::optional<Built> build(const Context& context, const Problem& problem) {
   const Product product{context, problem};
   const int posts = product.most_posts();
   if (posts < 0) return std::nullopt;
@@ -94,6 +94,35 @@ std::optional<Built> build_matmul(const Context& context, const Problem& given) 
   if (!pd || !is_fast(pd.impl_info_str())) return built;
   product.add_to(built.in_place, pd, sum);
   built.alias = problem.epilogues[static_cast<std::size_t>(sum_at)].operand->arg;
+  return built;
+}
+
+// A head-transposed stack of matrices ([S, H, D] seen as [H, S, D]) has a quick format with two batch axes only.
+Problem with_two_batch_axes(Problem p) {
+  const auto add_axis = [](Operand& o) {
+    o.dims.insert(o.dims.begin(), 1);
+    o.strides.insert(o.strides.begin(), 0);
+  };
+  add_axis(p.a), add_axis(p.b), add_axis(p.out);
+  if (p.bias) add_axis(*p.bias);
+  for (PostOp& post : p.epilogues) {
+    if (post.operand) add_axis(*post.operand);
+  }
+  return p;
+}
+
+bool is_gemm(const Built& built) { return built.recipe.implementation.starts_with("gemm"); }
+
+}  // namespace
+
+std::optional<Built> build_matmul(const Context& context, const Problem& given) {
+  Problem problem = with_unit_columns(given);
+  problem = with_vector_bias(std::move(problem), problem.out.dims.size() - 1);
+  std::optional<Built> built = build(context, problem);
+  if (built && is_gemm(*built) && problem.out.dims.size() == 3) {
+    std::optional<Built> other = build(context, with_two_batch_axes(problem));
+    if (other && !is_gemm(*other)) return other;
+  }
   return built;
 }
 

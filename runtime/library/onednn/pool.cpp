@@ -44,7 +44,7 @@ std::optional<Built> build_avg_pool(const Context& context, const Problem& probl
   for (int64_t& d : dilations) --d;
   for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
     const std::size_t count = static_cast<std::size_t>(n);
-    const PostOps posts = post_ops(problem.epilogues, count, -1, dst);
+    const PostOps posts = post_ops(problem.epilogues, count, -1, dst, context.numerics);
     const PrimitiveDesc pd(context.engine, dnnl::prop_kind::forward_inference, how, desc(src), desc(dst), w.strides,
                            w.kernel, dilations, w.before, after, attributes(posts.ops), true);
     if (!pd || !is_fast(pd.impl_info_str())) continue;
