@@ -18,16 +18,16 @@ namespace fusec {
 // A model past one of these is refused; the message names the limit and its value. They bound what a hostile file can
 // cost in time and memory.
 struct FUSEC_API ImportLimits {
-  int64_t model_bytes = int64_t{1} << 31;    // protobuf's own limit
-  int64_t messages = 8'000'000;              // protobuf messages and unknown fields in the file
-  int64_t nodes = 2'000'000;                 // after functions are inlined
-  int64_t function_calls = 100'000;          // inlined calls
-  int64_t nesting = 32;                      // subgraphs and function calls inside each other
-  int64_t rank = 64;                         // axes of a tensor
-  int64_t name_bytes = 64 << 10;             // of a node, value, op or symbol
-  int64_t tensor_bytes = int64_t{1} << 40;   // of any tensor whose extents are known
-  int64_t folded_bytes = 64 << 20;           // of one constant computed at import
-  int64_t folded_total_bytes = 1 << 30;      // of all of them
+  int64_t model_bytes = int64_t{1} << 31;   // protobuf's own limit
+  int64_t messages = 8'000'000;             // protobuf messages and unknown fields in the file
+  int64_t nodes = 2'000'000;                // after functions are inlined
+  int64_t function_calls = 100'000;         // inlined calls
+  int64_t nesting = 32;                     // subgraphs and function calls inside each other
+  int64_t rank = 64;                        // axes of a tensor
+  int64_t name_bytes = 64 << 10;            // of a node, value, op or symbol
+  int64_t tensor_bytes = int64_t{1} << 40;  // of any tensor whose extents are known
+  int64_t folded_bytes = 64 << 20;          // of one constant computed at import
+  int64_t folded_total_bytes = 1 << 30;     // of all of them
 };
 
 struct FUSEC_API ImportOptions {

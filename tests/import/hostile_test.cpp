@@ -30,7 +30,9 @@ double peak_mebibytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-std::span<const uint8_t> as_bytes(const std::string& text) { return {reinterpret_cast<const uint8_t*>(text.data()), text.size()}; }
+std::span<const uint8_t> as_bytes(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
 TEST(Hostile, EveryModelIsRefused) {
   Folder folder;
@@ -45,13 +47,15 @@ TEST(Hostile, EveryModelIsRefused) {
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     EXPECT_FALSE(result.ok()) << model.name;
     std::string text = result.status().str();
-    EXPECT_TRUE(result.status().code() == StatusCode::invalid_model || result.status().code() == StatusCode::unsupported ||
+    EXPECT_TRUE(result.status().code() == StatusCode::invalid_model ||
+                result.status().code() == StatusCode::unsupported ||
                 result.status().code() == StatusCode::invalid_argument)
         << model.name << ": " << text;
     EXPECT_NE(text.find(model.message), std::string::npos) << model.name << ": " << text;
     EXPECT_LT(text.size(), 4000u) << model.name;
     EXPECT_LT(seconds, 20) << model.name;  // a second or two; sanitizers and busy machines are slower
-    if (std::getenv("FUSEC_LIST_CASES") != nullptr) std::printf("%s (%.2f s): %s\n", model.name.c_str(), seconds, text.c_str());
+    if (std::getenv("FUSEC_LIST_CASES") != nullptr)
+      std::printf("%s (%.2f s): %s\n", model.name.c_str(), seconds, text.c_str());
   }
   EXPECT_LT(peak_mebibytes() - before, 600) << "MiB more than before";
 }

@@ -30,9 +30,12 @@ constexpr int64_t kAnySize = int64_t{1} << 40;
 
 // Cases that no implementation can be held to.
 const std::map<std::string, std::string> kSkipped = {
-    {"test_bernoulli", "random"},          {"test_bernoulli_double", "random"},
-    {"test_bernoulli_seed", "random"},     {"test_bernoulli_expanded", "random"},
-    {"test_bernoulli_double_expanded", "random"}, {"test_bernoulli_seed_expanded", "random"},
+    {"test_bernoulli", "random"},
+    {"test_bernoulli_double", "random"},
+    {"test_bernoulli_seed", "random"},
+    {"test_bernoulli_expanded", "random"},
+    {"test_bernoulli_double_expanded", "random"},
+    {"test_bernoulli_seed_expanded", "random"},
     {"test_castlike_BFLOAT16_to_FLOAT", "the data of `like` has not the shape that the model declares"},
     {"test_castlike_BFLOAT16_to_FLOAT_expanded", "the same"},
     {"test_castlike_FLOAT_to_BFLOAT16", "the same"},
@@ -41,7 +44,8 @@ const std::map<std::string, std::string> kSkipped = {
 
 // The window functions' outputs were computed with pi = 3.1415.
 bool has_coarse_pi(const std::string& name) {
-  return name.starts_with("test_blackmanwindow") || name.starts_with("test_hammingwindow") || name.starts_with("test_hannwindow");
+  return name.starts_with("test_blackmanwindow") || name.starts_with("test_hammingwindow") ||
+         name.starts_with("test_hannwindow");
 }
 
 // This version of the suite stores bf16 as u16.
@@ -55,7 +59,8 @@ Result<Tensor> read_pb(const fs::path& path) {
   try {
     FUSEC_ASSIGN(std::vector<uint8_t> bytes, read_file(path.string(), kAnySize));
     proto::TensorProto tensor;
-    if (!tensor.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Status(StatusCode::unsupported, "no TensorProto");
+    if (!tensor.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+      return Status(StatusCode::unsupported, "no TensorProto");
     ImportOptions options;
     TensorSource source{&options, {}};
     return read_tensor(tensor, source);
@@ -77,8 +82,11 @@ Result<std::vector<Tensor>> read_all(const fs::path& folder, const std::string& 
 
 // Empty when `got` is `want` within the rounding of a few operations.
 std::string difference(const Tensor& got, const Tensor& want, double tolerance) {
-  if (got.dtype() != want.dtype()) return std::string("dtype ") + to_string(got.dtype()) + " for " + to_string(want.dtype());
-  if (got.shape() != want.shape()) return "shape " + to_string(Shape(got.shape().begin(), got.shape().end())) + " for " + to_string(Shape(want.shape().begin(), want.shape().end()));
+  if (got.dtype() != want.dtype())
+    return std::string("dtype ") + to_string(got.dtype()) + " for " + to_string(want.dtype());
+  if (got.shape() != want.shape())
+    return "shape " + to_string(Shape(got.shape().begin(), got.shape().end())) + " for " +
+           to_string(Shape(want.shape().begin(), want.shape().end()));
   if (got.dtype() == DType::f16) tolerance = 2e-3;
   if (got.dtype() == DType::bf16) tolerance = 2e-2;
   for (int64_t i = 0; i < got.num_elements(); ++i) {
@@ -122,7 +130,8 @@ Outcome run_baked(proto::ModelProto model, const fs::path& folder, bool all, dou
     fs::path file = folder / ("input_" + std::to_string(i) + ".pb");
     auto bytes = read_file(file.string(), kAnySize);
     proto::TensorProto tensor;
-    bool is_tensor = input.type().has_tensor_type() && bytes.ok() && tensor.ParseFromArray(bytes->data(), static_cast<int>(bytes->size()));
+    bool is_tensor = input.type().has_tensor_type() && bytes.ok() &&
+                     tensor.ParseFromArray(bytes->data(), static_cast<int>(bytes->size()));
     if (!is_tensor) return {Outcome::unsupported, "an input that is no dense tensor"};
     tensor.set_name(input.name());
     if (all || is_countable(input)) {
@@ -135,7 +144,8 @@ Outcome run_baked(proto::ModelProto model, const fs::path& folder, bool all, dou
   }
   auto graph = import_onnx(model);
   if (graph.ok()) return compare_outputs(*graph, std::move(inputs), folder, tolerance);
-  return {graph.status().code() == StatusCode::unsupported ? Outcome::unsupported : Outcome::wrong, graph.status().str()};
+  return {graph.status().code() == StatusCode::unsupported ? Outcome::unsupported : Outcome::wrong,
+          graph.status().str()};
 }
 
 Outcome run_case(const fs::path& folder) {
@@ -181,9 +191,11 @@ void run_group(const std::string& group, int least_passed) {
     unsupported += outcome.kind == Outcome::unsupported;
     wrong += outcome.kind == Outcome::wrong;
     if (outcome.kind == Outcome::wrong) ADD_FAILURE() << folder.filename().string() << ": " << outcome.why;
-    if (verbose && outcome.kind == Outcome::unsupported) std::printf("%s: %s\n", folder.filename().c_str(), outcome.why.c_str());
+    if (verbose && outcome.kind == Outcome::unsupported)
+      std::printf("%s: %s\n", folder.filename().c_str(), outcome.why.c_str());
   }
-  std::printf("%s: %d passed, %d unsupported, %d wrong, %zu skipped\n", group.c_str(), passed, unsupported, wrong, folders.size() - static_cast<std::size_t>(passed + unsupported + wrong));
+  std::printf("%s: %d passed, %d unsupported, %d wrong, %zu skipped\n", group.c_str(), passed, unsupported, wrong,
+              folders.size() - static_cast<std::size_t>(passed + unsupported + wrong));
   EXPECT_GE(passed, least_passed);
 }
 

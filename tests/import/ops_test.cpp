@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/onnx/ops.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <set>
 #include <string>
 
-#include "compiler/import/onnx/ops.h"
 #include "onnx/defs/schema.h"
 
 namespace fusec::importer {

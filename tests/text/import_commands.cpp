@@ -6,15 +6,11 @@
 #include "compiler/import/onnx/import.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
-#include "onnx/defs/parser.h"
 
 namespace fusec::text_test {
 
 Result<std::string> run_import(const std::string& input, const std::string& args) {
-  importer::proto::ModelProto model;
-  importer::proto::OnnxParser parser(input.c_str());
-  if (auto status = parser.Parse(model); !status.IsOK()) return Status(StatusCode::invalid_argument, status.ErrorMessage());
-  Result<ir::Graph> graph = importer::import_onnx(model);
+  Result<ir::Graph> graph = importer::import_onnx_text(input);
   if (args == "error") {
     if (graph.ok()) return Status(StatusCode::internal, "the model is imported");
     return graph.status().str() + "\n";

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <exception>
+
+#include "compiler/import/onnx/import.h"
+#include "onnx/defs/parser.h"
+
+namespace fusec::importer {
+
+Result<ir::Graph> import_onnx_text(const std::string& text, const ImportOptions& options) {
+  proto::ModelProto model;
+  try {
+    proto::OnnxParser parser(text.c_str());
+    if (auto status = parser.Parse(model); !status.IsOK()) {
+      return Status(StatusCode::invalid_argument, status.ErrorMessage());
+    }
+  } catch (const std::exception& error) {
+    return Status(StatusCode::invalid_argument, error.what());
+  }
+  return import_onnx(model, options);
+}
+
+}  // namespace fusec::importer
