@@ -236,9 +236,29 @@ Value* load_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Va
                 [&] { return load_each(w, a, lanes, otherwise); });
 }
 
+// An axis without elements has none to clamp to: every index is out of range there.
+Condition clamped_axes_nonempty(Writer& w, const Access& a) {
+  ir::Guard extents;
+  for (std::size_t axis = 0; axis < a.info->shape.size(); ++axis) {
+    if (a.clamp >> axis & 1) extents.push_back(a.info->shape[axis] - 1);
+  }
+  return condition_of(w, extents);
+}
+
+Value* load_clamped(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
+  const Condition nonempty = clamped_axes_nonempty(w, a);
+  const auto load = [&] { return c.lanes.empty() ? load_lanes(w, a) : load_masked(w, a, c.lanes, otherwise); };
+  const auto empty = [&] {
+    w.ir.b.CreateStore(w.ir.b.getInt32(1), status_argument(w.frame, w.ir));
+    return otherwise;
+  };
+  if (nonempty.never) return empty();
+  return nonempty.uniform.empty() ? load() : branch(w.ir, conjunction(w, nonempty.uniform), load, empty);
+}
+
 Value* load_guarded(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
   if (c.never) return otherwise;
-  const auto body = [&] { return c.lanes.empty() ? load_lanes(w, a) : load_masked(w, a, c.lanes, otherwise); };
+  const auto body = [&] { return load_clamped(w, a, c, otherwise); };
   if (c.uniform.empty()) return body();
   return branch(w.ir, conjunction(w, c.uniform), body, [&] { return otherwise; });
 }

@@ -117,6 +117,7 @@ TEST(Gather, OutOfRangeSetsTheStatusWord) {
     std::vector<Tensor> args = make_args(kernel, {{"n", 5}}, 1, 0, 1);
     int64_t* indices = args[1].as<int64_t>();
     const int64_t inside[] = {0, 4, -5, -1}, outside[] = {0, 5, -6, 1};
+    EXPECT_EQ(loaded.run({Tensor::make(DType::f32, {0}).value(), args[1], args[2]}, {{"n", 0}}, kernel), 1);
     std::copy(inside, inside + 4, indices);
     EXPECT_EQ(loaded.run(args, {{"n", 5}}, kernel), 0);
     EXPECT_EQ(args[2].as<float>()[2], args[0].as<float>()[0]);
