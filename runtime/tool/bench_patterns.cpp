@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "fusec/session.h"
+#include "runtime/device/host/detect.h"
+#include "runtime/tool/bench.h"
+#include "runtime/tool/inputs.h"
+#include "runtime/tool/steps.h"
+
+namespace fusec::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Copies of one size whose rounds spread more than this ran at several memory speeds.
+constexpr double kMixed = 1.25;
+
+struct PatternRow {
+  std::string name;
+  Status status;  // why there are no figures
+  int64_t bytes = 0, launches = 0, library = 0;
+  double compile_ms = 0;
+  int64_t compiled_kernels = 0, cached_kernels = 0;
+  CopyKind copy_kind = CopyKind::memcpy_;
+  Paired paired;
+  PlanStats profile;
+  double copy_gb_per_s() const { return static_cast<double>(bytes) / (1e3 * paired.copy_us); }
+};
+
+Result<std::vector<std::string>> files_of(const std::string& where) {
+  std::error_code error;
+  if (fs::is_regular_file(where, error)) return std::vector<std::string>{where};
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(where, error)) {
+    const std::string path = entry.path().string();
+    if (path.ends_with(".onnx") || path.ends_with(".fir")) files.push_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) {
+    return Status(StatusCode::invalid_argument, fmt::format("--patterns {}: there is no .onnx file in it", where));
+  }
+  return files;
+}
+
+int64_t bytes_of(const std::vector<Tensor>& tensors) {
+  int64_t sum = 0;
+  for (const Tensor& t : tensors) sum += static_cast<int64_t>(t.bytes());
+  return sum;
+}
+
+Status measure(const std::string& path, const Options& options, CopySpeed& copy, const BenchFlags& flags, PatternRow& row) {
+  FUSEC_ASSIGN(const Loaded loaded, load_model(path, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, Request()));
+  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  row.compile_ms = loaded.load_ms + engine.stats().compile_ms;
+  row.compiled_kernels = engine.stats().compiled_kernels;
+  row.cached_kernels = engine.stats().cached_kernels;
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, Request(), symbols));
+  FUSEC_ASSIGN(Session session, Session::create(engine));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, session.run(inputs));
+  FUSEC_TRY(session.bind_io(inputs, outputs));
+  FUSEC_ASSIGN(row.profile, session.profile(inputs));
+  row.launches = row.profile.launches;
+  row.library = row.profile.library;
+  row.bytes = bytes_of(inputs) + bytes_of(outputs);
+  FUSEC_TRY(copy.reserve(row.bytes));
+  Status failed;
+  const Call call = [&] {
+    if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
+  };
+  row.copy_kind = copy.fastest(row.bytes);
+  row.paired = time_paired(call, copy, row.bytes, flags.budget());
+  return failed;
+}
+
+// In which memory the pattern ran, and how steady that was.
+std::string regime(const PatternRow& row, const Target& target) {
+  std::string out = row.bytes <= target.last_level_cache ? "cache" : "memory";
+  if (row.paired.kept == 0) return out + ", unsteady";
+  return row.paired.copy_spread > kMixed ? out + ", mixed speeds" : out;
+}
+
+Json json_of(const PatternRow& row, const Target& target, bool steps) {
+  Json json = {{"pattern", row.name}};
+  if (!row.status.ok()) {
+    json["error"] = row.status.str();
+    return json;
+  }
+  const std::vector<double>& us = row.paired.us;
+  json.update(Json{{"device", "cpu"}, {"median_ms", median(us) / 1e3}, {"p95_ms", percentile(us, 0.95) / 1e3},
+                   {"min_ms", percentile(us, 0) / 1e3}, {"runs", row.paired.rounds}, {"kept", row.paired.kept},
+                   {"compile_ms", row.compile_ms}, {"compiled_kernels", row.compiled_kernels},
+                   {"cached_kernels", row.cached_kernels}, {"launches", row.launches}, {"library", row.library},
+                   {"bytes", row.bytes}, {"moved_bytes", row.profile.moved_bytes}, {"copy_ms", row.paired.copy_us / 1e3},
+                   {"copy_gb_per_s", row.copy_gb_per_s()}, {"copy_kind", to_string(row.copy_kind)},
+                   {"score", row.paired.score}, {"regime", regime(row, target)}});
+  if (steps) json["steps"] = steps_json(row.profile);
+  return json;
+}
+
+Json json_of(const std::vector<CopyRow>& rows) {
+  Json list = Json::array();
+  for (const CopyRow& row : rows) {
+    list.push_back({{"bytes", row.bytes}, {"kind", to_string(row.kind)}, {"gb_per_s", row.gb_per_s}});
+  }
+  return list;
+}
+
+void print_copy_table(const std::vector<CopyRow>& rows) {
+  std::map<int64_t, std::map<CopyKind, double>> by_size;
+  for (const CopyRow& row : rows) by_size[row.bytes][row.kind] = row.gb_per_s;
+  Table table({"copy", "memcpy", "avx2 streaming", "avx512 streaming"});
+  for (const auto& [bytes, speeds] : by_size) {
+    std::vector<std::string> cells = {bytes_text(bytes)};
+    for (const auto& [kind, speed] : speeds) cells.push_back(fmt::format("{:.1f} GB/s", speed));
+    table.row(std::move(cells));
+  }
+  print_text(table.str());
+}
+
+void print_rows(const std::vector<PatternRow>& rows, const Target& target, const BenchFlags& flags) {
+  Table table({"pattern", "in + out", "launches", "copy GB/s", "copy us", "pattern us", "score", "rounds", "regime"});
+  for (const PatternRow& row : rows) {
+    if (!row.status.ok()) {
+      table.row({row.name, "-", "-", "-", "-", "-", "failed", "-", shortened(row.status.str(), 100)});
+      continue;
+    }
+    table.row({row.name, bytes_text(row.bytes), std::to_string(row.launches), fmt::format("{:.1f}", row.copy_gb_per_s()),
+               fmt::format("{:.1f}", row.paired.copy_us), fmt::format("{:.1f}", median(row.paired.us)),
+               fmt::format("{:.1f}%", 100 * row.paired.score), fmt::format("{} of {}", row.paired.kept, row.paired.rounds),
+               regime(row, target)});
+  }
+  print_text(table.str());
+  if (!flags.steps) return;
+  for (const PatternRow& row : rows) {
+    if (row.status.ok()) print_text("\n" + row.name + "\n" + steps_table(row.profile, true));
+  }
+}
+
+}  // namespace
+
+Result<bool> bench_patterns(const BenchFlags& flags) {
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Target target, runtime::host_target(options));
+  FUSEC_ASSIGN(const std::vector<std::string> files, files_of(flags.patterns));
+  FUSEC_ASSIGN(CopySpeed copy, CopySpeed::make(int64_t{256} << 20, target.threads));
+  const std::vector<CopyRow> copies = copy_table(copy, int64_t{256} << 20);
+  std::vector<PatternRow> rows;
+  bool ok = true;
+  for (const std::string& file : files) {
+    PatternRow row;
+    row.name = fs::path(file).stem().string();
+    const Progress progress("measuring " + row.name);
+    row.status = measure(file, options, copy, flags, row);
+    ok = ok && row.status.ok();
+    if (!row.status.ok()) fmt::print(stderr, "fusec: {}: {}\n", row.name, row.status.str());
+    rows.push_back(std::move(row));
+  }
+  if (flags.json) {
+    Json patterns = Json::array();
+    for (const PatternRow& row : rows) patterns.push_back(json_of(row, target, flags.steps));
+    print(Json{{"device", "cpu"}, {"target", target.name}, {"threads", target.threads}, {"copy", json_of(copies)},
+               {"patterns", patterns}});
+  } else {
+    print_text(fmt::format("cpu, {}, {} threads, {}", target.name, target.threads, flags.numerics));
+    print_copy_table(copies);
+    print_text("");
+    print_rows(rows, target, flags);
+  }
+  return ok;
+}
+
+}  // namespace fusec::tool

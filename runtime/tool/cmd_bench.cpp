@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fusec/session.h"
+#include "runtime/tool/bench.h"
+#include "runtime/tool/commands.h"
+#include "runtime/tool/inputs.h"
+#include "runtime/tool/steps.h"
+
+namespace fusec::tool {
+namespace {
+
+struct BenchRow {
+  int64_t batch = 0;  // 0: not given
+  Symbols symbols;
+  PlanStats plan;
+  int64_t bytes = 0;  // inputs and outputs, each once
+  std::vector<double> us;
+  double copy_us = 0;
+  std::optional<double> score;
+  int64_t compiled_kernels = 0;
+};
+
+int64_t total_bytes(const std::vector<Tensor>& tensors) {
+  int64_t sum = 0;
+  for (const Tensor& t : tensors) sum += static_cast<int64_t>(t.bytes());
+  return sum;
+}
+
+Result<std::vector<Tensor>> make_outputs(const Engine& engine, const std::vector<TensorShape>& shapes) {
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    FUSEC_ASSIGN(Tensor tensor, Tensor::make(engine.outputs()[i].dtype, shapes[i]));
+    out.push_back(std::move(tensor));
+  }
+  return out;
+}
+
+// One run that must go well, then runs that are timed.
+Status measure(Session& session, CopySpeed& copy, const Budget& budget, BenchRow& row) {
+  FUSEC_TRY(session.run_bound());
+  Status failed;
+  const Call call = [&] {
+    if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
+  };
+  FUSEC_TRY(copy.reserve(row.bytes));
+  if (row.plan.library == 0) {
+    Paired paired = time_paired(call, copy, row.bytes, budget);
+    row.us = std::move(paired.us);
+    row.copy_us = paired.copy_us;
+    row.score = paired.score;
+  } else {
+    row.us = time_runs(call, budget);
+    row.copy_us = copy.best_us(copy.fastest(row.bytes), row.bytes, 5);
+  }
+  return failed;
+}
+
+Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, CopySpeed& copy, int64_t batch,
+                             const BenchFlags& flags) {
+  BenchRow row;
+  row.batch = batch;
+  FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
+  FUSEC_ASSIGN(row.symbols, solve_symbols(loaded.model, request, batch));
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, row.symbols));
+  FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, row.symbols));
+  const Engine& engine = session.engine();
+  FUSEC_ASSIGN(row.plan, engine.plan(shapes));
+  FUSEC_ASSIGN(const std::vector<TensorShape> out_shapes, session.output_shapes(shapes));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, out_shapes));
+  row.bytes = total_bytes(inputs) + total_bytes(outputs);
+  FUSEC_TRY(session.bind_io(inputs, outputs));
+  FUSEC_TRY(measure(session, copy, flags.budget(), row));
+  row.compiled_kernels = engine.stats().compiled_kernels;
+  if (flags.steps) {
+    FUSEC_ASSIGN(row.plan, session.profile(inputs));
+  }
+  return row;
+}
+
+Json json_of(const BenchRow& row, bool steps) {
+  Json json;
+  if (row.batch > 0) json["batch"] = row.batch;
+  json.update(Json{{"symbols", row.symbols},
+                   {"median_ms", median(row.us) / 1e3},
+                   {"p95_ms", percentile(row.us, 0.95) / 1e3},
+                   {"min_ms", percentile(row.us, 0) / 1e3},
+                   {"runs", row.us.size()},
+                   {"launches", row.plan.launches},
+                   {"bytes", row.bytes},
+                   {"moved_bytes", row.plan.moved_bytes},
+                   {"arena_bytes", row.plan.arena_bytes},
+                   {"bind_ms", row.plan.bind_ms},
+                   {"copy_ms", row.copy_us / 1e3},
+                   {"score", nullptr},
+                   {"compiled_kernels", row.compiled_kernels}});
+  if (row.score) json["score"] = *row.score;
+  if (steps) json["steps"] = steps_json(row.plan);
+  return json;
+}
+
+// Milliseconds by the rules of the JSON contract: neither holds weights nor the device's own start.
+struct StartUp {
+  double compile_ms = 0, ready_ms = 0, weights_ms = 0, device_ms = 0;
+};
+
+void print_json(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows, const BenchFlags& flags) {
+  const EngineStats& stats = engine.stats();
+  Json json = {{"device", "cpu"}, {"target", engine.target().name}, {"threads", engine.threads()}};
+  json.update(json_of(rows.front(), flags.steps));
+  json.erase("batch");
+  json.update(Json{{"compile_ms", start.compile_ms}, {"ready_ms", start.ready_ms}, {"weights_ms", start.weights_ms},
+                   {"device_ms", start.device_ms}, {"compiled_kernels", stats.compiled_kernels},
+                   {"cached_kernels", stats.cached_kernels}, {"distinct_kernels", stats.distinct_kernels}});
+  Json stages = Json::object();
+  for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;
+  json["stages_ms"] = stages;
+  json["batches"] = Json::array();
+  for (const BenchRow& row : rows) json["batches"].push_back(json_of(row, flags.steps));
+  print(json);
+}
+
+void print_report(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows, const BenchFlags& flags) {
+  const EngineStats& stats = engine.stats();
+  print_text(fmt::format("cpu, {}, {} threads, {}; compile {:.1f} ms, ready {:.1f} ms, weights {:.1f} ms; kernels: {} = {} "
+                         "compiled + {} cached",
+                         engine.target().name, engine.threads(), flags.numerics, start.compile_ms, start.ready_ms,
+                         start.weights_ms, stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
+  if (flags.verbose) {
+    for (const StageTime& stage : stats.stages) print_text(fmt::format("  {:<10} {:8.2f} ms", stage.stage, stage.ms));
+  }
+  Table table({"symbols", "median ms", "p95 ms", "min ms", "runs", "launches", "in + out", "copy ms", "score"});
+  for (const BenchRow& row : rows) {
+    table.row({row.symbols.empty() ? "-" : symbols_text(row.symbols), fmt::format("{:.4f}", median(row.us) / 1e3),
+               fmt::format("{:.4f}", percentile(row.us, 0.95) / 1e3), fmt::format("{:.4f}", percentile(row.us, 0) / 1e3),
+               std::to_string(row.us.size()), std::to_string(row.plan.launches), bytes_text(row.bytes),
+               fmt::format("{:.4f}", row.copy_us / 1e3), row.score ? fmt::format("{:.1f}%", 100 * *row.score) : "-"});
+  }
+  print_text(table.str());
+  if (!flags.steps) return;
+  for (const BenchRow& row : rows) print_text("\n" + symbols_text(row.symbols) + "\n" + steps_table(row.plan, true));
+}
+
+Result<bool> bench_model(const BenchFlags& flags) {
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  std::vector<int64_t> batches = {0};
+  if (!flags.batch.empty()) {
+    FUSEC_ASSIGN(batches, parse_integers(flags.batch, ',', "--batch"));
+  }
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request, batches.front()));
+  FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, symbols));
+  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  FUSEC_ASSIGN(Session session, Session::create(engine));
+  FUSEC_TRY(session.prepare(shapes));
+  StartUp start;
+  start.weights_ms = loaded.weights_ms;
+  start.compile_ms = loaded.load_ms + engine.stats().compile_ms;
+  start.ready_ms = process_ms() - loaded.weights_ms;
+  FUSEC_ASSIGN(CopySpeed copy, CopySpeed::make(0, engine.threads()));
+  std::vector<BenchRow> rows;
+  for (const int64_t batch : batches) {
+    FUSEC_ASSIGN(BenchRow row, bench_batch(loaded, session, copy, batch, flags));
+    rows.push_back(std::move(row));
+  }
+  if (flags.json) {
+    print_json(engine, start, rows, flags);
+  } else {
+    print_report(engine, start, rows, flags);
+  }
+  return true;
+}
+
+Result<bool> bench(const BenchFlags& flags) {
+  if (flags.model.empty() == flags.patterns.empty()) {
+    return Status(StatusCode::invalid_argument, "bench needs either a model or --patterns DIR; see fusec bench --help");
+  }
+  return flags.patterns.empty() ? bench_model(flags) : bench_patterns(flags);
+}
+
+}  // namespace
+
+Command bench_command() {
+  auto flags = std::make_shared<BenchFlags>();
+  return {"bench", "time a model, or memory-bound patterns against the speed of copying",
+          "  fusec bench model.onnx --random-weights 1\n"
+          "  fusec bench model.onnx --batch 1,7,64 --json         one Engine and one Session for all batches\n"
+          "  fusec bench model.onnx --steps                       time of every launch\n"
+          "  fusec bench --patterns patterns/ --duration 2        copy time / pattern time; 100% is as fast as copying",
+          [flags](Flags& f) {
+            f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
+            declare_common(f, *flags);
+            f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
+            f.option("--batch", flags->batch, "1,7,64: each of these, in one process");
+            f.option("--duration", flags->duration, "seconds to measure, of each batch or pattern (default 1)");
+            f.option("--runs", flags->runs, "exactly so many runs instead");
+            f.option("--warmup", flags->warmup, "runs before (default 3)");
+            f.flag("--steps", flags->steps, "the time of every launch");
+          },
+          [flags] { return bench(*flags); }};
+}
+
+}  // namespace fusec::tool

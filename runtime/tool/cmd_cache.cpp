@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <charconv>
+#include <ctime>
+
+#include "runtime/cache/artifact.h"
+#include "runtime/tool/commands.h"
+#include "runtime/tool/output.h"
+
+namespace fusec::tool {
+namespace {
+
+struct CacheFlags {
+  std::string action, cache_dir, max_size;
+  bool json = false;
+};
+
+std::string time_text(std::time_t t) {
+  char text[32];
+  std::tm parts{};
+  gmtime_r(&t, &parts);
+  return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
+}
+
+// "500", "500K", "20M", "1G": bytes, by powers of 1024.
+Result<int64_t> parse_size(const std::string& text) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string unit(rest, end);
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (error != std::errc() || shift < 0 || value < 0 || value > (INT64_MAX >> shift)) {
+    return Status(StatusCode::invalid_argument, fmt::format("--max-size '{}' is no size such as 500M or 1G", text));
+  }
+  return value << shift;
+}
+
+void show_list(const runtime::KernelCache& cache, bool json) {
+  Json list = Json::array();
+  Table table({"entry", "bytes", "last used"});
+  for (const auto& entry : cache.list()) {
+    list.push_back({{"path", entry.path}, {"bytes", entry.bytes}, {"used", time_text(entry.used)}});
+    table.row({entry.path, std::to_string(entry.bytes), time_text(entry.used)});
+  }
+  if (json) {
+    print(list);
+  } else {
+    print_text(table.str());
+  }
+}
+
+void show_stats(const runtime::KernelCache& cache, const std::string& root, bool json) {
+  const runtime::KernelCache::Stats stats = cache.stats();
+  if (json) {
+    print(Json{{"path", root}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"left_over", stats.left_over}});
+  } else {
+    print_text(fmt::format("{}: {} entries, {}, {} left over by writers that died", root, stats.entries, bytes_text(stats.bytes),
+                           stats.left_over));
+  }
+}
+
+bool show_damaged(const runtime::KernelCache& cache, bool json) {
+  const std::vector<std::string> damaged = cache.verify();
+  if (json) {
+    print(Json{{"ok", damaged.empty()}, {"damaged", damaged}});
+  } else {
+    for (const std::string& path : damaged) print_text("damaged: " + path);
+    print_text(damaged.empty() ? "every entry is whole" : "damaged entries are rebuilt when they are needed");
+  }
+  return damaged.empty();
+}
+
+void show_removed(int64_t count, bool json) {
+  if (json) {
+    print(Json{{"removed", count}});
+  } else {
+    print_text(fmt::format("{} files removed", count));
+  }
+}
+
+Result<bool> cache(const CacheFlags& flags) {
+  Options options;
+  if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir;
+  const std::string root = runtime::cache_root(options);
+  if (root.empty()) {
+    return Status(StatusCode::invalid_argument, "there is no cache folder: HOME is not set; give --cache-dir DIR");
+  }
+  FUSEC_ASSIGN(const auto opened, runtime::KernelCache::open_root(root, runtime::warn_of(options)));
+  if (flags.action == "ls") {
+    show_list(*opened, flags.json);
+  } else if (flags.action == "stats") {
+    show_stats(*opened, root, flags.json);
+  } else if (flags.action == "verify") {
+    return show_damaged(*opened, flags.json);
+  } else if (flags.action == "clear") {
+    show_removed(opened->clear(), flags.json);
+  } else if (flags.action == "gc") {
+    FUSEC_ASSIGN(const int64_t bytes, parse_size(flags.max_size.empty() ? "1G" : flags.max_size));
+    show_removed(opened->gc(bytes), flags.json);
+  } else {
+    return Status(StatusCode::invalid_argument, fmt::format("cache '{}' is none of ls, stats, verify, gc, clear", flags.action));
+  }
+  return true;
+}
+
+}  // namespace
+
+Command cache_command() {
+  auto flags = std::make_shared<CacheFlags>();
+  return {"cache", "look at and clean the cache of compiled kernels",
+          "  fusec cache stats\n"
+          "  fusec cache ls --json\n"
+          "  fusec cache verify                    exit code 1 when an entry is damaged\n"
+          "  fusec cache gc --max-size 500M        the entries used longest ago go first (default 1G)\n"
+          "  fusec cache clear --cache-dir DIR",
+          [flags](Flags& f) {
+            f.argument("action", flags->action, "ls, stats, verify, gc or clear");
+            f.option("--cache-dir", flags->cache_dir, "default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
+            f.option("--max-size", flags->max_size, "of gc: bytes to keep, such as 500M or 1G");
+            f.flag("--json", flags->json, "machine-readable result");
+          },
+          [flags] { return cache(*flags); }};
+}
+
+}  // namespace fusec::tool

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this machine and this build offer, and whether a kernel compiles and runs.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <thread>
+
+#include "codegen/emit.h"
+#include "fusec/graph_builder.h"
+#include "fusec/session.h"
+#include "runtime/cache/artifact.h"
+#include "runtime/device/host/detect.h"
+#include "runtime/tool/commands.h"
+#include "runtime/tool/common.h"
+#include "runtime/tool/copy_speed.h"
+
+namespace fusec::tool {
+namespace {
+
+struct Finding {
+  std::string what, value;
+  bool ok = true;
+};
+
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(": ") + 2, line.size()));
+  }
+  return "unknown";
+}
+
+// The emitter names its LLVM in every key.
+std::string llvm_version(const Target& target) {
+  const std::string key = codegen::artifact_key(ir::Kernel(), target);
+  const std::size_t at = key.find("llvm-");
+  return at == std::string::npos ? "not built in" : key.substr(at + 5, key.find_first_of(" \n", at) - at - 5);
+}
+
+// The head of dnnl_version_t, which oneDNN keeps stable; asked of the library that is loaded.
+struct DnnlVersion {
+  int major, minor, patch;
+};
+std::string onednn_version() {
+  void* const symbol = dlsym(RTLD_DEFAULT, "dnnl_version");
+  if (symbol == nullptr) return "not built in: plain loops do convolutions and products";
+  const DnnlVersion* const v = reinterpret_cast<const DnnlVersion* (*)()>(symbol)();
+  return fmt::format("{}.{}.{}", v->major, v->minor, v->patch);
+}
+
+Finding cache_finding(const Options& options) {
+  const std::string root = runtime::cache_root(options);
+  if (root.empty()) return {"kernel cache", "no folder: HOME is not set; give --cache-dir", false};
+  const auto cache = runtime::KernelCache::open_root(root, [](const std::string&) {});
+  if (!cache.ok()) return {"kernel cache", cache.status().str(), false};
+  const auto stats = (*cache)->stats();
+  return {"kernel cache", fmt::format("{}, {} entries, {}", root, stats.entries, bytes_text(stats.bytes)), true};
+}
+
+// y = relu(x) of a few numbers, compiled now and run.
+Result<double> self_test(Options options) {
+  options.use_cache = false;
+  GraphBuilder b;
+  b.output("y", b.relu(b.input("x", DType::f32, {4})));
+  FUSEC_ASSIGN(const Model model, b.finish());
+  FUSEC_ASSIGN(const Engine engine, Engine::compile(model, options));
+  FUSEC_ASSIGN(Session session, Session::create(engine));
+  float x[] = {-1, 2, -3, 4};
+  const Tensor inputs[] = {Tensor::borrow(DType::f32, {4}, x)};
+  FUSEC_ASSIGN(const std::vector<Tensor> out, session.run(inputs));
+  const float* const y = out[0].as<float>();
+  if (y[0] != 0 || y[1] != 2 || y[2] != 0 || y[3] != 4) return Status(StatusCode::internal, "relu gave wrong numbers");
+  return engine.stats().compile_ms;
+}
+
+Finding self_test_finding(const Options& options) {
+  const Result<double> ms = self_test(options);
+  if (!ms.ok()) return {"self-test", ms.status().str(), false};
+  return {"self-test", fmt::format("one kernel compiled in {:.1f} ms and ran right", *ms), true};
+}
+
+Result<Finding> copy_finding(const Target& target) {
+  constexpr int64_t kBytes = 64 << 20;
+  FUSEC_ASSIGN(const CopySpeed copy, CopySpeed::make(kBytes, target.threads));
+  const CopyKind kind = copy.fastest(kBytes);
+  return Finding{"copy", fmt::format("{:.1f} GB/s ({}, {} threads, 64 MiB)",
+                                     static_cast<double>(kBytes) / (1e3 * copy.best_us(kind, kBytes, 5)), to_string(kind), target.threads)};
+}
+
+Result<bool> doctor(const ModelFlags& flags) {
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Target target, runtime::host_target(options));
+  std::vector<Finding> findings = {
+      {"cpu", cpu_name()},
+      {"target", fmt::format("{}, LLVM CPU {}", target.name, target.triple_cpu)},
+      {"features", fmt::format("{}", fmt::join(target.features, " "))},
+      {"vector", fmt::format("{} bytes", target.vector_bytes)},
+      {"threads", fmt::format("{} of {} logical processors", target.threads, std::thread::hardware_concurrency())},
+      {"data caches", fmt::format("L1 {}, L2 {}, last level {}", bytes_text(target.l1_bytes), bytes_text(target.l2_bytes),
+                             bytes_text(target.last_level_cache))},
+      {"LLVM", llvm_version(target)},
+      {"oneDNN", onednn_version()},
+      {"ONNX", FUSEC_WITH_ONNX ? "built in" : "not built in: .fir only"},
+      {"GPU", "no support in this build"},
+      cache_finding(options),
+      self_test_finding(options),
+  };
+  FUSEC_ASSIGN(Finding copy, copy_finding(target));
+  findings.push_back(std::move(copy));
+  bool ok = true;
+  Json json = Json::object();
+  Table table({"what", "found"});
+  for (const Finding& f : findings) {
+    ok = ok && f.ok;
+    json[f.what] = f.value;
+    table.row({f.what, (f.ok ? "" : "PROBLEM: ") + f.value});
+  }
+  json["ok"] = ok;
+  if (flags.json) {
+    print(json);
+  } else {
+    print_text(table.str());
+  }
+  return ok;
+}
+
+}  // namespace
+
+Command doctor_command() {
+  auto flags = std::make_shared<ModelFlags>();
+  return {"doctor", "what this machine and this build offer; exit code 1 when something is wrong",
+          "  fusec doctor\n"
+          "  fusec doctor --json",
+          [flags](Flags& f) { declare_common(f, *flags); }, [flags] { return doctor(*flags); }};
+}
+
+}  // namespace fusec::tool

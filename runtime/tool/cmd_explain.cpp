@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ir/text/kernel_text.h"
+#include "runtime/tool/commands.h"
+#include "runtime/tool/front_end.h"
+#include "runtime/tool/inputs.h"
+
+namespace fusec::tool {
+namespace {
+
+struct ExplainFlags : ModelFlags {
+  std::string node;
+};
+
+// What one region became: slot i of the program is region i.
+struct Explained {
+  const compiler::Region* region = nullptr;
+  const ir::Candidate* candidate = nullptr;
+  std::vector<std::string> nodes;
+  std::vector<const compiler::Border*> borders;  // into it
+  int64_t bytes = 0;                             // its inputs and outputs, each once
+};
+
+int64_t bytes_of(const ir::Graph& graph, ir::ValueId v, const Symbols& symbols) {
+  const ir::Type& type = graph.type(v);
+  return num_elements(type.shape).eval(symbols).value_or(0) * static_cast<int64_t>(size_of(type.dtype));
+}
+
+std::string name_of(const ir::Graph& graph, const ir::Node& node) {
+  const std::string& name = graph.values[node.output].name;
+  std::string out(node.op.name());
+  if (!node.origin.empty()) out += " from " + node.origin;
+  return name.empty() ? out : out + " = " + name;
+}
+
+Explained explain_region(const FrontEnd& f, std::size_t i, const Symbols& symbols) {
+  Explained e;
+  e.region = &f.partition.regions[i];
+  if (i < f.program.slots.size()) {
+    const ir::Variant& variant = f.program.slots[i].variants.back();
+    e.candidate = &variant.candidates[static_cast<std::size_t>(std::max(variant.picked, 0))];
+  }
+  for (const ir::NodeId id : e.region->nodes) e.nodes.push_back(name_of(f.graph, f.graph.nodes[id]));
+  for (const compiler::Border& border : f.partition.borders) {
+    const auto& nodes = e.region->nodes;
+    if (std::find(nodes.begin(), nodes.end(), border.reader) != nodes.end()) e.borders.push_back(&border);
+  }
+  for (const ir::ValueId v : e.region->inputs) e.bytes += bytes_of(f.graph, v, symbols);
+  for (const ir::ValueId v : e.region->outputs) e.bytes += bytes_of(f.graph, v, symbols);
+  return e;
+}
+
+std::string border_text(const FrontEnd& f, const compiler::Border& border) {
+  const ir::Node* from = f.graph.producer(border.value);
+  const std::string producer = from == nullptr ? f.graph.values[border.value].name : name_of(f.graph, *from);
+  return fmt::format("{} -> {}: {}", producer, name_of(f.graph, f.graph.nodes[border.reader]), border.reason);
+}
+
+std::string kernel_texts(const FrontEnd& f, const Explained& e) {
+  std::string out;
+  if (e.candidate == nullptr) return out;
+  for (const ir::Step& step : e.candidate->steps) {
+    if (const auto* kernel = std::get_if<ir::KernelStep>(&step.v)) out += ir::print(f.program.kernels[kernel->kernel]);
+  }
+  return out;
+}
+
+bool matches(const Explained& e, const std::string& node) {
+  return std::any_of(e.nodes.begin(), e.nodes.end(), [&](const std::string& n) { return n.find(node) != std::string::npos; });
+}
+
+const char* kind_text(const Explained& e) {
+  return e.region->kind == compiler::RegionKind::anchor ? "library" : "generated";
+}
+
+std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
+  std::string out = fmt::format("step {}: {}, {} ops, {} in and out\n", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
+  for (const std::string& node : e.nodes) out += "  " + node + "\n";
+  for (const compiler::Border* border : e.borders) out += "  not fused: " + border_text(f, *border) + "\n";
+  if (!detail) return out;
+  if (e.candidate != nullptr) out += fmt::format("  picked: {}, {:.1f} us predicted\n", e.candidate->why, e.candidate->predicted_us);
+  return out + kernel_texts(f, e);
+}
+
+Json json_of(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
+  Json borders = Json::array();
+  for (const compiler::Border* border : e.borders) borders.push_back(border_text(f, *border));
+  Json json = {{"step", number}, {"kind", kind_text(e)}, {"bytes", e.bytes}, {"nodes", e.nodes}, {"not_fused", borders}};
+  if (detail) json["kernel"] = kernel_texts(f, e);
+  return json;
+}
+
+Result<bool> explain(const ExplainFlags& flags) {
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
+  FUSEC_ASSIGN(const Request request, parse_request(f.model, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(f.model, request));
+  Json list = Json::array();
+  std::string out;
+  std::map<std::string, int> reasons;
+  const bool detail = !flags.node.empty() || flags.verbose;
+  for (std::size_t i = 0; i < f.partition.regions.size(); ++i) {
+    const Explained e = explain_region(f, i, symbols);
+    if (!flags.node.empty() && !matches(e, flags.node)) continue;
+    for (const compiler::Border* border : e.borders) ++reasons[border->reason];
+    out += text(f, e, i, detail);
+    list.push_back(json_of(f, e, i, detail));
+  }
+  if (list.empty() && !flags.node.empty()) {
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("--node {}: no step holds a node of this name; it may be folded or a view", flags.node));
+  }
+  if (flags.json) {
+    print(Json{{"symbols", symbols}, {"steps", list}, {"reasons", reasons}});
+    return true;
+  }
+  print_text(out);
+  Table table({"borders", "reason"});
+  for (const auto& [reason, count] : reasons) table.row({std::to_string(count), reason});
+  if (!reasons.empty()) print_text("\n" + table.str());
+  return true;
+}
+
+}  // namespace
+
+Command explain_command() {
+  auto flags = std::make_shared<ExplainFlags>();
+  return {"explain", "what each step fuses, and why its borders were not fused",
+          "  fusec explain model.onnx --random-weights 1\n"
+          "  fusec explain model.onnx --node /features.0/Add     the step of this node, with its kernel\n"
+          "  fusec explain graph.fir -v                          every kernel",
+          [flags](Flags& f) {
+            declare_model(f, *flags);
+            f.option("--node", flags->node, "NAME: only steps with a node whose name or origin holds this");
+          },
+          [flags] { return explain(*flags); }};
+}
+
+}  // namespace fusec::tool

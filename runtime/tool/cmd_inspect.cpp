@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "runtime/tool/commands.h"
+#include "runtime/tool/common.h"
+#include "runtime/tool/inputs.h"
+#include "runtime/tool/steps.h"
+
+namespace fusec::tool {
+namespace {
+
+struct Inspected {
+  Symbols symbols;
+  std::vector<TensorShape> inputs, outputs;
+  PlanStats plan;
+};
+
+// Mistakes in the flags show before the model is compiled.
+Status resolve_shapes(const Model& model, const ModelFlags& flags, Inspected& out) {
+  FUSEC_ASSIGN(const Request request, parse_request(model, flags));
+  FUSEC_ASSIGN(out.symbols, solve_symbols(model, request));
+  FUSEC_ASSIGN(out.inputs, input_shapes(model, out.symbols));
+  return {};
+}
+
+Status look(const Engine& engine, Inspected& out) {
+  FUSEC_ASSIGN(out.outputs, engine.output_shapes(out.inputs));
+  FUSEC_ASSIGN(out.plan, engine.plan(out.inputs));
+  return {};
+}
+
+Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& flags) {
+  const EngineStats& stats = engine.stats();
+  Json json = {{"device", "cpu"},
+               {"target", engine.target().name},
+               {"threads", engine.threads()},
+               {"numerics", flags.numerics},
+               {"symbols", seen.symbols},
+               {"ops", stats.imported_ops},
+               {"launches", seen.plan.launches},
+               {"generated", seen.plan.generated},
+               {"library", seen.plan.library},
+               {"distinct_kernels", stats.distinct_kernels},
+               {"arena_bytes", seen.plan.arena_bytes},
+               {"live_lower_bound_bytes", seen.plan.live_lower_bound_bytes},
+               {"constant_bytes", stats.constant_bytes},
+               {"code_bytes", stats.code_bytes},
+               {"moved_bytes", seen.plan.moved_bytes},
+               {"inputs", json_of(engine.inputs(), seen.inputs)},
+               {"outputs", json_of(engine.outputs(), seen.outputs)}};
+  if (flags.verbose) json["steps"] = steps_json(seen.plan);
+  return json;
+}
+
+void print_tensors(const char* kind, const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
+  Table table({kind, "dtype", "declared", "here"});
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    table.row({infos[i].name, to_string(infos[i].dtype), to_string(infos[i].shape), shape_text(shapes[i])});
+  }
+  print_text(table.str());
+}
+
+void print_report(const Engine& engine, const Inspected& seen, const ModelFlags& flags) {
+  const EngineStats& stats = engine.stats();
+  const PlanStats& plan = seen.plan;
+  Table table({"what", "value"});
+  table.row({"device", fmt::format("cpu, {}, {} threads, {}", engine.target().name, engine.threads(), flags.numerics)});
+  if (!seen.symbols.empty()) table.row({"symbols", symbols_text(seen.symbols)});
+  table.row({"ops", std::to_string(stats.imported_ops)});
+  table.row({"launches", fmt::format("{} = {} generated + {} library", plan.launches, plan.generated, plan.library)});
+  table.row({"kernels", fmt::format("{} distinct, {} of code", stats.distinct_kernels, bytes_text(stats.code_bytes))});
+  table.row({"arena", fmt::format("{}, no plan can need less than {}", bytes_text(plan.arena_bytes),
+                                  bytes_text(plan.live_lower_bound_bytes))});
+  table.row({"constants", bytes_text(stats.constant_bytes)});
+  table.row({"traffic", fmt::format("{} per run", bytes_text(plan.moved_bytes))});
+  print_text(table.str());
+  print_tensors("\ninput", engine.inputs(), seen.inputs);
+  print_tensors("\noutput", engine.outputs(), seen.outputs);
+  if (flags.verbose) print_text("\n" + steps_table(plan, false));
+}
+
+Result<bool> inspect(const ModelFlags& flags) {
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  Inspected seen;
+  FUSEC_TRY(resolve_shapes(loaded.model, flags, seen));
+  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  FUSEC_TRY(look(engine, seen));
+  if (flags.json) {
+    print(report_json(engine, seen, flags));
+  } else {
+    print_report(engine, seen, flags);
+  }
+  return true;
+}
+
+}  // namespace
+
+Command inspect_command() {
+  auto flags = std::make_shared<ModelFlags>();
+  return {"inspect", "what a model compiles to: launches, kernels, memory",
+          "  fusec inspect model.onnx --random-weights 1\n"
+          "  fusec inspect model.onnx -v                      one row per launch\n"
+          "  fusec inspect model.onnx --shape N=64 --json",
+          [flags](Flags& f) { declare_model(f, *flags); }, [flags] { return inspect(*flags); }};
+}
+
+}  // namespace fusec::tool

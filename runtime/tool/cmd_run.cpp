@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "fusec/session.h"
+#include "ir/eval/element.h"
+#include "runtime/tool/commands.h"
+#include "runtime/tool/common.h"
+#include "runtime/tool/inputs.h"
+#include "runtime/tool/npy.h"
+
+namespace fusec::tool {
+namespace {
+
+constexpr int64_t kShown = 8;  // first elements
+
+struct RunFlags : ModelFlags {
+  std::string output_dir;
+};
+
+std::vector<double> elements(const Tensor& tensor, int64_t count) {
+  std::vector<double> out(static_cast<std::size_t>(count));
+  ir::visit_compute(tensor.dtype(), [&]<class T>(T) {
+    std::vector<T> values(out.size());
+    ir::load_elements(tensor.dtype(), tensor.data(), 0, 1, count, values.data());
+    std::copy(values.begin(), values.end(), out.begin());
+  });
+  return out;
+}
+
+struct Summary {
+  double min = INFINITY, max = -INFINITY, mean = 0;
+};
+Summary summarize(const Tensor& tensor) {
+  Summary s;
+  const std::vector<double> values = elements(tensor, tensor.num_elements());
+  for (const double v : values) {
+    s.min = std::min(s.min, v);
+    s.max = std::max(s.max, v);
+    s.mean += v / static_cast<double>(values.size());
+  }
+  return s;
+}
+
+// Names of outputs may hold what a file name must not.
+std::string file_of(const std::string& name) {
+  std::string out = name.empty() ? "output" : name;
+  for (char& c : out) {
+    if (c == '/' || c == '\\' || c == ':' || c == '\0') c = '_';
+  }
+  return out + ".npy";
+}
+
+Result<std::string> store(const std::string& dir, const std::string& name, const Tensor& tensor) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  const std::string path = (std::filesystem::path(dir) / file_of(name)).string();
+  FUSEC_TRY(write_npy(path, tensor));
+  return path;
+}
+
+Result<bool> run(const RunFlags& flags) {
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
+  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  FUSEC_ASSIGN(Session session, Session::create(engine));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, session.run(inputs));
+  Json list = Json::array();
+  Table table({"output", "dtype", "shape", "min", "max", "mean", "first elements"});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = engine.outputs()[i].name;
+    const Summary s = summarize(outputs[i]);
+    const std::vector<double> first = elements(outputs[i], std::min(kShown, outputs[i].num_elements()));
+    table.row({name, to_string(outputs[i].dtype()), shape_text(outputs[i].shape()), fmt::format("{:.6g}", s.min),
+               fmt::format("{:.6g}", s.max), fmt::format("{:.6g}", s.mean), fmt::format("{:.6g}", fmt::join(first, " "))});
+    Json entry = {{"name", name}, {"dtype", to_string(outputs[i].dtype())}, {"shape", outputs[i].shape()},
+                  {"min", s.min}, {"max", s.max}, {"mean", s.mean}, {"first", first}};
+    if (!flags.output_dir.empty()) {
+      FUSEC_ASSIGN(entry["file"], store(flags.output_dir, name, outputs[i]));
+    }
+    list.push_back(std::move(entry));
+  }
+  if (flags.json) {
+    print(Json{{"symbols", symbols}, {"outputs", list}});
+  } else {
+    if (!symbols.empty()) print_text(symbols_text(symbols));
+    print_text(table.str());
+  }
+  return true;
+}
+
+}  // namespace
+
+Command run_command() {
+  auto flags = std::make_shared<RunFlags>();
+  return {"run", "run a model once and show or store its outputs",
+          "  fusec run model.onnx --input image=@image.npy --output-dir out\n"
+          "  fusec run model.onnx --shape image=8x3x224x224 --input image=random:7 --random-weights 1\n"
+          "  fusec run graph.fir --json",
+          [flags](Flags& f) {
+            declare_model(f, *flags);
+            f.option("--output-dir", flags->output_dir, "DIR: writes every output there as NAME.npy");
+          },
+          [flags] { return run(*flags); }};
+}
+
+}  // namespace fusec::tool

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands that print what one stage makes.
+#include <fmt/format.h>
+
+#include "codegen/emit.h"
+#include "ir/text/graph_text.h"
+#include "ir/text/kernel_text.h"
+#include "ir/text/program_text.h"
+#include "runtime/link.h"
+#include "runtime/state.h"
+#include "runtime/tool/commands.h"
+#include "runtime/tool/front_end.h"
+#include "runtime/tool/inputs.h"
+
+namespace fusec::tool {
+namespace {
+
+struct StageFlags : ModelFlags {
+  std::string kernel;
+};
+
+void show(const ModelFlags& flags, const char* stage, const std::string& text) {
+  if (flags.json) {
+    print(Json{{"stage", stage}, {"text", text}});
+  } else {
+    print_text(text);
+  }
+}
+
+Result<bool> import(const StageFlags& flags) {
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::import));
+  show(flags, "import", ir::print(f.graph));
+  return true;
+}
+
+Result<bool> partition(const StageFlags& flags) {
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::partition));
+  show(flags, "partition", compiler::to_string(f.graph, f.partition));
+  return true;
+}
+
+Result<bool> lower(const StageFlags& flags) {
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::lower));
+  show(flags, "lower", ir::print(f.program));
+  return true;
+}
+
+Result<bool> select(const StageFlags& flags) {
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
+  show(flags, "select", ir::print(f.program));
+  return true;
+}
+
+Result<bool> emit(const StageFlags& flags) {
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
+  std::string out, names;
+  for (const ir::KernelId id : runtime::picked_kernels(f.program)) {
+    const ir::Kernel& kernel = f.program.kernels[id];
+    names += " " + kernel.name;
+    if (!flags.kernel.empty() && kernel.name != flags.kernel) continue;
+    FUSEC_ASSIGN(const std::string text, codegen::emit_text(kernel, f.target));
+    out += text + "\n";
+  }
+  if (out.empty() && !flags.kernel.empty()) {
+    return Status(StatusCode::invalid_argument, fmt::format("--kernel {}: there are{}", flags.kernel, names.empty() ? " none" : names));
+  }
+  show(flags, "emit", out);
+  return true;
+}
+
+std::string text(const runtime::Address& a) {
+  switch (a.base) {
+    case runtime::Base::arena:
+      return fmt::format("arena+{}", a.bytes);
+    case runtime::Base::input:
+      return fmt::format("input{}+{}", a.ordinal, a.bytes);
+    case runtime::Base::output:
+      return fmt::format("output{}+{}", a.ordinal, a.bytes);
+    case runtime::Base::constant:
+      break;
+  }
+  return fmt::format("constant{}+{}", a.ordinal, a.bytes);
+}
+
+std::string text(const runtime::Plan& plan, const runtime::Launch& launch) {
+  std::string out;
+  if (launch.kernel != nullptr) {
+    const auto& step = std::get<ir::KernelStep>(launch.step->v);
+    out = "@" + plan.loaded->program.kernels[step.kernel].name;
+  } else {
+    out = launch.op->implementation();
+  }
+  out += " (";
+  for (uint32_t i = 0; i < launch.args; ++i) out += (i ? ", " : "") + text(plan.args[launch.first_arg + i]);
+  out += ")";
+  for (uint32_t i = 0; i < launch.phases; ++i) {
+    const runtime::PhaseLaunch& phase = plan.phases[launch.first_phase + i];
+    out += fmt::format(" {}{} tasks on {}", i ? "then " : "", phase.iterations, phase.threads);
+  }
+  if (launch.workspace >= 0) out += fmt::format(" workspace arena+{}", launch.workspace);
+  return out + "  // " + launch.step->origin;
+}
+
+Result<bool> bind(const StageFlags& flags) {
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
+  FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, symbols));
+  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  FUSEC_ASSIGN(const runtime::PlanPtr plan, engine.state()->plan(shapes));
+  std::string out = fmt::format("plan {}\narena {} bytes, at least {}; {} bytes per thread; {} threads\n", symbols_text(symbols),
+                                plan->arena_bytes, plan->live_lower_bound_bytes, plan->local_bytes, plan->threads);
+  int number = 0;
+  for (const runtime::Launch& launch : plan->launches) out += fmt::format("{}: {}\n", number++, text(*plan, launch));
+  for (const runtime::OutputCopy& copy : plan->copies) {
+    out += fmt::format("copy {} -> output{}, {} bytes\n", text(copy.from), copy.output, copy.bytes);
+  }
+  show(flags, "bind", out);
+  return true;
+}
+
+using StageFunction = Result<bool> (*)(const StageFlags&);
+
+Command stage(const char* name, const char* summary, const std::string& examples, StageFunction function) {
+  auto flags = std::make_shared<StageFlags>();
+  return {name, summary, examples,
+          [flags, emits = std::string(name) == "emit"](Flags& f) {
+            declare_model(f, *flags);
+            if (emits) f.option("--kernel", flags->kernel, "NAME: this one alone, e.g. k0");
+          },
+          [flags, function] { return function(*flags); }};
+}
+
+}  // namespace
+
+Command import_command() {
+  return stage("import", "print the graph as imported",
+               "  fusec import model.onnx --random-weights 1 > model.fir\n"
+               "  fusec import graph.fir                               the same text in canonical form", import);
+}
+Command partition_command() {
+  return stage("partition", "print the regions, and why each border between them was not fused",
+               "  fusec partition model.onnx --random-weights 1\n"
+               "  fusec partition graph.fir --disable-pass fold_affine", partition);
+}
+Command lower_command() {
+  return stage("lower", "print the program with all candidates, and its kernels",
+               "  fusec lower graph.fir\n"
+               "  fusec lower graph.fir --target x86-64-v3", lower);
+}
+Command select_command() {
+  return stage("select", "print the program with the candidates that were picked", "  fusec select graph.fir", select);
+}
+Command emit_command() {
+  return stage("emit", "print the code of the picked kernels, as LLVM IR",
+               "  fusec emit graph.fir\n"
+               "  fusec emit model.onnx --random-weights 1 --kernel k0", emit);
+}
+Command bind_command() {
+  return stage("bind", "print the plan for one set of shapes: launches, addresses, tasks",
+               "  fusec bind graph.fir\n"
+               "  fusec bind model.onnx --random-weights 1 --shape N=8", bind);
+}
+
+}  // namespace fusec::tool

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tool/common.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "ir/model_internal.h"
+#include "ir/text/graph_text.h"
+#include "ir/verify/graph.h"
+#if FUSEC_WITH_ONNX
+#include "fusec/onnx.h"
+#endif
+
+namespace fusec::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// CPU time at start-up stands for what the loader took before main.
+const double kBeforeMain = 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+const Clock::time_point kStart = Clock::now();
+
+Status not_of(const std::string& flag, const std::string& given, const std::string& list) {
+  return Status(StatusCode::invalid_argument, fmt::format("{} {} is not one of {}", flag, given, list));
+}
+
+// A text test is a graph between its command line and "====".
+std::string graph_of_test(const std::string& text) {
+  if (!text.starts_with("test ")) return text;
+  const std::size_t begin = text.find('\n'), end = text.find("\n====");
+  return begin == std::string::npos ? "" : text.substr(begin + 1, end == std::string::npos ? end : end - begin);
+}
+
+Result<Model> load_fir(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return Status(StatusCode::invalid_argument, fmt::format("'{}' cannot be opened", path));
+  std::ostringstream text;
+  text << in.rdbuf();
+  Result<ir::Graph> graph = ir::parse_graph(graph_of_test(text.str()));
+  if (!graph.ok()) return graph.status().with_note(fmt::format("while reading '{}'", path));
+  FUSEC_TRY(ir::verify(*graph, ir::Stage::imported));
+  return ir::make_model(std::move(*graph));
+}
+
+#if FUSEC_WITH_ONNX
+Result<Model> load_any_onnx(const std::string& path, const ModelFlags& flags) {
+  ImportOptions options;
+  options.random_weights = flags.random_weights;
+  return load_onnx(path, options);
+}
+#else
+Result<Model> load_any_onnx(const std::string& path, const ModelFlags&) {
+  return Status(StatusCode::unsupported, fmt::format("'{}': this build reads no ONNX, only .fir", path));
+}
+#endif
+
+}  // namespace
+
+double process_ms() { return kBeforeMain + milliseconds_since(kStart); }
+
+void declare_common(Flags& flags, ModelFlags& to) {
+  flags.option("--device", to.device, "cpu (this build has no GPU support)");
+  flags.option("--shape", to.shapes, "NAME=1x3x224x224 for an input, N=8 for a symbol; an unset symbol is 1");
+  flags.option("--input", to.inputs, "NAME=@file.npy | random:SEED | zeros | ones; without: random:0");
+  flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");
+  flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
+  flags.option("--numerics", to.numerics, "precise (default), exact or fast");
+  flags.option("--precision", to.precision, "f32: the model's own types are kept");
+  flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
+  flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
+  flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN");
+  flags.option("--target", to.target, "compile for x86-64-v2, v3 or v4, which the machine must have");
+  flags.option("--disable-pass", to.disabled_passes, "NAME: leave a pass of the optimizer out");
+  flags.option("--dump", to.dump, "DIR: every stage writes its text there");
+  flags.flag("--json", to.json, "machine-readable result");
+  flags.flag("-v,--verbose", to.verbose, "more detail");
+}
+
+void declare_model(Flags& flags, ModelFlags& to) {
+  flags.argument("model", to.model, "an .onnx model, or the text of a graph (.fir)");
+  declare_common(flags, to);
+}
+
+Result<Options> options_of(const ModelFlags& flags) {
+  Options options;
+  if (flags.device.starts_with("cuda")) {
+    return Status(StatusCode::device, fmt::format("--device {}: no GPU support in this build; use --device cpu", flags.device));
+  }
+  if (flags.device != "cpu") return not_of("--device", flags.device, "cpu, cuda:0");
+  if (flags.precision != "f32") return not_of("--precision", flags.precision, "f32");
+  if (flags.numerics == "exact") {
+    options.numerics = Numerics::exact;
+  } else if (flags.numerics == "fast") {
+    options.numerics = Numerics::fast;
+  } else if (flags.numerics != "precise") {
+    return not_of("--numerics", flags.numerics, "precise, exact, fast");
+  }
+  if (flags.threads < 0) return Status(StatusCode::invalid_argument, "--threads is negative; 0 means as many as there are");
+  options.threads = flags.threads;
+  if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir;
+  options.use_cache = !flags.no_cache;
+  options.use_library = !flags.no_library;
+  options.random_weights = flags.random_weights;
+  options.disabled_passes = flags.disabled_passes;
+  options.target = flags.target;
+  options.dump_dir = flags.dump;
+  if (!flags.dump.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(flags.dump, error);
+    if (error) {
+      return Status(StatusCode::invalid_argument, fmt::format("--dump {} cannot be made: {}", flags.dump, error.message()));
+    }
+  }
+  return options;
+}
+
+Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
+  const Progress progress("reading " + path);
+  const Clock::time_point start = Clock::now();
+  Loaded loaded;
+  FUSEC_ASSIGN(loaded.model, path.ends_with(".fir") ? load_fir(path) : load_any_onnx(path, flags));
+  loaded.load_ms = milliseconds_since(start);
+  return loaded;
+}
+
+Result<Loaded> load_model(const ModelFlags& flags) { return load_model(flags.model, flags); }
+
+Result<Engine> compile_model(const Model& model, const Options& options) {
+  const Progress progress("compiling");
+  return Engine::compile(model, options);
+}
+
+Json json_of(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    list.push_back({{"name", infos[i].name}, {"dtype", to_string(infos[i].dtype)}, {"shape", shapes[i]},
+                    {"declared", to_string(infos[i].shape)}});
+  }
+  return list;
+}
+
+std::string symbols_text(const Symbols& symbols) {
+  std::string out;
+  for (const auto& [name, value] : symbols) out += fmt::format("{}{}={}", out.empty() ? "" : " ", name, value);
+  return out;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, separator);) out.push_back(part);
+  return out;
+}
+
+Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what) {
+  std::vector<int64_t> out;
+  for (const std::string& part : split(text, separator)) {
+    int64_t value = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || rest != part.data() + part.size() || value < 0) {
+      return Status(StatusCode::invalid_argument, fmt::format("{}: '{}' is no extent", what, part));
+    }
+    out.push_back(value);
+  }
+  return out;
+}
+
+}  // namespace fusec::tool

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far an output is from its reference.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "fusec/tensor.h"
+
+namespace fusec::tool {
+
+struct OutputDiff {
+  std::string name;
+  bool ok = true;
+  std::string why;     // not ok: the first rule broken
+  double rel_l2 = 0;   // |got - reference| / |reference|, over elements finite in both; 0 where both vanish
+  double max_ulp = 0;  // largest difference in units in the last place of the reference; integers: the difference
+  double max_abs = 0;
+  double ref_rms = 0;
+};
+
+// The largest rel_l2 of outputs of this type: 1e-5 (f64, f32), 5e-3 (f16), 4e-2 (bf16), 0 (others: equal).
+double default_tolerance(DType dtype);
+
+// Both row-major. ok: same dtype and shape; rel_l2 within the tolerance, or integers and bools equal; NaN and Inf in the
+// same places; and the reference says something: more than one value, floats of RMS >= 1e-6.
+OutputDiff compare(std::string name, const Tensor& got, const Tensor& reference, std::optional<double> tolerance);
+
+}  // namespace fusec::tool

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tool/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "ir/eval/element.h"
+#include "ir/eval/random.h"
+#include "ir/graph.h"
+#include "ir/support/hash.h"
+#include "runtime/tool/npy.h"
+
+namespace fusec::tool {
+namespace {
+
+Status bad(std::string message) { return Status(StatusCode::invalid_argument, std::move(message)); }
+
+const TensorInfo* find_input(const Model& model, const std::string& name) {
+  auto it = std::find_if(model.inputs.begin(), model.inputs.end(), [&](const TensorInfo& i) { return i.name == name; });
+  return it == model.inputs.end() ? nullptr : &*it;
+}
+
+std::string names_of(const Model& model) {
+  std::string out;
+  for (const TensorInfo& input : model.inputs) out += (out.empty() ? "" : ", ") + input.name;
+  return out.empty() ? "none" : out;
+}
+
+struct Assignment {
+  std::string name, value;
+};
+// "a=b=c" is a=b and c: names of inputs may hold '='.
+Result<Assignment> parse_assignment(const std::string& flag, const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0) return bad(fmt::format("{} '{}' is not NAME=VALUE", flag, text));
+  return Assignment{text.substr(0, at), text.substr(at + 1)};
+}
+
+Result<InputSpec> parse_spec(const TensorInfo& info, const std::string& text) {
+  InputSpec spec;
+  if (text.starts_with("@")) {
+    spec.kind = InputSpec::Kind::file;
+    FUSEC_ASSIGN(const Tensor data, read_npy(text.substr(1)));
+    FUSEC_ASSIGN(spec.data, as_dtype(data, info.dtype, fmt::format("'{}' for input '{}'", text.substr(1), info.name)));
+  } else if (text == "zeros" || text == "ones") {
+    spec.kind = text == "zeros" ? InputSpec::Kind::zeros : InputSpec::Kind::ones;
+  } else if (text.starts_with("random:")) {
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + 7, end, spec.seed);
+    if (error != std::errc() || rest != end) return bad(fmt::format("--input {}: '{}' has no seed", info.name, text));
+  } else {
+    return bad(fmt::format("--input {}: '{}' is none of @file.npy, random:SEED, zeros, ones", info.name, text));
+  }
+  return spec;
+}
+
+Status parse_shape_flag(const Model& model, const std::string& text, Request& request) {
+  FUSEC_ASSIGN(const Assignment a, parse_assignment("--shape", text));
+  const bool is_symbol = std::find(model.symbols.begin(), model.symbols.end(), a.name) != model.symbols.end();
+  const bool scalar = a.value.empty() || a.value == "scalar";
+  FUSEC_ASSIGN(const TensorShape shape, scalar ? Result<TensorShape>(TensorShape())
+                                               : parse_integers(a.value, 'x', "--shape " + text));
+  if (find_input(model, a.name) != nullptr) {
+    request.shapes[a.name] = shape;
+  } else if (is_symbol && shape.size() == 1) {
+    request.symbols[a.name] = shape[0];
+  } else {
+    std::string symbols;
+    for (const std::string& s : model.symbols) symbols += (symbols.empty() ? "" : ", ") + s;
+    return bad(fmt::format("--shape {}: the model has no such input or symbol; inputs: {}; symbols: {}", text,
+                           names_of(model), symbols.empty() ? "none" : symbols));
+  }
+  return {};
+}
+
+// Symbols that stand alone as an axis of `info` take the extents of `shape`.
+Status bind_axes(const TensorInfo& info, const TensorShape& shape, Symbols& symbols) {
+  if (shape.size() != info.shape.size()) {
+    return bad(fmt::format("input '{}' has {} axes {}, given are {}", info.name, info.shape.size(), to_string(info.shape),
+                           shape_text(shape)));
+  }
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    const auto symbol = info.shape[i].as_symbol();
+    if (!symbol) continue;
+    const auto [it, fresh] = symbols.emplace(*symbol, shape[i]);
+    if (!fresh && it->second != shape[i]) {
+      return bad(fmt::format("input '{}' axis {} is {}, but {} is {} already", info.name, i, shape[i], *symbol, it->second));
+    }
+  }
+  return {};
+}
+
+Status check_given(const Model& model, const Symbols& symbols, const std::map<std::string, TensorShape>& given) {
+  FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(model, symbols));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const auto it = given.find(model.inputs[i].name);
+    if (it == given.end() || it->second == shapes[i]) continue;
+    return bad(fmt::format("input '{}' is {} = {} here, given is {}", model.inputs[i].name, to_string(model.inputs[i].shape),
+                           shape_text(shapes[i]), shape_text(it->second)));
+  }
+  return {};
+}
+
+template <class T>
+void fill(Tensor& tensor, T value) {
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) ir::store_elements<T>(tensor.dtype(), tensor.data(), i, 1, 1, &value);
+}
+
+Result<Tensor> ones(DType dtype, const TensorShape& shape) {
+  FUSEC_ASSIGN(Tensor tensor, Tensor::make(dtype, shape));
+  ir::visit_compute(dtype, [&]<class T>(T) { fill<T>(tensor, T(1)); });
+  return tensor;
+}
+
+// Uniform over 0 ... limit-1.
+Result<Tensor> indices(DType dtype, const TensorShape& shape, uint64_t seed, int64_t limit) {
+  FUSEC_ASSIGN(Tensor tensor, Tensor::make(dtype, shape));
+  ir::visit_compute(dtype, [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T>) {
+      for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+        const T value = static_cast<T>(ir::mix64(ir::mix64(seed) + static_cast<uint64_t>(i)) % static_cast<uint64_t>(limit));
+        ir::store_elements<T>(dtype, tensor.data(), i, 1, 1, &value);
+      }
+    }
+  });
+  return tensor;
+}
+
+constexpr uint64_t kInputStride = 0x9e3779b97f4a7c15;  // seeds of neighbouring inputs are far apart
+
+Result<Tensor> make_input(const TensorInfo& info, const InputSpec& spec, const TensorShape& shape, std::size_t ordinal,
+                          std::optional<int64_t> limit) {
+  const uint64_t seed = spec.seed + kInputStride * ordinal;
+  switch (spec.kind) {
+    case InputSpec::Kind::file:
+      return spec.data;
+    case InputSpec::Kind::zeros:
+      return Tensor::make(info.dtype, shape);
+    case InputSpec::Kind::ones:
+      return ones(info.dtype, shape);
+    case InputSpec::Kind::random:
+      break;
+  }
+  if (limit) return indices(info.dtype, shape, seed, std::max<int64_t>(*limit, 1));
+  return ir::random_tensor(info.dtype, shape, seed);
+}
+
+// Which inputs flow, as integers, into each value.
+class IndexFlow {
+ public:
+  IndexFlow(const Model& model, const Symbols& symbols) : graph_(*model.graph), symbols_(symbols) {
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      if (is_int(graph_.type(graph_.inputs[i]).dtype)) sources_[graph_.inputs[i]] = {i};
+    }
+    for (const ir::NodeId id : graph_.order) visit(graph_.nodes[id]);
+  }
+  std::map<std::size_t, int64_t> limits;
+
+ private:
+  void visit(const ir::Node& node) {
+    using ir::TensorOp;
+    const bool gathers = !node.op.is_scalar() && (node.op == TensorOp::gather || node.op == TensorOp::gather_elements ||
+                                                  node.op == TensorOp::gather_nd);
+    if (gathers) limit(node);
+    const bool moves = node.op.is_scalar() || ir::info(node.op.tensor()).kind == ir::RegionKind::index_map;
+    if (!moves || !is_int(graph_.type(node.output).dtype)) return;
+    std::set<std::size_t> all;
+    for (std::size_t i = 0; i < (gathers ? 1 : node.inputs.size()); ++i) {
+      const auto it = sources_.find(node.inputs[i]);
+      if (it != sources_.end()) all.insert(it->second.begin(), it->second.end());
+    }
+    if (!all.empty()) sources_[node.output] = std::move(all);
+  }
+
+  void limit(const ir::Node& node) {
+    const auto it = sources_.find(node.inputs[1]);
+    if (it == sources_.end()) return;
+    const Shape& data = graph_.type(node.inputs[0]).shape;
+    std::size_t first = 0, last = 0;
+    if (node.op == ir::TensorOp::gather_nd) {
+      first = static_cast<std::size_t>(node.attrs.i("batch_dims"));
+      const auto depth = graph_.type(node.inputs[1]).shape.back().eval(symbols_);
+      last = first + static_cast<std::size_t>(std::max<int64_t>(depth.value_or(1), 1)) - 1;
+    } else {
+      first = last = static_cast<std::size_t>(node.attrs.i("axis"));
+    }
+    for (std::size_t axis = first; axis <= last && axis < data.size(); ++axis) {
+      const int64_t extent = data[axis].eval(symbols_).value_or(1);
+      for (const std::size_t input : it->second) {
+        const auto [at, fresh] = limits.emplace(input, extent);
+        if (!fresh) at->second = std::min(at->second, extent);
+      }
+    }
+  }
+
+  const ir::Graph& graph_;
+  const Symbols& symbols_;
+  std::map<ir::ValueId, std::set<std::size_t>> sources_;
+};
+
+}  // namespace
+
+Result<Request> parse_request(const Model& model, const ModelFlags& flags) {
+  Request request;
+  for (const std::string& text : flags.shapes) FUSEC_TRY(parse_shape_flag(model, text, request));
+  for (const std::string& text : flags.inputs) {
+    FUSEC_ASSIGN(const Assignment a, parse_assignment("--input", text));
+    const TensorInfo* info = find_input(model, a.name);
+    if (info == nullptr) {
+      return bad(fmt::format("--input {}: the model has no such input; it has: {}", a.name, names_of(model)));
+    }
+    FUSEC_ASSIGN(request.inputs[a.name], parse_spec(*info, a.value));
+  }
+  return request;
+}
+
+Result<std::string> batch_symbol(const Model& model) {
+  for (const TensorInfo& input : model.inputs) {
+    if (input.shape.empty()) continue;
+    if (const auto symbol = input.shape[0].as_symbol()) return *symbol;
+  }
+  return bad("--batch: no input's first axis is a free symbol, so the batch is fixed");
+}
+
+Result<Symbols> solve_symbols(const Model& model, const Request& request, int64_t batch) {
+  Symbols symbols = request.symbols;
+  if (batch > 0) {
+    FUSEC_ASSIGN(const std::string name, batch_symbol(model));
+    symbols[name] = batch;
+  }
+  std::map<std::string, TensorShape> given = request.shapes;
+  for (const auto& [name, spec] : request.inputs) {
+    if (spec.kind == InputSpec::Kind::file) given[name] = spec.data.shape();
+  }
+  for (const auto& [name, shape] : given) FUSEC_TRY(bind_axes(*find_input(model, name), shape, symbols));
+  for (const std::string& name : model.symbols) symbols.emplace(name, 1);
+  FUSEC_TRY(check_given(model, symbols, given));
+  return symbols;
+}
+
+Result<std::vector<TensorShape>> input_shapes(const Model& model, const Symbols& symbols) {
+  std::vector<TensorShape> shapes;
+  for (const TensorInfo& input : model.inputs) {
+    TensorShape shape;
+    for (const Dim& extent : input.shape) {
+      const auto value = extent.eval(symbols);
+      if (!value || *value < 0) {
+        return bad(fmt::format("input '{}': the extent {} has no value at {}; set its symbols by --shape", input.name,
+                               extent.str(), symbols_text(symbols)));
+      }
+      shape.push_back(*value);
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+std::map<std::size_t, int64_t> index_limits(const Model& model, const Symbols& symbols) {
+  return IndexFlow(model, symbols).limits;
+}
+
+Result<std::vector<Tensor>> make_inputs(const Model& model, const Request& request, const Symbols& symbols) {
+  FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(model, symbols));
+  const std::map<std::size_t, int64_t> limits = index_limits(model, symbols);
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const auto spec = request.inputs.find(model.inputs[i].name);
+    const auto limit = limits.find(i);
+    FUSEC_ASSIGN(Tensor input, make_input(model.inputs[i], spec == request.inputs.end() ? InputSpec() : spec->second, shapes[i],
+                                          i, limit == limits.end() ? std::nullopt : std::optional(limit->second)));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+}  // namespace fusec::tool

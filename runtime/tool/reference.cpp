@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tool/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ir/eval/graph.h"
+#include "runtime/tool/npy.h"
+#include "runtime/tool/tensor_file.h"
+
+namespace fusec::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> file_for(const std::string& dir, const std::string& stem) {
+  for (const char* suffix : {".npy", ".pb"}) {
+    const fs::path path = fs::path(dir) / (stem + suffix);
+    if (fs::exists(path)) return path.string();
+  }
+  return std::nullopt;
+}
+
+std::string stem_of(const std::string& name) {
+  std::string out = name;
+  for (char& c : out) {
+    if (c == '/' || c == '\\' || c == ':' || c == '\0') c = '_';
+  }
+  return out;
+}
+
+std::optional<std::string> file_of(const std::string& dir, const char* kind, const TensorInfo& info, std::size_t i) {
+  if (auto named = file_for(dir, stem_of(info.name))) return named;
+  return file_for(dir, fmt::format("{}_{}", kind, i));
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> evaluate_model(const Model& model, const std::vector<Tensor>& inputs, bool wide) {
+  const Progress progress("evaluating the reference");
+  ir::EvalOptions options;
+  options.threads = 0;
+  options.wide = wide;
+  return ir::evaluate(*model.graph, inputs, options);
+}
+
+Result<std::vector<Tensor>> read_references(const Model& model, const std::string& dir) {
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+    const auto path = file_of(dir, "output", model.outputs[i], i);
+    if (!path) {
+      return Status(StatusCode::invalid_argument,
+                    fmt::format("'{}' has neither {}.npy nor output_{}.npy (or .pb) for output '{}'", dir,
+                                stem_of(model.outputs[i].name), i, model.outputs[i].name));
+    }
+    FUSEC_ASSIGN(const Tensor tensor, read_tensor_file(*path));
+    FUSEC_ASSIGN(Tensor typed, as_dtype(tensor, model.outputs[i].dtype, fmt::format("'{}'", *path)));
+    out.push_back(std::move(typed));
+  }
+  return out;
+}
+
+Status add_input_files(const Model& model, const std::string& dir, Request& request) {
+  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
+    const TensorInfo& info = model.inputs[i];
+    const auto path = file_for(dir, fmt::format("input_{}", i));
+    if (request.inputs.contains(info.name) || !path) continue;
+    FUSEC_ASSIGN(const Tensor tensor, read_tensor_file(*path));
+    InputSpec spec;
+    spec.kind = InputSpec::Kind::file;
+    FUSEC_ASSIGN(spec.data, as_dtype(tensor, info.dtype, fmt::format("'{}' for input '{}'", *path, info.name)));
+    request.inputs[info.name] = std::move(spec);
+  }
+  return {};
+}
+
+Verdict judge(const Model& model, const std::vector<Tensor>& got, const std::vector<Tensor>& reference,
+              std::optional<double> tolerance) {
+  Verdict verdict;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    OutputDiff diff = compare(model.outputs[i].name, got[i], reference[i], tolerance);
+    verdict.ok = verdict.ok && diff.ok;
+    verdict.worst_rel_l2 = std::max(verdict.worst_rel_l2, diff.rel_l2);
+    verdict.worst_ulp = std::max(verdict.worst_ulp, diff.max_ulp);
+    verdict.outputs.push_back(std::move(diff));
+  }
+  return verdict;
+}
+
+Json json_of(const Verdict& verdict) {
+  Json outputs = Json::array();
+  for (const OutputDiff& diff : verdict.outputs) {
+    Json entry = {{"name", diff.name}, {"ok", diff.ok}, {"rel_l2", diff.rel_l2}, {"max_ulp", diff.max_ulp},
+                  {"max_abs", diff.max_abs}, {"ref_rms", diff.ref_rms}};
+    if (!diff.ok) entry["why"] = diff.why;
+    outputs.push_back(std::move(entry));
+  }
+  return {{"ok", verdict.ok}, {"worst_rel_l2", verdict.worst_rel_l2}, {"worst_ulp", verdict.worst_ulp}, {"outputs", outputs}};
+}
+
+}  // namespace fusec::tool

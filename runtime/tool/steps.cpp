@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tool/steps.h"
+
+#include <fmt/format.h>
+
+namespace fusec::tool {
+namespace {
+
+constexpr std::size_t kOriginWidth = 60;
+
+double gb_per_s(const LaunchInfo& step) { return step.us > 0 ? static_cast<double>(step.bytes) / (1e3 * step.us) : 0; }
+
+}  // namespace
+
+Json steps_json(const PlanStats& plan) {
+  Json list = Json::array();
+  for (const LaunchInfo& step : plan.steps) {
+    list.push_back({{"origin", step.origin}, {"kind", step.generated ? "generated" : "library"},
+                    {"implementation", step.implementation}, {"bytes", step.bytes}, {"threads", step.threads},
+                    {"us", step.us}});
+  }
+  return list;
+}
+
+std::string steps_table(const PlanStats& plan, bool timed) {
+  std::vector<std::string> header = {"#", "kind", "implementation", "bytes", "threads"};
+  if (timed) header.insert(header.end(), {"us", "GB/s", "share"});
+  header.push_back("origin");
+  Table table(header);
+  double total = 0;
+  for (const LaunchInfo& step : plan.steps) total += step.us;
+  int number = 0;
+  for (const LaunchInfo& step : plan.steps) {
+    std::vector<std::string> row = {std::to_string(number++), step.generated ? "generated" : "library", step.implementation,
+                                    bytes_text(step.bytes), std::to_string(step.threads)};
+    if (timed) {
+      row.push_back(fmt::format("{:.1f}", step.us));
+      row.push_back(fmt::format("{:.1f}", gb_per_s(step)));
+      row.push_back(fmt::format("{:.1f}%", total > 0 ? 100 * step.us / total : 0));
+    }
+    row.push_back(shortened(step.origin, kOriginWidth));
+    table.row(std::move(row));
+  }
+  return table.str();
+}
+
+}  // namespace fusec::tool

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the fusec command in a folder of its own.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace fusec::tool_test {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+  nlohmann::json json() const { return nlohmann::json::parse(out); }
+};
+
+// A temporary folder that goes with the object; it holds the kernel cache of the commands too.
+class Workplace {
+ public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  Outcome fusec(const std::vector<std::string>& arguments) const;
+  // Writes a file and answers its path.
+  std::string file(const std::string& name, const std::string& text) const;
+  std::string path(const std::string& name) const { return dir_ + "/" + name; }
+
+ private:
+  std::string dir_;
+};
+
+std::string read_text(const std::string& path);
+
+}  // namespace fusec::tool_test

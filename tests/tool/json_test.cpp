@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys that scripts rely on, with values that can be known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tool/command.h"
+
+namespace fusec::tool_test {
+namespace {
+
+using testing::HasSubstr;
+using nlohmann::json;
+
+// Two kernels at most: a softmax, and a transpose that its consumer absorbs.
+constexpr const char* kSoftmax =
+    "graph @main(%x: f32[N, 64]) {\n"
+    "  %0 = reduce_max %x {axes = [1]}: f32[N]\n"
+    "  %1 = reshape %0 {shape = [N, 1]}: f32[N, 1]\n"
+    "  %2 = sub %x, %1: f32[N, 64]\n"
+    "  %3 = exp %2: f32[N, 64]\n"
+    "  %4 = reduce_sum %3 {axes = [1]}: f32[N]\n"
+    "  %5 = reshape %4 {shape = [N, 1]}: f32[N, 1]\n"
+    "  %6 = div %3, %5: f32[N, 64]\n"
+    "  return %6 as \"y\"\n"
+    "}\n";
+
+constexpr const char* kGather =
+    "graph @main(%table: f32[50, 4], %ids: i64[N]) {\n"
+    "  %0 = gather %table, %ids {axis = 0}: f32[N, 4]\n"
+    "  return %0 as \"y\"\n"
+    "}\n";
+
+constexpr const char* kMatmul =
+    "graph @main(%x: f32[N, 8], %w: f32[8, 8]) {\n"
+    "  %0 = matmul %x, %w {transpose_a = 0, transpose_b = 0}: f32[N, 8]\n"
+    "  %1 = relu %0: f32[N, 8]\n"
+    "  return %1 as \"y\"\n"
+    "}\n";
+
+void expect_keys(const json& object, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) EXPECT_TRUE(object.contains(key)) << key << " is not in " << object.dump(2);
+}
+
+TEST(Json, Inspect) {
+  const Workplace w;
+  const Outcome inspect = w.fusec({"inspect", w.file("softmax.fir", kSoftmax), "--shape", "x=5x64", "--json", "-v"});
+  ASSERT_EQ(inspect.code, 0) << inspect.err;
+  const json j = inspect.json();
+  expect_keys(j, {"ops", "launches", "generated", "library", "distinct_kernels", "arena_bytes", "live_lower_bound_bytes",
+                  "inputs", "outputs", "steps"});
+  EXPECT_EQ(j["launches"], j["generated"].get<int>() + j["library"].get<int>());
+  EXPECT_EQ(j["launches"], 1);
+  EXPECT_EQ(j["steps"].size(), j["launches"]);
+  EXPECT_GE(j["arena_bytes"], j["live_lower_bound_bytes"]);
+  EXPECT_EQ(j["symbols"]["N"], 5);
+  EXPECT_EQ(j["inputs"][0]["shape"], json({5, 64}));
+  EXPECT_EQ(j["outputs"][0]["name"], "y");
+  EXPECT_EQ(j["outputs"][0]["dtype"], "f32");
+}
+
+TEST(Json, BenchCountsKernelsOverBatches) {
+  const Workplace w;
+  const std::string model = w.file("softmax.fir", kSoftmax);
+  const auto bench = [&] { return w.fusec({"bench", model, "--batch", "1,7,64", "--runs", "5", "--json"}); };
+  const Outcome first = bench();
+  ASSERT_EQ(first.code, 0) << first.err;
+  const json j = first.json();
+  expect_keys(j, {"device", "median_ms", "p95_ms", "min_ms", "runs", "compile_ms", "ready_ms", "compiled_kernels",
+                  "cached_kernels", "distinct_kernels", "launches", "bytes", "copy_ms", "score", "weights_ms",
+                  "device_ms", "batches"});
+  EXPECT_EQ(j["device"], "cpu");
+  EXPECT_EQ(j["bytes"], 2 * 64 * 4);
+  EXPECT_GT(j["score"], 0);
+  EXPECT_LE(j["min_ms"], j["median_ms"]);
+  EXPECT_LE(j["median_ms"], j["p95_ms"]);
+  EXPECT_GE(j["ready_ms"], j["compile_ms"]);
+  EXPECT_EQ(j["compiled_kernels"], j["distinct_kernels"]);
+  ASSERT_EQ(j["batches"].size(), 3U);
+  EXPECT_EQ(j["batches"][2]["batch"], 64);
+  EXPECT_EQ(j["batches"][2]["bytes"], 64 * 2 * 64 * 4);
+  EXPECT_EQ(j["batches"][2]["compiled_kernels"], j["compiled_kernels"]);
+  const json again = bench().json();
+  EXPECT_EQ(again["compiled_kernels"], 0);
+  EXPECT_EQ(again["cached_kernels"], j["distinct_kernels"]);
+}
+
+TEST(Json, BenchOfLibraryStepsHasNoScore) {
+  const Workplace w;
+  const Outcome bench = w.fusec({"bench", w.file("matmul.fir", kMatmul), "--runs", "3", "--json", "--steps"});
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  EXPECT_TRUE(bench.json()["score"].is_null());
+  EXPECT_EQ(bench.json()["steps"][0]["kind"], "library");
+  EXPECT_GT(bench.json()["steps"][0]["us"], 0);
+}
+
+TEST(Json, BenchOfPatterns) {
+  const Workplace w;
+  w.file("softmax.fir", kSoftmax);
+  w.file("broken.fir", "graph");
+  const Outcome bench = w.fusec({"bench", "--patterns", w.path(""), "--runs", "5", "--json"});
+  EXPECT_EQ(bench.code, 1);
+  const json j = bench.json();
+  expect_keys(j, {"copy", "patterns"});
+  expect_keys(j["copy"][0], {"bytes", "kind", "gb_per_s"});
+  ASSERT_EQ(j["patterns"].size(), 2U);
+  EXPECT_THAT(j["patterns"][0]["error"].get<std::string>(), HasSubstr("invalid_model"));
+  expect_keys(j["patterns"][1], {"pattern", "median_ms", "bytes", "copy_ms", "score", "regime", "launches"});
+  EXPECT_EQ(j["patterns"][1]["pattern"], "softmax");
+}
+
+// Random indices fill the axis that they index and never leave it: otherwise the run would fail, or only 0 ... 9 be drawn.
+TEST(Json, RandomIndicesCoverTheirAxis) {
+  const Workplace w;
+  const std::string model = w.file("gather.fir", kGather);
+  const Outcome verify = w.fusec({"verify", model, "--shape", "ids=1000", "--json"});
+  EXPECT_EQ(verify.code, 0) << verify.out << verify.err;
+  const Outcome far = w.fusec({"run", model, "--shape", "ids=1000", "--input", "table=random:3", "--json"});
+  ASSERT_EQ(far.code, 0) << far.err;
+}
+
+TEST(Json, CacheFollowsCompile) {
+  const Workplace w;
+  const std::string model = w.file("softmax.fir", kSoftmax);
+  const json compiled = w.fusec({"compile", model, "--json"}).json();
+  EXPECT_EQ(compiled["compiled_kernels"], compiled["distinct_kernels"]);
+  EXPECT_EQ(w.fusec({"cache", "stats", "--json"}).json()["entries"], compiled["distinct_kernels"]);
+  EXPECT_EQ(w.fusec({"cache", "verify"}).code, 0);
+  const std::string entry = w.path("cache/v1/") + w.fusec({"cache", "ls", "--json"}).json()[0]["path"].get<std::string>();
+  std::string bytes = read_text(entry);
+  ASSERT_FALSE(bytes.empty());
+  bytes[bytes.size() / 2] ^= 1;
+  w.file("cache/v1/" + w.fusec({"cache", "ls", "--json"}).json()[0]["path"].get<std::string>(), bytes);
+  const Outcome damaged = w.fusec({"cache", "verify", "--json"});
+  EXPECT_EQ(damaged.code, 1);
+  EXPECT_EQ(damaged.json()["damaged"].size(), 1U);
+  EXPECT_EQ(w.fusec({"compile", model, "--json"}).json()["compiled_kernels"], 1);
+  EXPECT_EQ(w.fusec({"cache", "clear", "--json"}).json()["removed"], 1);
+  EXPECT_EQ(w.fusec({"cache", "stats", "--json"}).json()["entries"], 0);
+}
+
+TEST(Json, Doctor) {
+  const Workplace w;
+  const Outcome doctor = w.fusec({"doctor", "--json"});
+  EXPECT_EQ(doctor.code, 0) << doctor.out;
+  EXPECT_EQ(doctor.json()["ok"], true);
+  EXPECT_THAT(doctor.json()["self-test"].get<std::string>(), HasSubstr("ran right"));
+}
+
+TEST(Stages, EachPrintsItsText) {
+  const Workplace w;
+  const std::string model = w.file("softmax.fir", kSoftmax);
+  const auto text = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = w.fusec(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    return outcome.out;
+  };
+  EXPECT_EQ(text({"import", model}), kSoftmax);
+  EXPECT_THAT(text({"optimize", model}), HasSubstr("graph @main"));
+  EXPECT_THAT(text({"optimize", "--list-passes"}), HasSubstr("fold_constants"));
+  EXPECT_THAT(text({"optimize", model, "--bisect"}), HasSubstr("all passes verify"));
+  EXPECT_THAT(text({"partition", model}), HasSubstr("region r0 kernel"));
+  EXPECT_THAT(text({"lower", model}), HasSubstr("kernel @"));
+  EXPECT_THAT(text({"select", model}), HasSubstr("picked"));
+  EXPECT_THAT(text({"emit", model}), HasSubstr("define "));
+  EXPECT_THAT(text({"bind", model}), HasSubstr("0: @k0 (input0+0, output0+0)"));
+  EXPECT_THAT(text({"explain", model, "-v"}), HasSubstr("step 0: generated"));
+  EXPECT_THAT(text({"graph", model, "-o", "-"}), HasSubstr("digraph"));
+}
+
+}  // namespace
+}  // namespace fusec::tool_test

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Help, exit codes, and errors of one line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/tool/command.h"
+
+namespace fusec::tool_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr const char* kRelu =
+    "graph @main(%x: f32[N, 4]) {\n"
+    "  %0 = relu %x: f32[N, 4]\n"
+    "  return %0 as \"y\"\n"
+    "}\n";
+
+void expect_one_line(const Outcome& outcome, int code, const std::string& what) {
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("fusec: "));
+  EXPECT_THAT(outcome.err, HasSubstr(what));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST(Usage, EveryCommandHasHelpWithExamples) {
+  const Workplace w;
+  for (const char* command :
+       {"run", "bench", "compile", "verify", "inspect", "import", "optimize", "partition", "lower", "select", "emit",
+        "bind", "explain", "graph", "ops", "materialize", "cache", "doctor"}) {
+    const Outcome help = w.fusec({command, "--help"});
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr(std::string("fusec ") + command));
+    EXPECT_THAT(help.out, HasSubstr("Examples:"));
+    EXPECT_THAT(help.out, HasSubstr("--json"));
+    EXPECT_EQ(help.err, "");
+  }
+}
+
+TEST(Usage, MistakesOfTheCommandLineAreTwo) {
+  const Workplace w;
+  const std::string relu = w.file("relu.fir", kRelu);
+  expect_one_line(w.fusec({}), 2, "--help");
+  expect_one_line(w.fusec({"frobnicate"}), 2, "frobnicate");
+  expect_one_line(w.fusec({"inspect"}), 2, "model");
+  expect_one_line(w.fusec({"inspect", relu, "--frobnicate"}), 2, "--frobnicate");
+  expect_one_line(w.fusec({"inspect", w.path("absent.onnx")}), 2, "absent.onnx");
+  expect_one_line(w.fusec({"inspect", w.path("absent.fir")}), 2, "absent.fir");
+  expect_one_line(w.fusec({"inspect", relu, "--numerics", "sloppy"}), 2, "precise");
+  expect_one_line(w.fusec({"inspect", relu, "--shape", "x=2x5"}), 2, "given is [2, 5]");
+  expect_one_line(w.fusec({"inspect", relu, "--shape", "z=2x4"}), 2, "inputs: x; symbols: N");
+  expect_one_line(w.fusec({"inspect", relu, "--shape", "x=2xfour"}), 2, "'four'");
+  expect_one_line(w.fusec({"run", relu, "--input", "x=random:one"}), 2, "random:one");
+  expect_one_line(w.fusec({"run", relu, "--input", "z=zeros"}), 2, "it has: x");
+  expect_one_line(w.fusec({"run", relu, "--input", "x=@" + w.path("absent.npy")}), 2, "absent.npy");
+  expect_one_line(w.fusec({"optimize", relu, "--passes", "frobnicate"}), 2, "frobnicate");
+  expect_one_line(w.fusec({"bench"}), 2, "--patterns");
+  expect_one_line(w.fusec({"cache", "frobnicate"}), 2, "ls, stats, verify, gc, clear");
+  expect_one_line(w.fusec({"cache", "gc", "--max-size", "1T"}), 2, "1T");
+}
+
+TEST(Usage, ModelsThatCannotBeReadAreThree) {
+  const Workplace w;
+  expect_one_line(w.fusec({"inspect", w.file("bad.fir", "graph @main( {")}), 3, "line 1");
+  expect_one_line(w.fusec({"inspect", w.file("bad.onnx", "not a model")}), 3, "bad.onnx");
+}
+
+TEST(Usage, MissingDevicesAreFour) {
+  const Workplace w;
+  expect_one_line(w.fusec({"run", w.file("relu.fir", kRelu), "--device", "cuda:0"}), 4, "no GPU support in this build");
+}
+
+TEST(Usage, TextOfTestsIsRead) {
+  const Workplace w;
+  const std::string test = w.file("test.fir", std::string("test roundtrip\n") + kRelu + "====\nanything");
+  EXPECT_THAT(w.fusec({"import", test}).out, HasSubstr("relu %x"));
+}
+
+}  // namespace
+}  // namespace fusec::tool_test

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// run and verify, on values: inputs and outputs as files, and references that are wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/tool/command.h"
+
+namespace fusec::tool_test {
+namespace {
+
+using testing::HasSubstr;
+
+// A .npy file of version 1, written here in plain bytes.
+template <class T>
+std::string npy(const std::string& descr, const std::string& shape, const std::vector<T>& values, bool fortran = false) {
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
+  header.append(64 - (10 + header.size() + 1) % 64, ' ');
+  header += '\n';
+  std::string out("\x93NUMPY\x01\x00", 8);
+  out += static_cast<char>(header.size() & 0xff);
+  out += static_cast<char>(header.size() >> 8);
+  std::string data(values.size() * sizeof(T), '\0');
+  std::memcpy(data.data(), values.data(), data.size());
+  return out + header + data;
+}
+
+constexpr const char* kDouble =
+    "graph @main(%x: f32[N, 3]) {\n"
+    "  %0 = constant f32[] {2.0}\n"
+    "  %1 = mul %x, %0: f32[N, 3]\n"
+    "  return %1 as \"y\"\n"
+    "}\n";
+
+TEST(Run, ReadsAndWritesNpy) {
+  const Workplace w;
+  const std::string model = w.file("double.fir", kDouble);
+  const std::string x = w.file("x.npy", npy<float>("<f4", "(2, 3)", {1, 2, 3, 4, 5, 6}));
+  const Outcome run = w.fusec({"run", model, "--input", "x=@" + x, "--output-dir", w.path("out"), "--json"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["symbols"]["N"], 2);
+  EXPECT_EQ(run.json()["outputs"][0]["first"], (std::vector<double>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(read_text(w.path("out/y.npy")), npy<float>("<f4", "(2,3)", {2, 4, 6, 8, 10, 12}));
+}
+
+TEST(Run, ReadsColumnMajorFiles) {
+  const Workplace w;
+  const std::string model = w.file("double.fir", kDouble);
+  const std::string x = w.file("x.npy", npy<float>("<f4", "(2, 3)", {1, 4, 2, 5, 3, 6}, true));
+  const Outcome run = w.fusec({"run", model, "--input", "x=@" + x, "--json"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["outputs"][0]["first"], (std::vector<double>{2, 4, 6, 8, 10, 12}));
+}
+
+TEST(Run, RefusesDamagedFiles) {
+  const Workplace w;
+  const std::string model = w.file("double.fir", kDouble);
+  const auto refuses = [&](const std::string& bytes, const std::string& why) {
+    const Outcome run = w.fusec({"run", model, "--input", "x=@" + w.file("x.npy", bytes)});
+    EXPECT_EQ(run.code, 2);
+    EXPECT_THAT(run.err, HasSubstr(why));
+  };
+  const std::string good = npy<float>("<f4", "(2, 3)", {1, 2, 3, 4, 5, 6});
+  refuses(good.substr(0, good.size() - 1), "24 bytes of data are stated, 23 are there");
+  refuses("x" + good, "NUMPY");
+  refuses(good.substr(0, 40), "cut off");
+  refuses(npy<float>(">f4", "(2, 3)", {1, 2, 3, 4, 5, 6}), "not known");
+  refuses(npy<float>("<f4", "(2, -3)", {1}), "tuple of extents");
+  refuses(npy<float>("<f4", "(4611686018427387904, 3)", {1}), "63 bits");
+  refuses(npy<double>("<f8", "(2, 3)", {1, 2, 3, 4, 5, 6}), "is f64, the model wants f32");
+}
+
+TEST(Verify, ComparesWithTheEvaluator) {
+  const Workplace w;
+  const Outcome verify = w.fusec({"verify", w.file("double.fir", kDouble), "--batch", "1,7", "--json"});
+  ASSERT_EQ(verify.code, 0) << verify.out << verify.err;
+  const nlohmann::json json = verify.json();
+  EXPECT_EQ(json["ok"], true);
+  EXPECT_EQ(json["worst_rel_l2"], 0);
+  EXPECT_EQ(json["worst_ulp"], 0);
+  EXPECT_EQ(json["batches"].size(), 2U);
+  EXPECT_EQ(json["batches"][1]["symbols"]["N"], 7);
+  EXPECT_GT(json["outputs"][0]["ref_rms"], 0.5);
+}
+
+class References : public testing::Test {
+ protected:
+  Outcome verify(const std::vector<float>& reference) {
+    const std::string x = w.file("x.npy", npy<float>("<f4", "(2, 3)", {1, 2, 3, 4, 5, 6}));
+    w.file("y.npy", npy<float>("<f4", "(2, 3)", reference));
+    return w.fusec({"verify", w.file("double.fir", kDouble), "--input", "x=@" + x, "--reference", w.path(""), "--json"});
+  }
+  void refuses(const std::vector<float>& reference, const std::string& why) {
+    const Outcome outcome = verify(reference);
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_EQ(outcome.json()["ok"], false);
+    EXPECT_THAT(outcome.json()["outputs"][0]["why"].get<std::string>(), HasSubstr(why));
+  }
+  Workplace w;
+};
+
+TEST_F(References, RightOneIsAccepted) { EXPECT_EQ(verify({2, 4, 6, 8, 10, 12}).code, 0); }
+
+TEST_F(References, OneUnitInTheLastPlaceIsCounted) {
+  const Outcome outcome = verify({2, 4, 6, 8, 10, std::nextafterf(12, 13)});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_DOUBLE_EQ(outcome.json()["worst_ulp"].get<double>(), 1);
+}
+
+TEST_F(References, WrongOnesFail) {
+  refuses({2, 4, 6, 8, 10, 12.01F}, "rel_l2");
+  refuses({2, 4, 6, 8, 10, NAN}, "NaN or Inf differ in 1 places");
+  refuses({2, 4, 6, 8, 10, INFINITY}, "NaN or Inf differ in 1 places");
+}
+
+TEST_F(References, OnesThatCheckNothingFail) {
+  const std::string x = w.file("x.npy", npy<float>("<f4", "(1, 3)", {1, 1, 1}));
+  w.file("y.npy", npy<float>("<f4", "(1, 3)", {2, 2, 2}));
+  const std::string model = w.file("double.fir", kDouble);
+  EXPECT_THAT(w.fusec({"verify", model, "--input", "x=@" + x, "--reference", w.path("")}).out, HasSubstr("is constant"));
+  w.file("x.npy", npy<float>("<f4", "(1, 3)", {1e-8F, 1e-9F, 0}));
+  w.file("y.npy", npy<float>("<f4", "(1, 3)", {2e-8F, 2e-9F, 0}));
+  EXPECT_THAT(w.fusec({"verify", model, "--input", "x=@" + x, "--reference", w.path("")}).out, HasSubstr("vanishes"));
+}
+
+TEST_F(References, AbsentFilesAreNamed) {
+  const Outcome outcome = w.fusec({"verify", w.file("double.fir", kDouble), "--reference", w.path("")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("y.npy"));
+}
+
+}  // namespace
+}  // namespace fusec::tool_test
