@@ -119,10 +119,14 @@ class Binder {
   Address address(ir::AllocId id, int64_t offset) const {
     const ir::Allocation& alloc = program_.allocs[id];
     switch (alloc.kind) {
-      case ir::AllocKind::input: return {Base::input, alloc.ordinal, offset};
-      case ir::AllocKind::output: return {Base::output, alloc.ordinal, offset};
-      case ir::AllocKind::constant: return {Base::constant, alloc.ordinal, offset};
-      case ir::AllocKind::temporary: break;
+      case ir::AllocKind::input:
+        return {Base::input, alloc.ordinal, offset};
+      case ir::AllocKind::output:
+        return {Base::output, alloc.ordinal, offset};
+      case ir::AllocKind::constant:
+        return {Base::constant, alloc.ordinal, offset};
+      case ir::AllocKind::temporary:
+        break;
     }
     return {Base::arena, 0, std::max<int64_t>(layout_.alloc_offset[id.index], 0) + offset};
   }
@@ -168,7 +172,8 @@ class Binder {
     plan_.args.push_back(to);
     const int64_t alignment = required_alignment(step, arg);
     FUSEC_CHECK(alignment <= kAlignment && (view.empty() || to.bytes % alignment == 0))
-        << "argument " << arg << " of step '" << step.step->origin << "' lies at byte " << to.bytes << ", its kernel needs "
+        << "argument " << arg << " of step '" << step.step->origin << "' lies at byte " << to.bytes
+        << ", its kernel needs "
         << "alignment " << alignment;
     if (BoundIo* io = io_of(to)) {
       io->alignment = std::max(io->alignment, alignment);
@@ -195,8 +200,9 @@ class Binder {
   }
 
   static Bindings kernel_extents(const ir::Kernel& kernel, const ResolvedStep& step) {
-    FUSEC_CHECK(kernel.extents.size() == step.extents.size()) << "step '" << step.step->origin << "' gives "
-        << step.extents.size() << " extents to kernel " << kernel.name << ", which has " << kernel.extents.size();
+    FUSEC_CHECK(kernel.extents.size() == step.extents.size())
+        << "step '" << step.step->origin << "' gives " << step.extents.size() << " extents to kernel " << kernel.name
+        << ", which has " << kernel.extents.size();
     Bindings extents;
     for (std::size_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[i]] = step.extents[i];
     return extents;
@@ -237,7 +243,8 @@ class Binder {
       const ResolvedView& in = step.args[static_cast<std::size_t>(pair.in)];
       const ResolvedView& out = step.args[static_cast<std::size_t>(pair.out)];
       const ir::Allocation &from = program_.allocs[in.alloc], &to = program_.allocs[out.alloc];
-      if (from.kind != ir::AllocKind::input || to.kind != ir::AllocKind::output || !same_window(step, in, out)) continue;
+      if (from.kind != ir::AllocKind::input || to.kind != ir::AllocKind::output || !same_window(step, in, out))
+        continue;
       if (plan_.inputs[from.ordinal].last != at || plan_.outputs[to.ordinal].first != at) continue;
       plan_.in_place.push_back({from.ordinal, to.ordinal});
     }

@@ -16,6 +16,7 @@ namespace fusec::runtime {
 Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::vector<int64_t>> input_shapes);
 
 // Binds library steps (the first library that takes one), plans the arena, resolves every argument.
-Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings, int threads);
+Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
+                                         int threads);
 
 }  // namespace fusec::runtime

@@ -16,11 +16,11 @@ std::string input_label(const ir::Program& program, std::size_t i) {
   return "input '" + (i < program.input_names.size() ? program.input_names[i] : std::to_string(i)) + "'";
 }
 
-Status mismatch(const ir::Program& program, std::size_t input, std::size_t axis, const std::string& expected, int64_t given) {
-  return Status(StatusCode::invalid_argument, input_label(program, input) + " of type " +
-                                                  to_string(program.input_types[input]) + ": axis " +
-                                                  std::to_string(axis) + " must be " + expected + ", given is " +
-                                                  std::to_string(given));
+Status mismatch(const ir::Program& program, std::size_t input, std::size_t axis, const std::string& expected,
+                int64_t given) {
+  return Status(StatusCode::invalid_argument,
+                input_label(program, input) + " of type " + to_string(program.input_types[input]) + ": axis " +
+                    std::to_string(axis) + " must be " + expected + ", given is " + std::to_string(given));
 }
 
 Status check_ranks(const ir::Program& program, std::span<const std::vector<int64_t>> shapes) {
@@ -64,7 +64,8 @@ std::optional<std::pair<std::string, int64_t>> solve(const Dim& dim, int64_t giv
 }
 
 // One pass over all axes that may bind: plain symbols, then expressions with one unknown. False: nothing new.
-bool bind_more(const ir::Program& program, std::span<const std::vector<int64_t>> shapes, bool expressions, Bindings& out) {
+bool bind_more(const ir::Program& program, std::span<const std::vector<int64_t>> shapes, bool expressions,
+               Bindings& out) {
   bool progress = false;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     for (std::size_t axis = 0; axis < shapes[i].size(); ++axis) {
@@ -106,7 +107,8 @@ Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::v
       const Dim& dim = program.input_types[i].shape[axis];
       const std::optional<int64_t> value = dim.eval(bindings);
       if (!value) return mismatch(program, i, axis, dim.str() + " for some value of its symbols", shapes[i][axis]);
-      if (*value != shapes[i][axis]) return mismatch(program, i, axis, describe(dim, bindings, *value), shapes[i][axis]);
+      if (*value != shapes[i][axis])
+        return mismatch(program, i, axis, describe(dim, bindings, *value), shapes[i][axis]);
     }
   }
   for (const std::string& symbol : program.symbols) {

@@ -44,7 +44,8 @@ auto staged(EngineStats& stats, const char* stage, const F& f) -> decltype(f()) 
   return result;
 }
 
-Result<ir::Program> front_end(const ir::Graph& source, const Target& target, const Options& options, EngineStats& stats) {
+Result<ir::Program> front_end(const ir::Graph& source, const Target& target, const Options& options,
+                              EngineStats& stats) {
   ir::Graph graph = source;
   FUSEC_TRY(staged(stats, "optimize", [&] { return compiler::optimize(graph, target, options); }));
   FUSEC_ASSIGN(const compiler::Partition parts,
@@ -67,7 +68,8 @@ void describe(const runtime::LoadedProgram& loaded, const runtime::KernelCounts&
   stats.compiled_kernels = counts.compiled;
   stats.cached_kernels = counts.cached;
   stats.code_bytes = static_cast<int64_t>(loaded.code.bytes());
-  for (const Tensor& constant : loaded.program.constants) stats.constant_bytes += static_cast<int64_t>(constant.bytes());
+  for (const Tensor& constant : loaded.program.constants)
+    stats.constant_bytes += static_cast<int64_t>(constant.bytes());
   stats.notes = loaded.program.notes;
 }
 

@@ -30,7 +30,8 @@ class TeamFloatEnv {
     });
   }
   ~TeamFloatEnv() {
-    parallel_for(threads_, threads_, [this](int64_t, int64_t, int thread) { saved_[static_cast<std::size_t>(thread)].reset(); });
+    parallel_for(threads_, threads_,
+                 [this](int64_t, int64_t, int thread) { saved_[static_cast<std::size_t>(thread)].reset(); });
   }
 
  private:
@@ -47,7 +48,10 @@ Result<bool> RunMemory::reserve(const Plan& plan) {
 }
 
 Frame::Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory)
-    : plan_(std::move(plan)), arena_(memory.arena.data()), locals_(memory.locals.data()), local_stride_(local_stride(*plan_)),
+    : plan_(std::move(plan)),
+      arena_(memory.arena.data()),
+      locals_(memory.locals.data()),
+      local_stride_(local_stride(*plan_)),
       args_(plan_->args.size()) {
   for (uint32_t i = 0; i < args_.size(); ++i) {
     const Address& to = plan_->args[i];
@@ -62,7 +66,8 @@ Frame::Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory)
   }
   for (const Launch& launch : plan_->launches) {
     const void* const* externs = launch.kernel != nullptr ? launch.kernel->externs.data() : nullptr;
-    host_args_.push_back({args_.data() + launch.first_arg, plan_->extents.data() + launch.first_extent, externs, nullptr});
+    host_args_.push_back(
+        {args_.data() + launch.first_arg, plan_->extents.data() + launch.first_extent, externs, nullptr});
   }
 }
 
@@ -108,14 +113,16 @@ Status Frame::run(std::span<const void* const> inputs, std::span<void* const> ou
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
     const Clock::time_point start = step_us != nullptr ? Clock::now() : Clock::time_point();
     Status status = run_launch(i);
-    if (!status.ok()) return std::move(status).with_note("while running step '" + plan_->launches[i].step->origin + "'");
+    if (!status.ok())
+      return std::move(status).with_note("while running step '" + plan_->launches[i].step->origin + "'");
     if (step_us != nullptr) step_us[i] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   }
   for (const OutputCopy& copy : plan_->copies) {
-    const void* base = copy.from.base == Base::input      ? inputs[copy.from.ordinal]
-                       : copy.from.base == Base::output   ? outputs[copy.from.ordinal]
-                                                          : plan_->loaded->program.constants[copy.from.ordinal].data();
-    if (copy.bytes > 0) std::memmove(outputs[copy.output], at(base, copy.from.bytes), static_cast<std::size_t>(copy.bytes));
+    const void* base = copy.from.base == Base::input    ? inputs[copy.from.ordinal]
+                       : copy.from.base == Base::output ? outputs[copy.from.ordinal]
+                                                        : plan_->loaded->program.constants[copy.from.ordinal].data();
+    if (copy.bytes > 0)
+      std::memmove(outputs[copy.output], at(base, copy.from.bytes), static_cast<std::size_t>(copy.bytes));
   }
   return {};
 }

@@ -18,7 +18,8 @@ namespace {
 
 using runtime::Layout;
 
-// Patterns beyond this many are copied to row-major memory: a caller with ever new strides must not fill memory with code.
+// Patterns beyond this many are copied to row-major memory: a caller with ever new strides must not fill memory with
+// code.
 constexpr std::size_t kMaxVariants = 32;
 
 // An Engine and its idle Sessions, one per call under way at most.

@@ -11,7 +11,8 @@
 
 namespace fusec::runtime {
 
-// Dense memory of the axes in `order`, outermost first; axes that are absent have stride 0 (one element for all indices).
+// Dense memory of the axes in `order`, outermost first; axes that are absent have stride 0 (one element for all
+// indices).
 struct Layout {
   std::vector<int> order;
   auto operator<=>(const Layout&) const = default;

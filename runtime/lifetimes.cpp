@@ -107,7 +107,8 @@ ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolv
   std::vector<Block> blocks;
   std::vector<std::size_t> block_of(program.allocs.size(), SIZE_MAX);
   for (uint32_t id = 0; id < program.allocs.size(); ++id) {
-    if (program.allocs[ir::AllocId{id}].kind != ir::AllocKind::temporary || !lives[id].used() || parents[id] != id) continue;
+    if (program.allocs[ir::AllocId{id}].kind != ir::AllocKind::temporary || !lives[id].used() || parents[id] != id)
+      continue;
     block_of[id] = blocks.size();
     blocks.push_back({resolved.alloc_bytes[id], lives[id].first, lives[id].last});
   }

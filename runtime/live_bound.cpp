@@ -34,7 +34,8 @@ std::vector<std::pair<std::size_t, std::size_t>> alias_pairs(const ir::Program& 
   if (const auto* launch = std::get_if<ir::KernelStep>(&step.step->v)) {
     const ir::Kernel& kernel = program.kernels[launch->kernel];
     const auto position = [&](ir::BufferId buffer) {
-      return static_cast<std::size_t>(std::find(kernel.params.begin(), kernel.params.end(), buffer) - kernel.params.begin());
+      return static_cast<std::size_t>(std::find(kernel.params.begin(), kernel.params.end(), buffer) -
+                                      kernel.params.begin());
     };
     for (const auto& [in, out] : kernel.may_alias) pairs.emplace_back(position(in), position(out));
   } else {

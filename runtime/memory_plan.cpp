@@ -23,7 +23,8 @@ constexpr int kWalkRounds = 400;
 bool overlap_in_time(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
 
 // The lowest of the smallest gaps that fit between placed neighbours, else the end of the last one.
-int64_t best_fit(const std::vector<Block>& blocks, const std::vector<int64_t>& offsets, const Order& by_offset, int block) {
+int64_t best_fit(const std::vector<Block>& blocks, const std::vector<int64_t>& offsets, const Order& by_offset,
+                 int block) {
   int64_t best = -1, best_gap = INT64_MAX, end = 0;
   for (int other : by_offset) {
     const auto o = static_cast<std::size_t>(other);

@@ -34,7 +34,9 @@ void parallel_for(int threads, int64_t iterations, RangeFn fn) {
   }
 }
 
-ThreadCount::ThreadCount(int threads) : saved_(omp_get_max_threads()) { omp_set_num_threads(threads > 0 ? threads : 1); }
+ThreadCount::ThreadCount(int threads) : saved_(omp_get_max_threads()) {
+  omp_set_num_threads(threads > 0 ? threads : 1);
+}
 ThreadCount::~ThreadCount() { omp_set_num_threads(saved_); }
 
 #else

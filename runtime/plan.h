@@ -45,8 +45,8 @@ struct BoundIo {
   std::string name;
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
-  int64_t alignment = 1;                // bytes that the kernels which touch it rely on
-  int first = INT32_MAX, last = -1;     // steps that touch it
+  int64_t alignment = 1;             // bytes that the kernels which touch it rely on
+  int first = INT32_MAX, last = -1;  // steps that touch it
 };
 
 // An output that is not written by a step of its own: a copy at the end of a run.
@@ -56,7 +56,8 @@ struct OutputCopy {
   int64_t bytes = 0;
 };
 
-// The step that first writes the output is the last to read the input, element for element: they may be the same memory.
+// The step that first writes the output is the last to read the input, element for element: they may be the same
+// memory.
 struct InPlaceIo {
   uint32_t input = 0, output = 0;
 };

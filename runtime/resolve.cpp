@@ -27,8 +27,8 @@ void check_bounds(const ResolvedView& view, int64_t first, int64_t elements, con
     int64_t& end = view.strides[axis] < 0 ? low : high;
     end = multiply_add(end, view.shape[axis] - 1, view.strides[axis]);
   }
-  FUSEC_CHECK(low >= 0 && high < elements) << "in step '" << step.origin << "' a view reaches elements " << low << " to "
-                                           << high << " of an allocation of " << elements;
+  FUSEC_CHECK(low >= 0 && high < elements) << "in step '" << step.origin << "' a view reaches elements " << low
+                                           << " to " << high << " of an allocation of " << elements;
 }
 
 ResolvedView resolve_view(const ir::Program& program, const ir::View& view, const Bindings& bindings,

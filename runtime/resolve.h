@@ -30,7 +30,7 @@ struct ResolvedStep {
 };
 
 struct ResolvedProgram {
-  std::vector<ResolvedStep> steps;  // without steps that have nothing to write
+  std::vector<ResolvedStep> steps;   // without steps that have nothing to write
   std::vector<int64_t> alloc_bytes;  // by AllocId
 };
 
@@ -41,8 +41,8 @@ std::vector<int64_t> evaluate(const Shape& shape, const Bindings& bindings);
 // Whether the step writes its argument (outputs and scratch), by the Program alone.
 bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg);
 
-// Takes the first variant of each slot whose `when` holds, and its picked candidate. Views are checked to lie inside their
-// allocations. out_of_memory when a size passes 63 bits.
+// Takes the first variant of each slot whose `when` holds, and its picked candidate. Views are checked to lie inside
+// their allocations. out_of_memory when a size passes 63 bits.
 Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bindings);
 
 }  // namespace fusec::runtime

@@ -139,8 +139,8 @@ void Session::Impl::note(std::size_t slot, const char* kind, const BoundIo& io, 
 Status Session::Impl::check_inputs(std::span<const Tensor> inputs) const {
   const std::vector<TensorInfo>& infos = engine.inputs();
   if (inputs.size() != infos.size()) {
-    return Status(StatusCode::invalid_argument, "the model has " + std::to_string(infos.size()) + " inputs, given are " +
-                                                    std::to_string(inputs.size()));
+    return Status(StatusCode::invalid_argument, "the model has " + std::to_string(infos.size()) +
+                                                    " inputs, given are " + std::to_string(inputs.size()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].dtype() != infos[i].dtype) {
@@ -172,7 +172,8 @@ Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorSh
   }
   auto at = std::find_if(entries.begin(), entries.end(), [&](const Ready& r) { return r.key == entry.key; });
   if (at == entries.end() && entries.size() >= kFrames) {
-    at = std::min_element(entries.begin(), entries.end(), [](const Ready& a, const Ready& b) { return a.used < b.used; });
+    at = std::min_element(entries.begin(), entries.end(),
+                          [](const Ready& a, const Ready& b) { return a.used < b.used; });
     *at = Ready();
   }
   if (at == entries.end()) at = entries.emplace(entries.end());
@@ -234,7 +235,9 @@ Status Session::Impl::take_output(const Plan& plan, std::span<const Tensor> inpu
   if (aligned && contiguous && !spoils_an_input(plan, inputs, t, o)) return {};
   FUSEC_ASSIGN(out[o], staging(out_staging[o], t));
   note(in.size() + o, "output", io,
-       !contiguous ? "it is not row-major" : !aligned ? "it is not aligned" : "an input that lies there is read later");
+       !contiguous ? "it is not row-major"
+       : !aligned  ? "it is not aligned"
+                   : "an input that lies there is read later");
   return {};
 }
 

@@ -26,7 +26,8 @@ std::size_t PlanCache::size() const {
   return plans_.size();
 }
 
-Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings, int threads) {
+Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings,
+                               int threads) {
   if (PlanPtr plan = find(bindings)) return plan;
   return flights_.run(bindings, [&]() -> Result<PlanPtr> {
     if (PlanPtr plan = find(bindings)) return plan;  // another flight landed between the two looks
@@ -57,7 +58,8 @@ LaunchInfo describe(const Plan& plan, const Launch& launch) {
   if (info.generated) {
     const auto& step = std::get<ir::KernelStep>(launch.step->v);
     info.implementation = plan.loaded->program.kernels[step.kernel].name;
-    for (uint32_t p = 0; p < launch.phases; ++p) info.threads = std::max(info.threads, plan.phases[launch.first_phase + p].threads);
+    for (uint32_t p = 0; p < launch.phases; ++p)
+      info.threads = std::max(info.threads, plan.phases[launch.first_phase + p].threads);
   } else {
     info.implementation = launch.op->implementation();
     info.threads = plan.threads;

@@ -56,7 +56,8 @@ std::unique_ptr<KernelCache> KernelCache::open(const Options& options) {
 }
 
 Result<std::unique_ptr<KernelCache>> KernelCache::open_root(const std::string& root, Warn warn) {
-  if (root.empty()) return Status(StatusCode::cache, "no folder for it is known: neither FUSEC_CACHE_DIR nor HOME is set");
+  if (root.empty())
+    return Status(StatusCode::cache, "no folder for it is known: neither FUSEC_CACHE_DIR nor HOME is set");
   FUSEC_ASSIGN(const Folder folder, Folder::open(root));
   FUSEC_ASSIGN(Folder version, folder.open_below(kVersionFolder, true));
   return std::unique_ptr<KernelCache>(new KernelCache(std::move(version), std::move(warn)));

@@ -20,7 +20,8 @@ namespace fusec::runtime {
 
 using Warn = std::function<void(const std::string&)>;
 
-// Options::cache_dir, else $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec; empty: none of them is set.
+// Options::cache_dir, else $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec; empty: none of them is
+// set.
 std::string cache_root(const Options& options);
 // Options::on_warning, or one line on stderr.
 Warn warn_of(const Options& options);

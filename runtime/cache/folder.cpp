@@ -70,7 +70,8 @@ std::string temporary_name() {
   static std::atomic<uint32_t> counter{0};  // only makes names differ
   std::random_device entropy;
   char name[64];
-  (void)std::snprintf(name, sizeof name, "%s%ld-%u-%08x", kTemporary, static_cast<long>(getpid()), counter++, entropy());
+  (void)std::snprintf(name, sizeof name, "%s%ld-%u-%08x", kTemporary, static_cast<long>(getpid()), counter++,
+                      entropy());
   return name;
 }
 
@@ -122,7 +123,8 @@ Result<Folder> Folder::open(const std::string& path) {
 }
 
 Result<Folder> Folder::open_below(const std::string& name, bool make) const {
-  if (make && mkdirat(fd_, name.c_str(), 0700) != 0 && errno != EEXIST) return fault("cannot make the folder '" + name + "'");
+  if (make && mkdirat(fd_, name.c_str(), 0700) != 0 && errno != EEXIST)
+    return fault("cannot make the folder '" + name + "'");
   return check(openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), name);
 }
 
@@ -147,7 +149,8 @@ Status Folder::write(const std::string& name, const std::vector<uint8_t>& bytes)
   Status status = write_all(file.get(), bytes);
   if (status.ok() && fsync(file.get()) != 0) status = fault("cannot sync a cache entry");
   if (file.close_now() != 0 && status.ok()) status = fault("cannot write a cache entry");
-  if (status.ok() && renameat(fd_, temporary.c_str(), fd_, name.c_str()) != 0) status = fault("cannot publish a cache entry");
+  if (status.ok() && renameat(fd_, temporary.c_str(), fd_, name.c_str()) != 0)
+    status = fault("cannot publish a cache entry");
   if (!status.ok()) (void)unlinkat(fd_, temporary.c_str(), 0);
   return status;
 }

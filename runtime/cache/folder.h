@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that only this user can change, and whole-file reads and writes below it. Everything goes through the folder's
-// descriptor, so a path swapped behind our back changes nothing.
+// A folder that only this user can change, and whole-file reads and writes below it. Everything goes through the
+// folder's descriptor, so a path swapped behind our back changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ class Folder {
 
   // The whole file; nullopt if there is none. `cache` for what is not a regular file of this user alone, or too large.
   Result<std::optional<std::vector<uint8_t>>> read(const std::string& name) const;
-  // Through a temporary name that `files` does not list, synced, then renamed: readers see the old file, the new one or none.
+  // Through a temporary name that `files` does not list, synced, then renamed: readers see the old file, the new one or
+  // none.
   Status write(const std::string& name, const std::vector<uint8_t>& bytes) const;
 
   struct File {
@@ -37,7 +38,7 @@ class Folder {
     std::time_t modified = 0;
     bool temporary = false;  // left over by a writer that died
   };
-  std::vector<File> files() const;          // regular files, by name
+  std::vector<File> files() const;           // regular files, by name
   std::vector<std::string> folders() const;  // by name
   bool remove(const std::string& name) const;
   // Sets the time of modification to now if it is more than `age` seconds ago.

@@ -57,8 +57,9 @@ TEST(BindSymbols, ErrorsNameInputAxisExpectedAndGiven) {
   EXPECT_EQ(error_of(program, {{3}, {3, 4}}), "invalid_argument: input 'x0' must have the shape [s, 8], given is [3]");
   EXPECT_EQ(error_of(program, {{3, 9}, {3, 4}}),
             "invalid_argument: input 'x0' of type f32[s, 8]: axis 1 must be 8, given is 9");
-  EXPECT_EQ(error_of(program, {{3, 8}, {2, 4}}),
-            "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 0 must be s = 3 (as in an earlier axis), given is 2");
+  EXPECT_EQ(
+      error_of(program, {{3, 8}, {2, 4}}),
+      "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 0 must be s = 3 (as in an earlier axis), given is 2");
   EXPECT_EQ(error_of(program, {{3, 8}, {3, 5}}),
             "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 1 must be s + 1 = 4 with s = 3, given is 5");
   EXPECT_EQ(error_of(program, {{-1, 8}, {3, 4}}),
@@ -67,7 +68,8 @@ TEST(BindSymbols, ErrorsNameInputAxisExpectedAndGiven) {
 
 TEST(BindSymbols, AnUnsolvableExpressionIsAnError) {
   const ir::Program program = with_inputs({{Dim(2) * Dim::symbol("s")}}, {"s"});
-  EXPECT_NE(error_of(program, {{7}}).find("axis 0 must be 2*s for some value of its symbols, given is 7"), std::string::npos);
+  EXPECT_NE(error_of(program, {{7}}).find("axis 0 must be 2*s for some value of its symbols, given is 7"),
+            std::string::npos);
 }
 
 TEST(Bind, TakesTheFirstVariantThatHolds) {
@@ -192,7 +194,8 @@ class FakeOp : public LibraryOp {
 
 class FakeLibrary : public Library {
  public:
-  explicit FakeLibrary(std::vector<int> alias, std::string refusal = {}) : alias_(std::move(alias)), refusal_(std::move(refusal)) {}
+  explicit FakeLibrary(std::vector<int> alias, std::string refusal = {})
+      : alias_(std::move(alias)), refusal_(std::move(refusal)) {}
   std::string name() const override { return "fake"; }
   std::optional<std::string> refuses(const ir::LibraryStep&) const override {
     return refusal_.empty() ? std::nullopt : std::make_optional(refusal_);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/cache/artifact.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +10,7 @@
 #include <iterator>
 
 #include "ir/support/hash.h"
+#include "runtime/cache/artifact.h"
 #include "runtime/cache/entry.h"
 
 namespace fusec::runtime {
@@ -292,7 +291,9 @@ TEST_F(CacheTest, GcRemovesWhatWasUsedLongestAgo) {
 }
 
 TEST(CacheRoot, FollowsOptionsThenEnvironment) {
-  const auto keep = [](const char* name) { return std::pair(std::string(name), std::string(std::getenv(name) ? std::getenv(name) : "")); };
+  const auto keep = [](const char* name) {
+    return std::pair(std::string(name), std::string(std::getenv(name) ? std::getenv(name) : ""));
+  };
   const auto saved = {keep("FUSEC_CACHE_DIR"), keep("XDG_CACHE_HOME"), keep("HOME")};
   Options options;
   setenv("HOME", "/h", 1);
@@ -305,7 +306,8 @@ TEST(CacheRoot, FollowsOptionsThenEnvironment) {
   EXPECT_EQ(cache_root(options), "/f");
   options.cache_dir = "/o";
   EXPECT_EQ(cache_root(options), "/o");
-  for (const auto& [name, value] : saved) value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : saved)
+    value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
 }
 
 }  // namespace

@@ -76,7 +76,9 @@ TEST(CodeMemory, IsExecutableAndNotWritable) {
   const std::span<const uint8_t> images[] = {code, other};
   const auto memory = CodeMemory::load(images);
   ASSERT_TRUE(memory.ok()) << memory.status().str();
-  const auto call = [&](std::size_t i) { return reinterpret_cast<int (*)()>(reinterpret_cast<uintptr_t>(memory->image(i)))(); };
+  const auto call = [&](std::size_t i) {
+    return reinterpret_cast<int (*)()>(reinterpret_cast<uintptr_t>(memory->image(i)))();
+  };
   EXPECT_EQ(call(0), 42);
   EXPECT_EQ(call(1), 7);
   EXPECT_DEATH(*const_cast<std::byte*>(memory->image(0)) = std::byte{0}, "");

@@ -82,7 +82,8 @@ TEST(Executor, PhasesAreCutIntoContiguousRanges) {
 }
 
 TEST(ParallelFor, CoversEveryIterationOnce) {
-  for (const auto& [threads, n] : {std::pair(1, 5), std::pair(4, 3), std::pair(4, 1000), std::pair(7, 0), std::pair(64, 100)}) {
+  for (const auto& [threads, n] :
+       {std::pair(1, 5), std::pair(4, 3), std::pair(4, 1000), std::pair(7, 0), std::pair(64, 100)}) {
     std::vector<std::atomic<int>> hits(static_cast<std::size_t>(n));
     parallel_for(threads, n, [&](int64_t begin, int64_t end, int thread) {
       EXPECT_LT(thread, threads);

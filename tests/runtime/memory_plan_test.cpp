@@ -45,7 +45,8 @@ TEST(MemoryPlan, LiveBlocksNeverOverlapAndThePeakIsNearTheBound) {
       ASSERT_GE(plan.offsets[i], 0);
       ASSERT_LE(plan.offsets[i] + blocks[i].bytes, plan.arena_bytes);
       for (std::size_t j = 0; j < i; ++j) {
-        ASSERT_FALSE(conflict(blocks[i], plan.offsets[i], blocks[j], plan.offsets[j])) << "blocks " << i << " and " << j;
+        ASSERT_FALSE(conflict(blocks[i], plan.offsets[i], blocks[j], plan.offsets[j]))
+            << "blocks " << i << " and " << j;
       }
     }
     EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(peak(blocks))) << "round " << round;
@@ -73,7 +74,8 @@ TEST(MemoryPlan, SizesPast63BitsAreRefused) {
 
 TEST(MemoryPlan, ManyBlocksTakeBoundedTime) {
   std::vector<Block> chain(4000);
-  for (std::size_t i = 0; i < chain.size(); ++i) chain[i] = {int64_t(64 * (1 + i % 97)), int(i), int(i) + 1 + int(i % 5)};
+  for (std::size_t i = 0; i < chain.size(); ++i)
+    chain[i] = {int64_t(64 * (1 + i % 97)), int(i), int(i) + 1 + int(i % 5)};
   EXPECT_GT(plan_memory(chain).arena_bytes, 0);
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 float* buffer(const codegen::HostArgs* args, int i) { return static_cast<float*>(args->buffers[i]); }
 
-ir::AllocId allocate(ir::Program& program, ir::AllocKind kind, std::string name, DType dtype, Dim elements, std::size_t at) {
+ir::AllocId allocate(ir::Program& program, ir::AllocKind kind, std::string name, DType dtype, Dim elements,
+                     std::size_t at) {
   return program.allocs.push_back({kind, std::move(name), dtype, std::move(elements), static_cast<uint32_t>(at)});
 }
 
@@ -29,7 +30,9 @@ void split(const codegen::HostArgs* args, int64_t begin, int64_t end, void*) {
   }
 }
 
-ir::View flat(ir::AllocId alloc, Dim elements, Dim offset) { return {alloc, std::move(offset), {std::move(elements)}, {1}}; }
+ir::View flat(ir::AllocId alloc, Dim elements, Dim offset) {
+  return {alloc, std::move(offset), {std::move(elements)}, {1}};
+}
 
 ir::AllocId ProgramBuilder::input(const std::string& name, Dim elements, DType dtype) {
   const ir::AllocId id = allocate(program, ir::AllocKind::input, name, dtype, elements, program.inputs.size());
@@ -65,7 +68,8 @@ ir::KernelId ProgramBuilder::kernel(const KernelSpec& spec) {
   kernel.extents = {"n"};
   for (int i = 0; i < spec.inputs + spec.outputs; ++i) {
     const ir::Space space = i < spec.inputs ? ir::Space::in : ir::Space::out;
-    const ir::BufferId id = kernel.buffers.push_back({"b" + std::to_string(i), space, DType::f32, {n()}, {}, spec.alignment, ""});
+    const ir::BufferId id =
+        kernel.buffers.push_back({"b" + std::to_string(i), space, DType::f32, {n()}, {}, spec.alignment, ""});
     kernel.params.push_back(id);
   }
   for (const auto& [in, out] : spec.alias) {

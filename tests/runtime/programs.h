@@ -47,7 +47,8 @@ class ProgramBuilder {
   void slot(std::vector<ir::Variant> variants) { program.slots.push_back({std::move(variants)}); }
   static ir::Variant variant(ir::Guard when, std::vector<ir::Step> steps);
 
-  std::shared_ptr<const runtime::LoadedProgram> load(std::vector<std::shared_ptr<runtime::Library>> libraries = {}) const;
+  std::shared_ptr<const runtime::LoadedProgram> load(
+      std::vector<std::shared_ptr<runtime::Library>> libraries = {}) const;
   Engine engine(int threads = 1, std::vector<std::shared_ptr<runtime::Library>> libraries = {}) const;
 
   ir::Program program;

@@ -73,7 +73,8 @@ TEST(Session, AlignedRowMajorTensorsAreUsedWhereTheyLie) {
 
 TEST(Session, AnOutputMayLieOverItsInput) {
   for (const bool in_place : {true, false}) {
-    Session session = *Session::create(one_step(in_place ? std::vector<std::pair<int, int>>{{0, 0}} : std::vector<std::pair<int, int>>{}).engine());
+    Session session = *Session::create(
+        one_step(in_place ? std::vector<std::pair<int, int>>{{0, 0}} : std::vector<std::pair<int, int>>{}).engine());
     std::vector<float> data = iota(8);
     const Tensor x = Tensor::borrow(DType::f32, {8}, data.data());
     Tensor y = Tensor::borrow(DType::f32, {8}, data.data());
@@ -132,7 +133,8 @@ TEST(Session, WrongTensorsAreRefusedByName) {
   std::vector<float> data = iota(8);
   Tensor y;
   const auto message = [&](const Tensor& x, Tensor& out) { return run(session, x, out).str(); };
-  EXPECT_EQ(message(Tensor::borrow(DType::f64, {4}, data.data()), y), "invalid_argument: input 'x' must be f32, given is f64");
+  EXPECT_EQ(message(Tensor::borrow(DType::f64, {4}, data.data()), y),
+            "invalid_argument: input 'x' must be f32, given is f64");
   EXPECT_EQ(message(Tensor::borrow(DType::f32, {2, 2}, data.data()), y),
             "invalid_argument: input 'x' must have the shape [n], given is [2, 2]");
   EXPECT_EQ(message(Tensor::borrow(DType::f32, {2}, nullptr), y), "invalid_argument: input 'x' has no memory");

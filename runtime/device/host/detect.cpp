@@ -70,8 +70,8 @@ int affinity_cores() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-// Cores granted by version 2 (one line "quota period") or 1 (two files) of control groups. The group's own files appear at
-// the mount point inside a container; outside of one, the path of /proc/self/cgroup leads to them.
+// Cores granted by version 2 (one line "quota period") or 1 (two files) of control groups. The group's own files appear
+// at the mount point inside a container; outside of one, the path of /proc/self/cgroup leads to them.
 std::optional<int> cgroup_cores() {
   std::ifstream groups("/proc/self/cgroup");
   std::optional<int> least;

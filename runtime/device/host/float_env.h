@@ -9,8 +9,8 @@
 
 namespace fusec::runtime {
 
-// While alive, this thread computes by IEEE defaults: round to nearest, denormals kept, no traps. The host's own setting
-// (some libraries switch on flush-to-zero when loaded) comes back afterwards.
+// While alive, this thread computes by IEEE defaults: round to nearest, denormals kept, no traps. The host's own
+// setting (some libraries switch on flush-to-zero when loaded) comes back afterwards.
 class FloatEnv {
  public:
 #if defined(__SSE__)

@@ -29,7 +29,8 @@ Result<AlignedBuffer> AlignedBuffer::make(int64_t bytes) {
   const int64_t alignment = huge ? kHugePage : kAlignment;
   void* data = nullptr;
   if (bytes < INT64_MAX - alignment) {
-    data = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(round_up(bytes, alignment)));
+    data =
+        std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(round_up(bytes, alignment)));
   }
   if (data == nullptr) {
     return Status(StatusCode::out_of_memory, std::to_string(bytes) + " bytes of host memory are not to be had");
