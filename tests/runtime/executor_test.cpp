@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <xmmintrin.h>
 
+#include <array>
 #include <atomic>
 #include <limits>
 #include <numeric>
@@ -136,12 +137,16 @@ TEST(Executor, DenormalsAreKeptWhateverTheHostHasSet) {
   b.launch(b.kernel({"k", 1, 1, halve_twice, {}, 0, false, {}}), {flat(x), flat(y)});
   const float tiny = std::numeric_limits<float>::min();
   const uint32_t saved = _mm_getcsr(), host = 0x1f80 | 0x8040 | 0x6000;  // flush, denormals are zero, round to zero
+  const auto set_everywhere = [](uint32_t value) {
+    parallel_for(4, 4, [&](int64_t, int64_t, int) { _mm_setcsr(value); });
+  };
   for (int threads : {1, 4}) {
-    _mm_setcsr(host);
+    set_everywhere(host);
     const std::vector<float> out = run_once(b, std::vector<float>(100'000, tiny), threads);
-    const uint32_t after = _mm_getcsr();
-    _mm_setcsr(saved);
-    EXPECT_EQ(after & ~0x3fu, host);
+    std::array<uint32_t, 4> after{};
+    parallel_for(4, 4, [&](int64_t, int64_t, int t) { after[static_cast<std::size_t>(t)] = _mm_getcsr() & ~0x3fu; });
+    set_everywhere(saved);
+    for (uint32_t value : after) EXPECT_EQ(value, host);
     EXPECT_EQ(out, std::vector<float>(out.size(), tiny));
   }
 }
