@@ -20,9 +20,6 @@ using ir::ValueId;
 
 namespace {
 
-// Base addresses of allocations are aligned to this many bytes; so is a parameter at a multiple of it.
-constexpr int64_t kAlignment = 64;
-
 class Lowering {
  public:
   Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options)
@@ -103,7 +100,6 @@ class Lowering {
     collapse(nest);
     ir::KernelStep step;
     parametrize(nest, step.extents);
-    for (size_t i = 0; i < nest.params.size(); ++i) set_alignment(nest, i);
     FUSEC_TRY(schedule_host(nest, target_, step.extents));
     for (const ParamSource& source : nest.params)
       step.args.push_back({alloc_of(source.owner), source.offset, {source.elements}, {1}});
@@ -111,12 +107,6 @@ class Lowering {
       if (buffer.space == ir::Space::scratch) step.args.push_back(scratch(buffer));
     step.kernel = kernel_id(std::move(nest.kernel));
     return ir::Step{std::move(step), origin(region)};
-  }
-
-  static void set_alignment(Nest& nest, size_t i) {
-    ir::Buffer& buffer = nest.kernel.buffers[nest.kernel.params[i]];
-    const auto bytes = nest.params[i].offset.known_divisor() * static_cast<int64_t>(size_of(buffer.dtype));
-    if (bytes % kAlignment == 0) buffer.alignment = static_cast<int>(kAlignment);
   }
 
   ir::View scratch(const ir::Buffer& buffer) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/lower/eval.h"
+#include "compiler/lower/rewrite.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
@@ -107,8 +108,19 @@ class NestBuilder {
       }
       eval_->close();
       eval_->ranges() = saved;
-      for (auto& stmt : top) nest_.kernel.body.push_back(std::move(stmt));
+      if (!nest_.kernel.body.empty()) rename_loops(top[0], "s" + std::to_string(nest_.kernel.body.size()));
+      nest_.kernel.body.push_back(std::move(top[0]));
     }
+  }
+
+  // Loop variables are unique in a kernel: those of the second segment on get a suffix.
+  static void rename_loops(ir::Stmt& stmt, const std::string& suffix) {
+    auto* loop = std::get_if<ir::Loop>(&stmt.v);
+    if (loop == nullptr) return;
+    const std::string name = loop->head.var + suffix;
+    substitute(loop->body, loop->head.var, Dim::symbol(name));
+    loop->head.var = name;
+    for (ir::Stmt& inner : loop->body) rename_loops(inner, suffix);
   }
 
   // A part of the domain: start <= var < start + extent. An empty var: all of it.

@@ -101,7 +101,7 @@ class Parametrizer {
 
   // Every access is an unguarded sum of strides: then constant extents can become arguments, too.
   bool is_plain() {
-    bool plain = true;
+    bool plain = kernel_.body.size() == 1;  // segments of one buffer fit together by their numbers
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       const auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load != nullptr && (!load->guard.empty() || load->clamp != 0)) plain = false;

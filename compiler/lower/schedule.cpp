@@ -45,7 +45,8 @@ std::string strided_across(const PerfectNest& nest) {
   return worth_tiling(nest.heads.back().extent) ? across : "";
 }
 
-// The outer loop along which the reductions' loads are contiguous when they are not along the reduced one; empty: rows.
+}  // namespace
+
 std::string columns_along(const PerfectNest& nest) {
   int rows = 0;
   std::map<std::string, int> columns;
@@ -70,8 +71,6 @@ std::string columns_along(const PerfectNest& nest) {
     if (count > rows && (best.empty() || count > columns[best])) best = var;
   return best;
 }
-
-}  // namespace
 
 Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
   std::map<std::string, int64_t> hints;

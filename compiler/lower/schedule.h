@@ -37,6 +37,9 @@ ir::Block schedule_columns(const HostSchedule& s, PerfectNest nest, const std::s
 // A column reduction with few columns and many rows: partial sums of row chunks, then their sum.
 std::optional<ir::Block> schedule_column_chunks(const HostSchedule& s, const PerfectNest& nest);
 
+// The outer loop along which the reductions' loads are contiguous when they are not along the reduced one; empty: rows.
+std::string columns_along(const PerfectNest& nest);
+
 // Lanes for the widest type the block computes in, times `unroll`.
 int lanes_for(const ir::Kernel& kernel, const ir::Block& block, const Target& target, int unroll = 1);
 

@@ -29,10 +29,17 @@ struct Pattern {
   const ir::Reduce* reduce = nullptr;
 };
 
-// One reduction over one loop, then only element-wise work on its result.
-std::optional<Pattern> match(const PerfectNest& nest) {
+int64_t known_extent(const HostSchedule& s, const Dim& d) {
+  if (d.is_const()) return d.value();
+  const auto name = d.as_symbol();
+  const auto hint = name ? s.hints.find(*name) : s.hints.end();
+  return hint == s.hints.end() ? kMostColumns + 1 : hint->second;
+}
+
+// One reduction over one loop, then only element-wise work on its result; contiguous along the columns.
+std::optional<Pattern> match(const HostSchedule& s, const PerfectNest& nest) {
   Pattern p;
-  if (nest.heads.size() != 1) return std::nullopt;
+  if (nest.heads.size() != 1 || columns_along(nest) != nest.heads[0].var) return std::nullopt;
   p.columns = nest.heads[0];
   for (const Stmt& stmt : nest.body) {
     if (std::holds_alternative<ir::Alloc>(stmt.v)) return std::nullopt;
@@ -46,14 +53,14 @@ std::optional<Pattern> match(const PerfectNest& nest) {
   }
   const bool fits = p.reduce != nullptr && p.reduce->combiner == ir::Combiner::add && p.reduce->loops.size() == 1 &&
                     p.reduce->loops[0].extent.is_const() && p.reduce->loops[0].extent.value() >= kManyRows &&
-                    p.columns.extent.is_const() && p.columns.extent.value() <= kMostColumns;
+                    known_extent(s, p.columns.extent) <= kMostColumns;
   return fits ? std::optional(p) : std::nullopt;
 }
 
 }  // namespace
 
 std::optional<Block> schedule_column_chunks(const HostSchedule& s, const PerfectNest& nest) {
-  const auto p = match(nest);
+  const auto p = match(s, nest);
   if (!p) return std::nullopt;
   ir::Kernel& k = s.kernel;
   const LoopHead rows = p->reduce->loops[0];
@@ -61,7 +68,7 @@ std::optional<Block> schedule_column_chunks(const HostSchedule& s, const Perfect
   const DType dtype = k.regs[p->reduce->dst[0]].dtype;
   const Dim columns = p->columns.extent;
   const BufferId partial =
-      add_buffer(k, {"partial", ir::Space::scratch, dtype, {chunks, columns}, {}, 64, ""});
+      add_buffer(k, {"partial", ir::Space::scratch, dtype, {chunks, columns}, {}, 0, ""});
   const BufferId sums = add_buffer(k, {"sums", ir::Space::reg, dtype, {columns}, {}, 0, ""});
   const int lanes = 2 * lanes_for(k, p->reduce->body, s.target);
   const bool whole = divisible_by(k, columns, lanes);
@@ -92,6 +99,7 @@ std::optional<Block> schedule_column_chunks(const HostSchedule& s, const Perfect
   publish.push_back({ir::Store{partial, {Dim::symbol(g), Dim::symbol(c1)}, sum, {}, ir::StoreHint::none}});
   for (Stmt& stmt : vector_loops(k, publish, c1, 0, columns, lanes, whole)) task.push_back(std::move(stmt));
   Block result;
+  result.push_back({ir::Alloc{partial}});
   result.push_back({ir::Loop{{LoopTag::grid, g, chunks}, std::move(task), ir::Boundary::launches}});
 
   // Phase 2: sums of the chunks in order, and what follows.

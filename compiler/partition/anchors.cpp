@@ -42,9 +42,9 @@ bool is_unary_epilogue(ScalarOp op) {
   }
 }
 
-bool is_binary_epilogue(ScalarOp op) {
-  return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub || op == ScalarOp::max || op == ScalarOp::min;
-}
+// max and min drop NaN in oneDNN, as clamp and hard_sigmoid do: fused into a generated kernel they cost less than the
+// pass that would mend them.
+bool is_binary_epilogue(ScalarOp op) { return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub; }
 
 // The axis of output channels: 1 or last for conv by its layout, last for matmul; -1 for pools.
 int channel_axis(const Graph& graph, const Node& anchor) {
@@ -116,8 +116,7 @@ class AnchorForming {
       group(g).epilogues.push_back({id, {op, -1, 0, 0}, {}});
       return true;
     }
-    if (op == ScalarOp::clamp || op == ScalarOp::hard_sigmoid || op == ScalarOp::leaky_relu || op == ScalarOp::elu)
-      return absorb_with_constants(g, value, node, id);
+    if (op == ScalarOp::leaky_relu || op == ScalarOp::elu) return absorb_with_constants(g, value, node, id);
     if (is_binary_epilogue(op)) return absorb_binary(g, anchor, value, node, id);
     return false;
   }
