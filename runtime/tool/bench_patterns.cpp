@@ -25,7 +25,6 @@ struct PatternRow {
   int64_t bytes = 0, launches = 0, library = 0;
   double compile_ms = 0;
   int64_t compiled_kernels = 0, cached_kernels = 0;
-  CopyKind copy_kind = CopyKind::memcpy_;
   Paired paired;
   PlanStats profile;
   double copy_gb_per_s() const { return static_cast<double>(bytes) / (1e3 * paired.copy_us); }
@@ -72,7 +71,6 @@ Status measure(const std::string& path, const Options& options, CopySpeed& copy,
   const Call call = [&] {
     if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
   };
-  row.copy_kind = copy.fastest(row.bytes);
   row.paired = time_paired(call, copy, row.bytes, flags.budget());
   return failed;
 }
@@ -96,7 +94,7 @@ Json json_of(const PatternRow& row, const Target& target, bool steps) {
                    {"compile_ms", row.compile_ms}, {"compiled_kernels", row.compiled_kernels},
                    {"cached_kernels", row.cached_kernels}, {"launches", row.launches}, {"library", row.library},
                    {"bytes", row.bytes}, {"moved_bytes", row.profile.moved_bytes}, {"copy_ms", row.paired.copy_us / 1e3},
-                   {"copy_gb_per_s", row.copy_gb_per_s()}, {"copy_kind", to_string(row.copy_kind)},
+                   {"copy_gb_per_s", row.copy_gb_per_s()}, {"copy_kind", to_string(row.paired.way)},
                    {"score", row.paired.score}, {"regime", regime(row, target)}});
   if (steps) json["steps"] = steps_json(row.profile);
   return json;

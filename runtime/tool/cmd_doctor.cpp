@@ -83,9 +83,9 @@ Finding self_test_finding(const Options& options) {
 Result<Finding> copy_finding(const Target& target) {
   constexpr int64_t kBytes = 64 << 20;
   FUSEC_ASSIGN(const CopySpeed copy, CopySpeed::make(kBytes, target.threads));
-  const CopyKind kind = copy.fastest(kBytes);
-  return Finding{"copy", fmt::format("{:.1f} GB/s ({}, {} threads, 64 MiB)",
-                                     static_cast<double>(kBytes) / (1e3 * copy.best_us(kind, kBytes, 5)), to_string(kind), target.threads)};
+  const CopyWay way = copy.fastest(kBytes);
+  const double gb_per_s = static_cast<double>(kBytes) / (1e3 * copy.best_us(way, kBytes, 5));
+  return Finding{"copy", fmt::format("{:.1f} GB/s ({}, 64 MiB)", gb_per_s, to_string(way))};
 }
 
 Result<bool> doctor(const ModelFlags& flags) {

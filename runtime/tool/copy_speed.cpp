@@ -77,6 +77,10 @@ const char* to_string(CopyKind kind) {
   return "";
 }
 
+std::string to_string(const CopyWay& way) {
+  return std::string(to_string(way.kind)) + (way.threads == 1 ? ", 1 thread" : ", " + std::to_string(way.threads) + " threads");
+}
+
 Result<CopySpeed> CopySpeed::make(int64_t bytes, int threads) {
   CopySpeed copy;
   copy.threads_ = threads;
@@ -100,11 +104,11 @@ Status CopySpeed::reserve(int64_t bytes) {
   return {};
 }
 
-void CopySpeed::run(CopyKind kind, int64_t bytes) const {
+void CopySpeed::run(const CopyWay& way, int64_t bytes) const {
   const int64_t total = half(bytes);
-  runtime::parallel_for(threads_, (total + kLine - 1) / kLine, [&](int64_t begin, int64_t end, int) {
+  runtime::parallel_for(way.threads, (total + kLine - 1) / kLine, [&](int64_t begin, int64_t end, int) {
     const int64_t first = begin * kLine;
-    copy_range(kind, to_.data() + first, from_.data() + first, std::min(end * kLine, total) - first);
+    copy_range(way.kind, to_.data() + first, from_.data() + first, std::min(end * kLine, total) - first);
   });
 }
 
@@ -115,19 +119,23 @@ std::vector<CopyKind> CopySpeed::kinds() const {
   return out;
 }
 
-double CopySpeed::best_us(CopyKind kind, int64_t bytes, int tries) const {
+double CopySpeed::best_us(const CopyWay& way, int64_t bytes, int tries) const {
   double best = 1e300;
-  for (int i = 0; i < tries; ++i) best = std::min(best, time_us([&] { run(kind, bytes); }));
+  for (int i = 0; i < tries; ++i) best = std::min(best, time_us([&] { run(way, bytes); }));
   return best;
 }
 
-CopyKind CopySpeed::fastest(int64_t bytes) const {
-  const std::vector<CopyKind> all = kinds();
-  std::vector<double> best(all.size(), 1e300);
-  for (int i = 0; i < kTries; ++i) {
-    for (std::size_t k = 0; k < all.size(); ++k) best[k] = std::min(best[k], best_us(all[k], bytes, 2));
+CopyWay CopySpeed::fastest(int64_t bytes) const {
+  std::vector<CopyWay> ways;
+  for (const CopyKind kind : kinds()) {
+    ways.push_back({kind, threads_});
+    if (threads_ > 1) ways.push_back({kind, 1});
   }
-  return all[static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin())];
+  std::vector<double> best(ways.size(), 1e300);
+  for (int i = 0; i < kTries; ++i) {
+    for (std::size_t w = 0; w < ways.size(); ++w) best[w] = std::min(best[w], best_us(ways[w], bytes, 2));
+  }
+  return ways[static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin())];
 }
 
 std::vector<CopyRow> copy_table(CopySpeed& copy, int64_t max_bytes) {
@@ -136,7 +144,7 @@ std::vector<CopyRow> copy_table(CopySpeed& copy, int64_t max_bytes) {
     const int64_t bytes = mb << 20;
     if (bytes > max_bytes) break;
     for (const CopyKind kind : copy.kinds()) {
-      rows.push_back({bytes, kind, static_cast<double>(bytes) / (1e3 * copy.best_us(kind, bytes, 5))});
+      rows.push_back({bytes, kind, static_cast<double>(bytes) / (1e3 * copy.best_us({kind, copy.threads()}, bytes, 5))});
     }
   }
   return rows;

@@ -18,6 +18,13 @@ enum class CopyKind : uint8_t {
 };
 const char* to_string(CopyKind kind);
 
+// Small copies are quicker on one thread.
+struct CopyWay {
+  CopyKind kind = CopyKind::memcpy_;
+  int threads = 1;
+};
+std::string to_string(const CopyWay& way);  // "avx512 streaming, 2 threads"
+
 class CopySpeed {
  public:
   // Copies of up to `bytes` of traffic: half of them read, half written.
@@ -25,11 +32,12 @@ class CopySpeed {
   // More traffic, if asked for.
   Status reserve(int64_t bytes);
 
-  void run(CopyKind kind, int64_t bytes) const;
+  void run(const CopyWay& way, int64_t bytes) const;
+  int threads() const { return threads_; }
   std::vector<CopyKind> kinds() const;  // that this machine has
-  // By the best of a few interleaved tries.
-  CopyKind fastest(int64_t bytes) const;
-  double best_us(CopyKind kind, int64_t bytes, int tries) const;
+  // By the best of a few interleaved tries of every kind, on all threads and on one.
+  CopyWay fastest(int64_t bytes) const;
+  double best_us(const CopyWay& way, int64_t bytes, int tries) const;
 
  private:
   runtime::AlignedBuffer from_, to_;
@@ -41,7 +49,7 @@ struct CopyRow {
   CopyKind kind = CopyKind::memcpy_;
   double gb_per_s = 0;  // read + write
 };
-// Every kind at a few sizes up to `max_bytes`.
+// Every kind, on all threads, at a few sizes up to `max_bytes`.
 std::vector<CopyRow> copy_table(CopySpeed& copy, int64_t max_bytes);
 
 }  // namespace fusec::tool

@@ -87,7 +87,25 @@ std::string usage_hint(const CLI::App& app) {
 
 }  // namespace
 
+namespace {
+
+// CLI11 takes an unknown command for a stray argument.
+std::string unknown_command(const std::vector<Command>& commands, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  const std::string given = argv[1];
+  for (const Command& command : commands) {
+    if (command.name == given) return {};
+  }
+  return given;
+}
+
+}  // namespace
+
 int run_command_line(const std::vector<Command>& commands, int argc, char** argv) {
+  if (const std::string name = unknown_command(commands, argc, argv); !name.empty()) {
+    std::fprintf(stderr, "fusec: there is no command '%s'; see fusec --help\n", name.c_str());
+    return 2;
+  }
   CLI::App app("fusec: compiles and runs neural-network inference graphs", "fusec");
   app.require_subcommand(1);
   app.footer(kFooter);

@@ -18,19 +18,36 @@ void print_text(const std::string& text) {
 // Names come from models and may hold any bytes.
 void print(const Json& json) { print_text(json.dump(2, ' ', false, Json::error_handler_t::replace)); }
 
+namespace {
+
+bool is_number(const std::string& cell) {
+  const std::size_t at = cell.find_first_not_of('-');
+  return at != std::string::npos && cell[at] >= '0' && cell[at] <= '9';
+}
+
+struct Column {
+  std::size_t width = 0;
+  bool numbers = true;
+};
+
+}  // namespace
+
 std::string Table::str() const {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::vector<Column> columns;
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    columns.resize(std::max(columns.size(), rows_[r].size()));
+    for (std::size_t i = 0; i < rows_[r].size(); ++i) {
+      const std::string& cell = rows_[r][i];
+      columns[i].width = std::max(columns[i].width, cell.size());
+      if (r > 0 && cell != "-") columns[i].numbers = columns[i].numbers && is_number(cell);
+    }
   }
   std::string out;
   for (const auto& row : rows_) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool number = !row[i].empty() && row[i][0] >= '0' && row[i][0] <= '9';
-      const std::string gap = i == 0 ? "" : "  ";
-      line += gap + (number ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]));
+      const std::string gap(columns[i].width - row[i].size(), ' ');
+      line += (i == 0 ? "" : "  ") + (columns[i].numbers ? gap + row[i] : row[i] + gap);
     }
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;  // keys in the order they were written
 void print(const Json& json);
 void print_text(const std::string& text);  // with one newline at its end
 
-// Columns as wide as their widest cell; cells that begin with a digit are right-aligned. The first row is the header.
+// Columns as wide as their widest cell; columns of numbers are flush right. The first row is the header.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}

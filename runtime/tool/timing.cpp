@@ -10,15 +10,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMinRuns = 5, kMaxRuns = 100'000;
+constexpr double kPatience = 4;        // budgets that a restless machine may cost
 constexpr double kSteady = 1.08;       // two copies of one round: the machine changes its memory speed within seconds
 constexpr double kBlockUs = 200;       // what is timed takes at least so long, against the clock's own cost
 constexpr int64_t kMaxRepeats = 1000;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-bool enough(const Budget& budget, int64_t runs, Clock::time_point start) {
+// good: runs that will count, of all of them.
+bool enough(const Budget& budget, int64_t runs, int64_t good, Clock::time_point start) {
   if (budget.runs > 0) return runs >= budget.runs;
-  return runs >= kMaxRuns || (runs >= kMinRuns && seconds_since(start) >= budget.seconds);
+  if (runs < kMinRuns) return false;
+  const double seconds = seconds_since(start);
+  return runs >= kMaxRuns || seconds >= kPatience * budget.seconds || (good >= kMinRuns && seconds >= budget.seconds);
 }
 
 int64_t repeats_for(double us) {
@@ -63,7 +67,7 @@ std::vector<double> time_runs(const Call& call, const Budget& budget) {
   for (int64_t i = 0; i < budget.warmup; ++i) call();
   std::vector<double> us;
   const Clock::time_point start = Clock::now();
-  while (!enough(budget, static_cast<int64_t>(us.size()), start)) us.push_back(time_us(call));
+  while (!enough(budget, static_cast<int64_t>(us.size()), static_cast<int64_t>(us.size()), start)) us.push_back(time_us(call));
   return us;
 }
 
@@ -78,19 +82,23 @@ double percentile(std::vector<double> values, double p) {
 Paired time_paired(const Call& call, CopySpeed& copy, int64_t bytes, const Budget& budget) {
   double last_us = 0;
   for (int64_t i = 0; i < std::max<int64_t>(budget.warmup, 1); ++i) last_us = time_us(call);
-  const CopyKind kind = copy.fastest(bytes);
-  const Call copy_call = [&] { copy.run(kind, bytes); };
+  const CopyWay way = copy.fastest(bytes);
+  const Call copy_call = [&] { copy.run(way, bytes); };
   const int64_t calls = repeats_for(last_us), copies = repeats_for(time_us(copy_call));
   std::vector<Round> rounds;
+  int64_t steady = 0;
   const Clock::time_point start = Clock::now();
-  while (!enough(budget, static_cast<int64_t>(rounds.size()), start)) {
+  while (!enough(budget, static_cast<int64_t>(rounds.size()), steady, start)) {
     Round round;
     round.before = time_repeated(copy_call, copies);
     round.call = time_repeated(call, calls);
     round.after = time_repeated(copy_call, copies);
     rounds.push_back(round);
+    steady += round.steady();
   }
-  return summary(rounds);
+  Paired out = summary(rounds);
+  out.way = way;
+  return out;
 }
 
 }  // namespace fusec::tool
