@@ -45,4 +45,9 @@ if(FUSEC_WITH_ONNX AND TARGET libfusec)
   fusec_shared(libfusec-onnx onnx
     FOLDERS fusec_ir fusec_import
     PRIVATE fusec_deps::onnx PUBLIC libfusec)
+  if(TARGET libfusec-onnx)
+    set(_map ${PROJECT_SOURCE_DIR}/cmake/libfusec-onnx.map)
+    target_link_options(libfusec-onnx PRIVATE -Wl,--version-script=${_map})
+    set_target_properties(libfusec-onnx PROPERTIES LINK_DEPENDS ${_map})
+  endif()
 endif()

@@ -6,7 +6,7 @@ set -euo pipefail
 build=$1 archive=$2
 pack=$build/gpu-pack/fusec
 rm -rf "$build/gpu-pack"
-mkdir -p "$pack"
+mkdir -p "$pack/bin" "$pack/lib"
 cmake --install "$build" --prefix "$pack" >/dev/null
 for program in fusec_text_test fusec_runtime_test digits; do
   if [ -e "$build/bin/$program" ]; then
