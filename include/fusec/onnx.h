@@ -38,6 +38,7 @@ struct FUSEC_API ImportOptions {
   std::optional<uint64_t> random_weights;  // fills initializers whose external file is absent; see docs/import.md
   std::map<std::string, int64_t> symbols;  // dim_param -> extent
   ImportLimits limits;
+  double* weights_ms = nullptr;  // if set: the time of reading and making initializers is added to it
 };
 
 // Errors: invalid_argument (no such file), invalid_model, unsupported (names every op that is lacking), out_of_memory.

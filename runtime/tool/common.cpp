@@ -53,13 +53,14 @@ Result<Model> load_fir(const std::string& path) {
 }
 
 #if FUSEC_WITH_ONNX
-Result<Model> load_any_onnx(const std::string& path, const ModelFlags& flags) {
+Result<Model> load_any_onnx(const std::string& path, const ModelFlags& flags, double& weights_ms) {
   ImportOptions options;
+  options.weights_ms = &weights_ms;
   options.random_weights = flags.random_weights;
   return load_onnx(path, options);
 }
 #else
-Result<Model> load_any_onnx(const std::string& path, const ModelFlags&) {
+Result<Model> load_any_onnx(const std::string& path, const ModelFlags&, double&) {
   return Status(StatusCode::unsupported, fmt::format("'{}': this build reads no ONNX, only .fir", path));
 }
 #endif
@@ -128,8 +129,8 @@ Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
   const Progress progress("reading " + path);
   const Clock::time_point start = Clock::now();
   Loaded loaded;
-  FUSEC_ASSIGN(loaded.model, path.ends_with(".fir") ? load_fir(path) : load_any_onnx(path, flags));
-  loaded.load_ms = milliseconds_since(start);
+  FUSEC_ASSIGN(loaded.model, path.ends_with(".fir") ? load_fir(path) : load_any_onnx(path, flags, loaded.weights_ms));
+  loaded.load_ms = milliseconds_since(start) - loaded.weights_ms;
   return loaded;
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD=<build folder> -DCXX=<compiler> -P run.cmake
+# cmake -DBUILD=<build folder> -DCXX=<compiler> -DLLVM=<is it built in?> -P run.cmake
 # Installs fusec into a folder of its own, moves it, builds the consumer against it, runs it, and looks at what the libraries show.
 set(work ${BUILD}/consumer)
 file(REMOVE_RECURSE ${work})
@@ -18,6 +18,12 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/build -G Ninja
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/consumer)
 run(${work}/build/consumer_lean)
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../../samples/embed -B ${work}/embed -G Ninja
+  -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${work}/moved)
+run(${CMAKE_COMMAND} --build ${work}/embed)
+if(LLVM)  # without it nothing compiles
+  run(${work}/embed/embed)
+endif()
 if(EXISTS ${work}/moved/bin/fusec)
   run(${work}/moved/bin/fusec --help)
 endif()

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <new>
 #include <set>
@@ -116,8 +117,11 @@ class Importer {
 
   void bind_initializers(const GraphProto& graph, Scope& scope) {
     if (graph.sparse_initializer_size() > 0) fail_unsupported("sparse initializers");
+    const auto start = std::chrono::steady_clock::now();
     for (const auto& tensor : graph.initializer())
       bind(scope, tensor.name(), b_.constant(read_tensor(tensor, source_)));
+    const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+    if (options_.weights_ms != nullptr) *options_.weights_ms += passed.count();
   }
 
   ir::Type input_type(const proto::ValueInfoProto& input) {
