@@ -92,7 +92,7 @@ std::vector<uint64_t> special_bits(DType dtype) {
     for (int64_t v : {0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 255, 256, 32767, 65535}) add(0, v), add(0, -v);
     for (int64_t v : {int64_t{1} << 31, int64_t{1} << 24, (int64_t{1} << 24) + 1, int64_t{1} << 53, (int64_t{1} << 53) + 1,
                       std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
-      add(0, v), add(0, v - 1), add(0, v + 2);
+      for (const int64_t near : {0, -1, 2}) add(0, static_cast<int64_t>(static_cast<uint64_t>(v) + static_cast<uint64_t>(near)));
     }
   }
   return out;
