@@ -104,13 +104,16 @@ class Lowering {
     for (const ParamSource& source : nest.params)
       step.args.push_back({alloc_of(source.owner), source.offset, {source.elements}, {1}});
     for (const ir::Buffer& buffer : nest.kernel.buffers)
-      if (buffer.space == ir::Space::scratch) step.args.push_back(scratch(buffer));
+      if (buffer.space == ir::Space::scratch) step.args.push_back(scratch(buffer, nest.kernel, step.extents));
     step.kernel = kernel_id(std::move(nest.kernel));
     return ir::Step{std::move(step), origin(region)};
   }
 
-  ir::View scratch(const ir::Buffer& buffer) {
-    const Dim elements = num_elements(buffer.shape);
+  // A temporary for a scratch buffer, whose shape is in terms of the kernel's arguments.
+  ir::View scratch(const ir::Buffer& buffer, const ir::Kernel& kernel, const std::vector<Dim>& launch) {
+    std::map<std::string, Dim> values;
+    for (size_t i = 0; i < launch.size(); ++i) values[kernel.extents[i]] = launch[i];
+    const Dim elements = num_elements(buffer.shape).substitute(values);
     const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", buffer.dtype, elements, 0});
     return {id, 0, {elements}, {1}};
   }
