@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/partition/coords.h"
 
+#include <algorithm>
+
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
@@ -108,10 +110,15 @@ std::vector<size_t> proper_axes(const Shape& shape) {
   return axes;
 }
 
+bool is_empty(const Shape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is(0); });
+}
+
 }  // namespace
 
 Coords reshape_coords(const Coords& coords, const Shape& from, const Shape& to, const DimRanges& ranges) {
   Coords result(to.size(), Dim(0));
+  if (is_empty(from) || is_empty(to)) return result;  // there is nothing to read, and no extent to divide by
   const auto in = proper_axes(from), out = proper_axes(to);
   // Walks groups of axes with equal products, so that axes which correspond one to one keep their coordinate.
   for (size_t i = 0, j = 0; i < in.size() || j < out.size();) {
