@@ -11,6 +11,7 @@
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/npy.h"
+#include "runtime/tool/reference.h"
 
 namespace fusec::tool {
 namespace {
@@ -19,6 +20,7 @@ constexpr int64_t kShown = 8;  // first elements
 
 struct RunFlags : ModelFlags {
   std::string output_dir;
+  bool evaluator = false;
 };
 
 std::vector<double> elements(const Tensor& tensor, int64_t count) {
@@ -62,19 +64,25 @@ Result<std::string> store(const std::string& dir, const std::string& name, const
   return path;
 }
 
-Result<bool> run(const RunFlags& flags) {
+Result<std::vector<Tensor>> outputs_of(const Model& model, const std::vector<Tensor>& inputs, const RunFlags& flags) {
   FUSEC_ASSIGN(const Options options, options_of(flags));
+  if (flags.evaluator) return evaluate_model(model, inputs, false);
+  FUSEC_ASSIGN(const Engine engine, compile_model(model, options));
+  FUSEC_ASSIGN(Session session, Session::create(engine));
+  return session.run(inputs);
+}
+
+Result<bool> run(const RunFlags& flags) {
+  FUSEC_TRY(options_of(flags).status());
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
-  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
-  FUSEC_ASSIGN(Session session, Session::create(engine));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, session.run(inputs));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, outputs_of(loaded.model, inputs, flags));
   Json list = Json::array();
   Table table({"output", "dtype", "shape", "min", "max", "mean", "first elements"});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = engine.outputs()[i].name;
+    const std::string& name = loaded.model.outputs[i].name;
     const Summary s = summarize(outputs[i]);
     const std::vector<double> first = elements(outputs[i], std::min(kShown, outputs[i].num_elements()));
     table.row({name, to_string(outputs[i].dtype()), shape_text(outputs[i].shape()), fmt::format("{:.6g}", s.min),
@@ -106,6 +114,7 @@ Command run_command() {
           [flags](Flags& f) {
             declare_model(f, *flags);
             f.option("--output-dir", flags->output_dir, "DIR: writes every output there as NAME.npy");
+            f.flag("--evaluator", flags->evaluator, "by the slow, plain evaluator, on the graph as imported");
           },
           [flags] { return run(*flags); }};
 }

@@ -45,6 +45,17 @@ TEST(Run, ReadsAndWritesNpy) {
   EXPECT_EQ(read_text(w.path("out/y.npy")), npy<float>("<f4", "(2,3)", {2, 4, 6, 8, 10, 12}));
 }
 
+TEST(Run, TheEvaluatorCompilesNothing) {
+  const Workplace w;
+  const std::string model = w.file("double.fir", kDouble);
+  const std::string x = w.file("x.npy", npy<float>("<f4", "(1, 3)", {1, 2, 3}));
+  const Outcome run = w.fusec({"run", model, "--input", "x=@" + x, "--evaluator", "--output-dir", w.path("out"), "--json"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["outputs"][0]["first"], (std::vector<double>{2, 4, 6}));
+  EXPECT_EQ(read_text(w.path("out/y.npy")), npy<float>("<f4", "(1,3)", {2, 4, 6}));
+  EXPECT_EQ(w.fusec({"cache", "stats", "--json"}).json()["entries"], 0);
+}
+
 TEST(Run, ReadsColumnMajorFiles) {
   const Workplace w;
   const std::string model = w.file("double.fir", kDouble);
