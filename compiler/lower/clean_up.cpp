@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "compiler/lower/rewrite.h"
@@ -161,12 +163,40 @@ class Renamer {
   std::map<std::string, Dim> dims_;
 };
 
+// Whether every value of `narrow` is one of `wide`.
+bool holds_all(DType wide, DType narrow) {
+  return is_float(narrow) && is_float(wide) && size_of(narrow) < size_of(wide);
+}
+
+// cast_t(cast_w(x: t)) = x where w holds every t.
+std::optional<RegId> cast_back(const Kernel& kernel, const Stmt& stmt, const std::map<RegId, RegId>& widened) {
+  const auto* let = std::get_if<ir::Let>(&stmt.v);
+  if (let == nullptr || let->op != ir::ScalarOp::cast) return std::nullopt;
+  const auto* from = std::get_if<RegId>(&let->args[0]);
+  const auto it = from == nullptr ? widened.end() : widened.find(*from);
+  if (it == widened.end() || kernel.regs[it->second] != kernel.regs[let->dst]) return std::nullopt;
+  return it->second;
+}
+
+void note_widening(const Kernel& kernel, const Stmt& stmt, std::map<RegId, RegId>& widened) {
+  const auto* let = std::get_if<ir::Let>(&stmt.v);
+  if (let == nullptr || let->op != ir::ScalarOp::cast) return;
+  const auto* from = std::get_if<RegId>(&let->args[0]);
+  if (from != nullptr && holds_all(kernel.regs[let->dst].dtype, kernel.regs[*from].dtype)) widened[let->dst] = *from;
+}
+
 void share_in(Kernel& kernel, Block& block, std::map<std::string, RegId> known, Renamer& renamer) {
+  std::map<RegId, RegId> widened;
   Block result;
   for (Stmt& stmt : block) {
     if (!renamer.empty()) renamer.apply(stmt);
     if (is_pure(kernel, stmt)) {
       const RegId dst = defined(stmt)[0];
+      if (const auto same = cast_back(kernel, stmt, widened)) {
+        renamer.add(dst, *same);
+        continue;
+      }
+      note_widening(kernel, stmt, widened);
       auto [it, fresh] = known.emplace(value_key(kernel, stmt), dst);
       if (!fresh) {
         renamer.add(dst, it->second);
@@ -195,7 +225,10 @@ class Hoister {
 
   void run(Block& block, bool is_grid_level) {
     for (size_t i = 0; i < block.size(); ++i) {
+      const LoopView loop = loop_of(block[i]);
+      for (const LoopHead& head : loop.heads) extents_[head.var] = head.extent;
       for (Block* inner : nested_blocks(block[i])) run(*inner, is_grid(block[i]));
+      for (const LoopHead& head : loop.heads) extents_.erase(head.var);
       if (is_grid(block[i]) && is_grid_level) continue;
       std::vector<Stmt> moved = take_invariant(block[i]);
       if (is_grid(block[i])) continue;
@@ -259,13 +292,17 @@ class Hoister {
     for (const Block* b : nested_blocks(stmt)) for_each_stmt(*b, f);
   }
 
-  // A load of one fixed element of a buffer that has it.
+  // A load of an element that the buffer has: a fixed one, or one for each iteration of a loop around.
   bool safe(const Stmt& stmt) const {
     const auto* load = std::get_if<ir::Load>(&stmt.v);
     if (load == nullptr) return true;
-    const ir::Buffer& buffer = kernel_.buffers[load->buffer];
-    return load->index.size() == 1 && load->index[0].is_const() && buffer.shape[0].is_const() &&
-           load->index[0].value() < buffer.shape[0].value();
+    if (load->index.size() != 1) return false;
+    const Dim& size = kernel_.buffers[load->buffer].shape[0];
+    const Dim& index = load->index[0];
+    if (index.is_const()) return size.is_const() && index.value() < size.value();
+    const auto var = index.as_symbol();
+    const auto around = var ? extents_.find(*var) : extents_.end();
+    return around != extents_.end() && around->second == size;
   }
 
   static bool depends(Stmt& stmt, const std::set<std::string>& inside, const std::set<RegId>& made) {
@@ -282,6 +319,7 @@ class Hoister {
   }
 
   Kernel& kernel_;
+  std::map<std::string, Dim> extents_;  // of the loops around
 };
 
 }  // namespace

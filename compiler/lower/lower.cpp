@@ -101,6 +101,9 @@ class Lowering {
     ir::KernelStep step;
     parametrize(nest, step.extents);
     FUSEC_TRY(schedule_host(nest, target_, step.extents));
+    stream(nest, target_, [&](ValueId v) {
+      return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
+    });
     for (const ParamSource& source : nest.params)
       step.args.push_back({alloc_of(source.owner), source.offset, {source.elements}, {1}});
     for (const ir::Buffer& buffer : nest.kernel.buffers)

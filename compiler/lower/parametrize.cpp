@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "compiler/lower/rewrite.h"
@@ -115,21 +116,35 @@ class Parametrizer {
   Dim rewrite_value(const Dim& value, bool is_stride) {
     if (value.is_const() && (!is_stride || value.value() < kShortLoop)) return value;
     if (uses_local(value)) return rewrite_symbols(value);
-    if (auto product = as_product(value, 0)) return *product;
+    if (auto product = as_product(value)) return *product;
     return value.is_const() ? value : parameter_for(value);
   }
 
-  std::optional<Dim> as_product(const Dim& value, int depth) const {
-    if (auto it = names_.find(value); it != names_.end()) return Dim::symbol(it->second);
-    if (depth < 3) {
-      for (const auto& [argument, name] : names_) {
-        if (argument.is(0) || argument.is(1)) continue;
-        const auto quotient = value.exact_div(argument);
-        if (!quotient) continue;
-        if (auto rest = as_product(*quotient, depth + 1)) return *rest * Dim::symbol(name);
-      }
+  // The factorization that leaves the smallest number: 802816 as 256 * 3136 is a stride of rows,
+  // as 49 * 128 * 128 a coincidence.
+  struct Product {
+    Dim arguments;
+    int64_t number = 1;
+  };
+
+  std::optional<Product> best_product(const Dim& value, int depth) const {
+    if (auto it = names_.find(value); it != names_.end()) return Product{Dim::symbol(it->second), 1};
+    std::optional<Product> best;
+    if (value.is_const()) best = {1, value.value()};
+    if (depth == 3) return best;
+    for (const auto& [argument, name] : names_) {
+      if (argument.is(0) || argument.is(1)) continue;
+      const auto quotient = value.exact_div(argument);
+      if (!quotient) continue;
+      const auto rest = best_product(*quotient, depth + 1);
+      if (rest && (!best || std::abs(rest->number) < std::abs(best->number))) best = {rest->arguments * Dim::symbol(name), rest->number};
     }
-    return value.is_const() ? std::optional(value) : std::nullopt;
+    return best;
+  }
+
+  std::optional<Dim> as_product(const Dim& value) const {
+    const auto product = best_product(value, 0);
+    return product ? std::optional(product->arguments * product->number) : std::nullopt;
   }
 
   // Registers are local names, not model symbols.

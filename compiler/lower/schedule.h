@@ -2,6 +2,8 @@
 // schedule: the semantic nest of a region becomes the loops of a target. One family per shape of work; facts choose.
 #pragma once
 
+#include <functional>
+
 #include "compiler/lower/nest.h"
 #include "fusec/target.h"
 
@@ -36,6 +38,10 @@ ir::Block schedule_rows(const HostSchedule& s, PerfectNest nest);
 ir::Block schedule_columns(const HostSchedule& s, PerfectNest nest, const std::string& along);
 // A column reduction with few columns and many rows: partial sums of row chunks, then their sum.
 std::optional<ir::Block> schedule_column_chunks(const HostSchedule& s, const PerfectNest& nest);
+
+// After scheduling: where a launch moves more than the caches hold, stores that go around them (of results, which the
+// model does not read again, and of what no cache could keep) and hints ahead of loads.
+void stream(Nest& nest, const Target& target, const std::function<bool(ir::ValueId)>& is_result);
 
 // The outer loop along which the reductions' loads are contiguous when they are not along the reduced one; empty: rows.
 std::string columns_along(const PerfectNest& nest);

@@ -30,6 +30,21 @@ int64_t known_extent(const HostSchedule& s, const Dim& d) {
   return hint == s.hints.end() ? kTaskElements : hint->second;
 }
 
+// Cuts loop `at` into tasks of `size` iterations: the task's loop follows it.
+void split(const HostSchedule& s, PerfectNest& nest, size_t at, int64_t size) {
+  const LoopHead head = nest.heads[at];
+  const std::string g = fresh_var(s.kernel), r = fresh_var(s.kernel);
+  const Dim done = Dim(size) * Dim::symbol(g);
+  const bool whole = divisible_by(s.kernel, head.extent, size);
+  nest.heads[at] = {LoopTag::grid, g, whole ? floordiv(head.extent, size) : ceildiv(head.extent, size)};
+  nest.heads.insert(nest.heads.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                    {LoopTag::seq, r, whole ? Dim(size) : min(size, head.extent - done)});
+  for (size_t i = at + 2; i < nest.heads.size(); ++i) {
+    nest.heads[i].extent = nest.heads[i].extent.substitute({{head.var, done + Dim::symbol(r)}});
+  }
+  substitute(nest.body, head.var, done + Dim::symbol(r));
+}
+
 }  // namespace
 
 Block schedule_pointwise(const HostSchedule& s, PerfectNest nest) {
@@ -64,6 +79,7 @@ Block schedule_pointwise(const HostSchedule& s, PerfectNest nest) {
     elements *= known_extent(s, nest.heads[--outer].extent);
     nest.heads[outer].tag = LoopTag::seq;
   }
+  if (outer > 0 && 2 * elements <= kTaskElements) split(s, nest, outer - 1, kTaskElements / elements);
   if (outer == 0) nest.heads.insert(nest.heads.begin(), {LoopTag::grid, fresh_var(s.kernel), 1});
   Block body = vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes, divisible_by(s.kernel, inner.extent, lanes));
   result.push_back(put_nest(nest.heads, std::move(body)));

@@ -109,14 +109,18 @@ Block schedule_transpose(const HostSchedule& s, PerfectNest nest, const std::str
   const Split rows = split(s.kernel, other.extent, size), columns = split(s.kernel, inner.extent, size);
   Block result;
   if (!rows.tiled.is(0) && !columns.tiled.is(0)) {
-    // A task is one strip of `size` rows; it walks the strip along the store.
+    // A task is one strip of columns; it walks along the loads, where the hardware fetches ahead, and stores whole
+    // cache lines, two in a row where the extent allows.
     std::vector<LoopHead> heads;
-    const std::string r = fresh_var(s.kernel), c = fresh_var(s.kernel);
+    const int group = divisible_by(s.kernel, columns.tiled, 2 * size) ? 2 : 1;
+    const std::string r = fresh_var(s.kernel), c = fresh_var(s.kernel), u = fresh_var(s.kernel);
     for (const LoopHead& head : nest.heads)
       if (head.var != across && head.var != inner.var) heads.push_back({LoopTag::grid, head.var, head.extent});
-    heads.push_back({LoopTag::grid, r, floordiv(other.extent, size)});
-    heads.push_back({LoopTag::seq, c, floordiv(inner.extent, size)});
-    Block tile = Tile(s, nest, across, size).body(Dim(size) * Dim::symbol(r), Dim(size) * Dim::symbol(c));
+    heads.push_back({LoopTag::grid, c, floordiv(inner.extent, group * size)});
+    heads.push_back({LoopTag::seq, r, floordiv(other.extent, size)});
+    if (group > 1) heads.push_back({LoopTag::unroll, u, group});
+    const Dim column = Dim(group * size) * Dim::symbol(c) + (group > 1 ? Dim(size) * Dim::symbol(u) : Dim(0));
+    Block tile = Tile(s, nest, across, size).body(Dim(size) * Dim::symbol(r), column);
     result.push_back(put_nest(heads, std::move(tile)));
   }
   if (!columns.rest.is(0) && !rows.tiled.is(0)) {
