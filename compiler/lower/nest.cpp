@@ -238,7 +238,7 @@ class NestBuilder {
   void reduction(size_t p) {
     const Node& node = graph_.nodes[domain().reductions[p]];
     if (node.op == TensorOp::cumsum) return scan(p, node);
-    const DType type = compute_type(graph_.type(node.inputs[0]).dtype);
+    const DType given = compute_type(graph_.type(node.inputs[0]).dtype), type = combined_type(node);
     ir::Reduce reduce;
     reduce.combiner = combiner_of(node);
     reduce.loops = loops(true, suffix(p));
@@ -246,6 +246,7 @@ class NestBuilder {
     eval_->open(reduce.body);
     keep_staged(p);
     reduce.yield = {eval_->compute(node.inputs[0], phase_coords(domain().reduction_inputs[p], p))};
+    if (type != given) reduce.yield = {eval_->emit(ScalarOp::cast, type, reduce.yield)};
     if (is_arg(reduce.combiner)) {
       const RegId position = add_reg(nest_.kernel, DType::i64);
       eval_->append({ir::IndexValue{position, row_index(p)[0]}});
@@ -258,7 +259,15 @@ class NestBuilder {
     eval_->append({std::move(reduce)});
     Operand value = result;
     if (node.op == TensorOp::reduce_mean) value = divide_by_count(result, type);
+    if (type != given) value = eval_->emit(ScalarOp::cast, given, {value});
     eval_->define(node.output, domain().reduction_results[p], {value, is_exact(node)});
+  }
+
+  // Means of integers sum in 64 bits, where neither the sum nor the count wraps.
+  DType combined_type(const Node& node) const {
+    const DType t = compute_type(graph_.type(node.inputs[0]).dtype);
+    if (!(node.op == TensorOp::reduce_mean) || !is_int(t)) return t;
+    return is_signed_int(t) ? DType::i64 : DType::u64;
   }
 
   // Sums and products of 16-bit floats carry more digits than their type.

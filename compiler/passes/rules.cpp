@@ -122,9 +122,6 @@ bool apply_rule_set(Graph& graph, const std::vector<Rule>& rules,
   return rewriter.changed();
 }
 
-namespace {
-
-// Equal bits for every operand, NaN and signed zeros included.
 const std::vector<Rule>& exact_rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> r;
@@ -152,6 +149,8 @@ const std::vector<Rule>& exact_rules() {
   }();
   return rules;
 }
+
+namespace {
 
 // Equal up to the op table's bound of the op on the right: for the library's own form of an activation.
 const std::vector<Rule>& activation_rules() {

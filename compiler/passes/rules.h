@@ -18,6 +18,9 @@ struct Rule {
 };
 Rule parse_rule(std::string_view text);
 
+// What apply_rules does: both sides have equal bits for every operand, NaN and signed zeros included.
+const std::vector<Rule>& exact_rules();
+
 // What the operands a, b, c of a rule are.
 using Binding = std::array<std::optional<ir::ValueId>, 3>;
 

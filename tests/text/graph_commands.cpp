@@ -3,6 +3,7 @@
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
 #include "tests/text/commands.h"
+#include "tests/text/compiled.h"
 #include "tests/text/inputs.h"
 
 namespace fusec::text_test {
@@ -37,6 +38,7 @@ Result<std::string> run_run(const std::string& input, const std::string& args) {
   options.threads = 2;
   options.wide = args == "wide";
   FUSEC_ASSIGN(const auto outputs, ir::evaluate(graph, inputs, options));
+  if (args.empty()) FUSEC_TRY(check_compiled(graph, inputs, outputs));
   std::string text;
   for (std::size_t i = 0; i < outputs.size(); ++i) text += summarize(graph.output_names[i], outputs[i]);
   return text;
