@@ -67,6 +67,7 @@ Result<CodeMemory> CodeMemory::load(std::span<const std::span<const uint8_t>> im
   memory.base_ = static_cast<std::byte*>(base);
   memory.bytes_ = total;
   for (std::size_t i = 0; i < images.size(); ++i) {
+    if (images[i].empty()) continue;  // the code of nothing to do
     std::memcpy(memory.base_ + memory.offsets_[i], images[i].data(), images[i].size());
   }
   if (mprotect(base, total, PROT_READ | PROT_EXEC) != 0) {
