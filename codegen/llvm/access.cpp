@@ -405,9 +405,9 @@ void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
   auto& b = w.ir.b;
   const LaneScope scope(w, 1);
   const Access a = access_of(w, prefetch.buffer, prefetch.index, 0, 1);
-  // Read, all cache levels, data.
+  // Read, second-level cache and up (what is a page away would push out what is used now), data.
   b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                    {address(w, a), b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+                    {address(w, a), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
 }
 
 void write_index_value(Writer& w, const ir::IndexValue& stmt) {

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include "ir/support/memory.h"
+
 namespace fusec {
 namespace {
-
-constexpr std::size_t kAlignment = 64;  // one cache line, one AVX-512 vector
 
 // The byte count, or nullopt when an extent is negative or the bytes pass 63 bits.
 std::optional<int64_t> byte_count(DType dtype, const std::vector<int64_t>& shape) {
@@ -47,14 +47,12 @@ Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
     return Status(StatusCode::invalid_argument, "a tensor cannot have shape " + text(shape) + ": its size in bytes " +
                                                     "must be at least 0 and fit 63 bits");
   }
-  std::size_t padded = (static_cast<std::size_t>(*bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  padded = std::max(padded, kAlignment);
-  void* data = std::aligned_alloc(kAlignment, padded);
+  void* data = ir::allocate_host(static_cast<std::size_t>(*bytes));
   if (data == nullptr) {
     return Status(StatusCode::out_of_memory,
-                  std::to_string(padded) + " bytes of host memory for a tensor " + to_string(dtype) + text(shape));
+                  std::to_string(*bytes) + " bytes of host memory for a tensor " + to_string(dtype) + text(shape));
   }
-  std::memset(data, 0, padded);
+  std::memset(data, 0, static_cast<std::size_t>(*bytes));
   std::shared_ptr<const void> owner(data, [](const void* p) { std::free(const_cast<void*>(p)); });
   return share(dtype, std::move(shape), data, std::move(owner));
 }

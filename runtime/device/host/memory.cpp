@@ -11,10 +11,10 @@
 #include <string>
 #include <utility>
 
+#include "ir/support/memory.h"
+
 namespace fusec::runtime {
 namespace {
-
-constexpr int64_t kHugePage = 2 << 20;
 
 std::string error_text(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
 
@@ -25,18 +25,10 @@ void AlignedBuffer::Free::operator()(std::byte* data) const { std::free(data); }
 Result<AlignedBuffer> AlignedBuffer::make(int64_t bytes) {
   AlignedBuffer buffer;
   if (bytes <= 0) return buffer;
-  const bool huge = bytes >= 2 * kHugePage;
-  const int64_t alignment = huge ? kHugePage : kAlignment;
-  void* data = nullptr;
-  if (bytes < INT64_MAX - alignment) {
-    data =
-        std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(round_up(bytes, alignment)));
-  }
-  if (data == nullptr) {
+  buffer.data_.reset(static_cast<std::byte*>(ir::allocate_host(static_cast<std::size_t>(bytes))));
+  if (buffer.data_ == nullptr) {
     return Status(StatusCode::out_of_memory, std::to_string(bytes) + " bytes of host memory are not to be had");
   }
-  if (huge) (void)madvise(data, static_cast<std::size_t>(round_up(bytes, alignment)), MADV_HUGEPAGE);
-  buffer.data_.reset(static_cast<std::byte*>(data));
   buffer.bytes_ = bytes;
   return buffer;
 }
