@@ -15,19 +15,6 @@ namespace {
 // costs a few microseconds, in which one core moves about this much.
 constexpr int64_t kBytesWorthThreads = 64 << 10;
 
-LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
-  LibraryCall call{&std::get<ir::LibraryStep>(step.step->v), {}, threads};
-  for (const ResolvedView& view : step.args) {
-    BoundArg arg{view.dtype, view.shape, view.strides, nullptr};
-    const ir::Allocation& alloc = loaded.program.allocs[view.alloc];
-    if (alloc.kind == ir::AllocKind::constant) {
-      arg.constant = static_cast<const std::byte*>(loaded.program.constants[alloc.ordinal].data()) + view.offset;
-    }
-    call.args.push_back(std::move(arg));
-  }
-  return call;
-}
-
 Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
   const LibraryCall call = library_call(loaded, step, threads);
   std::string reasons;
@@ -261,6 +248,19 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 }  // namespace
+
+LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
+  LibraryCall call{&std::get<ir::LibraryStep>(step.step->v), {}, threads};
+  for (const ResolvedView& view : step.args) {
+    BoundArg arg{view.dtype, view.shape, view.strides, nullptr};
+    const ir::Allocation& alloc = loaded.program.allocs[view.alloc];
+    if (alloc.kind == ir::AllocKind::constant) {
+      arg.constant = static_cast<const std::byte*>(loaded.program.constants[alloc.ordinal].data()) + view.offset;
+    }
+    call.args.push_back(std::move(arg));
+  }
+  return call;
+}
 
 Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
                                          int threads) try {

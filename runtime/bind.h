@@ -15,6 +15,9 @@ namespace fusec::runtime {
 // what was given.
 Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::vector<int64_t>> input_shapes);
 
+// What a library is given for a LibraryStep.
+LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads);
+
 // Binds library steps (the first library that takes one), plans the arena, resolves every argument.
 Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
                                          int threads);

@@ -55,6 +55,16 @@ class LibraryOp {
   virtual std::size_t packed_bytes() const { return 0; }
 };
 
+// A call on memory of its own, to be timed alone: arguments dense in one layout, constant weights in the format that the
+// op likes best there.
+struct LoneCall {
+  // "nchw", "nhwc", "blocked" of images, whatever their rank; "plain", "transposed" of matrices; "any": the library's choice
+  std::string layout;
+  std::unique_ptr<LibraryOp> op;
+  std::vector<std::size_t> bytes;  // of each argument of `run`, in the order of LibraryCall::args; 0: not read
+  int weights = -1;                // the argument that is constant in the model; -1: none
+};
+
 // One instance belongs to one Engine and holds its caches (packed weights, primitives); all functions are thread-safe.
 class Library {
  public:
@@ -65,6 +75,9 @@ class Library {
   // Makes the op for these shapes; constant weights are packed at the first bind that needs them and then shared.
   // `unsupported` passes the call on to the next library.
   virtual Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) = 0;
+  // The call with the epilogues that the library does itself, in each layout that it has: the yardstick of a plan, which
+  // must agree on layouts between steps. in_place: it runs with the output where may_alias() says.
+  virtual std::vector<LoneCall> alone(const LibraryCall& /*call*/, bool /*in_place*/) { return {}; }
 };
 
 // The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.

@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include "fusec/session.h"
+#include "runtime/state.h"
 #include "runtime/tool/bench.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/library_sum.h"
 #include "runtime/tool/steps.h"
 
 namespace fusec::tool {
@@ -21,6 +23,7 @@ struct BenchRow {
   double copy_us = 0;
   std::optional<double> score;
   int64_t compiled_kernels = 0;
+  std::optional<LibrarySum> library_sum;
 };
 
 int64_t total_bytes(const std::vector<Tensor>& tensors) {
@@ -58,6 +61,13 @@ Status measure(Session& session, CopySpeed& copy, const Budget& budget, BenchRow
   return failed;
 }
 
+Result<LibrarySum> measure_library_sum(const Engine& engine, const Symbols& symbols, std::span<const Tensor> inputs,
+                                       std::span<const Tensor> outputs, const BenchFlags& flags) {
+  FUSEC_ASSIGN(const runtime::PlanPtr plan, engine.state()->plan(runtime::Bindings(symbols)));
+  const int64_t rotate = flags.rotate_mb > 0 ? flags.rotate_mb * 1'000'000 : engine.target().last_level_cache / 4 * 5;
+  return library_sum(plan, inputs, outputs, rotate, flags.budget());
+}
+
 Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, CopySpeed& copy, int64_t batch,
                              const BenchFlags& flags) {
   BenchRow row;
@@ -74,6 +84,9 @@ Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, CopySpeed& 
   FUSEC_TRY(session.bind_io(inputs, outputs));
   FUSEC_TRY(measure(session, copy, flags.budget(), row));
   row.compiled_kernels = engine.stats().compiled_kernels;
+  if (flags.library_sum) {
+    FUSEC_ASSIGN(row.library_sum, measure_library_sum(engine, row.symbols, inputs, outputs, flags));
+  }
   if (flags.steps) {
     FUSEC_ASSIGN(row.plan, session.profile(inputs));
   }
@@ -97,6 +110,7 @@ Json json_of(const BenchRow& row, bool steps) {
                    {"score", nullptr},
                    {"compiled_kernels", row.compiled_kernels}});
   if (row.score) json["score"] = *row.score;
+  if (row.library_sum) json["library_sum"] = json_of(*row.library_sum);
   if (steps) json["steps"] = steps_json(row.plan);
   return json;
 }
@@ -139,6 +153,9 @@ void print_report(const Engine& engine, const StartUp& start, const std::vector<
                fmt::format("{:.4f}", row.copy_us / 1e3), row.score ? fmt::format("{:.1f}%", 100 * *row.score) : "-"});
   }
   print_text(table.str());
+  for (const BenchRow& row : rows) {
+    if (row.library_sum) print_text("\n" + symbols_text(row.symbols) + "\n" + report(*row.library_sum));
+  }
   if (!flags.steps) return;
   for (const BenchRow& row : rows) print_text("\n" + symbols_text(row.symbols) + "\n" + steps_table(row.plan, true));
 }
@@ -189,6 +206,7 @@ Command bench_command() {
           "  fusec bench model.onnx --random-weights 1\n"
           "  fusec bench model.onnx --batch 1,7,64 --json         one Engine and one Session for all batches\n"
           "  fusec bench model.onnx --steps                       time of every launch\n"
+          "  fusec bench model.onnx --library-sum                 what the plan adds to its library calls\n"
           "  fusec bench --patterns patterns/ --duration 2        copy time / pattern time; 100% is as fast as copying",
           [flags](Flags& f) {
             f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
@@ -199,6 +217,11 @@ Command bench_command() {
             f.option("--runs", flags->runs, "exactly so many runs instead");
             f.option("--warmup", flags->warmup, "runs before (default 3)");
             f.flag("--steps", flags->steps, "the time of every launch");
+            f.flag("--library-sum", flags->library_sum,
+                   "each library call of the plan alone, in the fastest of its layouts, beside the whole model");
+            f.option("--rotate-mb", flags->rotate_mb,
+                     "with --library-sum: weights of calls alone use so much memory in turn (default 1.25 times the last "
+                     "level cache)");
           },
           [flags] { return bench(*flags); }};
 }

@@ -208,6 +208,62 @@ TEST_F(OneDnn, RunsAllocateNothingOfOurs) {
   }
 }
 
+// Every layout of a call runs on memory of its own; what is summed in place is not an operand.
+TEST_F(OneDnn, CallsAloneRunInEachLayout) {
+  const Shape s = {"1x1 24->40 @9", 24, 9, 40, 1, 1, 0, 1};
+  for (const bool in_place : {false, true}) {
+    Case c = conv(s);
+    const int operand = c.add(output(s));
+    c.epilogue(ScalarOp::add, operand);
+    c.epilogue(ScalarOp::relu);
+    c.add(output(s));
+    std::vector<std::string> layouts;
+    for (const LoneCall& call : library->alone(c.call, in_place)) {
+      layouts.push_back(call.layout);
+      EXPECT_EQ(call.weights, 1);
+      ASSERT_EQ(call.bytes.size(), 5U);
+      const std::size_t padded = call.layout == "blocked" ? 48 : 40;
+      EXPECT_GE(call.bytes[1], 24U * 40 * 4);
+      if (call.layout != "any") {
+        EXPECT_EQ(call.bytes[4], 81U * 4 * padded) << call.layout;
+      }
+      EXPECT_EQ(call.bytes[3], in_place ? 0 : call.bytes[4]);
+      std::vector<testing::Memory> memory;
+      std::vector<void*> args;
+      for (const std::size_t bytes : call.bytes) {
+        memory.push_back(testing::allocate(bytes));
+        std::memset(memory.back().get(), 0, bytes);
+        args.push_back(memory.back().get());
+      }
+      std::fill_n(static_cast<float*>(args[2]), 40, 0.5F);  // all but the bias is 0
+      const testing::Memory workspace = testing::allocate(call.op->workspace_bytes());
+      ASSERT_TRUE(call.op->run(args.data(), workspace.get(), {2}).ok()) << call.layout;
+      EXPECT_EQ(*static_cast<float*>(args[4]), 0.5F) << call.layout;
+    }
+    // Products over gathered columns take a sum, but no operand.
+    if (in_place) layouts.erase(std::remove(layouts.begin(), layouts.end(), "nchw"), layouts.end());
+    EXPECT_EQ(layouts, (std::vector<std::string>{"nhwc", "blocked", "any"}));
+  }
+}
+
+TEST_F(OneDnn, ProductsAlone) {
+  Case c(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}});
+  c.add({3, 40});
+  c.add({50, 40});
+  c.epilogue(ScalarOp::clamp, -1, 0, 1);  // not oneDNN's: left out
+  c.add({3, 50});
+  std::size_t count = 0;
+  for (const LoneCall& call : library->alone(c.call, false)) {
+    EXPECT_EQ(call.weights, -1);
+    EXPECT_EQ(call.op->implementation().find('+'), std::string::npos);
+    if (call.layout != "any") {
+      EXPECT_EQ(call.bytes, (std::vector<std::size_t>{480, 8000, 600}));
+    }
+    ++count;
+  }
+  EXPECT_EQ(count, 3U);
+}
+
 TEST_F(OneDnn, RunsAtTheSameTime) {
   const Shape s{"", 16, 9, 16, 3, 1, 1, 1};
   Case c = conv(s);

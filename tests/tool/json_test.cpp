@@ -38,6 +38,17 @@ constexpr const char* kMatmul =
     "  return %1 as \"y\"\n"
     "}\n";
 
+// Two equal residual blocks.
+constexpr const char* kConvolutions =
+    "graph @main(%x: f32[N, 32, 9, 9], %w: f32[32, 32, 3, 3], %v: f32[32, 32, 3, 3]) {\n"
+    "  %0 = conv %x, %w {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: f32[N, 32, 9, 9]\n"
+    "  %1 = conv %0, %v {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: f32[N, 32, 9, 9]\n"
+    "  %2 = add %1, %0: f32[N, 32, 9, 9]\n"
+    "  %3 = conv %2, %w {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: f32[N, 32, 9, 9]\n"
+    "  %4 = add %3, %2: f32[N, 32, 9, 9]\n"
+    "  return %4 as \"y\"\n"
+    "}\n";
+
 void expect_keys(const json& object, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) EXPECT_TRUE(object.contains(key)) << key << " is not in " << object.dump(2);
 }
@@ -57,6 +68,37 @@ TEST(Json, Inspect) {
   EXPECT_EQ(j["inputs"][0]["shape"], json({5, 64}));
   EXPECT_EQ(j["outputs"][0]["name"], "y");
   EXPECT_EQ(j["outputs"][0]["dtype"], "f32");
+}
+
+// Times are whatever they are; the sums over them are not.
+TEST(Json, BenchLibrarySum) {
+  const Workplace w;
+  const Outcome bench = w.fusec({"bench", w.file("conv.fir", kConvolutions), "--library-sum", "--rotate-mb", "1", "--runs",
+                                 "2", "--json"});
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  const json j = bench.json();
+  const json& sum = j["library_sum"];
+  if (sum["sum_ms"] == 0) GTEST_SKIP() << "built without oneDNN";
+  EXPECT_EQ(sum["rounds"], 2);
+  EXPECT_GE(sum["rotated_bytes"], 1'000'000);
+  EXPECT_NEAR(sum["library_ms"].get<double>() + sum["generated_ms"].get<double>() + sum["rest_ms"].get<double>(),
+              sum["model_ms"], 1e-6);
+  double library_us = 0, generated_us = 0, alone_us = 0;
+  int64_t steps = 0;
+  for (const json& group : sum["groups"]) {
+    const double count = group["count"];
+    steps += group["count"].get<int64_t>();
+    (group["kind"] == "library" ? library_us : generated_us) += count * group["plan_us"].get<double>();
+    if (group["kind"] == "generated") continue;
+    EXPECT_FALSE(group["layout"].get<std::string>().empty());
+    EXPECT_THAT(group["alone"], testing::StartsWith("onednn "));
+    EXPECT_EQ(count, group["what"].get<std::string>().find("+add") == std::string::npos ? 1 : 2);
+    alone_us += count * group["alone_us"].get<double>();
+  }
+  EXPECT_EQ(steps, j["launches"]);
+  EXPECT_NEAR(sum["library_ms"], library_us / 1e3, 1e-6);
+  EXPECT_NEAR(sum["generated_ms"], generated_us / 1e3, 1e-6);
+  EXPECT_NEAR(sum["sum_ms"], alone_us / 1e3, 0.6 * alone_us / 1e3);  // medians of sums, sums of medians
 }
 
 TEST(Json, BenchCountsKernelsOverBatches) {

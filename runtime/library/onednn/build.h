@@ -22,10 +22,18 @@ std::optional<Built> build_conv(const Context& context, const Problem& problem);
 std::optional<Built> build_matmul(const Context& context, const Problem& problem);
 std::optional<Built> build_avg_pool(const Context& context, const Problem& problem);
 
+// The call in each layout in which oneDNN does as many epilogues as in any.
+std::vector<LoneCall> lone_calls(const Context& context, const Problem& problem, bool in_place);
+
 // Shared by them.
 
 // The bias as oneDNN takes it, a vector along `axis`; otherwise it becomes the first epilogue.
 Problem with_vector_bias(Problem problem, std::size_t axis);
+// The places past an image's end that a pooling reads: ceil_mode reads further than the attribute says, and oneDNN
+// always rounds down.
+Extents end_padding(const Problem& pooling);
+// Filter [O, I / groups, ...], or with the groups as an axis of their own.
+Operand grouped_filter(const Problem& conv);
 dnnl::primitive_attr attributes(const dnnl::post_ops& ops);
 // The index below `count` of an add whose operand may be the output's own memory, -1: none.
 int summand(const Problem& problem, std::size_t count, const LibraryCall& call);

@@ -8,17 +8,7 @@
 #include "runtime/library/onednn/describe.h"
 
 namespace fusec::runtime::onednn {
-namespace {
 
-using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
-
-// gemm and ref are 1.5 to 45 times slower than these.
-bool is_fast(const char* implementation) {
-  const std::string_view name = implementation;
-  return name.starts_with("brg") || name.starts_with("jit") || name.starts_with("brdgmm");
-}
-
-// Filter [O, I / groups, ...], or with the groups as an axis of their own.
 Operand grouped_filter(const Problem& problem) {
   Operand filter = problem.b;
   if (problem.groups == 1) return filter;
@@ -27,6 +17,16 @@ Operand grouped_filter(const Problem& problem) {
   filter.dims.insert(filter.dims.begin(), problem.groups);
   filter.strides.insert(filter.strides.begin(), filter.strides[0] * outputs);
   return filter;
+}
+
+namespace {
+
+using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
+
+// gemm and ref are 1.5 to 45 times slower than these.
+bool is_fast(const char* implementation) {
+  const std::string_view name = implementation;
+  return name.starts_with("brg") || name.starts_with("jit") || name.starts_with("brdgmm");
 }
 
 // A convolution on these very strides.

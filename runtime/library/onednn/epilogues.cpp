@@ -112,15 +112,15 @@ std::size_t supported_prefix(const Problem& problem, Numerics numerics) {
   return count;
 }
 
-PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out_operand,
-                 Numerics numerics) {
+PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at,
+                 const std::function<dnnl::memory::desc(const Operand&)>& describe, Numerics numerics) {
   PostOps out;
   for (std::size_t i = 0; i < count; ++i) {
     const PostOp& post = posts[i];
     if (static_cast<int>(i) == sum_at) {
       out.ops.append_sum(1.0F);
     } else if (post.operand) {
-      const dnnl::memory::desc desc = operand_desc(*post.operand, out_operand);
+      const dnnl::memory::desc desc = describe(*post.operand);
       out.ops.append_binary(*binary(post.op), desc);
       out.args.push_back(
           {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, desc, post.operand->arg});
@@ -130,6 +130,11 @@ PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at
     }
   }
   return out;
+}
+
+PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out,
+                 Numerics numerics) {
+  return post_ops(posts, count, sum_at, [&](const Operand& o) { return operand_desc(o, out); }, numerics);
 }
 
 }  // namespace fusec::runtime::onednn

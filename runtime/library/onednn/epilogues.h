@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <dnnl.hpp>
+#include <functional>
 #include <vector>
 
 #include "fusec/options.h"
@@ -46,7 +47,11 @@ struct PostOps {
 // only those that round as one kernel per op does.
 std::size_t supported_prefix(const Problem& problem, Numerics numerics);
 
-// The first `count` epilogues. sum_at: the index of an add that reads the output's own memory, -1: none.
+// The first `count` epilogues. sum_at: the index of an add that reads the output's own memory, -1: none. describe: how
+// an operand lies in memory.
+PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at,
+                 const std::function<dnnl::memory::desc(const Operand&)>& describe, Numerics numerics);
+// With the operands where they are.
 PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out,
                  Numerics numerics);
 

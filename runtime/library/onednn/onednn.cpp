@@ -65,6 +65,14 @@ class OneDnnLibrary : public Library {
     return Status(StatusCode::unsupported, std::string("oneDNN: ") + error.what());
   }
 
+  std::vector<LoneCall> alone(const LibraryCall& call, bool in_place) override {
+    Problem problem = normalize(call);
+    if (objection(problem) != nullptr) return {};
+    if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
+    const ThreadCount threads(call.threads);
+    return onednn::lone_calls({engine_, weights_, numerics_, call}, problem, in_place);
+  }
+
  private:
   static std::optional<onednn::Built> build(const onednn::Context& context, Problem& problem) {
     switch (problem.op) {

@@ -13,8 +13,8 @@ using PrimitiveDesc = dnnl::pooling_forward::primitive_desc;
 
 bool is_fast(const char* implementation) { return std::string_view(implementation).starts_with("jit"); }
 
-// The padding at the end that makes the output's extent come out exactly: ceil_mode reads further than the attribute
-// says, and oneDNN always rounds down.
+}  // namespace
+
 Extents end_padding(const Problem& p) {
   const Window& w = p.window;
   Extents after(w.kernel.size());
@@ -24,8 +24,6 @@ Extents end_padding(const Problem& p) {
   }
   return after;
 }
-
-}  // namespace
 
 std::optional<Built> build_avg_pool(const Context& context, const Problem& problem) {
   const Window& w = problem.window;

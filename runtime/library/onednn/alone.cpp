@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "runtime/library/onednn/build.h"
+#include "runtime/library/onednn/describe.h"
+
+namespace fusec::runtime::onednn {
+namespace {
+
+using memory = dnnl::memory;
+
+// One layout of a problem. make: the primitive for these attributes and this layout of the output; empty: oneDNN has
+// none.
+struct Form {
+  std::string layout;
+  memory::desc out;
+  std::function<dnnl::primitive_desc(const dnnl::primitive_attr&, const memory::desc&)> make;
+};
+
+memory::desc any(const Operand& o) { return {o.dims, *data_type(o.dtype), memory::format_tag::any}; }
+memory::desc dense(const Operand& o, ImageOrder order) {
+  const Operand image = dense_image(o, order);
+  return describe(image.dims, image.strides, image.dtype);
+}
+
+// Row-major, or with the two innermost axes exchanged.
+memory::desc dense_matrix(const Operand& o, bool transposed = false) {
+  const std::size_t rank = o.dims.size();
+  Extents strides(rank);
+  int64_t next = 1;
+  for (std::size_t i = rank; i-- > 0;) {
+    const std::size_t axis = transposed && i + 2 >= rank ? 2 * rank - 3 - i : i;
+    strides[axis] = std::exchange(next, next * o.dims[axis]);
+  }
+  return describe(o.dims, strides, o.dtype);
+}
+
+// Blocks of channels as wide as a vector; an image of few channels as a network's input has it.
+memory::desc blocked(const Operand& image) {
+  using enum memory::format_tag;
+  static constexpr memory::format_tag kTags[2][3] = {{nCw8c, nChw8c, nCdhw8c}, {nCw16c, nChw16c, nCdhw16c}};
+  const bool wide = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  if (image.dims[1] < 8) return dense(image, ImageOrder::first);
+  return {image.dims, *data_type(image.dtype), kTags[wide ? 1 : 0][image.dims.size() - 3]};
+}
+
+memory::dims less_one(memory::dims dilations) {
+  for (int64_t& d : dilations) --d;
+  return dilations;
+}
+
+Form conv_form(const Context& context, const Problem& p, std::string layout, memory::desc src, memory::desc out) {
+  auto make = [&context, &p, src](const dnnl::primitive_attr& attr, const memory::desc& dst) -> dnnl::primitive_desc {
+    const auto kind = dnnl::prop_kind::forward_inference;
+    const auto how = dnnl::algorithm::convolution_direct;
+    const memory::desc weights = any(grouped_filter(p));
+    const memory::dims dilations = less_one(p.window.dilations);
+    const Window& w = p.window;
+    using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
+    if (!p.bias) {
+      return PrimitiveDesc(context.engine, kind, how, src, weights, dst, w.strides, dilations, w.before, w.after, attr,
+                           true);
+    }
+    const memory::desc bias = describe({p.out.dims[1]}, {1}, p.bias->dtype);
+    return PrimitiveDesc(context.engine, kind, how, src, weights, bias, dst, w.strides, dilations, w.before, w.after,
+                         attr, true);
+  };
+  return {std::move(layout), std::move(out), make};
+}
+
+dnnl::algorithm pooling(const Problem& p) {
+  if (p.op == ir::TensorOp::max_pool) return dnnl::algorithm::pooling_max;
+  return p.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
+                             : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+Form pool_form(const Context& context, const Problem& p, std::string layout, memory::desc src, memory::desc out) {
+  auto make = [&context, &p, src](const dnnl::primitive_attr& attr, const memory::desc& dst) -> dnnl::primitive_desc {
+    const Window& w = p.window;
+    return dnnl::pooling_forward::primitive_desc(context.engine, dnnl::prop_kind::forward_inference, pooling(p), src,
+                                                 dst, w.strides, w.kernel, less_one(w.dilations), w.before,
+                                                 end_padding(p), attr, true);
+  };
+  return {std::move(layout), std::move(out), make};
+}
+
+Form product_form(const Context& context, const Problem& p, std::string layout, memory::desc a, memory::desc b,
+                  memory::desc out) {
+  auto make = [&context, &p, a, b](const dnnl::primitive_attr& attr, const memory::desc& dst) -> dnnl::primitive_desc {
+    using PrimitiveDesc = dnnl::matmul::primitive_desc;
+    if (!p.bias) return PrimitiveDesc(context.engine, a, b, dst, attr, true);
+    return PrimitiveDesc(context.engine, a, b, dense_matrix(*p.bias), dst, attr, true);
+  };
+  return {std::move(layout), std::move(out), make};
+}
+
+std::vector<Form> forms(const Context& context, const Problem& p) {
+  const auto images = [&](const auto& form) {
+    return std::vector<Form>{
+        form(context, p, "nchw", dense(p.a, ImageOrder::first), dense(p.out, ImageOrder::first)),
+        form(context, p, "nhwc", dense(p.a, ImageOrder::last), dense(p.out, ImageOrder::last)),
+        form(context, p, "blocked", blocked(p.a), blocked(p.out)),
+    };
+  };
+  if (p.op == ir::TensorOp::conv) {
+    std::vector<Form> out = images(conv_form);
+    out.push_back(conv_form(context, p, "any", any(p.a), any(p.out)));
+    return out;
+  }
+  if (p.op != ir::TensorOp::matmul) return images(pool_form);
+  const auto side = [](const Operand& o, bool transposed) { return o.constant ? any(o) : dense_matrix(o, transposed); };
+  return {product_form(context, p, "plain", side(p.a, false), side(p.b, false), dense_matrix(p.out)),
+          product_form(context, p, "transposed", side(p.a, false), side(p.b, true), dense_matrix(p.out)),
+          product_form(context, p, "any", any(p.a), any(p.b), any(p.out))};
+}
+
+// An operand as large as the output lies as the output does.
+memory::desc operand_desc(const Problem& p, const Operand& o, const memory::desc& out) {
+  if (o.dims == p.out.dims && o.dtype == p.out.dtype) return out;
+  return p.op == ir::TensorOp::matmul ? dense_matrix(o) : dense(o, ImageOrder::last);
+}
+
+std::vector<Slot> slots(const Problem& p, const dnnl::primitive_desc& pd, const PostOps& posts) {
+  std::vector<Slot> out{arg_slot(DNNL_ARG_SRC, pd.src_desc(0), p.a.arg),
+                        arg_slot(DNNL_ARG_DST, pd.dst_desc(0), p.out.arg)};
+  if (p.b.arg >= 0) out.push_back(arg_slot(DNNL_ARG_WEIGHTS, pd.weights_desc(0), p.b.arg));
+  if (p.bias) out.push_back(arg_slot(DNNL_ARG_BIAS, pd.weights_desc(1), p.bias->arg));
+  add_post_args(posts, out);
+  return out;
+}
+
+LoneCall lone_call(const Context& context, const Problem& p, const Form& form, const dnnl::primitive_desc& pd,
+                   const PostOps& posts) {
+  LoneCall lone{form.layout, nullptr, std::vector<std::size_t>(context.call.args.size()), -1};
+  Built built;
+  built.recipe.implementation = pd.impl_info_str();
+  for (const Slot& slot : slots(p, pd, posts)) lone.bytes[static_cast<std::size_t>(slot.arg)] = slot.desc.get_size();
+  built.recipe.add(dnnl::primitive(pd), pd.scratchpad_desc(), slots(p, pd, posts));
+  for (const Operand* side : {&p.a, &p.b}) {
+    if (side->constant) lone.weights = side->arg;
+  }
+  lone.op = make_op(context.engine, std::move(built), context.call);
+  return lone;
+}
+
+bool is_reference(const dnnl::primitive_desc& pd) {
+  const std::string_view name = pd.impl_info_str();
+  return name.starts_with("ref") || name.starts_with("simple");
+}
+
+struct Lone {
+  LoneCall call;
+  int posts = 0;  // leading epilogues that it does
+};
+
+// With as many leading epilogues as an implementation takes.
+std::optional<Lone> lone_call(const Context& context, const Problem& p, const Form& form, bool in_place) {
+  const dnnl::primitive_desc bare = form.make(attributes({}), form.out);
+  if (!bare) return std::nullopt;
+  const memory::desc out = bare.dst_desc(0);
+  for (int n = static_cast<int>(supported_prefix(p, context.numerics)); n >= 0; --n) {
+    const auto count = static_cast<std::size_t>(n);
+    const int sum_at = in_place ? summand(p, count, context.call) : -1;
+    const PostOps posts = post_ops(
+        p.epilogues, count, sum_at, [&](const Operand& o) { return operand_desc(p, o, out); }, context.numerics);
+    const dnnl::primitive_desc pd = form.make(attributes(posts.ops), out);
+    if (pd && !is_reference(pd)) return Lone{lone_call(context, p, form, pd, posts), n};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<LoneCall> lone_calls(const Context& context, const Problem& given, bool in_place) {
+  const bool product = given.op == ir::TensorOp::matmul;
+  const Problem problem = with_vector_bias(given, product ? given.out.dims.size() - 1 : 1);
+  std::vector<Lone> found;
+  int most = 0;
+  for (const Form& form : forms(context, problem)) {
+    try {
+      std::optional<Lone> lone = lone_call(context, problem, form, in_place);
+      if (!lone || !lone->call.op) continue;
+      most = std::max(most, lone->posts);
+      found.push_back(*std::move(lone));
+    } catch (const dnnl::error&) {
+      // oneDNN objects to this layout.
+    }
+  }
+  std::vector<LoneCall> out;
+  for (Lone& lone : found) {
+    if (lone.posts == most) out.push_back(std::move(lone.call));  // others do less work
+  }
+  return out;
+}
+
+}  // namespace fusec::runtime::onednn

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/tool/library_sum.h"
+
+namespace fusec::tool {
+namespace {
+
+constexpr std::size_t kWhatWidth = 90;
+
+// Microseconds that the steps of a group take beyond the calls alone.
+double excess(const StepGroup& group) { return group.count() * (group.plan_us - group.alone_us); }
+
+std::vector<StepGroup> by_excess(std::vector<StepGroup> groups) {
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const StepGroup& a, const StepGroup& b) { return excess(a) > excess(b); });
+  return groups;
+}
+
+double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+}  // namespace
+
+Json json_of(const LibrarySum& sum) {
+  const LibrarySumParts p = parts(sum);
+  Json json = {{"model_ms", sum.model_us / 1e3},   {"sum_ms", sum.alone_us / 1e3}, {"overhead", sum.overhead},
+               {"rounds", sum.rounds},             {"rotated_bytes", sum.rotated_bytes},
+               {"library_ms", p.library / 1e3},    {"generated_ms", p.generated / 1e3}, {"rest_ms", p.rest / 1e3}};
+  json["groups"] = Json::array();
+  for (const StepGroup& group : by_excess(sum.groups)) {
+    Json row = {{"kind", group.generated ? "generated" : "library"}, {"count", group.steps.size()}, {"what", group.what},
+                {"origin", group.origin}, {"implementation", group.implementation}, {"plan_us", group.plan_us}};
+    if (!group.generated) row.update(Json{{"layout", group.layout}, {"alone", group.alone}, {"alone_us", group.alone_us}});
+    json["groups"].push_back(std::move(row));
+  }
+  return json;
+}
+
+std::string report(const LibrarySum& sum) {
+  Table table({"count", "plan us", "alone us", "excess us", "in the plan", "layout", "alone", "step"});
+  for (const StepGroup& group : by_excess(sum.groups)) {
+    table.row({std::to_string(group.steps.size()), fmt::format("{:.1f}", group.plan_us),
+               group.alone.empty() ? "-" : fmt::format("{:.1f}", group.alone_us), fmt::format("{:.1f}", excess(group)),
+               group.implementation, group.layout, group.alone, shortened(group.what + "  " + group.origin, kWhatWidth)});
+  }
+  const LibrarySumParts p = parts(sum);
+  return table.str() +
+         fmt::format("\nmodel {:.1f} us, sum of its library calls alone {:.1f} us: {:+.1f}% (library steps slower {:+.1f}%, "
+                     "generated kernels {:+.1f}%, between steps {:+.1f}%); {} rounds, weights rotated over {}",
+                     sum.model_us, sum.alone_us, 100 * sum.overhead, percent(p.library - sum.alone_us, sum.alone_us),
+                     percent(p.generated, sum.alone_us), percent(p.rest, sum.alone_us), sum.rounds,
+                     bytes_text(sum.rotated_bytes));
+}
+
+}  // namespace fusec::tool
