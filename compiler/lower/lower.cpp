@@ -5,6 +5,7 @@
 
 #include "compiler/lower/alias.h"
 #include "compiler/lower/schedule.h"
+#include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
 #include "ir/signature.h"
 #include "ir/support/check.h"
@@ -194,7 +195,12 @@ class Lowering {
 
 Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target,
                           const Options& options) {
-  return Lowering(graph, partition, target, options).run();
+  const std::map<std::string, std::string> names = clashing_symbols(graph);
+  if (names.empty()) return Lowering(graph, partition, target, options).run();
+  const ir::Graph renamed = with_symbols(graph, names);
+  const Partition parts = with_symbols(partition, names);
+  FUSEC_ASSIGN(ir::Program program, Lowering(renamed, parts, target, options).run());
+  return with_symbols(std::move(program), inverse(names));
 }
 
 }  // namespace fusec::compiler

@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "compiler/partition/groups.h"
+#include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
 
 namespace fusec::compiler {
@@ -112,12 +113,24 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& values) {
 
 }  // namespace
 
-Result<Partition> partition(const Graph& graph, const Target&, const Options& options) {
+namespace {
+
+Result<Partition> partition_of(const Graph& graph, const Options& options) {
   Groups groups(graph);
   form_anchors(groups, options);
   choose_concat_views(groups);
   grow_kernels(groups, options);
   return RegionWriter(groups).write();
+}
+
+}  // namespace
+
+Result<Partition> partition(const Graph& graph, const Target&, const Options& options) {
+  const std::map<std::string, std::string> names = clashing_symbols(graph);
+  if (names.empty()) return partition_of(graph, options);
+  const Graph renamed = with_symbols(graph, names);
+  FUSEC_ASSIGN(Partition parts, partition_of(renamed, options));
+  return with_symbols(std::move(parts), inverse(names));
 }
 
 std::string to_string(const Graph& graph, const Partition& partition) {
