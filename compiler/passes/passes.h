@@ -7,6 +7,8 @@
 
 namespace fusec::compiler {
 
+// Values without elements, and what is reduced from none, become constants.
+Result<bool> fold_empty(ir::Graph& graph, const PassContext& context);
 // Nodes on constants alone become constants, up to a budget of elements.
 Result<bool> fold_constants(ir::Graph& graph, const PassContext& context);
 // Equal nodes on equal operands become one; so do equal small constants.

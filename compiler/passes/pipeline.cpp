@@ -13,6 +13,7 @@ namespace fusec::compiler {
 
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
+      {"fold_empty", fold_empty},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},
       {"apply_rules", apply_rules},
