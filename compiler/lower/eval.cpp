@@ -196,11 +196,17 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   return finish(dst, result);
 }
 
+namespace {
+
+bool is_negative(const Dim& stride) { return stride.is_const() ? stride.value() < 0 : proves_nonneg(-stride, {}); }
+
+}  // namespace
+
 BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat) {
   // The lowest address and the number of elements the window spans.
   Dim elements = 1;
   for (size_t i = 0; i < window.shape.size(); ++i) {
-    if (window.strides[i].is_const() && window.strides[i].value() < 0) {
+    if (is_negative(window.strides[i])) {
       elements += (window.shape[i] - 1) * -window.strides[i];
     } else {
       elements += (window.shape[i] - 1) * window.strides[i];
@@ -240,18 +246,35 @@ bool reads_register(const Dim& d) {
   return false;
 }
 
+}  // namespace
+
+// An index from data counts from the end where it is negative, and so does what mirrors it; one out of range stays so.
+Dim RegionEval::mirrored(const Dim& index, const Dim& extent) {
+  if (!reads_register(index)) return extent - 1 - index;
+  const auto value = [&](const Dim& d) {
+    const RegId r = add_reg(nest_.kernel, DType::i64);
+    append({ir::IndexValue{r, d}});
+    return r;
+  };
+  const auto symbol = [](RegId r) { return Dim::symbol(ir::reg_name(r)); };
+  const auto where_negative = [&](RegId r, const Dim& then, const Dim& otherwise) {
+    const RegId negative = emit(ScalarOp::lt, DType::bool_, {r, ir::int_constant(DType::i64, 0)});
+    return emit(ScalarOp::where, DType::i64, {negative, value(then), value(otherwise)});
+  };
+  const RegId from_end = where_negative(value(index), -index - 1, extent - 1 - index);
+  return symbol(where_negative(from_end, symbol(from_end) - extent, symbol(from_end)));
+}
+
 // A window with only non-negative strides, and the coordinates in it.
-void flip_negative(Window& window, Coords& coords) {
+void RegionEval::flip_negative(Window& window, Coords& coords) {
   for (size_t i = 0; i < coords.size(); ++i) {
     Dim& stride = window.strides[i];
-    if (!stride.is_const() || stride.value() >= 0) continue;
+    if (!is_negative(stride)) continue;
     window.offset += (window.shape[i] - 1) * stride;
-    coords[i] = window.shape[i] - 1 - coords[i];
+    coords[i] = mirrored(coords[i], window.shape[i]);
     stride = -stride;
   }
 }
-
-}  // namespace
 
 Lowered RegionEval::load(const Window& full, const Coords& coords, DType dtype) {
   Window window = full;
@@ -329,7 +352,7 @@ Lowered RegionEval::concat(const Node& node, const Coords& coords) {
     result = first ? part : select_in_range(guard, part, result, graph_.type(node.output).dtype);
     first = false;
   }
-  FUSEC_CHECK(!first) << "concat read outside all of its operands";
+  if (first) return {number(compute_type(graph_.type(node.output).dtype), 0), true};  // in loops that never run
   return result;
 }
 

@@ -59,6 +59,8 @@ class RegionEval {
   ir::Operand in_range(const ir::Guard& guard);
   ir::Operand rounded(const Lowered& value, DType dtype);
   Lowered finish(ir::Operand operand, DType dtype);
+  Dim mirrored(const Dim& index, const Dim& extent);
+  void flip_negative(Window& window, Coords& coords);
   ir::BufferId parameter(const Window& window, ir::Space space, bool flat);
   Dim clean(const Dim& d) const;
   Coords clean(const Coords& coords) const;

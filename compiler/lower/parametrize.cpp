@@ -117,7 +117,11 @@ class Parametrizer {
     if (value.is_const() && (!is_stride || value.value() < kShortLoop)) return value;
     if (uses_local(value)) return rewrite_symbols(value);
     if (auto product = as_product(value)) return *product;
-    return value.is_const() ? value : parameter_for(value);
+    if (value.is_const()) return value;
+    // Arguments are extents: at least 0.
+    if (proves_nonneg(value, {})) return parameter_for(value);
+    if (proves_nonneg(-value, {})) return -parameter_for(-value);
+    return rewrite_symbols(value);
   }
 
   // The factorization that leaves the smallest number: 802816 as 256 * 3136 is a stride of rows,
@@ -188,7 +192,11 @@ class Parametrizer {
       const auto affine = affine_in(index, vars_);
       if (guarded || !affine) return void(known = false);
       Dim last = affine->rest;
-      for (const auto& [var, coefficient] : affine->coefficients) last += coefficient * (extents_.at(var) - 1);
+      for (const auto& [var, coefficient] : affine->coefficients) {
+        if (proves_nonneg(-coefficient, {})) continue;  // largest at the loop's start
+        if (!proves_nonneg(coefficient, {})) known = false;
+        last += coefficient * (extents_.at(var) - 1);
+      }
       if (span && !(last + 1 == *span)) {
         if (proves_nonneg(last + 1 - *span, {})) span = last + 1;
         else if (!proves_nonneg(*span - last - 1, {})) known = false;
