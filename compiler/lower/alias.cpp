@@ -2,6 +2,7 @@
 #include "compiler/lower/alias.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/lower/rewrite.h"
 
@@ -24,6 +25,7 @@ Dim without_phase(const Dim& d) {
 struct Accesses {
   std::vector<Dim> indices;  // distinct, phases merged
   bool guarded = false, by_data = false;
+  int first_store = std::numeric_limits<int>::max(), last_load = -1;  // positions in the text
 };
 
 void note(Accesses& a, const std::vector<Dim>& index, const ir::Guard& guard, uint32_t clamp) {
@@ -55,9 +57,17 @@ void find_aliases(Nest& nest) {
   ir::Kernel& k = nest.kernel;
   if (k.body.size() != 1) return;
   std::map<BufferId, Accesses> accesses;
+  int position = 0;
   for_each_stmt(k.body, [&](Stmt& stmt) {
-    if (auto* load = std::get_if<ir::Load>(&stmt.v)) note(accesses[load->buffer], load->index, load->guard, load->clamp);
-    if (auto* store = std::get_if<ir::Store>(&stmt.v)) note(accesses[store->buffer], store->index, store->guard, 0);
+    ++position;
+    if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
+      note(accesses[load->buffer], load->index, load->guard, load->clamp);
+      accesses[load->buffer].last_load = position;
+    }
+    if (auto* store = std::get_if<ir::Store>(&stmt.v)) {
+      note(accesses[store->buffer], store->index, store->guard, 0);
+      accesses[store->buffer].first_store = std::min(accesses[store->buffer].first_store, position);
+    }
   });
   const auto simple = [&](BufferId b) {
     const Accesses& a = accesses[b];
@@ -69,7 +79,7 @@ void find_aliases(Nest& nest) {
     if (!injective(index, nest.domain)) continue;
     for (BufferId in : k.params)
       if (k.buffers[in].space == ir::Space::in && k.buffers[in].dtype == k.buffers[out].dtype && simple(in) &&
-          accesses[in].indices[0] == index)
+          accesses[in].indices[0] == index && accesses[in].last_load < accesses[out].first_store)
         k.may_alias.emplace_back(in, out);
   }
 }

@@ -101,16 +101,24 @@ class NestBuilder {
       Block top;
       Block* body = nest_loops(top, heads);
       eval_->open(*body);
+      std::vector<std::pair<ValueId, Coords>> results;
       for (const Site& site : domain().outputs) {
         Coords coords = site.coords;
         for (Dim& c : coords) c = c.substitute(shift);
-        eval_->store(site.value, coords);
+        results.emplace_back(site.value, coords);
       }
+      store_all(results);
       eval_->close();
       eval_->ranges() = saved;
       if (!nest_.kernel.body.empty()) rename_loops(top[0], "s" + std::to_string(nest_.kernel.body.size()));
       nest_.kernel.body.push_back(std::move(top[0]));
     }
+  }
+
+  // All results are there before the first is stored: an output may lie over any input that is read at the same element.
+  void store_all(const std::vector<std::pair<ValueId, Coords>>& results) {
+    for (const auto& [value, coords] : results) eval_->eval(value, coords);
+    for (const auto& [value, coords] : results) eval_->store(value, coords);
   }
 
   // Loop variables are unique in a kernel: those of the second segment on get a suffix.
@@ -291,7 +299,8 @@ class NestBuilder {
   }
 
   void scan(size_t p, const Node& node) {
-    const auto heads = loops(true, suffix(p));
+    auto heads = loops(true, suffix(p));
+    if (heads.empty()) heads.push_back({ir::LoopTag::seq, "d" + suffix(p), 1});  // an axis of extent 1
     FUSEC_CHECK(heads.size() == 1) << "a scan over one axis";
     const DType type = compute_type(graph_.type(node.output).dtype);
     ir::Scan scan;
@@ -315,8 +324,10 @@ class NestBuilder {
     Block loops_block;
     Block* body = nest_loops(loops_block, loops(true, suffix(phase)));
     eval_->open(*body);
+    std::vector<std::pair<ValueId, Coords>> results;
     for (const Site& site : domain().outputs)
-      if (site.full) eval_->store(site.value, phase_coords(site.coords, phase));
+      if (site.full) results.emplace_back(site.value, phase_coords(site.coords, phase));
+    store_all(results);
     eval_->close();
     for (auto& stmt : loops_block) eval_->append(std::move(stmt));
   }

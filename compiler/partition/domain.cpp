@@ -290,6 +290,8 @@ Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered,
   for (size_t i = 0; i < d.reductions.size(); ++i) {
     auto reduced = reduced_factors(graph.nodes[d.reductions[i]], groups->groups[i + 1], factors.size());
     if (i > 0 && reduced != d.reduced) return refuse("reductions over different axes");
+    const bool scans = graph.nodes[d.reductions[i]].op == TensorOp::cumsum;
+    if (scans && std::count(reduced.begin(), reduced.end(), true) > 1) return refuse("a scan over more than one loop");
     d.reduced = reduced;
   }
   for (size_t i = 0; i < d.reductions.size(); ++i) {
