@@ -85,6 +85,27 @@ std::string fresh_var(Kernel& kernel) {
 
 namespace {
 
+void give_own_vars(Kernel& kernel, Block& block, std::set<std::string>& taken) {
+  for (Stmt& stmt : block) {
+    if (auto* loop = std::get_if<ir::Loop>(&stmt.v); loop != nullptr && !taken.insert(loop->head.var).second) {
+      const std::string name = fresh_var(kernel);
+      substitute(loop->body, loop->head.var, Dim::symbol(name));
+      loop->head.var = name;
+      taken.insert(name);
+    }
+    for (Block* inner : nested_blocks(stmt)) give_own_vars(kernel, *inner, taken);
+  }
+}
+
+}  // namespace
+
+void give_own_vars(Kernel& kernel) {
+  std::set<std::string> taken;
+  give_own_vars(kernel, kernel.body, taken);
+}
+
+namespace {
+
 // Renames everything a block defines.
 class Cloner {
  public:
@@ -286,8 +307,9 @@ void vectorize(Kernel& kernel, Block& block, const std::string& var, int width, 
   Vectorizer(kernel, var, width, base).run(block);
 }
 
-void add_guard(Block& block, const ir::Guard& extra) {
+void add_guard(const Kernel& kernel, Block& block, const ir::Guard& extra) {
   for_each_stmt(block, [&](Stmt& stmt) {
+    if (width_of(kernel, stmt) == 1) return;
     auto append = [&](ir::Guard& guard) { guard.insert(guard.end(), extra.begin(), extra.end()); };
     if (auto* s = std::get_if<ir::Load>(&stmt.v)) append(s->guard);
     if (auto* s = std::get_if<ir::Store>(&stmt.v)) append(s->guard);

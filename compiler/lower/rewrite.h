@@ -28,13 +28,16 @@ ir::Block clone(ir::Kernel& kernel, const ir::Block& block);
 
 // A loop variable not used in the kernel yet.
 std::string fresh_var(ir::Kernel& kernel);
+// Renames loops until no two have one name.
+void give_own_vars(ir::Kernel& kernel);
 
 // Makes `width` iterations of `var` the lanes of one: var becomes base + lane in `block`; registers that depend on it
 // become vectors, and so do reductions inside (each lane one of its own); local buffers get a trailing axis of lanes.
 void vectorize(ir::Kernel& kernel, ir::Block& block, const std::string& var, int width, const Dim& base);
 
-// Adds `extra` to the guard of every load, store and reduction in the block that depends on `lane` through it.
-void add_guard(ir::Block& block, const ir::Guard& extra);
+// Adds `extra` to the guard of every load and store of several lanes. The block must run only where `extra` holds for the
+// first lane: what is one value for all lanes needs no guard then.
+void add_guard(const ir::Kernel& kernel, ir::Block& block, const ir::Guard& extra);
 
 // Whether the statement or one nested in it mentions the symbol in a Dim.
 bool mentions(const ir::Stmt& stmt, const std::string& symbol);

@@ -95,6 +95,7 @@ Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& l
     for (Stmt& inner : scheduled) result.push_back(std::move(inner));
   }
   nest.kernel.body = std::move(result);
+  give_own_vars(nest.kernel);  // parts of one loop have kept its name
   clean_up(nest.kernel);
   return {};
 }

@@ -170,7 +170,7 @@ class ReduceScheduler {
     block.push_back({ir::Let{after, combining_op(reduce_.combiner), {before, yield}}});
     block.push_back({ir::Store{acc_, {lane()}, after, {}, ir::StoreHint::none}});
     if (!guard.empty()) {
-      add_guard(block, guard);
+      add_guard(kernel_, block, guard);
       for (Stmt& stmt : block)  // the accumulator itself is always there
         if (auto* load = std::get_if<ir::Load>(&stmt.v); load != nullptr && load->buffer == acc_) load->guard.clear();
     }
@@ -215,7 +215,8 @@ Block schedule_rows(const HostSchedule& s, PerfectNest nest) {
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block row;
   for (Stmt& stmt : nest.body) {
-    if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v); reduce != nullptr && tuple_size(reduce->combiner) == 1) {
+    auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    if (reduce != nullptr && tuple_size(reduce->combiner) == 1 && !reduce->loops.empty()) {  // axes of extent 1 have no loop
       ReduceScheduler(s.kernel, std::move(*reduce)).run(row);
     } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
       vectorize_loops(s, std::move(stmt), row);
@@ -268,7 +269,7 @@ Block schedule_columns(const HostSchedule& s, PerfectNest nest, const std::strin
   const Dim base = Dim(lanes) * Dim::symbol(g);
   vectorize(s.kernel, nest.body, columns.var, lanes, base);
   if (!divisible_by(s.kernel, columns.extent, lanes))
-    add_guard(nest.body, {columns.extent - 1 - base - Dim::symbol(ir::kLane)});
+    add_guard(s.kernel, nest.body, {columns.extent - 1 - base - Dim::symbol(ir::kLane)});
   nest.heads.push_back({LoopTag::grid, g, ceildiv(columns.extent, lanes)});
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block result;

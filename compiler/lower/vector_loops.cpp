@@ -46,7 +46,7 @@ Block vector_loops(ir::Kernel& kernel, const Block& body, const std::string& var
   const Dim done = Dim(lanes) * full;
   Block rest = clone(kernel, body);
   vectorize(kernel, rest, var, lanes, base + done);
-  add_guard(rest, {length - 1 - done - Dim::symbol(ir::kLane)});
+  add_guard(kernel, rest, {length - 1 - done - Dim::symbol(ir::kLane)});
   const Dim times = ceildiv(length, lanes) - full;
   if (times.is(1)) {
     for (Stmt& stmt : rest) result.push_back(std::move(stmt));
