@@ -27,6 +27,7 @@ class Index {
   // Opens a scope (function or loop) whose shared instructions go before the terminator of `head`.
   void push(llvm::BasicBlock* head);
   void pop();
+  llvm::BasicBlock* outermost() const { return scopes_.front().head; }
   // A symbol of the innermost scope, its inclusive range known or not.
   void bind(const std::string& name, llvm::Value* value, DimRange range);
   void bind(const std::string& name, int64_t value) { alias(name, Dim(value)); }

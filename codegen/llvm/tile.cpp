@@ -20,6 +20,9 @@ int64_t scratch_position(const ir::Kernel& kernel, ir::BufferId id) {
 Value* local_base(Writer& w, ir::BufferId id) {
   const auto found = w.locals.buffers.find(id);
   if (found == w.locals.buffers.end()) throw CompileError("'" + w.kernel.buffers[id].name + "' is used but not declared");
+  // At function entry, for it is kept and the first access may lie in a loop that others follow.
+  llvm::IRBuilder<>::InsertPointGuard guard(w.ir.b);
+  w.ir.b.SetInsertPoint(w.index.outermost()->getTerminator());
   return w.index.pointer(local_memory(w.frame), w.ir.b.getInt8Ty(), w.index.resolve(found->second.offset));
 }
 
