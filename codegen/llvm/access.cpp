@@ -349,6 +349,43 @@ llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<Dim>& in
   return slots_of(w, id)[static_cast<std::size_t>(slot)];
 }
 
+// The element of a slot buffer that each lane reads.
+std::vector<int64_t> positions(Writer& w, const Dim& linear, int width) {
+  std::vector<int64_t> at;
+  each_lane(w, width, [&](int) {
+    const Dim d = w.index.resolve(linear);
+    FUSEC_CHECK(d.is_const()) << "slot index " << d.str();
+    at.push_back(d.value());
+  });
+  return at;
+}
+
+// Lanes of slots in any order, one shuffle for each slot that they come from.
+Value* pick_lanes(Writer& w, const ir::Load& load, int width) {
+  const std::vector<int64_t> at = positions(w, linear_index(w.kernel.buffers[load.buffer], load.index), width);
+  const LocalBuffer& local = w.locals.buffers.at(load.buffer);
+  Value* out = nullptr;
+  for (int64_t slot = 0; slot < local.count; ++slot) {
+    std::vector<int> order(static_cast<std::size_t>(width), llvm::PoisonMaskElem);
+    bool used = false;
+    for (std::size_t k = 0; k < at.size(); ++k) {
+      if (at[k] / local.width == slot) order[k] = static_cast<int>(at[k] % local.width), used = true;
+    }
+    if (!used) continue;
+    llvm::AllocaInst* from = slots_of(w, load.buffer)[static_cast<std::size_t>(slot)];
+    Value* lanes = w.ir.b.CreateShuffleVector(w.ir.b.CreateLoad(from->getAllocatedType(), from), order);
+    if (out) {
+      for (std::size_t k = 0; k < at.size(); ++k) {
+        order[k] = order[k] == llvm::PoisonMaskElem ? static_cast<int>(k) : width + static_cast<int>(k);
+      }
+      lanes = w.ir.b.CreateShuffleVector(out, lanes, order);
+    }
+    out = lanes;
+  }
+  if (!out) throw CompileError("index out of range of '" + w.kernel.buffers[load.buffer].name + "'");
+  return out;
+}
+
 bool in_slots(const Writer& w, ir::BufferId id) {
   const auto at = w.locals.buffers.find(id);
   return at != w.locals.buffers.end() && at->second.slots;
@@ -374,8 +411,14 @@ void write_load(Writer& w, const ir::Load& load) {
   if (in_slots(w, load.buffer)) {
     Value* mask = guard_mask(w, load.guard, width);
     const LaneScope scope(w, width);
-    llvm::AllocaInst* slot = slot_at(w, load.buffer, load.index);
-    Value* v = w.ir.b.CreateLoad(slot->getAllocatedType(), slot);
+    const LaneForm form = lane_form(w, w.index.resolve(linear_index(w.kernel.buffers[load.buffer], load.index)));
+    Value* v = nullptr;
+    if (width > 1 && form.step != 1) {
+      v = pick_lanes(w, load, width);
+    } else {
+      llvm::AllocaInst* slot = slot_at(w, load.buffer, load.index);
+      v = w.ir.b.CreateLoad(slot->getAllocatedType(), slot);
+    }
     return define(w, load.dst, mask ? w.ir.b.CreateSelect(mask, v, otherwise) : v);
   }
   const LaneScope scope(w, width);

@@ -56,7 +56,7 @@ class Planner {
 
   void scan_access(const ir::Stmt& stmt) {
     if (const auto* load = std::get_if<ir::Load>(&stmt.v)) {
-      access(load->buffer, load->index, kernel_.regs[load->dst].width, load->clamp == 0);
+      load_access(*load);
     } else if (const auto* store = std::get_if<ir::Store>(&stmt.v)) {
       const auto* reg = std::get_if<ir::RegId>(&store->value);
       access(store->buffer, store->index, reg ? kernel_.regs[*reg].width : 1, true);
@@ -68,6 +68,19 @@ class Planner {
     } else if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) {
       uses_[prefetch->buffer].slots = false;
     }
+  }
+
+  // Lanes in any fixed order are picked out of the slots; stores say how wide these are.
+  void load_access(const ir::Load& load) {
+    const ir::Buffer& buffer = kernel_.buffers[load.buffer];
+    const int width = kernel_.regs[load.dst].width;
+    if (width > 1 && load.clamp == 0 && is_const(buffer.shape)) {
+      std::set<std::string> symbols;
+      (linear_index(buffer, load.index) - Dim::symbol(ir::kLane)).collect_symbols(symbols);
+      const bool in_order = symbols.erase(ir::kLane) == 0;
+      if (!in_order && std::includes(unrolled_.begin(), unrolled_.end(), symbols.begin(), symbols.end())) return;
+    }
+    access(load.buffer, load.index, width, load.clamp == 0);
   }
 
   void access(ir::BufferId id, const std::vector<Dim>& index, int width, bool plain) {

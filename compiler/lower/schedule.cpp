@@ -83,7 +83,9 @@ Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& l
   for (Stmt& stmt : body) {
     PerfectNest loops = take_nest(std::move(stmt));
     Block scheduled;
-    if (!has_reduction(loops.body)) {
+    if (auto mixed = schedule_interleave(s, loops)) {
+      scheduled = std::move(*mixed);
+    } else if (!has_reduction(loops.body)) {
       const std::string across = strided_across(loops);
       scheduled = across.empty() ? schedule_pointwise(s, std::move(loops)) : schedule_transpose(s, std::move(loops), across);
     } else if (auto chunks = schedule_column_chunks(s, loops)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "compiler/lower/nest.h"
 #include "fusec/target.h"
@@ -34,6 +35,9 @@ struct HostSchedule {
 };
 ir::Block schedule_pointwise(const HostSchedule& s, PerfectNest nest);
 ir::Block schedule_transpose(const HostSchedule& s, PerfectNest nest, const std::string& across);
+// A few planes become the innermost axis of what is stored (an image of colours, channels last): vectors of all planes at
+// one place are mixed in registers.
+std::optional<ir::Block> schedule_interleave(const HostSchedule& s, const PerfectNest& nest);
 ir::Block schedule_rows(const HostSchedule& s, PerfectNest nest);
 ir::Block schedule_columns(const HostSchedule& s, PerfectNest nest, const std::string& along);
 // A column reduction with few columns and many rows: partial sums of row chunks, then their sum.

@@ -91,7 +91,7 @@ class Bench {
     return {};
   }
 
-  // Microseconds: the median of a few calls after one that is not counted; of more than `hopeless` that one.
+  // Microseconds: the mean of a few calls after one that is not counted; of more than `hopeless` that one.
   Result<double> time(const LoneCall& call, double hopeless = std::numeric_limits<double>::infinity()) {
     Status failed;
     const auto once = [&] {
@@ -103,10 +103,10 @@ class Bench {
     const double first = once();
     if (!failed.ok()) return failed;
     if (first > hopeless) return first;
-    std::vector<double> us;
-    for (int i = 0; i < kCalls; ++i) us.push_back(once());
+    double us = 0;
+    for (int i = 0; i < kCalls; ++i) us += once();
     if (!failed.ok()) return failed;
-    return median(us);
+    return us / kCalls;
   }
 
   int64_t rotated_bytes() const { return rotation_->bytes(); }
@@ -252,8 +252,9 @@ struct Samples {
 Status round(Model& model, Bench& bench, const std::vector<Group>& groups, Samples& samples) {
   FUSEC_TRY(model.run());  // brings its weights and arena back into the caches that hold them
   Status failed;
-  std::vector<double> us;
-  for (int i = 0; i < kModelRuns; ++i) us.push_back(time_us([&] { failed = failed.ok() ? model.run() : failed; }));
+  const double us = time_us([&] {
+    for (int i = 0; i < kModelRuns; ++i) failed = failed.ok() ? model.run() : failed;
+  }) / kModelRuns;
   FUSEC_TRY(failed);
   for (int i = 0; i < kProfileRuns; ++i) FUSEC_TRY(model.profile(samples.steps));
   double sum = 0;
@@ -263,9 +264,9 @@ Status round(Model& model, Bench& bench, const std::vector<Group>& groups, Sampl
     samples.groups[g].push_back(alone);
     sum += alone * groups[g].shown.count();
   }
-  samples.model.insert(samples.model.end(), us.begin(), us.end());
+  samples.model.push_back(us);
   samples.sums.push_back(sum);
-  samples.ratios.push_back(median(us) / sum);
+  samples.ratios.push_back(us / sum);
   return {};
 }
 

@@ -32,7 +32,7 @@ struct LibrarySum {
   std::vector<StepGroup> groups;
   int64_t rotated_bytes = 0;  // weights of the calls alone lie in so much memory, used round and round
   int64_t rounds = 0;
-  double model_us = 0;        // median run of the model
+  double model_us = 0;        // a run of the model
   double alone_us = 0;        // sum of all calls alone
   double overhead = 0;        // model / sum - 1, both of one round; median over rounds
 };
@@ -45,7 +45,8 @@ struct LibrarySumParts {
 };
 LibrarySumParts parts(const LibrarySum& sum);
 
-// Rounds of: the model a few times, each of its calls alone a few times. rotate: bytes that weights of calls alone use in
+// Rounds of: the model a few times, each of its calls alone a few times; means of these, so that what disturbs the machine
+// weighs as much on the one as on the other, and medians over rounds. rotate: bytes that weights of calls alone use in
 // turn.
 Result<LibrarySum> library_sum(std::shared_ptr<const runtime::Plan> plan, std::span<const Tensor> inputs,
                                std::span<const Tensor> outputs, int64_t rotate, const Budget& budget);

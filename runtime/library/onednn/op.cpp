@@ -183,15 +183,36 @@ std::shared_ptr<const dnnl::memory> PackedWeights::get(const dnnl::engine& engin
   }
   // Never written: oneDNN's API lacks const.
   dnnl::memory source(from, engine, const_cast<void*>(data));
-  if (from != to) {
-    dnnl::memory packed(to, engine);
+  std::shared_ptr<const dnnl::memory> packed;
+  if (from == to) {
+    packed = std::make_shared<const dnnl::memory>(source);
+  } else {
+    packed = make(engine, to);
+    dnnl::memory target = *packed;
     dnnl::stream stream(engine);
-    dnnl::reorder(source, packed).execute(stream, source, packed);
+    dnnl::reorder(source, target).execute(stream, source, target);
     stream.wait();
-    source = packed;
   }
-  entries.push_back({from, std::make_shared<const dnnl::memory>(source)});
+  entries.push_back({from, std::move(packed)});
   return entries.back().packed;
+}
+
+std::shared_ptr<const dnnl::memory> PackedWeights::make(const dnnl::engine& engine, const dnnl::memory::desc& desc) {
+  constexpr std::size_t kPiece = std::size_t{32} << 20;  // what is not touched costs address space alone
+  const std::size_t bytes = round_up(desc.get_size());
+  if (!piece_ || used_ + bytes > static_cast<std::size_t>(piece_->bytes())) {
+    Result<AlignedBuffer> fresh = AlignedBuffer::make(static_cast<int64_t>(std::max(bytes, kPiece)));
+    if (!fresh.ok()) throw dnnl::error(dnnl_out_of_memory, "no memory for packed weights");
+    piece_ = std::make_shared<AlignedBuffer>(std::move(fresh).value());
+    used_ = 0;
+  }
+  std::byte* data = piece_->data() + std::exchange(used_, used_ + bytes);
+  struct Held {
+    std::shared_ptr<AlignedBuffer> piece;
+    dnnl::memory memory;
+  };
+  const auto held = std::make_shared<const Held>(Held{piece_, dnnl::memory(desc, engine, data)});
+  return {held, &held->memory};
 }
 
 std::unique_ptr<LibraryOp> make_op(const dnnl::engine& engine, Built built, const LibraryCall& call) {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/lower/rewrite.h"
+#include "compiler/lower/schedule.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::BufferId;
+using ir::LoopHead;
+using ir::LoopTag;
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kMostPlanes = 8;         // planes whose vectors stay in registers together
+constexpr int64_t kTaskElements = 4096;    // as for pointwise loops
+
+enum class Walk { planes, dense, fixed, other };
+
+// How an access moves with the two innermost loops, `along` over the elements of a plane and `plane` of constant extent.
+Walk walk_of(const std::vector<Dim>& index, const std::string& along, const LoopHead& plane) {
+  if (index.size() != 1) return Walk::other;
+  const auto affine = affine_in(index[0], {along, plane.var});
+  if (!affine) return Walk::other;
+  const Dim a = affine->coefficient(along), p = affine->coefficient(plane.var);
+  if (a.is(0) && p.is(0)) return Walk::fixed;
+  if (a == plane.extent && p.is(1)) return Walk::dense;
+  return a.is(1) && !p.is(0) ? Walk::planes : Walk::other;
+}
+
+bool fits(const PerfectNest& nest) {
+  if (nest.heads.size() < 2) return false;
+  const LoopHead &plane = nest.heads.back(), &along = nest.heads[nest.heads.size() - 2];
+  if (!plane.extent.is_const() || plane.extent.value() < 2 || plane.extent.value() > kMostPlanes) return false;
+  bool planes = false;
+  for (const Stmt& stmt : nest.body) {
+    if (const auto* load = std::get_if<ir::Load>(&stmt.v)) {
+      const Walk walk = walk_of(load->index, along.var, plane);
+      if (walk == Walk::other || !load->guard.empty() || load->clamp != 0) return false;
+      planes |= walk == Walk::planes;
+    } else if (const auto* store = std::get_if<ir::Store>(&stmt.v)) {
+      if (walk_of(store->index, along.var, plane) != Walk::dense || !store->guard.empty()) return false;
+    } else if (!std::holds_alternative<ir::Let>(stmt.v)) {
+      return false;
+    }
+  }
+  return planes;
+}
+
+// Loads one vector of each plane at `at` into a tile [planes, lanes], and reads the tile in the order of the stores.
+class Mixer {
+ public:
+  Mixer(const HostSchedule& s, const PerfectNest& nest, int lanes)
+      : s_(s), nest_(nest), plane_(nest.heads.back()), along_(nest.heads[nest.heads.size() - 2].var), lanes_(lanes) {}
+
+  Block body(const Dim& at) {
+    Block result;
+    const std::string flat = fresh_var(s_.kernel), vector = fresh_var(s_.kernel);
+    Block work = clone(s_.kernel, nest_.body);
+    for (Stmt& stmt : work) {
+      auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load != nullptr && walk_of(load->index, along_, plane_) == Walk::planes) {
+        const BufferId tile = stage(*load, at, result);
+        const Dim in_tile = Dim::symbol(flat) - plane_.extent * at;
+        *load = ir::Load{load->dst, tile, {mod(in_tile, plane_.extent), floordiv(in_tile, plane_.extent)}, {}, load->otherwise, 0};
+      } else if (load != nullptr) {
+        flatten(load->index, flat);
+      } else if (auto* store = std::get_if<ir::Store>(&stmt.v)) {
+        flatten(store->index, flat);
+      }
+    }
+    vectorize(s_.kernel, work, flat, lanes_, plane_.extent * at + Dim(lanes_) * Dim::symbol(vector));
+    result.push_back({ir::Loop{{LoopTag::unroll, vector, plane_.extent}, std::move(work), ir::Boundary::launches}});
+    return result;
+  }
+
+ private:
+  void flatten(std::vector<Dim>& index, const std::string& flat) const {
+    if (walk_of(index, along_, plane_) == Walk::dense) {
+      index[0] = index[0].substitute({{along_, 0}, {plane_.var, 0}}) + Dim::symbol(flat);
+    }
+  }
+
+  BufferId stage(const ir::Load& load, const Dim& at, Block& out) {
+    const DType dtype = s_.kernel.regs[load.dst].dtype;
+    const std::string name = "tile" + std::to_string(s_.kernel.buffers.size());
+    const BufferId tile = add_buffer(s_.kernel, {name, ir::Space::reg, dtype, {plane_.extent, lanes_}, {}, 0, ""});
+    out.push_back({ir::Alloc{tile}});
+    const std::string u = fresh_var(s_.kernel);
+    ir::Load wide = load;
+    wide.dst = add_reg(s_.kernel, dtype, lanes_);
+    wide.index[0] = wide.index[0].substitute({{along_, at + Dim::symbol(ir::kLane)}, {plane_.var, Dim::symbol(u)}});
+    Block rows;
+    rows.push_back({wide});
+    rows.push_back({ir::Store{tile, {Dim::symbol(u), Dim::symbol(ir::kLane)}, wide.dst, {}, ir::StoreHint::none}});
+    out.push_back({ir::Loop{{LoopTag::unroll, u, plane_.extent}, std::move(rows), ir::Boundary::launches}});
+    return tile;
+  }
+
+  const HostSchedule& s_;
+  const PerfectNest& nest_;
+  LoopHead plane_;
+  std::string along_;
+  int lanes_;
+};
+
+}  // namespace
+
+std::optional<Block> schedule_interleave(const HostSchedule& s, const PerfectNest& nest) {
+  if (!fits(nest)) return std::nullopt;
+  const int lanes = lanes_for(s.kernel, nest.body, s.target);
+  const LoopHead &plane = nest.heads.back(), &along = nest.heads[nest.heads.size() - 2];
+  const Dim vectors = floordiv(along.extent, lanes);
+  const int64_t in_task = std::max<int64_t>(1, kTaskElements / (lanes * plane.extent.value()));
+  Block result;
+  if (!vectors.is(0)) {
+    std::vector<LoopHead> heads(nest.heads.begin(), nest.heads.end() - 2);
+    for (LoopHead& head : heads) head.tag = LoopTag::grid;
+    const std::string g = fresh_var(s.kernel), r = fresh_var(s.kernel);
+    heads.push_back({LoopTag::grid, g, ceildiv(vectors, in_task)});
+    heads.push_back({LoopTag::seq, r, min(in_task, vectors - Dim(in_task) * Dim::symbol(g))});
+    const Dim at = Dim(lanes) * (Dim(in_task) * Dim::symbol(g) + Dim::symbol(r));
+    result.push_back(put_nest(heads, Mixer(s, nest, lanes).body(at)));
+  }
+  if (divisible_by(s.kernel, along.extent, lanes)) return result;
+  PerfectNest rest{nest.heads, clone(s.kernel, nest.body)};
+  rest.heads[rest.heads.size() - 2].extent = along.extent - Dim(lanes) * vectors;
+  substitute(rest.body, along.var, Dim(lanes) * vectors + Dim::symbol(along.var));
+  for (Stmt& stmt : schedule_pointwise(s, std::move(rest))) result.push_back(std::move(stmt));
+  return result;
+}
+
+}  // namespace fusec::compiler
