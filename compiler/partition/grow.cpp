@@ -76,7 +76,7 @@ class Growing {
     const Shape& from = graph_.type(value).shape;
     const Shape& to = graph_.type(graph_.nodes[reader].output).shape;
     const bool scalar = graph_.nodes[reader].op.is_scalar();
-    if (!rows && direct && scalar && from == to && same_shape(outputs, to)) return std::nullopt;
+    if (!rows && scalar && b.nodes.size() == 1 && reads_alike(p, reader) && same_shape(outputs, to)) return std::nullopt;
     const bool kept = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
     if (!rows && kept && !(direct && from == to)) return "its reader uses other coordinates, and it is stored anyway";
     if (!rows && repeats(from, graph_.nodes[reader]) && a.cost > kCheapToRepeat)
@@ -88,6 +88,16 @@ class Growing {
 
   bool same_shape(const std::vector<ValueId>& outputs, const Shape& shape) const {
     return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return graph_.type(v).shape == shape; });
+  }
+
+  // Whether every element that the reader takes from group p has the coordinates of the element it makes.
+  bool reads_alike(int p, NodeId reader) const {
+    const Node& node = graph_.nodes[reader];
+    for (const auto& [value, base] : producers(node)) {
+      if (groups_.group_of_value(base) != p) continue;
+      if (value != base || !(graph_.type(value).shape == graph_.type(node.output).shape)) return false;
+    }
+    return true;
   }
 
   // Whether the reader uses an element of a value of this shape several times.
