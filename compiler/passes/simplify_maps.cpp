@@ -15,9 +15,17 @@ using ir::ValueId;
 
 namespace {
 
+// A cast to the operand's own type. It rounds what is computed in a wider one.
+bool casts_nothing(const Graph& graph, const Node& node) {
+  const ir::Type& from = graph.type(node.inputs[0]);
+  if (!(node.op == ir::ScalarOp::cast) || from.dtype != graph.type(node.output).dtype) return false;
+  const Node* producer = graph.producer(node.inputs[0]);
+  return compute_type(from.dtype) == from.dtype || producer == nullptr || producer->op == TensorOp::constant ||
+         producer->op == ir::ScalarOp::cast;
+}
+
 bool is_identity(const Graph& graph, const Node& node) {
-  if (node.op.is_scalar())
-    return node.op == ir::ScalarOp::cast && graph.type(node.inputs[0]).dtype == graph.type(node.output).dtype;
+  if (node.op.is_scalar()) return casts_nothing(graph, node);
   const Shape& in = node.inputs.empty() ? Shape{} : graph.type(node.inputs[0]).shape;
   const Shape& out = graph.type(node.output).shape;
   switch (node.op.tensor()) {
