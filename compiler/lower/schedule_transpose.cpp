@@ -74,8 +74,11 @@ class Tile {
     Block rows;
     ir::Load wide = load;
     wide.dst = add_reg(s_.kernel, s_.kernel.regs[load.dst].dtype, size_);
-    for (Dim& d : wide.index)
-      d = d.substitute({{across_, row + Dim::symbol(ir::kLane)}, {along_, column + Dim::symbol(u)}});
+    const auto turned_dim = [&](const Dim& d) {
+      return d.substitute({{across_, row + Dim::symbol(ir::kLane)}, {along_, column + Dim::symbol(u)}});
+    };
+    for (Dim& d : wide.index) d = turned_dim(d);
+    for (Dim& d : wide.guard) d = turned_dim(d);
     rows.push_back({wide});
     rows.push_back({ir::Store{read, {Dim::symbol(u), Dim::symbol(ir::kLane)}, wide.dst, {}, ir::StoreHint::none}});
     out.push_back({ir::Loop{{LoopTag::unroll, u, size_}, std::move(rows), ir::Boundary::launches}});
