@@ -14,7 +14,8 @@ using Names = std::map<std::string, std::string>;
 // Loops are d0, i0 and d0p1, registers v0, arguments n0.
 bool is_kernel_name(const std::string& s) {
   static const std::string kLetters = "dinv";
-  return s == ir::kLane || (s.size() > 1 && kLetters.find(s[0]) != std::string::npos && std::isdigit(static_cast<unsigned char>(s[1])));
+  return s == ir::kLane ||
+         (s.size() > 1 && kLetters.find(s[0]) != std::string::npos && std::isdigit(static_cast<unsigned char>(s[1])));
 }
 
 void rename(Dim& d, const Names& names) {

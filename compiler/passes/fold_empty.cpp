@@ -19,8 +19,7 @@ namespace {
 bool is_empty(const Graph& graph, ir::ValueId v) { return num_elements(graph.type(v).shape).is(0); }
 
 bool combines(const Node& node) {
-  return !node.op.is_scalar() &&
-         (info(node.op.tensor()).kind == RegionKind::reduction || node.op == TensorOp::matmul);
+  return !node.op.is_scalar() && (info(node.op.tensor()).kind == RegionKind::reduction || node.op == TensorOp::matmul);
 }
 
 // The node's value where every symbol is 1: all elements of the value are equal.
@@ -65,7 +64,9 @@ Result<bool> fold_empty(Graph& graph, const PassContext&) {
     }
     const bool whole = one->rank() == type.rank();
     const ir::ValueId constant = add_constant(graph, std::move(*one), node.origin);
-    rewriter.replace(node.output, whole ? constant : add_node(graph, TensorOp::broadcast, {constant}, {{"shape", type.shape}}, node.origin));
+    rewriter.replace(
+        node.output,
+        whole ? constant : add_node(graph, TensorOp::broadcast, {constant}, {{"shape", type.shape}}, node.origin));
   });
   if (!status.ok()) return status;
   return rewriter.changed();
