@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/bounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ir/ops/cast.h"
+#include "tests/fuzz/bounds_internal.h"
+
+namespace fusec::fuzz {
+namespace {
+
+using ir::TensorOp;
+using Tensors = std::vector<Tensor>;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// f(i) as element i.
+template <class F>
+Result<Tensor> mapped(const Tensor& like, const F& f) {
+  FUSEC_ASSIGN(Tensor out, Tensor::make(DType::f64, like.shape()));
+  for (int64_t i = 0; i < out.num_elements(); ++i) out.as<double>()[i] = f(i);
+  return out;
+}
+
+bool decided(const Bounded& b) { return b.exact() || std::memcmp(b.lo.data(), b.hi.data(), b.lo.bytes()) == 0; }
+
+// One pass through the graph for each point of a float operand's ranges: ends, middle, and NaN where it may be one. As
+// NaN goes through every op that only moves or combines, the last pass finds what hangs on such elements.
+Result<std::vector<Tensors>> passes(const ir::Graph& graph, const ir::Node& node,
+                                    const std::vector<Bounded>& operands) {
+  std::vector<Tensors> out(4);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Bounded& b = operands[i];
+    out[0].push_back(b.at);
+    out[1].push_back(b.lo);
+    out[2].push_back(b.hi);
+    if (!is_float(graph.type(node.inputs[i]).dtype)) {
+      out[3].push_back(b.at);
+      continue;
+    }
+    FUSEC_ASSIGN(Tensor probe, mapped(b.at, [&](int64_t k) {
+                   return is_anything(DType::f64, load_range(b, DType::f64, k)) ? kNaN : b.at.as<double>()[k];
+                 }));
+    out[3].push_back(std::move(probe));
+  }
+  return out;
+}
+
+Result<Bounded> joined(DType dtype, const Tensors& results) {
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, results[0].shape(), false));
+  for (int64_t i = 0; i < results[0].num_elements(); ++i) {
+    ir::Number samples[4];
+    for (std::size_t k = 0; k < 4; ++k)
+      samples[k] = ir::load_number(results[k].dtype(),
+                                   results[k].as<char>() + i * static_cast<int64_t>(size_of(results[k].dtype())));
+    store_range(out, dtype, i, hull(dtype, samples, 4, samples[0]));
+  }
+  return out;
+}
+
+// Ops that only move elements, and reductions that rise with each element.
+Result<Bounded> monotone(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                         const ir::SymbolValues& symbols) {
+  FUSEC_ASSIGN(const std::vector<Tensors> ins, passes(graph, node, operands));
+  Tensors results;
+  for (const Tensors& in : ins) {
+    FUSEC_ASSIGN(Tensor result, evaluate_wide(graph, node, in, symbols));
+    results.push_back(std::move(result));
+  }
+  return joined(graph.type(node.output).dtype, results);
+}
+
+// |at| and, unless `middle`, how far the range goes from it. Infinities count as ones: what they make is decided by
+// `at`.
+Result<Tensor> magnitude(const Bounded& b, bool middle) {
+  return mapped(b.at, [&](int64_t i) {
+    const double at = b.at.as<double>()[i], lo = b.lo.as<double>()[i], hi = b.hi.as<double>()[i];
+    const double m = std::fabs(at) + (middle ? 0 : std::max(hi - at, at - lo));
+    return std::isinf(at) ? 1 : m;
+  });
+}
+
+Result<Tensor> of_magnitudes(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                             bool middle, const ir::SymbolValues& symbols) {
+  Tensors in;
+  for (const Bounded& b : operands) {
+    FUSEC_ASSIGN(Tensor m, magnitude(b, middle));
+    in.push_back(std::move(m));
+  }
+  return evaluate_wide(graph, node, in, symbols);
+}
+
+// Upper bound on the number of elements that one result combines.
+double terms(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands) {
+  const std::vector<int64_t>& x = operands[0].at.shape();
+  const auto count = [](const std::vector<int64_t>& shape) {
+    double n = 1;
+    for (const int64_t e : shape) n *= static_cast<double>(e);
+    return n;
+  };
+  if (node.op.tensor() == TensorOp::conv) {
+    const std::vector<int64_t>& filter = operands[1].at.shape();
+    return count(filter) / static_cast<double>(std::max<int64_t>(filter[0], 1)) + 1;
+  }
+  if (node.op.tensor() == TensorOp::matmul) {
+    const bool first = node.attrs.i("transpose_a") == 1 && x.size() > 1;
+    return static_cast<double>(first ? x[x.size() - 2] : x.back());
+  }
+  double n = 1;
+  if (node.attrs.find("axes") != nullptr) {
+    for (const int64_t a : node.attrs.ints("axes")) n *= static_cast<double>(x[static_cast<std::size_t>(a)]);
+  } else if (node.attrs.find("axis") != nullptr) {
+    n = static_cast<double>(x[static_cast<std::size_t>(node.attrs.i("axis"))]);
+  } else {
+    for (const int64_t k : node.attrs.ints("kernel")) n *= static_cast<double>(k);
+  }
+  (void)graph;
+  return n;
+}
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+// Whether a product of some of the elements, in some order, may over- or underflow: per result. Zeros and infinities
+// are left out, for what they make is the same in any order as long as nothing else becomes one.
+Result<Tensor> may_leave(const ir::Graph& graph, const ir::Node& node, const Bounded& x,
+                         const ir::SymbolValues& symbols) {
+  const double top = largest(compute_type(graph.type(node.output).dtype)) / 16;
+  const auto side = [&](bool large) {
+    return mapped(x.at, [&](int64_t i) {
+      const double a = std::fabs(x.lo.as<double>()[i]), b = std::fabs(x.hi.as<double>()[i]),
+                   m = large ? std::max(a, b) : std::min(a, b);
+      return m == 0 || !std::isfinite(m) ? 1.0 : large ? std::max(m, 1.0) : std::min(m, 1.0);
+    });
+  };
+  FUSEC_ASSIGN(const Tensor large, side(true));
+  FUSEC_ASSIGN(const Tensor small, side(false));
+  FUSEC_ASSIGN(const Tensor most, evaluate_wide(graph, node, {large}, symbols));
+  FUSEC_ASSIGN(const Tensor least, evaluate_wide(graph, node, {small}, symbols));
+  return mapped(most,
+                [&](int64_t i) { return most.as<double>()[i] > top || least.as<double>()[i] < 1 / top ? 1.0 : 0.0; });
+}
+
+// Instructions that multiply bf16 take denormals for zeros.
+Result<Bounded> with_flushed(const Bounded& x) {
+  FUSEC_ASSIGN(Bounded out, make_bounded(DType::f64, x.at.shape(), false));
+  const double normal = static_cast<double>(std::numeric_limits<float>::min());
+  for (int64_t i = 0; i < x.at.num_elements(); ++i) {
+    Range r = load_range(x, DType::f64, i);
+    if (r.lo.f < normal && r.hi.f > -normal) r = {{std::min(r.lo.f, 0.0), 0}, r.at, {std::max(r.hi.f, 0.0), 0}};
+    store_range(out, DType::f64, i, r);
+  }
+  return out;
+}
+
+bool all_finite(const Tensor& t) {
+  return std::all_of(t.as<double>(), t.as<double>() + t.num_elements(), [](double x) { return std::isfinite(x); });
+}
+
+// Libraries leave padding out, the evaluator multiplies zeros with what the filter has there.
+bool pads_meet_specials(const ir::Node& node, const std::vector<Bounded>& operands) {
+  if (!(node.op == ir::Op(TensorOp::conv))) return false;
+  const std::vector<int64_t>& pads = node.attrs.ints("pads");
+  return std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; }) && !all_finite(operands[1].at);
+}
+
+// Sums and products of float elements in any order, in the compute type. With |x| <= m for the elements' magnitudes m,
+// the operation f changes by at most f(m) - f(|at|) within the ranges and by terms * u * f(m) through rounding (Higham,
+// Accuracy and Stability, 3.1 and 4.2).
+Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands,
+                            const ir::SymbolValues& symbols) {
+  const DType dtype = graph.type(node.output).dtype, compute = compute_type(dtype);
+  const bool multiplies = node.op.tensor() == TensorOp::conv || node.op.tensor() == TensorOp::matmul;
+  if (multiplies && dtype == DType::bf16)
+    for (std::size_t i = 0; i < 2; ++i) {
+      FUSEC_ASSIGN(operands[i], with_flushed(operands[i]));
+    }
+  FUSEC_ASSIGN(const std::vector<Tensors> ins, passes(graph, node, operands));
+  FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, ins[0], symbols));
+  FUSEC_ASSIGN(const Tensor low, evaluate_wide(graph, node, ins[1], symbols));
+  FUSEC_ASSIGN(const Tensor high, evaluate_wide(graph, node, ins[2], symbols));
+  FUSEC_ASSIGN(const Tensor probe, evaluate_wide(graph, node, ins[3], symbols));
+  FUSEC_ASSIGN(const Tensor most, of_magnitudes(graph, node, operands, false, symbols));
+  FUSEC_ASSIGN(const Tensor middle, of_magnitudes(graph, node, operands, true, symbols));
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, at.shape(), false));
+  const double n = terms(graph, node, operands), u = std::ldexp(1.0, -digits_of(compute));
+  const bool divides = node.op.tensor() == TensorOp::reduce_mean || node.op.tensor() == TensorOp::avg_pool;
+  const bool loose_nan = pads_meet_specials(node, operands);
+  Tensor leaves;
+  if (node.op.tensor() == TensorOp::reduce_prod) {
+    FUSEC_ASSIGN(leaves, may_leave(graph, node, operands[0], symbols));
+  }
+  for (int64_t i = 0; i < at.num_elements(); ++i) {
+    const double value = at.as<double>()[i], m = most.as<double>()[i];
+    Range r{{value, 0}, {value, 0}, {value, 0}};
+    const double radius = m - middle.as<double>()[i] + (n + 2) * u * m + n * unit_at(compute, 0);
+    const bool partial = leaves.data() != nullptr && leaves.as<double>()[i] != 0;
+    const bool steady = same(value, low.as<double>()[i]) && same(value, high.as<double>()[i]);
+    const bool open = std::isnan(value) ? loose_nan || !steady
+                                        : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
+                                              partial || !((divides ? n : 1) * m < largest(compute));
+    if (open) {
+      r = anything(dtype);
+    } else if (std::isfinite(value) && n > 0) {
+      r = with_rounding(dtype, 0, {{value - radius, 0}, {value, 0}, {value + radius, 0}});
+    }
+    store_range(out, dtype, i, r);
+  }
+  return out;
+}
+
+// The index of an extreme holds when the other elements cannot reach it.
+Result<Bounded> arg_extreme(const ir::Graph& graph, const ir::Node& node, const Bounded& x,
+                            const ir::SymbolValues& symbols) {
+  FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, {x.at}, symbols));
+  if (decided(x)) return exactly(at);
+  const bool largest_wins = node.op.tensor() == TensorOp::argmax;
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  const auto axis = static_cast<std::size_t>(node.attrs.i("axis"));
+  int64_t inner = 1;
+  for (std::size_t i = axis + 1; i < x.at.shape().size(); ++i) inner *= x.at.shape()[i];
+  const int64_t extent = x.at.shape()[axis];
+  FUSEC_ASSIGN(Bounded out, make_bounded(DType::i64, at.shape(), false));
+  for (int64_t i = 0; i < at.num_elements(); ++i) {
+    const int64_t best = at.as<int64_t>()[i], first = i / inner * extent * inner + i % inner;
+    bool holds = true;
+    const Range top = load_range(x, dtype, first + best * inner);
+    for (int64_t k = 0; k < extent && holds; ++k) {
+      const Range other = load_range(x, dtype, first + k * inner);
+      if (k == best || (other.lo.f == other.hi.f && top.lo.f == top.hi.f && is_float(dtype))) continue;
+      if (!is_float(dtype)) {
+        holds = other.lo.i == other.hi.i && top.lo.i == top.hi.i;
+      } else if (is_anything(dtype, other) || is_anything(dtype, top)) {
+        holds = false;
+      } else if (!std::isnan(top.at.f) && !std::isnan(other.at.f)) {
+        holds = largest_wins ? ir::rounded(dtype, top.lo).f > ir::rounded(dtype, other.hi).f
+                             : ir::rounded(dtype, top.hi).f < ir::rounded(dtype, other.lo).f;
+      }
+    }
+    const ir::Number n{0, best};
+    store_range(out, DType::i64, i, holds ? Range{n, n, n} : anything(DType::i64));
+  }
+  return out;
+}
+
+bool is_combination(TensorOp op) {
+  return op == TensorOp::reduce_sum || op == TensorOp::reduce_mean || op == TensorOp::reduce_prod ||
+         op == TensorOp::cumsum || op == TensorOp::conv || op == TensorOp::matmul || op == TensorOp::avg_pool;
+}
+
+Result<Bounded> everything(DType dtype, const std::vector<int64_t>& shape) {
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, shape, false));
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) store_range(out, dtype, i, anything(dtype));
+  return out;
+}
+
+Result<Bounded> tensor_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                              const ir::SymbolValues& symbols, const Tensor& at) {
+  const DType dtype = graph.type(node.output).dtype;
+  const TensorOp op = node.op.tensor();
+  const bool moves = info(op).kind == ir::RegionKind::index_map;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    // Undecided indices may point anywhere, undecided integers may sum up to anything.
+    const bool index = moves && i > 0 && op != TensorOp::pad && op != TensorOp::concat;
+    if (is_float(graph.type(node.inputs[i]).dtype) || decided(operands[i]) || (moves && !index)) continue;
+    return everything(dtype, at.shape());
+  }
+  if (op == TensorOp::argmax || op == TensorOp::argmin) return arg_extreme(graph, node, operands[0], symbols);
+  if (is_combination(op) && is_float(dtype)) return combination(graph, node, operands, symbols);
+  if (std::all_of(operands.begin(), operands.end(), decided)) {
+    const bool makes_digits = !moves && is_float(dtype);
+    if (!makes_digits && op != TensorOp::iota && op != TensorOp::dim) return exactly(at);
+  }
+  if (operands.empty()) {  // numbers of an index, perhaps past the digits of the dtype
+    FUSEC_ASSIGN(Bounded out, make_bounded(dtype, at.shape(), false));
+    for (int64_t i = 0; i < at.num_elements(); ++i)
+      store_range(out, dtype, i, with_rounding(dtype, 0, load_range(exactly(at), dtype, i)));
+    return out;
+  }
+  return monotone(graph, node, operands, symbols);
+}
+
+}  // namespace
+
+Bounded exactly(Tensor value) { return {value, value, value}; }
+
+Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                                const ir::SymbolValues& symbols) {
+  Tensors middle;
+  for (const Bounded& b : operands) middle.push_back(b.at);
+  FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, middle, symbols));
+  if (node.op == ir::Op(TensorOp::constant)) return exactly(at);
+  if (node.op.is_scalar()) return scalar_bounds(graph, node, operands, at.shape());
+  return tensor_bounds(graph, node, operands, symbols, at);
+}
+
+Result<Bounded> input_bounds(const Tensor& input) {
+  FUSEC_ASSIGN(Tensor dense, ir::contiguous(input));
+  FUSEC_ASSIGN(Tensor stored, ir::round_to(dense, storage_of(dense.dtype())));
+  return exactly(std::move(stored));
+}
+
+Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs) {
+  FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(graph, inputs));
+  ir::IdVector<ir::ValueId, Bounded> values(graph.values.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    FUSEC_ASSIGN(values[graph.inputs[i]], input_bounds(inputs[i]));
+  }
+  for (const ir::NodeId id : graph.order) {
+    const ir::Node& node = graph.nodes[id];
+    std::vector<Bounded> operands;
+    for (const ir::ValueId v : node.inputs) operands.push_back(values[v]);
+    FUSEC_ASSIGN(values[node.output], evaluate_bounds(graph, node, operands, symbols));
+  }
+  std::vector<Bounded> out;
+  for (const ir::ValueId v : graph.outputs) out.push_back(values[v]);
+  return out;
+}
+
+namespace {
+
+// A range of more than this share of the tensor's magnitude says little.
+double little(DType dtype) { return std::max(1e-2, std::ldexp(64.0, -digits_of(dtype))); }
+
+double magnitude_of(const Bounded& value) {
+  double squares = 0, count = 0;
+  for (int64_t i = 0; i < value.at.num_elements(); ++i) {
+    const double x = value.at.as<double>()[i];
+    if (!std::isfinite(x) || std::fabs(x) > 1e150) continue;
+    squares += x * x;
+    ++count;
+  }
+  return count == 0 ? 0 : std::sqrt(squares / count);
+}
+
+bool is_undecided(DType dtype, const Range& r, double magnitude) {
+  if (is_anything(dtype, r)) return true;
+  if (!is_float(dtype) || std::isnan(r.at.f) || r.lo.f == r.hi.f) return false;
+  const double scale = std::max(std::fabs(r.at.f), magnitude);
+  return !(r.hi.f - r.lo.f <= little(dtype) * scale + 1e-30);
+}
+
+// The outermost rounding of an output, and room for rewrites that keep values only up to rounding: the bounds count
+// each op as the graph writes it.
+Range allowed(DType dtype, const Range& r) {
+  if (!is_float(dtype) || is_anything(dtype, r) || std::isnan(r.at.f) || r.lo.f == r.hi.f) return r;
+  const double room = (r.hi.f - r.lo.f) / 2;
+  return with_rounding(dtype, 0, {{r.lo.f - room, 0}, r.at, {r.hi.f + room, 0}});
+}
+
+bool fits(DType dtype, const ir::Number& got, const Range& want) {
+  if (is_anything(dtype, want)) return true;
+  if (!is_float(dtype)) return got.i == want.at.i;
+  if (std::isnan(got.f) || std::isnan(want.at.f)) return std::isnan(got.f) && std::isnan(want.at.f);
+  return got.f >= want.lo.f && got.f <= want.hi.f;
+}
+
+std::string text(DType dtype, const ir::Number& n) {
+  return is_float(dtype) ? fmt::format("{:.9g}", n.f) : fmt::format("{}", n.i);
+}
+
+}  // namespace
+
+int64_t count_undecided(const Bounded& value, DType dtype) {
+  const double magnitude = is_float(dtype) ? magnitude_of(value) : 0;
+  int64_t count = 0;
+  for (int64_t i = 0; i < value.at.num_elements(); ++i)
+    count += is_undecided(dtype, load_range(value, dtype, i), magnitude);
+  return count;
+}
+
+Verdict compare(const Tensor& got, const Bounded& want) {
+  const DType dtype = got.dtype();
+  Verdict verdict;
+  verdict.elements = got.num_elements();
+  verdict.undecided = count_undecided(want, dtype);
+  for (int64_t i = 0; i < verdict.elements; ++i) {
+    const ir::Number value = ir::load_number(dtype, got.as<char>() + i * static_cast<int64_t>(size_of(dtype)));
+    Range range = load_range(want, dtype, i);
+    if (is_float(dtype) && range.lo.f == range.hi.f) range = with_rounding(dtype, 0, range);
+    range = allowed(dtype, range);
+    if (fits(dtype, value, range) || verdict.wrong++ > 0) continue;
+    verdict.first_wrong = i;
+    verdict.message = fmt::format("element {} is {}, expected {} in [{}, {}]", i, text(dtype, value),
+                                  text(dtype, range.at), text(dtype, range.lo), text(dtype, range.hi));
+  }
+  return verdict;
+}
+
+DType storage_of(DType dtype) { return is_float(dtype) ? DType::f64 : dtype; }
+
+int digits_of(DType dtype) {
+  return dtype == DType::f64 ? 52 : dtype == DType::f32 ? 23 : dtype == DType::f16 ? 10 : 7;
+}
+
+double largest(DType dtype) {
+  if (dtype == DType::f64) return std::numeric_limits<double>::max();
+  return dtype == DType::f16 ? 65504.0 : static_cast<double>(std::numeric_limits<float>::max());
+}
+
+double unit_at(DType dtype, double value) {
+  const int lowest = dtype == DType::f64 ? -1022 : dtype == DType::f16 ? -14 : -126;
+  const int exponent = value == 0 || !std::isfinite(value) ? lowest : std::max(std::ilogb(value), lowest);
+  return std::ldexp(1.0, exponent - digits_of(dtype));
+}
+
+Range load_range(const Bounded& b, DType dtype, int64_t i) {
+  const DType storage = storage_of(dtype);
+  const auto offset = i * static_cast<int64_t>(size_of(storage));
+  const ir::Number at = ir::load_number(storage, b.at.as<char>() + offset);
+  if (b.exact()) return {at, at, at};
+  return {ir::load_number(storage, b.lo.as<char>() + offset), at, ir::load_number(storage, b.hi.as<char>() + offset)};
+}
+
+void store_range(Bounded& b, DType dtype, int64_t i, const Range& r) {
+  const DType storage = storage_of(dtype);
+  const auto offset = i * static_cast<int64_t>(size_of(storage));
+  ir::store_number(storage, b.lo.as<char>() + offset, r.lo);
+  ir::store_number(storage, b.at.as<char>() + offset, r.at);
+  ir::store_number(storage, b.hi.as<char>() + offset, r.hi);
+}
+
+Result<Bounded> make_bounded(DType dtype, const std::vector<int64_t>& shape, bool exact) {
+  FUSEC_ASSIGN(Tensor at, Tensor::make(storage_of(dtype), shape));
+  if (exact) return exactly(std::move(at));
+  FUSEC_ASSIGN(Tensor lo, Tensor::make(storage_of(dtype), shape));
+  FUSEC_ASSIGN(Tensor hi, Tensor::make(storage_of(dtype), shape));
+  return Bounded{std::move(lo), std::move(at), std::move(hi)};
+}
+
+Result<Tensor> evaluate_wide(const ir::Graph& graph, const ir::Node& node, const std::vector<Tensor>& operands,
+                             const ir::SymbolValues& symbols) {
+  ir::EvalOptions options;
+  options.wide = true;
+  options.symbols = symbols;
+  return ir::evaluate_node(graph, node, operands, options);
+}
+
+}  // namespace fusec::fuzz

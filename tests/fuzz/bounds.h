@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluation with bounds: for every element the values that compiled code may give. Beside the value in f64, a lower
+// and an upper bound run through the graph; each op widens them by its own rounding and by the ulps that its row
+// allows.
+//
+//   floats          lo <= at <= hi: any value in between. All NaN: must be NaN. -inf, 0, +inf: anything, NaN too.
+//   integers, bool  lo == at == hi, or undecided: a comparison, a cast or an index hangs on rounding.
+//
+// Values of f16 and bf16 may be rounded after an op or stay in f32, where the graph does not ask for one of the two.
+#pragma once
+
+#include <vector>
+
+#include "fusec/status.h"
+#include "fusec/tensor.h"
+#include "ir/eval/graph.h"
+#include "ir/graph.h"
+
+namespace fusec::fuzz {
+
+struct Bounded {
+  Tensor lo, at, hi;  // f64 for floats, else the value's dtype; one memory where every element is exact
+  bool exact() const { return lo.data() == hi.data(); }
+};
+
+Bounded exactly(Tensor value);  // of storage dtype
+
+// One node; symbols as in ir::EvalOptions. Errors are those of the evaluator.
+Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                                const ir::SymbolValues& symbols);
+// An input of the graph.
+Result<Bounded> input_bounds(const Tensor& input);
+// Every output.
+Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs);
+
+struct Verdict {
+  int64_t elements = 0;
+  int64_t undecided = 0;  // nothing or little is asked of these
+  int64_t wrong = 0, first_wrong = -1;
+  std::string message;  // of the first wrong element
+};
+// `got` is row-major.
+Verdict compare(const Tensor& got, const Bounded& want);
+
+// Elements of which nothing or little is known: anything, or a range wide against the tensor's magnitude.
+int64_t count_undecided(const Bounded& value, DType dtype);
+
+}  // namespace fusec::fuzz

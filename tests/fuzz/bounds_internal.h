@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "ir/eval/combine.h"
+#include "tests/fuzz/bounds.h"
+
+namespace fusec::fuzz {
+
+// One element of a Bounded.
+struct Range {
+  ir::Number lo, at, hi;
+};
+
+DType storage_of(DType dtype);  // f64 for floats
+int digits_of(DType dtype);     // of the fraction: 23 for f32
+double largest(DType dtype);
+double unit_at(DType dtype, double value);  // one unit in the last place
+
+Range anything(DType dtype);
+bool is_anything(DType dtype, const Range& range);
+Range load_range(const Bounded& value, DType dtype, int64_t element);
+void store_range(Bounded& value, DType dtype, int64_t element, const Range& range);
+Result<Bounded> make_bounded(DType dtype, const std::vector<int64_t>& shape, bool exact);
+
+// The least range that holds all samples of one element. Samples that are NaN only in part: anything; integers that
+// differ: anything.
+Range hull(DType dtype, const ir::Number* samples, std::size_t count, const ir::Number& at);
+
+// `range` with what rounding to `dtype` once, after computing in its compute type with an error of up to `ulp`, may
+// make of it.
+Range with_rounding(DType dtype, double ulp, Range range);
+
+Result<Bounded> scalar_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                              const std::vector<int64_t>& shape);
+
+// evaluate_node(wide) with declared dtypes.
+Result<Tensor> evaluate_wide(const ir::Graph& graph, const ir::Node& node, const std::vector<Tensor>& operands,
+                             const ir::SymbolValues& symbols);
+
+}  // namespace fusec::fuzz

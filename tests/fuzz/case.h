@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A case: a graph, inputs for one or more runs of it, and how it is compiled and called.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fusec/options.h"
+#include "fusec/tensor.h"
+#include "ir/graph.h"
+
+namespace fusec::fuzz {
+
+enum class Call : uint8_t {
+  session,   // row-major inputs
+  strided,   // transposed, reversed, repeated and misaligned inputs and outputs
+  jit,       // the same inputs through fusec::jit
+  in_place,  // outputs over inputs where types agree
+};
+
+struct Setting {
+  Numerics numerics = Numerics::precise;
+  bool use_library = true;
+  std::string target;  // empty: this machine
+  int threads = 1;
+  std::vector<std::string> disabled_passes;
+  Call call = Call::session;
+  bool kernel_evaluator = false;  // without machine code: kernels by their evaluator, library steps by the graph's
+};
+
+struct Run {
+  std::vector<Tensor> inputs;  // row-major
+  bool special = false;        // holds NaN, infinities, denormals, large integers
+};
+
+struct Case {
+  ir::Graph graph;
+  std::vector<Run> runs;  // on one engine, in order
+  Setting setting;
+  uint64_t seed = 0;
+};
+
+}  // namespace fusec::fuzz

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tests/fuzz/case.h"
+
+namespace fusec::fuzz {
+
+enum class Fault : uint8_t { none, wrong_value, evaluator_out_of_bounds, error, crash, bad_case };
+const char* to_string(Fault fault);
+
+struct Outcome {
+  Fault fault = Fault::none;
+  std::string message;
+  int64_t elements = 0, undecided = 0;  // of runs without specials
+};
+
+// Compiles and runs the case and compares every run with the bounds of the graph as it is. bad_case: the graph itself
+// does not evaluate.
+Outcome check(const Case& c);
+
+// Like check, in a process of its own, so that a crash is an outcome too.
+Outcome check_apart(const Case& c);
+
+}  // namespace fusec::fuzz

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "compiler/lower/lower.h"
+#include "compiler/partition/partition.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/select/select.h"
+#include "ir/eval/graph.h"
+#include "ir/eval/kernel.h"
+#include "ir/support/check.h"
+#include "ir/verify/kernel.h"
+#include "runtime/resolve.h"
+#include "tests/fuzz/execute.h"
+
+namespace fusec::fuzz {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+Result<ir::Program> front_end(const Case& c, const Target& target) {
+  Options options;
+  options.numerics = c.setting.numerics;
+  options.use_library = c.setting.use_library;
+  options.disabled_passes = c.setting.disabled_passes;
+  options.verify_each_pass = true;
+  ir::Graph graph = c.graph;
+  FUSEC_TRY(compiler::optimize(graph, target, options));
+  FUSEC_ASSIGN(const compiler::Partition parts, compiler::partition(graph, target, options));
+  FUSEC_ASSIGN(ir::Program program, compiler::lower(graph, parts, target, options));
+  FUSEC_TRY(compiler::select(program, target));
+  return program;
+}
+
+// The memory of every allocation.
+struct Store {
+  std::vector<std::vector<char>> bytes;
+  char* at(const runtime::ResolvedView& view) { return bytes[view.alloc.index].data() + view.offset; }
+};
+
+Store make_store(const ir::Program& program, const runtime::ResolvedProgram& resolved, const Tensors& inputs) {
+  Store store;
+  for (std::size_t i = 0; i < resolved.alloc_bytes.size(); ++i) {
+    const ir::Allocation& alloc = program.allocs[ir::AllocId{static_cast<uint32_t>(i)}];
+    std::vector<char> memory(static_cast<std::size_t>(resolved.alloc_bytes[i]) + 16, '\x5a');
+    const Tensor* from = alloc.kind == ir::AllocKind::input      ? &inputs[alloc.ordinal]
+                         : alloc.kind == ir::AllocKind::constant ? &program.constants[alloc.ordinal]
+                                                                 : nullptr;
+    if (from != nullptr) std::copy_n(from->as<char>(), from->bytes(), memory.data());
+    store.bytes.push_back(std::move(memory));
+  }
+  return store;
+}
+
+// The kernel as it is launched: what the verifier cannot prove for all extents it can for these.
+ir::Kernel with_extents(ir::Kernel kernel, const std::map<std::string, int64_t>& extents) {
+  const auto fix = [&](Dim& d) {
+    d = d.substitute([&](const std::string& s) -> std::optional<Dim> {
+      const auto it = extents.find(s);
+      return it == extents.end() ? std::nullopt : std::optional<Dim>(it->second);
+    });
+  };
+  for (ir::Buffer& buffer : kernel.buffers) {
+    for (Dim& d : buffer.shape) fix(d);
+    for (Dim& d : buffer.strides) fix(d);
+  }
+  for_each_stmt(kernel.body, [&](ir::Stmt& stmt) { for_each_dim(stmt, fix); });
+  kernel.extents.clear();
+  kernel.divisible.clear();
+  return kernel;
+}
+
+// Whether all accesses that the text quotes have one index.
+bool one_element(const std::string& finding) {
+  std::set<std::string> indices;
+  for (std::size_t at = 0; (at = finding.find('[', at)) != std::string::npos; ++at)
+    indices.insert(finding.substr(at, finding.find(']', at) - at));
+  return indices.size() == 1;
+}
+
+// Findings that show a mistake; others are what the verifier cannot prove.
+Status check_kernel(const ir::Kernel& kernel) {
+  for (const std::string& finding : ir::findings(kernel)) {
+    const auto says = [&](const char* words) { return finding.find(words) != std::string::npos; };
+    if (says("cannot prove") || says("may write") || says("may both write")) continue;
+    if (says("comes after") && !one_element(finding)) continue;
+    return Status(StatusCode::internal, "kernel " + kernel.name + ": " + finding);
+  }
+  return {};
+}
+
+Status run_kernel(const ir::Kernel& kernel, const runtime::ResolvedStep& step, Store& store) {
+  std::map<std::string, int64_t> extents;
+  for (std::size_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[i]] = step.extents[i];
+  FUSEC_TRY(check_kernel(with_extents(kernel, extents)));
+  Tensors args;
+  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
+    const ir::Buffer& buffer = kernel.buffers[kernel.params[i]];
+    args.push_back(Tensor::borrow(buffer.dtype, runtime::evaluate(buffer.shape, extents), store.at(step.args[i]),
+                                  runtime::evaluate(buffer.strides, extents)));
+  }
+  return ir::evaluate(kernel, args, extents).status();
+}
+
+Shape shape_of(const runtime::ResolvedView& view) { return {view.shape.begin(), view.shape.end()}; }
+
+// The step as a graph of its own; a bias or an operand of an epilogue broadcasts as its strides say.
+ir::Graph as_graph(const ir::LibraryStep& step, const runtime::ResolvedStep& at) {
+  ir::Graph graph;
+  std::vector<ir::ValueId> args;
+  for (std::size_t i = 0; i + 1 < at.args.size(); ++i)
+    args.push_back(ir::add_input(graph, "a" + std::to_string(i), {at.args[i].dtype, shape_of(at.args[i])}));
+  const auto inputs =
+      static_cast<std::ptrdiff_t>(step.op == ir::TensorOp::conv || step.op == ir::TensorOp::matmul ? 2 : 1);
+  ir::ValueId v = ir::add_node(graph, step.op, {args.begin(), args.begin() + inputs}, step.attrs);
+  const bool first = step.attrs.find("layout") != nullptr && step.attrs.s("layout") == "first";
+  const auto operand = [&](int i) {
+    const ir::ValueId a = args[static_cast<std::size_t>(i)];
+    if (!first || graph.type(a).rank() != 1 || graph.type(v).rank() < 3 || i != step.bias) return a;
+    Shape channel(graph.type(v).shape.size() - 1, Dim(1));
+    channel[0] = graph.type(a).shape[0];
+    return ir::add_node(graph, ir::TensorOp::reshape, {a}, {{"shape", channel}});
+  };
+  const auto number = [&](double value) { return ir::add_scalar_constant(graph, graph.type(v).dtype, value); };
+  if (step.bias >= 0) v = ir::add_node(graph, ir::ScalarOp::add, {v, operand(step.bias)});
+  for (const ir::Epilogue& e : step.epilogues) {
+    std::vector<ir::ValueId> in = {v};
+    if (e.operand >= 0) {
+      in.push_back(operand(e.operand));
+    } else {
+      if (info(e.op).arity > 1) in.push_back(number(e.alpha));
+      if (info(e.op).arity > 2) in.push_back(number(e.beta));
+    }
+    v = ir::add_node(graph, e.op, in);
+  }
+  if (graph.type(v).dtype != at.args.back().dtype)
+    v = ir::add_node(graph, ir::ScalarOp::cast, {v}, {{"to", at.args.back().dtype}});
+  ir::add_output(graph, v, "y");
+  return graph;
+}
+
+Status run_library(const ir::LibraryStep& step, const runtime::ResolvedStep& at, Store& store) {
+  Tensors inputs;
+  for (std::size_t i = 0; i + 1 < at.args.size(); ++i)
+    inputs.push_back(Tensor::borrow(at.args[i].dtype, at.args[i].shape, store.at(at.args[i]), at.args[i].strides));
+  ir::EvalOptions wide;
+  wide.wide = true;
+  FUSEC_ASSIGN(const Tensors result, ir::evaluate(as_graph(step, at), inputs, wide));
+  const runtime::ResolvedView& out = at.args.back();
+  FUSEC_CHECK(result[0].shape() == out.shape) << "a library step gives another shape than its view";
+  const auto size = static_cast<int64_t>(size_of(out.dtype));
+  for (int64_t i = 0; i < result[0].num_elements(); ++i) {
+    int64_t rest = i, offset = 0;
+    for (std::size_t axis = out.shape.size(); axis-- > 0; rest /= out.shape[axis])
+      offset += rest % out.shape[axis] * out.strides[axis];
+    std::memcpy(store.at(out) + offset * size, result[0].as<char>() + i * size, static_cast<std::size_t>(size));
+  }
+  return {};
+}
+
+Result<Tensors> run_once(const Case& c, const ir::Program& program, const Tensors& inputs) {
+  FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(c.graph, inputs));
+  FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(program, symbols));
+  Store store = make_store(program, resolved, inputs);
+  for (const runtime::ResolvedStep& step : resolved.steps) {
+    if (const auto* launch = std::get_if<ir::KernelStep>(&step.step->v)) {
+      FUSEC_TRY(run_kernel(program.kernels[launch->kernel], step, store));
+    } else {
+      FUSEC_TRY(run_library(std::get<ir::LibraryStep>(step.step->v), step, store));
+    }
+  }
+  Tensors out;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    FUSEC_ASSIGN(Tensor t, Tensor::make(program.output_types[i].dtype,
+                                        runtime::evaluate(program.output_types[i].shape, symbols)));
+    std::copy_n(store.bytes[program.outputs[i].index].data(), t.bytes(), t.as<char>());
+    out.push_back(std::move(t));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
+  FUSEC_ASSIGN(const Target target, named_target(c.setting.target.empty() ? "x86-64-v3" : c.setting.target));
+  FUSEC_ASSIGN(const ir::Program program, front_end(c, target));
+  std::vector<Tensors> out;
+  for (const Run& run : c.runs) {
+    FUSEC_ASSIGN(Tensors outputs, run_once(c, program, run.inputs));
+    out.push_back(std::move(outputs));
+  }
+  return out;
+} catch (const std::exception& e) {
+  return Status(StatusCode::internal, e.what());
+}
+
+}  // namespace fusec::fuzz

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// What models are made of, spelled out as exporters do.
+#include <numeric>
+
+#include "tests/fuzz/grow.h"
+
+namespace fusec::fuzz {
+namespace {
+
+using ir::ScalarOp;
+using ir::TensorOp;
+
+// Arithmetic on values; numbers take the dtype of the other side.
+struct Term {
+  Maker* m = nullptr;
+  ValueId id;
+  DType dtype() const { return id.valid() ? m->type(id).dtype : DType::f32; }
+  const Shape& shape() const { return m->shape(id); }
+};
+Term op(ScalarOp o, Term a) { return {a.m, a.m->scalar(o, {a.id})}; }
+Term op(ScalarOp o, Term a, Term b) { return {a.m, a.m->scalar(o, {a.id, b.id})}; }
+Term op(ScalarOp o, Term a, double b) { return {a.m, a.m->scalar(o, {a.id, a.m->number(a.dtype(), b)})}; }
+Term operator+(Term a, Term b) { return op(ScalarOp::add, a, b); }
+Term operator-(Term a, Term b) { return op(ScalarOp::sub, a, b); }
+Term operator*(Term a, Term b) { return op(ScalarOp::mul, a, b); }
+Term operator/(Term a, Term b) { return op(ScalarOp::div, a, b); }
+Term operator+(Term a, double b) { return op(ScalarOp::add, a, b); }
+Term operator*(Term a, double b) { return op(ScalarOp::mul, a, b); }
+Term operator/(Term a, double b) { return op(ScalarOp::div, a, b); }
+Term reduce(TensorOp o, Term a, std::vector<int64_t> axes) {
+  return {a.m, a.m->reduce(o, a.id, std::move(axes), true)};
+}
+
+Term value(Maker& m, int least_rank, int most_rank) { return {&m, float_value(m, least_rank, most_rank)}; }
+bool good(const Term& t, int least_rank) { return t.id.valid() && t.m->rank(t.id) >= least_rank; }
+int64_t last(const Term& t) { return t.m->rank(t.id) - 1; }
+int64_t any_axis(const Term& t) { return t.m->random.chance(0.7) ? last(t) : t.m->random.below(last(t) + 1); }
+
+Term softmax(Maker& m) {
+  const Term x = value(m, 1, 5);
+  if (!good(x, 1)) return {};
+  const int64_t axis = any_axis(x);
+  const Term shifted = x - reduce(TensorOp::reduce_max, x, {axis});
+  if (m.random.chance(0.2) && shifted.id.valid())
+    return shifted - op(ScalarOp::log, reduce(TensorOp::reduce_sum, op(ScalarOp::exp, shifted), {axis}));
+  if (!shifted.id.valid()) return {};
+  const Term e = op(ScalarOp::exp, shifted);
+  return e.id.valid() ? e / reduce(TensorOp::reduce_sum, e, {axis}) : e;
+}
+
+Term layer_norm(Maker& m) {
+  const Term x = value(m, 1, 5);
+  if (!good(x, 1)) return {};
+  std::vector<int64_t> axes = {any_axis(x)};
+  if (last(x) > 1 && axes[0] == last(x) && m.random.chance(0.25)) axes = {last(x) - 1, last(x)};
+  const Term centered = x - reduce(TensorOp::reduce_mean, x, axes);
+  if (!centered.id.valid()) return {};
+  Term variance;
+  if (m.random.chance(0.2)) {  // E[x^2] - E[x]^2
+    const Term mean = reduce(TensorOp::reduce_mean, x, axes);
+    variance = op(ScalarOp::relu, reduce(TensorOp::reduce_mean, x * x, axes) - mean * mean);
+  } else {
+    variance = reduce(TensorOp::reduce_mean,
+                      m.random.chance(0.5) ? centered * centered : op(ScalarOp::pow, centered, 2), axes);
+  }
+  if (!variance.id.valid()) return {};
+  Term y = centered / op(ScalarOp::sqrt, variance + 0.01);
+  if (!y.id.valid() || m.random.chance(0.3)) return y;
+  y = y * Term{&m, m.leaf(x.dtype(), {x.shape().back()})};
+  return y.id.valid() ? y + Term{&m, m.leaf(x.dtype(), {x.shape().back()})} : y;
+}
+
+Term rms_norm(Maker& m) {
+  const Term x = value(m, 1, 4);
+  if (!good(x, 1)) return {};
+  const bool widened = x.dtype() != DType::f32 && m.random.chance(0.5);
+  const Term w = widened ? Term{&m, m.cast(x.id, DType::f32)} : x;
+  if (!w.id.valid()) return {};
+  Term y = w * op(ScalarOp::rsqrt, reduce(TensorOp::reduce_mean, w * w, {last(w)}) + 0.01);
+  if (widened && y.id.valid()) y = {&m, m.cast(y.id, x.dtype())};
+  return y.id.valid() ? y * Term{&m, m.leaf(x.dtype(), {x.shape().back()})} : y;
+}
+
+Term activation(Maker& m) {
+  const Term x = value(m, 0, 5);
+  if (!good(x, 0)) return {};
+  switch (m.random.below(6)) {
+    case 0:
+      return x * 0.5 * (op(ScalarOp::erf, x / 1.4142135623730951) + 1);
+    case 1:
+      return x * 0.5 * (op(ScalarOp::tanh, (x + x * x * x * 0.044715) * 0.7978845608028654) + 1);
+    case 2:
+      return x * Term{&m, m.scalar(ScalarOp::clamp, {(x + 3).id, m.number(x.dtype(), 0), m.number(x.dtype(), 6)})} / 6;
+    case 3:
+      return x * op(ScalarOp::sigmoid, x);
+    case 4:
+      return x * op(ScalarOp::tanh, op(ScalarOp::softplus, x));
+    default:
+      return op(ScalarOp::min, op(ScalarOp::max, x, 0), 6);
+  }
+}
+
+// [b, s, h * d] -> [b, h, s, d], and back.
+Term heads(Maker& m) {
+  const Term x = value(m, 2, 4);
+  if (!good(x, 2)) return {};
+  Shape split = x.shape();
+  for (const int64_t h : {2, 4, 3, 8}) {
+    const auto d = split.back().exact_div(h);
+    if (!d) continue;
+    split.back() = h;
+    split.push_back(*d);
+    break;
+  }
+  const ValueId parts = m.reshape(x.id, split);
+  if (!parts.valid() || split.size() < 3) return {};
+  std::vector<int64_t> perm(split.size());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[perm.size() - 2], perm[perm.size() - 3]);
+  Term y{&m, m.transpose(parts, perm)};
+  if (m.random.chance(0.5) || !y.id.valid()) return y;
+  y = op(m.random.pick({ScalarOp::relu, ScalarOp::tanh, ScalarOp::neg}), y);
+  const ValueId back = y.id.valid() ? m.transpose(y.id, perm) : ValueId{};
+  return {&m, back.valid() ? m.reshape(back, x.shape()) : back};
+}
+
+// concat(-x[half:], x[:half]) * sin + x * cos
+Term rotate_half(Maker& m) {
+  const Term x = value(m, 1, 4);
+  if (!good(x, 1)) return {};
+  const auto axis = static_cast<std::size_t>(any_axis(x));
+  const auto half = x.shape()[axis].exact_div(2);
+  if (!half) return {};
+  const ValueId low = m.slice(x.id, axis, 0, *half), high = m.slice(x.id, axis, *half, *half);
+  if (!low.valid() || !high.valid()) return {};
+  const Term turned{
+      &m, m.node(TensorOp::concat, {m.scalar(ScalarOp::neg, {high}), low}, {{"axis", static_cast<int64_t>(axis)}})};
+  if (!turned.id.valid()) return {};
+  const Shape table(x.shape().end() - 1, x.shape().end());
+  return turned * Term{&m, m.leaf(x.dtype(), table)} + x * Term{&m, m.leaf(x.dtype(), table)};
+}
+
+// Halves of one axis: silu(a) * b.
+Term swiglu(Maker& m) {
+  const Term x = value(m, 1, 4);
+  if (!good(x, 1)) return {};
+  const auto axis = static_cast<std::size_t>(any_axis(x));
+  const auto half = x.shape()[axis].exact_div(2);
+  if (!half) return {};
+  const Term a{&m, m.slice(x.id, axis, 0, *half)}, b{&m, m.slice(x.id, axis, *half, *half)};
+  if (!a.id.valid() || !b.id.valid()) return {};
+  return a * op(ScalarOp::sigmoid, a) * b;
+}
+
+// where(i >= j, x, -1e4): of two iotas along the last two axes.
+Term causal_mask(Maker& m) {
+  const Term x = value(m, 2, 4);
+  if (!good(x, 2)) return {};
+  const Shape square(x.shape().end() - 2, x.shape().end());
+  const auto iota = [&](int64_t axis) {
+    return m.node(TensorOp::iota, {}, {{"shape", square}, {"axis", axis}, {"dtype", DType::i64}});
+  };
+  const ValueId keep = m.scalar(ScalarOp::ge, {iota(0), iota(1)});
+  return {&m, m.scalar(ScalarOp::where, {keep, x.id, m.number(x.dtype(), -50)})};
+}
+
+Term one_hot(Maker& m) {
+  const ValueId index = m.indices(DType::i64, m.new_shape(1), 7);
+  if (!index.valid()) return {};
+  const ValueId column = m.reshape(index, {m.shape(index)[0], 1});
+  if (!column.valid()) return {};
+  const ValueId classes =
+      m.node(TensorOp::iota, {}, {{"shape", Shape{7}}, {"axis", int64_t{0}}, {"dtype", DType::i64}});
+  return {&m, m.cast(m.scalar(ScalarOp::eq, {column, classes}), DType::f32)};
+}
+
+// Scale and shift of one value per channel.
+Term batch_norm(Maker& m) {
+  const Term x = value(m, 3, 5);
+  if (!good(x, 3)) return {};
+  Shape channel(x.shape().size() - 1, Dim(1));
+  channel[0] = x.shape()[1];
+  const auto leaf = [&] { return Term{&m, m.leaf(x.dtype(), channel)}; };
+  Term y = (x - leaf()) * leaf();
+  return y.id.valid() ? op(ScalarOp::relu, y + leaf()) : y;
+}
+
+Term group_norm(Maker& m) {
+  const Term x = value(m, 3, 4);
+  if (!good(x, 3)) return {};
+  const auto per = x.shape()[1].exact_div(2);
+  if (!per) return {};
+  Shape shape = {x.shape()[0], 2, *per};
+  shape.insert(shape.end(), x.shape().begin() + 2, x.shape().end());
+  const Term g{&m, m.reshape(x.id, shape)};
+  if (!g.id.valid()) return {};
+  std::vector<int64_t> axes(shape.size() - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  const Term centered = g - reduce(TensorOp::reduce_mean, g, axes);
+  if (!centered.id.valid()) return {};
+  const Term y = centered / op(ScalarOp::sqrt, reduce(TensorOp::reduce_mean, centered * centered, axes) + 0.01);
+  return {&m, y.id.valid() ? m.reshape(y.id, x.shape()) : y.id};
+}
+
+// Round to eighths and saturate to a byte, and back.
+Term quantize(Maker& m) {
+  const Term x = value(m, 0, 4);
+  if (!good(x, 0)) return {};
+  const DType to = m.random.pick({DType::i8, DType::u8});
+  const Term scaled = op(ScalarOp::round, x * 8);
+  if (!scaled.id.valid()) return {};
+  const double lo = to == DType::i8 ? -128 : 0, hi = to == DType::i8 ? 127 : 255;
+  const ValueId q =
+      m.cast(m.scalar(ScalarOp::clamp, {scaled.id, m.number(x.dtype(), lo), m.number(x.dtype(), hi)}), to);
+  if (m.random.chance(0.4) || !q.valid()) return {&m, q};
+  return Term{&m, m.cast(q, x.dtype())} * 0.125;
+}
+
+Term attention(Maker& m) {
+  const Term x = value(m, 2, 4);
+  if (!good(x, 2)) return {};
+  const Term scores{&m,
+                    m.node(TensorOp::matmul, {x.id, x.id}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}})};
+  if (!scores.id.valid()) return {};
+  const Term s = scores * 0.25;
+  const Term shifted = s.id.valid() ? s - reduce(TensorOp::reduce_max, s, {last(s)}) : s;
+  if (!shifted.id.valid()) return {};
+  const Term e = op(ScalarOp::exp, shifted);
+  if (!e.id.valid()) return {};
+  const Term p = e / reduce(TensorOp::reduce_sum, e, {last(e)});
+  return {&m, m.node(TensorOp::matmul, {p.id, x.id}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}})};
+}
+
+using Pattern = Term (*)(Maker&);
+constexpr Pattern kPatterns[] = {softmax,     layer_norm, rms_norm,   activation, heads,    rotate_half, swiglu,
+                                 causal_mask, one_hot,    batch_norm, group_norm, quantize, attention};
+
+}  // namespace
+
+ValueId pattern(Maker& m) { return kPatterns[m.random.below(std::size(kPatterns))](m).id; }
+
+}  // namespace fusec::fuzz

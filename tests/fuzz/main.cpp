@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuzz_graphs: random graphs, compiled and evaluated.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "ir/support/hash.h"
+#include "ir/text/graph_text.h"
+#include "tests/fuzz/check.h"
+#include "tests/fuzz/generate.h"
+#include "tests/fuzz/shrink.h"
+
+namespace fusec::fuzz {
+namespace {
+
+constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
+  --count N            cases to run (default 200)
+  --seed S             of the first case; case i has seed S + i (default 1)
+  --kernel-evaluator   run kernels by their evaluator instead of compiling them
+  --shrink-to DIR      write each failure, made small, as DIR/fuzz_<seed>.fir
+  --print              print each graph before it runs
+  --threads N          fix the threads of a run
+  --target NAME        fix the target
+  --numerics NAME      precise, exact or fast
+  --no-library         plain loops in place of oneDNN, always
+  --disable-pass NAME  leave this pass out (may be repeated)
+  --jobs N             processes side by side (default 1)
+)";
+
+struct Settings {
+  int64_t count = 200;
+  uint64_t seed = 1;
+  bool kernel_evaluator = false, print = false, no_library = false;
+  std::string shrink_to, target, numerics;
+  int threads = 0;
+  int jobs = 1;
+  std::vector<std::string> disabled;
+};
+
+// Counts of all processes.
+struct Totals {
+  int64_t cases, failures, elements, undecided;
+  int64_t next[64];  // the case each process is at
+};
+
+Case make_case(const Settings& s, int64_t i) {
+  Case c = generate(s.seed + static_cast<uint64_t>(i));
+  c.setting.kernel_evaluator = s.kernel_evaluator;
+  if (s.threads > 0) c.setting.threads = s.threads;
+  if (!s.target.empty()) c.setting.target = s.target;
+  if (s.numerics == "precise") c.setting.numerics = Numerics::precise;
+  if (s.numerics == "exact") c.setting.numerics = Numerics::exact;
+  if (s.numerics == "fast") c.setting.numerics = Numerics::fast;
+  if (s.no_library) c.setting.use_library = false;
+  c.setting.disabled_passes.insert(c.setting.disabled_passes.end(), s.disabled.begin(), s.disabled.end());
+  return c;
+}
+
+std::string describe(const Setting& s) {
+  std::string out = s.numerics == Numerics::precise ? "precise" : s.numerics == Numerics::exact ? "exact" : "fast";
+  out += s.use_library ? "" : ", plain loops";
+  if (!s.target.empty()) out += ", " + s.target;
+  out += fmt::format(", {} threads", s.threads);
+  out += s.kernel_evaluator         ? ", kernels evaluated"
+         : s.call == Call::strided  ? ", strided"
+         : s.call == Call::jit      ? ", jit"
+         : s.call == Call::in_place ? ", in place"
+                                    : "";
+  for (const std::string& pass : s.disabled_passes) out += ", without " + pass;
+  return out;
+}
+
+void report(const Settings& s, const Case& c, const Outcome& outcome) {
+  fmt::print("seed {}: {}: {}\n  ({})\n", c.seed, to_string(outcome.fault), outcome.message, describe(c.setting));
+  if (s.shrink_to.empty()) {
+    std::fflush(stdout);
+    return;
+  }
+  const Case small = shrink(c, outcome);
+  const Outcome again = check_apart(small);
+  fmt::print("  made small: {}: {}\n  ({})\n{}", to_string(again.fault), again.message, describe(small.setting),
+             as_text(small));
+  const std::string path = fmt::format("{}/fuzz_{}.fir", s.shrink_to, c.seed);
+  if (FILE* file = std::fopen(path.c_str(), "w")) {
+    std::fputs(as_test(small).c_str(), file);
+    std::fclose(file);
+  }
+  std::fflush(stdout);
+}
+
+// Cases job, job + jobs, ... from where it stands.
+void work(const Settings& s, Totals& totals, int job) {
+  for (int64_t& i = totals.next[job]; i < s.count; i += s.jobs) {
+    const Case c = make_case(s, i);
+    if (s.print) fmt::print("seed {} ({})\n{}", c.seed, describe(c.setting), ir::print(c.graph));
+    if (s.print) std::fflush(stdout);
+    const Outcome outcome = check(c);
+    __atomic_add_fetch(&totals.cases, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&totals.elements, outcome.elements, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&totals.undecided, outcome.undecided, __ATOMIC_RELAXED);
+    if (outcome.fault == Fault::none) continue;
+    __atomic_add_fetch(&totals.failures, 1, __ATOMIC_RELAXED);
+    report(s, c, outcome);
+  }
+}
+
+// One process per job; when one dies, its case is the failure and another goes on behind it.
+void supervise(const Settings& s, Totals& totals, int job) {
+  while (totals.next[job] < s.count) {
+    const pid_t child = fork();
+    if (child == 0) {
+      work(s, totals, job);
+      std::fflush(stdout);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    const Case c = make_case(s, totals.next[job]);
+    ++totals.failures;
+    ++totals.cases;
+    report(s, c, {Fault::crash, fmt::format("the process ended with status {}", status)});
+    totals.next[job] += s.jobs;
+  }
+}
+
+int run(const Settings& s) {
+  void* shared = mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Totals& totals = *new (shared) Totals{};
+  std::fflush(stdout);
+  std::vector<pid_t> jobs;
+  for (int job = 0; job < s.jobs; ++job) {
+    totals.next[job] = job;
+    const pid_t child = fork();
+    if (child == 0) {
+      supervise(s, totals, job);
+      std::fflush(stdout);
+      _exit(0);
+    }
+    jobs.push_back(child);
+  }
+  for (const pid_t child : jobs) waitpid(child, nullptr, 0);
+  const double share =
+      totals.elements == 0 ? 0 : 100.0 * static_cast<double>(totals.undecided) / static_cast<double>(totals.elements);
+  fmt::print("{} cases, {} failures, {} elements, {:.3f} % undecided\n", totals.cases, totals.failures, totals.elements,
+             share);
+  return totals.failures == 0 && totals.cases == s.count && share < 1 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace fusec::fuzz
+
+int main(int argc, char** argv) {
+  fusec::fuzz::Settings s;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--kernel-evaluator") {
+      s.kernel_evaluator = true;
+    } else if (flag == "--print") {
+      s.print = true;
+    } else if (flag == "--no-library") {
+      s.no_library = true;
+    } else if (i + 1 == argc || !flag.starts_with("--")) {
+      std::fputs(fusec::fuzz::kUsage, stderr);
+      return 2;
+    } else {
+      const std::string value = argv[++i];
+      if (flag == "--count")
+        s.count = std::atoll(value.c_str());
+      else if (flag == "--seed")
+        s.seed = std::strtoull(value.c_str(), nullptr, 10);
+      else if (flag == "--shrink-to")
+        s.shrink_to = value;
+      else if (flag == "--threads")
+        s.threads = std::atoi(value.c_str());
+      else if (flag == "--target")
+        s.target = value;
+      else if (flag == "--numerics")
+        s.numerics = value;
+      else if (flag == "--disable-pass")
+        s.disabled.push_back(value);
+      else if (flag == "--jobs")
+        s.jobs = std::clamp(std::atoi(value.c_str()), 1, 64);
+      else {
+        std::fputs(fusec::fuzz::kUsage, stderr);
+        return 2;
+      }
+    }
+  }
+  return fusec::fuzz::run(s);
+}
