@@ -124,6 +124,8 @@ Lowered RegionEval::make(ValueId value, const Coords& coords) {
     case TensorOp::gather_elements:
     case TensorOp::gather_nd:
       return gather(*node, coords);
+    case TensorOp::max_pool:
+      return largest(*node, coords);
     default:
       FUSEC_CHECK(false) << "no lowering for " << node->op.name() << " at these coordinates";
       return {};
@@ -393,6 +395,18 @@ Lowered RegionEval::pad(const Node& node, const Coords& coords) {
   Lowered outside{number(compute_type(dtype), 0), true};
   if (node.inputs.size() > 1) outside = eval(node.inputs[1], Coords(graph_.type(node.inputs[1]).shape.size(), Dim(0)));
   return select_in_range(guard, inside, outside, dtype);
+}
+
+// The largest of the places of a window, in order.
+Lowered RegionEval::largest(const Node& node, const Coords& coords) {
+  const DType type = compute_type(graph_.type(node.output).dtype);
+  std::optional<Lowered> result;
+  for (const Read& read : reads_of(graph_, node, coords, ranges_)) {
+    const Lowered place = eval(node.inputs[0], read.coords);
+    result = result ? Lowered{emit(ScalarOp::max, type, {result->operand, place.operand}), result->exact && place.exact}
+                    : place;
+  }
+  return *result;
 }
 
 Lowered RegionEval::gather(const Node& node, const Coords& coords) {

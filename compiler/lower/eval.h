@@ -53,6 +53,7 @@ class RegionEval {
   Lowered load(const Window& window, const Coords& coords, DType dtype);
   Lowered concat(const ir::Node& node, const Coords& coords);
   Lowered pad(const ir::Node& node, const Coords& coords);
+  Lowered largest(const ir::Node& max_pool, const Coords& coords);
   Lowered gather(const ir::Node& node, const Coords& coords);
   Lowered index_value(const Dim& value, DType dtype);
   Lowered select_in_range(const ir::Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype);

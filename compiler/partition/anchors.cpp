@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/partition/groups.h"
+#include "compiler/partition/windows.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::compiler {
@@ -159,8 +160,9 @@ class AnchorForming {
 void form_anchors(Groups& groups, const Options& options) {
   AnchorForming forming(groups, options);
   for (NodeId id : groups.graph.order) {
-    const ir::Op op = groups.graph.nodes[id].op;
-    if (!op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::anchor) forming.form(id);
+    const Node& node = groups.graph.nodes[id];
+    if (node.op.is_scalar() || info(node.op.tensor()).kind != ir::RegionKind::anchor) continue;
+    if (!is_small_window(groups.graph, node)) forming.form(id);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/partition/windows.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
@@ -109,6 +110,9 @@ std::vector<Read> reads_of(const Graph& graph, const Node& node, const Coords& c
     }
     case TensorOp::gather_nd:
       return gather_nd_reads(graph, node, coords);
+    case TensorOp::max_pool:
+      for (Coords& at : window_coords(graph, node, coords, ranges)) reads.push_back({0, std::move(at)});
+      return reads;
     default:
       return reads;  // iota, dim
   }

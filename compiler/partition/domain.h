@@ -45,7 +45,7 @@ bool computed_in(const ir::Graph& graph, const std::set<ir::NodeId>& nodes, ir::
 std::vector<int64_t> reduced_axes(const ir::Node& node);
 bool is_reduction(const ir::Graph& graph, ir::NodeId node);
 
-// How a node that is no plain map reads its inputs: concat, pad, gather and the like. Coordinates that come from data
+// How a node that is no plain map reads its inputs: concat, pad, gather, small windows and the like. Coordinates that come from data
 // are the symbol "?".
 struct Read {
   int input = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/partition/coords.h"
+#include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
 
@@ -48,6 +49,7 @@ void Groups::put(NodeId node, int group) {
   g.first = std::min(g.first, positions_[node]);
   g.last = std::max(g.last, positions_[node]);
   const ir::Op op = graph.nodes[node].op;
+  if (op == TensorOp::max_pool) g.cost += static_cast<int>(window_size(graph.nodes[node]));
   if (op.is_scalar()) g.cost += info(op.scalar()).cost;
   if (!op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::reduction) g.has_reduction = true;
   groups_[node] = group;

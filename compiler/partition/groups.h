@@ -72,7 +72,7 @@ class Groups {
   std::map<std::pair<ir::ValueId, ir::NodeId>, std::string> reasons_;
 };
 
-// Every conv, matmul and pool becomes a group with the epilogues its library fuses.
+// Every conv, matmul and pool that is no small window becomes a group with the epilogues its library fuses.
 void form_anchors(Groups& groups, const Options& options);
 // Concats that all producers can write into become views.
 void choose_concat_views(Groups& groups);

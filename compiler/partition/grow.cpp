@@ -3,6 +3,7 @@
 
 #include "compiler/partition/domain.h"
 #include "compiler/partition/groups.h"
+#include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
 
@@ -102,6 +103,7 @@ class Growing {
 
   // Whether the reader uses an element of a value of this shape several times.
   bool repeats(const Shape& from, const Node& reader) const {
+    if (reader.op == TensorOp::max_pool && windows_overlap(reader)) return true;
     const Dim n = num_elements(graph_.type(reader.output).shape);
     return !(num_elements(from) == n) && !proves_nonneg(num_elements(from) - n, {});
   }

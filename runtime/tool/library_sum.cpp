@@ -300,8 +300,10 @@ std::vector<LoneCall> lone_calls(const Plan& plan, const Group& group) {
 
 LibrarySumParts parts(const LibrarySum& sum) {
   LibrarySumParts out;
-  for (const StepGroup& group : sum.groups) (group.generated ? out.generated : out.library) += group.count() * group.plan_us;
-  out.rest = sum.model_us - out.library - out.generated;
+  for (const StepGroup& group : sum.groups) {
+    (group.generated ? out.generated : out.slower) += group.count() * (group.plan_us - group.alone_us);
+  }
+  out.rest = sum.model_us - sum.alone_us - out.slower - out.generated;
   return out;
 }
 

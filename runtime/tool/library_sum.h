@@ -37,11 +37,12 @@ struct LibrarySum {
   double overhead = 0;        // model / sum - 1, both of one round; median over rounds
 };
 
-// The parts of model_us, in microseconds.
+// The parts of model_us - alone_us, in microseconds. Steps and calls alone count with their medians; what interrupts
+// them now and then is in the rest.
 struct LibrarySumParts {
-  double library = 0;    // library steps in the plan
+  double slower = 0;     // library steps in the plan beyond the calls alone
   double generated = 0;  // kernels in the plan
-  double rest = 0;       // between steps
+  double rest = 0;
 };
 LibrarySumParts parts(const LibrarySum& sum);
 
