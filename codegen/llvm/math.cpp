@@ -232,14 +232,17 @@ Value* libm(Ir& ir, const std::string& name, std::initializer_list<Value*> args)
 Value* exp(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "exp", {x});
   auto& b = ir.b;
-  // Past these the result is 0 or infinity anyway.
-  const Reduced d = reduce_ln2(ir, at_least(ir, at_most(ir, x, 89), -105));
+  // Past these the result is infinity or 0 anyway. An underflow to 0 would cost some 150 cycles a vector, and masked
+  // softmaxes are full of them.
+  Value *zero = b.CreateFCmpOLT(x, number(x, -104)), *nothing = number(x, 0);
+  const Reduced d = reduce_ln2(ir, b.CreateSelect(zero, nothing, at_most(ir, x, 89)));
   Value* p = b.CreateFAdd(expm1_core(ir, d.r), number(x, 1));
-  if (has_scalef(ir, x)) return scalef(ir, p, d.n.as_float);
+  if (has_scalef(ir, x)) return b.CreateSelect(zero, nothing, scalef(ir, p, d.n.as_float));
   // Two halves of the exponent, so that neither factor overflows; only the second product rounds.
   Value* half = b.CreateAShr(d.n.as_int, integer(d.n.as_int, 1));
   Value* rest = b.CreateSub(d.n.as_int, half);
-  return b.CreateFMul(b.CreateFMul(p, power_of_two(ir, half)), power_of_two(ir, rest));
+  Value* out = b.CreateFMul(b.CreateFMul(p, power_of_two(ir, half)), power_of_two(ir, rest));
+  return b.CreateSelect(zero, nothing, out);
 }
 
 // With s = 2^(n-1), which does not overflow: exp(x) - 1 = 2*(s*expm1(r) + (s - 1/2)).

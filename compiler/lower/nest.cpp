@@ -148,6 +148,7 @@ class NestBuilder {
       if (!id.valid()) return whole;
       const Node& node = graph_.nodes[id];
       if (node.op == TensorOp::concat && nodes_.contains(id)) return split_at(node, coords, whole);
+      if (node.op == TensorOp::max_pool) return channels_of(node, coords, whole);
       if (!is_plain_map(node.op)) return whole;
       int next = -1;
       for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -156,6 +157,15 @@ class NestBuilder {
       coords = input_coords(graph_, node, next, coords, nest_.domain.ranges);
       value = node.inputs[static_cast<size_t>(next)];
     }
+  }
+
+  // A window moves along all axes but the last one: there, a concat that it reads splits it.
+  std::vector<Segment> channels_of(const Node& window, const Coords& coords, const std::vector<Segment>& whole) const {
+    const NodeId id = graph_.values[window.inputs[0]].producer;
+    if (!id.valid() || !nodes_.contains(id)) return whole;
+    const Node& node = graph_.nodes[id];
+    if (!(node.op == TensorOp::concat) || node.attrs.i("axis") + 1 != static_cast<int64_t>(coords.size())) return whole;
+    return split_at(node, coords, whole);
   }
 
   std::vector<Segment> split_at(const Node& concat, const Coords& coords, const std::vector<Segment>& whole) const {

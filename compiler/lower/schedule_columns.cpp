@@ -19,13 +19,14 @@ namespace {
 // Rows per chunk, by the number of rows alone: at most 64 chunks of at least 64 rows.
 int64_t chunk_rows(int64_t rows) { return std::max<int64_t>(64, (rows + 63) / 64); }
 
-// From here on a column reduction is a stream of rows rather than strips of columns.
-constexpr int64_t kManyRows = 1024;
+// From here on a column reduction is a stream of rows rather than strips of columns: chunks of rows fill threads evenly,
+// and a thread finds the rows that it made itself.
+constexpr int64_t kManyRows = 512;
 // Columns of one chunk's partial sums stay in the first-level cache.
 constexpr int64_t kMostColumns = 4096;
 
 struct Pattern {
-  LoopHead columns;
+  LoopHead columns;  // the innermost loop; those around it are of independent reductions
   const ir::Reduce* reduce = nullptr;
 };
 
@@ -39,8 +40,8 @@ int64_t known_extent(const HostSchedule& s, const Dim& d) {
 // One reduction over one loop, then only element-wise work on its result; contiguous along the columns.
 std::optional<Pattern> match(const HostSchedule& s, const PerfectNest& nest) {
   Pattern p;
-  if (nest.heads.size() != 1 || columns_along(nest) != nest.heads[0].var) return std::nullopt;
-  p.columns = nest.heads[0];
+  if (columns_along(nest) != nest.heads.back().var) return std::nullopt;
+  p.columns = nest.heads.back();
   for (const Stmt& stmt : nest.body) {
     if (std::holds_alternative<ir::Alloc>(stmt.v)) return std::nullopt;
     if (std::holds_alternative<ir::Loop>(stmt.v) || std::holds_alternative<ir::Scan>(stmt.v)) return std::nullopt;
@@ -67,8 +68,17 @@ std::optional<Block> schedule_column_chunks(const HostSchedule& s, const Perfect
   const int64_t n = rows.extent.value(), chunk = chunk_rows(n), chunks = (n + chunk - 1) / chunk;
   const DType dtype = k.regs[p->reduce->dst[0]].dtype;
   const Dim columns = p->columns.extent;
-  const BufferId partial =
-      add_buffer(k, {"partial", ir::Space::scratch, dtype, {chunks, columns}, {}, 0, ""});
+  std::vector<LoopHead> outer(nest.heads.begin(), nest.heads.end() - 1);
+  Shape shape;
+  for (const LoopHead& head : outer) shape.push_back(head.extent);
+  shape.insert(shape.end(), {chunks, columns});
+  const BufferId partial = add_buffer(k, {"partial", ir::Space::scratch, dtype, shape, {}, 0, ""});
+  const auto partial_at = [&outer](const Dim& chunk_index, const Dim& column) {
+    std::vector<Dim> index;
+    for (const LoopHead& head : outer) index.push_back(Dim::symbol(head.var));
+    index.insert(index.end(), {chunk_index, column});
+    return index;
+  };
   const BufferId sums = add_buffer(k, {"sums", ir::Space::reg, dtype, {columns}, {}, 0, ""});
   const int lanes = 2 * lanes_for(k, p->reduce->body, s.target);
   const bool whole = divisible_by(k, columns, lanes);
@@ -96,11 +106,14 @@ std::optional<Block> schedule_column_chunks(const HostSchedule& s, const Perfect
   Block publish;
   const RegId sum = add_reg(k, dtype);
   publish.push_back({ir::Load{sum, sums, {Dim::symbol(c1)}, {}, ir::Constant{dtype}, 0}});
-  publish.push_back({ir::Store{partial, {Dim::symbol(g), Dim::symbol(c1)}, sum, {}, ir::StoreHint::none}});
+  publish.push_back({ir::Store{partial, partial_at(Dim::symbol(g), Dim::symbol(c1)), sum, {}, ir::StoreHint::none}});
   for (Stmt& stmt : vector_loops(k, publish, c1, 0, columns, lanes, whole)) task.push_back(std::move(stmt));
   Block result;
   result.push_back({ir::Alloc{partial}});
-  result.push_back({ir::Loop{{LoopTag::grid, g, chunks}, std::move(task), ir::Boundary::launches}});
+  std::vector<LoopHead> tasks = outer;
+  for (LoopHead& head : tasks) head.tag = LoopTag::grid;
+  tasks.push_back({LoopTag::grid, g, chunks});
+  result.push_back(put_nest(tasks, std::move(task)));
 
   // Phase 2: sums of the chunks in order, and what follows.
   PerfectNest second{nest.heads, {}};
@@ -112,7 +125,7 @@ std::optional<Block> schedule_column_chunks(const HostSchedule& s, const Perfect
     }
     ir::Reduce total{reduce->dst, reduce->combiner, {}, {{LoopTag::seq, fresh_var(k), chunks}}, {}, {}, {}};
     const RegId part = add_reg(k, dtype);
-    total.body.push_back({ir::Load{part, partial, {Dim::symbol(total.loops[0].var), column}, {}, ir::Constant{dtype}, 0}});
+    total.body.push_back({ir::Load{part, partial, partial_at(Dim::symbol(total.loops[0].var), column), {}, ir::Constant{dtype}, 0}});
     total.yield = {part};
     second.body.push_back({std::move(total)});
   }

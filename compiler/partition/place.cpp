@@ -3,6 +3,7 @@
 
 #include "compiler/partition/groups.h"
 #include "compiler/partition/views.h"
+#include "compiler/partition/windows.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
@@ -33,6 +34,13 @@ bool read_by_anchor(const Groups& groups, ValueId value) {
     if (g != kNoGroup && groups.all[static_cast<size_t>(g)].kind == RegionKind::anchor) return true;
   }
   return false;
+}
+
+// Small windows read each part of a concat where it is, dense; a library is slow at writing into slices of channels.
+bool read_by_windows_alone(const Groups& groups, ValueId value) {
+  const auto& readers = groups.direct_readers(value);
+  return std::all_of(readers.begin(), readers.end(),
+                     [&](NodeId id) { return is_small_window(groups.graph, groups.graph.nodes[id]); });
 }
 
 bool made_by_anchors(const Groups& groups, const Node& concat) {
@@ -161,6 +169,7 @@ void choose_concat_views(Groups& groups) {
     const Node& node = groups.graph.nodes[id];
     if (!is_concat(node) || groups.is_graph_output(node.output)) continue;
     if (!read_by_anchor(groups, node.output) && !made_by_anchors(groups, node)) continue;
+    if (read_by_windows_alone(groups, node.output)) continue;
     std::set<ValueId> now = taken;
     if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return writable(groups, v, now); })) continue;
     taken = now;
