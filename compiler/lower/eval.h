@@ -36,6 +36,8 @@ class RegionEval {
   void define(ir::ValueId value, const Coords& coords, Lowered lowered);
   // From now on a read of `value` at `coords` loads the local buffer at `index`.
   void stage(ir::ValueId value, const Coords& coords, ir::BufferId buffer, const std::vector<Dim>& index);
+  // The value as its dtype has it, in the compute type.
+  ir::Operand rounded(const Lowered& value, DType dtype);
   ir::RegId emit(ir::ScalarOp op, DType dtype, std::vector<ir::Operand> args);
   void append(ir::Stmt stmt) { blocks_.back()->push_back(std::move(stmt)); }
   // What is known of the loop variables; the caller narrows it for parts of the domain.
@@ -58,7 +60,6 @@ class RegionEval {
   Lowered index_value(const Dim& value, DType dtype);
   Lowered select_in_range(const ir::Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype);
   ir::Operand in_range(const ir::Guard& guard);
-  ir::Operand rounded(const Lowered& value, DType dtype);
   Lowered finish(ir::Operand operand, DType dtype);
   Dim mirrored(const Dim& index, const Dim& extent);
   void flip_negative(Window& window, Coords& coords);

@@ -263,7 +263,9 @@ class NestBuilder {
     enter_phase(p);
     eval_->open(reduce.body);
     keep_staged(p);
-    reduce.yield = {eval_->compute(node.inputs[0], phase_coords(domain().reduction_inputs[p], p))};
+    const Lowered element = eval_->eval(node.inputs[0], phase_coords(domain().reduction_inputs[p], p));
+    reduce.yield = {element.operand};
+    if (is_arg(reduce.combiner)) reduce.yield = {eval_->rounded(element, graph_.type(node.inputs[0]).dtype)};
     if (type != given) reduce.yield = {eval_->emit(ScalarOp::cast, type, reduce.yield)};
     if (is_arg(reduce.combiner)) {
       const RegId position = add_reg(nest_.kernel, DType::i64);
@@ -278,7 +280,7 @@ class NestBuilder {
     Operand value = result;
     if (node.op == TensorOp::reduce_mean) value = divide_by_count(result, type);
     if (type != given) value = eval_->emit(ScalarOp::cast, given, {value});
-    eval_->define(node.output, domain().reduction_results[p], {value, is_exact(node)});
+    eval_->define(node.output, domain().reduction_results[p], {value, is_exact(node, element)});
   }
 
   // Means of integers sum in 64 bits, where neither the sum nor the count wraps.
@@ -288,11 +290,11 @@ class NestBuilder {
     return is_signed_int(t) ? DType::i64 : DType::u64;
   }
 
-  // Sums and products of 16-bit floats carry more digits than their type.
-  bool is_exact(const Node& node) const {
+  // Sums and products of 16-bit floats carry more digits than their type; one chosen of them has as many as it had.
+  bool is_exact(const Node& node, const Lowered& element) const {
     const DType t = graph_.type(node.output).dtype;
     const bool chooses = node.op == TensorOp::reduce_max || node.op == TensorOp::reduce_min;
-    return chooses || (t != DType::f16 && t != DType::bf16);
+    return (chooses && element.exact) || (t != DType::f16 && t != DType::bf16);
   }
 
   Operand divide_by_count(RegId sum, DType type) {
