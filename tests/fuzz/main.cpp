@@ -47,7 +47,14 @@ struct Settings {
 struct Totals {
   int64_t cases, failures, elements, undecided;
   int64_t next[64];  // the case each process is at
+  struct Found {
+    Fault fault;
+    char message[4000];
+  } found[64];
 };
+
+constexpr int kFound = 3;              // exit code of a process that found something
+constexpr unsigned kMostSeconds = 60;  // of one case: more is a loop without end
 
 Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
@@ -94,23 +101,28 @@ void report(const Settings& s, const Case& c, const Outcome& outcome) {
   std::fflush(stdout);
 }
 
-// Cases job, job + jobs, ... from where it stands.
+// Cases job, job + jobs, ... from where it stands, until one fails. What fails is left to the supervisor, whose
+// children have no threads of earlier cases to wait for.
 void work(const Settings& s, Totals& totals, int job) {
   for (int64_t& i = totals.next[job]; i < s.count; i += s.jobs) {
+    alarm(kMostSeconds);
     const Case c = make_case(s, i);
     if (s.print) fmt::print("seed {} ({})\n{}", c.seed, describe(c.setting), ir::print(c.graph));
-    if (s.print) std::fflush(stdout);
+    std::fflush(stdout);
     const Outcome outcome = check(c);
-    __atomic_add_fetch(&totals.cases, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&totals.elements, outcome.elements, __ATOMIC_RELAXED);
     __atomic_add_fetch(&totals.undecided, outcome.undecided, __ATOMIC_RELAXED);
-    if (outcome.fault == Fault::none) continue;
-    __atomic_add_fetch(&totals.failures, 1, __ATOMIC_RELAXED);
-    report(s, c, outcome);
+    if (outcome.fault != Fault::none) {
+      Totals::Found& found = totals.found[job];
+      found.fault = outcome.fault;
+      found.message[outcome.message.copy(found.message, sizeof found.message - 1)] = 0;
+      _exit(kFound);
+    }
+    __atomic_add_fetch(&totals.cases, 1, __ATOMIC_RELAXED);
   }
 }
 
-// One process per job; when one dies, its case is the failure and another goes on behind it.
+// One process works; when it ends at a case, that is a failure, and another goes on behind it.
 void supervise(const Settings& s, Totals& totals, int job) {
   while (totals.next[job] < s.count) {
     const pid_t child = fork();
@@ -122,10 +134,12 @@ void supervise(const Settings& s, Totals& totals, int job) {
     int status = 0;
     waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    const Case c = make_case(s, totals.next[job]);
-    ++totals.failures;
-    ++totals.cases;
-    report(s, c, {Fault::crash, fmt::format("the process ended with status {}", status)});
+    Outcome outcome{Fault::crash, fmt::format("the process ended with status {}", status)};
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kFound)
+      outcome = {totals.found[job].fault, totals.found[job].message};
+    __atomic_add_fetch(&totals.failures, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&totals.cases, 1, __ATOMIC_RELAXED);
+    report(s, make_case(s, totals.next[job]), outcome);
     totals.next[job] += s.jobs;
   }
 }
