@@ -79,6 +79,16 @@ std::vector<ValueId> Groups::bases(ValueId value) const {
   return result;
 }
 
+bool Groups::views_concat(ValueId value) const {
+  for (;;) {
+    const NodeId id = graph.values[value].producer;
+    if (!id.valid() || !views_[id]) return false;
+    const Node& node = graph.nodes[id];
+    if (node.op == TensorOp::concat) return true;
+    value = node.inputs[0];
+  }
+}
+
 void Groups::collect_readers(ValueId value, std::vector<NodeId>& out) const {
   for (NodeId reader : readers_[value]) {
     if (views_[reader]) {

@@ -48,6 +48,8 @@ class Groups {
   bool is_graph_output(ir::ValueId value) const { return outputs_.contains(value); }
   // What `value` is a view of: the values whose producers do work (several for a concat), or inputs and constants.
   std::vector<ir::ValueId> bases(ir::ValueId value) const;
+  // Whether `value` is a view, perhaps of a view, of a concat that its producers write into.
+  bool views_concat(ir::ValueId value) const;
   // The nodes that do work on `value`, directly or through views.
   std::vector<ir::NodeId> real_readers(ir::ValueId value) const;
   const std::vector<ir::NodeId>& direct_readers(ir::ValueId value) const { return readers_[value]; }

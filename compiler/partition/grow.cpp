@@ -74,6 +74,7 @@ class Growing {
               [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
     const auto outputs = groups_.outputs_of(nodes);
     if (outputs.size() > kMostOutputs) return "the region would have too many outputs";
+    if (reads_own_concat(nodes)) return "its reader loads the concat that it is stored into";
     const Shape& from = graph_.type(value).shape;
     const Shape& to = graph_.type(graph_.nodes[reader].output).shape;
     const bool scalar = graph_.nodes[reader].op.is_scalar();
@@ -89,6 +90,23 @@ class Growing {
 
   bool same_shape(const std::vector<ValueId>& outputs, const Shape& shape) const {
     return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return graph_.type(v).shape == shape; });
+  }
+
+  // Whether a node reads, from memory, a concat that another of them writes into.
+  bool reads_own_concat(const std::vector<NodeId>& nodes) const {
+    const auto made_here = [&](ValueId v) {
+      const NodeId id = graph_.values[v].producer;
+      return id.valid() && std::find(nodes.begin(), nodes.end(), id) != nodes.end();
+    };
+    const auto loads_own = [&](ValueId v) {
+      if (!groups_.views_concat(v)) return false;
+      const auto bases = groups_.bases(v);
+      return std::any_of(bases.begin(), bases.end(), made_here);
+    };
+    return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+      const auto& inputs = graph_.nodes[id].inputs;
+      return std::any_of(inputs.begin(), inputs.end(), loads_own);
+    });
   }
 
   // Whether every element that the reader takes from group p has the coordinates of the element it makes.
