@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/ValueSymbolTable.h>
+
 #include <cmath>
 #include <limits>
 
@@ -58,13 +63,45 @@ Value* f16_from_f32(Ir& ir, Value* f) {
   return b.CreateTrunc(b.CreateOr(out, sign), retyped(f, b.getInt16Ty()));
 }
 
+// 0xaaaaaaaa as a mask of 32 words that LLVM takes for unknown: it would turn a select by a known one into a permutation
+// of two registers, which is seven times as slow. Made once per function.
+Value* odd_words(Ir& ir) {
+  auto& b = ir.b;
+  constexpr const char* kName = "odd.words";
+  if (Value* made = b.GetInsertBlock()->getParent()->getValueSymbolTable()->lookup(kName)) return made;
+  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  llvm::BasicBlock& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+  b.SetInsertPoint(&entry, entry.begin());
+  llvm::Type* i32 = b.getInt32Ty();
+  auto* itself = llvm::InlineAsm::get(llvm::FunctionType::get(i32, {i32}, false), "", "=r,0", /*hasSideEffects=*/false);
+  Value* mask = b.CreateCall(itself, {b.getInt32(0xaaaaaaaau)});
+  return b.CreateBitCast(mask, llvm::FixedVectorType::get(b.getInt1Ty(), 32), kName);
+}
+
+// Sixteen lanes from `from` on by one masked vpermw: each word goes to the upper half of a float.
+Value* f32_by_permutation(Ir& ir, Value* raw, int from) {
+  auto& b = ir.b;
+  Value* words = width_of(raw) == 32 ? raw : lanes_from(ir, raw, from / 32 * 32, 32);
+  std::vector<llvm::Constant*> index;
+  for (int k = 0; k < 32; ++k) index.push_back(b.getInt16(static_cast<uint16_t>(from % 32 + k / 2)));
+  Value* moved = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_hi_512, {}, {words, llvm::ConstantVector::get(index)});
+  Value* placed = b.CreateSelect(odd_words(ir), moved, llvm::Constant::getNullValue(moved->getType()));
+  return b.CreateBitCast(placed, with_width(b.getFloatTy(), 16));
+}
+
 Value* f32_from_bf16(Ir& ir, Value* raw) {
+  const int width = width_of(raw);
+  if (ir.target.has("avx512bw") && (width == 32 || width == 64)) {
+    std::vector<Value*> parts;
+    for (int from = 0; from < width; from += 16) parts.push_back(f32_by_permutation(ir, raw, from));
+    return llvm::concatenateVectors(ir.b, parts);
+  }
   Value* bits = ir.b.CreateZExt(raw, retyped(raw, ir.b.getInt32Ty()));
   return as_float(ir, ir.b.CreateShl(bits, integer(bits, 16)));
 }
 
 // (bits + 0x7fff + the last kept bit) >> 16; NaN keeps its top bits and becomes quiet.
-Value* bf16_from_f32(Ir& ir, Value* f) {
+Value* bf16_by_bits(Ir& ir, Value* f) {
   auto& b = ir.b;
   Value* bits = as_bits(ir, f);
   Value* high = b.CreateLShr(bits, integer(bits, 16));
@@ -72,6 +109,25 @@ Value* bf16_from_f32(Ir& ir, Value* f) {
   Value* rounded = b.CreateLShr(b.CreateAdd(b.CreateAdd(bits, integer(bits, 0x7fff)), odd), integer(bits, 16));
   Value* out = b.CreateSelect(b.CreateFCmpUNO(f, f), b.CreateOr(high, integer(bits, 0x40)), rounded);
   return b.CreateTrunc(out, retyped(f, b.getInt16Ty()));
+}
+
+// AVX512-BF16's conversion of 16 lanes or pairs of them; it takes denormals for zeros.
+Value* bf16_by_hardware(Ir& ir, Value* f) {
+  auto& b = ir.b;
+  Value* out = nullptr;
+  if (width_of(f) == 16) out = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {f});
+  for (int from = 0; width_of(f) > 16 && from < width_of(f); from += 32) {
+    Value* pair = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtne2ps2bf16_512, {},
+                                    {lanes_from(ir, f, from + 16, 16), lanes_from(ir, f, from, 16)});
+    out = out ? llvm::concatenateVectors(b, {out, pair}) : pair;
+  }
+  return b.CreateBitCast(out, retyped(f, b.getInt16Ty()));
+}
+
+Value* bf16_from_f32(Ir& ir, Value* f) {
+  if (!ir.target.has("avx512bf16") || !has_classes(ir, f)) return bf16_by_bits(ir, f);
+  Value* normal = ir.b.CreateNot(any_of_class(ir, f, kDenormal));
+  return usually(ir, normal, [&] { return bf16_by_hardware(ir, f); }, [&] { return bf16_by_bits(ir, f); });
 }
 
 // f64 -> f32 rounded to odd, so that a second rounding to a shorter float equals a single one.

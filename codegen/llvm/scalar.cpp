@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/llvm/scalar.h"
 
+#include <llvm/Analysis/VectorUtils.h>
+
 #include "codegen/llvm/math.h"
 #include "ir/ops/definition.h"
 #include "ir/support/check.h"
@@ -75,7 +77,47 @@ Value* int_pow(Ir& ir, const A& x) {
 Value* add(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFAdd(x.a, x.b) : ir.b.CreateAdd(x.a, x.b); }
 Value* sub(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFSub(x.a, x.b) : ir.b.CreateSub(x.a, x.b); }
 Value* mul(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFMul(x.a, x.b) : ir.b.CreateMul(x.a, x.b); }
-Value* div(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFDiv(x.a, x.b) : int_div(ir, x); }
+// What depends on the divisor alone.
+struct Divisor {
+  Value* inverse;
+  Value* scale;  // 2^-46 where 2^-20 <= |y| < 2^60, else 0
+};
+
+Divisor divisor_of(Ir& ir, Value* y) {
+  auto& b = ir.b;
+  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  const auto* made = llvm::dyn_cast<llvm::Instruction>(y);
+  if (made) b.SetInsertPoint(*const_cast<llvm::Instruction*>(made)->getInsertionPointAfterDef());
+  Value* magnitude = call_intrinsic(ir, llvm::Intrinsic::fabs, {y});
+  Value* fits = b.CreateAnd(b.CreateFCmpOGE(magnitude, number(y, 0x1p-20)), b.CreateFCmpOLT(magnitude, number(y, 0x1p60)));
+  return {b.CreateFDiv(number(y, 1), y), b.CreateSelect(fits, number(y, 0x1p-46), number(y, 0))};
+}
+
+// x / splat(y), correctly rounded, by one multiplication with 1/y and one correction (Markstein 1990). For 2^-20 <= |y| <
+// 2^60 and 2^-80 <= |q| the remainder x - q*y is a multiple of 2^-149, hence exact, and nothing overflows; vectors with
+// other lanes are divided. The scale makes 2^-80 the smallest normal number, so that one class test finds them.
+Value* div_by_scalar(Ir& ir, Value* x, Value* y) {
+  auto& b = ir.b;
+  const int width = width_of(x);
+  const Divisor d = divisor_of(ir, y);
+  Value *inverse = splat(ir, d.inverse, width), *divisor = splat(ir, y, width);
+  Value* quotient = b.CreateFMul(x, inverse);
+  Value* scaled = b.CreateFMul(quotient, splat(ir, d.scale, width));
+  const auto corrected = [&] {
+    Value* remainder = call_intrinsic(ir, llvm::Intrinsic::fma, {b.CreateFNeg(quotient), divisor, x});
+    return call_intrinsic(ir, llvm::Intrinsic::fma, {remainder, inverse, quotient});
+  };
+  return usually(ir, b.CreateNot(any_of_class(ir, scaled, kZero | kDenormal | kInfinite | kNan)), corrected,
+                 [&] { return b.CreateFDiv(x, divisor); });
+}
+
+Value* div(Ir& ir, const A& x) {
+  if (!is_float(x.type)) return int_div(ir, x);
+  Value* one = width_of(x.b) > 1 ? llvm::getSplatValue(x.b) : nullptr;
+  const bool is_f32 = x.a->getType()->getScalarType()->isFloatTy();
+  if (one && is_f32 && has_classes(ir, x.a)) return div_by_scalar(ir, x.a, one);
+  return ir.b.CreateFDiv(x.a, x.b);
+}
 Value* fmod(Ir& ir, const A& x) { return is_float(x.type) ? math::libm(ir, "fmod", {x.a, x.b}) : int_rem(ir, x); }
 
 // The remainder moved by one divisor where its sign differs from the divisor's.

@@ -2,6 +2,10 @@
 #include "codegen/llvm/values.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/MDBuilder.h>
+
+#include <numeric>
 
 #include "ir/ops/cast.h"
 #include "ir/support/check.h"
@@ -91,12 +95,15 @@ void runtime_loop(Ir& ir, Value* count, const std::function<void(Value*)>& body)
   b.SetInsertPoint(exit);
 }
 
-Value* branch(Ir& ir, Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise) {
+namespace {
+
+Value* branch(Ir& ir, Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise,
+              llvm::MDNode* weights) {
   auto& b = ir.b;
   llvm::Function* function = b.GetInsertBlock()->getParent();
   const auto block = [&] { return llvm::BasicBlock::Create(b.getContext(), "", function); };
   llvm::BasicBlock *yes = block(), *no = block(), *join = block();
-  b.CreateCondBr(condition, yes, no);
+  b.CreateCondBr(condition, yes, no, weights);
   const auto fill = [&](llvm::BasicBlock* at, const std::function<Value*()>& make) {
     b.SetInsertPoint(at);
     Value* v = make();
@@ -112,6 +119,37 @@ Value* branch(Ir& ir, Value* condition, const std::function<Value*()>& then, con
   merged->addIncoming(yes_value, yes_end);
   merged->addIncoming(no_value, no_end);
   return merged;
+}
+
+}  // namespace
+
+Value* branch(Ir& ir, Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise) {
+  return branch(ir, condition, then, otherwise, nullptr);
+}
+
+Value* usually(Ir& ir, Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise) {
+  return branch(ir, condition, then, otherwise, llvm::MDBuilder(ir.b.getContext()).createBranchWeights(1000, 1));
+}
+
+Value* lanes_from(Ir& ir, Value* v, int from, int count) {
+  std::vector<int> lanes(static_cast<size_t>(count));
+  std::iota(lanes.begin(), lanes.end(), from);
+  return ir.b.CreateShuffleVector(v, lanes);
+}
+
+bool has_classes(const Ir& ir, const Value* v) {
+  const int width = width_of(v);
+  return ir.target.has("avx512dq") && (width == 16 || width == 32 || width == 64);
+}
+
+Value* any_of_class(Ir& ir, Value* v, int classes) {
+  Value* any = nullptr;
+  for (int from = 0; from < width_of(v); from += 16) {
+    Value* here = ir.b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_fpclass_ps_512, {},
+                                       {lanes_from(ir, v, from, 16), ir.b.getInt32(classes)});
+    any = any ? ir.b.CreateOr(any, here) : here;
+  }
+  return ir.b.CreateOrReduce(any);
 }
 
 Value* call_intrinsic(Ir& ir, llvm::Intrinsic::ID id, std::initializer_list<Value*> args) {

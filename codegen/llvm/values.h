@@ -64,6 +64,15 @@ void runtime_loop(Ir& ir, llvm::Value* count, const std::function<void(llvm::Val
 // `then` where `condition` holds, else `otherwise`; each yields a value of one type, or null for none.
 llvm::Value* branch(Ir& ir, llvm::Value* condition, const std::function<llvm::Value*()>& then,
                     const std::function<llvm::Value*()>& otherwise);
+// The same, laid out for a condition that nearly always holds.
+llvm::Value* usually(Ir& ir, llvm::Value* condition, const std::function<llvm::Value*()>& then,
+                     const std::function<llvm::Value*()>& otherwise);
+// Lanes from .. from + count - 1 of a vector.
+llvm::Value* lanes_from(Ir& ir, llvm::Value* v, int from, int count);
+// Whether a lane of a vector of f32 is of one of the classes, by AVX-512's vfpclassps, where has_classes.
+inline constexpr int kZero = 0x06, kDenormal = 0x20, kInfinite = 0x18, kNan = 0x81;  // of either sign
+bool has_classes(const Ir& ir, const llvm::Value* v);
+llvm::Value* any_of_class(Ir& ir, llvm::Value* v, int classes);
 llvm::Value* call_intrinsic(Ir& ir, llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
 
 }  // namespace fusec::codegen

@@ -102,7 +102,7 @@ class Lowering {
     ir::KernelStep step;
     parametrize(nest, step.extents);
     FUSEC_TRY(schedule_host(nest, target_, step.extents));
-    stream(nest, target_, [&](ValueId v) {
+    stream(nest, target_, step.extents, [&](ValueId v) {
       return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
     });
     for (const ParamSource& source : nest.params)

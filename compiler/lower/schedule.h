@@ -45,7 +45,8 @@ std::optional<ir::Block> schedule_column_chunks(const HostSchedule& s, const Per
 
 // After scheduling: where a launch moves more than the caches hold, stores that go around them (of results, which the
 // model does not read again, and of what no cache could keep) and hints ahead of loads.
-void stream(Nest& nest, const Target& target, const std::function<bool(ir::ValueId)>& is_result);
+void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
+            const std::function<bool(ir::ValueId)>& is_result);
 
 // The outer loop along which the reductions' loads are contiguous when they are not along the reduced one; empty: rows.
 std::string columns_along(const PerfectNest& nest);

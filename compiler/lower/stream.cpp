@@ -21,17 +21,28 @@ constexpr int64_t kAhead = 4096;  // bytes: a page, which is where the hardware'
 // A launch that moves this many times the second-level caches leaves nothing of its outputs there.
 constexpr int64_t kCachesMoved = 4;
 
+// Loads of one buffer that walk along a row, all loops around and inside that row taken as one.
+struct Walk {
+  uint32_t buffer;
+  std::string start;  // where the row begins, in terms of the grid
+  auto operator<=>(const Walk&) const = default;
+};
+
 class Streamer {
  public:
-  Streamer(ir::Kernel& kernel, std::set<ir::BufferId> streamed) : kernel_(kernel), streamed_(std::move(streamed)) {}
+  Streamer(ir::Kernel& kernel, const Target& target, std::map<std::string, Dim> sizes, std::set<ir::BufferId> streamed)
+      : kernel_(kernel), target_(target), sizes_(std::move(sizes)), streamed_(std::move(streamed)) {}
 
-  void run() { visit(kernel_.body, {}); }
+  void run() {
+    visit(kernel_.body, {}, [this](const ir::Load& load, const Around& around, Block&) { note_walk(load, around); });
+    visit(kernel_.body, {}, [this](const ir::Load& load, const Around& around, Block& out) { prefetch(load, around, out); });
+  }
 
  private:
   struct Around {
     std::vector<std::string> grids;
-    std::string loop;    // the innermost sequential loop
-    bool is_tile = false;  // in an unrolled loop of that loop
+    std::vector<ir::LoopHead> loops;  // sequential ones inside the grid, outermost first
+    bool is_tile = false;             // in an unrolled loop of the innermost
   };
 
   int64_t element(ir::BufferId b) const { return static_cast<int64_t>(size_of(kernel_.buffers[b].dtype)); }
@@ -54,47 +65,74 @@ class Streamer {
     buffer.alignment = kLine;
   }
 
-  // Hints for what the sequential loop around will load kAhead bytes later. Tiles load many rows side by side: those
-  // the hardware follows better alone.
-  void prefetch(const ir::Load& load, const Around& around, Block& out) {
+  // A load of neighbouring elements that a sequential loop moves on. Tiles load many rows side by side: those the
+  // hardware follows better alone. What every task reads stays in the caches.
+  bool walks(const ir::Load& load, const Around& around) const {
     const ir::Buffer& buffer = kernel_.buffers[load.buffer];
-    if (around.loop.empty() || around.is_tile || buffer.space != ir::Space::in || load.index.size() != 1) return;
-    const auto affine = affine_in(load.index[0], {ir::kLane, around.loop});
-    if (!affine || !affine->coefficient(ir::kLane).is(1) || affine->coefficient(around.loop).is(0)) return;
-    if (stays_cached(load, around) || !first_pass(load, *affine, around)) return;
+    if (around.loops.empty() || around.is_tile || buffer.space != ir::Space::in || load.index.size() != 1) return false;
+    const std::string& var = around.loops.back().var;
+    const auto affine = affine_in(load.index[0], {ir::kLane, var});
+    if (!affine || !affine->coefficient(ir::kLane).is(1) || affine->coefficient(var).is(0)) return false;
+    return around.grids.empty() || std::any_of(around.grids.begin(), around.grids.end(),
+                                               [&](const std::string& g) { return load.index[0].uses(g); });
+  }
+
+  static Walk walk_of(const ir::Load& load, const Around& around) {
+    std::map<std::string, Dim> start = {{ir::kLane, Dim(0)}};
+    for (const ir::LoopHead& loop : around.loops) start[loop.var] = Dim(0);
+    return {load.buffer.index, load.index[0].substitute(start).str()};
+  }
+
+  void note_walk(const ir::Load& load, const Around& around) {
+    if (!walks(load, around)) return;
+    std::vector<std::string>& walked = walks_[walk_of(load, around)];
+    if (walked.empty() || walked.back() != around.loops[0].var) walked.push_back(around.loops[0].var);
+  }
+
+  // The first walk of a row comes from memory: hints ahead of it. Where rows are walked again, the second walk fetches
+  // the next row instead, while the caches feed it.
+  void prefetch(const ir::Load& load, const Around& around, Block& out) {
+    if (!walks(load, around)) return;
+    const std::vector<std::string>& walked = walks_[walk_of(load, around)];
+    const std::string& walk = around.loops[0].var;
     const int64_t bytes = kernel_.regs[load.dst].width * element(load.buffer);
-    const int64_t iterations = std::max<int64_t>(1, kAhead / bytes);
-    const Dim later = load.index[0].substitute({{ir::kLane, Dim(0)}, {around.loop, Dim::symbol(around.loop) + iterations}});
+    const std::string next = walked.size() > 1 && rows_fit(around, bytes) ? next_row(load, around) : "";
+    if (walk != (next.empty() ? walked[0] : walked[1])) return;
+    const std::string& moved = next.empty() ? around.loops.back().var : next;
+    const Dim by = next.empty() ? Dim(std::max<int64_t>(1, kAhead / bytes)) : Dim(1);
+    const Dim later = load.index[0].substitute({{ir::kLane, Dim(0)}, {moved, Dim::symbol(moved) + by}});
     for (int64_t at = 0; at < bytes; at += kLine)
       out.push_back({ir::Prefetch{load.buffer, {later + at / element(load.buffer)}}});
   }
 
-  // Every task reads the same elements.
-  static bool stays_cached(const ir::Load& load, const Around& around) {
-    return !around.grids.empty() && std::none_of(around.grids.begin(), around.grids.end(),
-                                                 [&](const std::string& g) { return load.index[0].uses(g); });
+  // The row, the next one and what is made of them stay in the second-level cache.
+  bool rows_fit(const Around& around, int64_t bytes) const {
+    Dim total(bytes);
+    for (const ir::LoopHead& loop : around.loops) total *= loop.extent.substitute(sizes_);
+    return total.is_const() && total.value() <= target_.l2_bytes / 4;
   }
 
-  // A row that is walked several times is fetched by the first walk.
-  bool first_pass(const ir::Load& load, const Affine& affine, const Around& around) {
-    const Dim step = affine.coefficient(around.loop);
-    const Dim key = step.is(kernel_.regs[load.dst].width) ? affine.rest : affine.rest + step * Dim::symbol("walk");
-    return walked_.emplace(std::pair(load.buffer.index, key.str()), around.loop).first->second == around.loop;
+  // The grid variable that moves to the next row; empty: none.
+  static std::string next_row(const ir::Load& load, const Around& around) {
+    return !around.grids.empty() && load.index[0].uses(around.grids.back()) ? around.grids.back() : "";
   }
 
-  void visit(Block& block, const Around& around) {
+  using OnLoad = std::function<void(const ir::Load&, const Around&, Block&)>;
+
+  void visit(Block& block, const Around& around, const OnLoad& on_load) {
     Block result;
     for (Stmt& stmt : block) {
       if (auto* s = std::get_if<ir::Store>(&stmt.v)) store(*s);
-      if (auto* l = std::get_if<ir::Load>(&stmt.v)) prefetch(*l, around, result);
+      if (auto* l = std::get_if<ir::Load>(&stmt.v)) on_load(*l, around, result);
       if (auto* l = std::get_if<ir::Loop>(&stmt.v)) {
         Around inner = around;
-        if (l->head.tag == ir::LoopTag::seq) inner = {around.grids, l->head.var, false};
+        if (l->head.tag == ir::LoopTag::seq) inner.loops.push_back(l->head);
+        if (l->head.tag == ir::LoopTag::seq) inner.is_tile = false;
         if (l->head.tag == ir::LoopTag::unroll) inner.is_tile = true;
         if (l->head.tag == ir::LoopTag::grid) inner.grids.push_back(l->head.var);
-        visit(l->body, inner);
+        visit(l->body, inner, on_load);
       } else {
-        for (Block* inner : nested_blocks(stmt)) visit(*inner, {around.grids, "", false});
+        for (Block* inner : nested_blocks(stmt)) visit(*inner, {around.grids, {}, false}, on_load);
       }
       result.push_back(std::move(stmt));
     }
@@ -102,13 +140,16 @@ class Streamer {
   }
 
   ir::Kernel& kernel_;
+  const Target& target_;
+  std::map<std::string, Dim> sizes_;  // of the kernel's arguments
   std::set<ir::BufferId> streamed_;
-  std::map<std::pair<uint32_t, std::string>, std::string> walked_;  // (buffer, walk) -> the loop that walks first
+  std::map<Walk, std::vector<std::string>> walks_;  // the outermost loop of each walk, in order
 };
 
 }  // namespace
 
-void stream(Nest& nest, const Target& target, const std::function<bool(ir::ValueId)>& is_result) {
+void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
+            const std::function<bool(ir::ValueId)>& is_result) {
   const ir::Kernel& kernel = nest.kernel;
   const auto bytes = [&](size_t param) -> int64_t {
     const Dim& elements = nest.params[param].elements;
@@ -123,7 +164,9 @@ void stream(Nest& nest, const Target& target, const std::function<bool(ir::Value
     if (kernel.buffers[buffer].space != ir::Space::out || bytes(i) < target.l2_bytes) continue;
     if (is_result(nest.params[i].owner) || bytes(i) >= target.last_level_cache) streamed.insert(buffer);
   }
-  Streamer(nest.kernel, std::move(streamed)).run();
+  std::map<std::string, Dim> sizes;
+  for (size_t i = 0; i < launch.size(); ++i) sizes[kernel.extents[i]] = launch[i];
+  Streamer(nest.kernel, target, std::move(sizes), std::move(streamed)).run();
 }
 
 }  // namespace fusec::compiler

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/codegen/host_run.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -66,6 +67,13 @@ std::vector<Target> usable_targets() {
   std::vector<Target> out;
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
     if (const auto target = usable_target(name)) out.push_back(*target);
+  }
+  if (!out.empty() && out.back().name == "x86-64-v4" && __builtin_cpu_supports("avx512bf16")) {
+    Target with_bf16 = out.back();
+    with_bf16.name = "x86-64-v4+avx512bf16";
+    with_bf16.features.push_back("avx512bf16");
+    std::sort(with_bf16.features.begin(), with_bf16.features.end());
+    out.push_back(std::move(with_bf16));
   }
   return out;
 }

@@ -279,6 +279,41 @@ TEST(Scalar, Definitions) {
   }
 }
 
+// Vectors divided by one number: the same bits as division, over all exponents and what is no number.
+TEST(Scalar, DividedByOneNumber) {
+  const auto kernel = ir::parse_kernel(R"(
+kernel @rows(%x: in f32[32*n], %d: in f32[n], %y: out f32[32*n]) {
+  grid i in n {
+    v0: f32 = load d[i]
+    v1: f32.32 = load x[32*i + lane]
+    v2: f32.32 = div v1, v0
+    store y[32*i + lane], v2
+  }
+}
+)");
+  ASSERT_TRUE(kernel.ok()) << kernel.status().str();
+  const int64_t n = 200000;
+  Tensor x = Tensor::make(DType::f32, {32 * n}).value(), d = Tensor::make(DType::f32, {n}).value();
+  std::mt19937 rng(3);
+  const auto any = [&] { return std::bit_cast<float>(static_cast<uint32_t>(rng())); };
+  // Near 1 most of the time, so that vectors without a lane out of range come up.
+  const auto moderate = [&] { return std::bit_cast<float>(static_cast<uint32_t>(0x30000000 + rng() % 0x18000000)); };
+  for (int64_t i = 0; i < n; ++i) {
+    d.as<float>()[i] = i % 3 == 0 ? any() : moderate();
+    for (int64_t k = 0; k < 32; ++k) x.as<float>()[32 * i + k] = i % 5 == 0 && k % 7 == 0 ? any() : moderate();
+  }
+  for (const Target& target : usable_targets()) {
+    const std::vector<Tensor> args = {x, d, Tensor::make(DType::f32, {32 * n}).value()};
+    Loaded(codegen::emit(*kernel, target).value()).run(args, {{"n", n}}, *kernel);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < 32 * n; ++i) {
+      const float want = x.as<float>()[i] / d.as<float>()[i / 32], got = args[2].as<float>()[i];
+      wrong += std::isnan(want) ? !std::isnan(got) : std::bit_cast<uint32_t>(want) != std::bit_cast<uint32_t>(got);
+    }
+    EXPECT_EQ(wrong, 0) << target.name;
+  }
+}
+
 TEST(Scalar, F64) {
   for (const ScalarOp op : primitives()) {
     if (accepts(op, DType::f64)) expect_op(op, DType::f64, {1, 8}, 10000);
@@ -319,7 +354,7 @@ TEST(Scalar, Casts) {
     const Inputs in = make_inputs(ScalarOp::cast, from, 20000);
     for (const DType to : kAll) {
       for (const Target& target : usable_targets()) {
-        for (const int width : {1, 8}) {
+        for (const int width : {1, 8, 32}) {
           const ir::Kernel kernel = op_kernel(ScalarOp::cast, from, to, width);
           const auto artifact = codegen::emit(kernel, target);
           ASSERT_TRUE(artifact.ok()) << artifact.status().str();
