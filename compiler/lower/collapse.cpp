@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "compiler/lower/rewrite.h"
@@ -87,18 +88,45 @@ bool is_pointwise(const Block& body) {
   return std::none_of(body.begin(), body.end(), [](const Stmt& s) { return !nested_blocks(s).empty(); });
 }
 
-// Outer loops have the larger strides in the first store.
-void order_loops(std::vector<LoopHead>& heads, const Block& body) {
+// Outer loops get the larger strides of an access; `heads` up to `count`.
+void sort_by_strides(std::vector<LoopHead>& heads, size_t count, const Affine& access) {
+  std::stable_sort(heads.begin(), heads.begin() + static_cast<std::ptrdiff_t>(count),
+                   [&](const LoopHead& a, const LoopHead& b) {
+                     const Dim d = access.coefficient(a.var) - access.coefficient(b.var);
+                     return !(d == Dim(0)) && proves_nonneg(d, {}) && !proves_nonneg(-d, {});
+                   });
+}
+
+// The strides of the one load that moves with every loop; none when there are several or they are not affine.
+std::optional<Affine> full_load(const Block& body, const std::vector<std::string>& vars) {
+  std::optional<Affine> found;
+  int count = 0;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr || load->index.size() != 1) return;
+    if (!std::all_of(vars.begin(), vars.end(), [&](const std::string& v) { return load->index[0].uses(v); })) return;
+    found = affine_in(load->index[0], vars);
+    ++count;
+  });
+  return count == 1 ? found : std::nullopt;
+}
+
+// Loops follow the strides of the first store. Where runs of whole cache lines are moved, the outer ones follow those of
+// the load: stores of lines may go anywhere, loads are fetched ahead along one walk.
+void order_loops(std::vector<LoopHead>& heads, const Block& body, const ir::Kernel& kernel) {
+  constexpr int64_t kLine = 64;
   const ir::Store* store = first_store(body);
-  if (store == nullptr || store->index.size() != 1) return;
+  if (store == nullptr || store->index.size() != 1 || heads.size() < 2) return;
   std::vector<std::string> vars;
   for (const LoopHead& head : heads) vars.push_back(head.var);
-  const auto affine = affine_in(store->index[0], vars);
-  if (!affine) return;
-  std::stable_sort(heads.begin(), heads.end(), [&](const LoopHead& a, const LoopHead& b) {
-    const Dim d = affine->coefficient(a.var) - affine->coefficient(b.var);
-    return !(d == Dim(0)) && proves_nonneg(d, {}) && !proves_nonneg(-d, {});
-  });
+  const auto stored = affine_in(store->index[0], vars);
+  if (!stored) return;
+  sort_by_strides(heads, heads.size(), *stored);
+  const LoopHead& inner = heads.back();
+  const auto loaded = full_load(body, vars);
+  if (!loaded || !loaded->coefficient(inner.var).is(1) || !stored->coefficient(inner.var).is(1)) return;
+  const auto bytes = static_cast<int64_t>(size_of(kernel.buffers[store->buffer].dtype));
+  if (inner.extent.is_const() && inner.extent.value() * bytes >= kLine) sort_by_strides(heads, heads.size() - 1, *loaded);
 }
 
 void collapse_inside(Block& block) {
@@ -115,8 +143,8 @@ void collapse_inside(Block& block) {
 
 void collapse(Nest& nest) {
   for (Stmt& stmt : nest.kernel.body) {
-    with_perfect_nest(stmt, [](std::vector<LoopHead>& heads, Block& body) {
-      if (is_pointwise(body)) order_loops(heads, body);
+    with_perfect_nest(stmt, [&](std::vector<LoopHead>& heads, Block& body) {
+      if (is_pointwise(body)) order_loops(heads, body, nest.kernel);
       collapse_heads(heads, body);
       collapse_inside(body);
     });
