@@ -16,14 +16,20 @@ using ir::Stmt;
 
 namespace {
 
-// Rows per chunk, by the number of rows alone: at most 64 chunks of at least 64 rows.
-int64_t chunk_rows(int64_t rows) { return std::max<int64_t>(64, (rows + 63) / 64); }
+// Rows per chunk, by the number of rows alone: at most 64 chunks, alike, of about 16 rows or more.
+int64_t chunk_rows(int64_t rows) {
+  const int64_t chunks = std::min<int64_t>(64, (rows + 15) / 16);
+  return (rows + chunks - 1) / chunks;
+}
 
-// From here on a column reduction is a stream of rows rather than strips of columns: chunks of rows fill threads evenly,
-// and a thread finds the rows that it made itself.
-constexpr int64_t kManyRows = 512;
+// From here on a column reduction goes by chunks of rows rather than by strips of columns: they fill threads evenly, and a
+// thread finds in its cache the rows that it made itself.
+constexpr int64_t kManyRows = 32;
 // Columns of one chunk's partial sums stay in the first-level cache.
 constexpr int64_t kMostColumns = 4096;
+// A chunk of at most so many bytes is summed in registers, strip by strip of columns: its rows stay in the second-level
+// cache. A larger one is streamed row by row into sums in memory. Each column is summed in the same order.
+constexpr int64_t kStripBytes = 256 << 10;
 
 struct Pattern {
   LoopHead columns;  // the innermost loop; those around it are of independent reductions
@@ -58,79 +64,129 @@ std::optional<Pattern> match(const HostSchedule& s, const PerfectNest& nest) {
   return fits ? std::optional(p) : std::nullopt;
 }
 
+class ColumnChunks {
+ public:
+  ColumnChunks(const HostSchedule& s, const PerfectNest& nest, Pattern pattern)
+      : s_(s), k_(s.kernel), nest_(nest), p_(std::move(pattern)), rows_(p_.reduce->loops[0]),
+        outer_(nest.heads.begin(), nest.heads.end() - 1), g_(fresh_var(k_)) {
+    n_ = rows_.extent.value();
+    chunk_ = chunk_rows(n_);
+    chunks_ = (n_ + chunk_ - 1) / chunk_;
+    dtype_ = k_.regs[p_.reduce->dst[0]].dtype;
+    Shape shape;
+    for (const LoopHead& head : outer_) shape.push_back(head.extent);
+    shape.insert(shape.end(), {chunks_, columns()});
+    partial_ = add_buffer(k_, {"partial", ir::Space::scratch, dtype_, shape, {}, 0, ""});
+  }
+
+  Block run() {
+    std::vector<LoopHead> tasks = outer_;
+    for (LoopHead& head : tasks) head.tag = LoopTag::grid;
+    tasks.push_back({LoopTag::grid, g_, chunks_});
+    const int64_t bytes = chunk_ * known_extent(s_, columns()) * static_cast<int64_t>(size_of(dtype_));
+    Block result;
+    result.push_back({ir::Alloc{partial_}});
+    result.push_back(put_nest(tasks, bytes <= kStripBytes ? strips() : streamed()));
+    append(result, totals());
+    return result;
+  }
+
+ private:
+  static void append(Block& to, Block from) {
+    for (Stmt& stmt : from) to.push_back(std::move(stmt));
+  }
+
+  const Dim& columns() const { return p_.columns.extent; }
+  Dim column() const { return Dim::symbol(p_.columns.var); }
+  Dim length() const { return n_ % chunk_ == 0 ? Dim(chunk_) : min(chunk_, Dim(n_) - Dim(chunk_) * Dim::symbol(g_)); }
+
+  std::vector<Dim> partial_at(const Dim& chunk, const Dim& column) const {
+    std::vector<Dim> index;
+    for (const LoopHead& head : outer_) index.push_back(Dim::symbol(head.var));
+    index.insert(index.end(), {chunk, column});
+    return index;
+  }
+
+  // `body` over vectors of columns.
+  Block over_columns(const Block& body, const std::string& var, int unroll) {
+    const int lanes = lanes_for(k_, p_.reduce->body, s_.target, unroll);
+    return vector_loops(k_, body, var, 0, columns(), lanes, divisible_by(k_, columns(), lanes));
+  }
+
+  // What is summed, at row `row` of the chunk.
+  Block summand(const std::string& row) const {
+    Block body = p_.reduce->body;
+    substitute(body, rows_.var, Dim(chunk_) * Dim::symbol(g_) + Dim::symbol(row));
+    return body;
+  }
+
+  // Sums of one chunk, a strip of columns at a time.
+  Block strips() {
+    const std::string r = fresh_var(k_);
+    const RegId sum = add_reg(k_, dtype_);
+    Block body;
+    body.push_back({ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, summand(r), p_.reduce->yield, {}}});
+    body.push_back({ir::Store{partial_, partial_at(Dim::symbol(g_), column()), sum, {}, ir::StoreHint::none}});
+    const int64_t base = lanes_for(k_, p_.reduce->body, s_.target), known = known_extent(s_, columns());
+    return over_columns(body, p_.columns.var, known >= 4 * base ? 4 : known >= 2 * base ? 2 : 1);
+  }
+
+  // Sums of one chunk, row by row.
+  Block streamed() {
+    const BufferId sums = add_buffer(k_, {"sums", ir::Space::reg, dtype_, {columns()}, {}, 0, ""});
+    const std::string c0 = fresh_var(k_), r = fresh_var(k_), c1 = fresh_var(k_);
+    Block task, clear, publish, body = summand(r);
+    task.push_back({ir::Alloc{sums}});
+    clear.push_back({ir::Store{sums, {Dim::symbol(c0)}, is_float(dtype_) ? ir::float_constant(dtype_, 0) : ir::int_constant(dtype_, 0), {}, ir::StoreHint::none}});
+    append(task, over_columns(clear, c0, 2));
+    const RegId before = add_reg(k_, dtype_), after = add_reg(k_, dtype_), sum = add_reg(k_, dtype_);
+    body.push_back({ir::Load{before, sums, {column()}, {}, ir::Constant{dtype_}, 0}});
+    body.push_back({ir::Let{after, ScalarOp::add, {before, p_.reduce->yield[0]}}});
+    body.push_back({ir::Store{sums, {column()}, after, {}, ir::StoreHint::none}});
+    task.push_back({ir::Loop{{LoopTag::seq, r, length()}, over_columns(body, p_.columns.var, 2), ir::Boundary::launches}});
+    publish.push_back({ir::Load{sum, sums, {Dim::symbol(c1)}, {}, ir::Constant{dtype_}, 0}});
+    publish.push_back({ir::Store{partial_, partial_at(Dim::symbol(g_), Dim::symbol(c1)), sum, {}, ir::StoreHint::none}});
+    append(task, over_columns(publish, c1, 2));
+    return task;
+  }
+
+  // Sums of the chunks in order, and what follows.
+  Block totals() {
+    PerfectNest second{nest_.heads, {}};
+    for (const Stmt& stmt : nest_.body) {
+      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+      if (reduce == nullptr) {
+        second.body.push_back(stmt);
+        continue;
+      }
+      const std::string c = fresh_var(k_);
+      ir::Reduce total{reduce->dst, reduce->combiner, {}, {{LoopTag::seq, c, chunks_}}, {}, {}, {}};
+      const RegId part = add_reg(k_, dtype_);
+      total.body.push_back({ir::Load{part, partial_, partial_at(Dim::symbol(c), column()), {}, ir::Constant{dtype_}, 0}});
+      total.yield = {part};
+      second.body.push_back({std::move(total)});
+    }
+    return schedule_columns(s_, std::move(second), p_.columns.var);
+  }
+
+  const HostSchedule& s_;
+  ir::Kernel& k_;
+  const PerfectNest& nest_;
+  Pattern p_;
+  LoopHead rows_;
+  std::vector<LoopHead> outer_;
+  std::string g_;
+  int64_t n_ = 0, chunk_ = 0, chunks_ = 0;
+  DType dtype_ = DType::f32;
+  BufferId partial_;
+};
+
 }  // namespace
 
 std::optional<Block> schedule_column_chunks(const HostSchedule& s, const PerfectNest& nest) {
-  const auto p = match(s, nest);
-  if (!p) return std::nullopt;
-  ir::Kernel& k = s.kernel;
-  const LoopHead rows = p->reduce->loops[0];
-  const int64_t n = rows.extent.value(), chunk = chunk_rows(n), chunks = (n + chunk - 1) / chunk;
-  const DType dtype = k.regs[p->reduce->dst[0]].dtype;
-  const Dim columns = p->columns.extent;
-  std::vector<LoopHead> outer(nest.heads.begin(), nest.heads.end() - 1);
-  Shape shape;
-  for (const LoopHead& head : outer) shape.push_back(head.extent);
-  shape.insert(shape.end(), {chunks, columns});
-  const BufferId partial = add_buffer(k, {"partial", ir::Space::scratch, dtype, shape, {}, 0, ""});
-  const auto partial_at = [&outer](const Dim& chunk_index, const Dim& column) {
-    std::vector<Dim> index;
-    for (const LoopHead& head : outer) index.push_back(Dim::symbol(head.var));
-    index.insert(index.end(), {chunk_index, column});
-    return index;
-  };
-  const BufferId sums = add_buffer(k, {"sums", ir::Space::reg, dtype, {columns}, {}, 0, ""});
-  const int lanes = 2 * lanes_for(k, p->reduce->body, s.target);
-  const bool whole = divisible_by(k, columns, lanes);
-  const std::string g = fresh_var(k);
-
-  // Phase 1: sums of one chunk of rows, row by row.
-  Block task;
-  task.push_back({ir::Alloc{sums}});
-  const std::string c0 = fresh_var(k);
-  Block clear;
-  clear.push_back({ir::Store{sums, {Dim::symbol(c0)}, is_float(dtype) ? ir::float_constant(dtype, 0) : ir::int_constant(dtype, 0), {}, ir::StoreHint::none}});
-  for (Stmt& stmt : vector_loops(k, clear, c0, 0, columns, lanes, whole)) task.push_back(std::move(stmt));
-  const std::string r = fresh_var(k);
-  Block body = p->reduce->body;
-  const Dim column = Dim::symbol(p->columns.var);
-  const RegId before = add_reg(k, dtype), after = add_reg(k, dtype);
-  body.push_back({ir::Load{before, sums, {column}, {}, ir::Constant{dtype}, 0}});
-  body.push_back({ir::Let{after, ScalarOp::add, {before, p->reduce->yield[0]}}});
-  body.push_back({ir::Store{sums, {column}, after, {}, ir::StoreHint::none}});
-  substitute(body, rows.var, Dim(chunk) * Dim::symbol(g) + Dim::symbol(r));
-  Block row = vector_loops(k, body, p->columns.var, 0, columns, lanes, whole);
-  const Dim length = n % chunk == 0 ? Dim(chunk) : min(chunk, Dim(n) - Dim(chunk) * Dim::symbol(g));
-  task.push_back({ir::Loop{{LoopTag::seq, r, length}, std::move(row), ir::Boundary::launches}});
-  const std::string c1 = fresh_var(k);
-  Block publish;
-  const RegId sum = add_reg(k, dtype);
-  publish.push_back({ir::Load{sum, sums, {Dim::symbol(c1)}, {}, ir::Constant{dtype}, 0}});
-  publish.push_back({ir::Store{partial, partial_at(Dim::symbol(g), Dim::symbol(c1)), sum, {}, ir::StoreHint::none}});
-  for (Stmt& stmt : vector_loops(k, publish, c1, 0, columns, lanes, whole)) task.push_back(std::move(stmt));
-  Block result;
-  result.push_back({ir::Alloc{partial}});
-  std::vector<LoopHead> tasks = outer;
-  for (LoopHead& head : tasks) head.tag = LoopTag::grid;
-  tasks.push_back({LoopTag::grid, g, chunks});
-  result.push_back(put_nest(tasks, std::move(task)));
-
-  // Phase 2: sums of the chunks in order, and what follows.
-  PerfectNest second{nest.heads, {}};
-  for (const Stmt& stmt : nest.body) {
-    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
-    if (reduce == nullptr) {
-      second.body.push_back(stmt);
-      continue;
-    }
-    ir::Reduce total{reduce->dst, reduce->combiner, {}, {{LoopTag::seq, fresh_var(k), chunks}}, {}, {}, {}};
-    const RegId part = add_reg(k, dtype);
-    total.body.push_back({ir::Load{part, partial, partial_at(Dim::symbol(total.loops[0].var), column), {}, ir::Constant{dtype}, 0}});
-    total.yield = {part};
-    second.body.push_back({std::move(total)});
-  }
-  for (Stmt& stmt : schedule_columns(s, std::move(second), p->columns.var)) result.push_back(std::move(stmt));
-  return result;
+  auto pattern = match(s, nest);
+  if (!pattern) return std::nullopt;
+  return ColumnChunks(s, nest, std::move(*pattern)).run();
 }
 
 }  // namespace fusec::compiler
