@@ -179,6 +179,8 @@ class NestBuilder {
       if (!extent.is(0)) parts.push_back({*var, start, extent});
       start += extent;
     }
+    const auto loop = std::find(nest_.domain.vars.begin(), nest_.domain.vars.end(), *var) - nest_.domain.vars.begin();
+    if (!(start == nest_.domain.extents[static_cast<size_t>(loop)])) return whole;  // a slice leaves some out
     return parts;
   }
 

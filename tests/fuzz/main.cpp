@@ -85,10 +85,8 @@ std::string describe(const Setting& s) {
 
 void report(const Settings& s, const Case& c, const Outcome& outcome) {
   fmt::print("seed {}: {}: {}\n  ({})\n", c.seed, to_string(outcome.fault), outcome.message, describe(c.setting));
-  if (s.shrink_to.empty()) {
-    std::fflush(stdout);
-    return;
-  }
+  std::fflush(stdout);  // before children of this process have it, too
+  if (s.shrink_to.empty()) return;
   const Case small = shrink(c, outcome);
   const Outcome again = check_apart(small);
   fmt::print("  made small: {}: {}\n  ({})\n{}", to_string(again.fault), again.message, describe(small.setting),
