@@ -80,6 +80,12 @@ class ReduceScheduler {
   }
 
   void run(Block& out) {
+    accumulate(out);
+    finish(out);
+  }
+
+  // The lanes of the sum, not yet combined: a buffer.
+  ir::BufferId accumulate(Block& out) {
     acc_ = add_buffer(kernel_, {"acc" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
     out.push_back({ir::Alloc{acc_}});
     clear(out);
@@ -93,7 +99,7 @@ class ReduceScheduler {
       passes = std::move(around);
     }
     for (Stmt& stmt : passes) out.push_back(std::move(stmt));
-    finish(out);
+    return acc_;
   }
 
  private:
@@ -211,7 +217,123 @@ void vectorize_loops(const HostSchedule& s, Stmt stmt, Block& out) {
 
 }  // namespace
 
+namespace {
+
+// Rows reduced side by side: lane k of the result is row k. The sums of 16 rows are turned in registers and combined as
+// vectors, in the order in which one row's lanes combine, so that the bits are those of rows reduced alone.
+constexpr int kRowsTogether = 16;
+// Fewer rows are worth more as tasks of their own.
+constexpr int64_t kManyRows = 1024;
+
+class RowGroups {
+ public:
+  RowGroups(const HostSchedule& s, PerfectNest& nest) : s_(s), nest_(nest), row_(nest.heads.back()) {}
+
+  bool suits() const {
+    int reductions = 0;
+    for (const Stmt& stmt : nest_.body) {
+      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+      if (reduce == nullptr && !std::holds_alternative<ir::Let>(stmt.v) && !std::holds_alternative<ir::Load>(stmt.v) &&
+          !std::holds_alternative<ir::Store>(stmt.v)) return false;
+      if (reduce != nullptr && (++reductions > 1 || !is_short(*reduce))) return false;
+    }
+    return reductions == 1 && divisible_by(s_.kernel, row_.extent, kRowsTogether) && has_many_rows();
+  }
+
+  Block run() {
+    const std::string group = fresh_var(s_.kernel);
+    base_ = Dim(kRowsTogether) * Dim::symbol(group);
+    const auto at = std::find_if(nest_.body.begin(), nest_.body.end(),
+                                 [](const Stmt& stmt) { return std::holds_alternative<ir::Reduce>(stmt.v); });
+    const Block before(nest_.body.begin(), at), after(at + 1, nest_.body.end());
+    Block out;
+    const ir::BufferId sums = reduce_rows(before, std::get<ir::Reduce>(at->v), out);
+    Block rest = before;
+    rest.push_back({ir::Load{std::get<ir::Reduce>(at->v).dst[0], sums, {Dim::symbol(row_.var) - base_}, {}, ir::Constant{DType::f32}, 0}});
+    rest.insert(rest.end(), after.begin(), after.end());
+    vectorize(s_.kernel, rest, row_.var, kRowsTogether, base_);
+    for (Stmt& stmt : rest) out.push_back(std::move(stmt));
+    nest_.heads.back() = {LoopTag::grid, group, floordiv(row_.extent, kRowsTogether)};
+    Block result;
+    result.push_back(put_nest(nest_.heads, std::move(out)));
+    return result;
+  }
+
+ private:
+  bool is_short(const ir::Reduce& reduce) const {
+    return tuple_size(reduce.combiner) == 1 && reduce.loops.size() == 1 && reduce.loops[0].extent.is_const() &&
+           tree_lanes(reduce.loops[0].extent) == kRowsTogether && s_.kernel.regs[reduce.dst[0]].dtype == DType::f32;
+  }
+
+  bool has_many_rows() const {
+    Dim rows(1);
+    for (const LoopHead& head : nest_.heads) {
+      const auto name = head.extent.as_symbol();
+      const auto hint = name ? s_.hints.find(*name) : s_.hints.end();
+      rows *= hint == s_.hints.end() ? head.extent : Dim(hint->second);
+    }
+    return !rows.is_const() || rows.value() >= kManyRows;
+  }
+
+  ir::BufferId tile(const char* name, Shape shape) {
+    return add_buffer(s_.kernel, {name + std::to_string(s_.kernel.buffers.size()), ir::Space::reg, DType::f32, std::move(shape), {}, 0, ""});
+  }
+
+  RegId vector() { return add_reg(s_.kernel, DType::f32, kRowsTogether); }
+
+  // A buffer with the results of all rows.
+  ir::BufferId reduce_rows(const Block& before, const ir::Reduce& reduce, Block& out) {
+    const Dim lane = Dim::symbol(ir::kLane);
+    const ir::BufferId lanes = tile("rows", {kRowsTogether, kRowsTogether}), turned = tile("turned", {kRowsTogether, kRowsTogether});
+    const ir::BufferId sums = tile("sums", {kRowsTogether});
+    for (const ir::BufferId b : {lanes, turned, sums}) out.push_back({ir::Alloc{b}});
+    const std::string u = fresh_var(s_.kernel);
+    Block one = before;
+    one.push_back({reduce});
+    one = clone(s_.kernel, one);
+    ir::Reduce own = std::get<ir::Reduce>(std::move(one.back().v));
+    one.pop_back();
+    const ir::BufferId acc = ReduceScheduler(s_.kernel, std::move(own)).accumulate(one);
+    const RegId v = vector();
+    one.push_back({ir::Load{v, acc, {lane}, {}, ir::Constant{DType::f32}, 0}});
+    one.push_back({ir::Store{lanes, {Dim::symbol(u), lane}, v, {}, ir::StoreHint::none}});
+    substitute(one, row_.var, base_ + Dim::symbol(u));
+    out.push_back({ir::Loop{{LoopTag::seq, u, kRowsTogether}, std::move(one), ir::Boundary::launches}});
+    out.push_back({ir::TransposeTile{turned, lanes}});
+    out.push_back({ir::Store{sums, {lane}, combined(turned, combining_op(reduce.combiner), out), {}, ir::StoreHint::none}});
+    return sums;
+  }
+
+  // The rows of a turned tile, combined by adjacent pairs.
+  RegId combined(ir::BufferId turned, ScalarOp op, Block& out) {
+    std::vector<RegId> parts;
+    for (int64_t k = 0; k < kRowsTogether; ++k) {
+      parts.push_back(vector());
+      out.push_back({ir::Load{parts.back(), turned, {Dim(k), Dim::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
+    }
+    for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
+      for (size_t k = 0; k < parts.size() / 2; ++k) {
+        const RegId pair = vector();
+        out.push_back({ir::Let{pair, op, {parts[2 * k], parts[2 * k + 1]}}});
+        parts[k] = pair;
+      }
+    }
+    return parts[0];
+  }
+
+  const HostSchedule& s_;
+  PerfectNest& nest_;
+  LoopHead row_;
+  Dim base_;
+};
+
+}  // namespace
+
 Block schedule_rows(const HostSchedule& s, PerfectNest nest) {
+  if (!nest.heads.empty()) {
+    for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
+    if (RowGroups groups(s, nest); groups.suits()) return groups.run();
+  }
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block row;
   for (Stmt& stmt : nest.body) {

@@ -157,9 +157,10 @@ void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
   };
   int64_t moved = 0;
   for (size_t i = 0; i < nest.params.size(); ++i) moved += bytes(i);
-  if (moved < kCachesMoved * target.l2_bytes * target.threads) return;
+  const int64_t caches = target.l2_bytes * target.threads;
+  if (moved < caches) return;
   std::set<ir::BufferId> streamed;
-  for (size_t i = 0; i < nest.params.size(); ++i) {
+  for (size_t i = 0; i < nest.params.size() && moved >= kCachesMoved * caches; ++i) {
     const ir::BufferId buffer = kernel.params[i];
     if (kernel.buffers[buffer].space != ir::Space::out || bytes(i) < target.l2_bytes) continue;
     if (is_result(nest.params[i].owner) || bytes(i) >= target.last_level_cache) streamed.insert(buffer);
