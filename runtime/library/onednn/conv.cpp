@@ -120,6 +120,11 @@ Built build_staged(const Direct& conv, int posts, const Operand& src, const Oper
   conv.add_to(recipe, conv.describe_with(ops), ops, from, target);
   built.trailing = trailing(conv.problem, static_cast<std::size_t>(posts));
   if (!stage_dst) return built;
+  built.move = move_to(dst, target.offset);
+  if (built.move) {
+    recipe.implementation += " + move";
+    return built;
+  }
   if (!built.trailing) {
     recipe.add_reorder(conv.context.engine, target, to);
     recipe.implementation += " + dst reorder";

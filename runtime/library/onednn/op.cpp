@@ -110,6 +110,7 @@ class OneDnnOp : public LibraryOp {
     const bool ok = execute(recipe, *state, args, workspace);
     states.put(std::move(state));
     if (!ok) return Status(StatusCode::device, "oneDNN failed to run " + recipe.implementation);
+    if (built_.move) onednn::run(*built_.move, args, workspace, threads_);
     if (built_.trailing) finish(args, workspace);
     return {};
   }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bound call: primitives in order, where each of their arguments comes from, and what loops do after them.
+// A bound call: primitives in order, where each of their arguments comes from, and what is done after them.
 #pragma once
 
 #include <dnnl.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/device/host/memory.h"
+#include "runtime/library/onednn/move.h"
 #include "runtime/library/problem.h"
 
 namespace fusec::runtime::onednn {
@@ -52,7 +54,8 @@ struct Trailing {
 
 struct Built {
   Recipe recipe;
-  std::shared_ptr<const Trailing> trailing;  // null: nothing
+  std::optional<Move> move;                  // after the recipe
+  std::shared_ptr<const Trailing> trailing;  // after the move; null: nothing
   // The recipe for when args[alias] is the output's own memory.
   int alias = -1;
   Recipe in_place;
