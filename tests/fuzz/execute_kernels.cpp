@@ -37,13 +37,25 @@ Result<ir::Program> front_end(const Case& c, const Target& target) {
 struct Store {
   std::vector<std::vector<char>> bytes;
   char* at(const runtime::ResolvedView& view) { return bytes[view.alloc.index].data() + view.offset; }
+  // Whether all elements of the tensor, which begins where the view does, lie in the allocation.
+  bool holds(const Tensor& tensor, const runtime::ResolvedView& view) const {
+    int64_t first = 0, last = 0;
+    for (std::size_t i = 0; i < tensor.shape().size(); ++i) {
+      const int64_t way = (tensor.shape()[i] - 1) * tensor.strides()[i];
+      (way < 0 ? first : last) += way;
+    }
+    const auto size = static_cast<int64_t>(size_of(tensor.dtype()));
+    const auto end = static_cast<int64_t>(bytes[view.alloc.index].size()) - kPadding;
+    return tensor.num_elements() == 0 || (view.offset + first * size >= 0 && view.offset + (last + 1) * size <= end);
+  }
+  static constexpr int64_t kPadding = 16;
 };
 
 Store make_store(const ir::Program& program, const runtime::ResolvedProgram& resolved, const Tensors& inputs) {
   Store store;
   for (std::size_t i = 0; i < resolved.alloc_bytes.size(); ++i) {
     const ir::Allocation& alloc = program.allocs[ir::AllocId{static_cast<uint32_t>(i)}];
-    std::vector<char> memory(static_cast<std::size_t>(resolved.alloc_bytes[i]) + 16, '\x5a');
+    std::vector<char> memory(static_cast<std::size_t>(resolved.alloc_bytes[i] + Store::kPadding), '\x5a');
     const Tensor* from = alloc.kind == ir::AllocKind::input      ? &inputs[alloc.ordinal]
                          : alloc.kind == ir::AllocKind::constant ? &program.constants[alloc.ordinal]
                                                                  : nullptr;
@@ -99,6 +111,8 @@ Status run_kernel(const ir::Kernel& kernel, const runtime::ResolvedStep& step, S
     const ir::Buffer& buffer = kernel.buffers[kernel.params[i]];
     args.push_back(Tensor::borrow(buffer.dtype, runtime::evaluate(buffer.shape, extents), store.at(step.args[i]),
                                   runtime::evaluate(buffer.strides, extents)));
+    if (!store.holds(args.back(), step.args[i]))
+      return Status(StatusCode::internal, "kernel " + kernel.name + ": " + buffer.name + " reaches beyond its memory");
   }
   return ir::evaluate(kernel, args, extents).status();
 }
