@@ -97,7 +97,8 @@ class Sinking {
     }
     if (moved > 0 && moved >= free) return {};  // as many transposes would come as go
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (!inputs[i].valid()) inputs[i] = transposed(node.inputs[i], inverse(perm), node.origin);
+      if (!inputs[i].valid())
+        inputs[i] = transposed(with_rank(node.inputs[i], perm.size(), node.origin), inverse(perm), node.origin);
     return transposed(add_node(graph_, node.op, inputs, node.attrs, node.origin), perm, node.origin);
   }
 
@@ -107,27 +108,38 @@ class Sinking {
     return result;
   }
 
+  static Shape padded(const Shape& shape, size_t rank) {
+    Shape result(rank, Dim(1));
+    std::copy(shape.begin(), shape.end(), result.end() - static_cast<std::ptrdiff_t>(shape.size()));
+    return result;
+  }
+
+  // v with axes of extent 1 in front, as broadcasting reads it.
+  ValueId with_rank(ValueId v, size_t rank, const std::string& origin) {
+    const Shape& shape = graph_.type(v).shape;
+    if (shape.size() == rank) return v;
+    return add_node(graph_, TensorOp::reshape, {v}, {{"shape", padded(shape, rank)}}, origin);
+  }
+
   // v with its axes as before the transpose, when that needs no move of elements or v is constant; else invalid.
   ValueId untransposed(ValueId v, const Perm& perm, const std::string& origin) {
     const Shape shape = graph_.type(v).shape;
     const size_t rank = perm.size();
     if (num_elements(shape).is(1) && shape.size() <= 1) return v;
-    Shape padded(rank, Dim(1));
-    std::copy(shape.begin(), shape.end(), padded.end() - static_cast<std::ptrdiff_t>(shape.size()));
+    const Shape full = padded(shape, rank);
     Shape moved(rank);
-    for (size_t i = 0; i < rank; ++i) moved[static_cast<size_t>(perm[i])] = padded[i];
+    for (size_t i = 0; i < rank; ++i) moved[static_cast<size_t>(perm[i])] = full[i];
     // Axes longer than 1 that keep their order: a reshape.
     int64_t last = -1;
     bool ordered = true;
     for (size_t i = 0; i < rank; ++i) {
-      if (padded[i].is(1)) continue;
+      if (full[i].is(1)) continue;
       ordered = ordered && perm[i] > last;
       last = perm[i];
     }
     if (ordered) return add_node(graph_, TensorOp::reshape, {v}, {{"shape", moved}}, origin);
     if (!graph_.is_constant(v)) return {};
-    const ValueId full = add_node(graph_, TensorOp::reshape, {v}, {{"shape", padded}}, origin);
-    return add_node(graph_, TensorOp::transpose, {full}, {{"perm", inverse(perm)}}, origin);
+    return add_node(graph_, TensorOp::transpose, {with_rank(v, rank, origin)}, {{"perm", inverse(perm)}}, origin);
   }
 
   // reduce(transpose(x)) -> transpose'(reduce(x)) over the axes where they came from
