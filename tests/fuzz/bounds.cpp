@@ -29,11 +29,21 @@ Result<Tensor> mapped(const Tensor& like, const F& f) {
 
 bool decided(const Bounded& b) { return b.exact() || std::memcmp(b.lo.data(), b.hi.data(), b.lo.bytes()) == 0; }
 
-// One pass through the graph for each point of a float operand's ranges: ends, middle, and NaN where it may be one. As
-// NaN goes through every op that only moves or combines, the last pass finds what hangs on such elements.
+// A finite value of the range that is not zero, where there is one: zeros and infinities alone make NaN of what they
+// meet.
+double beside_zero(const Range& r) {
+  if (r.at.f != 0 || !(r.lo.f < r.hi.f)) return r.at.f;
+  for (const double x : {r.hi.f, r.lo.f})
+    if (x != 0 && std::isfinite(x)) return x;
+  return 1;
+}
+
+// One pass through the graph for each point of a float operand's ranges: middle, ends, NaN where it may be one, and a
+// number beside zero. As NaN goes through every op that only moves or combines, the last but one finds what hangs on
+// such elements.
 Result<std::vector<Tensors>> passes(const ir::Graph& graph, const ir::Node& node,
                                     const std::vector<Bounded>& operands) {
-  std::vector<Tensors> out(4);
+  std::vector<Tensors> out(5);
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Bounded& b = operands[i];
     out[0].push_back(b.at);
@@ -41,12 +51,15 @@ Result<std::vector<Tensors>> passes(const ir::Graph& graph, const ir::Node& node
     out[2].push_back(b.hi);
     if (!is_float(graph.type(node.inputs[i]).dtype)) {
       out[3].push_back(b.at);
+      out[4].push_back(b.at);
       continue;
     }
     FUSEC_ASSIGN(Tensor probe, mapped(b.at, [&](int64_t k) {
                    return is_anything(DType::f64, load_range(b, DType::f64, k)) ? kNaN : b.at.as<double>()[k];
                  }));
     out[3].push_back(std::move(probe));
+    FUSEC_ASSIGN(Tensor other, mapped(b.at, [&](int64_t k) { return beside_zero(load_range(b, DType::f64, k)); }));
+    out[4].push_back(std::move(other));
   }
   return out;
 }
@@ -54,11 +67,11 @@ Result<std::vector<Tensors>> passes(const ir::Graph& graph, const ir::Node& node
 Result<Bounded> joined(DType dtype, const Tensors& results) {
   FUSEC_ASSIGN(Bounded out, make_bounded(dtype, results[0].shape(), false));
   for (int64_t i = 0; i < results[0].num_elements(); ++i) {
-    ir::Number samples[4];
-    for (std::size_t k = 0; k < 4; ++k)
+    ir::Number samples[5];
+    for (std::size_t k = 0; k < 5; ++k)
       samples[k] = ir::load_number(results[k].dtype(),
                                    results[k].as<char>() + i * static_cast<int64_t>(size_of(results[k].dtype())));
-    store_range(out, dtype, i, hull(dtype, samples, 4, samples[0]));
+    store_range(out, dtype, i, hull(dtype, samples, 5, samples[0]));
   }
   return out;
 }
@@ -184,6 +197,7 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
   FUSEC_ASSIGN(const Tensor low, evaluate_wide(graph, node, ins[1], symbols));
   FUSEC_ASSIGN(const Tensor high, evaluate_wide(graph, node, ins[2], symbols));
   FUSEC_ASSIGN(const Tensor probe, evaluate_wide(graph, node, ins[3], symbols));
+  FUSEC_ASSIGN(const Tensor beside, evaluate_wide(graph, node, ins[4], symbols));
   FUSEC_ASSIGN(const Tensor most, of_magnitudes(graph, node, operands, false, symbols));
   FUSEC_ASSIGN(const Tensor middle, of_magnitudes(graph, node, operands, true, symbols));
   FUSEC_ASSIGN(Bounded out, make_bounded(dtype, at.shape(), false));
@@ -199,7 +213,8 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
     Range r{{value, 0}, {value, 0}, {value, 0}};
     const double radius = m - middle.as<double>()[i] + (n + 2) * u * m + n * unit_at(compute, 0);
     const bool partial = leaves.data() != nullptr && leaves.as<double>()[i] != 0;
-    const bool steady = same(value, low.as<double>()[i]) && same(value, high.as<double>()[i]);
+    const bool steady = same(value, low.as<double>()[i]) && same(value, high.as<double>()[i]) &&
+                        (std::isfinite(value) || same(value, beside.as<double>()[i]));
     const bool open = std::isnan(value) ? loose_nan || !steady
                                         : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
                                               partial || !((divides ? n : 1) * m < largest(compute));
