@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -87,17 +88,17 @@ std::string enumerate(const Kernel& kernel, const StoreNest& nest, int64_t n, in
   std::vector<IndexCode> guard, index;
   for (const Dim& d : store->guard) guard.emplace_back(d, slot);
   for (const Dim& d : store->index) index.emplace_back(d, slot);
-  std::map<std::vector<int64_t>, std::vector<int64_t>> writer;
+  std::map<std::array<int64_t, 2>, std::array<int64_t, 4>> writer;
+  std::vector<int64_t> at(names.size());
   for (int64_t i = 0; i < n * nest.t_size * nest.s_size * nest.width; ++i) {
     const int64_t lane = i % nest.width, s = i / nest.width % nest.s_size;
     const int64_t t = i / nest.width / nest.s_size % nest.t_size, g = i / nest.width / nest.s_size / nest.t_size;
-    const std::vector<int64_t> at = {n, m, g, t, s, lane};
+    std::ranges::copy(std::array{n, m, g, t, s, lane}, at.begin());
     if (!std::all_of(guard.begin(), guard.end(), [&](const IndexCode& c) { return c.eval(at).value() >= 0; })) continue;
-    std::vector<int64_t> element;
-    for (const IndexCode& c : index) element.push_back(c.eval(at).value());
-    const auto [it, fresh] = writer.emplace(element, std::vector{g, t, s, lane});
+    const std::array element = {index[0].eval(at).value(), index[1].eval(at).value()};
+    const auto [it, fresh] = writer.emplace(element, std::array{g, t, s, lane});
     if (fresh) continue;
-    const std::vector<int64_t>& other = it->second;
+    const std::array<int64_t, 4>& other = it->second;
     const bool same_thread = other[0] == g && other[1] == t;
     if (!same_thread || (other[2] == s && other[3] != lane)) {
       return fmt::format("n {} m {}: [{}, {}] by g {} t {} s {} lane {} and g {} t {} s {} lane {}", n, m, element[0],
