@@ -22,8 +22,6 @@ NodeId append(Graph& graph, Node node, Type type) {
   return id;
 }
 
-Shape to_shape(const std::vector<int64_t>& extents) { return {extents.begin(), extents.end()}; }
-
 }  // namespace
 
 std::string to_string(const Type& type) { return fusec::to_string(type.dtype) + fusec::to_string(type.shape); }

@@ -20,6 +20,8 @@ namespace fusec::ir {
 using NodeId = Id<struct NodeTag>;
 using ValueId = Id<struct ValueTag>;
 
+inline Shape to_shape(const std::vector<int64_t>& extents) { return {extents.begin(), extents.end()}; }
+
 struct Type {
   DType dtype = DType::f32;
   Shape shape;

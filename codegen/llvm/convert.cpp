@@ -15,10 +15,6 @@ namespace {
 
 using llvm::Value;
 
-Value* as_bits(Ir& ir, Value* f) {
-  const bool wide = f->getType()->getScalarType()->isDoubleTy();
-  return ir.b.CreateBitCast(f, retyped(f, wide ? ir.b.getInt64Ty() : ir.b.getInt32Ty()));
-}
 Value* as_float(Ir& ir, Value* bits) {
   const bool wide = bits->getType()->getScalarSizeInBits() == 64;
   return ir.b.CreateBitCast(bits, retyped(bits, wide ? ir.b.getDoubleTy() : ir.b.getFloatTy()));

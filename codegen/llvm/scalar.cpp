@@ -238,10 +238,6 @@ Value* cast(Ir&, const A&) { FUSEC_CHECK(false) << "cast is build_raw's"; return
 
 }  // namespace build
 
-Value* as_bits(Ir& ir, Value* f) {
-  return ir.b.CreateBitCast(f, retyped(f, ir.b.getIntNTy(f->getType()->getScalarSizeInBits())));
-}
-
 // The number that all lanes of a constant have.
 const llvm::ConstantFP* constant_number(const Value* v) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(v);

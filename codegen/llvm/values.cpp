@@ -25,6 +25,10 @@ llvm::Type* with_width(llvm::Type* scalar, int width) {
 
 llvm::Type* retyped(const Value* like, llvm::Type* scalar) { return with_width(scalar, width_of(like)); }
 
+Value* as_bits(Ir& ir, Value* number) {
+  return ir.b.CreateBitCast(number, retyped(number, ir.b.getIntNTy(number->getType()->getScalarSizeInBits())));
+}
+
 llvm::Type* raw_type(Ir& ir, DType dtype, int width) {
   const auto scalar = [&]() -> llvm::Type* {
     if (dtype == DType::f64) return ir.b.getDoubleTy();

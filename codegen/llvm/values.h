@@ -49,6 +49,7 @@ llvm::Constant* number(const llvm::Value* like, double value);
 llvm::Constant* integer(const llvm::Value* like, int64_t value);
 // Same width, other scalar type.
 llvm::Type* retyped(const llvm::Value* like, llvm::Type* scalar);
+llvm::Value* as_bits(Ir& ir, llvm::Value* number);  // the integers of its width
 
 llvm::Value* from_memory(Ir& ir, DType dtype, llvm::Value* stored);
 llvm::Value* to_memory(Ir& ir, DType dtype, llvm::Value* raw);

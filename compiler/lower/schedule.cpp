@@ -47,6 +47,13 @@ std::string strided_across(const PerfectNest& nest) {
 
 }  // namespace
 
+int64_t known_extent(const HostSchedule& s, const Dim& extent, int64_t otherwise) {
+  if (extent.is_const()) return extent.value();
+  const auto name = extent.as_symbol();
+  const auto hint = name ? s.hints.find(*name) : s.hints.end();
+  return hint == s.hints.end() ? otherwise : hint->second;
+}
+
 std::string columns_along(const PerfectNest& nest) {
   int rows = 0;
   std::map<std::string, int> columns;

@@ -27,12 +27,17 @@ ir::Stmt put_nest(const std::vector<ir::LoopHead>& heads, ir::Block body);
 // The family that suits the nest, applied for the CPU: grid over tasks, vectors as lanes. `launch`: as from parametrize.
 Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch);
 
+// Elements per task: enough to pay for its start, few enough to share among threads.
+inline constexpr int64_t kTaskElements = 4096;
+
 // Families. Each takes one top-level nest of sequential loops and yields what replaces it.
 struct HostSchedule {
   ir::Kernel& kernel;
   const Target& target;
   const std::map<std::string, int64_t>& hints;  // what arguments are in the model at hand, where that is constant
 };
+// The extent where it is constant or hinted.
+int64_t known_extent(const HostSchedule& s, const Dim& extent, int64_t otherwise);
 ir::Block schedule_pointwise(const HostSchedule& s, PerfectNest nest);
 ir::Block schedule_transpose(const HostSchedule& s, PerfectNest nest, const std::string& across);
 // A few planes become the innermost axis of what is stored (an image of colours, channels last): vectors of all planes at

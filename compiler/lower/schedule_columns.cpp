@@ -36,13 +36,6 @@ struct Pattern {
   const ir::Reduce* reduce = nullptr;
 };
 
-int64_t known_extent(const HostSchedule& s, const Dim& d) {
-  if (d.is_const()) return d.value();
-  const auto name = d.as_symbol();
-  const auto hint = name ? s.hints.find(*name) : s.hints.end();
-  return hint == s.hints.end() ? kMostColumns + 1 : hint->second;
-}
-
 // One reduction over one loop, then only element-wise work on its result; contiguous along the columns.
 std::optional<Pattern> match(const HostSchedule& s, const PerfectNest& nest) {
   Pattern p;
@@ -60,7 +53,7 @@ std::optional<Pattern> match(const HostSchedule& s, const PerfectNest& nest) {
   }
   const bool fits = p.reduce != nullptr && p.reduce->combiner == ir::Combiner::add && p.reduce->loops.size() == 1 &&
                     p.reduce->loops[0].extent.is_const() && p.reduce->loops[0].extent.value() >= kManyRows &&
-                    known_extent(s, p.columns.extent) <= kMostColumns;
+                    known_extent(s, p.columns.extent, kMostColumns + 1) <= kMostColumns;
   return fits ? std::optional(p) : std::nullopt;
 }
 

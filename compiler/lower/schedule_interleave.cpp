@@ -14,8 +14,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kMostPlanes = 8;         // planes whose vectors stay in registers together
-constexpr int64_t kTaskElements = 4096;    // as for pointwise loops
+constexpr int64_t kMostPlanes = 8;  // planes whose vectors stay in registers together
 
 enum class Walk { planes, dense, fixed, other };
 

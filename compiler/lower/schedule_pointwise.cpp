@@ -10,8 +10,6 @@ using ir::LoopTag;
 
 namespace {
 
-// Elements per task: enough to pay for its start, few enough to share among threads.
-constexpr int64_t kTaskElements = 4096;
 // Bodies of fewer statements run two vectors at a time.
 constexpr size_t kShortBody = 24;
 
@@ -20,14 +18,6 @@ void rename(Block& body, std::vector<LoopHead>& heads, const std::string& var, c
   for (LoopHead& head : heads)
     if (head.var == var) head.var = name;
   substitute(body, var, Dim::symbol(name));
-}
-
-// The extent, or what it was when the kernel was made, or a task's worth.
-int64_t known_extent(const HostSchedule& s, const Dim& d) {
-  if (d.is_const()) return d.value();
-  const auto name = d.as_symbol();
-  const auto hint = name ? s.hints.find(*name) : s.hints.end();
-  return hint == s.hints.end() ? kTaskElements : hint->second;
 }
 
 // Cuts loop `at` into tasks of `size` iterations: the task's loop follows it.
@@ -51,11 +41,12 @@ Block schedule_pointwise(const HostSchedule& s, PerfectNest nest) {
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
   int lanes = lanes_for(s.kernel, nest.body, s.target);
-  if (nest.body.size() < kShortBody && known_extent(s, inner.extent) >= 4 * lanes) lanes *= 2;
+  if (nest.body.size() < kShortBody && known_extent(s, inner.extent, kTaskElements) >= 4 * lanes) lanes *= 2;
 
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block result;
-  if (known_extent(s, inner.extent) >= kTaskElements && (nest.heads.empty() || inner.extent.is_const())) {
+  if (known_extent(s, inner.extent, kTaskElements) >= kTaskElements &&
+      (nest.heads.empty() || inner.extent.is_const())) {
     // The inner loop alone fills tasks: whole ones, and one for what is left.
     const Dim tasks = floordiv(inner.extent, kTaskElements), done = Dim(kTaskElements) * tasks;
     const std::string g = fresh_var(s.kernel);
@@ -73,10 +64,10 @@ Block schedule_pointwise(const HostSchedule& s, PerfectNest nest) {
     return result;
   }
   // Outer loops join the task until it is large enough.
-  int64_t elements = known_extent(s, inner.extent);
+  int64_t elements = known_extent(s, inner.extent, kTaskElements);
   size_t outer = nest.heads.size();
-  while (outer > 0 && elements * known_extent(s, nest.heads[outer - 1].extent) <= kTaskElements) {
-    elements *= known_extent(s, nest.heads[--outer].extent);
+  while (outer > 0 && elements * known_extent(s, nest.heads[outer - 1].extent, kTaskElements) <= kTaskElements) {
+    elements *= known_extent(s, nest.heads[--outer].extent, kTaskElements);
     nest.heads[outer].tag = LoopTag::seq;
   }
   if (outer > 0 && 2 * elements <= kTaskElements) split(s, nest, outer - 1, kTaskElements / elements);

@@ -11,7 +11,6 @@ namespace fusec::compiler {
 using ir::Graph;
 using ir::Node;
 using ir::NodeId;
-using ir::RegionKind;
 using ir::TensorOp;
 
 namespace {
@@ -19,7 +18,8 @@ namespace {
 bool is_empty(const Graph& graph, ir::ValueId v) { return num_elements(graph.type(v).shape).is(0); }
 
 bool combines(const Node& node) {
-  return !node.op.is_scalar() && (info(node.op.tensor()).kind == RegionKind::reduction || node.op == TensorOp::matmul);
+  return !node.op.is_scalar() &&
+         (info(node.op.tensor()).kind == ir::RegionKind::reduction || node.op == TensorOp::matmul);
 }
 
 // The node's value where every symbol is 1: all elements of the value are equal.

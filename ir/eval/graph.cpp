@@ -15,8 +15,6 @@ namespace {
 
 Status invalid(std::string message) { return Status(StatusCode::invalid_argument, std::move(message)); }
 
-Shape to_shape(const Extents& extents) { return {extents.begin(), extents.end()}; }
-
 Result<Extents> eval_extents(const Shape& shape, const SymbolValues& symbols) {
   Extents extents;
   for (const Dim& d : shape) {

@@ -7,8 +7,6 @@
 namespace fusec::ir::infer {
 namespace {
 
-std::string str(int64_t v) { return std::to_string(v); }
-
 Status check_number(const Type& type, const char* what = "the operand") {
   if (type.dtype != DType::bool_) return Status();
   return bad(std::string(what) + " must be of a number type, got " + to_string(type));

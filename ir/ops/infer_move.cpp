@@ -7,8 +7,6 @@
 namespace fusec::ir::infer {
 namespace {
 
-std::string str(int64_t v) { return std::to_string(v); }
-
 Status check_count(std::size_t got, int rank, const char* what) {
   if (got == static_cast<std::size_t>(rank)) return Status();
   return bad(std::string(what) + " must have one entry per axis: expected " + str(rank) + ", got " +

@@ -14,6 +14,8 @@ using Args = std::vector<Type>;
 #define TENSOR_OP(name, ...) Result<Type> infer_##name(const Args& in, const Attrs& attrs);
 #include "ir/ops/tensor_ops.def"
 
+inline std::string str(int64_t v) { return std::to_string(v); }
+
 Status bad(std::string message);  // invalid_model
 Status check_axis(int64_t axis, int rank, const char* what);
 Status check_extents(const Shape& shape, const char* what);  // no negative constant

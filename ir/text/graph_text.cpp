@@ -7,20 +7,13 @@
 #include "ir/support/hash.h"
 #include "ir/text/attr_text.h"
 #include "ir/text/lexer.h"
+#include "ir/text/list.h"
 #include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {
 
 using Names = IdVector<ValueId, std::string>;
-
-// A list "a, b, c" of text(item).
-template <class Items, class Text>
-std::string listed(const Items& items, const Text& text) {
-  std::string out;
-  for (const auto& item : items) out += (out.empty() ? "" : ", ") + text(item);
-  return out;
-}
 
 Names name_values(const Graph& graph) {
   Names names(graph.values.size());

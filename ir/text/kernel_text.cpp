@@ -8,26 +8,11 @@
 
 #include "ir/ops/cast.h"
 #include "ir/text/lexer.h"
+#include "ir/text/list.h"
 #include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {
-
-template <class Items, class Text>
-std::string listed(const Items& items, const Text& text) {
-  std::string out;
-  bool first = true;
-  for (const auto& item : items) {
-    if (!first) out += ", ";
-    first = false;
-    out += text(item);
-  }
-  return out;
-}
-
-std::string dims(const std::vector<Dim>& list) {
-  return listed(list, [](const Dim& d) { return d.str(); });
-}
 
 std::string constant_text(const Constant& c, DType implied) {
   char bytes[8] = {};
@@ -128,12 +113,12 @@ class Printer {
     return constant_text(std::get<Constant>(o), implied);
   }
 
-  static std::string guard(const Guard& g) { return g.empty() ? "" : fmt::format(" guard({})", dims(g)); }
+  static std::string guard(const Guard& g) { return g.empty() ? "" : fmt::format(" guard({})", listed(g)); }
   static std::string loop(const LoopHead& h) {
     return fmt::format("{} {} in {}", to_string(h.tag), h.var, h.extent.str());
   }
   std::string element(BufferId b, const std::vector<Dim>& index) const {
-    return fmt::format("{}[{}]", buffer(b), dims(index));
+    return fmt::format("{}[{}]", buffer(b), listed(index));
   }
 
   std::string text(const Loop& s) const {
@@ -183,7 +168,7 @@ class Printer {
   }
   std::string text(const CopyAsync& s) const {
     return fmt::format("copy.async {}, {} box [{}]", element(s.dst, s.dst_index), element(s.src, s.src_index),
-                       dims(s.extents));
+                       listed(s.extents));
   }
   std::string text(const Mma& s) const {
     return fmt::format("mma {}, {}, {}", buffer(s.acc), element(s.a, s.a_index), element(s.b, s.b_index));

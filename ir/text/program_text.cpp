@@ -6,21 +6,11 @@
 #include "ir/text/attr_text.h"
 #include "ir/text/kernel_text.h"
 #include "ir/text/lexer.h"
+#include "ir/text/list.h"
 #include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {
-
-template <class Items, class Text>
-std::string listed(const Items& items, const Text& text) {
-  std::string out;
-  for (std::size_t i = 0; i < items.size(); ++i) out += (i ? ", " : "") + text(items[i]);
-  return out;
-}
-
-std::string dims(const std::vector<Dim>& list) {
-  return listed(list, [](const Dim& d) { return d.str(); });
-}
 
 std::string signature_text(const std::vector<std::string>& names, const std::vector<Type>& types) {
   std::string out;
@@ -51,7 +41,7 @@ std::string epilogue_text(const Epilogue& e) {
 
 std::string step_text(const KernelStep& s) {
   std::string out = fmt::format("launch k{}({})", s.kernel.index, views(s.args));
-  return s.extents.empty() ? out : out + fmt::format(" extents({})", dims(s.extents));
+  return s.extents.empty() ? out : out + fmt::format(" extents({})", listed(s.extents));
 }
 
 std::string step_text(const LibraryStep& s) {
@@ -70,7 +60,7 @@ std::string candidate_text(const Candidate& c, bool picked) {
 }
 
 std::string variant_text(const Variant& v) {
-  std::string out = v.when.empty() ? "    otherwise {\n" : fmt::format("    when {} {{\n", dims(v.when));
+  std::string out = v.when.empty() ? "    otherwise {\n" : fmt::format("    when {} {{\n", listed(v.when));
   for (std::size_t i = 0; i < v.candidates.size(); ++i) {
     out += candidate_text(v.candidates[i], static_cast<int>(i) == v.picked);
   }

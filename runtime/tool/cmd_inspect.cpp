@@ -46,8 +46,8 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
                {"constant_bytes", stats.constant_bytes},
                {"code_bytes", stats.code_bytes},
                {"moved_bytes", seen.plan.moved_bytes},
-               {"inputs", json_of(engine.inputs(), seen.inputs)},
-               {"outputs", json_of(engine.outputs(), seen.outputs)}};
+               {"inputs", json_of_tensors(engine.inputs(), seen.inputs)},
+               {"outputs", json_of_tensors(engine.outputs(), seen.outputs)}};
   if (flags.verbose) json["steps"] = steps_json(seen.plan);
   return json;
 }

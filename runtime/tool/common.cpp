@@ -141,7 +141,7 @@ Result<Engine> compile_model(const Model& model, const Options& options) {
   return Engine::compile(model, options);
 }
 
-Json json_of(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
+Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
   Json list = Json::array();
   for (std::size_t i = 0; i < infos.size(); ++i) {
     list.push_back({{"name", infos[i].name}, {"dtype", to_string(infos[i].dtype)}, {"shape", shapes[i]},

@@ -49,7 +49,7 @@ Result<Engine> compile_model(const Model& model, const Options& options);
 double process_ms();
 
 using Symbols = std::map<std::string, int64_t>;
-Json json_of(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes);
+Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes);
 std::string symbols_text(const Symbols& symbols);  // "N=1 seq=128"
 std::vector<std::string> split(const std::string& text, char separator);
 Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what);

@@ -215,10 +215,11 @@ Status choose_layout(Bench& bench, Group& group) {
 }
 
 // The model on tensors of its own memory plan.
-class Model {
+class BoundModel {
  public:
-  static Result<Model> make(std::shared_ptr<const Plan> plan, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-    Model model;
+  static Result<BoundModel> make(std::shared_ptr<const Plan> plan, std::span<const Tensor> inputs,
+                                 std::span<const Tensor> outputs) {
+    BoundModel model;
     FUSEC_TRY(model.memory_->reserve(*plan).status());
     model.frame_ = std::make_unique<runtime::Frame>(plan, *model.memory_);
     for (const Tensor& t : inputs) model.in_.push_back(t.data());
@@ -235,7 +236,7 @@ class Model {
   }
 
  private:
-  Model() = default;
+  BoundModel() = default;
   std::unique_ptr<runtime::RunMemory> memory_ = std::make_unique<runtime::RunMemory>();
   std::unique_ptr<runtime::Frame> frame_;
   std::vector<const void*> in_;
@@ -249,7 +250,7 @@ struct Samples {
   std::vector<std::vector<double>> groups;  // calls alone
 };
 
-Status round(Model& model, Bench& bench, const std::vector<Group>& groups, Samples& samples) {
+Status round(BoundModel& model, Bench& bench, const std::vector<Group>& groups, Samples& samples) {
   FUSEC_TRY(model.run());  // brings its weights and arena back into the caches that hold them
   Status failed;
   const double us = time_us([&] {
@@ -315,7 +316,7 @@ Result<LibrarySum> library_sum(std::shared_ptr<const Plan> plan, std::span<const
   for (Group& group : groups) group.layouts = lone_calls(*plan, group);
   FUSEC_TRY(bench.reserve(groups, rotate));
   for (Group& group : groups) FUSEC_TRY(choose_layout(bench, group));
-  FUSEC_ASSIGN(Model model, Model::make(plan, inputs, outputs));
+  FUSEC_ASSIGN(BoundModel model, BoundModel::make(plan, inputs, outputs));
   Samples samples;
   samples.steps.resize(plan->launches.size());
   samples.groups.resize(groups.size());

@@ -17,8 +17,6 @@ namespace {
 using ir::TensorOp;
 using Tensors = std::vector<Tensor>;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // f(i) as element i.
 template <class F>
 Result<Tensor> mapped(const Tensor& like, const F& f) {

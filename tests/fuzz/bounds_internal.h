@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "ir/eval/combine.h"
 #include "tests/fuzz/bounds.h"
 
 namespace fusec::fuzz {
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // One element of a Bounded.
 struct Range {

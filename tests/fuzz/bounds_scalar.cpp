@@ -19,7 +19,6 @@ using ir::ScalarOp;
 using ir::Typing;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 struct Samples {
   std::array<Number, 7> values;

@@ -121,17 +121,6 @@ ValueId scalar_node(Maker& m) {
   return m.scalar(op, operands);
 }
 
-namespace {
-
-using Grow = ValueId (*)(Maker&);
-
-struct Choice {
-  double weight;
-  Grow grow;
-};
-
-}  // namespace
-
 Case generate(uint64_t seed) {
   Maker m(seed);
   static const std::vector<Choice> choices = {

@@ -6,6 +6,11 @@
 
 namespace fusec::fuzz {
 
+struct Choice {
+  double weight;
+  ValueId (*grow)(Maker&);
+};
+
 ValueId scalar_node(Maker& m);
 ValueId index_map_node(Maker& m);
 ValueId reduction_node(Maker& m);

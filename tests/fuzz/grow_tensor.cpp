@@ -217,11 +217,6 @@ Ints some_axes(Maker& m, ValueId v) {
   return axes;
 }
 
-struct Choice {
-  double weight;
-  ValueId (*grow)(Maker&);
-};
-
 ValueId one_of(Maker& m, const std::vector<Choice>& choices) {
   std::vector<double> weights;
   for (const Choice& c : choices) weights.push_back(c.weight);

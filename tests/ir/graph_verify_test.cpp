@@ -10,7 +10,7 @@
 namespace fusec::ir {
 namespace {
 
-Graph sample() {
+Graph valid_graph() {
   auto graph = parse_graph(R"(graph @main(%x: f32[N, 4], %y: f32[4]) {
     %0 = add %x, %y: f32[N, 4]
     %1 = constant f32[4] {1, 2, 3, 4}
@@ -27,8 +27,8 @@ struct Fault {
 };
 
 TEST(VerifyGraph, AcceptsAGoodGraph) {
-  EXPECT_TRUE(verify(sample(), Stage::imported).ok());
-  EXPECT_TRUE(verify(sample(), Stage::optimized).ok());
+  EXPECT_TRUE(verify(valid_graph(), Stage::imported).ok());
+  EXPECT_TRUE(verify(valid_graph(), Stage::optimized).ok());
   EXPECT_TRUE(verify(Graph(), Stage::imported).ok());
 }
 
@@ -63,7 +63,7 @@ TEST(VerifyGraph, FindsEveryPlantedFault) {
       {"the list of symbols", [](Graph& g) { g.symbols.clear(); }},
   };
   for (const Fault& fault : faults) {
-    Graph graph = sample();
+    Graph graph = valid_graph();
     fault.plant(graph);
     const Status status = verify(graph, Stage::imported);
     EXPECT_EQ(status.code(), StatusCode::internal) << fault.message;
@@ -72,7 +72,7 @@ TEST(VerifyGraph, FindsEveryPlantedFault) {
 }
 
 TEST(VerifyGraph, NamesTheNode) {
-  Graph graph = sample();
+  Graph graph = valid_graph();
   graph.nodes[graph.order[2]].origin = "/fc/Mul";
   graph.nodes[graph.order[2]].inputs.pop_back();
   EXPECT_NE(verify(graph, Stage::imported).str().find("in node 2 '/fc/Mul'"), std::string::npos);

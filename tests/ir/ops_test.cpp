@@ -14,8 +14,8 @@
 namespace fusec::ir {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<ScalarOp> ops() {
   std::vector<ScalarOp> out;
@@ -85,7 +85,8 @@ TEST(Ops, DefinitionsMatchTheirReferences) {
 // Both sides have the limits of the function, or both are NaN; where one of them is an indeterminate form (inf * 0),
 // the definition decides, so only agreement of finite answers is asked for there.
 TEST(Ops, DefinitionsMatchAtSpecialValues) {
-  const double specials[] = {0.0, -0.0, kInf, -kInf, kNan, 5e-324, -1e-310, 1e-30, -1e-30, 1, -1, 3, -3};
+  const double specials[] = {0.0,   -0.0,   kInfinity, -kInfinity, kNotANumber, 5e-324, -1e-310,
+                             1e-30, -1e-30, 1,         -1,         3,           -3};
   for (ScalarOp op : ops()) {
     if (!info(op).is_definition) continue;
     const double middle = 0.5 * (info(op).domain_lo + info(op).domain_hi);
@@ -162,11 +163,11 @@ TEST(Ops, DefinitionParser) {
 }
 
 TEST(Reference, SpecialValues) {
-  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::max, 1.0, kNan)));
-  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::min, kNan, 1.0)));
-  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::clamp, kNan, 0.0, 1.0)));
-  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::relu, kNan)));
-  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::sign, kNan)));
+  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::max, 1.0, kNotANumber)));
+  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::min, kNotANumber, 1.0)));
+  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::clamp, kNotANumber, 0.0, 1.0)));
+  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::relu, kNotANumber)));
+  EXPECT_TRUE(std::isnan(eval_scalar(ScalarOp::sign, kNotANumber)));
   EXPECT_FALSE(std::signbit(eval_scalar(ScalarOp::max, -0.0, 0.0)));
   EXPECT_TRUE(std::signbit(eval_scalar(ScalarOp::min, 0.0, -0.0)));
   EXPECT_EQ(eval_scalar(ScalarOp::clamp, 5.0, 3.0, 1.0), 1);

@@ -15,8 +15,6 @@ namespace {
 
 bool holds_integers(DType dtype) { return is_int(dtype) || dtype == DType::bool_; }
 
-Shape to_shape(const std::vector<int64_t>& extents) { return {extents.begin(), extents.end()}; }
-
 // Bytes, where all extents are constants.
 std::optional<int64_t> known_bytes(const ir::Type& type) {
   auto bytes = static_cast<int64_t>(size_of(type.dtype));
@@ -51,7 +49,7 @@ Val Builder::input(const std::string& name, ir::Type type) {
 }
 
 Val Builder::constant(Tensor data) {
-  ir::Type type{data.dtype(), to_shape(data.shape())};
+  ir::Type type{data.dtype(), ir::to_shape(data.shape())};
   return push({.type = std::move(type), .value = {}, .data = std::move(data), .dims = {}});
 }
 
@@ -60,7 +58,8 @@ Val Builder::scalar(DType dtype, double value) { return constant(scalar_tensor(d
 Val Builder::integers(DType dtype, const std::vector<int64_t>& shape, std::vector<Dim> elements) {
   bool all_const = true;
   for (const Dim& d : elements) all_const &= d.is_const();
-  if (!all_const) return push({.type = {dtype, to_shape(shape)}, .value = {}, .data = {}, .dims = std::move(elements)});
+  if (!all_const)
+    return push({.type = {dtype, ir::to_shape(shape)}, .value = {}, .data = {}, .dims = std::move(elements)});
   std::vector<int64_t> values;
   for (const Dim& d : elements) values.push_back(d.value());
   return constant(ints_tensor(dtype, shape, values));

@@ -36,8 +36,6 @@ bool same_bits_everywhere(ir::Op op, const ir::Type& type) {
   return ir::info(op.tensor()).kind == ir::RegionKind::index_map;
 }
 
-Shape to_shape(const std::vector<int64_t>& extents) { return {extents.begin(), extents.end()}; }
-
 std::vector<int64_t> row_major(const std::vector<int64_t>& extents) {
   std::vector<int64_t> strides(extents.size());
   int64_t stride = 1;
@@ -175,7 +173,7 @@ Tensor evaluate(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::A
   std::vector<ir::ValueId> ids;
   std::vector<Tensor> operands;
   for (const Tensor* t : inputs) {
-    ids.push_back(ir::add_input(graph, "", {t->dtype(), to_shape(t->shape())}));
+    ids.push_back(ir::add_input(graph, "", {t->dtype(), ir::to_shape(t->shape())}));
     operands.push_back(*t);
   }
   ir::ValueId result = ir::add_node(graph, op, std::move(ids), attrs);

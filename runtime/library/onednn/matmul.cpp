@@ -8,9 +8,9 @@
 namespace fusec::runtime::onednn {
 namespace {
 
-using PrimitiveDesc = dnnl::matmul::primitive_desc;
+using MatmulDesc = dnnl::matmul::primitive_desc;
 
-bool is_fast(const char* implementation) {
+bool is_fast_matmul(const char* implementation) {
   const std::string_view name = implementation;
   return name.starts_with("brg") || name.starts_with("jit") || name.starts_with("gemm:jit");
 }
@@ -47,25 +47,25 @@ struct Product {
     strides.back() = 1;
     return describe(dims, strides, problem.bias->dtype);
   }
-  PrimitiveDesc describe_with(const PostOps& posts) const {
+  MatmulDesc describe_with(const PostOps& posts) const {
     const memory::desc weights =
         b.constant ? memory::desc(b.dims, *data_type(b.dtype), memory::format_tag::any) : desc(b);
     const dnnl::primitive_attr attr = attributes(posts.ops);
     if (const auto bias = bias_desc())
-      return PrimitiveDesc(context.engine, desc(a), weights, *bias, desc(out), attr, true);
-    return PrimitiveDesc(context.engine, desc(a), weights, desc(out), attr, true);
+      return MatmulDesc(context.engine, desc(a), weights, *bias, desc(out), attr, true);
+    return MatmulDesc(context.engine, desc(a), weights, desc(out), attr, true);
   }
   PostOps posts(int count, int sum_at) const {
     return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, out, context.numerics);
   }
   int most_posts() const {
     for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
-      const PrimitiveDesc pd = describe_with(posts(n, -1));
-      if (pd && is_fast(pd.impl_info_str())) return n;
+      const MatmulDesc pd = describe_with(posts(n, -1));
+      if (pd && is_fast_matmul(pd.impl_info_str())) return n;
     }
     return -1;
   }
-  void add_to(Recipe& recipe, const PrimitiveDesc& pd, const PostOps& posts) const {
+  void add_to(Recipe& recipe, const MatmulDesc& pd, const PostOps& posts) const {
     recipe.implementation = pd.impl_info_str();
     std::vector<Slot> slots{arg_slot(DNNL_ARG_SRC, desc(a), a.arg), arg_slot(DNNL_ARG_DST, desc(out), out.arg)};
     slots.push_back(weights_slot(context, b, desc(b), pd.weights_desc(), recipe));
@@ -90,8 +90,8 @@ std::optional<Built> build(const Context& context, const Problem& problem) {
   const int sum_at = summand(problem, static_cast<std::size_t>(posts), context.call);
   if (sum_at < 0) return built;
   const PostOps sum = product.posts(posts, sum_at);
-  const PrimitiveDesc pd = product.describe_with(sum);
-  if (!pd || !is_fast(pd.impl_info_str())) return built;
+  const MatmulDesc pd = product.describe_with(sum);
+  if (!pd || !is_fast_matmul(pd.impl_info_str())) return built;
   product.add_to(built.in_place, pd, sum);
   built.alias = problem.epilogues[static_cast<std::size_t>(sum_at)].operand->arg;
   return built;

@@ -9,9 +9,9 @@
 namespace fusec::runtime::onednn {
 namespace {
 
-using PrimitiveDesc = dnnl::pooling_forward::primitive_desc;
+using PoolDesc = dnnl::pooling_forward::primitive_desc;
 
-bool is_fast(const char* implementation) { return std::string_view(implementation).starts_with("jit"); }
+bool is_fast_pool(const char* implementation) { return std::string_view(implementation).starts_with("jit"); }
 
 }  // namespace
 
@@ -43,9 +43,9 @@ std::optional<Built> build_avg_pool(const Context& context, const Problem& probl
   for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
     const std::size_t count = static_cast<std::size_t>(n);
     const PostOps posts = post_ops(problem.epilogues, count, -1, dst, context.numerics);
-    const PrimitiveDesc pd(context.engine, dnnl::prop_kind::forward_inference, how, desc(src), desc(dst), w.strides,
-                           w.kernel, dilations, w.before, after, attributes(posts.ops), true);
-    if (!pd || !is_fast(pd.impl_info_str())) continue;
+    const PoolDesc pd(context.engine, dnnl::prop_kind::forward_inference, how, desc(src), desc(dst), w.strides,
+                      w.kernel, dilations, w.before, after, attributes(posts.ops), true);
+    if (!pd || !is_fast_pool(pd.impl_info_str())) continue;
     Built built;
     built.recipe.implementation = pd.impl_info_str();
     std::vector<Slot> slots{arg_slot(DNNL_ARG_SRC, desc(src), src.arg), arg_slot(DNNL_ARG_DST, desc(dst), dst.arg)};

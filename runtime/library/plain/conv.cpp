@@ -8,8 +8,6 @@
 namespace fusec::runtime::plain {
 namespace {
 
-constexpr int64_t kPack = kPanelColumns + kPanelRows;
-
 struct ConvLoop {
   const Problem& problem;
   int64_t axes, taps, depth, group_inputs, group_outputs;

@@ -8,8 +8,6 @@
 namespace fusec::runtime::plain {
 namespace {
 
-constexpr int64_t kPack = kPanelColumns + kPanelRows;  // packed values per step of the depth
-
 // kPanelRows rows of the left matrix from `row` on, packed unless they can be read where they are.
 template <class T>
 void take_rows(const Operand& a, const void* base, int64_t offset, int64_t row, int64_t last, int64_t depth, T* buffer,

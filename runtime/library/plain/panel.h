@@ -9,6 +9,7 @@ namespace fusec::runtime::plain {
 
 inline constexpr int64_t kPanelColumns = 16;
 inline constexpr int64_t kPanelRows = 4;
+inline constexpr int64_t kPack = kPanelColumns + kPanelRows;  // packed values per step of the depth
 
 // values[r][j] = sum over i of rows[r][i] * panel[i][j], in rising i. rows: kPanelRows x depth, the last ones may
 // repeat.
