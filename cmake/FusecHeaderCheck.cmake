@@ -28,6 +28,7 @@ endforeach()
 if(_fusec_header_sources)
   add_library(header_check OBJECT EXCLUDE_FROM_ALL ${_fusec_header_sources})
   target_compile_options(header_check PRIVATE -O0 -g0)
+  set_target_properties(header_check PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(header_check PRIVATE fusec_engine $<TARGET_NAME_IF_EXISTS:fusec_import>
     $<TARGET_NAME_IF_EXISTS:CLI11::CLI11> $<TARGET_NAME_IF_EXISTS:nlohmann_json::nlohmann_json>)
 else()
