@@ -76,7 +76,8 @@ class ColumnChunks {
     std::vector<LoopHead> tasks = outer_;
     for (LoopHead& head : tasks) head.tag = LoopTag::grid;
     tasks.push_back({LoopTag::grid, g_, chunks_});
-    const int64_t bytes = chunk_ * known_extent(s_, columns()) * static_cast<int64_t>(size_of(dtype_));
+    const int64_t bytes =
+        chunk_ * known_extent(s_, columns(), kMostColumns + 1) * static_cast<int64_t>(size_of(dtype_));
     Block result;
     result.push_back({ir::Alloc{partial_}});
     result.push_back(put_nest(tasks, bytes <= kStripBytes ? strips() : streamed()));
@@ -120,7 +121,8 @@ class ColumnChunks {
     Block body;
     body.push_back({ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, summand(r), p_.reduce->yield, {}}});
     body.push_back({ir::Store{partial_, partial_at(Dim::symbol(g_), column()), sum, {}, ir::StoreHint::none}});
-    const int64_t base = lanes_for(k_, p_.reduce->body, s_.target), known = known_extent(s_, columns());
+    const int64_t base = lanes_for(k_, p_.reduce->body, s_.target),
+                  known = known_extent(s_, columns(), kMostColumns + 1);
     return over_columns(body, p_.columns.var, known >= 4 * base ? 4 : known >= 2 * base ? 2 : 1);
   }
 

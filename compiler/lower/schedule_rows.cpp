@@ -223,7 +223,7 @@ namespace {
 // vectors, in the order in which one row's lanes combine, so that the bits are those of rows reduced alone.
 constexpr int kRowsTogether = 16;
 // Fewer rows are worth more as tasks of their own.
-constexpr int64_t kManyRows = 1024;
+constexpr int64_t kLeastRowsTogether = 1024;
 
 class RowGroups {
  public:
@@ -272,7 +272,7 @@ class RowGroups {
       const auto hint = name ? s_.hints.find(*name) : s_.hints.end();
       rows *= hint == s_.hints.end() ? head.extent : Dim(hint->second);
     }
-    return !rows.is_const() || rows.value() >= kManyRows;
+    return !rows.is_const() || rows.value() >= kLeastRowsTogether;
   }
 
   ir::BufferId tile(const char* name, Shape shape) {

@@ -22,10 +22,10 @@ constexpr int64_t kAhead = 4096;  // bytes: a page, which is where the hardware'
 constexpr int64_t kCachesMoved = 4;
 
 // Loads of one buffer that walk along a row, all loops around and inside that row taken as one.
-struct Walk {
+struct RowWalk {
   uint32_t buffer;
   std::string start;  // where the row begins, in terms of the grid
-  auto operator<=>(const Walk&) const = default;
+  auto operator<=>(const RowWalk&) const = default;
 };
 
 class Streamer {
@@ -77,7 +77,7 @@ class Streamer {
                                                [&](const std::string& g) { return load.index[0].uses(g); });
   }
 
-  static Walk walk_of(const ir::Load& load, const Around& around) {
+  static RowWalk walk_of(const ir::Load& load, const Around& around) {
     std::map<std::string, Dim> start = {{ir::kLane, Dim(0)}};
     for (const ir::LoopHead& loop : around.loops) start[loop.var] = Dim(0);
     return {load.buffer.index, load.index[0].substitute(start).str()};
@@ -143,7 +143,7 @@ class Streamer {
   const Target& target_;
   std::map<std::string, Dim> sizes_;  // of the kernel's arguments
   std::set<ir::BufferId> streamed_;
-  std::map<Walk, std::vector<std::string>> walks_;  // the outermost loop of each walk, in order
+  std::map<RowWalk, std::vector<std::string>> walks_;  // the outermost loop of each walk, in order
 };
 
 }  // namespace
