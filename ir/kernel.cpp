@@ -2,6 +2,7 @@
 #include "ir/kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <array>
 #include <cstring>
 #include <type_traits>
@@ -113,6 +114,12 @@ BufferId add_buffer(Kernel& kernel, Buffer buffer) {
   const BufferId id = kernel.buffers.push_back(std::move(buffer));
   if (parameter) kernel.params.push_back(id);
   return id;
+}
+
+bool on_half_bits(const Let& let) {
+  if (let.op == ScalarOp::abs || let.op == ScalarOp::neg) return true;
+  const auto* zero = let.op == ScalarOp::max ? std::get_if<Constant>(&let.args[1]) : nullptr;
+  return zero != nullptr && zero->f == 0 && !std::signbit(zero->f);
 }
 
 RegId add_reg(Kernel& kernel, DType dtype, int width) { return kernel.regs.push_back({dtype, width}); }

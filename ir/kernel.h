@@ -226,6 +226,9 @@ inline std::string reg_name(RegId reg) { return "v" + std::to_string(reg.index);
 inline Operand float_constant(DType dtype, double value) { return Constant{dtype, value, 0}; }
 inline Operand int_constant(DType dtype, int64_t value) { return Constant{dtype, 0, value}; }
 
+// Whether the bits of an f16 or bf16 operand decide the op without a conversion to f32: max(x, +0), abs, neg.
+bool on_half_bits(const Let& let);
+
 // Visiting. `for_each_stmt` runs f on every statement, outer ones first.
 void for_each_stmt(const Block& block, const std::function<void(const Stmt&)>& f);
 void for_each_stmt(Block& block, const std::function<void(Stmt&)>& f);

@@ -59,29 +59,37 @@ Value* f16_from_f32(Ir& ir, Value* f) {
   return b.CreateTrunc(b.CreateOr(out, sign), retyped(f, b.getInt16Ty()));
 }
 
-// 0xaaaaaaaa as a mask of 32 words that LLVM takes for unknown: it would turn a select by a known one into a permutation
-// of two registers, which is seven times as slow. Made once per function.
-Value* odd_words(Ir& ir) {
+// The upper half of each of 16 floats, as a mask of that many pieces that LLVM takes for unknown: it would turn a
+// select by a known one into a permutation of two registers, which is seven times as slow. Made once per function.
+Value* upper_halves(Ir& ir, unsigned pieces) {
   auto& b = ir.b;
-  constexpr const char* kName = "odd.words";
+  constexpr const char* kName = "upper.halves";
   if (Value* made = b.GetInsertBlock()->getParent()->getValueSymbolTable()->lookup(kName)) return made;
   llvm::IRBuilder<>::InsertPointGuard guard(b);
   llvm::BasicBlock& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
   b.SetInsertPoint(&entry, entry.begin());
-  llvm::Type* i32 = b.getInt32Ty();
-  auto* itself = llvm::InlineAsm::get(llvm::FunctionType::get(i32, {i32}, false), "", "=r,0", /*hasSideEffects=*/false);
-  Value* mask = b.CreateCall(itself, {b.getInt32(0xaaaaaaaau)});
-  return b.CreateBitCast(mask, llvm::FixedVectorType::get(b.getInt1Ty(), 32), kName);
+  llvm::Type* bits = b.getIntNTy(pieces);
+  auto* itself = llvm::InlineAsm::get(llvm::FunctionType::get(bits, {bits}, false), "", "=r,0", /*hasSideEffects=*/false);
+  const uint64_t halves = pieces == 64 ? 0xcccccccccccccccc : 0xaaaaaaaa;
+  Value* mask = b.CreateCall(itself, {b.getIntN(pieces, halves)});
+  return b.CreateBitCast(mask, llvm::FixedVectorType::get(b.getInt1Ty(), pieces), kName);
 }
 
-// Sixteen lanes from `from` on by one masked vpermw: each word goes to the upper half of a float.
+// Sixteen lanes from `from` on by one masked permutation: each word goes to the upper half of a float. Of bytes where
+// there is one (VBMI): it takes half the ports of that of words.
 Value* f32_by_permutation(Ir& ir, Value* raw, int from) {
   auto& b = ir.b;
+  const bool bytes = ir.target.has("avx512vbmi");
   Value* words = width_of(raw) == 32 ? raw : lanes_from(ir, raw, from / 32 * 32, 32);
+  if (bytes) words = b.CreateBitCast(words, with_width(b.getInt8Ty(), 64));
   std::vector<llvm::Constant*> index;
-  for (int k = 0; k < 32; ++k) index.push_back(b.getInt16(static_cast<uint16_t>(from % 32 + k / 2)));
-  Value* moved = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_hi_512, {}, {words, llvm::ConstantVector::get(index)});
-  Value* placed = b.CreateSelect(odd_words(ir), moved, llvm::Constant::getNullValue(moved->getType()));
+  for (int k = 0; k < (bytes ? 64 : 32); ++k) {
+    index.push_back(bytes ? b.getInt8(static_cast<uint8_t>(2 * (from % 32 + k / 4) + k % 2))
+                          : b.getInt16(static_cast<uint16_t>(from % 32 + k / 2)));
+  }
+  const llvm::Intrinsic::ID permute = bytes ? llvm::Intrinsic::x86_avx512_permvar_qi_512 : llvm::Intrinsic::x86_avx512_permvar_hi_512;
+  Value* moved = b.CreateIntrinsic(permute, {}, {words, llvm::ConstantVector::get(index)});
+  Value* placed = b.CreateSelect(upper_halves(ir, bytes ? 64 : 32), moved, llvm::Constant::getNullValue(moved->getType()));
   return b.CreateBitCast(placed, with_width(b.getFloatTy(), 16));
 }
 
@@ -120,10 +128,15 @@ Value* bf16_by_hardware(Ir& ir, Value* f) {
   return b.CreateBitCast(out, retyped(f, b.getInt16Ty()));
 }
 
+// What the hardware makes zero was zero or a denormal: only then is there more to look at.
 Value* bf16_from_f32(Ir& ir, Value* f) {
+  auto& b = ir.b;
   if (!ir.target.has("avx512bf16") || !has_classes(ir, f)) return bf16_by_bits(ir, f);
-  Value* normal = ir.b.CreateNot(any_of_class(ir, f, kDenormal));
-  return usually(ir, normal, [&] { return bf16_by_hardware(ir, f); }, [&] { return bf16_by_bits(ir, f); });
+  Value* quick = bf16_by_hardware(ir, f);
+  Value* zero = b.CreateICmpEQ(b.CreateAnd(quick, integer(quick, 0x7fff)), integer(quick, 0));
+  return usually(ir, b.CreateNot(b.CreateOrReduce(zero)), [&] { return quick; }, [&] {
+    return branch(ir, any_of_class(ir, f, kDenormal), [&] { return bf16_by_bits(ir, f); }, [&] { return quick; });
+  });
 }
 
 // f64 -> f32 rounded to odd, so that a second rounding to a shorter float equals a single one.

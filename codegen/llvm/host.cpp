@@ -12,7 +12,7 @@ namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kWriterVersion = 2;
+constexpr int kWriterVersion = 3;
 
 struct Written {
   llvm::LLVMContext context;

@@ -122,15 +122,19 @@ Reduced reduce_ln2(Ir& ir, Value* x) {
 }
 
 // exp(r) = 1 + r + r^2*P(r), degree 6: 1.4e-8 relative to expm1(r).
-Value* expm1_core(Ir& ir, Value* r) {
-  Value* p = polynomial(ir, r, {0x1.fffffep-2, 0x1.5554b4p-3, 0x1.5556f2p-5, 0x1.12253ap-7, 0x1.6b9c3ep-10});
-  return fma(ir, ir.b.CreateFMul(r, r), p, r);
+Value* exp_tail(Ir& ir, Value* r) {
+  return polynomial(ir, r, {0x1.fffffep-2, 0x1.5554b4p-3, 0x1.5556f2p-5, 0x1.12253ap-7, 0x1.6b9c3ep-10});
+}
+Value* expm1_core(Ir& ir, Value* r) { return fma(ir, ir.b.CreateFMul(r, r), exp_tail(ir, r), r); }
+Value* exp_core(Ir& ir, Value* r) {
+  Value* one = number(r, 1);
+  return fma(ir, fma(ir, exp_tail(ir, r), r, one), r, one);
 }
 
 // exp where the result is a normal number.
 Value* exp_normal(Ir& ir, Value* x) {
   const Reduced d = reduce_ln2(ir, x);
-  Value* p = ir.b.CreateFAdd(expm1_core(ir, d.r), number(x, 1));
+  Value* p = exp_core(ir, d.r);
   if (has_scalef(ir, x)) return scalef(ir, p, d.n.as_float);
   return ir.b.CreateFMul(p, power_of_two(ir, d.n.as_int));
 }
@@ -234,15 +238,15 @@ Value* exp(Ir& ir, Value* x) {
   auto& b = ir.b;
   // Past these the result is infinity or 0 anyway. An underflow to 0 would cost some 150 cycles a vector, and masked
   // softmaxes are full of them.
-  Value *zero = b.CreateFCmpOLT(x, number(x, -104)), *nothing = number(x, 0);
-  const Reduced d = reduce_ln2(ir, b.CreateSelect(zero, nothing, at_most(ir, x, 89)));
-  Value* p = b.CreateFAdd(expm1_core(ir, d.r), number(x, 1));
-  if (has_scalef(ir, x)) return b.CreateSelect(zero, nothing, scalef(ir, p, d.n.as_float));
+  Value *some = b.CreateFCmpUGE(x, number(x, -104)), *nothing = number(x, 0);
+  const Reduced d = reduce_ln2(ir, b.CreateSelect(some, at_most(ir, x, 89), nothing));
+  Value* p = exp_core(ir, d.r);
+  if (has_scalef(ir, x)) return b.CreateSelect(some, scalef(ir, p, d.n.as_float), nothing);
   // Two halves of the exponent, so that neither factor overflows; only the second product rounds.
   Value* half = b.CreateAShr(d.n.as_int, integer(d.n.as_int, 1));
   Value* rest = b.CreateSub(d.n.as_int, half);
   Value* out = b.CreateFMul(b.CreateFMul(p, power_of_two(ir, half)), power_of_two(ir, rest));
-  return b.CreateSelect(zero, nothing, out);
+  return b.CreateSelect(some, out, nothing);
 }
 
 // With s = 2^(n-1), which does not overflow: exp(x) - 1 = 2*(s*expm1(r) + (s - 1/2)).

@@ -2,6 +2,7 @@
 #include "codegen/llvm/scalar.h"
 
 #include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include "codegen/llvm/math.h"
 #include "ir/ops/definition.h"
@@ -255,12 +256,29 @@ Value* extreme_with(Ir& ir, bool is_max, const llvm::ConstantFP* c, Value* const
   return out;
 }
 
+// AVX-512's vrangeps orders zeros by their signs; of NaN and a number it takes the number.
+Value* extreme_by_range(Ir& ir, bool is_max, Value* x, Value* y) {
+  auto& b = ir.b;
+  constexpr int kMin = 0, kMax = 1, kSignOfResult = 4;
+  Value* how = b.getInt32(kSignOfResult | (is_max ? kMax : kMin));
+  std::vector<Value*> parts;
+  for (int from = 0; from < width_of(x); from += 16) {
+    Value *p = lanes_from(ir, x, from, 16), *q = lanes_from(ir, y, from, 16);
+    parts.push_back(b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_range_ps_512, {},
+                                      {p, q, how, llvm::PoisonValue::get(p->getType()), b.getInt16(0xffff), b.getInt32(4)}));
+  }
+  return llvm::concatenateVectors(b, parts);
+}
+
 // Both orders agree but for zeros of unlike sign, which and/or of the bits decides, and for NaN.
 Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) {
   auto& b = ir.b;
   for (int side = 0; side < 2; ++side, std::swap(x, y)) {
     const llvm::ConstantFP* c = constant_number(x);
     if (c && !c->isNaN() && (is_max || !(c->isZero() && c->isNegative()))) return extreme_with(ir, is_max, c, x, y);
+  }
+  if (x->getType()->getScalarType()->isFloatTy() && has_classes(ir, x)) {
+    return b.CreateSelect(b.CreateFCmpUNO(x, y), b.CreateFAdd(x, y), extreme_by_range(ir, is_max, x, y));
   }
   const auto pick = [&](Value* p, Value* q) {
     return as_bits(ir, b.CreateSelect(is_max ? b.CreateFCmpOGT(p, q) : b.CreateFCmpOLT(p, q), p, q));
@@ -280,6 +298,15 @@ Value* build_max(Ir& ir, DType type, Value* a, Value* b) {
 Value* build_min(Ir& ir, DType type, Value* a, Value* b) {
   if (is_float(type)) return extreme(ir, false, a, b);
   return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, {a, b});
+}
+
+// As integers, what is not negative is in order; above the bits of -infinity there is NaN with a sign, which max keeps.
+Value* build_on_bits(Ir& ir, ir::ScalarOp op, DType type, Value* raw) {
+  auto& b = ir.b;
+  if (op == ir::ScalarOp::abs) return b.CreateAnd(raw, integer(raw, 0x7fff));
+  if (op == ir::ScalarOp::neg) return b.CreateXor(raw, integer(raw, 0x8000));
+  Value* larger = call_intrinsic(ir, llvm::Intrinsic::smax, {raw, integer(raw, 0)});
+  return b.CreateSelect(b.CreateICmpUGT(raw, integer(raw, type == DType::f16 ? 0xfc00 : 0xff80)), raw, larger);
 }
 
 namespace {

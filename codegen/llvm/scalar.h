@@ -21,6 +21,9 @@ llvm::Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args);
 // As a register: rounded to `result`; casts from args.type.
 llvm::Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result);
 
+// max(x, 0), abs or neg of f16 or bf16 on its bits, where ir::on_half_bits.
+llvm::Value* build_on_bits(Ir& ir, ir::ScalarOp op, DType type, llvm::Value* raw);
+
 // NaN wins, -0 < +0; smin and the like for integers.
 llvm::Value* build_max(Ir& ir, DType type, llvm::Value* a, llvm::Value* b);
 llvm::Value* build_min(Ir& ir, DType type, llvm::Value* a, llvm::Value* b);

@@ -47,6 +47,10 @@ int64_t extern_position(std::vector<std::string>& externs, const std::string& na
 }
 
 void write_let(Writer& w, const ir::Let& let) {
+  const DType first = dtype_of(w, let.args[0]);
+  if (is_half(first) && w.kernel.regs[let.dst].dtype == first && ir::on_half_bits(let)) {
+    return define(w, let.dst, build_on_bits(w.ir, let.op, first, raw_operand(w, let.args[0])));
+  }
   const bool is_where = let.op == ir::ScalarOp::where;
   int width = 1;
   std::vector<Value*> args;

@@ -185,18 +185,48 @@ void note_widening(const Kernel& kernel, const Stmt& stmt, std::map<RegId, RegId
   if (from != nullptr && holds_all(kernel.regs[let->dst].dtype, kernel.regs[*from].dtype)) widened[let->dst] = *from;
 }
 
+// Work on a widened f16 or bf16 that its bits decide: max(x, 0), abs, neg. Keeps it as it is on the narrow value.
+void note_bitwise(const Kernel& kernel, const Stmt& stmt, const std::map<RegId, RegId>& widened,
+                  std::map<RegId, ir::Let>& bitwise) {
+  const auto* let = std::get_if<ir::Let>(&stmt.v);
+  if (let == nullptr) return;
+  const auto* from = let->args.empty() ? nullptr : std::get_if<RegId>(&let->args[0]);
+  const auto it = from == nullptr ? widened.end() : widened.find(*from);
+  if (it == widened.end() || !is_half(kernel.regs[it->second].dtype) || kernel.regs[let->dst].dtype != DType::f32) return;
+  if (!ir::on_half_bits(*let)) return;
+  ir::Let narrow = *let;
+  narrow.args[0] = it->second;
+  if (narrow.args.size() > 1) narrow.args[1] = ir::float_constant(kernel.regs[it->second].dtype, 0);
+  bitwise[let->dst] = narrow;
+}
+
+// cast_t(op(cast_w(x: t))) = op(x) in t for such an op.
+void keep_narrow(const Kernel& kernel, Stmt& stmt, const std::map<RegId, ir::Let>& bitwise) {
+  auto* let = std::get_if<ir::Let>(&stmt.v);
+  if (let == nullptr || let->op != ir::ScalarOp::cast) return;
+  const auto* from = std::get_if<RegId>(&let->args[0]);
+  const auto it = from == nullptr ? bitwise.end() : bitwise.find(*from);
+  if (it == bitwise.end()) return;
+  if (kernel.regs[std::get<RegId>(it->second.args[0])] != kernel.regs[let->dst]) return;
+  let->op = it->second.op;
+  let->args = it->second.args;
+}
+
 void share_in(Kernel& kernel, Block& block, std::map<std::string, RegId> known, Renamer& renamer) {
   std::map<RegId, RegId> widened;
+  std::map<RegId, ir::Let> bitwise;
   Block result;
   for (Stmt& stmt : block) {
     if (!renamer.empty()) renamer.apply(stmt);
     if (is_pure(kernel, stmt)) {
       const RegId dst = defined(stmt)[0];
+      keep_narrow(kernel, stmt, bitwise);
       if (const auto same = cast_back(kernel, stmt, widened)) {
         renamer.add(dst, *same);
         continue;
       }
       note_widening(kernel, stmt, widened);
+      note_bitwise(kernel, stmt, widened, bitwise);
       auto [it, fresh] = known.emplace(value_key(kernel, stmt), dst);
       if (!fresh) {
         renamer.add(dst, it->second);

@@ -37,8 +37,6 @@ bool needs_rounded(ScalarOp op) {
   }
 }
 
-bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
-
 Operand number(DType dtype, double value) {
   return is_float(dtype) ? ir::float_constant(dtype, value) : ir::int_constant(dtype, static_cast<int64_t>(value));
 }

@@ -210,7 +210,7 @@ void expect_op(ScalarOp op, DType dtype, const std::vector<int>& widths, int64_t
   const DType to = result_type(op, dtype, dtype);
   const Inputs in = make_inputs(op, dtype, sweep);
   const std::vector<Reference> want = reference(op, in, dtype);
-  const double bound = info(op).ulp == 0 ? 0 : dtype == DType::f16 || dtype == DType::bf16 ? 1.01 : info(op).ulp;
+  const double bound = info(op).ulp == 0 ? 0 : is_half(dtype) ? 1.01 : info(op).ulp;
   for (const Target& target : usable_targets()) {
     std::string first;
     for (const int width : widths) {
@@ -311,6 +311,32 @@ kernel @rows(%x: in f32[32*n], %d: in f32[n], %y: out f32[32*n]) {
       wrong += std::isnan(want) ? !std::isnan(got) : std::bit_cast<uint32_t>(want) != std::bit_cast<uint32_t>(got);
     }
     EXPECT_EQ(wrong, 0) << target.name;
+  }
+}
+
+// The larger of 0 and each of all halves, which their bits decide.
+TEST(Scalar, ReluOfHalves) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    Tensor x = Tensor::make(dtype, {1 << 16}).value();
+    for (int64_t i = 0; i < x.num_elements(); ++i) put_bits(x, i, static_cast<uint64_t>(i));
+    const std::string type = to_string(dtype);
+    const auto kernel = ir::parse_kernel("kernel @relu(%x: in " + type + "[32*n], %y: out " + type + R"([32*n]) {
+      grid i in n {
+        v0: )" + type + R"(.32 = load x[32*i + lane]
+        v1: )" + type + R"(.32 = max v0, 0
+        store y[32*i + lane], v1
+      }
+    })");
+    ASSERT_TRUE(kernel.ok()) << kernel.status().str();
+    for (const Target& target : usable_targets()) {
+      const std::vector<Tensor> args = {x, Tensor::make(dtype, {1 << 16}).value()};
+      Loaded(codegen::emit(*kernel, target).value()).run(args, {{"n", 1 << 11}}, *kernel);
+      for (int64_t i = 0; i < x.num_elements(); ++i) {
+        const char* got = args[1].as<char>() + 2 * i;
+        const double want = ir::eval_scalar(ScalarOp::max, ir::load_double(dtype, x.as<char>() + 2 * i), 0);
+        ASSERT_EQ(error_of(dtype, got, want), 0) << type << " bits " << i << " " << target.name;
+      }
+    }
   }
 }
 
