@@ -62,7 +62,7 @@ int compile_threads(const Options& options) {
   return std::min(runtime::host_threads(machine), kMaxCompilers);
 }
 
-void describe(const runtime::LoadedProgram& loaded, const runtime::KernelCounts& counts, EngineStats& stats) {
+void note_counts(const runtime::LoadedProgram& loaded, const runtime::KernelCounts& counts, EngineStats& stats) {
   stats.imported_ops = loaded.program.imported_ops;
   stats.distinct_kernels = counts.distinct;
   stats.compiled_kernels = counts.compiled;
@@ -79,11 +79,13 @@ std::vector<TensorInfo> tensor_infos(const std::vector<std::string>& names, cons
   return out;
 }
 
-Result<Engine> compile_model(const Model& model, const Options& options) {
+}  // namespace
+
+Result<Engine> runtime::compile_for(const Model& model, const Options& options, const Target& target) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
   const Clock::time_point start = Clock::now();
   auto state = std::make_shared<runtime::EngineState>();
-  FUSEC_ASSIGN(state->target, runtime::host_target(options));
+  state->target = target;
   state->options = options;
   state->threads = state->target.threads;
   FUSEC_ASSIGN(ir::Program program, front_end(*model.graph, state->target, options, state->stats));
@@ -101,15 +103,16 @@ Result<Engine> compile_model(const Model& model, const Options& options) {
   }
   state->inputs = tensor_infos(state->program().input_names, state->program().input_types);
   state->outputs = tensor_infos(state->program().output_names, state->program().output_types);
-  describe(*state->loaded, counts, state->stats);
+  note_counts(*state->loaded, counts, state->stats);
   state->stats.compile_ms = milliseconds_since(start);
   return Engine(std::shared_ptr<const runtime::EngineState>(std::move(state)));
 }
 
-}  // namespace
-
 Result<Engine> Engine::compile(const Model& model, const Options& options) {
-  return runtime::guarded([&] { return compile_model(model, options); });
+  return runtime::guarded([&]() -> Result<Engine> {
+    FUSEC_ASSIGN(const Target target, runtime::host_target(options));
+    return runtime::compile_for(model, options, target);
+  });
 }
 
 }  // namespace fusec

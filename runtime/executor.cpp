@@ -88,6 +88,10 @@ void Frame::run_kernel(const Launch& launch, const codegen::HostArgs& args) cons
   }
 }
 
+void Frame::run_task(const Launch& launch, const PhaseLaunch& phase, int64_t task) const {
+  phase.function(&host_args_[static_cast<std::size_t>(&launch - plan_->launches.data())], task, task + 1, locals_);
+}
+
 Status Frame::run_launch(std::size_t index) {
   const Launch& launch = plan_->launches[index];
   if (launch.op != nullptr) {

@@ -28,6 +28,8 @@ class Frame {
   // Addresses of the first elements of the caller's row-major tensors, aligned as Plan::inputs and outputs ask.
   // Allocates nothing. step_us, if not null: gets the microseconds of each launch.
   Status run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us = nullptr);
+  // One task of a phase of a generated launch, on this thread and on the tensors of the last run.
+  void run_task(const Launch& launch, const PhaseLaunch& phase, int64_t task) const;
 
  private:
   struct Fixup {

@@ -47,6 +47,9 @@ struct EngineState {
   Result<PlanPtr> plan(const Bindings& bindings) const { return plans.get(loaded, bindings, threads); }
 };
 
+// Engine::compile for a description of the machine that may differ from what was found, but in features that it lacks.
+Result<Engine> compile_for(const Model& model, const Options& options, const Target& target);
+
 std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings);
 PlanStats describe(const Plan& plan);
 

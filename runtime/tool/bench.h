@@ -13,7 +13,7 @@ struct BenchFlags : ModelFlags {
   std::string patterns, batch;
   double duration = 1;
   int64_t runs = 0, warmup = 3;
-  bool steps = false, library_sum = false;
+  bool steps = false, library_sum = false, cycles = false;
   int64_t rotate_mb = 0;
   Budget budget() const { return {duration, runs, warmup}; }
 };

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "fusec/session.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/tool/bench.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/steps.h"
+#include "runtime/tool/task_cycles.h"
 
 namespace fusec::tool {
 namespace {
@@ -27,6 +29,7 @@ struct PatternRow {
   int64_t compiled_kernels = 0, cached_kernels = 0;
   Paired paired;
   PlanStats profile;
+  std::optional<TaskCycles> cycles;
   double copy_gb_per_s() const { return static_cast<double>(bytes) / (1e3 * paired.copy_us); }
 };
 
@@ -51,7 +54,8 @@ int64_t bytes_of(const std::vector<Tensor>& tensors) {
   return sum;
 }
 
-Status measure(const std::string& path, const Options& options, CopySpeed& copy, const BenchFlags& flags, PatternRow& row) {
+Status measure(const std::string& path, const Options& options, const Target& target, CopySpeed& copy,
+               const BenchFlags& flags, PatternRow& row) {
   FUSEC_ASSIGN(const Loaded loaded, load_model(path, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, Request()));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
@@ -60,7 +64,7 @@ Status measure(const std::string& path, const Options& options, CopySpeed& copy,
   row.cached_kernels = engine.stats().cached_kernels;
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, Request(), symbols));
   FUSEC_ASSIGN(Session session, Session::create(engine));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, session.run(inputs));
+  FUSEC_ASSIGN(std::vector<Tensor> outputs, session.run(inputs));
   FUSEC_TRY(session.bind_io(inputs, outputs));
   FUSEC_ASSIGN(row.profile, session.profile(inputs));
   row.launches = row.profile.launches;
@@ -72,7 +76,11 @@ Status measure(const std::string& path, const Options& options, CopySpeed& copy,
     if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
   };
   row.paired = time_paired(call, copy, row.bytes, flags.budget());
-  return failed;
+  FUSEC_TRY(failed);
+  if (flags.cycles) {
+    FUSEC_ASSIGN(row.cycles, task_cycles(loaded.model, options, target, inputs, outputs));
+  }
+  return {};
 }
 
 // In which memory the pattern ran, and how steady that was.
@@ -96,6 +104,7 @@ Json json_of(const PatternRow& row, const Target& target, bool steps) {
                    {"bytes", row.bytes}, {"moved_bytes", row.profile.moved_bytes}, {"copy_ms", row.paired.copy_us / 1e3},
                    {"copy_gb_per_s", row.copy_gb_per_s()}, {"copy_kind", to_string(row.paired.way)},
                    {"score", row.paired.score}, {"regime", regime(row, target)}});
+  if (row.cycles) json.update(Json{{"cycles_per_16", row.cycles->per_16}, {"task_bytes", row.cycles->task_bytes}});
   if (steps) json["steps"] = steps_json(row.profile);
   return json;
 }
@@ -121,16 +130,22 @@ void print_copy_table(const std::vector<CopyRow>& rows) {
 }
 
 void print_rows(const std::vector<PatternRow>& rows, const Target& target, const BenchFlags& flags) {
-  Table table({"pattern", "in + out", "launches", "copy GB/s", "copy us", "pattern us", "score", "rounds", "regime"});
+  std::vector<std::string> header = {"pattern", "in + out",  "launches", "copy GB/s", "copy us", "pattern us", "score",
+                                     "rounds",  "regime"};
+  if (flags.cycles) header.insert(header.end(), {"cycles / 16", "a task's"});
+  Table table(header);
   for (const PatternRow& row : rows) {
     if (!row.status.ok()) {
       table.row({row.name, "-", "-", "-", "-", "-", "failed", "-", shortened(row.status.str(), 100)});
       continue;
     }
-    table.row({row.name, bytes_text(row.bytes), std::to_string(row.launches), fmt::format("{:.1f}", row.copy_gb_per_s()),
-               fmt::format("{:.1f}", row.paired.copy_us), fmt::format("{:.1f}", median(row.paired.us)),
-               fmt::format("{:.1f}%", 100 * row.paired.score), fmt::format("{} of {}", row.paired.kept, row.paired.rounds),
-               regime(row, target)});
+    std::vector<std::string> cells = {
+        row.name, bytes_text(row.bytes), std::to_string(row.launches), fmt::format("{:.1f}", row.copy_gb_per_s()),
+        fmt::format("{:.1f}", row.paired.copy_us), fmt::format("{:.1f}", median(row.paired.us)),
+        fmt::format("{:.1f}%", 100 * row.paired.score), fmt::format("{} of {}", row.paired.kept, row.paired.rounds),
+        regime(row, target)};
+    if (row.cycles) cells.insert(cells.end(), {fmt::format("{:.1f}", row.cycles->per_16), bytes_text(row.cycles->task_bytes)});
+    table.row(std::move(cells));
   }
   print_text(table.str());
   if (!flags.steps) return;
@@ -153,7 +168,7 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
     PatternRow row;
     row.name = fs::path(file).stem().string();
     const Progress progress("measuring " + row.name);
-    row.status = measure(file, options, copy, flags, row);
+    row.status = measure(file, options, target, copy, flags, row);
     ok = ok && row.status.ok();
     if (!row.status.ok()) fmt::print(stderr, "fusec: {}: {}\n", row.name, row.status.str());
     rows.push_back(std::move(row));

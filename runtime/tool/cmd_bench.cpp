@@ -212,6 +212,7 @@ Command bench_command() {
             f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
             declare_common(f, *flags);
             f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
+            f.flag("--cycles", flags->cycles, "with --patterns: core cycles per 16 elements of tasks whose data is cached");
             f.option("--batch", flags->batch, "1,7,64: each of these, in one process");
             f.option("--duration", flags->duration, "seconds to measure, of each batch or pattern (default 1)");
             f.option("--runs", flags->runs, "exactly so many runs instead");

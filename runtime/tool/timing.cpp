@@ -87,12 +87,13 @@ Paired time_paired(const Call& call, CopySpeed& copy, int64_t bytes, const Budge
   const int64_t calls = repeats_for(last_us), copies = repeats_for(time_us(copy_call));
   std::vector<Round> rounds;
   int64_t steady = 0;
+  double before = time_repeated(copy_call, copies);
   const Clock::time_point start = Clock::now();
   while (!enough(budget, static_cast<int64_t>(rounds.size()), steady, start)) {
     Round round;
-    round.before = time_repeated(copy_call, copies);
+    round.before = before;
     round.call = time_repeated(call, calls);
-    round.after = time_repeated(copy_call, copies);
+    round.after = before = time_repeated(copy_call, copies);
     rounds.push_back(round);
     steady += round.steady();
   }

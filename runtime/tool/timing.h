@@ -35,8 +35,9 @@ struct Paired {
   int64_t rounds = 0, kept = 0;  // kept: rounds whose two copies differ by at most 8 %
 };
 
-// Rounds of copy, call, copy. Short calls are repeated inside a round, and so are its copies. When no round is steady,
-// all of them count and kept is 0.
+// Rounds of copy, call, copy; the copy that ends a round begins the next one. So call and copy alternate, and each finds
+// in the last-level cache what the other has left of its data: two copies in a row would find more. Short calls are
+// repeated inside a round, and so are its copies. When no round is steady, all of them count and kept is 0.
 Paired time_paired(const Call& call, CopySpeed& copy, int64_t bytes, const Budget& budget);
 
 }  // namespace fusec::tool

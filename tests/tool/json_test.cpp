@@ -141,7 +141,7 @@ TEST(Json, BenchOfPatterns) {
   const Workplace w;
   w.file("softmax.fir", kSoftmax);
   w.file("broken.fir", "graph");
-  const Outcome bench = w.fusec({"bench", "--patterns", w.path(""), "--runs", "5", "--json"});
+  const Outcome bench = w.fusec({"bench", "--patterns", w.path(""), "--runs", "5", "--cycles", "--json"});
   EXPECT_EQ(bench.code, 1);
   const json j = bench.json();
   expect_keys(j, {"copy", "patterns"});
@@ -150,6 +150,8 @@ TEST(Json, BenchOfPatterns) {
   EXPECT_THAT(j["patterns"][0]["error"].get<std::string>(), HasSubstr("invalid_model"));
   expect_keys(j["patterns"][1], {"pattern", "median_ms", "bytes", "copy_ms", "score", "regime", "launches"});
   EXPECT_EQ(j["patterns"][1]["pattern"], "softmax");
+  EXPECT_GT(j["patterns"][1]["cycles_per_16"].get<double>(), 1);  // an exponential per element
+  EXPECT_GT(j["patterns"][1]["task_bytes"].get<int64_t>(), 0);
 }
 
 // Of 1000 random indices of an axis of 50, none leaves the axis (the run would fail) and the last one is among them.
