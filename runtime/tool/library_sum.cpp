@@ -205,6 +205,7 @@ Status choose_layout(Bench& bench, Group& group) {
     }
   }
   for (std::size_t i = 0; i < us.size(); ++i) {
+    group.shown.layouts.emplace_back(group.layouts[i].layout, median(us[i]));
     if (group.best < 0 || median(us[i]) < median(us[static_cast<std::size_t>(group.best)])) group.best = static_cast<int>(i);
   }
   if (group.best < 0) return {};

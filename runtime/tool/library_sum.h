@@ -25,6 +25,7 @@ struct StepGroup {
   double plan_us = 0;              // of one step in the running model
   std::string layout, alone;       // of the fastest call alone: layout and implementation; empty: none
   double alone_us = 0;             // of one call
+  std::vector<std::pair<std::string, double>> layouts;  // microseconds of each layout in the trials that chose one
   double count() const { return static_cast<double>(steps.size()); }
 };
 

@@ -32,7 +32,10 @@ Json json_of(const LibrarySum& sum) {
   for (const StepGroup& group : by_excess(sum.groups)) {
     Json row = {{"kind", group.generated ? "generated" : "library"}, {"count", group.steps.size()}, {"what", group.what},
                 {"origin", group.origin}, {"implementation", group.implementation}, {"plan_us", group.plan_us}};
-    if (!group.generated) row.update(Json{{"layout", group.layout}, {"alone", group.alone}, {"alone_us", group.alone_us}});
+    if (!group.generated) {
+      row.update(Json{{"layout", group.layout}, {"alone", group.alone}, {"alone_us", group.alone_us}});
+      for (const auto& [layout, us] : group.layouts) row["layouts_us"][layout] = us;
+    }
     json["groups"].push_back(std::move(row));
   }
   return json;

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures whole models and writes the tables of docs/performance.md.
+
+usage: measure.py run RESULTS.json [--tool FUSEC] [--models A.onnx B.onnx ...] [--only batches|library|own|start|memory]
+       measure.py fill RESULTS.json [--page docs/performance.md]
+
+`run` adds to RESULTS.json, model by model, so that it can be done in parts; run it on a machine that does nothing else.
+`fill` replaces what lies between the marks "<!-- NAME: begin -->" and "<!-- NAME: end -->" of the page.
+"""
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCHES = "1,7,64"
+
+
+def call(tool, *args):
+    done = subprocess.run([tool, *args, "--random-weights", "1", "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, args))}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def batches(tool, model):
+    """One process and one Session for all batches, nothing cached: each kernel is compiled once, before the first run."""
+    result = call(tool, "bench", model, "--batch", BATCHES, "--no-cache", "--warmup", "1", "--duration", "1")
+    result["compiled_once"] = all(row["compiled_kernels"] == result["distinct_kernels"] for row in result["batches"])
+    return result
+
+
+def library(tool, model):
+    result = call(tool, "bench", model, "--library-sum", "--duration", "6")["library_sum"]
+    del result["groups"]
+    return result
+
+
+def own(tool, model):
+    """As `library`, but weights rotate over as much memory as those of the model take."""
+    bytes_ = call(tool, "inspect", model)["constant_bytes"]
+    result = call(tool, "bench", model, "--library-sum", "--duration", "3", "--rotate-mb", str(-(-bytes_ // 1000000)))
+    del result["library_sum"]["groups"]
+    return result["library_sum"]
+
+
+def start(tool, model):
+    """The second process finds all kernels of the first."""
+    with tempfile.TemporaryDirectory() as folder:
+        keys = ("compile_ms", "ready_ms", "compiled_kernels", "cached_kernels", "distinct_kernels")
+        runs = [call(tool, "bench", model, "--runs", "5", "--cache-dir", folder) for _ in range(2)]
+    return {name: {k: run[k] for k in keys} for name, run in zip(("cold", "warm"), runs)}
+
+
+def memory(tool, model):
+    keys = ("ops", "launches", "generated", "library", "arena_bytes", "live_lower_bound_bytes", "constant_bytes")
+    result = call(tool, "inspect", model)
+    return {k: result[k] for k in keys}
+
+
+STEPS = {"batches": batches, "library": library, "own": own, "start": start, "memory": memory}
+
+
+def run(options):
+    path = Path(options.results)
+    results = json.loads(path.read_text()) if path.exists() else {}
+    models = options.models or sorted((ROOT / "tests/models").glob("*.onnx"))
+    for model in map(Path, models):
+        for step in options.only or STEPS:
+            results.setdefault(model.stem, {})[step] = STEPS[step](options.tool, str(model))
+            path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+            print(model.stem, step, flush=True)
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def ms(value):
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def models_table(results):
+    head = ["model", "ops", "launches", "ms at 1", "at 7", "at 64", "library calls alone, ms", "added", "added, warm"]
+    rows = []
+    for name, r in sorted(results.items()):
+        medians = [ms(row["median_ms"]) for row in r["batches"]["batches"]]
+        rows.append([name, str(r["memory"]["ops"]), str(r["memory"]["launches"]), *medians, ms(r["library"]["sum_ms"]),
+                     f"{100 * r['library']['overhead']:+.0f} %", f"{100 * r['own']['overhead']:+.0f} %"])
+    return table(head, rows)
+
+
+def memory_table(results):
+    head = ["model", "arena, kB", "lower bound, kB", "quotient", "constants, MB"]
+    rows = []
+    for name, r in sorted(results.items()):
+        m = r["memory"]
+        rows.append([name, f"{m['arena_bytes'] / 1e3:.1f}", f"{m['live_lower_bound_bytes'] / 1e3:.1f}",
+                     f"{m['arena_bytes'] / m['live_lower_bound_bytes']:.3f}", f"{m['constant_bytes'] / 1e6:.1f}"])
+    return table(head, rows)
+
+
+def start_table(results):
+    head = ["model", "kernels", "cold compile_ms", "cold ready_ms", "warm compile_ms", "warm ready_ms", "compiled when warm"]
+    rows = []
+    for name, r in sorted(results.items()):
+        cold, warm = r["start"]["cold"], r["start"]["warm"]
+        rows.append([name, str(cold["distinct_kernels"]), *(f"{t:.0f}" for t in (
+            cold["compile_ms"], cold["ready_ms"], warm["compile_ms"], warm["ready_ms"])), str(warm["compiled_kernels"])])
+    return table(head, rows)
+
+
+TABLES = {"models": models_table, "memory": memory_table, "start": start_table}
+
+
+def fill(options):
+    results = json.loads(Path(options.results).read_text())
+    grown = [name for name, r in results.items() if not r["batches"]["compiled_once"]]
+    if grown:
+        sys.exit("compiled more than once: " + ", ".join(grown))
+    page = Path(options.page)
+    text = page.read_text()
+    for name, make in TABLES.items():
+        marks = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.S)
+        if not marks.search(text):
+            sys.exit(f"{page} has no marks for {name}")
+        text = marks.sub(lambda m: m[1] + "\n" + make(results) + "\n\n" + m[2], text)
+    page.write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("run")
+    one.add_argument("results")
+    one.add_argument("--tool", default=str(ROOT / "build/release/bin/fusec"))
+    one.add_argument("--models", nargs="*")
+    one.add_argument("--only", nargs="*", choices=list(STEPS))
+    two = commands.add_parser("fill")
+    two.add_argument("results")
+    two.add_argument("--page", default=str(ROOT / "docs/performance.md"))
+    options = parser.parse_args()
+    (run if options.command == "run" else fill)(options)
+
+
+if __name__ == "__main__":
+    main()
