@@ -5,13 +5,12 @@
 #include <chrono>
 #include <utility>
 
-#include "compiler/lower/lower.h"
-#include "compiler/partition/partition.h"
-#include "compiler/passes/pipeline.h"
-#include "compiler/select/select.h"
+#include "codegen/emit.h"
 #include "ir/graph.h"
+#include "ir/support/dump.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/engine_kernels.h"
+#include "runtime/engine_stages.h"
 #include "runtime/guard.h"
 #include "runtime/state.h"
 
@@ -27,33 +26,14 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Runs one stage, notes its time, and says in an error which stage it was.
-template <class F>
-auto staged(EngineStats& stats, const char* stage, const F& f) -> decltype(f()) {
-  const Clock::time_point start = Clock::now();
-  auto result = f();
-  stats.stages.push_back({stage, milliseconds_since(start)});
-  const Status status = [&] {
-    if constexpr (std::is_same_v<decltype(f()), Status>) {
-      return result;
-    } else {
-      return result.status();
-    }
-  }();
-  if (!status.ok()) return Status(status).with_note(std::string("in stage ") + stage);
-  return result;
-}
-
-Result<ir::Program> front_end(const ir::Graph& source, const Target& target, const Options& options,
-                              EngineStats& stats) {
-  ir::Graph graph = source;
-  FUSEC_TRY(staged(stats, "optimize", [&] { return compiler::optimize(graph, target, options); }));
-  FUSEC_ASSIGN(const compiler::Partition parts,
-               staged(stats, "partition", [&] { return compiler::partition(graph, target, options); }));
-  FUSEC_ASSIGN(ir::Program program,
-               staged(stats, "lower", [&] { return compiler::lower(graph, parts, target, options); }));
-  FUSEC_TRY(staged(stats, "select", [&] { return compiler::select(program, target); }));
-  return program;
+// The code of each kernel as the writer prints it.
+Status dump_code(const ir::Program& program, const Target& target, const std::string& dir) {
+  if (dir.empty()) return {};
+  for (const ir::KernelId id : runtime::picked_kernels(program)) {
+    FUSEC_ASSIGN(const std::string text, codegen::emit_text(program.kernels[id], target));
+    FUSEC_TRY(ir::dump(dir, "emit." + program.kernels[id].name + ".ll", [&] { return text; }));
+  }
+  return {};
 }
 
 int compile_threads(const Options& options) {
@@ -88,18 +68,21 @@ Result<Engine> runtime::compile_for(const Model& model, const Options& options, 
   state->target = target;
   state->options = options;
   state->threads = state->target.threads;
-  FUSEC_ASSIGN(ir::Program program, front_end(*model.graph, state->target, options, state->stats));
+  FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select));
+  ir::Program& program = stages.program;
+  state->stats.stages = std::move(stages.times);
+  FUSEC_TRY(dump_code(program, target, options.dump_dir));
   runtime::KernelCounts counts;
-  FUSEC_ASSIGN(const runtime::Artifacts artifacts, staged(state->stats, "emit", [&] {
+  FUSEC_ASSIGN(const runtime::Artifacts artifacts, timed_stage(state->stats.stages, "emit", [&] {
                  const std::unique_ptr<runtime::KernelCache> cache = runtime::KernelCache::open(options);
                  return runtime::obtain_kernels(program, state->target, cache.get(), options.use_cache,
                                                 compile_threads(options), counts);
                }));
-  FUSEC_ASSIGN(state->loaded, staged(state->stats, "link", [&] {
+  FUSEC_ASSIGN(state->loaded, timed_stage(state->stats.stages, "link", [&] {
                  return runtime::link(std::move(program), artifacts, runtime::host_libraries(options));
                }));
   if (state->program().symbols.empty()) {
-    FUSEC_TRY(staged(state->stats, "bind", [&] { return state->plan(runtime::Bindings()).status(); }));
+    FUSEC_TRY(timed_stage(state->stats.stages, "bind", [&] { return state->plan(runtime::Bindings()).status(); }));
   }
   state->inputs = tensor_infos(state->program().input_names, state->program().input_types);
   state->outputs = tensor_infos(state->program().output_names, state->program().output_types);

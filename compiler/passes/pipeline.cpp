@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 
 #include "compiler/passes/passes.h"
+#include "ir/support/dump.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
 
@@ -50,9 +50,8 @@ Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& con
 
 namespace {
 
-void dump(const ir::Graph& graph, const std::string& dir, size_t number, std::string_view name) {
-  std::string prefix = number < 10 ? "0" : "";
-  std::ofstream(dir + "/optimize." + prefix + std::to_string(number) + "." + std::string(name) + ".fir") << print(graph);
+std::string dump_name(size_t number, std::string_view pass) {
+  return "optimize." + std::string(number < 10 ? "0" : "") + std::to_string(number) + "." + std::string(pass) + ".fir";
 }
 
 }  // namespace
@@ -70,7 +69,7 @@ Status optimize(ir::Graph& graph, const Target& target, const Options& options, 
     FUSEC_ASSIGN(const bool changed, run_pass(pass, graph, context));
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     if (times != nullptr) times->push_back({pass.name, ms, changed});
-    if (changed && !options.dump_dir.empty()) dump(graph, options.dump_dir, number, pass.name);
+    if (changed) FUSEC_TRY(ir::dump(options.dump_dir, dump_name(number, pass.name), [&] { return print(graph); }));
   }
   graph = compact(graph);
   return {};

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/support/dump.h"
+
+#include <fstream>
+
+namespace fusec::ir {
+
+Status dump(const std::string& dir, const std::string& name, const std::function<std::string()>& text) {
+  if (dir.empty()) return {};
+  const std::string path = dir + "/" + name;
+  std::ofstream file(path);
+  file << text() << std::flush;
+  if (!file) return Status(StatusCode::invalid_argument, "the dump '" + path + "' cannot be written; does the folder exist?");
+  return {};
+}
+
+}  // namespace fusec::ir

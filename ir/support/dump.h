@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options::dump_dir: what stages write for a reader.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "fusec/status.h"
+
+namespace fusec::ir {
+
+// Writes text() to `name` in the folder `dir`; nothing where `dir` is empty. invalid_argument: the file cannot be written.
+Status dump(const std::string& dir, const std::string& name, const std::function<std::string()>& text);
+
+}  // namespace fusec::ir
