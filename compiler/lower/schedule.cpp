@@ -45,6 +45,12 @@ std::string strided_across(const PerfectNest& nest) {
   return worth_tiling(nest.heads.back().extent) ? across : "";
 }
 
+// Bodies of fewer statements run two vectors at a time, of what they store too: memory is quicker by some 5 % when each
+// array is visited for two cache lines in a row.
+constexpr size_t kShortBody = 24;
+// An op of this cost is a chain of dependent multiplications: four vectors at a time fill the waits of one.
+constexpr int kLongChain = 9;
+
 }  // namespace
 
 int64_t known_extent(const HostSchedule& s, const Dim& extent, int64_t otherwise) {
@@ -52,6 +58,23 @@ int64_t known_extent(const HostSchedule& s, const Dim& extent, int64_t otherwise
   const auto name = extent.as_symbol();
   const auto hint = name ? s.hints.find(*name) : s.hints.end();
   return hint == s.hints.end() ? otherwise : hint->second;
+}
+
+int lanes_in_flight(const HostSchedule& s, const Block& body, const Dim& extent) {
+  const int vector = lanes_for(s.kernel, body, s.target);
+  int64_t narrowest = 8;  // bytes of what is stored
+  int cost = 0;           // of the dearest op
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    if (const auto* store = std::get_if<ir::Store>(&stmt.v))
+      narrowest = std::min(narrowest, static_cast<int64_t>(size_of(s.kernel.buffers[store->buffer].dtype)));
+    if (const auto* let = std::get_if<ir::Let>(&stmt.v)) cost = std::max(cost, info(let->op).cost);
+  });
+  int wanted = body.size() < kShortBody ? 2 * vector : vector;
+  if (body.size() < kShortBody && wanted * narrowest < 2 * s.target.vector_bytes) wanted *= 2;
+  if (cost >= kLongChain) wanted = std::max(wanted, 4 * vector);
+  const int64_t known = known_extent(s, extent, kTaskElements);
+  while (wanted > vector && known < 2 * wanted) wanted /= 2;
+  return wanted;
 }
 
 std::string columns_along(const PerfectNest& nest) {

@@ -38,6 +38,8 @@ struct HostSchedule {
 };
 // The extent where it is constant or hinted.
 int64_t known_extent(const HostSchedule& s, const Dim& extent, int64_t otherwise);
+// Lanes that an element-wise loop over `extent` takes at a time: one vector or several, for memory and for long chains.
+int lanes_in_flight(const HostSchedule& s, const ir::Block& body, const Dim& extent);
 ir::Block schedule_pointwise(const HostSchedule& s, PerfectNest nest);
 ir::Block schedule_transpose(const HostSchedule& s, PerfectNest nest, const std::string& across);
 // A few planes become the innermost axis of what is stored (an image of colours, channels last): vectors of all planes at

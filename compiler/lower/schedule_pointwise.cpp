@@ -10,9 +10,6 @@ using ir::LoopTag;
 
 namespace {
 
-// Bodies of fewer statements run two vectors at a time.
-constexpr size_t kShortBody = 24;
-
 // The loop variable gets another name, in the heads and in the body.
 void rename(Block& body, std::vector<LoopHead>& heads, const std::string& var, const std::string& name) {
   for (LoopHead& head : heads)
@@ -40,8 +37,7 @@ void split(const HostSchedule& s, PerfectNest& nest, size_t at, int64_t size) {
 Block schedule_pointwise(const HostSchedule& s, PerfectNest nest) {
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
-  int lanes = lanes_for(s.kernel, nest.body, s.target);
-  if (nest.body.size() < kShortBody && known_extent(s, inner.extent, kTaskElements) >= 4 * lanes) lanes *= 2;
+  const int lanes = lanes_in_flight(s, nest.body, inner.extent);
 
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block result;

@@ -204,8 +204,7 @@ void vectorize_loops(const HostSchedule& s, Stmt stmt, Block& out) {
   PerfectNest nest = take_nest(std::move(stmt));
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
-  int lanes = lanes_for(s.kernel, nest.body, s.target);
-  if (!inner.extent.is_const() || inner.extent.value() >= 4 * lanes) lanes *= 2;
+  const int lanes = lanes_in_flight(s, nest.body, inner.extent);
   Block body = vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes,
                             divisible_by(s.kernel, inner.extent, lanes));
   if (nest.heads.empty()) {
