@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures whole models and writes the tables of docs/performance.md.
+"""Measures patterns and whole models and writes the tables of docs/performance.md.
 
-usage: measure.py run RESULTS.json [--tool FUSEC] [--models A.onnx B.onnx ...] [--only batches|library|own|start|memory]
+usage: measure.py patterns RESULTS.json [--tool FUSEC] [--patterns DIR] [--duration SECONDS]
+       measure.py run RESULTS.json [--tool FUSEC] [--models A.onnx B.onnx ...] [--only batches|library|own|start|memory]
        measure.py fill RESULTS.json [--page docs/performance.md]
 
-`run` adds to RESULTS.json, model by model, so that it can be done in parts; run it on a machine that does nothing else.
-`fill` replaces what lies between the marks "<!-- NAME: begin -->" and "<!-- NAME: end -->" of the page.
+`patterns` and `run` add to RESULTS.json, `run` model by model, so that it can be done in parts; on a machine that does
+nothing else. `fill` replaces what lies between the marks "<!-- NAME: begin -->" and "<!-- NAME: end -->" of the page.
 """
 import argparse
 import json
@@ -65,14 +66,31 @@ def memory(tool, model):
 STEPS = {"batches": batches, "library": library, "own": own, "start": start, "memory": memory}
 
 
+def load(path):
+    return json.loads(path.read_text()) if path.exists() else {"models": {}, "patterns": []}
+
+
+def save(path, results):
+    path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+
+
+def patterns(options):
+    path = Path(options.results)
+    results = load(path)
+    command = [options.tool, "bench", "--patterns", options.patterns, "--cycles", "--no-cache", "--json",
+               "--duration", str(options.duration)]
+    results["patterns"] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["patterns"]
+    save(path, results)
+
+
 def run(options):
     path = Path(options.results)
-    results = json.loads(path.read_text()) if path.exists() else {}
+    results = load(path)
     models = options.models or sorted((ROOT / "tests/models").glob("*.onnx"))
     for model in map(Path, models):
         for step in options.only or STEPS:
-            results.setdefault(model.stem, {})[step] = STEPS[step](options.tool, str(model))
-            path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+            results["models"].setdefault(model.stem, {})[step] = STEPS[step](options.tool, str(model))
+            save(path, results)
             print(model.stem, step, flush=True)
 
 
@@ -88,7 +106,7 @@ def ms(value):
 def models_table(results):
     head = ["model", "ops", "launches", "ms at 1", "at 7", "at 64", "library calls alone, ms", "added", "added, warm"]
     rows = []
-    for name, r in sorted(results.items()):
+    for name, r in sorted(results["models"].items()):
         medians = [ms(row["median_ms"]) for row in r["batches"]["batches"]]
         rows.append([name, str(r["memory"]["ops"]), str(r["memory"]["launches"]), *medians, ms(r["library"]["sum_ms"]),
                      f"{100 * r['library']['overhead']:+.0f} %", f"{100 * r['own']['overhead']:+.0f} %"])
@@ -98,7 +116,7 @@ def models_table(results):
 def memory_table(results):
     head = ["model", "arena, kB", "lower bound, kB", "quotient", "constants, MB"]
     rows = []
-    for name, r in sorted(results.items()):
+    for name, r in sorted(results["models"].items()):
         m = r["memory"]
         rows.append([name, f"{m['arena_bytes'] / 1e3:.1f}", f"{m['live_lower_bound_bytes'] / 1e3:.1f}",
                      f"{m['arena_bytes'] / m['live_lower_bound_bytes']:.3f}", f"{m['constant_bytes'] / 1e6:.1f}"])
@@ -108,19 +126,29 @@ def memory_table(results):
 def start_table(results):
     head = ["model", "kernels", "cold compile_ms", "cold ready_ms", "warm compile_ms", "warm ready_ms", "compiled when warm"]
     rows = []
-    for name, r in sorted(results.items()):
+    for name, r in sorted(results["models"].items()):
         cold, warm = r["start"]["cold"], r["start"]["warm"]
         rows.append([name, str(cold["distinct_kernels"]), *(f"{t:.0f}" for t in (
             cold["compile_ms"], cold["ready_ms"], warm["compile_ms"], warm["ready_ms"])), str(warm["compiled_kernels"])])
     return table(head, rows)
 
 
-TABLES = {"models": models_table, "memory": memory_table, "start": start_table}
+def patterns_table(results):
+    head = ["pattern", "MB", "copy, GB/s", "copy_ms", "median_ms", "score", "rounds", "cycles / 16", "a task's kB"]
+    rows = []
+    for r in results["patterns"]:
+        rows.append([r["pattern"], f"{r['bytes'] / 1e6:.1f}", f"{r['copy_gb_per_s']:.0f}", f"{r['copy_ms']:.3f}",
+                     f"{r['median_ms']:.3f}", f"{r['score']:.2f}", f"{r['kept']} of {r['runs']}",
+                     f"{r['cycles_per_16']:.1f}", f"{r['task_bytes'] / 1e3:.1f}"])
+    return table(head, rows)
+
+
+TABLES = {"patterns": patterns_table, "models": models_table, "memory": memory_table, "start": start_table}
 
 
 def fill(options):
     results = json.loads(Path(options.results).read_text())
-    grown = [name for name, r in results.items() if not r["batches"]["compiled_once"]]
+    grown = [name for name, r in results["models"].items() if not r["batches"]["compiled_once"]]
     if grown:
         sys.exit("compiled more than once: " + ", ".join(grown))
     page = Path(options.page)
@@ -136,6 +164,11 @@ def fill(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
+    zero = commands.add_parser("patterns")
+    zero.add_argument("results")
+    zero.add_argument("--tool", default=str(ROOT / "build/release/bin/fusec"))
+    zero.add_argument("--patterns", default=str(ROOT / "tests/patterns"))
+    zero.add_argument("--duration", type=float, default=1)
     one = commands.add_parser("run")
     one.add_argument("results")
     one.add_argument("--tool", default=str(ROOT / "build/release/bin/fusec"))
@@ -145,7 +178,7 @@ def main():
     two.add_argument("results")
     two.add_argument("--page", default=str(ROOT / "docs/performance.md"))
     options = parser.parse_args()
-    (run if options.command == "run" else fill)(options)
+    {"patterns": patterns, "run": run, "fill": fill}[options.command](options)
 
 
 if __name__ == "__main__":

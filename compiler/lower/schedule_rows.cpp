@@ -20,8 +20,13 @@ using ir::Stmt;
 namespace {
 
 // Lanes of the reduction tree, by row length alone, so that results depend on nothing else: 32 f32 accumulate side by
-// side (two AVX-512 registers hide the latency of an addition), 16 for rows that would leave most of 32 idle.
-int tree_lanes(const Dim& row) { return row.is_const() && row.value() <= 64 ? 16 : 32; }
+// side (two AVX-512 registers hide the latency of an addition), 16 for rows that would leave most of 32 idle. The largest
+// of a row takes two instructions in a chain: 64.
+int tree_lanes(const Dim& row, Combiner combiner) {
+  if (row.is_const() && row.value() <= 64) return 16;
+  const bool chained = combiner == Combiner::max || combiner == Combiner::min;
+  return chained && row.is_const() && row.value() >= 512 ? 64 : 32;
+}
 
 // Elements of a long row that are summed before the sums go to the next level: 128 per lane.
 constexpr int64_t kRowChunk = 4096;
@@ -75,7 +80,7 @@ Operand identity(Combiner c, DType t) {
 class ReduceScheduler {
  public:
   ReduceScheduler(ir::Kernel& kernel, ir::Reduce reduce)
-      : kernel_(kernel), reduce_(std::move(reduce)), inner_(reduce_.loops.back()), lanes_(tree_lanes(inner_.extent)) {
+      : kernel_(kernel), reduce_(std::move(reduce)), inner_(reduce_.loops.back()), lanes_(tree_lanes(inner_.extent, reduce_.combiner)) {
     dtype_ = kernel_.regs[reduce_.dst[0]].dtype;
   }
 
@@ -261,7 +266,7 @@ class RowGroups {
  private:
   bool is_short(const ir::Reduce& reduce) const {
     return tuple_size(reduce.combiner) == 1 && reduce.loops.size() == 1 && reduce.loops[0].extent.is_const() &&
-           tree_lanes(reduce.loops[0].extent) == kRowsTogether && s_.kernel.regs[reduce.dst[0]].dtype == DType::f32;
+           tree_lanes(reduce.loops[0].extent, reduce.combiner) == kRowsTogether && s_.kernel.regs[reduce.dst[0]].dtype == DType::f32;
   }
 
   bool has_many_rows() const {
