@@ -55,12 +55,14 @@ Tensor scattered(Random& random, Memory& memory, DType dtype, const std::vector<
   if (random.chance(0.7)) random.shuffle(order);
   std::vector<int64_t> strides(shape.size());
   int64_t stride = random.chance(0.2) ? 2 : 1, first = 0;
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   for (const std::size_t axis : order) {
+    const int64_t extent = empty ? 1 : shape[axis];  // what has no elements needs no room
     strides[axis] = stride;
-    stride *= std::max<int64_t>(shape[axis], 1);
+    stride *= extent;
     if (random.chance(0.1)) stride += 3;
     if (!random.chance(0.1)) continue;
-    first += (std::max<int64_t>(shape[axis], 1) - 1) * strides[axis];
+    first += (extent - 1) * strides[axis];
     strides[axis] = -strides[axis];
   }
   const auto size = static_cast<int64_t>(size_of(dtype));
