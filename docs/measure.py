@@ -51,8 +51,8 @@ def own(tool, model):
 
 def start(tool, model):
     """Later processes find all kernels of the first; of five of them the one with the median time."""
+    keys = ("compile_ms", "ready_ms", "compiled_kernels", "cached_kernels", "distinct_kernels")
     with tempfile.TemporaryDirectory() as folder:
-        keys = ("compile_ms", "ready_ms", "compiled_kernels", "cached_kernels", "distinct_kernels")
         runs = [call(tool, "bench", model, "--runs", "5", "--cache-dir", folder) for _ in range(6)]
     runs = [{k: run[k] for k in keys} for run in runs]
     return {"cold": runs[0], "warm": sorted(runs[1:], key=lambda run: run["ready_ms"])[2]}
