@@ -68,13 +68,16 @@ std::vector<Target> usable_targets() {
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
     if (const auto target = usable_target(name)) out.push_back(*target);
   }
-  if (!out.empty() && out.back().name == "x86-64-v4" && __builtin_cpu_supports("avx512bf16")) {
-    Target with_bf16 = out.back();
-    with_bf16.name = "x86-64-v4+avx512bf16";
-    with_bf16.features.push_back("avx512bf16");
-    std::sort(with_bf16.features.begin(), with_bf16.features.end());
-    out.push_back(std::move(with_bf16));
-  }
+  const auto with = [&](const char* feature, bool usable) {
+    if (out.empty() || !out.back().name.starts_with("x86-64-v4") || !usable) return;
+    Target more = out.back();
+    more.name += std::string("+") + feature;
+    more.features.push_back(feature);
+    std::sort(more.features.begin(), more.features.end());
+    out.push_back(std::move(more));
+  };
+  with("avx512bf16", __builtin_cpu_supports("avx512bf16") != 0);
+  with("avx512vbmi", __builtin_cpu_supports("avx512vbmi") != 0);
   return out;
 }
 

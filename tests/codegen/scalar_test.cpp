@@ -349,7 +349,7 @@ TEST(Scalar, F64) {
 TEST(Scalar, Halves) {
   for (const ScalarOp op : primitives()) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
-      if (accepts(op, dtype)) expect_op(op, dtype, {1, 16}, 0);
+      if (accepts(op, dtype)) expect_op(op, dtype, {1, 16, 32, 64}, 0);
     }
   }
 }
