@@ -22,18 +22,30 @@ struct HostArgs {
 // Artifact::local_bytes, 64-byte aligned.
 using HostFunction = void (*)(const HostArgs* args, int64_t begin, int64_t end, void* local);
 
-struct HostPhase {
-  uint64_t offset = 0;  // of the function in the image
-  Dim iterations;       // product of the grid extents
+// One grid phase: a host function, or a function of a cubin.
+struct ArtifactPhase {
+  uint64_t offset = 0;  // host: of the function in the image
+  Dim iterations;       // product of the grid extents: tasks of a host phase, blocks of a GPU's
+
+  // GPU. The function's parameters: the address of every buffer (params in order, then scratch buffers in buffer order),
+  // every extent as int64_t, and the int32_t* of the run's status word.
+  std::string entry;
+  int threads = 0;            // of a block
+  int64_t dynamic_shared = 0;  // bytes that the launch asks for
+  int registers = 0;          // per thread
+  int64_t local_bytes = 0, shared_bytes = 0;  // spills and arrays of a thread; static shared memory
+
+  bool operator==(const ArtifactPhase&) const = default;
 };
 
 struct Artifact {
   std::string key;                   // the full cache key; equal keys mean equal artifacts
-  std::vector<uint8_t> image;        // text and rodata, position-independent, no relocations left
-  std::vector<HostPhase> phases;     // in order; a barrier between
+  std::vector<uint8_t> image;        // host: text and rodata, position-independent, no relocations left; GPU: a cubin
+  std::string ptx;                   // GPU: what the cubin was assembled from, for drivers that cannot load it
+  std::vector<ArtifactPhase> phases;  // in order; a barrier between
   std::vector<std::string> externs;  // math functions the image calls, e.g. "_ZGVeN16v_tanf", "tanf"
   Dim local_bytes;                   // per thread
-  std::string text;                  // LLVM IR, kept on request only
+  std::string text;                  // LLVM IR or CUDA C++, kept on request only
 };
 
 }  // namespace fusec::codegen

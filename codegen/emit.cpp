@@ -38,7 +38,7 @@ auto guarded(const F& f) -> decltype(f()) {
 
 }  // namespace
 
-std::string artifact_key(const ir::Kernel& kernel, const Target& target) {
+std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen) {
   // The name alone says nothing of the code; extents keep theirs, because the artifact's sizes are in terms of them.
   ir::Kernel unnamed = kernel;
   unnamed.name = "kernel";
@@ -54,7 +54,7 @@ Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const Emit
   });
 }
 
-Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target) {
+Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen) {
   if (!writes(target)) return no_writer(target);
   return guarded([&] { return emit_host_text(kernel, target); });
 }

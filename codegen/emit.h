@@ -5,6 +5,7 @@
 #include <string>
 
 #include "codegen/artifact.h"
+#include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/kernel.h"
@@ -13,13 +14,14 @@ namespace fusec::codegen {
 
 struct EmitOptions {
   bool keep_text = false;
+  Codegen codegen = Codegen::automatic;  // of a GPU target
 };
 
 // The key of what emit would yield: canonical kernel text, target, emitter and compiler versions. Cheap: no code is made.
-std::string artifact_key(const ir::Kernel& kernel, const Target& target);
+std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
 // Thread-safe; every call has its own LLVM context. compile_failed carries the compiler's message.
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options = {});
-// The writer's text alone: LLVM IR for the host.
-Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target);
+// The writer's text alone: LLVM IR, or CUDA C++.
+Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
 
 }  // namespace fusec::codegen

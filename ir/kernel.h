@@ -144,6 +144,12 @@ struct Tree {
   bool operator==(const Tree&) const = default;
 };
 
+// On a GPU: block loops of `loops` are threads, the others run inside each thread. Elements are folded from the innermost
+// loop outwards, each loop (and the lanes) by adjacent pairs: in a thread, by warp shuffles, between warps through shared
+// memory. That is the tree when `lanes` is the product of the innermost extents and each lane has one element per chunk
+// (chunk 0 or = lanes) and every extent but the outermost is a power of two; or {0, 0}; for min, max, and, or and integers
+// the order does not matter. The result is the same in every thread that runs the statement.
+//
 // dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost); a dst
 // as wide as the yield (width > 1) combines each lane by itself. The statement's width is that of the yield.
 // Where the guard fails the iteration takes no part. No iteration: the identity. When dst has the width of the yield, lanes
@@ -195,8 +201,15 @@ struct Each {
   Block body;
 };
 
+// A barrier: what threads of the warp or block stored to shared memory before is seen by the others after. Says nothing
+// when tags are erased; put in by place_syncs (compiler/lower/cuda), exactly where an element of a shared buffer changes hands.
+enum class SyncScope : uint8_t { warp, block };
+struct Sync {
+  SyncScope scope = SyncScope::block;
+};
+
 struct Stmt {
-  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Each> v;
+  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Each, Sync> v;
 };
 
 struct RegInfo {

@@ -103,6 +103,7 @@ class Renamer {
   void rewrite_own(TransposeTile& s) { rename(s.dst), rename(s.src); }
   void rewrite_own(CopyAsync& s) { rename(s.dst), rename(s.src); }
   void rewrite_own(Mma& s) { rename(s.acc), rename(s.a), rename(s.b); }
+  void rewrite_own(Sync&) {}
   void rewrite_own(Each& s) { rename(s.tile), rename(s.row), rename(s.column); }
 
   const Kernel& in_;

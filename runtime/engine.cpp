@@ -75,7 +75,7 @@ Result<Engine> runtime::compile_for(const Model& model, const Options& options, 
   runtime::KernelCounts counts;
   FUSEC_ASSIGN(const runtime::Artifacts artifacts, timed_stage(state->stats.stages, "emit", [&] {
                  const std::unique_ptr<runtime::KernelCache> cache = runtime::KernelCache::open(options);
-                 return runtime::obtain_kernels(program, state->target, cache.get(), options.use_cache,
+                 return runtime::obtain_kernels(program, state->target, options.codegen, cache.get(), options.use_cache,
                                                 compile_threads(options), counts);
                }));
   FUSEC_ASSIGN(state->loaded, timed_stage(state->stats.stages, "link", [&] {

@@ -58,6 +58,7 @@ KernelPool& pool() {
 
 struct Source {
   const Target& target;
+  Codegen codegen;
   KernelCache* cache;
   bool reuse;
 };
@@ -68,7 +69,7 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
       return Obtained{std::make_shared<codegen::Artifact>(std::move(*found)), false};
     }
   }
-  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target));
+  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target, {.codegen = source.codegen}));
   made.key = key;
   auto artifact = std::make_shared<codegen::Artifact>(std::move(made));
   if (source.cache != nullptr) source.cache->store(*artifact);
@@ -76,7 +77,7 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
 }
 
 Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
-  const std::string key = codegen::artifact_key(kernel, source.target);
+  const std::string key = codegen::artifact_key(kernel, source.target, source.codegen);
   Result<Obtained> obtained = pool().flights.run(key, [&]() -> Result<Obtained> {
     if (source.reuse) {
       if (ArtifactPtr held = pool().find(key)) return Obtained{held, false};
@@ -108,12 +109,12 @@ void for_each_parallel(std::size_t n, int threads, const Work& work) {
 
 }  // namespace
 
-Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, KernelCache* cache, bool reuse,
-                                 int threads, KernelCounts& counts) {
+Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
+                                 bool reuse, int threads, KernelCounts& counts) {
   const std::vector<ir::KernelId> used = picked_kernels(program);
   std::vector<Result<Obtained>> results(used.size(), Obtained{});
   for_each_parallel(used.size(), threads, [&](std::size_t i) {
-    results[i] = guarded([&] { return obtain(program.kernels[used[i]], {target, cache, reuse}); });
+    results[i] = guarded([&] { return obtain(program.kernels[used[i]], {target, codegen, cache, reuse}); });
   });
   Artifacts artifacts;
   for (std::size_t i = 0; i < used.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/program.h"
@@ -19,7 +20,7 @@ struct KernelCounts {
 // All of picked_kernels(program). Distinct kernels are made by up to `threads` threads side by side; in one process a
 // key is compiled by one of them while others wait. `cache` may be null; `reuse`: kernels that another Engine holds are
 // taken as they are. The first error in kernel order is the answer.
-Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, KernelCache* cache, bool reuse,
-                                 int threads, KernelCounts& counts);
+Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
+                                 bool reuse, int threads, KernelCounts& counts);
 
 }  // namespace fusec::runtime

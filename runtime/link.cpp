@@ -14,7 +14,7 @@ namespace {
 Result<LoadedKernel> resolve(const codegen::Artifact& artifact, const std::byte* image) {
   LoadedKernel kernel;
   kernel.local_bytes = artifact.local_bytes;
-  for (const codegen::HostPhase& phase : artifact.phases) {
+  for (const codegen::ArtifactPhase& phase : artifact.phases) {
     FUSEC_CHECK(phase.offset < artifact.image.size()) << "an entry lies outside its image";
     auto function = reinterpret_cast<codegen::HostFunction>(reinterpret_cast<uintptr_t>(image) + phase.offset);
     kernel.phases.push_back({function, phase.iterations});

@@ -56,7 +56,9 @@ Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const
   if (options.keep_text) artifact.text = text_of(*written.module);
   FUSEC_ASSIGN(Image image, compile(*written.module, *written.machine));
   for (const PhaseText& phase : written.phases) {
-    artifact.phases.push_back({image.functions.at(phase.name), phase.iterations});
+    codegen::ArtifactPhase& made = artifact.phases.emplace_back();
+    made.offset = image.functions.at(phase.name);
+    made.iterations = phase.iterations;
   }
   artifact.image = std::move(image.bytes);
   artifact.externs = std::move(written.externs);

@@ -181,7 +181,7 @@ void write_stmt(Writer& w, const ir::Stmt& stmt) {
   if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
   if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
   if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) return write_prefetch(w, *prefetch);
-  if (std::holds_alternative<ir::Alloc>(stmt.v)) return;
+  if (std::holds_alternative<ir::Alloc>(stmt.v) || std::holds_alternative<ir::Sync>(stmt.v)) return;
   try {
     if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return write_reduce(w, *reduce);
     if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);

@@ -17,6 +17,10 @@ namespace fusec {
 // op and folds nothing that changes bits. fast: opt-in liberties, still safe for NaN.
 enum class Numerics : uint8_t { precise, exact, fast };
 
+// Who makes machine code for a GPU: NVRTC from CUDA C++, LLVM and nvJitLink from LLVM IR; automatic: NVRTC where it is
+// found, else LLVM.
+enum class Codegen : uint8_t { automatic, nvrtc, llvm };
+
 struct FUSEC_API Options {
   Numerics numerics = Numerics::precise;
   int threads = 0;                        // 0: what the machine and OMP_NUM_THREADS give
@@ -29,6 +33,11 @@ struct FUSEC_API Options {
   bool verify_each_pass = false;
   bool use_library = true;  // false: plain loops in place of oneDNN
   std::string target;       // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
+  std::string device = "cpu";  // "cpu", "cuda" or "cuda:1"
+  Codegen codegen = Codegen::automatic;
+  bool tf32 = false;        // f32 convolutions and matrix products of a GPU may round their operands to TF32
+  bool cuda_graph = true;   // replay a run as one CUDA graph
+  int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for
   // Called with faults that do not fail the call (a cache that cannot be used); unset: one line on stderr each.
   std::function<void(const std::string&)> on_warning;
 };

@@ -27,8 +27,10 @@ struct FUSEC_API Target {
   // CUDA
   int sm = 0;  // 90 for sm_90
   int sm_count = 0;
-  int registers_per_sm = 0;
-  int shared_bytes_per_block = 0;
+  int registers_per_sm = 0;  // 32-bit
+  int threads_per_sm = 0;
+  int shared_bytes_per_sm = 0;
+  int shared_bytes_per_block = 0;  // that a launch may ask for
 
   // Fitted figures used by cost models.
   double copy_gb_per_s = 40;        // read + write
@@ -41,9 +43,13 @@ struct FUSEC_API Target {
   bool operator==(const Target&) const = default;
 };
 
-// Targets by name: "x86-64-v2" (SSE4.2), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512). Unknown: invalid_argument.
+// Targets by name: "x86-64-v2" (SSE4.2), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512); "sm_75" ... "sm_121" with the figures
+// of that architecture's largest data-centre or desktop GPU. "cpu:" and "cuda:" may stand in front. Unknown:
+// invalid_argument.
 FUSEC_API Result<Target> named_target(const std::string& name);
 // One line of "key=value" pairs that is equal exactly when code generation would be.
 FUSEC_API std::string codegen_key(const Target& target);
+// The names that named_target takes, without prefix.
+FUSEC_API std::vector<std::string> target_names();
 
 }  // namespace fusec

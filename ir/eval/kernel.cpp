@@ -245,6 +245,7 @@ class Machine {
   }
 
   void run(const Prefetch&, const Stmt&) {}
+  void run(const Sync&, const Stmt&) {}
 
   void run(const Reduce& s, const Stmt& stmt) {
     std::vector<int64_t> sizes;

@@ -363,6 +363,8 @@ class KernelParser {
     if (word.text == "copy.async") return copy_async();
     if (word.text == "mma") return mma();
     if (word.text == "each") return each();
+    if (word.text == "sync.warp") return Stmt{Sync{SyncScope::warp}};
+    if (word.text == "sync.block") return Stmt{Sync{SyncScope::block}};
     return error(word, fmt::format("there is no statement '{}'", word.text));
   }
 

@@ -173,6 +173,7 @@ class Printer {
   std::string text(const Mma& s) const {
     return fmt::format("mma {}, {}, {}", buffer(s.acc), element(s.a, s.a_index), element(s.b, s.b_index));
   }
+  std::string text(const Sync& s) const { return fmt::format("sync.{}", to_string(s.scope)); }
   std::string text(const Each& s) const { return fmt::format("each {}, {} in {}", s.row, s.column, buffer(s.tile)); }
 
   const Kernel& k_;
@@ -190,6 +191,8 @@ const char* to_string(Space space) {
   constexpr const char* kNames[] = {"in", "out", "reg", "shared", "scratch"};
   return kNames[static_cast<std::size_t>(space)];
 }
+
+const char* to_string(SyncScope scope) { return scope == SyncScope::warp ? "warp" : "block"; }
 
 const char* to_string(Boundary boundary) {
   constexpr const char* kNames[] = {"launches", "last_block", "coop"};

@@ -304,6 +304,10 @@ class FormCheck {
     if (b.dtype != dtype(store.value)) find(s, fmt::format("has another dtype than {}", b.name));
   }
 
+  void check(const Sync&, const Stmt& s) {
+    if (!inside(LoopTag::grid)) find(s, "synchronizes threads outside of a grid loop");
+  }
+
   void check(const Prefetch& p, const Stmt& s) { element(p.buffer, p.index, 1, s); }
 
   void check(const Reduce& r, const Stmt& s) {

@@ -95,6 +95,7 @@ class Collector {
   }
   void visit(const Store& s, const Stmt& stmt) { access(s.buffer, true, s.index, stmt).guard = resolved(s.guard); }
   void visit(const Prefetch&, const Stmt&) {}
+  void visit(const Sync&, const Stmt&) {}
   void visit(const Reduce& s, const Stmt&) {
     for (const LoopHead& head : s.loops) push(&head, head);
     block(s.body);

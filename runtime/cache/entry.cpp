@@ -95,10 +95,17 @@ std::vector<uint8_t> encode_entry(const codegen::Artifact& artifact) {
   out.string(artifact.key);
   out.number(artifact.image.size());
   out.raw(artifact.image.data(), artifact.image.size());
+  out.string(artifact.ptx);
   out.number(artifact.phases.size());
-  for (const codegen::HostPhase& phase : artifact.phases) {
+  for (const codegen::ArtifactPhase& phase : artifact.phases) {
     out.number(phase.offset);
     out.string(phase.iterations.str());
+    out.string(phase.entry);
+    out.number(static_cast<uint64_t>(phase.threads), 4);
+    out.number(static_cast<uint64_t>(phase.registers), 4);
+    out.number(static_cast<uint64_t>(phase.dynamic_shared));
+    out.number(static_cast<uint64_t>(phase.local_bytes));
+    out.number(static_cast<uint64_t>(phase.shared_bytes));
   }
   out.number(artifact.externs.size());
   for (const std::string& name : artifact.externs) out.string(name);
@@ -120,10 +127,19 @@ std::optional<codegen::Artifact> decode_entry(std::span<const uint8_t> bytes) {
   artifact.key = in.string();
   const auto image = in.take(in.number());
   artifact.image.assign(image.begin(), image.end());
+  artifact.ptx = in.string();
   for (uint64_t n = in.count(); n > 0; --n) {
-    const uint64_t offset = in.number();
-    artifact.phases.push_back({offset, in.dim()});
-    if (offset >= artifact.image.size()) return std::nullopt;
+    codegen::ArtifactPhase phase;
+    phase.offset = in.number();
+    phase.iterations = in.dim();
+    phase.entry = in.string();
+    phase.threads = static_cast<int>(in.number(4));
+    phase.registers = static_cast<int>(in.number(4));
+    phase.dynamic_shared = static_cast<int64_t>(in.number());
+    phase.local_bytes = static_cast<int64_t>(in.number());
+    phase.shared_bytes = static_cast<int64_t>(in.number());
+    if (phase.offset >= artifact.image.size()) return std::nullopt;
+    artifact.phases.push_back(std::move(phase));
   }
   for (uint64_t n = in.count(); n > 0; --n) artifact.externs.push_back(in.string());
   artifact.local_bytes = in.dim();

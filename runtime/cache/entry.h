@@ -2,7 +2,8 @@
 // The bytes of one kernel cache entry:
 //
 //   "FUSECKRN"  u32 format version  u32 0  u64 length of the whole entry
-//   key  image  number of phases  (offset, iterations)*  number of externs  extern*  local bytes
+//   key  image  ptx  number of phases  phase*  number of externs  extern*  local bytes
+//   phase: offset  iterations  entry  u32 threads  u32 registers  dynamic shared  local bytes  shared bytes
 //   SHA-256 of everything before
 //
 // Integers are little-endian, 64 bits where not said; strings and bytes follow their length; Dims are text.
@@ -19,7 +20,7 @@
 
 namespace fusec::runtime {
 
-inline constexpr uint32_t kEntryVersion = 1;
+inline constexpr uint32_t kEntryVersion = 2;
 
 std::vector<uint8_t> encode_entry(const codegen::Artifact& artifact);  // but for Artifact::text
 // nullopt for anything that encode_entry of this version did not write. Any bytes are safe input.

@@ -21,8 +21,8 @@ namespace fusec::runtime {
 struct BoundArg {
   DType dtype = DType::f32;
   std::vector<int64_t> shape, strides;  // elements; strides may be any order, 0 for broadcast axes
-  // The view's first element when the argument is a constant of the model, else null. It lives as long as the Engine and
-  // its bytes never change, so packed copies may be cached by this address (with shape, strides and layout).
+  // The view's first element, in host memory, when the argument is a constant of the model, else null. It lives as long as
+  // the Engine and its bytes never change, so packed copies may be cached by this address (with shape, strides and layout).
   const void* constant = nullptr;
   bool operator==(const BoundArg&) const = default;
 };
@@ -35,7 +35,8 @@ struct LibraryCall {
 };
 
 struct ExecContext {
-  int threads = 1;  // parallel_for(context.threads, ...)
+  int threads = 1;         // host: parallel_for(context.threads, ...)
+  void* stream = nullptr;  // GPU: the CUstream that the call's work is put on; addresses are the device's
 };
 
 // A bound call: immutable, may run in several threads at once, each with its own arguments and workspace.

@@ -23,18 +23,24 @@ Artifact sample(const std::string& key = "kernel @k(%x: in f32[n])", uint8_t fil
   Artifact artifact;
   artifact.key = key;
   artifact.image.assign(100, fill);
-  artifact.phases = {{0, ceildiv(Dim::symbol("n"), 16)}, {64, 1}};
+  codegen::ArtifactPhase first, second;
+  first.iterations = ceildiv(Dim::symbol("n"), 16);
+  second.offset = 64;
+  second.iterations = 1;
+  second.entry = "phase1";
+  second.threads = 256;
+  second.registers = 40;
+  second.local_bytes = 8;
+  artifact.phases = {first, second};
+  artifact.ptx = ".version 8.0";
   artifact.externs = {"tanf", "_ZGVeN16v_expf"};
   artifact.local_bytes = Dim(4) * Dim::symbol("n");
   return artifact;
 }
 
 bool same(const Artifact& a, const Artifact& b) {
-  if (a.phases.size() != b.phases.size()) return false;
-  for (std::size_t i = 0; i < a.phases.size(); ++i) {
-    if (a.phases[i].offset != b.phases[i].offset || !(a.phases[i].iterations == b.phases[i].iterations)) return false;
-  }
-  return a.key == b.key && a.image == b.image && a.externs == b.externs && a.local_bytes == b.local_bytes;
+  return a.key == b.key && a.image == b.image && a.ptx == b.ptx && a.phases == b.phases && a.externs == b.externs &&
+         a.local_bytes == b.local_bytes;
 }
 
 std::vector<uint8_t> read_file(const fs::path& path) {
