@@ -2,8 +2,10 @@
 #include "compiler/lower/lower.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/lower/alias.h"
+#include "compiler/lower/cuda/families.h"
 #include "compiler/lower/schedule.h"
 #include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
@@ -94,23 +96,44 @@ class Lowering {
   // --- generated kernels ---------------------------------------------------------------------------------------
 
   Result<ir::Step> kernel_step(const Region& region) {
-    NestOptions nest_options;
-    nest_options.numerics = options_.numerics;
-    FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
+    FUSEC_ASSIGN(Nest nest, nest_of(region));
     find_aliases(nest);
     collapse(nest);
     ir::KernelStep step;
     parametrize(nest, step.extents);
-    FUSEC_TRY(schedule_host(nest, target_, step.extents));
-    stream(nest, target_, step.extents, [&](ValueId v) {
-      return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
-    });
+    if (target_.kind == TargetKind::cuda) {
+      FUSEC_TRY(schedule_cuda(nest, target_, step.extents));
+    } else {
+      FUSEC_TRY(schedule_host(nest, target_, step.extents));
+      stream(nest, target_, step.extents, [&](ValueId v) {
+        return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
+      });
+    }
     for (const ParamSource& source : nest.params)
       step.args.push_back({alloc_of(source.owner), source.offset, {source.elements}, {1}});
     for (const ir::Buffer& buffer : nest.kernel.buffers)
       if (buffer.space == ir::Space::scratch) step.args.push_back(scratch(buffer, nest.kernel, step.extents));
     step.kernel = kernel_id(std::move(nest.kernel));
     return ir::Step{std::move(step), origin(region)};
+  }
+
+  // A GPU keeps values of a row in registers, or makes them again: there is no third place.
+  Result<Nest> nest_of(const Region& region) {
+    NestOptions nest_options;
+    nest_options.numerics = options_.numerics;
+    FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
+    if (target_.kind != TargetKind::cuda || !nest.domain.has_reduced()) return nest;
+    const Dim length = row_length(nest.domain);
+    if (length.is_const() && length.value() <= longest_held_row()) return nest;
+    nest_options.stage_cost = std::numeric_limits<int>::max();
+    return build_nest(graph_, partition_.storage, region, nest_options);
+  }
+
+  static Dim row_length(const Domain& domain) {
+    Dim length = 1;
+    for (size_t i = 0; i < domain.extents.size(); ++i)
+      if (domain.reduced[i]) length *= domain.extents[i];
+    return length;
   }
 
   // A temporary for a scratch buffer, whose shape is in terms of the kernel's arguments.

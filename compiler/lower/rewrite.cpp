@@ -85,14 +85,25 @@ std::string fresh_var(Kernel& kernel) {
 
 namespace {
 
+// A name of its own for a loop of the statement, if the one it has is taken.
+void own_var(Kernel& kernel, Stmt& stmt, ir::LoopHead& head, std::set<std::string>& taken) {
+  if (taken.insert(head.var).second) return;
+  const std::string name = fresh_var(kernel);
+  for (Block* inner : nested_blocks(stmt)) substitute(*inner, head.var, Dim::symbol(name));
+  if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+    for (Dim& d : reduce->guard) d = d.substitute({{head.var, Dim::symbol(name)}});
+    for (ir::LoopHead& other : reduce->loops) other.extent = other.extent.substitute({{head.var, Dim::symbol(name)}});
+  }
+  head.var = name;
+  taken.insert(name);
+}
+
 void give_own_vars(Kernel& kernel, Block& block, std::set<std::string>& taken) {
   for (Stmt& stmt : block) {
-    if (auto* loop = std::get_if<ir::Loop>(&stmt.v); loop != nullptr && !taken.insert(loop->head.var).second) {
-      const std::string name = fresh_var(kernel);
-      substitute(loop->body, loop->head.var, Dim::symbol(name));
-      loop->head.var = name;
-      taken.insert(name);
-    }
+    if (auto* loop = std::get_if<ir::Loop>(&stmt.v)) own_var(kernel, stmt, loop->head, taken);
+    if (auto* scan = std::get_if<ir::Scan>(&stmt.v)) own_var(kernel, stmt, scan->loop, taken);
+    if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
+      for (ir::LoopHead& head : reduce->loops) own_var(kernel, stmt, head, taken);
     for (Block* inner : nested_blocks(stmt)) give_own_vars(kernel, *inner, taken);
   }
 }

@@ -11,7 +11,19 @@ using ir::Block;
 using ir::LoopHead;
 using ir::Stmt;
 
-namespace {
+std::map<std::string, int64_t> hints_of(const ir::Kernel& kernel, const std::vector<Dim>& launch) {
+  std::map<std::string, int64_t> hints;
+  for (size_t i = 0; i < launch.size(); ++i)
+    if (launch[i].is_const()) hints[kernel.extents[i]] = launch[i].value();
+  return hints;
+}
+
+int64_t known_extent(const Scheduling& s, const Dim& extent, int64_t otherwise) {
+  if (extent.is_const()) return extent.value();
+  const auto name = extent.as_symbol();
+  const auto hint = name ? s.hints.find(*name) : s.hints.end();
+  return hint == s.hints.end() ? otherwise : hint->second;
+}
 
 bool has_reduction(const Block& block) {
   bool found = false;
@@ -25,56 +37,6 @@ std::vector<std::string> vars_of(const std::vector<LoopHead>& heads) {
   std::vector<std::string> vars;
   for (const LoopHead& head : heads) vars.push_back(head.var);
   return vars;
-}
-
-bool worth_tiling(const Dim& extent) { return !extent.is_const() || extent.value() >= 8; }
-
-// The loop along which some load is contiguous while it strides along the innermost loop; empty: none.
-std::string strided_across(const PerfectNest& nest) {
-  const auto vars = vars_of(nest.heads);
-  const std::string& inner = vars.back();
-  std::string across;
-  for_each_stmt(nest.body, [&](const Stmt& stmt) {
-    const auto* load = std::get_if<ir::Load>(&stmt.v);
-    if (load == nullptr || load->index.size() != 1 || !load->guard.empty()) return;
-    const auto affine = affine_in(load->index[0], vars);
-    if (!affine || affine->coefficient(inner).is(0) || affine->coefficient(inner).is(1)) return;
-    for (const LoopHead& head : nest.heads)
-      if (affine->coefficient(head.var).is(1) && worth_tiling(head.extent)) across = head.var;
-  });
-  return worth_tiling(nest.heads.back().extent) ? across : "";
-}
-
-// Bodies of fewer statements run two vectors at a time, of what they store too: memory is quicker by some 5 % when each
-// array is visited for two cache lines in a row.
-constexpr size_t kShortBody = 24;
-// An op of this cost is a chain of dependent multiplications: four vectors at a time fill the waits of one.
-constexpr int kLongChain = 9;
-
-}  // namespace
-
-int64_t known_extent(const HostSchedule& s, const Dim& extent, int64_t otherwise) {
-  if (extent.is_const()) return extent.value();
-  const auto name = extent.as_symbol();
-  const auto hint = name ? s.hints.find(*name) : s.hints.end();
-  return hint == s.hints.end() ? otherwise : hint->second;
-}
-
-int lanes_in_flight(const HostSchedule& s, const Block& body, const Dim& extent) {
-  const int vector = lanes_for(s.kernel, body, s.target);
-  int64_t narrowest = 8;  // bytes of what is stored
-  int cost = 0;           // of the dearest op
-  for_each_stmt(body, [&](const Stmt& stmt) {
-    if (const auto* store = std::get_if<ir::Store>(&stmt.v))
-      narrowest = std::min(narrowest, static_cast<int64_t>(size_of(s.kernel.buffers[store->buffer].dtype)));
-    if (const auto* let = std::get_if<ir::Let>(&stmt.v)) cost = std::max(cost, info(let->op).cost);
-  });
-  int wanted = body.size() < kShortBody ? 2 * vector : vector;
-  if (body.size() < kShortBody && wanted * narrowest < 2 * s.target.vector_bytes) wanted *= 2;
-  if (cost >= kLongChain) wanted = std::max(wanted, 4 * vector);
-  const int64_t known = known_extent(s, extent, kTaskElements);
-  while (wanted > vector && known < 2 * wanted) wanted /= 2;
-  return wanted;
 }
 
 std::string columns_along(const PerfectNest& nest) {
@@ -102,34 +64,38 @@ std::string columns_along(const PerfectNest& nest) {
   return best;
 }
 
-Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
-  std::map<std::string, int64_t> hints;
-  for (size_t i = 0; i < launch.size(); ++i)
-    if (launch[i].is_const()) hints[nest.kernel.extents[i]] = launch[i].value();
-  const HostSchedule s{nest.kernel, target, hints};
-  Block result;
-  Block body = std::move(nest.kernel.body);
-  nest.kernel.body.clear();
-  for (Stmt& stmt : body) {
-    PerfectNest loops = take_nest(std::move(stmt));
-    Block scheduled;
-    if (auto mixed = schedule_interleave(s, loops)) {
-      scheduled = std::move(*mixed);
-    } else if (!has_reduction(loops.body)) {
-      const std::string across = strided_across(loops);
-      scheduled = across.empty() ? schedule_pointwise(s, std::move(loops)) : schedule_transpose(s, std::move(loops), across);
-    } else if (auto chunks = schedule_column_chunks(s, loops)) {
-      scheduled = std::move(*chunks);
-    } else {
-      const std::string along = columns_along(loops);
-      scheduled = along.empty() ? schedule_rows(s, std::move(loops)) : schedule_columns(s, std::move(loops), along);
-    }
-    for (Stmt& inner : scheduled) result.push_back(std::move(inner));
+namespace {
+
+bool worth_tiling(const Dim& extent) { return !extent.is_const() || extent.value() >= 8; }
+
+}  // namespace
+
+std::string strided_across(const PerfectNest& nest) {
+  const auto vars = vars_of(nest.heads);
+  const std::string& inner = vars.back();
+  std::string across;
+  for_each_stmt(nest.body, [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr || load->index.size() != 1 || !load->guard.empty()) return;
+    const auto affine = affine_in(load->index[0], vars);
+    if (!affine || affine->coefficient(inner).is(0) || affine->coefficient(inner).is(1)) return;
+    for (const LoopHead& head : nest.heads)
+      if (affine->coefficient(head.var).is(1) && worth_tiling(head.extent)) across = head.var;
+  });
+  return worth_tiling(nest.heads.back().extent) ? across : "";
+}
+
+bool divisible_by(const ir::Kernel& kernel, const Dim& extent, int64_t n) {
+  if (extent.is_const()) return extent.value() % n == 0;
+  // Each term is a multiple when its coefficient and the facts on its symbols are.
+  for (const Dim::Term& term : extent.terms()) {
+    int64_t divisor = term.coefficient;
+    for (const Dim::Atom& atom : term.atoms)
+      if (auto it = kernel.divisible.find(atom.name); atom.fn == Dim::Fn::symbol && it != kernel.divisible.end())
+        divisor *= it->second;
+    if (divisor % n != 0) return false;
   }
-  nest.kernel.body = std::move(result);
-  give_own_vars(nest.kernel);  // parts of one loop have kept its name
-  clean_up(nest.kernel);
-  return {};
+  return true;
 }
 
 }  // namespace fusec::compiler

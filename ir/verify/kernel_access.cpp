@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 namespace fusec::ir {
@@ -38,6 +39,19 @@ class Collector {
     for (const Stmt& s : body) stmt(s);
   }
 
+  // What holds inside of a loop that runs once or not at all, as `seq i in max(0, min(1, c))`: c - 1 >= 0.
+  std::optional<Dim> condition_of(const LoopHead& head) const {
+    const auto argument = [](const Dim& d, Dim::Fn fn, int64_t beside) -> std::optional<Dim> {
+      const std::vector<Dim::Term> terms = d.terms();
+      if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn) return std::nullopt;
+      const std::vector<Dim>& args = terms[0].atoms[0].args;
+      return args[0].is(beside) ? std::optional(args[1]) : args[1].is(beside) ? std::optional(args[0]) : std::nullopt;
+    };
+    const auto inner = argument(head.extent, Dim::Fn::max, 0);
+    const auto condition = argument(inner.value_or(head.extent), Dim::Fn::min, 1);
+    return condition ? std::optional(resolved(*condition) - 1) : std::nullopt;
+  }
+
   void stmt(const Stmt& s) {
     ++order_;
     std::visit([&](const auto& own) { visit(own, s); }, s.v);
@@ -52,6 +66,7 @@ class Collector {
     a.index = resolved(index);
     a.width = width_of(k_, s);
     a.loops = loops_;
+    a.guard = conditions_;
     a.order = order_;
     a.phase = phase_;
     a.stmt = &s;
@@ -82,7 +97,10 @@ class Collector {
 
   void visit(const Loop& s, const Stmt&) {
     push(&s, s.head);
+    const auto condition = condition_of(s.head);
+    if (condition) conditions_.push_back(*condition);
     block(s.body);
+    if (condition) conditions_.pop_back();
     loops_.pop_back();
   }
   void visit(const Alloc& s, const Stmt&) { table_.alloc_depth[s.buffer.index] = loops_.size(); }
@@ -90,10 +108,13 @@ class Collector {
   void visit(const IndexValue& s, const Stmt&) { values_[reg_name(s.dst)] = s.value.substitute(values_); }
   void visit(const Load& s, const Stmt& stmt) {
     Access& a = access(s.buffer, false, s.index, stmt);
-    a.guard = resolved(s.guard);
+    guard(a, s.guard);
     a.clamp = s.clamp;
   }
-  void visit(const Store& s, const Stmt& stmt) { access(s.buffer, true, s.index, stmt).guard = resolved(s.guard); }
+  void visit(const Store& s, const Stmt& stmt) { guard(access(s.buffer, true, s.index, stmt), s.guard); }
+  void guard(Access& a, const Guard& own) {
+    for (const Dim& g : own) a.guard.push_back(resolved(g));
+  }
   void visit(const Prefetch&, const Stmt&) {}
   void visit(const Sync&, const Stmt&) {}
   void visit(const Reduce& s, const Stmt&) {
@@ -133,6 +154,7 @@ class Collector {
   const Kernel& k_;
   AccessTable table_;
   LoopStack loops_;
+  Guard conditions_;  // of the loops around
   std::map<std::string, Dim> values_;
   std::vector<std::unique_ptr<std::vector<Dim>>> boxes_;
   std::size_t order_ = 0, phase_ = 0;
@@ -184,9 +206,33 @@ DimRanges ranges_of(const AccessTable& table, const Access& access) {
   return ranges;
 }
 
+namespace {
+
+// The constant factor of a symbol that stands alone in a term of d.
+int64_t factor_of(const Dim& d, const std::string& symbol) {
+  for (const Dim::Term& t : d.terms()) {
+    if (t.atoms.size() == 1 && t.atoms[0].fn == Dim::Fn::symbol && t.atoms[0].name == symbol) return t.coefficient;
+  }
+  return 0;
+}
+
+// g, times what makes one of its symbols as large as in e: 100*(n - 1 - i) for e with -100*i.
+Dim scaled(const Dim& g, const Dim& e) {
+  for (const int64_t sign : {int64_t{1}, int64_t{-1}}) {
+    for (const std::string& s : unit_symbols(g, sign)) {
+      const int64_t factor = factor_of(e, s) * sign;
+      if (factor > 1) return g * factor;
+    }
+  }
+  return g;
+}
+
+}  // namespace
+
 bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards) {
   if (fusec::proves_nonneg(e, ranges)) return true;
-  const std::vector<Dim> tight = related(e, guards);
+  std::vector<Dim> tight = related(e, guards);
+  for (Dim& g : tight) g = scaled(g, e);
   for (std::size_t i = 0; i < tight.size(); ++i) {
     if (fusec::proves_nonneg(e - tight[i], ranges)) return true;
     for (std::size_t j = 0; j < i; ++j) {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "compiler/lower/rewrite.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/host/families.h"
 
 namespace fusec::compiler {
 
@@ -51,7 +51,7 @@ bool fits(const PerfectNest& nest) {
 // Loads one vector of each plane at `at` into a tile [planes, lanes], and reads the tile in the order of the stores.
 class Mixer {
  public:
-  Mixer(const HostSchedule& s, const PerfectNest& nest, int lanes)
+  Mixer(const Scheduling& s, const PerfectNest& nest, int lanes)
       : s_(s), nest_(nest), plane_(nest.heads.back()), along_(nest.heads[nest.heads.size() - 2].var), lanes_(lanes) {}
 
   Block body(const Dim& at) {
@@ -98,7 +98,7 @@ class Mixer {
     return tile;
   }
 
-  const HostSchedule& s_;
+  const Scheduling& s_;
   const PerfectNest& nest_;
   LoopHead plane_;
   std::string along_;
@@ -107,7 +107,7 @@ class Mixer {
 
 }  // namespace
 
-std::optional<Block> schedule_interleave(const HostSchedule& s, const PerfectNest& nest) {
+std::optional<Block> schedule_interleave(const Scheduling& s, const PerfectNest& nest) {
   if (!fits(nest)) return std::nullopt;
   const int lanes = lanes_for(s.kernel, nest.body, s.target);
   const LoopHead &plane = nest.heads.back(), &along = nest.heads[nest.heads.size() - 2];

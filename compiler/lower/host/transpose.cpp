@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "compiler/lower/rewrite.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/host/families.h"
 
 namespace fusec::compiler {
 
@@ -38,7 +38,7 @@ PerfectNest part(ir::Kernel& kernel, const PerfectNest& nest, const std::string&
 
 class Tile {
  public:
-  Tile(const HostSchedule& s, const PerfectNest& nest, std::string across, int size)
+  Tile(const Scheduling& s, const PerfectNest& nest, std::string across, int size)
       : s_(s), nest_(nest), along_(nest.heads.back().var), across_(std::move(across)), size_(size) {}
 
   // One tile at rows `row` + 0 .. size-1 of the across loop, columns `column` + ... of the inner loop.
@@ -91,7 +91,7 @@ class Tile {
     return add_buffer(s_.kernel, {name, ir::Space::reg, s_.kernel.regs[load.dst].dtype, {size_, size_}, {}, 0, ""});
   }
 
-  const HostSchedule& s_;
+  const Scheduling& s_;
   const PerfectNest& nest_;
   std::string along_, across_;
   int size_;
@@ -104,7 +104,7 @@ void append(Block& to, Block from) {
 
 }  // namespace
 
-Block schedule_transpose(const HostSchedule& s, PerfectNest nest, const std::string& across) {
+Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::string& across) {
   const int size = lanes_for(s.kernel, nest.body, s.target);
   const LoopHead inner = nest.heads.back();
   const LoopHead other =

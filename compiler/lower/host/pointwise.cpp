@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/lower/rewrite.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/host/families.h"
 
 namespace fusec::compiler {
 
@@ -18,7 +18,7 @@ void rename(Block& body, std::vector<LoopHead>& heads, const std::string& var, c
 }
 
 // Cuts loop `at` into tasks of `size` iterations: the task's loop follows it.
-void split(const HostSchedule& s, PerfectNest& nest, size_t at, int64_t size) {
+void split(const Scheduling& s, PerfectNest& nest, size_t at, int64_t size) {
   const LoopHead head = nest.heads[at];
   const std::string g = fresh_var(s.kernel), r = fresh_var(s.kernel);
   const Dim done = Dim(size) * Dim::symbol(g);
@@ -34,7 +34,7 @@ void split(const HostSchedule& s, PerfectNest& nest, size_t at, int64_t size) {
 
 }  // namespace
 
-Block schedule_pointwise(const HostSchedule& s, PerfectNest nest) {
+Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
   const int lanes = lanes_in_flight(s, nest.body, inner.extent);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "compiler/lower/rewrite.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/host/families.h"
 
 namespace fusec::compiler {
 
@@ -37,7 +37,7 @@ struct Pattern {
 };
 
 // One reduction over one loop, then only element-wise work on its result; contiguous along the columns.
-std::optional<Pattern> match(const HostSchedule& s, const PerfectNest& nest) {
+std::optional<Pattern> match(const Scheduling& s, const PerfectNest& nest) {
   Pattern p;
   if (columns_along(nest) != nest.heads.back().var) return std::nullopt;
   p.columns = nest.heads.back();
@@ -59,7 +59,7 @@ std::optional<Pattern> match(const HostSchedule& s, const PerfectNest& nest) {
 
 class ColumnChunks {
  public:
-  ColumnChunks(const HostSchedule& s, const PerfectNest& nest, Pattern pattern)
+  ColumnChunks(const Scheduling& s, const PerfectNest& nest, Pattern pattern)
       : s_(s), k_(s.kernel), nest_(nest), p_(std::move(pattern)), rows_(p_.reduce->loops[0]),
         outer_(nest.heads.begin(), nest.heads.end() - 1), g_(fresh_var(k_)) {
     n_ = rows_.extent.value();
@@ -164,7 +164,7 @@ class ColumnChunks {
     return schedule_columns(s_, std::move(second), p_.columns.var);
   }
 
-  const HostSchedule& s_;
+  const Scheduling& s_;
   ir::Kernel& k_;
   const PerfectNest& nest_;
   Pattern p_;
@@ -178,7 +178,7 @@ class ColumnChunks {
 
 }  // namespace
 
-std::optional<Block> schedule_column_chunks(const HostSchedule& s, const PerfectNest& nest) {
+std::optional<Block> schedule_column_chunks(const Scheduling& s, const PerfectNest& nest) {
   auto pattern = match(s, nest);
   if (!pattern) return std::nullopt;
   return ColumnChunks(s, nest, std::move(*pattern)).run();

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "compiler/lower/rewrite.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/host/families.h"
 
 namespace fusec::compiler {
 
@@ -17,19 +17,6 @@ int lanes_for(const ir::Kernel& kernel, const Block& block, const Target& target
       if (kernel.regs[r].dtype != DType::bool_) widest = std::max(widest, size_of(kernel.regs[r].dtype));
   });
   return std::max(1, target.vector_bytes / static_cast<int>(widest)) * unroll;
-}
-
-bool divisible_by(const ir::Kernel& kernel, const Dim& extent, int64_t n) {
-  if (extent.is_const()) return extent.value() % n == 0;
-  // Each term is a multiple when its coefficient and the facts on its symbols are.
-  for (const Dim::Term& term : extent.terms()) {
-    int64_t divisor = term.coefficient;
-    for (const Dim::Atom& atom : term.atoms)
-      if (auto it = kernel.divisible.find(atom.name); atom.fn == Dim::Fn::symbol && it != kernel.divisible.end())
-        divisor *= it->second;
-    if (divisor % n != 0) return false;
-  }
-  return true;
 }
 
 Block vector_loops(ir::Kernel& kernel, const Block& body, const std::string& var, const Dim& base, const Dim& length,

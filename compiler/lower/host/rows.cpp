@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "compiler/lower/rewrite.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/host/families.h"
 
 namespace fusec::compiler {
 
@@ -205,7 +205,7 @@ class ReduceScheduler {
 };
 
 // The loops of the last phase: vectors over the innermost.
-void vectorize_loops(const HostSchedule& s, Stmt stmt, Block& out) {
+void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
   PerfectNest nest = take_nest(std::move(stmt));
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
@@ -231,7 +231,7 @@ constexpr int64_t kLeastRowsTogether = 1024;
 
 class RowGroups {
  public:
-  RowGroups(const HostSchedule& s, PerfectNest& nest) : s_(s), nest_(nest), row_(nest.heads.back()) {}
+  RowGroups(const Scheduling& s, PerfectNest& nest) : s_(s), nest_(nest), row_(nest.heads.back()) {}
 
   bool suits() const {
     int reductions = 0;
@@ -325,7 +325,7 @@ class RowGroups {
     return parts[0];
   }
 
-  const HostSchedule& s_;
+  const Scheduling& s_;
   PerfectNest& nest_;
   LoopHead row_;
   Dim base_;
@@ -333,7 +333,7 @@ class RowGroups {
 
 }  // namespace
 
-Block schedule_rows(const HostSchedule& s, PerfectNest nest) {
+Block schedule_rows(const Scheduling& s, PerfectNest nest) {
   if (!nest.heads.empty()) {
     for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
     if (RowGroups groups(s, nest); groups.suits()) return groups.run();
@@ -384,7 +384,7 @@ void chunk_long_columns(ir::Kernel& kernel, Block& block) {
 
 }  // namespace
 
-Block schedule_columns(const HostSchedule& s, PerfectNest nest, const std::string& along) {
+Block schedule_columns(const Scheduling& s, PerfectNest nest, const std::string& along) {
   chunk_long_columns(s.kernel, nest.body);
   const auto it = std::find_if(nest.heads.begin(), nest.heads.end(), [&](const LoopHead& h) { return h.var == along; });
   const LoopHead columns = *it;

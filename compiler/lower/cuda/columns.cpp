@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Columns: one reduction down columns that lie side by side in memory. A block takes a strip of 32 accesses of columns; its
+// warps take every n-th row, add up what they see, and meet in shared memory. Many rows are cut into chunks, whose sums
+// are a second, shorter reduction of the same kind. Chunks and warps depend on the number of rows alone.
+#include <algorithm>
+
+#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::BufferId;
+using ir::LoopHead;
+using ir::LoopTag;
+using ir::RegId;
+using ir::Stmt;
+
+namespace {
+
+constexpr int64_t kRowsOfChunk = 256;  // longer columns are cut into chunks
+constexpr int64_t kFewRows = 16;       // no more than a thread adds up by itself
+
+// One reduction over one loop, then element-wise work on its result.
+struct ColumnNest {
+  const ir::Reduce* reduce = nullptr;
+  Block before, after;
+};
+
+std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
+  ColumnNest c;
+  for (const Stmt& stmt : nest.body) {
+    if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+      if (c.reduce != nullptr || tuple_size(reduce->combiner) != 1 || reduce->loops.size() != 1) return std::nullopt;
+      if (has_reduction(reduce->body)) return std::nullopt;
+      c.reduce = reduce;
+    } else if (!nested_blocks(stmt).empty() || std::holds_alternative<ir::Alloc>(stmt.v)) {
+      return std::nullopt;
+    } else {
+      (c.reduce == nullptr ? c.before : c.after).push_back(stmt);
+    }
+  }
+  return c.reduce != nullptr ? std::optional(c) : std::nullopt;
+}
+
+class ColumnSchedule {
+ public:
+  ColumnSchedule(const Scheduling& s, const PerfectNest& nest, ColumnNest parts, const std::string& along)
+      : s_(s), k_(s.kernel), parts_(std::move(parts)), rows_(parts_.reduce->loops[0]) {
+    for (const LoopHead& head : nest.heads) (head.var == along ? columns_ : outer_.emplace_back()) = head;
+    dtype_ = k_.regs[parts_.reduce->dst[0]].dtype;
+    lanes_ = std::min(lanes_of_access(k_, parts_.reduce->body, along), 8);
+    while (lanes_ > 1 && !divisible_by(k_, columns_.extent, lanes_)) lanes_ /= 2;
+  }
+
+  Block run() {
+    const bool is_long = rows_.extent.is_const() && rows_.extent.value() >= 2 * kRowsOfChunk;
+    return is_long ? chunked() : strips(*parts_.reduce, parts_.after, {});
+  }
+
+ private:
+  static Dim lane() { return Dim::symbol(ir::kLane); }
+
+  int warps(const Dim& rows) const {
+    if (!rows.is_const()) return 16;
+    return rows.value() <= 64 ? 8 : rows.value() <= 128 ? 16 : 32;
+  }
+
+  // Grid over what is outside, `more` and strips of columns; the block reduces `reduce` and goes on with `after`.
+  Block strips(const ir::Reduce& reduce, const Block& after, const std::vector<LoopHead>& more) {
+    const std::string strip = fresh_var(k_);
+    std::vector<LoopHead> grid = outer_;
+    grid.insert(grid.end(), more.begin(), more.end());
+    for (LoopHead& head : grid) head.tag = LoopTag::grid;
+    grid.push_back({LoopTag::grid, strip, ceildiv(columns_.extent, int64_t{kWarp} * lanes_)});
+    const int n = warps(reduce.loops[0].extent);
+    const BufferId sums = add_buffer(k_, {"sums" + std::to_string(k_.buffers.size()), ir::Space::shared, dtype_, {n, int64_t{kWarp} * lanes_}, {}, 0, ""});
+    Block body;
+    body.push_back({ir::Alloc{sums}});
+    body.push_back(partial_sums(reduce, sums, n, strip));
+    body.push_back(totals(reduce, after, sums, n, strip));
+    Block result;
+    result.push_back(put_nest(grid, std::move(body)));
+    return result;
+  }
+
+  // `block` at the columns of thread x of the strip.
+  Block at_columns(Block block, const std::string& strip, const std::string& x) {
+    const Dim access = Dim(kWarp) * Dim::symbol(strip) + Dim::symbol(x);
+    if (lanes_ > 1) {
+      vectorize(k_, block, columns_.var, lanes_, access * lanes_);
+    } else {
+      substitute(block, columns_.var, access);
+    }
+    Block once;
+    once.push_back(only_if(k_, columns_.extent - access * lanes_ - (lanes_ - 1), std::move(block)));
+    return once;
+  }
+
+  std::vector<Dim> sum_at(const Dim& warp, const std::string& x) const {
+    return {warp, Dim::symbol(x) * lanes_ + (lanes_ > 1 ? lane() : Dim(0))};
+  }
+
+  // Sums of every n-th row, one per warp and column.
+  Stmt partial_sums(const ir::Reduce& reduce, BufferId sums, int n, const std::string& strip) {
+    const std::string y = fresh_var(k_), x = fresh_var(k_);
+    Block body = parts_.before;
+    body.push_back({reduce});
+    body = clone(k_, body);
+    auto& own = std::get<ir::Reduce>(body.back().v);
+    LoopHead& rows = own.loops[0];
+    const std::string step = fresh_var(k_);
+    substitute(own.body, rows.var, Dim(n) * Dim::symbol(step) + Dim::symbol(y));
+    rows = {LoopTag::seq, step, floordiv(rows.extent - Dim::symbol(y) + (n - 1), n)};
+    own.tree = {};
+    const RegId sum = own.dst[0];
+    body.push_back({ir::Store{sums, {}, sum, {}, ir::StoreHint::none}});
+    body = at_columns(std::move(body), strip, x);
+    finish_sums(body, sums, Dim::symbol(y), x);
+    return put_nest({{LoopTag::block, y, n}, {LoopTag::block, x, kWarp}}, std::move(body));
+  }
+
+  // Stores of the sums get their index, and a value as wide as an access.
+  void finish_sums(Block& body, BufferId sums, const Dim& warp, const std::string& x) {
+    auto& inner = std::get<ir::Loop>(body.back().v).body;
+    auto& store = std::get<ir::Store>(inner.back().v);
+    store.index = sum_at(warp, x);
+    if (store.buffer != sums || width_of(k_, store.value) == lanes_) return;
+    const RegId wide = add_reg(k_, dtype_, lanes_);
+    Stmt splat{ir::Let{wide, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), store.value, store.value}}};
+    store.value = wide;
+    inner.insert(inner.end() - 1, std::move(splat));
+  }
+
+  // The sums of all warps by pairs, and what follows.
+  Stmt totals(const ir::Reduce& reduce, const Block& after, BufferId sums, int n, const std::string& strip) {
+    const std::string x = fresh_var(k_), y = fresh_var(k_);
+    Block body = parts_.before;
+    const RegId total = add_reg(k_, dtype_, lanes_), part = add_reg(k_, dtype_, lanes_);
+    ir::Reduce all{{total}, reduce.combiner, {0, 0}, {{LoopTag::unroll, y, n}}, {}, {part}, {}};
+    all.body.push_back({ir::Load{part, sums, sum_at(Dim::symbol(y), x), {}, ir::Constant{dtype_}, 0}});
+    // The element-wise part is made of lanes with a stand-in for the total: a load from the sums.
+    ir::Load stand_in{reduce.dst[0], sums, {Dim(0), Dim::symbol(columns_.var)}, {}, ir::Constant{dtype_}, 0};
+    body.push_back({stand_in});
+    body.insert(body.end(), after.begin(), after.end());
+    body = at_columns(clone(k_, body), strip, x);
+    for (Stmt& stmt : std::get<ir::Loop>(body[0].v).body) {
+      auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load == nullptr || load->buffer != sums) continue;
+      all.dst = {load->dst};
+      stmt = {std::move(all)};
+      break;
+    }
+    return put_nest({{LoopTag::block, x, kWarp}}, std::move(body));
+  }
+
+  Block chunked() {
+    const int64_t n = rows_.extent.value(), chunks = (n + kRowsOfChunk - 1) / kRowsOfChunk;
+    Shape shape;
+    for (const LoopHead& head : outer_) shape.push_back(head.extent);
+    shape.insert(shape.end(), {chunks, columns_.extent});
+    const BufferId partial = add_buffer(k_, {"partial", ir::Space::scratch, dtype_, shape, {}, 0, ""});
+    Block result;
+    result.push_back({ir::Alloc{partial}});
+    const std::string c = fresh_var(k_);
+    for (Stmt& stmt : chunk_sums(partial, c, chunks)) result.push_back(std::move(stmt));
+    ir::Reduce second = *parts_.reduce;
+    const std::string r = fresh_var(k_);
+    const RegId part = add_reg(k_, dtype_);
+    second.loops = {{LoopTag::seq, r, chunks}};
+    second.body.clear();
+    second.body.push_back({ir::Load{part, partial, partial_at(Dim::symbol(r)), {}, ir::Constant{dtype_}, 0}});
+    second.yield = {part};
+    for (Stmt& stmt : strips(second, parts_.after, {})) result.push_back(std::move(stmt));
+    return result;
+  }
+
+  std::vector<Dim> partial_at(const Dim& chunk) const {
+    std::vector<Dim> index;
+    for (const LoopHead& head : outer_) index.push_back(Dim::symbol(head.var));
+    index.insert(index.end(), {chunk, Dim::symbol(columns_.var)});
+    return index;
+  }
+
+  Block chunk_sums(BufferId partial, const std::string& c, int64_t chunks) {
+    ir::Reduce first = *parts_.reduce;
+    const int64_t n = rows_.extent.value();
+    const Dim start = Dim(kRowsOfChunk) * Dim::symbol(c);
+    const std::string r = fresh_var(k_);
+    substitute(first.body, rows_.var, start + Dim::symbol(r));
+    first.loops = {{LoopTag::seq, r, n % kRowsOfChunk == 0 ? Dim(kRowsOfChunk) : min(kRowsOfChunk, Dim(n) - start)}};
+    Block publish;
+    publish.push_back({ir::Store{partial, partial_at(Dim::symbol(c)), first.dst[0], {}, ir::StoreHint::none}});
+    return strips(first, publish, {{LoopTag::grid, c, chunks}});
+  }
+
+  const Scheduling& s_;
+  ir::Kernel& k_;
+  ColumnNest parts_;
+  LoopHead rows_, columns_;
+  std::vector<LoopHead> outer_;
+  DType dtype_;
+  int lanes_ = 1;
+};
+
+}  // namespace
+
+std::optional<Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, const std::string& along) {
+  auto parts = column_nest(nest);
+  if (!parts || known_extent(s, parts->reduce->loops[0].extent, kFewRows + 1) <= kFewRows) return std::nullopt;
+  return ColumnSchedule(s, nest, std::move(*parts), along).run();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::LoopHead;
+using ir::LoopTag;
+using ir::Stmt;
+
+namespace {
+
+// Ops whose cost sums to this keep a warp busy longer than its loads take: more blocks of fewer threads overlap better.
+constexpr int kHeavy = 60;
+
+struct PointShape {
+  int lanes = 1, threads = 256, unroll = 1;
+  int64_t tile() const { return int64_t{threads} * unroll; }  // accesses of one block
+};
+
+int cost_of(const Block& block) {
+  int cost = 0;
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    if (const auto* let = std::get_if<ir::Let>(&stmt.v)) cost += info(let->op).cost;
+  });
+  return cost;
+}
+
+// A thread of its own for each row, with memory of its own.
+bool has_local_buffers(const Block& block) {
+  bool found = false;
+  for_each_stmt(block, [&](const Stmt& stmt) { found |= std::holds_alternative<ir::Alloc>(stmt.v); });
+  return found;
+}
+
+PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
+  PointShape shape;
+  const LoopHead& inner = nest.heads.back();
+  shape.lanes = has_local_buffers(nest.body) ? 1 : lanes_of_access(s.kernel, nest.body, inner.var);
+  // A flat nest has one short access at its end; rows would have one each.
+  while (shape.lanes > 1 && nest.heads.size() > 1 && !divisible_by(s.kernel, inner.extent, shape.lanes)) shape.lanes /= 2;
+  Dim elements = 1;
+  for (const LoopHead& head : nest.heads) elements *= head.extent;
+  const auto known = known_value(s, elements);
+  const int64_t accesses = known.value_or(int64_t{1} << 20) / shape.lanes;
+  while (shape.lanes > 1 && known && accesses * shape.lanes < int64_t{s.target.sm_count} * kWarp) shape.lanes /= 2;
+  // Resident threads times this many accesses.
+  const double waves = static_cast<double>(accesses) / std::max(1, s.target.sm_count * s.target.threads_per_sm);
+  const bool heavy = cost_of(nest.body) >= kHeavy;
+  shape.threads = waves < 1 || heavy ? 128 : waves < 16 ? 256 : 512;
+  if (!heavy && waves >= 1 && waves < 16) shape.unroll = waves < 2 ? 1 : waves < 4 ? 2 : 4;
+  return shape;
+}
+
+// The part of a row of `length` elements from `start` on that one access covers; the last one may be short.
+Block access(const Scheduling& s, const Block& body, const std::string& var, const Dim& start, const Dim& length, int lanes) {
+  Block result;
+  Block whole = clone(s.kernel, body);
+  if (lanes > 1) {
+    vectorize(s.kernel, whole, var, lanes, start);
+  } else {
+    substitute(whole, var, start);
+  }
+  if (divisible_by(s.kernel, length, lanes)) {
+    result.push_back(only_if(s.kernel, length - start - (lanes - 1), std::move(whole)));
+  } else {
+    add_guard(s.kernel, whole, {length - start - 1 - Dim::symbol(ir::kLane)});
+    result.push_back(only_if(s.kernel, length - start, std::move(whole)));
+  }
+  return result;
+}
+
+// block t { unroll u { body(access number) } }, the numbers of one block side by side.
+template <class Body>
+Block tile_of(const Scheduling& s, const PointShape& shape, const std::string& grid, const Body& body) {
+  const std::string t = fresh_var(s.kernel), u = fresh_var(s.kernel);
+  const Dim step = shape.unroll > 1 ? Dim::symbol(u) : Dim(0);
+  Block inside = body((Dim(shape.unroll) * Dim::symbol(grid) + step) * shape.threads + Dim::symbol(t));
+  if (shape.unroll > 1) {
+    Block loop;
+    loop.push_back({ir::Loop{{LoopTag::unroll, u, shape.unroll}, std::move(inside), ir::Boundary::launches}});
+    inside = std::move(loop);
+  }
+  Block result;
+  result.push_back({ir::Loop{{LoopTag::block, t, shape.threads}, std::move(inside), ir::Boundary::launches}});
+  return result;
+}
+
+// Blocks that rows of `accesses` would leave partly idle share them.
+bool fills_blocks(const Scheduling& s, const Dim& accesses, const PointShape& shape) {
+  const int64_t n = known_extent(s, accesses, shape.tile());
+  const int64_t covered = (n + shape.tile() - 1) / shape.tile() * shape.tile();
+  return 10 * n >= 8 * covered;
+}
+
+}  // namespace
+
+Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
+  const PointShape shape = point_shape(s, nest);
+  const LoopHead inner = nest.heads.back();
+  const Dim accesses = ceildiv(inner.extent, shape.lanes);
+  const std::string g = fresh_var(s.kernel);
+  std::vector<LoopHead> heads(nest.heads.begin(), nest.heads.end() - 1);
+  Block result;
+  if (heads.empty() || fills_blocks(s, Dim(known_value(s, accesses).value_or(0)), shape)) {
+    for (LoopHead& head : heads) head.tag = LoopTag::grid;
+    heads.push_back({LoopTag::grid, g, ceildiv(accesses, shape.tile())});
+    Block tile = tile_of(s, shape, g, [&](const Dim& at) {
+      return access(s, nest.body, inner.var, shape.lanes * at, inner.extent, shape.lanes);
+    });
+    result.push_back(put_nest(heads, std::move(tile)));
+    return result;
+  }
+  // All rows as one: an access number says which row and where in it.
+  nest.heads.back().extent = floordiv(inner.extent, shape.lanes);
+  const auto total = [&] { return linearize(nest.heads, 0).total; }();
+  Block tile = tile_of(s, shape, g, [&](const Dim& at) {
+    Block body = clone(s.kernel, nest.body);
+    const Linear linear = linearize(nest.heads, at);
+    const Dim start = shape.lanes * linear.values.at(inner.var);
+    if (shape.lanes > 1) {
+      vectorize(s.kernel, body, inner.var, shape.lanes, start);
+    } else {
+      substitute(body, inner.var, start);
+    }
+    for (const LoopHead& head : heads) substitute(body, head.var, linear.values.at(head.var));
+    Block once;
+    once.push_back(only_if(s.kernel, total - at, std::move(body)));
+    return once;
+  });
+  result.push_back(put_nest({{LoopTag::grid, g, ceildiv(total, shape.tile())}}, std::move(tile)));
+  return result;
+}
+
+}  // namespace fusec::compiler

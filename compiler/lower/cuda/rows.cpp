@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows: the threads of a group share one row. Thread l of warp w of a group holds the accesses j = 0 ... of `lanes`
+// elements each that begin at element
+//
+//   ((w*held + j)*32 + l)*lanes      of a row that registers hold: each warp has a stretch of its own,
+//   ((j*warps + w)*32 + l)*lanes     of a longer one, read again in every phase.
+//
+// A reduction adds lane by lane over j, then combines lanes and threads by pairs: which elements are added in which order
+// depends on the row's length and type alone.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::BufferId;
+using ir::LoopHead;
+using ir::LoopTag;
+using ir::Operand;
+using ir::RegId;
+using ir::Stmt;
+
+namespace {
+
+constexpr int kMostHeld = 8;           // accesses that a thread holds of one row
+constexpr int kMostHeldElements = 64;  // of all values together, in 4-byte registers of one thread
+constexpr int kMostThreads = 1024;
+constexpr int kGroupThreads = 128;     // rows of fewer threads share a block
+constexpr int kLongThreads = 512;      // of a row that is read again, or of unknown length
+
+struct RowShape {
+  int lanes = 1;
+  int threads = kWarp;  // of one row: a power of two
+  int held = 0;         // accesses per thread; 0: as many as the row has, one after another
+  int rows = 1;         // of one block
+
+  int warps() const { return std::max(1, threads / kWarp); }
+  int warp_threads() const { return std::min(threads, kWarp); }
+};
+
+int power_of_two(int64_t n) {
+  int p = 1;
+  while (p < n && p < kMostThreads) p *= 2;
+  return p;
+}
+
+// By the row's length and type alone. Up to 4 KB 64 threads do best, 16 to 32 KB 256, 64 KB 512 (measured on an H100).
+RowShape shape_of_row(std::optional<int64_t> length, int lanes) {
+  RowShape shape;
+  shape.lanes = lanes;
+  shape.threads = kLongThreads;
+  if (length) {
+    const int64_t accesses = (*length + lanes - 1) / lanes;
+    shape.threads = accesses <= 2 * kWarp ? std::min(kWarp, power_of_two(accesses)) : accesses <= 256 ? 64 : accesses <= 512 ? 128
+                    : accesses <= 2048 ? 256 : accesses <= 4096 ? 512 : kMostThreads;
+    const int64_t held = (accesses + shape.threads - 1) / shape.threads;
+    if (held <= kMostHeld) shape.held = static_cast<int>(held);
+  }
+  shape.rows = std::max(1, kGroupThreads / shape.threads);
+  return shape;
+}
+
+// All phases of a row: loops over its elements, as reductions and as the loops that store full outputs.
+class RowSchedule {
+ public:
+  RowSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest) {}
+
+  bool suits() {
+    for (const Stmt& stmt : nest_.body) {
+      if (std::holds_alternative<ir::Scan>(stmt.v)) return false;
+      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+        if (!note_phase(reduce->loops, reduce->body)) return false;
+      } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
+        const PerfectNest loops = take_nest(stmt);
+        if (!note_phase(loops.heads, loops.body)) return false;
+      }
+    }
+    return length_.has_value();
+  }
+
+  Block run() {
+    choose_shape();
+    const Dim index = name_loops();
+    Block row = phases();
+    if (shape_.held > 0) hold_loads(row);
+    Block group = wrap_rows(std::move(row), index);
+    Block result;
+    result.push_back(put_nest({{LoopTag::grid, grid_, ceildiv(linear_.total, shape_.rows)}}, std::move(group)));
+    return result;
+  }
+
+ private:
+  // --- what the nest is --------------------------------------------------------------------------------------------
+
+  // Every phase has the row's length; its loops may differ in how they are merged.
+  bool note_phase(const std::vector<LoopHead>& loops, const Block& body) {
+    if (loops.empty()) return false;
+    Dim length = 1;
+    for (const LoopHead& head : loops) {
+      if (head.extent.uses(ir::kLane)) return false;
+      length *= head.extent;
+    }
+    if (length_ && !(*length_ == length)) return false;
+    for (const Stmt& stmt : body)
+      if (std::holds_alternative<ir::Loop>(stmt.v) && has_reduction(body)) return false;
+    length_ = length;
+    inner_.push_back(loops.back().extent);
+    max_lanes_ = std::min(max_lanes_, lanes_of_access(k_, body, loops.back().var));
+    return true;
+  }
+
+  void choose_shape() {
+    int lanes = max_lanes_;
+    const auto divides = [&](const Dim& d) { return divisible_by(k_, d, lanes); };
+    while (lanes > 1 && !std::all_of(inner_.begin(), inner_.end(), divides)) lanes /= 2;
+    shape_ = shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes);
+    if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
+  }
+
+  bool has_local_buffers() const {
+    return std::any_of(nest_.body.begin(), nest_.body.end(),
+                       [](const Stmt& stmt) { return std::holds_alternative<ir::Alloc>(stmt.v); });
+  }
+
+  // lower keeps values of a row only where longest_held_row() allows.
+  int held_at_least() const {
+    const int64_t accesses = (length_->value() + shape_.lanes - 1) / shape_.lanes;
+    return static_cast<int>((accesses + shape_.threads - 1) / shape_.threads);
+  }
+
+  // --- names and indices -------------------------------------------------------------------------------------------
+
+  // Makes the loop variables; the answer is the row's number.
+  Dim name_loops() {
+    grid_ = fresh_var(k_), r_ = fresh_var(k_), w_ = fresh_var(k_), l_ = fresh_var(k_), j_ = fresh_var(k_);
+    const Dim row = shape_.rows > 1 ? Dim(shape_.rows) * Dim::symbol(grid_) + Dim::symbol(r_) : Dim::symbol(grid_);
+    linear_ = linearize(nest_.heads, row);
+    return row;
+  }
+
+  Dim warp() const { return shape_.warps() > 1 ? Dim::symbol(w_) : Dim(0); }
+  Dim in_warp() const { return shape_.warp_threads() > 1 ? Dim::symbol(l_) : Dim(0); }
+  Dim step() const { return shape_.held == 1 ? Dim(0) : Dim::symbol(j_); }
+
+  // Which access of the row is this thread's access j; its first element.
+  Dim access_number() const {
+    const Dim stretch = shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
+    return stretch * shape_.warp_threads() + in_warp();
+  }
+  Dim start() const { return access_number() * shape_.lanes; }
+
+  Dim steps() const {
+    return shape_.held > 0 ? Dim(shape_.held) : ceildiv(*length_, int64_t{shape_.lanes} * shape_.threads);
+  }
+  LoopHead step_loop() const { return {shape_.held > 0 ? LoopTag::unroll : LoopTag::seq, j_, steps()}; }
+
+  bool always_inside() const {
+    return divisible_by(k_, *length_, int64_t{shape_.lanes} * shape_.threads) &&
+           (shape_.held == 0 || (*length_ == Dim(int64_t{shape_.held} * shape_.lanes * shape_.threads)));
+  }
+  // Lanes divide the row, so an access is inside as a whole.
+  ir::Guard inside() const { return always_inside() ? ir::Guard() : ir::Guard{*length_ - shape_.lanes - start()}; }
+
+  // Of the loop variables that name_loops made.
+  DimRanges ranges() const {
+    std::vector<LoopHead> heads = thread_loops();
+    heads.push_back({LoopTag::seq, j_, steps()});
+    return ir::ranges_of(heads, shape_.lanes);
+  }
+
+  std::vector<LoopHead> thread_loops() const {
+    std::vector<LoopHead> heads;
+    if (shape_.warps() > 1) heads.push_back({LoopTag::block, w_, shape_.warps()});
+    if (shape_.warp_threads() > 1) heads.push_back({LoopTag::block, l_, shape_.warp_threads()});
+    return heads;
+  }
+
+  // --- phases ------------------------------------------------------------------------------------------------------
+
+  Block phases() {
+    Block row;
+    for (const Stmt& stmt : nest_.body) {
+      if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {
+        keep_in_registers(alloc->buffer, row);
+      } else if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+        row.push_back(reduction(*reduce));
+      } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
+        row.push_back(element_wise(stmt));
+      } else {
+        row.push_back(stmt);
+      }
+    }
+    return row;
+  }
+
+  // A buffer of the row's elements becomes each thread's part of it.
+  void keep_in_registers(BufferId id, Block& out) {
+    ir::Buffer& buffer = k_.buffers[id];
+    buffer.shape.clear();
+    for (const LoopHead& head : thread_loops()) buffer.shape.push_back(head.extent);
+    buffer.shape.push_back(shape_.held);
+    buffer.shape.push_back(shape_.lanes);
+    kept_.insert(id);
+    out.push_back({ir::Alloc{id}});
+  }
+
+  std::vector<Dim> kept_at() const {
+    std::vector<Dim> index;
+    for (const LoopHead& head : thread_loops()) index.push_back(Dim::symbol(head.var));
+    index.push_back(step());
+    index.push_back(shape_.lanes > 1 ? Dim::symbol(ir::kLane) : Dim(0));
+    return index;
+  }
+
+  // The body of a phase for one access.
+  Block accessed(const std::vector<LoopHead>& loops, const Block& body) {
+    Block block = clone(k_, body);
+    std::vector<LoopHead> accesses = loops;
+    LoopHead& inner = accesses.back();
+    inner.extent = floordiv(inner.extent, shape_.lanes);
+    const Linear where = linearize(accesses, access_number());
+    const Dim at = where.values.at(inner.var) * shape_.lanes;
+    if (shape_.lanes > 1) {
+      vectorize(k_, block, inner.var, shape_.lanes, at);
+    } else {
+      substitute(block, inner.var, at);
+    }
+    for (size_t i = 0; i + 1 < loops.size(); ++i) substitute(block, loops[i].var, where.values.at(loops[i].var));
+    for_each_stmt(block, [&](Stmt& stmt) {
+      if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(*load);
+      if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(*store);
+    });
+    return block;
+  }
+
+  template <class Access>
+  void access(Access& a) {
+    for (Dim& d : a.index) d = simplify(d, ranges());
+    if (kept_.contains(a.buffer)) {
+      a.index = kept_at();
+      a.guard.clear();
+      return;
+    }
+    const bool moves = std::any_of(a.index.begin(), a.index.end(), [&](const Dim& d) {
+      return d.uses(j_) || d.uses(l_) || d.uses(w_) || d.uses(ir::kLane);
+    });
+    if (!moves) return;
+    for (const Dim& g : inside()) a.guard.push_back(g);
+  }
+
+  Stmt element_wise(const Stmt& stmt) {
+    const PerfectNest loops = take_nest(stmt);
+    Block body = accessed(loops.heads, loops.body);
+    std::vector<LoopHead> heads = thread_loops();
+    if (shape_.held != 1) heads.push_back(step_loop());
+    return heads.empty() ? put_nest({{LoopTag::seq, fresh_var(k_), 1}}, std::move(body)) : put_nest(heads, std::move(body));
+  }
+
+  // The thread's own elements lane by lane, then lanes, threads and warps by pairs.
+  Stmt reduction(const ir::Reduce& whole) {
+    ir::Reduce own = whole;
+    own.loops = shape_.held == 1 ? std::vector<LoopHead>() : std::vector<LoopHead>{step_loop()};
+    own.tree = {};
+    own.guard = inside();
+    own.body = yields_of(whole);
+    own.yield = std::get<ir::Reduce>(own.body.back().v).yield;
+    own.body.pop_back();
+    for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, shape_.lanes);
+    ir::Reduce group = whole;
+    group.loops = thread_loops();
+    group.tree = {int64_t{shape_.lanes} * shape_.warp_threads(), shape_.warps() > 1 ? int64_t{shape_.lanes} * shape_.warp_threads() : 0};
+    group.guard.clear();
+    group.yield.assign(own.dst.begin(), own.dst.end());
+    group.body.clear();
+    group.body.push_back({std::move(own)});
+    return {std::move(group)};
+  }
+
+  // The body for one access, and behind it a carrier of what it yields, as wide as an access.
+  Block yields_of(const ir::Reduce& whole) {
+    Block body = whole.body;
+    body.push_back({ir::Reduce{{}, whole.combiner, {}, {}, {}, whole.yield, {}}});
+    body = accessed(whole.loops, body);
+    Stmt carrier = std::move(body.back());
+    body.pop_back();
+    for (size_t i = 0; i < whole.dst.size(); ++i) {
+      Operand& yield = std::get<ir::Reduce>(carrier.v).yield[i];
+      if (width_of(k_, yield) == shape_.lanes) continue;
+      const RegId wide = add_reg(k_, k_.regs[whole.dst[i]].dtype, shape_.lanes);
+      body.push_back({ir::Let{wide, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), yield, yield}}});
+      yield = wide;
+    }
+    body.push_back(std::move(carrier));
+    return body;
+  }
+
+  // --- values held over phases -------------------------------------------------------------------------------------
+
+  struct Held {
+    BufferId from;
+    std::vector<Dim> index;
+    ir::Guard guard;
+    bool operator==(const Held&) const = default;
+  };
+
+  // The statements of each thread in a phase.
+  static Block* body_of(Stmt& phase) {
+    if (auto* reduce = std::get_if<ir::Reduce>(&phase.v)) return &std::get<ir::Reduce>(reduce->body[0].v).body;
+    auto* loop = std::get_if<ir::Loop>(&phase.v);
+    while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
+      loop = &std::get<ir::Loop>(loop->body[0].v);
+    return loop == nullptr ? nullptr : &loop->body;
+  }
+
+  bool can_hold(const ir::Load& load) const {
+    const bool of_input = k_.buffers[load.buffer].space == ir::Space::in && load.clamp == 0;
+    const bool moves = width_of(k_, {load}) == shape_.lanes && uses_thread(load.index);
+    return of_input && moves;
+  }
+  bool uses_thread(const std::vector<Dim>& index) const {
+    return std::any_of(index.begin(), index.end(), [&](const Dim& d) { return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane); });
+  }
+
+  // What several phases load is loaded by the first of them and kept.
+  void hold_loads(Block& row) {
+    std::vector<std::pair<Held, std::vector<size_t>>> loads;  // and the phases that load it
+    for (size_t p = 0; p < row.size(); ++p) {
+      Block* body = body_of(row[p]);
+      if (body == nullptr) continue;
+      for (Stmt& stmt : *body) {
+        const auto* load = std::get_if<ir::Load>(&stmt.v);
+        if (load == nullptr || !can_hold(*load)) continue;
+        const Held held{load->buffer, load->index, load->guard};
+        auto it = std::find_if(loads.begin(), loads.end(), [&](const auto& l) { return l.first == held; });
+        if (it == loads.end()) it = loads.insert(loads.end(), {held, {}});
+        if (it->second.empty() || it->second.back() != p) it->second.push_back(p);
+      }
+    }
+    int room = kMostHeldElements - static_cast<int>(kept_.size()) * shape_.held * shape_.lanes;
+    for (const auto& [held, users] : loads) {
+      const int registers = shape_.held * shape_.lanes * static_cast<int>(size_of(k_.buffers[held.from].dtype)) / 4;
+      if (users.size() < 2 || registers > room) continue;
+      room -= registers;
+      hold(held, users, row);
+    }
+  }
+
+  void hold(const Held& held, const std::vector<size_t>& users, Block& row) {
+    const BufferId buffer = add_buffer(k_, {"held" + std::to_string(k_.buffers.size()), ir::Space::reg, k_.buffers[held.from].dtype, {}, {}, 0, ""});
+    Block alloc;
+    keep_in_registers(buffer, alloc);
+    for (size_t p : users) {
+      Block& body = *body_of(row[p]);
+      for (size_t i = 0; i < body.size(); ++i) {
+        auto* load = std::get_if<ir::Load>(&body[i].v);
+        if (load == nullptr || !(Held{load->buffer, load->index, load->guard} == held)) continue;
+        if (p != users.front()) {
+          *load = ir::Load{load->dst, buffer, kept_at(), {}, load->otherwise, 0};
+        } else {
+          Stmt store{ir::Store{buffer, kept_at(), load->dst, {}, ir::StoreHint::none}};
+          body.insert(body.begin() + static_cast<std::ptrdiff_t>(++i), std::move(store));
+          break;
+        }
+      }
+    }
+    first_.push_back(std::move(alloc[0]));
+  }
+
+  // --- rows --------------------------------------------------------------------------------------------------------
+
+  // Rows are numbered through; the last block may have fewer.
+  Block wrap_rows(Block row, const Dim& index) {
+    row.insert(row.begin(), std::make_move_iterator(first_.begin()), std::make_move_iterator(first_.end()));
+    for (const LoopHead& head : nest_.heads) substitute(row, head.var, linear_.values.at(head.var));
+    if (shape_.rows == 1) return row;
+    if (!divisible_by(k_, linear_.total, shape_.rows)) guard_rows(row, linear_.total - 1 - index);
+    Block result;
+    result.push_back({ir::Loop{{LoopTag::block, r_, shape_.rows}, std::move(row), ir::Boundary::launches}});
+    return result;
+  }
+
+  void guard_rows(Block& row, const Dim& condition) {
+    for_each_stmt(row, [&](Stmt& stmt) {
+      const auto add = [&](auto& a) {
+        const ir::Space space = k_.buffers[a.buffer].space;
+        if (space == ir::Space::in || space == ir::Space::out) a.guard.push_back(condition);
+      };
+      if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
+        load->otherwise.dtype = k_.buffers[load->buffer].dtype;
+        add(*load);
+      }
+      if (auto* store = std::get_if<ir::Store>(&stmt.v)) add(*store);
+    });
+  }
+
+  const Scheduling& s_;
+  ir::Kernel& k_;
+  const PerfectNest& nest_;
+  std::optional<Dim> length_;
+  std::vector<Dim> inner_;  // innermost extents of the phases
+  int max_lanes_ = kAccessBytes;
+  RowShape shape_;
+  std::string grid_, r_, w_, l_, j_;
+  Linear linear_;
+  std::set<BufferId> kept_;
+  Block first_;  // allocations of held loads
+};
+
+}  // namespace
+
+int64_t longest_held_row() { return int64_t{kMostThreads} * kMostHeld * 4; }
+
+std::optional<Block> cuda_rows(const Scheduling& s, const PerfectNest& nest) {
+  RowSchedule rows(s, nest);
+  if (!rows.suits()) return std::nullopt;
+  return rows.run();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::LoopHead;
+using ir::LoopTag;
+using ir::Stmt;
+
+Linear linearize(const std::vector<LoopHead>& heads, const Dim& index) {
+  Linear result{1, {}};
+  Dim rest = index;
+  for (size_t i = heads.size(); i-- > 0;) {
+    result.values[heads[i].var] = i == 0 ? rest : mod(rest, heads[i].extent);
+    if (i > 0) rest = floordiv(rest, heads[i].extent);
+    result.total *= heads[i].extent;
+  }
+  return result;
+}
+
+Stmt only_if(ir::Kernel& kernel, const Dim& condition, Block body) {
+  return {ir::Loop{{LoopTag::seq, fresh_var(kernel), max(0, min(1, condition))}, std::move(body), ir::Boundary::launches}};
+}
+
+int lanes_of_access(const ir::Kernel& kernel, const Block& block, const std::string& var) {
+  size_t widest = 1;
+  const auto note = [&](ir::BufferId b, const std::vector<Dim>& index) {
+    const ir::Buffer& buffer = kernel.buffers[b];
+    if (buffer.space == ir::Space::reg || index.empty() || !index.back().uses(var)) return;
+    widest = std::max(widest, size_of(buffer.dtype));
+  };
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    if (const auto* load = std::get_if<ir::Load>(&stmt.v)) note(load->buffer, load->index);
+    if (const auto* store = std::get_if<ir::Store>(&stmt.v)) note(store->buffer, store->index);
+  });
+  return kAccessBytes / static_cast<int>(widest);
+}
+
+std::optional<int64_t> known_value(const Scheduling& s, const Dim& d) { return d.eval(s.hints); }
+
+namespace {
+
+Block schedule_nest(const Scheduling& s, PerfectNest nest) {
+  if (!has_reduction(nest.body)) {
+    const std::string across = strided_across(nest);
+    return across.empty() ? cuda_pointwise(s, std::move(nest)) : cuda_transpose(s, std::move(nest), across);
+  }
+  if (const std::string along = columns_along(nest); !along.empty()) {
+    if (auto columns = cuda_columns(s, nest, along)) return std::move(*columns);
+  } else if (auto rows = cuda_rows(s, nest)) {
+    return std::move(*rows);
+  }
+  return cuda_pointwise(s, std::move(nest));  // a thread for each row
+}
+
+// Whether every element of every buffer is below 2^31, for the sizes of the model at hand; sizes that are not known may be
+// any.
+bool fits_in_32_bits(const Scheduling& s) {
+  constexpr int64_t kLimit = int64_t{1} << 31;
+  return std::all_of(s.kernel.buffers.begin(), s.kernel.buffers.end(), [&](const ir::Buffer& buffer) {
+    const auto elements = known_value(s, num_elements(buffer.shape));
+    return buffer.space == ir::Space::reg || buffer.space == ir::Space::shared || (elements && *elements < kLimit);
+  });
+}
+
+// What every base address is a multiple of: the arena, constants and the caller's memory are aligned, views may begin anywhere.
+void align_params(Nest& nest) {
+  for (size_t i = 0; i < nest.params.size(); ++i) {
+    ir::Buffer& buffer = nest.kernel.buffers[nest.kernel.params[i]];
+    const auto element = static_cast<int64_t>(size_of(buffer.dtype));
+    int64_t bytes = kAccessBytes;
+    while (bytes > element && nest.params[i].offset.known_divisor() * element % bytes != 0) bytes /= 2;
+    if (bytes > element) buffer.alignment = static_cast<int>(bytes);
+  }
+}
+
+}  // namespace
+
+Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
+  const std::map<std::string, int64_t> hints = hints_of(nest.kernel, launch);
+  const Scheduling s{nest.kernel, target, hints};
+  Block result;
+  Block body = std::move(nest.kernel.body);
+  nest.kernel.body.clear();
+  for (Stmt& stmt : body) {
+    for (Stmt& inner : schedule_nest(s, take_nest(std::move(stmt)))) result.push_back(std::move(inner));
+  }
+  nest.kernel.body = std::move(result);
+  give_own_vars(nest.kernel);
+  clean_up(nest.kernel);
+  align_params(nest);
+  nest.kernel.fits32 = fits_in_32_bits(s);
+  place_syncs(nest.kernel);
+  return {};
+}
+
+}  // namespace fusec::compiler
