@@ -7,6 +7,8 @@
 
 namespace fusec::compiler {
 
+// f32 values become options.precision.
+Result<bool> convert_precision(ir::Graph& graph, const PassContext& context);
 // Values without elements, and what is reduced from none, become constants.
 Result<bool> fold_empty(ir::Graph& graph, const PassContext& context);
 // Nodes on constants alone become constants, up to a budget of elements.

@@ -13,6 +13,7 @@ namespace fusec::compiler {
 
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
+      {"convert_precision", convert_precision},
       {"fold_empty", fold_empty},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},

@@ -35,6 +35,8 @@ struct FUSEC_API Options {
   std::string target;       // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:1"
   Codegen codegen = Codegen::automatic;
+  // f16 or bf16: weights and activations of an f32 model become that; its inputs and outputs stay. Unset: as the model says.
+  std::optional<DType> precision;
   bool tf32 = false;        // f32 convolutions and matrix products of a GPU may round their operands to TF32
   bool cuda_graph = true;   // replay a run as one CUDA graph
   int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for

@@ -36,6 +36,8 @@ Result<Setting> setting(const std::string& input, const std::string& args, std::
       FUSEC_ASSIGN(s.target, named_target(word));
     } else if (word == "exact") {
       s.options.numerics = Numerics::exact;
+    } else if (word == "f16" || word == "bf16") {
+      s.options.precision = parse_dtype(word);
     } else if (rest != nullptr) {
       rest->push_back(word);
     }
