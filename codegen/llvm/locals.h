@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "codegen/layout.h"
 #include "ir/kernel.h"
 
 namespace fusec::codegen {
@@ -26,9 +27,5 @@ inline constexpr int64_t kLocalAlignment = 64;
 
 Dim aligned_bytes(const Dim& elements, DType dtype);  // a multiple of kLocalAlignment
 Locals plan_locals(const ir::Kernel& kernel);
-
-// Strides in elements: as stated, or row-major over the shape, rows of "pitch P" P elements apart.
-Shape strides_of(const ir::Buffer& buffer);
-Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index);
 
 }  // namespace fusec::codegen

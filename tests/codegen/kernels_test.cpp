@@ -90,11 +90,6 @@ TEST(Artifact, KeyTellsTargetsAndKernelsApart) {
   EXPECT_NE(key, codegen::artifact_key(other, named_target("x86-64-v3").value()));
 }
 
-TEST(Artifact, CudaTargetsHaveNoHostWriter) {
-  Target target;
-  target.kind = TargetKind::cuda;
-  EXPECT_EQ(codegen::emit(parsed(kMany), target).status().code(), StatusCode::unsupported);
-}
 
 TEST(Inexpressible, NamesTheStatement) {
   const Target target = named_target("x86-64-v3").value();

@@ -21,9 +21,7 @@ Result<std::string> run_pass(const std::string& input, const std::string& args);
 Result<std::string> run_partition(const std::string& input, const std::string& args);
 Result<std::string> run_lower(const std::string& input, const std::string& args);
 Result<std::string> run_select(const std::string& input, const std::string& args);
-#if FUSEC_WITH_LLVM
 Result<std::string> run_emit(const std::string& input, const std::string& args);
-#endif
 #if FUSEC_WITH_ONNX
 Result<std::string> run_import(const std::string& input, const std::string& args);
 #endif
@@ -38,9 +36,7 @@ inline constexpr Command kCommands[] = {
     {"error", run_error},          // graph text -> the Status of parsing it; `run`: of evaluating it
     {"run", run_run},              // graph text with inputs -> what the evaluator and compiled code yield; `wide`: in f64
     {"kernel", run_kernel},        // kernel text -> the outputs of roundtrip, canonical, verify, error, run, in that order
-#if FUSEC_WITH_LLVM
-    {"emit", run_emit},            // kernel text -> the writer's text: `llvm <target>`
-#endif
+    {"emit", run_emit},            // kernel text -> the writer's text: `llvm <target>` or `cuda <target>`
     {"pass", run_pass},            // graph text, names of passes -> the graph after them
     {"partition", run_partition},  // graph text -> regions and borders; `optimized`: of the optimized graph
     {"lower", run_lower},          // graph text, a target -> verified kernels; `nest`: before they are scheduled

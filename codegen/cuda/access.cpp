@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads, stores, guards and index values.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "codegen/cuda/writer.h"
+#include "codegen/layout.h"
+
+namespace fusec::codegen::cuda {
+namespace {
+
+constexpr int64_t kSharedAlignment = 16;  // of every shared array
+
+// One load or store. Axes whose place is known only at run time (clamped or swizzled ones) stand in `linear` as symbols;
+// `before` declares them.
+struct Access {
+  ir::BufferId buffer;
+  const ir::Buffer* info;
+  int width;
+  Dim linear;
+  LaneForm form;
+  std::vector<std::string> before;
+  bool before_varies = false;        // the declarations hold for one lane
+  std::vector<Dim> nonempty;         // extents that must be above 0 for a clamp to have a result
+  std::vector<std::string> symbols;  // to unbind
+
+  bool contiguous() const { return !before_varies && form.step == 1; }
+};
+
+int64_t swizzle_of(const std::string& layout) {
+  constexpr std::string_view kPrefix = "swizzle ";
+  int64_t out = 0;
+  if (layout.starts_with(kPrefix)) std::from_chars(layout.data() + kPrefix.size(), layout.data() + layout.size(), out);
+  return out;
+}
+
+// A new symbol for the value of `text` in 0 .. extent-1.
+Dim named(Writer& w, Access& a, const std::string& text, const Dim& extent) {
+  const std::string name = "c" + std::to_string(w.clamps++);
+  a.before.push_back("const " + w.index.type() + " " + name + " = " + text + ";");
+  w.index.bind(name, name, {Dim(0), extent - 1});
+  a.symbols.push_back(name);
+  return Dim::symbol(name);
+}
+
+Dim clamped_axis(Writer& w, Access& a, const Dim& index, const Dim& extent) {
+  const Dim i = w.index.resolve(index), n = w.index.resolve(extent);
+  a.before_varies |= w.index.lane_form(i).varies();
+  if (!w.index.proves_nonneg(n - 1)) a.nonempty.push_back(n - 1);
+  const std::string call = w.prelude.use("clamped") + "(" + w.index.text(i) + ", " + w.index.text(n) + ", status)";
+  return named(w, a, (w.kernel.fits32 ? "(int)" : "") + call, n);
+}
+
+// The column of row-major (row, column) in "swizzle N": groups of N columns change places by the exclusive or of their
+// number and the row's, so that a column of groups lies in different banks. Lanes that stay in a group stay in order.
+Dim swizzled_column(Writer& w, Access& a, const Dim& row, const Dim& column, const Dim& extent) {
+  const int64_t group = swizzle_of(a.info->layout);
+  const int64_t columns = extent.is_const() ? extent.value() : 0;
+  const int64_t groups = group > 0 ? columns / group : 0;
+  if (groups < 1 || columns % group != 0 || (groups & (groups - 1)) != 0) {
+    throw Inexpressible("'" + a.info->name + "' has no power of two of groups to swizzle");
+  }
+  const LaneForm form = w.index.lane_form(column);
+  const bool in_group = form.step == 1 && !w.index.lane_form(row).varies() && group % a.width == 0 &&
+                        w.index.divisor(form.base) % a.width == 0;
+  const Dim base = in_group ? form.base : column;
+  a.before_varies |= !in_group && (form.varies() || w.index.lane_form(row).varies());
+  const std::string text = fmt::format("({} ^ {}) * {} + {}", operand(w.index.text(w.index.resolve(floordiv(base, group)))),
+                                       operand(w.index.text(w.index.resolve(mod(row, groups)))), group,
+                                       operand(w.index.text(w.index.resolve(mod(base, group)))));
+  // A group begins at a multiple of its size, and lanes inside of it at one of theirs.
+  const Dim at = named(w, a, in_group ? "(" + text + ") / " + std::to_string(a.width) : text, extent);
+  return in_group ? at * a.width + Dim::symbol(ir::kLane) : at;
+}
+
+Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
+  Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, false, {}, {}};
+  const std::size_t dropped = dropped_axes(w, id);
+  const Shape strides = kept_strides(w, id);
+  const bool swizzles = swizzle_of(a.info->layout) > 0 && strides.size() >= 2;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    const std::size_t axis = i + dropped;
+    Dim at = w.index.resolve(index[axis]);
+    if (clamp >> axis & 1) at = clamped_axis(w, a, index[axis], a.info->shape[axis]);
+    if (swizzles && i + 1 == strides.size()) {
+      at = swizzled_column(w, a, w.index.resolve(index[axis - 1]), at, a.info->shape[axis]);
+    }
+    a.linear += at * strides[i];
+  }
+  a.linear = w.index.resolve(a.linear);
+  a.form = w.index.lane_form(a.linear);
+  return a;
+}
+
+void forget(Writer& w, const Access& a) {
+  for (const std::string& symbol : a.symbols) w.index.unbind(symbol);
+}
+
+bool is_constant(const Writer& w, const Access& a) {
+  return a.info->space == ir::Space::in &&
+         std::none_of(w.kernel.may_alias.begin(), w.kernel.may_alias.end(),
+                      [&](const auto& pair) { return pair.first == a.buffer; });
+}
+
+// Bytes of the pieces that whole vectors are accessed in: a power of two up to 16 that divides the vector and the address.
+int64_t piece_bytes(Writer& w, const Access& a) {
+  const auto element = static_cast<int64_t>(size_of(a.info->dtype));
+  if (a.info->space == ir::Space::reg || !a.contiguous() || a.width == 1) return element;
+  const int64_t base = a.info->space == ir::Space::shared ? kSharedAlignment : a.info->alignment;
+  int64_t bytes = 16;
+  for (const int64_t of : {std::max(base, element), w.index.divisor(a.form.base) * element, a.width * element}) {
+    while (of % bytes != 0) bytes /= 2;
+  }
+  return bytes;
+}
+
+std::string piece_type(int64_t bytes) { return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "u32" : "u16"; }
+
+std::string element_at(Writer& w, const Access& a) {
+  const std::string name = buffer_name(w, a.buffer), index = w.index.text(a.linear);
+  if (is_constant(w, a)) return "__ldg(" + name + " + " + operand(index) + ")";
+  return name + "[" + index + "]";
+}
+
+std::string address_of(Writer& w, const Access& a) {
+  return buffer_name(w, a.buffer) + " + " + operand(w.index.text(a.form.base));
+}
+
+// Guards.
+
+// A guard that need not be looked at again, that is one for all lanes, and the rest.
+struct Condition {
+  bool never = false;
+  std::vector<Dim> uniform, lanes;
+};
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+// base + step*lane >= 0 where all of base but its constant is a multiple of g: base/g + floor((c + step*lane) / g) >= 0.
+// The lanes agree when that floor is one for all; which of them is asked does not matter then.
+bool lanes_agree(const Index& index, const LaneForm& form, int width) {
+  if (!form.step) return false;
+  int64_t constant = 0;
+  if (!form.base.is_const() && form.base.terms().front().atoms.empty()) constant = form.base.terms().front().coefficient;
+  const int64_t g = form.base.is_const() ? 0 : index.divisor(form.base - constant);
+  return g > 0 && floor_div(constant, g) == floor_div(constant + *form.step * (width - 1), g);
+}
+
+Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
+  Condition out;
+  for (const Dim& term : guard) {
+    const Dim d = w.index.resolve(term);
+    if (d.is_const()) {
+      out.never |= d.value() < 0;
+    } else if (!w.index.proves_nonneg(d)) {
+      const LaneForm form = w.index.lane_form(d);
+      if (!form.varies() || lanes_agree(w.index, form, width)) out.uniform.push_back(form.base);
+      else out.lanes.push_back(d);
+    }
+  }
+  return out;
+}
+
+std::string all_hold(Writer& w, const std::vector<Dim>& terms, std::vector<std::string> more = {}) {
+  for (const Dim& d : terms) more.push_back(w.index.text(d) + " >= 0");
+  return joined(more, " && ");
+}
+
+// The guards of all lanes in terms of one; false where that is not known.
+bool in_all_lanes(Writer& w, const Condition& c, int width, std::vector<Dim>& out) {
+  out = c.uniform;
+  for (const Dim& d : c.lanes) {
+    const LaneForm form = w.index.lane_form(d);
+    if (!form.step) return false;
+    out.push_back(form.base + std::min<int64_t>(0, *form.step * (width - 1)));
+  }
+  return true;
+}
+
+std::string both(const std::string& a, const std::string& b) { return a.empty() ? b : b.empty() ? a : a + " && " + b; }
+
+// Loads.
+
+std::string from_memory(const Access& a, const std::string& v) { return a.info->dtype == DType::bool_ && a.info->space != ir::Space::reg ? v + " != 0" : v; }
+
+std::string load_pieces(Writer& w, const Access& a, const std::string& to) {
+  const std::string function = w.prelude.use(is_constant(w, a) ? "load_constant" : "load_vector");
+  return fmt::format("{}<{}>({}, {});", function, piece_type(piece_bytes(w, a)), to, address_of(w, a));
+}
+
+std::string guarded_value(const std::string& condition, const std::string& value, const std::string& otherwise) {
+  return condition.empty() ? value : condition + " ? " + operand(value) + " : " + operand(otherwise);
+}
+
+// What needs declarations first: in a block of its own, for each lane where they vary.
+void load_with_declarations(Writer& w, const Access& a, const ir::Load& load, const Condition& c) {
+  const std::string name = ir::reg_name(load.dst), otherwise = literal(load.otherwise);
+  const std::string lane = at_lane(name, a.width);
+  declare(w, load.dst);
+  std::vector<Dim> conditions = c.uniform;
+  conditions.insert(conditions.end(), c.lanes.begin(), c.lanes.end());
+  const bool vector = piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && c.lanes.empty();
+  const bool each_lane = !vector && a.width > 1;
+  if (each_lane) w.out.open(for_lanes(w, a.width));
+  std::string guard = all_hold(w, conditions);
+  if (!a.nonempty.empty()) {
+    const std::string empty = "!(" + all_hold(w, a.nonempty) + ")";
+    w.out.line("if (" + both(guard, empty) + ") *status = 1;");
+    guard = both(guard, all_hold(w, a.nonempty));
+  }
+  const bool block = !guard.empty() || !each_lane;
+  if (block) w.out.open(guard.empty() ? "" : "if (" + guard + ")");
+  for (const std::string& line : a.before) w.out.line(line);
+  w.out.line(vector ? load_pieces(w, a, name) : lane + " = " + from_memory(a, element_at(w, a)) + ";");
+  if (block) w.out.close();
+  if (!guard.empty()) w.out.line("else " + (vector ? for_lanes(w, a.width) : "") + lane + " = " + otherwise + ";");
+  if (each_lane) w.out.close();
+}
+
+void load_vector(Writer& w, const Access& a, const ir::Load& load, const Condition& c) {
+  const std::string name = ir::reg_name(load.dst), otherwise = literal(load.otherwise);
+  declare(w, load.dst);
+  std::vector<Dim> all;
+  in_all_lanes(w, c, a.width, all);
+  const std::string whole = load_pieces(w, a, name);
+  if (all.empty()) return w.out.line(whole);
+  w.out.line("if (" + all_hold(w, all) + ") " + whole);
+  std::vector<Dim> each = c.uniform;
+  each.insert(each.end(), c.lanes.begin(), c.lanes.end());
+  const std::string rest = c.lanes.empty() ? otherwise : guarded_value(all_hold(w, each), from_memory(a, element_at(w, a)), otherwise);
+  w.out.line("else " + for_lanes(w, a.width) + name + "[lane] = " + rest + ";");
+}
+
+void check_declared(const Writer& w, ir::BufferId id) {
+  if (w.kernel.buffers[id].space != ir::Space::shared) return;
+  const std::string name = buffer_name(w, id);
+  const bool found = std::any_of(w.shared.begin(), w.shared.end(), [&](const SharedBuffer& s) { return s.name == name; });
+  if (!found) throw Inexpressible("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
+}
+
+// Stores.
+
+void store_with_declarations(Writer& w, const Access& a, const std::string& guard, const std::string& value) {
+  w.out.open(for_lanes(w, a.width) + (guard.empty() ? "" : "if (" + guard + ")"));
+  for (const std::string& line : a.before) w.out.line(line);
+  w.out.line(element_at(w, a) + " = " + value + ";");
+  w.out.close();
+}
+
+std::string wide_name(const ir::Store& store) { return ir::reg_name(std::get<ir::RegId>(store.value)); }
+
+void store_vector(Writer& w, const Access& a, const ir::Store& store, const Condition& c, const std::string& first) {
+  std::vector<Dim> all;
+  in_all_lanes(w, c, a.width, all);
+  const std::string whole = fmt::format("{}<{}>({}, {});", w.prelude.use("store_vector"), piece_type(piece_bytes(w, a)),
+                                        address_of(w, a), wide_name(store));
+  const std::string condition = both(first, all_hold(w, all));
+  const std::string lane_by_lane = element_at(w, a) + " = " + raw_operand(w, store.value) + ";";
+  if (!a.before.empty()) {
+    w.out.open("");
+    for (const std::string& line : a.before) w.out.line(line);
+  }
+  w.out.line((condition.empty() ? "" : "if (" + condition + ") ") + whole);
+  if (!c.lanes.empty()) {
+    std::vector<Dim> each = c.uniform;
+    each.insert(each.end(), c.lanes.begin(), c.lanes.end());
+    w.out.line("else " + for_lanes(w, a.width) + "if (" + both(first, all_hold(w, each)) + ") " + lane_by_lane);
+  }
+  if (!a.before.empty()) w.out.close();
+}
+
+void store_access(Writer& w, const Access& a, const ir::Store& store, const Condition& c) {
+  const bool shared_out = a.info->space != ir::Space::reg;
+  const std::string first = shared_out ? first_thread(w) : "";
+  std::vector<Dim> unused;
+  const bool wide = piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && in_all_lanes(w, c, a.width, unused);
+  if (wide) return store_vector(w, a, store, c, first);
+  std::vector<Dim> each = c.uniform;
+  each.insert(each.end(), c.lanes.begin(), c.lanes.end());
+  const std::string guard = both(first, all_hold(w, each)), value = raw_operand(w, store.value);
+  if (!a.before.empty()) return store_with_declarations(w, a, guard, value);
+  w.out.line(for_lanes(w, a.width) + (guard.empty() ? "" : "if (" + guard + ") ") + element_at(w, a) + " = " + value + ";");
+}
+
+}  // namespace
+
+std::string guard_text(Writer& w, const ir::Guard& guard) {
+  const Condition c = condition_of(w, guard, 1);
+  if (c.never) return "false";
+  std::vector<Dim> each = c.uniform;
+  each.insert(each.end(), c.lanes.begin(), c.lanes.end());
+  return all_hold(w, each);
+}
+
+void write_load(Writer& w, const ir::Load& load) {
+  const int width = w.kernel.regs[load.dst].width;
+  const LaneScope scope(w.index, width);
+  check_declared(w, load.buffer);
+  const Condition c = condition_of(w, load.guard, width);
+  if (c.never) return define(w, load.dst, literal(load.otherwise));
+  const Access a = access_of(w, load.buffer, load.index, load.clamp, width);
+  std::vector<Dim> each = c.uniform, unused;
+  each.insert(each.end(), c.lanes.begin(), c.lanes.end());
+  if (!a.before.empty()) {
+    load_with_declarations(w, a, load, c);
+  } else if (piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && in_all_lanes(w, c, width, unused)) {
+    load_vector(w, a, load, c);
+  } else {
+    define(w, load.dst, guarded_value(all_hold(w, each), from_memory(a, element_at(w, a)), literal(load.otherwise)));
+  }
+  forget(w, a);
+}
+
+void write_store(Writer& w, const ir::Store& store) {
+  const int width = ir::width_of(w.kernel, store.value);
+  const LaneScope scope(w.index, width);
+  check_declared(w, store.buffer);
+  const Condition c = condition_of(w, store.guard, width);
+  if (c.never) return;
+  const Access a = access_of(w, store.buffer, store.index, 0, width);
+  store_access(w, a, store, c);
+  forget(w, a);
+}
+
+void write_index_value(Writer& w, const ir::IndexValue& stmt) {
+  const ir::RegInfo& info = w.kernel.regs[stmt.dst];
+  const LaneScope scope(w.index, info.width);
+  const Dim value = w.index.resolve(stmt.value);
+  define(w, stmt.dst, convert(w.prelude, DType::i64, info.dtype, "(i64)" + operand(w.index.wide_text(value))));
+}
+
+}  // namespace fusec::codegen::cuda

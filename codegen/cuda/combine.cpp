@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/combine.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "codegen/cuda/scalar.h"
+#include "codegen/cuda/text.h"
+
+namespace fusec::codegen::cuda {
+namespace {
+
+using ir::Combiner;
+using ir::ScalarOp;
+
+ir::Constant integer_bound(DType type, bool greatest) {
+  if (type == DType::bool_) return {type, 0, greatest};
+  const int bits = static_cast<int>(8 * size_of(type));
+  if (is_unsigned_int(type)) return {type, 0, greatest ? static_cast<int64_t>(~uint64_t{0} >> (64 - bits)) : 0};
+  const auto top = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
+  return {type, 0, greatest ? top : -top - 1};
+}
+
+ir::Constant bound(DType type, bool greatest) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  return is_float(type) ? ir::Constant{type, greatest ? kInf : -kInf, 0} : integer_bound(type, greatest);
+}
+
+std::vector<ir::Constant> identity_constants(const CombineOp& op) {
+  const DType t = op.types[0];
+  switch (op.combiner) {
+    case Combiner::mul: return {{t, 1, 1}};
+    case Combiner::max: return {bound(t, false)};
+    case Combiner::min: return {bound(t, true)};
+    case Combiner::and_: return {{t, 0, 1}};
+    case Combiner::argmax: return {bound(t, false), integer_bound(op.types[1], true)};
+    case Combiner::argmin: return {bound(t, true), integer_bound(op.types[1], true)};
+    case Combiner::argmax_last: return {bound(t, false), integer_bound(op.types[1], false)};
+    case Combiner::argmin_last: return {bound(t, true), integer_bound(op.types[1], false)};
+    case Combiner::max_sum: return {bound(t, false), {op.types[1], 0, 0}};
+    case Combiner::add:
+    case Combiner::or_:
+    case Combiner::welford: break;
+  }
+  std::vector<ir::Constant> zeros;
+  for (const DType type : op.types) zeros.push_back({type, 0, 0});
+  return zeros;
+}
+
+ScalarOp op_of(Combiner combiner) {
+  switch (combiner) {
+    case Combiner::mul: return ScalarOp::mul;
+    case Combiner::max: return ScalarOp::max;
+    case Combiner::min: return ScalarOp::min;
+    case Combiner::and_: return ScalarOp::and_;
+    case Combiner::or_: return ScalarOp::or_;
+    default: return ScalarOp::add;
+  }
+}
+
+// x op y of raw values.
+std::string applied(Prelude& prelude, ScalarOp op, DType type, const std::string& x, const std::string& y) {
+  return raw_op(prelude, op, type, {widen(prelude, type, x), widen(prelude, type, y)}, type);
+}
+
+std::string welford_body(Prelude& prelude, DType t) {
+  const auto apply = [&](ScalarOp op, const std::string& x, const std::string& y) { return applied(prelude, op, t, x, y); };
+  const std::string type = register_type(t);
+  const auto let = [&](const std::string& name, const std::string& value) { return "  const " + type + " " + name + " = " + value + ";\n"; };
+  return "  if (" + widen(prelude, t, "b2") + " == 0) return;\n" +
+         "  if (" + widen(prelude, t, "a2") + " == 0) {\n    a0 = b0;\n    a1 = b1;\n    a2 = b2;\n    return;\n  }\n" +
+         let("n", apply(ScalarOp::add, "a2", "b2")) + let("w", apply(ScalarOp::div, "b2", "n")) +
+         let("d", apply(ScalarOp::sub, "b0", "a0")) + let("step", apply(ScalarOp::mul, "d", "w")) +
+         let("square", apply(ScalarOp::mul, "d", "d")) + let("share", apply(ScalarOp::mul, "a2", "w")) +
+         let("spread", apply(ScalarOp::mul, "square", "share")) + let("both", apply(ScalarOp::add, "a1", "b1")) +
+         "  a0 = " + apply(ScalarOp::add, "a0", "step") + ";\n  a1 = " + apply(ScalarOp::add, "both", "spread") + ";\n  a2 = n;\n";
+}
+
+std::string max_sum_body(Prelude& prelude, DType t) {
+  const std::string type = register_type(t), one = literal({t, 1, 0});
+  const auto wide = [&](const std::string& x) { return widen(prelude, t, x); };
+  const auto factor = [&](const std::string& m) {
+    const std::string difference = applied(prelude, ScalarOp::sub, t, m, "m");
+    const std::string e = raw_op(prelude, ScalarOp::exp, t, {wide(difference)}, t);
+    return wide(m) + " == " + wide("m") + " ? " + operand(one) + " : " + e;
+  };
+  const auto let = [&](const std::string& name, const std::string& value) { return "  const " + type + " " + name + " = " + value + ";\n"; };
+  return let("m", applied(prelude, ScalarOp::max, t, "a0", "b0")) + let("f", factor("a0")) + let("g", factor("b0")) +
+         let("x", applied(prelude, ScalarOp::mul, t, "a1", "f")) + let("y", applied(prelude, ScalarOp::mul, t, "b1", "g")) +
+         "  a0 = m;\n  a1 = " + applied(prelude, ScalarOp::add, t, "x", "y") + ";\n";
+}
+
+// NaN before all, then the better value, then the wanted index.
+std::string arg_body(Prelude& prelude, const CombineOp& op) {
+  const DType t = op.types[0];
+  const std::string a = widen(prelude, t, "a0"), b = widen(prelude, t, "b0");
+  const bool greatest = op.combiner == Combiner::argmax || op.combiner == Combiner::argmax_last;
+  const bool last = op.combiner == Combiner::argmax_last || op.combiner == Combiner::argmin_last;
+  const char *better = greatest ? "<" : ">", *worse = greatest ? ">" : "<";
+  std::string wins = fmt::format("{0} {2} {1} || (!({0} {3} {1}) && a1 {4} b1)", a, b, better, worse, last ? "<" : ">");
+  if (is_float(t)) wins = fmt::format("({0} != {0}) != ({1} != {1}) ? {1} != {1} : {2}", a, b, wins);
+  return "  if (" + wins + ") {\n    a0 = b0;\n    a1 = b1;\n  }\n";
+}
+
+std::string tuple_function(Prelude& prelude, const CombineOp& op) {
+  std::string name = ir::to_string(op.combiner);
+  for (const DType type : op.types) name += std::string("_") + to_string(type);
+  if (prelude.has(name)) return name;
+  const std::string body = op.combiner == Combiner::welford   ? welford_body(prelude, op.types[0])
+                           : op.combiner == Combiner::max_sum ? max_sum_body(prelude, op.types[0])
+                                                              : arg_body(prelude, op);
+  Parts parameters;
+  for (const bool first : {true, false}) {
+    for (std::size_t i = 0; i < op.types.size(); ++i) {
+      parameters.push_back(register_type(op.types[i]) + (first ? "& a" : " b") + std::to_string(i));
+    }
+  }
+  prelude.define(name, "FUNCTION void " + name + "(" + joined(parameters, ", ") + ") {\n" + body + "}\n");
+  return name;
+}
+
+}  // namespace
+
+Parts identity(const CombineOp& op) {
+  Parts out;
+  for (const ir::Constant& c : identity_constants(op)) out.push_back(literal(c));
+  return out;
+}
+
+std::string combine(Prelude& prelude, const CombineOp& op, const Parts& a, const Parts& b) {
+  if (op.types.size() == 1) return a[0] + " = " + applied(prelude, op_of(op.combiner), op.types[0], a[0], b[0]) + ";";
+  return tuple_function(prelude, op) + "(" + joined(a, ", ") + ", " + joined(b, ", ") + ");";
+}
+
+bool is_order_free(const CombineOp& op) {
+  switch (op.combiner) {
+    case Combiner::add:
+    case Combiner::mul: return !is_float(op.types[0]);
+    case Combiner::welford:
+    case Combiner::max_sum: return false;
+    default: return true;
+  }
+}
+
+bool is_symmetric(const CombineOp& op) { return op.combiner != Combiner::welford; }
+
+bool identity_changes(const CombineOp& op) {
+  return is_float(op.types[0]) && (op.combiner == Combiner::add || op.combiner == Combiner::max_sum);
+}
+
+}  // namespace fusec::codegen::cuda

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/cuda.h"
+
+#include <stdexcept>
+
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/writer.h"
+
+namespace fusec::codegen {
+namespace {
+
+// Raised whenever the code written for some kernel changes.
+constexpr int kCudaWriterVersion = 1;
+
+struct WrittenCuda {
+  std::string text;
+  std::vector<ArtifactPhase> phases;
+};
+
+Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, bool comments) {
+  WrittenCuda out;
+  cuda::Prelude prelude(target, kernel.fits32 ? "int" : "i64");
+  std::string functions;
+  try {
+    for (const Phase& phase : split_phases(kernel)) {
+      ArtifactPhase& made = out.phases.emplace_back();
+      made.entry = "phase" + std::to_string(out.phases.size() - 1);
+      cuda::PhaseText text = cuda::write_phase(kernel, target, comments, prelude, phase, made.entry);
+      functions += text.text;
+      made.iterations = std::move(text.iterations);
+      made.threads = text.threads;
+      made.dynamic_shared = text.dynamic_shared;
+    }
+  } catch (const cuda::Inexpressible& e) {
+    return Status(StatusCode::compile_failed, e.what());
+  }
+  out.text = prelude.str() + functions;
+  return out;
+}
+
+}  // namespace
+
+Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
+  FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, false));
+  FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
+  Artifact artifact;
+  for (ArtifactPhase& phase : written.phases) {
+    const auto used = cubin.resources.find(phase.entry);
+    if (used == cubin.resources.end()) {
+      return Status(StatusCode::internal, "NVRTC's log says nothing of " + phase.entry + ": " + cubin.log);
+    }
+    phase.registers = used->second.registers;
+    phase.local_bytes = used->second.local_bytes;
+    phase.shared_bytes = used->second.shared_bytes;
+    artifact.phases.push_back(std::move(phase));
+  }
+  artifact.image = std::move(cubin.image);
+  artifact.ptx = std::move(cubin.ptx);
+  if (options.keep_text) artifact.text = std::move(written.text);
+  return artifact;
+}
+
+Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& target, bool comments) {
+  FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, comments));
+  return std::move(written.text);
+}
+
+std::string cuda_emitter_key() { return "cuda-" + std::to_string(kCudaWriterVersion) + " nvrtc-" + cuda::nvrtc_version(); }
+
+}  // namespace fusec::codegen

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/prelude.h"
+
+#include <string_view>
+
+#include "ir/support/check.h"
+
+namespace fusec::codegen::cuda {
+namespace {
+
+struct Part {
+  std::string_view name;
+  std::string_view needs;  // names, separated by spaces
+  std::string_view text;
+  int from_sm = 0;   // of two parts of one name the first that the target has
+  bool ptx = false;
+};
+
+constexpr std::string_view kTypes = R"(typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#define FUNCTION static __device__ __forceinline__
+)";
+
+// FUNCTION is `static __device__ __forceinline__`.
+constexpr Part kParts[] = {
+    // Halves.
+    {"f32_from_f16", "", R"(FUNCTION float f32_from_f16(u16 v) {
+  float out;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(v));
+  return out;
+}
+)", 0, true},
+    {"f16_from_f32", "", R"(FUNCTION u16 f16_from_f32(float v) {
+  u16 out;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out) : "f"(v));
+  return out;
+}
+)", 0, true},
+    {"bf16_from_f32", "", R"(FUNCTION u16 bf16_from_f32(float v) {
+  u16 out;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out) : "f"(v));
+  return out;
+}
+)", 80, true},
+    {"bf16_from_f32", "", R"(FUNCTION u16 bf16_from_f32(float v) {
+  const u32 bits = __float_as_uint(v);
+  return v != v ? (u16)(bits >> 16 | 0x40) : (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+)", 0, true},
+    {"f32_from_bf16", "", R"(FUNCTION float f32_from_bf16(u16 v) { return __uint_as_float((u32)v << 16); }
+)"},
+    // Rounded to odd, so that rounding again to a half equals rounding once.
+    {"odd_from_f64", "", R"(FUNCTION float odd_from_f64(double v) {
+  const float near = __double2float_rz(v);
+  return near == v || v != v ? near : __uint_as_float(__float_as_uint(near) | 1);
+}
+)"},
+    {"odd_from_i64", "", R"(FUNCTION float odd_from_i64(i64 v) {
+  const float near = __ll2float_rz(v);
+  return (i64)near == v ? near : __uint_as_float(__float_as_uint(near) | 1);
+}
+)"},
+    {"odd_from_u64", "", R"(FUNCTION float odd_from_u64(u64 v) {
+  const float near = __ull2float_rz(v);
+  return (u64)near == v ? near : __uint_as_float(__float_as_uint(near) | 1);
+}
+)"},
+    // On the bits of halves.
+    {"relu_bits", "", R"(FUNCTION u16 relu_bits(u16 v, u16 lowest) {  // what is above -infinity is a NaN with a sign
+  return v > lowest ? v : (i16)v < 0 ? (u16)0 : v;
+}
+)"},
+    // The greater and the smaller; NaN wins, -0 < +0.
+    {"max_f32", "", R"(FUNCTION float max_f32(float a, float b) {
+  float out;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return out;
+}
+)", 80, true},
+    {"max_f32", "", R"(FUNCTION float max_f32(float a, float b) {
+  float out;
+  asm("max.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return a != a || b != b ? a + b : out;
+}
+)", 0, true},
+    {"min_f32", "", R"(FUNCTION float min_f32(float a, float b) {
+  float out;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return out;
+}
+)", 80, true},
+    {"min_f32", "", R"(FUNCTION float min_f32(float a, float b) {
+  float out;
+  asm("min.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return a != a || b != b ? a + b : out;
+}
+)", 0, true},
+    {"max_f64", "", R"(FUNCTION double max_f64(double a, double b) {
+  double out;
+  asm("max.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
+  return a != a || b != b ? a + b : out;
+}
+)", 0, true},
+    {"min_f64", "", R"(FUNCTION double min_f64(double a, double b) {
+  double out;
+  asm("min.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
+  return a != a || b != b ? a + b : out;
+}
+)", 0, true},
+    {"sign_f32", "", R"(FUNCTION float sign_f32(float a) { return a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a == 0.0f ? 0.0f : a; }
+)"},
+    {"sign_f64", "", R"(FUNCTION double sign_f64(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
+)"},
+    // The remainder moved by one divisor where its sign differs from the divisor's.
+    {"mod_f32", "", R"(FUNCTION float mod_f32(float a, float b) {
+  const float r = fmodf(a, b);
+  return r == 0.0f ? copysignf(0.0f, b) : (r < 0.0f) != (b < 0.0f) ? r + b : r;
+}
+)"},
+    {"mod_f64", "", R"(FUNCTION double mod_f64(double a, double b) {
+  const double r = fmod(a, b);
+  return r == 0.0 ? copysign(0.0, b) : (r < 0.0) != (b < 0.0) ? r + b : r;
+}
+)"},
+    // Functions.
+    {"exp2_approx", "", R"(FUNCTION float exp2_approx(float a) {  // 2 ulp; denormal results are 0
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
+  return out;
+}
+)", 0, true},
+    {"rcp_approx", "", R"(FUNCTION float rcp_approx(float a) {  // 1 ulp
+  float out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
+  return out;
+}
+)", 0, true},
+    // |a| < 0.55: a + a^3*P(a^2); else 1 - 2 / (exp(2|a|) + 1). 2 ulp, measured on an H100 over 2^23 samples.
+    {"tanh_f32", "exp2_approx rcp_approx", R"(FUNCTION float tanh_f32(float a) {
+  const float square = a * a;
+  float p = fmaf(-0.006610227825f, square, 0.02130938866f);
+  p = fmaf(p, square, -0.05390942883f);
+  p = fmaf(p, square, 0.1333311373f);
+  p = fmaf(p, square, -0.3333333201f);
+  const float small = fmaf(a * square, p, a);
+  const float large = fmaf(-2.0f, rcp_approx(exp2_approx(fabsf(a) * 2.885390082f) + 1.0f), 1.0f);
+  return copysignf(fabsf(a) >= 0.55f ? large : small, a);
+}
+)"},
+    // |a| < 0.9: a + a*P(a^2), 1.4e-8; else 1 - 2^Q(|a|) with Q = log2(erfc), which is 1 from 4 on.
+    {"erf_f32", "exp2_approx", R"(FUNCTION float erf_f32(float a) {
+  const float square = a * a, magnitude = fabsf(a), held = magnitude > 4.0f ? 4.0f : magnitude;
+  float p = fmaf(-0x1.3c61c8p-11f, square, 0x1.47c73p-8f);
+  p = fmaf(p, square, -0x1.b6a25p-6f);
+  p = fmaf(p, square, 0x1.ce1bfp-4f);
+  p = fmaf(p, square, -0x1.8126eep-2f);
+  p = fmaf(p, square, 0x1.06eba6p-3f);
+  float q = fmaf(0x1.9fb252p-13f, held, -0x1.91cc8ep-9f);
+  q = fmaf(q, held, 0x1.6d9ca4p-6f);
+  q = fmaf(q, held, -0x1.aa730ap-4f);
+  q = fmaf(q, held, -0x1.4621bcp-1f);
+  q = fmaf(q, held, -0x1.20b752p+0f);
+  q = fmaf(q, held, -0x1.5d0c4ep-13f);
+  const float large = 1.0f - exp2_approx(q * 0x1.715476p+0f);
+  return magnitude < 0.9f ? fmaf(a, p, a) : copysignf(large, a);
+}
+)"},
+    // Integers, wrapping: x / 0 = 0, x mod 0 = x, the lowest over -1 wraps, shifts past the width give 0.
+    {"int_div", "", R"(template <class T> FUNCTION T int_div(T a, T b) {
+  return b == 0 ? T(0) : T(-1) < T(0) && b == T(-1) ? T(0 - (u64)a) : T(a / b);
+}
+)"},
+    {"int_rem", "", R"(template <class T> FUNCTION T int_rem(T a, T b) {
+  return b == 0 ? a : T(-1) < T(0) && b == T(-1) ? T(0) : T(a % b);
+}
+)"},
+    {"int_mod", "int_rem", R"(template <class T> FUNCTION T int_mod(T a, T b) {
+  const T r = int_rem(a, b);
+  return r != 0 && b != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+)"},
+    {"int_pow", "", R"(template <class T> FUNCTION T int_pow(T a, T b) {
+  if (b < 0) return a == 1 ? T(1) : a == T(-1) ? T(b & 1 ? -1 : 1) : T(0);
+  u64 out = 1, base = (u64)a;
+  for (u64 n = (u64)b; n != 0; n >>= 1, base *= base) out *= n & 1 ? base : 1;
+  return T(out);
+}
+)"},
+    {"int_max", "", R"(template <class T> FUNCTION T int_max(T a, T b) { return a < b ? b : a; }
+)"},
+    {"int_min", "", R"(template <class T> FUNCTION T int_min(T a, T b) { return b < a ? b : a; }
+)"},
+    {"int_abs", "", R"(template <class T> FUNCTION T int_abs(T a) { return a < 0 ? T(0 - (u64)a) : a; }
+)"},
+    {"int_sign", "", R"(template <class T> FUNCTION T int_sign(T a) { return T((a > 0) - (a < 0)); }
+)"},
+    {"int_shl", "", R"(template <class T> FUNCTION T int_shl(T a, T b) {
+  return (u64)b >= 8 * sizeof(T) ? T(0) : T((u64)a << b);
+}
+)"},
+    {"int_shr", "", R"(template <class T> FUNCTION T int_shr(T a, T b) { return (u64)b >= 8 * sizeof(T) ? T(0) : T(a >> b); }
+)"},
+    // Floats to integers truncate and saturate, NaN gives 0.
+    {"saturated", "", R"(FUNCTION int saturated(int v, int lowest, int highest) { return v < lowest ? lowest : v > highest ? highest : v; }
+)"},
+    {"i8_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION i8 i8_from_float(F v) { return (i8)saturated(i32_from_float(v), -128, 127); }
+)"},
+    {"i16_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION i16 i16_from_float(F v) { return (i16)saturated(i32_from_float(v), -32768, 32767); }
+)"},
+    {"u8_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION u8 u8_from_float(F v) { return (u8)saturated(i32_from_float(v), 0, 255); }
+)"},
+    {"u16_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION u16 u16_from_float(F v) { return (u16)saturated(i32_from_float(v), 0, 65535); }
+)"},
+    {"i32_from_float", "", R"(FUNCTION i32 i32_from_float(float v) { return v != v ? 0 : __float2int_rz(v); }
+FUNCTION i32 i32_from_float(double v) { return v != v ? 0 : __double2int_rz(v); }
+)"},
+    {"u32_from_float", "", R"(FUNCTION u32 u32_from_float(float v) { return v != v ? 0 : __float2uint_rz(v); }
+FUNCTION u32 u32_from_float(double v) { return v != v ? 0 : __double2uint_rz(v); }
+)"},
+    {"i64_from_float", "", R"(FUNCTION i64 i64_from_float(float v) { return v != v ? 0 : __float2ll_rz(v); }
+FUNCTION i64 i64_from_float(double v) { return v != v ? 0 : __double2ll_rz(v); }
+)"},
+    {"u64_from_float", "", R"(FUNCTION u64 u64_from_float(float v) { return v != v ? 0 : __float2ull_rz(v); }
+FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); }
+)"},
+    // Index arithmetic: udiv and umod of what is not negative; a divisor is at least 1.
+    {"udiv", "", R"(template <class A, class B> FUNCTION auto udiv(A a, B b) -> decltype(a + b) {
+  if (sizeof(A) == 4 && sizeof(B) == 4) return (u32)a / (u32)b;
+  return (u64)a / (u64)b;
+}
+)"},
+    {"umod", "", R"(template <class A, class B> FUNCTION auto umod(A a, B b) -> decltype(a + b) {
+  if (sizeof(A) == 4 && sizeof(B) == 4) return (u32)a % (u32)b;
+  return (u64)a % (u64)b;
+}
+)"},
+    {"floordiv", "", R"(template <class A, class B> FUNCTION auto floordiv(A a, B b) -> decltype(a + b) { return a / b - (a % b < 0); }
+)"},
+    {"floormod", "", R"(template <class A, class B> FUNCTION auto floormod(A a, B b) -> decltype(a + b) {
+  const auto r = a % b;
+  return r < 0 ? r + b : r;
+}
+)"},
+    {"lesser", "", R"(template <class A, class B> FUNCTION auto lesser(A a, B b) -> decltype(a + b) { return a < b ? a : b; }
+)"},
+    {"greater", "", R"(template <class A, class B> FUNCTION auto greater(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
+)"},
+    // An index from data: wrapped when negative, then clamped into 0 .. n-1; what is out of range sets the status word.
+    {"clamped", "", R"(FUNCTION i64 clamped(i64 i, i64 n, int* status) {
+  if (i < 0) i += n;
+  if (i >= 0 && i < n) return i;
+  *status = 1;
+  return i < 0 ? 0 : n - 1;
+}
+)"},
+    // Accesses of whole vectors, in pieces of type V.
+    {"Pieces", "", R"(template <class V, class T> union Pieces {
+  V piece;
+  T lanes[sizeof(V) / sizeof(T)];
+  __device__ Pieces() {}
+};
+)"},
+    {"load_constant", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_constant(R (&to)[n], const T* from) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+    p.piece = __ldg((const V*)(from + i));
+#pragma unroll
+    for (int j = 0; j < per; ++j) to[i + j] = p.lanes[j];
+  }
+}
+)"},
+    {"load_vector", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_vector(R (&to)[n], const T* from) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+    p.piece = *(const V*)(from + i);
+#pragma unroll
+    for (int j = 0; j < per; ++j) to[i + j] = p.lanes[j];
+  }
+}
+)"},
+    {"store_vector", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void store_vector(T* to, const R (&from)[n]) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+#pragma unroll
+    for (int j = 0; j < per; ++j) p.lanes[j] = from[i + j];
+    *(V*)(to + i) = p.piece;
+  }
+}
+)"},
+    // Shuffles of any type: what the thread `from` of the warp has.
+    {"shuffle", "", R"(template <class T> FUNCTION T shuffle(u32 mask, T v, int from) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_sync(mask, (int)v, from);
+  else return __shfl_sync(mask, v, from);
+}
+)"},
+    {"shuffle_xor", "", R"(template <class T> FUNCTION T shuffle_xor(u32 mask, T v, int bits) {
+  if constexpr (sizeof(T) < 4) return (T)__shfl_xor_sync(mask, (int)v, bits);
+  else return __shfl_xor_sync(mask, v, bits);
+}
+)"},
+    {"dynamic_shared", "", R"(extern __shared__ __align__(16) unsigned char dynamic_shared[];
+)", 0, true},
+};
+
+const Part& part_named(const std::string& name, int sm) {
+  for (const Part& part : kParts) {
+    if (part.name == name && part.from_sm <= sm) return part;
+  }
+  FUSEC_CHECK(false) << "no part " << name << " of the CUDA prelude";
+  return kParts[0];
+}
+
+}  // namespace
+
+std::string Prelude::use(const std::string& name) {
+  if (!present_.insert(name).second) return name;
+  if (name == "LANES") return name;
+  const Part& part = part_named(name, sm_);
+  for (std::string_view rest = part.needs; !rest.empty();) {
+    const std::size_t end = rest.find(' ');
+    use(std::string(rest.substr(0, end)));
+    rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+  }
+  (part.ptx ? ptx_ : text_) += part.text;
+  return name;
+}
+
+void Prelude::define(const std::string& name, const std::string& text) {
+  if (present_.insert(name).second) text_ += text;
+}
+
+std::string Prelude::str() const {
+  std::string out(kTypes);
+  if (present_.contains("LANES")) {
+    out += "#define LANES(n) _Pragma(\"unroll\") for (" + index_type_ + " lane = 0; lane < n; ++lane)\n";
+  }
+  if (!ptx_.empty()) out += "\n#ifndef FUSEC_SHIM\n" + ptx_ + "#endif\n";
+  if (!text_.empty()) out += "\n" + text_;
+  return out;
+}
+
+}  // namespace fusec::codegen::cuda

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions by their tree, and scans.
+//
+// The loops of a reduction, outermost first, are of three kinds: over chunks, over the elements that one tree lane of a
+// chunk adds up in order, and over tree lanes. All accumulators of a thread, one for each of its chunks and lanes, are one
+// array; elements of a lane are added up in it, then runs of the array and of threads are folded from the innermost loop
+// outwards. Where the order is free, all loops of a thread add up in order and only threads are folded.
+#include "codegen/cuda/reduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+namespace fusec::codegen::cuda {
+namespace {
+
+// More accumulators than this would not be registers.
+constexpr int64_t kMostAccumulators = 256;
+// Tree lanes of a sequence whose lanes are told apart at run time.
+constexpr int64_t kMostLanes = 1024;
+
+enum class Kind : uint8_t { chunk, sequence, lane };
+
+struct ReduceLoop {
+  ir::LoopHead head;
+  Kind kind;
+  Dim extent;
+  bool is_block() const { return head.tag == ir::LoopTag::block; }
+  bool is_array() const { return kind != Kind::sequence && !is_block() && extent.is_const(); }
+};
+
+struct Plan {
+  const ir::Reduce& stmt;
+  CombineOp op;
+  int width = 1;           // of the yield
+  bool lane_wise = false;  // each vector lane is a reduction of its own
+  int per = 1;             // elements of an iteration
+  std::vector<ReduceLoop> loops = {};
+  bool counted = false;    // tree lanes are found at run time
+  std::string id = {};
+};
+
+bool is_two_power(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
+
+Dim count_of(const Plan& plan) {
+  Dim out(plan.per);
+  for (const ReduceLoop& loop : plan.loops) out *= loop.extent;
+  return out;
+}
+
+// Loops from the innermost out, as long as their product is below `wanted`; the product.
+int64_t take(Plan& plan, std::size_t& at, int64_t product, int64_t wanted, Kind kind) {
+  while (at > 0 && product < wanted && plan.loops[at - 1].extent.is_const()) {
+    --at;
+    plan.loops[at].kind = kind;
+    product *= plan.loops[at].extent.value();
+  }
+  return product;
+}
+
+// False where the loops do not split as the tree wants it.
+bool classify(Plan& plan) {
+  const ir::Tree& tree = plan.stmt.tree;
+  if (is_order_free(plan.op)) {
+    for (ReduceLoop& loop : plan.loops) loop.kind = loop.is_block() ? Kind::lane : Kind::sequence;
+    return true;
+  }
+  for (ReduceLoop& loop : plan.loops) loop.kind = Kind::chunk;
+  const Dim count = count_of(plan);
+  const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
+  if (tree.lanes == 0) return one_chunk;
+  std::size_t at = plan.loops.size();
+  const int64_t lanes = take(plan, at, plan.per, tree.lanes, Kind::lane);
+  if (lanes != tree.lanes && !(at == 0 && lanes < tree.lanes)) return false;
+  if (one_chunk) {
+    for (std::size_t i = 0; i < at; ++i) plan.loops[i].kind = Kind::sequence;
+  } else {
+    if (tree.chunk % tree.lanes != 0) return false;
+    if (take(plan, at, tree.lanes, tree.chunk, Kind::sequence) != tree.chunk) return false;
+  }
+  return std::none_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) {
+    return loop.kind == Kind::sequence && loop.is_block() && !loop.extent.is(1);
+  });
+}
+
+// Folding loop by loop is folding neighbours when all but the outermost loop of a kind have powers of two.
+bool folds_by_loops(const Plan& plan) {
+  for (const Kind kind : {Kind::lane, Kind::chunk}) {
+    int64_t inner = kind == Kind::lane || std::none_of(plan.loops.begin(), plan.loops.end(), [](const auto& l) { return l.kind == Kind::lane; }) ? plan.per : 1;
+    for (std::size_t i = plan.loops.size(); i-- > 0;) {
+      if (plan.loops[i].kind != kind) continue;
+      if (!is_two_power(inner)) return false;
+      inner = plan.loops[i].extent.is_const() ? plan.loops[i].extent.value() : 0;
+    }
+  }
+  return true;
+}
+
+bool has_block(const Plan& plan) {
+  return std::any_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) { return loop.is_block(); });
+}
+
+// Whether the accumulators are an array of constant size, but for one loop over chunks outside of all others of a thread.
+bool fits_registers(const Plan& plan) {
+  int64_t count = plan.per;
+  bool inside_of_array = false, at_run_time = false;
+  for (const ReduceLoop& loop : plan.loops) {
+    if (loop.kind == Kind::sequence || loop.is_block()) continue;
+    if (!loop.is_array() && (inside_of_array || at_run_time)) return false;
+    at_run_time |= !loop.is_array();
+    inside_of_array |= loop.is_array() && !loop.extent.is(1);
+    count *= loop.is_array() ? loop.extent.value() : 1;
+  }
+  return count <= kMostAccumulators;
+}
+
+Plan plan_of(Writer& w, const ir::Reduce& stmt) {
+  Plan plan{stmt, {stmt.combiner, {}}};
+  for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
+  for (const ir::Operand& operand : stmt.yield) plan.width = std::max(plan.width, ir::width_of(w.kernel, operand));
+  plan.lane_wise = plan.width > 1 && w.kernel.regs[stmt.dst[0]].width == plan.width;
+  plan.per = plan.lane_wise ? 1 : plan.width;
+  plan.id = std::to_string(stmt.dst[0].index);
+  for (const ir::LoopHead& loop : stmt.loops) {
+    if (loop.tag > ir::LoopTag::block) throw Inexpressible("clusters are not written");
+    plan.loops.push_back({loop, Kind::sequence, w.index.resolve(loop.extent)});
+    if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
+  }
+  const bool fits = classify(plan) && (is_order_free(plan.op) || folds_by_loops(plan)) && fits_registers(plan);
+  if (!fits && has_block(plan)) {
+    throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) + ", " +
+                        std::to_string(stmt.tree.chunk) + ")");
+  }
+  plan.counted = !fits;
+  if (plan.counted && stmt.tree.lanes > kMostLanes) throw Inexpressible("a tree of more than " + std::to_string(kMostLanes) + " lanes");
+  return plan;
+}
+
+// Accumulators.
+
+std::string array_suffix(int64_t count, int lanes) {
+  return "[" + std::to_string(count) + "]" + (lanes > 1 ? "[" + std::to_string(lanes) + "]" : "");
+}
+
+Accumulators accumulators_of(Writer& w, const Plan& plan, const std::string& letter, int64_t count) {
+  Accumulators a{plan.op, {}, count, plan.lane_wise ? plan.width : 1, plan.id};
+  for (std::size_t p = 0; p < plan.op.types.size(); ++p) {
+    a.names.push_back(letter + plan.id + "_" + std::to_string(p));
+    w.out.line(register_type(plan.op.types[p]) + " " + a.names.back() + array_suffix(count, a.lanes) + ";");
+  }
+  return a;
+}
+
+void copy_parts(Writer& w, int lanes, const Parts& to, const Parts& from) {
+  for (std::size_t p = 0; p < to.size(); ++p) w.out.line(for_lanes(w, lanes) + to[p] + " = " + from[p] + ";");
+}
+
+void reset(Writer& w, const Accumulators& a) {
+  if (a.count == 1) return copy_parts(w, a.lanes, a.element("0"), identity(a.op));
+  w.out.line("#pragma unroll");
+  w.out.open(fmt::format("for (int k = 0; k < {}; ++k)", a.count));
+  copy_parts(w, a.lanes, a.element("k"), identity(a.op));
+  w.out.close();
+}
+
+// The element of this iteration (and lane) into the accumulator `at`: added, or put there.
+void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std::string& at, bool adds) {
+  const LaneScope scope(w.index, plan.width);
+  Parts yield;
+  for (const ir::Operand& operand : plan.stmt.yield) yield.push_back(raw_operand(w, operand));
+  const std::string guard = guard_text(w, plan.stmt.guard);
+  const Parts to = a.element(at);
+  const std::string head = for_lanes(w, plan.width);
+  if (adds) {
+    w.out.line(head + (guard.empty() ? "" : "if (" + guard + ") ") + combine(w.prelude, plan.op, to, yield));
+    return;
+  }
+  const Parts nothing = identity(plan.op);
+  for (std::size_t p = 0; p < to.size(); ++p) {
+    w.out.line(head + to[p] + " = " + (guard.empty() ? yield[p] : guard + " ? " + operand(yield[p]) + " : " + operand(nothing[p])) + ";");
+  }
+}
+
+// Where the current iteration's first accumulator is.
+Dim array_position(const Plan& plan) {
+  Dim out;
+  for (const ReduceLoop& loop : plan.loops) {
+    if (loop.is_array()) out = out * loop.extent + Dim::symbol(loop.head.var);
+  }
+  return out * plan.per;
+}
+
+std::string place(Writer& w, const Plan& plan, const Dim& position) {
+  const Dim at = w.index.resolve(position);
+  if (plan.per == 1) return w.index.text(at);
+  return at.is(0) ? "lane" : w.index.text(at) + " + lane";
+}
+
+// The loops inside of a thread from number `i` on, then `body`.
+void write_thread_loops(Writer& w, const Plan& plan, std::size_t i, const std::function<void()>& body) {
+  while (i < plan.loops.size() && plan.loops[i].is_block()) ++i;
+  if (i == plan.loops.size()) return body();
+  ir::LoopHead head = plan.loops[i].head;
+  if (plan.loops[i].is_array()) head.tag = ir::LoopTag::unroll;
+  write_loop(w, head, [&] { write_thread_loops(w, plan, i + 1, body); });
+}
+
+// A balanced tree over a number of values that is known at run time only: after n of them, tree l is there where bit l of
+// n is set; a new one merges with the trees of its number's trailing ones.
+class Counter {
+ public:
+  Counter(Writer& w, const Plan& plan) : w_(w), trees_(accumulators_of(w, plan, "trees", 32)) {
+    count_ = "count" + plan.id;
+    w_.out.line("u32 " + count_ + " = 0;");
+  }
+  // `value` is used up.
+  void add(const Accumulators& value) {
+    w_.out.line("u32 level" + value.id + " = 0;");
+    const std::string level = "level" + value.id;
+    w_.out.open(fmt::format("for (; {} >> {} & 1; ++{})", count_, level, level));
+    merge(value, level);
+    w_.out.close();
+    copy_parts(w_, value.lanes, trees_.element(level), value.element("0"));
+    w_.out.line("++" + count_ + ";");
+  }
+  void finish(const Accumulators& value) {
+    reset(w_, value);
+    w_.out.line("bool any" + value.id + " = false;");
+    w_.out.open(fmt::format("for (int l = 0; l < 32; ++l) if ({} >> l & 1)", count_));
+    w_.out.open("if (any" + value.id + ")");
+    merge(value, "l");
+    w_.out.close();
+    w_.out.open("else");
+    copy_parts(w_, value.lanes, value.element("0"), trees_.element("l"));
+    w_.out.close();
+    w_.out.line("any" + value.id + " = true;");
+    w_.out.close();
+  }
+
+ private:
+  // value = tree, then value.
+  void merge(const Accumulators& value, const std::string& level) {
+    if (value.lanes > 1) w_.out.open(for_lanes(w_, value.lanes));
+    Parts left;
+    for (std::size_t p = 0; p < value.names.size(); ++p) {
+      left.push_back("left" + std::to_string(p));
+      w_.out.line(register_type(value.op.types[p]) + " " + left[p] + " = " + trees_.element(level)[p] + ";");
+    }
+    w_.out.line(combine(w_.prelude, value.op, left, value.element("0")));
+    for (std::size_t p = 0; p < left.size(); ++p) w_.out.line(value.element("0")[p] + " = " + left[p] + ";");
+    if (value.lanes > 1) w_.out.close();
+  }
+
+  Writer& w_;
+  Accumulators trees_;
+  std::string count_;
+};
+
+// Threads.
+
+struct Threads {
+  std::vector<ir::LoopHead> loops;
+  int64_t total = 1;
+  Group outer;
+  std::set<std::string> variables;
+};
+
+// Binds the variables of the reduce's block loops; of idle threads they are out of range and not used.
+Threads enter_threads(Writer& w, const Plan& plan) {
+  Threads out{{}, 1, w.group, w.block_variables};
+  for (const ReduceLoop& loop : plan.loops) {
+    if (loop.is_block()) out.loops.push_back(loop.head), out.total *= constant_extent(w, loop.head);
+  }
+  bind_threads(w, out.loops, 1);
+  for (const ir::LoopHead& loop : out.loops) w.block_variables.insert(loop.var);
+  return out;
+}
+
+void leave_threads(Writer& w, const Threads& threads) {
+  for (const ir::LoopHead& loop : threads.loops) w.index.unbind(loop.var);
+  w.block_variables = threads.variables;
+}
+
+// Body and element, by the threads that take part.
+void write_iteration(Writer& w, const Plan& plan, const Threads& threads, const std::function<void()>& element) {
+  const Group group = w.group;
+  const bool idle = threads.total < group.size && !threads.loops.empty();
+  if (idle) w.out.open("if (" + group.thread + " < " + std::to_string(threads.total) + ")"), w.group.whole_block = false;
+  if (!threads.loops.empty()) w.group.size = 1;
+  w.parallel += static_cast<int>(threads.loops.size());
+  write_block(w, plan.stmt.body);
+  w.parallel -= static_cast<int>(threads.loops.size());
+  element();
+  if (idle) w.out.close();
+  w.group = group;
+}
+
+// From the innermost loop outwards; loops before number `until` are left. Answers whether idle threads have the result.
+bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, std::size_t until) {
+  int64_t array_stride = 1, thread_stride = 1;
+  bool everywhere = threads.loops.empty();
+  fold_array(w, a, array_stride, plan.per);
+  array_stride *= plan.per;
+  for (std::size_t i = plan.loops.size(); i-- > until;) {
+    const ReduceLoop& loop = plan.loops[i];
+    if (loop.is_array()) {
+      fold_array(w, a, array_stride, loop.extent.value());
+      array_stride *= loop.extent.value();
+    } else if (loop.is_block()) {
+      int64_t count = constant_extent(w, loop.head);
+      // Neighbouring block loops of one kind are folded at once.
+      while (i > until && plan.loops[i - 1].is_block() && plan.loops[i - 1].kind == loop.kind) {
+        count *= constant_extent(w, plan.loops[--i].head);
+      }
+      if (count > 1) everywhere = fold_threads(w, a, thread_stride, count, array_stride);
+      thread_stride *= count;
+    }
+  }
+  return everywhere;
+}
+
+// Number of accumulators of a thread.
+int64_t array_size(const Plan& plan) {
+  int64_t out = plan.per;
+  for (const ReduceLoop& loop : plan.loops) out *= loop.is_array() ? loop.extent.value() : 1;
+  return out;
+}
+
+// The loop over chunks whose number is known at run time; only threads may be outside of it.
+std::size_t run_time_loop(const Plan& plan) {
+  for (std::size_t i = 0; i < plan.loops.size(); ++i) {
+    if (plan.loops[i].kind != Kind::sequence && !plan.loops[i].extent.is_const()) return i;
+  }
+  return plan.loops.size();
+}
+
+// The elements of the loops from number `from` on, into all accumulators.
+void write_elements(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& a, std::size_t from) {
+  const bool sequence = std::any_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) {
+    return loop.kind == Kind::sequence && !loop.extent.is(1);
+  });
+  const bool idle = threads.total < w.group.size && !threads.loops.empty();
+  if (sequence || idle) reset(w, a);
+  write_thread_loops(w, plan, from, [&] {
+    write_iteration(w, plan, threads, [&] { write_element(w, plan, a, place(w, plan, array_position(plan)), sequence); });
+  });
+}
+
+// Folds the tuple at accumulator 0 to all threads, and into the registers.
+void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, bool everywhere) {
+  if (threads.total < w.group.size && !everywhere) broadcast(w, a);
+  if (identity_changes(plan.op)) {
+    w.out.line(for_lanes(w, a.lanes) + combine(w.prelude, plan.op, a.element("0"), identity(plan.op)));
+  }
+  for (std::size_t p = 0; p < plan.stmt.dst.size(); ++p) {
+    w.out.line(for_lanes(w, a.lanes) + at_lane(ir::reg_name(plan.stmt.dst[p]), a.lanes) + " = " + a.element("0")[p] + ";");
+  }
+}
+
+// One value for each run of the loops inside of loop `at`, and a balanced tree over these.
+void write_chunks_at_run_time(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& result,
+                              std::size_t at) {
+  for (std::size_t i = 0; i < at; ++i) {
+    if (!plan.loops[i].is_block()) throw Inexpressible("a loop of unknown extent inside of loops over chunks");
+  }
+  Plan inner = plan;
+  inner.id += "x";
+  Counter counter(w, plan);
+  write_loop(w, plan.loops[at].head, [&] {
+    const Accumulators a = accumulators_of(w, inner, "a", array_size(plan));
+    write_elements(w, plan, threads, a, at + 1);
+    fold_loops(w, plan, a, threads, at + 1);
+    counter.add(a);
+  });
+  counter.finish(result);
+}
+
+// Tree lanes and chunks found for each element as it comes.
+void write_counted(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& result) {
+  const ir::Tree& tree = plan.stmt.tree;
+  Plan lanes = plan;
+  lanes.id += "x";
+  const Accumulators a = accumulators_of(w, lanes, "a", tree.lanes == 0 ? 1 : tree.lanes);
+  Counter counter(w, plan);
+  const std::string number = "e" + plan.id, chunk = "chunk" + plan.id;
+  const bool chunks = tree.chunk != 0 || tree.lanes == 0;
+  const int64_t size = tree.lanes == 0 ? 1 : tree.chunk;  // a balanced tree over all: chunks of one element
+  if (tree.lanes == 0 && tree.chunk != 0) throw Inexpressible("balanced chunks");
+  w.out.line("i64 " + number + " = 0, " + chunk + " = 0;");
+  reset(w, a);
+  const auto close = [&] {
+    fold_array(w, a, 1, a.count);
+    counter.add(a);
+    reset(w, a);
+    w.out.line("++" + chunk + ";");
+  };
+  write_thread_loops(w, plan, 0, [&] {
+    write_iteration(w, plan, threads, [&] {
+      const LaneScope scope(w.index, plan.width);
+      if (plan.per > 1) w.out.open(fmt::format("for ({} lane = 0; lane < {}; ++lane)", w.index.type(), plan.per));
+      if (chunks) {
+        w.out.open(fmt::format("if ({} / {} != {})", number, size, chunk));
+        close();
+        w.out.close();
+      }
+      Parts yield;
+      for (const ir::Operand& operand : plan.stmt.yield) yield.push_back(raw_operand(w, operand));
+      const std::string guard = guard_text(w, plan.stmt.guard);
+      w.out.line(for_lanes(w, a.lanes) + (guard.empty() ? "" : "if (" + guard + ") ") +
+                 combine(w.prelude, plan.op, a.element(number + " % " + std::to_string(a.count)), yield));
+      w.out.line("++" + number + ";");
+      if (plan.per > 1) w.out.close();
+    });
+  });
+  if (chunks) {
+    w.out.open("if (" + number + " > 0)");
+    close();
+    w.out.close();
+    return counter.finish(result);
+  }
+  fold_array(w, a, 1, a.count);
+  copy_parts(w, a.lanes, result.element("0"), a.element("0"));
+}
+
+}  // namespace
+
+void write_reduce(Writer& w, const ir::Reduce& stmt) {
+  const Plan plan = plan_of(w, stmt);
+  for (const ir::RegId dst : stmt.dst) declare(w, dst);
+  w.out.open("");
+  const Threads threads = enter_threads(w, plan);
+  const std::size_t at_run_time = plan.counted ? plan.loops.size() : run_time_loop(plan);
+  bool everywhere = threads.loops.empty();
+  if (plan.counted) {
+    const Accumulators a = accumulators_of(w, plan, "a", 1);
+    write_counted(w, plan, threads, a);
+    write_result(w, plan, a, threads, true);
+  } else if (at_run_time < plan.loops.size()) {
+    const Accumulators a = accumulators_of(w, plan, "a", 1);
+    write_chunks_at_run_time(w, plan, threads, a, at_run_time);
+    for (std::size_t i = at_run_time; i-- > 0;) {
+      int64_t stride = 1;
+      for (std::size_t k = i + 1; k < plan.loops.size(); ++k) stride *= plan.loops[k].is_block() ? constant_extent(w, plan.loops[k].head) : 1;
+      everywhere = fold_threads(w, a, stride, constant_extent(w, plan.loops[i].head), 1);
+    }
+    write_result(w, plan, a, threads, everywhere);
+  } else {
+    const Accumulators a = accumulators_of(w, plan, "a", array_size(plan));
+    write_elements(w, plan, threads, a, 0);
+    everywhere = fold_loops(w, plan, a, threads, 0);
+    write_result(w, plan, a, threads, everywhere);
+  }
+  leave_threads(w, threads);
+  w.out.close();
+}
+
+void write_scan(Writer& w, const ir::Scan& scan) {
+  if (ir::tuple_size(scan.combiner) != 1) throw Inexpressible("scans are of single values");
+  const ir::RegInfo& info = w.kernel.regs[scan.dst];
+  const CombineOp op{scan.combiner, {info.dtype}};
+  const std::string name = ir::reg_name(scan.dst), running = "running" + std::to_string(scan.dst.index);
+  const std::string type = register_type(info.dtype), suffix = info.width > 1 ? "[" + std::to_string(info.width) + "]" : "";
+  w.out.open("");
+  w.out.line(type + " " + running + suffix + ";");
+  w.out.line(for_lanes(w, info.width) + at_lane(running, info.width) + " = " + identity(op)[0] + ";");
+  const std::string step = scan.loop.var + ".step";
+  write_loop(w, {scan.loop.tag, step, scan.loop.extent}, [&] {
+    const Dim at = Dim::symbol(step);
+    w.index.alias(scan.loop.var, w.index.resolve(scan.reverse ? scan.loop.extent - 1 - at : at));
+    write_block(w, scan.body);
+    const auto keep = [&] {
+      w.out.line(type + " " + name + suffix + ";");
+      w.out.line(for_lanes(w, info.width) + at_lane(name, info.width) + " = " + at_lane(running, info.width) + ";");
+    };
+    const std::string merge = for_lanes(w, info.width) +
+                              combine(w.prelude, op, {at_lane(running, info.width)}, {raw_operand(w, scan.yield)});
+    if (scan.exclusive) keep();
+    w.out.line(merge);
+    if (!scan.exclusive) keep();
+    write_block(w, scan.then);
+    w.index.unbind(scan.loop.var);
+  });
+  w.out.close();
+}
+
+}  // namespace fusec::codegen::cuda

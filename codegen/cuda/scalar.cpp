@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/scalar.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "codegen/cuda/text.h"
+#include "ir/ops/cast.h"
+#include "ir/ops/definition.h"
+#include "ir/support/check.h"
+
+namespace fusec::codegen::cuda {
+namespace {
+
+using ir::ScalarOp;
+using Args = std::vector<std::string>;
+
+std::string with_point(std::string digits) {
+  return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
+}
+
+std::string f32_literal(float v) {
+  if (std::isnan(v)) return "__uint_as_float(0x7fc00000)";
+  if (std::isinf(v)) return v > 0 ? "__uint_as_float(0x7f800000)" : "__uint_as_float(0xff800000)";
+  return with_point(fmt::format("{}", v)) + "f";
+}
+
+std::string f64_literal(double v) {
+  if (std::isnan(v)) return "__longlong_as_double(0x7ff8000000000000LL)";
+  if (std::isinf(v)) return std::string("__longlong_as_double(0x") + (v > 0 ? "7" : "f") + "ff0000000000000LL)";
+  return with_point(fmt::format("{}", v));
+}
+
+std::string int_literal(DType dtype, int64_t v) {
+  if (dtype == DType::bool_) return v ? "true" : "false";
+  if (dtype == DType::u64) return fmt::format("{}ULL", static_cast<uint64_t>(v));
+  if (dtype == DType::u32) return fmt::format("{}U", static_cast<uint32_t>(v));
+  if (dtype == DType::i64) return v == std::numeric_limits<int64_t>::min() ? "(-9223372036854775807LL - 1)" : fmt::format("{}LL", v);
+  if (dtype == DType::i32) {
+    const auto narrow = static_cast<int32_t>(v);
+    return narrow == std::numeric_limits<int32_t>::min() ? "(-2147483647 - 1)" : std::to_string(narrow);
+  }
+  return "(" + register_type(dtype) + ")" + operand(std::to_string(v));
+}
+
+float half_value(const ir::Constant& c) {
+  return c.dtype == DType::f16 ? ir::f32_from_f16(ir::f16_from_f64(c.f)) : ir::f32_from_bf16(ir::bf16_from_f64(c.f));
+}
+
+// a op b in the unsigned type of enough bits, back in T.
+std::string wrapping(DType type, const std::string& a, const char* op, const std::string& b) {
+  const std::string wide = size_of(type) == 8 ? "u64" : "u32";
+  return fmt::format("({})(({}){} {} ({}){})", register_type(type), wide, operand(a), op, wide, operand(b));
+}
+
+std::string infix(const Args& x, const char* op) { return operand(x[0]) + " " + op + " " + operand(x[1]); }
+std::string call(const std::string& function, const Args& x) { return function + "(" + joined(x, ", ") + ")"; }
+
+std::string arithmetic(DType type, const Args& x, const char* op) {
+  return is_float(type) ? infix(x, op) : wrapping(type, x[0], op, x[1]);
+}
+
+// A function of the prelude: `name`_f32 or _f64, int_`name` for integers.
+std::string ours(Prelude& prelude, const std::string& name, DType type, const Args& x) {
+  const std::string full = type == DType::f32 ? name + "_f32" : type == DType::f64 ? name + "_f64" : "int_" + name;
+  return call(prelude.use(full), x);
+}
+
+// CUDA's own function: `name`f for float.
+std::string theirs(const std::string& name, DType type, const Args& x) {
+  return call(type == DType::f64 ? name : name + "f", x);
+}
+
+std::string bitwise(DType type, const Args& x, const char* op) {
+  if (type == DType::bool_) return infix(x, op[0] == '&' ? "&&" : op[0] == '|' ? "||" : "!=");
+  return "(" + register_type(type) + ")(" + infix(x, op) + ")";
+}
+
+std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) {
+  const bool f = is_float(type);
+  const std::string name(ir::info(op).name);
+  switch (op) {
+    case ScalarOp::add: return arithmetic(type, x, "+");
+    case ScalarOp::sub: return arithmetic(type, x, "-");
+    case ScalarOp::mul: return arithmetic(type, x, "*");
+    case ScalarOp::div: return f ? infix(x, "/") : ours(prelude, "div", type, x);
+    case ScalarOp::mod: return ours(prelude, "mod", type, x);
+    case ScalarOp::fmod: return f ? theirs("fmod", type, x) : ours(prelude, "rem", type, x);
+    case ScalarOp::min:
+    case ScalarOp::max: return ours(prelude, name, type, x);
+    case ScalarOp::neg: return f ? "-" + operand(x[0]) : wrapping(type, "0", "-", x[0]);
+    case ScalarOp::abs: return f ? theirs("fabs", type, x) : ours(prelude, "abs", type, x);
+    case ScalarOp::sign: return ours(prelude, "sign", type, x);
+    case ScalarOp::pow: return f ? theirs("pow", type, x) : ours(prelude, "pow", type, x);
+    case ScalarOp::round: return theirs("rint", type, x);
+    case ScalarOp::tanh:
+    case ScalarOp::erf: return type == DType::f32 ? ours(prelude, name, type, x) : theirs(name, type, x);
+    case ScalarOp::sqrt:
+    case ScalarOp::floor:
+    case ScalarOp::ceil:
+    case ScalarOp::trunc:
+    case ScalarOp::exp:
+    case ScalarOp::expm1:
+    case ScalarOp::log:
+    case ScalarOp::log1p:
+    case ScalarOp::sin:
+    case ScalarOp::cos:
+    case ScalarOp::tan:
+    case ScalarOp::asin:
+    case ScalarOp::acos:
+    case ScalarOp::atan:
+    case ScalarOp::sinh:
+    case ScalarOp::cosh:
+    case ScalarOp::asinh:
+    case ScalarOp::acosh:
+    case ScalarOp::atanh: return theirs(name, type, x);
+    case ScalarOp::eq: return infix(x, "==");
+    case ScalarOp::ne: return infix(x, "!=");
+    case ScalarOp::lt: return infix(x, "<");
+    case ScalarOp::le: return infix(x, "<=");
+    case ScalarOp::gt: return infix(x, ">");
+    case ScalarOp::ge: return infix(x, ">=");
+    case ScalarOp::is_nan: return operand(x[0]) + " != " + operand(x[0]);
+    case ScalarOp::and_:
+    case ScalarOp::bit_and: return bitwise(type, x, "&");
+    case ScalarOp::or_:
+    case ScalarOp::bit_or: return bitwise(type, x, "|");
+    case ScalarOp::xor_:
+    case ScalarOp::bit_xor: return bitwise(type, x, "^");
+    case ScalarOp::not_: return "!" + operand(x[0]);
+    case ScalarOp::bit_not: return "(" + register_type(type) + ")~" + operand(x[0]);
+    case ScalarOp::shl: return ours(prelude, "shl", type, x);
+    case ScalarOp::shr: return ours(prelude, "shr", type, x);
+    case ScalarOp::where: return operand(x[0]) + " ? " + operand(x[1]) + " : " + operand(x[2]);
+    default: break;
+  }
+  throw Inexpressible("the op '" + name + "' has no CUDA text");
+}
+
+// A value of a definition's tree and its dtype (compute form, or bool).
+struct Typed {
+  std::string text;
+  DType type;
+};
+
+Typed node_text(Prelude& prelude, const ir::DefNode& node, DType type) {
+  if (node.kind == ir::DefNode::Kind::number) {
+    return {literal({type, node.number, static_cast<int64_t>(node.number)}), type};
+  }
+  if (node.kind == ir::DefNode::Kind::operand) return {std::string(1, static_cast<char>('a' + node.operand)), type};
+  FUSEC_CHECK(node.kind == ir::DefNode::Kind::op) << "a gradient's symbol in a definition";
+  Args args;
+  DType last = type;
+  for (const ir::DefNode& arg : node.args) {
+    const Typed made = node_text(prelude, arg, type);
+    args.push_back(made.text);
+    last = made.type;  // of the last operand: for where that of a choice
+  }
+  return {scalar_op(prelude, node.op, last, args), result_type(node.op, last, last)};
+}
+
+std::string defined(Prelude& prelude, ScalarOp op, DType type, const Args& x) {
+  const auto& row = ir::info(op);
+  const std::string name = std::string(row.name) + "_" + to_string(type);
+  if (!prelude.has(name)) {
+    const Typed body = node_text(prelude, ir::definition(op), type);
+    Args parameters;
+    for (int k = 0; k < row.arity; ++k) parameters.push_back(register_type(type) + " " + static_cast<char>('a' + k));
+    prelude.define(name, fmt::format("FUNCTION {} {}({}) {{ return {}; }}\n", register_type(body.type), name,
+                                     joined(parameters, ", "), body.text));
+  }
+  return call(name, x);
+}
+
+std::string int_to_half(Prelude& prelude, DType from, DType to, const std::string& v) {
+  if (size_of(from) <= 2) return narrow(prelude, to, "(float)" + operand(v));
+  const std::string part = is_signed_int(from) ? "odd_from_i64" : "odd_from_u64";
+  return narrow(prelude, to, call(prelude.use(part), {v}));
+}
+
+}  // namespace
+
+std::string register_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64: return "double";
+    case DType::f32: return "float";
+    case DType::f16:
+    case DType::bf16: return "u16";
+    case DType::bool_: return "bool";
+    default: return to_string(dtype);
+  }
+}
+
+std::string memory_type(DType dtype) { return dtype == DType::bool_ ? "u8" : register_type(dtype); }
+
+std::string literal(const ir::Constant& c) {
+  if (c.dtype == DType::f64) return f64_literal(c.f);
+  if (c.dtype == DType::f32) return f32_literal(static_cast<float>(c.f));
+  if (c.dtype == DType::f16) return fmt::format("(u16)0x{:04x}", ir::f16_from_f64(c.f));
+  if (c.dtype == DType::bf16) return fmt::format("(u16)0x{:04x}", ir::bf16_from_f64(c.f));
+  return int_literal(c.dtype, c.i);
+}
+
+std::string compute_literal(const ir::Constant& c) { return is_half(c.dtype) ? f32_literal(half_value(c)) : literal(c); }
+
+std::string widen(Prelude& prelude, DType dtype, const std::string& raw) {
+  if (!is_half(dtype)) return raw;
+  return call(prelude.use(dtype == DType::f16 ? "f32_from_f16" : "f32_from_bf16"), {raw});
+}
+
+std::string narrow(Prelude& prelude, DType dtype, const std::string& compute) {
+  if (!is_half(dtype)) return compute;
+  return call(prelude.use(dtype == DType::f16 ? "f16_from_f32" : "bf16_from_f32"), {compute});
+}
+
+std::string convert(Prelude& prelude, DType from, DType to, const std::string& v) {
+  if (from == to && !is_half(to)) return v;
+  if (to == DType::bool_) return operand(v) + " != 0";
+  if (from == DType::bool_ && is_half(to)) return narrow(prelude, to, "(float)" + operand(v));
+  if (is_int(from) && is_half(to)) return int_to_half(prelude, from, to, v);
+  if (is_half(to)) return narrow(prelude, to, from == DType::f64 ? call(prelude.use("odd_from_f64"), {v}) : v);
+  if (is_float(from) && is_int(to)) return call(prelude.use(std::string(to_string(to)) + "_from_float"), {v});
+  if (compute_type(from) == to) return v;
+  return "(" + register_type(to) + ")" + operand(v);
+}
+
+std::string scalar_op(Prelude& prelude, ScalarOp op, DType type, const Args& args) {
+  type = compute_type(type);
+  return ir::info(op).is_definition ? defined(prelude, op, type, args) : primitive(prelude, op, type, args);
+}
+
+std::string raw_op(Prelude& prelude, ScalarOp op, DType type, const Args& args, DType result) {
+  if (op == ScalarOp::cast) return convert(prelude, type, result, args[0]);
+  return narrow(prelude, result, scalar_op(prelude, op, type, args));
+}
+
+std::string op_on_bits(Prelude& prelude, ScalarOp op, DType type, const std::string& raw) {
+  if (op == ScalarOp::abs) return "(u16)(" + raw + " & 0x7fff)";
+  if (op == ScalarOp::neg) return "(u16)(" + raw + " ^ 0x8000)";
+  return call(prelude.use("relu_bits"), {raw, type == DType::f16 ? "0xfc00" : "0xff80"});
+}
+
+}  // namespace fusec::codegen::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of C++ in the making, and pieces of expressions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fusec::codegen::cuda {
+
+// Lines with the indentation of the open braces.
+class Text {
+ public:
+  void line(const std::string& s);
+  void open(const std::string& head);  // "head {", or "{"
+  void close();
+  void comment(const std::string& s);  // of any text; nothing in it leaves the comment
+  // Takes what was written since, so that it can be put somewhere else.
+  std::size_t mark() const { return out_.size(); }
+  std::string take_from(std::size_t mark);
+  void append(const std::string& lines) { out_ += lines; }
+  const std::string& str() const { return out_; }
+
+ private:
+  std::string out_;
+  int depth_ = 1;
+};
+
+// `s` as an operand of any operator: in parentheses unless it is one name, number, call or subscript.
+std::string operand(const std::string& s);
+std::string joined(const std::vector<std::string>& parts, const std::string& between);
+
+}  // namespace fusec::codegen::cuda

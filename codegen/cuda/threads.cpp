@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block loops as threads.
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/cuda/writer.h"
+
+namespace fusec::codegen::cuda {
+namespace {
+
+int64_t most_threads(Writer& w, const ir::Stmt& stmt) {
+  int64_t most = 1;
+  for (const ir::Block* nested : ir::nested_blocks(stmt)) {
+    for (const ir::Stmt& inner : *nested) most = std::max(most, threads_of(w, inner));
+  }
+  return most;
+}
+
+// Whether the groups that `total` of every group's first threads make are whole warps.
+bool are_whole_warps(const Group& group, int64_t total) { return group.alignment % 32 == 0 && total % 32 == 0; }
+
+Group inside(Writer& w, int64_t total, int64_t inner, bool collective) {
+  Group out = w.group;
+  if (total < w.group.size) {
+    out.whole_block = false;
+    if (collective && !are_whole_warps(w.group, total)) {
+      out.mask = "m" + std::to_string(w.threads);
+      w.out.line("const unsigned " + out.mask + " = __ballot_sync(" + w.group.mask + ", " + w.group.thread + " < " +
+                 std::to_string(total) + ");");
+    }
+  }
+  out.size = inner;
+  out.alignment = std::gcd(w.group.alignment, inner);
+  out.thread = "t" + std::to_string(++w.threads);
+  return out;
+}
+
+}  // namespace
+
+int64_t constant_extent(Writer& w, const ir::LoopHead& loop) {
+  const Dim extent = w.index.resolve(loop.extent);
+  if (extent.is_const()) return std::max<int64_t>(0, extent.value());
+  throw Inexpressible("block loop '" + loop.var + "' has the extent " + loop.extent.str() + ", which is no constant");
+}
+
+int64_t threads_of(Writer& w, const ir::Stmt& stmt) {
+  int64_t out = most_threads(w, stmt);
+  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
+    if (loop->head.tag == ir::LoopTag::block) out *= constant_extent(w, loop->head);
+  }
+  if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+    for (const ir::LoopHead& loop : reduce->loops) {
+      if (loop.tag == ir::LoopTag::block) out *= constant_extent(w, loop);
+    }
+  }
+  return out;
+}
+
+bool is_collective(const ir::Block& block) {
+  bool found = false;
+  ir::for_each_stmt(block, [&](const ir::Stmt& stmt) {
+    found |= std::holds_alternative<ir::Sync>(stmt.v);
+    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    found |= reduce && std::any_of(reduce->loops.begin(), reduce->loops.end(),
+                                   [](const ir::LoopHead& loop) { return loop.tag == ir::LoopTag::block; });
+  });
+  return found;
+}
+
+// The variables of the loops from the innermost out, by division of the thread's number.
+void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner) {
+  const std::string thread = w.group.thread;
+  int64_t stride = inner;
+  for (std::size_t i = loops.size(); i-- > 0;) {
+    const int64_t extent = constant_extent(w, loops[i]);
+    if (extent == 1) {
+      w.index.alias(loops[i].var, Dim(0));
+      continue;
+    }
+    std::string value = stride == 1 ? thread : w.prelude.use("udiv") + "(" + thread + ", " + std::to_string(stride) + ")";
+    stride *= extent;
+    const bool outermost = std::all_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [&](const ir::LoopHead& loop) { return constant_extent(w, loop) == 1; });
+    if (!outermost) value = w.prelude.use("umod") + "(" + value + ", " + std::to_string(extent) + ")";
+    const std::string name = "i" + std::to_string(w.loops++);
+    w.out.line("const " + w.index.type() + " " + name + " = " + value + ";");
+    w.index.bind(loops[i].var, name, {Dim(0), Dim(extent - 1)});
+  }
+}
+
+void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner, bool collective,
+                       const std::function<void()>& body) {
+  int64_t total = inner;
+  for (const ir::LoopHead& loop : loops) total *= constant_extent(w, loop);
+  if (total == 0) return;
+  const Group outer = w.group;
+  const auto variables = w.block_variables;
+  const Group own = inside(w, total, inner, collective);
+  w.out.open(total < outer.size ? "if (" + outer.thread + " < " + std::to_string(total) + ")" : "");
+  bind_threads(w, loops, inner);
+  w.group = own;
+  for (const ir::LoopHead& loop : loops) w.block_variables.insert(loop.var);
+  if (inner > 1) {
+    w.out.line("const int " + w.group.thread + " = " + w.prelude.use("umod") + "(" + outer.thread + ", " +
+               std::to_string(inner) + ");");
+  }
+  w.parallel += static_cast<int>(loops.size());
+  body();
+  w.parallel -= static_cast<int>(loops.size());
+  w.out.close();
+  for (const ir::LoopHead& loop : loops) w.index.unbind(loop.var);
+  w.block_variables = variables;
+  w.group = outer;
+}
+
+void write_block_barrier(Writer& w) {
+  if (!w.group.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
+  w.out.line("__syncthreads();");
+}
+
+std::string first_thread(const Writer& w) { return w.group.size > 1 ? w.group.thread + " == 0" : ""; }
+
+}  // namespace fusec::codegen::cuda

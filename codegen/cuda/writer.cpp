@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cuda/writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/text/kernel_text.h"
+
+namespace fusec::codegen::cuda {
+namespace {
+
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
+
+void write_let(Writer& w, const ir::Let& let) {
+  const DType first = dtype_of(w, let.args[0]);
+  const DType result = w.kernel.regs[let.dst].dtype;
+  if (is_half(first) && result == first && ir::on_half_bits(let)) {
+    return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));
+  }
+  if (let.op == ir::ScalarOp::where) {  // choices need no arithmetic
+    return define(w, let.dst, fmt::format("{} ? {} : {}", operand(raw_operand(w, let.args[0])),
+                                          operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
+  }
+  if (let.op == ir::ScalarOp::cast && first == result) return define(w, let.dst, raw_operand(w, let.args[0]));
+  std::vector<std::string> args;
+  for (const ir::Operand& arg : let.args) args.push_back(compute_operand(w, arg));
+  define(w, let.dst, raw_op(w.prelude, let.op, first, args, result));
+}
+
+void write_sync(Writer& w, const ir::Sync& sync) {
+  if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
+  if (w.group.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
+  w.out.line("__syncwarp(" + w.group.mask + ");");
+}
+
+void write_loop_stmt(Writer& w, const ir::Loop& loop) {
+  switch (loop.head.tag) {
+    case ir::LoopTag::grid: throw Inexpressible("a grid loop must be outermost and perfectly nested");
+    case ir::LoopTag::cluster: throw Inexpressible("clusters are not written");
+    case ir::LoopTag::block: break;
+    default: return write_loop(w, loop.head, [&] { write_block(w, loop.body); });
+  }
+  int64_t inner = 1;
+  for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, threads_of(w, stmt));
+  write_block_loops(w, {loop.head}, inner, is_collective(loop.body), [&] { write_block(w, loop.body); });
+}
+
+void write_plain(Writer& w, const ir::Stmt& stmt) {
+  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return write_loop_stmt(w, *loop);
+  if (const auto* let = std::get_if<ir::Let>(&stmt.v)) return write_let(w, *let);
+  if (const auto* value = std::get_if<ir::IndexValue>(&stmt.v)) return write_index_value(w, *value);
+  if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
+  if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
+  if (std::holds_alternative<ir::Prefetch>(stmt.v)) return;  // a hint: other threads hide the wait
+  if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(w, *sync);
+  if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return write_reduce(w, *reduce);
+  if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
+  if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
+  if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return write_copy(w, *copy);
+  throw Inexpressible("tiles are not written in CUDA C++");
+}
+
+// Grid variables, row-major in the number of the block.
+void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid) {
+  std::vector<const ir::LoopHead*> varying;
+  for (const ir::LoopHead& loop : grid) {
+    if (loop.extent.is(1)) w.index.alias(loop.var, Dim(0));
+    else varying.push_back(&loop);
+  }
+  if (varying.size() > 1) w.out.line("unsigned block = blockIdx.x;");
+  for (std::size_t i = varying.size(); i-- > 0;) {
+    const Dim extent = w.index.resolve(varying[i]->extent);
+    const std::string name = "i" + std::to_string(w.loops++), by = "(unsigned)" + operand(w.index.text(extent));
+    const std::string value = varying.size() == 1 ? "blockIdx.x" : i == 0 ? "block" : "block % " + by;
+    w.out.line(fmt::format("const {} {} = {};", w.index.type(), name, value));
+    if (i > 0) w.out.line("block /= " + by + ";");
+    w.index.bind(varying[i]->var, name, {Dim(0), extent - 1});
+  }
+}
+
+void bind_extents(Writer& w) {
+  for (std::size_t i = 0; i < w.kernel.extents.size(); ++i) {
+    w.index.bind(w.kernel.extents[i], "n" + std::to_string(i), {Dim(0), std::nullopt});
+  }
+}
+
+bool may_alias(const ir::Kernel& kernel, ir::BufferId id) {
+  return std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
+                     [&](const auto& pair) { return pair.first == id || pair.second == id; });
+}
+
+std::string parameters(const Writer& w) {
+  std::vector<std::string> out;
+  const auto add = [&](ir::BufferId id) {
+    const ir::Buffer& buffer = w.kernel.buffers[id];
+    const std::string constant = buffer.space == ir::Space::in ? "const " : "";
+    const std::string alone = may_alias(w.kernel, id) ? "" : "__restrict__ ";
+    out.push_back(constant + memory_type(buffer.dtype) + "* " + alone + buffer_name(w, id));
+  };
+  for (const ir::BufferId id : w.kernel.params) add(id);
+  for (uint32_t i = 0; i < w.kernel.buffers.size(); ++i) {
+    if (w.kernel.buffers[ir::BufferId{i}].space == ir::Space::scratch) add(ir::BufferId{i});
+  }
+  for (std::size_t i = 0; i < w.kernel.extents.size(); ++i) out.push_back("i64 e" + std::to_string(i));
+  out.push_back("int* status");
+  return joined(out, ", ");
+}
+
+int64_t shared_bytes(const Writer& w) {
+  int64_t out = 0;
+  for (const SharedBuffer& buffer : w.shared) out += (buffer.bytes + 15) / 16 * 16;
+  return out;
+}
+
+// As arrays of their own, or, where they are too many bytes for that, as parts of what the launch asks for.
+std::string shared_declarations(Writer& w, bool dynamic) {
+  Text text;
+  int64_t offset = 0;
+  for (const SharedBuffer& buffer : w.shared) {
+    if (dynamic) {
+      text.line(fmt::format("{0}* const {1} = ({0}*)({2} + {3});", buffer.type, buffer.name,
+                            w.prelude.use("dynamic_shared"), offset));
+    } else {
+      text.line("__shared__ __align__(16) " + buffer.declaration + ";");
+    }
+    offset += (buffer.bytes + 15) / 16 * 16;
+  }
+  return text.str();
+}
+
+}  // namespace
+
+PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude, const Phase& phase,
+                      const std::string& entry) {
+  Writer w(kernel, target, prelude);
+  w.comments = comments;
+  bind_extents(w);
+  for (const ir::Stmt* stmt : phase.body) w.group.size = std::max(w.group.size, threads_of(w, *stmt));
+  const int64_t threads = w.group.size;
+  w.block_threads = threads;
+  w.block_warps = (threads + 31) / 32;
+  if (threads > kMostThreads) throw Inexpressible(fmt::format("a block of {} threads, the limit is {}", threads, kMostThreads));
+  bind_grid(w, phase.grid);
+  w.parallel = static_cast<int>(phase.grid.size());
+  ir::Block body;
+  for (const ir::Stmt* stmt : phase.body) body.push_back(*stmt);
+  write_block(w, body);
+
+  PhaseText out;
+  out.iterations = iterations_of(phase);
+  out.threads = static_cast<int>(threads);
+  const int64_t shared = shared_bytes(w);
+  out.dynamic_shared = shared > kStaticShared ? shared : 0;
+  Text head;
+  for (std::size_t i = 0; i < kernel.extents.size(); ++i) head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));
+  if (threads > 1) head.line("const int t0 = threadIdx.x;");
+  out.text = fmt::format("\nextern \"C\" __global__ __launch_bounds__({}) void {}({}) {{\n", threads, entry, parameters(w)) +
+             head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
+  return out;
+}
+
+void write_stmt(Writer& w, const ir::Stmt& stmt) {
+  if (w.comments) w.out.comment(ir::print_stmt(w.kernel, stmt));
+  try {
+    write_plain(w, stmt);
+  } catch (const Inexpressible& e) {
+    if (e.is_named) throw;
+    throw Inexpressible("cannot write '" + ir::print_stmt(w.kernel, stmt) + "': " + e.what(), true);
+  }
+}
+
+void write_block(Writer& w, const ir::Block& block) {
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    if (const auto* alloc = std::get_if<ir::Alloc>(&block[i].v)) {
+      write_alloc(w, alloc->buffer, block);
+    } else {
+      write_stmt(w, block[i]);
+    }
+  }
+}
+
+void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body) {
+  if (head.tag >= ir::LoopTag::block) throw Inexpressible("a parallel loop where a plain one is needed");
+  const Dim extent = w.index.resolve(head.extent);
+  if (extent.is_const() && extent.value() <= 0) return;
+  const Group outer = w.group;
+  if (extent.is(1)) {
+    w.index.alias(head.var, Dim(0));
+    w.out.open("");
+  } else {
+    if (head.tag == ir::LoopTag::unroll) w.out.line("#pragma unroll");
+    const std::string name = "i" + std::to_string(w.loops++);
+    w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
+    w.index.bind(head.var, name, {Dim(0), extent - 1});
+    w.group.in_loop = true;
+    std::set<std::string> symbols;
+    extent.collect_symbols(symbols);
+    const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });
+    if (varies || w.index.uses_data(extent)) w.group.whole_block = false;
+    if (w.index.uses_data(extent) || (varies && (w.group.alignment % 32 != 0 || w.group.size % 32 != 0))) w.group.mask.clear();
+  }
+  body();
+  w.out.close();
+  w.group = outer;
+  w.index.unbind(head.var);
+}
+
+DType dtype_of(const Writer& w, const ir::Operand& operand) {
+  if (const auto* reg = std::get_if<ir::RegId>(&operand)) return w.kernel.regs[*reg].dtype;
+  return std::get<ir::Constant>(operand).dtype;
+}
+
+std::string raw_operand(const Writer& w, const ir::Operand& operand) {
+  if (const auto* value = std::get_if<ir::Constant>(&operand)) return literal(*value);
+  const ir::RegId reg = std::get<ir::RegId>(operand);
+  return at_lane(ir::reg_name(reg), w.kernel.regs[reg].width);
+}
+
+std::string compute_operand(Writer& w, const ir::Operand& operand) {
+  if (const auto* value = std::get_if<ir::Constant>(&operand)) return compute_literal(*value);
+  return widen(w.prelude, dtype_of(w, operand), raw_operand(w, operand));
+}
+
+void declare(Writer& w, ir::RegId reg) {
+  const ir::RegInfo& info = w.kernel.regs[reg];
+  w.out.line(register_type(info.dtype) + " " + ir::reg_name(reg) + (info.width > 1 ? fmt::format("[{}];", info.width) : ";"));
+}
+
+void define(Writer& w, ir::RegId reg, const std::string& value) {
+  const ir::RegInfo& info = w.kernel.regs[reg];
+  const std::string type = register_type(info.dtype), name = ir::reg_name(reg);
+  if (info.width == 1) return w.out.line("const " + type + " " + name + " = " + value + ";");
+  w.out.line(fmt::format("{} {}[{}]; {}{}[lane] = {};", type, name, info.width, for_lanes(w, info.width), name, value));
+}
+
+std::string for_lanes(Writer& w, int width) {
+  return width > 1 ? w.prelude.use("LANES") + "(" + std::to_string(width) + ") " : "";
+}
+
+std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count, int64_t element_bytes) {
+  count = std::max<int64_t>(1, count);
+  w.shared.push_back({fmt::format("{} {}[{}]", type, name, count), type, name, count * element_bytes});
+  return name;
+}
+
+}  // namespace fusec::codegen::cuda
