@@ -100,7 +100,7 @@ std::shared_ptr<const runtime::LoadedProgram> ProgramBuilder::load(
   loaded->program = program;
   loaded->kernels.resize(program.kernels.size());
   for (const auto& [id, spec] : specs_) {
-    loaded->kernels[id].phases = {{spec.function, n()}};
+    loaded->kernels[id].phases = {{.function = spec.function, .iterations = n()}};
     loaded->kernels[id].local_bytes = spec.local_bytes;
   }
   loaded->libraries = std::move(libraries);
