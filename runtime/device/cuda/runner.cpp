@@ -278,8 +278,7 @@ class GpuRunner final : public Runner {
   Status capture(State& state, GraphCache::Entry& entry) {
     Status status = capture_into(*state.frame, entry.graph);
     captured_ += status.ok();
-    if (status.ok()) return {};
-    FUSEC_TRY(context_->alive());
+    if (status.ok() || !context_->alive().ok()) return status;
     state.capturable = false;
     entry.graph.reset();
     warn_("a plan runs without a CUDA graph: " + std::move(status).str());
