@@ -15,6 +15,8 @@ namespace {
 // costs a few microseconds, in which one core moves about this much.
 constexpr int64_t kBytesWorthThreads = 64 << 10;
 
+constexpr int64_t kGpuAlignment = 256;  // of workspaces and temporaries, as cuBLASLt and cuDNN like it
+
 Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
   const LibraryCall call = library_call(loaded, step, threads);
   std::string reasons;
@@ -181,7 +183,9 @@ class Binder {
     launch.first_phase = static_cast<uint32_t>(plan_.phases.size());
     for (const LoadedKernel::Phase& phase : launch.kernel->phases) {
       const int64_t iterations = evaluate(phase.iterations, extents);
-      plan_.phases.push_back({phase.function, iterations, threads_for(bytes_of(step), iterations, plan_.threads)});
+      const int threads = phase.device_function != nullptr ? phase.threads : threads_for(bytes_of(step), iterations, plan_.threads);
+      plan_.phases.push_back(
+          {phase.function, iterations, threads, phase.device_function, static_cast<uint32_t>(phase.dynamic_shared)});
     }
     launch.phases = static_cast<uint32_t>(plan_.phases.size()) - launch.first_phase;
   }
@@ -243,6 +247,19 @@ class Binder {
   const ArenaLayout& layout_;
 };
 
+// A launch's grid has one axis.
+Status check_grids(const Plan& plan) {
+  constexpr int64_t kMaxBlocks = INT32_MAX;
+  for (const Launch& launch : plan.launches) {
+    for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
+      if (plan.phases[p].iterations <= kMaxBlocks) continue;
+      return Status(StatusCode::unsupported, "step '" + launch.step->origin + "' needs " + std::to_string(plan.phases[p].iterations) +
+                                                 " blocks, a GPU launches " + std::to_string(kMaxBlocks) + " at most");
+    }
+  }
+  return {};
+}
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -270,14 +287,20 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
   plan->bindings = bindings;
   plan->threads = std::max(threads, 1);
   const ir::Program& program = plan->loaded->program;
+  const DeviceProgram* const gpu = plan->loaded->device.get();
+  std::shared_ptr<void> entered;
+  if (gpu != nullptr) {
+    FUSEC_ASSIGN(entered, gpu->enter());
+  }
   FUSEC_ASSIGN(const ResolvedProgram resolved, resolve(program, bindings));
   FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads));
-  const ArenaLayout layout = plan_arena(program, resolved, plan->ops);
+  const ArenaLayout layout = plan_arena(program, resolved, plan->ops, gpu != nullptr ? kGpuAlignment : kAlignment);
   plan->arena_bytes = layout.arena_bytes;
   plan->live_lower_bound_bytes = live_lower_bound_bytes(program, resolved, [&](std::size_t i) {
     return LibraryFacts{static_cast<int64_t>(plan->ops[i]->workspace_bytes()), plan->ops[i]->may_alias()};
   });
   Binder(*plan, resolved, layout).run();
+  if (gpu != nullptr) FUSEC_TRY(check_grids(*plan));
   plan->bind_ms = milliseconds_since(start);
   return std::shared_ptr<const Plan>(std::move(plan));
 } catch (const DimOverflow&) {

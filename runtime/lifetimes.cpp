@@ -100,7 +100,8 @@ bool same_window(const ResolvedStep& step, const ResolvedView& in, const Resolve
          count_mentions(step, out.alloc) == 1;
 }
 
-ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolved, const LibraryOps& ops) {
+ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolved, const LibraryOps& ops,
+                       int64_t alignment) {
   check_written_first(program, resolved);
   const std::vector<Lifetime> lives = lifetimes(program, resolved);
   const Parents parents = merge_in_place(program, resolved, ops, lives);
@@ -123,7 +124,7 @@ ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolv
     workspace_block[i] = blocks.size();
     blocks.push_back({static_cast<int64_t>(ops[i]->workspace_bytes()), static_cast<int>(i), static_cast<int>(i)});
   }
-  const MemoryPlan plan = plan_memory(blocks);
+  const MemoryPlan plan = plan_memory(blocks, alignment);
   const auto offsets_of = [&](const std::vector<std::size_t>& block) {
     std::vector<int64_t> offsets(block.size(), -1);
     for (std::size_t i = 0; i < block.size(); ++i) {

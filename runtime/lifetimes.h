@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/device/host/memory.h"
 #include "runtime/library/library.h"
 #include "runtime/memory_plan.h"
 #include "runtime/resolve.h"
@@ -38,6 +39,7 @@ struct ArenaLayout {
 
 // A temporary takes over the memory of one of its size that dies where it is born, if the step allows it and both views
 // are the same_window.
-ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolved, const LibraryOps& ops);
+ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolved, const LibraryOps& ops,
+                       int64_t alignment = kAlignment);
 
 }  // namespace fusec::runtime

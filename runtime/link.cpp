@@ -17,7 +17,7 @@ Result<LoadedKernel> resolve(const codegen::Artifact& artifact, const std::byte*
   for (const codegen::ArtifactPhase& phase : artifact.phases) {
     FUSEC_CHECK(phase.offset < artifact.image.size()) << "an entry lies outside its image";
     auto function = reinterpret_cast<codegen::HostFunction>(reinterpret_cast<uintptr_t>(image) + phase.offset);
-    kernel.phases.push_back({function, phase.iterations});
+    kernel.phases.push_back({.function = function, .iterations = phase.iterations});
   }
   for (const std::string& name : artifact.externs) {
     FUSEC_ASSIGN(const void* address, math_function(name.c_str()));
@@ -54,25 +54,32 @@ std::vector<ir::KernelId> picked_kernels(const ir::Program& program) {
   return {used.begin(), used.end()};
 }
 
-Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
+Result<std::shared_ptr<LoadedProgram>> begin_link(ir::Program program, const Artifacts& artifacts,
                                                   std::vector<std::shared_ptr<Library>> libraries) {
   auto loaded = std::make_shared<LoadedProgram>();
-  const std::vector<ir::KernelId> used = picked_kernels(program);
-  std::vector<std::span<const uint8_t>> images;
-  for (ir::KernelId id : used) {
+  for (ir::KernelId id : picked_kernels(program)) {
     auto it = artifacts.find(id);
     FUSEC_CHECK(it != artifacts.end() && it->second) << "no artifact for kernel " << program.kernels[id].name;
     loaded->artifacts.push_back(it->second);
-    images.emplace_back(it->second->image);
-  }
-  FUSEC_ASSIGN(loaded->code, CodeMemory::load(images));
-  loaded->kernels.resize(program.kernels.size());
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    FUSEC_ASSIGN(loaded->kernels[used[i]], resolve(*loaded->artifacts[i], loaded->code.image(i)));
   }
   FUSEC_TRY(align_constants(program));
+  loaded->kernels.resize(program.kernels.size());
   loaded->program = std::move(program);
   loaded->libraries = std::move(libraries);
+  return loaded;
+}
+
+Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
+                                                  std::vector<std::shared_ptr<Library>> libraries) {
+  FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded, begin_link(std::move(program), artifacts, std::move(libraries)));
+  std::vector<std::span<const uint8_t>> images;
+  for (const auto& artifact : loaded->artifacts) images.emplace_back(artifact->image);
+  FUSEC_ASSIGN(loaded->code, CodeMemory::load(images));
+  std::size_t i = 0;
+  for (ir::KernelId id : picked_kernels(loaded->program)) {
+    FUSEC_ASSIGN(loaded->kernels[id], resolve(*loaded->artifacts[i], loaded->code.image(i)));
+    ++i;
+  }
   return std::shared_ptr<const LoadedProgram>(std::move(loaded));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // link: Program + Artifacts -> LoadedProgram: machine code in executable memory, entries and math functions resolved,
-// constants aligned. No shapes yet.
+// constants aligned; on a GPU both lie in its memory. No shapes yet.
 #pragma once
 
 #include <map>
@@ -10,6 +10,7 @@
 #include "codegen/artifact.h"
 #include "fusec/status.h"
 #include "ir/program.h"
+#include "runtime/device/device_program.h"
 #include "runtime/device/host/memory.h"
 #include "runtime/library/library.h"
 
@@ -19,6 +20,9 @@ struct LoadedKernel {
   struct Phase {
     codegen::HostFunction function = nullptr;
     Dim iterations;
+    void* device_function = nullptr;  // of a GPU: its CUfunction
+    int threads = 1;                  // of a block
+    int64_t dynamic_shared = 0;       // bytes of a block
   };
   std::vector<Phase> phases;
   std::vector<const void*> externs;
@@ -31,7 +35,8 @@ struct LoadedProgram {
   ir::IdVector<ir::KernelId, LoadedKernel> kernels;  // without phases: not used by any picked candidate
   std::vector<std::shared_ptr<Library>> libraries;
   std::vector<std::shared_ptr<const codegen::Artifact>> artifacts;  // kept so that equal kernels are found again
-  CodeMemory code;
+  CodeMemory code;                              // of the CPU
+  std::shared_ptr<const DeviceProgram> device;  // of a GPU: its code and constants; null on the CPU
 };
 
 // The kernels that picked candidates launch, each once, by rising id.
@@ -39,8 +44,12 @@ std::vector<ir::KernelId> picked_kernels(const ir::Program& program);
 
 using Artifacts = std::map<ir::KernelId, std::shared_ptr<const codegen::Artifact>>;
 
-// `artifacts` has all of picked_kernels(program).
+// `artifacts` has all of picked_kernels(program). For a GPU: cuda::link (runtime/device/cuda/link.h).
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
+                                                  std::vector<std::shared_ptr<Library>> libraries);
+
+// The parts of it that are the same on every device: the artifacts that are used, aligned constants, libraries.
+Result<std::shared_ptr<LoadedProgram>> begin_link(ir::Program program, const Artifacts& artifacts,
                                                   std::vector<std::shared_ptr<Library>> libraries);
 
 }  // namespace fusec::runtime

@@ -97,13 +97,13 @@ void promote_peak(const std::vector<Block>& blocks, const MemoryPlan& plan, Orde
   }
 }
 
-// Blocks of one size each: rounded up, none empty.
-std::vector<Block> rounded(std::span<const Block> blocks) {
+// Sizes rounded up to the alignment.
+std::vector<Block> rounded(std::span<const Block> blocks, int64_t alignment) {
   std::vector<Block> out;
   int64_t total = 0;
   for (const Block& b : blocks) {
-    if (b.bytes > INT64_MAX - kAlignment) throw DimOverflow();
-    out.push_back({round_up(b.bytes, kAlignment), b.first, b.last});
+    if (b.bytes > INT64_MAX - alignment) throw DimOverflow();
+    out.push_back({round_up(b.bytes, alignment), b.first, b.last});
     if (__builtin_add_overflow(total, out.back().bytes, &total)) throw DimOverflow();
   }
   return out;
@@ -111,8 +111,8 @@ std::vector<Block> rounded(std::span<const Block> blocks) {
 
 }  // namespace
 
-MemoryPlan plan_memory(std::span<const Block> input) {
-  const std::vector<Block> blocks = rounded(input);
+MemoryPlan plan_memory(std::span<const Block> input, int64_t alignment) {
+  const std::vector<Block> blocks = rounded(input, alignment);
   const int64_t bound = peak_of_sums(blocks);
   MemoryPlan best;
   best.arena_bytes = INT64_MAX;

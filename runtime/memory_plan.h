@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/device/host/memory.h"
+
 namespace fusec::runtime {
 
 // Alive at the steps first .. last, both included.
@@ -15,12 +17,12 @@ struct Block {
 };
 
 struct MemoryPlan {
-  std::vector<int64_t> offsets;  // bytes, multiples of 64
+  std::vector<int64_t> offsets;  // bytes, multiples of the alignment
   int64_t arena_bytes = 0;
 };
 
 // Deterministic. Throws DimOverflow when all blocks together pass 63 bits. Time grows with the square of the number of
 // blocks; the search for a better plan is bounded.
-MemoryPlan plan_memory(std::span<const Block> blocks);
+MemoryPlan plan_memory(std::span<const Block> blocks, int64_t alignment = kAlignment);
 
 }  // namespace fusec::runtime

@@ -23,9 +23,11 @@ struct Address {
 };
 
 struct PhaseLaunch {
-  codegen::HostFunction function = nullptr;
-  int64_t iterations = 0;
-  int threads = 1;
+  codegen::HostFunction function = nullptr;  // of the CPU
+  int64_t iterations = 0;                    // tasks, or blocks of a GPU
+  int threads = 1;                           // that share the tasks, or of a block
+  void* device_function = nullptr;           // of a GPU: its CUfunction
+  uint32_t dynamic_shared = 0;               // bytes of a block
 };
 
 // One step. Ranges index Plan::args, extents and phases.
@@ -80,5 +82,7 @@ struct Plan {
   int64_t generated = 0, library = 0;  // launches by kind
   double bind_ms = 0;
 };
+
+using PlanPtr = std::shared_ptr<const Plan>;
 
 }  // namespace fusec::runtime

@@ -93,6 +93,7 @@ const std::vector<TensorInfo>& Engine::inputs() const { return state_->inputs; }
 const std::vector<TensorInfo>& Engine::outputs() const { return state_->outputs; }
 const std::vector<std::string>& Engine::symbols() const { return state_->program().symbols; }
 const Target& Engine::target() const { return state_->target; }
+Device Engine::device() const { return state_->device; }
 int Engine::threads() const { return state_->threads; }
 const EngineStats& Engine::stats() const { return state_->stats; }
 

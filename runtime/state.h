@@ -14,8 +14,6 @@
 
 namespace fusec::runtime {
 
-using PlanPtr = std::shared_ptr<const Plan>;
-
 // The Plans used last. Thread-safe; one set of bindings is bound by one thread at a time.
 class PlanCache {
  public:
@@ -35,6 +33,7 @@ class PlanCache {
 
 struct EngineState {
   std::shared_ptr<const LoadedProgram> loaded;
+  Device device;
   Target target;
   Options options;
   int threads = 1;
@@ -47,7 +46,7 @@ struct EngineState {
   Result<PlanPtr> plan(const Bindings& bindings) const { return plans.get(loaded, bindings, threads); }
 };
 
-// Engine::compile for a description of the machine that may differ from what was found, but in features that it lacks.
+// Engine::compile on the CPU for a description of it that may differ from what was found, but in features that it lacks.
 Result<Engine> compile_for(const Model& model, const Options& options, const Target& target);
 
 std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings);

@@ -27,7 +27,9 @@ struct FUSEC_API StageTime {
 };
 
 struct FUSEC_API EngineStats {
-  double compile_ms = 0;  // from the Model to a linked Engine
+  double compile_ms = 0;  // from the Model to a linked Engine, without the two below
+  double device_ms = 0;   // opening the driver, the GPU's context and its libraries
+  double weights_ms = 0;  // moving constants to the GPU
   std::vector<StageTime> stages;
   int64_t imported_ops = 0;
   int64_t distinct_kernels = 0;  // of the picked candidates
@@ -43,7 +45,7 @@ struct FUSEC_API LaunchInfo {
   bool generated = true;       // false: a library call
   std::string implementation;  // kernel name, or the library's name for what it runs
   int64_t bytes = 0;           // that it reads and writes, broadcast axes once
-  int threads = 1;
+  int threads = 1;   // of a block on a GPU
   double us = 0;  // set by Session::profile
 };
 
@@ -69,6 +71,7 @@ class FUSEC_API Engine {
   const std::vector<TensorInfo>& outputs() const;
   const std::vector<std::string>& symbols() const;
   const Target& target() const;
+  Device device() const;
   int threads() const;
   const EngineStats& stats() const;
 

@@ -17,8 +17,8 @@ namespace fusec {
 class FUSEC_API JitFunction {
  public:
   // Inputs may have any strides. A transposed or broadcast input (a permutation of dense memory, axes of stride 0) is read
-  // where it lies: the first call with such a pattern compiles a variant for it. Other layouts are copied first. Outputs as
-  // in Session::run.
+  // where it lies: the first call with such a pattern compiles a variant for it. Other layouts are copied first. Outputs, and
+  // where tensors lie, as in Session::run.
   Status operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
 
   struct Impl;

@@ -13,6 +13,13 @@ namespace fusec {
 
 enum class TargetKind : uint8_t { cpu, cuda };
 
+// Where memory lies and work runs: the CPU, or one of the GPUs that the driver lists.
+struct FUSEC_API Device {
+  TargetKind kind = TargetKind::cpu;
+  int ordinal = 0;
+  bool operator==(const Device&) const = default;
+};
+
 struct FUSEC_API Target {
   TargetKind kind = TargetKind::cpu;
   std::string name;  // "x86-64-v4" or "sm_90"

@@ -57,8 +57,9 @@ Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
   return share(dtype, std::move(shape), data, std::move(owner));
 }
 
-Tensor Tensor::borrow(DType dtype, std::vector<int64_t> shape, void* data, std::vector<int64_t> strides) {
+Tensor Tensor::borrow(DType dtype, std::vector<int64_t> shape, void* data, std::vector<int64_t> strides, Device device) {
   Tensor t;
+  t.device_ = device;
   t.dtype_ = dtype;
   t.strides_ = strides.empty() ? row_major(shape) : std::move(strides);
   t.shape_ = std::move(shape);
@@ -66,8 +67,8 @@ Tensor Tensor::borrow(DType dtype, std::vector<int64_t> shape, void* data, std::
   return t;
 }
 
-Tensor Tensor::share(DType dtype, std::vector<int64_t> shape, void* data, std::shared_ptr<const void> owner) {
-  Tensor t = borrow(dtype, std::move(shape), data);
+Tensor Tensor::share(DType dtype, std::vector<int64_t> shape, void* data, std::shared_ptr<const void> owner, Device device) {
+  Tensor t = borrow(dtype, std::move(shape), data, {}, device);
   t.owner_ = std::move(owner);
   return t;
 }

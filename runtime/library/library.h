@@ -17,6 +17,10 @@
 
 namespace fusec::runtime {
 
+namespace cuda {
+class Context;
+}
+
 // One view of a LibraryStep with its dimensions evaluated.
 struct BoundArg {
   DType dtype = DType::f32;
@@ -44,7 +48,8 @@ class LibraryOp {
  public:
   virtual ~LibraryOp() = default;
   // args[i]: address of the first element of LibraryCall::args[i]; the output is written, the others only read.
-  // workspace: workspace_bytes() of memory, 64-byte aligned, contents undefined. Allocates nothing.
+  // workspace: workspace_bytes() of memory, 64-byte aligned (256 on a GPU), contents undefined. Allocates nothing. On a
+  // GPU the device is current and the stream may be under capture.
   virtual Status run(void* const* args, void* workspace, const ExecContext& context) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
   // Arguments of the output's shape and strides whose memory the output may take over (args[i] == output at run), best
@@ -83,5 +88,8 @@ class Library {
 
 // The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.
 std::vector<std::shared_ptr<Library>> host_libraries(const Options& options);
+
+// The libraries of an Engine on a GPU: cuBLASLt and cuDNN where they are found. Steps that none takes fail in bind.
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, std::shared_ptr<cuda::Context> context);
 
 }  // namespace fusec::runtime

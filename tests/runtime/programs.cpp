@@ -100,23 +100,35 @@ std::shared_ptr<const runtime::LoadedProgram> ProgramBuilder::load(
   loaded->program = program;
   loaded->kernels.resize(program.kernels.size());
   for (const auto& [id, spec] : specs_) {
-    loaded->kernels[id].phases = {{spec.function, n()}};
+    loaded->kernels[id].phases = {{.function = spec.function, .iterations = n()}};
     loaded->kernels[id].local_bytes = spec.local_bytes;
   }
   loaded->libraries = std::move(libraries);
   return loaded;
 }
 
+std::vector<TensorInfo> ProgramBuilder::inputs() const {
+  std::vector<TensorInfo> out;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    out.push_back({program.input_names[i], program.input_types[i].dtype, program.input_types[i].shape});
+  }
+  return out;
+}
+
+std::vector<TensorInfo> ProgramBuilder::outputs() const {
+  std::vector<TensorInfo> out;
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    out.push_back({program.output_names[i], program.output_types[i].dtype, program.output_types[i].shape});
+  }
+  return out;
+}
+
 Engine ProgramBuilder::engine(int threads, std::vector<std::shared_ptr<runtime::Library>> libraries) const {
   auto state = std::make_shared<runtime::EngineState>();
   state->loaded = load(std::move(libraries));
   state->threads = threads;
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    state->inputs.push_back({program.input_names[i], program.input_types[i].dtype, program.input_types[i].shape});
-  }
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    state->outputs.push_back({program.output_names[i], program.output_types[i].dtype, program.output_types[i].shape});
-  }
+  state->inputs = inputs();
+  state->outputs = outputs();
   return Engine(std::move(state));
 }
 

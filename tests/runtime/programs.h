@@ -51,6 +51,9 @@ class ProgramBuilder {
       std::vector<std::shared_ptr<runtime::Library>> libraries = {}) const;
   Engine engine(int threads = 1, std::vector<std::shared_ptr<runtime::Library>> libraries = {}) const;
 
+  const std::map<ir::KernelId, KernelSpec>& specs() const { return specs_; }
+  std::vector<TensorInfo> inputs() const, outputs() const;
+
   ir::Program program;
 
  private:

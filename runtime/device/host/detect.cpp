@@ -131,6 +131,9 @@ Result<Target> host_target(const Options& options) {
   Target target = own;
   if (!options.target.empty()) {
     FUSEC_ASSIGN(target, named_target(options.target));
+    if (target.kind != TargetKind::cpu) {
+      return Status(StatusCode::invalid_argument, "target " + target.name + " is a GPU's; the device is cpu");
+    }
     for (const std::string& feature : target.features) {
       if (own.has(feature)) continue;
       return Status(StatusCode::invalid_argument, "this machine lacks '" + feature + "' of " + target.name);

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fusec/device.h"
+
+#include <unistd.h>
+
+#include <charconv>
+
+#include "runtime/device/host/detect.h"
+#include "runtime/guard.h"
+#include "runtime/strided_copy.h"
+#if FUSEC_WITH_CUDA
+#include "runtime/device/cuda/tensors.h"
+#endif
+
+namespace fusec {
+namespace {
+
+#if !FUSEC_WITH_CUDA
+Status no_support() { return Status(StatusCode::device, "this build has no GPU support"); }
+#endif
+
+DeviceInfo host_info() {
+  DeviceInfo info;
+  info.name = "CPU";
+  info.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  info.figures = "from the device";
+  if (Result<Target> target = runtime::host_target({}); target.ok()) info.target = *std::move(target);
+  return info;
+}
+
+Status check_alike(const Tensor& from, const Tensor& to) {
+  if (from.dtype() == to.dtype() && from.shape() == to.shape()) return {};
+  return Status(StatusCode::invalid_argument, "copy: the two tensors differ in dtype or shape");
+}
+
+}  // namespace
+
+std::string to_string(const Device& device) {
+  return device.kind == TargetKind::cpu ? "cpu" : "cuda:" + std::to_string(device.ordinal);
+}
+
+Result<Device> parse_device(const std::string& text) {
+  if (text == "cpu") return Device{};
+  if (text == "cuda") return Device{TargetKind::cuda, 0};
+  if (text.starts_with("cuda:")) {
+    int ordinal = -1;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + 5, end, ordinal);
+    if (error == std::errc() && rest == end && ordinal >= 0) return Device{TargetKind::cuda, ordinal};
+  }
+  return Status(StatusCode::invalid_argument, "no device is named '" + text + "'; known are cpu, cuda, cuda:0, cuda:1, ...");
+}
+
+Result<Tensor> make_tensor(const Device& device, DType dtype, std::vector<int64_t> shape) {
+  if (device.kind == TargetKind::cpu) return Tensor::make(dtype, std::move(shape));
+#if FUSEC_WITH_CUDA
+  return runtime::guarded([&] { return runtime::cuda::make_gpu_tensor(device, dtype, std::move(shape)); });
+#else
+  return no_support();
+#endif
+}
+
+Status copy(const Tensor& from, Tensor& to) {
+  FUSEC_TRY(check_alike(from, to));
+  if (from.num_elements() == 0) return {};
+  if (from.on_host() && to.on_host()) {
+    runtime::strided_copy(to.data(), to.strides(), from.data(), from.strides(), from.shape(),
+                          static_cast<int64_t>(size_of(from.dtype())));
+    return {};
+  }
+#if FUSEC_WITH_CUDA
+  return runtime::guarded([&] { return runtime::cuda::copy_with_gpu(from, to); });
+#else
+  return no_support();
+#endif
+}
+
+std::vector<DeviceInfo> devices() {
+  std::vector<DeviceInfo> out = {host_info()};
+#if FUSEC_WITH_CUDA
+  for (DeviceInfo& gpu : runtime::cuda::list_gpus()) out.push_back(std::move(gpu));
+#endif
+  return out;
+}
+
+Status gpu_status() {
+#if FUSEC_WITH_CUDA
+  return runtime::cuda::driver_status();
+#else
+  return no_support();
+#endif
+}
+
+}  // namespace fusec

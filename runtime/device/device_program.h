@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeviceProgram: the part of a LoadedProgram that lies on a GPU, as link, bind and Session see it.
+#pragma once
+
+#include <memory>
+
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
+#include "ir/program.h"
+
+namespace fusec::runtime {
+
+class Runner;
+
+class DeviceProgram {
+ public:
+  virtual ~DeviceProgram() = default;
+  virtual Device device() const = 0;
+  // While the answer lives, this thread's calls of libraries go to the device.
+  virtual Result<std::shared_ptr<void>> enter() const = 0;
+  // `program` outlives the answer.
+  virtual Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const = 0;
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/library.h"
+
+namespace fusec::runtime {
+
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options&, std::shared_ptr<cuda::Context>) { return {}; }
+
+}  // namespace fusec::runtime
