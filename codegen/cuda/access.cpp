@@ -287,8 +287,8 @@ void store_access(Writer& w, const Access& a, const ir::Store& store, const Cond
 
 }  // namespace
 
-std::string guard_text(Writer& w, const ir::Guard& guard) {
-  const Condition c = condition_of(w, guard, 1);
+std::string guard_text(Writer& w, const ir::Guard& guard, int width) {
+  const Condition c = condition_of(w, guard, width);
   if (c.never) return "false";
   std::vector<Dim> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());

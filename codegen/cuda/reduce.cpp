@@ -170,7 +170,7 @@ void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std
   const LaneScope scope(w.index, plan.width);
   Parts yield;
   for (const ir::Operand& operand : plan.stmt.yield) yield.push_back(raw_operand(w, operand));
-  const std::string guard = guard_text(w, plan.stmt.guard);
+  const std::string guard = guard_text(w, plan.stmt.guard, plan.width);
   const Parts to = a.element(at);
   const std::string head = for_lanes(w, plan.width);
   if (adds) {
@@ -407,7 +407,7 @@ void write_counted(Writer& w, const Plan& plan, const Threads& threads, const Ac
       }
       Parts yield;
       for (const ir::Operand& operand : plan.stmt.yield) yield.push_back(raw_operand(w, operand));
-      const std::string guard = guard_text(w, plan.stmt.guard);
+      const std::string guard = guard_text(w, plan.stmt.guard, plan.width);
       w.out.line(for_lanes(w, a.lanes) + (guard.empty() ? "" : "if (" + guard + ") ") +
                  combine(w.prelude, plan.op, a.element(number + " % " + std::to_string(a.count)), yield));
       w.out.line("++" + number + ";");

@@ -104,8 +104,8 @@ std::string first_thread(const Writer& w);
 void write_load(Writer& w, const ir::Load& load);
 void write_store(Writer& w, const ir::Store& store);
 void write_index_value(Writer& w, const ir::IndexValue& stmt);
-// The guard at `lane` as text; "" when it always holds.
-std::string guard_text(Writer& w, const ir::Guard& guard);
+// The guard at `lane` of `width` as text; "" when it always holds.
+std::string guard_text(Writer& w, const ir::Guard& guard, int width);
 
 // memory.cpp: local buffers and statements on whole ones.
 // `rest`: the statements after the declaration.

@@ -103,6 +103,21 @@ std::string filled(std::string text, const std::vector<std::pair<std::string, st
   return text;
 }
 
+double expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, const Expectation& expectation,
+                    const std::string& who, std::string_view text) {
+  double worst = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    int64_t where = 0;
+    const double error = compare(got[i], want[i], where);
+    worst = std::max(worst, error);
+    const auto at = static_cast<std::size_t>(where) * size_of(got[i].dtype());
+    EXPECT_LE(error, expectation.ulp) << who << ", argument " << i << ", element " << where << ": "
+                                      << ir::load_double(got[i].dtype(), got[i].as<char>() + at) << " for "
+                                      << ir::load_double(want[i].dtype(), want[i].as<char>() + at) << "\n" << text;
+  }
+  return worst;
+}
+
 double expect_like_evaluator(std::string_view text, const Extents& extents, const Expectation& expectation) {
   const auto parsed = ir::parse_kernel(text);
   EXPECT_TRUE(parsed.ok()) << parsed.status().str();
@@ -118,15 +133,7 @@ double expect_like_evaluator(std::string_view text, const Extents& extents, cons
     if (!artifact.ok()) return INFINITY;
     const std::vector<Tensor> got = make_args(kernel, extents, 7, expectation.lo, expectation.hi);
     Loaded(*artifact).run(got, extents, kernel, expectation.splits);
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      int64_t where = 0;
-      const double error = compare(got[i], want[i], where);
-      worst = std::max(worst, error);
-      const auto at = static_cast<std::size_t>(where) * size_of(got[i].dtype());
-      EXPECT_LE(error, expectation.ulp) << target.name << ", argument " << i << ", element " << where << ": "
-                                        << ir::load_double(got[i].dtype(), got[i].as<char>() + at) << " for "
-                                        << ir::load_double(want[i].dtype(), want[i].as<char>() + at) << "\n" << text;
-    }
+    worst = std::max(worst, expect_close(got, want, expectation, target.name, text));
   }
   return worst;
 }

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every scalar op and cast of generated CUDA: run on the CPU against the evaluator, and compiled to cubins.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "codegen/emit.h"
+#include "ir/eval/kernel.h"
+#include "ir/ops/cast.h"
+#include "ir/text/kernel_text.h"
+#include "tests/codegen/cuda_shim_run.h"
+#include "tests/codegen/scalar_inputs.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+using ir::ScalarOp;
+
+constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8,  DType::i16, DType::i32,
+                          DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::bool_};
+constexpr const char* kOperands = "abc";
+
+// One output for each column; all operands are loaded, 4 lanes a thread.
+struct Columns {
+  std::string parameters, body;
+  int registers = 10;
+
+  void add(const std::string& statement, DType result) {
+    const std::string n = std::to_string(registers++), type = to_string(result);
+    parameters += ", %y" + n + ": out " + type + "[n]";
+    body += "      v" + n + ": " + type + ".4 = " + statement + "\n      store y" + n + "[128*i + 4*t + lane], v" + n +
+            " guard(n - 1 - 128*i - 4*t - lane)\n";
+  }
+  std::string text(DType dtype) const {
+    std::string in = "%cond: in bool[n]", loads;
+    for (int k = 0; k < 3; ++k) {
+      const std::string name(1, kOperands[k]), type = to_string(dtype);
+      in += ", %" + name + ": in " + type + "[n]";
+      loads += "      v" + std::to_string(k) + ": " + type + ".4 = load " + name +
+               "[128*i + 4*t + lane] guard(n - 1 - 128*i - 4*t - lane) else " + (dtype == DType::bool_ ? "false" : "0") + "\n";
+    }
+    loads += "      v3: bool.4 = load cond[128*i + 4*t + lane] guard(n - 1 - 128*i - 4*t - lane) else false\n";
+    return "kernel @columns(" + in + parameters + ") {\n  grid i in floordiv(n + 127, 128) {\n    block t in 32 {\n" + loads + body +
+           "    }\n  }\n}\n";
+  }
+};
+
+std::string call_of(ScalarOp op) {
+  const auto& row = ir::info(op);
+  if (op == ScalarOp::where) return "where v3, v0, v1";
+  std::string out(row.name);
+  for (int k = 0; k < row.arity; ++k) out += (k ? ", v" : " v") + std::to_string(k);
+  return out;
+}
+
+std::vector<ScalarOp> accepted(DType dtype) {
+  std::vector<ScalarOp> out;
+  for (const ScalarOp op : primitives()) {
+    if (accepts(op, dtype)) out.push_back(op);
+  }
+  return out;
+}
+
+ir::Kernel parsed(const std::string& text) {
+  const auto kernel = ir::parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status().str() << "\n" << text;
+  return kernel.ok() ? *kernel : ir::Kernel();
+}
+
+ir::Kernel op_columns(DType dtype) {
+  Columns columns;
+  for (const ScalarOp op : accepted(dtype)) columns.add(call_of(op), result_type(op, dtype, dtype));
+  return parsed(columns.text(dtype));
+}
+
+ir::Kernel cast_columns(DType dtype) {
+  Columns columns;
+  for (const DType to : kAll) columns.add("cast v0", to);
+  return parsed(columns.text(dtype));
+}
+
+std::vector<ScalarOp> definitions() {
+  std::vector<ScalarOp> out;
+  for (const auto& row : ir::all_scalar_ops()) {
+    if (row.is_definition) out.push_back(*ir::find_scalar_op(row.name));
+  }
+  return out;
+}
+
+ir::Kernel definition_columns(DType dtype) {
+  Columns columns;
+  for (const ScalarOp op : definitions()) {
+    if (accepts(op, dtype)) columns.add(call_of(op), dtype);
+  }
+  return parsed(columns.text(dtype));
+}
+
+// Pairs of specials, all patterns of 16-bit types, and values in the common domain.
+std::vector<Tensor> operands(const ir::Kernel& kernel, DType dtype) {
+  const std::vector<uint64_t> special = special_bits(dtype);
+  const auto count = static_cast<int64_t>(special.size());
+  const int bits = static_cast<int>(8 * size_of(dtype));
+  const int64_t pairs = count * count, sweep = bits == 16 ? 1 << 16 : 4000, n = pairs + sweep + 4000;
+  std::vector<Tensor> args = make_args(kernel, {{"n", n}}, 5, 0, 2);
+  std::mt19937_64 rng(9);
+  std::uniform_real_distribution<double> uniform(-8, 8);
+  for (std::size_t k = 1; k < 4; ++k) {
+    for (int64_t i = 0; i < n; ++i) {
+      char* at = args[k].as<char>() + i * static_cast<int64_t>(size_of(dtype));
+      if (i < pairs) {
+        put_bits(args[k], i, special[static_cast<std::size_t>(k == 1 ? i % count : i / count)]);
+      } else if (i < pairs + sweep) {
+        put_bits(args[k], i, k == 1 && bits == 16 ? static_cast<uint64_t>(i - pairs) : rng());
+      } else if (is_float(dtype)) {
+        ir::store_double(dtype, at, uniform(rng));
+      } else {
+        ir::store_int(dtype, at, static_cast<int64_t>(uniform(rng)));
+      }
+    }
+  }
+  return args;
+}
+
+std::vector<Tensor> copies(const std::vector<Tensor>& args, std::size_t inputs) {
+  std::vector<Tensor> out(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(inputs));
+  for (std::size_t i = inputs; i < args.size(); ++i) out.push_back(Tensor::make(args[i].dtype(), args[i].shape()).value());
+  return out;
+}
+
+double bound_of(ScalarOp op, DType dtype) {
+  const double ulp = ir::info(op).ulp;
+  return ulp == 0 ? 0 : is_half(dtype) ? 1.01 : ulp;
+}
+
+// Column `k` of both, within `bound` ulp of the rounded reference (half a unit more).
+void expect_column(const Tensor& got, const Tensor& want, double bound, const std::string& name, const std::vector<Tensor>& args) {
+  const auto size = static_cast<int64_t>(size_of(got.dtype()));
+  for (int64_t i = 0; i < got.num_elements(); ++i) {
+    const char *g = got.as<char>() + i * size, *w = want.as<char>() + i * size;
+    const bool right = is_float(got.dtype()) ? error_of(got.dtype(), g, ir::load_double(want.dtype(), w)) <= bound + (bound > 0 ? 0.5 : 0)
+                                             : std::memcmp(g, w, static_cast<std::size_t>(size)) == 0;
+    std::string of;
+    for (std::size_t k = 1; k < 4 && !right; ++k) {
+      of += " " + std::to_string(ir::load_double(args[k].dtype(), args[k].as<char>() + i * static_cast<int64_t>(size_of(args[k].dtype()))));
+    }
+    ASSERT_TRUE(right) << name << " of" << of << ": " << ir::load_double(got.dtype(), g) << " for "
+                       << ir::load_double(want.dtype(), w);
+  }
+}
+
+TEST(CudaScalar, OpsAndCastsOfAllTypes) {
+  FUSEC_NEEDS_COMPILER();
+  std::vector<ir::Kernel> kernels;
+  std::vector<std::string> texts;
+  for (const DType dtype : kAll) {
+    for (const ir::Kernel& kernel : {op_columns(dtype), cast_columns(dtype)}) {
+      const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), Codegen::nvrtc);
+      ASSERT_TRUE(text.ok()) << text.status().str();
+      kernels.push_back(kernel);
+      texts.push_back(*text);
+    }
+  }
+  const auto library = ShimLibrary::make(kernels, texts);
+  ASSERT_NE(library, nullptr);
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const DType dtype = kAll[k / 2];
+    const std::vector<Tensor> want = operands(kernels[k], dtype), got = copies(want, 4);
+    const Extents extents = {{"n", want[0].num_elements()}};
+    ASSERT_TRUE(ir::evaluate(kernels[k], want, extents).ok());
+    ASSERT_EQ(library->run(k, got, extents, false).error, "");
+    const std::vector<ScalarOp> ops = accepted(dtype);
+    for (std::size_t i = 4; i < want.size(); ++i) {
+      const bool is_cast = k % 2 == 1;
+      const double bound = is_cast ? 0 : bound_of(ops[i - 4], dtype);
+      const std::string name = is_cast ? std::string("cast to ") + to_string(want[i].dtype()) : std::string(ir::info(ops[i - 4]).name);
+      expect_column(got[i], want[i], bound, name + " " + to_string(dtype), want);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// On their domain alone, where their bounds hold; sums that cancel count errors in units of at least 1/4.
+TEST(CudaScalar, Definitions) {
+  FUSEC_NEEDS_COMPILER();
+  const ir::Kernel kernel = definition_columns(DType::f32);
+  const auto library = ShimLibrary::make({kernel}, {codegen::emit_text(kernel, named_target("sm_80").value(), Codegen::nvrtc).value()});
+  ASSERT_NE(library, nullptr);
+  const std::vector<ScalarOp> ops = definitions();
+  const int64_t n = 2000;
+  for (std::size_t column = 0; column < ops.size(); ++column) {
+    const auto& row = ir::info(ops[column]);
+    const std::vector<Tensor> want = make_args(kernel, {{"n", n}}, 3, row.domain_lo, row.domain_hi), got = copies(want, 4);
+    ASSERT_TRUE(ir::evaluate(kernel, want, {{"n", n}}).ok());
+    ASSERT_EQ(library->run(0, got, {{"n", n}}, false).error, "");
+    const double unit = std::max(row.ulp + 0.5, 0.51) * 0x1p-23;
+    for (int64_t i = 0; i < n; ++i) {
+      const double g = got[column + 4].as<float>()[i], w = want[column + 4].as<float>()[i];
+      ASSERT_LE(std::fabs(g - w), unit * std::max(std::fabs(w), 0.25)) << row.name;
+    }
+  }
+}
+
+TEST(CudaScalar, AllCompileToCubins) {
+  for (const char* name : {"sm_80", "sm_90"}) {
+    for (const DType dtype : kAll) {
+      std::vector<ir::Kernel> kernels = {op_columns(dtype), cast_columns(dtype)};
+      if (dtype == DType::f16 || dtype == DType::f64) kernels.push_back(definition_columns(dtype));
+      for (const ir::Kernel& kernel : kernels) {
+        const auto artifact = codegen::emit(kernel, named_target(name).value());
+        if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
+        ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+        EXPECT_GT(artifact->phases.at(0).registers, 0);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test

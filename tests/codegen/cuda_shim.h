@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the text of the CUDA writer needs to be compiled and run as C++ on a CPU: included in front of it by
+// cuda_shim_run.cpp, compiled by the system's compiler at the time of the test.
+//
+// The threads of a block are fibers. One runs until it waits at a barrier or a shuffle, then the next: so what lacks a
+// barrier reads what is not yet written, in one of the two orders of threads that a kernel is run in. A wait that not all
+// threads come to, an access that is not aligned and an index out of an array are errors, which run() answers.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#define FUSEC_SHIM
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(n)
+
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+namespace shim {
+
+enum class State { ready, at_block, at_warp, done };
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  State state = State::ready;
+  unsigned mask = 0;        // of the warp operation that it waits at
+  unsigned turn = 0;        // warp operations done
+  uint64_t slots[2] = {};   // what it gives to the others, by turn
+};
+
+struct Index {
+  unsigned x = 0;
+};
+
+constexpr size_t kStack = 128 << 10;
+
+inline std::vector<Fiber> fibers;
+inline unsigned thread_count = 0;
+inline ucontext_t scheduler;
+inline Index thread_index, block_index;
+inline std::string error;
+inline void (*entry)(void*) = nullptr;
+inline void* entry_arguments = nullptr;
+
+inline void fail(const std::string& what) {
+  if (error.empty()) error = what + ", thread " + std::to_string(thread_index.x) + " of block " + std::to_string(block_index.x);
+}
+
+inline Fiber& current() { return fibers[thread_index.x]; }
+
+inline void wait(State state) {
+  current().state = state;
+  swapcontext(&current().context, &scheduler);
+}
+
+inline void fiber_main() {
+  entry(entry_arguments);
+  current().state = State::done;
+  swapcontext(&current().context, &scheduler);
+}
+
+inline void start(unsigned t) {
+  Fiber& f = fibers[t];
+  if (!f.stack) f.stack.reset(new char[kStack]);
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = f.stack.get();
+  f.context.uc_stack.ss_size = kStack;
+  f.context.uc_link = &scheduler;
+  f.state = State::ready;
+  f.turn = 0;
+  makecontext(&f.context, fiber_main, 0);
+}
+
+inline void resume(unsigned t) {
+  thread_index.x = t;
+  swapcontext(&scheduler, &fibers[t].context);
+}
+
+// All threads of the mask that still run have come, with the same mask.
+inline bool warp_is_complete(unsigned t) {
+  const unsigned first = t & ~31u, mask = fibers[t].mask;
+  for (unsigned lane = 0; lane < 32 && first + lane < thread_count; ++lane) {
+    const Fiber& f = fibers[first + lane];
+    if (!(mask >> lane & 1) || f.state == State::done) continue;
+    if (f.state != State::at_warp || f.mask != mask) return false;
+  }
+  return true;
+}
+
+inline bool release() {
+  unsigned at_block = 0, live = 0;
+  for (unsigned t = 0; t < thread_count; ++t) {
+    live += fibers[t].state != State::done;
+    at_block += fibers[t].state == State::at_block;
+  }
+  std::vector<unsigned> free;
+  for (unsigned t = 0; t < thread_count; ++t) {
+    if (live > 0 && at_block == live && fibers[t].state == State::at_block) free.push_back(t);
+    if (fibers[t].state == State::at_warp && warp_is_complete(t)) free.push_back(t);
+  }
+  for (const unsigned t : free) fibers[t].state = State::ready;
+  return !free.empty();
+}
+
+inline void run_block(bool reversed) {
+  for (unsigned t = 0; t < thread_count; ++t) start(t);
+  for (;;) {
+    for (unsigned k = 0; k < thread_count; ++k) {
+      const unsigned t = reversed ? thread_count - 1 - k : k;
+      if (fibers[t].state == State::ready) resume(t);
+    }
+    bool done = true;
+    for (unsigned t = 0; t < thread_count; ++t) done &= fibers[t].state == State::done;
+    if (done) return;
+    if (!release()) return fail("threads wait for each other");
+  }
+}
+
+template <class... A>
+struct Call {
+  void (*function)(A...);
+  void** parameters;
+  template <size_t... i>
+  void run(std::index_sequence<i...>) const {
+    function(*static_cast<A*>(parameters[i])...);
+  }
+  static void enter(void* self) { static_cast<const Call*>(self)->run(std::index_sequence_for<A...>()); }
+};
+
+// `parameters` are addresses of the arguments, as a driver takes them.
+template <class... A>
+void launch(void (*function)(A...), unsigned blocks, unsigned threads, void** parameters, bool reversed) {
+  Call<A...> call{function, parameters};
+  entry = &Call<A...>::enter;
+  entry_arguments = &call;
+  thread_count = threads;
+  if (fibers.size() < threads) fibers.resize(threads);
+  for (unsigned b = 0; b < blocks && error.empty(); ++b) {
+    block_index.x = b;
+    run_block(reversed);
+  }
+}
+
+// Lane `from` of the warp after all of the mask gave their value; a pattern where there is no such thread in the mask.
+template <class T>
+T exchange(unsigned mask, T value, unsigned from) {
+  Fiber& f = current();
+  const unsigned lane = thread_index.x % 32, parity = f.turn++ % 2;
+  if (!(mask >> lane & 1)) fail("a warp operation without its own thread");
+  memcpy(&f.slots[parity], &value, sizeof value);
+  f.mask = mask;
+  wait(State::at_warp);
+  const unsigned other = thread_index.x / 32 * 32 + from % 32;
+  T out;
+  memset(&out, 0xcd, sizeof out);
+  if (other < thread_count && (mask >> (from % 32) & 1)) memcpy(&out, &fibers[other].slots[parity], sizeof out);
+  return out;
+}
+
+template <class To, class From>
+To saturate(From v, double lowest, double past) {
+  if (v != v) return 0;
+  if ((double)v < lowest) return (To)lowest;
+  if ((double)v >= past) return past == 0x1p63 ? (To)INT64_MAX : past == 0x1p64 ? (To)UINT64_MAX : (To)(past - 1);
+  return (To)v;
+}
+
+inline float toward_zero(long double v) {
+  const float near = (float)v;
+  return fabsl((long double)near) > fabsl(v) ? nextafterf(near, 0) : near;
+}
+
+}  // namespace shim
+
+#define threadIdx shim::thread_index
+#define blockIdx shim::block_index
+
+inline void __syncthreads() { shim::wait(shim::State::at_block); }
+inline void __syncwarp(unsigned mask) { shim::exchange(mask, 0, 0); }
+template <class T>
+T __shfl_sync(unsigned mask, T v, int from) { return shim::exchange(mask, v, (unsigned)from); }
+template <class T>
+T __shfl_xor_sync(unsigned mask, T v, int bits) { return shim::exchange(mask, v, shim::thread_index.x % 32 ^ (unsigned)bits); }
+inline unsigned __ballot_sync(unsigned mask, bool holds) {
+  unsigned out = 0;
+  const unsigned first = shim::thread_index.x & ~31u, parity = shim::current().turn % 2;
+  shim::exchange<uint64_t>(mask, holds, 0);
+  for (unsigned lane = 0; lane < 32 && first + lane < shim::thread_count; ++lane) {
+    if (mask >> lane & 1) out |= (unsigned)(shim::fibers[first + lane].slots[parity] != 0) << lane;
+  }
+  return out;
+}
+template <class T>
+T __ldg(const T* at) { return *at; }
+
+inline float __uint_as_float(unsigned v) { float out; memcpy(&out, &v, 4); return out; }
+inline unsigned __float_as_uint(float v) { unsigned out; memcpy(&out, &v, 4); return out; }
+inline double __longlong_as_double(long long v) { double out; memcpy(&out, &v, 8); return out; }
+inline float __double2float_rz(double v) { return v != v || isinf(v) ? (float)v : shim::toward_zero(v); }
+inline float __ll2float_rz(long long v) { return shim::toward_zero(v); }
+inline float __ull2float_rz(unsigned long long v) { return shim::toward_zero(v); }
+inline int __float2int_rz(float v) { return shim::saturate<int>(v, -0x1p31, 0x1p31); }
+inline int __double2int_rz(double v) { return shim::saturate<int>(v, -0x1p31, 0x1p31); }
+inline unsigned __float2uint_rz(float v) { return shim::saturate<unsigned>(v, 0, 0x1p32); }
+inline unsigned __double2uint_rz(double v) { return shim::saturate<unsigned>(v, 0, 0x1p32); }
+inline long long __float2ll_rz(float v) { return shim::saturate<long long>(v, -0x1p63, 0x1p63); }
+inline long long __double2ll_rz(double v) { return shim::saturate<long long>(v, -0x1p63, 0x1p63); }
+inline unsigned long long __float2ull_rz(float v) { return shim::saturate<unsigned long long>(v, 0, 0x1p64); }
+inline unsigned long long __double2ull_rz(double v) { return shim::saturate<unsigned long long>(v, 0, 0x1p64); }
+
+// The prelude's functions in PTX.
+inline float f32_from_f16(unsigned short v) {
+  const int exponent = v >> 10 & 31, fraction = v & 1023;
+  const float magnitude = exponent == 0    ? ldexpf((float)fraction, -24)
+                          : exponent == 31 ? (fraction ? NAN : INFINITY)
+                                           : ldexpf((float)(1024 + fraction), exponent - 25);
+  return v >> 15 ? -magnitude : magnitude;
+}
+inline unsigned short f16_from_f32(float v) {
+  const unsigned short sign = signbit(v) ? 0x8000 : 0;
+  const float magnitude = fabsf(v);
+  if (v != v) return sign | 0x7e00;
+  if (magnitude >= 65520) return sign | 0x7c00;
+  if (magnitude < 0x1p-14f) return sign | (unsigned short)nearbyintf(magnitude * 0x1p24f);
+  const int exponent = ilogbf(magnitude);
+  return sign | (unsigned short)(((exponent + 14) << 10) + (int)nearbyintf(ldexpf(magnitude, 10 - exponent)));
+}
+inline unsigned short bf16_from_f32(float v) {
+  const unsigned bits = __float_as_uint(v);
+  return v != v ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+namespace shim {
+template <class F>
+F greater_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) ? b : a) : a > b ? a : b; }
+template <class F>
+F lesser_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) ? a : b) : a < b ? a : b; }
+}  // namespace shim
+inline float max_f32(float a, float b) { return shim::greater_of(a, b); }
+inline float min_f32(float a, float b) { return shim::lesser_of(a, b); }
+inline double max_f64(double a, double b) { return shim::greater_of(a, b); }
+inline double min_f64(double a, double b) { return shim::lesser_of(a, b); }
+inline float exp2_approx(float a) { return exp2f(a); }
+inline float rcp_approx(float a) { return 1.0f / a; }
+alignas(16) inline unsigned char dynamic_shared[256 << 10];
+
+// Of -fsanitize=alignment,bounds.
+extern "C" {
+void __ubsan_handle_type_mismatch_v1(void*, void*) { shim::fail("an access that is not aligned"); }
+void __ubsan_handle_out_of_bounds(void*, void*) { shim::fail("an index out of an array"); }
+const char* fusec_shim_error() {
+  static std::string answer;
+  answer.swap(shim::error);
+  shim::error.clear();
+  return answer.c_str();
+}
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the text of the CUDA writer on the CPU, under the shim of cuda_shim.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusec/tensor.h"
+#include "ir/kernel.h"
+#include "tests/codegen/differential.h"
+
+namespace fusec::codegen_test {
+
+// Kernels as one library, made by the system's c++.
+class ShimLibrary {
+ public:
+  // The texts are those of emit_text, in the order of the kernels. Fails the running test where they do not compile.
+  static std::unique_ptr<ShimLibrary> make(const std::vector<ir::Kernel>& kernels, const std::vector<std::string>& texts);
+  static bool has_compiler();
+  ~ShimLibrary();
+  ShimLibrary(const ShimLibrary&) = delete;
+
+  struct Outcome {
+    int32_t status = 0;  // the status word
+    std::string error;   // of the shim: threads that wait for ever, accesses that are not aligned or out of range
+  };
+  // `reversed`: threads run from the last to the first.
+  Outcome run(std::size_t kernel, const std::vector<Tensor>& args, const Extents& extents, bool reversed) const;
+
+ private:
+  ShimLibrary() = default;
+  std::vector<ir::Kernel> kernels_;
+  std::vector<std::vector<int>> threads_;  // of each phase of each kernel
+  std::vector<void*> handles_;
+  std::vector<std::string> files_;
+};
+
+// Skips the running test, with a message, where there is no c++.
+#define FUSEC_NEEDS_COMPILER() \
+  if (!ShimLibrary::has_compiler()) GTEST_SKIP() << "no c++ on PATH to compile generated CUDA with"
+
+struct ShimCase {
+  std::string text;  // of a kernel
+  std::vector<Extents> extents;
+  Expectation expectation = {};
+};
+// All cases, in both orders of threads, against the evaluator; compiled at once.
+void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases);
+
+}  // namespace fusec::codegen_test
