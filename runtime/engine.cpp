@@ -15,6 +15,7 @@
 #include "runtime/guard.h"
 #include "runtime/state.h"
 #if FUSEC_WITH_CUDA
+#include "runtime/device/cuda/library_memory.h"
 #include "runtime/device/cuda/link.h"
 #endif
 
@@ -47,7 +48,9 @@ Result<std::shared_ptr<const runtime::LoadedProgram>> link_gpu(ir::Program progr
                                                                const Options& options, const runtime::Machine& machine,
                                                                EngineStats& stats) {
   const Clock::time_point start = Clock::now();
-  auto libraries = runtime::cuda_libraries(options, machine.context);
+  const runtime::cuda::Current current(*machine.context);
+  FUSEC_TRY(current.status());
+  auto libraries = runtime::cuda_libraries(options, runtime::cuda::make_library_memory(machine.context));
   stats.device_ms += milliseconds_since(start);
   return runtime::cuda::link(std::move(program), artifacts, std::move(libraries), machine.context, &stats.weights_ms);
 }

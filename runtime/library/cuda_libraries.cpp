@@ -3,6 +3,6 @@
 
 namespace fusec::runtime {
 
-std::vector<std::shared_ptr<Library>> cuda_libraries(const Options&, std::shared_ptr<cuda::Context>) { return {}; }
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options&, const std::shared_ptr<DeviceMemory>&) { return {}; }
 
 }  // namespace fusec::runtime

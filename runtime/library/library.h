@@ -17,10 +17,6 @@
 
 namespace fusec::runtime {
 
-namespace cuda {
-class Context;
-}
-
 // One view of a LibraryStep with its dimensions evaluated.
 struct BoundArg {
   DType dtype = DType::f32;
@@ -89,7 +85,9 @@ class Library {
 // The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.
 std::vector<std::shared_ptr<Library>> host_libraries(const Options& options);
 
-// The libraries of an Engine on a GPU: cuBLASLt and cuDNN where they are found. Steps that none takes fail in bind.
-std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, std::shared_ptr<cuda::Context> context);
+struct DeviceMemory;  // runtime/library/cuda_memory.h
+// Those of an Engine for a GPU, in order of preference: cuBLASLt, then cuDNN. One that is missing is warned of and left
+// out; no other takes every step. A CUDA context is current.
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, const std::shared_ptr<DeviceMemory>& memory);
 
 }  // namespace fusec::runtime

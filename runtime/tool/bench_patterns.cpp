@@ -6,9 +6,11 @@
 #include <map>
 #include <optional>
 
+#include "fusec/device.h"
 #include "fusec/session.h"
-#include "runtime/device/host/detect.h"
+#include "runtime/device/open.h"
 #include "runtime/tool/bench.h"
+#include "runtime/tool/gpu_yardstick.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/steps.h"
 #include "runtime/tool/task_cycles.h"
@@ -28,6 +30,7 @@ struct PatternRow {
   double compile_ms = 0;
   int64_t compiled_kernels = 0, cached_kernels = 0;
   Paired paired;
+  std::string copy_kind;
   PlanStats profile;
   std::optional<TaskCycles> cycles;
   double copy_gb_per_s() const { return static_cast<double>(bytes) / (1e3 * paired.copy_us); }
@@ -54,7 +57,39 @@ int64_t bytes_of(const std::vector<Tensor>& tensors) {
   return sum;
 }
 
-Status measure(const std::string& path, const Options& options, const Target& target, CopySpeed& copy,
+// Rounds on a GPU are all alike: each begins with a flushed cache.
+Status time_on_gpu(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, GpuYardstick& copy,
+                   const BenchFlags& flags, PatternRow& row) {
+  FUSEC_ASSIGN(const GpuPaired timed, copy.time(session, inputs, outputs, row.bytes, flags.budget()));
+  row.paired.us = timed.us;
+  row.paired.copy_us = timed.fastest().us;
+  row.paired.score = timed.score();
+  row.paired.copy_spread = 1;
+  row.paired.rounds = row.paired.kept = static_cast<int64_t>(timed.us.size());
+  row.copy_kind = timed.fastest().kind;
+  return {};
+}
+
+// What a pattern is measured against: one of the two.
+struct PatternYardstick {
+  std::optional<CopySpeed> cpu;
+  std::unique_ptr<GpuYardstick> gpu;
+};
+
+Status time_pattern(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, PatternYardstick& copy,
+                    const BenchFlags& flags, PatternRow& row) {
+  if (copy.gpu) return time_on_gpu(session, inputs, outputs, *copy.gpu, flags, row);
+  FUSEC_TRY(copy.cpu->reserve(row.bytes));
+  Status failed;
+  const Call call = [&] {
+    if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
+  };
+  row.paired = time_paired(call, *copy.cpu, row.bytes, flags.budget());
+  row.copy_kind = to_string(row.paired.way);
+  return failed;
+}
+
+Status measure(const std::string& path, const Options& options, const Target& target, PatternYardstick& copy,
                const BenchFlags& flags, PatternRow& row) {
   FUSEC_ASSIGN(const Loaded loaded, load_model(path, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, Request()));
@@ -62,7 +97,8 @@ Status measure(const std::string& path, const Options& options, const Target& ta
   row.compile_ms = loaded.load_ms + engine.stats().compile_ms;
   row.compiled_kernels = engine.stats().compiled_kernels;
   row.cached_kernels = engine.stats().cached_kernels;
-  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, Request(), symbols));
+  FUSEC_ASSIGN(const std::vector<Tensor> made, make_inputs(loaded.model, Request(), symbols));
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, on_device(engine, made));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(std::vector<Tensor> outputs, session.run(inputs));
   FUSEC_TRY(session.bind_io(inputs, outputs));
@@ -70,13 +106,7 @@ Status measure(const std::string& path, const Options& options, const Target& ta
   row.launches = row.profile.launches;
   row.library = row.profile.library;
   row.bytes = bytes_of(inputs) + bytes_of(outputs);
-  FUSEC_TRY(copy.reserve(row.bytes));
-  Status failed;
-  const Call call = [&] {
-    if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
-  };
-  row.paired = time_paired(call, copy, row.bytes, flags.budget());
-  FUSEC_TRY(failed);
+  FUSEC_TRY(time_pattern(session, inputs, outputs, copy, flags, row));
   if (flags.cycles) {
     FUSEC_ASSIGN(row.cycles, task_cycles(loaded.model, options, target, inputs, outputs));
   }
@@ -85,24 +115,25 @@ Status measure(const std::string& path, const Options& options, const Target& ta
 
 // In which memory the pattern ran, and how steady that was.
 std::string regime(const PatternRow& row, const Target& target) {
+  if (target.kind == TargetKind::cuda) return "memory";
   std::string out = row.bytes <= target.last_level_cache ? "cache" : "memory";
   if (row.paired.kept == 0) return out + ", unsteady";
   return row.paired.copy_spread > kMixed ? out + ", mixed speeds" : out;
 }
 
-Json json_of(const PatternRow& row, const Target& target, bool steps) {
+Json json_of(const PatternRow& row, const std::string& device, const Target& target, bool steps) {
   Json json = {{"pattern", row.name}};
   if (!row.status.ok()) {
     json["error"] = row.status.str();
     return json;
   }
   const std::vector<double>& us = row.paired.us;
-  json.update(Json{{"device", "cpu"}, {"median_ms", median(us) / 1e3}, {"p95_ms", percentile(us, 0.95) / 1e3},
+  json.update(Json{{"device", device}, {"median_ms", median(us) / 1e3}, {"p95_ms", percentile(us, 0.95) / 1e3},
                    {"min_ms", percentile(us, 0) / 1e3}, {"runs", row.paired.rounds}, {"kept", row.paired.kept},
                    {"compile_ms", row.compile_ms}, {"compiled_kernels", row.compiled_kernels},
                    {"cached_kernels", row.cached_kernels}, {"launches", row.launches}, {"library", row.library},
                    {"bytes", row.bytes}, {"moved_bytes", row.profile.moved_bytes}, {"copy_ms", row.paired.copy_us / 1e3},
-                   {"copy_gb_per_s", row.copy_gb_per_s()}, {"copy_kind", to_string(row.paired.way)},
+                   {"copy_gb_per_s", row.copy_gb_per_s()}, {"copy_kind", row.copy_kind},
                    {"score", row.paired.score}, {"regime", regime(row, target)}});
   if (row.cycles) json.update(Json{{"cycles_per_16", row.cycles->per_16}, {"task_bytes", row.cycles->task_bytes}});
   if (steps) json["steps"] = steps_json(row.profile);
@@ -157,11 +188,23 @@ void print_rows(const std::vector<PatternRow>& rows, const Target& target, const
 }  // namespace
 
 Result<bool> bench_patterns(const BenchFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
-  FUSEC_ASSIGN(const Target target, runtime::host_target(options));
+  FUSEC_ASSIGN(Options options, options_of(flags));
+  options.cuda_graph = false;  // a GPU's patterns are timed between events on a plain stream
+  FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
+  const Target& target = machine.target;
+  const bool on_gpu = target.kind == TargetKind::cuda;
+  if (on_gpu && flags.cycles) return Status(StatusCode::unsupported, "--cycles measures the CPU; add --device cpu");
   FUSEC_ASSIGN(const std::vector<std::string> files, files_of(flags.patterns));
-  FUSEC_ASSIGN(CopySpeed copy, CopySpeed::make(int64_t{256} << 20, target.threads));
-  const std::vector<CopyRow> copies = copy_table(copy, int64_t{256} << 20);
+  PatternYardstick copy;
+  std::vector<CopyRow> copies;
+  if (on_gpu) {
+    FUSEC_ASSIGN(copy.gpu, GpuYardstick::make(options));
+    FUSEC_TRY(copy.gpu->prepare());
+    for (const std::string& note : copy.gpu->notes()) fmt::print(stderr, "fusec: {}\n", note);
+  } else {
+    FUSEC_ASSIGN(copy.cpu, CopySpeed::make(int64_t{256} << 20, target.threads));
+    copies = copy_table(*copy.cpu, int64_t{256} << 20);
+  }
   std::vector<PatternRow> rows;
   bool ok = true;
   for (const std::string& file : files) {
@@ -175,12 +218,19 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   }
   if (flags.json) {
     Json patterns = Json::array();
-    for (const PatternRow& row : rows) patterns.push_back(json_of(row, target, flags.steps));
-    print(Json{{"device", "cpu"}, {"target", target.name}, {"threads", target.threads}, {"copy", json_of(copies)},
-               {"patterns", patterns}});
+    for (const PatternRow& row : rows) patterns.push_back(json_of(row, options.device, target, flags.steps));
+    Json json = {{"device", options.device}, {"target", target.name}, {"threads", target.threads}, {"copy", json_of(copies)},
+                 {"patterns", patterns}};
+    if (on_gpu) json["read_gb_per_s"] = copy.gpu->read_gb_per_s();
+    print(json);
   } else {
-    print_text(fmt::format("cpu, {}, {} threads, {}", target.name, target.threads, flags.numerics));
-    print_copy_table(copies);
+    if (on_gpu) {
+      print_text(fmt::format("{}, {}, {}; reading alone {:.0f} GB/s", options.device, target.name, flags.numerics,
+                             copy.gpu->read_gb_per_s()));
+    } else {
+      print_text(fmt::format("cpu, {}, {} threads, {}", target.name, target.threads, flags.numerics));
+      print_copy_table(copies);
+    }
     print_text("");
     print_rows(rows, target, flags);
   }

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "fusec/device.h"
 #include "fusec/session.h"
 #include "runtime/state.h"
 #include "runtime/tool/bench.h"
 #include "runtime/tool/commands.h"
+#include "runtime/tool/gpu_yardstick.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/library_sum.h"
 #include "runtime/tool/steps.h"
@@ -35,19 +37,48 @@ int64_t total_bytes(const std::vector<Tensor>& tensors) {
 Result<std::vector<Tensor>> make_outputs(const Engine& engine, const std::vector<TensorShape>& shapes) {
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    FUSEC_ASSIGN(Tensor tensor, Tensor::make(engine.outputs()[i].dtype, shapes[i]));
+    FUSEC_ASSIGN(Tensor tensor, make_tensor(engine.device(), engine.outputs()[i].dtype, shapes[i]));
     out.push_back(std::move(tensor));
   }
   return out;
 }
 
+// What copies as many bytes, on the Engine's device.
+struct Yardstick {
+  std::optional<CopySpeed> cpu;
+  std::unique_ptr<GpuYardstick> gpu;
+
+  static Result<Yardstick> make(const Engine& engine, const Options& options) {
+    Yardstick yardstick;
+    if (engine.device().kind == TargetKind::cuda) {
+      FUSEC_ASSIGN(yardstick.gpu, GpuYardstick::make(options));
+    } else {
+      FUSEC_ASSIGN(yardstick.cpu, CopySpeed::make(0, engine.threads()));
+    }
+    return yardstick;
+  }
+};
+
+// Wall clock with one synchronization per run; the caches are as the run before left them.
+Status measure_on_gpu(const Call& call, GpuYardstick& copy, const Budget& budget, BenchRow& row) {
+  row.us = time_runs(call, budget);
+  FUSEC_ASSIGN(row.copy_us, copy.wall_copy_us(row.bytes));
+  if (row.plan.library == 0) row.score = row.copy_us / median(row.us);
+  return {};
+}
+
 // One run that must go well, then runs that are timed.
-Status measure(Session& session, CopySpeed& copy, const Budget& budget, BenchRow& row) {
+Status measure(Session& session, Yardstick& yardstick, const Budget& budget, BenchRow& row) {
   FUSEC_TRY(session.run_bound());
   Status failed;
   const Call call = [&] {
     if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
   };
+  if (yardstick.gpu) {
+    FUSEC_TRY(measure_on_gpu(call, *yardstick.gpu, budget, row));
+    return failed;
+  }
+  CopySpeed& copy = *yardstick.cpu;
   FUSEC_TRY(copy.reserve(row.bytes));
   if (row.plan.library == 0) {
     Paired paired = time_paired(call, copy, row.bytes, budget);
@@ -68,21 +99,22 @@ Result<LibrarySum> measure_library_sum(const Engine& engine, const Symbols& symb
   return library_sum(plan, inputs, outputs, rotate, flags.budget());
 }
 
-Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, CopySpeed& copy, int64_t batch,
+Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& yardstick, int64_t batch,
                              const BenchFlags& flags) {
   BenchRow row;
   row.batch = batch;
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(row.symbols, solve_symbols(loaded.model, request, batch));
-  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, row.symbols));
-  FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, row.symbols));
   const Engine& engine = session.engine();
+  FUSEC_ASSIGN(const std::vector<Tensor> made, make_inputs(loaded.model, request, row.symbols));
+  FUSEC_ASSIGN(const std::vector<Tensor> inputs, on_device(engine, made));
+  FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, row.symbols));
   FUSEC_ASSIGN(row.plan, engine.plan(shapes));
   FUSEC_ASSIGN(const std::vector<TensorShape> out_shapes, session.output_shapes(shapes));
   FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, out_shapes));
   row.bytes = total_bytes(inputs) + total_bytes(outputs);
   FUSEC_TRY(session.bind_io(inputs, outputs));
-  FUSEC_TRY(measure(session, copy, flags.budget(), row));
+  FUSEC_TRY(measure(session, yardstick, flags.budget(), row));
   row.compiled_kernels = engine.stats().compiled_kernels;
   if (flags.library_sum) {
     FUSEC_ASSIGN(row.library_sum, measure_library_sum(engine, row.symbols, inputs, outputs, flags));
@@ -122,7 +154,7 @@ struct StartUp {
 
 void print_json(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows, const BenchFlags& flags) {
   const EngineStats& stats = engine.stats();
-  Json json = {{"device", "cpu"}, {"target", engine.target().name}, {"threads", engine.threads()}};
+  Json json = {{"device", to_string(engine.device())}, {"target", engine.target().name}, {"threads", engine.threads()}};
   json.update(json_of(rows.front(), flags.steps));
   json.erase("batch");
   json.update(Json{{"compile_ms", start.compile_ms}, {"ready_ms", start.ready_ms}, {"weights_ms", start.weights_ms},
@@ -138,10 +170,9 @@ void print_json(const Engine& engine, const StartUp& start, const std::vector<Be
 
 void print_report(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows, const BenchFlags& flags) {
   const EngineStats& stats = engine.stats();
-  print_text(fmt::format("cpu, {}, {} threads, {}; compile {:.1f} ms, ready {:.1f} ms, weights {:.1f} ms; kernels: {} = {} "
+  print_text(fmt::format("{}; compile {:.1f} ms, ready {:.1f} ms, weights {:.1f} ms, device {:.1f} ms; kernels: {} = {} "
                          "compiled + {} cached",
-                         engine.target().name, engine.threads(), flags.numerics, start.compile_ms, start.ready_ms,
-                         start.weights_ms, stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
+                         runs_on(engine, flags), start.compile_ms, start.ready_ms, start.weights_ms, start.device_ms, stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
   if (flags.verbose) {
     for (const StageTime& stage : stats.stages) print_text(fmt::format("  {:<10} {:8.2f} ms", stage.stage, stage.ms));
   }
@@ -161,7 +192,13 @@ void print_report(const Engine& engine, const StartUp& start, const std::vector<
 }
 
 Result<bool> bench_model(const BenchFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+  const double before_device = process_ms();
+  FUSEC_ASSIGN(const Options options, options_of(flags));  // looks for a GPU where none is named
+  StartUp start;
+  start.device_ms = process_ms() - before_device;
+  if (flags.library_sum && options.device != "cpu") {
+    return Status(StatusCode::unsupported, "--library-sum measures the CPU; add --device cpu");
+  }
   std::vector<int64_t> batches = {0};
   if (!flags.batch.empty()) {
     FUSEC_ASSIGN(batches, parse_integers(flags.batch, ',', "--batch"));
@@ -173,14 +210,14 @@ Result<bool> bench_model(const BenchFlags& flags) {
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_TRY(session.prepare(shapes));
-  StartUp start;
-  start.weights_ms = loaded.weights_ms;
+  start.weights_ms = loaded.weights_ms + engine.stats().weights_ms;
+  start.device_ms += engine.stats().device_ms;
   start.compile_ms = loaded.load_ms + engine.stats().compile_ms;
-  start.ready_ms = process_ms() - loaded.weights_ms;
-  FUSEC_ASSIGN(CopySpeed copy, CopySpeed::make(0, engine.threads()));
+  start.ready_ms = process_ms() - start.weights_ms - start.device_ms;
+  FUSEC_ASSIGN(Yardstick yardstick, Yardstick::make(engine, options));
   std::vector<BenchRow> rows;
   for (const int64_t batch : batches) {
-    FUSEC_ASSIGN(BenchRow row, bench_batch(loaded, session, copy, batch, flags));
+    FUSEC_ASSIGN(BenchRow row, bench_batch(loaded, session, yardstick, batch, flags));
     rows.push_back(std::move(row));
   }
   if (flags.json) {

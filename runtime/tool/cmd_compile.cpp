@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "fusec/device.h"
 #include "runtime/cache/artifact.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
@@ -12,7 +13,7 @@ Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cach
   const EngineStats& stats = engine.stats();
   Json stages = Json::object();
   for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;
-  return {{"device", "cpu"},
+  return {{"device", to_string(engine.device())},
           {"target", engine.target().name},
           {"ops", stats.imported_ops},
           {"compile_ms", loaded.load_ms + stats.compile_ms},

@@ -10,10 +10,12 @@
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
 #include "runtime/cache/artifact.h"
+#include "fusec/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/copy_speed.h"
+#include "runtime/tool/gpu_libraries.h"
 
 namespace fusec::tool {
 namespace {
@@ -75,9 +77,38 @@ Result<double> self_test(Options options) {
 }
 
 Finding self_test_finding(const Options& options) {
+  const std::string what = options.device == "cpu" ? "self-test" : "self-test " + options.device;
   const Result<double> ms = self_test(options);
-  if (!ms.ok()) return {"self-test", ms.status().str(), false};
-  return {"self-test", fmt::format("one kernel compiled in {:.1f} ms and ran right", *ms), true};
+  if (!ms.ok()) return {what, ms.status().str(), false};
+  return {what, fmt::format("one kernel compiled in {:.1f} ms and ran right", *ms), true};
+}
+
+std::string gpu_text(const DeviceInfo& gpu) {
+  const Target& t = gpu.target;
+  return fmt::format("{}, {}, {}, driver for CUDA {}; {} SMs, {} of L2, {} of shared memory a block, copies at {:.0f} GB/s ({})",
+                     gpu.name, t.name, bytes_text(gpu.memory_bytes), gpu.driver, t.sm_count, bytes_text(t.last_level_cache),
+                     bytes_text(t.shared_bytes_per_block), t.copy_gb_per_s, gpu.figures);
+}
+
+// A GPU that is not there is no fault; one that fails is.
+std::vector<Finding> gpu_findings(const Options& options) {
+  std::vector<Finding> out;
+  if (const Status status = gpu_status(); !status.ok()) {
+    out.push_back({"GPU", status.message()});
+  } else {
+    for (const DeviceInfo& info : devices()) {
+      if (info.device.kind == TargetKind::cuda) out.push_back({"GPU " + to_string(info.device), gpu_text(info)});
+    }
+    if (out.empty()) out.push_back({"GPU", "the driver lists one, but it cannot be used", false});
+    Options on_gpu = options;
+    if (on_gpu.device == "cpu") on_gpu.device = "cuda:0";
+    out.push_back(self_test_finding(on_gpu));
+  }
+  for (const GpuLibrary& library : gpu_libraries()) {
+    const std::string found = library.path.empty() ? "not found: " + library.cost : fmt::format("{}, {}", library.version, library.path);
+    out.push_back({library.name, found});
+  }
+  return out;
 }
 
 Result<Finding> copy_finding(const Target& target) {
@@ -90,7 +121,9 @@ Result<Finding> copy_finding(const Target& target) {
 
 Result<bool> doctor(const ModelFlags& flags) {
   FUSEC_ASSIGN(const Options options, options_of(flags));
-  FUSEC_ASSIGN(const Target target, runtime::host_target(options));
+  Options on_cpu = options;
+  on_cpu.device = "cpu";
+  FUSEC_ASSIGN(const Target target, runtime::host_target(on_cpu));
   std::vector<Finding> findings = {
       {"cpu", cpu_name()},
       {"target", fmt::format("{}, LLVM CPU {}", target.name, target.triple_cpu)},
@@ -102,10 +135,10 @@ Result<bool> doctor(const ModelFlags& flags) {
       {"LLVM", llvm_version(target)},
       {"oneDNN", onednn_version()},
       {"ONNX", FUSEC_WITH_ONNX ? "built in" : "not built in: .fir only"},
-      {"GPU", "no support in this build"},
       cache_finding(options),
-      self_test_finding(options),
+      self_test_finding(on_cpu),
   };
+  for (Finding& finding : gpu_findings(options)) findings.push_back(std::move(finding));
   FUSEC_ASSIGN(Finding copy, copy_finding(target));
   findings.push_back(std::move(copy));
   bool ok = true;

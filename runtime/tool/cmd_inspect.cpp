@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "fusec/device.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
@@ -31,10 +32,11 @@ Status look(const Engine& engine, Inspected& out) {
 
 Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& flags) {
   const EngineStats& stats = engine.stats();
-  Json json = {{"device", "cpu"},
+  Json json = {{"device", to_string(engine.device())},
                {"target", engine.target().name},
                {"threads", engine.threads()},
                {"numerics", flags.numerics},
+               {"tf32", flags.tf32},
                {"symbols", seen.symbols},
                {"ops", stats.imported_ops},
                {"launches", seen.plan.launches},
@@ -64,7 +66,7 @@ void print_report(const Engine& engine, const Inspected& seen, const ModelFlags&
   const EngineStats& stats = engine.stats();
   const PlanStats& plan = seen.plan;
   Table table({"what", "value"});
-  table.row({"device", fmt::format("cpu, {}, {} threads, {}", engine.target().name, engine.threads(), flags.numerics)});
+  table.row({"device", runs_on(engine, flags)});
   if (!seen.symbols.empty()) table.row({"symbols", symbols_text(seen.symbols)});
   table.row({"ops", std::to_string(stats.imported_ops)});
   table.row({"launches", fmt::format("{} = {} generated + {} library", plan.launches, plan.generated, plan.library)});

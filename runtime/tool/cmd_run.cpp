@@ -64,8 +64,8 @@ Result<std::string> store(const std::string& dir, const std::string& name, const
   return path;
 }
 
-Result<std::vector<Tensor>> outputs_of(const Model& model, const std::vector<Tensor>& inputs, const RunFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+Result<std::vector<Tensor>> outputs_of(const Model& model, const std::vector<Tensor>& inputs, const Options& options,
+                                       const RunFlags& flags) {
   if (flags.evaluator) return evaluate_model(model, inputs, false);
   FUSEC_ASSIGN(const Engine engine, compile_model(model, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
@@ -73,12 +73,13 @@ Result<std::vector<Tensor>> outputs_of(const Model& model, const std::vector<Ten
 }
 
 Result<bool> run(const RunFlags& flags) {
-  FUSEC_TRY(options_of(flags).status());
+  FUSEC_ASSIGN(const Options options, options_of(flags));
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, outputs_of(loaded.model, inputs, flags));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, outputs_of(loaded.model, inputs, options, flags));
+  const std::string where = flags.evaluator ? "evaluator" : options.device;
   Json list = Json::array();
   Table table({"output", "dtype", "shape", "min", "max", "mean", "first elements"});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -95,9 +96,9 @@ Result<bool> run(const RunFlags& flags) {
     list.push_back(std::move(entry));
   }
   if (flags.json) {
-    print(Json{{"symbols", symbols}, {"outputs", list}});
+    print(Json{{"device", where}, {"symbols", symbols}, {"outputs", list}});
   } else {
-    if (!symbols.empty()) print_text(symbols_text(symbols));
+    print_text(symbols.empty() ? where : where + ", " + symbols_text(symbols));
     print_text(table.str());
   }
   return true;

@@ -58,7 +58,7 @@ Result<bool> emit(const StageFlags& flags) {
     const ir::Kernel& kernel = f.program.kernels[id];
     names += " " + kernel.name;
     if (!flags.kernel.empty() && kernel.name != flags.kernel) continue;
-    FUSEC_ASSIGN(const std::string text, codegen::emit_text(kernel, f.target));
+    FUSEC_ASSIGN(const std::string text, codegen::emit_text(kernel, f.target, f.options.codegen));
     out += text + "\n";
   }
   if (out.empty() && !flags.kernel.empty()) {
@@ -95,7 +95,8 @@ std::string text(const runtime::Plan& plan, const runtime::Launch& launch) {
   out += ")";
   for (uint32_t i = 0; i < launch.phases; ++i) {
     const runtime::PhaseLaunch& phase = plan.phases[launch.first_phase + i];
-    out += fmt::format(" {}{} tasks on {}", i ? "then " : "", phase.iterations, phase.threads);
+    const char* const text = phase.device_function != nullptr ? " {}{} blocks of {}" : " {}{} tasks on {}";
+    out += fmt::format(fmt::runtime(text), i ? "then " : "", phase.iterations, phase.threads);
   }
   if (launch.workspace >= 0) out += fmt::format(" workspace arena+{}", launch.workspace);
   return out + "  // " + launch.step->origin;
@@ -153,8 +154,9 @@ Command select_command() {
   return stage("select", "print the program with the candidates that were picked", "  fusec select graph.fir", select);
 }
 Command emit_command() {
-  return stage("emit", "print the code of the picked kernels, as LLVM IR",
+  return stage("emit", "print the code of the picked kernels: LLVM IR, or CUDA C++ for a GPU",
                "  fusec emit graph.fir\n"
+               "  fusec emit graph.fir --target sm_90                  needs no GPU\n"
                "  fusec emit model.onnx --random-weights 1 --kernel k0", emit);
 }
 Command bind_command() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "fusec/session.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
@@ -14,7 +16,7 @@ struct VerifyFlags : ModelFlags {
   std::string reference = "evaluator", batch;
   std::optional<double> tolerance;
   bool wide = false;
-  bool from_files() const { return reference != "evaluator"; }
+  bool from_files() const { return reference != "evaluator" && reference != "cpu"; }
 };
 
 struct Row {
@@ -22,15 +24,35 @@ struct Row {
   Verdict verdict;
 };
 
-Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& request, int64_t batch,
+// What outputs are compared with.
+class Reference {
+ public:
+  static Result<Reference> make(const Model& model, Options options, const VerifyFlags& flags) {
+    Reference r;
+    if (flags.reference != "cpu") return r;
+    options.device = "cpu";
+    options.target.clear();
+    FUSEC_ASSIGN(const Engine engine, compile_model(model, options));
+    FUSEC_ASSIGN(r.cpu_, Session::create(engine));
+    return r;
+  }
+  Result<std::vector<Tensor>> outputs(const Model& model, const std::vector<Tensor>& inputs, const VerifyFlags& flags) {
+    if (cpu_) return cpu_->run(inputs);
+    return flags.from_files() ? read_references(model, flags.reference) : evaluate_model(model, inputs, flags.wide);
+  }
+
+ private:
+  std::optional<Session> cpu_;
+};
+
+Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& request, Reference& against, int64_t batch,
                         const VerifyFlags& flags) {
   Row row;
   const Model& model = loaded.model;
   FUSEC_ASSIGN(row.symbols, solve_symbols(model, request, batch));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(model, request, row.symbols));
   FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
-  FUSEC_ASSIGN(const std::vector<Tensor> reference, flags.from_files() ? read_references(model, flags.reference)
-                                                                       : evaluate_model(model, inputs, flags.wide));
+  FUSEC_ASSIGN(const std::vector<Tensor> reference, against.outputs(model, inputs, flags));
   row.verdict = judge(model, got, reference, flags.tolerance);
   return row;
 }
@@ -39,7 +61,7 @@ std::string tolerance_text(const VerifyFlags& flags) {
   return flags.tolerance ? fmt::format("{:g}", *flags.tolerance) : "f64 f32 1e-05, f16 0.005, bf16 0.04, others equal";
 }
 
-Json json_of_rows(const std::vector<Row>& rows, const VerifyFlags& flags) {
+Json json_of_rows(const std::vector<Row>& rows, const Options& options, const VerifyFlags& flags) {
   Verdict all;
   Json batches = Json::array();
   for (const Row& row : rows) {
@@ -52,6 +74,7 @@ Json json_of_rows(const std::vector<Row>& rows, const VerifyFlags& flags) {
     batches.push_back(std::move(entry));
   }
   Json json = json_of(all);
+  json["device"] = options.device;
   json["reference"] = flags.reference;
   json["tolerance"] = tolerance_text(flags);
   json["numerics"] = flags.numerics;
@@ -59,7 +82,7 @@ Json json_of_rows(const std::vector<Row>& rows, const VerifyFlags& flags) {
   return json;
 }
 
-void print_rows(const std::vector<Row>& rows, const VerifyFlags& flags) {
+void print_rows(const std::vector<Row>& rows, const Options& options, const VerifyFlags& flags) {
   Table table({"symbols", "output", "rel_l2", "max_ulp", "max_abs", "ref_rms", "verdict"});
   bool ok = true;
   for (const Row& row : rows) {
@@ -71,12 +94,13 @@ void print_rows(const std::vector<Row>& rows, const VerifyFlags& flags) {
     }
   }
   print_text(table.str());
-  print_text(fmt::format("{} against {}, tolerance {}", ok ? "ok" : "FAILED", flags.reference, tolerance_text(flags)));
+  print_text(fmt::format("{} on {} against {}, tolerance {}", ok ? "ok" : "FAILED", options.device, flags.reference,
+                         tolerance_text(flags)));
 }
 
 Result<bool> verify(const VerifyFlags& flags) {
   FUSEC_ASSIGN(const Options options, options_of(flags));
-  if (flags.reference == "cpu") {
+  if (flags.reference == "cpu" && options.device == "cpu") {
     return Status(StatusCode::invalid_argument,
                   "--reference cpu compares another device with the CPU; on the CPU use evaluator or a folder");
   }
@@ -89,17 +113,18 @@ Result<bool> verify(const VerifyFlags& flags) {
   }
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
+  FUSEC_ASSIGN(Reference reference, Reference::make(loaded.model, options, flags));
   std::vector<Row> rows;
   bool ok = true;
   for (const int64_t batch : batches) {
-    FUSEC_ASSIGN(Row row, verify_once(loaded, session, request, batch, flags));
+    FUSEC_ASSIGN(Row row, verify_once(loaded, session, request, reference, batch, flags));
     ok = ok && row.verdict.ok;
     rows.push_back(std::move(row));
   }
   if (flags.json) {
-    print(json_of_rows(rows, flags));
+    print(json_of_rows(rows, options, flags));
   } else {
-    print_rows(rows, flags);
+    print_rows(rows, options, flags);
   }
   return ok;
 }
@@ -115,7 +140,7 @@ Command verify_command() {
           "  fusec verify graph.fir --input x=random:3 --tolerance 1e-6 --json",
           [flags](Flags& f) {
             declare_model(f, *flags);
-            f.option("--reference", flags->reference, "evaluator (default), or a folder of .npy or .pb files");
+            f.option("--reference", flags->reference, "evaluator (default), cpu (for another device), or a folder of .npy or .pb files");
             f.option("--tolerance", flags->tolerance, "largest rel_l2 of float outputs, whatever their type");
             f.option("--batch", flags->batch, "1,7,64: run each of these batches");
             f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "fusec/device.h"
 #include "ir/model_internal.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
@@ -32,6 +33,23 @@ const Clock::time_point kStart = Clock::now();
 
 Status not_of(const std::string& flag, const std::string& given, const std::string& list) {
   return Status(StatusCode::invalid_argument, fmt::format("{} {} is not one of {}", flag, given, list));
+}
+
+Result<std::string> device_of(const ModelFlags& flags) {
+  if (!flags.device.empty()) {
+    if (!parse_device(flags.device).ok()) return not_of("--device", flags.device, "cpu, cuda, cuda:0, cuda:1, ...");
+    return flags.device;
+  }
+  const Result<Target> target = named_target(flags.target);
+  if (target.ok() && target->kind == TargetKind::cpu) return std::string("cpu");
+  return std::string(gpu_status().ok() ? "cuda:0" : "cpu");
+}
+
+Result<Codegen> codegen_of(const ModelFlags& flags) {
+  if (flags.codegen == "auto") return Codegen::automatic;
+  if (flags.codegen == "nvrtc") return Codegen::nvrtc;
+  if (flags.codegen == "llvm") return Codegen::llvm;
+  return not_of("--codegen", flags.codegen, "auto, nvrtc, llvm");
 }
 
 // A text test is a graph between its command line and "====".
@@ -70,7 +88,7 @@ Result<Model> load_any_onnx(const std::string& path, const ModelFlags&, double&)
 double process_ms() { return kBeforeMain + milliseconds_since(kStart); }
 
 void declare_common(Flags& flags, ModelFlags& to) {
-  flags.option("--device", to.device, "cpu (this build has no GPU support)");
+  flags.option("--device", to.device, "cpu, cuda or cuda:1; default: cuda:0 where one is usable, else cpu");
   flags.option("--shape", to.shapes, "NAME=1x3x224x224 for an input, N=8 for a symbol; an unset symbol is 1");
   flags.option("--input", to.inputs, "NAME=@file.npy | random:SEED | zeros | ones; without: random:0");
   flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");
@@ -80,7 +98,12 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
   flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
   flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN");
-  flags.option("--target", to.target, "compile for x86-64-v2, v3 or v4, which the machine must have");
+  flags.option("--target", to.target,
+               "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
+  flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
+  flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
+  flags.flag("--no-cuda-graph", to.no_cuda_graph, "launch a GPU's steps one by one");
+  flags.option("--workspace-limit", to.workspace_limit, "MiB that one library call of a GPU may ask for (default 256)");
   flags.option("--disable-pass", to.disabled_passes, "NAME: leave a pass of the optimizer out");
   flags.option("--dump", to.dump, "DIR: every stage writes its text there");
   flags.flag("--json", to.json, "machine-readable result");
@@ -94,10 +117,16 @@ void declare_model(Flags& flags, ModelFlags& to) {
 
 Result<Options> options_of(const ModelFlags& flags) {
   Options options;
-  if (flags.device.starts_with("cuda")) {
-    return Status(StatusCode::device, fmt::format("--device {}: no GPU support in this build; use --device cpu", flags.device));
+  FUSEC_ASSIGN(options.device, device_of(flags));
+  FUSEC_ASSIGN(options.codegen, codegen_of(flags));
+  options.tf32 = flags.tf32;
+  options.cuda_graph = !flags.no_cuda_graph;
+  if (flags.workspace_limit) {
+    if (!(*flags.workspace_limit >= 0 && *flags.workspace_limit < 1e9)) {
+      return Status(StatusCode::invalid_argument, "--workspace-limit is a number of MiB, at least 0");
+    }
+    options.workspace_limit = static_cast<int64_t>(*flags.workspace_limit * (1 << 20));
   }
-  if (flags.device != "cpu") return not_of("--device", flags.device, "cpu, cuda:0");
   if (flags.precision != "f32") return not_of("--precision", flags.precision, "f32");
   if (flags.numerics == "exact") {
     options.numerics = Numerics::exact;
@@ -123,6 +152,23 @@ Result<Options> options_of(const ModelFlags& flags) {
     }
   }
   return options;
+}
+
+std::string runs_on(const Engine& engine, const ModelFlags& flags) {
+  const std::string where = to_string(engine.device()) + ", " + engine.target().name;
+  if (engine.device().kind == TargetKind::cuda) return fmt::format("{}, {}", where, flags.numerics);
+  return fmt::format("{}, {} threads, {}", where, engine.threads(), flags.numerics);
+}
+
+Result<std::vector<Tensor>> on_device(const Engine& engine, const std::vector<Tensor>& tensors) {
+  if (engine.device().kind == TargetKind::cpu) return tensors;
+  std::vector<Tensor> out;
+  for (const Tensor& t : tensors) {
+    FUSEC_ASSIGN(Tensor moved, make_tensor(engine.device(), t.dtype(), t.shape()));
+    FUSEC_TRY(copy(t, moved));
+    out.push_back(std::move(moved));
+  }
+  return out;
 }
 
 Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {

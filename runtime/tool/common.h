@@ -20,19 +20,26 @@ namespace fusec::tool {
 
 struct ModelFlags {
   std::string model;
-  std::string device = "cpu", precision = "f32", numerics = "precise", cache_dir, dump, target;
+  std::string device, codegen = "auto";
+  std::string precision = "f32", numerics = "precise", cache_dir, dump, target;
   std::vector<std::string> shapes, inputs, disabled_passes;
   std::optional<uint64_t> random_weights;
   int threads = 0;
-  bool no_cache = false, no_library = false, json = false, verbose = false;
+  std::optional<double> workspace_limit;  // MiB
+  bool no_cache = false, no_library = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
 };
 // All of them, the model as the first argument.
 void declare_model(Flags& flags, ModelFlags& to);
 // All but the model: for commands that name it otherwise.
 void declare_common(Flags& flags, ModelFlags& to);
 
-// device for what is no CPU; invalid_argument for words that are not in the lists of --help.
+// invalid_argument for words that are not in the lists of --help. The device is --device, else what --target is for, else
+// cuda:0 where one is usable, else cpu.
 Result<Options> options_of(const ModelFlags& flags);
+// "cpu, x86-64-v4, 8 threads, precise", "cuda:0, sm_90, precise".
+std::string runs_on(const Engine& engine, const ModelFlags& flags);
+// The tensors on the Engine's device.
+Result<std::vector<Tensor>> on_device(const Engine& engine, const std::vector<Tensor>& tensors);
 
 struct Loaded {
   Model model;

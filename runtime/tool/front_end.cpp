@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tool/front_end.h"
 
-#include "runtime/device/host/detect.h"
+#include "runtime/device/open.h"
 
 namespace fusec::tool {
+
+namespace {
+
+// A GPU's target by name needs no GPU.
+Result<Target> target_of(const Options& options) {
+  if (Result<Target> named = named_target(options.target); named.ok() && named->kind == TargetKind::cuda) return named;
+  FUSEC_ASSIGN(runtime::Machine machine, runtime::open_machine(options));
+  return std::move(machine.target);
+}
+
+}  // namespace
 
 Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last) {
   FrontEnd f;
   FUSEC_ASSIGN(f.options, options_of(flags));
-  FUSEC_ASSIGN(f.target, runtime::host_target(f.options));
+  FUSEC_ASSIGN(f.target, target_of(f.options));
   FUSEC_ASSIGN(Loaded loaded, load_model(flags));
   f.model = std::move(loaded.model);
   FUSEC_ASSIGN(static_cast<runtime::Stages&>(f), runtime::run_stages(*f.model.graph, f.target, f.options, last));

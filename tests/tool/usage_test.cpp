@@ -83,7 +83,7 @@ TEST(Usage, ModelsThatCannotBeReadAreThree) {
 
 TEST(Usage, MissingDevicesAreFour) {
   const Workplace w;
-  expect_one_line(w.fusec({"run", w.file("relu.fir", kRelu), "--device", "cuda:0"}), 4, "no GPU support in this build");
+  expect_one_line(w.fusec({"run", w.file("relu.fir", kRelu), "--device", "cuda:0"}), 4, FUSEC_WITH_CUDA ? "no NVIDIA driver" : "no GPU support");
 }
 
 TEST(Usage, TextOfTestsIsRead) {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The yardstick of memory-bound work on a GPU: the fastest of the driver's copy and a compiled copy kernel, each timed by
+// events after the last-level cache was flushed by reading, so that its lines are clean.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fusec/engine.h"
+#include "fusec/session.h"
+#include "fusec/status.h"
+#include "runtime/tool/timing.h"
+
+namespace fusec::tool {
+
+struct GpuCopy {
+  std::string kind;  // "memcpy", "kernel"
+  double us = 0;     // median
+};
+
+struct GpuPaired {
+  std::vector<double> us;        // of the call, per round
+  std::vector<GpuCopy> copies;   // of as many bytes: half read, half written
+  const GpuCopy& fastest() const;
+  double score() const;
+};
+
+class GpuYardstick {
+ public:
+  // `options` names the GPU.
+  static Result<std::unique_ptr<GpuYardstick>> make(const Options& options);
+  ~GpuYardstick();
+
+  // Compiles what `time` needs. A copy kernel or a flush that does not compile is left out with a note.
+  Status prepare();
+  // After prepare(): rounds of flush, call, flush, copy of each kind. Tensors lie on the GPU.
+  Result<GpuPaired> time(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, int64_t bytes,
+                         const Budget& budget);
+  // Microseconds of the driver's copy of so much traffic, as a caller sees it who waits for it: median of a few.
+  Result<double> wall_copy_us(int64_t bytes);
+  // GB/s of reading alone; 0 when unknown.
+  double read_gb_per_s() const;
+  const std::vector<std::string>& notes() const;
+
+ private:
+  struct Impl;
+  explicit GpuYardstick(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fusec::tool
