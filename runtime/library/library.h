@@ -84,4 +84,9 @@ class Library {
 // The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.
 std::vector<std::shared_ptr<Library>> host_libraries(const Options& options);
 
+struct DeviceMemory;  // runtime/library/cuda_memory.h
+// Those of an Engine for a GPU, in order of preference: cuBLASLt, then cuDNN. One that is missing is warned of and left
+// out; no other takes every step. A CUDA context is current.
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, const std::shared_ptr<DeviceMemory>& memory);
+
 }  // namespace fusec::runtime
