@@ -32,7 +32,7 @@ Result<Setting> setting(const std::string& input, const std::string& args, std::
   s.options.verify_each_pass = true;
   std::istringstream words(args);
   for (std::string word; words >> word;) {
-    if (word.starts_with("x86-64")) {
+    if (word.starts_with("x86-64") || word.starts_with("sm_")) {
       FUSEC_ASSIGN(s.target, named_target(word));
     } else if (word == "exact") {
       s.options.numerics = Numerics::exact;
