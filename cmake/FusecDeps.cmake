@@ -23,6 +23,7 @@ include(deps/llvm)
 include(deps/onnx)
 include(deps/dnnl)
 include(deps/cuda)
+include(deps/cudnn_frontend)
 
 if(FUSEC_BUILD_TOOL)
   find_package(CLI11 REQUIRED)

@@ -47,6 +47,12 @@ bool is_unary_epilogue(ScalarOp op) {
 // pass that would mend them.
 bool is_binary_epilogue(ScalarOp op) { return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub; }
 
+// What a GPU's libraries do after a call, in this order: bias, an addend as large as the result, relu. All else becomes
+// part of a generated kernel: cuDNN fuses more for some types and layouts only, cuBLASLt has the gelu by tanh alone, and
+// there is no pass over memory that would do the rest.
+bool cuda_takes_unary(ScalarOp op, DType dtype) { return op == ScalarOp::relu && dtype != DType::f64; }
+bool cuda_takes_binary(ScalarOp op, bool full) { return op == ScalarOp::add && full; }
+
 // The axis of output channels: 1 or last for conv by its layout, last for matmul; -1 for pools.
 int channel_axis(const Graph& graph, const Node& anchor) {
   const int rank = graph.type(anchor.output).rank();
@@ -72,7 +78,8 @@ bool is_per_channel(const Shape& shape, const Shape& full, int channel) {
 
 class AnchorForming {
  public:
-  AnchorForming(Groups& groups, const Options& options) : groups_(groups), graph_(groups.graph), options_(options) {}
+  AnchorForming(Groups& groups, TargetKind target, const Options& options)
+      : groups_(groups), graph_(groups.graph), cuda_(target == TargetKind::cuda), options_(options) {}
 
   void form(NodeId id) {
     Group group;
@@ -113,6 +120,7 @@ class AnchorForming {
   bool absorb(int g, const Node& anchor, ValueId value, const Node& node) {
     const ScalarOp op = node.op.scalar();
     const NodeId id = graph_.values[node.output].producer;
+    if (cuda_ && !cuda_takes(g, value, node)) return false;
     if (is_unary_epilogue(op)) {
       group(g).epilogues.push_back({id, {op, -1, 0, 0}, {}});
       return true;
@@ -120,6 +128,26 @@ class AnchorForming {
     if (op == ScalarOp::leaky_relu || op == ScalarOp::elu) return absorb_with_constants(g, value, node, id);
     if (is_binary_epilogue(op)) return absorb_binary(g, anchor, value, node, id);
     return false;
+  }
+
+  // Whether a GPU's library does `node` after what the group has already.
+  bool cuda_takes(int g, ValueId value, const Node& node) {
+    const ScalarOp op = node.op.scalar();
+    const DType dtype = graph_.type(value).dtype;
+    const auto& before = group(g).epilogues;
+    if (!is_float(dtype) || (!before.empty() && before.back().epilogue.op == ScalarOp::relu)) return false;
+    if (node.inputs.size() == 1) return cuda_takes_unary(op, dtype);
+    if (node.inputs.size() != 2 || !before.empty()) return false;
+    const ValueId operand = node.inputs[node.inputs[0] == value ? 1 : 0];
+    return cuda_takes_binary(op, graph_.type(operand) == graph_.type(value)) || is_bias(g, value, operand, op);
+  }
+
+  // An addend that the call takes as its bias.
+  bool is_bias(int g, ValueId value, ValueId operand, ScalarOp op) {
+    const Node& anchor = graph_.nodes[group(g).nodes[0]];
+    const bool none = !group(g).bias.valid() && anchor.inputs.size() < 3 && group(g).epilogues.empty();
+    return op == ScalarOp::add && none && graph_.is_constant(operand) &&
+           is_per_channel(graph_.type(operand).shape, graph_.type(value).shape, channel_axis(graph_, anchor));
   }
 
   bool absorb_with_constants(int g, ValueId value, const Node& node, NodeId id) {
@@ -139,8 +167,7 @@ class AnchorForming {
     const Shape& full = graph_.type(value).shape;
     const Shape& shape = graph_.type(operand).shape;
     const bool channel = is_per_channel(shape, full, channel_axis(graph_, anchor));
-    const bool no_bias = !group(g).bias.valid() && anchor.inputs.size() < 3;
-    if (op == ScalarOp::add && channel && no_bias && group(g).epilogues.empty() && graph_.is_constant(operand)) {
+    if (is_bias(g, value, operand, op)) {
       group(g).bias = operand;
       return true;
     }
@@ -152,13 +179,14 @@ class AnchorForming {
 
   Groups& groups_;
   const Graph& graph_;
+  bool cuda_;
   const Options& options_;
 };
 
 }  // namespace
 
-void form_anchors(Groups& groups, const Options& options) {
-  AnchorForming forming(groups, options);
+void form_anchors(Groups& groups, TargetKind target, const Options& options) {
+  AnchorForming forming(groups, target, options);
   for (NodeId id : groups.graph.order) {
     const Node& node = groups.graph.nodes[id];
     if (node.op.is_scalar() || info(node.op.tensor()).kind != ir::RegionKind::anchor) continue;

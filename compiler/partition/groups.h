@@ -74,8 +74,8 @@ class Groups {
   std::map<std::pair<ir::ValueId, ir::NodeId>, std::string> reasons_;
 };
 
-// Every conv, matmul and pool that is no small window becomes a group with the epilogues its library fuses.
-void form_anchors(Groups& groups, const Options& options);
+// Every conv, matmul and pool that is no small window becomes a group with the epilogues its target's library fuses.
+void form_anchors(Groups& groups, TargetKind target, const Options& options);
 // Concats that all producers can write into become views.
 void choose_concat_views(Groups& groups);
 // Scalar ops, reductions and index maps grow into groups, one kernel each.

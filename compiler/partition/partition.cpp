@@ -115,9 +115,9 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& values) {
 
 namespace {
 
-Result<Partition> partition_of(const Graph& graph, const Options& options) {
+Result<Partition> partition_of(const Graph& graph, const Target& target, const Options& options) {
   Groups groups(graph);
-  form_anchors(groups, options);
+  form_anchors(groups, target.kind, options);
   choose_concat_views(groups);
   grow_kernels(groups, options);
   return RegionWriter(groups).write();
@@ -125,11 +125,11 @@ Result<Partition> partition_of(const Graph& graph, const Options& options) {
 
 }  // namespace
 
-Result<Partition> partition(const Graph& graph, const Target&, const Options& options) {
+Result<Partition> partition(const Graph& graph, const Target& target, const Options& options) {
   const std::map<std::string, std::string> names = clashing_symbols(graph);
-  if (names.empty()) return partition_of(graph, options);
+  if (names.empty()) return partition_of(graph, target, options);
   const Graph renamed = with_symbols(graph, names);
-  FUSEC_ASSIGN(Partition parts, partition_of(renamed, options));
+  FUSEC_ASSIGN(Partition parts, partition_of(renamed, target, options));
   return with_symbols(std::move(parts), inverse(names));
 }
 

@@ -1,8 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache/artifact.h"
+#include "runtime/library/cuda_memory.h"
 #include "runtime/library/library.h"
+#if FUSEC_WITH_CUDA
+#include "runtime/library/cublaslt/cublaslt.h"
+#include "runtime/library/cudnn/cudnn.h"
+#endif
 
 namespace fusec::runtime {
 
-std::vector<std::shared_ptr<Library>> cuda_libraries(const Options&, const std::shared_ptr<DeviceMemory>&) { return {}; }
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, const std::shared_ptr<DeviceMemory>& memory) {
+  std::vector<std::shared_ptr<Library>> libraries;
+#if FUSEC_WITH_CUDA
+  if (!options.use_library) return libraries;
+  const auto take = [&](Result<std::shared_ptr<Library>> library, const char* loss) {
+    if (library.ok()) {
+      libraries.push_back(*std::move(library));
+    } else {
+      warn_of(options)(std::string(loss) + ": " + library.status().message());
+    }
+  };
+  take(make_cublaslt_library(options, memory), "running without cuBLASLt, so without matrix products");
+  take(make_cudnn_library(options, memory), "running without cuDNN, so without most convolutions and poolings");
+#else
+  (void)options, (void)memory;
+#endif
+  return libraries;
+}
 
 }  // namespace fusec::runtime

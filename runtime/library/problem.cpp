@@ -228,4 +228,63 @@ void merge_axes(Problem& problem) {
   if (problem.out.dims.size() == 3) batch_into_rows(problem);
 }
 
+bool is_pointwise(const Problem& p) {
+  const auto all = [](const Extents& extents, int64_t value) {
+    return std::all_of(extents.begin(), extents.end(), [=](int64_t e) { return e == value; });
+  };
+  const Window& w = p.window;
+  return p.groups == 1 && all(w.kernel, 1) && all(w.strides, 1) && all(w.before, 0) && all(w.after, 0);
+}
+
+namespace {
+
+// N C spatial... -> N spatial... C
+void channels_to_end(Operand& o) {
+  std::rotate(o.dims.begin() + 1, o.dims.begin() + 2, o.dims.end());
+  std::rotate(o.strides.begin() + 1, o.strides.begin() + 2, o.strides.end());
+}
+
+// Whether another argument of the step lies in the same allocation, so that overwriting it early would be seen.
+bool is_shared(const ir::LibraryStep& step, std::size_t arg) {
+  for (std::size_t i = 0; i + 1 < step.args.size(); ++i) {
+    if (i != arg && step.args[i].alloc == step.args[arg].alloc) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Problem as_matmul(Problem p) {
+  p.op = ir::TensorOp::matmul;
+  channels_to_end(p.a);
+  channels_to_end(p.out);
+  if (p.bias) channels_to_end(*p.bias);
+  for (PostOp& post : p.epilogues) {
+    if (post.operand) channels_to_end(*post.operand);
+  }
+  const std::size_t rank = p.out.dims.size();
+  Extents dims(rank, 1), strides(rank, 0);
+  dims[rank - 2] = p.b.dims[1], dims[rank - 1] = p.b.dims[0];
+  strides[rank - 2] = p.b.strides[1], strides[rank - 1] = p.b.strides[0];
+  p.b.dims = std::move(dims);
+  p.b.strides = std::move(strides);
+  for (std::size_t i = 0; i + 2 < rank; ++i) {
+    if (p.a.dims[i] == 1) p.a.strides[i] = 0;
+  }
+  merge_axes(p);
+  return p;
+}
+
+int summand(const Problem& problem, std::size_t count, const LibraryCall& call) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const PostOp& post = problem.epilogues[i];
+    if (post.op != ir::ScalarOp::add || !post.operand || post.operand->constant) continue;
+    const BoundArg& operand = call.args[static_cast<std::size_t>(post.operand->arg)];
+    const BoundArg& out = call.args.back();
+    if (operand.dtype != out.dtype || operand.shape != out.shape || operand.strides != out.strides) continue;
+    if (!is_shared(*call.step, static_cast<std::size_t>(post.operand->arg))) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 }  // namespace fusec::runtime

@@ -6,18 +6,6 @@
 #include "runtime/library/onednn/describe.h"
 
 namespace fusec::runtime::onednn {
-namespace {
-
-// Whether another argument of the step lies in the same allocation, so that overwriting it early would be seen.
-bool is_shared(const ir::LibraryStep& step, std::size_t arg) {
-  for (std::size_t i = 0; i + 1 < step.args.size(); ++i) {
-    if (i != arg && step.args[i].alloc == step.args[arg].alloc) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 Problem with_vector_bias(Problem problem, std::size_t axis) {
   if (!problem.bias) return problem;
   const Operand& bias = *problem.bias;
@@ -36,18 +24,6 @@ dnnl::primitive_attr attributes(const dnnl::post_ops& ops) {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attr.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever the environment says
   return attr;
-}
-
-int summand(const Problem& problem, std::size_t count, const LibraryCall& call) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const PostOp& post = problem.epilogues[i];
-    if (post.op != ir::ScalarOp::add || !post.operand || post.operand->constant) continue;
-    const BoundArg& operand = call.args[static_cast<std::size_t>(post.operand->arg)];
-    const BoundArg& out = call.args.back();
-    if (operand.dtype != out.dtype || operand.shape != out.shape || operand.strides != out.strides) continue;
-    if (!is_shared(*call.step, static_cast<std::size_t>(post.operand->arg))) return static_cast<int>(i);
-  }
-  return -1;
 }
 
 Slot arg_slot(int id, const dnnl::memory::desc& desc, int arg) { return {id, desc, Place::arg, arg, 0, nullptr}; }

@@ -35,8 +35,6 @@ Extents end_padding(const Problem& pooling);
 // Filter [O, I / groups, ...], or with the groups as an axis of their own.
 Operand grouped_filter(const Problem& conv);
 dnnl::primitive_attr attributes(const dnnl::post_ops& ops);
-// The index below `count` of an add whose operand may be the output's own memory, -1: none.
-int summand(const Problem& problem, std::size_t count, const LibraryCall& call);
 Slot arg_slot(int id, const dnnl::memory::desc& desc, int arg);
 // The slot for weights given as `from`, wanted as `to`: packed once where constant, else reordered in every run.
 Slot weights_slot(const Context& context, const Operand& weights, const dnnl::memory::desc& from,

@@ -139,42 +139,6 @@ Built build_staged(const Direct& conv, int posts, const Operand& src, const Oper
   return built;
 }
 
-bool is_pointwise(const Problem& p) {
-  const auto all = [](const Extents& extents, int64_t value) {
-    return std::all_of(extents.begin(), extents.end(), [=](int64_t e) { return e == value; });
-  };
-  const Window& w = p.window;
-  return p.groups == 1 && all(w.kernel, 1) && all(w.strides, 1) && all(w.before, 0) && all(w.after, 0);
-}
-
-// N C spatial... -> N spatial... C
-void channels_to_end(Operand& o) {
-  std::rotate(o.dims.begin() + 1, o.dims.begin() + 2, o.dims.end());
-  std::rotate(o.strides.begin() + 1, o.strides.begin() + 2, o.strides.end());
-}
-
-// A pointwise convolution: [N * spatial, I] x [I, O]. Takes rows of any pitch, so slices of channels.
-Problem as_matmul(Problem p) {
-  p.op = ir::TensorOp::matmul;
-  channels_to_end(p.a);
-  channels_to_end(p.out);
-  if (p.bias) channels_to_end(*p.bias);
-  for (PostOp& post : p.epilogues) {
-    if (post.operand) channels_to_end(*post.operand);
-  }
-  const std::size_t rank = p.out.dims.size();
-  Extents dims(rank, 1), strides(rank, 0);
-  dims[rank - 2] = p.b.dims[1], dims[rank - 1] = p.b.dims[0];
-  strides[rank - 2] = p.b.strides[1], strides[rank - 1] = p.b.strides[0];
-  p.b.dims = std::move(dims);
-  p.b.strides = std::move(strides);
-  for (std::size_t i = 0; i + 2 < rank; ++i) {
-    if (p.a.dims[i] == 1) p.a.strides[i] = 0;
-  }
-  merge_axes(p);
-  return p;
-}
-
 }  // namespace
 
 std::optional<Built> build_conv(const Context& context, const Problem& given) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt opened at run time: its functions. Tests put others in their place.
+#pragma once
+
+#include <cublasLt.h>
+
+#include "fusec/status.h"
+
+namespace fusec::runtime::cublaslt {
+
+struct Api {
+  decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtDestroy) destroy = nullptr;
+  decltype(&cublasLtGetStatusString) status_string = nullptr;
+  decltype(&cublasLtMatmulDescInit_internal) desc_init = nullptr;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
+  decltype(&cublasLtMatrixLayoutInit_internal) layout_init = nullptr;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set = nullptr;
+  decltype(&cublasLtMatmulPreferenceInit_internal) preference_init = nullptr;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+  decltype(&cublasLtMatmul) matmul = nullptr;
+};
+
+// `device`: the library or one of its functions is missing.
+Result<Api> load_api();
+
+}  // namespace fusec::runtime::cublaslt

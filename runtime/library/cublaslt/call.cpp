@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/cublaslt/call.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace fusec::runtime::cublaslt {
+namespace {
+
+constexpr std::uintptr_t kAnyAddress = 0x100;
+
+cudaDataType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return CUDA_R_64F;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+cublasComputeType_t compute_of(const Gemm& gemm) {
+  if (gemm.compute == DType::f64) return CUBLAS_COMPUTE_64F;
+  return gemm.tf32 && gemm.a.dtype == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
+  if (gemm.bias >= 0) return gemm.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  return gemm.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// The first status that is not success.
+class Steps {
+ public:
+  bool operator()(cublasStatus_t status) {
+    if (status_ == CUBLAS_STATUS_SUCCESS) status_ = status;
+    return status_ == CUBLAS_STATUS_SUCCESS;
+  }
+  cublasStatus_t status() const { return status_; }
+
+ private:
+  cublasStatus_t status_ = CUBLAS_STATUS_SUCCESS;
+};
+
+// Descriptors live on the stack: setting them up takes no allocation and well under a microsecond.
+struct Descriptors {
+  cublasLtMatmulDescOpaque_t desc;
+  cublasLtMatrixLayoutOpaque_t a, b, c, out;
+
+  Descriptors(const Api& api, const Gemm& gemm, const void* bias, Steps& steps) {
+    const cudaDataType scale = gemm.compute == DType::f64 ? CUDA_R_64F : CUDA_R_32F;
+    steps(api.desc_init(&desc, sizeof(desc), compute_of(gemm), scale));
+    set(api, CUBLASLT_MATMUL_DESC_TRANSA, gemm.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, steps);
+    set(api, CUBLASLT_MATMUL_DESC_TRANSB, gemm.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, steps);
+    set(api, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(gemm), steps);
+    if (gemm.bias >= 0) set(api, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias, steps);
+    layout(api, a, gemm.a, gemm.batch, steps);
+    layout(api, b, gemm.b, gemm.batch, steps);
+    layout(api, c, gemm.c.arg >= 0 ? gemm.c : gemm.out, gemm.batch, steps);
+    layout(api, out, gemm.out, gemm.batch, steps);
+  }
+
+ private:
+  template <class T>
+  void set(const Api& api, cublasLtMatmulDescAttributes_t attribute, const T& value, Steps& steps) {
+    steps(api.desc_set(&desc, attribute, &value, sizeof(value)));
+  }
+  static void layout(const Api& api, cublasLtMatrixLayoutOpaque_t& to, const Matrix& m, int64_t batch, Steps& steps) {
+    steps(api.layout_init(&to, sizeof(to), type_of(m.dtype), static_cast<uint64_t>(m.rows),
+                          static_cast<uint64_t>(m.columns), m.pitch));
+    if (batch == 1) return;
+    const auto count = static_cast<int32_t>(batch);
+    steps(api.layout_set(&to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)));
+    steps(api.layout_set(&to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride, sizeof(m.batch_stride)));
+  }
+};
+
+struct Preference {
+  cublasLtMatmulPreferenceOpaque_t preference;
+
+  Preference(const Api& api, const Limits& limits, Steps& steps) {
+    steps(api.preference_init(&preference, sizeof(preference)));
+    set(api, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(limits.workspace), steps);
+    // Partial sums keep the compute type.
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    set(api, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes, steps);
+    const auto alignment = static_cast<uint32_t>(limits.alignment);
+    for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                 CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      set(api, attribute, alignment, steps);
+    }
+  }
+
+ private:
+  template <class T>
+  void set(const Api& api, cublasLtMatmulPreferenceAttributes_t attribute, const T& value, Steps& steps) {
+    steps(api.preference_set(&preference, attribute, &value, sizeof(value)));
+  }
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Handle>> Handle::open(const Api& api) {
+  auto handle = std::make_shared<Handle>();
+  handle->api = api;
+  const cublasStatus_t status = api.create(&handle->handle);
+  if (status == CUBLAS_STATUS_SUCCESS) return std::shared_ptr<const Handle>(std::move(handle));
+  handle->handle = nullptr;
+  return Status(StatusCode::device, std::string("cuBLASLt does not start: ") + api.status_string(status));
+}
+
+Handle::~Handle() {
+  if (handle != nullptr) api.destroy(handle);
+}
+
+std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most) {
+  Steps steps;
+  // A bias must have an address here, whichever; nothing is read.
+  Descriptors d(handle.api, gemm, reinterpret_cast<const void*>(kAnyAddress), steps);
+  Preference preference(handle.api, limits, steps);
+  if (steps.status() != CUBLAS_STATUS_SUCCESS) return {};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
+  int count = 0;
+  if (!steps(handle.api.heuristic(handle.handle, &d.desc, &d.a, &d.b, &d.c, &d.out, &preference.preference, most,
+                                  found.data(), &count))) {
+    return {};
+  }
+  std::vector<AlgoChoice> choices;
+  for (int i = 0; i < count; ++i) {
+    const cublasLtMatmulHeuristicResult_t& r = found[static_cast<std::size_t>(i)];
+    if (r.state == CUBLAS_STATUS_SUCCESS) choices.push_back({r.algo, r.workspaceSize, r.wavesCount});
+  }
+  return choices;
+}
+
+Status run(const Handle& handle, const Gemm& gemm, const AlgoChoice& choice, const Addresses& at) {
+  Steps steps;
+  Descriptors d(handle.api, gemm, at.bias, steps);
+  const float one32 = 1, beta32 = gemm.c.arg >= 0 ? 1 : 0;
+  const double one64 = 1, beta64 = beta32;
+  const bool is_double = gemm.compute == DType::f64;
+  const void* const alpha = is_double ? static_cast<const void*>(&one64) : &one32;
+  const void* const beta = is_double ? static_cast<const void*>(&beta64) : &beta32;
+  const void* const c = gemm.c.arg >= 0 ? at.c : at.out;
+  if (steps.status() == CUBLAS_STATUS_SUCCESS) {
+    steps(handle.api.matmul(handle.handle, &d.desc, alpha, at.a, &d.a, at.b, &d.b, beta, c, &d.c, at.out, &d.out,
+                            &choice.algo, at.workspace, choice.workspace, static_cast<cudaStream_t>(at.stream)));
+  }
+  if (steps.status() == CUBLAS_STATUS_SUCCESS) return {};
+  return Status(StatusCode::device, std::string("cuBLASLt: ") + handle.api.status_string(steps.status()));
+}
+
+}  // namespace fusec::runtime::cublaslt

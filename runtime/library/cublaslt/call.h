@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Gemm in cuBLASLt's descriptors, and the algorithms that it has for it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "runtime/library/cublaslt/api.h"
+#include "runtime/library/cublaslt/gemm.h"
+
+namespace fusec::runtime::cublaslt {
+
+// A handle of its own: it is thread-safe.
+struct Handle {
+  Api api;
+  cublasLtHandle_t handle = nullptr;
+
+  static Result<std::shared_ptr<const Handle>> open(const Api& api);
+  Handle() = default;
+  ~Handle();
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
+
+// One way to do a Gemm, in order of cuBLASLt's estimate. Always given explicitly: what it takes by itself may change with
+// free memory.
+struct AlgoChoice {
+  cublasLtMatmulAlgo_t algo{};
+  std::size_t workspace = 0;
+  float waves = 0;
+};
+
+struct Limits {
+  std::size_t workspace = 0;
+  std::size_t alignment = 16;  // bytes that all addresses are multiples of
+};
+
+// At most `most`, the best first. Empty: cuBLASLt has none.
+std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most);
+
+// The addresses of one call.
+struct Addresses {
+  const void *a = nullptr, *b = nullptr, *c = nullptr, *bias = nullptr;
+  void *out = nullptr, *workspace = nullptr, *stream = nullptr;
+};
+
+Status run(const Handle& handle, const Gemm& gemm, const AlgoChoice& choice, const Addresses& at);
+
+}  // namespace fusec::runtime::cublaslt

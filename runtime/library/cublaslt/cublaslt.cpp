@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/cublaslt/cublaslt.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "runtime/library/cublaslt/call.h"
+#include "runtime/library/cublaslt/gemm.h"
+#include "runtime/library/device_weights.h"
+
+namespace fusec::runtime {
+namespace {
+
+using cublaslt::AlgoChoice;
+using cublaslt::Gemm;
+using cublaslt::Handle;
+
+constexpr std::size_t kWide = 16;             // bytes: every algorithm's alignment
+constexpr int64_t kWorkspace = int64_t{32} << 20;  // what cuBLAS itself takes on Hopper
+
+// A Gemm with the algorithm for addresses at multiples of kWide, and one for those that are not.
+struct Chosen {
+  Gemm gemm;
+  AlgoChoice wide, narrow;
+};
+
+bool is_wide(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % kWide == 0; }
+
+class CublasLtOp : public LibraryOp {
+ public:
+  CublasLtOp(std::shared_ptr<const Handle> handle, std::vector<Chosen> chosen, std::size_t args, const void* ones,
+             int summand)
+      : handle_(std::move(handle)), chosen_(std::move(chosen)), args_(args), ones_(ones), summand_(summand) {}
+
+  Status run(void* const* args, void* workspace, const ExecContext& context) const override {
+    for (const Chosen& chosen : chosen_) {
+      for (const cublaslt::Offsets& offsets : chosen.gemm.calls) {
+        const cublaslt::Addresses at = addresses(chosen.gemm, offsets, args, workspace, context.stream);
+        const bool wide = is_wide(at.a) && is_wide(at.b) && is_wide(at.c) && is_wide(at.out) && is_wide(at.bias);
+        FUSEC_TRY(cublaslt::run(*handle_, chosen.gemm, wide ? chosen.wide : chosen.narrow, at));
+      }
+    }
+    return {};
+  }
+
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Chosen& chosen : chosen_) bytes = std::max({bytes, chosen.wide.workspace, chosen.narrow.workspace});
+    return bytes == 0 ? 0 : bytes + kDeviceAlignment;
+  }
+  std::vector<int> may_alias() const override {
+    return summand_ >= 0 ? std::vector<int>{summand_} : std::vector<int>{};
+  }
+  std::string implementation() const override {
+    std::size_t calls = 0;
+    for (const Chosen& chosen : chosen_) calls += chosen.gemm.calls.size();
+    return calls == 1 ? "cublaslt" : "cublaslt x" + std::to_string(calls);
+  }
+
+ private:
+  static constexpr std::size_t kDeviceAlignment = 256;
+
+  const void* at(const cublaslt::Matrix& matrix, int64_t offset, void* const* args) const {
+    if (matrix.arg < 0) return nullptr;
+    const auto index = static_cast<std::size_t>(matrix.arg);
+    const void* const base = index < args_ ? args[index] : ones_;
+    return static_cast<const char*>(base) + offset * static_cast<int64_t>(size_of(matrix.dtype));
+  }
+
+  cublaslt::Addresses addresses(const Gemm& gemm, const cublaslt::Offsets& offsets, void* const* args, void* workspace,
+                                void* stream) const {
+    const auto scratch = (reinterpret_cast<std::uintptr_t>(workspace) + kDeviceAlignment - 1) & ~(kDeviceAlignment - 1);
+    cublaslt::Addresses to;
+    to.a = at(gemm.a, offsets.a, args);
+    to.b = at(gemm.b, offsets.b, args);
+    to.c = at(gemm.c, offsets.c, args);
+    to.out = const_cast<void*>(at(gemm.out, offsets.out, args));
+    if (gemm.bias >= 0) to.bias = args[gemm.bias];
+    to.workspace = reinterpret_cast<void*>(scratch);
+    to.stream = stream;
+    return to;
+  }
+
+  std::shared_ptr<const Handle> handle_;
+  std::vector<Chosen> chosen_;
+  std::size_t args_;
+  const void* ones_;
+  int summand_;
+};
+
+bool is_empty_product(const Problem& p) { return product(p.a.dims) == 0 || product(p.b.dims) == 0; }
+
+bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
+
+// The product to make of a call, or why cuBLASLt makes none.
+Result<Problem> as_product(const LibraryCall& call) {
+  Problem problem = normalize(call);
+  if (is_empty_product(problem)) return Status(StatusCode::unsupported, "an empty operand");
+  if (problem.op == ir::TensorOp::matmul) {
+    merge_axes(problem);
+    return problem;
+  }
+  if (!is_pointwise(problem)) return Status(StatusCode::unsupported, "a convolution of a larger window");
+  if (!is_channels_last(problem.a) || !is_channels_last(problem.out)) {
+    return Status(StatusCode::unsupported, "an image that is not channels-last");
+  }
+  return as_matmul(std::move(problem));
+}
+
+class CublasLtLibrary : public Library {
+ public:
+  CublasLtLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle)
+      : handle_(std::move(handle)),
+        weights_(std::move(memory)),
+        tf32_(options.tf32),
+        workspace_(static_cast<std::size_t>(std::clamp<int64_t>(options.workspace_limit, 0, kWorkspace))) {}
+
+  std::string name() const override { return "cublaslt"; }
+
+  std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
+    if (step.op != ir::TensorOp::matmul && step.op != ir::TensorOp::conv) {
+      return "cuBLASLt has no " + std::string(ir::info(step.op).name);
+    }
+    if (!is_float(step.compute)) return std::string("no arithmetic in ") + to_string(step.compute);
+    return std::nullopt;
+  }
+
+  Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
+    FUSEC_ASSIGN(const Problem problem, as_product(call));
+    const int ones = static_cast<int>(call.args.size());
+    FUSEC_ASSIGN(cublaslt::Plan plan, cublaslt::plan_matmul(problem, ones, tf32_));
+    Result<std::vector<Chosen>> chosen = choose(plan);
+    if (!chosen.ok() && problem.bias && plan.gemms.size() == 1) {
+      // Some types have no epilogues.
+      FUSEC_ASSIGN(plan, cublaslt::plan_split(problem, ones, tf32_));
+      chosen = choose(plan);
+    }
+    if (!chosen.ok()) return chosen.status();
+    void* column = nullptr;
+    if (plan.ones_needed > 0) {
+      FUSEC_ASSIGN(column, weights_.ones(problem.bias->dtype, plan.ones_needed));
+    }
+    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, *std::move(chosen), call.args.size(), column,
+                                                                   alias(problem, plan, call)));
+  }
+
+ private:
+  Result<std::vector<Chosen>> choose(const cublaslt::Plan& plan) const {
+    std::vector<Chosen> out;
+    for (const Gemm& gemm : plan.gemms) {
+      if (gemm.batch > std::numeric_limits<int32_t>::max()) return Status(StatusCode::unsupported, "too many batches");
+      const auto wide = algorithms(*handle_, gemm, {workspace_, kWide}, 1);
+      const auto narrow = algorithms(*handle_, gemm, {workspace_, size_of(gemm.out.dtype)}, 1);
+      if (wide.empty() || narrow.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
+      out.push_back({gemm, wide[0], narrow[0]});
+    }
+    return out;
+  }
+
+  static int alias(const Problem& problem, const cublaslt::Plan& plan, const LibraryCall& call) {
+    const int i = summand(problem, problem.epilogues.size(), call);
+    if (i < 0) return -1;
+    const int arg = problem.epilogues[static_cast<std::size_t>(i)].operand->arg;
+    return arg == plan.summand ? arg : -1;
+  }
+
+  std::shared_ptr<const Handle> handle_;
+  DeviceWeights weights_;
+  bool tf32_;
+  std::size_t workspace_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Library>> make_cublaslt_library(const Options& options, std::shared_ptr<DeviceMemory> memory,
+                                                       const cublaslt::Api& api) {
+  FUSEC_ASSIGN(std::shared_ptr<const Handle> handle, Handle::open(api));
+  return std::shared_ptr<Library>(std::make_shared<CublasLtLibrary>(options, std::move(memory), std::move(handle)));
+}
+
+Result<std::shared_ptr<Library>> make_cublaslt_library(const Options& options, std::shared_ptr<DeviceMemory> memory) {
+  FUSEC_ASSIGN(const cublaslt::Api api, cublaslt::load_api());
+  return make_cublaslt_library(options, std::move(memory), api);
+}
+
+}  // namespace fusec::runtime

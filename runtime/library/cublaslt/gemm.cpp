@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/cublaslt/gemm.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace fusec::runtime::cublaslt {
+namespace {
+
+constexpr int64_t kMostCalls = 4096;
+
+enum { kA, kB, kC, kOut, kOperands };
+
+// An axis of the product and its stride in each operand; 0 in those that lack it.
+struct Axis {
+  int64_t extent = 1;
+  int64_t strides[kOperands] = {};
+};
+
+struct Product {
+  Axis m, n, k;
+  std::vector<Axis> batches;
+  bool has_c = false;
+};
+
+Product product_of(const Problem& p, const Operand* c) {
+  const std::size_t r = p.out.dims.size() - 2;
+  const auto axis = [&](std::size_t i, std::size_t a, std::size_t b) {
+    Axis out{p.out.dims[i], {}};
+    out.strides[kA] = a < r + 2 ? p.a.strides[a] : 0;
+    out.strides[kB] = b < r + 2 ? p.b.strides[b] : 0;
+    out.strides[kC] = c != nullptr ? c->strides[i] : 0;
+    out.strides[kOut] = p.out.strides[i];
+    return out;
+  };
+  const std::size_t none = r + 2;
+  Product product{axis(r, r, none), axis(r + 1, none, r + 1), {p.a.dims[r + 1], {p.a.strides[r + 1], p.b.strides[r]}},
+                  {}, c != nullptr};
+  for (std::size_t i = 0; i < r; ++i) {
+    if (p.out.dims[i] > 1) product.batches.push_back(axis(i, i, i));
+  }
+  return product;
+}
+
+// Whether a matrix of these axes is column-major with a pitch.
+bool fits(const Axis& rows, const Axis& columns, int operand) {
+  const bool contiguous = rows.extent == 1 || rows.strides[operand] == 1;
+  return contiguous && (columns.extent == 1 || columns.strides[operand] >= rows.extent);
+}
+bool fits_either(const Axis& rows, const Axis& columns, int operand) {
+  return fits(rows, columns, operand) || fits(columns, rows, operand);
+}
+
+bool fits_output(const Product& p, const Axis& rows, const Axis& columns) {
+  return fits(rows, columns, kOut) && (!p.has_c || fits(rows, columns, kC));
+}
+
+void to_batch(Product& p, Axis& axis) {
+  p.batches.push_back(axis);
+  axis = Axis{};
+}
+
+// Makes batches of rows or columns until every matrix has a pitch; false: it has none even then.
+bool make_regular(Product& p) {
+  for (int round = 0; round < 3; ++round) {
+    const bool a = fits_either(p.m, p.k, kA), b = fits_either(p.k, p.n, kB);
+    const bool out = fits_output(p, p.m, p.n) || fits_output(p, p.n, p.m);
+    if (a && b && out) return true;
+    if (a && b && round == 0) {
+      // The shorter axis, so that long ones stay.
+      to_batch(p, p.m.extent <= p.n.extent ? p.m : p.n);
+    } else if (!a && p.m.extent > 1) {
+      to_batch(p, p.m);
+    } else if (!b && p.n.extent > 1) {
+      to_batch(p, p.n);
+    } else {
+      to_batch(p, p.m.extent > 1 ? p.m : p.n);
+    }
+  }
+  return false;
+}
+
+// The batch axis of cuBLASLt: the longest whose strides go forward.
+std::optional<std::size_t> inner_batch(const Product& p) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < p.batches.size(); ++i) {
+    const Axis& axis = p.batches[i];
+    const bool forward = std::all_of(axis.strides, axis.strides + kOperands, [](int64_t s) { return s >= 0; });
+    if (forward && axis.strides[kOut] > 0 && (!best || axis.extent > p.batches[*best].extent)) best = i;
+  }
+  return best;
+}
+
+Result<std::vector<Offsets>> calls_of(const std::vector<Axis>& loops) {
+  std::vector<Offsets> calls{{}};
+  for (const Axis& axis : loops) {
+    if (static_cast<int64_t>(calls.size()) * axis.extent > kMostCalls) {
+      return Status(StatusCode::unsupported, "cuBLASLt would take more than " + std::to_string(kMostCalls) + " calls");
+    }
+    std::vector<Offsets> more;
+    for (const Offsets& o : calls) {
+      for (int64_t i = 0; i < axis.extent; ++i) {
+        const auto at = [&](int operand) { return i * axis.strides[operand]; };
+        more.push_back({o.a + at(kA), o.b + at(kB), o.c + at(kC), o.out + at(kOut)});
+      }
+    }
+    calls = std::move(more);
+  }
+  return calls;
+}
+
+// Column-major as it is, or the transpose of what lies in memory.
+Matrix matrix_of(const Operand& from, int operand, const Axis& rows, const Axis& columns, const Axis* batch,
+                 bool& transposed) {
+  transposed = !fits(rows, columns, operand);
+  const Axis &inner = transposed ? columns : rows, &outer = transposed ? rows : columns;
+  const int64_t pitch = outer.extent == 1 ? inner.extent : outer.strides[operand];
+  return {from.arg, from.dtype, inner.extent, outer.extent, pitch, batch != nullptr ? batch->strides[operand] : 0};
+}
+
+Result<Gemm> gemm_of(const Problem& p, const Operand* c, bool relu, bool tf32, bool& by_rows) {
+  Product product = product_of(p, c);
+  if (product.k.extent == 0) return Status(StatusCode::unsupported, "cuBLASLt has no product over an empty axis");
+  if (!make_regular(product)) return Status(StatusCode::unsupported, "a matrix that is broadcast along both axes");
+  Gemm gemm;
+  gemm.relu = relu;
+  gemm.compute = p.compute;
+  gemm.tf32 = tf32;
+  std::optional<Axis> batch;
+  if (const auto i = inner_batch(product)) {
+    batch = product.batches[*i];
+    gemm.batch = batch->extent;
+    product.batches.erase(product.batches.begin() + static_cast<std::ptrdiff_t>(*i));
+  }
+  FUSEC_ASSIGN(gemm.calls, calls_of(product.batches));
+  const Axis* const stack = batch ? &*batch : nullptr;
+  by_rows = fits_output(product, product.n, product.m);
+  const Axis &rows = by_rows ? product.n : product.m, &columns = by_rows ? product.m : product.n;
+  bool as_is = false;
+  gemm.out = matrix_of(p.out, kOut, rows, columns, stack, as_is);
+  if (c != nullptr) gemm.c = matrix_of(*c, kC, rows, columns, stack, as_is);
+  if (by_rows) {
+    gemm.a = matrix_of(p.b, kB, rows, product.k, stack, gemm.transpose_a);
+    gemm.b = matrix_of(p.a, kA, product.k, columns, stack, gemm.transpose_b);
+    for (Offsets& o : gemm.calls) std::swap(o.a, o.b);
+  } else {
+    gemm.a = matrix_of(p.a, kA, rows, product.k, stack, gemm.transpose_a);
+    gemm.b = matrix_of(p.b, kB, product.k, columns, stack, gemm.transpose_b);
+  }
+  return gemm;
+}
+
+// The operand with the extents of the output, broadcast axes at stride 0.
+Operand expanded(Operand operand, const Operand& out) {
+  operand.dims = out.dims;
+  return operand;
+}
+
+struct Epilogues {
+  std::optional<Operand> addend;
+  bool relu = false;
+};
+
+// [add] [relu], which is what cuBLASLt does after a product.
+Result<Epilogues> epilogues_of(const Problem& p) {
+  Epilogues epilogues;
+  for (const PostOp& post : p.epilogues) {
+    if (epilogues.relu) return Status(StatusCode::unsupported, "cuBLASLt does nothing after relu");
+    if (post.op == ir::ScalarOp::add && post.operand && !epilogues.addend) {
+      if (post.operand->dtype != p.out.dtype) return Status(StatusCode::unsupported, "an addend of another type");
+      epilogues.addend = expanded(*post.operand, p.out);
+    } else if (post.op == ir::ScalarOp::relu) {
+      epilogues.relu = true;
+    } else {
+      return Status(StatusCode::unsupported, "cuBLASLt has no such epilogue");
+    }
+  }
+  return epilogues;
+}
+
+// out = ones * bias + addend
+Problem spread(const Problem& p, int ones) {
+  Problem s = p;
+  const std::size_t rank = p.out.dims.size();
+  s.bias.reset();
+  s.a = {ones, p.bias->dtype, p.out.dims, Extents(rank, 0), nullptr};
+  for (std::size_t i = 0; i + 2 < rank; ++i) s.a.dims[i] = 1;
+  s.a.dims[rank - 1] = 1;
+  s.a.strides[rank - 2] = 1;
+  s.b = *p.bias;
+  s.b.dims[rank - 1] = p.out.dims[rank - 1];
+  return s;
+}
+
+bool is_row(const Operand& o) {
+  return std::all_of(o.dims.begin(), o.dims.end() - 1, [](int64_t e) { return e == 1; });
+}
+
+void transpose_matrix(Operand& o) {
+  const std::size_t n = o.dims.size();
+  std::swap(o.dims[n - 1], o.dims[n - 2]);
+  std::swap(o.strides[n - 1], o.strides[n - 2]);
+}
+
+// A matrix times a vector has its bias along rows: as a vector times a matrix it has it along columns.
+Problem with_row_bias(Problem p) {
+  if (!p.bias || is_row(*p.bias) || p.out.dims.back() != 1) return p;
+  std::swap(p.a, p.b);
+  for (Operand* o : {&p.a, &p.b, &p.out, &*p.bias}) transpose_matrix(*o);
+  for (PostOp& post : p.epilogues) {
+    if (post.operand) transpose_matrix(*post.operand);
+  }
+  return p;
+}
+
+// Whether cuBLASLt reads the bias where it lies.
+bool is_plain_vector(const Problem& p) {
+  const Operand& bias = *p.bias;
+  const std::size_t last = bias.dims.size() - 1;
+  return bias.dims[last] == p.out.dims[last] && (bias.strides[last] == 1 || bias.dims[last] == 1) &&
+         bias.dtype == p.out.dtype;
+}
+
+Result<Plan> plan_of(const Problem& given, int ones, bool tf32, bool split) {
+  const Problem p = with_row_bias(given);
+  FUSEC_ASSIGN(const Epilogues epilogues, epilogues_of(p));
+  const Operand* const addend = epilogues.addend ? &*epilogues.addend : nullptr;
+  Plan plan;
+  if (!split) {
+    bool by_rows = false;
+    FUSEC_ASSIGN(Gemm gemm, gemm_of(p, addend, epilogues.relu, tf32, by_rows));
+    if (!p.bias || (by_rows && is_row(*p.bias) && is_plain_vector(p) && gemm.out.rows == p.out.dims.back())) {
+      if (p.bias) gemm.bias = p.bias->arg;
+      plan.gemms = {std::move(gemm)};
+      plan.summand = addend != nullptr ? addend->arg : -1;
+      return plan;
+    }
+  }
+  if (!p.bias || p.bias->dtype != p.out.dtype) return Status(StatusCode::unsupported, "a bias of another type");
+  if (!is_row(*p.bias)) return Status(StatusCode::unsupported, "a bias that differs between rows");
+  bool by_rows = false;
+  FUSEC_ASSIGN(Gemm first, gemm_of(spread(p, ones), addend, false, false, by_rows));
+  FUSEC_ASSIGN(Gemm second, gemm_of(p, &p.out, epilogues.relu, tf32, by_rows));
+  plan.gemms = {std::move(first), std::move(second)};
+  plan.ones_needed = p.out.dims[p.out.dims.size() - 2];
+  return plan;
+}
+
+}  // namespace
+
+Result<Plan> plan_matmul(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, false); }
+Result<Plan> plan_split(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, true); }
+
+}  // namespace fusec::runtime::cublaslt

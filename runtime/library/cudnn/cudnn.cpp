@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/cudnn/cudnn.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "runtime/library/cudnn/build.h"
+#if FUSEC_WITH_CUDNN
+#include "runtime/library/cudnn/legacy.h"
+#endif
+
+namespace fusec::runtime {
+namespace {
+
+bool is_odd_view(const Operand& operand) {
+  return std::any_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s < 0; });
+}
+
+const char* cudnn_objection(const Problem& p) {
+  if (product(p.a.dims) == 0 || (p.op == ir::TensorOp::conv && product(p.b.dims) == 0)) return "an empty operand";
+  if (p.out.dims.size() > 5) return "more than three spatial axes";
+  if (is_odd_view(p.a) || is_odd_view(p.b) || is_odd_view(p.out)) return "a negative stride";
+  const bool same = p.a.dtype == p.out.dtype && (p.op != ir::TensorOp::conv || p.b.dtype == p.out.dtype);
+  return same ? nullptr : "operands of several types";
+}
+
+class CudnnLibrary : public Library {
+ public:
+  CudnnLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend)
+      : backend_(std::move(backend)),
+        weights_(std::move(memory)),
+        context_{*backend_, weights_, options.tf32,
+                 static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))} {}
+
+  std::string name() const override { return "cudnn"; }
+
+  std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
+    const bool pool = step.op == ir::TensorOp::max_pool || step.op == ir::TensorOp::avg_pool;
+    if (!pool && step.op != ir::TensorOp::conv) return "cuDNN is not asked for " + std::string(ir::info(step.op).name);
+    if (!is_float(step.compute)) return std::string("no arithmetic in ") + to_string(step.compute);
+    return std::nullopt;
+  }
+
+  Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
+    const Problem problem = normalize(call);
+    if (const char* reason = cudnn_objection(problem)) return Status(StatusCode::unsupported, reason);
+    const bool conv = problem.op == ir::TensorOp::conv;
+    FUSEC_ASSIGN(cudnn::Recipe recipe,
+                 conv ? cudnn::build_conv(context_, problem) : cudnn::build_pool(context_, problem));
+    return cudnn::make_op(std::move(recipe));
+  }
+
+ private:
+  std::shared_ptr<cudnn::Backend> backend_;
+  DeviceWeights weights_;
+  cudnn::Context context_;
+};
+
+}  // namespace
+
+std::shared_ptr<Library> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory,
+                                            std::shared_ptr<cudnn::Backend> backend) {
+  return std::make_shared<CudnnLibrary>(options, std::move(memory), std::move(backend));
+}
+
+Result<std::shared_ptr<Library>> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory) {
+#if FUSEC_WITH_CUDNN
+  FUSEC_ASSIGN(auto backend, cudnn::open_cudnn());
+  return make_cudnn_library(options, std::move(memory), std::move(backend));
+#else
+  (void)options, (void)memory;
+  return Status(StatusCode::device, "fusec was built without cuDNN's headers");
+#endif
+}
+
+}  // namespace fusec::runtime

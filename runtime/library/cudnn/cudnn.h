@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library that calls cuDNN: conv with bias, an addend and an activation; max_pool and avg_pool.
+#pragma once
+
+#include <memory>
+
+#include "fusec/options.h"
+#include "runtime/library/cuda_memory.h"
+#include "runtime/library/cudnn/spec.h"
+#include "runtime/library/library.h"
+
+namespace fusec::runtime {
+
+// `device`: cuDNN is missing or finds no GPU.
+Result<std::shared_ptr<Library>> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory);
+// The same with another backend than cuDNN itself.
+std::shared_ptr<Library> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory,
+                                            std::shared_ptr<cudnn::Backend> backend);
+
+}  // namespace fusec::runtime

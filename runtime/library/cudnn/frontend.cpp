@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/cudnn/frontend.h"
+
+#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+#define CUDNN_FRONTEND_SKIP_JSON_LIB
+#include <cudnn_frontend.h>
+
+#include <exception>
+#include <utility>
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;  // declared by cudnn-frontend, which looks symbols up in it
+}
+
+namespace fusec::runtime::cudnn {
+namespace {
+
+namespace fe = cudnn_frontend;
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+constexpr int64_t kInput = 1, kFilter = 2, kOperands = 3;  // unique ids; pointers are given in their order
+
+fe::DataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return fe::DataType_t::DOUBLE;
+    case DType::f16:
+      return fe::DataType_t::HALF;
+    case DType::bf16:
+      return fe::DataType_t::BFLOAT16;
+    default:
+      return fe::DataType_t::FLOAT;
+  }
+}
+
+Tensor add_tensor(fe::graph::Graph& graph, const TensorSpec& spec, int64_t id) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_dim(spec.dims)
+                          .set_stride(spec.strides)
+                          .set_data_type(type_of(spec.dtype))
+                          .set_uid(id));
+}
+
+std::optional<fe::PointwiseMode_t> mode_of(ir::ScalarOp op) {
+  using enum fe::PointwiseMode_t;
+  switch (op) {
+    case ir::ScalarOp::add:
+      return ADD;
+    case ir::ScalarOp::relu:
+      return RELU_FWD;
+    case ir::ScalarOp::sigmoid:
+      return SIGMOID_FWD;
+    case ir::ScalarOp::tanh:
+      return TANH_FWD;
+    case ir::ScalarOp::elu:
+      return ELU_FWD;
+    case ir::ScalarOp::silu:
+      return SWISH_FWD;
+    case ir::ScalarOp::gelu:
+      return GELU_FWD;
+    case ir::ScalarOp::gelu_tanh:
+      return GELU_APPROX_TANH_FWD;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Null: cuDNN has no such op.
+Tensor add_post(fe::graph::Graph& graph, const PostSpec& post, const Tensor& value, int64_t& id) {
+  const auto mode = mode_of(post.op);
+  if (!mode) return nullptr;
+  auto attributes = fe::graph::Pointwise_attributes().set_mode(*mode);
+  if (post.op == ir::ScalarOp::elu) attributes.set_elu_alpha(static_cast<float>(post.alpha));
+  if (post.op == ir::ScalarOp::silu) attributes.set_swish_beta(1.0F);
+  if (!post.operand) return graph.pointwise(value, attributes);
+  return graph.pointwise(value, add_tensor(graph, *post.operand, id++), attributes);
+}
+
+fe::graph::Conv_fprop_attributes window_of(const Window& window) {
+  return fe::graph::Conv_fprop_attributes()
+      .set_pre_padding(window.before)
+      .set_post_padding(window.after)
+      .set_stride(window.strides)
+      .set_dilation(window.dilations)
+      .set_convolution_mode(fe::ConvolutionMode_t::CROSS_CORRELATION);
+}
+
+// False: a post that cuDNN does not have.
+bool describe(fe::graph::Graph& graph, const ConvSpec& spec) {
+  const fe::DataType_t compute = type_of(spec.compute);
+  graph.set_io_data_type(type_of(spec.in.dtype)).set_intermediate_data_type(compute).set_compute_data_type(compute);
+  const Tensor in = add_tensor(graph, spec.in, kInput), filter = add_tensor(graph, spec.filter, kFilter);
+  Tensor value = graph.conv_fprop(in, filter, window_of(spec.window));
+  int64_t id = kOperands;
+  for (const PostSpec& post : spec.posts) {
+    value->set_dim(spec.out.dims).set_stride(spec.out.strides);
+    value = add_post(graph, post, value, id);
+    if (!value) return false;
+  }
+  value->set_output(true)
+      .set_dim(spec.out.dims)
+      .set_stride(spec.out.strides)
+      .set_data_type(type_of(spec.out.dtype))
+      .set_uid(id);
+  return true;
+}
+
+// What our arithmetic forbids. The largest Winograd tiles lose several digits of f32.
+std::vector<fe::NumericalNote_t> forbidden(const ConvSpec& spec) {
+  using enum fe::NumericalNote_t;
+  std::vector<fe::NumericalNote_t> notes{NONDETERMINISTIC, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION,
+                                         WINOGRAD_TILE_6x6, WINOGRAD_TILE_13x13};
+  if (spec.in.dtype == DType::f32 && !spec.tf32) notes.push_back(TENSOR_CORE);
+  return notes;
+}
+
+fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t handle) {
+  fe::error_t error = graph.validate();
+  if (error.is_good()) error = graph.build_operation_graph(handle);
+  if (error.is_good()) {
+    error = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK});
+  }
+  if (error.is_bad()) return error;
+  graph.deselect_numeric_notes(forbidden(spec));
+  graph.deselect_workspace_greater_than(static_cast<int64_t>(spec.workspace_limit));
+  error = graph.check_support();
+  return error.is_good() ? graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE) : error;
+}
+
+class GraphPlan : public Plan {
+ public:
+  GraphPlan(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers)
+      : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers) {
+    if (graph_->get_plan_name(name_).is_bad()) name_ = "unnamed plan";
+    workspace_ = static_cast<std::size_t>(graph_->get_workspace_size());
+  }
+
+  Status run(void* const* pointers, void* workspace, void* stream) const override try {
+    return session_->run(stream, [&](cudnnHandle_t handle) -> Status {
+      if (handle == nullptr) return Status(StatusCode::device, "cuDNN does not take the stream");
+      // Not written to: the frontend's signature lacks const.
+      fe::error_t error =
+          graph_->execute(handle, const_cast<void**>(pointers), static_cast<int>(pointers_), workspace);
+      if (error.is_good()) return {};
+      return Status(StatusCode::device, "cuDNN failed to run " + name_ + ": " + error.get_message());
+    });
+  } catch (const std::exception& error) {
+    return Status(StatusCode::device, std::string("cuDNN: ") + error.what());
+  }
+
+  std::size_t workspace_bytes() const override { return workspace_; }
+  std::string name() const override { return name_; }
+
+ private:
+  std::shared_ptr<Session> session_;
+  std::unique_ptr<fe::graph::Graph> graph_;
+  std::size_t pointers_, workspace_ = 0;
+  std::string name_;
+};
+
+std::size_t pointers_of(const ConvSpec& spec) {
+  std::size_t count = 3;
+  for (const PostSpec& post : spec.posts) count += post.operand ? 1 : 0;
+  return count;
+}
+
+}  // namespace
+
+void use_library(void* library) { fe::cudnn_dlhandle = library; }
+
+Result<std::unique_ptr<Plan>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec) try {
+  auto graph = std::make_unique<fe::graph::Graph>();
+  if (!describe(*graph, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
+  fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
+  if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
+  return std::unique_ptr<Plan>(std::make_unique<GraphPlan>(std::move(session), std::move(graph), pointers_of(spec)));
+} catch (const std::exception& error) {
+  return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
+}
+
+}  // namespace fusec::runtime::cudnn

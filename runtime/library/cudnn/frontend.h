@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution plans of cuDNN's graph API. The one translation unit behind this header includes cudnn-frontend.
+#pragma once
+
+#include <memory>
+
+#include "runtime/library/cudnn/session.h"
+#include "runtime/library/cudnn/spec.h"
+
+namespace fusec::runtime::cudnn {
+
+// Tells cudnn-frontend which library to call; `library` as dlopen gave it.
+void use_library(void* library);
+
+// The first plan of cuDNN's heuristics that keeps to our arithmetic: f32 without TF32 unless spec.tf32, no reduced
+// precision, the same bits on every run.
+Result<std::unique_ptr<Plan>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec);
+
+}  // namespace fusec::runtime::cudnn

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/cudnn/legacy.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/library/cudnn/frontend.h"
+
+namespace fusec::runtime::cudnn {
+namespace {
+
+std::optional<cudnnDataType_t> type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return CUDNN_DATA_DOUBLE;
+    case DType::f32:
+      return CUDNN_DATA_FLOAT;
+    case DType::f16:
+      return CUDNN_DATA_HALF;
+    case DType::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::vector<int> ints(const Extents& extents) { return {extents.begin(), extents.end()}; }
+
+struct Descriptors {
+  explicit Descriptors(std::shared_ptr<Session> s) : session(std::move(s)) {}
+  ~Descriptors() {
+    for (cudnnTensorDescriptor_t tensor : tensors) session->api.destroy_tensor(tensor);
+    if (pooling != nullptr) session->api.destroy_pooling(pooling);
+    if (activation != nullptr) session->api.destroy_activation(activation);
+  }
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+
+  Status add(const TensorSpec& spec) {
+    const auto type = type_of(spec.dtype);
+    if (!type) return Status(StatusCode::unsupported, std::string("cuDNN has no arithmetic in ") + to_string(spec.dtype));
+    tensors.push_back(nullptr);
+    const std::vector<int> dims = ints(spec.dims), strides = ints(spec.strides);
+    cudnnStatus_t status = session->api.create_tensor(&tensors.back());
+    if (status == CUDNN_STATUS_SUCCESS) {
+      status = session->api.set_tensor(tensors.back(), *type, static_cast<int>(dims.size()), dims.data(), strides.data());
+    }
+    return session->check(status, "takes no such tensor", StatusCode::unsupported);
+  }
+
+  std::shared_ptr<Session> session;
+  std::vector<cudnnTensorDescriptor_t> tensors;
+  cudnnPoolingDescriptor_t pooling = nullptr;
+  cudnnActivationDescriptor_t activation = nullptr;
+};
+
+// The factors alpha and beta of an op, in the type that cuDNN reads them in.
+struct Factors {
+  float one32 = 1, zero32 = 0;
+  double one64 = 1, zero64 = 0;
+  bool is_double = false;
+  const void* one() const { return is_double ? static_cast<const void*>(&one64) : &one32; }
+  const void* zero() const { return is_double ? static_cast<const void*>(&zero64) : &zero32; }
+};
+
+// Run: cudnnStatus_t(const Descriptors&, const Factors&, cudnnHandle_t, void* const* pointers)
+template <class Run>
+class LegacyPlan : public Plan {
+ public:
+  LegacyPlan(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run)
+      : descriptors_(std::move(descriptors)), name_(name), run_(run) {
+    factors_.is_double = dtype == DType::f64;
+  }
+  Status run(void* const* pointers, void*, void* stream) const override {
+    Session& session = *descriptors_->session;
+    return session.run(stream, [&](cudnnHandle_t handle) {
+      const cudnnStatus_t status =
+          handle == nullptr ? CUDNN_STATUS_BAD_PARAM : run_(*descriptors_, factors_, handle, pointers);
+      return session.check(status, name_, StatusCode::device);
+    });
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  std::unique_ptr<Descriptors> descriptors_;
+  const char* name_;
+  Run run_;
+  Factors factors_;
+};
+
+template <class Run>
+std::unique_ptr<Plan> make_plan(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run) {
+  return std::make_unique<LegacyPlan<Run>>(std::move(descriptors), dtype, name, run);
+}
+
+Status add_pooling(Descriptors& d, const PoolSpec& spec) {
+  const cudnnPoolingMode_t mode = spec.is_max              ? CUDNN_POOLING_MAX_DETERMINISTIC
+                                  : spec.count_include_pad ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING
+                                                           : CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
+  const std::vector<int> kernel = ints(spec.kernel), padding = ints(spec.padding), strides = ints(spec.strides);
+  cudnnStatus_t status = d.session->api.create_pooling(&d.pooling);
+  if (status == CUDNN_STATUS_SUCCESS) {
+    status = d.session->api.set_pooling(d.pooling, mode, CUDNN_PROPAGATE_NAN, static_cast<int>(kernel.size()),
+                                        kernel.data(), padding.data(), strides.data());
+  }
+  return d.session->check(status, "takes no such pooling", StatusCode::unsupported);
+}
+
+std::optional<cudnnActivationMode_t> activation_of(ir::ScalarOp op) {
+  switch (op) {
+    case ir::ScalarOp::relu:
+      return CUDNN_ACTIVATION_RELU;
+    case ir::ScalarOp::sigmoid:
+      return CUDNN_ACTIVATION_SIGMOID;
+    case ir::ScalarOp::tanh:
+      return CUDNN_ACTIVATION_TANH;
+    case ir::ScalarOp::elu:
+      return CUDNN_ACTIVATION_ELU;
+    default:
+      return std::nullopt;
+  }
+}
+
+Status add_activation(Descriptors& d, const PostSpec& post) {
+  const auto mode = activation_of(post.op);
+  if (!mode) return Status(StatusCode::unsupported, "cuDNN has no such activation");
+  cudnnStatus_t status = d.session->api.create_activation(&d.activation);
+  if (status == CUDNN_STATUS_SUCCESS) {
+    status = d.session->api.set_activation(d.activation, *mode, CUDNN_PROPAGATE_NAN, post.alpha);
+  }
+  return d.session->check(status, "takes no such activation", StatusCode::unsupported);
+}
+
+class CudnnBackend : public Backend {
+ public:
+  explicit CudnnBackend(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+  Result<std::unique_ptr<Plan>> conv(const ConvSpec& spec) override { return conv_plan(session_, spec); }
+  Result<std::unique_ptr<Plan>> pool(const PoolSpec& spec) override { return pool_plan(session_, spec); }
+  Result<std::unique_ptr<Plan>> copy(const TensorSpec& from, const TensorSpec& to) override {
+    return copy_plan(session_, from, to);
+  }
+  Result<std::unique_ptr<Plan>> post(const PostSpec& post, const TensorSpec& out) override {
+    return post_plan(session_, post, out);
+  }
+
+ private:
+  std::shared_ptr<Session> session_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Plan>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(session));
+  FUSEC_TRY(descriptors->add(spec.in));
+  FUSEC_TRY(descriptors->add(spec.out));
+  FUSEC_TRY(add_pooling(*descriptors, spec));
+  return make_plan(std::move(descriptors), spec.out.dtype, "pooling",
+                   [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
+                     return d.session->api.pooling_forward(handle, d.pooling, f.one(), d.tensors[0], pointers[0],
+                                                           f.zero(), d.tensors[1], pointers[1]);
+                   });
+}
+
+Result<std::unique_ptr<Plan>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from,
+                                        const TensorSpec& to) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(session));
+  FUSEC_TRY(descriptors->add(from));
+  FUSEC_TRY(descriptors->add(to));
+  return make_plan(std::move(descriptors), to.dtype, "copy",
+                   [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
+                     return d.session->api.transform_tensor(handle, f.one(), d.tensors[0], pointers[0], f.zero(),
+                                                            d.tensors[1], pointers[1]);
+                   });
+}
+
+Result<std::unique_ptr<Plan>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(session));
+  if (post.operand) {
+    if (post.op != ir::ScalarOp::add) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
+    FUSEC_TRY(descriptors->add(*post.operand));
+    FUSEC_TRY(descriptors->add(out));
+    return make_plan(std::move(descriptors), out.dtype, "add",
+                     [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
+                       return d.session->api.add_tensor(handle, f.one(), d.tensors[0], pointers[0], f.one(),
+                                                        d.tensors[1], pointers[1]);
+                     });
+  }
+  FUSEC_TRY(descriptors->add(out));
+  FUSEC_TRY(add_activation(*descriptors, post));
+  return make_plan(std::move(descriptors), out.dtype, "activation",
+                   [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
+                     return d.session->api.activation_forward(handle, d.activation, f.one(), d.tensors[0], pointers[0],
+                                                              f.zero(), d.tensors[0], pointers[0]);
+                   });
+}
+
+Result<std::shared_ptr<Backend>> open_cudnn() {
+  FUSEC_ASSIGN(std::shared_ptr<Session> session, Session::open());
+  return std::shared_ptr<Backend>(std::make_shared<CudnnBackend>(std::move(session)));
+}
+
+}  // namespace fusec::runtime::cudnn

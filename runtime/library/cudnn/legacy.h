@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of cuDNN's functions outside the graph API: pooling, copies and epilogues in place. They work on any strides,
+// keep NaN, and run on every GPU, where plans of the graph API for single pointwise ops do not.
+#pragma once
+
+#include <memory>
+
+#include "runtime/library/cudnn/session.h"
+#include "runtime/library/cudnn/spec.h"
+
+namespace fusec::runtime::cudnn {
+
+Result<std::unique_ptr<Plan>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec);
+Result<std::unique_ptr<Plan>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from, const TensorSpec& to);
+Result<std::unique_ptr<Plan>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out);
+
+// All of cuDNN. `device` where it is missing or finds no GPU.
+Result<std::shared_ptr<Backend>> open_cudnn();
+
+}  // namespace fusec::runtime::cudnn

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuDNN opened at run time: its functions and the handles of one library instance.
+#pragma once
+
+#include <cudnn.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "fusec/status.h"
+
+namespace fusec::runtime::cudnn {
+
+// The functions called directly; cudnn-frontend finds those of the graph API itself.
+struct Api {
+  decltype(&cudnnCreate) create = nullptr;
+  decltype(&cudnnDestroy) destroy = nullptr;
+  decltype(&cudnnSetStream) set_stream = nullptr;
+  decltype(&cudnnGetErrorString) error_string = nullptr;
+  decltype(&cudnnCreateTensorDescriptor) create_tensor = nullptr;
+  decltype(&cudnnDestroyTensorDescriptor) destroy_tensor = nullptr;
+  decltype(&cudnnSetTensorNdDescriptor) set_tensor = nullptr;
+  decltype(&cudnnCreatePoolingDescriptor) create_pooling = nullptr;
+  decltype(&cudnnDestroyPoolingDescriptor) destroy_pooling = nullptr;
+  decltype(&cudnnSetPoolingNdDescriptor) set_pooling = nullptr;
+  decltype(&cudnnPoolingForward) pooling_forward = nullptr;
+  decltype(&cudnnCreateActivationDescriptor) create_activation = nullptr;
+  decltype(&cudnnDestroyActivationDescriptor) destroy_activation = nullptr;
+  decltype(&cudnnSetActivationDescriptor) set_activation = nullptr;
+  decltype(&cudnnActivationForward) activation_forward = nullptr;
+  decltype(&cudnnAddTensor) add_tensor = nullptr;
+  decltype(&cudnnTransformTensor) transform_tensor = nullptr;
+};
+
+// A handle serves one thread at a time. Plans are built, which takes up to seconds, with one and run with the other, so
+// that a run waits for other runs only. None is made in a run: a capture forbids it.
+class Session {
+ public:
+  // `device`: cuDNN is missing, or it finds no GPU.
+  static Result<std::shared_ptr<Session>> open();
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // f(handle), which no other thread has meanwhile.
+  template <class F>
+  auto build(const F& f) {
+    const std::lock_guard lock(build_mutex_);
+    return f(build_);
+  }
+  // The same with work put on `stream`.
+  template <class F>
+  auto run(void* stream, const F& f) {
+    const std::lock_guard lock(run_mutex_);
+    const cudnnStatus_t status = api.set_stream(run_, static_cast<cudaStream_t>(stream));
+    return status == CUDNN_STATUS_SUCCESS ? f(run_) : f(nullptr);
+  }
+
+  // ok, or `code` with cuDNN's text.
+  Status check(cudnnStatus_t status, const char* what, StatusCode code) const;
+
+  const Api api;
+
+ private:
+  Session(const Api& functions, cudnnHandle_t build, cudnnHandle_t run) : api(functions), build_(build), run_(run) {}
+
+  std::mutex build_mutex_, run_mutex_;
+  cudnnHandle_t build_, run_;
+};
+
+}  // namespace fusec::runtime::cudnn

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of cuDNN, as plain data, and who answers. The ops of this folder see nothing of cuDNN but this, so that
+// tests run them with a backend of their own on host memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusec/status.h"
+#include "runtime/library/problem.h"
+
+namespace fusec::runtime::cudnn {
+
+// Axes N C spatial..., two or three of these; axes along which it is broadcast have extent 1.
+struct TensorSpec {
+  DType dtype = DType::f32;
+  Extents dims, strides;  // elements
+  bool operator==(const TensorSpec&) const = default;
+};
+
+// A scalar op on the running value; with an operand it is an add.
+struct PostSpec {
+  ir::ScalarOp op = ir::ScalarOp::relu;
+  double alpha = 0;
+  std::optional<TensorSpec> operand;
+};
+
+struct ConvSpec {
+  TensorSpec in, filter, out;  // filter: [O, I / groups, spatial...]
+  Window window;
+  std::vector<PostSpec> posts;
+  DType compute = DType::f32;
+  bool tf32 = false;  // f32 operands may be rounded to TF32
+  std::size_t workspace_limit = 0;
+};
+
+struct PoolSpec {
+  TensorSpec in, out;
+  bool is_max = false, count_include_pad = false;
+  Extents kernel, strides, padding;
+};
+
+// Work that is ready to be put on a stream: immutable, may run in several threads at once, each with its own memory.
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  // pointers: device addresses, in the order that the function of Backend names.
+  virtual Status run(void* const* pointers, void* workspace, void* stream) const = 0;
+  virtual std::size_t workspace_bytes() const { return 0; }
+  virtual std::string name() const = 0;
+};
+
+// All functions are thread-safe; `unsupported` where cuDNN has no way to do it. Plans may outlive the Backend.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // in, filter, the operands of `posts` in order, out
+  virtual Result<std::unique_ptr<Plan>> conv(const ConvSpec& spec) = 0;
+  // in, out
+  virtual Result<std::unique_ptr<Plan>> pool(const PoolSpec& spec) = 0;
+  // from, to: the same elements in another order
+  virtual Result<std::unique_ptr<Plan>> copy(const TensorSpec& from, const TensorSpec& to) = 0;
+  // [operand,] out: the op on `out` in place
+  virtual Result<std::unique_ptr<Plan>> post(const PostSpec& post, const TensorSpec& out) = 0;
+};
+
+}  // namespace fusec::runtime::cudnn

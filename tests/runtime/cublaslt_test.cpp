@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls made of cuBLASLt, done by a fake of it on host memory, against double loops.
+#include <gtest/gtest.h>
+
+#if FUSEC_WITH_CUDA
+
+#include <functional>
+
+#include "runtime/library/cublaslt/cublaslt.h"
+#include "tests/runtime/host_device_memory.h"
+#include "tests/runtime/library_case.h"
+
+namespace fusec::runtime {
+namespace {
+
+using ir::ScalarOp;
+using ir::TensorOp;
+using testing::Case;
+using testing::check;
+using testing::Extents;
+
+// What the fake has seen and what it refuses; one test at a time.
+struct Seen {
+  int calls = 0, narrow_calls = 0, heuristics = 0;
+  bool epilogues = true;  // false: it has none, as for some types
+  int64_t largest_batch = 0;
+  uint64_t compute = 0;
+};
+Seen seen;
+
+// Words of the opaque descriptors, in the fake's own use.
+enum DescWord { kCompute, kScale, kTransA, kTransB, kEpilogue, kBias };
+enum LayoutWord { kType, kRows, kColumns, kPitch, kBatch, kBatchStride };
+constexpr uint64_t kAlgoMark = 0xA160;
+
+cublasStatus_t fake_create(cublasLtHandle_t* handle) {
+  static int object;
+  *handle = reinterpret_cast<cublasLtHandle_t>(&object);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t fake_destroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
+const char* fake_status(cublasStatus_t) { return "the fake objects"; }
+
+cublasStatus_t fake_desc_init(cublasLtMatmulDesc_t desc, size_t, cublasComputeType_t compute, cudaDataType_t scale) {
+  *desc = {};
+  desc->data[kCompute] = compute, desc->data[kScale] = scale, desc->data[kEpilogue] = CUBLASLT_EPILOGUE_DEFAULT;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t fake_desc_set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t what, const void* value,
+                             size_t size) {
+  const int word = what == CUBLASLT_MATMUL_DESC_TRANSA         ? kTransA
+                   : what == CUBLASLT_MATMUL_DESC_TRANSB       ? kTransB
+                   : what == CUBLASLT_MATMUL_DESC_EPILOGUE     ? kEpilogue
+                   : what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? kBias
+                                                               : -1;
+  if (word < 0 || size != (word == kBias ? 8U : 4U)) return CUBLAS_STATUS_INVALID_VALUE;
+  desc->data[word] = 0;
+  std::memcpy(&desc->data[word], value, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t fake_layout_init(cublasLtMatrixLayout_t layout, size_t, cudaDataType type, uint64_t rows, uint64_t columns,
+                                int64_t pitch) {
+  *layout = {};
+  const uint64_t words[] = {static_cast<uint64_t>(type), rows, columns, static_cast<uint64_t>(pitch), 1, 0};
+  std::copy(std::begin(words), std::end(words), layout->data);
+  return rows > 0 && columns > 0 && pitch >= static_cast<int64_t>(rows) ? CUBLAS_STATUS_SUCCESS
+                                                                         : CUBLAS_STATUS_INVALID_VALUE;
+}
+cublasStatus_t fake_layout_set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t what, const void* value,
+                               size_t size) {
+  const bool count = what == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
+  if (size != (count ? 4U : 8U)) return CUBLAS_STATUS_INVALID_VALUE;
+  layout->data[count ? kBatch : kBatchStride] = 0;
+  std::memcpy(&layout->data[count ? kBatch : kBatchStride], value, size);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t fake_preference_init(cublasLtMatmulPreference_t preference, size_t) {
+  *preference = {};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t fake_preference_set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t what,
+                                   const void* value, size_t size) {
+  if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    uint32_t mask = 0;
+    std::memcpy(&mask, value, size);
+    return (mask & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE) == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+    std::memcpy(&preference->data[0], value, size);
+  } else {
+    std::memcpy(&preference->data[1], value, size);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+bool agrees(const cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+            cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
+  const bool ta = desc->data[kTransA] == CUBLAS_OP_T, tb = desc->data[kTransB] == CUBLAS_OP_T;
+  const uint64_t m = a->data[ta ? kColumns : kRows], k = a->data[ta ? kRows : kColumns];
+  const uint64_t k2 = b->data[tb ? kColumns : kRows], n = b->data[tb ? kRows : kColumns];
+  return m == d->data[kRows] && n == d->data[kColumns] && k == k2 && c->data[kRows] == m && c->data[kColumns] == n &&
+         c->data[kType] == d->data[kType] && a->data[kBatch] == d->data[kBatch] && b->data[kBatch] == d->data[kBatch] &&
+         c->data[kBatch] == d->data[kBatch];
+}
+
+cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                              cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t* results,
+                              int* count) {
+  ++seen.heuristics;
+  *count = 0;
+  if (!agrees(desc, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
+  if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!seen.epilogues && desc->data[kEpilogue] != CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *count = std::min(most, 1);
+  results[0] = {};
+  results[0].algo.data[0] = kAlgoMark;
+  results[0].algo.data[1] = preference->data[1];
+  results[0].workspaceSize = std::min<uint64_t>(preference->data[0], 4096);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+DType dtype_of(uint64_t type) {
+  return type == CUDA_R_64F ? DType::f64 : type == CUDA_R_16F ? DType::f16 : type == CUDA_R_16BF ? DType::bf16 : DType::f32;
+}
+
+struct Host {
+  cublasLtMatrixLayout_t layout;
+  const void* base;
+  bool transposed = false;
+
+  DType dtype() const { return dtype_of(layout->data[kType]); }
+  char* at(int64_t batch, int64_t row, int64_t column) const {
+    if (transposed) std::swap(row, column);
+    const int64_t i = batch * static_cast<int64_t>(layout->data[kBatchStride]) + row +
+                      column * static_cast<int64_t>(layout->data[kPitch]);
+    return static_cast<char*>(const_cast<void*>(base)) + i * static_cast<int64_t>(size_of(dtype()));
+  }
+  double get(int64_t batch, int64_t row, int64_t column) const { return ir::load_double(dtype(), at(batch, row, column)); }
+};
+
+bool is_aligned(const void* p, uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes == 0; }
+
+cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
+                           cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                           const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                           cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo, void* workspace,
+                           size_t workspace_bytes, cudaStream_t) {
+  if (algo == nullptr || algo->data[0] != kAlgoMark || !agrees(desc, a_layout, b_layout, c_layout, d_layout))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  for (const void* p : {a, b, c, static_cast<const void*>(d)}) {
+    if (!is_aligned(p, algo->data[1])) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (workspace_bytes > 0) std::memset(workspace, 0xEE, workspace_bytes);
+  ++seen.calls;
+  seen.narrow_calls += algo->data[1] < 16;
+  seen.compute = desc->data[kCompute];
+  seen.largest_batch = std::max(seen.largest_batch, static_cast<int64_t>(d_layout->data[kBatch]));
+  const bool is_double = desc->data[kScale] == CUDA_R_64F;
+  const auto factor = [&](const void* p) {
+    return is_double ? *static_cast<const double*>(p) : static_cast<double>(*static_cast<const float*>(p));
+  };
+  const Host left{a_layout, a, desc->data[kTransA] == CUBLAS_OP_T}, right{b_layout, b, desc->data[kTransB] == CUBLAS_OP_T};
+  const Host addend{c_layout, c}, out{d_layout, d};
+  const auto depth = static_cast<int64_t>(a_layout->data[left.transposed ? kRows : kColumns]);
+  const uint64_t epilogue = desc->data[kEpilogue];
+  const void* const bias = reinterpret_cast<const void*>(desc->data[kBias]);
+  for (int64_t n = 0; n < static_cast<int64_t>(d_layout->data[kBatch]); ++n) {
+    for (int64_t j = 0; j < static_cast<int64_t>(d_layout->data[kColumns]); ++j) {
+      for (int64_t i = 0; i < static_cast<int64_t>(d_layout->data[kRows]); ++i) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; ++k) sum += left.get(n, i, k) * right.get(n, k, j);
+        sum *= factor(alpha);
+        if (factor(beta) != 0) sum += factor(beta) * addend.get(n, i, j);
+        if ((epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) {
+          sum += ir::load_double(out.dtype(), static_cast<const char*>(bias) + i * static_cast<int64_t>(size_of(out.dtype())));
+        }
+        if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) sum = sum < 0 ? 0 : sum;
+        ir::store_double(out.dtype(), out.at(n, i, j), sum);
+      }
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublaslt::Api fake_api() {
+  return {fake_create,      fake_destroy,         fake_status,         fake_desc_init, fake_desc_set, fake_layout_init,
+          fake_layout_set, fake_preference_init, fake_preference_set, fake_heuristic, fake_matmul};
+}
+
+class CublasLt : public ::testing::Test {
+ protected:
+  void SetUp() override { seen = {}; }
+
+  std::shared_ptr<Library> make(const Options& options = {}) {
+    auto library = make_cublaslt_library(options, memory_, fake_api());
+    EXPECT_TRUE(library.ok());
+    return *library;
+  }
+  std::string run(Case c, double tolerance = 3e-6, int alias = -1) { return check(*make(), c, tolerance, alias); }
+
+  std::shared_ptr<testing::HostDeviceMemory> memory_ = std::make_shared<testing::HostDeviceMemory>();
+};
+
+ir::Attrs product_of(bool ta = false, bool tb = false) {
+  return {{"transpose_a", int64_t{ta}}, {"transpose_b", int64_t{tb}}};
+}
+
+struct Product {
+  Extents a, b, out;
+  bool ta = false, tb = false;
+  Extents a_strides = {}, b_strides = {}, out_strides = {};
+};
+
+// bias, addend and relu by their letters
+Case product_case(const Product& p, const std::string& what = "", DType dtype = DType::f32) {
+  Case c(TensorOp::matmul, product_of(p.ta, p.tb));
+  c.step->compute = compute_type(dtype);
+  c.add(p.a, p.a_strides, false, dtype);
+  c.add(p.b, p.b_strides, false, dtype);
+  if (what.find('b') != std::string::npos) c.step->bias = c.add({p.out.back()}, {}, true, dtype);
+  if (what.find('a') != std::string::npos) c.epilogue(ScalarOp::add, c.add(p.out, p.out_strides, false, dtype));
+  if (what.find('r') != std::string::npos) c.epilogue(ScalarOp::relu);
+  c.add(p.out, p.out_strides, false, dtype);
+  return c;
+}
+
+const std::vector<Product>& products() {
+  static const std::vector<Product> all = {
+      {{5, 7}, {7, 9}, {5, 9}},
+      {{7, 5}, {9, 7}, {5, 9}, true, true},
+      {{7, 5}, {7, 9}, {5, 9}, true, false},
+      {{1, 64}, {64, 10}, {1, 10}},
+      {{64}, {64, 10}, {10}},
+      {{10, 64}, {64}, {10}},
+      {{3, 4, 6, 8}, {3, 4, 8, 5}, {3, 4, 6, 5}},
+      {{3, 4, 6, 8}, {8, 5}, {3, 4, 6, 5}},
+      {{3, 1, 6, 8}, {4, 8, 5}, {3, 4, 6, 5}},
+      {{6, 8}, {2, 3, 8, 5}, {2, 3, 6, 5}},
+      {{2, 1, 8}, {8, 1}, {2, 1, 1}},
+      {{4, 1, 8}, {4, 8, 3}, {4, 1, 3}},
+      {{5, 1}, {1, 6}, {5, 6}},
+      // heads: [2, 10, 3, 8] seen as [2, 3, 10, 8]
+      {{2, 3, 10, 8}, {2, 3, 8, 10}, {2, 3, 10, 10}, false, false, {240, 8, 24, 1}, {240, 8, 1, 24}},
+      {{2, 3, 10, 10}, {2, 3, 10, 8}, {2, 3, 10, 8}, false, false, {}, {240, 8, 24, 1}, {240, 8, 24, 1}},
+      // rows and columns of the output exchanged in memory, and neither of them contiguous
+      {{5, 7}, {7, 9}, {5, 9}, false, false, {}, {}, {1, 5}},
+      {{4, 5, 7}, {4, 7, 9}, {4, 5, 9}, false, false, {}, {}, {1, 36, 4}},
+      // no contiguous axis on the left, on the right; one row for all
+      {{4, 5, 7}, {7, 9}, {4, 5, 9}, false, false, {1, 28, 4}},
+      {{5, 7}, {4, 7, 9}, {4, 5, 9}, false, false, {}, {1, 36, 4}},
+      {{5, 7}, {7, 9}, {5, 9}, false, false, {0, 1}},
+      // wide pitches, odd offsets of batches
+      {{5, 7}, {7, 9}, {5, 9}, false, false, {11, 1}, {13, 1}, {19, 1}},
+      {{3, 5, 7}, {3, 7, 9}, {3, 5, 9}, false, false, {35, 7, 1}, {63, 9, 1}, {9, 27, 1}},
+  };
+  return all;
+}
+
+TEST_F(CublasLt, ProductsWithEveryEpilogue) {
+  for (const Product& p : products()) {
+    for (const char* what : {"", "b", "a", "r", "ba", "br", "ar", "bar"}) {
+      SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) + ::testing::PrintToString(p.out_strides) + what);
+      EXPECT_EQ(run(product_case(p, what)).substr(0, 8), "cublaslt");
+    }
+  }
+}
+
+TEST_F(CublasLt, Types) {
+  for (const auto& [dtype, tolerance] : {std::pair{DType::f16, 2e-3}, {DType::bf16, 1.6e-2}, {DType::f64, 1e-15}}) {
+    for (const Product& p : products()) {
+      SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.out_strides));
+      EXPECT_EQ(run(product_case(p, "ba", dtype), tolerance).substr(0, 8), "cublaslt");
+    }
+  }
+  Case c = product_case(products()[0], "", DType::i32);
+  EXPECT_TRUE(make()->refuses(*c.step));
+}
+
+TEST_F(CublasLt, OneCallWhereStridesAllow) {
+  EXPECT_EQ(run(product_case(products()[6], "bar")), "cublaslt");
+  EXPECT_EQ(seen.largest_batch, 12);
+  EXPECT_EQ(run(product_case(products()[7], "br")), "cublaslt");  // batches are rows
+  EXPECT_EQ(run(product_case(products()[13])), "cublaslt x2");    // two batch axes that do not merge
+  EXPECT_EQ(run(product_case(products()[15])), "cublaslt");
+  EXPECT_EQ(memory_->made, 0);
+}
+
+// A bias across cuBLASLt's is a product of its own, with ones that are uploaded once.
+TEST_F(CublasLt, BiasByAProduct) {
+  const auto library = make();
+  for (int i = 0; i < 2; ++i) {
+    Case c = product_case(products()[15], "bar");
+    EXPECT_EQ(check(*library, c), "cublaslt x2");
+  }
+  EXPECT_EQ(memory_->made, 1);
+  seen.epilogues = false;
+  Case c = product_case(products()[0], "ba");
+  EXPECT_EQ(check(*library, c), "cublaslt x2");
+  Case relu = product_case(products()[0], "r");
+  EXPECT_EQ(check(*library, relu).substr(0, 11), "unsupported");
+}
+
+TEST_F(CublasLt, FreesWhatItUploads) {
+  run(product_case(products()[15], "b"));
+  EXPECT_EQ(memory_->made, 1);
+  EXPECT_EQ(memory_->alive, 0);
+}
+
+TEST_F(CublasLt, AddendInPlace) {
+  EXPECT_EQ(run(product_case(products()[0], "bar"), 3e-6, 3), "cublaslt");
+  EXPECT_EQ(run(product_case(products()[6], "a"), 3e-6, 2), "cublaslt");
+  Case broadcast(TensorOp::matmul, product_of());
+  broadcast.add({5, 7});
+  broadcast.add({7, 9});
+  broadcast.epilogue(ScalarOp::add, broadcast.add({5, 1}));
+  broadcast.add({5, 9});
+  auto op = make()->bind(broadcast.call);
+  ASSERT_TRUE(op.ok());
+  EXPECT_TRUE((*op)->may_alias().empty());
+  check(*make(), broadcast);
+}
+
+// Addresses that are no multiples of 16 bytes take the algorithm that was asked for such.
+TEST_F(CublasLt, NarrowAddresses) {
+  run(product_case({{4, 4}, {4, 4}, {4, 4}}));
+  EXPECT_EQ(seen.narrow_calls, 0);
+  const Product p{{3, 2, 5, 7}, {3, 2, 7, 9}, {3, 2, 5, 9}, false, false, {}, {}, {90, 9, 18, 1}};
+  run(product_case(p));
+  EXPECT_GT(seen.narrow_calls, 0);
+  EXPECT_LT(seen.narrow_calls, seen.calls);
+}
+
+TEST_F(CublasLt, PointwiseConvolutions) {
+  const ir::Attrs attrs{{"strides", Extents{1, 1}}, {"pads", Extents{0, 0, 0, 0}}, {"dilations", Extents{1, 1}},
+                        {"groups", int64_t{1}},     {"layout", std::string("last")}};
+  for (const int64_t pitch : {16, 27}) {
+    Case c(TensorOp::conv, attrs);
+    c.add({2, 5, 7, 16}, {35 * pitch, 7 * pitch, pitch, 1});
+    c.add({24, 16, 1, 1}, {}, true);
+    c.step->bias = c.add({24}, {}, true);
+    c.epilogue(ScalarOp::add, c.add({2, 5, 7, 24}));
+    c.epilogue(ScalarOp::relu);
+    c.add({2, 5, 7, 24});
+    EXPECT_EQ(run(std::move(c)), "cublaslt");
+  }
+  ir::Attrs first = attrs;
+  first.set("layout", std::string("first"));
+  Case planes(TensorOp::conv, first);
+  planes.add({2, 16, 5, 7});
+  planes.add({24, 16, 1, 1}, {}, true);
+  planes.add({2, 24, 5, 7});
+  EXPECT_EQ(run(std::move(planes)).substr(0, 11), "unsupported");
+}
+
+TEST_F(CublasLt, Tf32IsAskedForByOptionAlone) {
+  run(product_case(products()[0]));
+  EXPECT_EQ(seen.compute, static_cast<uint64_t>(CUBLAS_COMPUTE_32F));
+  Options options;
+  options.tf32 = true;
+  Case c = product_case(products()[0]);
+  check(*make(options), c);
+  EXPECT_EQ(seen.compute, static_cast<uint64_t>(CUBLAS_COMPUTE_32F_FAST_TF32));
+}
+
+TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {
+  Options options;
+  options.workspace_limit = 100;
+  Case c = product_case(products()[0]);
+  auto op = make(options)->bind(c.call);
+  ASSERT_TRUE(op.ok());
+  EXPECT_EQ((*op)->workspace_bytes(), 100U + 256U);
+}
+
+TEST_F(CublasLt, Refusals) {
+  const auto refused = [&](Case c) { return run(std::move(c)); };
+  EXPECT_EQ(refused(product_case({{5, 0}, {0, 9}, {5, 9}})), "unsupported: an empty operand");
+  Case gelu = product_case(products()[0]);
+  gelu.epilogue(ScalarOp::gelu);
+  EXPECT_EQ(refused(std::move(gelu)), "unsupported: cuBLASLt has no such epilogue");
+  Case late(TensorOp::matmul, product_of());
+  late.add({5, 7});
+  late.add({7, 9});
+  late.epilogue(ScalarOp::relu);
+  late.epilogue(ScalarOp::add, late.add({5, 9}));
+  late.add({5, 9});
+  EXPECT_EQ(refused(std::move(late)), "unsupported: cuBLASLt does nothing after relu");
+}
+
+}  // namespace
+}  // namespace fusec::runtime
+
+#endif
