@@ -16,7 +16,7 @@
 #include "runtime/state.h"
 #include "tests/runtime/programs.h"
 
-namespace fusec {
+namespace fusec::cuda_gpu_test {
 namespace {
 
 using runtime_test::flat;
@@ -266,5 +266,5 @@ TEST_F(Gpu, ZAnIllegalAddressEndsTheSession) {
 }
 
 }  // namespace
-}  // namespace fusec
+}  // namespace fusec::cuda_gpu_test
 #endif
