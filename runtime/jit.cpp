@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fusec/jit.h"
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -22,14 +23,17 @@ using runtime::Layout;
 // code.
 constexpr std::size_t kMaxVariants = 32;
 
+// Session::run or run_async.
+using Call = std::function<Status(Session&, std::span<const Tensor>, std::span<Tensor>)>;
+
 // An Engine and its idle Sessions, one per call under way at most.
 class Variant {
  public:
   explicit Variant(Engine engine) : engine_(std::move(engine)) {}
 
-  Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Call& call) {
     FUSEC_ASSIGN(Session session, take());
-    const Status status = session.run(inputs, outputs);
+    const Status status = call(session, inputs, outputs);
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(session));
     return status;
@@ -94,26 +98,38 @@ struct JitFunction::Impl {
     return made.ok() ? *made : nullptr;
   }
 
-  Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-    if (inputs.size() != model.graph->inputs.size() || all_contiguous(inputs)) return row_major->run(inputs, outputs);
+  Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Call& call) {
+    if (inputs.size() != model.graph->inputs.size() || all_contiguous(inputs)) return row_major->run(inputs, outputs, call);
     Pattern pattern;
     std::vector<Tensor> memory;
     bool plain = true;  // row-major, or to be copied
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int rank = model.graph->type(model.graph->inputs[i]).rank();
-      if (inputs[i].rank() != rank) return row_major->run(inputs, outputs);  // which says what is wrong
+      if (inputs[i].rank() != rank) return row_major->run(inputs, outputs, call);  // which says what is wrong
       const std::optional<Layout> layout = runtime::layout_of(inputs[i]);
       pattern.push_back(layout.value_or(runtime::row_major_layout(rank)));
       plain &= pattern.back() == runtime::row_major_layout(rank);
       memory.push_back(layout ? runtime::memory_of(inputs[i], *layout) : inputs[i]);
     }
     const VariantPtr variant = plain ? nullptr : find(pattern);
-    return variant ? variant->run(memory, outputs) : row_major->run(inputs, outputs);
+    return variant ? variant->run(memory, outputs, call) : row_major->run(inputs, outputs, call);
   }
 };
 
 Status JitFunction::operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
-  return runtime::guarded([&] { return impl_->run(inputs, outputs); });
+  return runtime::guarded([&] {
+    return impl_->run(inputs, outputs, [](Session& session, std::span<const Tensor> in, std::span<Tensor> out) {
+      return session.run(in, out);
+    });
+  });
+}
+
+Status JitFunction::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const {
+  return runtime::guarded([&] {
+    return impl_->run(inputs, outputs, [stream](Session& session, std::span<const Tensor> in, std::span<Tensor> out) {
+      return session.run_async(in, out, stream);
+    });
+  });
 }
 
 int JitFunction::variants() const {

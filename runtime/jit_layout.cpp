@@ -57,7 +57,7 @@ Tensor memory_of(const Tensor& tensor, const Layout& layout) {
   std::vector<int64_t> shape;
   for (int axis : layout.order) shape.push_back(tensor.shape()[index(axis)]);
   // The runtime only reads inputs.
-  return Tensor::borrow(tensor.dtype(), std::move(shape), const_cast<void*>(tensor.data()));
+  return Tensor::borrow(tensor.dtype(), std::move(shape), const_cast<void*>(tensor.data()), {}, tensor.device());
 }
 
 ir::Graph with_layouts(const ir::Graph& source, std::span<const Layout> layouts) {

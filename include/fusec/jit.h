@@ -20,6 +20,8 @@ class FUSEC_API JitFunction {
   // where it lies: the first call with such a pattern compiles a variant for it. Other layouts are copied first. Outputs, and
   // where tensors lie, as in Session::run.
   Status operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  // On a stream of the caller, as Session::run_async.
+  Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const;
 
   struct Impl;
   explicit JitFunction(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}

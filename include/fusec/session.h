@@ -45,8 +45,8 @@ class FUSEC_API Session {
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs);
 
   // Puts a run on `stream` (a CUstream of the Engine's GPU, null: the legacy default stream) and answers at once: the run
-  // comes after what is on the stream, and what comes there next comes after the run. Tensors lie on the GPU, all are
-  // given, and live until the run is over; so does the Session. Indices out of range are clamped, not reported. On the CPU
+  // comes after what is on the stream, and what comes there next comes after the run. Tensors lie on the GPU and
+  // live until the run is over; so does the Session. Indices out of range are clamped, not reported. On the CPU
   // it is `run`.
   Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream);
 

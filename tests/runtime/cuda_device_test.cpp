@@ -7,7 +7,7 @@
 #include "runtime/device/open.h"
 #include "tests/runtime/cuda_fake.h"
 
-namespace fusec {
+namespace fusec::cuda_device_test {
 namespace {
 
 using testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(CudaLink, ManyConstantsGoUpTogether) {
 #endif
 
 }  // namespace
-}  // namespace fusec
+}  // namespace fusec::cuda_device_test

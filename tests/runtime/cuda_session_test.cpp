@@ -12,7 +12,7 @@
 #include "runtime/device/cuda/handles.h"
 #include "tests/runtime/cuda_fake.h"
 
-namespace fusec {
+namespace fusec::cuda_session_test {
 namespace {
 
 using runtime::cuda::GraphCache;
@@ -516,5 +516,5 @@ TEST(CudaSession, AGridPastTheLimitIsUnsupported) {
 }
 
 }  // namespace
-}  // namespace fusec
+}  // namespace fusec::cuda_session_test
 #endif
