@@ -124,7 +124,8 @@ class Lowering {
     FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
     if (target_.kind != TargetKind::cuda || !nest.domain.has_reduced()) return nest;
     const Dim length = row_length(nest.domain);
-    if (length.is_const() && length.value() <= longest_held_row()) return nest;
+    const bool is_row = columns_along(take_nest(nest.kernel.body[0])).empty();
+    if (is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
     return build_nest(graph_, partition_.storage, region, nest_options);
   }

@@ -27,6 +27,7 @@ class Parametrizer {
   void run() {
     collect_vars(kernel_.body);
     plain_ = is_plain();
+    for (Stmt& stmt : kernel_.body) collect_kept(stmt);
     for (Stmt& stmt : kernel_.body) outer_heads(stmt);
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); });
@@ -46,11 +47,31 @@ class Parametrizer {
     while (loop != nullptr) {
       const Dim value = loop->head.extent;
       const bool suits = !value.is_const() || (plain_ && value.value() >= kShortLoop && (flat || value.value() % kMostDivisor == 0));
-      if (suits) parameter_for(value);
+      if (suits) loop->head.extent = parameter_for(value);
       if (loop->body.size() != 1) return;
       loop = std::get_if<ir::Loop>(&loop->body[0].v);
     }
   }
+
+  // Constant extents of the loops inside: a stride of that value is the row's length, not an argument that happens to be
+  // as large.
+  void collect_kept(Stmt& stmt) {
+    const auto* loop = std::get_if<ir::Loop>(&stmt.v);
+    while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
+      loop = &std::get<ir::Loop>(loop->body[0].v);
+    if (loop == nullptr) return;
+    for_each_stmt(loop->body, [&](const Stmt& inner) {
+      const auto note = [&](const LoopHead& head) {
+        if (head.extent.is_const()) kept_.insert(head.extent.value());
+      };
+      if (const auto* own = std::get_if<ir::Loop>(&inner.v)) note(own->head);
+      if (const auto* scan = std::get_if<ir::Scan>(&inner.v)) note(scan->loop);
+      if (const auto* reduce = std::get_if<ir::Reduce>(&inner.v))
+        for (const LoopHead& head : reduce->loops) note(head);
+    });
+  }
+
+  bool is_kept(const Dim& d) const { return d.is_const() && kept_.contains(d.value()); }
 
   Dim parameter_for(const Dim& value) {
     auto it = names_.find(value);
@@ -91,6 +112,8 @@ class Parametrizer {
   }
 
   Dim rewrite(const Dim& d) {
+    if (is_kept(d)) return d;
+    if (const auto name = d.as_symbol(); name && is_argument(*name)) return d;
     if (auto it = names_.find(d); it != names_.end()) return Dim::symbol(it->second);
     const auto affine = affine_in(d, vars_);
     if (!affine) return rewrite_symbols(d);
@@ -114,7 +137,7 @@ class Parametrizer {
   // An extent or stride in terms of the arguments: one of them, a product of some and a number, or a number. A symbolic
   // one that is none of these becomes an argument of its own.
   Dim rewrite_value(const Dim& value, bool is_stride) {
-    if (value.is_const() && (!is_stride || value.value() < kShortLoop)) return value;
+    if (value.is_const() && (!is_stride || value.value() < kShortLoop || is_kept(value))) return value;
     if (uses_local(value)) return rewrite_symbols(value);
     if (auto product = as_product(value)) return *product;
     if (value.is_const()) return value;
@@ -217,6 +240,7 @@ class Parametrizer {
   std::map<Dim, std::string> names_;
   std::vector<std::string> vars_;
   std::map<std::string, Dim> extents_;  // of loops, in terms of the arguments
+  std::set<int64_t> kept_;
   bool plain_ = false;
 };
 

@@ -3,6 +3,7 @@
 // warps take every n-th row, add up what they see, and meet in shared memory. Many rows are cut into chunks, whose sums
 // are a second, shorter reduction of the same kind. Chunks and warps depend on the number of rows alone.
 #include <algorithm>
+#include <set>
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/rewrite.h"
@@ -21,41 +22,68 @@ namespace {
 constexpr int64_t kRowsOfChunk = 256;  // longer columns are cut into chunks
 constexpr int64_t kFewRows = 16;       // no more than a thread adds up by itself
 
-// One reduction over one loop, then element-wise work on its result.
+// One reduction over one loop, then element-wise work on its result. Results that are as large as what is reduced, and do
+// not need the sum, are stored on the way: each is read once.
 struct ColumnNest {
-  const ir::Reduce* reduce = nullptr;
+  ir::Reduce reduce;
   Block before, after;
 };
 
+bool reads_any(const Block& block, const std::set<RegId>& regs) {
+  bool found = false;
+  const auto look = [&](const Stmt& stmt) {
+    for_each_operand(stmt, [&](const ir::Operand& o) {
+      const auto* r = std::get_if<RegId>(&o);
+      found |= r != nullptr && regs.contains(*r);
+    });
+    for_each_dim(stmt, [&](const Dim& d) {
+      for (RegId r : regs) found |= d.uses(ir::reg_name(r));
+    });
+  };
+  for_each_stmt(block, look);
+  return found;
+}
+
 std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
   ColumnNest c;
+  bool reduced = false;
+  std::set<RegId> after;  // what the sum decides
   for (const Stmt& stmt : nest.body) {
     if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
-      if (c.reduce != nullptr || tuple_size(reduce->combiner) != 1 || reduce->loops.size() != 1) return std::nullopt;
+      if (reduced || tuple_size(reduce->combiner) != 1 || reduce->loops.size() != 1) return std::nullopt;
       if (has_reduction(reduce->body)) return std::nullopt;
-      c.reduce = reduce;
+      c.reduce = *reduce;
+      reduced = true;
+    } else if (std::holds_alternative<ir::Loop>(stmt.v) && reduced) {
+      PerfectNest rows = take_nest(stmt);
+      const bool suits = rows.heads.size() == 1 && rows.heads[0].extent == c.reduce.loops[0].extent && !reads_any(rows.body, after);
+      if (!suits || has_reduction(rows.body)) return std::nullopt;
+      substitute(rows.body, rows.heads[0].var, Dim::symbol(c.reduce.loops[0].var));
+      for (Stmt& inner : rows.body) c.reduce.body.push_back(std::move(inner));
     } else if (!nested_blocks(stmt).empty() || std::holds_alternative<ir::Alloc>(stmt.v)) {
       return std::nullopt;
     } else {
-      (c.reduce == nullptr ? c.before : c.after).push_back(stmt);
+      (reduced ? c.after : c.before).push_back(stmt);
     }
+    if (reduced)
+      for (RegId r : defined(stmt)) after.insert(r);
   }
-  return c.reduce != nullptr ? std::optional(c) : std::nullopt;
+  return reduced ? std::optional(c) : std::nullopt;
 }
 
 class ColumnSchedule {
  public:
   ColumnSchedule(const Scheduling& s, const PerfectNest& nest, ColumnNest parts, const std::string& along)
-      : s_(s), k_(s.kernel), parts_(std::move(parts)), rows_(parts_.reduce->loops[0]) {
+      : s_(s), k_(s.kernel), parts_(std::move(parts)), rows_(parts_.reduce.loops[0]) {
     for (const LoopHead& head : nest.heads) (head.var == along ? columns_ : outer_.emplace_back()) = head;
-    dtype_ = k_.regs[parts_.reduce->dst[0]].dtype;
-    lanes_ = std::min(lanes_of_access(k_, parts_.reduce->body, along), 8);
+    dtype_ = k_.regs[parts_.reduce.dst[0]].dtype;
+    lanes_ = std::min(lanes_of_access(k_, parts_.reduce.body, along), 8);
     while (lanes_ > 1 && !divisible_by(k_, columns_.extent, lanes_)) lanes_ /= 2;
   }
 
   Block run() {
     const bool is_long = rows_.extent.is_const() && rows_.extent.value() >= 2 * kRowsOfChunk;
-    return is_long ? chunked() : strips(*parts_.reduce, parts_.after, {});
+    return is_long ? chunked() : strips(parts_.reduce, parts_.after, {});
   }
 
  private:
@@ -164,7 +192,7 @@ class ColumnSchedule {
     result.push_back({ir::Alloc{partial}});
     const std::string c = fresh_var(k_);
     for (Stmt& stmt : chunk_sums(partial, c, chunks)) result.push_back(std::move(stmt));
-    ir::Reduce second = *parts_.reduce;
+    ir::Reduce second = parts_.reduce;  // of the chunks' sums
     const std::string r = fresh_var(k_);
     const RegId part = add_reg(k_, dtype_);
     second.loops = {{LoopTag::seq, r, chunks}};
@@ -183,7 +211,7 @@ class ColumnSchedule {
   }
 
   Block chunk_sums(BufferId partial, const std::string& c, int64_t chunks) {
-    ir::Reduce first = *parts_.reduce;
+    ir::Reduce first = parts_.reduce;
     const int64_t n = rows_.extent.value();
     const Dim start = Dim(kRowsOfChunk) * Dim::symbol(c);
     const std::string r = fresh_var(k_);
@@ -207,7 +235,7 @@ class ColumnSchedule {
 
 std::optional<Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, const std::string& along) {
   auto parts = column_nest(nest);
-  if (!parts || known_extent(s, parts->reduce->loops[0].extent, kFewRows + 1) <= kFewRows) return std::nullopt;
+  if (!parts || known_extent(s, parts->reduce.loops[0].extent, kFewRows + 1) <= kFewRows) return std::nullopt;
   return ColumnSchedule(s, nest, std::move(*parts), along).run();
 }
 
