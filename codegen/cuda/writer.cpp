@@ -31,8 +31,8 @@ void write_let(Writer& w, const ir::Let& let) {
 
 void write_sync(Writer& w, const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
-  if (w.group.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
-  w.out.line("__syncwarp(" + w.group.mask + ");");
+  if (w.team.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
+  w.out.line("__syncwarp(" + w.team.mask + ");");
 }
 
 void write_loop_stmt(Writer& w, const ir::Loop& loop) {
@@ -137,8 +137,8 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
-  for (const ir::Stmt* stmt : phase.body) w.group.size = std::max(w.group.size, threads_of(w, *stmt));
-  const int64_t threads = w.group.size;
+  for (const ir::Stmt* stmt : phase.body) w.team.size = std::max(w.team.size, threads_of(w, *stmt));
+  const int64_t threads = w.team.size;
   w.block_threads = threads;
   w.block_warps = (threads + 31) / 32;
   if (threads > kMostThreads) throw Inexpressible(fmt::format("a block of {} threads, the limit is {}", threads, kMostThreads));
@@ -185,7 +185,7 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
   if (head.tag >= ir::LoopTag::block) throw Inexpressible("a parallel loop where a plain one is needed");
   const Dim extent = w.index.resolve(head.extent);
   if (extent.is_const() && extent.value() <= 0) return;
-  const Group outer = w.group;
+  const Team outer = w.team;
   if (extent.is(1)) {
     w.index.alias(head.var, Dim(0));
     w.out.open("");
@@ -194,16 +194,16 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
     const std::string name = "i" + std::to_string(w.loops++);
     w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
     w.index.bind(head.var, name, {Dim(0), extent - 1});
-    w.group.in_loop = true;
+    w.team.in_loop = true;
     std::set<std::string> symbols;
     extent.collect_symbols(symbols);
     const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });
-    if (varies || w.index.uses_data(extent)) w.group.whole_block = false;
-    if (w.index.uses_data(extent) || (varies && (w.group.alignment % 32 != 0 || w.group.size % 32 != 0))) w.group.mask.clear();
+    if (varies || w.index.uses_data(extent)) w.team.whole_block = false;
+    if (w.index.uses_data(extent) || (varies && (w.team.alignment % 32 != 0 || w.team.size % 32 != 0))) w.team.mask.clear();
   }
   body();
   w.out.close();
-  w.group = outer;
+  w.team = outer;
   w.index.unbind(head.var);
 }
 
