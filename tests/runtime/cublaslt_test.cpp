@@ -2,11 +2,12 @@
 // The calls made of cuBLASLt, done by a fake of it on host memory, against double loops.
 #include <gtest/gtest.h>
 
-#if FUSEC_WITH_CUDA
+#if FUSEC_WITH_CUBLASLT
 
 #include <functional>
 
 #include "runtime/library/cublaslt/cublaslt.h"
+#include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/host_device_memory.h"
 #include "tests/runtime/library_case.h"
 
@@ -18,6 +19,10 @@ using ir::TensorOp;
 using testing::Case;
 using testing::check;
 using testing::Extents;
+using testing::Product;
+using testing::product_case;
+using testing::product_of;
+using testing::products;
 
 // What the fake has seen and what it refuses; one test at a time.
 struct Seen {
@@ -201,61 +206,6 @@ class CublasLt : public ::testing::Test {
 
   std::shared_ptr<testing::HostDeviceMemory> memory_ = std::make_shared<testing::HostDeviceMemory>();
 };
-
-ir::Attrs product_of(bool ta = false, bool tb = false) {
-  return {{"transpose_a", int64_t{ta}}, {"transpose_b", int64_t{tb}}};
-}
-
-struct Product {
-  Extents a, b, out;
-  bool ta = false, tb = false;
-  Extents a_strides = {}, b_strides = {}, out_strides = {};
-};
-
-// bias, addend and relu by their letters
-Case product_case(const Product& p, const std::string& what = "", DType dtype = DType::f32) {
-  Case c(TensorOp::matmul, product_of(p.ta, p.tb));
-  c.step->compute = compute_type(dtype);
-  c.add(p.a, p.a_strides, false, dtype);
-  c.add(p.b, p.b_strides, false, dtype);
-  if (what.find('b') != std::string::npos) c.step->bias = c.add({p.out.back()}, {}, true, dtype);
-  if (what.find('a') != std::string::npos) c.epilogue(ScalarOp::add, c.add(p.out, p.out_strides, false, dtype));
-  if (what.find('r') != std::string::npos) c.epilogue(ScalarOp::relu);
-  c.add(p.out, p.out_strides, false, dtype);
-  return c;
-}
-
-const std::vector<Product>& products() {
-  static const std::vector<Product> all = {
-      {{5, 7}, {7, 9}, {5, 9}},
-      {{7, 5}, {9, 7}, {5, 9}, true, true},
-      {{7, 5}, {7, 9}, {5, 9}, true, false},
-      {{1, 64}, {64, 10}, {1, 10}},
-      {{64}, {64, 10}, {10}},
-      {{10, 64}, {64}, {10}},
-      {{3, 4, 6, 8}, {3, 4, 8, 5}, {3, 4, 6, 5}},
-      {{3, 4, 6, 8}, {8, 5}, {3, 4, 6, 5}},
-      {{3, 1, 6, 8}, {4, 8, 5}, {3, 4, 6, 5}},
-      {{6, 8}, {2, 3, 8, 5}, {2, 3, 6, 5}},
-      {{2, 1, 8}, {8, 1}, {2, 1, 1}},
-      {{4, 1, 8}, {4, 8, 3}, {4, 1, 3}},
-      {{5, 1}, {1, 6}, {5, 6}},
-      // heads: [2, 10, 3, 8] seen as [2, 3, 10, 8]
-      {{2, 3, 10, 8}, {2, 3, 8, 10}, {2, 3, 10, 10}, false, false, {240, 8, 24, 1}, {240, 8, 1, 24}},
-      {{2, 3, 10, 10}, {2, 3, 10, 8}, {2, 3, 10, 8}, false, false, {}, {240, 8, 24, 1}, {240, 8, 24, 1}},
-      // rows and columns of the output exchanged in memory, and neither of them contiguous
-      {{5, 7}, {7, 9}, {5, 9}, false, false, {}, {}, {1, 5}},
-      {{4, 5, 7}, {4, 7, 9}, {4, 5, 9}, false, false, {}, {}, {1, 36, 4}},
-      // no contiguous axis on the left, on the right; one row for all
-      {{4, 5, 7}, {7, 9}, {4, 5, 9}, false, false, {1, 28, 4}},
-      {{5, 7}, {4, 7, 9}, {4, 5, 9}, false, false, {}, {1, 36, 4}},
-      {{5, 7}, {7, 9}, {5, 9}, false, false, {0, 1}},
-      // wide pitches, odd offsets of batches
-      {{5, 7}, {7, 9}, {5, 9}, false, false, {11, 1}, {13, 1}, {19, 1}},
-      {{3, 5, 7}, {3, 7, 9}, {3, 5, 9}, false, false, {35, 7, 1}, {63, 9, 1}, {9, 27, 1}},
-  };
-  return all;
-}
 
 TEST_F(CublasLt, ProductsWithEveryEpilogue) {
   for (const Product& p : products()) {

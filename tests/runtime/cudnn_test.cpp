@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "runtime/library/cudnn/cudnn.h"
+#include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/host_device_memory.h"
 #include "tests/runtime/library_case.h"
 
@@ -22,7 +23,12 @@ using ir::ScalarOp;
 using ir::TensorOp;
 using testing::Case;
 using testing::check;
+using testing::conv_case;
 using testing::Extents;
+using testing::Image;
+using testing::image;
+using testing::images;
+using testing::pool_attrs;
 using testing::for_all;
 
 char* element(const TensorSpec& spec, void* base, const Extents& at) {
@@ -164,68 +170,6 @@ class Cudnn : public ::testing::Test {
   std::shared_ptr<FakeBackend> fake_ = std::make_shared<FakeBackend>();
 };
 
-struct Image {
-  int64_t n, c, o;
-  Extents in, kernel, strides, pads, dilations;
-  int64_t groups = 1;
-};
-
-Extents image(int64_t n, int64_t c, const Extents& spatial, bool last) {
-  Extents shape{n};
-  if (!last) shape.push_back(c);
-  shape.insert(shape.end(), spatial.begin(), spatial.end());
-  if (last) shape.push_back(c);
-  return shape;
-}
-
-Extents out_of(const Image& s) {
-  Extents out;
-  for (std::size_t i = 0; i < s.in.size(); ++i) {
-    const int64_t reach = (s.kernel[i] - 1) * s.dilations[i] + 1;
-    out.push_back((s.in[i] + s.pads[i] + s.pads[s.in.size() + i] - reach) / s.strides[i] + 1);
-  }
-  return out;
-}
-
-const std::vector<Image>& images() {
-  static const std::vector<Image> all = {
-      {1, 3, 16, {9, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
-      {2, 16, 8, {5, 7}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-      {1, 6, 6, {6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 6},
-      {1, 4, 4, {6, 7}, {3, 3}, {1, 2}, {0, 1, 2, 3}, {2, 1}},
-      {1, 12, 18, {5, 5}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 6},
-      {3, 8, 12, {11}, {3}, {1}, {1, 1}, {1}},
-      {1, 4, 6, {4, 5, 3}, {3, 2, 3}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}, {1, 1, 1}},
-      {2, 5, 7, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-      {1, 1, 8, {8, 8}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-      {1, 6, 6, {7, 7}, {7, 7}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-  };
-  return all;
-}
-
-// extra: channels of wider images that input and output are slices of
-Case conv_case(const Image& s, bool last, bool constant = true, int64_t extra = 0, DType dtype = DType::f32) {
-  Case c(TensorOp::conv, {{"strides", s.strides},
-                          {"pads", s.pads},
-                          {"dilations", s.dilations},
-                          {"groups", s.groups},
-                          {"layout", std::string(last ? "last" : "first")}});
-  c.step->compute = compute_type(dtype);
-  const auto add = [&](int64_t channels, const Extents& spatial, int64_t more) {
-    return c.add(image(s.n, channels, spatial, last), testing::row_major(image(s.n, channels + more, spatial, last)), false,
-                 dtype);
-  };
-  add(s.c, s.in, extra);
-  Extents filter{s.o, s.c / s.groups};
-  filter.insert(filter.end(), s.kernel.begin(), s.kernel.end());
-  c.add(filter, {}, constant, dtype);
-  c.step->bias = c.add({s.o}, {}, true, dtype);
-  c.epilogue(ScalarOp::add, add(s.o, out_of(s), 0));
-  c.epilogue(ScalarOp::relu);
-  add(s.o, out_of(s), extra);
-  return c;
-}
-
 TEST_F(Cudnn, ConvolutionsWhateverItTakes) {
   for (const bool fuses : {true, false}) {
     for (const bool views : {true, false}) {
@@ -284,13 +228,6 @@ TEST_F(Cudnn, StridesOfUnitAxes) {
     SCOPED_TRACE(::testing::PrintToString(s.kernel));
     EXPECT_EQ(run(conv_case(s, true)), "cudnn conv");
   }
-}
-
-ir::Attrs pool_attrs(Extents kernel, Extents strides, Extents pads, bool ceil, bool include, bool is_max) {
-  ir::Attrs attrs{{"kernel", kernel},   {"strides", strides},          {"pads", pads}, {"dilations", Extents(kernel.size(), 1)},
-                  {"ceil_mode", int64_t{ceil}}, {"layout", std::string("last")}};
-  if (!is_max) attrs.set("count_include_pad", int64_t{include});
-  return attrs;
 }
 
 TEST_F(Cudnn, Pools) {
