@@ -270,6 +270,22 @@ TEST_F(Cudnn, Refusals) {
   EXPECT_EQ(run(conv_case(images()[0], true)), "unsupported: the fake objects");
 }
 
+// Slices that begin at odd places are said to; memory of the caller is asked for no more than that.
+TEST_F(Cudnn, Alignments) {
+  Case c = conv_case(images()[0], true);
+  c.call.args[0].offset = 4 * 6;
+  c.call.args[1].offset = 4;
+  auto op = make()->bind(c.call);
+  ASSERT_TRUE(op.ok());
+  EXPECT_EQ(fake_->convs[0].in.alignment, 8);
+  EXPECT_EQ(fake_->convs[0].filter.alignment, 16);  // packed
+  EXPECT_EQ(fake_->convs[0].out.alignment, 16);
+  const std::size_t last = c.call.args.size() - 1;
+  EXPECT_EQ((*op)->alignment(0), 8);
+  EXPECT_EQ((*op)->alignment(1), 1);
+  EXPECT_EQ((*op)->alignment(last), 16);
+}
+
 TEST_F(Cudnn, OptionsReachTheBackend) {
   Options options;
   options.tf32 = true;

@@ -93,11 +93,14 @@ class CublasLtOp : public LibraryOp {
 
 bool is_empty_product(const Problem& p) { return product(p.a.dims) == 0 || product(p.b.dims) == 0; }
 
+bool is_float_product(const Problem& p) { return is_float(p.a.dtype) && is_float(p.b.dtype) && is_float(p.out.dtype); }
+
 bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
 
 // The product to make of a call, or why cuBLASLt makes none.
 Result<Problem> as_product(const LibraryCall& call) {
   Problem problem = normalize(call);
+  if (!is_float_product(problem)) return Status(StatusCode::unsupported, "no arithmetic in integers");
   if (is_empty_product(problem)) return Status(StatusCode::unsupported, "an empty operand");
   if (problem.op == ir::TensorOp::matmul) {
     merge_axes(problem);

@@ -38,6 +38,7 @@ Tensor add_tensor(fe::graph::Graph& graph, const TensorSpec& spec, int64_t id) {
                           .set_dim(spec.dims)
                           .set_stride(spec.strides)
                           .set_data_type(type_of(spec.dtype))
+                          .set_alignment(spec.alignment)
                           .set_uid(id));
 }
 
@@ -101,6 +102,7 @@ bool describe(fe::graph::Graph& graph, const ConvSpec& spec) {
       .set_dim(spec.out.dims)
       .set_stride(spec.out.strides)
       .set_data_type(type_of(spec.out.dtype))
+      .set_alignment(spec.out.alignment)
       .set_uid(id);
   return true;
 }

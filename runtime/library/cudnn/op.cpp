@@ -37,6 +37,10 @@ class CudnnOp : public LibraryOp {
     const std::size_t bytes = recipe_.temporaries + recipe_.scratch;
     return bytes == 0 ? 0 : bytes + kDeviceAlignment;
   }
+  int64_t alignment(std::size_t arg) const override {
+    const auto it = recipe_.alignments.find(static_cast<int>(arg));
+    return it == recipe_.alignments.end() ? 1 : it->second;
+  }
   std::string implementation() const override { return "cudnn " + recipe_.implementation; }
   std::size_t packed_bytes() const override { return recipe_.packed; }
 
@@ -56,6 +60,12 @@ void Recipe::add(std::unique_ptr<Plan> plan, std::vector<Pointer> pointers) {
   scratch = std::max(scratch, plan->workspace_bytes());
   implementation += (implementation.empty() ? "" : " + ") + plan->name();
   stages.push_back({std::move(plan), std::move(pointers)});
+}
+
+void Recipe::need(const Pointer& pointer, const TensorSpec& tensor) {
+  if (pointer.place != Place::arg) return;
+  int64_t& alignment = alignments[pointer.arg];
+  alignment = std::max(alignment, tensor.alignment);
 }
 
 std::unique_ptr<LibraryOp> make_op(Recipe recipe) { return std::make_unique<CudnnOp>(std::move(recipe)); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,8 +33,12 @@ struct Recipe {
   std::size_t packed = 0;                    // bytes of weights behind Place::fixed
   std::string implementation;
 
+  std::map<int, int64_t> alignments;         // of arguments
+
   Pointer reserve(const TensorSpec& tensor);
   void add(std::unique_ptr<Plan> plan, std::vector<Pointer> pointers);
+  // The plan relies on the tensor's alignment at this pointer.
+  void need(const Pointer& pointer, const TensorSpec& tensor);
 };
 
 std::unique_ptr<LibraryOp> make_op(Recipe recipe);

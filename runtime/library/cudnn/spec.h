@@ -17,7 +17,8 @@ namespace fusec::runtime::cudnn {
 // Axes N C spatial..., two or three of these; axes along which it is broadcast have extent 1.
 struct TensorSpec {
   DType dtype = DType::f32;
-  Extents dims, strides;  // elements
+  Extents dims, strides;   // elements
+  int64_t alignment = 16;  // bytes that its address is a multiple of
   bool operator==(const TensorSpec&) const = default;
 };
 
