@@ -22,7 +22,7 @@ using testing::Extents;
 using testing::Product;
 using testing::product_case;
 using testing::product_of;
-using testing::products;
+using testing::product_cases;
 
 // What the fake has seen and what it refuses; one test at a time.
 struct Seen {
@@ -125,7 +125,7 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
   return CUBLAS_STATUS_SUCCESS;
 }
 
-DType dtype_of(uint64_t type) {
+DType dtype_of_cuda(uint64_t type) {
   return type == CUDA_R_64F ? DType::f64 : type == CUDA_R_16F ? DType::f16 : type == CUDA_R_16BF ? DType::bf16 : DType::f32;
 }
 
@@ -134,7 +134,7 @@ struct Host {
   const void* base;
   bool transposed = false;
 
-  DType dtype() const { return dtype_of(layout->data[kType]); }
+  DType dtype() const { return dtype_of_cuda(layout->data[kType]); }
   char* at(int64_t batch, int64_t row, int64_t column) const {
     if (transposed) std::swap(row, column);
     const int64_t i = batch * static_cast<int64_t>(layout->data[kBatchStride]) + row +
@@ -144,7 +144,7 @@ struct Host {
   double get(int64_t batch, int64_t row, int64_t column) const { return ir::load_double(dtype(), at(batch, row, column)); }
 };
 
-bool is_aligned(const void* p, uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes == 0; }
+bool is_at_multiple(const void* p, uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes == 0; }
 
 cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                            cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
@@ -154,7 +154,7 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
   if (algo == nullptr || algo->data[0] != kAlgoMark || !agrees(desc, a_layout, b_layout, c_layout, d_layout))
     return CUBLAS_STATUS_INVALID_VALUE;
   for (const void* p : {a, b, c, static_cast<const void*>(d)}) {
-    if (!is_aligned(p, algo->data[1])) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!is_at_multiple(p, algo->data[1])) return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (workspace_bytes > 0) std::memset(workspace, 0xEE, workspace_bytes);
   ++seen.calls;
@@ -208,7 +208,7 @@ class CublasLt : public ::testing::Test {
 };
 
 TEST_F(CublasLt, ProductsWithEveryEpilogue) {
-  for (const Product& p : products()) {
+  for (const Product& p : product_cases()) {
     for (const char* what : {"", "b", "a", "r", "ba", "br", "ar", "bar"}) {
       SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) + ::testing::PrintToString(p.out_strides) + what);
       EXPECT_EQ(run(product_case(p, what)).substr(0, 8), "cublaslt");
@@ -218,21 +218,21 @@ TEST_F(CublasLt, ProductsWithEveryEpilogue) {
 
 TEST_F(CublasLt, Types) {
   for (const auto& [dtype, tolerance] : {std::pair{DType::f16, 2e-3}, {DType::bf16, 1.6e-2}, {DType::f64, 1e-15}}) {
-    for (const Product& p : products()) {
+    for (const Product& p : product_cases()) {
       SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.out_strides));
       EXPECT_EQ(run(product_case(p, "ba", dtype), tolerance).substr(0, 8), "cublaslt");
     }
   }
-  Case c = product_case(products()[0], "", DType::i32);
+  Case c = product_case(product_cases()[0], "", DType::i32);
   EXPECT_TRUE(make()->refuses(*c.step));
 }
 
 TEST_F(CublasLt, OneCallWhereStridesAllow) {
-  EXPECT_EQ(run(product_case(products()[6], "bar")), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[6], "bar")), "cublaslt");
   EXPECT_EQ(seen.largest_batch, 12);
-  EXPECT_EQ(run(product_case(products()[7], "br")), "cublaslt");  // batches are rows
-  EXPECT_EQ(run(product_case(products()[13])), "cublaslt x2");    // two batch axes that do not merge
-  EXPECT_EQ(run(product_case(products()[15])), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[7], "br")), "cublaslt");  // batches are rows
+  EXPECT_EQ(run(product_case(product_cases()[13])), "cublaslt x2");    // two batch axes that do not merge
+  EXPECT_EQ(run(product_case(product_cases()[15])), "cublaslt");
   EXPECT_EQ(memory_->made, 0);
 }
 
@@ -240,26 +240,26 @@ TEST_F(CublasLt, OneCallWhereStridesAllow) {
 TEST_F(CublasLt, BiasByAProduct) {
   const auto library = make();
   for (int i = 0; i < 2; ++i) {
-    Case c = product_case(products()[15], "bar");
+    Case c = product_case(product_cases()[15], "bar");
     EXPECT_EQ(check(*library, c), "cublaslt x2");
   }
   EXPECT_EQ(memory_->made, 1);
   seen.epilogues = false;
-  Case c = product_case(products()[0], "ba");
+  Case c = product_case(product_cases()[0], "ba");
   EXPECT_EQ(check(*library, c), "cublaslt x2");
-  Case relu = product_case(products()[0], "r");
+  Case relu = product_case(product_cases()[0], "r");
   EXPECT_EQ(check(*library, relu).substr(0, 11), "unsupported");
 }
 
 TEST_F(CublasLt, FreesWhatItUploads) {
-  run(product_case(products()[15], "b"));
+  run(product_case(product_cases()[15], "b"));
   EXPECT_EQ(memory_->made, 1);
   EXPECT_EQ(memory_->alive, 0);
 }
 
 TEST_F(CublasLt, AddendInPlace) {
-  EXPECT_EQ(run(product_case(products()[0], "bar"), 3e-6, 3), "cublaslt");
-  EXPECT_EQ(run(product_case(products()[6], "a"), 3e-6, 2), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[0], "bar"), 3e-6, 3), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[6], "a"), 3e-6, 2), "cublaslt");
   Case broadcast(TensorOp::matmul, product_of());
   broadcast.add({5, 7});
   broadcast.add({7, 9});
@@ -304,11 +304,11 @@ TEST_F(CublasLt, PointwiseConvolutions) {
 }
 
 TEST_F(CublasLt, Tf32IsAskedForByOptionAlone) {
-  run(product_case(products()[0]));
+  run(product_case(product_cases()[0]));
   EXPECT_EQ(seen.compute, static_cast<uint64_t>(CUBLAS_COMPUTE_32F));
   Options options;
   options.tf32 = true;
-  Case c = product_case(products()[0]);
+  Case c = product_case(product_cases()[0]);
   check(*make(options), c);
   EXPECT_EQ(seen.compute, static_cast<uint64_t>(CUBLAS_COMPUTE_32F_FAST_TF32));
 }
@@ -316,7 +316,7 @@ TEST_F(CublasLt, Tf32IsAskedForByOptionAlone) {
 TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {
   Options options;
   options.workspace_limit = 100;
-  Case c = product_case(products()[0]);
+  Case c = product_case(product_cases()[0]);
   auto op = make(options)->bind(c.call);
   ASSERT_TRUE(op.ok());
   EXPECT_EQ((*op)->workspace_bytes(), 100U + 256U);
@@ -325,7 +325,7 @@ TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {
 TEST_F(CublasLt, Refusals) {
   const auto refused = [&](Case c) { return run(std::move(c)); };
   EXPECT_EQ(refused(product_case({{5, 0}, {0, 9}, {5, 9}})), "unsupported: an empty operand");
-  Case gelu = product_case(products()[0]);
+  Case gelu = product_case(product_cases()[0]);
   gelu.epilogue(ScalarOp::gelu);
   EXPECT_EQ(refused(std::move(gelu)), "unsupported: cuBLASLt has no such epilogue");
   Case late(TensorOp::matmul, product_of());

@@ -29,7 +29,7 @@ inline Case product_case(const Product& p, const std::string& what = "", DType d
   return c;
 }
 
-inline const std::vector<Product>& products() {
+inline const std::vector<Product>& product_cases() {
   static const std::vector<Product> all = {
       {{5, 7}, {7, 9}, {5, 9}},
       {{7, 5}, {9, 7}, {5, 9}, true, true},
@@ -67,7 +67,7 @@ struct Image {
   int64_t groups = 1;
 };
 
-inline Extents image(int64_t n, int64_t c, const Extents& spatial, bool last) {
+inline Extents image_extents(int64_t n, int64_t c, const Extents& spatial, bool last) {
   Extents shape{n};
   if (!last) shape.push_back(c);
   shape.insert(shape.end(), spatial.begin(), spatial.end());
@@ -75,7 +75,7 @@ inline Extents image(int64_t n, int64_t c, const Extents& spatial, bool last) {
   return shape;
 }
 
-inline Extents out_of(const Image& s) {
+inline Extents image_output(const Image& s) {
   Extents out;
   for (std::size_t i = 0; i < s.in.size(); ++i) {
     const int64_t reach = (s.kernel[i] - 1) * s.dilations[i] + 1;
@@ -84,7 +84,7 @@ inline Extents out_of(const Image& s) {
   return out;
 }
 
-inline const std::vector<Image>& images() {
+inline const std::vector<Image>& image_cases() {
   static const std::vector<Image> all = {
       {1, 3, 16, {9, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
       {2, 16, 8, {5, 7}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
@@ -101,7 +101,7 @@ inline const std::vector<Image>& images() {
 }
 
 // extra: channels of wider images that input and output are slices of
-inline Case conv_case(const Image& s, bool last, bool constant = true, int64_t extra = 0, DType dtype = DType::f32) {
+inline Case image_case(const Image& s, bool last, bool constant = true, int64_t extra = 0, DType dtype = DType::f32) {
   Case c(ir::TensorOp::conv, {{"strides", s.strides},
                           {"pads", s.pads},
                           {"dilations", s.dilations},
@@ -109,7 +109,7 @@ inline Case conv_case(const Image& s, bool last, bool constant = true, int64_t e
                           {"layout", std::string(last ? "last" : "first")}});
   c.step->compute = compute_type(dtype);
   const auto add = [&](int64_t channels, const Extents& spatial, int64_t more) {
-    return c.add(image(s.n, channels, spatial, last), row_major(image(s.n, channels + more, spatial, last)), false,
+    return c.add(image_extents(s.n, channels, spatial, last), row_major(image_extents(s.n, channels + more, spatial, last)), false,
                  dtype);
   };
   add(s.c, s.in, extra);
@@ -117,13 +117,13 @@ inline Case conv_case(const Image& s, bool last, bool constant = true, int64_t e
   filter.insert(filter.end(), s.kernel.begin(), s.kernel.end());
   c.add(filter, {}, constant, dtype);
   c.step->bias = c.add({s.o}, {}, true, dtype);
-  c.epilogue(ir::ScalarOp::add, add(s.o, out_of(s), 0));
+  c.epilogue(ir::ScalarOp::add, add(s.o, image_output(s), 0));
   c.epilogue(ir::ScalarOp::relu);
-  add(s.o, out_of(s), extra);
+  add(s.o, image_output(s), extra);
   return c;
 }
 
-inline ir::Attrs pool_attrs(Extents kernel, Extents strides, Extents pads, bool ceil, bool include, bool is_max) {
+inline ir::Attrs window_attrs(Extents kernel, Extents strides, Extents pads, bool ceil, bool include, bool is_max) {
   ir::Attrs attrs{{"kernel", kernel},   {"strides", strides},          {"pads", pads}, {"dilations", Extents(kernel.size(), 1)},
                   {"ceil_mode", int64_t{ceil}}, {"layout", std::string("last")}};
   if (!is_max) attrs.set("count_include_pad", int64_t{include});

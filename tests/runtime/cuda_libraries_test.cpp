@@ -232,7 +232,7 @@ constexpr TypeTolerance kTypes[] = {{DType::f32, 3e-6}, {DType::f16, 2e-3}, {DTy
 
 TEST_F(CudaLibraries, Products) {
   for (const auto& [dtype, tolerance] : kTypes) {
-    for (const testing::Product& p : testing::products()) {
+    for (const testing::Product& p : testing::product_cases()) {
       for (const char* what : {"", "b", "a", "ba", "r", "bar"}) {
         if (dtype == DType::f64 && std::string(what).find('r') != std::string::npos) continue;
         SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
@@ -254,12 +254,12 @@ TEST_F(CudaLibraries, LargerProducts) {
 
 TEST_F(CudaLibraries, Convolutions) {
   for (const auto& [dtype, tolerance] : kTypes) {
-    for (const testing::Image& s : testing::images()) {
+    for (const testing::Image& s : testing::image_cases()) {
       for (const bool last : {true, false}) {
         for (const bool constant : {true, false}) {
           SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(s.kernel) + ::testing::PrintToString(s.in) +
                        (last ? " last" : " first") + (constant ? "" : " views"));
-          const std::string what = run("cudnn", testing::conv_case(s, last, constant, constant ? 0 : 3, dtype), tolerance);
+          const std::string what = run("cudnn", testing::image_case(s, last, constant, constant ? 0 : 3, dtype), tolerance);
           EXPECT_EQ(what.find("unsupported"), std::string::npos) << what;
         }
       }
@@ -271,7 +271,7 @@ TEST_F(CudaLibraries, PointwiseConvolutions) {
   for (const auto& [dtype, tolerance] : kTypes) {
     if (dtype == DType::f64) continue;
     const testing::Image s{2, 32, 64, {14, 14}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}};
-    EXPECT_EQ(run("cublaslt", testing::conv_case(s, true, true, 0, dtype), tolerance), libraries_.contains("cublaslt") ? "cublaslt" : "");
+    EXPECT_EQ(run("cublaslt", testing::image_case(s, true, true, 0, dtype), tolerance), libraries_.contains("cublaslt") ? "cublaslt" : "");
   }
 }
 
@@ -281,7 +281,7 @@ TEST_F(CudaLibraries, Pools) {
       for (const bool include : {true, false}) {
         SCOPED_TRACE(to_string(dtype));
         Case c(is_max ? TensorOp::max_pool : TensorOp::avg_pool,
-               testing::pool_attrs({3, 3}, {2, 2}, {1, 1, 0, 0}, false, include, is_max));
+               testing::window_attrs({3, 3}, {2, 2}, {1, 1, 0, 0}, false, include, is_max));
         c.add({2, 8, 8, 5}, {}, false, dtype);
         c.add({2, 4, 4, 5}, {}, false, dtype);
         EXPECT_EQ(run("cudnn", std::move(c), tolerance), libraries_.contains("cudnn") ? "cudnn pooling" : "");
@@ -301,8 +301,8 @@ TEST_F(CudaLibraries, KeepNan) {
     const double tolerance = dtype == DType::f32 ? 3e-6 : 1.6e-2;
     run("cublaslt", poisoned(testing::product_case({{16, 16}, {16, 16}, {16, 16}}, "br", dtype)), tolerance);
     run("cublaslt", poisoned(testing::product_case({{16, 16}, {16, 16}, {16, 16}}, "r", dtype)), tolerance);
-    for (const bool last : {true, false}) run("cudnn", poisoned(testing::conv_case(testing::images()[0], last, true, 0, dtype)), tolerance);
-    Case pool(TensorOp::max_pool, testing::pool_attrs({3, 3}, {2, 2}, {1, 1, 1, 1}, false, false, true));
+    for (const bool last : {true, false}) run("cudnn", poisoned(testing::image_case(testing::image_cases()[0], last, true, 0, dtype)), tolerance);
+    Case pool(TensorOp::max_pool, testing::window_attrs({3, 3}, {2, 2}, {1, 1, 1, 1}, false, false, true));
     pool.add({1, 9, 9, 4}, {}, false, dtype);
     pool.add({1, 5, 5, 4}, {}, false, dtype);
     run("cudnn", poisoned(std::move(pool)), tolerance);
@@ -314,7 +314,7 @@ TEST_F(CudaLibraries, Tf32) {
   options.tf32 = true;
   use(options);
   run("cublaslt", testing::product_case({{256, 256}, {256, 256}, {256, 256}}, "br"), 1e-3);
-  run("cudnn", testing::conv_case({1, 32, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, true), 1e-3);
+  run("cudnn", testing::image_case({1, 32, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, true), 1e-3);
 }
 
 }  // namespace

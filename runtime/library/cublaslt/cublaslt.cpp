@@ -134,7 +134,7 @@ class CublasLtLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     FUSEC_ASSIGN(const Problem problem, as_product(call));
     const int ones = static_cast<int>(call.args.size());
-    FUSEC_ASSIGN(cublaslt::Plan plan, cublaslt::plan_matmul(problem, ones, tf32_));
+    FUSEC_ASSIGN(cublaslt::Products plan, cublaslt::plan_matmul(problem, ones, tf32_));
     Result<std::vector<Chosen>> chosen = choose(plan);
     if (!chosen.ok() && problem.bias && plan.gemms.size() == 1) {
       // Some types have no epilogues.
@@ -151,7 +151,7 @@ class CublasLtLibrary : public Library {
   }
 
  private:
-  Result<std::vector<Chosen>> choose(const cublaslt::Plan& plan) const {
+  Result<std::vector<Chosen>> choose(const cublaslt::Products& plan) const {
     std::vector<Chosen> out;
     for (const Gemm& gemm : plan.gemms) {
       if (gemm.batch > std::numeric_limits<int32_t>::max()) return Status(StatusCode::unsupported, "too many batches");
@@ -163,7 +163,7 @@ class CublasLtLibrary : public Library {
     return out;
   }
 
-  static int alias(const Problem& problem, const cublaslt::Plan& plan, const LibraryCall& call) {
+  static int alias(const Problem& problem, const cublaslt::Products& plan, const LibraryCall& call) {
     const int i = summand(problem, problem.epilogues.size(), call);
     if (i < 0) return -1;
     const int arg = problem.epilogues[static_cast<std::size_t>(i)].operand->arg;

@@ -222,11 +222,11 @@ bool is_plain_vector(const Problem& p) {
          bias.dtype == p.out.dtype;
 }
 
-Result<Plan> plan_of(const Problem& given, int ones, bool tf32, bool split) {
+Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) {
   const Problem p = with_row_bias(given);
   FUSEC_ASSIGN(const Epilogues epilogues, epilogues_of(p));
   const Operand* const addend = epilogues.addend ? &*epilogues.addend : nullptr;
-  Plan plan;
+  Products plan;
   if (!split) {
     bool by_rows = false;
     FUSEC_ASSIGN(Gemm gemm, gemm_of(p, addend, epilogues.relu, tf32, by_rows));
@@ -249,7 +249,7 @@ Result<Plan> plan_of(const Problem& given, int ones, bool tf32, bool split) {
 
 }  // namespace
 
-Result<Plan> plan_matmul(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, false); }
-Result<Plan> plan_split(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, true); }
+Result<Products> plan_matmul(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, false); }
+Result<Products> plan_split(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, true); }
 
 }  // namespace fusec::runtime::cublaslt
