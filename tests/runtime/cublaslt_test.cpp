@@ -21,8 +21,8 @@ using testing::check;
 using testing::Extents;
 using testing::Product;
 using testing::product_case;
-using testing::product_of;
 using testing::product_cases;
+using testing::product_of;
 
 // What the fake has seen and what it refuses; one test at a time.
 struct Seen {
@@ -63,13 +63,13 @@ cublasStatus_t fake_desc_set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttrib
   std::memcpy(&desc->data[word], value, size);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t fake_layout_init(cublasLtMatrixLayout_t layout, size_t, cudaDataType type, uint64_t rows, uint64_t columns,
-                                int64_t pitch) {
+cublasStatus_t fake_layout_init(cublasLtMatrixLayout_t layout, size_t, cudaDataType type, uint64_t rows,
+                                uint64_t columns, int64_t pitch) {
   *layout = {};
   const uint64_t words[] = {static_cast<uint64_t>(type), rows, columns, static_cast<uint64_t>(pitch), 1, 0};
   std::copy(std::begin(words), std::end(words), layout->data);
   return rows > 0 && columns > 0 && pitch >= static_cast<int64_t>(rows) ? CUBLAS_STATUS_SUCCESS
-                                                                         : CUBLAS_STATUS_INVALID_VALUE;
+                                                                        : CUBLAS_STATUS_INVALID_VALUE;
 }
 cublasStatus_t fake_layout_set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t what, const void* value,
                                size_t size) {
@@ -115,7 +115,8 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
   ++seen.heuristics;
   *count = 0;
   if (!agrees(desc, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
-  if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (!seen.epilogues && desc->data[kEpilogue] != CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_NOT_SUPPORTED;
   *count = std::min(most, 1);
   results[0] = {};
@@ -126,7 +127,10 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
 }
 
 DType dtype_of_cuda(uint64_t type) {
-  return type == CUDA_R_64F ? DType::f64 : type == CUDA_R_16F ? DType::f16 : type == CUDA_R_16BF ? DType::bf16 : DType::f32;
+  return type == CUDA_R_64F    ? DType::f64
+         : type == CUDA_R_16F  ? DType::f16
+         : type == CUDA_R_16BF ? DType::bf16
+                               : DType::f32;
 }
 
 struct Host {
@@ -141,7 +145,9 @@ struct Host {
                       column * static_cast<int64_t>(layout->data[kPitch]);
     return static_cast<char*>(const_cast<void*>(base)) + i * static_cast<int64_t>(size_of(dtype()));
   }
-  double get(int64_t batch, int64_t row, int64_t column) const { return ir::load_double(dtype(), at(batch, row, column)); }
+  double get(int64_t batch, int64_t row, int64_t column) const {
+    return ir::load_double(dtype(), at(batch, row, column));
+  }
 };
 
 bool is_at_multiple(const void* p, uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes == 0; }
@@ -165,7 +171,8 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
   const auto factor = [&](const void* p) {
     return is_double ? *static_cast<const double*>(p) : static_cast<double>(*static_cast<const float*>(p));
   };
-  const Host left{a_layout, a, desc->data[kTransA] == CUBLAS_OP_T}, right{b_layout, b, desc->data[kTransB] == CUBLAS_OP_T};
+  const Host left{a_layout, a, desc->data[kTransA] == CUBLAS_OP_T},
+      right{b_layout, b, desc->data[kTransB] == CUBLAS_OP_T};
   const Host addend{c_layout, c}, out{d_layout, d};
   const auto depth = static_cast<int64_t>(a_layout->data[left.transposed ? kRows : kColumns]);
   const uint64_t epilogue = desc->data[kEpilogue];
@@ -178,7 +185,8 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
         sum *= factor(alpha);
         if (factor(beta) != 0) sum += factor(beta) * addend.get(n, i, j);
         if ((epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) {
-          sum += ir::load_double(out.dtype(), static_cast<const char*>(bias) + i * static_cast<int64_t>(size_of(out.dtype())));
+          sum += ir::load_double(out.dtype(),
+                                 static_cast<const char*>(bias) + i * static_cast<int64_t>(size_of(out.dtype())));
         }
         if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) sum = sum < 0 ? 0 : sum;
         ir::store_double(out.dtype(), out.at(n, i, j), sum);
@@ -189,7 +197,7 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
 }
 
 cublaslt::Api fake_api() {
-  return {fake_create,      fake_destroy,         fake_status,         fake_desc_init, fake_desc_set, fake_layout_init,
+  return {fake_create,     fake_destroy,         fake_status,         fake_desc_init, fake_desc_set, fake_layout_init,
           fake_layout_set, fake_preference_init, fake_preference_set, fake_heuristic, fake_matmul};
 }
 
@@ -210,7 +218,8 @@ class CublasLt : public ::testing::Test {
 TEST_F(CublasLt, ProductsWithEveryEpilogue) {
   for (const Product& p : product_cases()) {
     for (const char* what : {"", "b", "a", "r", "ba", "br", "ar", "bar"}) {
-      SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) + ::testing::PrintToString(p.out_strides) + what);
+      SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
+                   ::testing::PrintToString(p.out_strides) + what);
       EXPECT_EQ(run(product_case(p, what)).substr(0, 8), "cublaslt");
     }
   }
@@ -282,8 +291,11 @@ TEST_F(CublasLt, NarrowAddresses) {
 }
 
 TEST_F(CublasLt, PointwiseConvolutions) {
-  const ir::Attrs attrs{{"strides", Extents{1, 1}}, {"pads", Extents{0, 0, 0, 0}}, {"dilations", Extents{1, 1}},
-                        {"groups", int64_t{1}},     {"layout", std::string("last")}};
+  const ir::Attrs attrs{{"strides", Extents{1, 1}},
+                        {"pads", Extents{0, 0, 0, 0}},
+                        {"dilations", Extents{1, 1}},
+                        {"groups", int64_t{1}},
+                        {"layout", std::string("last")}};
   for (const int64_t pitch : {16, 27}) {
     Case c(TensorOp::conv, attrs);
     c.add({2, 5, 7, 16}, {35 * pitch, 7 * pitch, pitch, 1});

@@ -103,14 +103,14 @@ inline const std::vector<Image>& image_cases() {
 // extra: channels of wider images that input and output are slices of
 inline Case image_case(const Image& s, bool last, bool constant = true, int64_t extra = 0, DType dtype = DType::f32) {
   Case c(ir::TensorOp::conv, {{"strides", s.strides},
-                          {"pads", s.pads},
-                          {"dilations", s.dilations},
-                          {"groups", s.groups},
-                          {"layout", std::string(last ? "last" : "first")}});
+                              {"pads", s.pads},
+                              {"dilations", s.dilations},
+                              {"groups", s.groups},
+                              {"layout", std::string(last ? "last" : "first")}});
   c.step->compute = compute_type(dtype);
   const auto add = [&](int64_t channels, const Extents& spatial, int64_t more) {
-    return c.add(image_extents(s.n, channels, spatial, last), row_major(image_extents(s.n, channels + more, spatial, last)), false,
-                 dtype);
+    return c.add(image_extents(s.n, channels, spatial, last),
+                 row_major(image_extents(s.n, channels + more, spatial, last)), false, dtype);
   };
   add(s.c, s.in, extra);
   Extents filter{s.o, s.c / s.groups};
@@ -124,8 +124,12 @@ inline Case image_case(const Image& s, bool last, bool constant = true, int64_t 
 }
 
 inline ir::Attrs window_attrs(Extents kernel, Extents strides, Extents pads, bool ceil, bool include, bool is_max) {
-  ir::Attrs attrs{{"kernel", kernel},   {"strides", strides},          {"pads", pads}, {"dilations", Extents(kernel.size(), 1)},
-                  {"ceil_mode", int64_t{ceil}}, {"layout", std::string("last")}};
+  ir::Attrs attrs{{"kernel", kernel},
+                  {"strides", strides},
+                  {"pads", pads},
+                  {"dilations", Extents(kernel.size(), 1)},
+                  {"ceil_mode", int64_t{ceil}},
+                  {"layout", std::string("last")}};
   if (!is_max) attrs.set("count_include_pad", int64_t{include});
   return attrs;
 }

@@ -237,7 +237,8 @@ TEST_F(CudaLibraries, Products) {
         if (dtype == DType::f64 && std::string(what).find('r') != std::string::npos) continue;
         SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
                      ::testing::PrintToString(p.out_strides) + what);
-        EXPECT_EQ(run("cublaslt", testing::product_case(p, what, dtype), tolerance).find("unsupported"), std::string::npos);
+        EXPECT_EQ(run("cublaslt", testing::product_case(p, what, dtype), tolerance).find("unsupported"),
+                  std::string::npos);
       }
     }
   }
@@ -247,7 +248,8 @@ TEST_F(CudaLibraries, LargerProducts) {
   for (const auto& [dtype, tolerance] : kTypes) {
     SCOPED_TRACE(to_string(dtype));
     for (const int64_t n : {64, 200, 256}) {
-      run("cublaslt", testing::product_case({{n, n}, {n, n}, {n, n}}, dtype == DType::f64 ? "ba" : "bar", dtype), tolerance);
+      run("cublaslt", testing::product_case({{n, n}, {n, n}, {n, n}}, dtype == DType::f64 ? "ba" : "bar", dtype),
+          tolerance);
     }
   }
 }
@@ -259,7 +261,8 @@ TEST_F(CudaLibraries, Convolutions) {
         for (const bool constant : {true, false}) {
           SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(s.kernel) + ::testing::PrintToString(s.in) +
                        (last ? " last" : " first") + (constant ? "" : " views"));
-          const std::string what = run("cudnn", testing::image_case(s, last, constant, constant ? 0 : 3, dtype), tolerance);
+          const std::string what =
+              run("cudnn", testing::image_case(s, last, constant, constant ? 0 : 3, dtype), tolerance);
           EXPECT_EQ(what.find("unsupported"), std::string::npos) << what;
         }
       }
@@ -271,7 +274,8 @@ TEST_F(CudaLibraries, PointwiseConvolutions) {
   for (const auto& [dtype, tolerance] : kTypes) {
     if (dtype == DType::f64) continue;
     const testing::Image s{2, 32, 64, {14, 14}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}};
-    EXPECT_EQ(run("cublaslt", testing::image_case(s, true, true, 0, dtype), tolerance), libraries_.contains("cublaslt") ? "cublaslt" : "");
+    EXPECT_EQ(run("cublaslt", testing::image_case(s, true, true, 0, dtype), tolerance),
+              libraries_.contains("cublaslt") ? "cublaslt" : "");
   }
 }
 
@@ -301,7 +305,8 @@ TEST_F(CudaLibraries, KeepNan) {
     const double tolerance = dtype == DType::f32 ? 3e-6 : 1.6e-2;
     run("cublaslt", poisoned(testing::product_case({{16, 16}, {16, 16}, {16, 16}}, "br", dtype)), tolerance);
     run("cublaslt", poisoned(testing::product_case({{16, 16}, {16, 16}, {16, 16}}, "r", dtype)), tolerance);
-    for (const bool last : {true, false}) run("cudnn", poisoned(testing::image_case(testing::image_cases()[0], last, true, 0, dtype)), tolerance);
+    for (const bool last : {true, false})
+      run("cudnn", poisoned(testing::image_case(testing::image_cases()[0], last, true, 0, dtype)), tolerance);
     Case pool(TensorOp::max_pool, testing::window_attrs({3, 3}, {2, 2}, {1, 1, 1, 1}, false, false, true));
     pool.add({1, 9, 9, 4}, {}, false, dtype);
     pool.add({1, 5, 5, 4}, {}, false, dtype);

@@ -15,21 +15,21 @@ namespace fusec::runtime {
 namespace {
 
 using cudnn::ConvSpec;
-using cudnn::Work;
 using cudnn::PoolSpec;
 using cudnn::PostSpec;
 using cudnn::TensorSpec;
+using cudnn::Work;
 using ir::ScalarOp;
 using ir::TensorOp;
 using testing::Case;
 using testing::check;
-using testing::image_case;
 using testing::Extents;
-using testing::Image;
-using testing::image_extents;
-using testing::image_cases;
-using testing::window_attrs;
 using testing::for_all;
+using testing::Image;
+using testing::image_case;
+using testing::image_cases;
+using testing::image_extents;
+using testing::window_attrs;
 
 char* spec_element(const TensorSpec& spec, void* base, const Extents& at) {
   int64_t offset = 0;
@@ -156,7 +156,8 @@ struct FakeBackend : cudnn::Backend {
     if (post.operand && post.op != ScalarOp::add) return no();
     return make(post.operand ? "add" : "activation", 0, [post, out](void* const* p) {
       void* const to = p[post.operand ? 1 : 0];
-      for_all(out.dims, [&](const Extents& at) { spec_store(out, to, at, apply(post, spec_load(out, to, at), at, p[0])); });
+      for_all(out.dims,
+              [&](const Extents& at) { spec_store(out, to, at, apply(post, spec_load(out, to, at), at, p[0])); });
     });
   }
 };
@@ -179,7 +180,8 @@ TEST_F(Cudnn, ConvolutionsWhateverItTakes) {
         for (const Image& s : image_cases()) {
           for (const bool last : {true, false}) {
             for (const bool constant : {true, false}) {
-              SCOPED_TRACE(::testing::PrintToString(s.kernel) + ::testing::PrintToString(std::vector{fuses, views, last, constant}) +
+              SCOPED_TRACE(::testing::PrintToString(s.kernel) +
+                           ::testing::PrintToString(std::vector{fuses, views, last, constant}) +
                            std::to_string(layouts));
               EXPECT_EQ(run(image_case(s, last, constant, constant ? 0 : 3)).substr(0, 6), "cudnn ");
             }

@@ -18,7 +18,7 @@ using cublaslt::AlgoChoice;
 using cublaslt::Gemm;
 using cublaslt::Handle;
 
-constexpr std::size_t kWide = 16;             // bytes: every algorithm's alignment
+constexpr std::size_t kWide = 16;                  // bytes: every algorithm's alignment
 constexpr int64_t kWorkspace = int64_t{32} << 20;  // what cuBLAS itself takes on Hopper
 
 // A Gemm with the algorithm for addresses at multiples of kWide, and one for those that are not.
@@ -146,8 +146,8 @@ class CublasLtLibrary : public Library {
     if (plan.ones_needed > 0) {
       FUSEC_ASSIGN(column, weights_.ones(problem.bias->dtype, plan.ones_needed));
     }
-    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, *std::move(chosen), call.args.size(), column,
-                                                                   alias(problem, plan, call)));
+    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, *std::move(chosen), call.args.size(),
+                                                                   column, alias(problem, plan, call)));
   }
 
  private:

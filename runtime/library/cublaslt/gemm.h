@@ -3,8 +3,8 @@
 //
 // Ours are row-major, so that out^T = b^T a^T is what is asked wherever rows of the output are contiguous: cuBLASLt's
 // first matrix is then our right one, and its bias, one value per row, is ours, one per column. Axes that no pitch
-// describes (a matrix with no contiguous axis, broadcast rows) become batches; batches that one stride does not describe
-// become calls of their own.
+// describes (a matrix with no contiguous axis, broadcast rows) become batches; batches that one stride does not
+// describe become calls of their own.
 #pragma once
 
 #include <string>

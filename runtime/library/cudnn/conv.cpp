@@ -55,8 +55,8 @@ struct Conv {
   const Images& images;
 
   ConvSpec spec(const Posts& posts) const {
-    ConvSpec spec{images.in, dense(problem.b, images.order), images.out,   problem.window, {},
-                  problem.compute, context.tf32, context.workspace_limit};
+    ConvSpec spec{images.in,    dense(problem.b, images.order), images.out, problem.window, {}, problem.compute,
+                  context.tf32, context.workspace_limit};
     for (const PostOp& post : posts) {
       PostSpec p{post.op, post.alpha, std::nullopt};
       if (post.operand) p.operand = describe(*post.operand, images.order);

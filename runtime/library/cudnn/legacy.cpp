@@ -39,12 +39,14 @@ struct Descriptors {
 
   Status add(const TensorSpec& spec) {
     const auto type = type_of(spec.dtype);
-    if (!type) return Status(StatusCode::unsupported, std::string("cuDNN has no arithmetic in ") + to_string(spec.dtype));
+    if (!type)
+      return Status(StatusCode::unsupported, std::string("cuDNN has no arithmetic in ") + to_string(spec.dtype));
     tensors.push_back(nullptr);
     const std::vector<int> dims = ints(spec.dims), strides = ints(spec.strides);
     cudnnStatus_t status = session->api.create_tensor(&tensors.back());
     if (status == CUDNN_STATUS_SUCCESS) {
-      status = session->api.set_tensor(tensors.back(), *type, static_cast<int>(dims.size()), dims.data(), strides.data());
+      status =
+          session->api.set_tensor(tensors.back(), *type, static_cast<int>(dims.size()), dims.data(), strides.data());
     }
     return session->check(status, "takes no such tensor", StatusCode::unsupported);
   }

@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kMostPointers = 16;
 constexpr std::size_t kDeviceAlignment = 256;
 
-std::size_t aligned_bytes(std::size_t bytes) { return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment; }
+std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
 
 class CudnnOp : public LibraryOp {
  public:

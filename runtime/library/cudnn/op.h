@@ -17,9 +17,9 @@ enum class Place { arg, temporary, fixed };
 
 struct Pointer {
   Place place = Place::arg;
-  int arg = -1;              // of Place::arg
-  std::size_t offset = 0;    // of Place::temporary, in the workspace
-  void* fixed = nullptr;     // of Place::fixed
+  int arg = -1;            // of Place::arg
+  std::size_t offset = 0;  // of Place::temporary, in the workspace
+  void* fixed = nullptr;   // of Place::fixed
 };
 
 struct Stage {
@@ -33,7 +33,7 @@ struct Recipe {
   std::size_t packed = 0;                    // bytes of weights behind Place::fixed
   std::string implementation;
 
-  std::map<int, int64_t> alignments;         // of arguments
+  std::map<int, int64_t> alignments;  // of arguments
 
   Pointer reserve(const TensorSpec& tensor);
   void add(std::unique_ptr<Work> plan, std::vector<Pointer> pointers);
