@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/resources.h"
 #include "codegen/emit.h"
 #include "tests/codegen/cuda_shim_run.h"
 
@@ -69,22 +69,17 @@ TEST(CudaArtifact, HasCubinPtxAndFigures) {
   EXPECT_TRUE(again->image == artifact->image);
 }
 
-TEST(CudaArtifact, LogOfPtxas) {
-  const auto resources = codegen::cuda::parse_resources(R"(ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'phase0' for 'sm_90'
-ptxas info    : Function properties for phase0
-ptxas         .     40 bytes stack frame, 48 bytes spill stores, 52 bytes spill loads
-ptxas info    : Used 255 registers, used 1 barriers, 40 bytes cumulative stack size, 128 bytes smem, 372 bytes cmem[0]
-ptxas info    : Compiling entry function 'phase1' for 'sm_90'
-    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
-ptxas info    : Used 14 registers, used 0 barriers
-)");
-  ASSERT_EQ(resources.size(), 2u);
-  EXPECT_EQ(resources.at("phase0").registers, 255);
-  EXPECT_EQ(resources.at("phase0").local_bytes, 48);
-  EXPECT_EQ(resources.at("phase0").shared_bytes, 128);
-  EXPECT_EQ(resources.at("phase1").registers, 14);
-  EXPECT_EQ(resources.at("phase1").local_bytes, 0);
+TEST(CudaArtifact, DamagedCubinsSayNothing) {
+  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"));
+  ASSERT_TRUE(artifact.ok());
+  EXPECT_EQ(codegen::cuda::resources_of(artifact->image).size(), 2u);
+  EXPECT_TRUE(codegen::cuda::resources_of({}).empty());
+  for (std::size_t i = 0; i < artifact->image.size(); i += 7) {
+    std::vector<uint8_t> cut(artifact->image.begin(), artifact->image.begin() + static_cast<std::ptrdiff_t>(i)), bent = artifact->image;
+    bent[i] ^= 0xff;
+    EXPECT_TRUE(codegen::cuda::resources_of(cut).empty());  // its section table lies at the end
+    codegen::cuda::resources_of(bent);                      // stays inside the bytes
+  }
 }
 
 TEST(CudaArtifact, KeysTellTargetsAndEmittersApart) {
