@@ -161,7 +161,7 @@ template <int N, class A, class B> FUNCTION void divide(float* quotients, A a, B
   #pragma unroll
   for (int i = 0; i < N; ++i) quotients[i] = out[i];
   if (!rare) return;
-  #pragma unroll 1
+  #pragma unroll
   for (int i = 0; i < N; ++i) quotients[i] = lane_of(a, i) / lane_of(b, i);
 }
 )"},
