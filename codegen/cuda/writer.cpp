@@ -13,16 +13,19 @@ namespace {
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
 
-// f32 quotients of several lanes; whole vectors go by their names.
+// f32 lanes over one divisor.
+bool divides_by_one(const Writer& w, const ir::Let& let) {
+  const ir::RegInfo& result = w.kernel.regs[let.dst];
+  const auto* dividend = std::get_if<ir::RegId>(&let.args[0]);
+  return let.op == ir::ScalarOp::div && result.dtype == DType::f32 && result.width > 1 && dividend != nullptr &&
+         w.kernel.regs[*dividend].width == result.width && ir::width_of(w.kernel, let.args[1]) == 1;
+}
+
 void write_division(Writer& w, const ir::Let& let) {
   const int width = w.kernel.regs[let.dst].width;
-  std::vector<std::string> args;
-  for (const ir::Operand& arg : let.args) {
-    const auto* reg = std::get_if<ir::RegId>(&arg);
-    args.push_back(reg != nullptr ? ir::reg_name(*reg) : compute_operand(w, arg));
-  }
   const std::string name = ir::reg_name(let.dst);
-  w.out.line(fmt::format("float {}[{}]; {}<{}>({}, {}, {});", name, width, w.prelude.use("divide"), width, name, args[0], args[1]));
+  w.out.line(fmt::format("float {}[{}]; {}<{}>({}, {}, {});", name, width, w.prelude.use("divide_by"), width, name,
+                         ir::reg_name(std::get<ir::RegId>(let.args[0])), compute_operand(w, let.args[1])));
 }
 
 void write_let(Writer& w, const ir::Let& let) {
@@ -36,7 +39,7 @@ void write_let(Writer& w, const ir::Let& let) {
                                           operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
   }
   if (let.op == ir::ScalarOp::cast && first == result) return define(w, let.dst, raw_operand(w, let.args[0]));
-  if (let.op == ir::ScalarOp::div && result == DType::f32 && w.kernel.regs[let.dst].width > 1) return write_division(w, let);
+  if (divides_by_one(w, let)) return write_division(w, let);
   std::vector<std::string> args;
   for (const ir::Operand& arg : let.args) args.push_back(compute_operand(w, arg));
   define(w, let.dst, raw_op(w.prelude, let.op, first, args, result));

@@ -30,7 +30,7 @@ using runtime::cuda::Stopwatch;
 // More than any last-level cache: 8192 rows of 8192 floats.
 constexpr int64_t kFlushRows = 8192, kFlushColumns = 8192;
 constexpr int64_t kFlushBytes = kFlushRows * kFlushColumns * 4;
-constexpr int64_t kMinRounds = 5;
+constexpr int64_t kYardstickRounds = 5;
 
 // A compiled model with its tensors on the GPU.
 struct Bound {
@@ -162,7 +162,7 @@ Result<GpuPaired> GpuYardstick::time(Session& session, std::span<const Tensor> i
   const Clock::time_point start = Clock::now();
   const auto enough = [&](int64_t rounds) {
     if (budget.runs > 0) return rounds >= budget.runs;
-    return rounds >= kMinRounds && std::chrono::duration<double>(Clock::now() - start).count() > budget.seconds;
+    return rounds >= kYardstickRounds && std::chrono::duration<double>(Clock::now() - start).count() > budget.seconds;
   };
   for (int64_t round = -budget.warmup; round < 0 || !enough(round); ++round) {
     for (std::size_t w = 0; w < works.size(); ++w) {
