@@ -333,6 +333,28 @@ constexpr const char* kReverse = R"(kernel @reverse(%x: in f32[m, 64], %y: out f
 )";
 
 // Without its barrier a kernel gives other results under the shim: what the tests here see is not an accident.
+// Zeros, infinities, NaN, and sizes at which a quotient's remainder or reciprocal is denormal.
+TEST(CudaDivision, OfSeveralLanesByOneRoundsAsOneDivisionDoes) {
+  FUSEC_NEEDS_COMPILER();
+  std::vector<ShimCase> cases;
+  for (const char* divisor : {"3", "-0.7", "1e-30", "1e-39", "3e38", "0", "-0", "inf", "nan", "1.1754944e-38"}) {
+    for (const char* scale : {"1", "1e-36", "1e36", "1e-45", "0", "-0", "inf", "nan"}) {
+      cases.push_back({filled(R"(kernel @quotient(%x: in f32[64], %y: out f32[64]) {
+  grid b in 2 {
+    block t in 4 {
+      v0: f32.8 = load x[32*b + 8*t + lane]
+      v1: f32.8 = mul v0, $scale
+      v2: f32.8 = div v1, $divisor
+      store y[32*b + 8*t + lane], v2
+    }
+  }
+}
+)", {{"$scale", scale}, {"$divisor", divisor}}), {{}}});
+    }
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
 TEST(CudaShim, SeesAMissingBarrier) {
   FUSEC_NEEDS_COMPILER();
   const ir::Kernel kernel = cuda_kernel(kReverse);
