@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "codegen/llvm/combine.h"
+#include "codegen/llvm/counter.h"
 #include "codegen/llvm/writer.h"
 #include "ir/support/check.h"
 
@@ -198,86 +199,7 @@ Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>&
   return reduce_indexed(w, plan, loops);
 }
 
-// {0, 0}, any count: a binary counter of subtrees. After n elements, subtree l is there where bit l of n is set; an
-// element merges with the subtrees of its index's trailing ones.
-class Counter {
- public:
-  Counter(Writer& w, const CombineOp& op, int width) : w_(w), op_(op), start_(identity(w.ir, op, width)) {
-    for (Value* part : start_) {
-      subtrees_.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), 64)));
-      current_.push_back(stack_slot(w.ir, part->getType()));
-    }
-  }
-
-  void add(Value* index, const Parts& element, Value* mask) {
-    put(index, combine_masked(w_.ir, op_, start_, element, mask));
-  }
-
-  // The subtree of one element.
-  void put(Value* index, const Parts& element) {
-    auto& b = w_.ir.b;
-    store(element);
-    llvm::Function* function = w_.frame.function;
-    const auto block = [&] { return llvm::BasicBlock::Create(b.getContext(), "", function); };
-    llvm::BasicBlock *before = b.GetInsertBlock(), *head = block(), *merge = block(), *exit = block();
-    b.CreateBr(head);
-    b.SetInsertPoint(head);
-    llvm::PHINode* level = b.CreatePHI(b.getInt64Ty(), 2);
-    level->addIncoming(b.getInt64(0), before);
-    b.CreateCondBr(bit(index, level), merge, exit);
-    b.SetInsertPoint(merge);
-    store(combine(w_.ir, op_, subtree(level), load()));
-    level->addIncoming(b.CreateAdd(level, b.getInt64(1)), b.GetInsertBlock());
-    b.CreateBr(head);
-    b.SetInsertPoint(exit);
-    const Parts done = load();
-    for (std::size_t p = 0; p < done.size(); ++p) b.CreateStore(done[p], address(p, level));
-  }
-
-  // The subtrees from the smallest up, each before what is there already.
-  Parts finish(Value* count) {
-    auto& b = w_.ir.b;
-    store(start_);
-    const auto nothing = []() -> Value* { return nullptr; };
-    runtime_loop(w_.ir, b.getInt64(63), [&](Value* level) {
-      branch(w_.ir, bit(count, level), [&]() -> Value* {
-        const Parts at = subtree(level);
-        Value* below = b.CreateAnd(count, b.CreateSub(b.CreateShl(b.getInt64(1), level), b.getInt64(1)));
-        branch(w_.ir, b.CreateICmpEQ(below, b.getInt64(0)), [&] { return store(at), nullptr; },
-               [&] { return store(combine(w_.ir, op_, at, load())), nullptr; });
-        return nullptr;
-      }, nothing);
-    });
-    return load();
-  }
-
- private:
-  Value* bit(Value* number, Value* level) {
-    return w_.ir.b.CreateTrunc(w_.ir.b.CreateLShr(number, level), w_.ir.b.getInt1Ty());
-  }
-  Value* address(std::size_t part, Value* level) {
-    return w_.ir.b.CreateGEP(start_[part]->getType(), subtrees_[part], level);
-  }
-  Parts subtree(Value* level) {
-    Parts out;
-    for (std::size_t p = 0; p < start_.size(); ++p) out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), address(p, level)));
-    return out;
-  }
-  Parts load() {
-    Parts out;
-    for (llvm::AllocaInst* slot : current_) out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
-    return out;
-  }
-  void store(const Parts& parts) {
-    for (std::size_t p = 0; p < parts.size(); ++p) w_.ir.b.CreateStore(parts[p], current_[p]);
-  }
-
-  Writer& w_;
-  const CombineOp& op_;
-  Parts start_;
-  std::vector<llvm::AllocaInst*> subtrees_, current_;
-};
-
+// {0, 0}, any count.
 Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
   const int width = plan.lane_wise ? plan.width : 1;
   Counter counter(w, plan.op, width);
@@ -285,11 +207,11 @@ Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
     for (int k = 0; k < plan.per; ++k) {
-      Value* index = w.index.value(w.index.resolve(position_of(loops) * plan.per + k));
+      Value* index = w.index.wide(w.index.resolve(position_of(loops) * plan.per + k));
       counter.add(index, lanes_of(w.ir, element, k, width), mask ? lanes_of(w.ir, mask, k, width) : nullptr);
     }
   });
-  return counter.finish(w.index.value(count_of(w, loops) * plan.per));
+  return counter.finish(w.index.wide(count_of(w, loops) * plan.per));
 }
 
 // {0, 0}: every element has a tree lane of its own.
@@ -336,9 +258,9 @@ Parts reduce_chunks(Writer& w, Plan plan) {
   Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
   write_loops(w, split.outer, [&] {
     const Parts result = reduce_lanes(w, plan, split.inner);
-    counter.put(w.index.value(w.index.resolve(position_of(split.outer))), result);
+    counter.put(w.index.wide(w.index.resolve(position_of(split.outer))), result);
   });
-  return counter.finish(w.index.value(count_of(w, split.outer)));
+  return counter.finish(w.index.wide(count_of(w, split.outer)));
 }
 
 Parts reduce(Writer& w, const Plan& plan) {
@@ -352,7 +274,7 @@ Parts reduce(Writer& w, const Plan& plan) {
 
 }  // namespace
 
-void write_reduce(Writer& w, const ir::Reduce& stmt) {
+void write_plain_reduce(Writer& w, const ir::Reduce& stmt) {
   const Plan plan = plan_of(w, stmt);
   const Parts result = reduce(w, plan);
   for (std::size_t i = 0; i < stmt.dst.size(); ++i) define(w, stmt.dst[i], result[i]);
