@@ -22,8 +22,6 @@ struct NvJitLink {
   decltype(&nvJitLinkGetLinkedCubin) cubin = nullptr;
   decltype(&nvJitLinkGetErrorLogSize) error_size = nullptr;
   decltype(&nvJitLinkGetErrorLog) error = nullptr;
-  decltype(&nvJitLinkGetInfoLogSize) info_size = nullptr;
-  decltype(&nvJitLinkGetInfoLog) info = nullptr;
 };
 
 Result<NvJitLink> open_nvjitlink() {
@@ -34,8 +32,7 @@ Result<NvJitLink> open_nvjitlink() {
                      l.get("nvJitLinkDestroy", out.destroy) && l.get("nvJitLinkAddData", out.add_data) &&
                      l.get("nvJitLinkComplete", out.complete) && l.get("nvJitLinkGetLinkedCubinSize", out.cubin_size) &&
                      l.get("nvJitLinkGetLinkedCubin", out.cubin) && l.get("nvJitLinkGetErrorLogSize", out.error_size) &&
-                     l.get("nvJitLinkGetErrorLog", out.error) && l.get("nvJitLinkGetInfoLogSize", out.info_size) &&
-                     l.get("nvJitLinkGetInfoLog", out.info);
+                     l.get("nvJitLinkGetErrorLog", out.error);
   if (!whole) return Status(StatusCode::unsupported, l.path() + " lacks functions of nvJitLink 12.3");
   return out;
 }
@@ -65,7 +62,6 @@ class Link {
   }
   int result() const { return static_cast<int>(result_); }
   std::string error() const { return text(api_.error_size, api_.error); }
-  std::string info() const { return text(api_.info_size, api_.info); }
   std::vector<uint8_t> cubin() const {
     std::size_t size = 0;
     if (api_.cubin_size(handle_, &size) != NVJITLINK_SUCCESS) return {};
@@ -92,15 +88,15 @@ class Link {
 
 }  // namespace
 
-Result<Assembled> assemble(const std::string& ptx, const Target& target) {
+Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& target) {
   if (!nvjitlink().ok()) return nvjitlink().status();
   const std::string name = "sm_" + std::to_string(target.sm), arch = "-arch=" + name;
-  Link link(*nvjitlink(), {arch.c_str(), "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1", "-verbose", "-Xptxas=-v", "-no-cache"});
+  Link link(*nvjitlink(), {arch.c_str(), "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1", "-no-cache"});
   if (!link.run(ptx)) {
     return Status(StatusCode::compile_failed, "nvJitLink for " + name + ": error " + std::to_string(link.result()) + "\n" + link.error());
   }
-  Assembled out{link.cubin(), link.info()};
-  if (out.image.empty()) return Status(StatusCode::compile_failed, "nvJitLink made no cubin for " + name);
+  std::vector<uint8_t> out = link.cubin();
+  if (out.empty()) return Status(StatusCode::compile_failed, "nvJitLink made no cubin for " + name);
   return out;
 }
 
@@ -118,7 +114,7 @@ std::string nvjitlink_version() {
 
 namespace fusec::codegen {
 
-Result<Assembled> assemble(const std::string&, const Target&) {
+Result<std::vector<uint8_t>> assemble(const std::string&, const Target&) {
   return Status(StatusCode::unsupported,
                 "this build has no CUDA: configure with -DFUSEC_WITH_CUDA=ON where the toolkit's headers are found");
 }

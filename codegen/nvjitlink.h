@@ -11,14 +11,9 @@
 
 namespace fusec::codegen {
 
-struct Assembled {
-  std::vector<uint8_t> image;
-  std::string log;  // what `ptxas -v` says
-};
-
 // Without contraction, with IEEE division and square root and with denormals. `unsupported`: this build or this machine
 // has no nvJitLink.
-Result<Assembled> assemble(const std::string& ptx, const Target& target);
+Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& target);
 bool has_nvjitlink();
 // "13.0", or "none".
 std::string nvjitlink_version();

@@ -146,10 +146,10 @@ class Binder {
   }
 
   // The alignment that the step's code relies on for this argument's first element.
-  int64_t required_alignment(const ResolvedStep& step, std::size_t arg) const {
+  int64_t required_alignment(std::size_t at, const ResolvedStep& step, std::size_t arg) const {
     const auto element = static_cast<int64_t>(size_of(step.args[arg].dtype));
     const auto* launch = std::get_if<ir::KernelStep>(&step.step->v);
-    if (launch == nullptr) return element;
+    if (launch == nullptr) return std::max(element, plan_.ops[at]->alignment(arg));
     const ir::Kernel& kernel = program_.kernels[launch->kernel];
     if (arg >= kernel.params.size()) return kAlignment;  // scratch
     return std::max<int64_t>(element, kernel.buffers[kernel.params[arg]].alignment);
@@ -159,7 +159,7 @@ class Binder {
     const ResolvedView& view = step.args[arg];
     const Address to = address(view.alloc, view.offset);
     plan_.args.push_back(to);
-    const int64_t alignment = required_alignment(step, arg);
+    const int64_t alignment = required_alignment(static_cast<std::size_t>(at), step, arg);
     FUSEC_CHECK(alignment <= kAlignment && (view.empty() || to.bytes % alignment == 0))
         << "argument " << arg << " of step '" << step.step->origin << "' lies at byte " << to.bytes
         << ", its kernel needs "
@@ -269,7 +269,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
   LibraryCall call{&std::get<ir::LibraryStep>(step.step->v), {}, threads};
   for (const ResolvedView& view : step.args) {
-    BoundArg arg{view.dtype, view.shape, view.strides, nullptr};
+    BoundArg arg{view.dtype, view.shape, view.strides, nullptr, view.offset};
     const ir::Allocation& alloc = loaded.program.allocs[view.alloc];
     if (alloc.kind == ir::AllocKind::constant) {
       arg.constant = static_cast<const std::byte*>(loaded.program.constants[alloc.ordinal].data()) + view.offset;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu.sh [part...]: checks and then measures fusec on a machine with an NVIDIA GPU. Parts, all by default, in this order:
 #   doctor    what was found
-#   verify    models and patterns against the CPU's engine, f32 (F32_ONLY=1), f16 and bf16, both emitters, graph and stream
+#   verify    models in the precisions of VERIFY, patterns as they are, by the emitters of HOW: f32 models against the CPU's
+#             engine, all else against the evaluator
 #   patterns  score of each pattern
 #   models    fusec bench of each model
 #   peers     the same under PyTorch, where python3 has it
@@ -37,12 +38,17 @@ part_doctor() {
 }
 
 part_verify() {
-  local model name how
+  local model name how precision against
   for model in models/*.onnx patterns/*.onnx; do
     name=$(basename "$model" .onnx)
-    for how in ${HOW:-nvrtc}; do
-      spawn "verify.$name.$how" 200 "$fusec" verify "$model" --random-weights 0 --device cuda:0 --reference "${REFERENCE:-cpu}" \
-        --codegen "$how" --json
+    for precision in ${VERIFY:-f32 f16 bf16}; do
+      [ "$precision" = f32 ] || [ "$(dirname "$model")" = models ] || continue
+      against=evaluator
+      [ "$precision" != f32 ] || [ "$(dirname "$model")" != models ] || against=cpu
+      for how in ${HOW:-nvrtc}; do
+        spawn "verify.$name.$precision.$how" 200 "$fusec" verify "$model" --random-weights 0 --device cuda:0 --reference "$against" \
+          --precision "$precision" --codegen "$how" --json
+      done
     done
   done
   wait

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds over the threads of a group: by shuffles inside of warps, between warps through shared memory.
+// Folds over the threads of a team: by shuffles inside of warps, between warps through shared memory.
 #include <fmt/format.h>
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace {
 
 bool is_power(int64_t v) { return std::has_single_bit(static_cast<uint64_t>(v)); }
 
-bool aligned_to(const Writer& w, int64_t to) { return w.group.alignment % to == 0; }
+bool aligned_to(const Writer& w, int64_t to) { return w.team.alignment % to == 0; }
 
 std::string statement(Writer& w, const Accumulators& a, const std::string& text) { return for_lanes(w, a.lanes) + text; }
 
@@ -27,7 +27,7 @@ void each_accumulator(Writer& w, const Accumulators& a, int64_t step, const F& b
 }
 
 void check_warp(const Writer& w) {
-  if (w.group.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
+  if (w.team.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
 }
 
 // mine = the combination with theirs, the lower thread's left of the other's; `upper`: this is not the lower thread.
@@ -60,7 +60,7 @@ void fold_by_xor(Writer& w, const Accumulators& a, const Parts& mine, int64_t fr
   w.out.line("#pragma unroll");
   w.out.open(fmt::format("for (int s = {}; s < {}; s *= 2)", from, to));
   if (a.lanes > 1) w.out.open(for_lanes(w, a.lanes));
-  const Parts theirs = exchanged(w, a, mine, w.prelude.use("shuffle_xor") + "(" + w.group.mask + ", {}, s)");
+  const Parts theirs = exchanged(w, a, mine, w.prelude.use("shuffle_xor") + "(" + w.team.mask + ", {}, s)");
   combine_exchanged(w, a, mine, theirs, "(threadIdx.x & s)");
   if (a.lanes > 1) w.out.close();
   w.out.close();
@@ -69,13 +69,13 @@ void fold_by_xor(Writer& w, const Accumulators& a, const Parts& mine, int64_t fr
 // Any number of threads of one warp: the first thread of the neighbouring run, where there is one.
 void fold_by_index(Writer& w, const Accumulators& a, const Parts& mine, int64_t from, int64_t total) {
   check_warp(w);
-  const std::string t = w.group.thread;
+  const std::string t = w.team.thread;
   w.out.line("#pragma unroll");
   w.out.open(fmt::format("for (int s = {}; s < {}; s *= 2)", from, total));
   w.out.line(fmt::format("const int first = ({} ^ s) & -s;", t));
   if (a.lanes > 1) w.out.open(for_lanes(w, a.lanes));
   const std::string source = fmt::format("((threadIdx.x & 31) - {} + first) & 31", t);
-  const Parts theirs = exchanged(w, a, mine, w.prelude.use("shuffle") + "(" + w.group.mask + ", {}, " + source + ")");
+  const Parts theirs = exchanged(w, a, mine, w.prelude.use("shuffle") + "(" + w.team.mask + ", {}, " + source + ")");
   w.out.open(fmt::format("if (first < {})", total));
   combine_exchanged(w, a, mine, theirs, "(" + t + " & s)");
   w.out.close();
@@ -110,7 +110,7 @@ void assign(Writer& w, const Accumulators& a, const Parts& to, const Parts& from
 
 // Tells what an earlier turn of a loop read from what is written now.
 void barrier_in_loops(Writer& w) {
-  if (w.group.in_loop) write_block_barrier(w);
+  if (w.team.in_loop) write_block_barrier(w);
 }
 
 // Runs of `unit` warps, each with one value: `runs` of them, their first warps `unit` apart.
@@ -123,7 +123,7 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
     assign(w, a, slots(a, shared, "threadIdx.x / 32" + slot), a.element(i), "threadIdx.x % 32 == 0");
   });
   write_block_barrier(w);
-  const std::string base = w.group.alignment == 0 ? "" : fmt::format("threadIdx.x / 32 - {} / 32 + ", w.group.thread);
+  const std::string base = w.team.alignment == 0 ? "" : fmt::format("threadIdx.x / 32 - {} / 32 + ", w.team.thread);
   each_accumulator(w, a, step, [&](const std::string& i) {
     if (runs > 4 && runs <= 32 && is_power(runs) && w.block_threads % 32 == 0) {
       assign(w, a, a.element(i), slots(a, shared, fmt::format("{}threadIdx.x % {}{}{}", base, runs, unit > 1 ? " * " + std::to_string(unit) : "", slot)));
@@ -148,9 +148,9 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
 // Whatever the numbers: a tree in shared memory.
 void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step, const std::string& use) {
   const Parts shared = shared_parts(w, a, use, w.block_threads);
-  const std::string t = w.group.thread;
+  const std::string t = w.team.thread;
   each_accumulator(w, a, step, [&](const std::string& i) {
-    if (w.group.in_loop || a.count > step) write_block_barrier(w);
+    if (w.team.in_loop || a.count > step) write_block_barrier(w);
     assign(w, a, slots(a, shared, "threadIdx.x"), a.element(i));
     write_block_barrier(w);
     w.out.open(fmt::format("for (int s = 1; s < {}; s *= 2)", count));
@@ -166,7 +166,7 @@ void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t co
 }
 
 bool in_one_warp(const Writer& w) {
-  return aligned_to(w, 32) || (w.group.size <= 32 && is_power(w.group.size) && aligned_to(w, w.group.size));
+  return aligned_to(w, 32) || (w.team.size <= 32 && is_power(w.team.size) && aligned_to(w, w.team.size));
 }
 
 }  // namespace
@@ -222,18 +222,18 @@ bool fold_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t coun
 }
 
 void broadcast(Writer& w, const Accumulators& a) {
-  if (w.group.size <= 32 && in_one_warp(w)) {
+  if (w.team.size <= 32 && in_one_warp(w)) {
     check_warp(w);
-    const std::string source = fmt::format("(threadIdx.x - {}) & 31", w.group.thread);
+    const std::string source = fmt::format("(threadIdx.x - {}) & 31", w.team.thread);
     for (const std::string& part : a.element("0")) {
-      w.out.line(statement(w, a, fmt::format("{0} = {1}({2}, {0}, {3});", part, w.prelude.use("shuffle"), w.group.mask, source)));
+      w.out.line(statement(w, a, fmt::format("{0} = {1}({2}, {0}, {3});", part, w.prelude.use("shuffle"), w.team.mask, source)));
     }
     return;
   }
-  const Parts shared = shared_parts(w, a, "all", w.block_threads / w.group.size + 1);
-  const std::string slot = fmt::format("(threadIdx.x - {}) / {}", w.group.thread, w.group.size);
+  const Parts shared = shared_parts(w, a, "all", w.block_threads / w.team.size + 1);
+  const std::string slot = fmt::format("(threadIdx.x - {}) / {}", w.team.thread, w.team.size);
   barrier_in_loops(w);
-  assign(w, a, slots(a, shared, slot), a.element("0"), w.group.thread + " == 0");
+  assign(w, a, slots(a, shared, slot), a.element("0"), w.team.thread + " == 0");
   write_block_barrier(w);
   assign(w, a, a.element("0"), slots(a, shared, slot));
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/cuda/cuda.h"
 
+#include <map>
 #include <stdexcept>
 
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/resources.h"
 #include "codegen/cuda/writer.h"
 
 namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kCudaWriterVersion = 1;
+constexpr int kCudaWriterVersion = 2;
 
 struct WrittenCuda {
   std::string text;
@@ -44,11 +46,10 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, false));
   FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
   Artifact artifact;
+  const std::map<std::string, cuda::Resources> resources = cuda::resources_of(cubin.image);
   for (ArtifactPhase& phase : written.phases) {
-    const auto used = cubin.resources.find(phase.entry);
-    if (used == cubin.resources.end()) {
-      return Status(StatusCode::internal, "NVRTC's log says nothing of " + phase.entry + ": " + cubin.log);
-    }
+    const auto used = resources.find(phase.entry);
+    if (used == resources.end()) return Status(StatusCode::internal, "the cubin says nothing of " + phase.entry);
     phase.registers = used->second.registers;
     phase.local_bytes = used->second.local_bytes;
     phase.shared_bytes = used->second.shared_bytes;

@@ -107,14 +107,14 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   w.out.line("}");
 }
 
-// The threads of the group take turns; the elements of the box are counted row by row.
+// The threads of the team take turns; the elements of the box are counted row by row.
 void write_copy(Writer& w, const ir::CopyAsync& stmt) {
   Dim count(1);
   for (const Dim& extent : stmt.extents) count *= extent;
   const std::string var = "i" + std::to_string(w.loops++), symbol = "copy" + var;
-  const bool shared_out = w.group.size > 1 && w.kernel.buffers[stmt.dst].space != ir::Space::reg;
-  w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var, shared_out ? w.group.thread : "0", var,
-                         w.index.text(w.index.resolve(count)), var, shared_out ? w.group.size : 1));
+  const bool shared_out = w.team.size > 1 && w.kernel.buffers[stmt.dst].space != ir::Space::reg;
+  w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var, shared_out ? w.team.thread : "0", var,
+                         w.index.text(w.index.resolve(count)), var, shared_out ? w.team.size : 1));
   w.index.bind(symbol, var, {Dim(0), w.index.resolve(count) - 1});
   const auto element = [&](ir::BufferId id, const std::vector<Dim>& index) {
     const ir::Buffer& buffer = w.kernel.buffers[id];

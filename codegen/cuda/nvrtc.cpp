@@ -94,15 +94,14 @@ Result<Cubin> compile(const std::string& text, const Target& target) {
   const std::string arch = "--gpu-architecture=sm_" + std::to_string(target.sm);
   const std::vector<const char*> options = {arch.c_str(),        "--fmad=false",     "--ftz=false",
                                             "--prec-div=true",   "--prec-sqrt=true", "--std=c++17",
-                                            "--disable-warnings", "--minimal",       "--ptxas-options=-v"};
+                                            "--disable-warnings", "--minimal"};
   Program program(*nvrtc(), text);
   program.compile(options);
   if (!program.ok()) {
     return Status(StatusCode::compile_failed, "NVRTC for sm_" + std::to_string(target.sm) + ": " + program.error() + "\n" + program.log());
   }
-  Cubin out{program.cubin(), program.ptx(), {}, program.log()};
+  Cubin out{program.cubin(), program.ptx()};
   if (out.image.empty()) return Status(StatusCode::compile_failed, "NVRTC made no cubin for sm_" + std::to_string(target.sm));
-  out.resources = parse_resources(out.log);
   return out;
 }
 

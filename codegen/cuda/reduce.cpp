@@ -152,13 +152,13 @@ class Counter {
 struct Threads {
   std::vector<ir::LoopHead> loops;
   int64_t total = 1;
-  Group outer;
+  Team outer;
   std::set<std::string> variables;
 };
 
 // Binds the variables of the reduce's block loops; of idle threads they are out of range and not used.
 Threads enter_threads(Writer& w, const Plan& plan) {
-  Threads out{{}, 1, w.group, w.block_variables};
+  Threads out{{}, 1, w.team, w.block_variables};
   for (const ReduceLoop& loop : plan.loops) {
     if (loop.is_block()) out.loops.push_back(loop.head), out.total *= constant_extent(w, loop.head);
   }
@@ -174,16 +174,16 @@ void leave_threads(Writer& w, const Threads& threads) {
 
 // Body and element, by the threads that take part.
 void write_iteration(Writer& w, const Plan& plan, const Threads& threads, const std::function<void()>& element) {
-  const Group group = w.group;
-  const bool idle = threads.total < group.size && !threads.loops.empty();
-  if (idle) w.out.open("if (" + group.thread + " < " + std::to_string(threads.total) + ")"), w.group.whole_block = false;
-  if (!threads.loops.empty()) w.group.size = 1;
+  const Team team = w.team;
+  const bool idle = threads.total < team.size && !threads.loops.empty();
+  if (idle) w.out.open("if (" + team.thread + " < " + std::to_string(threads.total) + ")"), w.team.whole_block = false;
+  if (!threads.loops.empty()) w.team.size = 1;
   w.parallel += static_cast<int>(threads.loops.size());
   write_block(w, plan.stmt.body);
   w.parallel -= static_cast<int>(threads.loops.size());
   element();
   if (idle) w.out.close();
-  w.group = group;
+  w.team = team;
 }
 
 // From the innermost loop outwards; loops before number `until` are left. Answers whether idle threads have the result.
@@ -213,7 +213,7 @@ bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Thread
 // The elements of the loops from number `from` on, into all accumulators.
 void write_elements(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& a, std::size_t from) {
   const bool sequence = has_sequence(plan);
-  const bool idle = threads.total < w.group.size && !threads.loops.empty();
+  const bool idle = threads.total < w.team.size && !threads.loops.empty();
   if (sequence || idle) reset(w, a);
   write_thread_loops(w, plan, from, [&] {
     write_iteration(w, plan, threads, [&] { write_element(w, plan, a, place(w, plan, array_position(plan)), sequence); });
@@ -222,7 +222,7 @@ void write_elements(Writer& w, const Plan& plan, const Threads& threads, const A
 
 // Folds the tuple at accumulator 0 to all threads, and into the registers.
 void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, bool everywhere) {
-  if (threads.total < w.group.size && !everywhere) broadcast(w, a);
+  if (threads.total < w.team.size && !everywhere) broadcast(w, a);
   if (identity_changes(plan.op.combiner, plan.op.types[0])) {
     w.out.line(for_lanes(w, a.lanes) + combine(w.prelude, plan.op, a.element("0"), identity(plan.op)));
   }

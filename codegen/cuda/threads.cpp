@@ -16,21 +16,21 @@ int64_t most_threads(Writer& w, const ir::Stmt& stmt) {
   return most;
 }
 
-// Whether the groups that `total` of every group's first threads make are whole warps.
-bool are_whole_warps(const Group& group, int64_t total) { return group.alignment % 32 == 0 && total % 32 == 0; }
+// Whether the teams that `total` of every team's first threads make are whole warps.
+bool are_whole_warps(const Team& team, int64_t total) { return team.alignment % 32 == 0 && total % 32 == 0; }
 
-Group inside(Writer& w, int64_t total, int64_t inner, bool collective) {
-  Group out = w.group;
-  if (total < w.group.size) {
+Team inside(Writer& w, int64_t total, int64_t inner, bool collective) {
+  Team out = w.team;
+  if (total < w.team.size) {
     out.whole_block = false;
-    if (collective && !are_whole_warps(w.group, total)) {
+    if (collective && !are_whole_warps(w.team, total)) {
       out.mask = "m" + std::to_string(w.threads);
-      w.out.line("const unsigned " + out.mask + " = __ballot_sync(" + w.group.mask + ", " + w.group.thread + " < " +
+      w.out.line("const unsigned " + out.mask + " = __ballot_sync(" + w.team.mask + ", " + w.team.thread + " < " +
                  std::to_string(total) + ");");
     }
   }
   out.size = inner;
-  out.alignment = std::gcd(w.group.alignment, inner);
+  out.alignment = std::gcd(w.team.alignment, inner);
   out.thread = "t" + std::to_string(++w.threads);
   return out;
 }
@@ -69,7 +69,7 @@ bool is_collective(const ir::Block& block) {
 
 // The variables of the loops from the innermost out, by division of the thread's number.
 void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner) {
-  const std::string thread = w.group.thread;
+  const std::string thread = w.team.thread;
   int64_t stride = inner;
   for (std::size_t i = loops.size(); i-- > 0;) {
     const int64_t extent = constant_extent(w, loops[i]);
@@ -93,15 +93,15 @@ void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_
   int64_t total = inner;
   for (const ir::LoopHead& loop : loops) total *= constant_extent(w, loop);
   if (total == 0) return;
-  const Group outer = w.group;
+  const Team outer = w.team;
   const auto variables = w.block_variables;
-  const Group own = inside(w, total, inner, collective);
+  const Team own = inside(w, total, inner, collective);
   w.out.open(total < outer.size ? "if (" + outer.thread + " < " + std::to_string(total) + ")" : "");
   bind_threads(w, loops, inner);
-  w.group = own;
+  w.team = own;
   for (const ir::LoopHead& loop : loops) w.block_variables.insert(loop.var);
   if (inner > 1) {
-    w.out.line("const int " + w.group.thread + " = " + w.prelude.use("umod") + "(" + outer.thread + ", " +
+    w.out.line("const int " + w.team.thread + " = " + w.prelude.use("umod") + "(" + outer.thread + ", " +
                std::to_string(inner) + ");");
   }
   w.parallel += static_cast<int>(loops.size());
@@ -110,14 +110,14 @@ void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_
   w.out.close();
   for (const ir::LoopHead& loop : loops) w.index.unbind(loop.var);
   w.block_variables = variables;
-  w.group = outer;
+  w.team = outer;
 }
 
 void write_block_barrier(Writer& w) {
-  if (!w.group.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
+  if (!w.team.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
   w.out.line("__syncthreads();");
 }
 
-std::string first_thread(const Writer& w) { return w.group.size > 1 ? w.group.thread + " == 0" : ""; }
+std::string first_thread(const Writer& w) { return w.team.size > 1 ? w.team.thread + " == 0" : ""; }
 
 }  // namespace fusec::codegen::cuda

@@ -13,6 +13,18 @@ namespace {
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
 
+// f32 quotients of several lanes; whole vectors go by their names.
+void write_division(Writer& w, const ir::Let& let) {
+  const int width = w.kernel.regs[let.dst].width;
+  std::vector<std::string> args;
+  for (const ir::Operand& arg : let.args) {
+    const auto* reg = std::get_if<ir::RegId>(&arg);
+    args.push_back(reg != nullptr ? ir::reg_name(*reg) : compute_operand(w, arg));
+  }
+  const std::string name = ir::reg_name(let.dst);
+  w.out.line(fmt::format("float {}[{}]; {}<{}>({}, {}, {});", name, width, w.prelude.use("divide"), width, name, args[0], args[1]));
+}
+
 void write_let(Writer& w, const ir::Let& let) {
   const DType first = dtype_of(w, let.args[0]);
   const DType result = w.kernel.regs[let.dst].dtype;
@@ -24,6 +36,7 @@ void write_let(Writer& w, const ir::Let& let) {
                                           operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
   }
   if (let.op == ir::ScalarOp::cast && first == result) return define(w, let.dst, raw_operand(w, let.args[0]));
+  if (let.op == ir::ScalarOp::div && result == DType::f32 && w.kernel.regs[let.dst].width > 1) return write_division(w, let);
   std::vector<std::string> args;
   for (const ir::Operand& arg : let.args) args.push_back(compute_operand(w, arg));
   define(w, let.dst, raw_op(w.prelude, let.op, first, args, result));
@@ -31,8 +44,8 @@ void write_let(Writer& w, const ir::Let& let) {
 
 void write_sync(Writer& w, const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
-  if (w.group.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
-  w.out.line("__syncwarp(" + w.group.mask + ");");
+  if (w.team.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
+  w.out.line("__syncwarp(" + w.team.mask + ");");
 }
 
 void write_loop_stmt(Writer& w, const ir::Loop& loop) {
@@ -137,8 +150,8 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
-  for (const ir::Stmt* stmt : phase.body) w.group.size = std::max(w.group.size, threads_of(w, *stmt));
-  const int64_t threads = w.group.size;
+  for (const ir::Stmt* stmt : phase.body) w.team.size = std::max(w.team.size, threads_of(w, *stmt));
+  const int64_t threads = w.team.size;
   w.block_threads = threads;
   w.block_warps = (threads + 31) / 32;
   if (threads > kMostThreads) throw Inexpressible(fmt::format("a block of {} threads, the limit is {}", threads, kMostThreads));
@@ -185,7 +198,7 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
   if (head.tag >= ir::LoopTag::block) throw Inexpressible("a parallel loop where a plain one is needed");
   const Dim extent = w.index.resolve(head.extent);
   if (extent.is_const() && extent.value() <= 0) return;
-  const Group outer = w.group;
+  const Team outer = w.team;
   if (extent.is(1)) {
     w.index.alias(head.var, Dim(0));
     w.out.open("");
@@ -194,16 +207,16 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
     const std::string name = "i" + std::to_string(w.loops++);
     w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
     w.index.bind(head.var, name, {Dim(0), extent - 1});
-    w.group.in_loop = true;
+    w.team.in_loop = true;
     std::set<std::string> symbols;
     extent.collect_symbols(symbols);
     const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });
-    if (varies || w.index.uses_data(extent)) w.group.whole_block = false;
-    if (w.index.uses_data(extent) || (varies && (w.group.alignment % 32 != 0 || w.group.size % 32 != 0))) w.group.mask.clear();
+    if (varies || w.index.uses_data(extent)) w.team.whole_block = false;
+    if (w.index.uses_data(extent) || (varies && (w.team.alignment % 32 != 0 || w.team.size % 32 != 0))) w.team.mask.clear();
   }
   body();
   w.out.close();
-  w.group = outer;
+  w.team = outer;
   w.index.unbind(head.var);
 }
 

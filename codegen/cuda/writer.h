@@ -2,7 +2,7 @@
 // The walk over a kernel that writes CUDA C++: one function per grid phase. Its parts share a Writer.
 //
 // Every name in the text is made here: v12 a register, i3 a loop variable, n0 an extent, b4 a parameter or scratch buffer,
-// r4 a reg buffer, s4 a shared one, t1 the thread's number in its group, w12 the shared memory of a reduce, a12_0
+// r4 a reg buffer, s4 a shared one, t1 the thread's number in its team, w12 the shared memory of a reduce, a12_0
 // accumulators, c2 a clamped index. A wide register is an array, worked on lane by lane in loops that are expanded.
 #pragma once
 
@@ -21,8 +21,8 @@
 
 namespace fusec::codegen::cuda {
 
-// The threads that run a statement together: block loops split them into ever smaller groups.
-struct Group {
+// The threads that run a statement together: block loops split them into ever smaller teams.
+struct Team {
   std::string thread = "t0";  // the number of this thread in it
   int64_t size = 1;
   int64_t alignment = 0;      // divides the number in the block of its first thread; 0: that is thread 0
@@ -44,7 +44,7 @@ struct Writer {
   Prelude& prelude;
   Index index;
   Text out;
-  Group group;
+  Team team;
   std::vector<SharedBuffer> shared;            // of this phase
   std::map<ir::BufferId, std::size_t> dropped;  // leading axes of reg buffers that block loops index, once known
   std::map<ir::BufferId, int> parallel_depth;  // parallel loops around the declaration of a local buffer
@@ -93,11 +93,11 @@ int64_t constant_extent(Writer& w, const ir::LoopHead& loop);
 // `inner`: threads that each of their iterations has; `collective`: whether body holds barriers or shuffles.
 void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner, bool collective,
                        const std::function<void()>& body);
-// Binds variables of nested block loops by division of the thread's number in its group.
+// Binds variables of nested block loops by division of the thread's number in its team.
 void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
 bool is_collective(const ir::Block& block);
 void write_block_barrier(Writer& w);
-// "if (t0 == 0)" for what one thread of the group does; empty where the group is one thread.
+// "if (t0 == 0)" for what one thread of the team does; empty where the team is one thread.
 std::string first_thread(const Writer& w);
 
 // access.cpp

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "compiler/passes/passes.h"
+#include "ir/eval/element.h"
 #include "ir/eval/graph.h"
+#include "ir/support/parallel.h"
 
 namespace fusec::compiler {
 
@@ -17,18 +18,27 @@ using ir::ValueId;
 
 namespace {
 
-constexpr double kLargestHalf = 65504;
+constexpr float kLargestHalf = 65504;
+constexpr int64_t kChunk = 1024, kGrain = 1 << 16;  // elements converted at a time; by one thread
 
 // Finite numbers stay finite: a mask of -1e9 becomes the lowest number of f16.
 Result<Tensor> narrowed(const Tensor& wide, DType to) {
-  FUSEC_ASSIGN(Tensor kept, Tensor::make(DType::f32, wide.shape()));
+  FUSEC_ASSIGN(Tensor narrow, Tensor::make(to, wide.shape()));
   FUSEC_ASSIGN(const Tensor dense, ir::contiguous(wide));
   const float* from = dense.as<float>();
-  for (int64_t i = 0; i < dense.num_elements(); ++i) {
-    const bool clamps = to == DType::f16 && std::isfinite(from[i]);
-    kept.as<float>()[i] = clamps ? static_cast<float>(std::clamp<double>(from[i], -kLargestHalf, kLargestHalf)) : from[i];
-  }
-  return ir::round_to(kept, to);
+  void* const out = narrow.data();
+  ir::parallel_for(0, dense.num_elements(), kGrain, [&](int64_t begin, int64_t end) {
+    float chunk[kChunk];
+    for (int64_t at = begin; at < end; at += kChunk) {
+      const int64_t count = std::min(kChunk, end - at);
+      for (int64_t i = 0; i < count; ++i) {
+        const bool clamps = to == DType::f16 && std::isfinite(from[at + i]);
+        chunk[i] = clamps ? std::clamp(from[at + i], -kLargestHalf, kLargestHalf) : from[at + i];
+      }
+      ir::store_elements(to, out, at, 1, count, chunk);
+    }
+  });
+  return narrow;
 }
 
 class Converter {

@@ -2,8 +2,10 @@
 #include "runtime/cache/artifact.h"
 #include "runtime/library/cuda_memory.h"
 #include "runtime/library/library.h"
-#if FUSEC_WITH_CUDA
+#if FUSEC_WITH_CUBLASLT
 #include "runtime/library/cublaslt/cublaslt.h"
+#endif
+#if FUSEC_WITH_CUDA
 #include "runtime/library/cudnn/cudnn.h"
 #endif
 
@@ -20,7 +22,9 @@ std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, con
       warn_of(options)(std::string(loss) + ": " + library.status().message());
     }
   };
+#if FUSEC_WITH_CUBLASLT
   take(make_cublaslt_library(options, memory), "running without cuBLASLt, so without matrix products");
+#endif
   take(make_cudnn_library(options, memory), "running without cuDNN, so without most convolutions and poolings");
 #else
   (void)options, (void)memory;

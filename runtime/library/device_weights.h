@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
-#include <map>
 
 #include "runtime/library/cuda_memory.h"
 #include "runtime/library/problem.h"

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> out;
   std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) out.push_back(it->path());
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    out.push_back(it->path());
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -116,8 +117,10 @@ Result<OpenLibrary> find_library(const std::vector<std::string>& names) {
   }
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : " or ") + name;
-  return Status(StatusCode::device, list + " was not found in $FUSEC_CUDA_HOME/lib64, by the dynamic linker, in "
-                                           "/usr/local/cuda/lib64 or in the nvidia packages of python3" + search.faults);
+  return Status(StatusCode::device, list +
+                                        " was not found in $FUSEC_CUDA_HOME/lib64, by the dynamic linker, in "
+                                        "/usr/local/cuda/lib64 or in the nvidia packages of python3" +
+                                        search.faults);
 }
 
 }  // namespace fusec::runtime

@@ -19,8 +19,8 @@ struct OpenLibrary {
 // nvidia/* of the Python that is first on PATH. `device`: none was, with what was tried.
 Result<OpenLibrary> find_library(const std::vector<std::string>& names);
 
-// Folders named `nvidia` in the site-packages of a Python whose program is `python`, also where it is a link into another
-// installation or lies in a virtual environment. No Python is run.
+// Folders named `nvidia` in the site-packages of a Python whose program is `python`, also where it is a link into
+// another installation or lies in a virtual environment. No Python is run.
 std::vector<std::string> nvidia_packages(const std::string& python);
 
 }  // namespace fusec::runtime

@@ -24,6 +24,7 @@ struct BoundArg {
   // The view's first element, in host memory, when the argument is a constant of the model, else null. It lives as long as
   // the Engine and its bytes never change, so packed copies may be cached by this address (with shape, strides and layout).
   const void* constant = nullptr;
+  int64_t offset = 0;  // bytes from the beginning of its allocation
   bool operator==(const BoundArg&) const = default;
 };
 
@@ -48,6 +49,9 @@ class LibraryOp {
   // GPU the device is current and the stream may be under capture.
   virtual Status run(void* const* args, void* workspace, const ExecContext& context) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
+  // Bytes that the address of args[arg] must be a multiple of, a power of two that divides its BoundArg::offset; memory of
+  // the caller that is not gets a copy.
+  virtual int64_t alignment(std::size_t /*arg*/) const { return 1; }
   // Arguments of the output's shape and strides whose memory the output may take over (args[i] == output at run), best
   // first: the operand of an epilogue sum. `run` looks at the addresses; it works either way.
   virtual std::vector<int> may_alias() const { return {}; }

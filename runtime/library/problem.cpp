@@ -13,7 +13,9 @@ namespace {
 Operand operand_of(const LibraryCall& call, std::size_t arg) {
   const BoundArg& from = call.args[arg];
   FUSEC_CHECK(from.shape.size() == from.strides.size()) << "argument " << arg << " lacks strides";
-  return {static_cast<int>(arg), from.dtype, from.shape, from.strides, from.constant};
+  int64_t alignment = 16;
+  while (from.offset % alignment != 0) alignment /= 2;
+  return {static_cast<int>(arg), from.dtype, from.shape, from.strides, from.constant, alignment};
 }
 
 // Aligns the operand with the axes of `out` by numpy's rule.

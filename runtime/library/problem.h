@@ -20,6 +20,7 @@ struct Operand {
   DType dtype = DType::f32;
   Extents dims, strides;  // elements
   const void* constant = nullptr;
+  int64_t alignment = 16;  // bytes, at most 16, that its address is a multiple of where its allocation's is
 };
 
 // One step of the epilogue: scalar op on (running value, operand) or on (running value, alpha, beta).

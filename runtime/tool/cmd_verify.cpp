@@ -24,11 +24,26 @@ struct Row {
   Verdict verdict;
 };
 
+// Of an f32 model in 16 bits: that of its precision.
+std::optional<double> tolerance_of(const VerifyFlags& flags) {
+  if (flags.tolerance || flags.precision == "f32") return flags.tolerance;
+  return default_tolerance(*parse_dtype(flags.precision));
+}
+
+std::string tolerance_text(const VerifyFlags& flags) {
+  const auto tolerance = tolerance_of(flags);
+  return tolerance ? fmt::format("{:g}", *tolerance) : "f64 f32 1e-05, f16 0.005, bf16 0.04, others equal";
+}
+
 // What outputs are compared with.
 class Reference {
  public:
   static Result<Reference> make(const Model& model, Options options, const VerifyFlags& flags) {
     Reference r;
+    r.model_ = model;
+    if (options.precision) {
+      FUSEC_ASSIGN(r.model_, in_precision(model, *options.precision));
+    }
     if (flags.reference != "cpu") return r;
     options.device = "cpu";
     options.target.clear();
@@ -36,12 +51,17 @@ class Reference {
     FUSEC_ASSIGN(r.cpu_, Session::create(engine));
     return r;
   }
-  Result<std::vector<Tensor>> outputs(const Model& model, const std::vector<Tensor>& inputs, const VerifyFlags& flags) {
-    if (cpu_) return cpu_->run(inputs);
-    return flags.from_files() ? read_references(model, flags.reference) : evaluate_model(model, inputs, flags.wide);
+  Result<Expected> outputs(const std::vector<Tensor>& inputs, const VerifyFlags& flags) {
+    if (!cpu_ && !flags.from_files() && !flags.wide) return expected_of(model_, inputs);
+    Expected expected;
+    FUSEC_ASSIGN(expected.outputs, cpu_                 ? cpu_->run(inputs)
+                                   : flags.from_files() ? read_references(model_, flags.reference)
+                                                        : evaluate_model(model_, inputs, true));
+    return expected;
   }
 
  private:
+  Model model_;
   std::optional<Session> cpu_;
 };
 
@@ -52,13 +72,9 @@ Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& r
   FUSEC_ASSIGN(row.symbols, solve_symbols(model, request, batch));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(model, request, row.symbols));
   FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
-  FUSEC_ASSIGN(const std::vector<Tensor> reference, against.outputs(model, inputs, flags));
-  row.verdict = judge(model, got, reference, flags.tolerance);
+  FUSEC_ASSIGN(const Expected expected, against.outputs(inputs, flags));
+  row.verdict = judge(model, got, expected, tolerance_of(flags));
   return row;
-}
-
-std::string tolerance_text(const VerifyFlags& flags) {
-  return flags.tolerance ? fmt::format("{:g}", *flags.tolerance) : "f64 f32 1e-05, f16 0.005, bf16 0.04, others equal";
 }
 
 Json json_of_rows(const std::vector<Row>& rows, const Options& options, const VerifyFlags& flags) {

@@ -94,7 +94,7 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");
   flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
   flags.option("--numerics", to.numerics, "precise (default), exact or fast");
-  flags.option("--precision", to.precision, "f32: the model's own types are kept");
+  flags.option("--precision", to.precision, "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
   flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
   flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
   flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN");
@@ -127,7 +127,11 @@ Result<Options> options_of(const ModelFlags& flags) {
     }
     options.workspace_limit = static_cast<int64_t>(*flags.workspace_limit * (1 << 20));
   }
-  if (flags.precision != "f32") return not_of("--precision", flags.precision, "f32");
+  if (flags.precision == "f16" || flags.precision == "bf16") {
+    options.precision = parse_dtype(flags.precision);
+  } else if (flags.precision != "f32") {
+    return not_of("--precision", flags.precision, "f32, f16, bf16");
+  }
   if (flags.numerics == "exact") {
     options.numerics = Numerics::exact;
   } else if (flags.numerics == "fast") {

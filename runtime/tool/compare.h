@@ -17,6 +17,8 @@ struct OutputDiff {
   double max_ulp = 0;  // largest difference in units in the last place of the reference; integers: the difference
   double max_abs = 0;
   double ref_rms = 0;
+  // Of 16-bit models: rel_l2 of an evaluator that rounds every op's result, against the same reference.
+  std::optional<double> rounding;
 };
 
 // The largest rel_l2 of outputs of this type: 1e-5 (f64, f32), 5e-3 (f16), 4e-2 (bf16), 0 (others: equal).

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compiler/passes/convert_precision.h"
 #include "ir/eval/graph.h"
 #include "runtime/tool/npy.h"
 #include "runtime/tool/tensor_file.h"
@@ -46,6 +47,36 @@ Result<std::vector<Tensor>> evaluate_model(const Model& model, const std::vector
   return ir::evaluate(*model.graph, inputs, options);
 }
 
+namespace {
+
+bool has_halves(const ir::Graph& graph) {
+  return std::any_of(graph.order.begin(), graph.order.end(),
+                     [&](ir::NodeId id) { return is_half(graph.type(graph.nodes[id].output).dtype); });
+}
+
+}  // namespace
+
+Result<Expected> expected_of(const Model& model, const std::vector<Tensor>& inputs) {
+  Expected expected;
+  FUSEC_ASSIGN(expected.outputs, evaluate_model(model, inputs, false));
+  if (!has_halves(*model.graph)) return expected;
+  FUSEC_ASSIGN(const std::vector<Tensor> wide, evaluate_model(model, inputs, true));
+  expected.rounding.resize(wide.size());
+  for (std::size_t i = 0; i < wide.size(); ++i) {
+    if (!is_float(wide[i].dtype())) continue;
+    expected.rounding[i] = compare("", expected.outputs[i], wide[i], {}).rel_l2;
+    expected.outputs[i] = wide[i];
+  }
+  return expected;
+}
+
+Result<Model> in_precision(const Model& model, DType precision) {
+  Model converted = model;
+  FUSEC_ASSIGN(ir::Graph graph, compiler::with_precision(*model.graph, precision));
+  converted.graph = std::make_shared<const ir::Graph>(std::move(graph));
+  return converted;
+}
+
 Result<std::vector<Tensor>> read_references(const Model& model, const std::string& dir) {
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < model.outputs.size(); ++i) {
@@ -76,11 +107,22 @@ Status add_input_files(const Model& model, const std::string& dir, Request& requ
   return {};
 }
 
-Verdict judge(const Model& model, const std::vector<Tensor>& got, const std::vector<Tensor>& reference,
-              std::optional<double> tolerance) {
+namespace {
+
+constexpr double kTimesRounding = 1.5;
+constexpr double kNoise = 1e-5;  // rel_l2 below which rounding is not compared: a few ulps of f32
+
+}  // namespace
+
+Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected, std::optional<double> tolerance) {
   Verdict verdict;
-  for (std::size_t i = 0; i < reference.size(); ++i) {
-    OutputDiff diff = compare(model.outputs[i].name, got[i], reference[i], tolerance);
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+    OutputDiff diff = compare(model.outputs[i].name, got[i], expected.outputs[i], tolerance);
+    if (i < expected.rounding.size()) diff.rounding = expected.rounding[i];
+    if (diff.ok && diff.rounding && diff.rel_l2 > kNoise && diff.rel_l2 > kTimesRounding * *diff.rounding) {
+      diff.ok = false;
+      diff.why = fmt::format("rel_l2 {:.3g} > {} times {:.3g}, which rounding every op gives", diff.rel_l2, kTimesRounding, *diff.rounding);
+    }
     verdict.ok = verdict.ok && diff.ok;
     verdict.worst_rel_l2 = std::max(verdict.worst_rel_l2, diff.rel_l2);
     verdict.worst_ulp = std::max(verdict.worst_ulp, diff.max_ulp);
@@ -94,6 +136,7 @@ Json json_of(const Verdict& verdict) {
   for (const OutputDiff& diff : verdict.outputs) {
     Json entry = {{"name", diff.name}, {"ok", diff.ok}, {"rel_l2", diff.rel_l2}, {"max_ulp", diff.max_ulp},
                   {"max_abs", diff.max_abs}, {"ref_rms", diff.ref_rms}};
+    if (diff.rounding) entry["rounding_rel_l2"] = *diff.rounding;
     if (!diff.ok) entry["why"] = diff.why;
     outputs.push_back(std::move(entry));
   }

@@ -9,19 +9,18 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include <utility>  // the only C++ header: the compiler's time is the test's
 
 #define FUSEC_SHIM
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __shared__ static
+#define __shared__ static __attribute__((section("fusec_shared")))
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
 
@@ -32,13 +31,16 @@ struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
 
+// The linker's names of the ends of that section.
+extern "C" char __start_fusec_shared[] __attribute__((weak)), __stop_fusec_shared[] __attribute__((weak));
+
 namespace shim {
 
 enum class State { ready, at_block, at_warp, done };
 
 struct Fiber {
   ucontext_t context;
-  std::unique_ptr<char[]> stack;
+  char* stack = nullptr;
   State state = State::ready;
   unsigned mask = 0;        // of the warp operation that it waits at
   unsigned turn = 0;        // warp operations done
@@ -51,16 +53,16 @@ struct Index {
 
 constexpr size_t kStack = 128 << 10;
 
-inline std::vector<Fiber> fibers;
+inline Fiber fibers[1024];
 inline unsigned thread_count = 0;
 inline ucontext_t scheduler;
 inline Index thread_index, block_index;
-inline std::string error;
+inline char error[200] = "";
 inline void (*entry)(void*) = nullptr;
 inline void* entry_arguments = nullptr;
 
-inline void fail(const std::string& what) {
-  if (error.empty()) error = what + ", thread " + std::to_string(thread_index.x) + " of block " + std::to_string(block_index.x);
+inline void fail(const char* what) {
+  if (error[0] == 0) snprintf(error, sizeof error, "%s, thread %u of block %u", what, thread_index.x, block_index.x);
 }
 
 inline Fiber& current() { return fibers[thread_index.x]; }
@@ -70,17 +72,22 @@ inline void wait(State state) {
   swapcontext(&current().context, &scheduler);
 }
 
+// Ends the thread: what follows would do harm.
+inline void fail_and_stop(const char* what) {
+  fail(what);
+  wait(State::done);
+}
+
 inline void fiber_main() {
   entry(entry_arguments);
-  current().state = State::done;
-  swapcontext(&current().context, &scheduler);
+  wait(State::done);
 }
 
 inline void start(unsigned t) {
   Fiber& f = fibers[t];
-  if (!f.stack) f.stack.reset(new char[kStack]);
+  if (f.stack == nullptr) f.stack = static_cast<char*>(malloc(kStack));
   getcontext(&f.context);
-  f.context.uc_stack.ss_sp = f.stack.get();
+  f.context.uc_stack.ss_sp = f.stack;
   f.context.uc_stack.ss_size = kStack;
   f.context.uc_link = &scheduler;
   f.state = State::ready;
@@ -93,33 +100,31 @@ inline void resume(unsigned t) {
   swapcontext(&scheduler, &fibers[t].context);
 }
 
-// All threads of the mask that still run have come, with the same mask.
+// All threads of the mask have come, with the same mask.
 inline bool warp_is_complete(unsigned t) {
   const unsigned first = t & ~31u, mask = fibers[t].mask;
   for (unsigned lane = 0; lane < 32 && first + lane < thread_count; ++lane) {
     const Fiber& f = fibers[first + lane];
-    if (!(mask >> lane & 1) || f.state == State::done) continue;
-    if (f.state != State::at_warp || f.mask != mask) return false;
+    if ((mask >> lane & 1) && (f.state != State::at_warp || f.mask != mask)) return false;
   }
   return true;
 }
 
 inline bool release() {
-  unsigned at_block = 0, live = 0;
+  unsigned at_block = 0, count = 0;
+  static bool free[1024];
+  for (unsigned t = 0; t < thread_count; ++t) at_block += fibers[t].state == State::at_block;
   for (unsigned t = 0; t < thread_count; ++t) {
-    live += fibers[t].state != State::done;
-    at_block += fibers[t].state == State::at_block;
+    free[t] = at_block == thread_count || (fibers[t].state == State::at_warp && warp_is_complete(t));
   }
-  std::vector<unsigned> free;
   for (unsigned t = 0; t < thread_count; ++t) {
-    if (live > 0 && at_block == live && fibers[t].state == State::at_block) free.push_back(t);
-    if (fibers[t].state == State::at_warp && warp_is_complete(t)) free.push_back(t);
+    if (free[t]) fibers[t].state = State::ready, ++count;
   }
-  for (const unsigned t : free) fibers[t].state = State::ready;
-  return !free.empty();
+  return count > 0;
 }
 
 inline void run_block(bool reversed) {
+  if (__start_fusec_shared != nullptr) memset(__start_fusec_shared, 0xcd, __stop_fusec_shared - __start_fusec_shared);
   for (unsigned t = 0; t < thread_count; ++t) start(t);
   for (;;) {
     for (unsigned k = 0; k < thread_count; ++k) {
@@ -129,7 +134,7 @@ inline void run_block(bool reversed) {
     bool done = true;
     for (unsigned t = 0; t < thread_count; ++t) done &= fibers[t].state == State::done;
     if (done) return;
-    if (!release()) return fail("threads wait for each other");
+    if (!release()) return fail("a barrier that not all threads reach");
   }
 }
 
@@ -151,8 +156,7 @@ void launch(void (*function)(A...), unsigned blocks, unsigned threads, void** pa
   entry = &Call<A...>::enter;
   entry_arguments = &call;
   thread_count = threads;
-  if (fibers.size() < threads) fibers.resize(threads);
-  for (unsigned b = 0; b < blocks && error.empty(); ++b) {
+  for (unsigned b = 0; b < blocks && error[0] == 0; ++b) {
     block_index.x = b;
     run_block(reversed);
   }
@@ -258,16 +262,17 @@ inline double max_f64(double a, double b) { return shim::greater_of(a, b); }
 inline double min_f64(double a, double b) { return shim::lesser_of(a, b); }
 inline float exp2_approx(float a) { return exp2f(a); }
 inline float rcp_approx(float a) { return 1.0f / a; }
-alignas(16) inline unsigned char dynamic_shared[256 << 10];
+__attribute__((section("fusec_shared"), aligned(16))) static unsigned char dynamic_shared[256 << 10];
 
 // Of -fsanitize=alignment,bounds.
 extern "C" {
-void __ubsan_handle_type_mismatch_v1(void*, void*) { shim::fail("an access that is not aligned"); }
-void __ubsan_handle_out_of_bounds(void*, void*) { shim::fail("an index out of an array"); }
+void __ubsan_handle_type_mismatch_v1(void*, void*) { shim::fail_and_stop("an access that is not aligned"); }
+void __ubsan_handle_out_of_bounds(void*, void*) { shim::fail_and_stop("an index out of an array"); }
+// Once.
 const char* fusec_shim_error() {
-  static std::string answer;
-  answer.swap(shim::error);
-  shim::error.clear();
-  return answer.c_str();
+  static char answer[sizeof shim::error];
+  memcpy(answer, shim::error, sizeof answer);
+  shim::error[0] = 0;
+  return answer;
 }
 }

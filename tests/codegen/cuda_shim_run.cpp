@@ -21,9 +21,9 @@
 namespace fusec::codegen_test {
 namespace {
 
-constexpr std::size_t kFiles = 2;  // compiled side by side
+constexpr std::size_t kFiles = 2;  // compiled side by side, where there are more kernels than this
 
-std::string read_file(const std::string& path) {
+std::string read_shim_file(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -52,11 +52,11 @@ std::string wrapped(std::size_t kernel, const std::string& text, std::size_t pha
   return out + text + after + "}\n";
 }
 
-std::string compile(const std::string& stem, const std::string& source) {
+std::string compile_shim(const std::string& stem, const std::string& source) {
   std::ofstream(stem + ".cpp") << source;
   const std::string command = "c++ -std=c++17 -O1 -w -shared -fPIC -ffp-contract=off -fsanitize=alignment,bounds -Wl,-Bsymbolic -o " +
                               stem + ".so " + stem + ".cpp 2> " + stem + ".log";
-  return std::system(command.c_str()) == 0 ? "" : read_file(stem + ".log").substr(0, 4000);
+  return std::system(command.c_str()) == 0 ? "" : read_shim_file(stem + ".log").substr(0, 4000);
 }
 
 }  // namespace
@@ -68,15 +68,15 @@ std::unique_ptr<ShimLibrary> ShimLibrary::make(const std::vector<ir::Kernel>& ke
   std::unique_ptr<ShimLibrary> out(new ShimLibrary);
   out->kernels_ = kernels;
   const std::string shim = std::filesystem::absolute(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/cuda_shim.h").string();
-  std::vector<std::string> sources(kFiles, "#include \"" + shim + "\"\n");
+  std::vector<std::string> sources(kernels.size() > kFiles ? kFiles : 1, "#include \"" + shim + "\"\n");
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     out->threads_.push_back(threads_in(texts[i]));
-    sources[i % kFiles] += wrapped(i, texts[i], out->threads_.back().size());
+    sources[i % sources.size()] += wrapped(i, texts[i], out->threads_.back().size());
   }
   std::vector<std::future<std::string>> results;
   for (const std::string& source : sources) {
     out->files_.push_back(testing::TempDir() + "fusec_shim_" + std::to_string(getpid()) + "_" + std::to_string(made++));
-    results.push_back(std::async(std::launch::async, compile, out->files_.back(), source));
+    results.push_back(std::async(std::launch::async, compile_shim, out->files_.back(), source));
   }
   bool ok = true;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -124,7 +124,7 @@ ShimLibrary::Outcome ShimLibrary::run(std::size_t number, const std::vector<Tens
   for (int64_t& size : sizes) parameters.push_back(&size);
   parameters.push_back(&status);
 
-  void* handle = handles_[number % kFiles];
+  void* handle = handles_[number % handles_.size()];
   const auto find = [&](const std::string& name) { return dlsym(handle, name.c_str()); };
   const std::vector<codegen::Phase> phases = codegen::split_phases(kernel);
   for (std::size_t p = 0; p < phases.size(); ++p) {
@@ -134,6 +134,12 @@ ShimLibrary::Outcome ShimLibrary::run(std::size_t number, const std::vector<Tens
   }
   out.error = reinterpret_cast<const char* (*)()>(find("fusec_shim_error"))();
   return out;
+}
+
+ir::Kernel cuda_kernel(const std::string& text) {
+  const auto kernel = ir::parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status().str() << "\n" << text;
+  return kernel.ok() ? *kernel : ir::Kernel();
 }
 
 void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases) {

@@ -40,6 +40,9 @@ class ShimLibrary {
 #define FUSEC_NEEDS_COMPILER() \
   if (!ShimLibrary::has_compiler()) GTEST_SKIP() << "no c++ on PATH to compile generated CUDA with"
 
+// Fails the running test where the text is none.
+ir::Kernel cuda_kernel(const std::string& text);
+
 struct ShimCase {
   std::string text;  // of a kernel
   std::vector<Extents> extents;

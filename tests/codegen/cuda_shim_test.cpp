@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "codegen/emit.h"
-#include "ir/text/kernel_text.h"
 #include "tests/codegen/cuda_shim_run.h"
 
 namespace fusec::codegen_test {
@@ -310,12 +309,6 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
   });
 }
 
-ir::Kernel parse(const std::string& text) {
-  const auto kernel = ir::parse_kernel(text);
-  EXPECT_TRUE(kernel.ok()) << kernel.status().str();
-  return kernel.ok() ? *kernel : ir::Kernel();
-}
-
 std::string cuda_text(const ir::Kernel& kernel) {
   const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), Codegen::nvrtc);
   EXPECT_TRUE(text.ok()) << text.status().str();
@@ -342,7 +335,7 @@ constexpr const char* kReverse = R"(kernel @reverse(%x: in f32[m, 64], %y: out f
 // Without its barrier a kernel gives other results under the shim: what the tests here see is not an accident.
 TEST(CudaShim, SeesAMissingBarrier) {
   FUSEC_NEEDS_COMPILER();
-  const ir::Kernel kernel = parse(kReverse);
+  const ir::Kernel kernel = cuda_kernel(kReverse);
   const std::string good = cuda_text(kernel), bad = filled(good, {{"__syncthreads();", ";"}});
   ASSERT_NE(good, bad);
   const auto library = ShimLibrary::make({kernel, kernel}, {good, bad});
@@ -359,21 +352,27 @@ TEST(CudaShim, SeesAMissingBarrier) {
 
 TEST(CudaShim, SeesBarriersThatNotAllReachAndWrongAddresses) {
   FUSEC_NEEDS_COMPILER();
-  const ir::Kernel kernel = parse(kReverse);
+  const ir::Kernel kernel = cuda_kernel(kReverse);
   const std::string good = cuda_text(kernel);
-  const std::string divergent = filled(good, {{"__syncthreads();", "if (threadIdx.x < 40) __shfl_sync(0xffffffffu, 0, 0);"}});
-  const std::string outside = filled(good, {{"float s2[64]", "float s2[60]"}});
-  const auto library = ShimLibrary::make({kernel, kernel}, {divergent, outside});
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {filled(good, {{"__syncthreads();", "if (threadIdx.x < 40) __syncthreads();"}}), "not all threads reach"},
+      {filled(good, {{"__syncthreads();", "if (threadIdx.x < 40) __shfl_sync(0xffffffffu, 0, 0);"}}), "not all threads reach"},
+      {filled(good, {{"float s2[64]", "float s2[60]"}}), "out of an array"},
+      {filled(good, {{"= s2[", "= *(float*)(1 + (char*)s2) + s2["}}), "not aligned"}};
+  std::vector<std::string> texts;
+  for (const auto& [text, error] : cases) texts.push_back(text);
+  const auto library = ShimLibrary::make(std::vector<ir::Kernel>(cases.size(), kernel), texts);
   ASSERT_NE(library, nullptr);
   const Extents extents = {{"m", 1}};
   const std::vector<Tensor> args = make_args(kernel, extents, 3, -1, 1);
-  EXPECT_NE(library->run(1, args, extents, false).error.find("out of an array"), std::string::npos);
-  library->run(0, args, extents, false);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_NE(library->run(i, args, extents, false).error.find(cases[i].second), std::string::npos) << cases[i].second;
+  }
 }
 
 TEST(CudaGather, WrapsClampsAndReports) {
   FUSEC_NEEDS_COMPILER();
-  const ir::Kernel wide = parse(R"(kernel @gather(%x: in f32[n, 8] align 16, %i: in i64[m], %y: out f32[m, 8]) facts(fits32) {
+  const ir::Kernel wide = cuda_kernel(R"(kernel @gather(%x: in f32[n, 8] align 16, %i: in i64[m], %y: out f32[m, 8]) facts(fits32) {
   grid r in m {
     v0: i64 = load i[r]
     block t in 2 {
@@ -383,10 +382,10 @@ TEST(CudaGather, WrapsClampsAndReports) {
   }
 }
 )");
-  const ir::Kernel lanes = parse(R"(kernel @gather(%x: in f32[n], %i: in i64[m], %y: out f32[m, 1]) {
+  const ir::Kernel lanes = cuda_kernel(R"(kernel @gather(%x: in f32[n], %i: in i64[m], %y: out f32[m, 1]) {
   grid r in floordiv(m, 4) {
     v0: i64.4 = load i[4*r + lane]
-    v1: f32.4 = load x[v0] guard(m - 1 - 4*r - lane) clamp(0) else 5
+    v1: f32.4 = load x[v0] clamp(0) guard(m - 1 - 4*r - lane) else 5
     store y[4*r + lane, 0], v1
   }
 }

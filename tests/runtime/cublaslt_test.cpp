@@ -2,11 +2,12 @@
 // The calls made of cuBLASLt, done by a fake of it on host memory, against double loops.
 #include <gtest/gtest.h>
 
-#if FUSEC_WITH_CUDA
+#if FUSEC_WITH_CUBLASLT
 
 #include <functional>
 
 #include "runtime/library/cublaslt/cublaslt.h"
+#include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/host_device_memory.h"
 #include "tests/runtime/library_case.h"
 
@@ -18,6 +19,10 @@ using ir::TensorOp;
 using testing::Case;
 using testing::check;
 using testing::Extents;
+using testing::Product;
+using testing::product_case;
+using testing::product_cases;
+using testing::product_of;
 
 // What the fake has seen and what it refuses; one test at a time.
 struct Seen {
@@ -58,13 +63,13 @@ cublasStatus_t fake_desc_set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttrib
   std::memcpy(&desc->data[word], value, size);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t fake_layout_init(cublasLtMatrixLayout_t layout, size_t, cudaDataType type, uint64_t rows, uint64_t columns,
-                                int64_t pitch) {
+cublasStatus_t fake_layout_init(cublasLtMatrixLayout_t layout, size_t, cudaDataType type, uint64_t rows,
+                                uint64_t columns, int64_t pitch) {
   *layout = {};
   const uint64_t words[] = {static_cast<uint64_t>(type), rows, columns, static_cast<uint64_t>(pitch), 1, 0};
   std::copy(std::begin(words), std::end(words), layout->data);
   return rows > 0 && columns > 0 && pitch >= static_cast<int64_t>(rows) ? CUBLAS_STATUS_SUCCESS
-                                                                         : CUBLAS_STATUS_INVALID_VALUE;
+                                                                        : CUBLAS_STATUS_INVALID_VALUE;
 }
 cublasStatus_t fake_layout_set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t what, const void* value,
                                size_t size) {
@@ -110,7 +115,8 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
   ++seen.heuristics;
   *count = 0;
   if (!agrees(desc, a, b, c, d)) return CUBLAS_STATUS_INVALID_VALUE;
-  if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (!seen.epilogues && desc->data[kEpilogue] != CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_NOT_SUPPORTED;
   *count = std::min(most, 1);
   results[0] = {};
@@ -120,8 +126,11 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
   return CUBLAS_STATUS_SUCCESS;
 }
 
-DType dtype_of(uint64_t type) {
-  return type == CUDA_R_64F ? DType::f64 : type == CUDA_R_16F ? DType::f16 : type == CUDA_R_16BF ? DType::bf16 : DType::f32;
+DType dtype_of_cuda(uint64_t type) {
+  return type == CUDA_R_64F    ? DType::f64
+         : type == CUDA_R_16F  ? DType::f16
+         : type == CUDA_R_16BF ? DType::bf16
+                               : DType::f32;
 }
 
 struct Host {
@@ -129,17 +138,19 @@ struct Host {
   const void* base;
   bool transposed = false;
 
-  DType dtype() const { return dtype_of(layout->data[kType]); }
+  DType dtype() const { return dtype_of_cuda(layout->data[kType]); }
   char* at(int64_t batch, int64_t row, int64_t column) const {
     if (transposed) std::swap(row, column);
     const int64_t i = batch * static_cast<int64_t>(layout->data[kBatchStride]) + row +
                       column * static_cast<int64_t>(layout->data[kPitch]);
     return static_cast<char*>(const_cast<void*>(base)) + i * static_cast<int64_t>(size_of(dtype()));
   }
-  double get(int64_t batch, int64_t row, int64_t column) const { return ir::load_double(dtype(), at(batch, row, column)); }
+  double get(int64_t batch, int64_t row, int64_t column) const {
+    return ir::load_double(dtype(), at(batch, row, column));
+  }
 };
 
-bool is_aligned(const void* p, uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes == 0; }
+bool is_at_multiple(const void* p, uint64_t bytes) { return reinterpret_cast<std::uintptr_t>(p) % bytes == 0; }
 
 cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                            cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
@@ -149,7 +160,7 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
   if (algo == nullptr || algo->data[0] != kAlgoMark || !agrees(desc, a_layout, b_layout, c_layout, d_layout))
     return CUBLAS_STATUS_INVALID_VALUE;
   for (const void* p : {a, b, c, static_cast<const void*>(d)}) {
-    if (!is_aligned(p, algo->data[1])) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!is_at_multiple(p, algo->data[1])) return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (workspace_bytes > 0) std::memset(workspace, 0xEE, workspace_bytes);
   ++seen.calls;
@@ -160,7 +171,8 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
   const auto factor = [&](const void* p) {
     return is_double ? *static_cast<const double*>(p) : static_cast<double>(*static_cast<const float*>(p));
   };
-  const Host left{a_layout, a, desc->data[kTransA] == CUBLAS_OP_T}, right{b_layout, b, desc->data[kTransB] == CUBLAS_OP_T};
+  const Host left{a_layout, a, desc->data[kTransA] == CUBLAS_OP_T},
+      right{b_layout, b, desc->data[kTransB] == CUBLAS_OP_T};
   const Host addend{c_layout, c}, out{d_layout, d};
   const auto depth = static_cast<int64_t>(a_layout->data[left.transposed ? kRows : kColumns]);
   const uint64_t epilogue = desc->data[kEpilogue];
@@ -173,7 +185,8 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
         sum *= factor(alpha);
         if (factor(beta) != 0) sum += factor(beta) * addend.get(n, i, j);
         if ((epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) {
-          sum += ir::load_double(out.dtype(), static_cast<const char*>(bias) + i * static_cast<int64_t>(size_of(out.dtype())));
+          sum += ir::load_double(out.dtype(),
+                                 static_cast<const char*>(bias) + i * static_cast<int64_t>(size_of(out.dtype())));
         }
         if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) sum = sum < 0 ? 0 : sum;
         ir::store_double(out.dtype(), out.at(n, i, j), sum);
@@ -184,7 +197,7 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
 }
 
 cublaslt::Api fake_api() {
-  return {fake_create,      fake_destroy,         fake_status,         fake_desc_init, fake_desc_set, fake_layout_init,
+  return {fake_create,     fake_destroy,         fake_status,         fake_desc_init, fake_desc_set, fake_layout_init,
           fake_layout_set, fake_preference_init, fake_preference_set, fake_heuristic, fake_matmul};
 }
 
@@ -202,65 +215,11 @@ class CublasLt : public ::testing::Test {
   std::shared_ptr<testing::HostDeviceMemory> memory_ = std::make_shared<testing::HostDeviceMemory>();
 };
 
-ir::Attrs product_of(bool ta = false, bool tb = false) {
-  return {{"transpose_a", int64_t{ta}}, {"transpose_b", int64_t{tb}}};
-}
-
-struct Product {
-  Extents a, b, out;
-  bool ta = false, tb = false;
-  Extents a_strides = {}, b_strides = {}, out_strides = {};
-};
-
-// bias, addend and relu by their letters
-Case product_case(const Product& p, const std::string& what = "", DType dtype = DType::f32) {
-  Case c(TensorOp::matmul, product_of(p.ta, p.tb));
-  c.step->compute = compute_type(dtype);
-  c.add(p.a, p.a_strides, false, dtype);
-  c.add(p.b, p.b_strides, false, dtype);
-  if (what.find('b') != std::string::npos) c.step->bias = c.add({p.out.back()}, {}, true, dtype);
-  if (what.find('a') != std::string::npos) c.epilogue(ScalarOp::add, c.add(p.out, p.out_strides, false, dtype));
-  if (what.find('r') != std::string::npos) c.epilogue(ScalarOp::relu);
-  c.add(p.out, p.out_strides, false, dtype);
-  return c;
-}
-
-const std::vector<Product>& products() {
-  static const std::vector<Product> all = {
-      {{5, 7}, {7, 9}, {5, 9}},
-      {{7, 5}, {9, 7}, {5, 9}, true, true},
-      {{7, 5}, {7, 9}, {5, 9}, true, false},
-      {{1, 64}, {64, 10}, {1, 10}},
-      {{64}, {64, 10}, {10}},
-      {{10, 64}, {64}, {10}},
-      {{3, 4, 6, 8}, {3, 4, 8, 5}, {3, 4, 6, 5}},
-      {{3, 4, 6, 8}, {8, 5}, {3, 4, 6, 5}},
-      {{3, 1, 6, 8}, {4, 8, 5}, {3, 4, 6, 5}},
-      {{6, 8}, {2, 3, 8, 5}, {2, 3, 6, 5}},
-      {{2, 1, 8}, {8, 1}, {2, 1, 1}},
-      {{4, 1, 8}, {4, 8, 3}, {4, 1, 3}},
-      {{5, 1}, {1, 6}, {5, 6}},
-      // heads: [2, 10, 3, 8] seen as [2, 3, 10, 8]
-      {{2, 3, 10, 8}, {2, 3, 8, 10}, {2, 3, 10, 10}, false, false, {240, 8, 24, 1}, {240, 8, 1, 24}},
-      {{2, 3, 10, 10}, {2, 3, 10, 8}, {2, 3, 10, 8}, false, false, {}, {240, 8, 24, 1}, {240, 8, 24, 1}},
-      // rows and columns of the output exchanged in memory, and neither of them contiguous
-      {{5, 7}, {7, 9}, {5, 9}, false, false, {}, {}, {1, 5}},
-      {{4, 5, 7}, {4, 7, 9}, {4, 5, 9}, false, false, {}, {}, {1, 36, 4}},
-      // no contiguous axis on the left, on the right; one row for all
-      {{4, 5, 7}, {7, 9}, {4, 5, 9}, false, false, {1, 28, 4}},
-      {{5, 7}, {4, 7, 9}, {4, 5, 9}, false, false, {}, {1, 36, 4}},
-      {{5, 7}, {7, 9}, {5, 9}, false, false, {0, 1}},
-      // wide pitches, odd offsets of batches
-      {{5, 7}, {7, 9}, {5, 9}, false, false, {11, 1}, {13, 1}, {19, 1}},
-      {{3, 5, 7}, {3, 7, 9}, {3, 5, 9}, false, false, {35, 7, 1}, {63, 9, 1}, {9, 27, 1}},
-  };
-  return all;
-}
-
 TEST_F(CublasLt, ProductsWithEveryEpilogue) {
-  for (const Product& p : products()) {
+  for (const Product& p : product_cases()) {
     for (const char* what : {"", "b", "a", "r", "ba", "br", "ar", "bar"}) {
-      SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) + ::testing::PrintToString(p.out_strides) + what);
+      SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
+                   ::testing::PrintToString(p.out_strides) + what);
       EXPECT_EQ(run(product_case(p, what)).substr(0, 8), "cublaslt");
     }
   }
@@ -268,21 +227,21 @@ TEST_F(CublasLt, ProductsWithEveryEpilogue) {
 
 TEST_F(CublasLt, Types) {
   for (const auto& [dtype, tolerance] : {std::pair{DType::f16, 2e-3}, {DType::bf16, 1.6e-2}, {DType::f64, 1e-15}}) {
-    for (const Product& p : products()) {
+    for (const Product& p : product_cases()) {
       SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.out_strides));
       EXPECT_EQ(run(product_case(p, "ba", dtype), tolerance).substr(0, 8), "cublaslt");
     }
   }
-  Case c = product_case(products()[0], "", DType::i32);
+  Case c = product_case(product_cases()[0], "", DType::i32);
   EXPECT_TRUE(make()->refuses(*c.step));
 }
 
 TEST_F(CublasLt, OneCallWhereStridesAllow) {
-  EXPECT_EQ(run(product_case(products()[6], "bar")), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[6], "bar")), "cublaslt");
   EXPECT_EQ(seen.largest_batch, 12);
-  EXPECT_EQ(run(product_case(products()[7], "br")), "cublaslt");  // batches are rows
-  EXPECT_EQ(run(product_case(products()[13])), "cublaslt x2");    // two batch axes that do not merge
-  EXPECT_EQ(run(product_case(products()[15])), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[7], "br")), "cublaslt");  // batches are rows
+  EXPECT_EQ(run(product_case(product_cases()[13])), "cublaslt x2");    // two batch axes that do not merge
+  EXPECT_EQ(run(product_case(product_cases()[15])), "cublaslt");
   EXPECT_EQ(memory_->made, 0);
 }
 
@@ -290,26 +249,26 @@ TEST_F(CublasLt, OneCallWhereStridesAllow) {
 TEST_F(CublasLt, BiasByAProduct) {
   const auto library = make();
   for (int i = 0; i < 2; ++i) {
-    Case c = product_case(products()[15], "bar");
+    Case c = product_case(product_cases()[15], "bar");
     EXPECT_EQ(check(*library, c), "cublaslt x2");
   }
   EXPECT_EQ(memory_->made, 1);
   seen.epilogues = false;
-  Case c = product_case(products()[0], "ba");
+  Case c = product_case(product_cases()[0], "ba");
   EXPECT_EQ(check(*library, c), "cublaslt x2");
-  Case relu = product_case(products()[0], "r");
+  Case relu = product_case(product_cases()[0], "r");
   EXPECT_EQ(check(*library, relu).substr(0, 11), "unsupported");
 }
 
 TEST_F(CublasLt, FreesWhatItUploads) {
-  run(product_case(products()[15], "b"));
+  run(product_case(product_cases()[15], "b"));
   EXPECT_EQ(memory_->made, 1);
   EXPECT_EQ(memory_->alive, 0);
 }
 
 TEST_F(CublasLt, AddendInPlace) {
-  EXPECT_EQ(run(product_case(products()[0], "bar"), 3e-6, 3), "cublaslt");
-  EXPECT_EQ(run(product_case(products()[6], "a"), 3e-6, 2), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[0], "bar"), 3e-6, 3), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[6], "a"), 3e-6, 2), "cublaslt");
   Case broadcast(TensorOp::matmul, product_of());
   broadcast.add({5, 7});
   broadcast.add({7, 9});
@@ -332,8 +291,11 @@ TEST_F(CublasLt, NarrowAddresses) {
 }
 
 TEST_F(CublasLt, PointwiseConvolutions) {
-  const ir::Attrs attrs{{"strides", Extents{1, 1}}, {"pads", Extents{0, 0, 0, 0}}, {"dilations", Extents{1, 1}},
-                        {"groups", int64_t{1}},     {"layout", std::string("last")}};
+  const ir::Attrs attrs{{"strides", Extents{1, 1}},
+                        {"pads", Extents{0, 0, 0, 0}},
+                        {"dilations", Extents{1, 1}},
+                        {"groups", int64_t{1}},
+                        {"layout", std::string("last")}};
   for (const int64_t pitch : {16, 27}) {
     Case c(TensorOp::conv, attrs);
     c.add({2, 5, 7, 16}, {35 * pitch, 7 * pitch, pitch, 1});
@@ -354,11 +316,11 @@ TEST_F(CublasLt, PointwiseConvolutions) {
 }
 
 TEST_F(CublasLt, Tf32IsAskedForByOptionAlone) {
-  run(product_case(products()[0]));
+  run(product_case(product_cases()[0]));
   EXPECT_EQ(seen.compute, static_cast<uint64_t>(CUBLAS_COMPUTE_32F));
   Options options;
   options.tf32 = true;
-  Case c = product_case(products()[0]);
+  Case c = product_case(product_cases()[0]);
   check(*make(options), c);
   EXPECT_EQ(seen.compute, static_cast<uint64_t>(CUBLAS_COMPUTE_32F_FAST_TF32));
 }
@@ -366,7 +328,7 @@ TEST_F(CublasLt, Tf32IsAskedForByOptionAlone) {
 TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {
   Options options;
   options.workspace_limit = 100;
-  Case c = product_case(products()[0]);
+  Case c = product_case(product_cases()[0]);
   auto op = make(options)->bind(c.call);
   ASSERT_TRUE(op.ok());
   EXPECT_EQ((*op)->workspace_bytes(), 100U + 256U);
@@ -375,7 +337,7 @@ TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {
 TEST_F(CublasLt, Refusals) {
   const auto refused = [&](Case c) { return run(std::move(c)); };
   EXPECT_EQ(refused(product_case({{5, 0}, {0, 9}, {5, 9}})), "unsupported: an empty operand");
-  Case gelu = product_case(products()[0]);
+  Case gelu = product_case(product_cases()[0]);
   gelu.epilogue(ScalarOp::gelu);
   EXPECT_EQ(refused(std::move(gelu)), "unsupported: cuBLASLt has no such epilogue");
   Case late(TensorOp::matmul, product_of());

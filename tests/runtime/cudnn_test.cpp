@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "runtime/library/cudnn/cudnn.h"
+#include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/host_device_memory.h"
 #include "tests/runtime/library_case.h"
 
@@ -14,32 +15,37 @@ namespace fusec::runtime {
 namespace {
 
 using cudnn::ConvSpec;
-using cudnn::Plan;
 using cudnn::PoolSpec;
 using cudnn::PostSpec;
 using cudnn::TensorSpec;
+using cudnn::Work;
 using ir::ScalarOp;
 using ir::TensorOp;
 using testing::Case;
 using testing::check;
 using testing::Extents;
 using testing::for_all;
+using testing::Image;
+using testing::image_case;
+using testing::image_cases;
+using testing::image_extents;
+using testing::window_attrs;
 
-char* element(const TensorSpec& spec, void* base, const Extents& at) {
+char* spec_element(const TensorSpec& spec, void* base, const Extents& at) {
   int64_t offset = 0;
   for (std::size_t i = 0; i < at.size(); ++i) offset += (spec.dims[i] == 1 ? 0 : at[i]) * spec.strides[i];
   return static_cast<char*>(base) + offset * static_cast<int64_t>(size_of(spec.dtype));
 }
-double load(const TensorSpec& spec, void* base, const Extents& at) {
-  return ir::load_double(spec.dtype, element(spec, base, at));
+double spec_load(const TensorSpec& spec, void* base, const Extents& at) {
+  return ir::load_double(spec.dtype, spec_element(spec, base, at));
 }
-void store(const TensorSpec& spec, void* base, const Extents& at, double value) {
-  ir::store_double(spec.dtype, element(spec, base, at), value);
+void spec_store(const TensorSpec& spec, void* base, const Extents& at, double value) {
+  ir::store_double(spec.dtype, spec_element(spec, base, at), value);
 }
 
-class FakePlan : public Plan {
+class FakeWork : public Work {
  public:
-  FakePlan(std::string name, std::size_t workspace, std::function<void(void* const*)> work)
+  FakeWork(std::string name, std::size_t workspace, std::function<void(void* const*)> work)
       : name_(std::move(name)), workspace_(workspace), work_(std::move(work)) {}
   Status run(void* const* pointers, void* workspace, void*) const override {
     if (workspace_ > 0) std::memset(workspace, 0xEE, workspace_);
@@ -55,7 +61,7 @@ class FakePlan : public Plan {
   std::function<void(void* const*)> work_;
 };
 
-bool is_dense(const TensorSpec& t, bool last) {
+bool is_dense_spec(const TensorSpec& t, bool last) {
   std::vector<std::size_t> axes;
   if (last) axes.push_back(1);
   for (std::size_t i = t.dims.size(); i-- > 2;) axes.push_back(i);
@@ -75,18 +81,18 @@ struct FakeBackend : cudnn::Backend {
   std::vector<ConvSpec> convs;  // that were taken
   std::vector<PoolSpec> pools;
 
-  static Result<std::unique_ptr<Plan>> make(std::string name, std::size_t workspace,
+  static Result<std::unique_ptr<Work>> make(std::string name, std::size_t workspace,
                                             std::function<void(void* const*)> work) {
-    return std::unique_ptr<Plan>(std::make_unique<FakePlan>(std::move(name), workspace, std::move(work)));
+    return std::unique_ptr<Work>(std::make_unique<FakeWork>(std::move(name), workspace, std::move(work)));
   }
-  static Result<std::unique_ptr<Plan>> no() { return Status(StatusCode::unsupported, "the fake objects"); }
+  static Result<std::unique_ptr<Work>> no() { return Status(StatusCode::unsupported, "the fake objects"); }
 
-  Result<std::unique_ptr<Plan>> conv(const ConvSpec& s) override {
+  Result<std::unique_ptr<Work>> conv(const ConvSpec& s) override {
     if (s.in.dims.size() < 4 || (!fuses && !s.posts.empty())) return no();
-    const bool last = is_dense(s.filter, true), first = is_dense(s.filter, false);
+    const bool last = is_dense_spec(s.filter, true), first = is_dense_spec(s.filter, false);
     if (!(last && takes_last) && !(first && takes_first)) return no();
-    const bool dense = (last && takes_last && is_dense(s.in, true) && is_dense(s.out, true)) ||
-                       (first && takes_first && is_dense(s.in, false) && is_dense(s.out, false));
+    const bool dense = (last && takes_last && is_dense_spec(s.in, true) && is_dense_spec(s.out, true)) ||
+                       (first && takes_first && is_dense_spec(s.in, false) && is_dense_spec(s.out, false));
     if (!takes_views && !dense) return no();
     convs.push_back(s);
     return make("conv", 640, [s](void* const* p) { run_conv(s, p); });
@@ -94,7 +100,7 @@ struct FakeBackend : cudnn::Backend {
 
   static double apply(const PostSpec& post, double value, const Extents& at, void* operand) {
     if (!post.operand) return ir::eval_scalar(post.op, value, post.alpha, 0);
-    return value + load(*post.operand, operand, at);
+    return value + spec_load(*post.operand, operand, at);
   }
 
   static void run_conv(const ConvSpec& s, void* const* p) {
@@ -109,16 +115,16 @@ struct FakeBackend : cudnn::Backend {
           x[2 + i] = at[2 + i] * s.window.strides[i] + k[1 + i] * s.window.dilations[i] - s.window.before[i];
           if (x[2 + i] < 0 || x[2 + i] >= s.in.dims[2 + i]) return;
         }
-        sum += load(s.in, p[0], x) * load(s.filter, p[1], w);
+        sum += spec_load(s.in, p[0], x) * spec_load(s.filter, p[1], w);
       });
       std::size_t next = 2;
       for (const PostSpec& post : s.posts) sum = apply(post, sum, at, post.operand ? p[next++] : nullptr);
-      store(s.out, p[next], at, sum);
+      spec_store(s.out, p[next], at, sum);
     });
   }
 
   // As cuDNN's documentation has it: the same padding at both ends, the window in full when padding counts.
-  Result<std::unique_ptr<Plan>> pool(const PoolSpec& s) override {
+  Result<std::unique_ptr<Work>> pool(const PoolSpec& s) override {
     pools.push_back(s);
     for (std::size_t i = 0; i < s.kernel.size(); ++i) {
       EXPECT_EQ((s.in.dims[2 + i] + 2 * s.padding[i] - s.kernel[i]) / s.strides[i] + 1, s.out.dims[2 + i]);
@@ -133,24 +139,25 @@ struct FakeBackend : cudnn::Backend {
             x[2 + i] = at[2 + i] * s.strides[i] + k[i] - s.padding[i];
             inside = inside && x[2 + i] >= 0 && x[2 + i] < s.in.dims[2 + i];
           }
-          if (inside) sum += load(s.in, p[0], x), best = std::max(best, load(s.in, p[0], x));
+          if (inside) sum += spec_load(s.in, p[0], x), best = std::max(best, spec_load(s.in, p[0], x));
           places += inside || s.count_include_pad;
         });
-        store(s.out, p[1], at, s.is_max ? best : sum / places);
+        spec_store(s.out, p[1], at, s.is_max ? best : sum / places);
       });
     });
   }
 
-  Result<std::unique_ptr<Plan>> copy(const TensorSpec& from, const TensorSpec& to) override {
+  Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) override {
     return make("copy", 0, [from, to](void* const* p) {
-      for_all(to.dims, [&](const Extents& at) { store(to, p[1], at, load(from, p[0], at)); });
+      for_all(to.dims, [&](const Extents& at) { spec_store(to, p[1], at, spec_load(from, p[0], at)); });
     });
   }
-  Result<std::unique_ptr<Plan>> post(const PostSpec& post, const TensorSpec& out) override {
+  Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) override {
     if (post.operand && post.op != ScalarOp::add) return no();
     return make(post.operand ? "add" : "activation", 0, [post, out](void* const* p) {
       void* const to = p[post.operand ? 1 : 0];
-      for_all(out.dims, [&](const Extents& at) { store(out, to, at, apply(post, load(out, to, at), at, p[0])); });
+      for_all(out.dims,
+              [&](const Extents& at) { spec_store(out, to, at, apply(post, spec_load(out, to, at), at, p[0])); });
     });
   }
 };
@@ -164,80 +171,19 @@ class Cudnn : public ::testing::Test {
   std::shared_ptr<FakeBackend> fake_ = std::make_shared<FakeBackend>();
 };
 
-struct Image {
-  int64_t n, c, o;
-  Extents in, kernel, strides, pads, dilations;
-  int64_t groups = 1;
-};
-
-Extents image(int64_t n, int64_t c, const Extents& spatial, bool last) {
-  Extents shape{n};
-  if (!last) shape.push_back(c);
-  shape.insert(shape.end(), spatial.begin(), spatial.end());
-  if (last) shape.push_back(c);
-  return shape;
-}
-
-Extents out_of(const Image& s) {
-  Extents out;
-  for (std::size_t i = 0; i < s.in.size(); ++i) {
-    const int64_t reach = (s.kernel[i] - 1) * s.dilations[i] + 1;
-    out.push_back((s.in[i] + s.pads[i] + s.pads[s.in.size() + i] - reach) / s.strides[i] + 1);
-  }
-  return out;
-}
-
-const std::vector<Image>& images() {
-  static const std::vector<Image> all = {
-      {1, 3, 16, {9, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
-      {2, 16, 8, {5, 7}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-      {1, 6, 6, {6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 6},
-      {1, 4, 4, {6, 7}, {3, 3}, {1, 2}, {0, 1, 2, 3}, {2, 1}},
-      {1, 12, 18, {5, 5}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 6},
-      {3, 8, 12, {11}, {3}, {1}, {1, 1}, {1}},
-      {1, 4, 6, {4, 5, 3}, {3, 2, 3}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}, {1, 1, 1}},
-      {2, 5, 7, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-      {1, 1, 8, {8, 8}, {3, 3}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-      {1, 6, 6, {7, 7}, {7, 7}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
-  };
-  return all;
-}
-
-// extra: channels of wider images that input and output are slices of
-Case conv_case(const Image& s, bool last, bool constant = true, int64_t extra = 0, DType dtype = DType::f32) {
-  Case c(TensorOp::conv, {{"strides", s.strides},
-                          {"pads", s.pads},
-                          {"dilations", s.dilations},
-                          {"groups", s.groups},
-                          {"layout", std::string(last ? "last" : "first")}});
-  c.step->compute = compute_type(dtype);
-  const auto add = [&](int64_t channels, const Extents& spatial, int64_t more) {
-    return c.add(image(s.n, channels, spatial, last), testing::row_major(image(s.n, channels + more, spatial, last)), false,
-                 dtype);
-  };
-  add(s.c, s.in, extra);
-  Extents filter{s.o, s.c / s.groups};
-  filter.insert(filter.end(), s.kernel.begin(), s.kernel.end());
-  c.add(filter, {}, constant, dtype);
-  c.step->bias = c.add({s.o}, {}, true, dtype);
-  c.epilogue(ScalarOp::add, add(s.o, out_of(s), 0));
-  c.epilogue(ScalarOp::relu);
-  add(s.o, out_of(s), extra);
-  return c;
-}
-
 TEST_F(Cudnn, ConvolutionsWhateverItTakes) {
   for (const bool fuses : {true, false}) {
     for (const bool views : {true, false}) {
       for (const int layouts : {3, 2, 1}) {
         fake_->fuses = fuses, fake_->takes_views = views;
         fake_->takes_last = (layouts & 2) != 0, fake_->takes_first = (layouts & 1) != 0;
-        for (const Image& s : images()) {
+        for (const Image& s : image_cases()) {
           for (const bool last : {true, false}) {
             for (const bool constant : {true, false}) {
-              SCOPED_TRACE(::testing::PrintToString(s.kernel) + ::testing::PrintToString(std::vector{fuses, views, last, constant}) +
+              SCOPED_TRACE(::testing::PrintToString(s.kernel) +
+                           ::testing::PrintToString(std::vector{fuses, views, last, constant}) +
                            std::to_string(layouts));
-              EXPECT_EQ(run(conv_case(s, last, constant, constant ? 0 : 3)).substr(0, 6), "cudnn ");
+              EXPECT_EQ(run(image_case(s, last, constant, constant ? 0 : 3)).substr(0, 6), "cudnn ");
             }
           }
         }
@@ -250,15 +196,15 @@ TEST_F(Cudnn, Types) {
   for (const auto& [dtype, tolerance] : {std::pair{DType::f16, 2e-3}, {DType::bf16, 1.6e-2}, {DType::f64, 1e-15}}) {
     for (const bool fuses : {true, false}) {
       fake_->fuses = fuses;
-      EXPECT_EQ(run(conv_case(images()[0], true, true, 0, dtype), tolerance),
+      EXPECT_EQ(run(image_case(image_cases()[0], true, true, 0, dtype), tolerance),
                 fuses ? "cudnn conv" : "cudnn conv + add + add + activation");
     }
   }
-  EXPECT_TRUE(make()->refuses(*conv_case(images()[0], true, true, 0, DType::i32).step));
+  EXPECT_TRUE(make()->refuses(*image_case(image_cases()[0], true, true, 0, DType::i32).step));
 }
 
 TEST_F(Cudnn, TheAddendComesBeforeTheBias) {
-  run(conv_case(images()[0], true));
+  run(image_case(image_cases()[0], true));
   ASSERT_EQ(fake_->convs.size(), 1U);
   ASSERT_EQ(fake_->convs[0].posts.size(), 3U);
   EXPECT_EQ(fake_->convs[0].posts[0].operand->dims, fake_->convs[0].out.dims);
@@ -268,11 +214,11 @@ TEST_F(Cudnn, TheAddendComesBeforeTheBias) {
 
 TEST_F(Cudnn, FiltersArePackedOnce) {
   const auto library = make();
-  Case c = conv_case(images()[0], true);
+  Case c = image_case(image_cases()[0], true);
   for (int i = 0; i < 3; ++i) check(*library, c);
   EXPECT_EQ(memory_->made, 1);
   EXPECT_EQ(fake_->convs.back().filter.strides, (Extents{27, 1, 9, 3}));
-  Case planes = conv_case(images()[0], false);
+  Case planes = image_case(image_cases()[0], false);
   check(*library, planes);
   EXPECT_EQ(memory_->made, 1);  // a channels-first filter is what the model holds
 }
@@ -280,17 +226,10 @@ TEST_F(Cudnn, FiltersArePackedOnce) {
 // A batch of 1, one channel, one place: strides of extents 1 are what a dense image has.
 TEST_F(Cudnn, StridesOfUnitAxes) {
   fake_->takes_views = false;
-  for (const Image& s : images()) {
+  for (const Image& s : image_cases()) {
     SCOPED_TRACE(::testing::PrintToString(s.kernel));
-    EXPECT_EQ(run(conv_case(s, true)), "cudnn conv");
+    EXPECT_EQ(run(image_case(s, true)), "cudnn conv");
   }
-}
-
-ir::Attrs pool_attrs(Extents kernel, Extents strides, Extents pads, bool ceil, bool include, bool is_max) {
-  ir::Attrs attrs{{"kernel", kernel},   {"strides", strides},          {"pads", pads}, {"dilations", Extents(kernel.size(), 1)},
-                  {"ceil_mode", int64_t{ceil}}, {"layout", std::string("last")}};
-  if (!is_max) attrs.set("count_include_pad", int64_t{include});
-  return attrs;
 }
 
 TEST_F(Cudnn, Pools) {
@@ -318,9 +257,9 @@ TEST_F(Cudnn, Pools) {
     for (const int kind : {0, 1, 2}) {
       SCOPED_TRACE(::testing::PrintToString(s.in) + ::testing::PrintToString(s.kernel) + std::to_string(kind));
       Case c(kind == 2 ? TensorOp::max_pool : TensorOp::avg_pool,
-             pool_attrs(s.kernel, s.strides, s.pads, s.ceil, kind == 1, kind == 2));
-      c.add(image(2, 5, s.in, true));
-      c.add(image(2, 5, s.out, true));
+             window_attrs(s.kernel, s.strides, s.pads, s.ceil, kind == 1, kind == 2));
+      c.add(image_extents(2, 5, s.in, true));
+      c.add(image_extents(2, 5, s.out, true));
       EXPECT_EQ(run(std::move(c)), kind == 0 ? s.average : kind == 1 ? s.including : s.max);
     }
   }
@@ -330,14 +269,30 @@ TEST_F(Cudnn, Refusals) {
   Case matmul(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
   EXPECT_EQ(make()->refuses(*matmul.step), "cuDNN is not asked for matmul");
   fake_->takes_last = fake_->takes_first = false;
-  EXPECT_EQ(run(conv_case(images()[0], true)), "unsupported: the fake objects");
+  EXPECT_EQ(run(image_case(image_cases()[0], true)), "unsupported: the fake objects");
+}
+
+// Slices that begin at odd places are said to; memory of the caller is asked for no more than that.
+TEST_F(Cudnn, Alignments) {
+  Case c = image_case(image_cases()[0], true);
+  c.call.args[0].offset = 4 * 6;
+  c.call.args[1].offset = 4;
+  auto op = make()->bind(c.call);
+  ASSERT_TRUE(op.ok());
+  EXPECT_EQ(fake_->convs[0].in.alignment, 8);
+  EXPECT_EQ(fake_->convs[0].filter.alignment, 16);  // packed
+  EXPECT_EQ(fake_->convs[0].out.alignment, 16);
+  const std::size_t last = c.call.args.size() - 1;
+  EXPECT_EQ((*op)->alignment(0), 8);
+  EXPECT_EQ((*op)->alignment(1), 1);
+  EXPECT_EQ((*op)->alignment(last), 16);
 }
 
 TEST_F(Cudnn, OptionsReachTheBackend) {
   Options options;
   options.tf32 = true;
   options.workspace_limit = 12345;
-  Case c = conv_case(images()[0], true);
+  Case c = image_case(image_cases()[0], true);
   check(*make(options), c);
   EXPECT_TRUE(fake_->convs[0].tf32);
   EXPECT_EQ(fake_->convs[0].workspace_limit, 12345U);

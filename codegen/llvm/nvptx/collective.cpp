@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds over the threads of a group: by shuffles inside of warps, between warps through shared memory.
+// Folds over the threads of a team: by shuffles inside of warps, between warps through shared memory.
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <bit>
@@ -15,10 +15,10 @@ using llvm::Value;
 
 bool is_power(int64_t v) { return std::has_single_bit(static_cast<uint64_t>(v)); }
 
-bool aligned_to(const GpuWriter& w, int64_t to) { return w.group.alignment % to == 0; }
+bool aligned_to(const GpuWriter& w, int64_t to) { return w.team.alignment % to == 0; }
 
 void check_warp(const GpuWriter& w) {
-  if (w.group.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+  if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
 }
 
 Value* constant32(GpuWriter& w, int64_t v) { return w.ir.b.getInt32(static_cast<uint32_t>(v)); }
@@ -28,7 +28,7 @@ Value* shuffle_scalar(GpuWriter& w, llvm::Intrinsic::ID id, Value* v, Value* fro
   auto& b = w.ir.b;
   llvm::Type* type = v->getType();
   const unsigned bits = type->getScalarSizeInBits();
-  const auto word = [&](Value* x) -> Value* { return b.CreateIntrinsic(id, {}, {w.group.mask, x, from, constant32(w, 31)}); };
+  const auto word = [&](Value* x) -> Value* { return b.CreateIntrinsic(id, {}, {w.team.mask, x, from, constant32(w, 31)}); };
   if (bits < 32) return b.CreateTrunc(word(b.CreateZExt(v, b.getInt32Ty())), type);
   if (bits == 32) return b.CreateBitCast(word(b.CreateBitCast(v, b.getInt32Ty())), type);
   Value* whole = b.CreateBitCast(v, b.getInt64Ty());
@@ -85,7 +85,7 @@ Parts fold_by_xor(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, i
 Parts fold_by_index(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, int64_t total) {
   check_warp(w);
   auto& b = w.ir.b;
-  Value* t = w.group.thread;
+  Value* t = w.team.thread;
   for (int64_t s = from; s < total; s *= 2) {
     Value* first = b.CreateAnd(b.CreateXor(t, constant32(w, s)), constant32(w, -s));
     Value* source = b.CreateAnd(b.CreateAdd(b.CreateSub(w.thread_index, t), first), constant32(w, 31));
@@ -138,7 +138,7 @@ void where_holds(GpuWriter& w, Value* condition, const std::function<void()>& bo
 
 // Tells what an earlier turn of a loop read from what is written now.
 void barrier_in_loops(GpuWriter& w) {
-  if (w.group.in_loop) write_block_barrier(w);
+  if (w.team.in_loop) write_block_barrier(w);
 }
 
 // Runs of `unit` warps, each with one value: `runs` of them, their first warps `unit` apart.
@@ -154,7 +154,7 @@ void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_
   });
   write_block_barrier(w);
   Value* base = constant32(w, 0);
-  if (w.group.alignment != 0) base = b.CreateSub(warp, thread_part(w, w.group.thread, 32, 0));
+  if (w.team.alignment != 0) base = b.CreateSub(warp, thread_part(w, w.team.thread, 32, 0));
   for (int64_t i = 0; i < a.count(); i += step) {
     if (runs > 4 && runs <= 32 && is_power(runs) && w.block_threads % 32 == 0) {
       Value* mine = b.CreateMul(thread_part(w, w.thread_index, 1, runs), constant32(w, unit));
@@ -171,9 +171,9 @@ void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_
 void fold_in_shared(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step, const std::string& use) {
   auto& b = w.ir.b;
   const SharedCells shared(w, a, use, w.block_threads);
-  Value* run = thread_part(w, w.group.thread, stride, 0);
+  Value* run = thread_part(w, w.team.thread, stride, 0);
   for (int64_t i = 0; i < a.count(); i += step) {
-    if (w.group.in_loop || a.count() > step) write_block_barrier(w);
+    if (w.team.in_loop || a.count() > step) write_block_barrier(w);
     shared.set(w.thread_index, a.get(i));
     write_block_barrier(w);
     for (int64_t s = 1; s < count; s *= 2) {
@@ -185,12 +185,12 @@ void fold_in_shared(GpuWriter& w, const Cells& a, int64_t stride, int64_t count,
       });
       write_block_barrier(w);
     }
-    a.set(i, shared.get(b.CreateSub(w.thread_index, w.group.thread)));
+    a.set(i, shared.get(b.CreateSub(w.thread_index, w.team.thread)));
   }
 }
 
 bool in_one_warp(const GpuWriter& w) {
-  return aligned_to(w, 32) || (w.group.size <= 32 && is_power(w.group.size) && aligned_to(w, w.group.size));
+  return aligned_to(w, 32) || (w.team.size <= 32 && is_power(w.team.size) && aligned_to(w, w.team.size));
 }
 
 }  // namespace
@@ -256,16 +256,16 @@ bool fold_threads(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, i
 
 void broadcast(GpuWriter& w, const Cells& a) {
   auto& b = w.ir.b;
-  if (w.group.size <= 32 && in_one_warp(w)) {
+  if (w.team.size <= 32 && in_one_warp(w)) {
     check_warp(w);
-    Value* source = b.CreateAnd(b.CreateSub(w.thread_index, w.group.thread), constant32(w, 31));
+    Value* source = b.CreateAnd(b.CreateSub(w.thread_index, w.team.thread), constant32(w, 31));
     return a.set(0, shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, a.get(0), source));
   }
-  const SharedCells shared(w, a, "all", w.block_threads / w.group.size + 1);
-  Value* first = b.CreateSub(w.thread_index, w.group.thread);
-  Value* slot = b.CreateUDiv(first, constant32(w, w.group.size));
+  const SharedCells shared(w, a, "all", w.block_threads / w.team.size + 1);
+  Value* first = b.CreateSub(w.thread_index, w.team.thread);
+  Value* slot = b.CreateUDiv(first, constant32(w, w.team.size));
   barrier_in_loops(w);
-  where_holds(w, b.CreateICmpEQ(w.group.thread, constant32(w, 0)), [&] { shared.set(slot, a.get(0)); });
+  where_holds(w, b.CreateICmpEQ(w.team.thread, constant32(w, 0)), [&] { shared.set(slot, a.get(0)); });
   write_block_barrier(w);
   a.set(0, shared.get(slot));
 }

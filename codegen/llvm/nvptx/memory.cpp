@@ -172,18 +172,18 @@ llvm::StoreInst* GpuWriter::store(Value* v, Value* to, llvm::Align align) {
   return nullptr;
 }
 
-// The threads of the group take turns; the elements of the box are counted row by row.
+// The threads of the team take turns; the elements of the box are counted row by row.
 void GpuWriter::write_copy(const ir::CopyAsync& stmt) {
   const ir::Buffer &src = kernel.buffers[stmt.src], &dst = kernel.buffers[stmt.dst];
   for (const ir::Buffer* buffer : {&src, &dst}) {
     if (buffer->layout.starts_with("swizzle")) throw Inexpressible("copies do not write swizzled buffers");
   }
-  const bool shared_out = group.size > 1 && dst.space != ir::Space::reg;
+  const bool shared_out = team.size > 1 && dst.space != ir::Space::reg;
   Dim count(1);
   for (const Dim& extent : stmt.extents) count *= extent;
   count = index.resolve(count);
   const std::string turn = "copy" + std::to_string(copies++), self = turn + ".thread";
-  const int64_t threads = shared_out ? group.size : 1;
+  const int64_t threads = shared_out ? team.size : 1;
   bind_threads(*this, {{ir::LoopTag::block, self, threads}}, 1);
   const Dim number = index.resolve(Dim::symbol(turn) * threads + Dim::symbol(self));
   const auto place = [&](const ir::Buffer& buffer, std::vector<Dim> at) {

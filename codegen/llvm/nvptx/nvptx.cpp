@@ -5,7 +5,7 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Verifier.h>
 
-#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/resources.h"
 #include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
 #include "codegen/nvjitlink.h"
@@ -64,18 +64,16 @@ Result<std::string> ptx_of(WrittenGpu& written) {
 }
 
 Status add_cubin(Artifact& artifact, const Target& target) {
-  FUSEC_ASSIGN(Assembled assembled, assemble(artifact.ptx, target));
-  const auto resources = cuda::parse_resources(assembled.log);
+  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
+  const auto resources = cuda::resources_of(cubin);
   for (ArtifactPhase& phase : artifact.phases) {
     const auto used = resources.find(phase.entry);
-    if (used == resources.end()) {
-      return Status(StatusCode::internal, "nvJitLink's log says nothing of " + phase.entry + ": " + assembled.log);
-    }
+    if (used == resources.end()) return Status(StatusCode::internal, "the cubin says nothing of " + phase.entry);
     phase.registers = used->second.registers;
     phase.local_bytes = used->second.local_bytes;
     phase.shared_bytes = used->second.shared_bytes;
   }
-  artifact.image = std::move(assembled.image);
+  artifact.image = std::move(cubin);
   return {};
 }
 

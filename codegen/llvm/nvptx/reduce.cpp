@@ -69,15 +69,15 @@ void write_thread_loops(GpuWriter& w, const Plan& plan, std::size_t i, const std
 
 // Body and element, by the threads that take part.
 void write_iteration(GpuWriter& w, const Plan& plan, const Threads& threads, const std::function<void()>& element) {
-  const Group group = w.group;
+  const Team team = w.team;
   for_threads(w, threads.total, [&] {
-    if (threads.total < group.size) w.group.whole_block = false;
-    w.group.size = 1;
-    w.group.thread = w.ir.b.getInt32(0);
+    if (threads.total < team.size) w.team.whole_block = false;
+    w.team.size = 1;
+    w.team.thread = w.ir.b.getInt32(0);
     write_block(w, plan.stmt.body);
     element();
   });
-  w.group = group;
+  w.team = team;
 }
 
 // From the innermost loop outwards; loops before number `until` are left. Answers whether idle threads have the result.
@@ -106,7 +106,7 @@ bool fold_loops(GpuWriter& w, const Plan& plan, const Cells& a, std::size_t unti
 // The elements of the loops from number `from` on, into all accumulators.
 void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& a, std::size_t from) {
   const bool sequence = has_sequence(plan);
-  if (sequence || threads.total < w.group.size) a.reset();
+  if (sequence || threads.total < w.team.size) a.reset();
   write_thread_loops(w, plan, from, [&] {
     write_iteration(w, plan, threads, [&] {
       const Dim at = w.index.resolve(array_position(plan));
@@ -118,7 +118,7 @@ void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, cons
 
 // Folds the tuple at accumulator 0 to all threads, and into the registers.
 void write_result(GpuWriter& w, const Plan& plan, const Cells& a, const Threads& threads, bool everywhere) {
-  if (threads.total < w.group.size && !everywhere) broadcast(w, a);
+  if (threads.total < w.team.size && !everywhere) broadcast(w, a);
   Parts result = a.get(0);
   if (identity_changes(plan.op.combiner, plan.op.types[0])) result = combine(w.ir, plan.op, result, identity(w.ir, plan.op, a.lanes()));
   for (std::size_t p = 0; p < plan.stmt.dst.size(); ++p) define(w, plan.stmt.dst[p], result[p]);

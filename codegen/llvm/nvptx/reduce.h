@@ -32,9 +32,9 @@ class Cells {
 };
 
 // Over `count` runs of `stride` threads each, whose accumulators are equal inside a run; every `step`-th accumulator.
-// Afterwards the first count * stride threads of the group have the result, or all of the group: then true.
+// Afterwards the first count * stride threads of the team have the result, or all of the team: then true.
 bool fold_threads(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step);
-// What the first thread of the group has in the first accumulator, to all.
+// What the first thread of the team has in the first accumulator, to all.
 void broadcast(GpuWriter& w, const Cells& a);
 // Pairs of neighbours, an odd last one carried, over `count` accumulators `stride` apart; for each such run of the array.
 void fold_cells(GpuWriter& w, const Cells& a, int64_t stride, int64_t count);

@@ -13,8 +13,8 @@ namespace {
 
 using llvm::Value;
 
-// Whether the groups that `total` of every group's first threads make are whole warps.
-bool are_whole_warps(const Group& group, int64_t total) { return group.alignment % 32 == 0 && total % 32 == 0; }
+// Whether the teams that `total` of every team's first threads make are whole warps.
+bool are_whole_warps(const Team& team, int64_t total) { return team.alignment % 32 == 0 && total % 32 == 0; }
 
 bool is_collective(const ir::Block& block) {
   bool found = false;
@@ -32,20 +32,20 @@ Value* at_entry(GpuWriter& w, const std::function<Value*()>& make) {
   return make();
 }
 
-Group inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
+Team inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
   auto& b = w.ir.b;
-  Group out = w.group;
-  if (total < w.group.size) {
+  Team out = w.team;
+  if (total < w.team.size) {
     out.whole_block = false;
-    if (collective && !are_whole_warps(w.group, total)) {
-      if (w.group.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
-      Value* some = b.CreateICmpULT(w.group.thread, b.getInt32(static_cast<uint32_t>(total)));
-      out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.group.mask, some});
+    if (collective && !are_whole_warps(w.team, total)) {
+      if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+      Value* some = b.CreateICmpULT(w.team.thread, b.getInt32(static_cast<uint32_t>(total)));
+      out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.team.mask, some});
     }
   }
   out.size = inner;
-  out.alignment = std::gcd(w.group.alignment, inner);
-  out.thread = inner == 1 ? b.getInt32(0) : thread_part(w, w.group.thread, 1, inner);
+  out.alignment = std::gcd(w.team.alignment, inner);
+  out.thread = inner == 1 ? b.getInt32(0) : thread_part(w, w.team.thread, 1, inner);
   return out;
 }
 
@@ -122,7 +122,7 @@ void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t 
     }
     const bool outermost = std::all_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(i),
                                        [&](const ir::LoopHead& loop) { return constant_extent(w, loop) == 1; });
-    Value* part = thread_part(w, w.group.thread, stride, outermost ? 0 : extent);
+    Value* part = thread_part(w, w.team.thread, stride, outermost ? 0 : extent);
     Value* v = at_entry(w, [&] { return w.ir.b.CreateZExt(part, w.index.type()); });
     w.index.bind_at_entry(loops[i].var, v, {Dim(0), Dim(extent - 1)});
     stride *= extent;
@@ -130,8 +130,8 @@ void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t 
 }
 
 void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body) {
-  if (count >= w.group.size) return body();
-  Value* some = w.ir.b.CreateICmpULT(w.group.thread, w.ir.b.getInt32(static_cast<uint32_t>(count)));
+  if (count >= w.team.size) return body();
+  Value* some = w.ir.b.CreateICmpULT(w.team.thread, w.ir.b.getInt32(static_cast<uint32_t>(count)));
   branch(w.ir, some, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
 }
 
@@ -142,47 +142,47 @@ void GpuWriter::write_parallel(const ir::Loop& loop) {
   for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, threads_of(*this, stmt));
   const int64_t total = inner * constant_extent(*this, loop.head);
   if (total == 0) return;
-  const Group outer = group;
+  const Team outer = team;
   const auto variables = block_variables;
-  const Group own = inside(*this, total, inner, is_collective(loop.body));
+  const Team own = inside(*this, total, inner, is_collective(loop.body));
   for_threads(*this, total, [&] {
     bind_threads(*this, {loop.head}, inner);
-    group = own;
+    team = own;
     block_variables.insert(loop.head.var);
     write_block(*this, loop.body);
   });
   index.unbind(loop.head.var);
   block_variables = variables;
-  group = outer;
+  team = outer;
 }
 
 void GpuWriter::in_loop(const Dim& extent, const std::function<void()>& body) {
-  const Group outer = group;
+  const Team outer = team;
   std::set<std::string> symbols;
   extent.collect_symbols(symbols);
   const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return block_variables.contains(s); });
   const bool uses_data = index.is_floating(extent);
-  group.in_loop = true;
-  if (varies || uses_data) group.whole_block = false;
-  if (uses_data || (varies && (group.alignment % 32 != 0 || group.size % 32 != 0))) group.mask = nullptr;
+  team.in_loop = true;
+  if (varies || uses_data) team.whole_block = false;
+  if (uses_data || (varies && (team.alignment % 32 != 0 || team.size % 32 != 0))) team.mask = nullptr;
   body();
-  group = outer;
+  team = outer;
 }
 
 void write_block_barrier(GpuWriter& w) {
-  if (!w.group.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
+  if (!w.team.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
   w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
 }
 
 void GpuWriter::write_sync(const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(*this);
-  if (group.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
-  ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {group.mask});
+  if (team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+  ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {team.mask});
 }
 
 Value* GpuWriter::may_store(ir::BufferId id) {
-  if (kernel.buffers[id].space == ir::Space::reg || group.size == 1) return nullptr;
-  return ir.b.CreateICmpEQ(group.thread, ir.b.getInt32(0));
+  if (kernel.buffers[id].space == ir::Space::reg || team.size == 1) return nullptr;
+  return ir.b.CreateICmpEQ(team.thread, ir.b.getInt32(0));
 }
 
 }  // namespace fusec::codegen::nvptx

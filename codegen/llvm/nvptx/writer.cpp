@@ -122,11 +122,11 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   }
   block_warps = (block_threads + 31) / 32;
   set_block_size(*this);
-  group.size = block_threads;
+  team.size = block_threads;
   thread_index = block_threads == 1 ? static_cast<Value*>(b.getInt32(0))
                                     : b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
-  group.thread = thread_index;
-  group.mask = b.getInt32(0xffffffff);
+  team.thread = thread_index;
+  team.mask = b.getInt32(0xffffffff);
   bind_grid(*this, phase.grid);
   b.SetInsertPoint(body);
   for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);

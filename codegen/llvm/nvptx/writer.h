@@ -12,8 +12,8 @@
 
 namespace fusec::codegen::nvptx {
 
-// The threads that run a statement together: block loops split them into ever smaller groups.
-struct Group {
+// The threads that run a statement together: block loops split them into ever smaller teams.
+struct Team {
   llvm::Value* thread = nullptr;  // the number of this thread in it, an i32
   int64_t size = 1;
   int64_t alignment = 0;        // divides the number in the block of its first thread; 0: that is thread 0
@@ -24,7 +24,7 @@ struct Group {
 
 struct GpuWriter : Writer {
   llvm::Module& module;
-  Group group;
+  Team team;
   std::map<std::string, llvm::GlobalVariable*> shared;  // of this phase, by name
   std::vector<llvm::GlobalVariable*> shared_order;
   std::set<std::string> block_variables;                // of the loops around this point
@@ -61,9 +61,9 @@ int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop);
 // thread / stride % extent, made at function entry; extent 0: without the remainder.
 llvm::Value* thread_part(GpuWriter& w, llvm::Value* thread, int64_t stride, int64_t extent);
 void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid);
-// Binds variables of nested block loops by division of the thread's number in its group.
+// Binds variables of nested block loops by division of the thread's number in its team.
 void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
-// body() by the first `count` threads of the group.
+// body() by the first `count` threads of the team.
 void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body);
 void write_block_barrier(GpuWriter& w);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns: one reduction down columns that lie side by side in memory. A block takes a strip of 32 accesses of columns; its
-// warps take every n-th row, add up what they see, and meet in shared memory. Many rows are cut into chunks, whose sums
-// are a second, shorter reduction of the same kind. Chunks and warps depend on the number of rows alone.
+// Columns: one reduction down columns that lie side by side in memory. A block takes a strip of up to 32 accesses of columns;
+// its groups of threads take every n-th row, add up what they see, and meet in shared memory. Many rows are cut into chunks,
+// whose sums are a second, shorter reduction of the same kind. Chunks and groups depend on the numbers of rows and columns.
 #include <algorithm>
 #include <set>
 
@@ -79,6 +79,8 @@ class ColumnSchedule {
     dtype_ = k_.regs[parts_.reduce.dst[0]].dtype;
     lanes_ = std::min(lanes_of_access(k_, parts_.reduce.body, along), 8);
     while (lanes_ > 1 && !divisible_by(k_, columns_.extent, lanes_)) lanes_ /= 2;
+    const int64_t accesses = (known_extent(s, columns_.extent, int64_t{kWarp} * lanes_) + lanes_ - 1) / lanes_;
+    while (width_ > 4 && width_ / 2 >= accesses) width_ /= 2;
   }
 
   Block run() {
@@ -89,9 +91,12 @@ class ColumnSchedule {
  private:
   static Dim lane() { return Dim::symbol(ir::kLane); }
 
-  int warps(const Dim& rows) const {
-    if (!rows.is_const()) return 16;
-    return rows.value() <= 64 ? 8 : rows.value() <= 128 ? 16 : 32;
+  // Threads that share a column: every so-many-th row is one's.
+  int groups(const Dim& rows) const {
+    const int64_t n = rows.is_const() ? rows.value() : 512;
+    int groups = n <= 64 ? 8 : n <= 128 ? 16 : 32;
+    while (groups * width_ < 256 && groups * 4 < n) groups *= 2;
+    return groups;
   }
 
   // Grid over what is outside, `more` and strips of columns; the block reduces `reduce` and goes on with `after`.
@@ -100,9 +105,9 @@ class ColumnSchedule {
     std::vector<LoopHead> grid = outer_;
     grid.insert(grid.end(), more.begin(), more.end());
     for (LoopHead& head : grid) head.tag = LoopTag::grid;
-    grid.push_back({LoopTag::grid, strip, ceildiv(columns_.extent, int64_t{kWarp} * lanes_)});
-    const int n = warps(reduce.loops[0].extent);
-    const BufferId sums = add_buffer(k_, {"sums" + std::to_string(k_.buffers.size()), ir::Space::shared, dtype_, {n, int64_t{kWarp} * lanes_}, {}, 0, ""});
+    grid.push_back({LoopTag::grid, strip, ceildiv(columns_.extent, int64_t{width_} * lanes_)});
+    const int n = groups(reduce.loops[0].extent);
+    const BufferId sums = add_buffer(k_, {"sums" + std::to_string(k_.buffers.size()), ir::Space::shared, dtype_, {n, int64_t{width_} * lanes_}, {}, 0, ""});
     Block body;
     body.push_back({ir::Alloc{sums}});
     body.push_back(partial_sums(reduce, sums, n, strip));
@@ -114,7 +119,7 @@ class ColumnSchedule {
 
   // `block` at the columns of thread x of the strip.
   Block at_columns(Block block, const std::string& strip, const std::string& x) {
-    const Dim access = Dim(kWarp) * Dim::symbol(strip) + Dim::symbol(x);
+    const Dim access = Dim(width_) * Dim::symbol(strip) + Dim::symbol(x);
     if (lanes_ > 1) {
       vectorize(k_, block, columns_.var, lanes_, access * lanes_);
     } else {
@@ -145,7 +150,7 @@ class ColumnSchedule {
     body.push_back({ir::Store{sums, {}, sum, {}, ir::StoreHint::none}});
     body = at_columns(std::move(body), strip, x);
     finish_sums(body, sums, Dim::symbol(y), x);
-    return put_nest({{LoopTag::block, y, n}, {LoopTag::block, x, kWarp}}, std::move(body));
+    return put_nest({{LoopTag::block, y, n}, {LoopTag::block, x, width_}}, std::move(body));
   }
 
   // Stores of the sums get their index, and a value as wide as an access.
@@ -179,7 +184,7 @@ class ColumnSchedule {
       stmt = {std::move(all)};
       break;
     }
-    return put_nest({{LoopTag::block, x, kWarp}}, std::move(body));
+    return put_nest({{LoopTag::block, x, width_}}, std::move(body));
   }
 
   Block chunked() {
@@ -228,7 +233,7 @@ class ColumnSchedule {
   LoopHead rows_, columns_;
   std::vector<LoopHead> outer_;
   DType dtype_;
-  int lanes_ = 1;
+  int lanes_ = 1, width_ = kWarp;  // of an access; accesses of a strip
 };
 
 }  // namespace

@@ -57,6 +57,46 @@ Block schedule_nest(const Scheduling& s, PerfectNest nest) {
   return cuda_pointwise(s, std::move(nest));  // a thread for each row
 }
 
+PerfectNest take_grid(Stmt stmt) {
+  PerfectNest nest;
+  for (;;) {
+    auto& loop = std::get<ir::Loop>(stmt.v);
+    nest.heads.push_back(loop.head);
+    const bool more = loop.body.size() == 1 && std::holds_alternative<ir::Loop>(loop.body[0].v) &&
+                      std::get<ir::Loop>(loop.body[0].v).head.tag == LoopTag::grid;
+    if (!more) {
+      nest.body = std::move(loop.body);
+      return nest;
+    }
+    Stmt inner = std::move(loop.body[0]);
+    stmt = std::move(inner);
+  }
+}
+
+// Nests that only store, each to elements of its own (the parts of a concat), as one launch: their blocks side by side.
+Block side_by_side(const Scheduling& s, Block parts) {
+  const std::string g = fresh_var(s.kernel);
+  Dim first = 0;  // block of the part at hand
+  Block body;
+  for (Stmt& stmt : parts) {
+    PerfectNest part = take_grid(std::move(stmt));
+    const Dim block = Dim::symbol(g) - first;
+    const Linear linear = linearize(part.heads, block);
+    for (const LoopHead& head : part.heads) substitute(part.body, head.var, linear.values.at(head.var));
+    body.push_back(only_if(s.kernel, min(block + 1, linear.total - block), std::move(part.body)));
+    first += linear.total;
+  }
+  Block result;
+  result.push_back(put_nest({{LoopTag::grid, g, first}}, std::move(body)));
+  return result;
+}
+
+bool is_independent(const ir::Kernel& kernel, const Block& nests) {
+  bool reduces = false;
+  for (const Stmt& stmt : nests) reduces |= !std::holds_alternative<ir::Loop>(stmt.v) || has_reduction(std::get<ir::Loop>(stmt.v).body);
+  return nests.size() > 1 && !reduces && kernel.may_alias.empty();
+}
+
 // Whether every element of every buffer is below 2^31, for the sizes of the model at hand; sizes that are not known may be
 // any.
 bool fits_in_32_bits(const Scheduling& s) {
@@ -86,9 +126,11 @@ Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& l
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
+  const bool independent = is_independent(nest.kernel, body);
   for (Stmt& stmt : body) {
     for (Stmt& inner : schedule_nest(s, take_nest(std::move(stmt)))) result.push_back(std::move(inner));
   }
+  if (independent) result = side_by_side(s, std::move(result));
   nest.kernel.body = std::move(result);
   give_own_vars(nest.kernel);
   clean_up(nest.kernel);

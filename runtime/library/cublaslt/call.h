@@ -23,8 +23,8 @@ struct Handle {
   Handle& operator=(const Handle&) = delete;
 };
 
-// One way to do a Gemm, in order of cuBLASLt's estimate. Always given explicitly: what it takes by itself may change with
-// free memory.
+// One way to do a Gemm, in order of cuBLASLt's estimate. Always given explicitly: what it takes by itself may change
+// with free memory.
 struct AlgoChoice {
   cublasLtMatmulAlgo_t algo{};
   std::size_t workspace = 0;

@@ -18,7 +18,7 @@ using cublaslt::AlgoChoice;
 using cublaslt::Gemm;
 using cublaslt::Handle;
 
-constexpr std::size_t kWide = 16;             // bytes: every algorithm's alignment
+constexpr std::size_t kWide = 16;                  // bytes: every algorithm's alignment
 constexpr int64_t kWorkspace = int64_t{32} << 20;  // what cuBLAS itself takes on Hopper
 
 // A Gemm with the algorithm for addresses at multiples of kWide, and one for those that are not.
@@ -93,11 +93,14 @@ class CublasLtOp : public LibraryOp {
 
 bool is_empty_product(const Problem& p) { return product(p.a.dims) == 0 || product(p.b.dims) == 0; }
 
+bool is_float_product(const Problem& p) { return is_float(p.a.dtype) && is_float(p.b.dtype) && is_float(p.out.dtype); }
+
 bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
 
 // The product to make of a call, or why cuBLASLt makes none.
 Result<Problem> as_product(const LibraryCall& call) {
   Problem problem = normalize(call);
+  if (!is_float_product(problem)) return Status(StatusCode::unsupported, "no arithmetic in integers");
   if (is_empty_product(problem)) return Status(StatusCode::unsupported, "an empty operand");
   if (problem.op == ir::TensorOp::matmul) {
     merge_axes(problem);
@@ -131,7 +134,7 @@ class CublasLtLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     FUSEC_ASSIGN(const Problem problem, as_product(call));
     const int ones = static_cast<int>(call.args.size());
-    FUSEC_ASSIGN(cublaslt::Plan plan, cublaslt::plan_matmul(problem, ones, tf32_));
+    FUSEC_ASSIGN(cublaslt::Products plan, cublaslt::plan_matmul(problem, ones, tf32_));
     Result<std::vector<Chosen>> chosen = choose(plan);
     if (!chosen.ok() && problem.bias && plan.gemms.size() == 1) {
       // Some types have no epilogues.
@@ -143,12 +146,12 @@ class CublasLtLibrary : public Library {
     if (plan.ones_needed > 0) {
       FUSEC_ASSIGN(column, weights_.ones(problem.bias->dtype, plan.ones_needed));
     }
-    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, *std::move(chosen), call.args.size(), column,
-                                                                   alias(problem, plan, call)));
+    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, *std::move(chosen), call.args.size(),
+                                                                   column, alias(problem, plan, call)));
   }
 
  private:
-  Result<std::vector<Chosen>> choose(const cublaslt::Plan& plan) const {
+  Result<std::vector<Chosen>> choose(const cublaslt::Products& plan) const {
     std::vector<Chosen> out;
     for (const Gemm& gemm : plan.gemms) {
       if (gemm.batch > std::numeric_limits<int32_t>::max()) return Status(StatusCode::unsupported, "too many batches");
@@ -160,7 +163,7 @@ class CublasLtLibrary : public Library {
     return out;
   }
 
-  static int alias(const Problem& problem, const cublaslt::Plan& plan, const LibraryCall& call) {
+  static int alias(const Problem& problem, const cublaslt::Products& plan, const LibraryCall& call) {
     const int i = summand(problem, problem.epilogues.size(), call);
     if (i < 0) return -1;
     const int arg = problem.epilogues[static_cast<std::size_t>(i)].operand->arg;

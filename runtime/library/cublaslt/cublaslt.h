@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that calls cuBLASLt: matmul, and conv of window 1 over channels-last images, with bias, an addend and relu.
+// The library that calls cuBLASLt: matmul, and conv of window 1 over channels-last images, with bias, an addend and
+// relu.
 #pragma once
 
 #include <memory>
 
 #include "fusec/options.h"
-#include "runtime/library/cuda_memory.h"
 #include "runtime/library/cublaslt/api.h"
+#include "runtime/library/cuda_memory.h"
 #include "runtime/library/library.h"
 
 namespace fusec::runtime {

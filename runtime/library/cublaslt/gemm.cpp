@@ -35,8 +35,11 @@ Product product_of(const Problem& p, const Operand* c) {
     return out;
   };
   const std::size_t none = r + 2;
-  Product product{axis(r, r, none), axis(r + 1, none, r + 1), {p.a.dims[r + 1], {p.a.strides[r + 1], p.b.strides[r]}},
-                  {}, c != nullptr};
+  Product product{axis(r, r, none),
+                  axis(r + 1, none, r + 1),
+                  {p.a.dims[r + 1], {p.a.strides[r + 1], p.b.strides[r]}},
+                  {},
+                  c != nullptr};
   for (std::size_t i = 0; i < r; ++i) {
     if (p.out.dims[i] > 1) product.batches.push_back(axis(i, i, i));
   }
@@ -222,11 +225,11 @@ bool is_plain_vector(const Problem& p) {
          bias.dtype == p.out.dtype;
 }
 
-Result<Plan> plan_of(const Problem& given, int ones, bool tf32, bool split) {
+Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) {
   const Problem p = with_row_bias(given);
   FUSEC_ASSIGN(const Epilogues epilogues, epilogues_of(p));
   const Operand* const addend = epilogues.addend ? &*epilogues.addend : nullptr;
-  Plan plan;
+  Products plan;
   if (!split) {
     bool by_rows = false;
     FUSEC_ASSIGN(Gemm gemm, gemm_of(p, addend, epilogues.relu, tf32, by_rows));
@@ -249,7 +252,9 @@ Result<Plan> plan_of(const Problem& given, int ones, bool tf32, bool split) {
 
 }  // namespace
 
-Result<Plan> plan_matmul(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, false); }
-Result<Plan> plan_split(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, true); }
+Result<Products> plan_matmul(const Problem& problem, int ones, bool tf32) {
+  return plan_of(problem, ones, tf32, false);
+}
+Result<Products> plan_split(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, true); }
 
 }  // namespace fusec::runtime::cublaslt

@@ -3,8 +3,8 @@
 //
 // Ours are row-major, so that out^T = b^T a^T is what is asked wherever rows of the output are contiguous: cuBLASLt's
 // first matrix is then our right one, and its bias, one value per row, is ours, one per column. Axes that no pitch
-// describes (a matrix with no contiguous axis, broadcast rows) become batches; batches that one stride does not describe
-// become calls of their own.
+// describes (a matrix with no contiguous axis, broadcast rows) become batches; batches that one stride does not
+// describe become calls of their own.
 #pragma once
 
 #include <string>
@@ -40,13 +40,13 @@ struct Gemm {
 // The products that make a problem, in order: one, or two where the bias lies across cuBLASLt's: the first then puts
 // ones * bias + c into the output, the second adds the product. `ones`: the argument index of a column of `ones_needed`
 // ones, of the type of the operands. merge_axes has been done. `unsupported`: what cuBLASLt lacks.
-struct Plan {
+struct Products {
   std::vector<Gemm> gemms;
   int64_t ones_needed = 0;
   int summand = -1;  // argument that is c; -1: none
 };
-Result<Plan> plan_matmul(const Problem& problem, int ones, bool tf32);
+Result<Products> plan_matmul(const Problem& problem, int ones, bool tf32);
 // The same with the bias as an operand of its own product even where cuBLASLt could add it.
-Result<Plan> plan_split(const Problem& problem, int ones, bool tf32);
+Result<Products> plan_split(const Problem& problem, int ones, bool tf32);
 
 }  // namespace fusec::runtime::cublaslt

@@ -34,8 +34,10 @@ Posts residual_first(Posts posts) {
 // The filter in the order of the input; packed once where it is constant.
 Result<Pointer> place_filter(const Context& context, const Operand& filter, const TensorSpec& wanted, Recipe& recipe) {
   const Pointer given{Place::arg, filter.arg, 0, nullptr};
-  if (describe(filter, Order::last).strides == wanted.strides || describe(filter, Order::first).strides == wanted.strides)
+  if (describe(filter, Order::last) == wanted || describe(filter, Order::first) == wanted) {
+    recipe.need(given, wanted);
     return given;
+  }
   if (filter.constant != nullptr) {
     FUSEC_ASSIGN(void* const packed, context.weights.get(filter, wanted.strides));
     recipe.packed += static_cast<std::size_t>(product(filter.dims)) * size_of(filter.dtype);
@@ -53,8 +55,8 @@ struct Conv {
   const Images& images;
 
   ConvSpec spec(const Posts& posts) const {
-    ConvSpec spec{images.in, dense(problem.b, images.order), images.out,   problem.window, {},
-                  problem.compute, context.tf32, context.workspace_limit};
+    ConvSpec spec{images.in,    dense(problem.b, images.order), images.out, problem.window, {}, problem.compute,
+                  context.tf32, context.workspace_limit};
     for (const PostOp& post : posts) {
       PostSpec p{post.op, post.alpha, std::nullopt};
       if (post.operand) p.operand = describe(*post.operand, images.order);
@@ -78,10 +80,14 @@ struct Conv {
     if (images.stage_out) to = recipe.reserve(images.out);
     FUSEC_ASSIGN(const Pointer filter, place_filter(context, problem.b, what.filter, recipe));
     std::vector<Pointer> pointers{from, filter};
-    for (const PostOp& post : posts) {
-      if (post.operand) pointers.push_back({Place::arg, post.operand->arg, 0, nullptr});
+    for (std::size_t i = 0; i < posts.size(); ++i) {
+      if (!posts[i].operand) continue;
+      pointers.push_back({Place::arg, posts[i].operand->arg, 0, nullptr});
+      recipe.need(pointers.back(), *what.posts[i].operand);
     }
     pointers.push_back(to);
+    recipe.need(from, images.in);
+    recipe.need(to, images.out);
     recipe.add(std::move(plan), std::move(pointers));
     if (images.stage_out) {
       const TensorSpec out = describe(problem.out, order_of(problem.out, images.order));

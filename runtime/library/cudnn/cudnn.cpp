@@ -21,7 +21,9 @@ const char* cudnn_objection(const Problem& p) {
   if (product(p.a.dims) == 0 || (p.op == ir::TensorOp::conv && product(p.b.dims) == 0)) return "an empty operand";
   if (p.out.dims.size() > 5) return "more than three spatial axes";
   if (is_odd_view(p.a) || is_odd_view(p.b) || is_odd_view(p.out)) return "a negative stride";
-  const bool same = p.a.dtype == p.out.dtype && (p.op != ir::TensorOp::conv || p.b.dtype == p.out.dtype);
+  bool same = p.a.dtype == p.out.dtype && (p.op != ir::TensorOp::conv || p.b.dtype == p.out.dtype);
+  same = same && (!p.bias || p.bias->dtype == p.out.dtype);
+  for (const PostOp& post : p.epilogues) same = same && (!post.operand || post.operand->dtype == p.out.dtype);
   return same ? nullptr : "operands of several types";
 }
 

@@ -46,7 +46,7 @@ Problem with_two_axes(Problem problem) {
 }
 
 TensorSpec describe(const Operand& operand, Order order) {
-  TensorSpec spec{operand.dtype, operand.dims, operand.strides};
+  TensorSpec spec{operand.dtype, operand.dims, operand.strides, operand.alignment};
   int64_t next = 1;
   for (const std::size_t axis : axes_inside_out(spec.dims.size(), order)) {
     if (spec.dims[axis] == 1) {

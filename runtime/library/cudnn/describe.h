@@ -19,7 +19,7 @@ Problem with_two_axes(Problem problem);
 // The same elements with strides at axes of extent 1 as a dense tensor of this order has them, which is what cuDNN
 // compares with.
 TensorSpec describe(const Operand& operand, Order order);
-// Dense in this order.
+// Dense in this order, in memory of its own.
 TensorSpec dense(const Operand& operand, Order order);
 
 }  // namespace fusec::runtime::cudnn

@@ -38,6 +38,7 @@ Tensor add_tensor(fe::graph::Graph& graph, const TensorSpec& spec, int64_t id) {
                           .set_dim(spec.dims)
                           .set_stride(spec.strides)
                           .set_data_type(type_of(spec.dtype))
+                          .set_alignment(spec.alignment)
                           .set_uid(id));
 }
 
@@ -101,6 +102,7 @@ bool describe(fe::graph::Graph& graph, const ConvSpec& spec) {
       .set_dim(spec.out.dims)
       .set_stride(spec.out.strides)
       .set_data_type(type_of(spec.out.dtype))
+      .set_alignment(spec.out.alignment)
       .set_uid(id);
   return true;
 }
@@ -127,9 +129,9 @@ fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t h
   return error.is_good() ? graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE) : error;
 }
 
-class GraphPlan : public Plan {
+class GraphWork : public Work {
  public:
-  GraphPlan(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers)
+  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers)
       : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers) {
     if (graph_->get_plan_name(name_).is_bad()) name_ = "unnamed plan";
     workspace_ = static_cast<std::size_t>(graph_->get_workspace_size());
@@ -168,12 +170,12 @@ std::size_t pointers_of(const ConvSpec& spec) {
 
 void use_library(void* library) { fe::cudnn_dlhandle = library; }
 
-Result<std::unique_ptr<Plan>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec) try {
+Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec) try {
   auto graph = std::make_unique<fe::graph::Graph>();
   if (!describe(*graph, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
   fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
   if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
-  return std::unique_ptr<Plan>(std::make_unique<GraphPlan>(std::move(session), std::move(graph), pointers_of(spec)));
+  return std::unique_ptr<Work>(std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec)));
 } catch (const std::exception& error) {
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
 }

@@ -14,6 +14,6 @@ void use_library(void* library);
 
 // The first plan of cuDNN's heuristics that keeps to our arithmetic: f32 without TF32 unless spec.tf32, no reduced
 // precision, the same bits on every run.
-Result<std::unique_ptr<Plan>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec);
+Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec);
 
 }  // namespace fusec::runtime::cudnn

@@ -39,12 +39,14 @@ struct Descriptors {
 
   Status add(const TensorSpec& spec) {
     const auto type = type_of(spec.dtype);
-    if (!type) return Status(StatusCode::unsupported, std::string("cuDNN has no arithmetic in ") + to_string(spec.dtype));
+    if (!type)
+      return Status(StatusCode::unsupported, std::string("cuDNN has no arithmetic in ") + to_string(spec.dtype));
     tensors.push_back(nullptr);
     const std::vector<int> dims = ints(spec.dims), strides = ints(spec.strides);
     cudnnStatus_t status = session->api.create_tensor(&tensors.back());
     if (status == CUDNN_STATUS_SUCCESS) {
-      status = session->api.set_tensor(tensors.back(), *type, static_cast<int>(dims.size()), dims.data(), strides.data());
+      status =
+          session->api.set_tensor(tensors.back(), *type, static_cast<int>(dims.size()), dims.data(), strides.data());
     }
     return session->check(status, "takes no such tensor", StatusCode::unsupported);
   }
@@ -66,9 +68,9 @@ struct Factors {
 
 // Run: cudnnStatus_t(const Descriptors&, const Factors&, cudnnHandle_t, void* const* pointers)
 template <class Run>
-class LegacyPlan : public Plan {
+class LegacyWork : public Work {
  public:
-  LegacyPlan(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run)
+  LegacyWork(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run)
       : descriptors_(std::move(descriptors)), name_(name), run_(run) {
     factors_.is_double = dtype == DType::f64;
   }
@@ -90,8 +92,8 @@ class LegacyPlan : public Plan {
 };
 
 template <class Run>
-std::unique_ptr<Plan> make_plan(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run) {
-  return std::make_unique<LegacyPlan<Run>>(std::move(descriptors), dtype, name, run);
+std::unique_ptr<Work> make_plan(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run) {
+  return std::make_unique<LegacyWork<Run>>(std::move(descriptors), dtype, name, run);
 }
 
 Status add_pooling(Descriptors& d, const PoolSpec& spec) {
@@ -135,12 +137,12 @@ Status add_activation(Descriptors& d, const PostSpec& post) {
 class CudnnBackend : public Backend {
  public:
   explicit CudnnBackend(std::shared_ptr<Session> session) : session_(std::move(session)) {}
-  Result<std::unique_ptr<Plan>> conv(const ConvSpec& spec) override { return conv_plan(session_, spec); }
-  Result<std::unique_ptr<Plan>> pool(const PoolSpec& spec) override { return pool_plan(session_, spec); }
-  Result<std::unique_ptr<Plan>> copy(const TensorSpec& from, const TensorSpec& to) override {
+  Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) override { return conv_plan(session_, spec); }
+  Result<std::unique_ptr<Work>> pool(const PoolSpec& spec) override { return pool_plan(session_, spec); }
+  Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) override {
     return copy_plan(session_, from, to);
   }
-  Result<std::unique_ptr<Plan>> post(const PostSpec& post, const TensorSpec& out) override {
+  Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) override {
     return post_plan(session_, post, out);
   }
 
@@ -150,7 +152,7 @@ class CudnnBackend : public Backend {
 
 }  // namespace
 
-Result<std::unique_ptr<Plan>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec) {
+Result<std::unique_ptr<Work>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec) {
   auto descriptors = std::make_unique<Descriptors>(std::move(session));
   FUSEC_TRY(descriptors->add(spec.in));
   FUSEC_TRY(descriptors->add(spec.out));
@@ -162,7 +164,7 @@ Result<std::unique_ptr<Plan>> pool_plan(std::shared_ptr<Session> session, const 
                    });
 }
 
-Result<std::unique_ptr<Plan>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from,
+Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from,
                                         const TensorSpec& to) {
   auto descriptors = std::make_unique<Descriptors>(std::move(session));
   FUSEC_TRY(descriptors->add(from));
@@ -174,7 +176,7 @@ Result<std::unique_ptr<Plan>> copy_plan(std::shared_ptr<Session> session, const 
                    });
 }
 
-Result<std::unique_ptr<Plan>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out) {
+Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out) {
   auto descriptors = std::make_unique<Descriptors>(std::move(session));
   if (post.operand) {
     if (post.op != ir::ScalarOp::add) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");

@@ -10,9 +10,9 @@
 
 namespace fusec::runtime::cudnn {
 
-Result<std::unique_ptr<Plan>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec);
-Result<std::unique_ptr<Plan>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from, const TensorSpec& to);
-Result<std::unique_ptr<Plan>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out);
+Result<std::unique_ptr<Work>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec);
+Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from, const TensorSpec& to);
+Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out);
 
 // All of cuDNN. `device` where it is missing or finds no GPU.
 Result<std::shared_ptr<Backend>> open_cudnn();

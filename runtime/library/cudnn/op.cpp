@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kMostPointers = 16;
 constexpr std::size_t kDeviceAlignment = 256;
 
-std::size_t aligned_bytes(std::size_t bytes) { return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment; }
+std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
 
 class CudnnOp : public LibraryOp {
  public:
@@ -37,6 +39,10 @@ class CudnnOp : public LibraryOp {
     const std::size_t bytes = recipe_.temporaries + recipe_.scratch;
     return bytes == 0 ? 0 : bytes + kDeviceAlignment;
   }
+  int64_t alignment(std::size_t arg) const override {
+    const auto it = recipe_.alignments.find(static_cast<int>(arg));
+    return it == recipe_.alignments.end() ? 1 : it->second;
+  }
   std::string implementation() const override { return "cudnn " + recipe_.implementation; }
   std::size_t packed_bytes() const override { return recipe_.packed; }
 
@@ -51,11 +57,17 @@ Pointer Recipe::reserve(const TensorSpec& tensor) {
   return {Place::temporary, -1, std::exchange(temporaries, temporaries + aligned_bytes(bytes)), nullptr};
 }
 
-void Recipe::add(std::unique_ptr<Plan> plan, std::vector<Pointer> pointers) {
+void Recipe::add(std::unique_ptr<Work> plan, std::vector<Pointer> pointers) {
   FUSEC_CHECK(pointers.size() <= kMostPointers) << "a plan of " << pointers.size() << " pointers";
   scratch = std::max(scratch, plan->workspace_bytes());
   implementation += (implementation.empty() ? "" : " + ") + plan->name();
   stages.push_back({std::move(plan), std::move(pointers)});
+}
+
+void Recipe::need(const Pointer& pointer, const TensorSpec& tensor) {
+  if (pointer.place != Place::arg) return;
+  int64_t& alignment = alignments[pointer.arg];
+  alignment = std::max(alignment, tensor.alignment);
 }
 
 std::unique_ptr<LibraryOp> make_op(Recipe recipe) { return std::make_unique<CudnnOp>(std::move(recipe)); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,13 +17,13 @@ enum class Place { arg, temporary, fixed };
 
 struct Pointer {
   Place place = Place::arg;
-  int arg = -1;              // of Place::arg
-  std::size_t offset = 0;    // of Place::temporary, in the workspace
-  void* fixed = nullptr;     // of Place::fixed
+  int arg = -1;            // of Place::arg
+  std::size_t offset = 0;  // of Place::temporary, in the workspace
+  void* fixed = nullptr;   // of Place::fixed
 };
 
 struct Stage {
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Work> plan;
   std::vector<Pointer> pointers;
 };
 
@@ -32,8 +33,12 @@ struct Recipe {
   std::size_t packed = 0;                    // bytes of weights behind Place::fixed
   std::string implementation;
 
+  std::map<int, int64_t> alignments;  // of arguments
+
   Pointer reserve(const TensorSpec& tensor);
-  void add(std::unique_ptr<Plan> plan, std::vector<Pointer> pointers);
+  void add(std::unique_ptr<Work> plan, std::vector<Pointer> pointers);
+  // The plan relies on the tensor's alignment at this pointer.
+  void need(const Pointer& pointer, const TensorSpec& tensor);
 };
 
 std::unique_ptr<LibraryOp> make_op(Recipe recipe);

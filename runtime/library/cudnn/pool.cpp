@@ -28,8 +28,13 @@ Result<Recipe> build_pool(const Context& context, const Problem& given) {
   if (const char* reason = objection(problem)) return Status(StatusCode::unsupported, reason);
   const Order in = order_of(problem.a, order_of(problem.out, Order::last)), out = order_of(problem.out, in);
   const Window& w = problem.window;
-  const PoolSpec spec{describe(problem.a, in),  describe(problem.out, out), problem.op == ir::TensorOp::max_pool,
-                      problem.count_include_pad, w.kernel, w.strides, w.before};
+  const PoolSpec spec{describe(problem.a, in),
+                      describe(problem.out, out),
+                      problem.op == ir::TensorOp::max_pool,
+                      problem.count_include_pad,
+                      w.kernel,
+                      w.strides,
+                      w.before};
   Recipe recipe;
   FUSEC_ASSIGN(auto plan, context.backend.pool(spec));
   recipe.add(std::move(plan), {{Place::arg, problem.a.arg, 0, nullptr}, {Place::arg, problem.out.arg, 0, nullptr}});

@@ -17,7 +17,8 @@ namespace fusec::runtime::cudnn {
 // Axes N C spatial..., two or three of these; axes along which it is broadcast have extent 1.
 struct TensorSpec {
   DType dtype = DType::f32;
-  Extents dims, strides;  // elements
+  Extents dims, strides;   // elements
+  int64_t alignment = 16;  // bytes that its address is a multiple of
   bool operator==(const TensorSpec&) const = default;
 };
 
@@ -44,9 +45,9 @@ struct PoolSpec {
 };
 
 // Work that is ready to be put on a stream: immutable, may run in several threads at once, each with its own memory.
-class Plan {
+class Work {
  public:
-  virtual ~Plan() = default;
+  virtual ~Work() = default;
   // pointers: device addresses, in the order that the function of Backend names.
   virtual Status run(void* const* pointers, void* workspace, void* stream) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
@@ -58,13 +59,13 @@ class Backend {
  public:
   virtual ~Backend() = default;
   // in, filter, the operands of `posts` in order, out
-  virtual Result<std::unique_ptr<Plan>> conv(const ConvSpec& spec) = 0;
+  virtual Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) = 0;
   // in, out
-  virtual Result<std::unique_ptr<Plan>> pool(const PoolSpec& spec) = 0;
+  virtual Result<std::unique_ptr<Work>> pool(const PoolSpec& spec) = 0;
   // from, to: the same elements in another order
-  virtual Result<std::unique_ptr<Plan>> copy(const TensorSpec& from, const TensorSpec& to) = 0;
+  virtual Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) = 0;
   // [operand,] out: the op on `out` in place
-  virtual Result<std::unique_ptr<Plan>> post(const PostSpec& post, const TensorSpec& out) = 0;
+  virtual Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) = 0;
 };
 
 }  // namespace fusec::runtime::cudnn

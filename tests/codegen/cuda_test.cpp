@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Artifacts of GPU targets: cubins, figures, keys, and what cannot be written.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "codegen/cuda/resources.h"
+#include "codegen/emit.h"
+#include "tests/codegen/cuda_shim_run.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+Target sm(const char* name) { return named_target(name).value(); }
+
+// Two phases; the second has more shared memory than a function may declare.
+constexpr const char* kTwoPhases = R"(kernel @two(%x: in f32[n, 16384], %y: out f32[n, 16384], %z: out f32[n]) {
+  grid r in n {
+    v0: f32 = reduce.max tree(0, 0) block t in 128, seq s in 128 {
+      v1: f32 = load x[r, 128*s + t]
+      yield v1
+    }
+    store z[r], v0
+  }
+  grid q in n {
+    alloc row: shared f32[16384]
+    seq i in 64 {
+      block t0 in 256 {
+        v2: f32 = load x[q, 256*i + t0]
+        store row[256*i + t0], v2
+      }
+    }
+    sync.block
+    seq j in 64 {
+      block t1 in 256 {
+        v3: f32 = load row[16383 - 256*j - t1]
+        store y[q, 256*j + t1], v3
+      }
+    }
+  }
+}
+)";
+
+TEST(CudaArtifact, HasCubinPtxAndFigures) {
+  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"));
+  if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
+  ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+  ASSERT_GT(artifact->image.size(), 4u);
+  EXPECT_EQ(std::string(artifact->image.begin() + 1, artifact->image.begin() + 4), "ELF");
+  EXPECT_NE(artifact->ptx.find(".target sm_90"), std::string::npos);
+  ASSERT_EQ(artifact->phases.size(), 2u);
+  const codegen::ArtifactPhase &first = artifact->phases[0], &second = artifact->phases[1];
+  EXPECT_EQ(first.entry, "phase0");
+  EXPECT_EQ(first.iterations.str(), "n");
+  EXPECT_EQ(first.threads, 128);
+  EXPECT_EQ(first.dynamic_shared, 0);
+  EXPECT_EQ(first.shared_bytes, 16);  // a value of each of four warps
+  EXPECT_EQ(first.local_bytes, 0);
+  EXPECT_GT(first.registers, 8);
+  EXPECT_EQ(second.entry, "phase1");
+  EXPECT_EQ(second.threads, 256);
+  EXPECT_EQ(second.dynamic_shared, 65536);
+  EXPECT_EQ(second.shared_bytes, 0);
+  EXPECT_TRUE(artifact->text.empty());
+  codegen::EmitOptions options;
+  options.keep_text = true;
+  const auto again = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
+  EXPECT_NE(again->text.find("dynamic_shared + 0"), std::string::npos);
+  EXPECT_TRUE(again->image == artifact->image);
+}
+
+TEST(CudaArtifact, DamagedCubinsSayNothing) {
+  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"));
+  ASSERT_TRUE(artifact.ok());
+  EXPECT_EQ(codegen::cuda::resources_of(artifact->image).size(), 2u);
+  EXPECT_TRUE(codegen::cuda::resources_of({}).empty());
+  for (std::size_t i = 0; i < artifact->image.size(); i += 7) {
+    std::vector<uint8_t> cut(artifact->image.begin(), artifact->image.begin() + static_cast<std::ptrdiff_t>(i)), bent = artifact->image;
+    bent[i] ^= 0xff;
+    EXPECT_TRUE(codegen::cuda::resources_of(cut).empty());  // its section table lies at the end
+    codegen::cuda::resources_of(bent);                      // stays inside the bytes
+  }
+}
+
+TEST(CudaArtifact, KeysTellTargetsAndEmittersApart) {
+  const ir::Kernel kernel = cuda_kernel(kTwoPhases);
+  const std::string key = codegen::artifact_key(kernel, sm("sm_90"));
+  EXPECT_NE(key, codegen::artifact_key(kernel, sm("sm_80")));
+  EXPECT_NE(key, codegen::artifact_key(kernel, sm("sm_90"), Codegen::llvm));
+  EXPECT_EQ(key, codegen::artifact_key(kernel, sm("sm_90"), Codegen::nvrtc));
+  EXPECT_NE(key.find("nvrtc-"), std::string::npos);
+  codegen::EmitOptions options;
+  options.codegen = Codegen::llvm;
+  EXPECT_EQ(codegen::emit(kernel, sm("sm_90"), options).status().code(), StatusCode::unsupported);
+}
+
+// No name of a model may reach the text as code.
+TEST(CudaText, HoldsNoNamesOfTheKernel) {
+  const ir::Kernel kernel = cuda_kernel(R"(kernel @"evil()\\"(%asm_volatile: in f32[exit], %abort: out f32[exit]) {
+  grid goto in exit {
+    block while in 4 {
+      v0: f32 = load asm_volatile[goto] guard(while - 4) else 0
+      store abort[goto], v0 guard(-while)
+    }
+  }
+}
+)");
+  const std::string text = codegen::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
+  for (const char* name : {"evil", "asm_volatile", "abort", "exit", "goto", "while"}) {
+    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; ++at) {
+      const std::size_t line = text.rfind('\n', at) + 1;
+      EXPECT_LT(text.find("//", line), at) << name;
+    }
+  }
+}
+
+TEST(CudaText, RefusesWhatItCannotWrite) {
+  const auto refused = [&](const std::string& body, const std::string& named, const std::string& why) {
+    const std::string text = "kernel @k(%x: in f32[n, 64], %y: out f32[n, 64]) {\n" + body + "}\n";
+    const Status status = codegen::emit_text(cuda_kernel(text), sm("sm_90"), Codegen::nvrtc).status();
+    EXPECT_EQ(status.code(), StatusCode::compile_failed) << body;
+    EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
+  };
+  refused("  grid r in n {\n    block t in n {\n      store y[t, 0], 0\n    }\n  }\n", "block", "no constant");
+  refused("  grid r in n {\n    block t in 2048 {\n      store y[r, 0], 0 guard(-t)\n    }\n  }\n", "2048", "limit is 1024");
+  refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "cluster c", "not written");
+  refused("  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    each i, j in a {\n      store a[i, j], 0\n    }\n  }\n",
+          "each i, j", "not written");
+  refused("  grid r in n {\n    block t0 in 64 {\n      store y[r, t0], 0\n    }\n    block t in 32 {\n      sync.block\n    }\n  }\n",
+          "sync.block", "barrier");
+  refused("  grid r in n {\n    block w in 64 {\n      seq i in w {\n        sync.block\n      }\n    }\n  }\n", "sync.block", "barrier");
+  refused("  alloc a: reg f32[n, 2]\n  grid r in n boundary coop {\n    store a[r, 0], 0\n  }\n  grid q in n {\n    v0: f32 = load a[q, 0]\n"
+          "    store y[q, 0], v0\n  }\n", "store a", "not declared");
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test

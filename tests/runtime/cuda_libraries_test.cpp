@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// The libraries of a GPU, where there is one: every step on device memory, put on a stream and replayed from a graph.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "runtime/library/cuda_memory.h"
+#include "runtime/library/find_library.h"
+#include "tests/runtime/cuda_cases.h"
+
+namespace fusec::runtime {
+namespace {
+
+using ir::ScalarOp;
+using ir::TensorOp;
+using testing::Case;
+using testing::check;
+
+TEST(FindLibrary, NamesWhatIsMissing) {
+  const auto found = find_library({"libfusec_has_no_such.so.1", "libnor_this.so.2"});
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.status().code(), StatusCode::device);
+  EXPECT_EQ(found.status().message().substr(0, 60), "libfusec_has_no_such.so.1 or libnor_this.so.2 was not found ");
+}
+
+TEST(FindLibrary, AlreadyLoaded) {
+  const auto found = find_library({"libm.so.6"});
+  ASSERT_TRUE(found.ok()) << found.status().str();
+  EXPECT_NE(dlsym(found->handle, "expf"), nullptr);
+}
+
+// A virtual environment whose python3 is a link into an installation; both have packages.
+TEST(FindLibrary, PackagesOfAPython) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(::testing::TempDir()) / "fusec_pythons";
+  fs::remove_all(root);
+  const fs::path base = root / "base", venv = root / "venv";
+  fs::create_directories(base / "bin");
+  fs::create_directories(venv / "bin");
+  fs::create_directories(base / "lib/python3.12/dist-packages/nvidia/cu13/lib");
+  fs::create_directories(venv / "lib/python3.12/site-packages/nvidia/cudnn/lib");
+  fs::create_directories(venv / "lib/other/site-packages/nvidia");
+  std::ofstream(base / "bin/python3.12") << "";
+  fs::create_symlink(base / "bin/python3.12", venv / "bin/python3");
+  const fs::path real = fs::canonical(base);
+  EXPECT_EQ(nvidia_packages((venv / "bin/python3").string()),
+            (std::vector<std::string>{(venv / "lib/python3.12/site-packages/nvidia").string(),
+                                      (real / "lib/python3.12/dist-packages/nvidia").string()}));
+  fs::remove_all(root);
+}
+
+// The few functions of the driver that the test needs, by their C signatures; results are 0 for success.
+struct Driver {
+  using Handle = void*;
+  int (*init)(unsigned) = nullptr;
+  int (*device)(int*, int) = nullptr;
+  int (*retain)(Handle*, int) = nullptr;
+  int (*set_current)(Handle) = nullptr;
+  int (*alloc)(uint64_t*, std::size_t) = nullptr;
+  int (*free)(uint64_t) = nullptr;
+  int (*to_device)(uint64_t, const void*, std::size_t) = nullptr;
+  int (*to_host)(void*, uint64_t, std::size_t) = nullptr;
+  int (*stream)(Handle*, unsigned) = nullptr;
+  int (*synchronize)(Handle) = nullptr;
+  int (*begin)(Handle, int) = nullptr;
+  int (*end)(Handle, Handle*) = nullptr;
+  int (*instantiate)(Handle*, Handle, unsigned long long) = nullptr;
+  int (*launch)(Handle, Handle) = nullptr;
+  int (*destroy_exec)(Handle) = nullptr;
+  int (*destroy_graph)(Handle) = nullptr;
+
+  bool open() {
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == nullptr) return false;
+    bool all = true;
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      all = all && function != nullptr;
+    };
+    find(init, "cuInit");
+    find(device, "cuDeviceGet");
+    find(retain, "cuDevicePrimaryCtxRetain");
+    find(set_current, "cuCtxSetCurrent");
+    find(alloc, "cuMemAlloc_v2");
+    find(free, "cuMemFree_v2");
+    find(to_device, "cuMemcpyHtoD_v2");
+    find(to_host, "cuMemcpyDtoH_v2");
+    find(stream, "cuStreamCreate");
+    find(synchronize, "cuStreamSynchronize");
+    find(begin, "cuStreamBeginCapture_v2");
+    find(end, "cuStreamEndCapture");
+    find(instantiate, "cuGraphInstantiateWithFlags");
+    find(launch, "cuGraphLaunch");
+    find(destroy_exec, "cuGraphExecDestroy");
+    find(destroy_graph, "cuGraphDestroy");
+    int id = 0;
+    Handle context = nullptr;
+    return all && init(0) == 0 && device(&id, 0) == 0 && retain(&context, id) == 0 && set_current(context) == 0;
+  }
+};
+
+struct DriverMemory : DeviceMemory {
+  explicit DriverMemory(const Driver& d) : driver(d) {}
+  Result<void*> allocate(std::size_t bytes) override {
+    uint64_t address = 0;
+    if (driver.alloc(&address, bytes) != 0) return Status(StatusCode::out_of_memory, "cuMemAlloc");
+    return reinterpret_cast<void*>(address);
+  }
+  Status upload(void* device, const void* host, std::size_t bytes) override {
+    const int error = driver.to_device(reinterpret_cast<uint64_t>(device), host, bytes);
+    return error == 0 ? Status() : Status(StatusCode::device, "cuMemcpyHtoD");
+  }
+  void free(void* device) override { driver.free(reinterpret_cast<uint64_t>(device)); }
+  const Driver& driver;
+};
+
+// An op over host memory: arguments go to the device and the output comes back. It runs once on the stream, then from a
+// graph, and the bits must be the same.
+class DeviceOp : public LibraryOp {
+ public:
+  DeviceOp(std::unique_ptr<LibraryOp> op, const LibraryCall& call, const Driver& driver, void* stream)
+      : op_(std::move(op)), driver_(driver), stream_(stream) {
+    for (const BoundArg& arg : call.args) {
+      int64_t last = 0;
+      for (std::size_t i = 0; i < arg.shape.size(); ++i) last += (arg.shape[i] - 1) * arg.strides[i];
+      bytes_.push_back(static_cast<std::size_t>(last + 1) * size_of(arg.dtype));
+    }
+  }
+
+  Status run(void* const* args, void*, const ExecContext&) const override {
+    DriverMemory memory(driver_);
+    std::vector<void*> device;
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      FUSEC_ASSIGN(void* const address, memory.allocate(bytes_[i]));
+      FUSEC_TRY(memory.upload(address, args[i], bytes_[i]));
+      device.push_back(address);
+    }
+    FUSEC_ASSIGN(void* const workspace, memory.allocate(op_->workspace_bytes() + 256));
+    FUSEC_TRY(op_->run(device.data(), workspace, {1, stream_}));
+    if (driver_.synchronize(stream_) != 0) return Status(StatusCode::device, "the stream failed");
+    std::vector<char> first(bytes_.back());
+    driver_.to_host(first.data(), reinterpret_cast<uint64_t>(device.back()), bytes_.back());
+    FUSEC_TRY(memory.upload(device.back(), args[bytes_.size() - 1], bytes_.back()));
+    FUSEC_TRY(replay(device, workspace));
+    driver_.to_host(args[bytes_.size() - 1], reinterpret_cast<uint64_t>(device.back()), bytes_.back());
+    EXPECT_EQ(std::memcmp(first.data(), args[bytes_.size() - 1], first.size()), 0) << "other bits from the graph";
+    device.push_back(workspace);
+    for (void* address : device) memory.free(address);
+    return {};
+  }
+  std::string implementation() const override { return op_->implementation(); }
+
+ private:
+  Status replay(const std::vector<void*>& device, void* workspace) const {
+    constexpr int kThreadLocal = 1;
+    void *graph = nullptr, *exec = nullptr;
+    if (driver_.begin(stream_, kThreadLocal) != 0) return Status(StatusCode::device, "no capture");
+    const Status captured = op_->run(device.data(), workspace, {1, stream_});
+    if (driver_.end(stream_, &graph) != 0) return Status(StatusCode::device, "the capture broke: " + captured.str());
+    FUSEC_TRY(captured);
+    if (driver_.instantiate(&exec, graph, 0) != 0) return Status(StatusCode::device, "no graph");
+    const bool ok = driver_.launch(exec, stream_) == 0 && driver_.synchronize(stream_) == 0;
+    driver_.destroy_exec(exec);
+    driver_.destroy_graph(graph);
+    return ok ? Status() : Status(StatusCode::device, "the graph failed");
+  }
+
+  std::unique_ptr<LibraryOp> op_;
+  const Driver& driver_;
+  void* stream_;
+  std::vector<std::size_t> bytes_;
+};
+
+class DeviceLibrary : public Library {
+ public:
+  DeviceLibrary(std::shared_ptr<Library> library, const Driver& driver, void* stream)
+      : library_(std::move(library)), driver_(driver), stream_(stream) {}
+  std::string name() const override { return library_->name(); }
+  std::optional<std::string> refuses(const ir::LibraryStep& step) const override { return library_->refuses(step); }
+  Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
+    FUSEC_ASSIGN(auto op, library_->bind(call));
+    return std::unique_ptr<LibraryOp>(std::make_unique<DeviceOp>(std::move(op), call, driver_, stream_));
+  }
+
+ private:
+  std::shared_ptr<Library> library_;
+  const Driver& driver_;
+  void* stream_;
+};
+
+class CudaLibraries : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!driver_.open() || driver_.stream(&stream_, 1) != 0) GTEST_SKIP() << "no GPU";
+    use({});
+    if (libraries_.empty()) GTEST_SKIP() << "no library of a GPU";
+  }
+  void use(Options options) {
+    options.on_warning = [](const std::string& text) { std::printf("warning: %s\n", text.c_str()); };
+    libraries_.clear();
+    for (auto& library : cuda_libraries(options, std::make_shared<DriverMemory>(driver_))) {
+      libraries_[library->name()] = std::make_shared<DeviceLibrary>(library, driver_, stream_);
+    }
+  }
+  // By the library of this name; "" where it is missing. Counts implementations.
+  std::string run(const char* library, Case c, double tolerance = 3e-6) {
+    const auto it = libraries_.find(library);
+    if (it == libraries_.end()) return "";
+    const std::string what = check(*it->second, c, tolerance);
+    ++seen_[what];
+    return what;
+  }
+  void TearDown() override {
+    for (const auto& [what, count] : seen_) std::printf("%5d x %s\n", count, what.c_str());
+  }
+
+  Driver driver_;
+  void* stream_ = nullptr;
+  std::map<std::string, std::shared_ptr<Library>> libraries_;
+  std::map<std::string, int> seen_;
+};
+
+struct TypeTolerance {
+  DType dtype;
+  double tolerance;
+};
+constexpr TypeTolerance kTypes[] = {{DType::f32, 3e-6}, {DType::f16, 2e-3}, {DType::bf16, 1.6e-2}, {DType::f64, 1e-14}};
+
+TEST_F(CudaLibraries, Products) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    for (const testing::Product& p : testing::product_cases()) {
+      for (const char* what : {"", "b", "a", "ba", "r", "bar"}) {
+        if (dtype == DType::f64 && std::string(what).find('r') != std::string::npos) continue;
+        SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
+                     ::testing::PrintToString(p.out_strides) + what);
+        EXPECT_EQ(run("cublaslt", testing::product_case(p, what, dtype), tolerance).find("unsupported"),
+                  std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_F(CudaLibraries, LargerProducts) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    SCOPED_TRACE(to_string(dtype));
+    for (const int64_t n : {64, 200, 256}) {
+      run("cublaslt", testing::product_case({{n, n}, {n, n}, {n, n}}, dtype == DType::f64 ? "ba" : "bar", dtype),
+          tolerance);
+    }
+  }
+}
+
+TEST_F(CudaLibraries, Convolutions) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    for (const testing::Image& s : testing::image_cases()) {
+      for (const bool last : {true, false}) {
+        for (const bool constant : {true, false}) {
+          SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(s.kernel) + ::testing::PrintToString(s.in) +
+                       (last ? " last" : " first") + (constant ? "" : " views"));
+          const std::string what =
+              run("cudnn", testing::image_case(s, last, constant, constant ? 0 : 3, dtype), tolerance);
+          EXPECT_EQ(what.find("unsupported"), std::string::npos) << what;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaLibraries, PointwiseConvolutions) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    if (dtype == DType::f64) continue;
+    const testing::Image s{2, 32, 64, {14, 14}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}};
+    EXPECT_EQ(run("cublaslt", testing::image_case(s, true, true, 0, dtype), tolerance),
+              libraries_.contains("cublaslt") ? "cublaslt" : "");
+  }
+}
+
+TEST_F(CudaLibraries, Pools) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    for (const bool is_max : {true, false}) {
+      for (const bool include : {true, false}) {
+        SCOPED_TRACE(to_string(dtype));
+        Case c(is_max ? TensorOp::max_pool : TensorOp::avg_pool,
+               testing::window_attrs({3, 3}, {2, 2}, {1, 1, 0, 0}, false, include, is_max));
+        c.add({2, 8, 8, 5}, {}, false, dtype);
+        c.add({2, 4, 4, 5}, {}, false, dtype);
+        EXPECT_EQ(run("cudnn", std::move(c), tolerance), libraries_.contains("cudnn") ? "cudnn pooling" : "");
+      }
+    }
+  }
+}
+
+// NaN comes through relu and max.
+TEST_F(CudaLibraries, KeepNan) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    SCOPED_TRACE(to_string(dtype));
+    const auto poisoned = [&](Case c) {
+      ir::store_double(dtype, c.at(0, 3), std::nan(""));
+      return c;
+    };
+    const double tolerance = dtype == DType::f32 ? 3e-6 : 1.6e-2;
+    run("cublaslt", poisoned(testing::product_case({{16, 16}, {16, 16}, {16, 16}}, "br", dtype)), tolerance);
+    run("cublaslt", poisoned(testing::product_case({{16, 16}, {16, 16}, {16, 16}}, "r", dtype)), tolerance);
+    for (const bool last : {true, false})
+      run("cudnn", poisoned(testing::image_case(testing::image_cases()[0], last, true, 0, dtype)), tolerance);
+    Case pool(TensorOp::max_pool, testing::window_attrs({3, 3}, {2, 2}, {1, 1, 1, 1}, false, false, true));
+    pool.add({1, 9, 9, 4}, {}, false, dtype);
+    pool.add({1, 5, 5, 4}, {}, false, dtype);
+    run("cudnn", poisoned(std::move(pool)), tolerance);
+  }
+}
+
+TEST_F(CudaLibraries, Tf32) {
+  Options options;
+  options.tf32 = true;
+  use(options);
+  run("cublaslt", testing::product_case({{256, 256}, {256, 256}, {256, 256}}, "br"), 1e-3);
+  run("cudnn", testing::image_case({1, 32, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, true), 1e-3);
+}
+
+}  // namespace
+}  // namespace fusec::runtime
