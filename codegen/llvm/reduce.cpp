@@ -150,37 +150,58 @@ Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>
   return plan.lane_wise ? fold_pairs(w.ir, plan.op, all) : fold_lanes(w.ir, plan.op, all);
 }
 
-// Accumulators in stack memory, one per tree lane, indexed by (position * per + lane) mod L.
-Parts reduce_indexed(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
-  auto& b = w.ir.b;
-  const int width = plan.lane_wise ? plan.width : 1;
-  const Parts start = identity(w.ir, plan.op, width);
-  std::vector<llvm::AllocaInst*> memory;
-  for (Value* part : start) {
-    memory.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), static_cast<uint64_t>(plan.lanes))));
+// Accumulators in stack memory, one per tree lane, indexed at run time.
+class IndexedLanes {
+ public:
+  IndexedLanes(Writer& w, const Plan& plan) : w_(w), plan_(plan), width_(plan.lane_wise ? plan.width : 1), start_(identity(w.ir, plan.op, width_)) {
+    for (Value* part : start_) {
+      memory_.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), static_cast<uint64_t>(plan.lanes))));
+    }
   }
-  const auto at = [&](std::size_t part, Value* lane) { return b.CreateGEP(start[part]->getType(), memory[part], lane); };
-  const auto load = [&](Value* lane) {
+
+  void reset() {
+    runtime_loop(w_.ir, w_.ir.b.getInt64(static_cast<uint64_t>(plan_.lanes)), [&](Value* lane) { store(lane, start_); });
+  }
+  // Element k of an iteration, number `position`.
+  void add(const Dim& position, int k, const Parts& element, Value* mask) {
+    Value* lane = w_.index.value(w_.index.resolve(mod(position, plan_.lanes)));
+    Value* lane_mask = mask ? codegen::lanes_of(w_.ir, mask, k, width_) : nullptr;
+    store(lane, combine_masked(w_.ir, plan_.op, load(lane), lanes_of(w_.ir, element, k, width_), lane_mask));
+  }
+  Parts fold() {
+    std::vector<Parts> all;
+    for (int64_t i = 0; i < plan_.lanes; ++i) all.push_back(load(w_.ir.b.getInt64(static_cast<uint64_t>(i))));
+    return fold_pairs(w_.ir, plan_.op, std::move(all));
+  }
+
+ private:
+  Value* at(std::size_t part, Value* lane) { return w_.ir.b.CreateGEP(start_[part]->getType(), memory_[part], lane); }
+  Parts load(Value* lane) {
     Parts out;
-    for (std::size_t p = 0; p < start.size(); ++p) out.push_back(b.CreateLoad(start[p]->getType(), at(p, lane)));
+    for (std::size_t p = 0; p < start_.size(); ++p) out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), at(p, lane)));
     return out;
-  };
-  const auto store = [&](Value* lane, const Parts& parts) {
-    for (std::size_t p = 0; p < parts.size(); ++p) b.CreateStore(parts[p], at(p, lane));
-  };
-  runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(plan.lanes)), [&](Value* lane) { store(lane, start); });
+  }
+  void store(Value* lane, const Parts& parts) {
+    for (std::size_t p = 0; p < parts.size(); ++p) w_.ir.b.CreateStore(parts[p], at(p, lane));
+  }
+
+  Writer& w_;
+  const Plan& plan_;
+  const int width_;
+  const Parts start_;
+  std::vector<llvm::AllocaInst*> memory_;
+};
+
+// Accumulators indexed by (position * per + lane) mod L.
+Parts reduce_indexed(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+  IndexedLanes lanes(w, plan);
+  lanes.reset();
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
-    for (int k = 0; k < plan.per; ++k) {
-      Value* lane = w.index.value(w.index.resolve(mod(position_of(loops) * plan.per + k, plan.lanes)));
-      Value* lane_mask = mask ? lanes_of(w.ir, mask, k, width) : nullptr;
-      store(lane, combine_masked(w.ir, plan.op, load(lane), lanes_of(w.ir, element, k, width), lane_mask));
-    }
+    for (int k = 0; k < plan.per; ++k) lanes.add(position_of(loops) * plan.per + k, k, element, mask);
   });
-  std::vector<Parts> all;
-  for (int64_t i = 0; i < plan.lanes; ++i) all.push_back(load(b.getInt64(static_cast<uint64_t>(i))));
-  return fold_pairs(w.ir, plan.op, std::move(all));
+  return lanes.fold();
 }
 
 // One chunk, L tree lanes.
@@ -228,10 +249,9 @@ struct Split {
   std::vector<ir::LoopHead> outer, inner;
 };
 
-// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two.
-Split split_loops(const Writer& w, Plan& plan, int64_t chunk) {
-  Split out{{}, plan.stmt.loops};
-  std::swap(out.outer, out.inner);
+// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two. False where they do not split.
+bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
+  out = {plan.stmt.loops, {}};
   int64_t size = plan.per;
   while (size < chunk && !out.outer.empty()) {
     ir::LoopHead loop = out.outer.back();
@@ -248,13 +268,41 @@ Split split_loops(const Writer& w, Plan& plan, int64_t chunk) {
     size *= std::min(extent.value(), chunk / size);
     out.inner.insert(out.inner.begin(), loop);
   }
-  if (size != chunk) throw Inexpressible("its loops do not split into chunks of " + std::to_string(chunk));
-  return out;
+  if (size != chunk) plan.cut.clear();
+  return size == chunk;
+}
+
+// Where the loops do not split: every element is asked whether it is the last of its chunk.
+Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
+  auto& b = w.ir.b;
+  const std::vector<ir::LoopHead>& loops = plan.stmt.loops;
+  const int64_t chunk = plan.stmt.tree.chunk;
+  IndexedLanes lanes(w, plan);
+  Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
+  const Dim count = count_of(w, loops) * plan.per;
+  lanes.reset();
+  write_loops(w, loops, [&] {
+    Value* mask = nullptr;
+    const Parts element = iteration(w, plan, mask);
+    for (int k = 0; k < plan.per; ++k) {
+      const Dim position = position_of(loops) * plan.per + k;
+      lanes.add(position, k, element, mask);
+      Value* next = w.index.wide(w.index.resolve(position + 1));
+      Value* full = b.CreateICmpEQ(w.index.wide(w.index.resolve(mod(position + 1, chunk))), b.getInt64(0));
+      branch(w.ir, b.CreateOr(full, b.CreateICmpEQ(next, w.index.wide(count))), [&]() -> Value* {
+        counter.put(w.index.wide(w.index.resolve(floordiv(position, chunk))), lanes.fold());
+        lanes.reset();
+        return nullptr;
+      }, [] { return nullptr; });
+    }
+  });
+  return counter.finish(w.index.wide(w.index.resolve(ceildiv(count, chunk))));
 }
 
 // Each chunk is reduced by its lanes, the partial results by a balanced tree.
 Parts reduce_chunks(Writer& w, Plan plan) {
-  const Split split = split_loops(w, plan, plan.stmt.tree.chunk);
+  Split split;
+  if (!split_loops(w, plan, plan.stmt.tree.chunk, split)) return reduce_chunks_indexed(w, plan);
   Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
   write_loops(w, split.outer, [&] {
     const Parts result = reduce_lanes(w, plan, split.inner);

@@ -149,13 +149,12 @@ void expect_column(const Tensor& got, const Tensor& want, double bound, const st
   }
 }
 
-TEST(CudaScalar, OpsAndCastsOfAllTypes) {
-  FUSEC_NEEDS_COMPILER();
+void expect_all_ops(Codegen codegen) {
   std::vector<ir::Kernel> kernels;
   std::vector<std::string> texts;
   for (const DType dtype : kCudaDtypes) {
     for (const ir::Kernel& kernel : {op_columns(dtype), cast_columns(dtype)}) {
-      const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), Codegen::nvrtc);
+      const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), codegen);
       ASSERT_TRUE(text.ok()) << text.status().str();
       kernels.push_back(kernel);
       texts.push_back(*text);
@@ -175,16 +174,25 @@ TEST(CudaScalar, OpsAndCastsOfAllTypes) {
       const double bound = is_cast ? 0 : bound_of(ops[i - 4], dtype);
       const std::string name = is_cast ? std::string("cast to ") + to_string(want[i].dtype()) : std::string(ir::info(ops[i - 4]).name);
       expect_column(got[i], want[i], bound, name + " " + to_string(dtype), want);
-      if (HasFatalFailure()) return;
+      if (testing::Test::HasFatalFailure()) return;
     }
   }
 }
 
-// On their domain alone, where their bounds hold; sums that cancel count errors in units of at least 1/4.
-TEST(CudaScalar, Definitions) {
+TEST(CudaScalar, OpsAndCastsOfAllTypes) {
   FUSEC_NEEDS_COMPILER();
+  expect_all_ops(Codegen::nvrtc);
+}
+
+TEST(NvptxScalar, OpsAndCastsOfAllTypes) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  expect_all_ops(Codegen::llvm);
+}
+
+// On their domain alone, where their bounds hold; sums that cancel count errors in units of at least 1/4.
+void expect_definitions(Codegen codegen) {
   const ir::Kernel kernel = definition_columns(DType::f32);
-  const auto library = ShimLibrary::make({kernel}, {codegen::emit_text(kernel, named_target("sm_80").value(), Codegen::nvrtc).value()});
+  const auto library = ShimLibrary::make({kernel}, {codegen::emit_text(kernel, named_target("sm_80").value(), codegen).value()});
   ASSERT_NE(library, nullptr);
   const std::vector<ScalarOp> ops = definitions();
   const int64_t n = 2000;
@@ -201,28 +209,41 @@ TEST(CudaScalar, Definitions) {
   }
 }
 
-Status compile_all(const std::string& target_name) {
+TEST(CudaScalar, Definitions) {
+  FUSEC_NEEDS_COMPILER();
+  expect_definitions(Codegen::nvrtc);
+}
+
+TEST(NvptxScalar, Definitions) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  expect_definitions(Codegen::llvm);
+}
+
+Status compile_all(const std::string& target_name, Codegen codegen) {
   const Target target = named_target(target_name).value();
   for (const DType dtype : kCudaDtypes) {
     std::vector<ir::Kernel> kernels = {op_columns(dtype, 1), cast_columns(dtype, 1)};
     if (dtype == DType::f16 || dtype == DType::f64) kernels.push_back(definition_columns(dtype, 1));
     for (const ir::Kernel& kernel : kernels) {
-      FUSEC_ASSIGN(const codegen::Artifact artifact, codegen::emit(kernel, target));
+      FUSEC_ASSIGN(const codegen::Artifact artifact, codegen::emit(kernel, target, {.codegen = codegen}));
       if (artifact.phases.at(0).registers == 0) return Status(StatusCode::internal, "no registers");
     }
   }
   return {};
 }
 
-TEST(CudaScalar, AllCompileToCubins) {
+void expect_cubins(Codegen codegen) {
   std::vector<std::future<Status>> results;
-  for (const char* name : {"sm_80", "sm_90"}) results.push_back(std::async(std::launch::async, compile_all, name));
+  for (const char* name : {"sm_80", "sm_90"}) results.push_back(std::async(std::launch::async, compile_all, name, codegen));
   for (auto& result : results) {
     const Status status = result.get();
     if (status.code() == StatusCode::unsupported) GTEST_SKIP() << status.str();
     EXPECT_TRUE(status.ok()) << status.str();
   }
 }
+
+TEST(CudaScalar, AllCompileToCubins) { expect_cubins(Codegen::nvrtc); }
+TEST(NvptxScalar, AllCompileToCubins) { expect_cubins(Codegen::llvm); }
 
 }  // namespace
 }  // namespace fusec::codegen_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the text of the CUDA writer on the CPU, under the shim of cuda_shim.h.
+// Runs the text of the GPU writers on the CPU: CUDA C++ under the shim of cuda_shim.h, LLVM IR also under nvptx_shim.h.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,10 @@ namespace fusec::codegen_test {
 // Kernels as one library, made by the system's c++.
 class ShimLibrary {
  public:
-  // The texts are those of emit_text, in the order of the kernels. Fails the running test where they do not compile.
+  // The texts are those of emit_text, in the order of the kernels, all of one writer. Fails the running test where they do not compile.
   static std::unique_ptr<ShimLibrary> make(const std::vector<ir::Kernel>& kernels, const std::vector<std::string>& texts);
   static bool has_compiler();
+  static bool has_llvm();  // a compiler of LLVM IR, and a writer of it
   ~ShimLibrary();
   ShimLibrary(const ShimLibrary&) = delete;
 
@@ -40,6 +41,9 @@ class ShimLibrary {
 #define FUSEC_NEEDS_COMPILER() \
   if (!ShimLibrary::has_compiler()) GTEST_SKIP() << "no c++ on PATH to compile generated CUDA with"
 
+#define FUSEC_NEEDS_LLVM_COMPILER() \
+  if (!ShimLibrary::has_llvm()) GTEST_SKIP() << "no clang++-19 on PATH, or no LLVM in this build"
+
 // Fails the running test where the text is none.
 ir::Kernel cuda_kernel(const std::string& text);
 
@@ -48,7 +52,7 @@ struct ShimCase {
   std::vector<Extents> extents;
   Expectation expectation = {};
 };
-// All cases, in both orders of threads, against the evaluator; compiled at once.
+// All cases, by both writers, in both orders of threads, against the evaluator; compiled at once.
 void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases);
 
 }  // namespace fusec::codegen_test

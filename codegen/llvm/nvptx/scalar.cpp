@@ -113,7 +113,12 @@ Value* gpu_convert(Ir& ir, DType from, DType to, Value* v) {
 Value* gpu_extreme(Ir& ir, bool is_max, Value* x, Value* y) {
   auto& b = ir.b;
   if (!is_f64(x) && ir.target.sm >= 80) return call_intrinsic(ir, is_max ? intrinsic::maximum : intrinsic::minimum, {x, y});
-  Value* number = call_intrinsic(ir, is_max ? intrinsic::maxnum : intrinsic::minnum, {x, y});
+  const intrinsic::ID id = is_f64(x) ? (is_max ? intrinsic::nvvm_fmax_d : intrinsic::nvvm_fmin_d)
+                                     : (is_max ? intrinsic::nvvm_fmax_f : intrinsic::nvvm_fmin_f);
+  Value* number = by_lane(ir, x, x->getType()->getScalarType(), [&](Value* lane, int k) -> Value* {
+    Value* other = width_of(y) == 1 ? y : b.CreateExtractElement(y, static_cast<uint64_t>(k));
+    return b.CreateIntrinsic(id, {}, {lane, other});
+  });
   return b.CreateSelect(b.CreateFCmpUNO(x, y), b.CreateFAdd(x, y), number);
 }
 
