@@ -309,8 +309,8 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
   });
 }
 
-std::string cuda_text(const ir::Kernel& kernel) {
-  const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), Codegen::nvrtc);
+std::string cuda_text(const ir::Kernel& kernel, Codegen codegen = Codegen::nvrtc) {
+  const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), codegen);
   EXPECT_TRUE(text.ok()) << text.status().str();
   return text.ok() ? *text : "";
 }
@@ -370,8 +370,7 @@ TEST(CudaShim, SeesBarriersThatNotAllReachAndWrongAddresses) {
   }
 }
 
-TEST(CudaGather, WrapsClampsAndReports) {
-  FUSEC_NEEDS_COMPILER();
+void expect_gathers(Codegen codegen) {
   const ir::Kernel wide = cuda_kernel(R"(kernel @gather(%x: in f32[n, 8] align 16, %i: in i64[m], %y: out f32[m, 8]) facts(fits32) {
   grid r in m {
     v0: i64 = load i[r]
@@ -390,7 +389,7 @@ TEST(CudaGather, WrapsClampsAndReports) {
   }
 }
 )");
-  const auto library = ShimLibrary::make({wide, lanes}, {cuda_text(wide), cuda_text(lanes)});
+  const auto library = ShimLibrary::make({wide, lanes}, {cuda_text(wide, codegen), cuda_text(lanes, codegen)});
   ASSERT_NE(library, nullptr);
   for (const std::size_t k : {0, 1}) {
     const int64_t row = k == 0 ? 8 : 1;
@@ -412,6 +411,16 @@ TEST(CudaGather, WrapsClampsAndReports) {
     const Tensor nothing = Tensor::make(DType::f32, k == 0 ? std::vector<int64_t>{0, 8} : std::vector<int64_t>{0}).value();
     EXPECT_EQ(library->run(k, {nothing, args[1], args[2]}, none, false).status, 1);
   }
+}
+
+TEST(CudaGather, WrapsClampsAndReports) {
+  FUSEC_NEEDS_COMPILER();
+  expect_gathers(Codegen::nvrtc);
+}
+
+TEST(NvptxGather, WrapsClampsAndReports) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  expect_gathers(Codegen::llvm);
 }
 
 }  // namespace
