@@ -17,6 +17,7 @@
 #include "codegen/phases.h"
 #include "ir/eval/kernel.h"
 #include "ir/text/kernel_text.h"
+#include "tests/codegen/gpu_run.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -117,7 +118,10 @@ std::string compile_shim(const std::string& stem, const Source& source) {
 
 }  // namespace
 
-bool ShimLibrary::has_compiler() { return std::system("c++ --version > /dev/null 2>&1") == 0; }
+bool ShimLibrary::has_compiler() {
+  static const bool has = std::system("c++ --version > /dev/null 2>&1") == 0;
+  return has;
+}
 
 bool ShimLibrary::has_llvm() {
   static const bool has = FUSEC_WITH_LLVM && std::system((std::string(kClang) + " --version > /dev/null 2>&1").c_str()) == 0;
@@ -171,7 +175,7 @@ ShimLibrary::~ShimLibrary() {
   }
 }
 
-ShimLibrary::Outcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
+RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
                                       bool reversed) const {
   const ir::Kernel& kernel = kernels_[number];
   std::vector<void*> values;
@@ -182,7 +186,7 @@ ShimLibrary::Outcome ShimLibrary::run(std::size_t number, const std::vector<Tens
     scratch.push_back(std::make_unique<char[]>(static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
     values.push_back(scratch.back().get());
   }
-  Outcome out;
+  RunOutcome out;
   std::vector<int64_t> sizes;
   for (const std::string& name : kernel.extents) sizes.push_back(extents.at(name));
   int32_t* status = &out.status;
@@ -234,7 +238,7 @@ void expect_like_evaluator(const std::vector<ShimCase>& cases, Codegen codegen) 
       ASSERT_TRUE(evaluated.ok()) << evaluated.status().str() << "\n" << cases[i].text;
       for (const bool reversed : {true, false}) {
         const std::vector<Tensor> got = make_args(kernels[i], extents, 7, e.lo, e.hi);
-        const ShimLibrary::Outcome outcome = library->run(i, got, extents, reversed);
+        const RunOutcome outcome = library->run(i, got, extents, reversed);
         ASSERT_EQ(outcome.error, "") << who << "\n" << cases[i].text;
         ASSERT_EQ(outcome.status, 0) << cases[i].text;
         expect_close(got, want, e, who + (reversed ? ", threads reversed" : ""), cases[i].text);
@@ -244,11 +248,33 @@ void expect_like_evaluator(const std::vector<ShimCase>& cases, Codegen codegen) 
   }
 }
 
+void expect_on_gpu(const std::vector<ShimCase>& cases, const GpuMode& mode) {
+  std::vector<ir::Kernel> kernels;
+  for (const ShimCase& c : cases) kernels.push_back(cuda_kernel(c.text));
+  const auto library = GpuLibrary::make(kernels, mode);
+  ASSERT_NE(library, nullptr);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Expectation& e = cases[i].expectation;
+    for (const Extents& extents : cases[i].extents) {
+      const std::vector<Tensor> want = make_args(kernels[i], extents, 7, e.lo, e.hi), got = make_args(kernels[i], extents, 7, e.lo, e.hi);
+      ASSERT_TRUE(ir::evaluate(kernels[i], want, extents).ok()) << cases[i].text;
+      const RunOutcome outcome = library->run(i, got, extents);
+      ASSERT_EQ(outcome.error, "") << mode.name << "\n" << cases[i].text;
+      EXPECT_EQ(outcome.status, 0) << mode.name << "\n" << cases[i].text;
+      expect_close(got, want, e, std::string("a GPU, ") + mode.name, cases[i].text);
+    }
+  }
+}
+
 }  // namespace
 
 void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases) {
-  expect_like_evaluator(cases, Codegen::nvrtc);
+  if (ShimLibrary::has_compiler()) expect_like_evaluator(cases, Codegen::nvrtc);
   if (ShimLibrary::has_llvm() && !testing::Test::HasFailure()) expect_like_evaluator(cases, Codegen::llvm);
+  if (!GpuLibrary::available().ok()) return;
+  for (const GpuMode& mode : kGpuModes) {
+    if (GpuLibrary::has(mode).ok()) expect_on_gpu(cases, mode);
+  }
 }
 
 }  // namespace fusec::codegen_test

@@ -9,6 +9,7 @@
 #include "fusec/tensor.h"
 #include "ir/kernel.h"
 #include "tests/codegen/differential.h"
+#include "tests/codegen/gpu_run.h"
 
 namespace fusec::codegen_test {
 
@@ -22,12 +23,9 @@ class ShimLibrary {
   ~ShimLibrary();
   ShimLibrary(const ShimLibrary&) = delete;
 
-  struct Outcome {
-    int32_t status = 0;  // the status word
-    std::string error;   // of the shim: threads that wait for ever, accesses that are not aligned or out of range
-  };
-  // `reversed`: threads run from the last to the first.
-  Outcome run(std::size_t kernel, const std::vector<Tensor>& args, const Extents& extents, bool reversed) const;
+  // `reversed`: threads run from the last to the first. Errors are threads that wait for ever, accesses that are not aligned
+  // or out of range.
+  RunOutcome run(std::size_t kernel, const std::vector<Tensor>& args, const Extents& extents, bool reversed) const;
 
  private:
   ShimLibrary() = default;
@@ -37,7 +35,11 @@ class ShimLibrary {
   std::vector<std::string> files_;
 };
 
-// Skips the running test, with a message, where there is no c++.
+// Skips the running test, with a message, where there is neither a c++ nor a GPU.
+#define FUSEC_NEEDS_COMPILER_OR_GPU()                                            \
+  if (!ShimLibrary::has_compiler() && !GpuLibrary::available().ok()) \
+  GTEST_SKIP() << "no c++ on PATH to compile generated CUDA with, and no GPU"
+// The same where there is no c++.
 #define FUSEC_NEEDS_COMPILER() \
   if (!ShimLibrary::has_compiler()) GTEST_SKIP() << "no c++ on PATH to compile generated CUDA with"
 
@@ -52,7 +54,8 @@ struct ShimCase {
   std::vector<Extents> extents;
   Expectation expectation = {};
 };
-// All cases, by both writers, in both orders of threads, against the evaluator; compiled at once.
+// All cases, by both writers, in both orders of threads, against the evaluator; compiled at once. Where there is a GPU, there
+// too.
 void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases);
 
 }  // namespace fusec::codegen_test
