@@ -7,33 +7,53 @@
 #include "ir/text/kernel_text.h"
 #if FUSEC_WITH_LLVM
 #include "codegen/llvm/host.h"
+#include "codegen/llvm/nvptx/nvptx.h"
 #endif
 
 namespace fusec::codegen {
 namespace {
 
 #if FUSEC_WITH_LLVM
-constexpr bool kHasHost = true;
+constexpr bool kHasLlvm = true;
 #else
-constexpr bool kHasHost = false;
+constexpr bool kHasLlvm = false;
+Status no_llvm(const Target& target) {
+  return Status(StatusCode::unsupported, "codegen llvm for target '" + target.name + "': this build has no LLVM");
+}
 std::string host_emitter_key() { return "none"; }
-Result<Artifact> emit_host(const ir::Kernel&, const Target&, const EmitOptions&) { return Artifact(); }
-Result<std::string> emit_host_text(const ir::Kernel&, const Target&) { return std::string(); }
+std::string nvptx_emitter_key() { return "none"; }
+Result<Artifact> emit_host(const ir::Kernel&, const Target& target, const EmitOptions&) { return no_llvm(target); }
+Result<std::string> emit_host_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
+Result<Artifact> emit_nvptx(const ir::Kernel&, const Target& target, const EmitOptions&) { return no_llvm(target); }
+Result<std::string> emit_nvptx_text(const ir::Kernel&, const Target& target) { return no_llvm(target); }
+Result<std::string> emit_nvptx_ptx(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 #endif
 
-Status can_write(const Target& target, Codegen codegen) {
-  if (target.kind == TargetKind::cuda && codegen == Codegen::llvm) {
-    return Status(StatusCode::unsupported, "codegen llvm for target '" + target.name + "': not built yet; use nvrtc");
-  }
-  if (target.kind == TargetKind::cuda || kHasHost) return {};
-  return Status(StatusCode::unsupported, "this build has no emitter for target '" + target.name + "'");
+Codegen picked(Codegen codegen) {
+  if (codegen != Codegen::automatic) return codegen;
+  return has_nvrtc() || !kHasLlvm ? Codegen::nvrtc : Codegen::llvm;
 }
-
-const char* name_of(Codegen codegen) { return codegen == Codegen::llvm ? "llvm" : "nvrtc"; }
 
 std::string emitter_key(const Target& target, Codegen codegen) {
   if (target.kind == TargetKind::cpu) return host_emitter_key();
-  return cuda_emitter_key() + " codegen=" + name_of(codegen);
+  return picked(codegen) == Codegen::llvm ? nvptx_emitter_key() + " codegen=llvm" : cuda_emitter_key() + " codegen=nvrtc";
+}
+
+// NVRTC's status tells what was looked for; of LLVM this names what is missing.
+Status neither(const Status& nvrtc) {
+  return Status(StatusCode::unsupported, "nothing makes code for this GPU: codegen nvrtc: " + nvrtc.message() +
+                                             "; codegen llvm: this build has no LLVM");
+}
+
+Result<Artifact> emit_gpu(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
+  if (picked(options.codegen) == Codegen::llvm) return emit_nvptx(kernel, target, options);
+  Result<Artifact> artifact = emit_cuda(kernel, target, options);
+  if (artifact.ok() || options.codegen == Codegen::nvrtc) return artifact;
+  if (!kHasLlvm) return artifact.status().code() == StatusCode::unsupported ? neither(artifact.status()) : artifact.status();
+  Result<Artifact> other = emit_nvptx(kernel, target, options);
+  if (!other.ok()) return artifact;
+  if (options.on_warning) options.on_warning("kernel '" + kernel.name + "' is made by LLVM, for " + artifact.status().str());
+  return other;
 }
 
 // Broken invariants and hostile extents surface as exceptions inside; none leaves emit.
@@ -58,9 +78,8 @@ std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen
 }
 
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
-  FUSEC_TRY(can_write(target, options.codegen));
   return guarded([&]() -> Result<Artifact> {
-    const auto& emitter = target.kind == TargetKind::cuda ? emit_cuda : emit_host;
+    const auto& emitter = target.kind == TargetKind::cuda ? emit_gpu : emit_host;
     FUSEC_ASSIGN(Artifact artifact, emitter(kernel, target, options));
     artifact.key = artifact_key(kernel, target, options.codegen);
     return artifact;
@@ -68,8 +87,14 @@ Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const Emit
 }
 
 Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen) {
-  FUSEC_TRY(can_write(target, codegen));
-  return guarded([&] { return target.kind == TargetKind::cuda ? emit_cuda_text(kernel, target, true) : emit_host_text(kernel, target); });
+  return guarded([&] {
+    if (target.kind == TargetKind::cpu) return emit_host_text(kernel, target);
+    return codegen == Codegen::llvm ? emit_nvptx_text(kernel, target) : emit_cuda_text(kernel, target, true);
+  });
+}
+
+Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target) {
+  return guarded([&] { return emit_nvptx_ptx(kernel, target); });
 }
 
 }  // namespace fusec::codegen

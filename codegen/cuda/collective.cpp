@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "codegen/cuda/reduce.h"
+#include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -31,7 +32,7 @@ void check_warp(const Writer& w) {
 
 // mine = the combination with theirs, the lower thread's left of the other's; `upper`: this is not the lower thread.
 void combine_exchanged(Writer& w, const Accumulators& a, const Parts& mine, const Parts& theirs, const std::string& upper) {
-  if (is_symmetric(a.op)) return w.out.line(combine(w.prelude, a.op, mine, theirs));
+  if (is_symmetric(a.op.combiner)) return w.out.line(combine(w.prelude, a.op, mine, theirs));
   Parts left, right;
   for (std::size_t p = 0; p < mine.size(); ++p) {
     const std::string type = register_type(a.op.types[p]), n = std::to_string(p);

@@ -133,20 +133,4 @@ std::string combine(Prelude& prelude, const CombineOp& op, const Parts& a, const
   return tuple_function(prelude, op) + "(" + joined(a, ", ") + ", " + joined(b, ", ") + ");";
 }
 
-bool is_order_free(const CombineOp& op) {
-  switch (op.combiner) {
-    case Combiner::add:
-    case Combiner::mul: return !is_float(op.types[0]);
-    case Combiner::welford:
-    case Combiner::max_sum: return false;
-    default: return true;
-  }
-}
-
-bool is_symmetric(const CombineOp& op) { return op.combiner != Combiner::welford; }
-
-bool identity_changes(const CombineOp& op) {
-  return is_float(op.types[0]) && (op.combiner == Combiner::add || op.combiner == Combiner::max_sum);
-}
-
 }  // namespace fusec::codegen::cuda

@@ -16,6 +16,7 @@ namespace fusec::codegen {
 Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 // `comments`: each statement of the kernel stands above its lines.
 Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& target, bool comments = false);
+bool has_nvrtc();
 // The writer's version and NVRTC's; cheap.
 std::string cuda_emitter_key();
 

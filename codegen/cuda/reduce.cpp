@@ -1,139 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions by their tree, and scans.
-//
-// The loops of a reduction, outermost first, are of three kinds: over chunks, over the elements that one tree lane of a
-// chunk adds up in order, and over tree lanes. All accumulators of a thread, one for each of its chunks and lanes, are one
-// array; elements of a lane are added up in it, then runs of the array and of threads are folded from the innermost loop
-// outwards. Where the order is free, all loops of a thread add up in order and only threads are folded.
 #include "codegen/cuda/reduce.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <map>
+
+#include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {
 
-// More accumulators than this would not be registers.
-constexpr int64_t kMostAccumulators = 256;
 // Tree lanes of a sequence whose lanes are told apart at run time.
 constexpr int64_t kMostLanes = 1024;
 
-enum class Kind : uint8_t { chunk, sequence, lane };
-
-struct ReduceLoop {
-  ir::LoopHead head;
-  Kind kind;
-  Dim extent;
-  bool is_block() const { return head.tag == ir::LoopTag::block; }
-  bool is_array() const { return kind != Kind::sequence && !is_block() && extent.is_const(); }
-};
-
-struct Plan {
+struct Plan : ReducePlan {
   const ir::Reduce& stmt;
   CombineOp op;
-  int width = 1;           // of the yield
-  bool lane_wise = false;  // each vector lane is a reduction of its own
-  int per = 1;             // elements of an iteration
-  std::vector<ReduceLoop> loops = {};
-  bool counted = false;    // tree lanes are found at run time
-  std::string id = {};
+  std::string id;
 };
 
-bool is_two_power(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
-
-Dim count_of(const Plan& plan) {
-  Dim out(plan.per);
-  for (const ReduceLoop& loop : plan.loops) out *= loop.extent;
-  return out;
-}
-
-// Loops from the innermost out, as long as their product is below `wanted`; the product.
-int64_t take(Plan& plan, std::size_t& at, int64_t product, int64_t wanted, Kind kind) {
-  while (at > 0 && product < wanted && plan.loops[at - 1].extent.is_const()) {
-    --at;
-    plan.loops[at].kind = kind;
-    product *= plan.loops[at].extent.value();
-  }
-  return product;
-}
-
-// False where the loops do not split as the tree wants it.
-bool classify(Plan& plan) {
-  const ir::Tree& tree = plan.stmt.tree;
-  if (is_order_free(plan.op)) {
-    for (ReduceLoop& loop : plan.loops) loop.kind = loop.is_block() ? Kind::lane : Kind::sequence;
-    return true;
-  }
-  for (ReduceLoop& loop : plan.loops) loop.kind = Kind::chunk;
-  const Dim count = count_of(plan);
-  const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
-  if (tree.lanes == 0) return one_chunk;
-  std::size_t at = plan.loops.size();
-  const int64_t lanes = take(plan, at, plan.per, tree.lanes, Kind::lane);
-  if (lanes != tree.lanes && !(at == 0 && lanes < tree.lanes)) return false;
-  if (one_chunk) {
-    for (std::size_t i = 0; i < at; ++i) plan.loops[i].kind = Kind::sequence;
-  } else {
-    if (tree.chunk % tree.lanes != 0) return false;
-    if (take(plan, at, tree.lanes, tree.chunk, Kind::sequence) != tree.chunk) return false;
-  }
-  return std::none_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) {
-    return loop.kind == Kind::sequence && loop.is_block() && !loop.extent.is(1);
-  });
-}
-
-// Folding loop by loop is folding neighbours when all but the outermost loop of a kind have powers of two.
-bool folds_by_loops(const Plan& plan) {
-  for (const Kind kind : {Kind::lane, Kind::chunk}) {
-    int64_t inner = kind == Kind::lane || std::none_of(plan.loops.begin(), plan.loops.end(), [](const auto& l) { return l.kind == Kind::lane; }) ? plan.per : 1;
-    for (std::size_t i = plan.loops.size(); i-- > 0;) {
-      if (plan.loops[i].kind != kind) continue;
-      if (!is_two_power(inner)) return false;
-      inner = plan.loops[i].extent.is_const() ? plan.loops[i].extent.value() : 0;
-    }
-  }
-  return true;
-}
-
-bool has_block(const Plan& plan) {
-  return std::any_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) { return loop.is_block(); });
-}
-
-// Whether the accumulators are an array of constant size, but for one loop over chunks outside of all others of a thread.
-bool fits_registers(const Plan& plan) {
-  int64_t count = plan.per;
-  bool inside_of_array = false, at_run_time = false;
-  for (const ReduceLoop& loop : plan.loops) {
-    if (loop.kind == Kind::sequence || loop.is_block()) continue;
-    if (!loop.is_array() && (inside_of_array || at_run_time)) return false;
-    at_run_time |= !loop.is_array();
-    inside_of_array |= loop.is_array() && !loop.extent.is(1);
-    count *= loop.is_array() ? loop.extent.value() : 1;
-  }
-  return count <= kMostAccumulators;
-}
-
 Plan plan_of(Writer& w, const ir::Reduce& stmt) {
-  Plan plan{stmt, {stmt.combiner, {}}};
-  for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
-  for (const ir::Operand& operand : stmt.yield) plan.width = std::max(plan.width, ir::width_of(w.kernel, operand));
-  plan.lane_wise = plan.width > 1 && w.kernel.regs[stmt.dst[0]].width == plan.width;
-  plan.per = plan.lane_wise ? 1 : plan.width;
-  plan.id = std::to_string(stmt.dst[0].index);
   for (const ir::LoopHead& loop : stmt.loops) {
     if (loop.tag > ir::LoopTag::block) throw Inexpressible("clusters are not written");
-    plan.loops.push_back({loop, Kind::sequence, w.index.resolve(loop.extent)});
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
-  const bool fits = classify(plan) && (is_order_free(plan.op) || folds_by_loops(plan)) && fits_registers(plan);
-  if (!fits && has_block(plan)) {
+  Plan plan{plan_reduce(w.kernel, stmt, [&](const Dim& d) { return w.index.resolve(d); }), stmt, {stmt.combiner, {}}, {}};
+  for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
+  plan.id = std::to_string(stmt.dst[0].index);
+  if (plan.counted && has_block_loop(stmt)) {
     throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) + ", " +
                         std::to_string(stmt.tree.chunk) + ")");
   }
-  plan.counted = !fits;
   if (plan.counted && stmt.tree.lanes > kMostLanes) throw Inexpressible("a tree of more than " + std::to_string(kMostLanes) + " lanes");
   return plan;
 }
@@ -181,15 +79,6 @@ void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std
   for (std::size_t p = 0; p < to.size(); ++p) {
     w.out.line(head + to[p] + " = " + (guard.empty() ? yield[p] : guard + " ? " + operand(yield[p]) + " : " + operand(nothing[p])) + ";");
   }
-}
-
-// Where the current iteration's first accumulator is.
-Dim array_position(const Plan& plan) {
-  Dim out;
-  for (const ReduceLoop& loop : plan.loops) {
-    if (loop.is_array()) out = out * loop.extent + Dim::symbol(loop.head.var);
-  }
-  return out * plan.per;
 }
 
 std::string place(Writer& w, const Plan& plan, const Dim& position) {
@@ -321,26 +210,9 @@ bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Thread
   return everywhere;
 }
 
-// Number of accumulators of a thread.
-int64_t array_size(const Plan& plan) {
-  int64_t out = plan.per;
-  for (const ReduceLoop& loop : plan.loops) out *= loop.is_array() ? loop.extent.value() : 1;
-  return out;
-}
-
-// The loop over chunks whose number is known at run time; only threads may be outside of it.
-std::size_t run_time_loop(const Plan& plan) {
-  for (std::size_t i = 0; i < plan.loops.size(); ++i) {
-    if (plan.loops[i].kind != Kind::sequence && !plan.loops[i].extent.is_const()) return i;
-  }
-  return plan.loops.size();
-}
-
 // The elements of the loops from number `from` on, into all accumulators.
 void write_elements(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& a, std::size_t from) {
-  const bool sequence = std::any_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) {
-    return loop.kind == Kind::sequence && !loop.extent.is(1);
-  });
+  const bool sequence = has_sequence(plan);
   const bool idle = threads.total < w.team.size && !threads.loops.empty();
   if (sequence || idle) reset(w, a);
   write_thread_loops(w, plan, from, [&] {
@@ -351,7 +223,7 @@ void write_elements(Writer& w, const Plan& plan, const Threads& threads, const A
 // Folds the tuple at accumulator 0 to all threads, and into the registers.
 void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, bool everywhere) {
   if (threads.total < w.team.size && !everywhere) broadcast(w, a);
-  if (identity_changes(plan.op)) {
+  if (identity_changes(plan.op.combiner, plan.op.types[0])) {
     w.out.line(for_lanes(w, a.lanes) + combine(w.prelude, plan.op, a.element("0"), identity(plan.op)));
   }
   for (std::size_t p = 0; p < plan.stmt.dst.size(); ++p) {

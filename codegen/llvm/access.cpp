@@ -3,6 +3,8 @@
 #include <llvm/IR/Metadata.h>
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 
 #include "codegen/llvm/lanes.h"
 #include "codegen/llvm/writer.h"
@@ -13,8 +15,16 @@ namespace {
 
 using llvm::Value;
 
-// One load or store: its place in memory. `linear` leaves out the axes of `clamp`, which add a multiple of their stride;
-// with `one_row` that is the same for all lanes.
+// A column of row-major (row, column) in "swizzle N": groups of N columns change places by the exclusive or of their number
+// and the row's, so that a column of groups lies in different banks. Lanes that stay in a group stay in order: then `column`
+// is that of lane 0.
+struct Swizzle {
+  int64_t group = 0, groups = 1;  // group 0: none
+  Dim row, column;
+};
+
+// One load or store: its place in memory. `linear` leaves out the axes of `clamp`, which add a multiple of their stride,
+// and the swizzled one; with `one_row` these are the same for all lanes.
 struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
@@ -25,10 +35,48 @@ struct Access {
   LaneForm form;
   llvm::Type* element;  // in memory
   bool one_row = true;
+  Swizzle swizzle = {};
 
   bool contiguous() const { return one_row && form.step == 1; }
   bool uniform() const { return one_row && form.step == 0; }
 };
+
+// Of shared buffers; others are laid out as if they had none.
+int64_t swizzle_of(const ir::Buffer& buffer) {
+  constexpr std::string_view kPrefix = "swizzle ";
+  int64_t out = 0;
+  if (buffer.space == ir::Space::shared && buffer.layout.starts_with(kPrefix)) {
+    std::from_chars(buffer.layout.data() + kPrefix.size(), buffer.layout.data() + buffer.layout.size(), out);
+  }
+  return out;
+}
+
+int64_t known_divisor(const Writer& w, const Dim& d) {
+  std::map<std::string, Dim> facts;
+  for (const auto& [extent, by] : w.kernel.divisible) facts[extent] = Dim::symbol(extent) * by;
+  return d.substitute(facts).known_divisor();
+}
+
+// False: the lanes stay in a group.
+bool lanes_change_places(Writer& w, Swizzle& swizzle, int width) {
+  const LaneForm form = lane_form(w, w.index.resolve(swizzle.column)), row = lane_form(w, w.index.resolve(swizzle.row));
+  const bool in_group = form.step == 1 && !row.varies() && swizzle.group % width == 0 && known_divisor(w, form.base) % width == 0;
+  if (in_group) swizzle.column = form.base;
+  return !in_group && (form.varies() || row.varies());
+}
+
+Swizzle swizzle_at(const ir::Buffer& buffer, const std::vector<Dim>& index) {
+  Swizzle out{swizzle_of(buffer), 1, {}, {}};
+  if (out.group == 0 || index.size() < 2) return {};
+  const Dim& extent = buffer.shape.back();
+  out.groups = extent.is_const() && extent.value() % out.group == 0 ? extent.value() / out.group : 0;
+  if (!std::has_single_bit(static_cast<uint64_t>(out.groups))) {
+    throw Inexpressible("'" + buffer.name + "' has no power of two of groups to swizzle");
+  }
+  out.row = index[index.size() - 2];
+  out.column = index.back();
+  return out;
+}
 
 Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
@@ -36,14 +84,20 @@ Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint
   FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' has " << strides.size() << " axes";
   Dim linear;
   bool one_row = true;
+  Swizzle swizzle = swizzle_at(buffer, index);
   for (std::size_t i = 0; i < index.size(); ++i) {
     if (clamp >> i & 1) {
       one_row &= !lane_form(w, w.index.resolve(index[i])).varies();
+    } else if (swizzle.group > 0 && i + 1 == index.size()) {
+      const bool varies = lanes_change_places(w, swizzle, width);
+      if (!varies && width > 1 && swizzle.column != index[i]) linear += Dim::symbol(ir::kLane);
+      one_row &= !varies;
     } else {
       linear += index[i] * strides[i];
     }
   }
-  Access a{id, &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype), one_row};
+  Access a{id,      &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype),
+           one_row, swizzle};
   a.form = lane_form(w, a.linear);
   return a;
 }
@@ -51,25 +105,32 @@ Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint
 // index wrapped when negative, then clamped into 0 .. extent-1; what is outside sets the status word.
 Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
   auto& b = w.ir.b;
-  Value *i = w.index.value(w.index.resolve(index)), *n = w.index.value(w.index.resolve(extent));
+  Value *i = w.index.wide(w.index.resolve(index)), *n = w.index.wide(w.index.resolve(extent));
   Value* zero = b.getInt64(0);
   i = b.CreateSelect(b.CreateICmpSLT(i, zero), b.CreateAdd(i, n), i);
   branch(w.ir, b.CreateICmpUGE(i, n), [&]() -> Value* {
-    b.CreateStore(b.getInt32(1), status_argument(w.frame, w.ir));
+    b.CreateStore(b.getInt32(1), w.status());
     return nullptr;
   }, [] { return nullptr; });
   i = call_intrinsic(w.ir, llvm::Intrinsic::smin, {i, b.CreateSub(n, b.getInt64(1))});
   return call_intrinsic(w.ir, llvm::Intrinsic::smax, {i, zero});
 }
 
-// The address `linear` elements into the buffer, moved by the clamped axes.
+Value* swizzled(Writer& w, const Swizzle& s) {
+  const auto value = [&](const Dim& d) { return w.index.value(w.index.resolve(d)); };
+  Value* group = w.ir.b.CreateXor(value(floordiv(s.column, s.group)), value(mod(s.row, s.groups)));
+  return w.ir.b.CreateAdd(w.ir.b.CreateMul(group, integer(group, s.group)), value(mod(s.column, s.group)));
+}
+
+// The address `linear` elements into the buffer, moved by the clamped axes and the swizzled one.
 Value* address_of(Writer& w, const Access& a, const Dim& linear) {
   Value* at = w.index.pointer(base_of(w, a.buffer), a.element, linear);
+  if (a.swizzle.group > 0) at = w.ir.b.CreateGEP(a.element, at, swizzled(w, a.swizzle));
   if (a.clamp == 0) return at;
   const Shape strides = strides_of(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (!(a.clamp >> axis & 1)) continue;
-    Value* i = clamped(w, (*a.index)[axis], a.info->shape[axis]);
+    Value* i = w.ir.b.CreateTrunc(clamped(w, (*a.index)[axis], a.info->shape[axis]), w.index.type());
     at = w.ir.b.CreateGEP(a.element, at, w.ir.b.CreateMul(i, w.index.value(w.index.resolve(strides[axis]))));
   }
   return at;
@@ -83,12 +144,19 @@ Value* first_address(Writer& w, const Access& a) { return address_of(w, a, a.for
 llvm::Align alignment(Writer& w, const Access& a) {
   const auto element = static_cast<int64_t>(size_of(a.info->dtype));
   const bool local = a.info->space == ir::Space::reg || a.info->space == ir::Space::shared;
-  const int64_t base = local ? kLocalAlignment : a.info->alignment;
-  if (base <= element || a.clamp != 0) return llvm::Align(static_cast<uint64_t>(element));
-  std::map<std::string, Dim> facts;
-  for (const auto& [extent, by] : w.kernel.divisible) facts[extent] = Dim::symbol(extent) * by;
-  const int64_t offset = a.form.base.substitute(facts).known_divisor() * element;
-  const int64_t common = offset == 0 ? base : std::min(base, offset & -offset);
+  const int64_t base = local ? w.traits.local_alignment : a.info->alignment;
+  if (base <= element || (a.clamp != 0 && !w.traits.needs_alignment)) return llvm::Align(static_cast<uint64_t>(element));
+  int64_t common = base;
+  const auto divides = [&](int64_t elements) {
+    const int64_t offset = elements * element;
+    if (offset != 0) common = std::min(common, offset & -offset);
+  };
+  divides(known_divisor(w, a.form.base));
+  const Shape strides = strides_of(*a.info);
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    if (a.clamp >> axis & 1) divides(known_divisor(w, strides[axis]));
+  }
+  if (a.swizzle.group > 0) divides(a.contiguous() ? a.width : 1);
   return llvm::Align(static_cast<uint64_t>(common));
 }
 
@@ -98,20 +166,41 @@ struct Condition {
   std::vector<Dim> uniform, lanes;
 };
 
-Condition condition_of(Writer& w, const ir::Guard& guard) {
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+// base + step*lane >= 0 where all of base but its constant is a multiple of g: base/g + floor((c + step*lane) / g) >= 0.
+// The lanes agree when that floor is one for all; which of them is asked does not matter then.
+bool lanes_agree(const Writer& w, const LaneForm& form, int width) {
+  if (!form.step) return false;
+  int64_t constant = 0;
+  if (!form.base.is_const() && form.base.terms().front().atoms.empty()) constant = form.base.terms().front().coefficient;
+  const int64_t g = form.base.is_const() ? 0 : known_divisor(w, form.base - constant);
+  return g > 0 && floor_div(constant, g) == floor_div(constant + *form.step * (width - 1), g);
+}
+
+Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
   Condition out;
   for (const Dim& term : guard) {
     const Dim d = w.index.resolve(term);
     if (d.is_const()) {
       out.never |= d.value() < 0;
     } else if (!w.index.proves_nonneg(d)) {
-      (lane_form(w, d).varies() ? out.lanes : out.uniform).push_back(d);
+      const LaneForm form = lane_form(w, d);
+      if (!form.varies()) out.uniform.push_back(d);
+      else if (w.traits.expands_lanes && lanes_agree(w, form, width)) out.uniform.push_back(form.base);
+      else out.lanes.push_back(d);
     }
   }
   return out;
 }
 
-Value* nonneg(Writer& w, const Dim& d) { return w.ir.b.CreateICmpSGT(w.index.value(d), w.ir.b.getInt64(-1ull)); }
+// Data is no place in memory.
+Value* guard_value(Writer& w, const Dim& d) { return w.index.is_floating(d) ? w.index.wide(d) : w.index.value(d); }
+
+Value* nonneg(Writer& w, const Dim& d) {
+  Value* v = guard_value(w, d);
+  return w.ir.b.CreateICmpSGT(v, integer(v, -1));
+}
 
 Value* conjunction(Writer& w, const std::vector<Dim>& terms) {
   Value* out = nullptr;
@@ -138,9 +227,11 @@ Value* new_lane_mask(Writer& w, const Dim& d, int width) {
   const LaneForm form = lane_form(w, d);
   const int64_t reach = form.step ? std::abs(*form.step) * width : 0;
   if (form.step && reach < (int64_t{1} << 30)) {
-    Value* base = w.index.value(form.base);
-    base = call_intrinsic(w.ir, llvm::Intrinsic::smin, {base, b.getInt64(static_cast<uint64_t>(reach))});
-    base = call_intrinsic(w.ir, llvm::Intrinsic::smax, {base, b.getInt64(static_cast<uint64_t>(-reach))});
+    Value* base = guard_value(w, form.base);
+    if (base->getType() == b.getInt64Ty()) {
+      base = call_intrinsic(w.ir, llvm::Intrinsic::smin, {base, integer(base, reach)});
+      base = call_intrinsic(w.ir, llvm::Intrinsic::smax, {base, integer(base, -reach)});
+    }
     Value* lanes = ramp(w, b.CreateTrunc(base, b.getInt32Ty()), *form.step, width);
     return b.CreateICmpSGT(lanes, integer(lanes, -1));
   }
@@ -201,8 +292,8 @@ bool masks(const Writer& w, const Access& a) {
 Value* load_lanes(Writer& w, const Access& a) {
   auto& b = w.ir.b;
   llvm::Type* type = with_width(a.element, a.width);
-  if (a.width == 1) return b.CreateAlignedLoad(type, address(w, a), alignment(w, a));
-  if (a.contiguous()) return b.CreateAlignedLoad(type, first_address(w, a), alignment(w, a));
+  if (a.width == 1) return w.load(type, address(w, a), alignment(w, a));
+  if (a.contiguous()) return w.load(type, first_address(w, a), alignment(w, a));
   if (a.uniform()) return splat(w.ir, b.CreateLoad(a.element, first_address(w, a)), a.width);
   Value* out = llvm::PoisonValue::get(type);
   each_lane(w, a.width, [&](int k) {
@@ -227,7 +318,24 @@ Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Valu
   return b.CreateLoad(otherwise->getType(), temporary);
 }
 
+// The same in code for each lane.
+Value* load_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+  auto& b = w.ir.b;
+  Value* out = otherwise;
+  each_lane(w, a.width, [&](int k) {
+    Value* lane = branch(w.ir, conjunction(w, lanes), [&]() -> Value* { return b.CreateLoad(a.element, address(w, a)); },
+                         [&] { return b.CreateExtractElement(otherwise, static_cast<uint64_t>(k)); });
+    out = b.CreateInsertElement(out, lane, static_cast<uint64_t>(k));
+  });
+  return out;
+}
+
 Value* load_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+  if (w.traits.expands_lanes) {
+    if (!a.contiguous()) return load_expanded(w, a, lanes, otherwise);
+    return branch(w.ir, all_lanes(w, lanes, a.width), [&] { return load_lanes(w, a); },
+                  [&] { return load_expanded(w, a, lanes, otherwise); });
+  }
   if (masks(w, a)) {
     return w.ir.b.CreateMaskedLoad(otherwise->getType(), first_address(w, a), alignment(w, a),
                                    lane_masks(w, lanes, a.width), otherwise);
@@ -242,14 +350,14 @@ Condition clamped_axes_nonempty(Writer& w, const Access& a) {
   for (std::size_t axis = 0; axis < a.info->shape.size(); ++axis) {
     if (a.clamp >> axis & 1) extents.push_back(a.info->shape[axis] - 1);
   }
-  return condition_of(w, extents);
+  return condition_of(w, extents, 1);
 }
 
 Value* load_clamped(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
   const Condition nonempty = clamped_axes_nonempty(w, a);
   const auto load = [&] { return c.lanes.empty() ? load_lanes(w, a) : load_masked(w, a, c.lanes, otherwise); };
   const auto empty = [&] {
-    w.ir.b.CreateStore(w.ir.b.getInt32(1), status_argument(w.frame, w.ir));
+    w.ir.b.CreateStore(w.ir.b.getInt32(1), w.status());
     return otherwise;
   };
   if (nonempty.never) return empty();
@@ -274,9 +382,9 @@ void store_lanes(Writer& w, const Access& a, Value* v, bool stream) {
   }
   Value* at = a.width == 1 ? address(w, a) : first_address(w, a);
   const llvm::Align align = alignment(w, a);
-  llvm::StoreInst* store = b.CreateAlignedStore(v, at, align);
+  llvm::StoreInst* store = w.store(v, at, align);
   const int64_t bytes = static_cast<int64_t>(size_of(a.info->dtype)) * a.width;
-  if (!stream || bytes < 16 || align.value() < static_cast<uint64_t>(std::min<int64_t>(bytes, w.ir.target.vector_bytes))) {
+  if (!store || !stream || bytes < 16 || align.value() < static_cast<uint64_t>(std::min<int64_t>(bytes, w.ir.target.vector_bytes))) {
     return;
   }
   llvm::LLVMContext& context = b.getContext();
@@ -299,11 +407,23 @@ void store_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value
   });
 }
 
+void store_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v) {
+  each_lane(w, a.width, [&](int k) {
+    branch(w.ir, conjunction(w, lanes), [&]() -> Value* {
+      w.ir.b.CreateStore(w.ir.b.CreateExtractElement(v, static_cast<uint64_t>(k)), address(w, a));
+      return nullptr;
+    }, [] { return nullptr; });
+  });
+}
+
 // Masked stores cannot stream, and not all are fast, so full vectors get a branch of their own there.
 void store_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v, bool stream) {
   const bool masked = masks(w, a);
+  if (w.traits.expands_lanes && !a.contiguous()) return store_expanded(w, a, lanes, v);
   const auto rest = [&]() -> Value* {
-    if (masked) {
+    if (w.traits.expands_lanes) {
+      store_expanded(w, a, lanes, v);
+    } else if (masked) {
       w.ir.b.CreateMaskedStore(v, first_address(w, a), alignment(w, a), lane_masks(w, lanes, a.width));
     } else {
       store_each(w, a, lanes, v);
@@ -395,7 +515,7 @@ bool in_slots(const Writer& w, ir::BufferId id) {
 
 Value* guard_mask(Writer& w, const ir::Guard& guard, int width) {
   const LaneScope scope(w, width);
-  const Condition c = condition_of(w, guard);
+  const Condition c = condition_of(w, guard, width);
   if (c.never) return llvm::Constant::getNullValue(with_width(w.ir.b.getInt1Ty(), width));
   Value* uniform = conjunction(w, c.uniform);
   Value* lanes = lane_masks(w, c.lanes, width);
@@ -423,7 +543,7 @@ void write_load(Writer& w, const ir::Load& load) {
   }
   const LaneScope scope(w, width);
   const Access a = access_of(w, load.buffer, load.index, load.clamp, width);
-  const Condition c = condition_of(w, load.guard);
+  const Condition c = condition_of(w, load.guard, width);
   define(w, load.dst, from_memory(w.ir, dtype, load_guarded(w, a, c, to_memory(w.ir, dtype, otherwise))));
 }
 
@@ -441,12 +561,21 @@ void write_store(Writer& w, const ir::Store& store) {
   const LaneScope scope(w, width);
   const Access a = access_of(w, store.buffer, store.index, 0, width);
   Value* stored = to_memory(w.ir, a.info->dtype, v);
-  store_guarded(w, a, condition_of(w, store.guard), stored, store.hint == ir::StoreHint::stream);
+  const auto write = [&]() -> Value* {
+    store_guarded(w, a, condition_of(w, store.guard, width), stored, store.hint == ir::StoreHint::stream);
+    return nullptr;
+  };
+  if (Value* mine = w.may_store(store.buffer)) {
+    branch(w.ir, mine, write, [] { return nullptr; });
+  } else {
+    write();
+  }
 }
 
 void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
   auto& b = w.ir.b;
   const LaneScope scope(w, 1);
+  if (!w.traits.prefetches) return;
   const Access a = access_of(w, prefetch.buffer, prefetch.index, 0, 1);
   // Read, second-level cache and up (what is a page away would push out what is used now), data.
   b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
@@ -461,13 +590,13 @@ void write_index_value(Writer& w, const ir::IndexValue& stmt) {
   const LaneForm form = lane_form(w, value);
   Value* out = nullptr;
   if (form.step) {
-    Value* base = w.index.value(form.base);
+    Value* base = w.index.wide(form.base);
     if (is_int(info.dtype)) base = convert(w.ir, DType::i64, info.dtype, base);
     out = form.varies() ? ramp(w, base, *form.step, info.width) : base;
   } else {
     out = llvm::PoisonValue::get(with_width(b.getInt64Ty(), info.width));
     each_lane(w, info.width, [&](int k) {
-      out = b.CreateInsertElement(out, w.index.value(w.index.resolve(value)), static_cast<uint64_t>(k));
+      out = b.CreateInsertElement(out, w.index.wide(w.index.resolve(value)), static_cast<uint64_t>(k));
     });
     if (is_int(info.dtype)) out = convert(w.ir, DType::i64, info.dtype, out);
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/llvm/machine.h"
 #include "codegen/llvm/values.h"
 #include "ir/support/check.h"
 
@@ -211,15 +212,23 @@ Value* float_to_int(Ir& ir, DType to, Value* f) {
 
 }  // namespace
 
+namespace host {
+
+Value* f32_from_f16(Ir& ir, Value* raw) { return codegen::f32_from_f16(ir, raw); }
+Value* f16_from_f32(Ir& ir, Value* f) { return codegen::f16_from_f32(ir, f); }
+Value* bf16_from_f32(Ir& ir, Value* f) { return codegen::bf16_from_f32(ir, f); }
+
+}  // namespace host
+
 Value* widen(Ir& ir, DType dtype, Value* raw) {
-  if (dtype == DType::f16) return f32_from_f16(ir, raw);
+  if (dtype == DType::f16) return ir.machine.f32_from_f16(ir, raw);
   if (dtype == DType::bf16) return f32_from_bf16(ir, raw);
   return raw;
 }
 
 Value* narrow(Ir& ir, DType dtype, Value* compute) {
-  if (dtype == DType::f16) return f16_from_f32(ir, compute);
-  if (dtype == DType::bf16) return bf16_from_f32(ir, compute);
+  if (dtype == DType::f16) return ir.machine.f16_from_f32(ir, compute);
+  if (dtype == DType::bf16) return ir.machine.bf16_from_f32(ir, compute);
   return compute;
 }
 
@@ -229,6 +238,7 @@ Value* convert(Ir& ir, DType from, DType to, Value* v) {
     if (from == DType::bool_) return v;
     return is_float(from) ? b.CreateFCmpUNE(v, number(v, 0)) : b.CreateICmpNE(v, integer(v, 0));
   }
+  if (Value* out = ir.machine.convert(ir, from, to, v)) return out;
   if (from == DType::bool_) {
     Value* bits = b.CreateZExt(v, retyped(v, b.getInt32Ty()));
     if (is_float(to)) return int_to_float(ir, DType::i32, to, bits);

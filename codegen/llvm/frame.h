@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is particular to code for the host: the function of a phase, its grid loop, and where arguments, external
-// functions and local memory come from. A writer for another machine replaces this file's functions.
+// The function of a phase for the host: its grid loop, and where arguments, external functions and local memory come from.
 #pragma once
 
 #include <map>

@@ -5,7 +5,11 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Verifier.h>
 
+#include <algorithm>
+
 #include "codegen/llvm/compile.h"
+#include "codegen/llvm/machine.h"
+#include "codegen/llvm/math.h"
 #include "codegen/llvm/writer.h"
 
 namespace fusec::codegen {
@@ -14,11 +18,73 @@ namespace {
 // Raised whenever the code written for some kernel changes.
 constexpr int kWriterVersion = 3;
 
+constexpr Traits kHostTraits = {.local_alignment = kLocalAlignment, .expands_lanes = false, .prefetches = true, .needs_alignment = false};
+
+class HostWriter : public Writer {
+ public:
+  HostWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
+             std::vector<std::string>& externs)
+      : Writer(kernel, locals, builder, target, host_machine(), builder.getInt64Ty(), kHostTraits), externs_(externs) {}
+
+  void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override {
+    frame = open_phase(module, ir, name);
+    index.push(frame.entry);
+    for (std::size_t i = 0; i < kernel.extents.size(); ++i) {
+      index.bind(kernel.extents[i], extent_argument(frame, ir, static_cast<int64_t>(i)), {Dim(0), std::nullopt});
+    }
+    begin_index(*this);
+    grid_loop(frame, ir, index, phase.grid, [&] {
+      for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
+    });
+    close_phase(ir, streams);
+    promote(*this);
+  }
+
+  llvm::Value* buffer(int64_t position) override { return buffer_argument(frame, ir, position); }
+  llvm::Value* status() override { return status_argument(frame, ir); }
+
+  llvm::Value* extern_address(const std::string& name) override {
+    auto at = std::find(externs_.begin(), externs_.end(), name);
+    if (at == externs_.end()) at = externs_.insert(at, name);
+    return extern_argument(frame, ir, at - externs_.begin());
+  }
+
+  llvm::Value* local(ir::BufferId id) override {
+    const auto found = locals.buffers.find(id);
+    if (found == locals.buffers.end()) throw CompileError("'" + kernel.buffers[id].name + "' is used but not declared");
+    // At function entry, for it is kept and the first access may lie in a loop that others follow.
+    llvm::IRBuilder<>::InsertPointGuard guard(ir.b);
+    ir.b.SetInsertPoint(index.outermost()->getTerminator());
+    return index.pointer(local_memory(frame), ir.b.getInt8Ty(), index.resolve(found->second.offset));
+  }
+
+  llvm::Value* may_store(ir::BufferId) override { return nullptr; }
+  llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override { return ir.b.CreateAlignedLoad(type, from, align); }
+  llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override { return ir.b.CreateAlignedStore(v, to, align); }
+
+  void in_loop(const Dim&, const std::function<void()>& body) override { body(); }
+  void write_parallel(const ir::Loop& loop) override {
+    if (loop.head.tag == ir::LoopTag::grid) throw Inexpressible("a grid loop must be outermost and perfectly nested");
+    write_loop(*this, loop.head, [&] { write_block(*this, loop.body); });
+  }
+  void write_sync(const ir::Sync&) override {}
+  void write_reduce(const ir::Reduce& reduce) override { write_plain_reduce(*this, reduce); }
+  void write_copy(const ir::CopyAsync& copy) override { write_copy_loops(*this, copy); }
+
+ private:
+  std::vector<std::string>& externs_;
+};
+
+struct HostPhase {
+  std::string name;
+  Dim iterations;
+};
+
 struct Written {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
-  std::vector<PhaseText> phases;
+  std::vector<HostPhase> phases;
   std::vector<std::string> externs;
   Dim local_bytes;
 };
@@ -38,7 +104,12 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
   const Locals locals = plan_locals(kernel);
   out.local_bytes = locals.bytes;
   try {
-    out.phases = write_kernel(kernel, locals, target, *out.module, out.externs);
+    for (const Phase& phase : split_phases(kernel)) {
+      llvm::IRBuilder<> builder(out.context);
+      HostWriter w(kernel, locals, builder, target, out.externs);
+      out.phases.push_back({"phase" + std::to_string(out.phases.size()), iterations_of(phase)});
+      w.write_phase(*out.module, phase, out.phases.back().name);
+    }
   } catch (const CompileError& e) {
     return Status(StatusCode::compile_failed, e.what());
   }
@@ -46,6 +117,16 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
 }
 
 }  // namespace
+
+const Machine& host_machine() {
+  static constexpr Machine kHost = {.f32_from_f16 = host::f32_from_f16,
+                                    .f16_from_f32 = host::f16_from_f32,
+                                    .bf16_from_f32 = host::bf16_from_f32,
+                                    .convert = [](Ir&, DType, DType, llvm::Value*) -> llvm::Value* { return nullptr; },
+                                    .extreme = host::extreme,
+                                    .function = math::function};
+  return kHost;
+}
 
 std::string host_emitter_key() { return "host-" + std::to_string(kWriterVersion) + " llvm-" LLVM_VERSION_STRING; }
 
@@ -55,7 +136,7 @@ Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const
   Artifact artifact;
   if (options.keep_text) artifact.text = text_of(*written.module);
   FUSEC_ASSIGN(Image image, compile(*written.module, *written.machine));
-  for (const PhaseText& phase : written.phases) {
+  for (const HostPhase& phase : written.phases) {
     codegen::ArtifactPhase& made = artifact.phases.emplace_back();
     made.offset = image.functions.at(phase.name);
     made.iterations = phase.iterations;

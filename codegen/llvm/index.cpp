@@ -38,6 +38,11 @@ void Index::bind(const std::string& name, Value* value, DimRange range) {
   scopes_.back().symbols.push_back(name);
 }
 
+void Index::bind_at_entry(const std::string& name, Value* value, DimRange range) {
+  symbols_[name] = {value, 0};
+  ranges_[name] = std::move(range);
+}
+
 void Index::unbind(const std::string& name) {
   symbols_.erase(name);
   constants_.erase(name);
@@ -95,10 +100,10 @@ Sum Index::sum(const Dim& d) {
 
 Value* Index::value(const Dim& d) {
   const Sum s = sum(d);
-  if (!s.value) return ir_.b.getInt64(static_cast<uint64_t>(s.offset));
+  if (!s.value) return number(s.offset);
   if (s.offset == 0) return s.value;
   const int at = level(d);
-  const auto make = [&] { return ir_.b.CreateAdd(s.value, ir_.b.getInt64(static_cast<uint64_t>(s.offset))); };
+  const auto make = [&] { return ir_.b.CreateAdd(s.value, number(s.offset)); };
   if (at == kFloating) return make();
   auto& memo = scopes_[static_cast<std::size_t>(at)].values;
   const auto found = memo.find(d);
@@ -138,15 +143,13 @@ Value* Index::monomial(const Dim::Term& term) {
   }
   if (term.coefficient == 1) return out;
   const int at = level(atoms.back());
-  return at_level(at, [&] { return ir_.b.CreateMul(out, ir_.b.getInt64(static_cast<uint64_t>(term.coefficient))); });
+  return at_level(at, [&] { return ir_.b.CreateMul(out, number(term.coefficient)); });
 }
 
 Value* Index::atom_value(const Dim::Atom& atom) {
   if (atom.fn == Dim::Fn::symbol) {
     const auto it = symbols_.find(atom.name);
-    Value* v = it == symbols_.end() ? floating_(atom.name) : it->second.value;
-    if (!v) throw CompileError("index uses '" + atom.name + "', which is not known here");
-    return v;
+    return it == symbols_.end() ? ir_.b.CreateTrunc(floating(atom.name), type_) : it->second.value;
   }
   const int at = level(atom);
   const Dim key = of_atom(atom);
@@ -176,15 +179,63 @@ Value* Index::division(const Dim::Atom& atom) {
   Value *a = value(n), *by = value(d);
   return at_level(level(atom), [&]() -> Value* {
     auto& b = ir_.b;
-    if (power && is_mod) return b.CreateAnd(a, b.getInt64(static_cast<uint64_t>(d.value() - 1)));
-    if (power) return b.CreateAShr(a, b.getInt64(std::countr_zero(static_cast<uint64_t>(d.value()))));
-    if (!d.is_const()) by = call_intrinsic(ir_, llvm::Intrinsic::smax, {by, b.getInt64(1)});
+    if (power && is_mod) return b.CreateAnd(a, number(d.value() - 1));
+    if (power) return b.CreateAShr(a, number(std::countr_zero(static_cast<uint64_t>(d.value()))));
+    if (!d.is_const()) by = call_intrinsic(ir_, llvm::Intrinsic::smax, {by, number(1)});
     if (nonneg) return is_mod ? b.CreateURem(a, by) : b.CreateUDiv(a, by);
     Value* rem = b.CreateSRem(a, by);
-    Value* below = b.CreateICmpSLT(rem, b.getInt64(0));
-    if (is_mod) return b.CreateAdd(rem, b.CreateSelect(below, by, b.getInt64(0)));
-    return b.CreateSub(b.CreateSDiv(a, by), b.CreateZExt(below, b.getInt64Ty()));
+    Value* below = b.CreateICmpSLT(rem, number(0));
+    if (is_mod) return b.CreateAdd(rem, b.CreateSelect(below, by, number(0)));
+    return b.CreateSub(b.CreateSDiv(a, by), b.CreateZExt(below, type_));
   });
+}
+
+Value* Index::floating(const std::string& name) {
+  Value* v = floating_(name);
+  if (!v) throw CompileError("index uses '" + name + "', which is not known here");
+  return v;
+}
+
+bool Index::is_small(const Dim& d) const {
+  constexpr int64_t kSmall = int64_t{1} << 30;
+  const std::optional<int64_t> low = lower_bound(d, ranges_), high = upper_bound(d, ranges_);
+  return low && high && *low > -kSmall && *high < kSmall;
+}
+
+// At the current point, for it is rare.
+Value* Index::wide(const Dim& d) {
+  auto& b = ir_.b;
+  if (type_ == b.getInt64Ty()) return value(d);
+  if (!is_floating(d) && is_small(d)) return b.CreateSExt(value(d), b.getInt64Ty());
+  if (d.is_const()) return b.getInt64(static_cast<uint64_t>(d.value()));
+  Value* total = nullptr;
+  for (const Dim::Term& term : d.terms()) {
+    Value* product = nullptr;
+    for (const Dim::Atom& atom : term.atoms) {
+      Value* v = wide_atom(atom);
+      product = product ? b.CreateMul(product, v) : v;
+    }
+    Value* by = b.getInt64(static_cast<uint64_t>(term.coefficient));
+    product = !product ? by : term.coefficient == 1 ? product : b.CreateMul(product, by);
+    total = total ? b.CreateAdd(total, product) : product;
+  }
+  return total;
+}
+
+Value* Index::wide_atom(const Dim::Atom& atom) {
+  auto& b = ir_.b;
+  if (atom.fn == Dim::Fn::symbol) {
+    const auto it = symbols_.find(atom.name);
+    return it == symbols_.end() ? floating(atom.name) : b.CreateSExt(it->second.value, b.getInt64Ty());
+  }
+  Value *x = wide(atom.args[0]), *y = wide(atom.args[1]);
+  if (atom.fn == Dim::Fn::min) return call_intrinsic(ir_, llvm::Intrinsic::smin, {x, y});
+  if (atom.fn == Dim::Fn::max) return call_intrinsic(ir_, llvm::Intrinsic::smax, {x, y});
+  if (!atom.args[1].is_const()) y = call_intrinsic(ir_, llvm::Intrinsic::smax, {y, b.getInt64(1)});
+  Value* rem = b.CreateSRem(x, y);
+  Value* below = b.CreateICmpSLT(rem, b.getInt64(0));
+  if (atom.fn == Dim::Fn::mod) return b.CreateAdd(rem, b.CreateSelect(below, y, b.getInt64(0)));
+  return b.CreateSub(b.CreateSDiv(x, y), b.CreateZExt(below, b.getInt64Ty()));
 }
 
 Value* Index::pointer(Value* base, llvm::Type* element, const Dim& offset) {
@@ -202,7 +253,7 @@ Value* Index::pointer(Value* base, llvm::Type* element, const Dim& offset) {
       at = slot;
     }
   }
-  return s.offset == 0 ? at : ir_.b.CreateGEP(element, at, ir_.b.getInt64(static_cast<uint64_t>(s.offset)));
+  return s.offset == 0 ? at : ir_.b.CreateGEP(element, at, number(s.offset));
 }
 
 }  // namespace fusec::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index expressions as i64 instructions. What does not change in a loop is computed once, at the head of the outermost
+// Index expressions as instructions on i64, or on i32 where that is enough for every place in memory. What does not change in a loop is computed once, at the head of the outermost
 // loop where all its symbols are known, and shared by everything inside: no IR pass has to find it again.
 #pragma once
 
@@ -21,8 +21,11 @@ struct Sum {
 
 class Index {
  public:
-  // `floating` answers the value of a symbol that lives only at the current point (a register, a runtime lane), or null.
-  Index(Ir& ir, std::function<llvm::Value*(const std::string&)> floating) : ir_(ir), floating_(std::move(floating)) {}
+  // `floating` answers the value (i64) of a symbol that lives only at the current point (a register, a runtime lane), or
+  // null.
+  Index(Ir& ir, llvm::IntegerType* type, std::function<llvm::Value*(const std::string&)> floating)
+      : ir_(ir), type_(type), floating_(std::move(floating)) {}
+  llvm::IntegerType* type() const { return type_; }
 
   // Opens a scope (function or loop) whose shared instructions go before the terminator of `head`.
   void push(llvm::BasicBlock* head);
@@ -30,6 +33,8 @@ class Index {
   llvm::BasicBlock* outermost() const { return scopes_.front().head; }
   // A symbol of the innermost scope, its inclusive range known or not.
   void bind(const std::string& name, llvm::Value* value, DimRange range);
+  // The same of the outermost scope, where its value is made.
+  void bind_at_entry(const std::string& name, llvm::Value* value, DimRange range);
   void bind(const std::string& name, int64_t value) { alias(name, Dim(value)); }
   // `name` stands for a resolved expression.
   void alias(const std::string& name, const Dim& value) { constants_[name] = value; }
@@ -46,6 +51,12 @@ class Index {
   // `d` must be resolved.
   llvm::Value* value(const Dim& d);
   Sum sum(const Dim& d);
+  // In i64, right whatever the type of indices is; `d` may be a number that is no place in memory.
+  llvm::Value* wide(const Dim& d);
+  // Whether the bounds of `d` say that value() is right for it.
+  bool is_small(const Dim& d) const;
+  // Whether a register or a runtime lane is in it.
+  bool is_floating(const Dim& d) const { return level(d) == kFloating; }
   // The address of element `offset` of what `base` points to; `base` is known at function entry.
   llvm::Value* pointer(llvm::Value* base, llvm::Type* element, const Dim& offset);
 
@@ -68,8 +79,12 @@ class Index {
   llvm::Value* monomial(const Dim::Term& term);
   llvm::Value* atom_value(const Dim::Atom& atom);
   llvm::Value* division(const Dim::Atom& atom);
+  llvm::Value* wide_atom(const Dim::Atom& atom);
+  llvm::Value* floating(const std::string& name);
+  llvm::ConstantInt* number(int64_t v) const { return llvm::ConstantInt::get(type_, static_cast<uint64_t>(v), true); }
 
   Ir& ir_;
+  llvm::IntegerType* type_;
   std::function<llvm::Value*(const std::string&)> floating_;
   std::vector<Scope> scopes_;
   std::map<std::string, Symbol> symbols_;

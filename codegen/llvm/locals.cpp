@@ -18,7 +18,7 @@ struct Use {
 
 class Planner {
  public:
-  explicit Planner(const ir::Kernel& kernel) : kernel_(kernel) {}
+  Planner(const ir::Kernel& kernel, bool shared_too) : kernel_(kernel), shared_too_(shared_too) {}
 
   Locals run() {
     scan(kernel_.body);
@@ -115,7 +115,7 @@ class Planner {
 
   Dim place(ir::BufferId id, const Dim& top) {
     const ir::Buffer& buffer = kernel_.buffers[id];
-    if (buffer.space != ir::Space::reg && buffer.space != ir::Space::shared) return top;
+    if (buffer.space != ir::Space::reg && !(shared_too_ && buffer.space == ir::Space::shared)) return top;
     const Dim elements = num_elements(buffer.shape);
     LocalBuffer& local = out_.buffers[id];
     const auto use = uses_.find(id);
@@ -133,6 +133,7 @@ class Planner {
   }
 
   const ir::Kernel& kernel_;
+  const bool shared_too_;
   std::set<std::string> unrolled_;
   std::map<ir::BufferId, Use> uses_;
   Locals out_;
@@ -145,6 +146,6 @@ Dim aligned_bytes(const Dim& elements, DType dtype) {
   return ceildiv(elements * Dim(static_cast<int64_t>(size_of(dtype))), kLocalAlignment) * kLocalAlignment;
 }
 
-Locals plan_locals(const ir::Kernel& kernel) { return Planner(kernel).run(); }
+Locals plan_locals(const ir::Kernel& kernel, bool shared_too) { return Planner(kernel, shared_too).run(); }
 
 }  // namespace fusec::codegen

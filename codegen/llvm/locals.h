@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the local buffers of a kernel live on the host: in vector slots (one SSA value each, after promotion) when every
+// Where the local buffers of a kernel live: in vector slots (one SSA value each, after promotion) when every
 // access is known at write time, else in the thread's local memory.
 #pragma once
 
@@ -19,13 +19,14 @@ struct LocalBuffer {
 };
 
 struct Locals {
-  std::map<ir::BufferId, LocalBuffer> buffers;  // spaces reg and shared
+  std::map<ir::BufferId, LocalBuffer> buffers;  // spaces reg and (on a CPU) shared
   Dim bytes;                                    // of local memory in all
 };
 
 inline constexpr int64_t kLocalAlignment = 64;
 
 Dim aligned_bytes(const Dim& elements, DType dtype);  // a multiple of kLocalAlignment
-Locals plan_locals(const ir::Kernel& kernel);
+// `shared_too`: shared memory is the thread's own, as on a CPU.
+Locals plan_locals(const ir::Kernel& kernel, bool shared_too = true);
 
 }  // namespace fusec::codegen

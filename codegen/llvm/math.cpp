@@ -14,6 +14,10 @@
 namespace fusec::codegen::math {
 namespace {
 
+using llvm::Value;
+
+Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args);
+
 bool is_f64(const Value* x) { return x->getType()->getScalarType()->isDoubleTy(); }
 
 // a*b + c; fused where the target can, which only code inside this file may do.
@@ -208,18 +212,16 @@ Value* trigonometric(Ir& ir, Value* x, int quarter, const char* name) {
   return branch(ir, any, [&] { return b.CreateSelect(huge, libm(ir, name, {x}), near); }, [&] { return near; });
 }
 
-}  // namespace
-
 // A runtime loop over the lanes keeps the code small; the operands go through the stack.
-Value* libm(Ir& ir, const std::string& name, std::initializer_list<Value*> args) {
+Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   auto& b = ir.b;
-  Value* first = *args.begin();
+  Value* first = args[0];
   llvm::Type* scalar = first->getType()->getScalarType();
   std::vector<llvm::Type*> types(args.size(), scalar);
   auto* type = llvm::FunctionType::get(scalar, types, false);
   Value* callee = ir.extern_address(scalar->isDoubleTy() ? name : name + "f");
   const int width = width_of(first);
-  if (width == 1) return b.CreateCall(type, callee, llvm::ArrayRef<Value*>(args.begin(), args.size()));
+  if (width == 1) return b.CreateCall(type, callee, args);
   std::vector<Value*> spilled;
   for (Value* arg : args) {
     spilled.push_back(stack_slot(ir, arg->getType()));
@@ -314,5 +316,19 @@ Value* erf(Ir& ir, Value* x) {
 
 Value* sin(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "sin", {x}) : trigonometric(ir, x, 0, "sin"); }
 Value* cos(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "cos", {x}) : trigonometric(ir, x, 1, "cos"); }
+
+constexpr struct {
+  const char* name;
+  Value* (*build)(Ir&, Value*);
+} kFunctions[] = {{"exp", exp}, {"expm1", expm1}, {"log", log}, {"log1p", log1p}, {"tanh", tanh}, {"erf", erf}, {"sin", sin}, {"cos", cos}};
+
+}  // namespace
+
+Value* function(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
+  for (const auto& f : kFunctions) {
+    if (name == f.name) return f.build(ir, args[0]);
+  }
+  return libm(ir, name, args);
+}
 
 }  // namespace fusec::codegen::math

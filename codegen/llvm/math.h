@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transcendental functions of compute-form floats (f32 or f64) of any width.
+// Transcendental functions of the host, of compute-form floats (f32 or f64) of any width.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "codegen/llvm/values.h"
 
 namespace fusec::codegen::math {
 
-using llvm::Value;
-
-Value* exp(Ir& ir, Value* x);
-Value* expm1(Ir& ir, Value* x);
-Value* log(Ir& ir, Value* x);
-Value* log1p(Ir& ir, Value* x);
-Value* tanh(Ir& ir, Value* x);
-Value* erf(Ir& ir, Value* x);
-Value* sin(Ir& ir, Value* x);
-Value* cos(Ir& ir, Value* x);
-
-// `name` of libm ("tanf" for f32, "tan" for f64), lane by lane, through HostArgs::externs.
-Value* libm(Ir& ir, const std::string& name, std::initializer_list<Value*> args);
+// `name` of libm, without the f of f32 functions: a polynomial for f32 where there is one, else libm lane by lane, through
+// HostArgs::externs.
+llvm::Value* function(Ir& ir, const std::string& name, const std::vector<llvm::Value*>& args);
 
 }  // namespace fusec::codegen::math

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "codegen/llvm/combine.h"
+#include "codegen/llvm/counter.h"
 #include "codegen/llvm/writer.h"
 #include "ir/support/check.h"
 
@@ -149,37 +150,58 @@ Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>
   return plan.lane_wise ? fold_pairs(w.ir, plan.op, all) : fold_lanes(w.ir, plan.op, all);
 }
 
-// Accumulators in stack memory, one per tree lane, indexed by (position * per + lane) mod L.
-Parts reduce_indexed(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
-  auto& b = w.ir.b;
-  const int width = plan.lane_wise ? plan.width : 1;
-  const Parts start = identity(w.ir, plan.op, width);
-  std::vector<llvm::AllocaInst*> memory;
-  for (Value* part : start) {
-    memory.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), static_cast<uint64_t>(plan.lanes))));
+// Accumulators in stack memory, one per tree lane, indexed at run time.
+class IndexedLanes {
+ public:
+  IndexedLanes(Writer& w, const Plan& plan) : w_(w), plan_(plan), width_(plan.lane_wise ? plan.width : 1), start_(identity(w.ir, plan.op, width_)) {
+    for (Value* part : start_) {
+      memory_.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), static_cast<uint64_t>(plan.lanes))));
+    }
   }
-  const auto at = [&](std::size_t part, Value* lane) { return b.CreateGEP(start[part]->getType(), memory[part], lane); };
-  const auto load = [&](Value* lane) {
+
+  void reset() {
+    runtime_loop(w_.ir, w_.ir.b.getInt64(static_cast<uint64_t>(plan_.lanes)), [&](Value* lane) { store(lane, start_); });
+  }
+  // Element k of an iteration, number `position`.
+  void add(const Dim& position, int k, const Parts& element, Value* mask) {
+    Value* lane = w_.index.value(w_.index.resolve(mod(position, plan_.lanes)));
+    Value* lane_mask = mask ? codegen::lanes_of(w_.ir, mask, k, width_) : nullptr;
+    store(lane, combine_masked(w_.ir, plan_.op, load(lane), lanes_of(w_.ir, element, k, width_), lane_mask));
+  }
+  Parts fold() {
+    std::vector<Parts> all;
+    for (int64_t i = 0; i < plan_.lanes; ++i) all.push_back(load(w_.ir.b.getInt64(static_cast<uint64_t>(i))));
+    return fold_pairs(w_.ir, plan_.op, std::move(all));
+  }
+
+ private:
+  Value* at(std::size_t part, Value* lane) { return w_.ir.b.CreateGEP(start_[part]->getType(), memory_[part], lane); }
+  Parts load(Value* lane) {
     Parts out;
-    for (std::size_t p = 0; p < start.size(); ++p) out.push_back(b.CreateLoad(start[p]->getType(), at(p, lane)));
+    for (std::size_t p = 0; p < start_.size(); ++p) out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), at(p, lane)));
     return out;
-  };
-  const auto store = [&](Value* lane, const Parts& parts) {
-    for (std::size_t p = 0; p < parts.size(); ++p) b.CreateStore(parts[p], at(p, lane));
-  };
-  runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(plan.lanes)), [&](Value* lane) { store(lane, start); });
+  }
+  void store(Value* lane, const Parts& parts) {
+    for (std::size_t p = 0; p < parts.size(); ++p) w_.ir.b.CreateStore(parts[p], at(p, lane));
+  }
+
+  Writer& w_;
+  const Plan& plan_;
+  const int width_;
+  const Parts start_;
+  std::vector<llvm::AllocaInst*> memory_;
+};
+
+// Accumulators indexed by (position * per + lane) mod L.
+Parts reduce_indexed(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+  IndexedLanes lanes(w, plan);
+  lanes.reset();
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
-    for (int k = 0; k < plan.per; ++k) {
-      Value* lane = w.index.value(w.index.resolve(mod(position_of(loops) * plan.per + k, plan.lanes)));
-      Value* lane_mask = mask ? lanes_of(w.ir, mask, k, width) : nullptr;
-      store(lane, combine_masked(w.ir, plan.op, load(lane), lanes_of(w.ir, element, k, width), lane_mask));
-    }
+    for (int k = 0; k < plan.per; ++k) lanes.add(position_of(loops) * plan.per + k, k, element, mask);
   });
-  std::vector<Parts> all;
-  for (int64_t i = 0; i < plan.lanes; ++i) all.push_back(load(b.getInt64(static_cast<uint64_t>(i))));
-  return fold_pairs(w.ir, plan.op, std::move(all));
+  return lanes.fold();
 }
 
 // One chunk, L tree lanes.
@@ -198,86 +220,7 @@ Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>&
   return reduce_indexed(w, plan, loops);
 }
 
-// {0, 0}, any count: a binary counter of subtrees. After n elements, subtree l is there where bit l of n is set; an
-// element merges with the subtrees of its index's trailing ones.
-class Counter {
- public:
-  Counter(Writer& w, const CombineOp& op, int width) : w_(w), op_(op), start_(identity(w.ir, op, width)) {
-    for (Value* part : start_) {
-      subtrees_.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), 64)));
-      current_.push_back(stack_slot(w.ir, part->getType()));
-    }
-  }
-
-  void add(Value* index, const Parts& element, Value* mask) {
-    put(index, combine_masked(w_.ir, op_, start_, element, mask));
-  }
-
-  // The subtree of one element.
-  void put(Value* index, const Parts& element) {
-    auto& b = w_.ir.b;
-    store(element);
-    llvm::Function* function = w_.frame.function;
-    const auto block = [&] { return llvm::BasicBlock::Create(b.getContext(), "", function); };
-    llvm::BasicBlock *before = b.GetInsertBlock(), *head = block(), *merge = block(), *exit = block();
-    b.CreateBr(head);
-    b.SetInsertPoint(head);
-    llvm::PHINode* level = b.CreatePHI(b.getInt64Ty(), 2);
-    level->addIncoming(b.getInt64(0), before);
-    b.CreateCondBr(bit(index, level), merge, exit);
-    b.SetInsertPoint(merge);
-    store(combine(w_.ir, op_, subtree(level), load()));
-    level->addIncoming(b.CreateAdd(level, b.getInt64(1)), b.GetInsertBlock());
-    b.CreateBr(head);
-    b.SetInsertPoint(exit);
-    const Parts done = load();
-    for (std::size_t p = 0; p < done.size(); ++p) b.CreateStore(done[p], address(p, level));
-  }
-
-  // The subtrees from the smallest up, each before what is there already.
-  Parts finish(Value* count) {
-    auto& b = w_.ir.b;
-    store(start_);
-    const auto nothing = []() -> Value* { return nullptr; };
-    runtime_loop(w_.ir, b.getInt64(63), [&](Value* level) {
-      branch(w_.ir, bit(count, level), [&]() -> Value* {
-        const Parts at = subtree(level);
-        Value* below = b.CreateAnd(count, b.CreateSub(b.CreateShl(b.getInt64(1), level), b.getInt64(1)));
-        branch(w_.ir, b.CreateICmpEQ(below, b.getInt64(0)), [&] { return store(at), nullptr; },
-               [&] { return store(combine(w_.ir, op_, at, load())), nullptr; });
-        return nullptr;
-      }, nothing);
-    });
-    return load();
-  }
-
- private:
-  Value* bit(Value* number, Value* level) {
-    return w_.ir.b.CreateTrunc(w_.ir.b.CreateLShr(number, level), w_.ir.b.getInt1Ty());
-  }
-  Value* address(std::size_t part, Value* level) {
-    return w_.ir.b.CreateGEP(start_[part]->getType(), subtrees_[part], level);
-  }
-  Parts subtree(Value* level) {
-    Parts out;
-    for (std::size_t p = 0; p < start_.size(); ++p) out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), address(p, level)));
-    return out;
-  }
-  Parts load() {
-    Parts out;
-    for (llvm::AllocaInst* slot : current_) out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
-    return out;
-  }
-  void store(const Parts& parts) {
-    for (std::size_t p = 0; p < parts.size(); ++p) w_.ir.b.CreateStore(parts[p], current_[p]);
-  }
-
-  Writer& w_;
-  const CombineOp& op_;
-  Parts start_;
-  std::vector<llvm::AllocaInst*> subtrees_, current_;
-};
-
+// {0, 0}, any count.
 Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
   const int width = plan.lane_wise ? plan.width : 1;
   Counter counter(w, plan.op, width);
@@ -285,11 +228,11 @@ Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
     for (int k = 0; k < plan.per; ++k) {
-      Value* index = w.index.value(w.index.resolve(position_of(loops) * plan.per + k));
+      Value* index = w.index.wide(w.index.resolve(position_of(loops) * plan.per + k));
       counter.add(index, lanes_of(w.ir, element, k, width), mask ? lanes_of(w.ir, mask, k, width) : nullptr);
     }
   });
-  return counter.finish(w.index.value(count_of(w, loops) * plan.per));
+  return counter.finish(w.index.wide(count_of(w, loops) * plan.per));
 }
 
 // {0, 0}: every element has a tree lane of its own.
@@ -306,10 +249,9 @@ struct Split {
   std::vector<ir::LoopHead> outer, inner;
 };
 
-// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two.
-Split split_loops(const Writer& w, Plan& plan, int64_t chunk) {
-  Split out{{}, plan.stmt.loops};
-  std::swap(out.outer, out.inner);
+// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two. False where they do not split.
+bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
+  out = {plan.stmt.loops, {}};
   int64_t size = plan.per;
   while (size < chunk && !out.outer.empty()) {
     ir::LoopHead loop = out.outer.back();
@@ -326,19 +268,47 @@ Split split_loops(const Writer& w, Plan& plan, int64_t chunk) {
     size *= std::min(extent.value(), chunk / size);
     out.inner.insert(out.inner.begin(), loop);
   }
-  if (size != chunk) throw Inexpressible("its loops do not split into chunks of " + std::to_string(chunk));
-  return out;
+  if (size != chunk) plan.cut.clear();
+  return size == chunk;
+}
+
+// Where the loops do not split: every element is asked whether it is the last of its chunk.
+Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
+  auto& b = w.ir.b;
+  const std::vector<ir::LoopHead>& loops = plan.stmt.loops;
+  const int64_t chunk = plan.stmt.tree.chunk;
+  IndexedLanes lanes(w, plan);
+  Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
+  const Dim count = count_of(w, loops) * plan.per;
+  lanes.reset();
+  write_loops(w, loops, [&] {
+    Value* mask = nullptr;
+    const Parts element = iteration(w, plan, mask);
+    for (int k = 0; k < plan.per; ++k) {
+      const Dim position = position_of(loops) * plan.per + k;
+      lanes.add(position, k, element, mask);
+      Value* next = w.index.wide(w.index.resolve(position + 1));
+      Value* full = b.CreateICmpEQ(w.index.wide(w.index.resolve(mod(position + 1, chunk))), b.getInt64(0));
+      branch(w.ir, b.CreateOr(full, b.CreateICmpEQ(next, w.index.wide(count))), [&]() -> Value* {
+        counter.put(w.index.wide(w.index.resolve(floordiv(position, chunk))), lanes.fold());
+        lanes.reset();
+        return nullptr;
+      }, [] { return nullptr; });
+    }
+  });
+  return counter.finish(w.index.wide(w.index.resolve(ceildiv(count, chunk))));
 }
 
 // Each chunk is reduced by its lanes, the partial results by a balanced tree.
 Parts reduce_chunks(Writer& w, Plan plan) {
-  const Split split = split_loops(w, plan, plan.stmt.tree.chunk);
+  Split split;
+  if (!split_loops(w, plan, plan.stmt.tree.chunk, split)) return reduce_chunks_indexed(w, plan);
   Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
   write_loops(w, split.outer, [&] {
     const Parts result = reduce_lanes(w, plan, split.inner);
-    counter.put(w.index.value(w.index.resolve(position_of(split.outer))), result);
+    counter.put(w.index.wide(w.index.resolve(position_of(split.outer))), result);
   });
-  return counter.finish(w.index.value(count_of(w, split.outer)));
+  return counter.finish(w.index.wide(count_of(w, split.outer)));
 }
 
 Parts reduce(Writer& w, const Plan& plan) {
@@ -352,7 +322,7 @@ Parts reduce(Writer& w, const Plan& plan) {
 
 }  // namespace
 
-void write_reduce(Writer& w, const ir::Reduce& stmt) {
+void write_plain_reduce(Writer& w, const ir::Reduce& stmt) {
   const Plan plan = plan_of(w, stmt);
   const Parts result = reduce(w, plan);
   for (std::size_t i = 0; i < stmt.dst.size(); ++i) define(w, stmt.dst[i], result[i]);

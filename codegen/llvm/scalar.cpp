@@ -4,7 +4,7 @@
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "codegen/llvm/math.h"
+#include "codegen/llvm/machine.h"
 #include "ir/ops/definition.h"
 #include "ir/support/check.h"
 
@@ -119,7 +119,7 @@ Value* div(Ir& ir, const A& x) {
   if (one && is_f32 && has_classes(ir, x.a)) return div_by_scalar(ir, x.a, one);
   return ir.b.CreateFDiv(x.a, x.b);
 }
-Value* fmod(Ir& ir, const A& x) { return is_float(x.type) ? math::libm(ir, "fmod", {x.a, x.b}) : int_rem(ir, x); }
+Value* fmod(Ir& ir, const A& x) { return is_float(x.type) ? ir.machine.function(ir, "fmod", {x.a, x.b}) : int_rem(ir, x); }
 
 // The remainder moved by one divisor where its sign differs from the divisor's.
 Value* mod(Ir& ir, const A& x) {
@@ -159,7 +159,7 @@ Value* sign(Ir& ir, const A& x) {
   return b.CreateSelect(b.CreateICmpSLT(x.a, zero(x.a)), integer(x.a, -1), nonzero);
 }
 
-Value* pow(Ir& ir, const A& x) { return is_float(x.type) ? math::libm(ir, "pow", {x.a, x.b}) : int_pow(ir, x); }
+Value* pow(Ir& ir, const A& x) { return is_float(x.type) ? ir.machine.function(ir, "pow", {x.a, x.b}) : int_pow(ir, x); }
 Value* sqrt(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::sqrt, {x.a}); }
 Value* floor(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::floor, {x.a}); }
 Value* ceil(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::ceil, {x.a}); }
@@ -168,23 +168,23 @@ Value* round(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::ro
 
 // Transcendental functions.
 
-Value* exp(Ir& ir, const A& x) { return math::exp(ir, x.a); }
-Value* expm1(Ir& ir, const A& x) { return math::expm1(ir, x.a); }
-Value* log(Ir& ir, const A& x) { return math::log(ir, x.a); }
-Value* log1p(Ir& ir, const A& x) { return math::log1p(ir, x.a); }
-Value* tanh(Ir& ir, const A& x) { return math::tanh(ir, x.a); }
-Value* erf(Ir& ir, const A& x) { return math::erf(ir, x.a); }
-Value* sin(Ir& ir, const A& x) { return math::sin(ir, x.a); }
-Value* cos(Ir& ir, const A& x) { return math::cos(ir, x.a); }
-Value* tan(Ir& ir, const A& x) { return math::libm(ir, "tan", {x.a}); }
-Value* asin(Ir& ir, const A& x) { return math::libm(ir, "asin", {x.a}); }
-Value* acos(Ir& ir, const A& x) { return math::libm(ir, "acos", {x.a}); }
-Value* atan(Ir& ir, const A& x) { return math::libm(ir, "atan", {x.a}); }
-Value* sinh(Ir& ir, const A& x) { return math::libm(ir, "sinh", {x.a}); }
-Value* cosh(Ir& ir, const A& x) { return math::libm(ir, "cosh", {x.a}); }
-Value* asinh(Ir& ir, const A& x) { return math::libm(ir, "asinh", {x.a}); }
-Value* acosh(Ir& ir, const A& x) { return math::libm(ir, "acosh", {x.a}); }
-Value* atanh(Ir& ir, const A& x) { return math::libm(ir, "atanh", {x.a}); }
+Value* exp(Ir& ir, const A& x) { return ir.machine.function(ir, "exp", {x.a}); }
+Value* expm1(Ir& ir, const A& x) { return ir.machine.function(ir, "expm1", {x.a}); }
+Value* log(Ir& ir, const A& x) { return ir.machine.function(ir, "log", {x.a}); }
+Value* log1p(Ir& ir, const A& x) { return ir.machine.function(ir, "log1p", {x.a}); }
+Value* tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "tanh", {x.a}); }
+Value* erf(Ir& ir, const A& x) { return ir.machine.function(ir, "erf", {x.a}); }
+Value* sin(Ir& ir, const A& x) { return ir.machine.function(ir, "sin", {x.a}); }
+Value* cos(Ir& ir, const A& x) { return ir.machine.function(ir, "cos", {x.a}); }
+Value* tan(Ir& ir, const A& x) { return ir.machine.function(ir, "tan", {x.a}); }
+Value* asin(Ir& ir, const A& x) { return ir.machine.function(ir, "asin", {x.a}); }
+Value* acos(Ir& ir, const A& x) { return ir.machine.function(ir, "acos", {x.a}); }
+Value* atan(Ir& ir, const A& x) { return ir.machine.function(ir, "atan", {x.a}); }
+Value* sinh(Ir& ir, const A& x) { return ir.machine.function(ir, "sinh", {x.a}); }
+Value* cosh(Ir& ir, const A& x) { return ir.machine.function(ir, "cosh", {x.a}); }
+Value* asinh(Ir& ir, const A& x) { return ir.machine.function(ir, "asinh", {x.a}); }
+Value* acosh(Ir& ir, const A& x) { return ir.machine.function(ir, "acosh", {x.a}); }
+Value* atanh(Ir& ir, const A& x) { return ir.machine.function(ir, "atanh", {x.a}); }
 
 // Comparison, logic, bits, choice.
 
@@ -290,13 +290,19 @@ Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) {
 
 }  // namespace
 
+namespace host {
+
+Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) { return codegen::extreme(ir, is_max, x, y); }
+
+}  // namespace host
+
 Value* build_max(Ir& ir, DType type, Value* a, Value* b) {
-  if (is_float(type)) return extreme(ir, true, a, b);
+  if (is_float(type)) return ir.machine.extreme(ir, true, a, b);
   return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, {a, b});
 }
 
 Value* build_min(Ir& ir, DType type, Value* a, Value* b) {
-  if (is_float(type)) return extreme(ir, false, a, b);
+  if (is_float(type)) return ir.machine.extreme(ir, false, a, b);
   return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, {a, b});
 }
 

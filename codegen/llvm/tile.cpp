@@ -17,15 +17,6 @@ int64_t scratch_position(const ir::Kernel& kernel, ir::BufferId id) {
   return position;
 }
 
-Value* local_base(Writer& w, ir::BufferId id) {
-  const auto found = w.locals.buffers.find(id);
-  if (found == w.locals.buffers.end()) throw CompileError("'" + w.kernel.buffers[id].name + "' is used but not declared");
-  // At function entry, for it is kept and the first access may lie in a loop that others follow.
-  llvm::IRBuilder<>::InsertPointGuard guard(w.ir.b);
-  w.ir.b.SetInsertPoint(w.index.outermost()->getTerminator());
-  return w.index.pointer(local_memory(w.frame), w.ir.b.getInt8Ty(), w.index.resolve(found->second.offset));
-}
-
 // Rows i of a square tile become columns: at stage s the s x s blocks off the diagonal of every 2s x 2s block swap.
 void transpose_rows(Writer& w, std::vector<Value*>& rows) {
   const int n = static_cast<int>(rows.size());
@@ -76,10 +67,10 @@ Value* base_of(Writer& w, ir::BufferId id) {
   Value*& base = w.bases[id];
   if (base) return base;
   const ir::Space space = w.kernel.buffers[id].space;
-  if (space == ir::Space::reg || space == ir::Space::shared) return base = local_base(w, id);
-  if (space == ir::Space::scratch) return base = buffer_argument(w.frame, w.ir, scratch_position(w.kernel, id));
+  if (space == ir::Space::reg || space == ir::Space::shared) return base = w.local(id);
+  if (space == ir::Space::scratch) return base = w.buffer(scratch_position(w.kernel, id));
   for (std::size_t i = 0; i < w.kernel.params.size(); ++i) {
-    if (w.kernel.params[i] == id) return base = buffer_argument(w.frame, w.ir, static_cast<int64_t>(i));
+    if (w.kernel.params[i] == id) return base = w.buffer(static_cast<int64_t>(i));
   }
   FUSEC_CHECK(false) << "buffer '" << w.kernel.buffers[id].name << "' is no parameter";
   return nullptr;
@@ -120,7 +111,7 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   }
 }
 
-void write_copy(Writer& w, const ir::CopyAsync& stmt) {
+void write_copy_loops(Writer& w, const ir::CopyAsync& stmt) {
   const ir::Buffer &src = w.kernel.buffers[stmt.src], &dst = w.kernel.buffers[stmt.dst];
   llvm::Type* type = memory_type(w.ir, src.dtype);
   std::vector<Dim> from = stmt.src_index, to = stmt.dst_index;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "fusec/dtype.h"
 #include "fusec/target.h"
@@ -30,10 +31,26 @@ class Inexpressible : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+struct Ir;
+
+// What the instructions of a machine decide. One table each: host_machine, nvptx_machine.
+struct Machine {
+  llvm::Value* (*f32_from_f16)(Ir&, llvm::Value* raw);
+  llvm::Value* (*f16_from_f32)(Ir&, llvm::Value*);
+  llvm::Value* (*bf16_from_f32)(Ir&, llvm::Value*);
+  // A cast that the machine does in a way of its own, or null: the common way is taken.
+  llvm::Value* (*convert)(Ir&, DType from, DType to, llvm::Value* compute);
+  // The greater or smaller float: NaN wins, -0 < +0.
+  llvm::Value* (*extreme)(Ir&, bool is_max, llvm::Value*, llvm::Value*);
+  // A function of floats by its name in libm: "tan", of f32 too.
+  llvm::Value* (*function)(Ir&, const std::string& name, const std::vector<llvm::Value*>& args);
+};
+
 // Where instructions go, and what they may use. Shared by all parts of the writer.
 struct Ir {
   llvm::IRBuilder<>& b;
   const Target& target;
+  const Machine& machine;
   // The address of a function of HostArgs::externs, as a pointer usable at the current point.
   std::function<llvm::Value*(const std::string& name)> extern_address;
 };

@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "codegen/llvm/scalar.h"
-#include "codegen/phases.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 
@@ -38,15 +37,6 @@ Value* floating_symbol(Writer& w, const std::string& name) {
   return is_signed_int(info->dtype) ? w.ir.b.CreateSExt(v, w.ir.b.getInt64Ty()) : w.ir.b.CreateZExt(v, w.ir.b.getInt64Ty());
 }
 
-int64_t extern_position(std::vector<std::string>& externs, const std::string& name) {
-  const auto at = std::find(externs.begin(), externs.end(), name);
-  if (at == externs.end()) {
-    externs.push_back(name);
-    return static_cast<int64_t>(externs.size()) - 1;
-  }
-  return at - externs.begin();
-}
-
 void write_let(Writer& w, const ir::Let& let) {
   const DType first = dtype_of(w, let.args[0]);
   if (is_half(first) && w.kernel.regs[let.dst].dtype == first && ir::on_half_bits(let)) {
@@ -65,51 +55,25 @@ void write_let(Writer& w, const ir::Let& let) {
   define(w, let.dst, build_raw(w.ir, let.op, {type, args[0], args[1], args[2]}, w.kernel.regs[let.dst].dtype));
 }
 
+}  // namespace
+
+Writer::Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
+               const Machine& machine, llvm::IntegerType* index_type, const Traits& traits)
+    : kernel(kernel),
+      locals(locals),
+      ir{builder, target, machine, [this](const std::string& name) { return extern_address(name); }},
+      index(ir, index_type, [this](const std::string& name) { return floating_symbol(*this, name); }),
+      traits(traits),
+      regs(kernel.regs.size()) {}
+
+void begin_index(Writer& w) {
+  for (std::size_t i = 0; i < w.kernel.regs.size(); ++i) w.index.unknown(ir::reg_name(ir::RegId{static_cast<uint32_t>(i)}));
+}
+
 void promote(Writer& w) {
   if (w.promotable.empty()) return;
   llvm::DominatorTree tree(*w.frame.function);
   llvm::PromoteMemToReg(w.promotable, tree);
-}
-
-void write_phase(Writer& w, llvm::Module& module, const Phase& phase, const std::string& name) {
-  w.frame = open_phase(module, w.ir, name);
-  w.index.push(w.frame.entry);
-  for (std::size_t i = 0; i < w.kernel.extents.size(); ++i) {
-    w.index.bind(w.kernel.extents[i], extent_argument(w.frame, w.ir, static_cast<int64_t>(i)), {Dim(0), std::nullopt});
-  }
-  for (std::size_t i = 0; i < w.kernel.regs.size(); ++i) w.index.unknown(ir::reg_name(ir::RegId{static_cast<uint32_t>(i)}));
-  grid_loop(w.frame, w.ir, w.index, phase.grid, [&] {
-    for (const ir::Stmt* stmt : phase.body) write_stmt(w, *stmt);
-  });
-  close_phase(w.ir, w.streams);
-  promote(w);
-}
-
-}  // namespace
-
-Writer::Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
-               std::vector<std::string>& externs)
-    : kernel(kernel),
-      locals(locals),
-      ir{builder, target,
-         [this](const std::string& name) {
-           return extern_argument(frame, ir, extern_position(this->externs, name));
-         }},
-      index(ir, [this](const std::string& name) { return floating_symbol(*this, name); }),
-      externs(externs),
-      regs(kernel.regs.size()) {}
-
-std::vector<PhaseText> write_kernel(const ir::Kernel& kernel, const Locals& locals, const Target& target,
-                                    llvm::Module& module, std::vector<std::string>& externs) {
-  std::vector<PhaseText> out;
-  for (const Phase& phase : split_phases(kernel)) {
-    llvm::IRBuilder<> builder(module.getContext());
-    Writer w(kernel, locals, builder, target, externs);
-    const std::string name = "phase" + std::to_string(out.size());
-    write_phase(w, module, phase, name);
-    out.push_back({name, iterations_of(phase)});
-  }
-  return out;
 }
 
 void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why) {
@@ -118,24 +82,25 @@ void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why) {
 
 void write_stmt(Writer& w, const ir::Stmt& stmt) {
   if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
-    if (loop->head.tag == ir::LoopTag::grid) fail(w, stmt, "a grid loop must be outermost and perfectly nested");
-    return write_loop(w, loop->head, [&] { write_block(w, loop->body); });
+    if (loop->head.tag < ir::LoopTag::block) return write_loop(w, loop->head, [&] { write_block(w, loop->body); });
   }
   if (const auto* let = std::get_if<ir::Let>(&stmt.v)) return write_let(w, *let);
   if (const auto* value = std::get_if<ir::IndexValue>(&stmt.v)) return write_index_value(w, *value);
   if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
   if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
   if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) return write_prefetch(w, *prefetch);
-  if (std::holds_alternative<ir::Alloc>(stmt.v) || std::holds_alternative<ir::Sync>(stmt.v)) return;
+  if (std::holds_alternative<ir::Alloc>(stmt.v)) return;
   try {
-    if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return write_reduce(w, *reduce);
+    if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return w.write_parallel(*loop);
+    if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return w.write_sync(*sync);
+    if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return w.write_reduce(*reduce);
     if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
     if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
-    if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return write_copy(w, *copy);
+    if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return w.write_copy(*copy);
   } catch (const Inexpressible& e) {
     fail(w, stmt, e.what());
   }
-  fail(w, stmt, "tiles are not written for the host");
+  fail(w, stmt, "tiles are not written");
 }
 
 void write_block(Writer& w, const ir::Block& block) {
@@ -156,18 +121,18 @@ void real_loop(Writer& w, const std::string& var, const Dim& extent, const std::
   if (extent.is_const()) {
     b.CreateBr(head);
   } else {
-    b.CreateCondBr(b.CreateICmpSGT(count, b.getInt64(0)), head, exit);
+    b.CreateCondBr(b.CreateICmpSGT(count, integer(count, 0)), head, exit);
   }
   b.SetInsertPoint(head);
-  llvm::PHINode* i = b.CreatePHI(b.getInt64Ty(), 2, var);
-  i->addIncoming(b.getInt64(0), before);
+  llvm::PHINode* i = b.CreatePHI(count->getType(), 2, var);
+  i->addIncoming(integer(count, 0), before);
   b.CreateBr(inside);
   b.SetInsertPoint(inside);
   w.index.push(head);
   w.index.bind(var, i, {Dim(0), extent - 1});
-  body();
+  w.in_loop(extent, body);
   w.index.pop();
-  Value* next = b.CreateAdd(i, b.getInt64(1));
+  Value* next = b.CreateAdd(i, integer(count, 1));
   i->addIncoming(next, b.GetInsertBlock());
   b.CreateCondBr(b.CreateICmpSLT(next, count), head, exit);
   b.SetInsertPoint(exit);
@@ -182,7 +147,7 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
   if (!extent.is_const()) throw CompileError("unroll loop '" + head.var + "' has the extent " + extent.str());
   for (int64_t i = 0; i < extent.value(); ++i) {
     w.index.bind(head.var, i);
-    body();
+    extent.is(1) ? body() : w.in_loop(extent, body);
   }
   w.index.unbind(head.var);
 }

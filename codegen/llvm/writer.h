@@ -12,6 +12,7 @@
 #include "codegen/llvm/index.h"
 #include "codegen/llvm/locals.h"
 #include "codegen/llvm/values.h"
+#include "codegen/phases.h"
 #include "ir/kernel.h"
 
 namespace fusec::codegen {
@@ -21,13 +22,24 @@ struct Register {
   llvm::Value* compute = nullptr;
 };
 
+// Constants of a machine.
+struct Traits {
+  int64_t local_alignment;  // of local buffers in memory
+  // Guards that differ by lane are looked at in code for each lane, not in a loop; and in one of them where the facts
+  // say that all agree.
+  bool expands_lanes;
+  bool prefetches;
+  bool needs_alignment;     // whole vectors are accessed in pieces, as wide as is proven of their addresses
+};
+
+// What differs between machines is virtual.
 struct Writer {
   const ir::Kernel& kernel;
   const Locals& locals;
   Ir ir;
   Index index;
+  const Traits traits;
   Frame frame;
-  std::vector<std::string>& externs;
   std::vector<Register> regs;                                       // by RegId
   std::map<ir::BufferId, llvm::Value*> bases;                       // memory of a buffer
   std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;     // of slot buffers
@@ -37,17 +49,37 @@ struct Writer {
   bool streams = false;                                             // streaming stores were written
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
-         std::vector<std::string>& externs);
+         const Machine& machine, llvm::IntegerType* index_type, const Traits& traits);
+  virtual ~Writer() = default;
   Writer(const Writer&) = delete;
+
+  // The function of a phase.
+  virtual void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) = 0;
+  // The address of a parameter, or of a scratch buffer behind these.
+  virtual llvm::Value* buffer(int64_t position) = 0;
+  virtual llvm::Value* status() = 0;
+  // Of a function that Machine::function calls.
+  virtual llvm::Value* extern_address(const std::string& name) = 0;
+  // The memory of a reg or shared buffer that has no slots.
+  virtual llvm::Value* local(ir::BufferId id) = 0;
+  // What must hold for this thread to be the one that stores to the buffer, an i1; null: it is.
+  virtual llvm::Value* may_store(ir::BufferId id) = 0;
+  // Whole vectors; a null store: of several instructions.
+  virtual llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) = 0;
+  virtual llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) = 0;
+  // Around the code of an iteration of a plain loop, `extent` resolved.
+  virtual void in_loop(const Dim& extent, const std::function<void()>& body) = 0;
+  // Loops of blocks and threads.
+  virtual void write_parallel(const ir::Loop& loop) = 0;
+  virtual void write_sync(const ir::Sync& sync) = 0;
+  virtual void write_reduce(const ir::Reduce& reduce) = 0;
+  virtual void write_copy(const ir::CopyAsync& copy) = 0;
 };
 
-struct PhaseText {
-  std::string name;
-  Dim iterations;
-};
-// Adds the functions of all phases to `module`.
-std::vector<PhaseText> write_kernel(const ir::Kernel& kernel, const Locals& locals, const Target& target,
-                                    llvm::Module& module, std::vector<std::string>& externs);
+// Binds what all phases of a kernel know: of registers, nothing.
+void begin_index(Writer& w);
+// Stack slots become values.
+void promote(Writer& w);
 
 void write_stmt(Writer& w, const ir::Stmt& stmt);
 void write_block(Writer& w, const ir::Block& block);
@@ -70,13 +102,14 @@ llvm::Value* guard_mask(Writer& w, const ir::Guard& guard, int width);
 
 // tile.cpp
 void write_transpose(Writer& w, const ir::TransposeTile& stmt);
-void write_copy(Writer& w, const ir::CopyAsync& stmt);
+void write_copy_loops(Writer& w, const ir::CopyAsync& stmt);
 // The stack slots of a slot buffer.
 const std::vector<llvm::AllocaInst*>& slots_of(Writer& w, ir::BufferId id);
 llvm::Value* base_of(Writer& w, ir::BufferId id);
 
 // reduce.cpp
-void write_reduce(Writer& w, const ir::Reduce& reduce);
+// By the thread that comes here alone.
+void write_plain_reduce(Writer& w, const ir::Reduce& reduce);
 void write_scan(Writer& w, const ir::Scan& scan);
 
 }  // namespace fusec::codegen

@@ -83,4 +83,19 @@ Result<SharedLibrary> open_cuda_library(const std::vector<std::string>& names, c
                                              "; install the CUDA toolkit or set FUSEC_CUDA_HOME to its folder");
 }
 
+Result<std::string> find_cuda_file(const std::string& name, const std::vector<std::string>& packages) {
+  std::vector<fs::path> folders = {"/usr/local/cuda"};
+  if (const std::string home = environment("FUSEC_CUDA_HOME"); !home.empty()) folders.insert(folders.begin(), home);
+  for (const fs::path& site : site_packages()) {
+    for (const std::string& package : packages) folders.push_back(site / "nvidia" / package);
+  }
+  std::string looked;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    if (fs::exists(folder / name, error)) return (folder / name).string();
+    looked += (looked.empty() ? "" : ", ") + folder.string();
+  }
+  return Status(StatusCode::unsupported, name + " was not found in " + looked + "; install the CUDA toolkit or set FUSEC_CUDA_HOME to its folder");
+}
+
 }  // namespace fusec

@@ -35,4 +35,8 @@ class SharedLibrary {
 // on PATH, for each of `packages`. unsupported, naming all places, where there is none.
 Result<SharedLibrary> open_cuda_library(const std::vector<std::string>& names, const std::vector<std::string>& packages);
 
+// The first file of that name below a toolkit's folder ("nvvm/libdevice/libdevice.10.bc"), looked for in $FUSEC_CUDA_HOME,
+// /usr/local/cuda and nvidia/<package> of those site-packages. unsupported, naming all places, where there is none.
+Result<std::string> find_cuda_file(const std::string& name, const std::vector<std::string>& packages);
+
 }  // namespace fusec

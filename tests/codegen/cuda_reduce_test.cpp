@@ -77,13 +77,13 @@ std::vector<ShimCase> forms(const std::string& combiner, const std::string& dtyp
 }
 
 TEST(CudaReduce, FormsOfSums) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   expect_cuda_like_evaluator(forms("add", "f32"));
 }
 
 // Where the order is free, loops and tree need not go together.
 TEST(CudaReduce, CombinersAndTypes) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   const Form f = kForms[15];
   std::vector<ShimCase> cases;
   const std::vector<Extents> extents = {{{"m", 2}, {"n", 300}}};
@@ -100,7 +100,7 @@ TEST(CudaReduce, CombinersAndTypes) {
 }
 
 TEST(CudaReduce, Tuples) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
   for (const char* dtype : {"f32", "f64", "f16"}) {
     for (const auto& [loops, at, tree] : std::vector<std::tuple<const char*, const char*, const char*>>{
@@ -144,7 +144,7 @@ TEST(CudaReduce, Tuples) {
 }
 
 TEST(CudaReduce, MaxAndSumOfExponentials) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
   for (const char* loops : {"block t in 64", "seq t in 64", "block t in 16, unroll u in 4"}) {
     const std::string at = std::string(loops).find('u', 10) != std::string::npos && loops[14] == ',' ? "16*t + 4*u" : "4*t";
@@ -165,7 +165,7 @@ TEST(CudaReduce, MaxAndSumOfExponentials) {
 
 // Rows side by side in one vector; results in all threads; a reduce in a loop, whose shared memory is used again.
 TEST(CudaReduce, LanesLoopsAndIdleThreads) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   expect_cuda_like_evaluator({
       {R"(kernel @columns(%x: in f32[m, n], %y: out f32[n]) {
   grid c in floordiv(n + 3, 4) {
@@ -238,7 +238,7 @@ TEST(CudaReduce, LanesLoopsAndIdleThreads) {
 }
 
 TEST(CudaScan, InclusiveExclusiveReverse) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
   for (const char* mode : {"", " exclusive", " reverse", " exclusive reverse"}) {
     cases.push_back({std::string(R"(kernel @scan(%x: in f32[m, n, 2], %y: out f32[m, n, 2]) {

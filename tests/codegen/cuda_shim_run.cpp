@@ -17,10 +17,13 @@
 #include "codegen/phases.h"
 #include "ir/eval/kernel.h"
 #include "ir/text/kernel_text.h"
+#include "tests/codegen/gpu_run.h"
 
 namespace fusec::codegen_test {
 namespace {
 
+// Of the release that writes the text: its form changes.
+constexpr const char* kClang = "clang++-19 -lm";
 constexpr std::size_t kFiles = 2;  // compiled side by side, where there are more kernels than this
 
 std::string read_shim_file(const std::string& path) {
@@ -28,10 +31,12 @@ std::string read_shim_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+bool is_llvm(const std::string& text) { return text.starts_with("; ModuleID"); }
+
 std::vector<int> threads_in(const std::string& text) {
-  static const std::regex bounds("__launch_bounds__\\((\\d+)\\) void phase");
+  static const std::regex bounds("__launch_bounds__\\((\\d+)\\) void phase|!\"maxntidx\", i32 (\\d+)");
   std::vector<int> out;
-  for (std::sregex_iterator at(text.begin(), text.end(), bounds), end; at != end; ++at) out.push_back(std::stoi((*at)[1]));
+  for (std::sregex_iterator at(text.begin(), text.end(), bounds), end; at != end; ++at) out.push_back(std::stoi((*at)[(*at)[1].matched ? 1 : 2]));
   return out;
 }
 
@@ -52,29 +57,95 @@ std::string wrapped(std::size_t kernel, const std::string& text, std::size_t pha
   return out + text + after + "}\n";
 }
 
-std::string compile_shim(const std::string& stem, const std::string& source) {
-  std::ofstream(stem + ".cpp") << source;
-  const std::string command = "c++ -std=c++17 -O1 -w -shared -fPIC -ffp-contract=off -fsanitize=alignment,bounds -Wl,-Bsymbolic -o " +
-                              stem + ".so " + stem + ".cpp 2> " + stem + ".log";
-  return std::system(command.c_str()) == 0 ? "" : read_shim_file(stem + ".log").substr(0, 4000);
+// LLVM IR of this machine, its intrinsics as functions, shared memory in the section that the shim fills with a pattern.
+std::string llvm_for_host(std::size_t kernel, const std::string& text) {
+  const std::string name = "k" + std::to_string(kernel) + "_phase";
+  static const std::pair<std::regex, const char*> kChanges[] = {
+      {std::regex("target (datalayout|triple) = .*\n"), ""},
+      {std::regex("ptx_kernel "), ""},
+      {std::regex("@dynamic_shared"), "@shim_dynamic_shared"},
+      {std::regex("internal addrspace\\(3\\) global (\\[.*\\]) undef,"), "addrspace(3) global $1 zeroinitializer, section \"fusec_shared\","},
+      {std::regex("declare bfloat @llvm.nvvm.f2bf16.rn\\(float\\).*"),
+       "declare i16 @shim_bf16_from_f32(float)\ndefine internal bfloat @llvm.nvvm.f2bf16.rn(float %v) {\n"
+       "  %bits = call i16 @shim_bf16_from_f32(float %v)\n  %out = bitcast i16 %bits to bfloat\n  ret bfloat %out\n}"},
+  };
+  std::string out = text;
+  for (const auto& [what, to] : kChanges) out = std::regex_replace(out, what, to);
+  out = std::regex_replace(out, std::regex("@phase"), "@" + name);
+  for (std::size_t at = 0; (at = out.find("@llvm.nvvm.", at)) != std::string::npos;) {
+    out.erase(at + 1, 5);
+    for (; out[at] != '('; ++at) {
+      if (out[at] == '.') out[at] = '_';
+    }
+  }
+  return out;
+}
+
+// Declarations of its functions, whose arguments are all of 8 bytes, and for each one that launches it.
+std::string llvm_launchers(std::size_t number, const ir::Kernel& kernel, std::size_t phases) {
+  std::size_t arguments = kernel.params.size() + kernel.extents.size();
+  for (const ir::Buffer& b : kernel.buffers) arguments += b.space == ir::Space::scratch;
+  std::string types = "uint64_t", out;
+  for (std::size_t i = 0; i < arguments; ++i) types += ", uint64_t";
+  for (std::size_t p = 0; p < phases; ++p) {
+    const std::string name = entry_name(number, p);
+    out += "extern \"C\" void " + name + "(" + types + ");\nextern \"C\" void " + name +
+           "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  shim::launch(&" + name +
+           ", blocks, threads, parameters, reversed);\n}\n";
+  }
+  return out;
+}
+
+struct Source {
+  std::string cpp;
+  std::vector<std::string> modules;  // LLVM IR
+};
+
+std::string compile_shim(const std::string& stem, const Source& source) {
+  std::ofstream(stem + ".cpp") << source.cpp;
+  std::string files = stem + ".cpp";
+  for (std::size_t i = 0; i < source.modules.size(); ++i) {
+    const std::string file = stem + "_" + std::to_string(i) + ".ll";
+    std::ofstream(file) << source.modules[i];
+    files += " " + file;
+  }
+  const std::string command = std::string(source.modules.empty() ? "c++ -fsanitize=alignment,bounds -std=c++17" : kClang) +
+                              " -O1 -w -shared -fPIC -ffp-contract=off -Wl,-Bsymbolic -o " + stem + ".so " + files + " 2> " + stem + ".log";
+  const bool ok = std::system(command.c_str()) == 0;
+  for (std::size_t i = 0; i < source.modules.size() && ok; ++i) std::remove((stem + "_" + std::to_string(i) + ".ll").c_str());
+  return ok ? "" : command + "\n" + read_shim_file(stem + ".log").substr(0, 4000);
 }
 
 }  // namespace
 
-bool ShimLibrary::has_compiler() { return std::system("c++ --version > /dev/null 2>&1") == 0; }
+bool ShimLibrary::has_compiler() {
+  static const bool has = std::system("c++ --version > /dev/null 2>&1") == 0;
+  return has;
+}
+
+bool ShimLibrary::has_llvm() {
+  static const bool has = FUSEC_WITH_LLVM && std::system((std::string(kClang) + " --version > /dev/null 2>&1").c_str()) == 0;
+  return has;
+}
 
 std::unique_ptr<ShimLibrary> ShimLibrary::make(const std::vector<ir::Kernel>& kernels, const std::vector<std::string>& texts) {
   static int made = 0;
   std::unique_ptr<ShimLibrary> out(new ShimLibrary);
   out->kernels_ = kernels;
   const std::string shim = std::filesystem::absolute(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/cuda_shim.h").string();
-  std::vector<std::string> sources(kernels.size() > kFiles ? kFiles : 1, "#include \"" + shim + "\"\n");
+  const bool llvm = is_llvm(texts.at(0));
+  std::string head = "#include \"" + shim + "\"\n";
+  if (llvm) head += "#include \"" + filled(shim, {{"cuda_shim.h", "nvptx_shim.h"}}) + "\"\n";
+  std::vector<Source> sources(kernels.size() > kFiles ? kFiles : 1, Source{head, {}});
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     out->threads_.push_back(threads_in(texts[i]));
-    sources[i % sources.size()] += wrapped(i, texts[i], out->threads_.back().size());
+    Source& source = sources[i % sources.size()];
+    const std::size_t phases = out->threads_.back().size();
+    source.cpp += llvm ? llvm_launchers(i, kernels[i], phases) : wrapped(i, texts[i], phases);
+    if (llvm) source.modules.push_back(llvm_for_host(i, texts[i]));
   }
   std::vector<std::future<std::string>> results;
-  for (const std::string& source : sources) {
+  for (const Source& source : sources) {
     out->files_.push_back(testing::TempDir() + "fusec_shim_" + std::to_string(getpid()) + "_" + std::to_string(made++));
     results.push_back(std::async(std::launch::async, compile_shim, out->files_.back(), source));
   }
@@ -104,7 +175,7 @@ ShimLibrary::~ShimLibrary() {
   }
 }
 
-ShimLibrary::Outcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
+RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
                                       bool reversed) const {
   const ir::Kernel& kernel = kernels_[number];
   std::vector<void*> values;
@@ -115,7 +186,7 @@ ShimLibrary::Outcome ShimLibrary::run(std::size_t number, const std::vector<Tens
     scratch.push_back(std::make_unique<char[]>(static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
     values.push_back(scratch.back().get());
   }
-  Outcome out;
+  RunOutcome out;
   std::vector<int64_t> sizes;
   for (const std::string& name : kernel.extents) sizes.push_back(extents.at(name));
   int32_t* status = &out.status;
@@ -142,14 +213,17 @@ ir::Kernel cuda_kernel(const std::string& text) {
   return kernel.ok() ? *kernel : ir::Kernel();
 }
 
-void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases) {
+namespace {
+
+void expect_like_evaluator(const std::vector<ShimCase>& cases, Codegen codegen) {
+  const std::string who = codegen == Codegen::llvm ? "llvm sm_90" : "cuda sm_90";
   const Target target = named_target("sm_90").value();
   std::vector<ir::Kernel> kernels;
   std::vector<std::string> texts;
   for (const ShimCase& c : cases) {
     const auto parsed = ir::parse_kernel(c.text);
     ASSERT_TRUE(parsed.ok()) << parsed.status().str() << "\n" << c.text;
-    const auto text = codegen::emit_text(*parsed, target, Codegen::nvrtc);
+    const auto text = codegen::emit_text(*parsed, target, codegen);
     ASSERT_TRUE(text.ok()) << text.status().str() << "\n" << c.text;
     kernels.push_back(*parsed);
     texts.push_back(*text);
@@ -164,13 +238,42 @@ void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases) {
       ASSERT_TRUE(evaluated.ok()) << evaluated.status().str() << "\n" << cases[i].text;
       for (const bool reversed : {true, false}) {
         const std::vector<Tensor> got = make_args(kernels[i], extents, 7, e.lo, e.hi);
-        const ShimLibrary::Outcome outcome = library->run(i, got, extents, reversed);
-        ASSERT_EQ(outcome.error, "") << cases[i].text;
+        const RunOutcome outcome = library->run(i, got, extents, reversed);
+        ASSERT_EQ(outcome.error, "") << who << "\n" << cases[i].text;
         ASSERT_EQ(outcome.status, 0) << cases[i].text;
-        expect_close(got, want, e, std::string("sm_90") + (reversed ? ", threads reversed" : ""), cases[i].text);
+        expect_close(got, want, e, who + (reversed ? ", threads reversed" : ""), cases[i].text);
         if (testing::Test::HasFailure()) return;
       }
     }
+  }
+}
+
+void expect_on_gpu(const std::vector<ShimCase>& cases, const GpuMode& mode) {
+  std::vector<ir::Kernel> kernels;
+  for (const ShimCase& c : cases) kernels.push_back(cuda_kernel(c.text));
+  const auto library = GpuLibrary::make(kernels, mode);
+  ASSERT_NE(library, nullptr);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Expectation& e = cases[i].expectation;
+    for (const Extents& extents : cases[i].extents) {
+      const std::vector<Tensor> want = make_args(kernels[i], extents, 7, e.lo, e.hi), got = make_args(kernels[i], extents, 7, e.lo, e.hi);
+      ASSERT_TRUE(ir::evaluate(kernels[i], want, extents).ok()) << cases[i].text;
+      const RunOutcome outcome = library->run(i, got, extents);
+      ASSERT_EQ(outcome.error, "") << mode.name << "\n" << cases[i].text;
+      EXPECT_EQ(outcome.status, 0) << mode.name << "\n" << cases[i].text;
+      expect_close(got, want, e, std::string("a GPU, ") + mode.name, cases[i].text);
+    }
+  }
+}
+
+}  // namespace
+
+void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases) {
+  if (ShimLibrary::has_compiler()) expect_like_evaluator(cases, Codegen::nvrtc);
+  if (ShimLibrary::has_llvm() && !testing::Test::HasFailure()) expect_like_evaluator(cases, Codegen::llvm);
+  if (!GpuLibrary::available().ok()) return;
+  for (const GpuMode& mode : kGpuModes) {
+    if (GpuLibrary::has(mode).ok()) expect_on_gpu(cases, mode);
   }
 }
 

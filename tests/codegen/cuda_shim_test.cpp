@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 #include "codegen/emit.h"
 #include "tests/codegen/cuda_shim_run.h"
@@ -14,7 +15,7 @@ constexpr const char* kDtypes[] = {"f64", "f32", "f16", "bf16", "i8", "i16", "i3
 
 // Vectors of every width and element, aligned as `align` says, whole and cut off.
 TEST(CudaAccess, EveryDtypeAndWidthMoves) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
   for (const char* dtype : kDtypes) {
     for (const int width : {1, 2, 4, 8, 16}) {
@@ -45,7 +46,7 @@ TEST(CudaAccess, EveryDtypeAndWidthMoves) {
 }
 
 TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   expect_cuda_like_evaluator({
       {R"(kernel @strided(%x: in f32[4*n], %y: out f32[n], %z: out f32[n]) {
   grid b in floordiv(n + 63, 64) {
@@ -123,7 +124,7 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
 }
 
 TEST(CudaMemory, TransposesAndLocalBuffers) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
   for (const char* layout : {"", " layout \"swizzle 4\"", " layout \"pitch 33\"", " layout \"swizzle 1\"", " layout \"pitch 36\""}) {
     for (const char* dtype : {"f32", "f16"}) {
@@ -188,7 +189,7 @@ TEST(CudaMemory, TransposesAndLocalBuffers) {
 
 // Statements outside of block loops, phases of unlike sizes, scratch between grid phases, copies, shared memory in loops.
 TEST(CudaThreads, UniformStatementsAndPhases) {
-  FUSEC_NEEDS_COMPILER();
+  FUSEC_NEEDS_COMPILER_OR_GPU();
   expect_cuda_like_evaluator({
       {R"(kernel @uniform(%x: in f32[m, 8], %y: out f32[m, 8], %z: out f32[m]) {
   grid r in m {
@@ -309,8 +310,8 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
   });
 }
 
-std::string cuda_text(const ir::Kernel& kernel) {
-  const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), Codegen::nvrtc);
+std::string cuda_text(const ir::Kernel& kernel, Codegen codegen = Codegen::nvrtc) {
+  const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), codegen);
   EXPECT_TRUE(text.ok()) << text.status().str();
   return text.ok() ? *text : "";
 }
@@ -392,8 +393,8 @@ TEST(CudaShim, SeesBarriersThatNotAllReachAndWrongAddresses) {
   }
 }
 
-TEST(CudaGather, WrapsClampsAndReports) {
-  FUSEC_NEEDS_COMPILER();
+// Rows by one index, and elements by one index for each lane.
+std::vector<ir::Kernel> gather_kernels() {
   const ir::Kernel wide = cuda_kernel(R"(kernel @gather(%x: in f32[n, 8] align 16, %i: in i64[m], %y: out f32[m, 8]) facts(fits32) {
   grid r in m {
     v0: i64 = load i[r]
@@ -412,15 +413,19 @@ TEST(CudaGather, WrapsClampsAndReports) {
   }
 }
 )");
-  const auto library = ShimLibrary::make({wide, lanes}, {cuda_text(wide), cuda_text(lanes)});
-  ASSERT_NE(library, nullptr);
+  return {wide, lanes};
+}
+
+using RunGather = std::function<RunOutcome(std::size_t k, const std::vector<Tensor>& args, const Extents& extents)>;
+
+void expect_gathers(const std::vector<ir::Kernel>& kernels, const RunGather& run_kernel) {
   for (const std::size_t k : {0, 1}) {
     const int64_t row = k == 0 ? 8 : 1;
     const Extents extents = {{"n", 5}, {"m", 4}};
-    std::vector<Tensor> args = make_args(k == 0 ? wide : lanes, extents, 1, 0, 1);
+    std::vector<Tensor> args = make_args(kernels[k], extents, 1, 0, 1);
     const auto run = [&](std::vector<int64_t> indices, std::vector<int64_t> rows, int32_t status) {
       std::copy(indices.begin(), indices.end(), args[1].as<int64_t>());
-      const ShimLibrary::Outcome outcome = library->run(k, args, extents, true);
+      const RunOutcome outcome = run_kernel(k, args, extents);
       EXPECT_EQ(outcome.error, "");
       EXPECT_EQ(outcome.status, status);
       for (int64_t r = 0; r < 4; ++r) {
@@ -432,7 +437,34 @@ TEST(CudaGather, WrapsClampsAndReports) {
     run({int64_t{1} << 40, 2, 3, -(int64_t{1} << 40)}, {4, 2, 3, 0}, 1);
     const Extents none = {{"n", 0}, {"m", 4}};
     const Tensor nothing = Tensor::make(DType::f32, k == 0 ? std::vector<int64_t>{0, 8} : std::vector<int64_t>{0}).value();
-    EXPECT_EQ(library->run(k, {nothing, args[1], args[2]}, none, false).status, 1);
+    EXPECT_EQ(run_kernel(k, {nothing, args[1], args[2]}, none).status, 1);
+  }
+}
+
+void expect_gathers_under_shim(Codegen codegen) {
+  const std::vector<ir::Kernel> kernels = gather_kernels();
+  const auto library = ShimLibrary::make(kernels, {cuda_text(kernels[0], codegen), cuda_text(kernels[1], codegen)});
+  ASSERT_NE(library, nullptr);
+  expect_gathers(kernels, [&](std::size_t k, const auto& args, const auto& extents) { return library->run(k, args, extents, true); });
+}
+
+TEST(CudaGather, WrapsClampsAndReports) {
+  FUSEC_NEEDS_COMPILER();
+  expect_gathers_under_shim(Codegen::nvrtc);
+}
+
+TEST(NvptxGather, WrapsClampsAndReports) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  expect_gathers_under_shim(Codegen::llvm);
+}
+
+TEST(GpuGather, WrapsClampsAndReports) {
+  for (const GpuMode& mode : kGpuModes) {
+    FUSEC_NEEDS_GPU(mode);
+    const std::vector<ir::Kernel> kernels = gather_kernels();
+    const auto library = GpuLibrary::make(kernels, mode);
+    ASSERT_NE(library, nullptr);
+    expect_gathers(kernels, [&](std::size_t k, const auto& args, const auto& extents) { return library->run(k, args, extents); });
   }
 }
 

@@ -14,6 +14,12 @@ namespace fusec::codegen_test {
 
 using Extents = std::map<std::string, int64_t>;
 
+// Of a kernel that ran as a GPU's.
+struct RunOutcome {
+  int32_t status = 0;  // the status word
+  std::string error;   // of the machine: accesses and waits that cannot be
+};
+
 // Parameters with contents drawn from [lo, hi), equal for equal seeds; outputs hold a pattern of bytes.
 std::vector<Tensor> make_args(const ir::Kernel& kernel, const Extents& extents, uint64_t seed, double lo, double hi);
 

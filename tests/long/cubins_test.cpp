@@ -35,7 +35,9 @@ struct Setting {
   const char* target;
   Codegen codegen;
 };
-constexpr Setting kSettings[] = {{"sm_80", Codegen::nvrtc}, {"sm_90", Codegen::nvrtc}};
+constexpr Setting kSettings[] = {
+    {"sm_80", Codegen::nvrtc}, {"sm_90", Codegen::nvrtc}, {"sm_80", Codegen::llvm}, {"sm_90", Codegen::llvm}};
+const char* name_of(const Setting& setting) { return setting.codegen == Codegen::llvm ? "llvm" : "nvrtc"; }
 
 struct Tally {
   int cubins = 0, spilling = 0;
@@ -55,14 +57,14 @@ void compile_all(const ir::Program& program, const Setting& setting, Tally& tall
     const ir::Kernel& kernel = program.kernels[id];
     if (!made().insert(codegen::artifact_key(kernel, target, setting.codegen)).second) continue;
     const auto artifact = codegen::emit(kernel, target, {.codegen = setting.codegen});
-    ASSERT_TRUE(artifact.ok()) << kernel.name << " for " << setting.target << ": " << artifact.status().str();
+    ASSERT_TRUE(artifact.ok()) << kernel.name << " for " << setting.target << " by " << name_of(setting) << ": " << artifact.status().str();
     EXPECT_FALSE(artifact->image.empty());
     ++tally.cubins;
     for (const codegen::ArtifactPhase& phase : artifact->phases) {
       EXPECT_GT(phase.registers, 0) << kernel.name;
       if (phase.local_bytes > 0) {
         ++tally.spilling;
-        fmt::print("  {} {}: {} registers, {} bytes of local memory\n", setting.target, kernel.name, phase.registers, phase.local_bytes);
+        fmt::print("  {} {} {}: {} registers, {} bytes of local memory\n", setting.target, name_of(setting), kernel.name, phase.registers, phase.local_bytes);
       }
     }
   }
@@ -83,8 +85,8 @@ TEST_P(Cubins, EveryKernel) {
     const auto stages = runtime::run_stages(*model->graph, named_target(setting.target).value(), {}, runtime::Stage::select);
     ASSERT_TRUE(stages.ok()) << stages.status().str();
     compile_all(stages->program, setting, tally);
-    fmt::print("{} {}: {} new cubins in {:.0f} ms, {} use local memory\n", fs::path(GetParam()).stem().string(), setting.target,
-               tally.cubins, tally.ms, tally.spilling);
+    fmt::print("{} {} {}: {} new cubins in {:.0f} ms, {} use local memory\n", fs::path(GetParam()).stem().string(), setting.target,
+               name_of(setting), tally.cubins, tally.ms, tally.spilling);
   }
 }
 

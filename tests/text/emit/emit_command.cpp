@@ -8,12 +8,13 @@ namespace fusec::text_test {
 Result<std::string> run_emit(const std::string& input, const std::string& args) {
   const std::size_t space = args.find(' ');
   const std::string writer = args.substr(0, space);
-  if ((writer != "llvm" && writer != "cuda") || space == std::string::npos) {
-    return Status(StatusCode::invalid_argument, "emit takes 'llvm' or 'cuda' and a target, not '" + args + "'");
+  if ((writer != "llvm" && writer != "cuda" && writer != "ptx") || space == std::string::npos) {
+    return Status(StatusCode::invalid_argument, "emit takes 'llvm', 'cuda' or 'ptx' and a target, not '" + args + "'");
   }
   FUSEC_ASSIGN(const Target target, named_target(args.substr(space + 1)));
   FUSEC_ASSIGN(const ir::Kernel kernel, ir::parse_kernel(input));
-  return codegen::emit_text(kernel, target, writer == "cuda" ? Codegen::nvrtc : Codegen::automatic);
+  if (writer == "ptx") return codegen::emit_ptx(kernel, target);
+  return codegen::emit_text(kernel, target, writer == "cuda" ? Codegen::nvrtc : Codegen::llvm);
 }
 
 }  // namespace fusec::text_test

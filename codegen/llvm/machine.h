@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of machines.
+#pragma once
+
+#include "codegen/llvm/values.h"
+
+namespace fusec::codegen {
+
+const Machine& host_machine();
+const Machine& nvptx_machine();
+
+// Parts of the host's table.
+namespace host {
+
+llvm::Value* f32_from_f16(Ir& ir, llvm::Value* raw);
+llvm::Value* f16_from_f32(Ir& ir, llvm::Value* f);
+llvm::Value* bf16_from_f32(Ir& ir, llvm::Value* f);
+llvm::Value* extreme(Ir& ir, bool is_max, llvm::Value* x, llvm::Value* y);
+
+}  // namespace host
+}  // namespace fusec::codegen

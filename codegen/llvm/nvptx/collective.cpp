@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folds over the threads of a team: by shuffles inside of warps, between warps through shared memory.
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <bit>
+#include <numeric>
+
+#include "codegen/llvm/nvptx/reduce.h"
+#include "codegen/reduce_plan.h"
+
+namespace fusec::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+
+bool is_power(int64_t v) { return std::has_single_bit(static_cast<uint64_t>(v)); }
+
+bool aligned_to(const GpuWriter& w, int64_t to) { return w.team.alignment % to == 0; }
+
+void check_warp(const GpuWriter& w) {
+  if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+}
+
+Value* constant32(GpuWriter& w, int64_t v) { return w.ir.b.getInt32(static_cast<uint32_t>(v)); }
+
+// A shuffle of the words of a scalar; `id` is that of words of 32 bits.
+Value* shuffle_scalar(GpuWriter& w, llvm::Intrinsic::ID id, Value* v, Value* from) {
+  auto& b = w.ir.b;
+  llvm::Type* type = v->getType();
+  const unsigned bits = type->getScalarSizeInBits();
+  const auto word = [&](Value* x) -> Value* { return b.CreateIntrinsic(id, {}, {w.team.mask, x, from, constant32(w, 31)}); };
+  if (bits < 32) return b.CreateTrunc(word(b.CreateZExt(v, b.getInt32Ty())), type);
+  if (bits == 32) return b.CreateBitCast(word(b.CreateBitCast(v, b.getInt32Ty())), type);
+  Value* whole = b.CreateBitCast(v, b.getInt64Ty());
+  Value* low = b.CreateZExt(word(b.CreateTrunc(whole, b.getInt32Ty())), b.getInt64Ty());
+  Value* high = b.CreateZExt(word(b.CreateTrunc(b.CreateLShr(whole, 32), b.getInt32Ty())), b.getInt64Ty());
+  return b.CreateBitCast(b.CreateOr(low, b.CreateShl(high, 32)), type);
+}
+
+Parts shuffle(GpuWriter& w, llvm::Intrinsic::ID id, const Parts& parts, Value* from) {
+  Parts out;
+  for (Value* part : parts) {
+    if (width_of(part) == 1) {
+      out.push_back(shuffle_scalar(w, id, part, from));
+      continue;
+    }
+    Value* lanes = llvm::PoisonValue::get(part->getType());
+    for (int k = 0; k < width_of(part); ++k) {
+      const auto lane = static_cast<uint64_t>(k);
+      lanes = w.ir.b.CreateInsertElement(lanes, shuffle_scalar(w, id, w.ir.b.CreateExtractElement(part, lane), from), lane);
+    }
+    out.push_back(lanes);
+  }
+  return out;
+}
+
+Parts choose(GpuWriter& w, Value* condition, const Parts& a, const Parts& b) {
+  Parts out;
+  for (std::size_t p = 0; p < a.size(); ++p) out.push_back(w.ir.b.CreateSelect(condition, a[p], b[p]));
+  return out;
+}
+
+Value* has_bit(GpuWriter& w, Value* number, int64_t bit) {
+  return w.ir.b.CreateICmpNE(w.ir.b.CreateAnd(number, constant32(w, bit)), constant32(w, 0));
+}
+
+// The combination of mine with theirs, the lower thread's left of the other's; `upper`: this is not the lower thread.
+Parts exchanged(GpuWriter& w, const CombineOp& op, const Parts& mine, const Parts& theirs, const std::function<Value*()>& upper) {
+  if (is_symmetric(op.combiner)) return combine(w.ir, op, mine, theirs);
+  Value* is_upper = upper();
+  return combine(w.ir, op, choose(w, is_upper, theirs, mine), choose(w, is_upper, mine, theirs));
+}
+
+// Exclusive or of thread numbers: from, 2*from, ... below `to`, powers of two.
+Parts fold_by_xor(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, int64_t to) {
+  check_warp(w);
+  for (int64_t s = from; s < to; s *= 2) {
+    const Parts theirs = shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, mine, constant32(w, s));
+    mine = exchanged(w, op, mine, theirs, [&] { return has_bit(w, w.thread_index, s); });
+  }
+  return mine;
+}
+
+// Any number of threads of one warp: the first thread of the neighbouring run, where there is one.
+Parts fold_by_index(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, int64_t total) {
+  check_warp(w);
+  auto& b = w.ir.b;
+  Value* t = w.team.thread;
+  for (int64_t s = from; s < total; s *= 2) {
+    Value* first = b.CreateAnd(b.CreateXor(t, constant32(w, s)), constant32(w, -s));
+    Value* source = b.CreateAnd(b.CreateAdd(b.CreateSub(w.thread_index, t), first), constant32(w, 31));
+    const Parts theirs = shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, mine, source);
+    const Parts both = exchanged(w, op, mine, theirs, [&] { return has_bit(w, t, s); });
+    mine = choose(w, b.CreateICmpULT(first, constant32(w, total)), both, mine);
+  }
+  return mine;
+}
+
+// Shared arrays of `count` tuples.
+class SharedCells {
+ public:
+  SharedCells(GpuWriter& w, const Cells& a, const std::string& use, int64_t count) : w_(w), a_(a) {
+    for (std::size_t p = 0; p < a.op().types.size(); ++p) {
+      llvm::Type* element = memory_type(w.ir, a.op().types[p]);
+      arrays_.push_back(shared_array(w, "w" + a.id() + "_" + use + std::to_string(p), element, count * a.lanes()));
+    }
+  }
+
+  Parts get(Value* at) const {
+    Parts out;
+    for (std::size_t p = 0; p < arrays_.size(); ++p) {
+      const DType type = a_.op().types[p];
+      out.push_back(from_memory(w_.ir, type, w_.load(memory_type(w_.ir, type, a_.lanes()), place(p, at), align(p))));
+    }
+    return out;
+  }
+  void set(Value* at, const Parts& value) const {
+    for (std::size_t p = 0; p < arrays_.size(); ++p) w_.store(to_memory(w_.ir, a_.op().types[p], value[p]), place(p, at), align(p));
+  }
+
+ private:
+  Value* place(std::size_t p, Value* at) const {
+    auto& b = w_.ir.b;
+    return b.CreateGEP(memory_type(w_.ir, a_.op().types[p]), arrays_[p], b.CreateMul(at, constant32(w_, a_.lanes())));
+  }
+  llvm::Align align(std::size_t p) const {
+    return llvm::Align(std::gcd(uint64_t{16}, static_cast<uint64_t>(a_.lanes()) * size_of(a_.op().types[p])));
+  }
+
+  GpuWriter& w_;
+  const Cells& a_;
+  std::vector<llvm::GlobalVariable*> arrays_;
+};
+
+void where_holds(GpuWriter& w, Value* condition, const std::function<void()>& body) {
+  branch(w.ir, condition, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
+}
+
+// Tells what an earlier turn of a loop read from what is written now.
+void barrier_in_loops(GpuWriter& w) {
+  if (w.team.in_loop) write_block_barrier(w);
+}
+
+// Runs of `unit` warps, each with one value: `runs` of them, their first warps `unit` apart.
+void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_t step, const std::string& use) {
+  auto& b = w.ir.b;
+  const int64_t warps = w.block_warps, entries = (a.count() + step - 1) / step;
+  const SharedCells shared(w, a, use, warps * entries);
+  Value* warp = thread_part(w, w.thread_index, 32, 0);
+  const auto entry = [&](Value* at, int64_t i) { return b.CreateAdd(at, constant32(w, i / step * warps)); };
+  barrier_in_loops(w);
+  where_holds(w, b.CreateICmpEQ(thread_part(w, w.thread_index, 1, 32), constant32(w, 0)), [&] {
+    for (int64_t i = 0; i < a.count(); i += step) shared.set(entry(warp, i), a.get(i));
+  });
+  write_block_barrier(w);
+  Value* base = constant32(w, 0);
+  if (w.team.alignment != 0) base = b.CreateSub(warp, thread_part(w, w.team.thread, 32, 0));
+  for (int64_t i = 0; i < a.count(); i += step) {
+    if (runs > 4 && runs <= 32 && is_power(runs) && w.block_threads % 32 == 0) {
+      Value* mine = b.CreateMul(thread_part(w, w.thread_index, 1, runs), constant32(w, unit));
+      a.set(i, fold_by_xor(w, a.op(), shared.get(entry(b.CreateAdd(base, mine), i)), 1, runs));
+      continue;
+    }
+    std::vector<Parts> all;
+    for (int64_t k = 0; k < runs; ++k) all.push_back(shared.get(entry(b.CreateAdd(base, constant32(w, k * unit)), i)));
+    a.set(i, fold_pairs(w.ir, a.op(), std::move(all)));
+  }
+}
+
+// Whatever the numbers: a tree in shared memory.
+void fold_in_shared(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step, const std::string& use) {
+  auto& b = w.ir.b;
+  const SharedCells shared(w, a, use, w.block_threads);
+  Value* run = thread_part(w, w.team.thread, stride, 0);
+  for (int64_t i = 0; i < a.count(); i += step) {
+    if (w.team.in_loop || a.count() > step) write_block_barrier(w);
+    shared.set(w.thread_index, a.get(i));
+    write_block_barrier(w);
+    for (int64_t s = 1; s < count; s *= 2) {
+      Value* first = b.CreateICmpEQ(b.CreateAnd(run, constant32(w, 2 * s - 1)), constant32(w, 0));
+      Value* has_other = b.CreateICmpULT(b.CreateAdd(run, constant32(w, s)), constant32(w, count));
+      where_holds(w, b.CreateAnd(first, has_other), [&] {
+        const Parts other = shared.get(b.CreateAdd(w.thread_index, constant32(w, s * stride)));
+        shared.set(w.thread_index, combine(w.ir, a.op(), shared.get(w.thread_index), other));
+      });
+      write_block_barrier(w);
+    }
+    a.set(i, shared.get(b.CreateSub(w.thread_index, w.team.thread)));
+  }
+}
+
+bool in_one_warp(const GpuWriter& w) {
+  return aligned_to(w, 32) || (w.team.size <= 32 && is_power(w.team.size) && aligned_to(w, w.team.size));
+}
+
+}  // namespace
+
+Cells::Cells(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string id)
+    : w_(w), op_(std::move(op)), lanes_(lanes), id_(std::move(id)), slots_(static_cast<std::size_t>(count)) {
+  for (std::vector<llvm::AllocaInst*>& cell : slots_) {
+    for (const DType type : op_.types) cell.push_back(stack_slot(w.ir, raw_type(w.ir, type, lanes)));
+    w.promotable.insert(w.promotable.end(), cell.begin(), cell.end());
+  }
+}
+
+Parts Cells::get(int64_t at) const {
+  Parts out;
+  for (llvm::AllocaInst* slot : slots_[static_cast<std::size_t>(at)]) out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
+  return out;
+}
+
+void Cells::set(int64_t at, const Parts& value) const {
+  for (std::size_t p = 0; p < value.size(); ++p) w_.ir.b.CreateStore(value[p], slots_[static_cast<std::size_t>(at)][p]);
+}
+
+void Cells::reset() const {
+  const Parts nothing = identity(w_.ir, op_, lanes_);
+  for (int64_t i = 0; i < count(); ++i) set(i, nothing);
+}
+
+void fold_cells(GpuWriter& w, const Cells& a, int64_t stride, int64_t count) {
+  if (count <= 1) return;
+  const int64_t run = stride * count;
+  for (int64_t r = 0; r < a.count(); r += run) {
+    for (int64_t s = stride; s < run; s *= 2) {
+      for (int64_t k = r; k + s < r + run; k += 2 * s) a.set(k, combine(w.ir, a.op(), a.get(k), a.get(k + s)));
+    }
+  }
+}
+
+bool fold_threads(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step) {
+  if (count <= 1) return false;
+  const int64_t total = stride * count;
+  const std::string use = stride > 1 ? "outer" : "";
+  if (total <= 32 && is_power(total) && aligned_to(w, total)) {
+    for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, total));
+    return false;
+  }
+  if (total <= 32 && is_power(stride) && in_one_warp(w)) {
+    for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_index(w, a.op(), a.get(i), stride, total));
+    return false;
+  }
+  const bool warps = total % 32 == 0 && aligned_to(w, 32) && (stride % 32 == 0 || (stride < 32 && is_power(stride)));
+  if (!warps) {
+    fold_in_shared(w, a, stride, count, step, use);
+    return true;
+  }
+  if (stride < 32) {
+    for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, 32));
+    fold_warps(w, a, total / 32, 1, step, use);
+  } else {
+    fold_warps(w, a, count, stride / 32, step, use);
+  }
+  return true;
+}
+
+void broadcast(GpuWriter& w, const Cells& a) {
+  auto& b = w.ir.b;
+  if (w.team.size <= 32 && in_one_warp(w)) {
+    check_warp(w);
+    Value* source = b.CreateAnd(b.CreateSub(w.thread_index, w.team.thread), constant32(w, 31));
+    return a.set(0, shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, a.get(0), source));
+  }
+  const SharedCells shared(w, a, "all", w.block_threads / w.team.size + 1);
+  Value* first = b.CreateSub(w.thread_index, w.team.thread);
+  Value* slot = b.CreateUDiv(first, constant32(w, w.team.size));
+  barrier_in_loops(w);
+  where_holds(w, b.CreateICmpEQ(w.team.thread, constant32(w, 0)), [&] { shared.set(slot, a.get(0)); });
+  write_block_barrier(w);
+  a.set(0, shared.get(slot));
+}
+
+}  // namespace fusec::codegen::nvptx

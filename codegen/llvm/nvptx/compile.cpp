@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/nvptx/compile.h"
+
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/PassManager.h>
+#include <llvm/Linker/Linker.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
+#include <llvm/Transforms/IPO/Internalize.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/ADCE.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/Scalarizer.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <mutex>
+
+#include "ir/support/shared_library.h"
+
+namespace fusec::codegen::nvptx {
+namespace {
+
+constexpr const char* kGpuTriple = "nvptx64-nvidia-cuda";
+
+void initialise_gpu() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+}
+
+int known_sm(int sm) {
+  int out = 75;
+  for (const int known : {75, 80, 86, 87, 89, 90}) {
+    if (known <= sm) out = known;
+  }
+  return out;
+}
+
+const Result<std::unique_ptr<llvm::MemoryBuffer>>& libdevice_file() {
+  static const auto file = []() -> Result<std::unique_ptr<llvm::MemoryBuffer>> {
+    FUSEC_ASSIGN(const std::string path, find_cuda_file("nvvm/libdevice/libdevice.10.bc", {"cu13", "cuda_nvcc"}));
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer) return Status(StatusCode::unsupported, path + ": " + buffer.getError().message());
+    return std::move(*buffer);
+  }();
+  return file;
+}
+
+bool needs_libdevice(const llvm::Module& module) {
+  for (const llvm::Function& f : module) {
+    if (f.isDeclaration() && f.getName().starts_with("__nv_")) return true;
+  }
+  return false;
+}
+
+void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  if (module.size() > module.getNamedMetadata("nvvm.annotations")->getNumOperands()) passes.addPass(llvm::AlwaysInlinerPass());
+  passes.addPass(llvm::GlobalDCEPass());
+  llvm::FunctionPassManager scalar;
+  scalar.addPass(llvm::ScalarizerPass());
+  scalar.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
+  scalar.addPass(llvm::EarlyCSEPass());
+  scalar.addPass(llvm::InstCombinePass());
+  scalar.addPass(llvm::SimplifyCFGPass());
+  scalar.addPass(llvm::EarlyCSEPass());
+  scalar.addPass(llvm::ADCEPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(scalar)));
+  passes.run(module, modules);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target) {
+  initialise_gpu();
+  std::string error;
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(kGpuTriple, error);
+  if (!found) return Status(StatusCode::compile_failed, "LLVM has no NVPTX target: " + error);
+  const std::string cpu = "sm_" + std::to_string(known_sm(target.sm));
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(kGpuTriple, cpu, "", options, std::nullopt, std::nullopt,
+                                                                          llvm::CodeGenOptLevel::Default, /*JIT=*/false));
+  if (!machine) return Status(StatusCode::compile_failed, "LLVM cannot compile for '" + cpu + "'");
+  return machine;
+}
+
+Status link_libdevice(llvm::Module& module) {
+  if (!needs_libdevice(module)) return {};
+  if (!libdevice_file().ok()) return libdevice_file().status();
+  auto library = llvm::getLazyBitcodeModule((*libdevice_file())->getMemBufferRef(), module.getContext());
+  if (!library) return Status(StatusCode::compile_failed, "libdevice: " + llvm::toString(library.takeError()));
+  (*library)->setTargetTriple(module.getTargetTriple());
+  (*library)->setDataLayout(module.getDataLayout());
+  const bool failed = llvm::Linker::linkModules(module, std::move(*library), llvm::Linker::LinkOnlyNeeded,
+                                                [](llvm::Module& m, const llvm::StringSet<>& names) {
+                                                  llvm::internalizeModule(m, [&](const llvm::GlobalValue& v) {
+                                                    return !v.hasName() || !names.contains(v.getName());
+                                                  });
+                                                });
+  if (failed) return Status(StatusCode::compile_failed, "libdevice cannot be linked");
+  return {};
+}
+
+Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
+  simplify(module, machine);
+  llvm::SmallVector<char, 0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true)) {
+    return Status(StatusCode::compile_failed, "LLVM cannot write PTX");
+  }
+  passes.run(module);
+  return std::string(text.begin(), text.end());
+}
+
+}  // namespace fusec::codegen::nvptx

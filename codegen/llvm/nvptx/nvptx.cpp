@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/nvptx/nvptx.h"
+
+#include <llvm/Config/llvm-config.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Verifier.h>
+
+#include "codegen/cuda/resources.h"
+#include "codegen/llvm/nvptx/compile.h"
+#include "codegen/llvm/nvptx/writer.h"
+#include "codegen/nvjitlink.h"
+
+namespace fusec::codegen {
+namespace {
+
+// Raised whenever the code written for some kernel changes.
+constexpr int kNvptxWriterVersion = 1;
+
+struct WrittenGpu {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> module;
+  std::vector<ArtifactPhase> phases;
+};
+
+void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& out) {
+  const ir::Kernel own = nvptx::with_private_buffers(kernel);
+  const Locals locals = plan_locals(own, /*shared_too=*/false);
+  for (const Phase& phase : split_phases(own)) {
+    ArtifactPhase& made = out.phases.emplace_back();
+    made.entry = "phase" + std::to_string(out.phases.size() - 1);
+    made.iterations = iterations_of(phase);
+    llvm::IRBuilder<> builder(out.context);
+    nvptx::GpuWriter w(own, locals, builder, target, *out.module);
+    w.write_phase(*out.module, phase, made.entry);
+    made.threads = static_cast<int>(w.block_threads);
+    made.dynamic_shared = w.dynamic_shared;
+  }
+}
+
+Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out) {
+  FUSEC_ASSIGN(out.machine, nvptx::gpu_machine(target));
+  out.module = std::make_unique<llvm::Module>("kernel", out.context);
+  out.module->setTargetTriple(out.machine->getTargetTriple().str());
+  out.module->setDataLayout(out.machine->createDataLayout());
+  try {
+    write_phases(kernel, target, out);
+  } catch (const std::runtime_error& e) {  // CompileError, or Inexpressible outside of statements
+    return Status(StatusCode::compile_failed, e.what());
+  }
+  return {};
+}
+
+std::string text_of_gpu(const llvm::Module& module) {
+  std::string out;
+  llvm::raw_string_ostream stream(out);
+  module.print(stream, nullptr);
+  return out;
+}
+
+Result<std::string> ptx_of(WrittenGpu& written) {
+  FUSEC_TRY(nvptx::link_libdevice(*written.module));
+  return nvptx::write_ptx(*written.module, *written.machine);
+}
+
+Status add_cubin(Artifact& artifact, const Target& target) {
+  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
+  const auto resources = cuda::resources_of(cubin);
+  for (ArtifactPhase& phase : artifact.phases) {
+    const auto used = resources.find(phase.entry);
+    if (used == resources.end()) return Status(StatusCode::internal, "the cubin says nothing of " + phase.entry);
+    phase.registers = used->second.registers;
+    phase.local_bytes = used->second.local_bytes;
+    phase.shared_bytes = used->second.shared_bytes;
+  }
+  artifact.image = std::move(cubin);
+  return {};
+}
+
+}  // namespace
+
+std::string nvptx_emitter_key() {
+  return "nvptx-" + std::to_string(kNvptxWriterVersion) + " llvm-" LLVM_VERSION_STRING " nvjitlink-" + nvjitlink_version();
+}
+
+Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
+  WrittenGpu written;
+  FUSEC_TRY(write_gpu(kernel, target, written));
+  Artifact artifact;
+  if (options.keep_text) artifact.text = text_of_gpu(*written.module);
+  FUSEC_ASSIGN(artifact.ptx, ptx_of(written));
+  artifact.phases = std::move(written.phases);
+  if (has_nvjitlink()) FUSEC_TRY(add_cubin(artifact, target));
+  return artifact;
+}
+
+Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target) {
+  WrittenGpu written;
+  FUSEC_TRY(write_gpu(kernel, target, written));
+  std::string problem;
+  llvm::raw_string_ostream stream(problem);
+  if (llvm::verifyModule(*written.module, &stream)) {
+    return Status(StatusCode::internal, "the writer made invalid LLVM IR: " + problem + "\n" + text_of_gpu(*written.module));
+  }
+  return text_of_gpu(*written.module);
+}
+
+Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target) {
+  WrittenGpu written;
+  FUSEC_TRY(write_gpu(kernel, target, written));
+  return ptx_of(written);
+}
+
+}  // namespace fusec::codegen

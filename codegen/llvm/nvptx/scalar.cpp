@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// What NVPTX has instructions for, and functions: those that codegen/cuda has text of its own for, else libdevice's.
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+#include "codegen/llvm/machine.h"
+#include "ir/support/check.h"
+
+namespace fusec::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+namespace intrinsic = llvm::Intrinsic;
+
+// f of every lane.
+template <class F>
+Value* by_lane(Ir& ir, Value* v, llvm::Type* scalar, const F& f) {
+  const int width = width_of(v);
+  if (width == 1) return f(v, 0);
+  Value* out = llvm::PoisonValue::get(with_width(scalar, width));
+  for (int k = 0; k < width; ++k) {
+    const auto lane = static_cast<uint64_t>(k);
+    out = ir.b.CreateInsertElement(out, f(ir.b.CreateExtractElement(v, lane), k), lane);
+  }
+  return out;
+}
+
+Value* by_intrinsic(Ir& ir, intrinsic::ID id, Value* v, llvm::Type* scalar) {
+  return by_lane(ir, v, scalar, [&](Value* lane, int) -> Value* { return ir.b.CreateIntrinsic(id, {}, {lane}); });
+}
+
+bool is_f64(const Value* v) { return v->getType()->getScalarType()->isDoubleTy(); }
+Value* fma(Ir& ir, Value* a, Value* b, Value* c) { return call_intrinsic(ir, intrinsic::fma, {a, b, c}); }
+Value* fma(Ir& ir, double a, Value* b, Value* c) { return fma(ir, number(b, a), b, c); }
+Value* as_float(Ir& ir, Value* bits) { return ir.b.CreateBitCast(bits, retyped(bits, ir.b.getFloatTy())); }
+
+// Halves.
+
+Value* f32_from_f16(Ir& ir, Value* raw) {
+  auto& b = ir.b;
+  return b.CreateFPExt(b.CreateBitCast(raw, retyped(raw, b.getHalfTy())), retyped(raw, b.getFloatTy()));
+}
+
+Value* f16_from_f32(Ir& ir, Value* f) {
+  auto& b = ir.b;
+  return b.CreateBitCast(b.CreateFPTrunc(f, retyped(f, b.getHalfTy())), retyped(f, b.getInt16Ty()));
+}
+
+Value* bf16_from_f32(Ir& ir, Value* f) {
+  auto& b = ir.b;
+  if (ir.target.sm < 80) return host::bf16_from_f32(ir, f);
+  return by_lane(ir, f, b.getInt16Ty(), [&](Value* lane, int) -> Value* {
+    return b.CreateBitCast(b.CreateIntrinsic(intrinsic::nvvm_f2bf16_rn, {}, {lane}), b.getInt16Ty());
+  });
+}
+
+// Casts.
+
+// Truncates and saturates.
+Value* to_integer(Ir& ir, Value* f, bool is_signed, unsigned bits) {
+  const bool wide = bits == 64;
+  const intrinsic::ID id = is_f64(f) ? (wide ? (is_signed ? intrinsic::nvvm_d2ll_rz : intrinsic::nvvm_d2ull_rz)
+                                             : (is_signed ? intrinsic::nvvm_d2i_rz : intrinsic::nvvm_d2ui_rz))
+                                     : (wide ? (is_signed ? intrinsic::nvvm_f2ll_rz : intrinsic::nvvm_f2ull_rz)
+                                             : (is_signed ? intrinsic::nvvm_f2i_rz : intrinsic::nvvm_f2ui_rz));
+  return by_intrinsic(ir, id, f, ir.b.getIntNTy(bits));
+}
+
+Value* integer_from_float(Ir& ir, DType to, Value* f) {
+  auto& b = ir.b;
+  const auto bits = static_cast<unsigned>(8 * size_of(to));
+  const bool is_signed = is_signed_int(to);
+  Value* v = to_integer(ir, f, is_signed || bits < 32, std::max(32u, bits));
+  v = b.CreateSelect(b.CreateFCmpUNO(f, f), llvm::Constant::getNullValue(v->getType()), v);
+  if (bits >= 32) return v;
+  const int64_t low = is_signed ? -(int64_t{1} << (bits - 1)) : 0, high = (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  v = call_intrinsic(ir, intrinsic::smin, {call_intrinsic(ir, intrinsic::smax, {v, integer(v, low)}), integer(v, high)});
+  return b.CreateTrunc(v, retyped(v, b.getIntNTy(bits)));
+}
+
+// Rounded to odd, so that rounding again to a half equals rounding once: `exact` of a number rounded toward zero.
+Value* with_sticky_bit(Ir& ir, Value* near, Value* exact) {
+  Value* bits = as_bits(ir, near);
+  return ir.b.CreateSelect(exact, near, as_float(ir, ir.b.CreateOr(bits, integer(bits, 1))));
+}
+
+Value* odd_from_f64(Ir& ir, Value* v) {
+  auto& b = ir.b;
+  Value* near = by_intrinsic(ir, intrinsic::nvvm_d2f_rz, v, b.getFloatTy());
+  return with_sticky_bit(ir, near, b.CreateFCmpUEQ(b.CreateFPExt(near, v->getType()), v));
+}
+
+Value* odd_from_int(Ir& ir, bool is_signed, Value* v) {
+  auto& b = ir.b;
+  llvm::Type* wide = retyped(v, b.getInt64Ty());
+  v = is_signed ? b.CreateSExt(v, wide) : b.CreateZExt(v, wide);
+  Value* near = by_intrinsic(ir, is_signed ? intrinsic::nvvm_ll2f_rz : intrinsic::nvvm_ull2f_rz, v, b.getFloatTy());
+  return with_sticky_bit(ir, near, b.CreateICmpEQ(to_integer(ir, near, is_signed, 64), v));
+}
+
+Value* gpu_convert(Ir& ir, DType from, DType to, Value* v) {
+  auto& b = ir.b;
+  if (is_float(from) && is_int(to)) return integer_from_float(ir, to, v);
+  if (!is_half(to) || from == DType::bool_) return nullptr;
+  if (is_float(from)) return is_f64(v) ? narrow(ir, to, odd_from_f64(ir, v)) : nullptr;
+  const bool is_signed = is_signed_int(from);
+  if (size_of(from) > 2) return narrow(ir, to, odd_from_int(ir, is_signed, v));
+  llvm::Type* f32 = retyped(v, b.getFloatTy());
+  return narrow(ir, to, is_signed ? b.CreateSIToFP(v, f32) : b.CreateUIToFP(v, f32));
+}
+
+// max.NaN orders zeros too; before sm_80, and for f64, NaN loses in hardware.
+Value* gpu_extreme(Ir& ir, bool is_max, Value* x, Value* y) {
+  auto& b = ir.b;
+  if (!is_f64(x) && ir.target.sm >= 80) return call_intrinsic(ir, is_max ? intrinsic::maximum : intrinsic::minimum, {x, y});
+  const intrinsic::ID id = is_f64(x) ? (is_max ? intrinsic::nvvm_fmax_d : intrinsic::nvvm_fmin_d)
+                                     : (is_max ? intrinsic::nvvm_fmax_f : intrinsic::nvvm_fmin_f);
+  Value* number = by_lane(ir, x, x->getType()->getScalarType(), [&](Value* lane, int k) -> Value* {
+    Value* other = width_of(y) == 1 ? y : b.CreateExtractElement(y, static_cast<uint64_t>(k));
+    return b.CreateIntrinsic(id, {}, {lane, other});
+  });
+  return b.CreateSelect(b.CreateFCmpUNO(x, y), b.CreateFAdd(x, y), number);
+}
+
+// Functions of f32.
+
+Value* exp2_approx(Ir& ir, Value* x) { return by_intrinsic(ir, intrinsic::nvvm_ex2_approx_ftz_f, x, ir.b.getFloatTy()); }
+
+// x = n*ln2 + r; the low bits of `shifted` are n. 2 ulp, as CUDA's expf.
+Value* exp_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* part = fma(ir, x, number(x, 0x1.77313p-8), number(x, 0.5));  // log2(e) / 252
+  part = by_intrinsic(ir, intrinsic::nvvm_saturate_f, part, b.getFloatTy());
+  Value* shifted = by_lane(ir, part, b.getFloatTy(), [&](Value* lane, int) -> Value* {
+    return b.CreateIntrinsic(intrinsic::nvvm_fma_rm_f, {}, {lane, number(lane, 252), number(lane, 12582913)});
+  });
+  Value* n = b.CreateFSub(shifted, number(x, 12583039));
+  Value* r = fma(ir, x, number(x, 0x1.715476p+0), b.CreateFNeg(n));
+  r = fma(ir, x, number(x, 0x1.4ae0cp-26), r);
+  Value* bits = as_bits(ir, shifted);
+  return b.CreateFMul(exp2_approx(ir, r), as_float(ir, b.CreateShl(bits, integer(bits, 23))));
+}
+
+// |x| < 0.55: x + x^3*P(x^2); else 1 - 2 / (exp(2|x|) + 1). 2 ulp.
+Value* tanh_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value *square = b.CreateFMul(x, x), *magnitude = call_intrinsic(ir, intrinsic::fabs, {x});
+  Value* p = fma(ir, -0.006610227825f, square, number(x, 0.02130938866f));
+  for (const float c : {-0.05390942883f, 0.1333311373f, -0.3333333201f}) p = fma(ir, p, square, number(x, c));
+  Value* small = fma(ir, b.CreateFMul(x, square), p, x);
+  Value* e = exp2_approx(ir, b.CreateFMul(magnitude, number(x, 2.885390082f)));
+  Value* inverse = by_intrinsic(ir, intrinsic::nvvm_rcp_approx_ftz_f, b.CreateFAdd(e, number(x, 1)), b.getFloatTy());
+  Value* large = fma(ir, -2.0, inverse, number(x, 1));
+  Value* out = b.CreateSelect(b.CreateFCmpOGE(magnitude, number(x, 0.55f)), large, small);
+  return call_intrinsic(ir, intrinsic::copysign, {out, x});
+}
+
+// |x| < 0.9: x + x*P(x^2), 1.4e-8; else 1 - 2^Q(|x|) with Q = log2(erfc), which is 1 from 4 on.
+Value* erf_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value *square = b.CreateFMul(x, x), *magnitude = call_intrinsic(ir, intrinsic::fabs, {x});
+  Value* held = b.CreateSelect(b.CreateFCmpOGT(magnitude, number(x, 4)), number(x, 4), magnitude);
+  Value* p = fma(ir, -0x1.3c61c8p-11, square, number(x, 0x1.47c73p-8));
+  for (const double c : {-0x1.b6a25p-6, 0x1.ce1bfp-4, -0x1.8126eep-2, 0x1.06eba6p-3}) p = fma(ir, p, square, number(x, c));
+  Value* q = fma(ir, 0x1.9fb252p-13, held, number(x, -0x1.91cc8ep-9));
+  for (const double c : {0x1.6d9ca4p-6, -0x1.aa730ap-4, -0x1.4621bcp-1, -0x1.20b752p+0, -0x1.5d0c4ep-13}) {
+    q = fma(ir, q, held, number(x, c));
+  }
+  Value* large = b.CreateFSub(number(x, 1), exp2_approx(ir, b.CreateFMul(q, number(x, 0x1.715476p+0))));
+  large = call_intrinsic(ir, intrinsic::copysign, {large, x});
+  return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9f)), fma(ir, x, p, x), large);
+}
+
+Value* libdevice(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
+  auto& b = ir.b;
+  llvm::Type* scalar = args[0]->getType()->getScalarType();
+  auto* type = llvm::FunctionType::get(scalar, std::vector<llvm::Type*>(args.size(), scalar), false);
+  const std::string full = "__nv_" + name + (scalar->isDoubleTy() ? "" : "f");
+  const llvm::FunctionCallee callee = b.GetInsertBlock()->getModule()->getOrInsertFunction(full, type);
+  return by_lane(ir, args[0], scalar, [&](Value* first, int k) -> Value* {
+    std::vector<Value*> operands = {first};
+    for (std::size_t i = 1; i < args.size(); ++i) {
+      operands.push_back(width_of(args[i]) == 1 ? args[i] : b.CreateExtractElement(args[i], static_cast<uint64_t>(k)));
+    }
+    return b.CreateCall(callee, operands);
+  });
+}
+
+Value* gpu_function(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
+  if (!is_f64(args[0])) {
+    if (name == "exp") return exp_f32(ir, args[0]);
+    if (name == "tanh") return tanh_f32(ir, args[0]);
+    if (name == "erf") return erf_f32(ir, args[0]);
+  }
+  return libdevice(ir, name, args);
+}
+
+}  // namespace
+}  // namespace fusec::codegen::nvptx
+
+namespace fusec::codegen {
+
+const Machine& nvptx_machine() {
+  static constexpr Machine kNvptx = {.f32_from_f16 = nvptx::f32_from_f16,
+                                     .f16_from_f32 = nvptx::f16_from_f32,
+                                     .bf16_from_f32 = nvptx::bf16_from_f32,
+                                     .convert = nvptx::gpu_convert,
+                                     .extreme = nvptx::gpu_extreme,
+                                     .function = nvptx::gpu_function};
+  return kNvptx;
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block loops as threads.
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "codegen/llvm/nvptx/writer.h"
+#include "codegen/reduce_plan.h"
+
+namespace fusec::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+
+// Whether the teams that `total` of every team's first threads make are whole warps.
+bool are_whole_warps(const Team& team, int64_t total) { return team.alignment % 32 == 0 && total % 32 == 0; }
+
+bool is_collective(const ir::Block& block) {
+  bool found = false;
+  ir::for_each_stmt(block, [&](const ir::Stmt& stmt) {
+    found |= std::holds_alternative<ir::Sync>(stmt.v);
+    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    found |= reduce != nullptr && has_block_loop(*reduce);
+  });
+  return found;
+}
+
+Value* at_entry(GpuWriter& w, const std::function<Value*()>& make) {
+  llvm::IRBuilder<>::InsertPointGuard guard(w.ir.b);
+  w.ir.b.SetInsertPoint(w.frame.entry->getTerminator());
+  return make();
+}
+
+Team inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
+  auto& b = w.ir.b;
+  Team out = w.team;
+  if (total < w.team.size) {
+    out.whole_block = false;
+    if (collective && !are_whole_warps(w.team, total)) {
+      if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+      Value* some = b.CreateICmpULT(w.team.thread, b.getInt32(static_cast<uint32_t>(total)));
+      out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.team.mask, some});
+    }
+  }
+  out.size = inner;
+  out.alignment = std::gcd(w.team.alignment, inner);
+  out.thread = inner == 1 ? b.getInt32(0) : thread_part(w, w.team.thread, 1, inner);
+  return out;
+}
+
+}  // namespace
+
+int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop) {
+  const Dim extent = w.index.resolve(loop.extent);
+  if (extent.is_const()) return std::max<int64_t>(0, extent.value());
+  throw Inexpressible("block loop '" + loop.var + "' has the extent " + loop.extent.str() + ", which is no constant");
+}
+
+int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt) {
+  int64_t out = 1;
+  for (const ir::Block* nested : ir::nested_blocks(stmt)) {
+    for (const ir::Stmt& inner : *nested) out = std::max(out, threads_of(w, inner));
+  }
+  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
+    if (loop->head.tag == ir::LoopTag::block) out *= constant_extent(w, loop->head);
+  }
+  if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+    for (const ir::LoopHead& loop : reduce->loops) {
+      if (loop.tag == ir::LoopTag::block) out *= constant_extent(w, loop);
+    }
+  }
+  return out;
+}
+
+Value* thread_part(GpuWriter& w, Value* thread, int64_t stride, int64_t extent) {
+  auto& b = w.ir.b;
+  Value*& part = w.thread_parts[{thread, stride, extent}];
+  if (part) return part;
+  return part = at_entry(w, [&] {
+    Value* v = stride == 1 ? thread : b.CreateUDiv(thread, b.getInt32(static_cast<uint32_t>(stride)));
+    return extent == 0 ? v : b.CreateURem(v, b.getInt32(static_cast<uint32_t>(extent)));
+  });
+}
+
+// Row-major in the number of the block.
+void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
+  auto& b = w.ir.b;
+  std::vector<const ir::LoopHead*> varying;
+  for (const ir::LoopHead& loop : grid) {
+    if (loop.extent.is(1)) {
+      w.index.alias(loop.var, Dim(0));
+    } else {
+      varying.push_back(&loop);
+    }
+  }
+  if (varying.empty()) return;
+  Value* block = at_entry(w, [&] { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {}); });
+  for (std::size_t i = varying.size(); i-- > 0;) {
+    const Dim extent = w.index.resolve(varying[i]->extent);
+    Value* v = at_entry(w, [&] {
+      Value* here = block;
+      if (i > 0) {
+        Value* by = b.CreateTrunc(w.index.value(extent), b.getInt32Ty());
+        here = b.CreateURem(block, by);
+        block = b.CreateUDiv(block, by);
+      }
+      return b.CreateZExt(here, w.index.type());
+    });
+    w.index.bind_at_entry(varying[i]->var, v, {Dim(0), extent - 1});
+  }
+}
+
+// The variables of the loops from the innermost out.
+void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t inner) {
+  int64_t stride = inner;
+  for (std::size_t i = loops.size(); i-- > 0;) {
+    const int64_t extent = constant_extent(w, loops[i]);
+    if (extent == 1) {
+      w.index.alias(loops[i].var, Dim(0));
+      continue;
+    }
+    const bool outermost = std::all_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [&](const ir::LoopHead& loop) { return constant_extent(w, loop) == 1; });
+    Value* part = thread_part(w, w.team.thread, stride, outermost ? 0 : extent);
+    Value* v = at_entry(w, [&] { return w.ir.b.CreateZExt(part, w.index.type()); });
+    w.index.bind_at_entry(loops[i].var, v, {Dim(0), Dim(extent - 1)});
+    stride *= extent;
+  }
+}
+
+void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body) {
+  if (count >= w.team.size) return body();
+  Value* some = w.ir.b.CreateICmpULT(w.team.thread, w.ir.b.getInt32(static_cast<uint32_t>(count)));
+  branch(w.ir, some, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
+}
+
+void GpuWriter::write_parallel(const ir::Loop& loop) {
+  if (loop.head.tag == ir::LoopTag::grid) throw Inexpressible("a grid loop must be outermost and perfectly nested");
+  if (loop.head.tag == ir::LoopTag::cluster) throw Inexpressible("clusters are not written");
+  int64_t inner = 1;
+  for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, threads_of(*this, stmt));
+  const int64_t total = inner * constant_extent(*this, loop.head);
+  if (total == 0) return;
+  const Team outer = team;
+  const auto variables = block_variables;
+  const Team own = inside(*this, total, inner, is_collective(loop.body));
+  for_threads(*this, total, [&] {
+    bind_threads(*this, {loop.head}, inner);
+    team = own;
+    block_variables.insert(loop.head.var);
+    write_block(*this, loop.body);
+  });
+  index.unbind(loop.head.var);
+  block_variables = variables;
+  team = outer;
+}
+
+void GpuWriter::in_loop(const Dim& extent, const std::function<void()>& body) {
+  const Team outer = team;
+  std::set<std::string> symbols;
+  extent.collect_symbols(symbols);
+  const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return block_variables.contains(s); });
+  const bool uses_data = index.is_floating(extent);
+  team.in_loop = true;
+  if (varies || uses_data) team.whole_block = false;
+  if (uses_data || (varies && (team.alignment % 32 != 0 || team.size % 32 != 0))) team.mask = nullptr;
+  body();
+  team = outer;
+}
+
+void write_block_barrier(GpuWriter& w) {
+  if (!w.team.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
+  w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
+}
+
+void GpuWriter::write_sync(const ir::Sync& sync) {
+  if (sync.scope == ir::SyncScope::block) return write_block_barrier(*this);
+  if (team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+  ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {team.mask});
+}
+
+Value* GpuWriter::may_store(ir::BufferId id) {
+  if (kernel.buffers[id].space == ir::Space::reg || team.size == 1) return nullptr;
+  return ir.b.CreateICmpEQ(team.thread, ir.b.getInt32(0));
+}
+
+}  // namespace fusec::codegen::nvptx

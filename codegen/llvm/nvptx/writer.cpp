@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function of a phase: its parameters, its grid, its shared memory.
+#include "codegen/llvm/nvptx/writer.h"
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+
+#include "codegen/llvm/machine.h"
+
+namespace fusec::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+
+constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
+constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
+constexpr Traits kGpuTraits = {.local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
+
+std::vector<ir::BufferId> buffers_of(const ir::Kernel& kernel) {
+  std::vector<ir::BufferId> out = kernel.params;
+  for (uint32_t i = 0; i < kernel.buffers.size(); ++i) {
+    if (kernel.buffers[ir::BufferId{i}].space == ir::Space::scratch) out.push_back(ir::BufferId{i});
+  }
+  return out;
+}
+
+bool may_alias(const ir::Kernel& kernel, ir::BufferId id) {
+  return std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
+                     [&](const auto& pair) { return pair.first == id || pair.second == id; });
+}
+
+// The addresses of buffers, the extents, the status word.
+llvm::Function* add_function(GpuWriter& w, const std::string& name) {
+  auto& b = w.ir.b;
+  const std::vector<ir::BufferId> buffers = buffers_of(w.kernel);
+  llvm::Type* pointer = b.getPtrTy(kGlobal);
+  std::vector<llvm::Type*> types(buffers.size(), pointer);
+  types.insert(types.end(), w.kernel.extents.size(), b.getInt64Ty());
+  types.push_back(pointer);
+  auto* function = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false), llvm::GlobalValue::ExternalLinkage,
+                                          name, w.module);
+  function->setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  for (unsigned i = 0; i < buffers.size(); ++i) {
+    const ir::Buffer& buffer = w.kernel.buffers[buffers[i]];
+    function->getArg(i)->setName(buffer.name);
+    if (may_alias(w.kernel, buffers[i])) continue;
+    function->addParamAttr(i, llvm::Attribute::NoAlias);
+    // Both say that its loads may go through the cache of constant data.
+    if (buffer.space == ir::Space::in) function->addParamAttr(i, llvm::Attribute::ReadOnly);
+  }
+  function->getArg(static_cast<unsigned>(types.size()) - 1)->setName("status");
+  return function;
+}
+
+void set_block_size(GpuWriter& w) {
+  auto& b = w.ir.b;
+  llvm::LLVMContext& context = b.getContext();
+  llvm::Metadata* node[] = {llvm::ValueAsMetadata::get(w.frame.function), llvm::MDString::get(context, "maxntidx"),
+                            llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(w.block_threads)))};
+  w.module.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(context, node));
+}
+
+void bind_extents(GpuWriter& w) {
+  auto& b = w.ir.b;
+  const auto first = static_cast<unsigned>(buffers_of(w.kernel).size());
+  b.SetInsertPoint(w.frame.entry->getTerminator());
+  for (unsigned i = 0; i < w.kernel.extents.size(); ++i) {
+    Value* v = b.CreateTrunc(w.frame.function->getArg(first + i), w.index.type(), w.kernel.extents[i]);
+    w.index.bind(w.kernel.extents[i], v, {Dim(0), std::nullopt});
+  }
+}
+
+// Arrays that are too many bytes to declare become parts of what the launch asks for.
+void place_shared(GpuWriter& w) {
+  const llvm::DataLayout& layout = w.module.getDataLayout();
+  int64_t bytes = 0;
+  std::vector<int64_t> offsets;
+  for (const llvm::GlobalVariable* array : w.shared_order) {
+    offsets.push_back(bytes);
+    bytes += static_cast<int64_t>(layout.getTypeAllocSize(array->getValueType()).getFixedValue() + 15) / 16 * 16;
+  }
+  if (bytes <= kStaticShared) return;
+  w.dynamic_shared = bytes;
+  auto& b = w.ir.b;
+  llvm::GlobalVariable* all = w.module.getNamedGlobal("dynamic_shared");
+  if (all == nullptr) {
+    all = new llvm::GlobalVariable(w.module, llvm::ArrayType::get(b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage,
+                                   nullptr, "dynamic_shared", nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+    all->setAlignment(llvm::Align(16));
+  }
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    w.shared_order[i]->replaceAllUsesWith(
+        llvm::ConstantExpr::getGetElementPtr(b.getInt8Ty(), all, llvm::ConstantInt::get(b.getInt32Ty(), static_cast<uint64_t>(offsets[i]))));
+    w.shared_order[i]->eraseFromParent();
+  }
+}
+
+}  // namespace
+
+GpuWriter::GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
+                     llvm::Module& module)
+    : Writer(kernel, locals, builder, target, nvptx_machine(), kernel.fits32 ? builder.getInt32Ty() : builder.getInt64Ty(), kGpuTraits),
+      module(module) {}
+
+void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string& name) {
+  auto& b = ir.b;
+  frame.function = add_function(*this, name);
+  frame.entry = llvm::BasicBlock::Create(b.getContext(), "entry", frame.function);
+  auto* body = llvm::BasicBlock::Create(b.getContext(), "body", frame.function);
+  b.SetInsertPoint(frame.entry);
+  b.CreateBr(body);
+  index.push(frame.entry);
+  bind_extents(*this);
+  begin_index(*this);
+  for (const ir::Stmt* stmt : phase.body) block_threads = std::max(block_threads, threads_of(*this, *stmt));
+  if (block_threads > kMostThreads) {
+    throw CompileError("a block of " + std::to_string(block_threads) + " threads, the limit is " + std::to_string(kMostThreads));
+  }
+  block_warps = (block_threads + 31) / 32;
+  set_block_size(*this);
+  team.size = block_threads;
+  thread_index = block_threads == 1 ? static_cast<Value*>(b.getInt32(0))
+                                    : b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  team.thread = thread_index;
+  team.mask = b.getInt32(0xffffffff);
+  bind_grid(*this, phase.grid);
+  b.SetInsertPoint(body);
+  for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
+  b.CreateRetVoid();
+  promote(*this);
+  place_shared(*this);
+}
+
+Value* GpuWriter::buffer(int64_t position) { return frame.function->getArg(static_cast<unsigned>(position)); }
+
+Value* GpuWriter::status() { return frame.function->getArg(static_cast<unsigned>(frame.function->arg_size()) - 1); }
+
+Value* GpuWriter::extern_address(const std::string& name) { throw CompileError("no function '" + name + "' of libm on a GPU"); }
+
+}  // namespace fusec::codegen::nvptx

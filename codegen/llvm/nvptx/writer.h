@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The writer for GPUs: LLVM IR for NVPTX, with threads, shared memory and collectives as codegen/cuda writes them.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "codegen/llvm/writer.h"
+
+namespace fusec::codegen::nvptx {
+
+// The threads that run a statement together: block loops split them into ever smaller teams.
+struct Team {
+  llvm::Value* thread = nullptr;  // the number of this thread in it, an i32
+  int64_t size = 1;
+  int64_t alignment = 0;        // divides the number in the block of its first thread; 0: that is thread 0
+  bool whole_block = true;      // all threads of the block are at this point of the program
+  llvm::Value* mask = nullptr;  // of the threads of this warp that are; null: not known
+  bool in_loop = false;         // what is written here may run again
+};
+
+struct GpuWriter : Writer {
+  llvm::Module& module;
+  Team team;
+  std::map<std::string, llvm::GlobalVariable*> shared;  // of this phase, by name
+  std::vector<llvm::GlobalVariable*> shared_order;
+  std::set<std::string> block_variables;                // of the loops around this point
+  int64_t block_threads = 1, block_warps = 1;
+  llvm::Value* thread_index = nullptr;                  // in the block, an i32
+  std::map<std::tuple<llvm::Value*, int64_t, int64_t>, llvm::Value*> thread_parts;
+  int64_t dynamic_shared = 0;                           // bytes that the launch asks for
+  int copies = 0;
+
+  GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target, llvm::Module& module);
+
+  void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override;
+  llvm::Value* buffer(int64_t position) override;
+  llvm::Value* status() override;
+  llvm::Value* extern_address(const std::string& name) override;
+  llvm::Value* local(ir::BufferId id) override;
+  llvm::Value* may_store(ir::BufferId id) override;
+  llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override;
+  llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override;
+  void in_loop(const Dim& extent, const std::function<void()>& body) override;
+  void write_parallel(const ir::Loop& loop) override;
+  void write_sync(const ir::Sync& sync) override;
+  void write_reduce(const ir::Reduce& reduce) override;
+  void write_copy(const ir::CopyAsync& copy) override;
+};
+
+// The kernel with reg buffers as a thread has them: without the leading axes of the parallel loops that are around their
+// accesses but not around their declarations.
+ir::Kernel with_private_buffers(ir::Kernel kernel);
+
+// threads.cpp: how many threads the statements need; block loops; barriers.
+int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt);
+int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop);
+// thread / stride % extent, made at function entry; extent 0: without the remainder.
+llvm::Value* thread_part(GpuWriter& w, llvm::Value* thread, int64_t stride, int64_t extent);
+void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid);
+// Binds variables of nested block loops by division of the thread's number in its team.
+void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
+// body() by the first `count` threads of the team.
+void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body);
+void write_block_barrier(GpuWriter& w);
+
+// An array in shared memory.
+llvm::GlobalVariable* shared_array(GpuWriter& w, const std::string& name, llvm::Type* element, int64_t count);
+
+}  // namespace fusec::codegen::nvptx

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What LLVM IR for NVPTX calls, on a CPU: intrinsics, under their names with underscores, and the functions of libdevice.
+// Comes after cuda_shim.h, whose fibers are the threads.
+#pragma once
+
+#include <fenv.h>
+
+extern "C" {
+
+__attribute__((section("fusec_shared"), aligned(16))) unsigned char shim_dynamic_shared[256 << 10];
+
+unsigned nvvm_read_ptx_sreg_tid_x() { return shim::thread_index.x; }
+unsigned nvvm_read_ptx_sreg_ctaid_x() { return shim::block_index.x; }
+void nvvm_barrier0() { __syncthreads(); }
+void nvvm_bar_warp_sync(unsigned mask) { __syncwarp(mask); }
+unsigned nvvm_vote_ballot_sync(unsigned mask, bool holds) { return __ballot_sync(mask, holds); }
+unsigned nvvm_shfl_sync_bfly_i32(unsigned mask, unsigned v, unsigned bits, unsigned) { return __shfl_xor_sync(mask, v, (int)bits); }
+unsigned nvvm_shfl_sync_idx_i32(unsigned mask, unsigned v, unsigned from, unsigned) { return __shfl_sync(mask, v, (int)from); }
+
+int nvvm_f2i_rz(float v) { return __float2int_rz(v); }
+unsigned nvvm_f2ui_rz(float v) { return __float2uint_rz(v); }
+long long nvvm_f2ll_rz(float v) { return __float2ll_rz(v); }
+unsigned long long nvvm_f2ull_rz(float v) { return __float2ull_rz(v); }
+int nvvm_d2i_rz(double v) { return __double2int_rz(v); }
+unsigned nvvm_d2ui_rz(double v) { return __double2uint_rz(v); }
+long long nvvm_d2ll_rz(double v) { return __double2ll_rz(v); }
+unsigned long long nvvm_d2ull_rz(double v) { return __double2ull_rz(v); }
+float nvvm_d2f_rz(double v) { return __double2float_rz(v); }
+float nvvm_ll2f_rz(long long v) { return __ll2float_rz(v); }
+float nvvm_ull2f_rz(unsigned long long v) { return __ull2float_rz(v); }
+unsigned short shim_bf16_from_f32(float v) { return bf16_from_f32(v); }
+
+// Zeros are in order, NaN loses.
+double nvvm_fmax_d(double a, double b) { return a != a ? b : b != b ? a : shim::greater_of(a, b); }
+double nvvm_fmin_d(double a, double b) { return a != a ? b : b != b ? a : shim::lesser_of(a, b); }
+float nvvm_fmax_f(float a, float b) { return a != a ? b : b != b ? a : shim::greater_of(a, b); }
+float nvvm_fmin_f(float a, float b) { return a != a ? b : b != b ? a : shim::lesser_of(a, b); }
+float nvvm_saturate_f(float v) { return v > 0 ? (v < 1 ? v : 1.0f) : 0.0f; }
+float nvvm_ex2_approx_ftz_f(float v) { return exp2f(v); }
+float nvvm_rcp_approx_ftz_f(float v) { return 1.0f / v; }
+float nvvm_fma_rm_f(float a, float b, float c) {
+  // A volatile product: the compiler knows no rounding modes.
+  const int before = fegetround();
+  fesetround(FE_DOWNWARD);
+  volatile float x = a;
+  volatile float out = fmaf(x, b, c);
+  fesetround(before);
+  return out;
+}
+
+#define FUSEC_LIBDEVICE(X)                                                                                              \
+  X(exp) X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) \
+  X(acosh) X(atanh)
+#define FUSEC_DEFINE(name)                           \
+  float __nv_##name##f(float v) { return name##f(v); } \
+  double __nv_##name(double v) { return name(v); }
+FUSEC_LIBDEVICE(FUSEC_DEFINE)
+#undef FUSEC_DEFINE
+float __nv_powf(float a, float b) { return powf(a, b); }
+double __nv_pow(double a, double b) { return pow(a, b); }
+float __nv_fmodf(float a, float b) { return fmodf(a, b); }
+double __nv_fmod(double a, double b) { return fmod(a, b); }
+}
