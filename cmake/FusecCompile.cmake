@@ -37,7 +37,7 @@ if(FUSEC_WERROR)
 endif()
 if(FUSEC_SANITIZE)
   # GCC's uninitialised-use analysis gives false alarms on instrumented code.
-  add_compile_options(-fsanitize=${FUSEC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  add_compile_options(-fsanitize=${FUSEC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized -Wno-mismatched-new-delete)
   add_link_options(-fsanitize=${FUSEC_SANITIZE})
 endif()
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
