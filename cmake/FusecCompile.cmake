@@ -36,7 +36,7 @@ if(FUSEC_WERROR)
   add_compile_options(-Werror)
 endif()
 if(FUSEC_SANITIZE)
-  # GCC's uninitialised-use analysis gives false alarms on instrumented code.
+  # GCC's analyses of uninitialised use and of paired allocation give false alarms on instrumented code.
   add_compile_options(-fsanitize=${FUSEC_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized -Wno-mismatched-new-delete)
   add_link_options(-fsanitize=${FUSEC_SANITIZE})
 endif()
