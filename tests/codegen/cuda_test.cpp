@@ -77,8 +77,7 @@ TEST(CudaArtifact, DamagedCubinsSayNothing) {
   for (std::size_t i = 0; i < artifact->image.size(); i += 7) {
     std::vector<uint8_t> cut(artifact->image.begin(), artifact->image.begin() + static_cast<std::ptrdiff_t>(i)), bent = artifact->image;
     bent[i] ^= 0xff;
-    if (i < 64) EXPECT_TRUE(codegen::cuda::resources_of(cut).empty());  // not even the file's header
-    codegen::cuda::resources_of(cut);                                   // the others: nothing is read beyond the end
+    EXPECT_TRUE(codegen::cuda::resources_of(cut).empty() || i >= 64);  // without the file's header there is nothing
     codegen::cuda::resources_of(bent);
   }
 }
