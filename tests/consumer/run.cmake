@@ -28,7 +28,8 @@ if(EXISTS ${work}/moved/bin/fusec)
   run(${work}/moved/bin/fusec --help)
 endif()
 
-# Our names, and weak instantiations of the standard library; nothing of anyone else's.
+# Our names, weak instantiations of the standard library, type information of functions of built-in types; nothing of
+# anyone else's.
 file(GLOB libraries ${work}/moved/lib*/libfusec*.so ${work}/moved/lib/*/libfusec*.so)
 if(NOT libraries)
   message(FATAL_ERROR "no library was installed")
@@ -36,7 +37,7 @@ endif()
 foreach(library IN LISTS libraries)
   execute_process(COMMAND nm -D --defined-only --format=just-symbols ${library} OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" names "${names}")
-  list(FILTER names EXCLUDE REGEX "^_ZN?K?[A-Z0-9]*5fusec|^_ZT[VISCHW]*N?K?5fusec|^_ZG[VR]*N5fusec|^_ZZ?N?K?St|^_ZT[ISV]N?K?(St|S[a-z])|^_ZT[IS]N9__gnu_cxx|^_ZNK?9__gnu_cxx|^fusec_[a-z]|^__bss_start$|^_end$|^_edata$")
+  list(FILTER names EXCLUDE REGEX "^_ZN?K?[A-Z0-9]*5fusec|^_ZT[VISCHW]*N?K?5fusec|^_ZG[VR]*N5fusec|^_ZZ?N?K?St|^_ZT[ISV]N?K?(St|S[a-z])|^_ZT[IS]N9__gnu_cxx|^_ZNK?9__gnu_cxx|^_ZT[IS]P?F[a-zP]+E$|^fusec_[a-z]|^__bss_start$|^_end$|^_edata$")
   if(names)
     list(LENGTH names count)
     list(SUBLIST names 0 20 names)
