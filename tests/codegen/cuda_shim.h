@@ -54,6 +54,9 @@ struct Index {
 constexpr size_t kStack = 128 << 10;
 
 inline Fiber fibers[1024];
+__attribute__((destructor, used)) static void free_stacks() {  // when the library is closed
+  for (Fiber& f : fibers) free(f.stack);
+}
 inline unsigned thread_count = 0;
 inline ucontext_t scheduler;
 inline Index thread_index, block_index;
