@@ -111,7 +111,7 @@ Result<Engine> compile_on(const Model& model, const Options& options, const runt
   FUSEC_ASSIGN(const Artifacts artifacts, timed_stage(state->stats.stages, "emit", [&] {
                  const std::unique_ptr<KernelCache> cache = KernelCache::open(options);
                  return obtain_kernels(program, state->target, options.codegen, cache.get(), options.use_cache,
-                                       compile_threads(options), counts);
+                                       compile_threads(options), runtime::warn_of(options), counts);
                }));
   FUSEC_ASSIGN(state->loaded, timed_stage(state->stats.stages, "link", [&] {
                  return link_for(std::move(program), artifacts, options, machine, state->stats);

@@ -61,6 +61,7 @@ struct Source {
   Codegen codegen;
   KernelCache* cache;
   bool reuse;
+  const Warn& warn;
 };
 
 Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, const Source& source) {
@@ -69,7 +70,7 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
       return Obtained{std::make_shared<codegen::Artifact>(std::move(*found)), false};
     }
   }
-  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target, {.codegen = source.codegen}));
+  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target, {.codegen = source.codegen, .on_warning = source.warn}));
   made.key = key;
   auto artifact = std::make_shared<codegen::Artifact>(std::move(made));
   if (source.cache != nullptr) source.cache->store(*artifact);
@@ -110,11 +111,11 @@ void for_each_parallel(std::size_t n, int threads, const Work& work) {
 }  // namespace
 
 Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
-                                 bool reuse, int threads, KernelCounts& counts) {
+                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts) {
   const std::vector<ir::KernelId> used = picked_kernels(program);
   std::vector<Result<Obtained>> results(used.size(), Obtained{});
   for_each_parallel(used.size(), threads, [&](std::size_t i) {
-    results[i] = guarded([&] { return obtain(program.kernels[used[i]], {target, codegen, cache, reuse}); });
+    results[i] = guarded([&] { return obtain(program.kernels[used[i]], {target, codegen, cache, reuse, warn}); });
   });
   Artifacts artifacts;
   for (std::size_t i = 0; i < used.size(); ++i) {

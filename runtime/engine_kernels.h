@@ -19,8 +19,9 @@ struct KernelCounts {
 
 // All of picked_kernels(program). Distinct kernels are made by up to `threads` threads side by side; in one process a
 // key is compiled by one of them while others wait. `cache` may be null; `reuse`: kernels that another Engine holds are
-// taken as they are. The first error in kernel order is the answer.
+// taken as they are. The first error in kernel order is the answer; `warn` is
+// told, by any of the threads, of kernels that another emitter had to make.
 Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
-                                 bool reuse, int threads, KernelCounts& counts);
+                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts);
 
 }  // namespace fusec::runtime
