@@ -174,41 +174,12 @@ class KernelParser {
     return it->second;
   }
 
-  // An expression ends at a comma, brace or closing bracket, or where one operand follows another.
-  Result<Dim> dim() {
-    const std::size_t begin = lexer_.peek().begin;
-    std::size_t end = begin;
-    bool after_operand = false;
-    for (int depth = 0;;) {
-      const Token& t = lexer_.peek();
-      const bool operand = t.kind == TokenKind::ident || t.kind == TokenKind::number;
-      if (!operand && t.kind != TokenKind::punct) break;
-      if (operand && after_operand) break;
-      if (t.is("{") || t.is("}") || t.is("[") || t.is("]")) break;
-      if (depth == 0 && (t.is(",") || t.is(")"))) break;
-      depth += t.is("(") ? 1 : t.is(")") ? -1 : 0;
-      after_operand = operand || t.is(")");
-      end = lexer_.next().end;
-    }
-    if (end == begin) return lexer_.expected("an index expression");
-    auto dim = Dim::parse(joined(begin, end));
-    if (!dim.ok()) return lexer_.error_at(begin, dim.status().message());
-    return dim;
-  }
-
-  // The source with line ends as spaces: an expression may go over lines.
-  std::string joined(std::size_t begin, std::size_t end) const {
-    std::string text(lexer_.source().substr(begin, end - begin));
-    for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
-    return text;
-  }
-
   Result<std::vector<Dim>> dims(std::string_view open, std::string_view close) {
     FUSEC_TRY(lexer_.expect(open));
     std::vector<Dim> list;
     if (lexer_.accept(close)) return list;
     do {
-      FUSEC_ASSIGN(Dim d, dim());
+      FUSEC_ASSIGN(Dim d, lexer_.expression());
       list.push_back(std::move(d));
     } while (lexer_.accept(","));
     FUSEC_TRY(lexer_.expect(close));
@@ -321,7 +292,7 @@ class KernelParser {
   Result<LoopHead> loop_head(LoopTag tag) {
     FUSEC_ASSIGN(Token var, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
     FUSEC_TRY(lexer_.expect_word("in"));
-    FUSEC_ASSIGN(Dim extent, dim());
+    FUSEC_ASSIGN(Dim extent, lexer_.expression());
     return LoopHead{tag, std::move(var.text), std::move(extent)};
   }
 
@@ -384,7 +355,7 @@ class KernelParser {
     if (const auto combiner = after(word.text, "scan")) return scan(word, *combiner, dst[0]);
     if (word.text == "load") return load(dst[0]);
     if (word.text == "index") {
-      FUSEC_ASSIGN(Dim value, dim());
+      FUSEC_ASSIGN(Dim value, lexer_.expression());
       return Stmt{IndexValue{dst[0], std::move(value)}};
     }
     return let(word, dst[0]);

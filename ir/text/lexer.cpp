@@ -263,6 +263,27 @@ Result<Dim> Lexer::dim() {
   return dim;
 }
 
+Result<Dim> Lexer::expression() {
+  const std::size_t begin = token_.begin;
+  bool after_operand = false;
+  for (int depth = 0;;) {
+    const bool operand = token_.kind == TokenKind::ident || token_.kind == TokenKind::number;
+    if (!operand && token_.kind != TokenKind::punct) break;
+    if (operand && after_operand) break;
+    if (token_.is("{") || token_.is("}") || token_.is("[") || token_.is("]")) break;
+    if (depth == 0 && (token_.is(",") || token_.is(")"))) break;
+    depth += token_.is("(") ? 1 : token_.is(")") ? -1 : 0;
+    after_operand = operand || token_.is(")");
+    next();
+  }
+  if (token_.begin == begin) return expected("an index expression");
+  std::string text(source_.substr(begin, last_end_ - begin));
+  for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
+  auto dim = Dim::parse(text);
+  if (!dim.ok()) return error_at(begin, dim.status().message());
+  return dim;
+}
+
 Result<Shape> Lexer::shape() {
   FUSEC_TRY(expect("["));
   Shape shape;

@@ -54,6 +54,8 @@ class Lexer {
   std::string_view trailing_comment() const;
   // A dimension expression up to a comma or closing bracket outside of parentheses.
   Result<Dim> dim();
+  // The same, also ended by a brace and where one operand follows another; it may go over lines.
+  Result<Dim> expression();
   Result<Shape> shape();      // "[N, 3]"
   Result<DType> dtype();      // "f32"
   Result<Type> type();        // "f32[N, 3]"

@@ -106,7 +106,7 @@ std::string print(const Program& program) {
     for (const Variant& v : program.slots[i].variants) out += variant_text(v);
     out += "  }\n";
   }
-  for (const std::string& note : program.notes) out += "  note " + escaped(note) + "\n";
+  for (const std::string& note : program.notes) out += "  note " + quote(note) + "\n";
   for (uint32_t i = 0; i < program.kernels.size(); ++i) {
     out += fmt::format("  // k{}\n", i) + indented(print(program.kernels[{i}]));
   }

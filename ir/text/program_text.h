@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a Program, for dumps and text tests; it is not read back.
+// The text of a Program, for dumps, text tests and packages.
 //
 //   program @mlp(%x: f32[N, 128]) -> (%y: f32[N, 64]) symbols(N) ops 7 {
 //     %a0: input 0 "x" f32 128*N
@@ -13,21 +13,27 @@
 //       }
 //       otherwise { ... }
 //     }
-//     note edge %a -> %b not fused: ...
+//     note "edge %a -> %b not fused: ..."
 //     // k0
 //     kernel @... { ... }
 //   }
 //
-// Views are in order of the step's arguments; strides are shown where they are not row-major.
+// Views are in order of the step's arguments; strides are shown where they are not row-major. A constant's line names its
+// position in Program::constants; the bytes lie elsewhere.
 #pragma once
 
 #include <string>
+#include <string_view>
 
+#include "fusec/status.h"
 #include "ir/program.h"
 
 namespace fusec::ir {
 
 std::string print(const Program& program);
+// print(*parse_program(print(p))) == print(p); Program::constants is left empty. Ids and the numbers of arguments are
+// checked. Errors are invalid_model, "line L, column C: ...".
+Result<Program> parse_program(std::string_view text);
 std::string print_view(const View& view);
 std::string print_step(const Step& step);
 

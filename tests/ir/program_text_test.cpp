@@ -38,7 +38,15 @@ TEST(ProgramText, EveryPart) {
   slot.variants.push_back({{}, {{{{call, "/fc1"}, {launch, "/relu"}}, "", 3}}, -1});
   p.slots.push_back(std::move(slot));
   p.notes = {"edge a -> b not fused: library"};
-  EXPECT_EQ(print(p), R"(program @mlp(%x: f32[N, 8]) -> (%y: f32[N, 4]) symbols(N) ops 3 {
+  p.inputs = {x};
+  p.outputs = {y};
+  const std::string text = print(p);
+  const auto again = parse_program(text);
+  ASSERT_TRUE(again.ok()) << again.status().str();
+  EXPECT_EQ(print(*again), text);
+  EXPECT_EQ(again->inputs, p.inputs);
+  EXPECT_EQ(again->outputs, p.outputs);
+  EXPECT_EQ(text, R"(program @mlp(%x: f32[N, 8]) -> (%y: f32[N, 4]) symbols(N) ops 3 {
   %a0: input 0 "x" f32 8*N
   %a1: output 0 "y" f32 4*N
   %a2: constant 0 f32 32
@@ -60,7 +68,7 @@ TEST(ProgramText, EveryPart) {
       }
     }
   }
-  note edge a -> b not fused: library
+  note "edge a -> b not fused: library"
   // k0
   kernel @relu(%x: in f32[n], %y: out f32[n]) {
     grid i in n {
@@ -71,6 +79,40 @@ TEST(ProgramText, EveryPart) {
   }
 }
 )");
+}
+
+// What is wrong, and where.
+TEST(ProgramText, Mistakes) {
+  const std::string head = "program @p(%x: f32[4]) -> (%y: f32[4]) ops 1 {\n  %a0: input 0 f32 4\n  %a1: output 0 f32 4\n";
+  const std::string kernel = "  kernel @k(%x: in f32[n], %y: out f32[n]) {\n    grid i in n {\n      v0: f32 = load x[i]\n"
+                             "      store y[i], v0\n    }\n  }\n";
+  const auto slot = [](const std::string& step) {
+    return "  slot 0 {\n    otherwise {\n      candidate picked 1 us {\n        " + step + "\n      }\n    }\n  }\n";
+  };
+  const std::string launch = slot("launch k0(%a0 [4], %a1 [4]) extents(4)  // here");
+  ASSERT_TRUE(parse_program(head + launch + kernel + "}\n").ok());
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "expected 'program'"},
+      {head + launch + kernel, "expected '}'"},
+      {head + launch + "}\n", "there is no kernel k0"},
+      {head + launch + "  kernel @k(%x: in f32[n]) {\n", "this kernel has no end"},
+      {head + launch + "  kernel @k(%x: in f32[n]) { nonsense }\n}\n", "in kernel k0"},
+      {head + slot("launch k0(%a0 [4]) extents(4)") + kernel + "}\n", "1 views and 1 extents; it takes 2 and 1"},
+      {head + slot("launch k0(%a0 [4], %a9 [4]) extents(4)") + kernel + "}\n", "no such allocation"},
+      {head + slot("launch k0(%a0 [4] strides [1, 1], %a1 [4]) extents(4)") + kernel + "}\n", "one stride per axis"},
+      {head + slot("call madd f32(%a0 [4])") + "}\n", "no tensor op 'madd'"},
+      {head + slot("call matmul f32(%a0 [4]) bias 3") + "}\n", "the call has no argument 3"},
+      {head + slot("jump k0") + "}\n", "expected launch, call or '}'"},
+      {"program @p(%x: f32[4]) -> () ops 1 {\n}\n", "has no allocation"},
+      {"program @p() -> () ops 1 {\n  %a0: input 3 f32 4\n}\n", "the program has no input 3"},
+      {"program @p() -> () ops 1 {\n  %a1: temporary f32 4\n}\n", "expected allocation %a0"},
+  };
+  for (const auto& [text, expected] : cases) {
+    const auto parsed = parse_program(text);
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_EQ(parsed.status().code(), StatusCode::invalid_model);
+    EXPECT_NE(parsed.status().str().find(expected), std::string::npos) << parsed.status().str() << "\n" << text;
+  }
 }
 
 }  // namespace
