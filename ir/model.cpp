@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ir/indexed_extents.h"
 #include "ir/model_internal.h"
 
 namespace fusec::ir {
@@ -6,9 +7,10 @@ namespace fusec::ir {
 Model make_model(Graph graph) {
   Model model;
   model.symbols = graph.symbols;
-  for (ValueId v : graph.inputs) {
-    const Value& value = graph.values[v];
-    model.inputs.push_back({value.name, value.type.dtype, value.type.shape});
+  std::vector<std::vector<Dim>> indexed = indexed_extents(graph);
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    const Value& value = graph.values[graph.inputs[i]];
+    model.inputs.push_back({value.name, value.type.dtype, value.type.shape, std::move(indexed[i])});
   }
   for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
     const Type& type = graph.type(graph.outputs[i]);

@@ -17,6 +17,8 @@
 
 namespace fusec {
 
+class Package;
+
 namespace runtime {
 struct EngineState;
 }
@@ -34,7 +36,7 @@ struct FUSEC_API EngineStats {
   int64_t imported_ops = 0;
   int64_t distinct_kernels = 0;  // of the picked candidates
   int64_t compiled_kernels = 0;  // by this Engine or by a compile it waited for
-  int64_t cached_kernels = 0;    // from the kernel cache or from another Engine of this process
+  int64_t cached_kernels = 0;    // from the kernel cache, another Engine of this process or a package
   int64_t code_bytes = 0, constant_bytes = 0;
   std::vector<std::string> notes;  // why edges were not fused, and the like
 };
@@ -66,6 +68,10 @@ class FUSEC_API Engine {
   // invalid_argument for options that do not fit the machine; unsupported, compile_failed, device, out_of_memory as the
   // stages say. A model without free symbols is bound at once, so that such errors show here.
   static Result<Engine> compile(const Model& model, const Options& options = {});
+
+  // The code of a package that fits the device best, or that Options::target names. Of the options, precision, numerics,
+  // tf32 and use_library are the package's. invalid_argument: it has no code for the device; else as `compile`.
+  static Result<Engine> load(const Package& package, const Options& options = {});
 
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;

@@ -20,11 +20,13 @@ struct FUSEC_API TensorInfo {
   std::string name;
   DType dtype = DType::f32;
   Shape shape;
+  // Of an integer input whose elements are used as indices: the extents of the axes that they select from.
+  std::vector<Dim> indexed_extents = {};
 };
 
 // Copies share the graph, which is immutable.
 struct FUSEC_API Model {
-  std::shared_ptr<const ir::Graph> graph;
+  std::shared_ptr<const ir::Graph> graph;  // null: of a package, which is compiled already
   std::vector<TensorInfo> inputs, outputs;
   std::vector<std::string> symbols;  // free symbols of the input shapes
 };

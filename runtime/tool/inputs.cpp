@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <optional>
 
 #include "ir/eval/element.h"
 #include "ir/eval/random.h"
-#include "ir/graph.h"
 #include "ir/support/hash.h"
 #include "runtime/tool/npy.h"
 
@@ -148,58 +147,15 @@ Result<Tensor> make_input(const TensorInfo& info, const InputSpec& spec, const T
   return ir::random_tensor(info.dtype, shape, seed);
 }
 
-// Which inputs flow, as integers, into each value.
-class IndexFlow {
- public:
-  IndexFlow(const Model& model, const Symbols& symbols) : graph_(*model.graph), symbols_(symbols) {
-    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-      if (is_int(graph_.type(graph_.inputs[i]).dtype)) sources_[graph_.inputs[i]] = {i};
-    }
-    for (const ir::NodeId id : graph_.order) visit(graph_.nodes[id]);
+// The smallest extent that the integer input indexes; nullopt: it indexes nothing.
+std::optional<int64_t> index_limit(const TensorInfo& info, const Symbols& symbols) {
+  std::optional<int64_t> least;
+  for (const Dim& extent : info.indexed_extents) {
+    const int64_t value = extent.eval(symbols).value_or(1);
+    least = std::min(least.value_or(value), value);
   }
-  std::map<std::size_t, int64_t> limits;
-
- private:
-  void visit(const ir::Node& node) {
-    using ir::TensorOp;
-    const bool gathers = !node.op.is_scalar() && (node.op == TensorOp::gather || node.op == TensorOp::gather_elements ||
-                                                  node.op == TensorOp::gather_nd);
-    if (gathers) limit(node);
-    const bool moves = node.op.is_scalar() || ir::info(node.op.tensor()).kind == ir::RegionKind::index_map;
-    if (!moves || !is_int(graph_.type(node.output).dtype)) return;
-    std::set<std::size_t> all;
-    for (std::size_t i = 0; i < (gathers ? 1 : node.inputs.size()); ++i) {
-      const auto it = sources_.find(node.inputs[i]);
-      if (it != sources_.end()) all.insert(it->second.begin(), it->second.end());
-    }
-    if (!all.empty()) sources_[node.output] = std::move(all);
-  }
-
-  void limit(const ir::Node& node) {
-    const auto it = sources_.find(node.inputs[1]);
-    if (it == sources_.end()) return;
-    const Shape& data = graph_.type(node.inputs[0]).shape;
-    std::size_t first = 0, last = 0;
-    if (node.op == ir::TensorOp::gather_nd) {
-      first = static_cast<std::size_t>(node.attrs.i("batch_dims"));
-      const auto depth = graph_.type(node.inputs[1]).shape.back().eval(symbols_);
-      last = first + static_cast<std::size_t>(std::max<int64_t>(depth.value_or(1), 1)) - 1;
-    } else {
-      first = last = static_cast<std::size_t>(node.attrs.i("axis"));
-    }
-    for (std::size_t axis = first; axis <= last && axis < data.size(); ++axis) {
-      const int64_t extent = data[axis].eval(symbols_).value_or(1);
-      for (const std::size_t input : it->second) {
-        const auto [at, fresh] = limits.emplace(input, extent);
-        if (!fresh) at->second = std::min(at->second, extent);
-      }
-    }
-  }
-
-  const ir::Graph& graph_;
-  const Symbols& symbols_;
-  std::map<ir::ValueId, std::set<std::size_t>> sources_;
-};
+  return least;
+}
 
 }  // namespace
 
@@ -258,19 +214,13 @@ Result<std::vector<TensorShape>> input_shapes(const Model& model, const Symbols&
   return shapes;
 }
 
-std::map<std::size_t, int64_t> index_limits(const Model& model, const Symbols& symbols) {
-  return IndexFlow(model, symbols).limits;
-}
-
 Result<std::vector<Tensor>> make_inputs(const Model& model, const Request& request, const Symbols& symbols) {
   FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(model, symbols));
-  const std::map<std::size_t, int64_t> limits = index_limits(model, symbols);
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const auto spec = request.inputs.find(model.inputs[i].name);
-    const auto limit = limits.find(i);
     FUSEC_ASSIGN(Tensor input, make_input(model.inputs[i], spec == request.inputs.end() ? InputSpec() : spec->second, shapes[i],
-                                          i, limit == limits.end() ? std::nullopt : std::optional(limit->second)));
+                                          i, index_limit(model.inputs[i], symbols)));
     inputs.push_back(std::move(input));
   }
   return inputs;

@@ -41,7 +41,4 @@ Result<std::vector<TensorShape>> input_shapes(const Model& model, const Symbols&
 // Inputs of one seed differ from each other.
 Result<std::vector<Tensor>> make_inputs(const Model& model, const Request& request, const Symbols& symbols);
 
-// The smallest extent that each integer input indexes; inputs that index nothing are absent.
-std::map<std::size_t, int64_t> index_limits(const Model& model, const Symbols& symbols);
-
 }  // namespace fusec::tool

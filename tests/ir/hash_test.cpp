@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include <set>
 #include <string>
 
@@ -16,6 +18,14 @@ TEST(Hash, Xxh64) {
   EXPECT_EQ(hash64("abc"), 0x44bc2cf5ad770999u);
   EXPECT_EQ(hash64("Nobody inspects the spammish repetition"), 0xfbcea83c8a378bf1u);  // 39 bytes: lanes and tail
   EXPECT_NE(hash64("abc", 1), hash64("abc", 2));
+}
+
+TEST(Hash, Sha256WithAndWithoutInstructions) {
+  std::vector<std::byte> bytes(1000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(mix64(i));
+  for (std::size_t n = 0; n <= bytes.size(); n += 37) {
+    EXPECT_EQ(sha256(std::span(bytes).first(n)), sha256_plain(std::span(bytes).first(n))) << n;
+  }
 }
 
 // FIPS 180-4 examples; 55, 56 and 64 bytes are where the padding changes shape.

@@ -4,31 +4,13 @@
 #include "compiler/import/onnx/file.h"
 #include "compiler/import/onnx/import.h"
 #include "fusec/onnx.h"
+#include "ir/model_internal.h"
 
 namespace fusec {
 
-namespace {
-
-Model to_model(ir::Graph graph) {
-  Model model;
-  for (ir::ValueId v : graph.inputs) {
-    const ir::Value& value = graph.values[v];
-    model.inputs.push_back({value.name, value.type.dtype, value.type.shape});
-  }
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-    const ir::Type& type = graph.type(graph.outputs[i]);
-    model.outputs.push_back({graph.output_names[i], type.dtype, type.shape});
-  }
-  model.symbols = graph.symbols;
-  model.graph = std::make_shared<const ir::Graph>(std::move(graph));
-  return model;
-}
-
-}  // namespace
-
 Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options) {
   FUSEC_ASSIGN(ir::Graph graph, importer::import_onnx(bytes, options));
-  return to_model(std::move(graph));
+  return ir::make_model(std::move(graph));
 }
 
 Result<Model> load_onnx(const std::string& path, const ImportOptions& options) {

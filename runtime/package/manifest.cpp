@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/package/manifest.h"
+
+#include <nlohmann/json.hpp>
+
+namespace fusec::runtime {
+namespace {
+
+using Json = nlohmann::json;  // keys sorted: equal manifests are equal bytes
+
+constexpr const char* kNumerics[] = {"precise", "exact", "fast"};
+
+// Thrown by the readers below, caught by parse_manifest.
+struct Fault {
+  std::string message;
+};
+
+Json json_of(const std::vector<Dim>& dims) {
+  Json list = Json::array();
+  for (const Dim& d : dims) list.push_back(d.str());
+  return list;
+}
+
+std::vector<Dim> dims_of(const Json& list) {
+  std::vector<Dim> dims;
+  for (const Json& item : list) {
+    Result<Dim> d = Dim::parse(item.get<std::string>());
+    if (!d.ok()) throw Fault{d.status().message()};
+    dims.push_back(*std::move(d));
+  }
+  return dims;
+}
+
+DType dtype_of(const Json& name) {
+  const auto dtype = parse_dtype(name.get<std::string>());
+  if (!dtype) throw Fault{"there is no dtype '" + name.get<std::string>() + "'"};
+  return *dtype;
+}
+
+Json json_of(const std::vector<TensorInfo>& infos) {
+  Json list = Json::array();
+  for (const TensorInfo& info : infos) {
+    Json item = {{"name", info.name}, {"dtype", to_string(info.dtype)}, {"shape", json_of(info.shape)}};
+    if (!info.indexed_extents.empty()) item["indexed_extents"] = json_of(info.indexed_extents);
+    list.push_back(std::move(item));
+  }
+  return list;
+}
+
+std::vector<TensorInfo> infos_of(const Json& list) {
+  std::vector<TensorInfo> infos;
+  for (const Json& item : list) {
+    TensorInfo info;
+    info.name = item.at("name").get<std::string>();
+    info.dtype = dtype_of(item.at("dtype"));
+    info.shape = dims_of(item.at("shape"));
+    if (item.contains("indexed_extents")) info.indexed_extents = dims_of(item.at("indexed_extents"));
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+Json json_of(const PackagedTarget& packaged) {
+  const Target& t = packaged.target;
+  Json constants = Json::array();
+  for (const PackagedConstant& c : packaged.constants) {
+    constants.push_back({{"dtype", to_string(c.dtype)}, {"shape", c.shape}, {"offset", c.offset}});
+  }
+  Json item = {{"name", t.name}, {"constants", std::move(constants)}};
+  if (t.kind == TargetKind::cuda) {
+    item.update({{"kind", "cuda"}, {"sm", t.sm}});
+  } else {
+    item.update({{"kind", "cpu"}, {"features", t.features}, {"vector_bytes", t.vector_bytes}});
+  }
+  return item;
+}
+
+PackagedTarget target_of(const Json& item) {
+  PackagedTarget packaged;
+  Target& t = packaged.target;
+  t.name = item.at("name").get<std::string>();
+  if (item.at("kind").get<std::string>() == "cuda") {
+    t.kind = TargetKind::cuda;
+    t.sm = item.at("sm").get<int>();
+  } else {
+    t.features = item.at("features").get<std::vector<std::string>>();
+    t.vector_bytes = item.at("vector_bytes").get<int>();
+  }
+  for (const Json& c : item.at("constants")) {
+    packaged.constants.push_back(
+        {dtype_of(c.at("dtype")), c.at("shape").get<std::vector<int64_t>>(), c.at("offset").get<int64_t>()});
+  }
+  return packaged;
+}
+
+Numerics numerics_of(const std::string& name) {
+  for (std::size_t i = 0; i < std::size(kNumerics); ++i) {
+    if (name == kNumerics[i]) return static_cast<Numerics>(i);
+  }
+  throw Fault{"there are no numerics '" + name + "'"};
+}
+
+Manifest manifest_of(const Json& json) {
+  Manifest m;
+  m.producer = json.at("producer").get<std::string>();
+  const Json& options = json.at("options");
+  m.numerics = numerics_of(options.at("numerics").get<std::string>());
+  if (options.contains("precision")) m.precision = dtype_of(options.at("precision"));
+  m.tf32 = options.at("tf32").get<bool>();
+  m.use_library = options.at("library").get<bool>();
+  m.model.inputs = infos_of(json.at("inputs"));
+  m.model.outputs = infos_of(json.at("outputs"));
+  m.model.symbols = json.at("symbols").get<std::vector<std::string>>();
+  for (const Json& item : json.at("targets")) m.targets.push_back(target_of(item));
+  return m;
+}
+
+}  // namespace
+
+std::string print_manifest(const Manifest& m) {
+  Json options = {{"numerics", kNumerics[static_cast<std::size_t>(m.numerics)]}, {"tf32", m.tf32}, {"library", m.use_library}};
+  if (m.precision) options["precision"] = to_string(*m.precision);
+  Json targets = Json::array();
+  for (const PackagedTarget& target : m.targets) targets.push_back(json_of(target));
+  const Json json = {{"producer", m.producer},
+                     {"options", std::move(options)},
+                     {"inputs", json_of(m.model.inputs)},
+                     {"outputs", json_of(m.model.outputs)},
+                     {"symbols", m.model.symbols},
+                     {"targets", std::move(targets)}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Manifest> parse_manifest(std::string_view text) {
+  try {
+    return manifest_of(Json::parse(text));
+  } catch (const Json::exception& fault) {
+    return Status(StatusCode::invalid_model, fault.what());
+  } catch (const Fault& fault) {
+    return Status(StatusCode::invalid_model, fault.message);
+  }
+}
+
+}  // namespace fusec::runtime
