@@ -5,6 +5,7 @@
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(SQLite3 REQUIRED)
+find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)
 add_compile_definitions(FUSEC_WITH_LLVM=$<BOOL:${FUSEC_WITH_LLVM}> FUSEC_WITH_ONNX=$<BOOL:${FUSEC_WITH_ONNX}>)
 
@@ -27,5 +28,4 @@ include(deps/cudnn_frontend)
 
 if(FUSEC_BUILD_TOOL)
   find_package(CLI11 REQUIRED)
-  find_package(nlohmann_json REQUIRED)
 endif()

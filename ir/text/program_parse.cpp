@@ -287,7 +287,10 @@ class ProgramParser {
     int depth = 0;
     do {
       const Token token = lexer_.next();
-      if (token.kind == TokenKind::end || token.kind == TokenKind::bad) return lexer_.error_at(begin, "this kernel has no end");
+      const bool modulus = token.kind == TokenKind::bad && lexer_.source()[token.begin] == '%';  // of a fact: n % 4
+      if (token.kind == TokenKind::end || (token.kind == TokenKind::bad && !modulus)) {
+        return lexer_.error_at(begin, "this kernel has no end");
+      }
       depth += token.is("{") ? 1 : token.is("}") ? -1 : 0;
       end = token.end;
     } while (depth > 0 || lexer_.source()[end - 1] != '}');

@@ -12,6 +12,7 @@
 #include "runtime/tool/bench.h"
 #include "runtime/tool/gpu_yardstick.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/model_file.h"
 #include "runtime/tool/steps.h"
 #include "runtime/tool/task_cycles.h"
 
@@ -198,7 +199,7 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   PatternYardstick copy;
   std::vector<CopyRow> copies;
   if (on_gpu) {
-    FUSEC_ASSIGN(copy.gpu, GpuYardstick::make(options));
+    FUSEC_ASSIGN(copy.gpu, GpuYardstick::make(options, compile_model));
     FUSEC_TRY(copy.gpu->prepare());
     for (const std::string& note : copy.gpu->notes()) fmt::print(stderr, "fusec: {}\n", note);
   } else {

@@ -48,10 +48,10 @@ struct Yardstick {
   std::optional<CopySpeed> cpu;
   std::unique_ptr<GpuYardstick> gpu;
 
-  static Result<Yardstick> make(const Engine& engine, const Options& options) {
+  static Result<Yardstick> make(const Front& front, const Engine& engine, const Options& options) {
     Yardstick yardstick;
     if (engine.device().kind == TargetKind::cuda) {
-      FUSEC_ASSIGN(yardstick.gpu, GpuYardstick::make(options));
+      FUSEC_ASSIGN(yardstick.gpu, GpuYardstick::make(options, front.compile));
     } else {
       FUSEC_ASSIGN(yardstick.cpu, CopySpeed::make(0, engine.threads()));
     }
@@ -172,7 +172,7 @@ void print_report(const Engine& engine, const StartUp& start, const std::vector<
   const EngineStats& stats = engine.stats();
   print_text(fmt::format("{}; compile {:.1f} ms, ready {:.1f} ms, weights {:.1f} ms, device {:.1f} ms; kernels: {} = {} "
                          "compiled + {} cached",
-                         runs_on(engine, flags), start.compile_ms, start.ready_ms, start.weights_ms, start.device_ms, stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
+                         runs_on(engine), start.compile_ms, start.ready_ms, start.weights_ms, start.device_ms, stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
   if (flags.verbose) {
     for (const StageTime& stage : stats.stages) print_text(fmt::format("  {:<10} {:8.2f} ms", stage.stage, stage.ms));
   }
@@ -191,7 +191,7 @@ void print_report(const Engine& engine, const StartUp& start, const std::vector<
   for (const BenchRow& row : rows) print_text("\n" + symbols_text(row.symbols) + "\n" + steps_table(row.plan, true));
 }
 
-Result<bool> bench_model(const BenchFlags& flags) {
+Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   const double before_device = process_ms();
   FUSEC_ASSIGN(const Options options, options_of(flags));  // looks for a GPU where none is named
   StartUp start;
@@ -203,18 +203,18 @@ Result<bool> bench_model(const BenchFlags& flags) {
   if (!flags.batch.empty()) {
     FUSEC_ASSIGN(batches, parse_integers(flags.batch, ',', "--batch"));
   }
-  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Loaded loaded, front.load(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request, batches.front()));
   FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, symbols));
-  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  FUSEC_ASSIGN(const Engine engine, engine_of(front, loaded, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_TRY(session.prepare(shapes));
   start.weights_ms = loaded.weights_ms + engine.stats().weights_ms;
   start.device_ms += engine.stats().device_ms;
   start.compile_ms = loaded.load_ms + engine.stats().compile_ms;
   start.ready_ms = process_ms() - start.weights_ms - start.device_ms;
-  FUSEC_ASSIGN(Yardstick yardstick, Yardstick::make(engine, options));
+  FUSEC_ASSIGN(Yardstick yardstick, Yardstick::make(front, engine, options));
   std::vector<BenchRow> rows;
   for (const int64_t batch : batches) {
     FUSEC_ASSIGN(BenchRow row, bench_batch(loaded, session, yardstick, batch, flags));
@@ -228,16 +228,16 @@ Result<bool> bench_model(const BenchFlags& flags) {
   return true;
 }
 
-Result<bool> bench(const BenchFlags& flags) {
+Result<bool> bench(const Front& front, const BenchFlags& flags) {
   if (flags.model.empty() == flags.patterns.empty()) {
     return Status(StatusCode::invalid_argument, "bench needs either a model or --patterns DIR; see fusec bench --help");
   }
-  return flags.patterns.empty() ? bench_model(flags) : bench_patterns(flags);
+  return flags.patterns.empty() ? bench_model(front, flags) : front.bench_patterns(flags);
 }
 
 }  // namespace
 
-Command bench_command() {
+Command bench_command(const Front& front) {
   auto flags = std::make_shared<BenchFlags>();
   return {"bench", "time a model, or memory-bound patterns against the speed of copying",
           "  fusec bench model.onnx --random-weights 1\n"
@@ -246,7 +246,7 @@ Command bench_command() {
           "  fusec bench model.onnx --library-sum                 what the plan adds to its library calls\n"
           "  fusec bench --patterns patterns/ --duration 2        copy time / pattern time; 100% is as fast as copying",
           [flags](Flags& f) {
-            f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
+            f.argument("model", flags->model, "an .onnx model, the text of a graph (.fir), or a package (.fsc)", false);
             declare_common(f, *flags);
             f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
             f.flag("--cycles", flags->cycles, "with --patterns: core cycles per 16 elements of tasks whose data is cached");
@@ -261,7 +261,7 @@ Command bench_command() {
                      "with --library-sum: weights of calls alone use so much memory in turn (default 1.25 times the last "
                      "level cache)");
           },
-          [flags] { return bench(*flags); }};
+          [front, flags] { return bench(front, *flags); }};
 }
 
 }  // namespace fusec::tool

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "fusec/device.h"
+#include "fusec/package.h"
 #include "runtime/cache/artifact.h"
+#include "runtime/device/open.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/common.h"
+#include "runtime/tool/model_file.h"
 
 namespace fusec::tool {
 namespace {
+
+struct CompileFlags : ModelFlags {
+  std::string output;
+};
 
 Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cache) {
   const EngineStats& stats = engine.stats();
@@ -26,7 +34,7 @@ Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cach
           {"stages_ms", stages}};
 }
 
-Result<bool> compile(const ModelFlags& flags) {
+Result<bool> compile_into_cache(const CompileFlags& flags) {
   FUSEC_ASSIGN(const Options options, options_of(flags));
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
@@ -46,15 +54,68 @@ Result<bool> compile(const ModelFlags& flags) {
   return true;
 }
 
+// Without --target: what this machine is, or the GPU that --device names.
+Result<std::vector<std::string>> targets_of(const CompileFlags& flags, const Options& options) {
+  std::vector<std::string> targets = listed_targets(flags);
+  if (!targets.empty()) return targets;
+  if (flags.device.empty() || options.device == "cpu") return std::vector<std::string>{"cpu:native"};
+  FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
+  return std::vector<std::string>{"cuda:" + machine.target.name};
+}
+
+Result<bool> compile_into_package(CompileFlags flags) {
+  const CompileFlags given = flags;
+  flags.targets.clear();  // more than one may be named
+  if (flags.device.empty()) flags.device = "cpu";
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const std::vector<std::string> targets, targets_of(given, options));
+  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const Progress progress(fmt::format("compiling for {}", fmt::join(targets, ", ")));
+    FUSEC_TRY(write_package(loaded.model, targets, flags.output, options));
+  }
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  FUSEC_ASSIGN(const Package package, Package::open(flags.output));
+  const PackageInfo& info = package.info();
+  Json sections = Json::array();
+  Table table({"section", "bytes"});
+  for (const PackageSection& s : info.sections) {
+    sections.push_back({{"name", s.name}, {"bytes", s.bytes}, {"sha256", s.sha256}});
+    table.row({s.name, bytes_text(s.bytes)});
+  }
+  if (flags.json) {
+    print(Json{{"file", flags.output}, {"bytes", info.file_bytes}, {"targets", info.targets},
+               {"compile_ms", loaded.load_ms + ms}, {"weights_ms", loaded.weights_ms}, {"sections", sections}});
+    return true;
+  }
+  print_text(fmt::format("'{}': {} for {} in {:.1f} ms", flags.output, bytes_text(info.file_bytes), fmt::join(info.targets, ", "), ms));
+  print_text(table.str());
+  print_text("run it: fusec run " + flags.output);
+  return true;
+}
+
+Result<bool> compile(const CompileFlags& flags) {
+  return flags.output.empty() ? compile_into_cache(flags) : compile_into_package(flags);
+}
+
 }  // namespace
 
 Command compile_command() {
-  auto flags = std::make_shared<ModelFlags>();
-  return {"compile", "compile a model's kernels into the kernel cache, so that later starts are quick",
-          "  fusec compile model.onnx --random-weights 1\n"
+  auto flags = std::make_shared<CompileFlags>();
+  return {"compile", "compile a model ahead of time: into one file, or into the kernel cache",
+          "  fusec compile model.onnx -o model.fsc --target cpu:x86-64-v3 --target cuda:sm_80 --target cuda:sm_90\n"
+          "                                                    a package: run, bench and inspect take it where there is no compiler;\n"
+          "                                                    no GPU is needed to write it\n"
+          "  fusec compile model.onnx -o model.fsc             for this machine's CPU (cpu:native)\n"
+          "  fusec compile model.onnx --precision f16 -o half.fsc --target cuda:sm_90\n"
           "  fusec compile model.onnx --cache-dir /var/cache/app -v\n"
-          "\nThe result is the cache's entries alone; a file that holds a whole compiled model is not written by this version.",
-          [flags](Flags& f) { declare_model(f, *flags); }, [flags] { return compile(*flags); }};
+          "                                                    kernels into the cache, so that later starts are quick",
+          [flags](Flags& f) {
+            declare_model(f, *flags);
+            f.option("-o,--output", flags->output, "FILE.fsc: writes a package; without: fills the kernel cache");
+          },
+          [flags] { return compile(*flags); }};
 }
 
 }  // namespace fusec::tool

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "fusec/device.h"
+#include "runtime/state.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/steps.h"
 
@@ -30,13 +30,23 @@ Status look(const Engine& engine, Inspected& out) {
   return {};
 }
 
+Json json_of(const PackageInfo& info) {
+  Json sections = Json::array();
+  for (const PackageSection& s : info.sections) {
+    sections.push_back({{"name", s.name}, {"offset", s.offset}, {"bytes", s.bytes}, {"sha256", s.sha256}});
+  }
+  return {{"producer", info.producer}, {"targets", info.targets}, {"bytes", info.file_bytes}, {"verify_ms", info.verify_ms},
+          {"precision", info.precision ? to_string(*info.precision) : "f32"}, {"sections", sections}};
+}
+
 Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& flags) {
   const EngineStats& stats = engine.stats();
+  const Options& options = engine.state()->options;
   Json json = {{"device", to_string(engine.device())},
                {"target", engine.target().name},
                {"threads", engine.threads()},
-               {"numerics", flags.numerics},
-               {"tf32", flags.tf32},
+               {"numerics", numerics_name(options.numerics)},
+               {"tf32", options.tf32},
                {"symbols", seen.symbols},
                {"ops", stats.imported_ops},
                {"launches", seen.plan.launches},
@@ -62,11 +72,20 @@ void print_tensors(const char* kind, const std::vector<TensorInfo>& infos, const
   print_text(table.str());
 }
 
+void print_package(const PackageInfo& info) {
+  print_text(fmt::format("package by {}, {}, every byte checked in {:.1f} ms", info.producer, bytes_text(info.file_bytes), info.verify_ms));
+  Table table({"section", "offset", "bytes", "sha256"});
+  for (const PackageSection& s : info.sections) {
+    table.row({s.name, std::to_string(s.offset), bytes_text(s.bytes), s.sha256.substr(0, 16) + "..."});
+  }
+  print_text(table.str());
+}
+
 void print_report(const Engine& engine, const Inspected& seen, const ModelFlags& flags) {
   const EngineStats& stats = engine.stats();
   const PlanStats& plan = seen.plan;
   Table table({"what", "value"});
-  table.row({"device", runs_on(engine, flags)});
+  table.row({"device", runs_on(engine)});
   if (!seen.symbols.empty()) table.row({"symbols", symbols_text(seen.symbols)});
   table.row({"ops", std::to_string(stats.imported_ops)});
   table.row({"launches", fmt::format("{} = {} generated + {} library", plan.launches, plan.generated, plan.library)});
@@ -81,30 +100,49 @@ void print_report(const Engine& engine, const Inspected& seen, const ModelFlags&
   if (flags.verbose) print_text("\n" + steps_table(plan, false));
 }
 
-Result<bool> inspect(const ModelFlags& flags) {
+// A package is shown on machines that it has no code for, too.
+void show_package_alone(const PackageInfo& info, const Status& why, const ModelFlags& flags) {
+  if (flags.json) {
+    print(Json{{"package", json_of(info)}, {"runs_here", false}, {"why", why.str()}});
+  } else {
+    print_package(info);
+    print_text("\nnot for this machine: " + why.str());
+  }
+}
+
+Result<bool> inspect(const Front& front, const ModelFlags& flags) {
   FUSEC_ASSIGN(const Options options, options_of(flags));
-  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Loaded loaded, front.load(flags));
   Inspected seen;
   FUSEC_TRY(resolve_shapes(loaded.model, flags, seen));
-  FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
-  FUSEC_TRY(look(engine, seen));
+  const Result<Engine> engine = engine_of(front, loaded, options);
+  if (!engine.ok() && loaded.package && flags.device.empty() && flags.targets.empty()) {
+    show_package_alone(loaded.package->info(), engine.status(), flags);
+    return true;
+  }
+  FUSEC_TRY(engine.status());
+  FUSEC_TRY(look(*engine, seen));
   if (flags.json) {
-    print(report_json(engine, seen, flags));
+    Json json = report_json(*engine, seen, flags);
+    if (loaded.package) json.update(Json{{"package", json_of(loaded.package->info())}, {"runs_here", true}});
+    print(json);
   } else {
-    print_report(engine, seen, flags);
+    if (loaded.package) print_package(loaded.package->info());
+    print_report(*engine, seen, flags);
   }
   return true;
 }
 
 }  // namespace
 
-Command inspect_command() {
+Command inspect_command(const Front& front) {
   auto flags = std::make_shared<ModelFlags>();
   return {"inspect", "what a model compiles to: launches, kernels, memory",
           "  fusec inspect model.onnx --random-weights 1\n"
           "  fusec inspect model.onnx -v                      one row per launch\n"
-          "  fusec inspect model.onnx --shape N=64 --json",
-          [flags](Flags& f) { declare_model(f, *flags); }, [flags] { return inspect(*flags); }};
+          "  fusec inspect model.onnx --shape N=64 --json\n"
+          "  fusec inspect model.fsc                          also the sections of a package",
+          [flags](Flags& f) { declare_model(f, *flags); }, [front, flags] { return inspect(front, *flags); }};
 }
 
 }  // namespace fusec::tool

@@ -7,6 +7,7 @@
 #include "runtime/tool/commands.h"
 #include "runtime/tool/front_end.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/model_file.h"
 #include "runtime/tool/reference.h"
 
 namespace fusec::tool {

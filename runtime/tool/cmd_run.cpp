@@ -8,10 +8,9 @@
 #include "fusec/session.h"
 #include "ir/eval/element.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/common.h"
+#include "runtime/tool/evaluate.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/npy.h"
-#include "runtime/tool/reference.h"
 
 namespace fusec::tool {
 namespace {
@@ -64,21 +63,21 @@ Result<std::string> store(const std::string& dir, const std::string& name, const
   return path;
 }
 
-Result<std::vector<Tensor>> outputs_of(const Model& model, const std::vector<Tensor>& inputs, const Options& options,
-                                       const RunFlags& flags) {
-  if (flags.evaluator) return evaluate_model(model, inputs, false);
-  FUSEC_ASSIGN(const Engine engine, compile_model(model, options));
+Result<std::vector<Tensor>> outputs_of(const Front& front, const Loaded& loaded, const std::vector<Tensor>& inputs,
+                                       const Options& options, const RunFlags& flags) {
+  if (flags.evaluator) return evaluate_model(loaded.model, inputs, false);
+  FUSEC_ASSIGN(const Engine engine, engine_of(front, loaded, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   return session.run(inputs);
 }
 
-Result<bool> run(const RunFlags& flags) {
+Result<bool> run(const Front& front, const RunFlags& flags) {
   FUSEC_ASSIGN(const Options options, options_of(flags));
-  FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
+  FUSEC_ASSIGN(const Loaded loaded, front.load(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, outputs_of(loaded.model, inputs, options, flags));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, outputs_of(front, loaded, inputs, options, flags));
   const std::string where = flags.evaluator ? "evaluator" : options.device;
   Json list = Json::array();
   Table table({"output", "dtype", "shape", "min", "max", "mean", "first elements"});
@@ -106,18 +105,19 @@ Result<bool> run(const RunFlags& flags) {
 
 }  // namespace
 
-Command run_command() {
+Command run_command(const Front& front) {
   auto flags = std::make_shared<RunFlags>();
   return {"run", "run a model once and show or store its outputs",
           "  fusec run model.onnx --input image=@image.npy --output-dir out\n"
           "  fusec run model.onnx --shape image=8x3x224x224 --input image=random:7 --random-weights 1\n"
+          "  fusec run model.fsc                              a package, see fusec compile --help\n"
           "  fusec run graph.fir --json",
           [flags](Flags& f) {
             declare_model(f, *flags);
             f.option("--output-dir", flags->output_dir, "DIR: writes every output there as NAME.npy");
             f.flag("--evaluator", flags->evaluator, "by the slow, plain evaluator, on the graph as imported");
           },
-          [flags] { return run(*flags); }};
+          [front, flags] { return run(front, *flags); }};
 }
 
 }  // namespace fusec::tool

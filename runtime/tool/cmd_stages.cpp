@@ -11,6 +11,7 @@
 #include "runtime/tool/commands.h"
 #include "runtime/tool/front_end.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/model_file.h"
 
 namespace fusec::tool {
 namespace {

@@ -6,6 +6,7 @@
 #include "fusec/session.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
+#include "runtime/tool/model_file.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/reference.h"
 

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per command, in the file of its name.
+// One function per command, in the file of its name. Those that take packages are in both programs, `fusec` and
+// `fusec-compiler`.
 #pragma once
 
 #include <vector>
 
 #include "runtime/tool/flags.h"
+#include "runtime/tool/front.h"
 
 namespace fusec::tool {
 
-Command run_command();
-Command bench_command();
+Command run_command(const Front& front);
+Command bench_command(const Front& front);
 Command compile_command();
 Command verify_command();
-Command inspect_command();
+Command inspect_command(const Front& front);
 Command import_command();
 Command optimize_command();
 Command partition_command();

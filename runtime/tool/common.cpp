@@ -7,16 +7,10 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "fusec/device.h"
-#include "ir/model_internal.h"
-#include "ir/text/graph_text.h"
-#include "ir/verify/graph.h"
-#if FUSEC_WITH_ONNX
-#include "fusec/onnx.h"
-#endif
+#include "runtime/state.h"
 
 namespace fusec::tool {
 namespace {
@@ -40,7 +34,8 @@ Result<std::string> device_of(const ModelFlags& flags) {
     if (!parse_device(flags.device).ok()) return not_of("--device", flags.device, "cpu, cuda, cuda:0, cuda:1, ...");
     return flags.device;
   }
-  const Result<Target> target = named_target(flags.target);
+  FUSEC_ASSIGN(const std::string name, single_target(flags));
+  const Result<Target> target = named_target(name);
   if (target.ok() && target->kind == TargetKind::cpu) return std::string("cpu");
   return std::string(gpu_status().ok() ? "cuda:0" : "cpu");
 }
@@ -51,37 +46,6 @@ Result<Codegen> codegen_of(const ModelFlags& flags) {
   if (flags.codegen == "llvm") return Codegen::llvm;
   return not_of("--codegen", flags.codegen, "auto, nvrtc, llvm");
 }
-
-// A text test is a graph between its command line and "====".
-std::string graph_of_test(const std::string& text) {
-  if (!text.starts_with("test ")) return text;
-  const std::size_t begin = text.find('\n'), end = text.find("\n====");
-  return begin == std::string::npos ? "" : text.substr(begin + 1, end == std::string::npos ? end : end - begin);
-}
-
-Result<Model> load_fir(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return Status(StatusCode::invalid_argument, fmt::format("'{}' cannot be opened", path));
-  std::ostringstream text;
-  text << in.rdbuf();
-  Result<ir::Graph> graph = ir::parse_graph(graph_of_test(text.str()));
-  if (!graph.ok()) return graph.status().with_note(fmt::format("while reading '{}'", path));
-  FUSEC_TRY(ir::verify(*graph, ir::Stage::imported));
-  return ir::make_model(std::move(*graph));
-}
-
-#if FUSEC_WITH_ONNX
-Result<Model> load_any_onnx(const std::string& path, const ModelFlags& flags, double& weights_ms) {
-  ImportOptions options;
-  options.weights_ms = &weights_ms;
-  options.random_weights = flags.random_weights;
-  return load_onnx(path, options);
-}
-#else
-Result<Model> load_any_onnx(const std::string& path, const ModelFlags&, double&) {
-  return Status(StatusCode::unsupported, fmt::format("'{}': this build reads no ONNX, only .fir", path));
-}
-#endif
 
 }  // namespace
 
@@ -98,7 +62,7 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
   flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
   flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN");
-  flags.option("--target", to.target,
+  flags.option("--target", to.targets,
                "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
   flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
   flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
@@ -111,8 +75,22 @@ void declare_common(Flags& flags, ModelFlags& to) {
 }
 
 void declare_model(Flags& flags, ModelFlags& to) {
-  flags.argument("model", to.model, "an .onnx model, or the text of a graph (.fir)");
+  flags.argument("model", to.model, "an .onnx model, or the text of a graph (.fir); run, bench and inspect take packages (.fsc) too");
   declare_common(flags, to);
+}
+
+std::vector<std::string> listed_targets(const ModelFlags& flags) {
+  std::vector<std::string> names;
+  for (const std::string& list : flags.targets) {
+    for (std::string& name : split(list, ',')) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+Result<std::string> single_target(const ModelFlags& flags) {
+  std::vector<std::string> names = listed_targets(flags);
+  if (names.size() > 1) return Status(StatusCode::invalid_argument, "several --target: only compile -o takes more than one");
+  return names.empty() ? std::string() : std::move(names.front());
 }
 
 Result<Options> options_of(const ModelFlags& flags) {
@@ -146,7 +124,7 @@ Result<Options> options_of(const ModelFlags& flags) {
   options.use_library = !flags.no_library;
   options.random_weights = flags.random_weights;
   options.disabled_passes = flags.disabled_passes;
-  options.target = flags.target;
+  FUSEC_ASSIGN(options.target, single_target(flags));
   options.dump_dir = flags.dump;
   if (!flags.dump.empty()) {
     std::error_code error;
@@ -158,10 +136,16 @@ Result<Options> options_of(const ModelFlags& flags) {
   return options;
 }
 
-std::string runs_on(const Engine& engine, const ModelFlags& flags) {
+const char* numerics_name(Numerics numerics) {
+  constexpr const char* kNames[] = {"precise", "exact", "fast"};
+  return kNames[static_cast<std::size_t>(numerics)];
+}
+
+std::string runs_on(const Engine& engine) {
+  const char* const numerics = numerics_name(engine.state()->options.numerics);
   const std::string where = to_string(engine.device()) + ", " + engine.target().name;
-  if (engine.device().kind == TargetKind::cuda) return fmt::format("{}, {}", where, flags.numerics);
-  return fmt::format("{}, {} threads, {}", where, engine.threads(), flags.numerics);
+  if (engine.device().kind == TargetKind::cuda) return fmt::format("{}, {}", where, numerics);
+  return fmt::format("{}, {} threads, {}", where, engine.threads(), numerics);
 }
 
 Result<std::vector<Tensor>> on_device(const Engine& engine, const std::vector<Tensor>& tensors) {
@@ -173,22 +157,6 @@ Result<std::vector<Tensor>> on_device(const Engine& engine, const std::vector<Te
     out.push_back(std::move(moved));
   }
   return out;
-}
-
-Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
-  const Progress progress("reading " + path);
-  const Clock::time_point start = Clock::now();
-  Loaded loaded;
-  FUSEC_ASSIGN(loaded.model, path.ends_with(".fir") ? load_fir(path) : load_any_onnx(path, flags, loaded.weights_ms));
-  loaded.load_ms = milliseconds_since(start) - loaded.weights_ms;
-  return loaded;
-}
-
-Result<Loaded> load_model(const ModelFlags& flags) { return load_model(flags.model, flags); }
-
-Result<Engine> compile_model(const Model& model, const Options& options) {
-  const Progress progress("compiling");
-  return Engine::compile(model, options);
 }
 
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the commands share: the flags about a model, reading it, and the shapes and inputs to run it with.
+// What the commands share: the flags about a model, and small things.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace fusec::tool {
 struct ModelFlags {
   std::string model;
   std::string device, codegen = "auto";
-  std::string precision = "f32", numerics = "precise", cache_dir, dump, target;
-  std::vector<std::string> shapes, inputs, disabled_passes;
+  std::string precision = "f32", numerics = "precise", cache_dir, dump;
+  std::vector<std::string> shapes, inputs, disabled_passes, targets;
   std::optional<uint64_t> random_weights;
   int threads = 0;
   std::optional<double> workspace_limit;  // MiB
@@ -33,24 +33,18 @@ void declare_model(Flags& flags, ModelFlags& to);
 // All but the model: for commands that name it otherwise.
 void declare_common(Flags& flags, ModelFlags& to);
 
+// The only --target, or nothing; those of a list separated by commas.
+Result<std::string> single_target(const ModelFlags& flags);
+std::vector<std::string> listed_targets(const ModelFlags& flags);
+
 // invalid_argument for words that are not in the lists of --help. The device is --device, else what --target is for, else
 // cuda:0 where one is usable, else cpu.
 Result<Options> options_of(const ModelFlags& flags);
+const char* numerics_name(Numerics numerics);
 // "cpu, x86-64-v4, 8 threads, precise", "cuda:0, sm_90, precise".
-std::string runs_on(const Engine& engine, const ModelFlags& flags);
+std::string runs_on(const Engine& engine);
 // The tensors on the Engine's device.
 Result<std::vector<Tensor>> on_device(const Engine& engine, const std::vector<Tensor>& tensors);
-
-struct Loaded {
-  Model model;
-  double load_ms = 0;     // reading and importing, without weights_ms
-  double weights_ms = 0;  // reading or making weights
-};
-// An ONNX model, or the text of a graph where the name ends in .fir.
-Result<Loaded> load_model(const ModelFlags& flags);
-Result<Loaded> load_model(const std::string& path, const ModelFlags& flags);
-// With a progress line.
-Result<Engine> compile_model(const Model& model, const Options& options);
 
 // Milliseconds since the process was started.
 double process_ms();

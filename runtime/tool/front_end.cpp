@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tool/front_end.h"
+#include "runtime/tool/model_file.h"
 
 #include "runtime/device/open.h"
 

@@ -68,6 +68,7 @@ struct GpuYardstick::Impl {
   explicit Impl(Stopwatch w) : watch(std::move(w)) {}
 
   Options options;
+  Compile compile = nullptr;
   Device device;
   Stopwatch watch;
   std::optional<Engine> copier;
@@ -88,15 +89,20 @@ struct GpuYardstick::Impl {
     return {};
   }
 
+  Result<Engine> compiled(const Model& model) const {
+    if (compile == nullptr) return Status(StatusCode::unsupported, "there is no compiler here");
+    return compile(model, options);
+  }
+
   Status start_copier() {
     FUSEC_ASSIGN(const Model model, copy_model());
-    FUSEC_ASSIGN(copier, Engine::compile(model, options));
+    FUSEC_ASSIGN(copier, compiled(model));
     return {};
   }
 
   Status start_flush() {
     FUSEC_ASSIGN(const Model model, read_model());
-    FUSEC_ASSIGN(const Engine engine, Engine::compile(model, options));
+    FUSEC_ASSIGN(const Engine engine, compiled(model));
     FUSEC_ASSIGN(Session session, Session::create(engine));
     FUSEC_ASSIGN(Tensor out, make_tensor(device, DType::f32, {kFlushRows}));
     flush_by_reading.emplace(Bound{std::move(session), {flush_from}, {out}});
@@ -130,11 +136,12 @@ struct GpuYardstick::Impl {
   }
 };
 
-Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options& options) {
+Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options& options, Compile compile) {
   FUSEC_ASSIGN(const Device device, parse_device(options.device));
   FUSEC_ASSIGN(Stopwatch watch, Stopwatch::make(device.ordinal));
   auto impl = std::make_unique<Impl>(std::move(watch));
   impl->options = options;
+  impl->compile = compile;
   impl->options.cuda_graph = false;
   impl->device = device;
   return std::unique_ptr<GpuYardstick>(new GpuYardstick(std::move(impl)));
@@ -195,7 +202,7 @@ const std::vector<std::string>& GpuYardstick::notes() const { return impl_->note
 struct GpuYardstick::Impl {
   std::vector<std::string> notes;
 };
-Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options&) { return gpu_status(); }
+Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options&, Compile) { return gpu_status(); }
 Status GpuYardstick::prepare() { return gpu_status(); }
 Result<GpuPaired> GpuYardstick::time(Session&, std::span<const Tensor>, std::span<Tensor>, int64_t, const Budget&) { return gpu_status(); }
 Result<double> GpuYardstick::wall_copy_us(int64_t) { return gpu_status(); }

@@ -29,8 +29,9 @@ struct GpuPaired {
 
 class GpuYardstick {
  public:
-  // `options` names the GPU.
-  static Result<std::unique_ptr<GpuYardstick>> make(const Options& options);
+  using Compile = Result<Engine> (*)(const Model&, const Options&);
+  // `options` names the GPU. Without a compiler (null) only the driver's copy is left.
+  static Result<std::unique_ptr<GpuYardstick>> make(const Options& options, Compile compile);
   ~GpuYardstick();
 
   // Compiles what `time` needs. A copy kernel or a flush that does not compile is left out with a note.

@@ -1,12 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
+// fusec: runs packages itself, with the runtime alone, and hands everything else over to fusec-compiler beside it. So a
+// process that runs a package has neither LLVM nor protobuf in it.
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "fusec/package.h"
 #include "runtime/tool/commands.h"
+
+namespace {
+
+bool names_package(std::string_view argument) {
+  return !argument.starts_with('-') && (argument.ends_with(".fsc") || fusec::is_package(std::string(argument)));
+}
+
+// "run", "bench" or "inspect" with a package among its arguments.
+bool is_for_package(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command != "run" && command != "bench" && command != "inspect") return false;
+  for (int i = 2; i < argc; ++i) {
+    if (names_package(argv[i])) return true;
+  }
+  return false;
+}
+
+int hand_over(char** argv) {
+  char self[PATH_MAX + 1] = {};
+  const ssize_t length = readlink("/proc/self/exe", self, PATH_MAX);
+  const std::string_view path(self, length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::string compiler = std::string(path.substr(0, path.rfind('/') + 1)) + "fusec-compiler";
+  (void)execv(compiler.c_str(), argv);
+  std::fprintf(stderr, "fusec: '%s' cannot be started: %s. Without it fusec runs, benches and inspects packages (.fsc) only\n",
+               compiler.c_str(), std::strerror(errno));
+  return 4;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace fusec::tool;
-  const std::vector<Command> commands = {
-      run_command(),     bench_command(),  compile_command(), verify_command(),  inspect_command(),     import_command(),
-      optimize_command(), partition_command(), lower_command(), select_command(), emit_command(),     bind_command(),
-      explain_command(), graph_command(),  ops_command(),     cache_command(),   materialize_command(), doctor_command(),
-  };
-  return run_command_line(commands, argc, argv);
+  if (!is_for_package(argc, argv)) return hand_over(argv);
+  const Front front = package_front();
+  return run_command_line({run_command(front), bench_command(front), inspect_command(front)}, argc, argv);
 }

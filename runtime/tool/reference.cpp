@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "compiler/passes/convert_precision.h"
-#include "ir/eval/graph.h"
 #include "runtime/tool/npy.h"
 #include "runtime/tool/tensor_file.h"
 
@@ -36,18 +35,6 @@ std::optional<std::string> file_of(const std::string& dir, const char* kind, con
   if (auto named = file_for(dir, stem_of(info.name))) return named;
   return file_for(dir, fmt::format("{}_{}", kind, i));
 }
-
-}  // namespace
-
-Result<std::vector<Tensor>> evaluate_model(const Model& model, const std::vector<Tensor>& inputs, bool wide) {
-  const Progress progress("evaluating the reference");
-  ir::EvalOptions options;
-  options.threads = 0;
-  options.wide = wide;
-  return ir::evaluate(*model.graph, inputs, options);
-}
-
-namespace {
 
 bool has_halves(const ir::Graph& graph) {
   return std::any_of(graph.order.begin(), graph.order.end(),

@@ -10,12 +10,10 @@
 #include "fusec/tensor.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/compare.h"
+#include "runtime/tool/evaluate.h"
 #include "runtime/tool/inputs.h"
 
 namespace fusec::tool {
-
-// The graph as imported, by the evaluator, on all of the machine.
-Result<std::vector<Tensor>> evaluate_model(const Model& model, const std::vector<Tensor>& inputs, bool wide);
 
 // What a model's outputs should be. Where some values are f16 or bf16, float outputs are those of the evaluator in f64, and
 // `rounding` says how far from them the evaluator is that rounds every op's result: compiled code may be 1.5 times as far.

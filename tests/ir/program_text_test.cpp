@@ -21,7 +21,7 @@ TEST(ProgramText, EveryPart) {
   const AllocId y = p.allocs.push_back({AllocKind::output, "y", DType::f32, 4 * n, 0});
   const AllocId w = p.allocs.push_back({AllocKind::constant, "", DType::f32, 32, 0});
   const AllocId t = p.allocs.push_back({AllocKind::temporary, "", DType::f32, 4 * n, 0});
-  auto kernel = parse_kernel("kernel @relu(%x: in f32[n], %y: out f32[n]) {\n  grid i in n {\n    v0: f32 = load x[i]\n"
+  auto kernel = parse_kernel("kernel @relu(%x: in f32[n], %y: out f32[n]) facts(n % 4 == 0) {\n  grid i in n {\n    v0: f32 = load x[i]\n"
                              "    v1: f32 = relu v0\n    store y[i], v1\n  }\n}\n");
   ASSERT_TRUE(kernel.ok());
   const KernelId k = p.kernels.push_back(std::move(*kernel));
@@ -70,7 +70,7 @@ TEST(ProgramText, EveryPart) {
   }
   note "edge a -> b not fused: library"
   // k0
-  kernel @relu(%x: in f32[n], %y: out f32[n]) {
+  kernel @relu(%x: in f32[n], %y: out f32[n]) facts(n % 4 == 0) {
     grid i in n {
       v0: f32 = load x[i]
       v1: f32 = relu v0

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// fusec-compiler: every command on models. `fusec` hands over to it.
+#include "runtime/tool/commands.h"
+#include "runtime/tool/model_file.h"
+
+int main(int argc, char** argv) {
+  using namespace fusec::tool;
+  const Front front = compiler_front();
+  const std::vector<Command> commands = {
+      run_command(front), bench_command(front), compile_command(), verify_command(),  inspect_command(front),     import_command(),
+      optimize_command(), partition_command(), lower_command(), select_command(), emit_command(),     bind_command(),
+      explain_command(), graph_command(),  ops_command(),     cache_command(),   materialize_command(), doctor_command(),
+  };
+  return run_command_line(commands, argc, argv);
+}

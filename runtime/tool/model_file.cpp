@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tool/model_file.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "ir/model_internal.h"
+#include "ir/text/graph_text.h"
+#include "ir/verify/graph.h"
+#if FUSEC_WITH_ONNX
+#include "fusec/onnx.h"
+#endif
+
+namespace fusec::tool {
+namespace {
+
+// A text test is a graph between its command line and "====".
+std::string graph_of_test(const std::string& text) {
+  if (!text.starts_with("test ")) return text;
+  const std::size_t begin = text.find('\n'), end = text.find("\n====");
+  return begin == std::string::npos ? "" : text.substr(begin + 1, end == std::string::npos ? end : end - begin);
+}
+
+Result<Model> load_fir(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return Status(StatusCode::invalid_argument, fmt::format("'{}' cannot be opened", path));
+  std::ostringstream text;
+  text << in.rdbuf();
+  Result<ir::Graph> graph = ir::parse_graph(graph_of_test(text.str()));
+  if (!graph.ok()) return graph.status().with_note(fmt::format("while reading '{}'", path));
+  FUSEC_TRY(ir::verify(*graph, ir::Stage::imported));
+  return ir::make_model(std::move(*graph));
+}
+
+#if FUSEC_WITH_ONNX
+Result<Model> load_any_onnx(const std::string& path, const ModelFlags& flags, double& weights_ms) {
+  ImportOptions options;
+  options.weights_ms = &weights_ms;
+  options.random_weights = flags.random_weights;
+  return load_onnx(path, options);
+}
+#else
+Result<Model> load_any_onnx(const std::string& path, const ModelFlags&, double&) {
+  return Status(StatusCode::unsupported, fmt::format("'{}': this build reads no ONNX, only .fir", path));
+}
+#endif
+
+}  // namespace
+
+Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
+  const Progress progress("reading " + path);
+  if (is_package(path)) {
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("'{}' is a package, compiled already: run, bench and inspect take those", path));
+  }
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  Loaded loaded;
+  FUSEC_ASSIGN(loaded.model, path.ends_with(".fir") ? load_fir(path) : load_any_onnx(path, flags, loaded.weights_ms));
+  loaded.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count() - loaded.weights_ms;
+  return loaded;
+}
+
+Result<Loaded> load_model(const ModelFlags& flags) { return load_model(flags.model, flags); }
+
+Result<Engine> compile_model(const Model& model, const Options& options) {
+  const Progress progress("compiling");
+  return Engine::compile(model, options);
+}
+
+Front compiler_front() { return {[](const ModelFlags& flags) { return load_model(flags); }, compile_model, bench_patterns}; }
+
+}  // namespace fusec::tool

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "runtime/tool/front.h"
+
+namespace fusec::tool {
+namespace {
+
+Status fixed(const char* flag, const std::string& path) {
+  return Status(StatusCode::invalid_argument,
+                fmt::format("{} is not what '{}' was compiled with; compile it again, or leave the flag out", flag, path));
+}
+
+Result<Loaded> load_package(const ModelFlags& flags) {
+  const Progress progress("reading " + flags.model);
+  FUSEC_ASSIGN(Package package, Package::open(flags.model));
+  const PackageInfo& info = package.info();
+  FUSEC_ASSIGN(const Options asked, options_of(flags));
+  if (asked.precision && asked.precision != info.precision) return fixed("--precision", flags.model);
+  if (asked.numerics != Numerics::precise && asked.numerics != info.numerics) return fixed("--numerics", flags.model);
+  if (asked.tf32 && !info.tf32) return fixed("--tf32", flags.model);
+  Loaded loaded;
+  loaded.model = package.model();
+  loaded.weights_ms = info.verify_ms;  // nearly all bytes are weights
+  loaded.package = std::move(package);
+  return loaded;
+}
+
+}  // namespace
+
+Front package_front() { return {load_package, nullptr, nullptr}; }
+
+Result<Engine> engine_of(const Front& front, const Loaded& loaded, const Options& options) {
+  if (loaded.package) return Engine::load(*loaded.package, options);
+  return front.compile(loaded.model, options);
+}
+
+}  // namespace fusec::tool
