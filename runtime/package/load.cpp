@@ -9,12 +9,18 @@
 
 #include "fusec/device.h"
 #include "runtime/assemble.h"
+#include "runtime/cache/artifact.h"
 #include "runtime/guard.h"
 #include "runtime/package/package.h"
 #include "runtime/timed_stage.h"
 
 namespace fusec::runtime {
 namespace {
+
+// Whether the machine runs the code as it is: a cubin runs on later GPUs of its generation.
+bool is_native(const Target& target, const Target& machine) {
+  return target.kind == TargetKind::cpu || target.sm / 10 == machine.sm / 10;
+}
 
 // How well code for `target` suits the machine; nullopt: it cannot run there.
 std::optional<int> fitness(const Target& target, const Target& machine) {
@@ -25,8 +31,7 @@ std::optional<int> fitness(const Target& target, const Target& machine) {
     return lacks ? std::nullopt : std::optional(static_cast<int>(target.features.size()));
   }
   if (target.sm > machine.sm) return std::nullopt;
-  const bool binary = target.sm / 10 == machine.sm / 10;  // a cubin runs on later ones of its generation
-  return target.sm + (binary ? 1000 : 0);
+  return target.sm + (is_native(target, machine) ? 1000 : 0);
 }
 
 std::string names_of_targets(const Manifest& manifest) {
@@ -53,7 +58,12 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   FUSEC_ASSIGN(parts.machine, open_machine(own));
   const double device_ms = parts.machine.device.kind == TargetKind::cuda ? since(start) : 0;
   FUSEC_ASSIGN(const uint32_t target, pick_target(package.manifest, parts.machine.target, options.target));
-  parts.machine.target.name = package.manifest.targets[target].target.name;
+  const Target& picked = package.manifest.targets[target].target;
+  if (!is_native(picked, parts.machine.target)) {
+    warn_of(options)(fmt::format("'{}' has no machine code for {}: the driver compiles the PTX of {}, which takes a while", package.path,
+                                 parts.machine.target.name, picked.name));
+  }
+  parts.machine.target.name = picked.name;
   FUSEC_TRY(timed_stage(parts.stats.stages, "read", [&]() -> Status {
     FUSEC_ASSIGN(parts.program, packaged_program(package, target));
     FUSEC_ASSIGN(parts.artifacts, packaged_artifacts(package, target, parts.program));

@@ -98,10 +98,19 @@ Result<std::string> run_lower(const std::string& input, const std::string& args)
 }
 
 // select: the program with its picks.
+// Packages keep programs as text.
+static Status check_reads_back(const ir::Program& program) {
+  const std::string text = ir::print(program);
+  FUSEC_ASSIGN(const ir::Program again, ir::parse_program(text));
+  if (ir::print(again) == text) return {};
+  return Status(StatusCode::internal, "the text of the program is read as another:\n" + ir::print(again));
+}
+
 Result<std::string> run_select(const std::string& input, const std::string& args) {
   FUSEC_ASSIGN(Setting s, setting(input, args));
   FUSEC_ASSIGN(ir::Program program, lowered(s));
   FUSEC_TRY(compiler::select(program, s.target));
+  FUSEC_TRY(check_reads_back(program));
   for (ir::Kernel& kernel : program.kernels) kernel.body.clear();  // `lower` shows them
   return ir::print(program);
 }

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages: what is written is what runs, and every damage is seen.
+#include "fusec/package.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "fusec/engine.h"
+#include "fusec/session.h"
+#include "ir/eval/random.h"
+#include "ir/model_internal.h"
+#include "ir/text/graph_text.h"
+#include "runtime/package/format.h"
+#include "runtime/package/package.h"
+
+namespace fusec {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// Rows of a table by index, a product, and what one kernel makes of it: generated and library steps, constants, a symbol.
+constexpr const char* kGraph = R"(graph @main(%ids: i64[N, 3], %x: f32[N, 3, 8]) {
+  %0 = constant f32[11, 8] {random 1}
+  %1 = gather %0, %ids {axis = 0}: f32[N, 3, 8]
+  %2 = add %1, %x: f32[N, 3, 8]
+  %3 = constant f32[8, 40] {random 2}
+  %4 = matmul %2, %3 {transpose_a = 0, transpose_b = 0}: f32[N, 3, 40]
+  %5 = constant f32[40] {random 3}
+  %6 = add %4, %5: f32[N, 3, 40]
+  %7 = tanh %6: f32[N, 3, 40]
+  %8 = reduce_mean %7 {axes = [2]}: f32[N, 3]
+  return %7 as "y", %8 as "m"
+}
+)";
+
+Model gather_model() { return ir::make_model(*ir::parse_graph(kGraph)); }
+
+std::vector<char> read_bytes(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_bytes(const std::string& path, const std::vector<char>& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+class PackageTest : public testing::Test {
+ protected:
+  PackageTest() {
+    std::string name = (fs::temp_directory_path() / "fusec_package_XXXXXX").string();
+    dir_ = mkdtemp(name.data());
+    options_.use_cache = false;
+    options_.device = "cpu";
+  }
+  ~PackageTest() override { fs::remove_all(dir_); }
+
+  std::string path(const std::string& name = "m.fsc") const { return dir_ + "/" + name; }
+  Status write(std::vector<std::string> targets, const std::string& name = "m.fsc") const {
+    return write_package(gather_model(), targets, path(name), options_);
+  }
+  // Its sections, to be changed and written again with digests that fit.
+  std::vector<runtime::NewSection> sections() const {
+    const std::vector<char> bytes = read_bytes(path());
+    const auto found = runtime::package_sections(std::as_bytes(std::span(bytes)), 1);
+    std::vector<runtime::NewSection> out;
+    for (const runtime::Section& s : *found) out.push_back({s.kind, s.target, {s.bytes.begin(), s.bytes.end()}});
+    return out;
+  }
+  void rewrite(std::vector<runtime::NewSection> sections) const {
+    const std::vector<std::byte> head = runtime::package_head(sections, 1);
+    std::ofstream out(path(), std::ios::binary);
+    const auto put = [&](const std::vector<std::byte>& b) {
+      out.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size()));
+    };
+    put(head);
+    for (const runtime::NewSection& s : sections) put(s.bytes);
+  }
+  Status load() const {
+    const Result<Package> package = Package::open(path());
+    if (!package.ok()) return package.status();
+    return Engine::load(*package, options_).status();
+  }
+
+  std::string dir_;
+  Options options_;
+};
+
+std::vector<Tensor> inputs_for(int64_t n) {
+  Tensor ids = *Tensor::make(DType::i64, {n, 3});
+  for (int64_t i = 0; i < ids.num_elements(); ++i) ids.as<int64_t>()[i] = (7 * i) % 11;
+  return {ids, *ir::random_tensor(DType::f32, {n, 3, 8}, 5)};
+}
+
+void expect_equal_runs(const Engine& a, const Engine& b) {
+  Session first = *Session::create(a), second = *Session::create(b);
+  for (const int64_t n : {1, 4}) {
+    const auto x = first.run(inputs_for(n)), y = second.run(inputs_for(n));
+    ASSERT_TRUE(x.ok() && y.ok()) << x.status().str() << y.status().str();
+    for (std::size_t i = 0; i < x->size(); ++i) {
+      ASSERT_EQ((*x)[i].shape(), (*y)[i].shape());
+      EXPECT_EQ(std::memcmp((*x)[i].data(), (*y)[i].data(), (*x)[i].bytes()), 0) << "output " << i << " at " << n;
+    }
+  }
+}
+
+TEST_F(PackageTest, RunsAsTheModelDoes) {
+  ASSERT_TRUE(write({"cpu:x86-64-v2", "cpu:native"}).ok());
+  const Result<Package> package = Package::open(path());
+  ASSERT_TRUE(package.ok()) << package.status().str();
+  EXPECT_EQ(package->model().graph, nullptr);
+  EXPECT_EQ(package->model().symbols, std::vector<std::string>{"N"});
+  ASSERT_EQ(package->model().inputs.size(), 2u);
+  EXPECT_EQ(package->model().inputs[0].indexed_extents, std::vector<Dim>{11});
+  EXPECT_EQ(to_string(package->model().outputs[0].shape), "[N, 3, 40]");
+  EXPECT_EQ(package->info().targets.front(), "x86-64-v2");
+
+  Options options = options_;
+  for (const char* target : {"", "x86-64-v2"}) {
+    options.target = target;
+    const Result<Engine> loaded = Engine::load(*package, options), compiled = Engine::compile(gather_model(), options);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+    EXPECT_EQ(loaded->target().name, compiled->target().name);
+    EXPECT_EQ(loaded->stats().compiled_kernels, 0);
+    EXPECT_EQ(loaded->stats().distinct_kernels, compiled->stats().distinct_kernels);
+    expect_equal_runs(*loaded, *compiled);
+  }
+}
+
+TEST_F(PackageTest, ConstantsAreUsedWhereTheyLie) {
+  ASSERT_TRUE(write({"cpu:x86-64-v2", "cpu:native"}).ok());
+  const Package package = *Package::open(path());
+  const auto& state = *package.state();
+  const auto pool = state.section(runtime::SectionKind::constants, 0);
+  for (uint32_t target = 0; target < 2; ++target) {
+    const auto program = runtime::packaged_program(state, target);
+    ASSERT_TRUE(program.ok()) << program.status().str();
+    ASSERT_EQ(program->constants.size(), 3u);
+    for (const Tensor& c : program->constants) {
+      const auto* at = static_cast<const std::byte*>(c.data());
+      EXPECT_GE(at, pool.data());
+      EXPECT_LE(at + c.bytes(), pool.data() + pool.size());
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(at) % 64, 0u);
+    }
+  }
+  EXPECT_LT(pool.size(), (11 * 8 + 8 * 40 + 40) * 4 + 3 * 64u) << "both targets share them";
+}
+
+TEST_F(PackageTest, TwoCompilesGiveEqualBytes) {
+  ASSERT_TRUE(write({"cpu:x86-64-v2", "cpu:x86-64-v4"}, "a.fsc").ok());
+  ASSERT_TRUE(write({"cpu:x86-64-v2", "cpu:x86-64-v4"}, "b.fsc").ok());
+  EXPECT_EQ(read_bytes(path("a.fsc")), read_bytes(path("b.fsc")));
+}
+
+TEST_F(PackageTest, ForGpusWithoutOne) {
+  const Status status = write({"cuda:sm_80", "cuda:sm_90"});
+  if (status.code() == StatusCode::unsupported) GTEST_SKIP() << status.str();
+  ASSERT_TRUE(status.ok()) << status.str();
+  EXPECT_EQ(Package::open(path())->info().targets, (std::vector<std::string>{"sm_80", "sm_90"}));
+  const Status loaded = load();
+  EXPECT_EQ(loaded.code(), StatusCode::invalid_argument);
+  EXPECT_THAT(loaded.str(), AllOf(HasSubstr("no code for this CPU"), HasSubstr("its targets are sm_80, sm_90"), HasSubstr("m.fsc")));
+}
+
+TEST_F(PackageTest, TargetsAreChosenByWhatTheMachineHas) {
+  runtime::Manifest m;
+  for (const char* name : {"x86-64-v3", "x86-64-v2", "x86-64-v4", "sm_80", "sm_86", "sm_90"}) {
+    m.targets.push_back({*named_target(name), {}});
+  }
+  const auto picked = [&](const char* machine, const char* wanted = "") {
+    const Result<uint32_t> number = runtime::pick_target(m, *named_target(machine), wanted);
+    return number.ok() ? m.targets[*number].target.name : number.status().message();
+  };
+  EXPECT_EQ(picked("x86-64-v4"), "x86-64-v4");
+  EXPECT_EQ(picked("x86-64-v3"), "x86-64-v3");
+  EXPECT_EQ(picked("x86-64-v4", "cpu:x86-64-v2"), "x86-64-v2");
+  EXPECT_THAT(picked("x86-64-v3", "x86-64-v4"), HasSubstr("under the name 'x86-64-v4'"));
+  EXPECT_EQ(picked("sm_89"), "sm_86");
+  EXPECT_EQ(picked("sm_90"), "sm_90");
+  EXPECT_EQ(picked("sm_120"), "sm_90") << "by its PTX";
+  EXPECT_EQ(picked("sm_90", "cuda:sm_80"), "sm_80");
+  EXPECT_THAT(picked("sm_75"), HasSubstr("no code for this GPU (sm_75)"));
+}
+
+TEST_F(PackageTest, EveryChangedByteIsSeen) {
+  ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
+  std::vector<char> bytes = read_bytes(path());
+  for (std::size_t i = 0; i < bytes.size(); i += i < 576 ? 1 : 13) {
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 8));
+    write_bytes(path(), bytes);
+    const Result<Package> package = Package::open(path());
+    ASSERT_FALSE(package.ok()) << "byte " << i;
+    EXPECT_EQ(package.status().code(), StatusCode::invalid_model);
+    EXPECT_THAT(package.status().str(), HasSubstr("while opening package"));
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << i % 8));
+  }
+  write_bytes(path(), bytes);
+  EXPECT_TRUE(load().ok());
+}
+
+TEST_F(PackageTest, EveryCutIsSeen) {
+  ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
+  const std::vector<char> bytes = read_bytes(path());
+  for (std::size_t size = 0; size < bytes.size(); size += size < 600 ? 1 : 61) {
+    write_bytes(path(), {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)});
+    EXPECT_EQ(load().code(), StatusCode::invalid_model) << size;
+  }
+  std::vector<char> longer = bytes;
+  longer.resize(bytes.size() + 64);
+  write_bytes(path(), longer);
+  EXPECT_THAT(load().str(), HasSubstr("cut short or added to"));
+}
+
+TEST_F(PackageTest, OtherFilesAndVersions) {
+  EXPECT_EQ(load().code(), StatusCode::invalid_argument);
+  EXPECT_THAT(load().str(), HasSubstr("cannot be opened: No such file"));
+  fs::create_directory(path());
+  EXPECT_THAT(load().str(), HasSubstr("it is not a file"));
+  fs::remove(path());
+  write_bytes(path(), {});
+  EXPECT_THAT(load().str(), HasSubstr("it is empty"));
+  write_bytes(path(), std::vector<char>(100, 'x'));
+  EXPECT_THAT(load().str(), HasSubstr("it is no package"));
+  EXPECT_FALSE(is_package(path()));
+  ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
+  EXPECT_TRUE(is_package(path()));
+  std::vector<char> bytes = read_bytes(path());
+  bytes[8] = 2;
+  write_bytes(path(), bytes);
+  EXPECT_THAT(load().str(), HasSubstr("format version 2, this fusec reads version 1: compile the model again"));
+}
+
+// Digests that fit content which does not.
+TEST_F(PackageTest, ContentIsNotTrusted) {
+  ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
+  const std::vector<runtime::NewSection> good = sections();
+  ASSERT_EQ(good.size(), 4u);
+  const auto expect = [&](const std::string& what, const auto& change) {
+    std::vector<runtime::NewSection> changed = good;
+    change(changed);
+    rewrite(std::move(changed));
+    const Status status = load();
+    EXPECT_EQ(status.code(), StatusCode::invalid_model) << what;
+    EXPECT_THAT(status.str(), HasSubstr(what));
+  };
+  const auto replace = [](std::vector<std::byte>& bytes, const std::string& from, const std::string& to) {
+    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    const auto changed = std::as_bytes(std::span(text));
+    bytes.assign(changed.begin(), changed.end());
+  };
+  expect("its sections are not those", [](auto& s) { s.pop_back(); });
+  expect("its sections are not those", [](auto& s) { s[1].target = 1; });
+  expect("it has no manifest", [](auto& s) { s[0].kind = runtime::SectionKind::code; });
+  expect("parse error", [](auto& s) { s[0].bytes.resize(20); });
+  expect("'producer' not found", [&](auto& s) { replace(s[0].bytes, "producer", "prodvcer"); });
+  expect("no dtype 'i65'", [&](auto& s) { replace(s[0].bytes, "i64", "i65"); });
+  expect("there are no numerics", [&](auto& s) { replace(s[0].bytes, "precise", "precyse"); });
+  expect("lies outside of its section", [&](auto& s) { replace(s[0].bytes, "\"offset\": 0", "\"offset\": 64000000"); });
+  expect("lies outside of its section", [&](auto& s) { replace(s[0].bytes, "\"offset\": 0", "\"offset\": 4"); });
+  expect("a constant has no size", [&](auto& s) { replace(s[0].bytes, "11,", "-11,"); });
+  expect("line 1, column 1: expected 'program'", [](auto& s) { s[1].bytes.resize(4); });
+  expect("is not there", [&](auto& s) { replace(s[1].bytes, ": constant 0", ": constant 9"); });
+  expect("code of a kernel is missing", [](auto& s) { s[2].bytes.clear(); });
+  expect("code of a kernel is missing", [](auto& s) { s[2].bytes.resize(s[2].bytes.size() - 1); });
+  expect("code of a kernel cannot be read", [](auto& s) { s[2].bytes[200] ^= std::byte{1}; });
+  expect("code of more kernels", [](auto& s) { s[2].bytes.resize(s[2].bytes.size() + 8); });
+}
+
+TEST_F(PackageTest, WrongRequests) {
+  EXPECT_THAT(write({}).str(), HasSubstr("at least one target"));
+  EXPECT_THAT(write({"cpu:x86-64-v3", "x86-64-v3"}).str(), HasSubstr("named twice"));
+  EXPECT_THAT(write({"cuda:sm_3"}).str(), HasSubstr("no target is named"));
+  EXPECT_THAT(write_package(gather_model(), std::vector<std::string>{"cpu:x86-64-v2"}, dir_ + "/none/m.fsc", options_).str(),
+              HasSubstr("it cannot be written: No such file"));
+  EXPECT_TRUE(fs::is_empty(dir_)) << "nothing is left behind";
+}
+
+}  // namespace
+}  // namespace fusec
