@@ -1,30 +1,36 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_pack.sh <build folder> <archive.tar.xz>: the fusec command, its tests that want a device, and every shared library they
-# need beyond glibc and the C++ runtime, in one folder that runs wherever it is unpacked.
+# [FUSEC_PEERS=folder] gpu_pack.sh <build folder> <archive.tar.xz>: one folder `fusec` that runs wherever it is unpacked: the commands, the tests
+# that want a device, every shared library they need beyond glibc and the C++ runtime, models, patterns, packages made here
+# for machines with a GPU, and tests/gpu.sh, which runs it
+# all. FUSEC_PEERS: more scripts that time other systems.
 set -euo pipefail
 build=$1 archive=$2
 pack=$build/gpu-pack/fusec
 rm -rf "$build/gpu-pack"
-mkdir -p "$pack/bin" "$pack/lib"
-cmake --install "$build" --prefix "$pack" >/dev/null
-for program in fusec_text_test fusec_runtime_test digits; do
+mkdir -p "$pack"/{bin,lib,tests,packages}
+for program in fusec fusec-compiler fusec_codegen_test fusec_runtime_test; do
   if [ -e "$build/bin/$program" ]; then
     install "$build/bin/$program" "$pack/bin/"
   fi
 done
-for data in tests/text samples/digits; do
-  if [ -d "$data" ]; then
-    mkdir -p "$pack/$data" && cp -r "$data/." "$pack/$data/"
-  fi
+cp -r tests/models tests/patterns tests/peers "$pack/"
+if [ -n "${FUSEC_PEERS:-}" ]; then
+  cp "$FUSEC_PEERS"/*.py "$pack/peers/"
+fi
+cp -r tests/gpu.sh tests/gpu_table.py "$pack/tests/"
+# One small model: weights do not compress.
+for model in tests/models/squeezenet1_1.onnx tests/patterns/*.onnx; do
+  "$build/bin/fusec" compile "$model" --random-weights 0 -o "$pack/packages/$(basename "$model" .onnx).fsc" \
+    --target cpu:x86-64-v3,cuda:sm_80,cuda:sm_90 >/dev/null
 done
-find "$pack/bin" "$pack"/lib* -type f \( -perm -u+x -o -name '*.so*' \) -print0 | while IFS= read -r -d '' file; do
-  ldd "$file" 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
-done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*|libdnnl|libfusec[^/]*)\.so' |
-  xargs -r -I{} cp -Ln {} "$pack/lib/"
-find "$pack/bin" "$pack"/lib* -type f \( -perm -u+x -o -name '*.so*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
+for program in "$pack"/bin/*; do
+  ldd "$build/bin/$(basename "$program")" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
+done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' | xargs -r -I{} cp -Ln {} "$pack/lib/"
+find "$pack"/{bin,lib} -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
 tar -C "$build/gpu-pack" -cf - fusec | xz -T0 -6 >"$archive"
 size=$(stat -c %s "$archive")
+echo "$archive: $((size >> 20)) MiB"
 if [ "$size" -gt $((50 * 1024 * 1024)) ]; then
   echo "$archive has $size bytes; the limit is 50 MiB" >&2
   exit 1

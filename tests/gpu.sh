@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu.sh [part...]: checks and then measures fusec on a machine with an NVIDIA GPU. Parts, all by default, in this order:
-#   doctor    what was found
-#   verify    models in the precisions of VERIFY, patterns as they are, by the emitters of HOW: f32 models against the CPU's
-#             engine, all else against the evaluator
-#   patterns  score of each pattern
-#   models    fusec bench of each model
-#   peers     the same under PyTorch, where python3 has it
+# gpu.sh [part...]: checks and then measures fusec on a machine with an NVIDIA GPU. Parts, by default those without a star:
+#   doctor     what was found
+#   units     *the tests that need a GPU: every scalar op and dtype, both emitters, libraries, sessions
+#   verify     models in the precisions of VERIFY, patterns as they are, by the emitters of HOW, with CUDA graphs (GRAPH=off:
+#              without): f32 models against the CPU's engine, all else against the evaluator
+#   sanitize  *compute-sanitizer memcheck and racecheck over the patterns
+#   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
+#   patterns   score of each pattern
+#   models     fusec bench of each model, then of each again in a second process: ready times
+#   tune      *fusec tune of each model, twice: the second must measure nothing
+#   peers      the models under PyTorch, where python3 has it
 # Logs and JSON go to ${OUT:-gpu-out}; a table is printed last. A part that fails does not stop the others.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,7 +18,7 @@ root=$PWD out=${OUT:-$root/gpu-out} fusec=$root/bin/fusec
 mkdir -p "$out"
 export FUSEC_CACHE_DIR=${FUSEC_CACHE_DIR:-$out/.cache}
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(doctor verify patterns models peers)
+[ ${#parts[@]} -gt 0 ] || parts=(doctor verify packages patterns models peers)
 jobs=${JOBS:-6}
 started=$(date +%s)
 say() { printf '[%4ds] %s\n' $(($(date +%s) - started)) "$*"; }
@@ -31,14 +35,26 @@ spawn() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
   run "$@" &
 }
+names_of() { for file in "$@"; do basename "$file" .onnx; done; }
 
 part_doctor() {
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true
   "$fusec" doctor || true
 }
 
+part_units() {
+  local test
+  for test in codegen runtime; do
+    [ -x "bin/fusec_${test}_test" ] || continue
+    (timeout -k 5 300 "bin/fusec_${test}_test" --gtest_filter='*Gpu*:*Cuda*:*Nvptx*:*Cudnn*:*Cublas*' --gtest_brief=1) \
+      >"$out/units.$test.log" 2>&1 || say "units $test: exit $?"
+    say "units $test: $(grep -E '^\[  (PASSED|FAILED|SKIPPED) ' "$out/units.$test.log" | tr '\n' ' ')"
+  done
+}
+
 part_verify() {
-  local model name how precision against
+  local model name how precision against graph=()
+  [ "${GRAPH:-on}" = on ] || graph=(--no-cuda-graph)
   for model in models/*.onnx patterns/*.onnx; do
     name=$(basename "$model" .onnx)
     for precision in ${VERIFY:-f32 f16 bf16}; do
@@ -46,12 +62,61 @@ part_verify() {
       against=evaluator
       [ "$precision" != f32 ] || [ "$(dirname "$model")" != models ] || against=cpu
       for how in ${HOW:-nvrtc}; do
-        spawn "verify.$name.$precision.$how" 200 "$fusec" verify "$model" --random-weights 0 --device cuda:0 --reference "$against" \
-          --precision "$precision" --codegen "$how" --json
+        spawn "verify.$name.$precision.$how.${GRAPH:-on}" 200 "$fusec" verify "$model" --random-weights 0 --device cuda:0 \
+          --reference "$against" --precision "$precision" --codegen "$how" "${graph[@]}" --json
       done
     done
   done
   wait
+}
+
+# sanitize_one <pattern> <tool>: one line
+sanitize_one() {
+  local log=$out/sanitize.$1.$2.log
+  timeout -k 5 "${SANITIZE_LIMIT:-100}" compute-sanitizer --tool "$2" "$fusec" run "patterns/$1.onnx" --device cuda:0 --no-cuda-graph >"$log" 2>&1
+  echo "$1 $2: $(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$log" || echo "no summary, exit $?")"
+}
+part_sanitize() {
+  command -v compute-sanitizer >/dev/null || { say "no compute-sanitizer here"; return 0; }
+  local name tool
+  "$fusec" bench --patterns patterns --device cuda:0 --runs 1 >/dev/null 2>&1  # fills the kernel cache
+  for name in $(names_of patterns/*.onnx); do
+    for tool in memcheck racecheck; do
+      while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+      sanitize_one "$name" "$tool" >>"$out/sanitize.txt" &
+    done
+  done
+  wait
+  sort "$out/sanitize.txt"
+}
+
+# same_outputs <label> <package> <model> <device>: equal bits?
+same_outputs() {
+  local a=$out/packages/$1.package b=$out/packages/$1.model
+  "$fusec" run "$2" --device "$4" --output-dir "$a" >/dev/null 2>"$out/packages/$1.err" &&
+    "$fusec" run "$3" --random-weights 0 --device "$4" ${5:-} --output-dir "$b" >/dev/null 2>>"$out/packages/$1.err" && diff -r "$a" "$b" >/dev/null &&
+    echo "$1: equal" || echo "$1: NOT equal $(head -c 200 "$out/packages/$1.err" | tr '\n' ' ')"
+  rm -rf "$a" "$b"
+}
+part_packages() {
+  local package name model
+  mkdir -p "$out/packages"
+  for package in packages/*.fsc; do
+    [ -f "$package" ] || continue
+    name=$(basename "$package" .fsc)
+    model=models/$name.onnx
+    [ -f "$model" ] || model=patterns/$name.onnx
+    same_outputs "$name.gpu" "$package" "$model" cuda:0
+    same_outputs "$name.cpu" "$package" "$model" cpu "--target x86-64-v3"
+  done
+  for model in models/*.onnx; do
+    name=$(basename "$model" .onnx)
+    CUDA_VISIBLE_DEVICES='' "$fusec" compile "$model" --random-weights 0 --no-cache -o "$out/packages/$name.fsc" --target cuda:sm_90,cpu:x86-64-v3 \
+      >/dev/null 2>"$out/packages/$name.err" || say "$name: $(cat "$out/packages/$name.err")"
+    same_outputs "$name.made_here.gpu" "$out/packages/$name.fsc" "$model" cuda:0 "--target sm_90"
+    same_outputs "$name.made_here.cpu" "$out/packages/$name.fsc" "$model" cpu "--target x86-64-v3"
+    rm -f "$out/packages/$name.fsc"
+  done
 }
 
 part_patterns() { run patterns 300 "$fusec" bench --patterns patterns --device cuda:0 --json; }
@@ -63,6 +128,19 @@ part_models() {
     for precision in ${PRECISIONS:-f32 f16}; do
       run "bench.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" \
         --batch "${BATCHES:-1}" --json
+      run "again.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" --runs 5 --json
+    done
+  done
+}
+
+part_tune() {
+  local model name precision pass
+  for model in models/*.onnx; do
+    name=$(basename "$model" .onnx)
+    for precision in ${TUNE:-f32}; do
+      for pass in first second; do
+        run "tune.$name.$precision.$pass" 200 "$fusec" tune "$model" --random-weights 0 --device cuda:0 --precision "$precision" --json
+      done
     done
   done
 }

@@ -15,7 +15,7 @@ def load(path):
 
 
 def verify():
-    good, bad = 0, []
+    good, replays, bad = 0, 0, []
     worst = 0.0
     for path in sorted(out.glob("verify.*.json")):
         name = path.stem.removeprefix("verify.")
@@ -27,9 +27,10 @@ def verify():
             bad.append(f"{name}: rel_l2 {result['worst_rel_l2']:.2g}")
         else:
             good += 1
+            replays += sum(batch.get("replayed_graphs", 0) for batch in result["batches"])
             worst = max(worst, result["worst_rel_l2"])
     if good or bad:
-        print(f"verify: {good} ok (worst rel_l2 {worst:.2g}), {len(bad)} not")
+        print(f"verify: {good} ok (worst rel_l2 {worst:.2g}, {replays} graph replays), {len(bad)} not")
         for line in bad:
             print("  " + line)
 
@@ -49,7 +50,7 @@ def models():
     peers = load(out / "peers_models.json") or {}
     rows = sorted(out.glob("bench.*.json"))
     if rows:
-        print("model median_ms launches compile_ms ready_ms | eager graph reduce-overhead")
+        print("model median_ms launches compile_ms ready_ms second_ready_ms weights_ms device_ms | eager graph reduce-overhead")
     for path in rows:
         _, name, precision, _ = path.name.split(".")
         r = load(path)
@@ -58,9 +59,23 @@ def models():
             continue
         peer = peers.get(f"{name}/{precision}x1", {})
         beside = " ".join(f"{peer[k]:.3f}" if k in peer else "-" for k in ("eager", "graph", "reduce-overhead"))
-        print(f"  {name:26s} {precision} {r['median_ms']:.3f} {r['launches']} {r['compile_ms']:.0f} {r['ready_ms']:.0f} | {beside}")
+        again = load(out / f"again.{name}.{precision}.json") or {}
+        second = " ".join(f"{again[k]:.0f}" if k in again else "-" for k in ("ready_ms", "weights_ms", "device_ms"))
+        print(f"  {name:26s} {precision} {r['median_ms']:.3f} {r['launches']} {r['compile_ms']:.0f} {r['ready_ms']:.0f} {second} | {beside}")
+
+
+def tune():
+    for path in sorted(out.glob("tune.*.first.json")):
+        _, name, precision, _, _ = path.name.split(".")
+        first, second = load(path), load(out / f"tune.{name}.{precision}.second.json") or {}
+        if first is None:
+            print(f"  tune {name} {precision}: failed")
+            continue
+        print(f"  tune {name:26s} {precision} heuristic {first.get('heuristic_us', 0):.1f} us tuned {first.get('tuned_us', 0):.1f} us "
+              f"measured {first['measured']} failed {first['failed']} in {first['seconds']:.1f} s; again: measured {second.get('measured')}")
 
 
 verify()
+tune()
 patterns()
 models()

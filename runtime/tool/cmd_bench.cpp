@@ -34,15 +34,6 @@ int64_t total_bytes(const std::vector<Tensor>& tensors) {
   return sum;
 }
 
-Result<std::vector<Tensor>> make_outputs(const Engine& engine, const std::vector<TensorShape>& shapes) {
-  std::vector<Tensor> out;
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    FUSEC_ASSIGN(Tensor tensor, make_tensor(engine.device(), engine.outputs()[i].dtype, shapes[i]));
-    out.push_back(std::move(tensor));
-  }
-  return out;
-}
-
 // What copies as many bytes, on the Engine's device.
 struct Yardstick {
   std::optional<CopySpeed> cpu;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <cstring>
 #include <optional>
 
+#include "fusec/device.h"
 #include "fusec/session.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
-#include "runtime/tool/model_file.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/model_file.h"
 #include "runtime/tool/reference.h"
 
 namespace fusec::tool {
@@ -23,6 +25,7 @@ struct VerifyFlags : ModelFlags {
 struct Row {
   Symbols symbols;
   Verdict verdict;
+  std::optional<int64_t> replays;  // of a GPU: later runs that were one graph launch
 };
 
 // Of an f32 model in 16 bits: that of its precision.
@@ -66,6 +69,26 @@ class Reference {
   std::optional<Session> cpu_;
 };
 
+// On a GPU: runs with tensors that stay there, so that a graph is captured and replayed, must give the same bits as the
+// first run. The number of replays.
+Result<int64_t> run_again(Session& session, const std::vector<Tensor>& inputs, const std::vector<Tensor>& got) {
+  const Engine& engine = session.engine();
+  std::vector<TensorShape> shapes;
+  for (const Tensor& t : got) shapes.push_back(t.shape());
+  FUSEC_ASSIGN(const std::vector<Tensor> there, on_device(engine, inputs));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, shapes));
+  FUSEC_TRY(session.bind_io(there, outputs));
+  const int64_t before = session.stats().replayed_graphs;
+  for (int i = 0; i < 3; ++i) FUSEC_TRY(session.run_bound());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    FUSEC_ASSIGN(Tensor back, Tensor::make(got[i].dtype(), got[i].shape()));
+    FUSEC_TRY(copy(outputs[i], back));
+    if (got[i].bytes() == 0 || std::memcmp(back.data(), got[i].data(), got[i].bytes()) == 0) continue;
+    return Status(StatusCode::internal, fmt::format("output '{}' of a later run has other bits", engine.outputs()[i].name));
+  }
+  return session.stats().replayed_graphs - before;
+}
+
 Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& request, Reference& against, int64_t batch,
                         const VerifyFlags& flags) {
   Row row;
@@ -73,6 +96,9 @@ Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& r
   FUSEC_ASSIGN(row.symbols, solve_symbols(model, request, batch));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(model, request, row.symbols));
   FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
+  if (session.engine().device().kind == TargetKind::cuda) {
+    FUSEC_ASSIGN(row.replays, run_again(session, inputs, got));
+  }
   FUSEC_ASSIGN(const Expected expected, against.outputs(inputs, flags));
   row.verdict = judge(model, got, expected, tolerance_of(flags));
   return row;
@@ -88,6 +114,7 @@ Json json_of_rows(const std::vector<Row>& rows, const Options& options, const Ve
     all.outputs.insert(all.outputs.end(), row.verdict.outputs.begin(), row.verdict.outputs.end());
     Json entry = {{"symbols", row.symbols}};
     entry.update(json_of(row.verdict));
+    if (row.replays) entry["replayed_graphs"] = *row.replays;
     batches.push_back(std::move(entry));
   }
   Json json = json_of(all);

@@ -159,6 +159,15 @@ Result<std::vector<Tensor>> on_device(const Engine& engine, const std::vector<Te
   return out;
 }
 
+Result<std::vector<Tensor>> make_outputs(const Engine& engine, const std::vector<TensorShape>& shapes) {
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    FUSEC_ASSIGN(Tensor tensor, make_tensor(engine.device(), engine.outputs()[i].dtype, shapes[i]));
+    out.push_back(std::move(tensor));
+  }
+  return out;
+}
+
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
   Json list = Json::array();
   for (std::size_t i = 0; i < infos.size(); ++i) {

@@ -45,6 +45,7 @@ const char* numerics_name(Numerics numerics);
 std::string runs_on(const Engine& engine);
 // The tensors on the Engine's device.
 Result<std::vector<Tensor>> on_device(const Engine& engine, const std::vector<Tensor>& tensors);
+Result<std::vector<Tensor>> make_outputs(const Engine& engine, const std::vector<TensorShape>& shapes);
 
 // Milliseconds since the process was started.
 double process_ms();
