@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# [FUSEC_PEERS=folder] gpu_pack.sh <build folder> <archive.tar.xz>: one folder `fusec` that runs wherever it is unpacked: the commands, the tests
-# that want a device, every shared library they need beyond glibc and the C++ runtime, models, patterns, packages made here
-# for machines with a GPU, and tests/gpu.sh, which runs it
-# all. FUSEC_PEERS: more scripts that time other systems.
+# [FUSEC_PEERS=folder] gpu_pack.sh <build folder> <archive.tar.xz>: one folder `fusec` that runs wherever it is unpacked: the
+# commands, the tests that want a device, every shared library they need beyond glibc and the C++ runtime, models, patterns,
+# packages made here for machines with a GPU, and tests/gpu.sh, which runs it all. FUSEC_PEERS: more scripts that time other
+# systems.
 set -euo pipefail
 build=$1 archive=$2
 pack=$build/gpu-pack/fusec
