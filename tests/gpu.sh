@@ -31,10 +31,11 @@ run() {
   [ $rc = 0 ] || say "$name: exit $rc: $(head -c 300 "$out/$name.err" | tr '\n' ' ')"
 }
 # at most $jobs side by side
-spawn() {
+waiting() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-  run "$@" &
+  "$@" &
 }
+spawn() { waiting run "$@"; }
 names_of() { for file in "$@"; do basename "$file" .onnx; done; }
 
 part_doctor() {
@@ -82,8 +83,7 @@ part_sanitize() {
   "$fusec" bench --patterns patterns --device cuda:0 --runs 1 >/dev/null 2>&1  # fills the kernel cache
   for name in $(names_of patterns/*.onnx); do
     for tool in memcheck racecheck; do
-      while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-      sanitize_one "$name" "$tool" >>"$out/sanitize.txt" &
+      waiting sanitize_one "$name" "$tool" >>"$out/sanitize.txt"
     done
   done
   wait
@@ -98,6 +98,16 @@ same_outputs() {
     echo "$1: equal" || echo "$1: NOT equal $(head -c 200 "$out/packages/$1.err" | tr '\n' ' ')"
   rm -rf "$a" "$b"
 }
+# package_made_here <model>: without a look at the GPU
+package_made_here() {
+  local name package
+  name=$(basename "$1" .onnx) package=$out/packages/$(basename "$1" .onnx).fsc
+  CUDA_VISIBLE_DEVICES='' "$fusec" compile "$1" --random-weights 0 --no-cache -o "$package" --target cuda:sm_90,cpu:x86-64-v3 \
+    >/dev/null 2>"$out/packages/$name.err" || say "$name: $(cat "$out/packages/$name.err")"
+  same_outputs "$name.made_here.gpu" "$package" "$1" cuda:0
+  same_outputs "$name.made_here.cpu" "$package" "$1" cpu "--target x86-64-v3"
+  rm -f "$package"
+}
 part_packages() {
   local package name model
   mkdir -p "$out/packages"
@@ -106,17 +116,12 @@ part_packages() {
     name=$(basename "$package" .fsc)
     model=models/$name.onnx
     [ -f "$model" ] || model=patterns/$name.onnx
-    same_outputs "$name.gpu" "$package" "$model" cuda:0
-    same_outputs "$name.cpu" "$package" "$model" cpu "--target x86-64-v3"
+    waiting same_outputs "$name.gpu" "$package" "$model" cuda:0
+    waiting same_outputs "$name.cpu" "$package" "$model" cpu "--target x86-64-v3"
   done
-  for model in models/*.onnx; do
-    name=$(basename "$model" .onnx)
-    CUDA_VISIBLE_DEVICES='' "$fusec" compile "$model" --random-weights 0 --no-cache -o "$out/packages/$name.fsc" --target cuda:sm_90,cpu:x86-64-v3 \
-      >/dev/null 2>"$out/packages/$name.err" || say "$name: $(cat "$out/packages/$name.err")"
-    same_outputs "$name.made_here.gpu" "$out/packages/$name.fsc" "$model" cuda:0 "--target sm_90"
-    same_outputs "$name.made_here.cpu" "$out/packages/$name.fsc" "$model" cpu "--target x86-64-v3"
-    rm -f "$out/packages/$name.fsc"
-  done
+  wait
+  for model in models/*.onnx; do waiting package_made_here "$model"; done
+  wait
 }
 
 part_patterns() { run patterns 300 "$fusec" bench --patterns patterns --device cuda:0 --json; }

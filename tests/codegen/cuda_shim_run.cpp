@@ -116,15 +116,18 @@ std::string compile_shim(const std::string& stem, const Source& source) {
   return ok ? "" : command + "\n" + read_shim_file(stem + ".log").substr(0, 4000);
 }
 
+// The test program may run where its sources are not.
+bool has_header(const char* name) { return std::filesystem::exists(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/" + name); }
+
 }  // namespace
 
 bool ShimLibrary::has_compiler() {
-  static const bool has = std::system("c++ --version > /dev/null 2>&1") == 0;
+  static const bool has = has_header("cuda_shim.h") && std::system("c++ --version > /dev/null 2>&1") == 0;
   return has;
 }
 
 bool ShimLibrary::has_llvm() {
-  static const bool has = FUSEC_WITH_LLVM && std::system((std::string(kClang) + " --version > /dev/null 2>&1").c_str()) == 0;
+  static const bool has = FUSEC_WITH_LLVM && has_header("nvptx_shim.h") && std::system((std::string(kClang) + " --version > /dev/null 2>&1").c_str()) == 0;
   return has;
 }
 

@@ -35,7 +35,7 @@ class ShimLibrary {
   std::vector<std::string> files_;
 };
 
-// Skips the running test, with a message, where there is neither a c++ nor a GPU.
+// Skips the running test, with a message, where there is neither a c++ (with the sources of the shim) nor a GPU.
 #define FUSEC_NEEDS_COMPILER_OR_GPU()                                            \
   if (!ShimLibrary::has_compiler() && !GpuLibrary::available().ok()) \
   GTEST_SKIP() << "no c++ on PATH to compile generated CUDA with, and no GPU"
