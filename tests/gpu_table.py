@@ -50,7 +50,7 @@ def models():
     peers = load(out / "peers_models.json") or {}
     rows = sorted(out.glob("bench.*.json"))
     if rows:
-        print("model median_ms launches compile_ms ready_ms second_ready_ms weights_ms device_ms | eager graph reduce-overhead")
+        print("model median_ms launches compile_ms ready_ms second_ready_ms weights_ms device_ms host_us | eager graph reduce-overhead")
     for path in rows:
         _, name, precision, _ = path.name.split(".")
         r = load(path)
@@ -61,7 +61,7 @@ def models():
         beside = " ".join(f"{peer[k]:.3f}" if k in peer else "-" for k in ("eager", "graph", "reduce-overhead"))
         again = load(out / f"again.{name}.{precision}.json") or {}
         second = " ".join(f"{again[k]:.0f}" if k in again else "-" for k in ("ready_ms", "weights_ms", "device_ms"))
-        print(f"  {name:26s} {precision} {r['median_ms']:.3f} {r['launches']} {r['compile_ms']:.0f} {r['ready_ms']:.0f} {second} | {beside}")
+        print(f"  {name:26s} {precision} {r['median_ms']:.3f} {r['launches']} {r['compile_ms']:.0f} {r['ready_ms']:.0f} {second} {r.get('host_us', 0):.1f} | {beside}")
 
 
 def tune():

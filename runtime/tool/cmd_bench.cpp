@@ -24,6 +24,7 @@ struct BenchRow {
   std::vector<double> us;
   double copy_us = 0;
   std::optional<double> score;
+  std::optional<double> host_us;  // of a GPU: of the calling thread, per run
   int64_t compiled_kernels = 0;
   std::optional<LibrarySum> library_sum;
 };
@@ -51,22 +52,25 @@ struct Yardstick {
 };
 
 // Wall clock with one synchronization per run; the caches are as the run before left them.
-Status measure_on_gpu(const Call& call, GpuYardstick& copy, const Budget& budget, BenchRow& row) {
+Status measure_on_gpu(const Call& call, Session& session, std::span<const Tensor> inputs, std::vector<Tensor> outputs,
+                      GpuYardstick& copy, const Budget& budget, BenchRow& row) {
   row.us = time_runs(call, budget);
+  FUSEC_ASSIGN(row.host_us, copy.host_us(session, inputs, outputs));
   FUSEC_ASSIGN(row.copy_us, copy.wall_copy_us(row.bytes));
   if (row.plan.library == 0) row.score = row.copy_us / median(row.us);
   return {};
 }
 
 // One run that must go well, then runs that are timed.
-Status measure(Session& session, Yardstick& yardstick, const Budget& budget, BenchRow& row) {
+Status measure(Session& session, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs, Yardstick& yardstick,
+               const Budget& budget, BenchRow& row) {
   FUSEC_TRY(session.run_bound());
   Status failed;
   const Call call = [&] {
     if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
   };
   if (yardstick.gpu) {
-    FUSEC_TRY(measure_on_gpu(call, *yardstick.gpu, budget, row));
+    FUSEC_TRY(measure_on_gpu(call, session, inputs, outputs, *yardstick.gpu, budget, row));
     return failed;
   }
   CopySpeed& copy = *yardstick.cpu;
@@ -105,7 +109,7 @@ Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& 
   FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, out_shapes));
   row.bytes = total_bytes(inputs) + total_bytes(outputs);
   FUSEC_TRY(session.bind_io(inputs, outputs));
-  FUSEC_TRY(measure(session, yardstick, flags.budget(), row));
+  FUSEC_TRY(measure(session, inputs, outputs, yardstick, flags.budget(), row));
   row.compiled_kernels = engine.stats().compiled_kernels;
   if (flags.library_sum) {
     FUSEC_ASSIGN(row.library_sum, measure_library_sum(engine, row.symbols, inputs, outputs, flags));
@@ -133,6 +137,7 @@ Json json_of(const BenchRow& row, bool steps) {
                    {"score", nullptr},
                    {"compiled_kernels", row.compiled_kernels}});
   if (row.score) json["score"] = *row.score;
+  if (row.host_us) json["host_us"] = *row.host_us;
   if (row.library_sum) json["library_sum"] = json_of(*row.library_sum);
   if (steps) json["steps"] = steps_json(row.plan);
   return json;
@@ -176,6 +181,7 @@ void print_report(const Engine& engine, const StartUp& start, const std::vector<
   }
   print_text(table.str());
   for (const BenchRow& row : rows) {
+    if (row.host_us) print_text(fmt::format("{}the calling thread spends {:.1f} us on a run", row.symbols.empty() ? "" : symbols_text(row.symbols) + ": ", *row.host_us));
     if (row.library_sum) print_text("\n" + symbols_text(row.symbols) + "\n" + report(*row.library_sum));
   }
   if (!flags.steps) return;

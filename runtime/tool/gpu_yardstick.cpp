@@ -31,6 +31,7 @@ using runtime::cuda::Stopwatch;
 constexpr int64_t kFlushRows = 8192, kFlushColumns = 8192;
 constexpr int64_t kFlushBytes = kFlushRows * kFlushColumns * 4;
 constexpr int64_t kYardstickRounds = 5;
+constexpr int kHostRounds = 25, kHostWarmup = 4;  // the first runs capture
 
 // A compiled model with its tensors on the GPU.
 struct Bound {
@@ -196,6 +197,19 @@ Result<double> GpuYardstick::wall_copy_us(int64_t bytes) {
   return us;
 }
 
+Result<double> GpuYardstick::host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  std::vector<double> us;
+  for (int i = 0; i < kHostRounds; ++i) {
+    FUSEC_TRY(impl_->watch.run([&](void* stream) {
+      Status status;
+      us.push_back(time_us([&] { status = session.run_async(inputs, outputs, stream); }));
+      return status;
+    }));
+  }
+  us.erase(us.begin(), us.begin() + kHostWarmup);
+  return median(us);
+}
+
 double GpuYardstick::read_gb_per_s() const { return impl_->read_gb_per_s; }
 const std::vector<std::string>& GpuYardstick::notes() const { return impl_->notes; }
 #else
@@ -206,6 +220,7 @@ Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options&, Compile
 Status GpuYardstick::prepare() { return gpu_status(); }
 Result<GpuPaired> GpuYardstick::time(Session&, std::span<const Tensor>, std::span<Tensor>, int64_t, const Budget&) { return gpu_status(); }
 Result<double> GpuYardstick::wall_copy_us(int64_t) { return gpu_status(); }
+Result<double> GpuYardstick::host_us(Session&, std::span<const Tensor>, std::span<Tensor>) { return gpu_status(); }
 double GpuYardstick::read_gb_per_s() const { return 0; }
 const std::vector<std::string>& GpuYardstick::notes() const { return impl_->notes; }
 #endif

@@ -41,6 +41,9 @@ class GpuYardstick {
                          const Budget& budget);
   // Microseconds of the driver's copy of so much traffic, as a caller sees it who waits for it: median of a few.
   Result<double> wall_copy_us(int64_t bytes);
+  // Microseconds that the calling thread spends on putting one run on a stream: median, the graph being captured. Tensors lie
+  // on the GPU.
+  Result<double> host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs);
   // GB/s of reading alone; 0 when unknown.
   double read_gb_per_s() const;
   const std::vector<std::string>& notes() const;
