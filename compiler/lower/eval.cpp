@@ -365,6 +365,11 @@ Dim padded_coord(const Dim& c, const Dim& extent, const std::string& mode) {
   return (extent - 1) - max(up - (extent - 1), (extent - 1) - up);  // and at the last element
 }
 
+bool is_plus_zero(const Operand& operand) {
+  const auto* constant = std::get_if<Constant>(&operand);
+  return constant != nullptr && *constant == Constant{constant->dtype};
+}
+
 }  // namespace
 
 Lowered RegionEval::pad(const Node& node, const Coords& coords) {
@@ -386,13 +391,31 @@ Lowered RegionEval::pad(const Node& node, const Coords& coords) {
     if (!below) guard.push_back(from[i] - 1 - at[i]);
   }
   if (guard.empty()) return eval(node.inputs[0], at);
+  Lowered outside{number(compute_type(dtype), 0), true};
+  if (node.inputs.size() > 1) outside = eval(node.inputs[1], Coords(graph_.type(node.inputs[1]).shape.size(), Dim(0)));
   const size_t depth = guard_.size();
   guard_.insert(guard_.end(), guard.begin(), guard.end());
   const Lowered inside = eval(node.inputs[0], at);
+  const bool zero_outside = is_guarded_load(inside.operand);
   guard_.resize(depth);
-  Lowered outside{number(compute_type(dtype), 0), true};
-  if (node.inputs.size() > 1) outside = eval(node.inputs[1], Coords(graph_.type(node.inputs[1]).shape.size(), Dim(0)));
+  if (zero_outside && is_plus_zero(outside.operand)) return inside;
   return select_in_range(guard, inside, outside, dtype);
+}
+
+// Whether `operand` was made just now by a load under all of guard_, which yields 0 where it fails.
+bool RegionEval::is_guarded_load(const Operand& operand) const {
+  const auto* reg = std::get_if<RegId>(&operand);
+  const ir::Block& block = *blocks_.back();
+  if (reg == nullptr || block.empty()) return false;
+  RegId made = *reg;
+  auto last = block.rbegin();
+  if (const auto* let = std::get_if<ir::Let>(&last->v); let != nullptr && let->dst == made && let->op == ScalarOp::cast) {
+    const auto* narrow = std::get_if<RegId>(&let->args[0]);
+    if (narrow == nullptr || ++last == block.rend()) return false;
+    made = *narrow;
+  }
+  const auto* load = std::get_if<ir::Load>(&last->v);
+  return load != nullptr && load->dst == made && load->guard == guard_ && is_plus_zero(load->otherwise);
 }
 
 // The largest of the places of a window, in order.

@@ -60,6 +60,7 @@ class RegionEval {
   Lowered index_value(const Dim& value, DType dtype);
   Lowered select_in_range(const ir::Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype);
   ir::Operand in_range(const ir::Guard& guard);
+  bool is_guarded_load(const ir::Operand& operand) const;
   Lowered finish(ir::Operand operand, DType dtype);
   Dim mirrored(const Dim& index, const Dim& extent);
   void flip_negative(Window& window, Coords& coords);

@@ -29,6 +29,8 @@ Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context)
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Transposes move behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
+// On a GPU: conv of one filter per channel becomes a sum of moved inputs, which is generated code.
+Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
 // Every graph output is made by a node of its own.
 Result<bool> own_outputs(ir::Graph& graph, const PassContext& context);
 

@@ -27,6 +27,7 @@ const std::vector<Pass>& pipeline() {
       {"simplify_maps", simplify_maps},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},
+      {"unroll_depthwise", unroll_depthwise},
       {"own_outputs", own_outputs},
   };
   return passes;
