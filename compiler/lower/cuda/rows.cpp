@@ -144,7 +144,10 @@ class RowSchedule {
 
   Dim warp() const { return shape_.warps() > 1 ? Dim::symbol(w_) : Dim(0); }
   Dim in_warp() const { return shape_.warp_threads() > 1 ? Dim::symbol(l_) : Dim(0); }
-  Dim step() const { return shape_.held == 1 ? Dim(0) : Dim::symbol(j_); }
+  Dim step() const {
+    if (shape_.held == 1) return 0;
+    return backward_ ? steps() - 1 - Dim::symbol(j_) : Dim::symbol(j_);
+  }
 
   // Which access of the row is this thread's access j; its first element.
   Dim access_number() const {
@@ -181,9 +184,24 @@ class RowSchedule {
 
   // --- phases ------------------------------------------------------------------------------------------------------
 
+  // Whether a phase may go through its row in any order.
+  bool is_free(const Stmt& stmt) const {
+    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    if (reduce == nullptr) return true;
+    const bool chooses = reduce->combiner == ir::Combiner::max || reduce->combiner == ir::Combiner::min;
+    return chooses || (reduce->dst.size() == 1 && !is_float(k_.regs[reduce->dst[0]].dtype));
+  }
+
+  // A row that is read again is read from where the phase before has ended, as far as the order of sums allows: that part is
+  // still in the L2 cache when the rows of all blocks together are not.
+  void turn(const Stmt& phase) {
+    if (shape_.held == 0) backward_ = is_free(phase) && !backward_;
+  }
+
   Block phases() {
     Block row;
     for (const Stmt& stmt : nest_.body) {
+      if (std::holds_alternative<ir::Reduce>(stmt.v) || std::holds_alternative<ir::Loop>(stmt.v)) turn(stmt);
       if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {
         keep_in_registers(alloc->buffer, row);
       } else if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
@@ -405,6 +423,7 @@ class RowSchedule {
   int max_lanes_ = kAccessBytes;
   RowShape shape_;
   std::string grid_, r_, w_, l_, j_;
+  bool backward_ = false;  // the order of accesses in the phase at hand
   Linear linear_;
   std::set<BufferId> kept_;
   Block first_;  // allocations of held loads
