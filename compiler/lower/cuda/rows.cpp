@@ -30,6 +30,7 @@ constexpr int kMostHeld = 8;           // accesses that a thread holds of one ro
 constexpr int kMostHeldElements = 64;  // of all values together, in 4-byte registers of one thread
 constexpr int kMostThreads = 1024;
 constexpr int kGroupThreads = 128;     // rows of fewer threads share a block
+constexpr int kNarrowThreads = 8;      // of a short row that no 16-byte access divides: half a sector of f16 side by side
 constexpr int kLongThreads = 512;      // of a row that is read again, or of unknown length
 
 struct RowShape {
@@ -49,13 +50,14 @@ int power_of_two(int64_t n) {
 }
 
 // By the row's length and type alone. Up to 4 KB 64 threads do best, 16 to 32 KB 256, 64 KB 512 (measured on an H100).
-RowShape shape_of_row(std::optional<int64_t> length, int lanes) {
+RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) {
   RowShape shape;
   shape.lanes = lanes;
   shape.threads = kLongThreads;
   if (length) {
     const int64_t accesses = (*length + lanes - 1) / lanes;
-    shape.threads = accesses <= 2 * kWarp ? std::min(kWarp, power_of_two(accesses)) : accesses <= 256 ? 64 : accesses <= 512 ? 128
+    const int fewest = is_narrow ? kNarrowThreads : kWarp;
+    shape.threads = accesses <= 2 * kWarp ? std::min(fewest, power_of_two(accesses)) : accesses <= 256 ? 64 : accesses <= 512 ? 128
                     : accesses <= 2048 ? 256 : accesses <= 4096 ? 512 : kMostThreads;
     const int64_t held = (accesses + shape.threads - 1) / shape.threads;
     if (held <= kMostHeld) shape.held = static_cast<int>(held);
@@ -117,7 +119,7 @@ class RowSchedule {
     int lanes = max_lanes_;
     const auto divides = [&](const Dim& d) { return divisible_by(k_, d, lanes); };
     while (lanes > 1 && !std::all_of(inner_.begin(), inner_.end(), divides)) lanes /= 2;
-    shape_ = shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes);
+    shape_ = shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
   }
 
