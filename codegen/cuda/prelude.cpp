@@ -161,6 +161,25 @@ constexpr Part kParts[] = {
   for (int i = 0; i < N; ++i) quotients[i] = a[i] / b;
 }
 )"},
+    // a / b for the reciprocal of b in two parts.
+    {"quotient_f32", "", R"(FUNCTION float quotient_f32(float a, float inverse, float rest) { return fmaf(a, inverse, a * rest); }
+)"},
+    // The same for a divisor of at most 11 digits that only the device knows.
+    {"divide_by_short", "rcp_approx quotient_f32", R"(template <int N> FUNCTION void divide_by_short(float* quotients, const float* a, float b) {
+  if (!(fabsf(b) >= 0x1p-24f && fabsf(b) <= 65504.0f)) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) quotients[i] = a[i] / b;
+    return;
+  }
+  float inverse = rcp_approx(b);
+  inverse = fmaf(inverse, fmaf(-b, inverse, 1.0f), inverse);
+  float rest = fmaf(-b, inverse, 1.0f);
+  if (rest < 0.0f) inverse = __uint_as_float(__float_as_uint(inverse) - 1), rest = fmaf(-b, inverse, 1.0f);
+  rest = inverse * (rest > 0.0f ? rest : 0x1p-100f);
+  #pragma unroll
+  for (int i = 0; i < N; ++i) quotients[i] = quotient_f32(a[i], inverse, rest);
+}
+)"},
     // |a| < 0.55: a + a^3*P(a^2); else 1 - 2 / (exp(2|a|) + 1). 2 ulp, measured on an H100 over 2^23 samples.
     {"tanh_f32", "exp2_approx rcp_approx", R"(FUNCTION float tanh_f32(float a) {
   const float square = a * a;
@@ -174,21 +193,35 @@ constexpr Part kParts[] = {
 }
 )"},
     // |a| < 0.9: a + a*P(a^2), 1.4e-8; else 1 - 2^Q(|a|) with Q = log2(erfc), which is 1 from 4 on.
-    {"erf_f32", "exp2_approx", R"(FUNCTION float erf_f32(float a) {
-  const float square = a * a, magnitude = fabsf(a), held = magnitude > 4.0f ? 4.0f : magnitude;
+    {"erf_f32", "exp2_approx min_f32", R"(FUNCTION float erf_f32(float a) {
+  const float square = a * a, magnitude = fabsf(a), held = min_f32(magnitude, 4.0f);
   float p = fmaf(-0x1.3c61c8p-11f, square, 0x1.47c73p-8f);
   p = fmaf(p, square, -0x1.b6a25p-6f);
   p = fmaf(p, square, 0x1.ce1bfp-4f);
   p = fmaf(p, square, -0x1.8126eep-2f);
   p = fmaf(p, square, 0x1.06eba6p-3f);
-  float q = fmaf(0x1.9fb252p-13f, held, -0x1.91cc8ep-9f);
-  q = fmaf(q, held, 0x1.6d9ca4p-6f);
-  q = fmaf(q, held, -0x1.aa730ap-4f);
-  q = fmaf(q, held, -0x1.4621bcp-1f);
-  q = fmaf(q, held, -0x1.20b752p+0f);
-  q = fmaf(q, held, -0x1.5d0c4ep-13f);
-  const float large = 1.0f - exp2_approx(q * 0x1.715476p+0f);
+  float q = fmaf(0x1.2bdc98p-12f, held, -0x1.21d634p-8f);
+  q = fmaf(q, held, 0x1.07bbb4p-5f);
+  q = fmaf(q, held, -0x1.339e42p-3f);
+  q = fmaf(q, held, -0x1.d6823ap-1f);
+  q = fmaf(q, held, -0x1.a0877ep+0f);
+  q = fmaf(q, held, -0x1.f791e6p-13f);
+  const float large = 1.0f - exp2_approx(q);
   return magnitude < 0.9f ? fmaf(a, p, a) : copysignf(large, a);
+}
+)"},
+    // e / (1 + e) with e = exp(-|a|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A reciprocal
+    // after one step of Newton's is rounded as a division's.
+    {"sigmoid_f32", "rcp_approx", R"(FUNCTION float sigmoid_f32(float a) {
+  const float e = expf(-fabsf(a)), divisor = e + 1.0f;
+  float inverse = rcp_approx(divisor);
+  inverse = fmaf(inverse, fmaf(-divisor, inverse, 1.0f), inverse);
+  return (a < 0.0f ? e : 1.0f) * inverse;
+}
+)"},
+    {"sigmoid_f64", "", R"(FUNCTION double sigmoid_f64(double a) {
+  const double e = exp(-fabs(a));
+  return (a < 0.0 ? e : 1.0) / (e + 1.0);
 }
 )"},
     // Integers, wrapping: x / 0 = 0, x mod 0 = x, the lowest over -1 wraps, shifts past the width give 0.
@@ -237,10 +270,63 @@ constexpr Part kParts[] = {
 )"},
     {"u16_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION u16 u16_from_float(F v) { return (u16)saturated(i32_from_float(v), 0, 65535); }
 )"},
-    {"i32_from_float", "", R"(FUNCTION i32 i32_from_float(float v) { return v != v ? 0 : __float2int_rz(v); }
+    // Lanes to bytes; ptxas makes one instruction of two conversions and their packing.
+    {"i8_nearest", "", R"(template <int N> FUNCTION void i8_nearest(i8* to, const float* from) {
+  #pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    u32 whole[4], bytes;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) asm("cvt.rni.s32.f32 %0, %1;" : "=r"(whole[j]) : "f"(from[i + j]));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[3]), "r"(whole[2]), "r"(0));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[1]), "r"(whole[0]), "r"(bytes));
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) to[i + j] = (i8)(bytes >> 8 * j);
+  }
+}
+)", 80, true},
+    {"i8_truncated", "", R"(template <int N> FUNCTION void i8_truncated(i8* to, const float* from) {
+  #pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    u32 whole[4], bytes;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(whole[j]) : "f"(from[i + j]));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[3]), "r"(whole[2]), "r"(0));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[1]), "r"(whole[0]), "r"(bytes));
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) to[i + j] = (i8)(bytes >> 8 * j);
+  }
+}
+)", 80, true},
+    {"u8_nearest", "", R"(template <int N> FUNCTION void u8_nearest(u8* to, const float* from) {
+  #pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    u32 whole[4], bytes;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) asm("cvt.rni.s32.f32 %0, %1;" : "=r"(whole[j]) : "f"(from[i + j]));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[3]), "r"(whole[2]), "r"(0));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[1]), "r"(whole[0]), "r"(bytes));
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) to[i + j] = (u8)(bytes >> 8 * j);
+  }
+}
+)", 80, true},
+    {"u8_truncated", "", R"(template <int N> FUNCTION void u8_truncated(u8* to, const float* from) {
+  #pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    u32 whole[4], bytes;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(whole[j]) : "f"(from[i + j]));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[3]), "r"(whole[2]), "r"(0));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(whole[1]), "r"(whole[0]), "r"(bytes));
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) to[i + j] = (u8)(bytes >> 8 * j);
+  }
+}
+)", 80, true},
+    {"i32_from_float", "", R"(FUNCTION i32 i32_from_float(float v) { return __float2int_rz(v); }  // cvt.rzi yields 0 for NaN
 FUNCTION i32 i32_from_float(double v) { return v != v ? 0 : __double2int_rz(v); }
 )"},
-    {"u32_from_float", "", R"(FUNCTION u32 u32_from_float(float v) { return v != v ? 0 : __float2uint_rz(v); }
+    {"u32_from_float", "", R"(FUNCTION u32 u32_from_float(float v) { return __float2uint_rz(v); }
 FUNCTION u32 u32_from_float(double v) { return v != v ? 0 : __double2uint_rz(v); }
 )"},
     {"i64_from_float", "", R"(FUNCTION i64 i64_from_float(float v) { return v != v ? 0 : __float2ll_rz(v); }

@@ -92,7 +92,8 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::max: return ours(prelude, name, type, x);
     case ScalarOp::neg: return f ? "-" + operand(x[0]) : wrapping(type, "0", "-", x[0]);
     case ScalarOp::abs: return f ? theirs("fabs", type, x) : ours(prelude, "abs", type, x);
-    case ScalarOp::sign: return ours(prelude, "sign", type, x);
+    case ScalarOp::sigmoid:
+    case ScalarOp::sign: return ours(prelude, name, type, x);
     case ScalarOp::pow: return f ? theirs("pow", type, x) : ours(prelude, "pow", type, x);
     case ScalarOp::round: return theirs("rint", type, x);
     case ScalarOp::tanh:

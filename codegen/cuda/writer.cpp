@@ -13,38 +13,6 @@ namespace {
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
 
-// f32 lanes over one divisor.
-bool divides_by_one(const Writer& w, const ir::Let& let) {
-  const ir::RegInfo& result = w.kernel.regs[let.dst];
-  const auto* dividend = std::get_if<ir::RegId>(&let.args[0]);
-  return let.op == ir::ScalarOp::div && result.dtype == DType::f32 && result.width > 1 && dividend != nullptr &&
-         w.kernel.regs[*dividend].width == result.width && ir::width_of(w.kernel, let.args[1]) == 1;
-}
-
-void write_division(Writer& w, const ir::Let& let) {
-  const int width = w.kernel.regs[let.dst].width;
-  const std::string name = ir::reg_name(let.dst);
-  w.out.line(fmt::format("float {}[{}]; {}<{}>({}, {}, {});", name, width, w.prelude.use("divide_by"), width, name,
-                         ir::reg_name(std::get<ir::RegId>(let.args[0])), compute_operand(w, let.args[1])));
-}
-
-void write_let(Writer& w, const ir::Let& let) {
-  const DType first = dtype_of(w, let.args[0]);
-  const DType result = w.kernel.regs[let.dst].dtype;
-  if (is_half(first) && result == first && ir::on_half_bits(let)) {
-    return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));
-  }
-  if (let.op == ir::ScalarOp::where) {  // choices need no arithmetic
-    return define(w, let.dst, fmt::format("{} ? {} : {}", operand(raw_operand(w, let.args[0])),
-                                          operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
-  }
-  if (let.op == ir::ScalarOp::cast && first == result) return define(w, let.dst, raw_operand(w, let.args[0]));
-  if (divides_by_one(w, let)) return write_division(w, let);
-  std::vector<std::string> args;
-  for (const ir::Operand& arg : let.args) args.push_back(compute_operand(w, arg));
-  define(w, let.dst, raw_op(w.prelude, let.op, first, args, result));
-}
-
 void write_sync(Writer& w, const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
   if (w.team.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
@@ -146,6 +114,19 @@ std::string shared_declarations(Writer& w, bool dynamic) {
   return text.str();
 }
 
+// A loop that runs once or never is a condition: nvcc keeps a back edge, which work of the next iterations does not cross.
+void open_loop(Writer& w, const ir::LoopHead& head, const Dim& extent) {
+  if (w.index.proves_nonneg(1 - extent)) {
+    w.out.open("if (" + w.index.text(extent) + " > 0)");
+    return w.index.alias(head.var, Dim(0));
+  }
+  if (head.tag == ir::LoopTag::unroll) w.out.line("#pragma unroll");
+  const std::string name = "i" + std::to_string(w.loops++);
+  w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
+  w.index.bind(head.var, name, {Dim(0), extent - 1});
+  w.team.in_loop = true;
+}
+
 }  // namespace
 
 PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude, const Phase& phase,
@@ -206,11 +187,7 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
     w.index.alias(head.var, Dim(0));
     w.out.open("");
   } else {
-    if (head.tag == ir::LoopTag::unroll) w.out.line("#pragma unroll");
-    const std::string name = "i" + std::to_string(w.loops++);
-    w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
-    w.index.bind(head.var, name, {Dim(0), extent - 1});
-    w.team.in_loop = true;
+    open_loop(w, head, extent);
     std::set<std::string> symbols;
     extent.collect_symbols(symbols);
     const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });

@@ -17,6 +17,7 @@
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/text.h"
 #include "codegen/phases.h"
+#include "ir/digits.h"
 #include "ir/kernel.h"
 
 namespace fusec::codegen::cuda {
@@ -40,6 +41,8 @@ struct SharedBuffer {
 struct Writer {
   const ir::Kernel& kernel;
   const Target& target;
+  const ir::IdVector<ir::RegId, ir::Digits> digits;
+  std::map<ir::RegId, ir::RegId> rounded;  // results of `round` to what they are of
   bool comments = false;
   Prelude& prelude;
   Index index;
@@ -54,7 +57,7 @@ struct Writer {
   int loops = 0, clamps = 0, threads = 0;      // names given
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
-      : kernel(kernel), target(target), prelude(prelude), index(kernel, prelude) {}
+      : kernel(kernel), target(target), digits(ir::digits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
   Writer(const Writer&) = delete;
 };
 
@@ -85,6 +88,9 @@ std::string for_lanes(Writer& w, int width);
 inline std::string at_lane(const std::string& name, int width) { return width > 1 ? name + "[lane]" : name; }
 // Shared memory of `count` elements; answers its name.
 std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count, int64_t element_bytes);
+
+// let.cpp
+void write_let(Writer& w, const ir::Let& let);
 
 // threads.cpp: how many threads the statements need; block loops; barriers.
 int64_t threads_of(Writer& w, const ir::Stmt& stmt);

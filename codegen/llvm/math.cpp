@@ -314,13 +314,21 @@ Value* erf(Ir& ir, Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9)), small, copysign(ir, large, x));
 }
 
+// exp(-|x|) does not overflow.
+Value* sigmoid(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value *e = exp(ir, b.CreateFNeg(absolute(ir, x))), *one = number(x, 1);
+  return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
+}
+
 Value* sin(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "sin", {x}) : trigonometric(ir, x, 0, "sin"); }
 Value* cos(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "cos", {x}) : trigonometric(ir, x, 1, "cos"); }
 
 constexpr struct {
   const char* name;
   Value* (*build)(Ir&, Value*);
-} kFunctions[] = {{"exp", exp}, {"expm1", expm1}, {"log", log}, {"log1p", log1p}, {"tanh", tanh}, {"erf", erf}, {"sin", sin}, {"cos", cos}};
+} kFunctions[] = {{"exp", exp}, {"expm1", expm1}, {"log", log}, {"log1p", log1p}, {"tanh", tanh}, {"erf", erf}, {"sigmoid", sigmoid},
+                 {"sin", sin}, {"cos", cos}};
 
 }  // namespace
 

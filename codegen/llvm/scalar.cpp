@@ -174,6 +174,7 @@ Value* log(Ir& ir, const A& x) { return ir.machine.function(ir, "log", {x.a}); }
 Value* log1p(Ir& ir, const A& x) { return ir.machine.function(ir, "log1p", {x.a}); }
 Value* tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "tanh", {x.a}); }
 Value* erf(Ir& ir, const A& x) { return ir.machine.function(ir, "erf", {x.a}); }
+Value* sigmoid(Ir& ir, const A& x) { return ir.machine.function(ir, "sigmoid", {x.a}); }
 Value* sin(Ir& ir, const A& x) { return ir.machine.function(ir, "sin", {x.a}); }
 Value* cos(Ir& ir, const A& x) { return ir.machine.function(ir, "cos", {x.a}); }
 Value* tan(Ir& ir, const A& x) { return ir.machine.function(ir, "tan", {x.a}); }

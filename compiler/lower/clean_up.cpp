@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -212,9 +213,40 @@ void keep_narrow(const Kernel& kernel, Stmt& stmt, const std::map<RegId, ir::Let
   let->args = it->second.args;
 }
 
+// Floats held to a bound: max(x, c) or min(x, c).
+void note_bound(const Kernel& kernel, const Stmt& stmt, std::map<RegId, ir::Let>& bounded) {
+  const auto* let = std::get_if<ir::Let>(&stmt.v);
+  if (let == nullptr || (let->op != ir::ScalarOp::max && let->op != ir::ScalarOp::min)) return;
+  const auto* from = std::get_if<RegId>(&let->args[0]);
+  if (from == nullptr || !std::holds_alternative<ir::Constant>(let->args[1])) return;
+  if (is_float(kernel.regs[*from].dtype) && kernel.regs[*from] == kernel.regs[let->dst]) bounded[let->dst] = *let;
+}
+
+// Whether no value of the type is past the bound.
+bool is_beyond(const ir::Let& bound, DType type) {
+  const double c = std::get<ir::Constant>(bound.args[1]).f;
+  const int bits = static_cast<int>(8 * size_of(type));
+  const double low = is_signed_int(type) ? -std::ldexp(1, bits - 1) : 0;
+  return bound.op == ir::ScalarOp::max ? c <= low : c >= low + std::ldexp(1, bits) - 1;
+}
+
+// cast_t(min(x, c)) = cast_t(x) where c is not below the largest t, and the same of max: casts of floats saturate, and NaN
+// gives 0 either way.
+void drop_bounds(const Kernel& kernel, Stmt& stmt, const std::map<RegId, ir::Let>& bounded) {
+  auto* let = std::get_if<ir::Let>(&stmt.v);
+  if (let == nullptr || let->op != ir::ScalarOp::cast) return;
+  const DType to = kernel.regs[let->dst].dtype;
+  if (!is_int(to) || size_of(to) > 2) return;
+  for (auto* from = std::get_if<RegId>(&let->args[0]); from != nullptr; from = std::get_if<RegId>(&let->args[0])) {
+    const auto it = bounded.find(*from);
+    if (it == bounded.end() || !is_beyond(it->second, to)) return;
+    let->args[0] = it->second.args[0];
+  }
+}
+
 void share_in(Kernel& kernel, Block& block, std::map<std::string, RegId> known, Renamer& renamer) {
   std::map<RegId, RegId> widened;
-  std::map<RegId, ir::Let> bitwise;
+  std::map<RegId, ir::Let> bitwise, bounded;
   Block result;
   for (Stmt& stmt : block) {
     if (!renamer.empty()) renamer.apply(stmt);
@@ -225,6 +257,8 @@ void share_in(Kernel& kernel, Block& block, std::map<std::string, RegId> known, 
         renamer.add(dst, *same);
         continue;
       }
+      drop_bounds(kernel, stmt, bounded);
+      note_bound(kernel, stmt, bounded);
       note_widening(kernel, stmt, widened);
       note_bitwise(kernel, stmt, widened, bitwise);
       auto [it, fresh] = known.emplace(value_key(kernel, stmt), dst);

@@ -191,7 +191,7 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
                                              : Operand(emit(op, result_type(op, t, t), args));
   // Selecting and comparing make no new digits.
   const bool keeps = op == ScalarOp::where || op == ScalarOp::min || op == ScalarOp::max || op == ScalarOp::neg ||
-                     op == ScalarOp::abs || op == ScalarOp::relu || needs_rounded(op);
+                     op == ScalarOp::abs || op == ScalarOp::relu || op == ScalarOp::clamp || needs_rounded(op);
   if (is_half(result) && keeps && all_exact) return {dst, true};
   return finish(dst, result);
 }

@@ -250,6 +250,77 @@ TEST(NvptxScalar, Definitions) {
   under_shim({definition_columns(DType::f32)}, Codegen::llvm, kDefinitions);
 }
 
+// Four lanes to bytes, truncated and rounded: a text of their own.
+ir::Kernel byte_columns() {
+  Columns columns;
+  columns.width = 4;
+  columns.add("cast v0", DType::i8);
+  columns.add("cast v0", DType::u8);
+  columns.add("round v0", DType::f32);
+  columns.add("cast v12", DType::i8);
+  columns.add("cast v12", DType::u8);
+  return cuda_kernel(columns.text(DType::f32));
+}
+
+const auto kBytes = [](const RunKernel& run) {
+  const std::vector<Tensor> want = operands(byte_columns(), DType::f32), got = copies(want, 4);
+  const Extents extents = {{"n", want[0].num_elements()}};
+  ASSERT_TRUE(ir::evaluate(byte_columns(), want, extents).ok());
+  ASSERT_EQ(run(0, got, extents), "");
+  for (std::size_t i = 4; i < want.size(); ++i) expect_column(got[i], want[i], 0, "column " + std::to_string(i - 4), want);
+};
+
+// f16 values over one f16 value, by a reciprocal in two parts.
+ir::Kernel quotients() {
+  return cuda_kernel(R"(kernel @quotients(%a: in f16[n], %b: in f16[m], %y: out f32[m*n], %z: out f32[m*n]) facts(n % 128 == 0) {
+  grid i in m {
+    grid j in floordiv(n, 128) {
+      v0: f16 = load b[i]
+      v1: f32 = cast v0
+      block t in 32 {
+        v2: f16.4 = load a[128*j + 4*t + lane]
+        v3: f32.4 = cast v2
+        v4: f32.4 = div v3, v1
+        v5: f32.4 = div v3, -1.4140625
+        store y[n*i + 128*j + 4*t + lane], v4
+        store z[n*i + 128*j + 4*t + lane], v5
+      }
+    }
+  }
+}
+)");
+}
+
+// Every kind of divisor: special ones, and all digits of f16 at places over its range.
+const auto kQuotients = [](const RunKernel& run) {
+  std::vector<uint64_t> divisors = special_bits(DType::f16);
+  for (uint64_t bits = 1; bits < 0x10000; bits += 1021) divisors.push_back(bits);
+  const auto m = static_cast<int64_t>(divisors.size());
+  const Extents extents = {{"n", 8192}, {"m", m}};
+  std::vector<Tensor> want = make_args(quotients(), extents, 5, 0, 2);
+  for (int64_t i = 0; i < 8192; ++i) put_bits(want[0], i, static_cast<uint64_t>(8 * i + i % 8));
+  for (int64_t i = 0; i < m; ++i) put_bits(want[1], i, divisors[static_cast<std::size_t>(i)]);
+  const std::vector<Tensor> got = copies(want, 2);
+  ASSERT_TRUE(ir::evaluate(quotients(), want, extents).ok());
+  ASSERT_EQ(run(0, got, extents), "");
+  for (const std::size_t k : {2, 3}) {
+    const auto *g = got[k].as<float>(), *w = want[k].as<float>();
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < 8192 * m; ++i) wrong += std::isnan(w[i]) ? !std::isnan(g[i]) : std::memcmp(g + i, w + i, 4) != 0;
+    EXPECT_EQ(wrong, 0) << "output " << k - 2;
+  }
+};
+
+TEST(CudaScalar, BytesOfFourLanes) {
+  FUSEC_NEEDS_COMPILER();
+  under_shim({byte_columns()}, Codegen::nvrtc, kBytes);
+}
+
+TEST(CudaScalar, QuotientsOfHalves) {
+  FUSEC_NEEDS_COMPILER();
+  under_shim({quotients()}, Codegen::nvrtc, kQuotients);
+}
+
 class GpuScalar : public testing::TestWithParam<GpuMode> {};
 
 TEST_P(GpuScalar, OpsAndCastsOfAllTypes) {
@@ -260,6 +331,12 @@ TEST_P(GpuScalar, OpsAndCastsOfAllTypes) {
 TEST_P(GpuScalar, Definitions) {
   FUSEC_NEEDS_GPU(GetParam());
   on_gpu({definition_columns(DType::f32)}, GetParam(), kDefinitions);
+}
+
+TEST_P(GpuScalar, BytesAndQuotients) {
+  FUSEC_NEEDS_GPU(GetParam());
+  on_gpu({byte_columns()}, GetParam(), kBytes);
+  on_gpu({quotients()}, GetParam(), kQuotients);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, GpuScalar, testing::ValuesIn(kGpuModes), [](const auto& info) {

@@ -263,6 +263,17 @@ inline float max_f32(float a, float b) { return shim::greater_of(a, b); }
 inline float min_f32(float a, float b) { return shim::lesser_of(a, b); }
 inline double max_f64(double a, double b) { return shim::greater_of(a, b); }
 inline double min_f64(double a, double b) { return shim::lesser_of(a, b); }
+template <class T, bool kRounds, int N>
+void bytes_of(T* to, const float* from) {
+  for (int i = 0; i < N; ++i) {
+    const int whole = __float2int_rz(kRounds ? rintf(from[i]) : from[i]), low = (T)-1 < 0 ? -128 : 0;
+    to[i] = (T)(whole < low ? low : whole > low + 255 ? low + 255 : whole);
+  }
+}
+template <int N> void i8_nearest(signed char* to, const float* from) { bytes_of<signed char, true, N>(to, from); }
+template <int N> void i8_truncated(signed char* to, const float* from) { bytes_of<signed char, false, N>(to, from); }
+template <int N> void u8_nearest(unsigned char* to, const float* from) { bytes_of<unsigned char, true, N>(to, from); }
+template <int N> void u8_truncated(unsigned char* to, const float* from) { bytes_of<unsigned char, false, N>(to, from); }
 inline float exp2_approx(float a) { return exp2f(a); }
 inline float rcp_approx(float a) { return 1.0f / a; }
 __attribute__((section("fusec_shared"), aligned(16))) static unsigned char dynamic_shared[256 << 10];

@@ -159,16 +159,28 @@ Value* tanh_f32(Ir& ir, Value* x) {
 Value* erf_f32(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value *square = b.CreateFMul(x, x), *magnitude = call_intrinsic(ir, intrinsic::fabs, {x});
-  Value* held = b.CreateSelect(b.CreateFCmpOGT(magnitude, number(x, 4)), number(x, 4), magnitude);
+  Value* held = gpu_extreme(ir, false, magnitude, number(x, 4));
   Value* p = fma(ir, -0x1.3c61c8p-11, square, number(x, 0x1.47c73p-8));
   for (const double c : {-0x1.b6a25p-6, 0x1.ce1bfp-4, -0x1.8126eep-2, 0x1.06eba6p-3}) p = fma(ir, p, square, number(x, c));
-  Value* q = fma(ir, 0x1.9fb252p-13, held, number(x, -0x1.91cc8ep-9));
-  for (const double c : {0x1.6d9ca4p-6, -0x1.aa730ap-4, -0x1.4621bcp-1, -0x1.20b752p+0, -0x1.5d0c4ep-13}) {
+  Value* q = fma(ir, 0x1.2bdc98p-12, held, number(x, -0x1.21d634p-8));
+  for (const double c : {0x1.07bbb4p-5, -0x1.339e42p-3, -0x1.d6823ap-1, -0x1.a0877ep+0, -0x1.f791e6p-13}) {
     q = fma(ir, q, held, number(x, c));
   }
-  Value* large = b.CreateFSub(number(x, 1), exp2_approx(ir, b.CreateFMul(q, number(x, 0x1.715476p+0))));
+  Value* large = b.CreateFSub(number(x, 1), exp2_approx(ir, q));
   large = call_intrinsic(ir, intrinsic::copysign, {large, x});
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9f)), fma(ir, x, p, x), large);
+}
+
+// e / (1 + e) with e = exp(-|x|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A reciprocal
+// after one step of Newton's is rounded as a division's.
+Value* sigmoid_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* e = exp_f32(ir, b.CreateFNeg(call_intrinsic(ir, intrinsic::fabs, {x})));
+  Value* divisor = b.CreateFAdd(e, number(x, 1));
+  Value* inverse = by_intrinsic(ir, intrinsic::nvvm_rcp_approx_ftz_f, divisor, b.getFloatTy());
+  Value* rest = fma(ir, b.CreateFNeg(divisor), inverse, number(x, 1));
+  inverse = fma(ir, inverse, rest, inverse);
+  return b.CreateFMul(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, number(x, 1)), inverse);
 }
 
 Value* libdevice(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
@@ -186,12 +198,20 @@ Value* libdevice(Ir& ir, const std::string& name, const std::vector<Value*>& arg
   });
 }
 
+Value* sigmoid_f64(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value *e = libdevice(ir, "exp", {b.CreateFNeg(call_intrinsic(ir, intrinsic::fabs, {x}))}), *one = number(x, 1);
+  return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
+}
+
 Value* gpu_function(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   if (!is_f64(args[0])) {
     if (name == "exp") return exp_f32(ir, args[0]);
     if (name == "tanh") return tanh_f32(ir, args[0]);
     if (name == "erf") return erf_f32(ir, args[0]);
+    if (name == "sigmoid") return sigmoid_f32(ir, args[0]);
   }
+  if (name == "sigmoid") return sigmoid_f64(ir, args[0]);
   return libdevice(ir, name, args);
 }
 

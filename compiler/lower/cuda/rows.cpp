@@ -30,6 +30,7 @@ constexpr int kMostHeld = 8;           // accesses that a thread holds of one ro
 constexpr int kMostHeldElements = 64;  // of all values together, in 4-byte registers of one thread
 constexpr int kMostThreads = 1024;
 constexpr int kGroupThreads = 128;     // rows of fewer threads share a block
+constexpr int kNarrowThreads = 8;      // of a short row that no 16-byte access divides: half a sector of f16 side by side
 constexpr int kLongThreads = 512;      // of a row that is read again, or of unknown length
 
 struct RowShape {
@@ -49,13 +50,14 @@ int power_of_two(int64_t n) {
 }
 
 // By the row's length and type alone. Up to 4 KB 64 threads do best, 16 to 32 KB 256, 64 KB 512 (measured on an H100).
-RowShape shape_of_row(std::optional<int64_t> length, int lanes) {
+RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) {
   RowShape shape;
   shape.lanes = lanes;
   shape.threads = kLongThreads;
   if (length) {
     const int64_t accesses = (*length + lanes - 1) / lanes;
-    shape.threads = accesses <= 2 * kWarp ? std::min(kWarp, power_of_two(accesses)) : accesses <= 256 ? 64 : accesses <= 512 ? 128
+    const int fewest = is_narrow ? kNarrowThreads : kWarp;
+    shape.threads = accesses <= 2 * kWarp ? std::min(fewest, power_of_two(accesses)) : accesses <= 256 ? 64 : accesses <= 512 ? 128
                     : accesses <= 2048 ? 256 : accesses <= 4096 ? 512 : kMostThreads;
     const int64_t held = (accesses + shape.threads - 1) / shape.threads;
     if (held <= kMostHeld) shape.held = static_cast<int>(held);
@@ -117,7 +119,7 @@ class RowSchedule {
     int lanes = max_lanes_;
     const auto divides = [&](const Dim& d) { return divisible_by(k_, d, lanes); };
     while (lanes > 1 && !std::all_of(inner_.begin(), inner_.end(), divides)) lanes /= 2;
-    shape_ = shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes);
+    shape_ = shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
   }
 
@@ -144,7 +146,10 @@ class RowSchedule {
 
   Dim warp() const { return shape_.warps() > 1 ? Dim::symbol(w_) : Dim(0); }
   Dim in_warp() const { return shape_.warp_threads() > 1 ? Dim::symbol(l_) : Dim(0); }
-  Dim step() const { return shape_.held == 1 ? Dim(0) : Dim::symbol(j_); }
+  Dim step() const {
+    if (shape_.held == 1) return 0;
+    return backward_ ? steps() - 1 - Dim::symbol(j_) : Dim::symbol(j_);
+  }
 
   // Which access of the row is this thread's access j; its first element.
   Dim access_number() const {
@@ -181,9 +186,24 @@ class RowSchedule {
 
   // --- phases ------------------------------------------------------------------------------------------------------
 
+  // Whether a phase may go through its row in any order.
+  bool is_free(const Stmt& stmt) const {
+    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    if (reduce == nullptr) return true;
+    const bool chooses = reduce->combiner == ir::Combiner::max || reduce->combiner == ir::Combiner::min;
+    return chooses || (reduce->dst.size() == 1 && !is_float(k_.regs[reduce->dst[0]].dtype));
+  }
+
+  // A row that is read again is read from where the phase before has ended, as far as the order of sums allows: that part is
+  // still in the L2 cache when the rows of all blocks together are not.
+  void turn(const Stmt& phase) {
+    if (shape_.held == 0) backward_ = is_free(phase) && !backward_;
+  }
+
   Block phases() {
     Block row;
     for (const Stmt& stmt : nest_.body) {
+      if (std::holds_alternative<ir::Reduce>(stmt.v) || std::holds_alternative<ir::Loop>(stmt.v)) turn(stmt);
       if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {
         keep_in_registers(alloc->buffer, row);
       } else if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
@@ -405,6 +425,7 @@ class RowSchedule {
   int max_lanes_ = kAccessBytes;
   RowShape shape_;
   std::string grid_, r_, w_, l_, j_;
+  bool backward_ = false;  // the order of accesses in the phase at hand
   Linear linear_;
   std::set<BufferId> kept_;
   Block first_;  // allocations of held loads
