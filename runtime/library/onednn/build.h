@@ -2,7 +2,11 @@
 // From a Problem to the primitives that solve it, the fastest of the ways that oneDNN has a quick implementation for.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "fusec/options.h"
 #include "runtime/library/onednn/epilogues.h"
@@ -18,9 +22,15 @@ struct Context {
 };
 
 // nullopt: oneDNN has nothing but its reference loops for it. They throw dnnl::error where it objects otherwise.
-std::optional<Built> build_conv(const Context& context, const Problem& problem);
-std::optional<Built> build_matmul(const Context& context, const Problem& problem);
+// `wanted`: a name that the function below lists, empty: the first of these.
+std::optional<Built> build_conv(const Context& context, const Problem& problem, const std::string& wanted);
+std::optional<Built> build_matmul(const Context& context, const Problem& problem, const std::string& wanted);
 std::optional<Built> build_avg_pool(const Context& context, const Problem& problem);
+
+// The quick ways to do it: names of implementations, with "matmul " in front where a convolution is one, "batched " where
+// the product is one of two batch axes.
+std::vector<std::string> conv_names(const Context& context, const Problem& problem);
+std::vector<std::string> matmul_names(const Context& context, const Problem& problem);
 
 // The call in each layout in which oneDNN does as many epilogues as in any.
 std::vector<LoneCall> lone_calls(const Context& context, const Problem& problem, bool in_place);
@@ -42,5 +52,32 @@ Slot weights_slot(const Context& context, const Operand& weights, const dnnl::me
 void add_post_args(const PostOps& posts, std::vector<Slot>& slots);
 // The epilogues from `done` on, by loops on the output itself.
 std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t done);
+
+
+// The names of a fresh descriptor's implementations that `is_quick` takes, in oneDNN's order; a name that comes again has its
+// number behind it.
+template <class Desc, class Quick>
+std::vector<std::string> quick_names(Desc desc, const Quick& is_quick) {
+  std::vector<std::string> all, quick;
+  if (!desc) return quick;
+  do {
+    const std::string name = desc.impl_info_str();
+    const auto before = std::count(all.begin(), all.end(), name);
+    all.push_back(name);
+    if (is_quick(name.c_str())) quick.push_back(before == 0 ? name : name + "#" + std::to_string(before + 1));
+  } while (desc.next_impl());
+  return quick;
+}
+// Moves a fresh descriptor on to the implementation of such a name; empty: it has none. An empty name is the first.
+template <class Desc>
+Desc with_name(Desc desc, const std::string& name) {
+  if (!desc || name.empty()) return desc;
+  const std::size_t mark = name.find('#');
+  int left = mark == std::string::npos ? 1 : std::atoi(name.c_str() + mark + 1);
+  do {
+    if (name.substr(0, mark) == desc.impl_info_str() && --left == 0) return desc;
+  } while (desc.next_impl());
+  return {};
+}
 
 }  // namespace fusec::runtime::onednn
