@@ -31,7 +31,7 @@ Result<std::unique_ptr<LibraryOp>> bind_with(Library& library, LibraryCall call,
 
 // In the fastest way that the tuning database knows of and a library still has; null: as the libraries decide.
 std::unique_ptr<LibraryOp> bind_tuned(const LoadedProgram& loaded, const LibraryCall& call, Tuning& tuning) {
-  if (!is_tuned(*call.step)) return nullptr;
+  if (!is_tuned(*call.step) || !tuning.has_picks()) return nullptr;
   const std::string key = tuning_call(call);
   for (const TuningPick& pick : tuning.picks(key)) {
     for (const std::shared_ptr<Library>& library : loaded.libraries) {

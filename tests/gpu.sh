@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu.sh [part...]: checks and then measures fusec on a machine with an NVIDIA GPU. Parts, all by default, in this order:
+# gpu.sh [part...]: checks and then measures fusec on a machine with an NVIDIA GPU. Parts, all but tune by default, in this order:
 #   doctor    what was found
 #   verify    models in the precisions of VERIFY, patterns as they are, by the emitters of HOW: f32 models against the CPU's
 #             engine, all else against the evaluator
 #   patterns  score of each pattern
 #   models    fusec bench of each model
+#   tune      fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers     the same under PyTorch, where python3 has it
 # Logs and JSON go to ${OUT:-gpu-out}; a table is printed last. A part that fails does not stop the others.
 set -uo pipefail
@@ -63,6 +64,20 @@ part_models() {
     for precision in ${PRECISIONS:-f32 f16}; do
       run "bench.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" \
         --batch "${BATCHES:-1}" --json
+    done
+  done
+}
+
+part_tune() {
+  local model name precision
+  for model in models/*.onnx; do
+    name=$(basename "$model" .onnx)
+    for precision in ${PRECISIONS:-f32 f16}; do
+      set -- "$model" --random-weights 0 --device cuda:0 --precision "$precision" --batch 1 --tuning-db "$out/tuning.sqlite" --json
+      run "bench_before.$name.$precision" 120 "$fusec" bench "$@" --strategy heuristic
+      run "tune.$name.$precision" "${TUNE_SECONDS:-240}" "$fusec" tune "$@" --time-limit "${TUNE_LIMIT:-200}" ${TUNE_FLAGS:-}
+      run "tune_again.$name.$precision" 60 "$fusec" tune "$@" --time-limit 50
+      run "bench_tuned.$name.$precision" 120 "$fusec" bench "$@"
     done
   done
 }

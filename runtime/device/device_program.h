@@ -23,8 +23,7 @@ class DeviceProgram {
   virtual Result<std::shared_ptr<void>> enter() const = 0;
   // `program` outlives the answer.
   virtual Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const = 0;
-  // cache_bytes: of the device's last-level cache.
-  virtual Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t cache_bytes) const = 0;
+  virtual Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const = 0;
   virtual std::string name() const = 0;  // of the hardware: "NVIDIA H200"
 };
 

@@ -11,6 +11,7 @@ namespace fusec::tool {
 Command run_command();
 Command bench_command();
 Command compile_command();
+Command tune_command();
 Command verify_command();
 Command inspect_command();
 Command import_command();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallStopwatch: times bound calls of a library alone, on memory of the device. Before each run what the last one left in the
-// caches is driven out, and then the activations are read: as in a model, whose weights come from memory and whose activations
-// an earlier step has just written. It is the same for every choice.
+// CallStopwatch: times bound calls of a library alone, on memory of the device. Before each run other memory is read, so that
+// weights come from further away, and then the activations are: as in a model, where an earlier step has just written them. It
+// is the same for every choice.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ class CallStopwatch {
   virtual Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace, std::span<const MemoryRange> warm) = 0;
 };
 
-std::unique_ptr<CallStopwatch> make_host_stopwatch(int threads, int64_t cache_bytes);
+// flush_bytes: that are read before each run.
+std::unique_ptr<CallStopwatch> make_host_stopwatch(int threads, int64_t flush_bytes);
 
 }  // namespace fusec::runtime

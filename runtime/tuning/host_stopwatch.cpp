@@ -10,12 +10,11 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int64_t kMostFlushed = int64_t{64} << 20;  // what drives out more takes longer than most calls
 constexpr int64_t kLine = 64;
 
 class HostStopwatch final : public CallStopwatch {
  public:
-  HostStopwatch(int threads, int64_t cache_bytes) : threads_(threads), flushed_(std::min(cache_bytes / 4 * 5, kMostFlushed)) {}
+  HostStopwatch(int threads, int64_t flush_bytes) : threads_(threads), flushed_(flush_bytes) {}
 
   Result<void*> allocate(int64_t bytes) override {
     FUSEC_ASSIGN(AlignedBuffer buffer, AlignedBuffer::make(std::max<int64_t>(bytes, 1) + kTimedAlignment));
@@ -60,8 +59,8 @@ class HostStopwatch final : public CallStopwatch {
 
 }  // namespace
 
-std::unique_ptr<CallStopwatch> make_host_stopwatch(int threads, int64_t cache_bytes) {
-  return std::make_unique<HostStopwatch>(std::max(threads, 1), cache_bytes);
+std::unique_ptr<CallStopwatch> make_host_stopwatch(int threads, int64_t flush_bytes) {
+  return std::make_unique<HostStopwatch>(std::max(threads, 1), flush_bytes);
 }
 
 }  // namespace fusec::runtime

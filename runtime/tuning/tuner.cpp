@@ -186,8 +186,8 @@ Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, i
 }
 
 Result<std::unique_ptr<CallStopwatch>> stopwatch_for(const LoadedProgram& loaded, int threads, const Tuning& tuning) {
-  if (loaded.device) return loaded.device->make_stopwatch(tuning.cache_bytes());
-  return make_host_stopwatch(threads, tuning.cache_bytes());
+  if (loaded.device) return loaded.device->make_stopwatch(tuning.flush_bytes());
+  return make_host_stopwatch(threads, tuning.flush_bytes());
 }
 
 // Indices of incomplete layers, most work first.

@@ -67,11 +67,11 @@ class GpuCallStopwatch final : public CallStopwatch {
 
 }  // namespace
 
-Result<std::unique_ptr<CallStopwatch>> Program::make_stopwatch(int64_t cache_bytes) const {
+Result<std::unique_ptr<CallStopwatch>> Program::make_stopwatch(int64_t flush_bytes) const {
   FUSEC_ASSIGN(Stopwatch watch, Stopwatch::make(context->ordinal()));
   const Current current(*context);
   FUSEC_TRY(current.status());
-  const int64_t flushed = round_up(std::max(cache_bytes / 4 * 5, 2 * kFlushPiece), kFlushPiece);
+  const int64_t flushed = round_up(std::max(flush_bytes, 2 * kFlushPiece), kFlushPiece);
   FUSEC_ASSIGN(DeviceBuffer flush, DeviceBuffer::make(context, flushed));
   return std::unique_ptr<CallStopwatch>(std::make_unique<GpuCallStopwatch>(context, std::move(watch), std::move(flush)));
 }

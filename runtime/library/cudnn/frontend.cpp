@@ -5,7 +5,11 @@
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <exception>
+#include <unordered_map>
 #include <utility>
 
 namespace cudnn_frontend {
@@ -116,17 +120,79 @@ std::vector<fe::NumericalNote_t> forbidden(const ConvSpec& spec) {
   return notes;
 }
 
-fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t handle) {
-  fe::error_t error = graph.validate();
-  if (error.is_good()) error = graph.build_operation_graph(handle);
-  if (error.is_good()) {
-    error = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK});
-  }
-  if (error.is_bad()) return error;
+fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
+  const fe::error_t error = graph.validate();
+  return error.is_good() ? graph.build_operation_graph(handle) : error;
+}
+
+// Leaves out what is forbidden; an error when nothing remains.
+fe::error_t filter(fe::graph::Graph& graph, const ConvSpec& spec) {
   graph.deselect_numeric_notes(forbidden(spec));
   graph.deselect_workspace_greater_than(static_cast<int64_t>(spec.workspace_limit));
-  error = graph.check_support();
-  return error.is_good() ? graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE) : error;
+  return graph.check_support();
+}
+
+// "eng28_k2=4_k24=17", as cudnn-frontend names a plan.
+bool parse_name(const std::string& name, int64_t& engine, std::unordered_map<fe::KnobType_t, int64_t>& knobs) {
+  int at = 0;
+  if (std::sscanf(name.c_str(), "eng%" SCNd64 "%n", &engine, &at) != 1) return false;
+  for (const char* rest = name.c_str() + at; *rest != '\0'; rest += at) {
+    int knob = 0;
+    int64_t value = 0;
+    if (std::sscanf(rest, "_k%d=%" SCNd64 "%n", &knob, &value, &at) != 2) return false;
+    knobs[fe::convert_from_backend_knob_type(static_cast<cudnnBackendKnobType_t>(knob))] = value;
+  }
+  return true;
+}
+
+// Only the plan of this name; whether it works is not known yet.
+fe::error_t add_named(fe::graph::Graph& graph, const ConvSpec& spec, const std::string& name) {
+  int64_t engine = 0;
+  std::unordered_map<fe::KnobType_t, int64_t> knobs;
+  if (!parse_name(name, engine, knobs)) return {fe::error_code_t::INVALID_VALUE, "'" + name + "' names no plan"};
+  const fe::error_t error = graph.create_execution_plan(engine, knobs);
+  return error.is_good() ? filter(graph, spec) : error;
+}
+
+fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t handle) {
+  using enum fe::HeurMode_t;
+  fe::error_t error = lower(graph, handle);
+  if (error.is_bad()) return error;
+  if (!spec.plan.empty()) {
+    error = add_named(graph, spec, spec.plan);
+    return error.is_good() ? graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE) : error;
+  }
+  // The others take time and are behind A anyway.
+  for (const std::vector<fe::HeurMode_t>& modes : {std::vector{A}, std::vector{B, FALLBACK}}) {
+    error = graph.create_execution_plans(modes);
+    if (error.is_good()) error = filter(graph, spec);
+    if (error.is_good()) error = graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE);
+    if (error.is_good()) break;
+  }
+  return error;
+}
+
+// The names of all that the heuristics list, each once.
+fe::error_t list_names(const ConvSpec& spec, cudnnHandle_t handle, std::vector<std::string>& names) {
+  using enum fe::HeurMode_t;
+  fe::graph::Graph graph;
+  describe(graph, spec);
+  fe::error_t error = lower(graph, handle);
+  if (error.is_bad()) return error;
+  for (const fe::HeurMode_t mode : {A, B, FALLBACK}) (void)graph.create_execution_plans({mode});
+  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
+    std::string name;
+    error = graph.get_plan_name_at_index(i, name);
+    if (error.is_good() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  }
+  return {fe::error_code_t::OK, ""};
+}
+
+// Whether cuDNN takes the name and the plan keeps to what is allowed.
+bool is_usable(const ConvSpec& spec, cudnnHandle_t handle, const std::string& name) {
+  fe::graph::Graph graph;
+  describe(graph, spec);
+  return lower(graph, handle).is_good() && add_named(graph, spec, name).is_good();
 }
 
 class GraphWork : public Work {
@@ -176,6 +242,24 @@ Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const 
   fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
   if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
   return std::unique_ptr<Work>(std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec)));
+} catch (const std::exception& error) {
+  return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
+}
+
+Result<std::vector<PlanInfo>> conv_plan_names(const std::shared_ptr<Session>& session, const ConvSpec& spec) try {
+  fe::graph::Graph probe;
+  if (!describe(probe, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
+  std::vector<PlanInfo> plans;
+  fe::error_t error = session->build([&](cudnnHandle_t handle) {
+    std::vector<std::string> names;
+    fe::error_t listed = list_names(spec, handle, names);
+    for (std::string& name : names) {
+      if (is_usable(spec, handle, name)) plans.push_back({std::move(name)});
+    }
+    return listed;
+  });
+  if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
+  return plans;
 } catch (const std::exception& error) {
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
 }

@@ -12,8 +12,11 @@ namespace fusec::runtime::cudnn {
 // Tells cudnn-frontend which library to call; `library` as dlopen gave it.
 void use_library(void* library);
 
-// The first plan of cuDNN's heuristics that keeps to our arithmetic: f32 without TF32 unless spec.tf32, no reduced
-// precision, the same bits on every run.
+// The plan that the spec names, or the first of cuDNN's heuristics, that keeps to our arithmetic: f32 without TF32 unless
+// spec.tf32, no reduced precision, the same bits on every run. A plan by name asks no heuristics.
 Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec);
+
+// All of these, in the order of the heuristics.
+Result<std::vector<PlanInfo>> conv_plan_names(const std::shared_ptr<Session>& session, const ConvSpec& spec);
 
 }  // namespace fusec::runtime::cudnn

@@ -137,6 +137,10 @@ Status add_activation(Descriptors& d, const PostSpec& post) {
 class CudnnBackend : public Backend {
  public:
   explicit CudnnBackend(std::shared_ptr<Session> session) : session_(std::move(session)) {}
+  std::string version() const override {
+    return session_->api.version != nullptr ? std::to_string(session_->api.version()) : "unknown";
+  }
+  Result<std::vector<PlanInfo>> conv_plans(const ConvSpec& spec) override { return conv_plan_names(session_, spec); }
   Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) override { return conv_plan(session_, spec); }
   Result<std::unique_ptr<Work>> pool(const PoolSpec& spec) override { return pool_plan(session_, spec); }
   Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) override {
