@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,28 +53,24 @@ void add_post_args(const PostOps& posts, std::vector<Slot>& slots);
 std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t done);
 
 
-// The names of a fresh descriptor's implementations that `is_quick` takes, in oneDNN's order; a name that comes again has its
-// number behind it.
+// The names of a fresh descriptor's implementations that `is_quick` takes, in oneDNN's order, each once: those that it has
+// made before come a second time.
 template <class Desc, class Quick>
 std::vector<std::string> quick_names(Desc desc, const Quick& is_quick) {
-  std::vector<std::string> all, quick;
-  if (!desc) return quick;
+  std::vector<std::string> names;
+  if (!desc) return names;
   do {
     const std::string name = desc.impl_info_str();
-    const auto before = std::count(all.begin(), all.end(), name);
-    all.push_back(name);
-    if (is_quick(name.c_str())) quick.push_back(before == 0 ? name : name + "#" + std::to_string(before + 1));
+    if (is_quick(name.c_str()) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   } while (desc.next_impl());
-  return quick;
+  return names;
 }
 // Moves a fresh descriptor on to the implementation of such a name; empty: it has none. An empty name is the first.
 template <class Desc>
 Desc with_name(Desc desc, const std::string& name) {
   if (!desc || name.empty()) return desc;
-  const std::size_t mark = name.find('#');
-  int left = mark == std::string::npos ? 1 : std::atoi(name.c_str() + mark + 1);
   do {
-    if (name.substr(0, mark) == desc.impl_info_str() && --left == 0) return desc;
+    if (name == desc.impl_info_str()) return desc;
   } while (desc.next_impl());
   return {};
 }
