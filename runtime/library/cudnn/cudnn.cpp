@@ -83,7 +83,7 @@ std::shared_ptr<Library> make_cudnn_library(const Options& options, std::shared_
 
 Result<std::shared_ptr<Library>> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory) {
 #if FUSEC_WITH_CUDNN
-  FUSEC_ASSIGN(auto backend, cudnn::open_cudnn());
+  FUSEC_ASSIGN(auto backend, cudnn::open_cudnn(options, memory->device_name()));
   return make_cudnn_library(options, std::move(memory), std::move(backend));
 #else
   (void)options, (void)memory;

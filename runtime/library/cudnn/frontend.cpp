@@ -195,11 +195,49 @@ bool is_usable(const ConvSpec& spec, cudnnHandle_t handle, const std::string& na
   return lower(graph, handle).is_good() && add_named(graph, spec, name).is_good();
 }
 
+// A graph whose plan can be written down and read.
+class PlanGraph : public fe::graph::Graph {
+ public:
+  // Throws what cuDNN objects to.
+  StoredPlan written() const {
+    StoredPlan out;
+    if (get_plan_name(out.name).is_bad()) return {};
+    out.text = plans.execution_plans[static_cast<std::size_t>(plans.candidate)]->getJsonRepresentation();
+    return out;
+  }
+  fe::error_t read(const std::string& text, cudnnHandle_t handle) {
+    const fe::error_t error = lower(*this, handle);
+    return error.is_good() ? plans.build_plans(handle, text) : error;
+  }
+};
+
+// The plan of the cache; null: it has none that works.
+std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle, const PlanCache* cache, std::string& name) try {
+  const std::optional<StoredPlan> stored = cache != nullptr ? cache->load(spec) : std::nullopt;
+  if (!stored) return nullptr;
+  auto graph = std::make_unique<PlanGraph>();
+  describe(*graph, spec);
+  if (graph->read(stored->text, handle).is_bad()) return nullptr;
+  const int64_t workspace = graph->get_workspace_size();
+  if (workspace < 0 || workspace > static_cast<int64_t>(spec.workspace_limit)) return nullptr;
+  name = stored->name;
+  return graph;
+} catch (const std::exception&) {
+  return nullptr;
+}
+
+void write_plan(const PlanGraph& graph, const ConvSpec& spec, const PlanCache* cache) try {
+  if (cache == nullptr) return;
+  const StoredPlan plan = graph.written();
+  if (!plan.text.empty()) cache->store(spec, plan);
+} catch (const std::exception&) {
+  // Some plans cannot be written down.
+}
+
 class GraphWork : public Work {
  public:
-  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers)
-      : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers) {
-    if (graph_->get_plan_name(name_).is_bad()) name_ = "unnamed plan";
+  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers, std::string name)
+      : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers), name_(std::move(name)) {
     workspace_ = static_cast<std::size_t>(graph_->get_workspace_size());
   }
 
@@ -236,12 +274,18 @@ std::size_t pointers_of(const ConvSpec& spec) {
 
 void use_library(void* library) { fe::cudnn_dlhandle = library; }
 
-Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec) try {
-  auto graph = std::make_unique<fe::graph::Graph>();
-  if (!describe(*graph, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
-  fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
-  if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
-  return std::unique_ptr<Work>(std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec)));
+Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec, const PlanCache* cache) try {
+  std::string name;
+  std::unique_ptr<PlanGraph> graph = session->build([&](cudnnHandle_t handle) { return read_plan(spec, handle, cache, name); });
+  if (!graph) {
+    graph = std::make_unique<PlanGraph>();
+    if (!describe(*graph, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
+    fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
+    if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
+    if (graph->get_plan_name(name).is_bad()) name = "unnamed plan";
+    write_plan(*graph, spec, cache);
+  }
+  return std::unique_ptr<Work>(std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec), std::move(name)));
 } catch (const std::exception& error) {
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
 }
