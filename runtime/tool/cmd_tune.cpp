@@ -20,13 +20,14 @@ using runtime::TuneReport;
 using runtime::TuningDatabase;
 using runtime::TuningRow;
 
+constexpr double kBusy = 0.3;  // a spread that only a machine with other work has
 constexpr std::size_t kOriginWidth = 32, kCallWidth = 64, kChoiceWidth = 44;
 
 struct TuneFlags : ModelFlags {
   std::string batch;
   std::vector<std::string> merge;
   double time_limit = 0;
-  bool quick = false;
+  bool quick = false, again = false;
 };
 
 // One set of shapes.
@@ -81,7 +82,7 @@ Json json_of(const TunedLayer& layer, const Symbols& symbols) {
 
 struct Summed {
   int64_t measured = 0, reused = 0, failed = 0;
-  double seconds = 0, heuristic_us = 0, tuned_us = 0;
+  double seconds = 0, heuristic_us = 0, tuned_us = 0, spread = 0;
   bool finished = true;
 };
 
@@ -91,6 +92,7 @@ Summed sum_of(const std::vector<TunedShapes>& all) {
     sum.measured += one.report.measured, sum.reused += one.report.reused, sum.failed += one.report.failed;
     sum.seconds += one.report.seconds;
     sum.finished = sum.finished && one.report.finished;
+    sum.spread = std::max(sum.spread, runtime::typical_spread(one.report));
     const runtime::TuneTotals totals = runtime::totals(one.report);
     sum.heuristic_us += totals.own_us, sum.tuned_us += totals.best_us;
   }
@@ -102,7 +104,8 @@ void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64
   Json json = {{"device", to_string(engine.device())}, {"database", database},       {"merged", merged},
                {"measured", sum.measured},             {"reused", sum.reused},       {"failed", sum.failed},
                {"seconds", sum.seconds},               {"finished", sum.finished},   {"heuristic_us", sum.heuristic_us},
-               {"tuned_us", sum.tuned_us},             {"scope", engine.state()->tuning().scope()}};
+               {"tuned_us", sum.tuned_us},             {"spread", sum.spread},
+               {"scope", engine.state()->tuning().scope()}};
   json["layers"] = Json::array();
   for (const TunedShapes& one : all) {
     for (const TunedLayer& layer : one.report.layers) json["layers"].push_back(json_of(layer, one.symbols));
@@ -139,6 +142,9 @@ void print_report(const Engine& engine, const TuneFlags& flags, const std::vecto
   print_text(fmt::format("convolutions and matrix products: {:.1f} us by the libraries' own choices, {:.1f} us by the fastest ({:+.1f}%)",
                          sum.heuristic_us, sum.tuned_us,
                          sum.heuristic_us > 0 ? 100 * (sum.tuned_us / sum.heuristic_us - 1) : 0.0));
+  if (sum.spread > kBusy) {
+    print_text(fmt::format("times vary by {:.0f}%: the machine has other work to do; measure --again when it has not", 100 * sum.spread));
+  }
   print_text(database.empty() ? "the times are not stored" : "times: " + database);
 }
 
@@ -166,7 +172,7 @@ Result<TunedShapes> tune_shapes(const Engine& engine, const Loaded& loaded, cons
   FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state.program(), shapes));
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(state.program(), bindings));
   TuningBar bar;
-  FUSEC_ASSIGN(out.report, runtime::tune(*state.loaded, resolved, state.threads, state.tuning(), {seconds, flags.quick},
+  FUSEC_ASSIGN(out.report, runtime::tune(*state.loaded, resolved, state.threads, state.tuning(), {seconds, flags.quick, flags.again},
                                          [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
                                            bar.show(done, all, layer.origin);
                                          }));
@@ -230,6 +236,7 @@ Command tune_command() {
             f.option("--batch", flags->batch, "1,7,64: each of these");
             f.option("--time-limit", flags->time_limit, "seconds after which no choice is begun (default: none)");
             f.flag("--quick", flags->quick, "fewer runs of each choice");
+            f.flag("--again", flags->again, "measure what is known too: after a run on a busy machine, say");
             f.option("--merge", flags->merge, "FILE: first takes over the rows of another database; may be given again");
           },
           [flags] { return tune(*flags); }};

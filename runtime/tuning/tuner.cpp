@@ -166,7 +166,7 @@ struct Layers {
   std::vector<LibraryCall> calls;  // of each
 };
 
-Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {
+Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning, bool again) {
   Layers out;
   for (const ResolvedStep& step : resolved.steps) {
     const auto* const library_step = std::get_if<ir::LibraryStep>(&step.step->v);
@@ -178,7 +178,8 @@ Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, i
       ++it->count;
       continue;
     }
-    std::vector<TuningRow> rows = tuning.rows(key);
+    std::vector<TuningRow> rows;
+    if (!again) rows = tuning.rows(key);
     out.layers.push_back({std::move(key), step.step->origin, 1, std::move(rows)});
     out.calls.push_back(std::move(call));
   }
@@ -217,6 +218,14 @@ TuneTotals totals(const TuneReport& report) {
   return out;
 }
 
+double typical_spread(const TuneReport& report) {
+  std::vector<double> spreads;
+  for (const TunedLayer& layer : report.layers) {
+    if (const TuningRow* own = own_row(layer.rows)) spreads.push_back(own->spread);
+  }
+  return spread_of(std::move(spreads)).median;
+}
+
 Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
                         const TuneLimits& limits, const TuneProgress& progress) {
   const Clock::time_point start = Clock::now();
@@ -226,7 +235,7 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
   }
   const ThreadCount as_at_run(threads);
   TuneReport report;
-  Layers layers = layers_of(loaded, resolved, threads, tuning);
+  Layers layers = layers_of(loaded, resolved, threads, tuning, limits.again);
   for (const TunedLayer& layer : layers.layers) report.reused += static_cast<int64_t>(layer.rows.size());
   const std::vector<std::size_t> order = order_of_tuning(layers);
   std::unique_ptr<TimedCall> timed;

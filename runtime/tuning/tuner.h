@@ -18,6 +18,7 @@ bool is_tuned(const ir::LibraryStep& step);
 struct TuneLimits {
   double seconds = 0;  // no choice is begun after so many; 0: no limit
   bool quick = false;  // fewer runs of each
+  bool again = false;  // also what is known
 };
 
 // Equal calls of a plan, measured once.
@@ -40,6 +41,8 @@ struct TuneTotals {
   double own_us = 0, best_us = 0;
 };
 TuneTotals totals(const TuneReport& report);
+// The median spread of the libraries' own times: large on a machine that does other work.
+double typical_spread(const TuneReport& report);
 
 // done of all layers, and the one at hand
 using TuneProgress = std::function<void(std::size_t done, std::size_t all, const TunedLayer& layer)>;

@@ -114,7 +114,7 @@ TEST(Json, TuneMeasuresOnce) {
   ASSERT_EQ(first.code, 0) << first.err;
   const json j = first.json();
   expect_keys(j, {"device", "database", "merged", "measured", "reused", "failed", "seconds", "finished", "heuristic_us", "tuned_us",
-                  "scope", "layers"});
+                  "spread", "scope", "layers"});
   EXPECT_GE(j["measured"], 1);
   EXPECT_EQ(j["reused"], 0);
   EXPECT_TRUE(j["finished"]);
@@ -128,6 +128,7 @@ TEST(Json, TuneMeasuresOnce) {
   EXPECT_EQ(again["failed"], 0);
   EXPECT_EQ(again["reused"], j["measured"]);
   EXPECT_EQ(again["tuned_us"], j["tuned_us"]);
+  EXPECT_EQ(tune({"--again"}).json()["measured"], j["measured"]);
   // Another database learns it by merging.
   const json merged = tune({"--tuning-db", w.path("other.sqlite"), "--merge", j["database"].get<std::string>()}).json();
   EXPECT_EQ(merged["merged"], j["measured"]);
