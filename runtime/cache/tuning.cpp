@@ -133,7 +133,8 @@ TuningDatabase::~TuningDatabase() = default;
 
 Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& path) {
   FUSEC_TRY(check_file(path));
-  FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READONLY));
+  // What a killed process left half written must be undone before anyone reads; SQLite itself falls back to reading alone.
+  FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE));
   FUSEC_ASSIGN(const Content content, content_of(db));
   if (content == Content::damaged) return damaged(path);
   if (content == Content::foreign) return foreign(path);

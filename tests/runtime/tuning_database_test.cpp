@@ -192,6 +192,23 @@ TEST_F(TuningDatabaseTest, TwoWritersLoseNothing) {
   EXPECT_EQ(read().size(), 2u * kRows);
 }
 
+// As after a kill in the middle of a transaction: pages are written, and the journal says what was there before.
+TEST_F(TuningDatabaseTest, WhatIsHalfWrittenIsUndone) {
+  ASSERT_TRUE(writer()->put(row("a")).ok());
+  const auto db = sqlite::Connection::open(path_, SQLITE_OPEN_READWRITE);
+  ASSERT_TRUE(db.ok());
+  const Status written = db->run(
+      "PRAGMA cache_size=1; BEGIN IMMEDIATE; DELETE FROM times; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE "
+      "i < 2000) INSERT INTO times SELECT 'a machine', 'half', 'l', printf('%0200d', i), 0, 1, 1, 0, 1, 0, '', 0 FROM n");
+  ASSERT_TRUE(written.ok()) << written.str();
+  const std::string killed = (dir_ / "killed.sqlite").string();
+  fs::copy_file(path_, killed);
+  fs::copy_file(path_ + "-journal", killed + "-journal");
+  ASSERT_TRUE(db->run("ROLLBACK").ok());
+  path_ = killed;
+  EXPECT_EQ(read(), std::vector<TuningRow>{row("a")});
+}
+
 // What a killed process had reported as stored is there, and the file is whole.
 TEST_F(TuningDatabaseTest, AKilledProcessLosesOneRowAtMost) {
   for (int attempt = 0; attempt < 5; ++attempt) {
