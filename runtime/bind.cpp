@@ -7,6 +7,8 @@
 
 #include "ir/support/check.h"
 #include "runtime/live_bound.h"
+#include "runtime/tuning/key.h"
+#include "runtime/tuning/tuner.h"
 
 namespace fusec::runtime {
 namespace {
@@ -17,13 +19,40 @@ constexpr int64_t kBytesWorthThreads = 64 << 10;
 
 constexpr int64_t kGpuAlignment = 256;  // of workspaces and temporaries, as cuBLASLt and cuDNN like it
 
-Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
-  const LibraryCall call = library_call(loaded, step, threads);
+// The library's own way, or its first that gives the same bits on every run.
+Result<std::unique_ptr<LibraryOp>> bind_with(Library& library, LibraryCall call, bool reproducible) {
+  if (!reproducible) return library.bind(call);
+  const std::vector<Choice> choices = library.choices(call);
+  const auto it = std::find_if(choices.begin(), choices.end(), [](const Choice& c) { return c.deterministic; });
+  if (it == choices.end() && !choices.empty()) return Status(StatusCode::unsupported, "no reproducible way");
+  if (it != choices.begin()) call.choice = it->id;
+  return library.bind(call);
+}
+
+// In the fastest way that the tuning database knows of and a library still has; null: as the libraries decide.
+std::unique_ptr<LibraryOp> bind_tuned(const LoadedProgram& loaded, const LibraryCall& call, Tuning& tuning) {
+  if (!is_tuned(*call.step) || !tuning.has_picks()) return nullptr;
+  const std::string key = tuning_call(call);
+  for (const TuningPick& pick : tuning.picks(key)) {
+    for (const std::shared_ptr<Library>& library : loaded.libraries) {
+      if (library->name() != pick.library || library->refuses(*call.step)) continue;
+      LibraryCall chosen = call;
+      chosen.choice = pick.choice;
+      auto op = library->bind(chosen);
+      if (op.ok()) return std::move(op).value();
+    }
+    tuning.note_vanished(key, pick);
+  }
+  return nullptr;
+}
+
+Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const LibraryCall& call, const ResolvedStep& step,
+                                                bool reproducible) {
   std::string reasons;
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
     std::optional<std::string> reason = library->refuses(*call.step);
     if (!reason) {
-      auto op = library->bind(call);
+      auto op = bind_with(*library, call, reproducible);
       if (op.ok() || op.status().code() != StatusCode::unsupported) return op;
       reason = op.status().message();
     }
@@ -32,12 +61,19 @@ Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, con
   return Status(StatusCode::unsupported, "no library runs step '" + step.step->origin + "'" + reasons);
 }
 
-Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads) {
+Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning* tuning,
+                                  int64_t& tuned) {
   LibraryOps ops(resolved.steps.size());
   const ThreadCount as_at_run(threads);
+  const bool reproducible = tuning != nullptr && tuning->strategy() == Strategy::reproducible;
+  if (tuning != nullptr && tuning->strategy() == Strategy::profile) profile(loaded, resolved, threads, *tuning);
   for (std::size_t i = 0; i < resolved.steps.size(); ++i) {
     if (!std::holds_alternative<ir::LibraryStep>(resolved.steps[i].step->v)) continue;
-    auto op = bind_library(loaded, resolved.steps[i], threads);
+    const LibraryCall call = library_call(loaded, resolved.steps[i], threads);
+    if (tuning != nullptr) ops[i] = bind_tuned(loaded, call, *tuning);
+    tuned += ops[i] != nullptr;
+    if (ops[i] != nullptr) continue;
+    auto op = bind_library(loaded, call, resolved.steps[i], reproducible);
     if (!op.ok()) return op.status().with_note("while binding step '" + resolved.steps[i].step->origin + "'");
     ops[i] = std::move(op).value();
   }
@@ -280,7 +316,7 @@ LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, 
 }
 
 Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
-                                         int threads) try {
+                                         int threads, Tuning* tuning) try {
   const auto start = std::chrono::steady_clock::now();
   auto plan = std::make_shared<Plan>();
   plan->loaded = std::move(loaded);
@@ -293,7 +329,7 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
     FUSEC_ASSIGN(entered, gpu->enter());
   }
   FUSEC_ASSIGN(const ResolvedProgram resolved, resolve(program, bindings));
-  FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads));
+  FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads, tuning, plan->tuned));
   const ArenaLayout layout = plan_arena(program, resolved, plan->ops, gpu != nullptr ? kGpuAlignment : kAlignment);
   plan->arena_bytes = layout.arena_bytes;
   plan->live_lower_bound_bytes = live_lower_bound_bytes(program, resolved, [&](std::size_t i) {

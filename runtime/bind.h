@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/plan.h"
+#include "runtime/tuning/tuning.h"
 
 namespace fusec::runtime {
 
@@ -18,8 +19,9 @@ Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::v
 // What a library is given for a LibraryStep.
 LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads);
 
-// Binds library steps (the first library that takes one), plans the arena, resolves every argument.
-Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
-                                         int threads);
+// Binds library steps (as `tuning` says where it is given, else the first library that takes one), plans the arena,
+// resolves every argument.
+Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings, int threads,
+                                         Tuning* tuning = nullptr);
 
 }  // namespace fusec::runtime

@@ -80,6 +80,7 @@ struct Plan {
   int64_t local_bytes = 0;  // of one thread
   int64_t live_lower_bound_bytes = 0;
   int64_t generated = 0, library = 0;  // launches by kind
+  int64_t tuned = 0;                   // library launches with a choice of the tuning database
   double bind_ms = 0;
 };
 

@@ -27,14 +27,19 @@ std::size_t PlanCache::size() const {
 }
 
 Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings,
-                               int threads) {
+                               int threads, Tuning* tuning) {
   if (PlanPtr plan = find(bindings)) return plan;
   return flights_.run(bindings, [&]() -> Result<PlanPtr> {
     if (PlanPtr plan = find(bindings)) return plan;  // another flight landed between the two looks
-    FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads));
+    FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads, tuning));
     insert(plan);
     return plan;
   });
+}
+
+Tuning& EngineState::tuning() const {
+  std::call_once(tuning_made_, [this] { tuning_ = std::make_unique<Tuning>(options, target, *loaded, threads); });
+  return *tuning_;
 }
 
 Result<PlanPtr> EngineState::plan(std::span<const TensorShape> input_shapes) const {
@@ -74,6 +79,7 @@ PlanStats describe(const Plan& plan) {
   stats.symbols = plan.bindings;
   stats.generated = plan.generated;
   stats.library = plan.library;
+  stats.tuned = plan.tuned;
   stats.launches = plan.generated + plan.library;
   stats.arena_bytes = plan.arena_bytes;
   stats.live_lower_bound_bytes = plan.live_lower_bound_bytes;

@@ -18,7 +18,8 @@ namespace fusec::runtime {
 class PlanCache {
  public:
   explicit PlanCache(std::size_t capacity = 16) : capacity_(capacity) {}
-  Result<PlanPtr> get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings, int threads);
+  Result<PlanPtr> get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings, int threads,
+                      Tuning* tuning = nullptr);
   std::size_t size() const;
 
  private:
@@ -43,7 +44,13 @@ struct EngineState {
 
   const ir::Program& program() const { return loaded->program; }
   Result<PlanPtr> plan(std::span<const TensorShape> input_shapes) const;
-  Result<PlanPtr> plan(const Bindings& bindings) const { return plans.get(loaded, bindings, threads); }
+  Result<PlanPtr> plan(const Bindings& bindings) const { return plans.get(loaded, bindings, threads, &tuning()); }
+  // Made when it is first asked for.
+  Tuning& tuning() const;
+
+ private:
+  mutable std::once_flag tuning_made_;
+  mutable std::unique_ptr<Tuning> tuning_;
 };
 
 // Engine::compile on the CPU for a description of it that may differ from what was found, but in features that it lacks.

@@ -9,7 +9,7 @@
 #   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
 #   patterns   score of each pattern
 #   models     fusec bench of each model, then of each again in a second process: ready times
-#   tune      *fusec tune of each model, twice: the second must measure nothing
+#   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it
 # Logs and JSON go to ${OUT:-gpu-out}; a table is printed last. A part that fails does not stop the others.
 set -uo pipefail
@@ -139,13 +139,15 @@ part_models() {
 }
 
 part_tune() {
-  local model name precision pass
+  local model name precision
   for model in models/*.onnx; do
     name=$(basename "$model" .onnx)
-    for precision in ${TUNE:-f32}; do
-      for pass in first second; do
-        run "tune.$name.$precision.$pass" 200 "$fusec" tune "$model" --random-weights 0 --device cuda:0 --precision "$precision" --json
-      done
+    for precision in ${PRECISIONS:-f32 f16}; do
+      set -- "$model" --random-weights 0 --device cuda:0 --precision "$precision" --batch 1 --tuning-db "$out/tuning.sqlite" --json
+      run "bench_before.$name.$precision" 120 "$fusec" bench "$@" --strategy heuristic
+      run "tune.$name.$precision" "${TUNE_SECONDS:-240}" "$fusec" tune "$@" --time-limit "${TUNE_LIMIT:-200}" ${TUNE_FLAGS:-}
+      run "tune_again.$name.$precision" 60 "$fusec" tune "$@" --time-limit 50
+      run "bench_tuned.$name.$precision" 120 "$fusec" bench "$@"
     done
   done
 }

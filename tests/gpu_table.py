@@ -65,17 +65,28 @@ def models():
 
 
 def tune():
-    for path in sorted(out.glob("tune.*.first.json")):
-        _, name, precision, _, _ = path.name.split(".")
-        first, second = load(path), load(out / f"tune.{name}.{precision}.second.json") or {}
-        if first is None:
-            print(f"  tune {name} {precision}: failed")
+    rows = sorted(out.glob("tune.*.json"))
+    if rows:
+        print("tune: measured failed seconds heuristic_us -> tuned_us | again | run heuristic_ms -> tuned_ms, ready_ms of both")
+    for path in rows:
+        _, name, precision, _ = path.name.split(".")
+        key = f"{name}.{precision}.json"
+        r, again = load(path), load(out / f"tune_again.{key}")
+        before, after = load(out / f"bench_before.{key}"), load(out / f"bench_tuned.{key}")
+        if r is None or again is None or before is None or after is None:
+            print(f"  {name} {precision}: failed")
             continue
-        print(f"  tune {name:26s} {precision} heuristic {first.get('heuristic_us', 0):.1f} us tuned {first.get('tuned_us', 0):.1f} us "
-              f"measured {first['measured']} failed {first['failed']} in {first['seconds']:.1f} s; again: measured {second.get('measured')}")
+        faults = []
+        if again["measured"] or again["failed"]:
+            faults.append(f"the second run measured {again['measured']}" + ("" if r["finished"] else " (the first one's time was up)"))
+        if r["tuned_us"] > r["heuristic_us"] or again["tuned_us"] > again["heuristic_us"]:
+            faults.append("the tuned total is larger")
+        print(f"  {name:26s} {precision} {r['measured']} {r['failed']} {r['seconds']:.0f} {r['heuristic_us']:.1f} -> {r['tuned_us']:.1f} | "
+              f"{again['measured']} {again['reused']} | {before['median_ms']:.3f} -> {after['median_ms']:.3f}, "
+              f"{before['ready_ms']:.0f} -> {after['ready_ms']:.0f} {'; '.join(faults)}")
 
 
 verify()
-tune()
 patterns()
 models()
+tune()

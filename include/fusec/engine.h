@@ -55,6 +55,7 @@ struct FUSEC_API LaunchInfo {
 struct FUSEC_API PlanStats {
   std::map<std::string, int64_t> symbols;
   int64_t launches = 0, generated = 0, library = 0;
+  int64_t tuned = 0;  // library calls done in another way than the library would choose
   int64_t arena_bytes = 0, live_lower_bound_bytes = 0;
   int64_t moved_bytes = 0;  // sum of LaunchInfo::bytes
   double bind_ms = 0;

@@ -21,6 +21,12 @@ enum class Numerics : uint8_t { precise, exact, fast };
 // found, else LLVM.
 enum class Codegen : uint8_t { automatic, nvrtc, llvm };
 
+// Who decides how a library does a convolution or a matrix product. heuristic: the library. cached: the fastest that the
+// tuning database knows of, else the library. profile: the same, and what the database lacks is measured when shapes are
+// bound, and stored. reproducible: the database is not looked at; the library's first way that gives the same bits on every
+// run, so the same on all machines of one kind with one version of the library.
+enum class Strategy : uint8_t { heuristic, cached, profile, reproducible };
+
 struct FUSEC_API Options {
   Numerics numerics = Numerics::precise;
   int threads = 0;                        // 0: what the machine and OMP_NUM_THREADS give
@@ -40,6 +46,11 @@ struct FUSEC_API Options {
   bool tf32 = false;        // f32 convolutions and matrix products of a GPU may round their operands to TF32
   bool cuda_graph = true;   // replay a run as one CUDA graph
   int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for
+  Strategy strategy = Strategy::cached;
+  std::optional<std::string> tuning_db;  // a file; default: tuning.v1.sqlite in the cache folder
+  // Of Strategy::profile: seconds after which one bind measures no more (0: no limit), and fewer runs of each choice.
+  double tuning_seconds = 0;
+  bool quick_tuning = false;
   // Called with faults that do not fail the call (a cache that cannot be used); unset: one line on stderr each.
   std::function<void(const std::string&)> on_warning;
 };

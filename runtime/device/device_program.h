@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "fusec/options.h"
 #include "fusec/status.h"
@@ -11,6 +12,7 @@
 
 namespace fusec::runtime {
 
+class CallStopwatch;
 class Runner;
 
 class DeviceProgram {
@@ -21,6 +23,8 @@ class DeviceProgram {
   virtual Result<std::shared_ptr<void>> enter() const = 0;
   // `program` outlives the answer.
   virtual Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const = 0;
+  virtual Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const = 0;
+  virtual std::string name() const = 0;  // of the hardware: "NVIDIA H200"
 };
 
 }  // namespace fusec::runtime

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "fusec/status.h"
 
@@ -15,6 +16,8 @@ struct DeviceMemory {
   virtual Result<void*> allocate(std::size_t bytes) = 0;  // 256-byte aligned; out_of_memory
   virtual Status upload(void* device, const void* host, std::size_t bytes) = 0;
   virtual void free(void* device) = 0;
+  // The hardware, "NVIDIA H200, 132 SMs"; empty: not known.
+  virtual std::string device_name() const { return {}; }
 };
 
 }  // namespace fusec::runtime

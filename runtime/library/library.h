@@ -33,6 +33,14 @@ struct LibraryCall {
   const ir::LibraryStep* step = nullptr;  // of the Engine's Program: outlives every op bound to it
   std::vector<BoundArg> args;             // in the order of step->args, the output last
   int threads = 1;                        // that `run` will be given
+  std::string choice = {};                // the Choice to take; empty: the library's own
+};
+
+// One way in which a library can do a call.
+struct Choice {
+  std::string id;             // the same text means the same way for one version of the library, in every process
+  std::size_t workspace = 0;  // bytes, as far as known before it is bound
+  bool deterministic = true;  // the same bits on every run
 };
 
 struct ExecContext {
@@ -76,11 +84,19 @@ class Library {
  public:
   virtual ~Library() = default;
   virtual std::string name() const = 0;
+  // Of what it calls: times and choices of one version say nothing of another.
+  virtual std::string version() const { return "1"; }
   // Why this library cannot run the step at all, whatever the shapes; nullopt: it can.
   virtual std::optional<std::string> refuses(const ir::LibraryStep& step) const = 0;
   // Makes the op for these shapes; constant weights are packed at the first bind that needs them and then shared.
-  // `unsupported` passes the call on to the next library.
+  // `unsupported` passes the call on to the next library; also where call.choice is none of choices(call).
   virtual Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) = 0;
+  // Ways to do the call (whatever call.choice says), first the one that `bind` takes without a choice; they may still fail
+  // to bind. Empty: it does not do the call, or has no choices for such.
+  virtual std::vector<Choice> choices(const LibraryCall& /*call*/) { return {}; }
+  // Another instance with nothing packed, for calls that are only timed: what they pack goes with it. Null: this one packs
+  // nothing.
+  virtual std::shared_ptr<Library> fresh() const { return nullptr; }
   // The call with the epilogues that the library does itself, in each layout that it has: the yardstick of a plan, which
   // must agree on layouts between steps. in_place: it runs with the output where may_alias() says.
   virtual std::vector<LoneCall> alone(const LibraryCall& /*call*/, bool /*in_place*/) { return {}; }

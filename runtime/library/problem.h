@@ -32,6 +32,7 @@ struct PostOp {
 
 struct Window {
   Extents kernel, strides, dilations, before, after;  // dilation 1: adjacent taps; before, after: padding
+  bool operator==(const Window&) const = default;
 };
 
 struct Problem {

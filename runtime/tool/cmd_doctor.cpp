@@ -25,14 +25,6 @@ struct Finding {
   bool ok = true;
 };
 
-std::string cpu_name() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(std::min(line.find(": ") + 2, line.size()));
-  }
-  return "unknown";
-}
-
 // The emitter names its LLVM in every key.
 std::string llvm_version(const Target& target) {
   const std::string key = codegen::artifact_key(ir::Kernel(), target);
@@ -125,7 +117,7 @@ Result<bool> doctor(const ModelFlags& flags) {
   on_cpu.device = "cpu";
   FUSEC_ASSIGN(const Target target, runtime::host_target(on_cpu));
   std::vector<Finding> findings = {
-      {"cpu", cpu_name()},
+      {"cpu", runtime::cpu_name()},
       {"target", fmt::format("{}, LLVM CPU {}", target.name, target.triple_cpu)},
       {"features", fmt::format("{}", fmt::join(target.features, " "))},
       {"vector", fmt::format("{} bytes", target.vector_bytes)},

@@ -13,6 +13,7 @@ namespace fusec::tool {
 Command run_command(const Front& front);
 Command bench_command(const Front& front);
 Command compile_command();
+Command tune_command();
 Command verify_command();
 Command inspect_command(const Front& front);
 Command import_command();

@@ -21,6 +21,8 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+constexpr double kQuickTuningSeconds = 15;
+
 // CPU time at start-up stands for what the loader took before main.
 const double kBeforeMain = 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 const Clock::time_point kStart = Clock::now();
@@ -47,6 +49,28 @@ Result<Codegen> codegen_of(const ModelFlags& flags) {
   return not_of("--codegen", flags.codegen, "auto, nvrtc, llvm");
 }
 
+Status add_tuning(const ModelFlags& flags, Options& options) {
+  if (flags.strategy == "heuristic") {
+    options.strategy = Strategy::heuristic;
+  } else if (flags.strategy == "profile") {
+    options.strategy = Strategy::profile;
+  } else if (flags.strategy == "reproducible") {
+    options.strategy = Strategy::reproducible;
+  } else if (flags.strategy != "cached") {
+    return not_of("--strategy", flags.strategy, "heuristic, profile, cached, reproducible");
+  }
+  if (!flags.tuning_db.empty()) options.tuning_db = flags.tuning_db;
+  if (flags.tune.empty()) return {};
+  if (flags.tune != "quick" && flags.tune != "full") return not_of("--tune", flags.tune, "quick, full");
+  if (flags.strategy != "cached" && flags.strategy != "profile") {
+    return Status(StatusCode::invalid_argument, "--tune is a --strategy profile, not " + flags.strategy);
+  }
+  options.strategy = Strategy::profile;
+  options.quick_tuning = flags.tune == "quick";
+  options.tuning_seconds = options.quick_tuning ? kQuickTuningSeconds : 0;
+  return {};
+}
+
 }  // namespace
 
 double process_ms() { return kBeforeMain + milliseconds_since(kStart); }
@@ -68,6 +92,10 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
   flags.flag("--no-cuda-graph", to.no_cuda_graph, "launch a GPU's steps one by one");
   flags.option("--workspace-limit", to.workspace_limit, "MiB that one library call of a GPU may ask for (default 256)");
+  flags.option("--strategy", to.strategy,
+               "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
+  flags.option("--tune", to.tune, "quick or full: as --strategy profile; measures what is missing first (quick: 15 s at most)");
+  flags.option("--tuning-db", to.tuning_db, "FILE of measured times; default: tuning.v1.sqlite in the cache folder");
   flags.option("--disable-pass", to.disabled_passes, "NAME: leave a pass of the optimizer out");
   flags.option("--dump", to.dump, "DIR: every stage writes its text there");
   flags.flag("--json", to.json, "machine-readable result");
@@ -97,6 +125,7 @@ Result<Options> options_of(const ModelFlags& flags) {
   Options options;
   FUSEC_ASSIGN(options.device, device_of(flags));
   FUSEC_ASSIGN(options.codegen, codegen_of(flags));
+  FUSEC_TRY(add_tuning(flags, options));
   options.tf32 = flags.tf32;
   options.cuda_graph = !flags.no_cuda_graph;
   if (flags.workspace_limit) {

@@ -28,6 +28,8 @@ using testing::product_of;
 struct Seen {
   int calls = 0, narrow_calls = 0, heuristics = 0;
   bool epilogues = true;  // false: it has none, as for some types
+  int listed = 1;         // algorithms that it has
+  uint64_t algorithm = 0;  // that ran last
   int64_t largest_batch = 0;
   uint64_t compute = 0;
 };
@@ -118,11 +120,14 @@ cublasStatus_t fake_heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cubla
   if ((desc->data[kEpilogue] & CUBLASLT_EPILOGUE_BIAS) != 0 && desc->data[kBias] == 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!seen.epilogues && desc->data[kEpilogue] != CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_NOT_SUPPORTED;
-  *count = std::min(most, 1);
-  results[0] = {};
-  results[0].algo.data[0] = kAlgoMark;
-  results[0].algo.data[1] = preference->data[1];
-  results[0].workspaceSize = std::min<uint64_t>(preference->data[0], 4096);
+  *count = std::min(most, seen.listed);
+  for (int i = 0; i < *count; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = kAlgoMark;
+    results[i].algo.data[1] = preference->data[1];
+    results[i].algo.data[2] = static_cast<uint64_t>(i);
+    results[i].workspaceSize = std::min<uint64_t>(preference->data[0], 4096) + static_cast<uint64_t>(i);
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -164,6 +169,7 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
   }
   if (workspace_bytes > 0) std::memset(workspace, 0xEE, workspace_bytes);
   ++seen.calls;
+  seen.algorithm = algo->data[2];
   seen.narrow_calls += algo->data[1] < 16;
   seen.compute = desc->data[kCompute];
   seen.largest_batch = std::max(seen.largest_batch, static_cast<int64_t>(d_layout->data[kBatch]));
@@ -332,6 +338,35 @@ TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {
   auto op = make(options)->bind(c.call);
   ASSERT_TRUE(op.ok());
   EXPECT_EQ((*op)->workspace_bytes(), 100U + 256U);
+}
+
+TEST_F(CublasLt, Choices) {
+  seen.listed = 20;
+  const auto library = make();
+  Case c = product_case(product_cases()[0], "bar");
+  const std::vector<Choice> choices = library->choices(c.call);
+  ASSERT_EQ(choices.size(), 8U);
+  EXPECT_EQ(library->choices(c.call)[3].id, choices[3].id);
+  EXPECT_EQ(choices[3].workspace, 4096U + 3U);
+  check(*library, c);
+  EXPECT_EQ(seen.algorithm, 0U);
+  c.call.choice = choices[3].id;
+  const auto fresh = library->fresh();
+  EXPECT_EQ(check(*fresh, c), "cublaslt");
+  EXPECT_EQ(seen.algorithm, 3U);
+  seen.listed = 2;  // another day
+  EXPECT_EQ(check(*library, c), "unsupported: cuBLASLt does not list this algorithm");
+  EXPECT_TRUE(library->choices(product_case({{5, 0}, {0, 9}, {5, 9}}).call).empty());
+}
+
+// A bias across cuBLASLt's takes two products: the choice is of the one that multiplies.
+TEST_F(CublasLt, ChoicesOfTheProductThatCounts) {
+  seen.listed = 3;
+  Case c = product_case(product_cases()[15], "bar");
+  const auto library = make();
+  c.call.choice = library->choices(c.call)[2].id;
+  EXPECT_EQ(check(*library, c), "cublaslt x2");
+  EXPECT_EQ(seen.algorithm, 2U);
 }
 
 TEST_F(CublasLt, Refusals) {

@@ -4,6 +4,7 @@
 
 #if FUSEC_WITH_CUDA
 
+#include <algorithm>
 #include <functional>
 
 #include "runtime/library/cudnn/cudnn.h"
@@ -78,7 +79,9 @@ bool is_dense_spec(const TensorSpec& t, bool last) {
 // Takes what the flags say.
 struct FakeBackend : cudnn::Backend {
   bool fuses = true, takes_views = true, takes_last = true, takes_first = true;
-  std::vector<ConvSpec> convs;  // that were taken
+  std::vector<std::string> plans = {"eng0"};  // of every convolution that it takes
+  std::vector<std::string> broken;            // of these, the ones that cannot be built
+  std::vector<ConvSpec> convs;                // that were taken
   std::vector<PoolSpec> pools;
 
   static Result<std::unique_ptr<Work>> make(std::string name, std::size_t workspace,
@@ -87,15 +90,27 @@ struct FakeBackend : cudnn::Backend {
   }
   static Result<std::unique_ptr<Work>> no() { return Status(StatusCode::unsupported, "the fake objects"); }
 
+  Result<std::vector<cudnn::PlanInfo>> conv_plans(const ConvSpec& s) override {
+    if (!takes(s)) return no().status();
+    std::vector<cudnn::PlanInfo> out;
+    for (const std::string& plan : plans) out.push_back({plan});
+    return out;
+  }
+
   Result<std::unique_ptr<Work>> conv(const ConvSpec& s) override {
-    if (s.in.dims.size() < 4 || (!fuses && !s.posts.empty())) return no();
+    const auto has = [&](const std::vector<std::string>& list) { return std::find(list.begin(), list.end(), s.plan) != list.end(); };
+    if (!takes(s) || (!s.plan.empty() && (!has(plans) || has(broken)))) return no();
+    convs.push_back(s);
+    return make("conv" + s.plan, 640, [s](void* const* p) { run_conv(s, p); });
+  }
+
+  bool takes(const ConvSpec& s) const {
+    if (s.in.dims.size() < 4 || (!fuses && !s.posts.empty())) return false;
     const bool last = is_dense_spec(s.filter, true), first = is_dense_spec(s.filter, false);
-    if (!(last && takes_last) && !(first && takes_first)) return no();
+    if (!(last && takes_last) && !(first && takes_first)) return false;
     const bool dense = (last && takes_last && is_dense_spec(s.in, true) && is_dense_spec(s.out, true)) ||
                        (first && takes_first && is_dense_spec(s.in, false) && is_dense_spec(s.out, false));
-    if (!takes_views && !dense) return no();
-    convs.push_back(s);
-    return make("conv", 640, [s](void* const* p) { run_conv(s, p); });
+    return takes_views || dense;
   }
 
   static double apply(const PostSpec& post, double value, const Extents& at, void* operand) {
@@ -286,6 +301,36 @@ TEST_F(Cudnn, Alignments) {
   EXPECT_EQ((*op)->alignment(0), 8);
   EXPECT_EQ((*op)->alignment(1), 1);
   EXPECT_EQ((*op)->alignment(last), 16);
+}
+
+TEST_F(Cudnn, Choices) {
+  fake_->plans = {"eng0", "eng1_k2=4", "eng7"};
+  fake_->broken = {"eng7"};
+  const auto library = make();
+  Case c = image_case(image_cases()[0], true);
+  std::vector<std::string> ids;
+  for (const Choice& choice : library->choices(c.call)) ids.push_back(choice.id);
+  EXPECT_EQ(ids, (std::vector<std::string>{"direct/fused eng0", "direct/fused eng1_k2=4", "direct/fused eng7", "direct/bare eng0",
+                                           "direct/bare eng1_k2=4", "direct/bare eng7"}));
+  EXPECT_TRUE(fake_->convs.empty());
+  c.call.choice = "direct/fused eng1_k2=4";
+  EXPECT_EQ(check(*library->fresh(), c), "cudnn conveng1_k2=4");
+  c.call.choice = "direct/bare eng1_k2=4";
+  EXPECT_EQ(check(*library, c), "cudnn conveng1_k2=4 + add + add + activation");
+  for (const char* gone : {"direct/fused eng9", "direct/fused eng7", "nonsense"}) {
+    c.call.choice = gone;
+    EXPECT_EQ(library->bind(c.call).status().code(), StatusCode::unsupported) << gone;
+  }
+  fake_->fuses = false;
+  EXPECT_EQ(library->choices(c.call).size(), 3U);
+}
+
+TEST_F(Cudnn, EqualConvolutionsShareOnePlan) {
+  const auto library = make();
+  Case c = image_case(image_cases()[0], true), other = image_case(image_cases()[3], true);
+  const auto a = library->bind(c.call), b = library->bind(c.call), d = library->bind(other.call);
+  ASSERT_TRUE(a.ok() && b.ok() && d.ok());
+  EXPECT_EQ(fake_->convs.size(), 2U);
 }
 
 TEST_F(Cudnn, OptionsReachTheBackend) {

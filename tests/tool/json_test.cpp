@@ -102,6 +102,53 @@ TEST(Json, BenchLibrarySum) {
   EXPECT_NEAR(sum["sum_ms"], alone_us / 1e3, 0.6 * alone_us / 1e3);  // medians of sums, sums of medians
 }
 
+TEST(Json, TuneMeasuresOnce) {
+  const Workplace w;
+  const std::string model = w.file("matmul.fir", kMatmul);
+  const auto tune = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"tune", model, "--shape", "N=5", "--quick", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return w.fusec(arguments);
+  };
+  const Outcome first = tune({});
+  ASSERT_EQ(first.code, 0) << first.err;
+  const json j = first.json();
+  expect_keys(j, {"device", "database", "merged", "measured", "reused", "failed", "seconds", "finished", "heuristic_us", "tuned_us",
+                  "spread", "scope", "layers"});
+  EXPECT_GE(j["measured"], 1);
+  EXPECT_EQ(j["reused"], 0);
+  EXPECT_TRUE(j["finished"]);
+  EXPECT_GT(j["tuned_us"], 0);
+  EXPECT_LE(j["tuned_us"], j["heuristic_us"]);
+  ASSERT_EQ(j["layers"].size(), 1u);
+  expect_keys(j["layers"][0], {"origin", "count", "symbols", "call", "heuristic", "best", "choices"});
+  EXPECT_THAT(j["layers"][0]["call"], testing::StartsWith("matmul f32 a=f32[5,8]"));
+  const json again = tune({}).json();
+  EXPECT_EQ(again["measured"], 0);
+  EXPECT_EQ(again["failed"], 0);
+  EXPECT_EQ(again["reused"], j["measured"]);
+  EXPECT_EQ(again["tuned_us"], j["tuned_us"]);
+  EXPECT_EQ(tune({"--again"}).json()["measured"], j["measured"]);
+  // Another database learns it by merging.
+  const json merged = tune({"--tuning-db", w.path("other.sqlite"), "--merge", j["database"].get<std::string>()}).json();
+  EXPECT_EQ(merged["merged"], j["measured"]);
+  EXPECT_EQ(merged["measured"], 0);
+  for (const char* strategy : {"cached", "heuristic", "profile", "reproducible"}) {
+    EXPECT_EQ(w.fusec({"run", model, "--strategy", strategy, "--json"}).code, 0) << strategy;
+  }
+  EXPECT_EQ(w.fusec({"run", model, "--tune", "quick"}).code, 0);
+}
+
+TEST(Json, TuneNeedsSomethingToDo) {
+  const Workplace w;
+  EXPECT_EQ(w.fusec({"tune"}).code, 2);
+  EXPECT_EQ(w.fusec({"tune", "--merge", w.path("absent.sqlite")}).code, 2);
+  const std::string model = w.file("matmul.fir", kMatmul);
+  EXPECT_EQ(w.fusec({"run", model, "--strategy", "luck"}).code, 2);
+  EXPECT_EQ(w.fusec({"run", model, "--tune", "luck"}).code, 2);
+  EXPECT_EQ(w.fusec({"run", model, "--tune", "quick", "--strategy", "heuristic"}).code, 2);
+}
+
 TEST(Json, BenchCountsKernelsOverBatches) {
   const Workplace w;
   const std::string model = w.file("softmax.fir", kSoftmax);

@@ -34,6 +34,17 @@ class LibraryMemory final : public DeviceMemory {
     return context_->check(driver.cuStreamSynchronize(nullptr), "cuStreamSynchronize");
   }
 
+  std::string device_name() const override {
+    char name[256] = "";
+    int multiprocessors = 0;
+    const Driver& driver = context_->driver();
+    if (driver.cuDeviceGetName(name, sizeof(name) - 1, context_->device()) != CUDA_SUCCESS ||
+        driver.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context_->device()) != CUDA_SUCCESS) {
+      return {};
+    }
+    return std::string(name) + ", " + std::to_string(multiprocessors) + " SMs";
+  }
+
   void free(void* device) override {
     DeviceBuffer last;
     const std::lock_guard lock(mutex_);

@@ -16,6 +16,8 @@ class Program final : public DeviceProgram {
   Device device() const override { return {TargetKind::cuda, context->ordinal()}; }
   Result<std::shared_ptr<void>> enter() const override;
   Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const override;
+  Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const override;
+  std::string name() const override;
 
   ContextPtr context;
   std::vector<Code> code;  // one cubin per kernel that is used

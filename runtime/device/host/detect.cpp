@@ -144,4 +144,12 @@ Result<Target> host_target(const Options& options) {
   return target;
 }
 
+std::string cpu_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(": ") + 2, line.size()));
+  }
+  return "unknown";
+}
+
 }  // namespace fusec::runtime

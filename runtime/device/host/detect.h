@@ -19,6 +19,9 @@ Result<Target> host_target(const Options& options);
 // leave to this process. At least 1.
 int host_threads(const Options& options);
 
+// The processor as its maker calls it, "unknown" where the system does not say.
+std::string cpu_name();
+
 // Parts of the above, on text, for tests. Cores that "max 100000" or "150000 100000" (cpu.max) grants, rounded up.
 std::optional<int> cores_of_cpu_max(const std::string& text);
 // Bytes of "32K", "2048K", "8M".

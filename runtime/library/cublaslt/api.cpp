@@ -34,6 +34,9 @@ Result<Api> load_api() {
   find(from, "cublasLtMatmulPreferenceSetAttribute", api.preference_set, missing);
   find(from, "cublasLtMatmulAlgoGetHeuristic", api.heuristic, missing);
   find(from, "cublasLtMatmul", api.matmul, missing);
+  std::string unneeded;
+  find(from, "cublasLtGetVersion", api.version, unneeded);
+  find(from, "cublasLtMatmulAlgoConfigGetAttribute", api.algo_get, unneeded);
   if (!missing.empty()) return Status(StatusCode::device, library.path + " lacks " + missing);
   return api;
 }

@@ -20,6 +20,9 @@ struct Api {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
   decltype(&cublasLtMatmul) matmul = nullptr;
+  // May be null: they only name things.
+  decltype(&cublasLtGetVersion) version = nullptr;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) algo_get = nullptr;
 };
 
 // `device`: the library or one of its functions is missing.

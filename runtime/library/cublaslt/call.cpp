@@ -2,8 +2,12 @@
 #include "runtime/library/cublaslt/call.h"
 
 #include <cstdint>
+#include <cstdio>
+#include <span>
 #include <string>
 #include <utility>
+
+#include "ir/support/hash.h"
 
 namespace fusec::runtime::cublaslt {
 namespace {
@@ -136,6 +140,31 @@ std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const
     if (r.state == CUBLAS_STATUS_SUCCESS) choices.push_back({r.algo, r.workspaceSize, r.wavesCount});
   }
   return choices;
+}
+
+std::string id_of(const Handle& handle, const AlgoChoice& choice) {
+  static constexpr std::pair<cublasLtMatmulAlgoConfigAttributes_t, const char*> kParts[] = {
+      {CUBLASLT_ALGO_CONFIG_ID, "algo"},
+      {CUBLASLT_ALGO_CONFIG_TILE_ID, "tile"},
+      {CUBLASLT_ALGO_CONFIG_STAGES_ID, "stages"},
+      {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, "splitk"},
+      {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, "swizzle"},
+      {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, "custom"},
+  };
+  std::string id;
+  for (const auto& [attribute, name] : kParts) {
+    uint32_t value = 0;
+    std::size_t written = 0;
+    if (handle.api.algo_get == nullptr ||
+        handle.api.algo_get(&choice.algo, attribute, &value, sizeof(value), &written) != CUBLAS_STATUS_SUCCESS) {
+      continue;
+    }
+    id += std::string(name) + "=" + std::to_string(value) + " ";
+  }
+  char hash[16];
+  (void)std::snprintf(hash, sizeof(hash), "#%08x",
+                      static_cast<unsigned>(ir::hash64(std::as_bytes(std::span(choice.algo.data))) & 0xffffffffU));
+  return id + hash;
 }
 
 Status run(const Handle& handle, const Gemm& gemm, const AlgoChoice& choice, const Addresses& at) {

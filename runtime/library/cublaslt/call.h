@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/library/cublaslt/api.h"
@@ -38,6 +39,9 @@ struct Limits {
 
 // At most `most`, the best first. Empty: cuBLASLt has none.
 std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most);
+
+// The algorithm's parameters, and a hash of all of it: "algo=66 tile=20 stages=36 splitk=1 cluster=3 #1a2b3c4d".
+std::string id_of(const Handle& handle, const AlgoChoice& choice);
 
 // The addresses of one call.
 struct Addresses {

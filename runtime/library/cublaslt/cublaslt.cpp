@@ -20,6 +20,7 @@ using cublaslt::Handle;
 
 constexpr std::size_t kWide = 16;                  // bytes: every algorithm's alignment
 constexpr int64_t kWorkspace = int64_t{32} << 20;  // what cuBLAS itself takes on Hopper
+constexpr int kMostAlgorithms = 8;                 // that are choices
 
 // A Gemm with the algorithm for addresses at multiples of kWide, and one for those that are not.
 struct Chosen {
@@ -116,12 +117,18 @@ Result<Problem> as_product(const LibraryCall& call) {
 class CublasLtLibrary : public Library {
  public:
   CublasLtLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle)
-      : handle_(std::move(handle)),
-        weights_(std::move(memory)),
-        tf32_(options.tf32),
-        workspace_(static_cast<std::size_t>(std::clamp<int64_t>(options.workspace_limit, 0, kWorkspace))) {}
+      : CublasLtLibrary(memory, std::move(handle), options.tf32,
+                        static_cast<std::size_t>(std::clamp<int64_t>(options.workspace_limit, 0, kWorkspace))) {}
+  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, bool tf32, std::size_t workspace)
+      : memory_(std::move(memory)), handle_(std::move(handle)), weights_(memory_), tf32_(tf32), workspace_(workspace) {}
 
   std::string name() const override { return "cublaslt"; }
+  std::string version() const override {
+    return handle_->api.version != nullptr ? std::to_string(handle_->api.version()) : "unknown";
+  }
+  std::shared_ptr<Library> fresh() const override {
+    return std::make_shared<CublasLtLibrary>(memory_, handle_, tf32_, workspace_);
+  }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
     if (step.op != ir::TensorOp::matmul && step.op != ir::TensorOp::conv) {
@@ -131,8 +138,37 @@ class CublasLtLibrary : public Library {
     return std::nullopt;
   }
 
+  std::vector<Choice> choices(const LibraryCall& call) override {
+    std::vector<Choice> out;
+    const Result<Prepared> prepared = prepare(call);
+    if (!prepared.ok()) return out;
+    for (const AlgoChoice& algo : algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMostAlgorithms)) {
+      out.push_back({id_of(*handle_, algo), algo.workspace});
+    }
+    return out;
+  }
+
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
-    FUSEC_ASSIGN(const Problem problem, as_product(call));
+    FUSEC_ASSIGN(Prepared prepared, prepare(call));
+    auto& [problem, plan, chosen] = prepared;
+    if (!call.choice.empty()) FUSEC_TRY(take(call.choice, chosen.back()));
+    void* column = nullptr;
+    if (plan.ones_needed > 0) {
+      FUSEC_ASSIGN(column, weights_.ones(problem.bias->dtype, plan.ones_needed));
+    }
+    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, std::move(chosen), call.args.size(),
+                                                                   column, alias(problem, plan, call)));
+  }
+
+ private:
+  struct Prepared {
+    Problem problem;
+    cublaslt::Products plan;
+    std::vector<Chosen> chosen;  // of plan.gemms, by cuBLASLt's heuristic
+  };
+
+  Result<Prepared> prepare(const LibraryCall& call) const {
+    FUSEC_ASSIGN(Problem problem, as_product(call));
     const int ones = static_cast<int>(call.args.size());
     FUSEC_ASSIGN(cublaslt::Products plan, cublaslt::plan_matmul(problem, ones, tf32_));
     Result<std::vector<Chosen>> chosen = choose(plan);
@@ -142,15 +178,19 @@ class CublasLtLibrary : public Library {
       chosen = choose(plan);
     }
     if (!chosen.ok()) return chosen.status();
-    void* column = nullptr;
-    if (plan.ones_needed > 0) {
-      FUSEC_ASSIGN(column, weights_.ones(problem.bias->dtype, plan.ones_needed));
-    }
-    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, *std::move(chosen), call.args.size(),
-                                                                   column, alias(problem, plan, call)));
+    return Prepared{std::move(problem), std::move(plan), std::move(chosen).value()};
   }
 
- private:
+  // A choice is of the product itself and of addresses at multiples of kWide.
+  Status take(const std::string& id, Chosen& chosen) const {
+    for (const AlgoChoice& algo : algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMostAlgorithms)) {
+      if (id_of(*handle_, algo) != id) continue;
+      chosen.wide = algo;
+      return {};
+    }
+    return Status(StatusCode::unsupported, "cuBLASLt does not list this algorithm");
+  }
+
   Result<std::vector<Chosen>> choose(const cublaslt::Products& plan) const {
     std::vector<Chosen> out;
     for (const Gemm& gemm : plan.gemms) {
@@ -170,6 +210,7 @@ class CublasLtLibrary : public Library {
     return arg == plan.summand ? arg : -1;
   }
 
+  std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Handle> handle_;
   DeviceWeights weights_;
   bool tf32_;

@@ -2,6 +2,9 @@
 // From a Problem to the plans that solve it. `unsupported`: what cuDNN lacks.
 #pragma once
 
+#include <mutex>
+#include <utility>
+
 #include "fusec/options.h"
 #include "runtime/library/cudnn/describe.h"
 #include "runtime/library/cudnn/op.h"
@@ -9,14 +12,29 @@
 
 namespace fusec::runtime::cudnn {
 
+// Convolution plans in use: equal ones, of which a network has many, are built once. Thread-safe.
+class ConvPlans {
+ public:
+  Result<std::shared_ptr<const Work>> get(Backend& backend, const ConvSpec& spec);
+
+ private:
+  std::shared_ptr<const Work> find(const ConvSpec& spec);
+
+  std::mutex mutex_;
+  std::vector<std::pair<ConvSpec, std::weak_ptr<const Work>>> plans_;
+};
+
 struct Context {
   Backend& backend;
+  ConvPlans& plans;
   DeviceWeights& weights;
   bool tf32 = false;
   std::size_t workspace_limit = 0;
 };
 
-Result<Recipe> build_conv(const Context& context, const Problem& problem);
+// choice: an id of conv_choices; empty: the first way that cuDNN has a plan for.
+Result<Recipe> build_conv(const Context& context, const Problem& problem, const std::string& choice);
+std::vector<Choice> conv_choices(const Context& context, const Problem& problem);
 Result<Recipe> build_pool(const Context& context, const Problem& problem);
 
 // Bias, then epilogues, in place on `out`.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/library/cudnn/build.h"
 
@@ -53,10 +55,11 @@ struct Conv {
   const Context& context;
   const Problem& problem;
   const Images& images;
+  std::string plan = {};
 
   ConvSpec spec(const Posts& posts) const {
     ConvSpec spec{images.in,    dense(problem.b, images.order), images.out, problem.window, {}, problem.compute,
-                  context.tf32, context.workspace_limit};
+                  context.tf32, context.workspace_limit, plan};
     for (const PostOp& post : posts) {
       PostSpec p{post.op, post.alpha, std::nullopt};
       if (post.operand) p.operand = describe(*post.operand, images.order);
@@ -68,7 +71,7 @@ struct Conv {
   // One plan with these posts, into `to`.
   Result<Recipe> with(const Posts& posts) const {
     const ConvSpec what = spec(posts);
-    FUSEC_ASSIGN(auto plan, context.backend.conv(what));
+    FUSEC_ASSIGN(auto work, context.plans.get(context.backend, what));
     Recipe recipe;
     Pointer from{Place::arg, problem.a.arg, 0, nullptr}, to{Place::arg, problem.out.arg, 0, nullptr};
     if (images.stage_in) {
@@ -88,7 +91,7 @@ struct Conv {
     pointers.push_back(to);
     recipe.need(from, images.in);
     recipe.need(to, images.out);
-    recipe.add(std::move(plan), std::move(pointers));
+    recipe.add(std::move(work), std::move(pointers));
     if (images.stage_out) {
       const TensorSpec out = describe(problem.out, order_of(problem.out, images.order));
       FUSEC_ASSIGN(auto copy, context.backend.copy(images.out, out));
@@ -97,20 +100,50 @@ struct Conv {
     return recipe;
   }
 
-  // One plan for all; else the bare convolution and its epilogues one by one.
-  Result<Recipe> build() const {
-    const Posts posts = bias_and_epilogues(problem), other = residual_first(posts);
-    Result<Recipe> fused = with(other);
-    if (fused.ok() || posts.empty()) return fused;
-    if (posts.size() > 1) {
-      fused = with(posts);
-      if (fused.ok()) return fused;
-    }
-    FUSEC_ASSIGN(Recipe recipe, with({}));
-    FUSEC_TRY(add_posts(context, problem, images.order, recipe));
+  // In a form: one plan with these posts, or the bare convolution and its epilogues one by one.
+  Result<Recipe> build(const Posts& posts) const {
+    FUSEC_ASSIGN(Recipe recipe, with(posts));
+    if (posts.empty()) FUSEC_TRY(add_posts(context, problem, images.order, recipe));
     return recipe;
   }
 };
+
+struct Way {
+  std::string name;
+  Images images;
+};
+
+struct Form {
+  std::string name;
+  Posts posts;
+};
+
+// In order of preference.
+std::vector<Way> ways_of(const Problem& problem) {
+  const Order in = order_of(problem.a, order_of(problem.out, Order::last)), out = order_of(problem.out, in);
+  const TensorSpec from = describe(problem.a, in), to = describe(problem.out, out);
+  std::vector<Way> ways;
+  if (in == out) ways.push_back({"direct", {from, to, in, false, false}});
+  // Where cuDNN has nothing for these strides: dense temporaries in the order of the input, then in the other.
+  for (const Order order : {in, in == Order::last ? Order::first : Order::last}) {
+    Images staged{dense(problem.a, order), dense(problem.out, order), order, true, true};
+    staged.stage_in = !(staged.in == from);
+    staged.stage_out = !(staged.out == to);
+    if (staged.stage_in || staged.stage_out) ways.push_back({order == Order::last ? "last" : "first", std::move(staged)});
+  }
+  return ways;
+}
+
+std::vector<Form> forms_of(const Problem& problem) {
+  const Posts posts = bias_and_epilogues(problem);
+  std::vector<Form> forms;
+  if (!posts.empty()) forms.push_back({"fused", residual_first(posts)});
+  if (posts.size() > 1) forms.push_back({"in_order", posts});
+  forms.push_back({"bare", {}});
+  return forms;
+}
+
+constexpr std::size_t kMostPlans = 12, kMostBarePlans = 4;  // that are choices; bare ones beside fused ones
 
 }  // namespace
 
@@ -130,26 +163,61 @@ Status add_posts(const Context& context, const Problem& problem, Order order, Re
   return {};
 }
 
-Result<Recipe> build_conv(const Context& context, const Problem& given) {
-  const Problem problem = with_two_axes(given);
-  const Order in = order_of(problem.a, order_of(problem.out, Order::last)), out = order_of(problem.out, in);
-  const TensorSpec from = describe(problem.a, in), to = describe(problem.out, out);
-  std::vector<Images> ways;
-  if (in == out) ways.push_back({from, to, in, false, false});
-  // Where cuDNN has nothing for these strides: dense temporaries in the order of the input, then in the other.
-  for (const Order order : {in, in == Order::last ? Order::first : Order::last}) {
-    Images staged{dense(problem.a, order), dense(problem.out, order), order, true, true};
-    staged.stage_in = !(staged.in == from);
-    staged.stage_out = !(staged.out == to);
-    if (staged.stage_in || staged.stage_out) ways.push_back(std::move(staged));
+Result<std::shared_ptr<const Work>> ConvPlans::get(Backend& backend, const ConvSpec& spec) {
+  if (std::shared_ptr<const Work> work = find(spec)) return work;
+  FUSEC_ASSIGN(std::shared_ptr<const Work> work, backend.conv(spec));
+  const std::lock_guard lock(mutex_);
+  std::erase_if(plans_, [](const auto& plan) { return plan.second.expired(); });
+  plans_.emplace_back(spec, work);
+  return work;
+}
+
+std::shared_ptr<const Work> ConvPlans::find(const ConvSpec& spec) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [known, work] : plans_) {
+    if (known == spec) return work.lock();
   }
-  Status first;
-  for (const Images& way : ways) {
-    Result<Recipe> recipe = Conv{context, problem, way}.build();
-    if (recipe.ok() || recipe.status().code() != StatusCode::unsupported) return recipe;
-    if (first.ok()) first = recipe.status();
+  return nullptr;
+}
+
+Result<Recipe> build_conv(const Context& context, const Problem& given, const std::string& choice) {
+  const Problem problem = with_two_axes(given);
+  const std::size_t space = choice.find(' ');
+  const std::string wanted = choice.substr(0, space), plan = space == std::string::npos ? "" : choice.substr(space + 1);
+  Status first(StatusCode::unsupported, "cuDNN has no such way");
+  bool tried = false;
+  for (const Way& way : ways_of(problem)) {
+    Status last;
+    for (const Form& form : forms_of(problem)) {
+      if (!choice.empty() && wanted != way.name + "/" + form.name) continue;
+      Result<Recipe> recipe = Conv{context, problem, way.images, plan}.build(form.posts);
+      if (recipe.ok()) return recipe;
+      last = recipe.status();
+    }
+    if (last.ok()) continue;
+    if (last.code() != StatusCode::unsupported) return last;
+    if (!std::exchange(tried, true)) first = last;
   }
   return first;
+}
+
+std::vector<Choice> conv_choices(const Context& context, const Problem& given) {
+  const Problem problem = with_two_axes(given);
+  std::vector<Choice> out;
+  for (const Way& way : ways_of(problem)) {
+    for (const Form& form : forms_of(problem)) {
+      const bool bare = form.posts.empty();
+      if (form.name == "in_order" && !out.empty()) continue;  // the same plans with their addends exchanged
+      const auto plans = context.backend.conv_plans(Conv{context, problem, way.images}.spec(form.posts));
+      if (!plans.ok()) continue;
+      const std::size_t most = bare && !out.empty() ? out.size() + kMostBarePlans : kMostPlans;
+      for (const PlanInfo& plan : *plans) {
+        if (out.size() < most) out.push_back({way.name + "/" + form.name + " " + plan.name});
+      }
+    }
+    if (!out.empty()) break;  // staging pays only where nothing else is there
+  }
+  return out;
 }
 
 }  // namespace fusec::runtime::cudnn

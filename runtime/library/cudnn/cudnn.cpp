@@ -30,12 +30,25 @@ const char* cudnn_objection(const Problem& p) {
 class CudnnLibrary : public Library {
  public:
   CudnnLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend)
-      : backend_(std::move(backend)),
-        weights_(std::move(memory)),
-        context_{*backend_, weights_, options.tf32,
-                 static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))} {}
+      : CudnnLibrary(std::move(memory), std::move(backend), options.tf32,
+                     static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))) {}
+  CudnnLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend, bool tf32, std::size_t workspace)
+      : memory_(std::move(memory)),
+        backend_(std::move(backend)),
+        weights_(memory_),
+        context_{*backend_, plans_, weights_, tf32, workspace} {}
 
   std::string name() const override { return "cudnn"; }
+  std::string version() const override { return backend_->version(); }
+  std::shared_ptr<Library> fresh() const override {
+    return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.workspace_limit);
+  }
+
+  std::vector<Choice> choices(const LibraryCall& call) override {
+    const Problem problem = normalize(call);
+    if (problem.op != ir::TensorOp::conv || cudnn_objection(problem) != nullptr) return {};
+    return cudnn::conv_choices(context_, problem);
+  }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
     const bool pool = step.op == ir::TensorOp::max_pool || step.op == ir::TensorOp::avg_pool;
@@ -49,12 +62,14 @@ class CudnnLibrary : public Library {
     if (const char* reason = cudnn_objection(problem)) return Status(StatusCode::unsupported, reason);
     const bool conv = problem.op == ir::TensorOp::conv;
     FUSEC_ASSIGN(cudnn::Recipe recipe,
-                 conv ? cudnn::build_conv(context_, problem) : cudnn::build_pool(context_, problem));
+                 conv ? cudnn::build_conv(context_, problem, call.choice) : cudnn::build_pool(context_, problem));
     return cudnn::make_op(std::move(recipe));
   }
 
  private:
+  std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<cudnn::Backend> backend_;
+  cudnn::ConvPlans plans_;
   DeviceWeights weights_;
   cudnn::Context context_;
 };
@@ -68,7 +83,7 @@ std::shared_ptr<Library> make_cudnn_library(const Options& options, std::shared_
 
 Result<std::shared_ptr<Library>> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory) {
 #if FUSEC_WITH_CUDNN
-  FUSEC_ASSIGN(auto backend, cudnn::open_cudnn());
+  FUSEC_ASSIGN(auto backend, cudnn::open_cudnn(options, memory->device_name()));
   return make_cudnn_library(options, std::move(memory), std::move(backend));
 #else
   (void)options, (void)memory;

@@ -5,7 +5,11 @@
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
 
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <exception>
+#include <unordered_map>
 #include <utility>
 
 namespace cudnn_frontend {
@@ -116,24 +120,124 @@ std::vector<fe::NumericalNote_t> forbidden(const ConvSpec& spec) {
   return notes;
 }
 
-fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t handle) {
-  fe::error_t error = graph.validate();
-  if (error.is_good()) error = graph.build_operation_graph(handle);
-  if (error.is_good()) {
-    error = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::B, fe::HeurMode_t::FALLBACK});
-  }
-  if (error.is_bad()) return error;
+fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
+  const fe::error_t error = graph.validate();
+  return error.is_good() ? graph.build_operation_graph(handle) : error;
+}
+
+// Leaves out what is forbidden; an error when nothing remains.
+fe::error_t filter(fe::graph::Graph& graph, const ConvSpec& spec) {
   graph.deselect_numeric_notes(forbidden(spec));
   graph.deselect_workspace_greater_than(static_cast<int64_t>(spec.workspace_limit));
-  error = graph.check_support();
-  return error.is_good() ? graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE) : error;
+  return graph.check_support();
+}
+
+// "eng28_k2=4_k24=17", as cudnn-frontend names a plan.
+bool parse_name(const std::string& name, int64_t& engine, std::unordered_map<fe::KnobType_t, int64_t>& knobs) {
+  int at = 0;
+  if (std::sscanf(name.c_str(), "eng%" SCNd64 "%n", &engine, &at) != 1) return false;
+  for (const char* rest = name.c_str() + at; *rest != '\0'; rest += at) {
+    int knob = 0;
+    int64_t value = 0;
+    if (std::sscanf(rest, "_k%d=%" SCNd64 "%n", &knob, &value, &at) != 2) return false;
+    knobs[fe::convert_from_backend_knob_type(static_cast<cudnnBackendKnobType_t>(knob))] = value;
+  }
+  return true;
+}
+
+// Only the plan of this name; whether it works is not known yet.
+fe::error_t add_named(fe::graph::Graph& graph, const ConvSpec& spec, const std::string& name) {
+  int64_t engine = 0;
+  std::unordered_map<fe::KnobType_t, int64_t> knobs;
+  if (!parse_name(name, engine, knobs)) return {fe::error_code_t::INVALID_VALUE, "'" + name + "' names no plan"};
+  const fe::error_t error = graph.create_execution_plan(engine, knobs);
+  return error.is_good() ? filter(graph, spec) : error;
+}
+
+fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t handle) {
+  using enum fe::HeurMode_t;
+  fe::error_t error = lower(graph, handle);
+  if (error.is_bad()) return error;
+  if (!spec.plan.empty()) {
+    error = add_named(graph, spec, spec.plan);
+    return error.is_good() ? graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE) : error;
+  }
+  // The others take time and are behind A anyway.
+  for (const std::vector<fe::HeurMode_t>& modes : {std::vector{A}, std::vector{B, FALLBACK}}) {
+    error = graph.create_execution_plans(modes);
+    if (error.is_good()) error = filter(graph, spec);
+    if (error.is_good()) error = graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE);
+    if (error.is_good()) break;
+  }
+  return error;
+}
+
+// The names of all that the heuristics list, each once.
+fe::error_t list_names(const ConvSpec& spec, cudnnHandle_t handle, std::vector<std::string>& names) {
+  using enum fe::HeurMode_t;
+  fe::graph::Graph graph;
+  describe(graph, spec);
+  fe::error_t error = lower(graph, handle);
+  if (error.is_bad()) return error;
+  for (const fe::HeurMode_t mode : {A, B, FALLBACK}) (void)graph.create_execution_plans({mode});
+  for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i) {
+    std::string name;
+    error = graph.get_plan_name_at_index(i, name);
+    if (error.is_good() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  }
+  return {fe::error_code_t::OK, ""};
+}
+
+// Whether cuDNN takes the name and the plan keeps to what is allowed.
+bool is_usable(const ConvSpec& spec, cudnnHandle_t handle, const std::string& name) {
+  fe::graph::Graph graph;
+  describe(graph, spec);
+  return lower(graph, handle).is_good() && add_named(graph, spec, name).is_good();
+}
+
+// A graph whose plan can be written down and read.
+class PlanGraph : public fe::graph::Graph {
+ public:
+  // Throws what cuDNN objects to.
+  StoredPlan written() const {
+    StoredPlan out;
+    if (get_plan_name(out.name).is_bad()) return {};
+    out.text = plans.execution_plans[static_cast<std::size_t>(plans.candidate)]->getJsonRepresentation();
+    return out;
+  }
+  fe::error_t read(const std::string& text, cudnnHandle_t handle) {
+    const fe::error_t error = lower(*this, handle);
+    return error.is_good() ? plans.build_plans(handle, text) : error;
+  }
+};
+
+// The plan of the cache; null: it has none that works.
+std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle, const PlanCache* cache, std::string& name) try {
+  const std::optional<StoredPlan> stored = cache != nullptr ? cache->load(spec) : std::nullopt;
+  if (!stored) return nullptr;
+  auto graph = std::make_unique<PlanGraph>();
+  describe(*graph, spec);
+  if (graph->read(stored->text, handle).is_bad()) return nullptr;
+  const int64_t workspace = graph->get_workspace_size();
+  if (workspace < 0 || workspace > static_cast<int64_t>(spec.workspace_limit)) return nullptr;
+  name = stored->name;
+  return graph;
+} catch (const std::exception&) {
+  return nullptr;
+}
+
+void write_plan(const PlanGraph& graph, const ConvSpec& spec, const PlanCache* cache) try {
+  if (cache == nullptr) return;
+  const StoredPlan plan = graph.written();
+  if (!plan.text.empty()) cache->store(spec, plan);
+} catch (const std::exception&) {
+  // Some plans cannot be written down.
 }
 
 class GraphWork : public Work {
  public:
-  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers)
-      : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers) {
-    if (graph_->get_plan_name(name_).is_bad()) name_ = "unnamed plan";
+  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers, std::string name)
+      : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers), name_(std::move(name)) {
     workspace_ = static_cast<std::size_t>(graph_->get_workspace_size());
   }
 
@@ -170,12 +274,36 @@ std::size_t pointers_of(const ConvSpec& spec) {
 
 void use_library(void* library) { fe::cudnn_dlhandle = library; }
 
-Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec) try {
-  auto graph = std::make_unique<fe::graph::Graph>();
-  if (!describe(*graph, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
-  fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
+Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec, const PlanCache* cache) try {
+  std::string name;
+  std::unique_ptr<PlanGraph> graph = session->build([&](cudnnHandle_t handle) { return read_plan(spec, handle, cache, name); });
+  if (!graph) {
+    graph = std::make_unique<PlanGraph>();
+    if (!describe(*graph, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
+    fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
+    if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
+    if (graph->get_plan_name(name).is_bad()) name = "unnamed plan";
+    write_plan(*graph, spec, cache);
+  }
+  return std::unique_ptr<Work>(std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec), std::move(name)));
+} catch (const std::exception& error) {
+  return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
+}
+
+Result<std::vector<PlanInfo>> conv_plan_names(const std::shared_ptr<Session>& session, const ConvSpec& spec) try {
+  fe::graph::Graph probe;
+  if (!describe(probe, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
+  std::vector<PlanInfo> plans;
+  fe::error_t error = session->build([&](cudnnHandle_t handle) {
+    std::vector<std::string> names;
+    fe::error_t listed = list_names(spec, handle, names);
+    for (std::string& name : names) {
+      if (is_usable(spec, handle, name)) plans.push_back({std::move(name)});
+    }
+    return listed;
+  });
   if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
-  return std::unique_ptr<Work>(std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec)));
+  return plans;
 } catch (const std::exception& error) {
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "runtime/library/cudnn/plan_cache.h"
 #include "runtime/library/cudnn/session.h"
 #include "runtime/library/cudnn/spec.h"
 
@@ -12,8 +13,13 @@ namespace fusec::runtime::cudnn {
 // Tells cudnn-frontend which library to call; `library` as dlopen gave it.
 void use_library(void* library);
 
-// The first plan of cuDNN's heuristics that keeps to our arithmetic: f32 without TF32 unless spec.tf32, no reduced
-// precision, the same bits on every run.
-Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec);
+// The plan that the spec names, or the first of cuDNN's heuristics, that keeps to our arithmetic: f32 without TF32 unless
+// spec.tf32, no reduced precision, the same bits on every run. A plan by name asks no heuristics, one in the cache (which may be null) is not
+// built at all.
+Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec,
+                                       const PlanCache* cache);
+
+// All of these, in the order of the heuristics.
+Result<std::vector<PlanInfo>> conv_plan_names(const std::shared_ptr<Session>& session, const ConvSpec& spec);
 
 }  // namespace fusec::runtime::cudnn

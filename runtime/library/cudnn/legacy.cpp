@@ -136,8 +136,13 @@ Status add_activation(Descriptors& d, const PostSpec& post) {
 
 class CudnnBackend : public Backend {
  public:
-  explicit CudnnBackend(std::shared_ptr<Session> session) : session_(std::move(session)) {}
-  Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) override { return conv_plan(session_, spec); }
+  CudnnBackend(std::shared_ptr<Session> session, const Options& options, const std::string& device_name)
+      : session_(std::move(session)), cache_(PlanCache::open(options, device_name, CudnnBackend::version())) {}
+  std::string version() const override {
+    return session_->api.version != nullptr ? std::to_string(session_->api.version()) : "unknown";
+  }
+  Result<std::vector<PlanInfo>> conv_plans(const ConvSpec& spec) override { return conv_plan_names(session_, spec); }
+  Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) override { return conv_plan(session_, spec, cache_.get()); }
   Result<std::unique_ptr<Work>> pool(const PoolSpec& spec) override { return pool_plan(session_, spec); }
   Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) override {
     return copy_plan(session_, from, to);
@@ -148,6 +153,7 @@ class CudnnBackend : public Backend {
 
  private:
   std::shared_ptr<Session> session_;
+  std::unique_ptr<PlanCache> cache_;
 };
 
 }  // namespace
@@ -197,9 +203,9 @@ Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const 
                    });
 }
 
-Result<std::shared_ptr<Backend>> open_cudnn() {
+Result<std::shared_ptr<Backend>> open_cudnn(const Options& options, const std::string& device_name) {
   FUSEC_ASSIGN(std::shared_ptr<Session> session, Session::open());
-  return std::shared_ptr<Backend>(std::make_shared<CudnnBackend>(std::move(session)));
+  return std::shared_ptr<Backend>(std::make_shared<CudnnBackend>(std::move(session), options, device_name));
 }
 
 }  // namespace fusec::runtime::cudnn

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "fusec/options.h"
 #include "runtime/library/cudnn/session.h"
 #include "runtime/library/cudnn/spec.h"
 
@@ -14,7 +15,7 @@ Result<std::unique_ptr<Work>> pool_plan(std::shared_ptr<Session> session, const 
 Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from, const TensorSpec& to);
 Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out);
 
-// All of cuDNN. `device` where it is missing or finds no GPU.
-Result<std::shared_ptr<Backend>> open_cudnn();
+// All of cuDNN on the device of this name (DeviceMemory::device_name). `device` where it is missing or finds no GPU.
+Result<std::shared_ptr<Backend>> open_cudnn(const Options& options, const std::string& device_name);
 
 }  // namespace fusec::runtime::cudnn

@@ -57,7 +57,7 @@ Pointer Recipe::reserve(const TensorSpec& tensor) {
   return {Place::temporary, -1, std::exchange(temporaries, temporaries + aligned_bytes(bytes)), nullptr};
 }
 
-void Recipe::add(std::unique_ptr<Work> plan, std::vector<Pointer> pointers) {
+void Recipe::add(std::shared_ptr<const Work> plan, std::vector<Pointer> pointers) {
   FUSEC_CHECK(pointers.size() <= kMostPointers) << "a plan of " << pointers.size() << " pointers";
   scratch = std::max(scratch, plan->workspace_bytes());
   implementation += (implementation.empty() ? "" : " + ") + plan->name();

@@ -36,7 +36,7 @@ struct Recipe {
   std::map<int, int64_t> alignments;  // of arguments
 
   Pointer reserve(const TensorSpec& tensor);
-  void add(std::unique_ptr<Work> plan, std::vector<Pointer> pointers);
+  void add(std::shared_ptr<const Work> plan, std::vector<Pointer> pointers);
   // The plan relies on the tensor's alignment at this pointer.
   void need(const Pointer& pointer, const TensorSpec& tensor);
 };

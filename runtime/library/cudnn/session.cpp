@@ -36,6 +36,7 @@ Result<Api> api_of(const OpenLibrary& library) {
   find(from, "cudnnActivationForward", api.activation_forward, missing);
   find(from, "cudnnAddTensor", api.add_tensor, missing);
   find(from, "cudnnTransformTensor", api.transform_tensor, missing);
+  find(from, "cudnnGetVersion", api.version, missing);
   if (!missing.empty()) return Status(StatusCode::device, library.path + " lacks " + missing);
   return api;
 }

@@ -31,6 +31,7 @@ struct Api {
   decltype(&cudnnActivationForward) activation_forward = nullptr;
   decltype(&cudnnAddTensor) add_tensor = nullptr;
   decltype(&cudnnTransformTensor) transform_tensor = nullptr;
+  decltype(&cudnnGetVersion) version = nullptr;
 };
 
 // A handle serves one thread at a time. Plans are built, which takes up to seconds, with one and run with the other, so

@@ -27,6 +27,7 @@ struct PostSpec {
   ir::ScalarOp op = ir::ScalarOp::relu;
   double alpha = 0;
   std::optional<TensorSpec> operand;
+  bool operator==(const PostSpec&) const = default;
 };
 
 struct ConvSpec {
@@ -36,6 +37,13 @@ struct ConvSpec {
   DType compute = DType::f32;
   bool tf32 = false;  // f32 operands may be rounded to TF32
   std::size_t workspace_limit = 0;
+  std::string plan = {};  // PlanInfo::name; empty: the first that cuDNN's heuristics name
+  bool operator==(const ConvSpec&) const = default;
+};
+
+// A way of cuDNN to do a convolution.
+struct PlanInfo {
+  std::string name;  // engine and knobs, "eng28_k2=4_k24=17"
 };
 
 struct PoolSpec {
@@ -58,6 +66,9 @@ class Work {
 class Backend {
  public:
   virtual ~Backend() = default;
+  virtual std::string version() const { return "unknown"; }
+  // The plans that keep to our arithmetic, in the order of cuDNN's heuristics; none of them is built.
+  virtual Result<std::vector<PlanInfo>> conv_plans(const ConvSpec& spec) = 0;
   // in, filter, the operands of `posts` in order, out
   virtual Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) = 0;
   // in, out

@@ -2,7 +2,10 @@
 // From a Problem to the primitives that solve it, the fastest of the ways that oneDNN has a quick implementation for.
 #pragma once
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "fusec/options.h"
 #include "runtime/library/onednn/epilogues.h"
@@ -18,9 +21,15 @@ struct Context {
 };
 
 // nullopt: oneDNN has nothing but its reference loops for it. They throw dnnl::error where it objects otherwise.
-std::optional<Built> build_conv(const Context& context, const Problem& problem);
-std::optional<Built> build_matmul(const Context& context, const Problem& problem);
+// `wanted`: a name that the function below lists, empty: the first of these.
+std::optional<Built> build_conv(const Context& context, const Problem& problem, const std::string& wanted);
+std::optional<Built> build_matmul(const Context& context, const Problem& problem, const std::string& wanted);
 std::optional<Built> build_avg_pool(const Context& context, const Problem& problem);
+
+// The quick ways to do it: names of implementations, with "matmul " in front where a convolution is one, "batched " where
+// the product is one of two batch axes.
+std::vector<std::string> conv_names(const Context& context, const Problem& problem);
+std::vector<std::string> matmul_names(const Context& context, const Problem& problem);
 
 // The call in each layout in which oneDNN does as many epilogues as in any.
 std::vector<LoneCall> lone_calls(const Context& context, const Problem& problem, bool in_place);
@@ -42,5 +51,28 @@ Slot weights_slot(const Context& context, const Operand& weights, const dnnl::me
 void add_post_args(const PostOps& posts, std::vector<Slot>& slots);
 // The epilogues from `done` on, by loops on the output itself.
 std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t done);
+
+
+// The names of a fresh descriptor's implementations that `is_quick` takes, in oneDNN's order, each once: those that it has
+// made before come a second time.
+template <class Desc, class Quick>
+std::vector<std::string> quick_names(Desc desc, const Quick& is_quick) {
+  std::vector<std::string> names;
+  if (!desc) return names;
+  do {
+    const std::string name = desc.impl_info_str();
+    if (is_quick(name.c_str()) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  } while (desc.next_impl());
+  return names;
+}
+// Moves a fresh descriptor on to the implementation of such a name; empty: it has none. An empty name is the first.
+template <class Desc>
+Desc with_name(Desc desc, const std::string& name) {
+  if (!desc || name.empty()) return desc;
+  do {
+    if (name == desc.impl_info_str()) return desc;
+  } while (desc.next_impl());
+  return {};
+}
 
 }  // namespace fusec::runtime::onednn

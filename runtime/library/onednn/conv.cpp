@@ -34,6 +34,7 @@ struct Direct {
   const Context& context;
   const Problem& problem;
   Operand src, dst;
+  std::string wanted = {};  // name of the implementation; empty: the first
   Operand filter = grouped_filter(problem);
 
   memory::desc desc(const Operand& o) const { return describe(o.dims, o.strides, o.dtype); }
@@ -43,7 +44,9 @@ struct Direct {
   }
 
   // Empty where oneDNN has none.
-  PrimitiveDesc describe_with(const PostOps& posts) const {
+  PrimitiveDesc describe_with(const PostOps& posts) const { return with_name(all_with(posts), wanted); }
+
+  PrimitiveDesc all_with(const PostOps& posts) const {
     const Window& w = problem.window;
     const memory::desc weights(filter.dims, *data_type(filter.dtype), memory::format_tag::any);
     memory::dims dilations = w.dilations;
@@ -66,6 +69,17 @@ struct Direct {
       if (pd && is_fast(pd.impl_info_str())) return n;
     }
     return -1;
+  }
+  // Names of quick implementations, those that take most epilogues first.
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    if (const int most = most_posts(); most >= 0) out.push_back(all_with(posts(most, -1)).impl_info_str());
+    for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
+      for (std::string& name : quick_names(all_with(posts(n, -1)), is_fast)) {
+        if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(std::move(name));
+      }
+    }
+    return out;
   }
   PostOps posts(int count, int sum_at) const {
     return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, dst, context.numerics);
@@ -141,24 +155,53 @@ Built build_staged(const Direct& conv, int posts, const Operand& src, const Oper
 
 }  // namespace
 
-std::optional<Built> build_conv(const Context& context, const Problem& given) {
-  const Problem problem = with_vector_bias(given, 1);
+namespace {
+
+constexpr std::string_view kAsMatmul = "matmul ", kStaged = "staged";
+
+// In the order of its images, of the other one where an image fits either.
+Direct direct_of(const Context& context, const Problem& problem, const std::string& wanted = {}) {
   const std::optional<ImageOrder> in = order_of(problem.a), out = order_of(problem.out);
-  const Operand src = canonical_image(problem.a, in.value_or(out.value_or(ImageOrder::last)));
-  const Operand dst = canonical_image(problem.out, out.value_or(in.value_or(ImageOrder::last)));
-  const Direct direct{context, problem, src, dst};
-  if (const int posts = direct.most_posts(); posts >= 0) return build_direct(direct, posts);
-  if (is_pointwise(problem)) {
-    if (std::optional<Built> built = build_matmul(context, as_matmul(given))) return built;
+  return {context, problem, canonical_image(problem.a, in.value_or(out.value_or(ImageOrder::last))),
+          canonical_image(problem.out, out.value_or(in.value_or(ImageOrder::last))), wanted};
+}
+
+std::optional<Built> build_direct_or_matmul(const Context& context, const Problem& given, const Problem& problem,
+                                            const std::string& wanted) {
+  if (wanted.starts_with(kAsMatmul)) {
+    if (!is_pointwise(problem)) return std::nullopt;
+    return build_matmul(context, as_matmul(given), wanted.substr(kAsMatmul.size()));
   }
+  const Direct direct = direct_of(context, problem, wanted);
+  if (const int posts = direct.most_posts(); posts >= 0) return build_direct(direct, posts);
+  return wanted.empty() && is_pointwise(problem) ? build_matmul(context, as_matmul(given), {}) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Built> build_conv(const Context& context, const Problem& given, const std::string& wanted) {
+  const Problem problem = with_vector_bias(given, 1);
+  if (std::optional<Built> built = build_direct_or_matmul(context, given, problem, wanted == kStaged ? "" : wanted)) return built;
+  if (!wanted.empty() && wanted != kStaged) return std::nullopt;
+  const Direct direct = direct_of(context, problem);
   const Operand dense_src = dense_image(problem.a, ImageOrder::last),
                 dense_dst = dense_image(problem.out, ImageOrder::last);
   for (const auto& [from, to] :
-       {std::pair{dense_src, dst}, std::pair{src, dense_dst}, std::pair{dense_src, dense_dst}}) {
+       {std::pair{dense_src, direct.dst}, std::pair{direct.src, dense_dst}, std::pair{dense_src, dense_dst}}) {
     const Direct staged{context, problem, from, to};
-    if (const int posts = staged.most_posts(); posts >= 0) return build_staged(staged, posts, src, dst);
+    if (const int posts = staged.most_posts(); posts >= 0) return build_staged(staged, posts, direct.src, direct.dst);
   }
   return std::nullopt;
+}
+
+std::vector<std::string> conv_names(const Context& context, const Problem& given) {
+  const Problem problem = with_vector_bias(given, 1);
+  std::vector<std::string> names = direct_of(context, problem).names();
+  if (is_pointwise(problem)) {
+    for (const std::string& name : matmul_names(context, as_matmul(given))) names.push_back(std::string(kAsMatmul) + name);
+  }
+  if (names.empty()) names.emplace_back(kStaged);
+  return names;
 }
 
 }  // namespace fusec::runtime::onednn

@@ -37,6 +37,7 @@ Problem with_unit_columns(Problem p) {
 struct Product {
   const Context& context;
   const Problem& problem;
+  std::string wanted = {};  // name of the implementation; empty: the first
   Operand a = canonical_matrix(problem.a), b = canonical_matrix(problem.b), out = canonical_matrix(problem.out);
 
   static memory::desc desc(const Operand& o) { return describe(o.dims, o.strides, o.dtype); }
@@ -47,7 +48,8 @@ struct Product {
     strides.back() = 1;
     return describe(dims, strides, problem.bias->dtype);
   }
-  MatmulDesc describe_with(const PostOps& posts) const {
+  MatmulDesc describe_with(const PostOps& posts) const { return with_name(all_with(posts), wanted); }
+  MatmulDesc all_with(const PostOps& posts) const {
     const memory::desc weights =
         b.constant ? memory::desc(b.dims, *data_type(b.dtype), memory::format_tag::any) : desc(b);
     const dnnl::primitive_attr attr = attributes(posts.ops);
@@ -79,8 +81,8 @@ struct Product {
 
 namespace {
 
-std::optional<Built> build(const Context& context, const Problem& problem) {
-  const Product product{context, problem};
+std::optional<Built> build(const Context& context, const Problem& problem, const std::string& wanted) {
+  const Product product{context, problem, wanted};
   const int posts = product.most_posts();
   if (posts < 0) return std::nullopt;
   Built built;
@@ -111,19 +113,48 @@ Problem with_two_batch_axes(Problem p) {
   return p;
 }
 
-bool is_gemm(const Built& built) { return built.recipe.implementation.starts_with("gemm"); }
+bool is_gemm(const std::string& name) { return name.starts_with("gemm"); }
+
+constexpr std::string_view kBatched = "batched ";
+
+Problem in_columns(const Problem& given) {
+  const Problem problem = with_unit_columns(given);
+  return with_vector_bias(problem, problem.out.dims.size() - 1);
+}
+
+// Names of quick implementations that take most epilogues, the first of them in front.
+std::vector<std::string> names_of(const Context& context, const Problem& problem) {
+  const Product product{context, problem};
+  const int posts = product.most_posts();
+  if (posts < 0) return {};
+  return quick_names(product.all_with(product.posts(posts, -1)), is_fast_matmul);
+}
 
 }  // namespace
 
-std::optional<Built> build_matmul(const Context& context, const Problem& given) {
-  Problem problem = with_unit_columns(given);
-  problem = with_vector_bias(std::move(problem), problem.out.dims.size() - 1);
-  std::optional<Built> built = build(context, problem);
-  if (built && is_gemm(*built) && problem.out.dims.size() == 3) {
-    std::optional<Built> other = build(context, with_two_batch_axes(problem));
-    if (other && !is_gemm(*other)) return other;
+std::optional<Built> build_matmul(const Context& context, const Problem& given, const std::string& wanted) {
+  const Problem problem = in_columns(given);
+  if (wanted.starts_with(kBatched)) {
+    if (problem.out.dims.size() != 3) return std::nullopt;
+    return build(context, with_two_batch_axes(problem), wanted.substr(kBatched.size()));
+  }
+  std::optional<Built> built = build(context, problem, wanted);
+  if (wanted.empty() && built && is_gemm(built->recipe.implementation) && problem.out.dims.size() == 3) {
+    std::optional<Built> other = build(context, with_two_batch_axes(problem), {});
+    if (other && !is_gemm(other->recipe.implementation)) return other;
   }
   return built;
+}
+
+std::vector<std::string> matmul_names(const Context& context, const Problem& given) {
+  const Problem problem = in_columns(given);
+  std::vector<std::string> names = names_of(context, problem);
+  if (problem.out.dims.size() != 3) return names;
+  std::vector<std::string> batched = names_of(context, with_two_batch_axes(problem));
+  const bool batched_first = !names.empty() && is_gemm(names[0]) && !batched.empty() && !is_gemm(batched[0]);
+  for (std::string& name : batched) name.insert(0, kBatched);
+  names.insert(batched_first ? names.begin() : names.end(), batched.begin(), batched.end());
+  return names;
 }
 
 }  // namespace fusec::runtime::onednn

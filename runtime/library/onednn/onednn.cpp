@@ -35,6 +35,31 @@ class OneDnnLibrary : public Library {
   explicit OneDnnLibrary(Numerics numerics) : numerics_(numerics), engine_(dnnl::engine::kind::cpu, 0) {}
 
   std::string name() const override { return "onednn"; }
+  std::string version() const override {
+    const dnnl_version_t* v = dnnl_version();
+    return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + " isa " +
+           std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa()));
+  }
+  std::shared_ptr<Library> fresh() const override { return make_onednn_library(numerics_); }
+
+  std::vector<Choice> choices(const LibraryCall& call) override try {
+    Problem problem = normalize(call);
+    if (objection(problem) != nullptr) return {};
+    const ThreadCount threads(call.threads);
+    const onednn::Context context{engine_, weights_, numerics_, call};
+    std::vector<std::string> names;
+    if (problem.op == ir::TensorOp::conv) {
+      names = onednn::conv_names(context, problem);
+    } else if (problem.op == ir::TensorOp::matmul) {
+      merge_axes(problem);
+      names = onednn::matmul_names(context, problem);
+    }
+    std::vector<Choice> out;
+    for (std::string& name : names) out.push_back({std::move(name)});
+    return out;
+  } catch (const dnnl::error&) {
+    return {};
+  }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
     switch (step.op) {
@@ -77,10 +102,10 @@ class OneDnnLibrary : public Library {
   static std::optional<onednn::Built> build(const onednn::Context& context, Problem& problem) {
     switch (problem.op) {
       case ir::TensorOp::conv:
-        return onednn::build_conv(context, problem);
+        return onednn::build_conv(context, problem, context.call.choice);
       case ir::TensorOp::matmul:
         merge_axes(problem);
-        return onednn::build_matmul(context, problem);
+        return onednn::build_matmul(context, problem, context.call.choice);
       default:
         return onednn::build_avg_pool(context, problem);
     }

@@ -47,6 +47,8 @@ class PlainOp : public LibraryOp {
   int threads_;
 };
 
+constexpr char kLoops[] = "loops";
+
 class PlainLibrary : public Library {
  public:
   std::string name() const override { return "plain"; }
@@ -63,7 +65,10 @@ class PlainLibrary : public Library {
     }
   }
 
+  std::vector<Choice> choices(const LibraryCall&) override { return {{kLoops}}; }
+
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
+    if (!call.choice.empty() && call.choice != kLoops) return Status(StatusCode::unsupported, "no such choice");
     Problem problem = normalize(call);
     if (problem.out.dims.size() > plain::kMostAxes) return Status(StatusCode::unsupported, "more axes than loops have");
     const bool is_pool = problem.op == ir::TensorOp::max_pool || problem.op == ir::TensorOp::avg_pool;

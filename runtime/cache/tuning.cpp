@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache/tuning.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "runtime/cache/folder.h"
+#include "runtime/cache/sqlite.h"
+
+namespace fusec::runtime {
+namespace {
+
+using sqlite::Connection;
+using sqlite::Statement;
+
+constexpr char kFile[] = "tuning.v1.sqlite";
+constexpr char kIsOurs[] = "1179861844";  // the application id: "FSCT"
+constexpr char kMarkAsOurs[] = "PRAGMA application_id=1179861844; PRAGMA user_version=1";
+constexpr char kSchema[] =
+    "CREATE TABLE times(scope TEXT NOT NULL, call TEXT NOT NULL, library TEXT NOT NULL, choice TEXT NOT NULL, "
+    "own INTEGER NOT NULL, listed INTEGER NOT NULL, median_us REAL NOT NULL, spread REAL NOT NULL, runs INTEGER NOT NULL, "
+    "workspace INTEGER NOT NULL, failure TEXT NOT NULL, time INTEGER NOT NULL, "
+    "PRIMARY KEY(scope, call, library, choice)) WITHOUT ROWID";
+#define FUSEC_TUNING_COLUMNS "scope, call, library, choice, own, listed, median_us, spread, runs, workspace, failure, time"
+constexpr char kSelect[] = "SELECT " FUSEC_TUNING_COLUMNS " FROM times LIMIT 500000";
+constexpr char kSelectScope[] = "SELECT " FUSEC_TUNING_COLUMNS " FROM times WHERE scope = ?1 LIMIT 500000";
+#undef FUSEC_TUNING_COLUMNS
+constexpr char kPut[] = "INSERT OR REPLACE INTO times VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+
+constexpr std::size_t kLongestKey = 8192, kLongestName = 1024;
+constexpr double kLongestUs = 1e10;
+constexpr int64_t kMostRuns = 1'000'000, kMostBytes = int64_t{1} << 48;
+
+enum class Content { ours, empty, foreign, damaged };
+
+// What the file is, by its schema, which must be ours to the letter: no triggers, no views, nothing else.
+Result<Content> content_of(const Connection& db) {
+  const auto answer = [&](const Status& status) -> Result<Content> {
+    if (db.is_damaged()) return Content::damaged;
+    return status;
+  };
+  Result<std::string> id = db.value("PRAGMA application_id");
+  if (!id.ok()) return answer(id.status());
+  Result<std::string> things = db.value("SELECT count(*) FROM sqlite_schema");
+  if (!things.ok()) return answer(things.status());
+  if (*things == "0" && *id == "0") return Content::empty;
+  Result<std::string> schema = db.value("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'times'");
+  if (!schema.ok()) return answer(schema.status());
+  Result<std::string> version = db.value("PRAGMA user_version");
+  if (!version.ok()) return answer(version.status());
+  if (*id != kIsOurs || *version != "1" || *things != "1" || *schema != kSchema) return Content::foreign;
+  Result<std::string> check = db.value("PRAGMA quick_check(1)");
+  if (!check.ok()) return answer(check.status());
+  return *check == "ok" ? Content::ours : Content::damaged;
+}
+
+Status foreign(const std::string& path) {
+  return Status(StatusCode::cache, "'" + path + "' is no tuning database of this version of fusec");
+}
+Status damaged(const std::string& path) { return Status(StatusCode::cache, "the tuning database '" + path + "' is damaged"); }
+
+Status make_schema(const Connection& db) {
+  FUSEC_TRY(db.run("BEGIN IMMEDIATE"));
+  // Another process may have been first.
+  Result<Content> content = content_of(db);
+  Status status = content.status();
+  if (content.ok() && *content == Content::empty) status = db.run(kSchema);
+  if (content.ok() && *content == Content::empty && status.ok()) status = db.run(kMarkAsOurs);
+  if (status.ok()) return db.run("COMMIT");
+  (void)db.run("ROLLBACK");
+  return status;
+}
+
+// The folder of the file, made for the user alone where it is missing.
+Status make_folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos || slash == 0) return {};
+  const std::string folder = path.substr(0, slash);
+  struct stat info;
+  if (stat(folder.c_str(), &info) == 0) return {};
+  return Folder::open(folder).status();
+}
+
+// A pipe or a device would make SQLite wait or worse.
+Status check_file(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};
+  return Status(StatusCode::cache, "'" + path + "' is no regular file");
+}
+
+TuningRow row_of(Statement& s) {
+  return {s.text(0), s.text(1), s.text(2),    s.text(3),    s.integer(4) != 0, s.integer(5),
+          s.real(6), s.real(7), s.integer(8), s.integer(9), s.text(10),        s.integer(11)};
+}
+
+bool is_better(const TuningRow& a, const TuningRow& b) {
+  return std::make_tuple(!a.failed(), a.runs, a.time) > std::make_tuple(!b.failed(), b.runs, b.time);
+}
+
+}  // namespace
+
+bool is_sound(const TuningRow& row) {
+  const bool texts = !row.scope.empty() && row.scope.size() <= kLongestKey && !row.call.empty() &&
+                     row.call.size() <= kLongestKey && !row.library.empty() && row.library.size() <= kLongestName &&
+                     row.choice.size() <= kLongestName && row.failure.size() <= kLongestKey;
+  const bool numbers = row.listed >= 0 && row.listed <= kMostRuns && row.workspace >= 0 && row.workspace <= kMostBytes &&
+                       row.runs >= 0 && row.runs <= kMostRuns && row.time >= 0;
+  if (!texts || !numbers) return false;
+  if (row.failed()) return row.median_us == 0;
+  return std::isfinite(row.median_us) && row.median_us > 0 && row.median_us <= kLongestUs && std::isfinite(row.spread) &&
+         row.spread >= 0 && row.runs > 0;
+}
+
+std::string tuning_path(const Options& options) {
+  if (options.tuning_db) return *options.tuning_db;
+  const std::string root = options.use_cache ? cache_root(options) : "";
+  return root.empty() ? root : root + "/" + kFile;
+}
+
+struct TuningDatabase::Impl {
+  Connection db;
+  bool is_empty = false;  // a file that its writer has just made
+};
+
+TuningDatabase::TuningDatabase(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TuningDatabase::~TuningDatabase() = default;
+
+Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& path) {
+  FUSEC_TRY(check_file(path));
+  // What a killed process left half written must be undone before anyone reads; SQLite itself falls back to reading alone.
+  FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE));
+  FUSEC_ASSIGN(const Content content, content_of(db));
+  if (content == Content::damaged) return damaged(path);
+  if (content == Content::foreign) return foreign(path);
+  return std::unique_ptr<TuningDatabase>(
+      new TuningDatabase(std::make_unique<Impl>(Impl{std::move(db), content == Content::empty})));
+}
+
+Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open_to_write(const std::string& path, const Warn& warn) {
+  FUSEC_TRY(make_folder_of(path));
+  FUSEC_TRY(check_file(path));
+  for (const bool again : {false, true}) {
+    FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+    FUSEC_ASSIGN(const Content content, content_of(db));
+    if (content == Content::foreign) return foreign(path);
+    if (content == Content::damaged) {
+      const std::string aside = path + ".damaged";
+      if (again || std::rename(path.c_str(), aside.c_str()) != 0) return damaged(path);
+      (void)std::remove((path + "-journal").c_str());
+      warn("the tuning database was damaged and is begun anew; the old one is '" + aside + "'");
+      continue;
+    }
+    if (content == Content::empty) FUSEC_TRY(make_schema(db));
+    // No write-ahead log: it wants shared memory, which network file systems lack.
+    FUSEC_TRY(db.run("PRAGMA synchronous=NORMAL"));
+    return std::unique_ptr<TuningDatabase>(new TuningDatabase(std::make_unique<Impl>(Impl{std::move(db), false})));
+  }
+  return damaged(path);
+}
+
+Result<std::vector<TuningRow>> TuningDatabase::rows(const std::string& scope, int64_t* skipped) const {
+  if (impl_->is_empty) return std::vector<TuningRow>();
+  FUSEC_ASSIGN(Statement select, impl_->db.prepare(scope.empty() ? kSelect : kSelectScope));
+  if (!scope.empty()) select.bind(1, scope);
+  std::vector<TuningRow> out;
+  int code = SQLITE_ROW;
+  while ((code = select.step()) == SQLITE_ROW) {
+    TuningRow row = row_of(select);
+    if (is_sound(row)) {
+      out.push_back(std::move(row));
+    } else if (skipped != nullptr) {
+      ++*skipped;
+    }
+  }
+  if (code != SQLITE_DONE) return impl_->db.fault("cannot read the tuning database");
+  return out;
+}
+
+Status TuningDatabase::put(const TuningRow& row) {
+  if (!is_sound(row)) return Status(StatusCode::cache, "a measurement that makes no sense is not stored");
+  FUSEC_ASSIGN(Statement put, impl_->db.prepare(kPut));
+  put.bind(1, row.scope), put.bind(2, row.call), put.bind(3, row.library), put.bind(4, row.choice);
+  put.bind(5, int64_t{row.own}), put.bind(6, row.listed), put.bind(7, row.median_us), put.bind(8, row.spread);
+  put.bind(9, row.runs), put.bind(10, row.workspace), put.bind(11, row.failure), put.bind(12, row.time);
+  if (put.step() == SQLITE_DONE) return {};
+  return impl_->db.fault("cannot write to the tuning database");
+}
+
+Result<int64_t> TuningDatabase::merge(const TuningDatabase& other) {
+  using Key = std::tuple<std::string, std::string, std::string, std::string>;
+  const auto key = [](const TuningRow& r) { return Key(r.scope, r.call, r.library, r.choice); };
+  FUSEC_ASSIGN(const std::vector<TuningRow> theirs, other.rows({}));
+  FUSEC_TRY(impl_->db.run("BEGIN IMMEDIATE"));
+  int64_t taken = 0;
+  const Status status = [&]() -> Status {
+    FUSEC_ASSIGN(const std::vector<TuningRow> ours, rows({}));
+    std::map<Key, const TuningRow*> known;
+    for (const TuningRow& row : ours) known[key(row)] = &row;
+    for (const TuningRow& row : theirs) {
+      const auto it = known.find(key(row));
+      if (it != known.end() && !is_better(row, *it->second)) continue;
+      FUSEC_TRY(put(row));
+      ++taken;
+    }
+    return impl_->db.run("COMMIT");
+  }();
+  if (status.ok()) return taken;
+  (void)impl_->db.run("ROLLBACK");
+  return status;
+}
+
+}  // namespace fusec::runtime

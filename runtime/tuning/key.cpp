@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tuning/key.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "runtime/device/host/detect.h"
+#include "runtime/library/problem.h"
+
+namespace fusec::runtime {
+namespace {
+
+std::string operand_text(const char* role, const Operand& o) {
+  return fmt::format(" {}={}[{}]({})@{}{}", role, to_string(o.dtype), fmt::join(o.dims, ","), fmt::join(o.strides, ","), o.alignment,
+                     o.constant != nullptr ? "c" : "");
+}
+
+std::string window_text(const Problem& p) {
+  const Window& w = p.window;
+  return fmt::format(" window={} step={} dilation={} pad={}+{} groups={}", fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"),
+                     fmt::join(w.dilations, "x"), fmt::join(w.before, "x"), fmt::join(w.after, "x"), p.groups);
+}
+
+const char* numerics_text(Numerics numerics) {
+  switch (numerics) {
+    case Numerics::exact:
+      return "exact";
+    case Numerics::fast:
+      return "fast";
+    case Numerics::precise:
+      break;
+  }
+  return "precise";
+}
+
+}  // namespace
+
+std::string tuning_call(const LibraryCall& call) {
+  Problem p = normalize(call);
+  const bool conv = p.op == ir::TensorOp::conv;
+  if (p.op == ir::TensorOp::matmul) merge_axes(p);
+  std::string text = fmt::format("{} {}", ir::info(p.op).name, to_string(p.compute));
+  text += operand_text("a", p.a) + operand_text("b", p.b) + operand_text("out", p.out);
+  if (conv) text += window_text(p);
+  if (p.bias) text += operand_text("bias", *p.bias);
+  for (const PostOp& post : p.epilogues) {
+    text += fmt::format(" +{}", ir::info(post.op).name);
+    if (post.operand) {
+      text += operand_text("c", *post.operand);
+    } else if (post.alpha != 0 || post.beta != 0) {
+      text += fmt::format("({},{})", post.alpha, post.beta);
+    }
+  }
+  const int sum = summand(p, p.epilogues.size(), call);
+  return sum < 0 ? text : text + fmt::format(" in_place={}", sum);
+}
+
+std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads) {
+  std::string text;
+  if (loaded.device) {
+    text = fmt::format("{}; {} {} SMs; {}; tf32 {}; workspace {}", loaded.device->name(), target.name, target.sm_count,
+                       numerics_text(options.numerics), static_cast<int>(options.tf32), options.workspace_limit);
+  } else {
+    text = fmt::format("{}; {}; {} threads; {}", cpu_name(), target.name, threads, numerics_text(options.numerics));
+  }
+  for (const auto& library : loaded.libraries) text += fmt::format("; {} {}", library->name(), library->version());
+  return text;
+}
+
+double work_of(const LibraryCall& call) {
+  const Problem p = normalize(call);
+  double work = 1;
+  for (const int64_t extent : p.out.dims) work *= static_cast<double>(extent);
+  if (p.op == ir::TensorOp::matmul) return work * static_cast<double>(p.a.dims.back());
+  for (std::size_t i = 1; i < p.b.dims.size(); ++i) work *= static_cast<double>(p.b.dims[i]);
+  return work;
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a measured time holds for, as text that people can read: equal texts, equal times.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fusec/options.h"
+#include "fusec/target.h"
+#include "runtime/link.h"
+#include "runtime/library/library.h"
+
+namespace fusec::runtime {
+
+// The call: op, types, extents, strides, window, bias, epilogues, alignment, what is constant. Not its threads.
+std::string tuning_call(const LibraryCall& call);
+// All else: the device, threads of a host, versions of the libraries, and the options that change what they may do.
+std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads);
+
+// Multiplications of the call, for an order of tuning.
+double work_of(const LibraryCall& call);
+
+}  // namespace fusec::runtime

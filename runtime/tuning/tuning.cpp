@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tuning/tuning.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/tuning/key.h"
+
+namespace fusec::runtime {
+
+namespace {
+
+constexpr double kWorthwhile = 0.97;  // of the time of the libraries' own choice; what is closer is noise
+
+bool is_worthwhile(const TuningRow& row, const TuningRow* own) {
+  return !row.failed() && (own == nullptr || row.median_us < kWorthwhile * own->median_us);
+}
+
+}  // namespace
+
+const TuningRow* own_row(const std::vector<TuningRow>& rows) {
+  const auto it = std::find_if(rows.begin(), rows.end(), [](const TuningRow& r) { return r.own && !r.failed(); });
+  return it == rows.end() ? nullptr : &*it;
+}
+
+const TuningRow* best_row(const std::vector<TuningRow>& rows) {
+  const TuningRow* const own = own_row(rows);
+  const TuningRow* best = own;
+  for (const TuningRow& row : rows) {
+    if (is_worthwhile(row, own) && (best == nullptr || row.median_us < best->median_us)) best = &row;
+  }
+  return best;
+}
+
+bool is_complete(const std::vector<TuningRow>& rows) {
+  int64_t listed = 1;
+  for (const TuningRow& row : rows) listed = std::max(listed, row.listed);
+  return static_cast<int64_t>(rows.size()) >= listed;
+}
+
+Tuning::Tuning(const Options& options, const Target& target, const LoadedProgram& loaded, int threads)
+    : options_(options), target_(target), loaded_program_(loaded), threads_(threads), path_(tuning_path(options)) {}
+
+// Reading the processor's name takes longer than a bind.
+const std::string& Tuning::scope_of_machine() {
+  if (scope_.empty()) scope_ = tuning_scope(options_, target_, loaded_program_, threads_);
+  return scope_;
+}
+
+// A CPU's second-level caches twice over: what lies there comes from the last level then, as in a model whose weights fit
+// that. Where they do not, all choices wait for memory alike. A GPU's weights come from memory.
+int64_t Tuning::flush_bytes() const {
+  if (target_.kind == TargetKind::cuda) return target_.last_level_cache / 4 * 5;
+  return std::clamp<int64_t>(2 * target_.l2_bytes * threads_, int64_t{1} << 20, int64_t{64} << 20);
+}
+
+std::string Tuning::scope() {
+  const std::lock_guard lock(mutex_);
+  return scope_of_machine();
+}
+
+void Tuning::warn_once(const std::string& text) {
+  if (!std::exchange(warned_, true)) warn_of(options_)(text);
+}
+
+void Tuning::load() {
+  if (std::exchange(loaded_, true) || path_.empty() || access(path_.c_str(), F_OK) != 0) return;
+  int64_t skipped = 0;
+  Result<std::vector<TuningRow>> rows = [&]() -> Result<std::vector<TuningRow>> {
+    FUSEC_ASSIGN(const auto database, TuningDatabase::open(path_));
+    return database->rows(scope_of_machine(), &skipped);
+  }();
+  if (!rows.ok()) return warn_once("running without measured times: " + rows.status().message());
+  if (skipped > 0) warn_once(std::to_string(skipped) + " rows of the tuning database make no sense and are left out");
+  for (TuningRow& row : *rows) known_[row.call].push_back(std::move(row));
+}
+
+std::vector<TuningRow> Tuning::rows(const std::string& call) {
+  const std::lock_guard lock(mutex_);
+  load();
+  const auto it = known_.find(call);
+  return it == known_.end() ? std::vector<TuningRow>() : it->second;
+}
+
+bool Tuning::has_picks() {
+  if (strategy() != Strategy::cached && strategy() != Strategy::profile) return false;
+  const std::lock_guard lock(mutex_);
+  load();
+  return !known_.empty();
+}
+
+std::vector<TuningPick> Tuning::picks(const std::string& call) {
+  if (!has_picks()) return {};
+  const std::vector<TuningRow> known = rows(call);
+  const TuningRow* const own = own_row(known);
+  std::vector<const TuningRow*> better;
+  for (const TuningRow& row : known) {
+    if (is_worthwhile(row, own) && &row != own) better.push_back(&row);
+  }
+  std::stable_sort(better.begin(), better.end(),
+                   [](const TuningRow* a, const TuningRow* b) { return a->median_us < b->median_us; });
+  std::vector<TuningPick> out;
+  for (const TuningRow* row : better) out.push_back({row->library, row->choice});
+  return out;
+}
+
+TuningDatabase* Tuning::writer() {
+  if (writer_ || unwritable_ || path_.empty()) return writer_.get();
+  Result<std::unique_ptr<TuningDatabase>> opened = TuningDatabase::open_to_write(path_, warn_of(options_));
+  if (opened.ok()) {
+    writer_ = std::move(opened).value();
+  } else {
+    unwritable_ = true;
+    warn_once("measured times are not stored: " + opened.status().message());
+  }
+  return writer_.get();
+}
+
+void Tuning::add(const std::vector<TuningRow>& rows) {
+  const std::lock_guard lock(mutex_);
+  load();
+  for (const TuningRow& row : rows) {
+    std::vector<TuningRow>& known = known_[row.call];
+    std::erase_if(known, [&](const TuningRow& r) { return r.library == row.library && r.choice == row.choice; });
+    known.push_back(row);
+    TuningDatabase* const to = writer();
+    if (to == nullptr) continue;
+    if (const Status status = to->put(row); !status.ok()) {
+      writer_.reset();
+      unwritable_ = true;  // a full or locked disk: the times are still used here
+      warn_once("measured times are not stored: " + status.message());
+    }
+  }
+}
+
+void Tuning::note_vanished(const std::string& call, const TuningPick& pick) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(noted_, true)) return;
+  warn_of(options_)(pick.library + " no longer has '" + pick.choice + "', which was measured as the fastest for " + call +
+                    "; the next best is taken");
+}
+
+}  // namespace fusec::runtime

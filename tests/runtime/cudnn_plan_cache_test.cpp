@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#if FUSEC_WITH_CUDA
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "runtime/library/cudnn/plan_cache.h"
+
+namespace fusec::runtime::cudnn {
+namespace {
+
+namespace fs = std::filesystem;
+
+ConvSpec a_spec() {
+  ConvSpec spec;
+  spec.in = {DType::f16, {1, 8, 5, 5}, {200, 1, 40, 8}};
+  spec.filter = {DType::f16, {4, 8, 3, 3}, {72, 1, 24, 8}};
+  spec.out = {DType::f16, {1, 4, 3, 3}, {36, 1, 12, 4}};
+  spec.window = {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
+  spec.posts = {{ir::ScalarOp::add, 0, spec.out}, {ir::ScalarOp::elu, 0.5, std::nullopt}};
+  return spec;
+}
+
+TEST(CudnnPlanCache, KeepsPlansOfOneSpecDeviceAndVersion) {
+  std::string dir = (fs::temp_directory_path() / "fusec-plans-XXXXXX").string();
+  ASSERT_NE(mkdtemp(dir.data()), nullptr);
+  Options options;
+  options.cache_dir = dir;
+  const auto cache = PlanCache::open(options, "a GPU", "91900");
+  ASSERT_NE(cache, nullptr);
+  const ConvSpec spec = a_spec();
+  EXPECT_FALSE(cache->load(spec));
+  const StoredPlan plan{"eng1_k2=3", std::string("text\n\0more", 10)};
+  cache->store(spec, plan);
+  const auto again = PlanCache::open(options, "a GPU", "91900")->load(spec);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->name, plan.name);
+  EXPECT_EQ(again->text, plan.text);
+  EXPECT_FALSE(PlanCache::open(options, "another GPU", "91900")->load(spec));
+  EXPECT_FALSE(PlanCache::open(options, "a GPU", "91901")->load(spec));
+  std::vector<ConvSpec> others(9, spec);
+  others[0].in.alignment = 8, others[1].filter.strides[0] = 80, others[2].out.dims[0] = 2, others[3].window.before = {1, 1};
+  others[4].posts.pop_back(), others[5].posts[1].alpha = 1, others[6].tf32 = true, others[7].workspace_limit = 1, others[8].plan = "eng2";
+  for (const ConvSpec& other : others) EXPECT_FALSE(cache->load(other));
+  fs::remove_all(dir);
+}
+
+TEST(CudnnPlanCache, IsAbsentWithoutACacheOrAName) {
+  Options options;
+  EXPECT_EQ(PlanCache::open(options, "", "91900"), nullptr);
+  options.use_cache = false;
+  EXPECT_EQ(PlanCache::open(options, "a GPU", "91900"), nullptr);
+}
+
+}  // namespace
+}  // namespace fusec::runtime::cudnn
+
+#endif
