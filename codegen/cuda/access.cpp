@@ -191,6 +191,11 @@ std::string load_pieces(Writer& w, const Access& a, const std::string& to) {
   return fmt::format("{}<{}>({}, {});", function, piece_type(piece_bytes(w, a)), to, address_of(w, a));
 }
 
+std::string load_pieces_or_zero(Writer& w, const Access& a, const std::string& to, const std::string& condition) {
+  const std::string function = w.prelude.use(is_constant(w, a) ? "load_constant_or_zero" : "load_vector_or_zero");
+  return fmt::format("{}<{}>({}, {}, {});", function, piece_type(piece_bytes(w, a)), to, address_of(w, a), condition);
+}
+
 std::string guarded_value(const std::string& condition, const std::string& value, const std::string& otherwise) {
   return condition.empty() ? value : condition + " ? " + operand(value) + " : " + operand(otherwise);
 }
@@ -225,9 +230,11 @@ void load_vector(Writer& w, const Access& a, const ir::Load& load, const Conditi
   declare(w, load.dst);
   std::vector<Dim> all;
   in_all_lanes(w, c, a.width, all);
-  const std::string whole = load_pieces(w, a, name);
-  if (all.empty()) return w.out.line(whole);
-  w.out.line("if (" + all_hold(w, all) + ") " + whole);
+  if (all.empty()) return w.out.line(load_pieces(w, a, name));
+  if (c.lanes.empty() && load.otherwise == ir::Constant{load.otherwise.dtype} && load.otherwise.dtype != DType::bool_) {
+    return w.out.line(load_pieces_or_zero(w, a, name, all_hold(w, all)));
+  }
+  w.out.line("if (" + all_hold(w, all) + ") " + load_pieces(w, a, name));
   std::vector<Dim> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   const std::string rest = c.lanes.empty() ? otherwise : guarded_value(all_hold(w, each), from_memory(a, element_at(w, a)), otherwise);

@@ -394,6 +394,31 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   }
 }
 )"},
+    // Zeros where it does not hold: as whole pieces, which lane by lane would cost a move each.
+    {"load_constant_or_zero", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_constant_or_zero(R (&to)[n], const T* from, bool holds) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+    p.piece = V();
+    if (holds) p.piece = __ldg((const V*)(from + i));
+#pragma unroll
+    for (int j = 0; j < per; ++j) to[i + j] = p.lanes[j];
+  }
+}
+)"},
+    {"load_vector_or_zero", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_vector_or_zero(R (&to)[n], const T* from, bool holds) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+    p.piece = V();
+    if (holds) p.piece = *(const V*)(from + i);
+#pragma unroll
+    for (int j = 0; j < per; ++j) to[i + j] = p.lanes[j];
+  }
+}
+)"},
     {"store_vector", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void store_vector(T* to, const R (&from)[n]) {
   constexpr int per = sizeof(V) / sizeof(T);
 #pragma unroll

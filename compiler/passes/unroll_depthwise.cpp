@@ -5,12 +5,12 @@
 //
 //   y[n, o..., c] = bias[c] + sum over taps t of w[c, t] * x[n, o * stride + t * dilation - pad ..., c], 0 outside
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <vector>
 
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
-#include "ir/ops/cast.h"
 
 namespace fusec::compiler {
 
@@ -68,14 +68,13 @@ class Unrolled {
   ValueId computed(ValueId v) { return dtype_ == compute_ ? v : node(ScalarOp::cast, {v}, {{"to", compute_}}); }
   ValueId zero(DType dtype) { return add_constant(graph_, *Tensor::make(dtype, {}), conv_.origin); }
 
-  // w[:, 0, tap], widened once instead of by every thread
+  // w[:, 0, tap], in the narrow type: the widest access decides how many channels a thread has
   Result<ValueId> weights_of(int64_t number) {
     const int64_t channels = weights_.shape()[0];
-    FUSEC_ASSIGN(Tensor one, Tensor::make(compute_, {channels}));
+    FUSEC_ASSIGN(Tensor one, Tensor::make(dtype_, {channels}));
+    const auto size = static_cast<int64_t>(size_of(dtype_));
     for (int64_t c = 0; c < channels; ++c) {
-      const int64_t from = (c * taps(weights_) + number) * static_cast<int64_t>(size_of(dtype_));
-      const double weight = ir::load_double(dtype_, weights_.as<char>() + from);
-      ir::store_double(compute_, one.as<char>() + c * static_cast<int64_t>(size_of(compute_)), weight);
+      std::memcpy(one.as<char>() + c * size, weights_.as<char>() + (c * taps(weights_) + number) * size, static_cast<std::size_t>(size));
     }
     return add_constant(graph_, std::move(one), conv_.origin);
   }
@@ -102,7 +101,7 @@ class Unrolled {
       moved = node(TensorOp::pad, {moved, zero(dtype_)}, {{"before", before}, {"after", after}, {"mode", std::string("constant")}});
     }
     FUSEC_ASSIGN(const ValueId weight, weights_of(number));
-    const ValueId product = scalar(ScalarOp::mul, {computed(moved), weight});
+    const ValueId product = scalar(ScalarOp::mul, {computed(moved), computed(weight)});
     sum_ = sum_ ? scalar(ScalarOp::add, {*sum_, product}) : product;
     return {};
   }
