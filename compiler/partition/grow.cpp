@@ -18,6 +18,9 @@ namespace {
 // Larger regions compile slowly and gain nothing: their values no longer fit in registers.
 constexpr size_t kMostNodes = 256;
 constexpr size_t kMostRowNodes = 96;
+// Padded operands of a region that reduces. An unrolled window has one per place, and a reduction has few threads for them:
+// summing 25 places inside a mean took twenty times as long as storing the sums.
+constexpr int64_t kMostRowPads = 4;
 constexpr size_t kMostOutputs = 8;
 // A producer that broadcasts is made again for every element of its reader up to this cost (cycles per 16 elements).
 constexpr int kCheapToRepeat = 8;
@@ -67,6 +70,7 @@ class Growing {
     const Group& b = groups_.all[static_cast<size_t>(g)];
     const bool rows = a.has_reduction || b.has_reduction;
     if (a.nodes.size() + b.nodes.size() > (rows ? kMostRowNodes : kMostNodes)) return "the region would be too large";
+    if (rows && pads_of(a) + pads_of(b) > kMostRowPads) return "a window of many places is stored before it is reduced";
     if (groups_.would_cycle(p, g)) return "would make a cycle";
     std::vector<NodeId> nodes = a.nodes;
     nodes.insert(nodes.end(), b.nodes.begin(), b.nodes.end());
@@ -86,6 +90,10 @@ class Growing {
     const auto domain = domain_of(graph_, nodes, outputs);
     if (!domain.ok()) return domain.status().message();
     return std::nullopt;
+  }
+
+  int64_t pads_of(const Group& group) const {
+    return std::count_if(group.nodes.begin(), group.nodes.end(), [&](NodeId id) { return graph_.nodes[id].op == ir::TensorOp::pad; });
   }
 
   bool same_shape(const std::vector<ValueId>& outputs, const Shape& shape) const {

@@ -131,5 +131,15 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
           "    store y[q, 0], v0\n  }\n", "store a", "not declared");
 }
 
+// What asks whether an emitter works gives it no work.
+TEST(CudaArtifact, AKernelWithoutStatements) {
+  for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+    const auto artifact = codegen::emit(ir::Kernel(), named_target("sm_90").value(), {.codegen = codegen});
+    if (artifact.status().code() == StatusCode::unsupported) continue;
+    ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+    EXPECT_TRUE(artifact->phases.empty());
+  }
+}
+
 }  // namespace
 }  // namespace fusec::codegen_test

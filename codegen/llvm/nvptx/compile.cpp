@@ -75,7 +75,8 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
-  if (module.size() > module.getNamedMetadata("nvvm.annotations")->getNumOperands()) passes.addPass(llvm::AlwaysInlinerPass());
+  const llvm::NamedMDNode* const kernels = module.getNamedMetadata("nvvm.annotations");  // null: there is none
+  if (kernels != nullptr && module.size() > kernels->getNumOperands()) passes.addPass(llvm::AlwaysInlinerPass());
   passes.addPass(llvm::GlobalDCEPass());
   llvm::FunctionPassManager scalar;
   scalar.addPass(llvm::ScalarizerPass());
