@@ -32,18 +32,18 @@ Result<void*> DeviceWeights::get(const Operand& from, const Extents& strides) {
   return device;
 }
 
-Result<void*> DeviceWeights::ones(DType dtype, int64_t count) {
+Result<void*> DeviceWeights::filled(DType dtype, double value, int64_t count) {
   const std::lock_guard lock(mutex_);
   const auto rounded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
-  const std::pair key(dtype, rounded);
-  if (const auto it = ones_.find(key); it != ones_.end()) return it->second;
+  const std::tuple key(dtype, value, rounded);
+  if (const auto it = filled_.find(key); it != filled_.end()) return it->second;
   const std::size_t element = size_of(dtype);
   std::vector<char> host(static_cast<std::size_t>(rounded) * element);
   for (int64_t i = 0; i < rounded; ++i) {
-    ir::store_double(dtype, host.data() + static_cast<std::size_t>(i) * element, 1);
+    ir::store_double(dtype, host.data() + static_cast<std::size_t>(i) * element, value);
   }
   FUSEC_ASSIGN(void* const device, upload(host.data(), host.size()));
-  ones_[key] = device;
+  filled_[key] = device;
   return device;
 }
 

@@ -22,8 +22,8 @@ class DeviceWeights {
 
   // The device address of the constant `from` with `strides`, which are dense in some order.
   Result<void*> get(const Operand& from, const Extents& strides);
-  // At least `count` ones.
-  Result<void*> ones(DType dtype, int64_t count);
+  // At least `count` times `value`.
+  Result<void*> filled(DType dtype, double value, int64_t count);
 
  private:
   using Key = std::tuple<const void*, Extents, Extents, Extents>;  // address, dims, strides, strides wanted
@@ -33,7 +33,7 @@ class DeviceWeights {
   std::shared_ptr<DeviceMemory> memory_;
   std::mutex mutex_;
   std::map<Key, void*> packed_;
-  std::map<std::pair<DType, int64_t>, void*> ones_;
+  std::map<std::tuple<DType, double, int64_t>, void*> filled_;
   std::vector<void*> owned_;
 };
 

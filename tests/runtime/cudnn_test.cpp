@@ -78,6 +78,7 @@ bool is_dense_spec(const TensorSpec& t, bool last) {
 
 // Takes what the flags say.
 struct FakeBackend : cudnn::Backend {
+  std::size_t most_posts = 3;
   bool fuses = true, takes_views = true, takes_last = true, takes_first = true;
   std::vector<std::string> plans = {"eng0"};  // of every convolution that it takes
   std::vector<std::string> broken;            // of these, the ones that cannot be built
@@ -98,14 +99,16 @@ struct FakeBackend : cudnn::Backend {
   }
 
   Result<std::unique_ptr<Work>> conv(const ConvSpec& s) override {
-    const auto has = [&](const std::vector<std::string>& list) { return std::find(list.begin(), list.end(), s.plan) != list.end(); };
+    const auto has = [&](const std::vector<std::string>& list) {
+      return std::find(list.begin(), list.end(), s.plan) != list.end();
+    };
     if (!takes(s) || (!s.plan.empty() && (!has(plans) || has(broken)))) return no();
     convs.push_back(s);
     return make("conv" + s.plan, 640, [s](void* const* p) { run_conv(s, p); });
   }
 
   bool takes(const ConvSpec& s) const {
-    if (s.in.dims.size() < 4 || (!fuses && !s.posts.empty())) return false;
+    if (s.in.dims.size() < 4 || s.posts.size() > (fuses ? most_posts : 0)) return false;
     const bool last = is_dense_spec(s.filter, true), first = is_dense_spec(s.filter, false);
     if (!(last && takes_last) && !(first && takes_first)) return false;
     const bool dense = (last && takes_last && is_dense_spec(s.in, true) && is_dense_spec(s.out, true)) ||
@@ -227,6 +230,30 @@ TEST_F(Cudnn, TheAddendComesBeforeTheBias) {
   EXPECT_EQ(fake_->convs[0].posts[2].op, ScalarOp::relu);
 }
 
+// cuDNN's ready-made plans have a bias; zeros are made once.
+TEST_F(Cudnn, AnEpilogueWithoutABiasGetsZeros) {
+  const auto library = make();
+  for (int i = 0; i < 2; ++i) {
+    Case c = image_case(image_cases()[0], false);
+    c.step->bias = -1;
+    EXPECT_EQ(check(*library, c), "cudnn conv");
+  }
+  ASSERT_FALSE(fake_->convs.empty());
+  ASSERT_EQ(fake_->convs[0].posts.size(), 3U);
+  EXPECT_EQ(fake_->convs[0].posts[1].operand->dims, (Extents{1, 16, 1, 1}));
+  EXPECT_EQ(memory_->made, 1);
+  fake_->most_posts = 2;
+  Case c = image_case(image_cases()[0], false);
+  c.step->bias = -1;
+  EXPECT_EQ(check(*make(), c), "cudnn conv");
+  EXPECT_EQ(fake_->convs.back().posts.size(), 2U);
+  Case bare = image_case(image_cases()[0], false);
+  bare.step->bias = -1;
+  bare.step->epilogues.clear();
+  EXPECT_EQ(check(*make(), bare), "cudnn conv");
+  EXPECT_EQ(fake_->convs.back().posts.size(), 0U);
+}
+
 TEST_F(Cudnn, FiltersArePackedOnce) {
   const auto library = make();
   Case c = image_case(image_cases()[0], true);
@@ -310,8 +337,8 @@ TEST_F(Cudnn, Choices) {
   Case c = image_case(image_cases()[0], true);
   std::vector<std::string> ids;
   for (const Choice& choice : library->choices(c.call)) ids.push_back(choice.id);
-  EXPECT_EQ(ids, (std::vector<std::string>{"direct/fused eng0", "direct/fused eng1_k2=4", "direct/fused eng7", "direct/bare eng0",
-                                           "direct/bare eng1_k2=4", "direct/bare eng7"}));
+  EXPECT_EQ(ids, (std::vector<std::string>{"direct/fused eng0", "direct/fused eng1_k2=4", "direct/fused eng7",
+                                           "direct/bare eng0", "direct/bare eng1_k2=4", "direct/bare eng7"}));
   EXPECT_TRUE(fake_->convs.empty());
   c.call.choice = "direct/fused eng1_k2=4";
   EXPECT_EQ(check(*library->fresh(), c), "cudnn conveng1_k2=4");

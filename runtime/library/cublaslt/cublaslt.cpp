@@ -119,7 +119,8 @@ class CublasLtLibrary : public Library {
   CublasLtLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle)
       : CublasLtLibrary(memory, std::move(handle), options.tf32,
                         static_cast<std::size_t>(std::clamp<int64_t>(options.workspace_limit, 0, kWorkspace))) {}
-  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, bool tf32, std::size_t workspace)
+  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, bool tf32,
+                  std::size_t workspace)
       : memory_(std::move(memory)), handle_(std::move(handle)), weights_(memory_), tf32_(tf32), workspace_(workspace) {}
 
   std::string name() const override { return "cublaslt"; }
@@ -142,7 +143,8 @@ class CublasLtLibrary : public Library {
     std::vector<Choice> out;
     const Result<Prepared> prepared = prepare(call);
     if (!prepared.ok()) return out;
-    for (const AlgoChoice& algo : algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMostAlgorithms)) {
+    for (const AlgoChoice& algo :
+         algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMostAlgorithms)) {
       out.push_back({id_of(*handle_, algo), algo.workspace});
     }
     return out;
@@ -154,10 +156,10 @@ class CublasLtLibrary : public Library {
     if (!call.choice.empty()) FUSEC_TRY(take(call.choice, chosen.back()));
     void* column = nullptr;
     if (plan.ones_needed > 0) {
-      FUSEC_ASSIGN(column, weights_.ones(problem.bias->dtype, plan.ones_needed));
+      FUSEC_ASSIGN(column, weights_.filled(problem.bias->dtype, 1, plan.ones_needed));
     }
-    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, std::move(chosen), call.args.size(),
-                                                                   column, alias(problem, plan, call)));
+    return std::unique_ptr<LibraryOp>(
+        std::make_unique<CublasLtOp>(handle_, std::move(chosen), call.args.size(), column, alias(problem, plan, call)));
   }
 
  private:

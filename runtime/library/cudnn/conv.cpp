@@ -33,6 +33,17 @@ Posts residual_first(Posts posts) {
   return posts;
 }
 
+// A bias of zeros, for a convolution that has none: cuDNN's ready-made plans compute convolution, addend, bias and
+// relu, and where one is missing there is often only a plan that it compiles, or none.
+Operand zero_bias(const Problem& problem) {
+  Operand bias;
+  bias.dtype = problem.out.dtype;
+  bias.dims.assign(problem.out.dims.size(), 1);
+  bias.strides.assign(problem.out.dims.size(), 0);
+  bias.dims[1] = problem.out.dims[1], bias.strides[1] = 1;
+  return bias;
+}
+
 // The filter in the order of the input; packed once where it is constant.
 Result<Pointer> place_filter(const Context& context, const Operand& filter, const TensorSpec& wanted, Recipe& recipe) {
   const Pointer given{Place::arg, filter.arg, 0, nullptr};
@@ -59,7 +70,7 @@ struct Conv {
 
   ConvSpec spec(const Posts& posts) const {
     ConvSpec spec{images.in,    dense(problem.b, images.order), images.out, problem.window, {}, problem.compute,
-                  context.tf32, context.workspace_limit, plan};
+                  context.tf32, context.workspace_limit,        plan};
     for (const PostOp& post : posts) {
       PostSpec p{post.op, post.alpha, std::nullopt};
       if (post.operand) p.operand = describe(*post.operand, images.order);
@@ -85,7 +96,13 @@ struct Conv {
     std::vector<Pointer> pointers{from, filter};
     for (std::size_t i = 0; i < posts.size(); ++i) {
       if (!posts[i].operand) continue;
-      pointers.push_back({Place::arg, posts[i].operand->arg, 0, nullptr});
+      const Operand& operand = *posts[i].operand;
+      if (operand.arg < 0) {
+        FUSEC_ASSIGN(void* const zeros, context.weights.filled(operand.dtype, 0, operand.dims[1]));
+        pointers.push_back({Place::fixed, -1, 0, zeros});
+        continue;
+      }
+      pointers.push_back({Place::arg, operand.arg, 0, nullptr});
       recipe.need(pointers.back(), *what.posts[i].operand);
     }
     pointers.push_back(to);
@@ -129,7 +146,8 @@ std::vector<Way> ways_of(const Problem& problem) {
     Images staged{dense(problem.a, order), dense(problem.out, order), order, true, true};
     staged.stage_in = !(staged.in == from);
     staged.stage_out = !(staged.out == to);
-    if (staged.stage_in || staged.stage_out) ways.push_back({order == Order::last ? "last" : "first", std::move(staged)});
+    if (staged.stage_in || staged.stage_out)
+      ways.push_back({order == Order::last ? "last" : "first", std::move(staged)});
   }
   return ways;
 }
@@ -137,13 +155,19 @@ std::vector<Way> ways_of(const Problem& problem) {
 std::vector<Form> forms_of(const Problem& problem) {
   const Posts posts = bias_and_epilogues(problem);
   std::vector<Form> forms;
+  if (!posts.empty() && !problem.bias) {
+    Posts biased = posts;
+    biased.insert(biased.begin(), PostOp{ir::ScalarOp::add, 0, 0, zero_bias(problem)});
+    forms.push_back({"zero_bias", residual_first(std::move(biased))});
+  }
   if (!posts.empty()) forms.push_back({"fused", residual_first(posts)});
-  if (posts.size() > 1) forms.push_back({"in_order", posts});
+  if (posts.size() > 1 && posts[1].operand) forms.push_back({"in_order", posts});
   forms.push_back({"bare", {}});
   return forms;
 }
 
-constexpr std::size_t kMostPlans = 12, kMostBarePlans = 4;  // that are choices; bare ones beside fused ones
+constexpr std::size_t kMostPlans = 12,
+                      kMostOtherPlans = 4;  // that are choices, of the first form that has any, and of each other
 
 }  // namespace
 
@@ -206,11 +230,10 @@ std::vector<Choice> conv_choices(const Context& context, const Problem& given) {
   std::vector<Choice> out;
   for (const Way& way : ways_of(problem)) {
     for (const Form& form : forms_of(problem)) {
-      const bool bare = form.posts.empty();
       if (form.name == "in_order" && !out.empty()) continue;  // the same plans with their addends exchanged
       const auto plans = context.backend.conv_plans(Conv{context, problem, way.images}.spec(form.posts));
       if (!plans.ok()) continue;
-      const std::size_t most = bare && !out.empty() ? out.size() + kMostBarePlans : kMostPlans;
+      const std::size_t most = out.empty() ? kMostPlans : out.size() + kMostOtherPlans;
       for (const PlanInfo& plan : *plans) {
         if (out.size() < most) out.push_back({way.name + "/" + form.name + " " + plan.name});
       }

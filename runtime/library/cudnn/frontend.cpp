@@ -211,16 +211,13 @@ class PlanGraph : public fe::graph::Graph {
   }
 };
 
-// The plan of the cache; null: it has none that works.
-std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle, const PlanCache* cache, std::string& name) try {
-  const std::optional<StoredPlan> stored = cache != nullptr ? cache->load(spec) : std::nullopt;
-  if (!stored) return nullptr;
+// The stored plan; null: it does not work.
+std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle, const StoredPlan& stored) try {
   auto graph = std::make_unique<PlanGraph>();
   describe(*graph, spec);
-  if (graph->read(stored->text, handle).is_bad()) return nullptr;
+  if (graph->read(stored.text, handle).is_bad()) return nullptr;
   const int64_t workspace = graph->get_workspace_size();
   if (workspace < 0 || workspace > static_cast<int64_t>(spec.workspace_limit)) return nullptr;
-  name = stored->name;
   return graph;
 } catch (const std::exception&) {
   return nullptr;
@@ -234,9 +231,21 @@ void write_plan(const PlanGraph& graph, const ConvSpec& spec, const PlanCache* c
   // Some plans cannot be written down.
 }
 
+// That cuDNN has no plan. What a full device or a lost one refuses is not kept, nor is a bare convolution, the last
+// resort.
+void write_refusal(fe::error_t error, const ConvSpec& spec, const PlanCache* cache) {
+  using enum fe::error_code_t;
+  const fe::error_code_t code = error.get_code();
+  const bool lasting =
+      code == GRAPH_NOT_SUPPORTED || code == GRAPH_EXECUTION_PLAN_CREATION_FAILED || code == HEURISTIC_QUERY_FAILED;
+  if (cache != nullptr && lasting && !spec.posts.empty() && spec.plan.empty())
+    cache->store(spec, {error.get_message(), ""});
+}
+
 class GraphWork : public Work {
  public:
-  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers, std::string name)
+  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers,
+            std::string name)
       : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers), name_(std::move(name)) {
     workspace_ = static_cast<std::size_t>(graph_->get_workspace_size());
   }
@@ -245,8 +254,7 @@ class GraphWork : public Work {
     return session_->run(stream, [&](cudnnHandle_t handle) -> Status {
       if (handle == nullptr) return Status(StatusCode::device, "cuDNN does not take the stream");
       // Not written to: the frontend's signature lacks const.
-      fe::error_t error =
-          graph_->execute(handle, const_cast<void**>(pointers), static_cast<int>(pointers_), workspace);
+      fe::error_t error = graph_->execute(handle, const_cast<void**>(pointers), static_cast<int>(pointers_), workspace);
       if (error.is_good()) return {};
       return Status(StatusCode::device, "cuDNN failed to run " + name_ + ": " + error.get_message());
     });
@@ -274,18 +282,28 @@ std::size_t pointers_of(const ConvSpec& spec) {
 
 void use_library(void* library) { fe::cudnn_dlhandle = library; }
 
-Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec, const PlanCache* cache) try {
+Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec,
+                                        const PlanCache* cache) try {
   std::string name;
-  std::unique_ptr<PlanGraph> graph = session->build([&](cudnnHandle_t handle) { return read_plan(spec, handle, cache, name); });
+  std::unique_ptr<PlanGraph> graph;
+  if (const std::optional<StoredPlan> stored = cache != nullptr ? cache->load(spec) : std::nullopt) {
+    if (stored->text.empty()) return Status(StatusCode::unsupported, "cuDNN: " + stored->name);
+    graph = session->build([&](cudnnHandle_t handle) { return read_plan(spec, handle, *stored); });
+    name = stored->name;
+  }
   if (!graph) {
     graph = std::make_unique<PlanGraph>();
     if (!describe(*graph, spec)) return Status(StatusCode::unsupported, "cuDNN has no such epilogue");
     fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
-    if (error.is_bad()) return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
+    if (error.is_bad()) {
+      write_refusal(error, spec, cache);
+      return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
+    }
     if (graph->get_plan_name(name).is_bad()) name = "unnamed plan";
     write_plan(*graph, spec, cache);
   }
-  return std::unique_ptr<Work>(std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec), std::move(name)));
+  return std::unique_ptr<Work>(
+      std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec), std::move(name)));
 } catch (const std::exception& error) {
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
 }

@@ -11,14 +11,16 @@ namespace fusec::runtime::cudnn {
 namespace {
 
 std::string tensor_text(const char* role, const TensorSpec& t) {
-  return fmt::format(" {}={}[{}]({})@{}", role, to_string(t.dtype), fmt::join(t.dims, ","), fmt::join(t.strides, ","), t.alignment);
+  return fmt::format(" {}={}[{}]({})@{}", role, to_string(t.dtype), fmt::join(t.dims, ","), fmt::join(t.strides, ","),
+                     t.alignment);
 }
 
 std::string spec_text(const ConvSpec& spec) {
   const Window& w = spec.window;
-  std::string text = fmt::format("conv {} tf32={} workspace={} plan={} window={} step={} dilation={} pad={}+{}", to_string(spec.compute),
-                                 static_cast<int>(spec.tf32), spec.workspace_limit, spec.plan, fmt::join(w.kernel, "x"),
-                                 fmt::join(w.strides, "x"), fmt::join(w.dilations, "x"), fmt::join(w.before, "x"), fmt::join(w.after, "x"));
+  std::string text = fmt::format("conv {} tf32={} workspace={} plan={} window={} step={} dilation={} pad={}+{}",
+                                 to_string(spec.compute), static_cast<int>(spec.tf32), spec.workspace_limit, spec.plan,
+                                 fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"), fmt::join(w.dilations, "x"),
+                                 fmt::join(w.before, "x"), fmt::join(w.after, "x"));
   text += tensor_text("in", spec.in) + tensor_text("filter", spec.filter) + tensor_text("out", spec.out);
   for (const PostSpec& post : spec.posts) {
     text += fmt::format(" +{}({})", ir::info(post.op).name, post.alpha);
@@ -29,11 +31,13 @@ std::string spec_text(const ConvSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::string& device, const std::string& version) {
+std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::string& device,
+                                           const std::string& version) {
   if (device.empty() || !options.use_cache) return nullptr;
   auto cache = KernelCache::open_root(cache_root(options), warn_of(options));
   if (!cache.ok()) return nullptr;  // of which the engine's kernels warn
-  return std::unique_ptr<PlanCache>(new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 1; {}; cudnn {}; ", device, version)));
+  return std::unique_ptr<PlanCache>(
+      new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 1; {}; cudnn {}; ", device, version)));
 }
 
 std::string PlanCache::key(const ConvSpec& spec) const { return where_ + spec_text(spec); }
@@ -51,6 +55,7 @@ void PlanCache::store(const ConvSpec& spec, const StoredPlan& plan) const {
   codegen::Artifact entry;
   entry.key = key(spec);
   entry.image.assign(plan.name.begin(), plan.name.end());
+  std::replace(entry.image.begin(), entry.image.end(), static_cast<uint8_t>('\n'), static_cast<uint8_t>(' '));
   entry.image.push_back('\n');
   entry.image.insert(entry.image.end(), plan.text.begin(), plan.text.end());
   cache_->store(entry);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution plans as cuDNN writes them down, in the kernel cache: building one asks heuristics and may compile kernels, reading
-// one does neither.
+// Convolution plans as cuDNN writes them down, in the kernel cache: building one asks heuristics and may compile
+// kernels, reading one does neither.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,9 @@
 namespace fusec::runtime::cudnn {
 
 struct StoredPlan {
-  std::string name;  // PlanInfo::name
-  std::string text;  // cuDNN's, of one version and device
+  std::string name;  // PlanInfo::name; of a refusal: cuDNN's reason
+  std::string
+      text;  // cuDNN's, of one version and device; empty: it has no plan, which may have taken it seconds to find out
 };
 
 // Thread-safe. Faults are the kernel cache's: a plan is then built.
@@ -27,7 +28,8 @@ class PlanCache {
   void store(const ConvSpec& spec, const StoredPlan& plan) const;
 
  private:
-  PlanCache(std::unique_ptr<KernelCache> cache, std::string where) : cache_(std::move(cache)), where_(std::move(where)) {}
+  PlanCache(std::unique_ptr<KernelCache> cache, std::string where)
+      : cache_(std::move(cache)), where_(std::move(where)) {}
   std::string key(const ConvSpec& spec) const;
 
   std::unique_ptr<KernelCache> cache_;
