@@ -25,6 +25,8 @@ Result<bool> sink_reshapes(ir::Graph& graph, const PassContext& context);
 Result<bool> fold_affine(ir::Graph& graph, const PassContext& context);
 // Spelled-out activations behind a conv or matmul become the op that the library fuses.
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
+// Small tensors that scale large ones, through convolutions from a reduction, are f32 in a 16-bit model.
+Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
 // conv and pools work channels-last between transposes.
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Transposes move behind element-wise ops, reductions and concats, until they meet their inverse.

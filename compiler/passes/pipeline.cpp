@@ -13,7 +13,6 @@ namespace fusec::compiler {
 
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
-      {"convert_precision", convert_precision},
       {"fold_empty", fold_empty},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},
@@ -22,6 +21,8 @@ const std::vector<Pass>& pipeline() {
       {"fold_affine", fold_affine},
       {"sink_reshapes", sink_reshapes},
       {"recognize_activations", recognize_activations},
+      {"convert_precision", convert_precision},
+      {"widen_gates", widen_gates},
       {"channels_last", channels_last},
       {"sink_transposes", sink_transposes},
       {"simplify_maps", simplify_maps},
@@ -39,10 +40,17 @@ const Pass* find_pass(std::string_view name) {
   return nullptr;
 }
 
+int passes_up_to(std::string_view name) {
+  for (size_t i = 0; i < pipeline().size(); ++i)
+    if (pipeline()[i].name == name) return static_cast<int>(i) + 1;
+  return 0;
+}
+
 Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& context) {
   Result<bool> changed = pass.run(graph, context);
   if (!changed.ok()) return changed.status().with_note("in pass " + std::string(pass.name));
-  if (*changed && !rebuild_order(graph)) return Status(StatusCode::internal, "pass " + std::string(pass.name) + " made a cycle");
+  if (*changed && !rebuild_order(graph))
+    return Status(StatusCode::internal, "pass " + std::string(pass.name) + " made a cycle");
   if (context.options.verify_each_pass) {
     Status status = verify(graph, ir::Stage::optimized);
     if (!status.ok()) return std::move(status).with_note("after pass " + std::string(pass.name));

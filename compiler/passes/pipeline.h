@@ -27,6 +27,8 @@ struct Pass {
 };
 const std::vector<Pass>& pipeline();
 const Pass* find_pass(std::string_view name);
+// For Options::stop_after_passes: how many passes there are up to the first of this name; 0: there is none.
+int passes_up_to(std::string_view name);
 
 struct PassTime {
   std::string_view name;

@@ -46,7 +46,7 @@ class Reference {
     Reference r;
     r.model_ = model;
     if (options.precision) {
-      FUSEC_ASSIGN(r.model_, in_precision(model, *options.precision));
+      FUSEC_ASSIGN(r.model_, in_precision(model, options));
     }
     if (flags.reference != "cpu") return r;
     options.device = "cpu";
@@ -84,13 +84,14 @@ Result<int64_t> run_again(Session& session, const std::vector<Tensor>& inputs, c
     FUSEC_ASSIGN(Tensor back, Tensor::make(got[i].dtype(), got[i].shape()));
     FUSEC_TRY(copy(outputs[i], back));
     if (got[i].bytes() == 0 || std::memcmp(back.data(), got[i].data(), got[i].bytes()) == 0) continue;
-    return Status(StatusCode::internal, fmt::format("output '{}' of a later run has other bits", engine.outputs()[i].name));
+    return Status(StatusCode::internal,
+                  fmt::format("output '{}' of a later run has other bits", engine.outputs()[i].name));
   }
   return session.stats().replayed_graphs - before;
 }
 
-Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& request, Reference& against, int64_t batch,
-                        const VerifyFlags& flags) {
+Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& request, Reference& against,
+                        int64_t batch, const VerifyFlags& flags) {
   Row row;
   const Model& model = loaded.model;
   FUSEC_ASSIGN(row.symbols, solve_symbols(model, request, batch));
@@ -178,13 +179,15 @@ Result<bool> verify(const VerifyFlags& flags) {
 Command verify_command() {
   auto flags = std::make_shared<VerifyFlags>();
   return {"verify", "compare compiled outputs with a reference; exit code 1 when they differ",
-          "  fusec verify model.onnx --random-weights 1                     against the evaluator, on the graph as imported\n"
+          "  fusec verify model.onnx --random-weights 1                     against the evaluator, on the graph as "
+          "imported\n"
           "  fusec verify model.onnx --batch 1,7                            several batches through one Engine\n"
           "  fusec verify model.onnx --reference test_data_set_0            files: input_0.pb, output_0.pb, NAME.npy\n"
           "  fusec verify graph.fir --input x=random:3 --tolerance 1e-6 --json",
           [flags](Flags& f) {
             declare_model(f, *flags);
-            f.option("--reference", flags->reference, "evaluator (default), cpu (for another device), or a folder of .npy or .pb files");
+            f.option("--reference", flags->reference,
+                     "evaluator (default), cpu (for another device), or a folder of .npy or .pb files");
             f.option("--tolerance", flags->tolerance, "largest rel_l2 of float outputs, whatever their type");
             f.option("--batch", flags->batch, "1,7,64: run each of these batches");
             f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "compiler/passes/convert_precision.h"
+#include "compiler/passes/pipeline.h"
+#include "runtime/device/host/detect.h"
 #include "runtime/tool/npy.h"
 #include "runtime/tool/tensor_file.h"
 
@@ -57,9 +58,15 @@ Result<Expected> expected_of(const Model& model, const std::vector<Tensor>& inpu
   return expected;
 }
 
-Result<Model> in_precision(const Model& model, DType precision) {
+Result<Model> in_precision(const Model& model, const Options& options) {
+  Options until = options;
+  until.stop_after_passes = compiler::passes_up_to("convert_precision");
+  until.disabled_passes.clear();
+  until.dump_dir.clear();
+  FUSEC_ASSIGN(const Target target, runtime::host_target({}));
   Model converted = model;
-  FUSEC_ASSIGN(ir::Graph graph, compiler::with_precision(*model.graph, precision));
+  ir::Graph graph = *model.graph;
+  FUSEC_TRY(compiler::optimize(graph, target, until));
   converted.graph = std::make_shared<const ir::Graph>(std::move(graph));
   return converted;
 }
@@ -101,14 +108,16 @@ constexpr double kNoise = 1e-5;  // rel_l2 below which rounding is not compared:
 
 }  // namespace
 
-Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected, std::optional<double> tolerance) {
+Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
+              std::optional<double> tolerance) {
   Verdict verdict;
   for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
     OutputDiff diff = compare(model.outputs[i].name, got[i], expected.outputs[i], tolerance);
     if (i < expected.rounding.size()) diff.rounding = expected.rounding[i];
     if (diff.ok && diff.rounding && diff.rel_l2 > kNoise && diff.rel_l2 > kTimesRounding * *diff.rounding) {
       diff.ok = false;
-      diff.why = fmt::format("rel_l2 {:.3g} > {} times {:.3g}, which rounding every op gives", diff.rel_l2, kTimesRounding, *diff.rounding);
+      diff.why = fmt::format("rel_l2 {:.3g} > {} times {:.3g}, which rounding every op gives", diff.rel_l2,
+                             kTimesRounding, *diff.rounding);
     }
     verdict.ok = verdict.ok && diff.ok;
     verdict.worst_rel_l2 = std::max(verdict.worst_rel_l2, diff.rel_l2);
@@ -121,13 +130,16 @@ Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected
 Json json_of(const Verdict& verdict) {
   Json outputs = Json::array();
   for (const OutputDiff& diff : verdict.outputs) {
-    Json entry = {{"name", diff.name}, {"ok", diff.ok}, {"rel_l2", diff.rel_l2}, {"max_ulp", diff.max_ulp},
-                  {"max_abs", diff.max_abs}, {"ref_rms", diff.ref_rms}};
+    Json entry = {{"name", diff.name},       {"ok", diff.ok},           {"rel_l2", diff.rel_l2},
+                  {"max_ulp", diff.max_ulp}, {"max_abs", diff.max_abs}, {"ref_rms", diff.ref_rms}};
     if (diff.rounding) entry["rounding_rel_l2"] = *diff.rounding;
     if (!diff.ok) entry["why"] = diff.why;
     outputs.push_back(std::move(entry));
   }
-  return {{"ok", verdict.ok}, {"worst_rel_l2", verdict.worst_rel_l2}, {"worst_ulp", verdict.worst_ulp}, {"outputs", outputs}};
+  return {{"ok", verdict.ok},
+          {"worst_rel_l2", verdict.worst_rel_l2},
+          {"worst_ulp", verdict.worst_ulp},
+          {"outputs", outputs}};
 }
 
 }  // namespace fusec::tool

@@ -15,15 +15,17 @@
 
 namespace fusec::tool {
 
-// What a model's outputs should be. Where some values are f16 or bf16, float outputs are those of the evaluator in f64, and
-// `rounding` says how far from them the evaluator is that rounds every op's result: compiled code may be 1.5 times as far.
+// What a model's outputs should be. Where some values are f16 or bf16, float outputs are those of the evaluator in f64,
+// and `rounding` says how far from them the evaluator is that rounds every op's result: compiled code may be 1.5 times
+// as far.
 struct Expected {
   std::vector<Tensor> outputs;
   std::vector<std::optional<double>> rounding;  // by output; empty: none
 };
 Result<Expected> expected_of(const Model& model, const std::vector<Tensor>& inputs);
-// The model with its f32 values in another precision.
-Result<Model> in_precision(const Model& model, DType precision);
+// An f32 model as options.precision makes it: scales are in the weights before these are rounded, once, as in the
+// compiled model.
+Result<Model> in_precision(const Model& model, const Options& options);
 
 // NAME.npy or NAME.pb below `dir` for each output ('/', ':' and '\' in names are '_'), else output_<i>.npy or
 // output_<i>.pb. invalid_argument when neither is there.
@@ -36,7 +38,8 @@ struct Verdict {
   double worst_rel_l2 = 0, worst_ulp = 0;
   std::vector<OutputDiff> outputs;
 };
-Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected, std::optional<double> tolerance);
+Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
+              std::optional<double> tolerance);
 Json json_of(const Verdict& verdict);
 
 }  // namespace fusec::tool
