@@ -24,7 +24,7 @@ struct BenchRow {
   std::vector<double> us;
   double copy_us = 0;
   std::optional<double> score;
-  std::optional<double> host_us;  // of a GPU: of the calling thread, per run
+  std::optional<HostTime> host;  // of a GPU
   int64_t compiled_kernels = 0;
   std::optional<LibrarySum> library_sum;
 };
@@ -55,15 +55,15 @@ struct Yardstick {
 Status measure_on_gpu(const Call& call, Session& session, std::span<const Tensor> inputs, std::vector<Tensor> outputs,
                       GpuYardstick& copy, const Budget& budget, BenchRow& row) {
   row.us = time_runs(call, budget);
-  FUSEC_ASSIGN(row.host_us, copy.host_us(session, inputs, outputs));
+  FUSEC_ASSIGN(row.host, copy.host_us(session, inputs, outputs));
   FUSEC_ASSIGN(row.copy_us, copy.wall_copy_us(row.bytes));
   if (row.plan.library == 0) row.score = row.copy_us / median(row.us);
   return {};
 }
 
 // One run that must go well, then runs that are timed.
-Status measure(Session& session, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs, Yardstick& yardstick,
-               const Budget& budget, BenchRow& row) {
+Status measure(Session& session, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs,
+               Yardstick& yardstick, const Budget& budget, BenchRow& row) {
   FUSEC_TRY(session.run_bound());
   Status failed;
   const Call call = [&] {
@@ -137,7 +137,7 @@ Json json_of(const BenchRow& row, bool steps) {
                    {"score", nullptr},
                    {"compiled_kernels", row.compiled_kernels}});
   if (row.score) json["score"] = *row.score;
-  if (row.host_us) json["host_us"] = *row.host_us;
+  if (row.host) json["host_us"] = row.host->queued, json["host_after_wait_us"] = row.host->after_wait;
   if (row.library_sum) json["library_sum"] = json_of(*row.library_sum);
   if (steps) json["steps"] = steps_json(row.plan);
   return json;
@@ -148,14 +148,19 @@ struct StartUp {
   double compile_ms = 0, ready_ms = 0, weights_ms = 0, device_ms = 0;
 };
 
-void print_json(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows, const BenchFlags& flags) {
+void print_json(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows,
+                const BenchFlags& flags) {
   const EngineStats& stats = engine.stats();
   Json json = {{"device", to_string(engine.device())}, {"target", engine.target().name}, {"threads", engine.threads()}};
   json.update(json_of(rows.front(), flags.steps));
   json.erase("batch");
-  json.update(Json{{"compile_ms", start.compile_ms}, {"ready_ms", start.ready_ms}, {"weights_ms", start.weights_ms},
-                   {"device_ms", start.device_ms}, {"compiled_kernels", stats.compiled_kernels},
-                   {"cached_kernels", stats.cached_kernels}, {"distinct_kernels", stats.distinct_kernels}});
+  json.update(Json{{"compile_ms", start.compile_ms},
+                   {"ready_ms", start.ready_ms},
+                   {"weights_ms", start.weights_ms},
+                   {"device_ms", start.device_ms},
+                   {"compiled_kernels", stats.compiled_kernels},
+                   {"cached_kernels", stats.cached_kernels},
+                   {"distinct_kernels", stats.distinct_kernels}});
   Json stages = Json::object();
   for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;
   json["stages_ms"] = stages;
@@ -164,24 +169,32 @@ void print_json(const Engine& engine, const StartUp& start, const std::vector<Be
   print(json);
 }
 
-void print_report(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows, const BenchFlags& flags) {
+void print_report(const Engine& engine, const StartUp& start, const std::vector<BenchRow>& rows,
+                  const BenchFlags& flags) {
   const EngineStats& stats = engine.stats();
-  print_text(fmt::format("{}; compile {:.1f} ms, ready {:.1f} ms, weights {:.1f} ms, device {:.1f} ms; kernels: {} = {} "
-                         "compiled + {} cached",
-                         runs_on(engine), start.compile_ms, start.ready_ms, start.weights_ms, start.device_ms, stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
+  print_text(
+      fmt::format("{}; compile {:.1f} ms, ready {:.1f} ms, weights {:.1f} ms, device {:.1f} ms; kernels: {} = {} "
+                  "compiled + {} cached",
+                  runs_on(engine), start.compile_ms, start.ready_ms, start.weights_ms, start.device_ms,
+                  stats.distinct_kernels, stats.compiled_kernels, stats.cached_kernels));
   if (flags.verbose) {
     for (const StageTime& stage : stats.stages) print_text(fmt::format("  {:<10} {:8.2f} ms", stage.stage, stage.ms));
   }
   Table table({"symbols", "median ms", "p95 ms", "min ms", "runs", "launches", "in + out", "copy ms", "score"});
   for (const BenchRow& row : rows) {
     table.row({row.symbols.empty() ? "-" : symbols_text(row.symbols), fmt::format("{:.4f}", median(row.us) / 1e3),
-               fmt::format("{:.4f}", percentile(row.us, 0.95) / 1e3), fmt::format("{:.4f}", percentile(row.us, 0) / 1e3),
-               std::to_string(row.us.size()), std::to_string(row.plan.launches), bytes_text(row.bytes),
-               fmt::format("{:.4f}", row.copy_us / 1e3), row.score ? fmt::format("{:.1f}%", 100 * *row.score) : "-"});
+               fmt::format("{:.4f}", percentile(row.us, 0.95) / 1e3),
+               fmt::format("{:.4f}", percentile(row.us, 0) / 1e3), std::to_string(row.us.size()),
+               std::to_string(row.plan.launches), bytes_text(row.bytes), fmt::format("{:.4f}", row.copy_us / 1e3),
+               row.score ? fmt::format("{:.1f}%", 100 * *row.score) : "-"});
   }
   print_text(table.str());
   for (const BenchRow& row : rows) {
-    if (row.host_us) print_text(fmt::format("{}the calling thread spends {:.1f} us on a run", row.symbols.empty() ? "" : symbols_text(row.symbols) + ": ", *row.host_us));
+    if (row.host) {
+      print_text(fmt::format("{}the calling thread spends {:.1f} us on a run, {:.1f} after waiting for the one before",
+                             row.symbols.empty() ? "" : symbols_text(row.symbols) + ": ", row.host->queued,
+                             row.host->after_wait));
+    }
     if (row.library_sum) print_text("\n" + symbols_text(row.symbols) + "\n" + report(*row.library_sum));
   }
   if (!flags.steps) return;
@@ -236,29 +249,30 @@ Result<bool> bench(const Front& front, const BenchFlags& flags) {
 
 Command bench_command(const Front& front) {
   auto flags = std::make_shared<BenchFlags>();
-  return {"bench", "time a model, or memory-bound patterns against the speed of copying",
-          "  fusec bench model.onnx --random-weights 1\n"
-          "  fusec bench model.onnx --batch 1,7,64 --json         one Engine and one Session for all batches\n"
-          "  fusec bench model.onnx --steps                       time of every launch\n"
-          "  fusec bench model.onnx --library-sum                 what the plan adds to its library calls\n"
-          "  fusec bench --patterns patterns/ --duration 2        copy time / pattern time; 100% is as fast as copying",
-          [flags](Flags& f) {
-            f.argument("model", flags->model, "an .onnx model, the text of a graph (.fir), or a package (.fsc)", false);
-            declare_common(f, *flags);
-            f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
-            f.flag("--cycles", flags->cycles, "with --patterns: core cycles per 16 elements of tasks whose data is cached");
-            f.option("--batch", flags->batch, "1,7,64: each of these, in one process");
-            f.option("--duration", flags->duration, "seconds to measure, of each batch or pattern (default 1)");
-            f.option("--runs", flags->runs, "exactly so many runs instead");
-            f.option("--warmup", flags->warmup, "runs before (default 3)");
-            f.flag("--steps", flags->steps, "the time of every launch");
-            f.flag("--library-sum", flags->library_sum,
-                   "each library call of the plan alone, in the fastest of its layouts, beside the whole model");
-            f.option("--rotate-mb", flags->rotate_mb,
-                     "with --library-sum: weights of calls alone use so much memory in turn (default 1.25 times the last "
-                     "level cache)");
-          },
-          [front, flags] { return bench(front, *flags); }};
+  return {
+      "bench", "time a model, or memory-bound patterns against the speed of copying",
+      "  fusec bench model.onnx --random-weights 1\n"
+      "  fusec bench model.onnx --batch 1,7,64 --json         one Engine and one Session for all batches\n"
+      "  fusec bench model.onnx --steps                       time of every launch\n"
+      "  fusec bench model.onnx --library-sum                 what the plan adds to its library calls\n"
+      "  fusec bench --patterns patterns/ --duration 2        copy time / pattern time; 100% is as fast as copying",
+      [flags](Flags& f) {
+        f.argument("model", flags->model, "an .onnx model, the text of a graph (.fir), or a package (.fsc)", false);
+        declare_common(f, *flags);
+        f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
+        f.flag("--cycles", flags->cycles, "with --patterns: core cycles per 16 elements of tasks whose data is cached");
+        f.option("--batch", flags->batch, "1,7,64: each of these, in one process");
+        f.option("--duration", flags->duration, "seconds to measure, of each batch or pattern (default 1)");
+        f.option("--runs", flags->runs, "exactly so many runs instead");
+        f.option("--warmup", flags->warmup, "runs before (default 3)");
+        f.flag("--steps", flags->steps, "the time of every launch");
+        f.flag("--library-sum", flags->library_sum,
+               "each library call of the plan alone, in the fastest of its layouts, beside the whole model");
+        f.option("--rotate-mb", flags->rotate_mb,
+                 "with --library-sum: weights of calls alone use so much memory in turn (default 1.25 times the last "
+                 "level cache)");
+      },
+      [front, flags] { return bench(front, *flags); }};
 }
 
 }  // namespace fusec::tool

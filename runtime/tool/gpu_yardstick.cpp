@@ -18,7 +18,8 @@
 namespace fusec::tool {
 
 const GpuCopy& GpuPaired::fastest() const {
-  return *std::min_element(copies.begin(), copies.end(), [](const GpuCopy& a, const GpuCopy& b) { return a.us < b.us; });
+  return *std::min_element(copies.begin(), copies.end(),
+                           [](const GpuCopy& a, const GpuCopy& b) { return a.us < b.us; });
 }
 double GpuPaired::score() const { return fastest().us / median(us); }
 
@@ -31,7 +32,7 @@ using runtime::cuda::Stopwatch;
 constexpr int64_t kFlushRows = 8192, kFlushColumns = 8192;
 constexpr int64_t kFlushBytes = kFlushRows * kFlushColumns * 4;
 constexpr int64_t kYardstickRounds = 5;
-constexpr int kHostRounds = 25, kHostWarmup = 4;  // the first runs capture
+constexpr int kHostRounds = 25, kHostWarmup = 4, kHostQueued = 4;  // the first rounds capture; runs behind one another
 
 // A compiled model with its tensors on the GPU.
 struct Bound {
@@ -165,7 +166,8 @@ Result<GpuPaired> GpuYardstick::time(Session& session, std::span<const Tensor> i
       [&](void* stream) { return session.run_async(inputs, outputs, stream); },
       [&](void* stream) { return impl_->watch.copy(from, to, 4 * elements, stream); },
   };
-  if (copier) works.push_back([&](void* stream) { return copier->run_async(std::span(&from, 1), std::span(&to, 1), stream); });
+  if (copier)
+    works.push_back([&](void* stream) { return copier->run_async(std::span(&from, 1), std::span(&to, 1), stream); });
   std::vector<std::vector<double>> us(works.size());
   const Clock::time_point start = Clock::now();
   const auto enough = [&](int64_t rounds) {
@@ -189,7 +191,8 @@ Result<double> GpuYardstick::wall_copy_us(int64_t bytes) {
   FUSEC_TRY(impl_->reserve(bytes));
   Status failed;
   const Call call = [&] {
-    Status status = impl_->watch.run([&](void* stream) { return impl_->watch.copy(impl_->copy_from, impl_->copy_to, bytes / 8 * 4, stream); });
+    Status status = impl_->watch.run(
+        [&](void* stream) { return impl_->watch.copy(impl_->copy_from, impl_->copy_to, bytes / 8 * 4, stream); });
     if (!status.ok()) failed = std::move(status);
   };
   const double us = median(time_runs(call, {0, 9, 2}));
@@ -197,17 +200,20 @@ Result<double> GpuYardstick::wall_copy_us(int64_t bytes) {
   return us;
 }
 
-Result<double> GpuYardstick::host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  std::vector<double> us;
+Result<HostTime> GpuYardstick::host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+  std::vector<double> first, queued;
   for (int i = 0; i < kHostRounds; ++i) {
-    FUSEC_TRY(impl_->watch.run([&](void* stream) {
-      Status status;
-      us.push_back(time_us([&] { status = session.run_async(inputs, outputs, stream); }));
-      return status;
+    FUSEC_TRY(impl_->watch.run([&](void* stream) -> Status {
+      for (int run = 0; run <= kHostQueued; ++run) {
+        Status status;
+        const double us = time_us([&] { status = session.run_async(inputs, outputs, stream); });
+        FUSEC_TRY(status);
+        if (i >= kHostWarmup) (run == 0 ? first : queued).push_back(us);
+      }
+      return {};
     }));
   }
-  us.erase(us.begin(), us.begin() + kHostWarmup);
-  return median(us);
+  return HostTime{median(queued), median(first)};
 }
 
 double GpuYardstick::read_gb_per_s() const { return impl_->read_gb_per_s; }
@@ -218,9 +224,11 @@ struct GpuYardstick::Impl {
 };
 Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options&, Compile) { return gpu_status(); }
 Status GpuYardstick::prepare() { return gpu_status(); }
-Result<GpuPaired> GpuYardstick::time(Session&, std::span<const Tensor>, std::span<Tensor>, int64_t, const Budget&) { return gpu_status(); }
+Result<GpuPaired> GpuYardstick::time(Session&, std::span<const Tensor>, std::span<Tensor>, int64_t, const Budget&) {
+  return gpu_status();
+}
 Result<double> GpuYardstick::wall_copy_us(int64_t) { return gpu_status(); }
-Result<double> GpuYardstick::host_us(Session&, std::span<const Tensor>, std::span<Tensor>) { return gpu_status(); }
+Result<HostTime> GpuYardstick::host_us(Session&, std::span<const Tensor>, std::span<Tensor>) { return gpu_status(); }
 double GpuYardstick::read_gb_per_s() const { return 0; }
 const std::vector<std::string>& GpuYardstick::notes() const { return impl_->notes; }
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick of memory-bound work on a GPU: the fastest of the driver's copy and a compiled copy kernel, each timed by
-// events after the last-level cache was flushed by reading, so that its lines are clean.
+// The yardstick of memory-bound work on a GPU: the fastest of the driver's copy and a compiled copy kernel, each timed
+// by events after the last-level cache was flushed by reading, so that its lines are clean.
 #pragma once
 
 #include <memory>
@@ -21,10 +21,16 @@ struct GpuCopy {
 };
 
 struct GpuPaired {
-  std::vector<double> us;        // of the call, per round
-  std::vector<GpuCopy> copies;   // of as many bytes: half read, half written
+  std::vector<double> us;       // of the call, per round
+  std::vector<GpuCopy> copies;  // of as many bytes: half read, half written
   const GpuCopy& fastest() const;
   double score() const;
+};
+
+// Microseconds that the calling thread spends on putting one run on a stream, medians: behind a run of its own, and
+// after it has waited for that, which may have cooled the processor's caches.
+struct HostTime {
+  double queued = 0, after_wait = 0;
 };
 
 class GpuYardstick {
@@ -41,9 +47,8 @@ class GpuYardstick {
                          const Budget& budget);
   // Microseconds of the driver's copy of so much traffic, as a caller sees it who waits for it: median of a few.
   Result<double> wall_copy_us(int64_t bytes);
-  // Microseconds that the calling thread spends on putting one run on a stream: median, the graph being captured. Tensors lie
-  // on the GPU.
-  Result<double> host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs);
+  // The graph being captured; tensors lie on the GPU.
+  Result<HostTime> host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs);
   // GB/s of reading alone; 0 when unknown.
   double read_gb_per_s() const;
   const std::vector<std::string>& notes() const;
