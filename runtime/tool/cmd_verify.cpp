@@ -18,6 +18,7 @@ namespace {
 struct VerifyFlags : ModelFlags {
   std::string reference = "evaluator", batch;
   std::optional<double> tolerance;
+  int64_t samples = 0;
   bool wide = false;
   bool from_files() const { return reference != "evaluator" && reference != "cpu"; }
 };
@@ -25,6 +26,7 @@ struct VerifyFlags : ModelFlags {
 struct Row {
   Symbols symbols;
   Verdict verdict;
+  int64_t samples = 0;
   std::optional<int64_t> replays;  // of a GPU: later runs that were one graph launch
 };
 
@@ -54,6 +56,9 @@ class Reference {
     FUSEC_ASSIGN(const Engine engine, compile_model(model, options));
     FUSEC_ASSIGN(r.cpu_, Session::create(engine));
     return r;
+  }
+  bool has_rounding(const VerifyFlags& flags) const {
+    return !cpu_ && !flags.from_files() && !flags.wide && has_halves(model_);
   }
   Result<Expected> outputs(const std::vector<Tensor>& inputs, const VerifyFlags& flags) {
     if (!cpu_ && !flags.from_files() && !flags.wide) return expected_of(model_, inputs);
@@ -90,18 +95,32 @@ Result<int64_t> run_again(Session& session, const std::vector<Tensor>& inputs, c
   return session.stats().replayed_graphs - before;
 }
 
-Result<Row> verify_once(const Loaded& loaded, Session& session, const Request& request, Reference& against,
-                        int64_t batch, const VerifyFlags& flags) {
+constexpr int64_t kRoundedSamples = 4;
+
+int64_t samples_of(const Model& model, const Request& request, const Reference& against, const VerifyFlags& flags) {
+  if (!has_random_inputs(model, request)) return 1;
+  if (flags.samples > 0) return flags.samples;
+  return against.has_rounding(flags) ? kRoundedSamples : 1;
+}
+
+Result<Row> verify_once(const Loaded& loaded, Session& session, Request request, Reference& against, int64_t batch,
+                        const VerifyFlags& flags) {
   Row row;
   const Model& model = loaded.model;
   FUSEC_ASSIGN(row.symbols, solve_symbols(model, request, batch));
-  FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(model, request, row.symbols));
-  FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
-  if (session.engine().device().kind == TargetKind::cuda) {
-    FUSEC_ASSIGN(row.replays, run_again(session, inputs, got));
+  row.samples = samples_of(model, request, against, flags);
+  Judge judge(model, tolerance_of(flags));
+  for (; request.sample < static_cast<uint64_t>(row.samples); ++request.sample) {
+    FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(model, request, row.symbols));
+    FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
+    if (session.engine().device().kind == TargetKind::cuda) {
+      FUSEC_ASSIGN(const int64_t replays, run_again(session, inputs, got));
+      row.replays = row.replays.value_or(0) + replays;
+    }
+    FUSEC_ASSIGN(const Expected expected, against.outputs(inputs, flags));
+    judge.add(got, expected);
   }
-  FUSEC_ASSIGN(const Expected expected, against.outputs(inputs, flags));
-  row.verdict = judge(model, got, expected, tolerance_of(flags));
+  row.verdict = judge.verdict();
   return row;
 }
 
@@ -114,6 +133,7 @@ Json json_of_rows(const std::vector<Row>& rows, const Options& options, const Ve
     all.worst_ulp = std::max(all.worst_ulp, row.verdict.worst_ulp);
     all.outputs.insert(all.outputs.end(), row.verdict.outputs.begin(), row.verdict.outputs.end());
     Json entry = {{"symbols", row.symbols}};
+    entry["samples"] = row.samples;
     entry.update(json_of(row.verdict));
     if (row.replays) entry["replayed_graphs"] = *row.replays;
     batches.push_back(std::move(entry));
@@ -149,6 +169,7 @@ Result<bool> verify(const VerifyFlags& flags) {
     return Status(StatusCode::invalid_argument,
                   "--reference cpu compares another device with the CPU; on the CPU use evaluator or a folder");
   }
+  if (flags.samples < 0) return Status(StatusCode::invalid_argument, "--samples wants a count of at least 1");
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(Request request, parse_request(loaded.model, flags));
   if (flags.from_files()) FUSEC_TRY(add_input_files(loaded.model, flags.reference, request));
@@ -178,21 +199,26 @@ Result<bool> verify(const VerifyFlags& flags) {
 
 Command verify_command() {
   auto flags = std::make_shared<VerifyFlags>();
-  return {"verify", "compare compiled outputs with a reference; exit code 1 when they differ",
-          "  fusec verify model.onnx --random-weights 1                     against the evaluator, on the graph as "
-          "imported\n"
-          "  fusec verify model.onnx --batch 1,7                            several batches through one Engine\n"
-          "  fusec verify model.onnx --reference test_data_set_0            files: input_0.pb, output_0.pb, NAME.npy\n"
-          "  fusec verify graph.fir --input x=random:3 --tolerance 1e-6 --json",
-          [flags](Flags& f) {
-            declare_model(f, *flags);
-            f.option("--reference", flags->reference,
-                     "evaluator (default), cpu (for another device), or a folder of .npy or .pb files");
-            f.option("--tolerance", flags->tolerance, "largest rel_l2 of float outputs, whatever their type");
-            f.option("--batch", flags->batch, "1,7,64: run each of these batches");
-            f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");
-          },
-          [flags] { return verify(*flags); }};
+  return {
+      "verify", "compare compiled outputs with a reference; exit code 1 when they differ",
+      "  fusec verify model.onnx --random-weights 1                     against the evaluator, on the graph as "
+      "imported\n"
+      "  fusec verify model.onnx --batch 1,7                            several batches through one Engine\n"
+      "  fusec verify model.onnx --reference test_data_set_0            files: input_0.pb, output_0.pb, NAME.npy\n"
+      "  fusec verify graph.fir --input x=random:3 --tolerance 1e-6 --json",
+      [flags](Flags& f) {
+        declare_model(f, *flags);
+        f.option("--reference", flags->reference,
+                 "evaluator (default), cpu (for another device), or a folder of .npy or .pb files");
+        f.option("--tolerance", flags->tolerance, "largest rel_l2 of float outputs, whatever their type");
+        f.option(
+            "--samples", flags->samples,
+            "random inputs, by whose errors' root mean square is judged; default: 4 where rounding to f16 or bf16 is "
+            "the yardstick, else 1");
+        f.option("--batch", flags->batch, "1,7,64: run each of these batches");
+        f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");
+      },
+      [flags] { return verify(*flags); }};
 }
 
 }  // namespace fusec::tool

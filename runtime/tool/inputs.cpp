@@ -60,8 +60,8 @@ Status parse_shape_flag(const Model& model, const std::string& text, Request& re
   FUSEC_ASSIGN(const Assignment a, parse_assignment("--shape", text));
   const bool is_symbol = std::find(model.symbols.begin(), model.symbols.end(), a.name) != model.symbols.end();
   const bool scalar = a.value.empty() || a.value == "scalar";
-  FUSEC_ASSIGN(const TensorShape shape, scalar ? Result<TensorShape>(TensorShape())
-                                               : parse_integers(a.value, 'x', "--shape " + text));
+  FUSEC_ASSIGN(const TensorShape shape,
+               scalar ? Result<TensorShape>(TensorShape()) : parse_integers(a.value, 'x', "--shape " + text));
   if (find_input(model, a.name) != nullptr) {
     request.shapes[a.name] = shape;
   } else if (is_symbol && shape.size() == 1) {
@@ -78,15 +78,16 @@ Status parse_shape_flag(const Model& model, const std::string& text, Request& re
 // Symbols that stand alone as an axis of `info` take the extents of `shape`.
 Status bind_axes(const TensorInfo& info, const TensorShape& shape, Symbols& symbols) {
   if (shape.size() != info.shape.size()) {
-    return bad(fmt::format("input '{}' has {} axes {}, given are {}", info.name, info.shape.size(), to_string(info.shape),
-                           shape_text(shape)));
+    return bad(fmt::format("input '{}' has {} axes {}, given are {}", info.name, info.shape.size(),
+                           to_string(info.shape), shape_text(shape)));
   }
   for (std::size_t i = 0; i < shape.size(); ++i) {
     const auto symbol = info.shape[i].as_symbol();
     if (!symbol) continue;
     const auto [it, fresh] = symbols.emplace(*symbol, shape[i]);
     if (!fresh && it->second != shape[i]) {
-      return bad(fmt::format("input '{}' axis {} is {}, but {} is {} already", info.name, i, shape[i], *symbol, it->second));
+      return bad(
+          fmt::format("input '{}' axis {} is {}, but {} is {} already", info.name, i, shape[i], *symbol, it->second));
     }
   }
   return {};
@@ -97,15 +98,16 @@ Status check_given(const Model& model, const Symbols& symbols, const std::map<st
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const auto it = given.find(model.inputs[i].name);
     if (it == given.end() || it->second == shapes[i]) continue;
-    return bad(fmt::format("input '{}' is {} = {} here, given is {}", model.inputs[i].name, to_string(model.inputs[i].shape),
-                           shape_text(shapes[i]), shape_text(it->second)));
+    return bad(fmt::format("input '{}' is {} = {} here, given is {}", model.inputs[i].name,
+                           to_string(model.inputs[i].shape), shape_text(shapes[i]), shape_text(it->second)));
   }
   return {};
 }
 
 template <class T>
 void fill(Tensor& tensor, T value) {
-  for (int64_t i = 0; i < tensor.num_elements(); ++i) ir::store_elements<T>(tensor.dtype(), tensor.data(), i, 1, 1, &value);
+  for (int64_t i = 0; i < tensor.num_elements(); ++i)
+    ir::store_elements<T>(tensor.dtype(), tensor.data(), i, 1, 1, &value);
 }
 
 Result<Tensor> ones(DType dtype, const TensorShape& shape) {
@@ -120,7 +122,8 @@ Result<Tensor> indices(DType dtype, const TensorShape& shape, uint64_t seed, int
   ir::visit_compute(dtype, [&]<class T>(T) {
     if constexpr (std::is_integral_v<T>) {
       for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-        const T value = static_cast<T>(ir::mix64(ir::mix64(seed) + static_cast<uint64_t>(i)) % static_cast<uint64_t>(limit));
+        const T value =
+            static_cast<T>(ir::mix64(ir::mix64(seed) + static_cast<uint64_t>(i)) % static_cast<uint64_t>(limit));
         ir::store_elements<T>(dtype, tensor.data(), i, 1, 1, &value);
       }
     }
@@ -128,7 +131,8 @@ Result<Tensor> indices(DType dtype, const TensorShape& shape, uint64_t seed, int
   return tensor;
 }
 
-constexpr uint64_t kInputStride = 0x9e3779b97f4a7c15;  // seeds of neighbouring inputs are far apart
+// seeds of neighbouring inputs and samples are far apart
+constexpr uint64_t kInputStride = 0x9e3779b97f4a7c15, kSampleStride = 0xd1b54a32d192ed03;
 
 Result<Tensor> make_input(const TensorInfo& info, const InputSpec& spec, const TensorShape& shape, std::size_t ordinal,
                           std::optional<int64_t> limit) {
@@ -145,6 +149,11 @@ Result<Tensor> make_input(const TensorInfo& info, const InputSpec& spec, const T
   }
   if (limit) return indices(info.dtype, shape, seed, std::max<int64_t>(*limit, 1));
   return ir::random_tensor(info.dtype, shape, seed);
+}
+
+InputSpec spec_of(const Request& request, const TensorInfo& input) {
+  const auto spec = request.inputs.find(input.name);
+  return spec == request.inputs.end() ? InputSpec() : spec->second;
 }
 
 // The smallest extent that the integer input indexes; nullopt: it indexes nothing.
@@ -214,13 +223,18 @@ Result<std::vector<TensorShape>> input_shapes(const Model& model, const Symbols&
   return shapes;
 }
 
+bool has_random_inputs(const Model& model, const Request& request) {
+  return std::any_of(model.inputs.begin(), model.inputs.end(),
+                     [&](const TensorInfo& input) { return spec_of(request, input).kind == InputSpec::Kind::random; });
+}
+
 Result<std::vector<Tensor>> make_inputs(const Model& model, const Request& request, const Symbols& symbols) {
   FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(model, symbols));
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const auto spec = request.inputs.find(model.inputs[i].name);
-    FUSEC_ASSIGN(Tensor input, make_input(model.inputs[i], spec == request.inputs.end() ? InputSpec() : spec->second, shapes[i],
-                                          i, index_limit(model.inputs[i], symbols)));
+    InputSpec spec = spec_of(request, model.inputs[i]);
+    spec.seed += kSampleStride * request.sample;
+    FUSEC_ASSIGN(Tensor input, make_input(model.inputs[i], spec, shapes[i], i, index_limit(model.inputs[i], symbols)));
     inputs.push_back(std::move(input));
   }
   return inputs;

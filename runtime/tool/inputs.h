@@ -27,7 +27,10 @@ struct Request {
   std::map<std::string, TensorShape> shapes;  // by input
   Symbols symbols;
   std::map<std::string, InputSpec> inputs;
+  uint64_t sample = 0;  // of several fillings by the same seeds
 };
+// Whether another sample has other contents.
+bool has_random_inputs(const Model& model, const Request& request);
 // invalid_argument for names that the model lacks and for values that do not parse.
 Result<Request> parse_request(const Model& model, const ModelFlags& flags);
 

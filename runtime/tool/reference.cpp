@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "compiler/passes/pipeline.h"
 #include "runtime/device/host/detect.h"
@@ -37,17 +39,18 @@ std::optional<std::string> file_of(const std::string& dir, const char* kind, con
   return file_for(dir, fmt::format("{}_{}", kind, i));
 }
 
-bool has_halves(const ir::Graph& graph) {
+}  // namespace
+
+bool has_halves(const Model& model) {
+  const ir::Graph& graph = *model.graph;
   return std::any_of(graph.order.begin(), graph.order.end(),
                      [&](ir::NodeId id) { return is_half(graph.type(graph.nodes[id].output).dtype); });
 }
 
-}  // namespace
-
 Result<Expected> expected_of(const Model& model, const std::vector<Tensor>& inputs) {
   Expected expected;
   FUSEC_ASSIGN(expected.outputs, evaluate_model(model, inputs, false));
-  if (!has_halves(*model.graph)) return expected;
+  if (!has_halves(model)) return expected;
   FUSEC_ASSIGN(const std::vector<Tensor> wide, evaluate_model(model, inputs, true));
   expected.rounding.resize(wide.size());
   for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -108,23 +111,54 @@ constexpr double kNoise = 1e-5;  // rel_l2 below which rounding is not compared:
 
 }  // namespace
 
-Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
-              std::optional<double> tolerance) {
-  Verdict verdict;
-  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-    OutputDiff diff = compare(model.outputs[i].name, got[i], expected.outputs[i], tolerance);
+void Judge::add(const std::vector<Tensor>& got, const Expected& expected) {
+  outputs_.resize(expected.outputs.size());
+  ++samples_;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    Sums& sums = outputs_[i];
+    OutputDiff diff =
+        compare(model_.outputs[i].name, got[i], expected.outputs[i], std::numeric_limits<double>::infinity());
     if (i < expected.rounding.size()) diff.rounding = expected.rounding[i];
-    if (diff.ok && diff.rounding && diff.rel_l2 > kNoise && diff.rel_l2 > kTimesRounding * *diff.rounding) {
-      diff.ok = false;
+    sums.squares += diff.rel_l2 * diff.rel_l2;
+    sums.rounding_squares += diff.rounding.value_or(0) * diff.rounding.value_or(0);
+    sums.tolerance = tolerance_.value_or(default_tolerance(expected.outputs[i].dtype()));
+    if (samples_ == 1) {
+      sums.worst = std::move(diff);
+      continue;
+    }
+    sums.worst.max_ulp = std::max(sums.worst.max_ulp, diff.max_ulp);
+    sums.worst.max_abs = std::max(sums.worst.max_abs, diff.max_abs);
+    sums.worst.ref_rms = std::max(sums.worst.ref_rms, diff.ref_rms);
+    if (sums.worst.ok && !diff.ok) sums.worst.ok = false, sums.worst.why = diff.why;
+  }
+}
+
+Verdict Judge::verdict() const {
+  Verdict verdict;
+  for (const Sums& sums : outputs_) {
+    OutputDiff diff = sums.worst;
+    diff.rel_l2 = std::sqrt(sums.squares / samples_);
+    if (diff.rounding) diff.rounding = std::sqrt(sums.rounding_squares / samples_);
+    if (diff.ok && !(diff.rel_l2 <= sums.tolerance)) {
+      diff.why = fmt::format("rel_l2 {:.3g} > {:.3g}", diff.rel_l2, sums.tolerance);
+    } else if (diff.ok && diff.rounding && diff.rel_l2 > kNoise && diff.rel_l2 > kTimesRounding * *diff.rounding) {
       diff.why = fmt::format("rel_l2 {:.3g} > {} times {:.3g}, which rounding every op gives", diff.rel_l2,
                              kTimesRounding, *diff.rounding);
     }
+    diff.ok = diff.why.empty();
     verdict.ok = verdict.ok && diff.ok;
     verdict.worst_rel_l2 = std::max(verdict.worst_rel_l2, diff.rel_l2);
     verdict.worst_ulp = std::max(verdict.worst_ulp, diff.max_ulp);
     verdict.outputs.push_back(std::move(diff));
   }
   return verdict;
+}
+
+Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
+              std::optional<double> tolerance) {
+  Judge one(model, tolerance);
+  one.add(got, expected);
+  return one.verdict();
 }
 
 Json json_of(const Verdict& verdict) {

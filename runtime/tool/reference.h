@@ -22,6 +22,8 @@ struct Expected {
   std::vector<Tensor> outputs;
   std::vector<std::optional<double>> rounding;  // by output; empty: none
 };
+// Whether some values are 16-bit floats.
+bool has_halves(const Model& model);
 Result<Expected> expected_of(const Model& model, const std::vector<Tensor>& inputs);
 // An f32 model as options.precision makes it: scales are in the weights before these are rounded, once, as in the
 // compiled model.
@@ -40,6 +42,27 @@ struct Verdict {
 };
 Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
               std::optional<double> tolerance);
+
+// Judges the outputs of several inputs together: relative errors, and those of rounding, by their root mean square.
+// Each of the two is one draw of a number that swings with the input, so that their ratio for one input says little.
+class Judge {
+ public:
+  Judge(const Model& model, std::optional<double> tolerance) : model_(model), tolerance_(tolerance) {}
+  void add(const std::vector<Tensor>& got, const Expected& expected);
+  Verdict verdict() const;
+
+ private:
+  struct Sums {
+    OutputDiff worst;  // each figure's largest, and the first broken rule but those of rel_l2
+    double squares = 0, rounding_squares = 0;
+    double tolerance = 0;
+  };
+
+  const Model& model_;
+  std::optional<double> tolerance_;
+  std::vector<Sums> outputs_;
+  int samples_ = 0;
+};
 Json json_of(const Verdict& verdict);
 
 }  // namespace fusec::tool

@@ -15,8 +15,10 @@ using testing::HasSubstr;
 
 // A .npy file of version 1, written here in plain bytes.
 template <class T>
-std::string npy(const std::string& descr, const std::string& shape, const std::vector<T>& values, bool fortran = false) {
-  std::string header = "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
+std::string npy(const std::string& descr, const std::string& shape, const std::vector<T>& values,
+                bool fortran = false) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }";
   header.append(64 - (10 + header.size() + 1) % 64, ' ');
   header += '\n';
   std::string out("\x93NUMPY\x01\x00", 8);
@@ -49,7 +51,8 @@ TEST(Run, TheEvaluatorCompilesNothing) {
   const Workplace w;
   const std::string model = w.file("double.fir", kDouble);
   const std::string x = w.file("x.npy", npy<float>("<f4", "(1, 3)", {1, 2, 3}));
-  const Outcome run = w.fusec({"run", model, "--input", "x=@" + x, "--evaluator", "--output-dir", w.path("out"), "--json"});
+  const Outcome run =
+      w.fusec({"run", model, "--input", "x=@" + x, "--evaluator", "--output-dir", w.path("out"), "--json"});
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.json()["outputs"][0]["first"], (std::vector<double>{2, 4, 6}));
   EXPECT_EQ(read_text(w.path("out/y.npy")), npy<float>("<f4", "(1,3)", {2, 4, 6}));
@@ -83,6 +86,26 @@ TEST(Run, RefusesDamagedFiles) {
   refuses(npy<double>("<f8", "(2, 3)", {1, 2, 3, 4, 5, 6}), "is f64, the model wants f32");
 }
 
+// The errors of 16-bit models swing with the input: several are judged together.
+TEST(Verify, Samples) {
+  const Workplace w;
+  const std::string model = w.file("double.fir", kDouble);
+  const std::string x = w.file("x.npy", npy<float>("<f4", "(2, 3)", {1, 4, 2, 5, 3, 6}, true));
+  const auto samples = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"verify", model, "--device", "cpu", "--json"});
+    const Outcome outcome = w.fusec(flags);
+    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+    return outcome.json()["batches"][0]["samples"].get<int>();
+  };
+  EXPECT_EQ(samples({}), 1);
+  EXPECT_EQ(samples({"--samples", "3"}), 3);
+  EXPECT_EQ(samples({"--precision", "f16"}), 4);
+  EXPECT_EQ(samples({"--precision", "f16", "--samples", "2"}), 2);
+  EXPECT_EQ(samples({"--precision", "f16", "--wide"}), 1);
+  EXPECT_EQ(samples({"--precision", "f16", "--input", "x=@" + x, "--samples", "2"}), 1);
+  EXPECT_EQ(w.fusec({"verify", model, "--samples", "-1"}).code, 2);
+}
+
 TEST(Verify, ComparesWithTheEvaluator) {
   const Workplace w;
   const Outcome verify = w.fusec({"verify", w.file("double.fir", kDouble), "--batch", "1,7", "--json"});
@@ -101,7 +124,8 @@ class References : public testing::Test {
   Outcome verify(const std::vector<float>& reference) {
     const std::string x = w.file("x.npy", npy<float>("<f4", "(2, 3)", {1, 2, 3, 4, 5, 6}));
     w.file("y.npy", npy<float>("<f4", "(2, 3)", reference));
-    return w.fusec({"verify", w.file("double.fir", kDouble), "--input", "x=@" + x, "--reference", w.path(""), "--json"});
+    return w.fusec(
+        {"verify", w.file("double.fir", kDouble), "--input", "x=@" + x, "--reference", w.path(""), "--json"});
   }
   void refuses(const std::vector<float>& reference, const std::string& why) {
     const Outcome outcome = verify(reference);
@@ -130,7 +154,8 @@ TEST_F(References, OnesThatCheckNothingFail) {
   const std::string x = w.file("x.npy", npy<float>("<f4", "(1, 3)", {1, 1, 1}));
   w.file("y.npy", npy<float>("<f4", "(1, 3)", {2, 2, 2}));
   const std::string model = w.file("double.fir", kDouble);
-  EXPECT_THAT(w.fusec({"verify", model, "--input", "x=@" + x, "--reference", w.path("")}).out, HasSubstr("is constant"));
+  EXPECT_THAT(w.fusec({"verify", model, "--input", "x=@" + x, "--reference", w.path("")}).out,
+              HasSubstr("is constant"));
   w.file("x.npy", npy<float>("<f4", "(1, 3)", {1e-8F, 1e-9F, 0}));
   w.file("y.npy", npy<float>("<f4", "(1, 3)", {2e-8F, 2e-9F, 0}));
   EXPECT_THAT(w.fusec({"verify", model, "--input", "x=@" + x, "--reference", w.path("")}).out, HasSubstr("vanishes"));
