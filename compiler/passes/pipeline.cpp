@@ -42,7 +42,8 @@ const Pass* find_pass(std::string_view name) {
 Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& context) {
   Result<bool> changed = pass.run(graph, context);
   if (!changed.ok()) return changed.status().with_note("in pass " + std::string(pass.name));
-  if (*changed && !rebuild_order(graph)) return Status(StatusCode::internal, "pass " + std::string(pass.name) + " made a cycle");
+  if (*changed && !rebuild_order(graph))
+    return Status(StatusCode::internal, "pass " + std::string(pass.name) + " made a cycle");
   if (context.options.verify_each_pass) {
     Status status = verify(graph, ir::Stage::optimized);
     if (!status.ok()) return std::move(status).with_note("after pass " + std::string(pass.name));
@@ -58,9 +59,10 @@ std::string dump_name(size_t number, std::string_view pass) {
 
 }  // namespace
 
-Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times) {
+Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times,
+                double* weights_ms) {
   using Clock = std::chrono::steady_clock;
-  const PassContext context{target, options};
+  const PassContext context{target, options, weights_ms};
   size_t number = 0;
   for (const Pass& pass : pipeline()) {
     if (options.stop_after_passes >= 0 && number >= static_cast<size_t>(options.stop_after_passes)) break;
