@@ -34,19 +34,31 @@ TEST(Weights, AreConvertedEachInItsPlace) {
   EXPECT_EQ(next, wide.size());
 }
 
-TEST(Weights, OfAConvAreScaledByTheirChannel) {
-  const std::vector<int64_t> shape{5, 700, 1, 1};
-  const Tensor weights = *ir::random_tensor(DType::f16, shape, 1),
-               factors = *ir::random_tensor(DType::f16, {5, 1, 1}, 2);
+// conv(x, weights) op factors, in layout "first".
+ir::Graph conv_and(ir::ScalarOp op, const Tensor& weights, const Tensor& factors) {
   ir::Graph g;
-  const ir::ValueId x = add_input(g, "x", {DType::f16, {1, 700, 2, 2}});
+  const ir::ValueId x = add_input(g, "x", {weights.dtype(), {1, weights.shape()[1], 2, 2}});
   const std::vector<int64_t> one{1, 1}, none{0, 0, 0, 0};
   const ir::ValueId y =
       add_node(g, ir::TensorOp::conv, {x, add_constant(g, weights)},
                {{"strides", one}, {"pads", none}, {"dilations", one}, {"groups", 1}, {"layout", std::string("first")}});
-  add_output(g, add_node(g, ir::ScalarOp::mul, {y, add_constant(g, factors)}), "y");
-  const Result<bool> changed = run_pass(*find_pass("fold_affine"), g, {named_target("x86-64-v3").value(), {}});
-  ASSERT_TRUE(changed.ok() && *changed);
+  add_output(g, add_node(g, op, {y, add_constant(g, factors)}), "y");
+  return g;
+}
+
+bool fold_in(ir::Graph& g) {
+  const Target target = named_target("x86-64-v3").value();
+  const Options options;
+  const Result<bool> changed = run_pass(*find_pass("fold_affine"), g, {target, options});
+  EXPECT_TRUE(changed.ok()) << changed.status().str();
+  return changed.ok() && *changed;
+}
+
+TEST(Weights, OfAConvAreScaledByTheirChannel) {
+  const Tensor weights = *ir::random_tensor(DType::f16, {5, 700, 1, 1}, 1);
+  const Tensor factors = *ir::random_tensor(DType::f16, {5, 1, 1}, 2);
+  ir::Graph g = conv_and(ir::ScalarOp::mul, weights, factors);
+  ASSERT_TRUE(fold_in(g));
   const Tensor* folded = g.constant(g.producer(g.outputs[0])->inputs[1]);
   ASSERT_NE(folded, nullptr);
   for (int64_t i = 0; i < folded->num_elements(); ++i) {
@@ -54,6 +66,14 @@ TEST(Weights, OfAConvAreScaledByTheirChannel) {
                            ir::f32_from_f16(factors.as<uint16_t>()[i / 700]);
     ASSERT_EQ(folded->as<uint16_t>()[i], ir::f16_from_f64(product)) << i;
   }
+}
+
+TEST(Weights, OfIntegersAreNotDivided) {
+  const Tensor weights = *ir::random_tensor(DType::i32, {2, 3, 1, 1}, 1),
+               divisors = *Tensor::make(DType::i32, {2, 1, 1});
+  for (int64_t i = 0; i < 2; ++i) ir::store_int(DType::i32, const_cast<int32_t*>(divisors.as<int32_t>()) + i, 3 + i);
+  ir::Graph g = conv_and(ir::ScalarOp::div, weights, divisors);
+  EXPECT_FALSE(fold_in(g));
 }
 
 }  // namespace
