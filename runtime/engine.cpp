@@ -46,7 +46,8 @@ int compile_threads(const Options& options) {
   return std::min(runtime::host_threads(machine), kMaxCompilers);
 }
 
-Result<Engine> compile_on(const Model& model, const Options& options, const runtime::Machine& machine, double device_ms) {
+Result<Engine> compile_on(const Model& model, const Options& options, const runtime::Machine& machine,
+                          double device_ms) {
   const Clock::time_point start = Clock::now();
   FUSEC_ASSIGN(runtime::Parts parts, runtime::compile_parts(model, options, machine.target));
   parts.machine = machine;
@@ -66,6 +67,7 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select));
   parts.program = std::move(stages.program);
   stats.stages = std::move(stages.times);
+  stats.weights_ms = stages.weights_ms;
   FUSEC_TRY(dump_code(parts.program, target, options));
   KernelCounts counts;
   FUSEC_ASSIGN(parts.artifacts, timed_stage(stats.stages, "emit", [&] {

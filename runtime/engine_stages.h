@@ -21,7 +21,8 @@ struct Stages {
   std::vector<compiler::PassTime> passes;
   compiler::Partition partition;
   ir::Program program;
-  std::vector<StageTime> times;
+  std::vector<StageTime> times;  // without weights_ms
+  double weights_ms = 0;         // converting weights to options.precision
 };
 
 // Runs the stages up to and with `last` on an imported graph; options.dump_dir gets the text of each. An error says in

@@ -20,97 +20,6 @@ using ir::Stmt;
 
 namespace {
 
-void put_range(DimRanges& ranges, const LoopHead& head) { ranges[head.var] = {Dim(0), head.extent - 1}; }
-
-class DimSimplifier {
- public:
-  explicit DimSimplifier(Kernel& kernel) : kernel_(kernel) {}
-
-  void run(Block& block, const DimRanges& outer) {
-    Block result;
-    for (Stmt& stmt : block) visit(stmt, outer, result);
-    block = std::move(result);
-  }
-
- private:
-  // Drops what is proven; false if a condition can never hold.
-  static bool reduce_guard(ir::Guard& guard, const DimRanges& ranges) {
-    ir::Guard kept;
-    for (const Dim& g : guard) {
-      const Dim s = simplify(g, ranges);
-      if (proves_nonneg(s, ranges)) continue;
-      if (std::find(kept.begin(), kept.end(), s) == kept.end()) kept.push_back(s);
-    }
-    guard = kept;
-    return true;
-  }
-
-  static DimRanges with_lane(const DimRanges& ranges, int width) {
-    DimRanges r = ranges;
-    r[ir::kLane] = {Dim(0), Dim(width - 1)};
-    return r;
-  }
-
-  int width_of(const Operand& operand) const {
-    const auto* r = std::get_if<RegId>(&operand);
-    return r != nullptr ? kernel_.regs[*r].width : 1;
-  }
-
-  void access(std::vector<Dim>& index, ir::Guard& guard, int width, const DimRanges& ranges) {
-    const DimRanges r = with_lane(ranges, width);
-    for (Dim& d : index) d = simplify(d, r);
-    reduce_guard(guard, r);
-  }
-
-  void visit(Stmt& stmt, const DimRanges& ranges, Block& out) {
-    if (auto* s = std::get_if<ir::Loop>(&stmt.v)) return loop(*s, ranges, out);
-    if (auto* s = std::get_if<ir::Load>(&stmt.v)) access(s->index, s->guard, kernel_.regs[s->dst].width, ranges);
-    if (auto* s = std::get_if<ir::Store>(&stmt.v)) access(s->index, s->guard, width_of(s->value), ranges);
-    if (auto* s = std::get_if<ir::IndexValue>(&stmt.v))
-      s->value = simplify(s->value, with_lane(ranges, kernel_.regs[s->dst].width));
-    if (auto* s = std::get_if<ir::Reduce>(&stmt.v)) {
-      DimRanges inner = ranges;
-      for (LoopHead& head : s->loops) {
-        head.extent = simplify(head.extent, inner);
-        put_range(inner, head);
-      }
-      run(s->body, inner);
-      reduce_guard(s->guard, with_lane(inner, width_of(s->yield[0])));
-    }
-    if (auto* s = std::get_if<ir::Scan>(&stmt.v)) {
-      DimRanges inner = ranges;
-      put_range(inner, s->loop);
-      run(s->body, inner);
-      run(s->then, inner);
-    }
-    out.push_back(std::move(stmt));
-  }
-
-  void loop(ir::Loop& loop, const DimRanges& ranges, Block& out) {
-    loop.head.extent = simplify(loop.head.extent, ranges);
-    if (loop.head.extent.is(0) || proves_nonneg(-loop.head.extent, ranges)) return;
-    if (loop.head.extent.is(1) && loop.head.tag != ir::LoopTag::grid) {
-      substitute(loop.body, loop.head.var, 0);
-      Block body = std::move(loop.body);
-      run(body, ranges);
-      for (Stmt& stmt : body) out.push_back(std::move(stmt));
-      return;
-    }
-    DimRanges inner = ranges;
-    put_range(inner, loop.head);
-    run(loop.body, inner);
-    out.push_back({std::move(loop)});
-  }
-
-  Kernel& kernel_;
-};
-
-}  // namespace
-
-void simplify_dims(Kernel& kernel) { DimSimplifier(kernel).run(kernel.body, {}); }
-
-namespace {
-
 bool is_pure(const Kernel& kernel, const Stmt& stmt) {
   if (const auto* load = std::get_if<ir::Load>(&stmt.v))
     return kernel.buffers[load->buffer].space == ir::Space::in && load->clamp == 0;
@@ -193,7 +102,8 @@ void note_bitwise(const Kernel& kernel, const Stmt& stmt, const std::map<RegId, 
   if (let == nullptr) return;
   const auto* from = let->args.empty() ? nullptr : std::get_if<RegId>(&let->args[0]);
   const auto it = from == nullptr ? widened.end() : widened.find(*from);
-  if (it == widened.end() || !is_half(kernel.regs[it->second].dtype) || kernel.regs[let->dst].dtype != DType::f32) return;
+  if (it == widened.end() || !is_half(kernel.regs[it->second].dtype) || kernel.regs[let->dst].dtype != DType::f32)
+    return;
   if (!ir::on_half_bits(*let)) return;
   ir::Let narrow = *let;
   narrow.args[0] = it->second;
@@ -230,8 +140,8 @@ bool is_beyond(const ir::Let& bound, DType type) {
   return bound.op == ir::ScalarOp::max ? c <= low : c >= low + std::ldexp(1, bits) - 1;
 }
 
-// cast_t(min(x, c)) = cast_t(x) where c is not below the largest t, and the same of max: casts of floats saturate, and NaN
-// gives 0 either way.
+// cast_t(min(x, c)) = cast_t(x) where c is not below the largest t, and the same of max: casts of floats saturate, and
+// NaN gives 0 either way.
 void drop_bounds(const Kernel& kernel, Stmt& stmt, const std::map<RegId, ir::Let>& bounded) {
   auto* let = std::get_if<ir::Let>(&stmt.v);
   if (let == nullptr || let->op != ir::ScalarOp::cast) return;
@@ -326,9 +236,8 @@ class Hoister {
     if (is_grid(stmt)) return moved;
     LoopView loop = loop_of(stmt);
     if (loop.body == nullptr) return moved;
-    const bool runs = std::all_of(loop.heads.begin(), loop.heads.end(), [](const LoopHead& h) {
-      return h.extent.is_const() && h.extent.value() > 0;
-    });
+    const bool runs = std::all_of(loop.heads.begin(), loop.heads.end(),
+                                  [](const LoopHead& h) { return h.extent.is_const() && h.extent.value() > 0; });
     std::set<std::string> inside;
     for (const LoopHead& head : loop.heads) inside.insert(head.var);
     std::set<RegId> made;

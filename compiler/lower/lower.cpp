@@ -6,11 +6,13 @@
 
 #include "compiler/lower/alias.h"
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/region_key.h"
 #include "compiler/lower/schedule.h"
 #include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
 #include "ir/signature.h"
 #include "ir/support/check.h"
+#include "ir/text/kernel_text.h"
 
 namespace fusec::compiler {
 
@@ -63,7 +65,8 @@ class Lowering {
 
   AllocId allocate(ValueId owner, AllocKind kind, uint32_t ordinal) {
     const ir::Type& type = graph_.type(owner);
-    const AllocId id = program_.allocs.push_back({kind, graph_.values[owner].name, type.dtype, num_elements(type.shape), ordinal});
+    const AllocId id =
+        program_.allocs.push_back({kind, graph_.values[owner].name, type.dtype, num_elements(type.shape), ordinal});
     allocs_[owner] = id;
     return id;
   }
@@ -95,26 +98,66 @@ class Lowering {
 
   // --- generated kernels ---------------------------------------------------------------------------------------
 
+  // What one region became, in terms of its RegionKey::values: equal regions are scheduled once.
+  struct Generated {
+    struct Param {
+      size_t owner;  // position among the values
+      Dim offset, elements;
+    };
+    struct Scratch {
+      DType dtype;
+      Dim elements;
+    };
+    ir::KernelId kernel;
+    std::vector<Dim> extents;
+    std::vector<Param> params;
+    std::vector<Scratch> scratch;
+  };
+
   Result<ir::Step> kernel_step(const Region& region) {
+    const RegionKey key = region_key(graph_, partition_.storage, region);
+    auto known = generated_.find(key.text);
+    if (known == generated_.end()) {
+      FUSEC_ASSIGN(Generated made, generate(region, key.values));
+      known = generated_.emplace(key.text, std::move(made)).first;
+    }
+    const Generated& made = known->second;
+    ir::KernelStep step;
+    step.kernel = made.kernel;
+    step.extents = made.extents;
+    for (const Generated::Param& param : made.params)
+      step.args.push_back({alloc_of(key.values[param.owner]), param.offset, {param.elements}, {1}});
+    for (const Generated::Scratch& scratch : made.scratch) {
+      const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", scratch.dtype, scratch.elements, 0});
+      step.args.push_back({id, 0, {scratch.elements}, {1}});
+    }
+    return ir::Step{std::move(step), origin(region)};
+  }
+
+  Result<Generated> generate(const Region& region, const std::vector<ValueId>& values) {
     FUSEC_ASSIGN(Nest nest, nest_of(region));
     find_aliases(nest);
     collapse(nest);
-    ir::KernelStep step;
-    parametrize(nest, step.extents);
+    Generated made;
+    parametrize(nest, made.extents);
     if (target_.kind == TargetKind::cuda) {
-      FUSEC_TRY(schedule_cuda(nest, target_, step.extents));
+      FUSEC_TRY(schedule_cuda(nest, target_, made.extents));
     } else {
-      FUSEC_TRY(schedule_host(nest, target_, step.extents));
-      stream(nest, target_, step.extents, [&](ValueId v) {
+      FUSEC_TRY(schedule_host(nest, target_, made.extents));
+      stream(nest, target_, made.extents, [&](ValueId v) {
         return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
       });
     }
-    for (const ParamSource& source : nest.params)
-      step.args.push_back({alloc_of(source.owner), source.offset, {source.elements}, {1}});
+    for (const ParamSource& source : nest.params) {
+      const auto at = std::lower_bound(values.begin(), values.end(), source.owner);
+      FUSEC_CHECK(at != values.end() && *at == source.owner) << "a parameter that the region's key does not know";
+      made.params.push_back({static_cast<size_t>(at - values.begin()), source.offset, source.elements});
+    }
     for (const ir::Buffer& buffer : nest.kernel.buffers)
-      if (buffer.space == ir::Space::scratch) step.args.push_back(scratch(buffer, nest.kernel, step.extents));
-    step.kernel = kernel_id(std::move(nest.kernel));
-    return ir::Step{std::move(step), origin(region)};
+      if (buffer.space == ir::Space::scratch)
+        made.scratch.push_back({buffer.dtype, scratch_elements(buffer, nest.kernel, made.extents)});
+    made.kernel = kernel_id(std::move(nest.kernel));
+    return made;
   }
 
   // A GPU keeps values of a row in registers, or makes them again: there is no third place.
@@ -137,19 +180,17 @@ class Lowering {
     return length;
   }
 
-  // A temporary for a scratch buffer, whose shape is in terms of the kernel's arguments.
-  ir::View scratch(const ir::Buffer& buffer, const ir::Kernel& kernel, const std::vector<Dim>& launch) {
+  // The size of a scratch buffer, whose shape is in terms of the kernel's arguments.
+  static Dim scratch_elements(const ir::Buffer& buffer, const ir::Kernel& kernel, const std::vector<Dim>& launch) {
     std::map<std::string, Dim> values;
     for (size_t i = 0; i < launch.size(); ++i) values[kernel.extents[i]] = launch[i];
-    const Dim elements = num_elements(buffer.shape).substitute(values);
-    const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", buffer.dtype, elements, 0});
-    return {id, 0, {elements}, {1}};
+    return num_elements(buffer.shape).substitute(values);
   }
 
   // Equal kernels share an entry.
   ir::KernelId kernel_id(ir::Kernel kernel) {
     kernel = renamed(kernel, ir::Renaming::everything);
-    const std::string text = canonical_text(kernel);
+    const std::string text = print(kernel);
     if (auto it = kernels_.find(text); it != kernels_.end()) return it->second;
     kernel.name = "k" + std::to_string(program_.kernels.size());
     const ir::KernelId id = program_.kernels.push_back(std::move(kernel));
@@ -213,6 +254,7 @@ class Lowering {
   ir::Program program_;
   std::map<ValueId, AllocId> allocs_;
   std::map<std::string, ir::KernelId> kernels_;
+  std::map<std::string, Generated> generated_;  // by the text of the region's key
 };
 
 }  // namespace

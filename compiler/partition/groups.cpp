@@ -106,15 +106,21 @@ std::vector<NodeId> Groups::real_readers(ValueId value) const {
 }
 
 std::vector<ValueId> Groups::outputs_of(const std::vector<NodeId>& nodes) const {
-  const std::set<NodeId> inside(nodes.begin(), nodes.end());
+  std::vector<NodeId> inside = nodes;
+  std::sort(inside.begin(), inside.end());
   std::vector<ValueId> result;
   for (NodeId id : nodes) {
     const ValueId v = graph.nodes[id].output;
-    const auto outside = real_readers(v);
-    const bool read = std::any_of(outside.begin(), outside.end(), [&](NodeId r) { return !inside.contains(r); });
-    if (read || is_graph_output(v)) result.push_back(v);
+    if (is_graph_output(v) || is_read_outside(v, inside)) result.push_back(v);
   }
   return result;
+}
+
+bool Groups::is_read_outside(ValueId value, const std::vector<NodeId>& inside) const {
+  return std::any_of(readers_[value].begin(), readers_[value].end(), [&](NodeId reader) {
+    if (views_[reader]) return is_read_outside(graph.nodes[reader].output, inside);
+    return !std::binary_search(inside.begin(), inside.end(), reader);
+  });
 }
 
 bool Groups::would_cycle(int a, int b) const {

@@ -19,7 +19,7 @@ struct Group {
   ir::ValueId bias;
   ir::ValueId result;  // of anchors: the value it materializes
   bool has_reduction = false;
-  int cost = 0;        // cycles per 16 elements of its scalar ops
+  int cost = 0;  // cycles per 16 elements of its scalar ops
   bool alive = true;
   uint32_t first = UINT32_MAX, last = 0;  // positions of its nodes
 };
@@ -60,11 +60,14 @@ class Groups {
   bool would_cycle(int a, int b) const;
 
   // Why a reader is not in the group of what it reads; the first reason stays.
-  void refuse(ir::ValueId value, ir::NodeId reader, const std::string& reason) { reasons_.emplace(std::pair(value, reader), reason); }
+  void refuse(ir::ValueId value, ir::NodeId reader, const std::string& reason) {
+    reasons_.emplace(std::pair(value, reader), reason);
+  }
   std::string reason(ir::ValueId value, ir::NodeId reader) const;
 
  private:
   void collect_readers(ir::ValueId value, std::vector<ir::NodeId>& out) const;
+  bool is_read_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // `inside` sorted
 
   ir::IdVector<ir::NodeId, uint32_t> positions_;
   ir::IdVector<ir::NodeId, int> groups_;

@@ -18,8 +18,8 @@ namespace {
 // Larger regions compile slowly and gain nothing: their values no longer fit in registers.
 constexpr size_t kMostNodes = 256;
 constexpr size_t kMostRowNodes = 96;
-// Padded operands of a region that reduces. An unrolled window has one per place, and a reduction has few threads for them:
-// summing 25 places inside a mean took twenty times as long as storing the sums.
+// Padded operands of a region that reduces. An unrolled window has one per place, and a reduction has few threads for
+// them: summing 25 places inside a mean took twenty times as long as storing the sums.
 constexpr int64_t kMostRowPads = 4;
 constexpr size_t kMostOutputs = 8;
 // A producer that broadcasts is made again for every element of its reader up to this cost (cycles per 16 elements).
@@ -82,7 +82,8 @@ class Growing {
     const Shape& from = graph_.type(value).shape;
     const Shape& to = graph_.type(graph_.nodes[reader].output).shape;
     const bool scalar = graph_.nodes[reader].op.is_scalar();
-    if (!rows && scalar && b.nodes.size() == 1 && reads_alike(p, reader) && same_shape(outputs, to)) return std::nullopt;
+    if (!rows && scalar && reads_alike(p, reader) && same_shape(outputs, to) && meet_at(p, g, reader))
+      return std::nullopt;
     const bool kept = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
     if (!rows && kept && !(direct && from == to)) return "its reader uses other coordinates, and it is stored anyway";
     if (!rows && repeats(from, graph_.nodes[reader]) && a.cost > kCheapToRepeat)
@@ -93,7 +94,8 @@ class Growing {
   }
 
   int64_t pads_of(const Group& group) const {
-    return std::count_if(group.nodes.begin(), group.nodes.end(), [&](NodeId id) { return graph_.nodes[id].op == ir::TensorOp::pad; });
+    return std::count_if(group.nodes.begin(), group.nodes.end(),
+                         [&](NodeId id) { return graph_.nodes[id].op == ir::TensorOp::pad; });
   }
 
   bool same_shape(const std::vector<ValueId>& outputs, const Shape& shape) const {
@@ -125,6 +127,21 @@ class Growing {
       if (value != base || !(graph_.type(value).shape == graph_.type(node.output).shape)) return false;
     }
     return true;
+  }
+
+  // Whether nothing passes between groups p and g but what the reader in g takes from p. Then they are one where the
+  // reader alone could join p, and nothing has to be looked at again: the sum of an unrolled window grows by one such p
+  // per place.
+  bool meet_at(int p, int g, NodeId reader) const {
+    if (groups_.all[static_cast<size_t>(g)].nodes.size() == 1) return true;
+    const std::vector<NodeId>& nodes = groups_.all[static_cast<size_t>(p)].nodes;
+    return std::none_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+      for (const auto& [value, base] : producers(graph_.nodes[id]))
+        if (groups_.group_of_value(base) == g) return true;
+      const auto readers = groups_.real_readers(graph_.nodes[id].output);
+      return std::any_of(readers.begin(), readers.end(),
+                         [&](NodeId r) { return r != reader && groups_.group_of(r) == g; });
+    });
   }
 
   // Whether the reader uses an element of a value of this shape several times.

@@ -2,11 +2,15 @@
 #include "compiler/passes/convert_precision.h"
 
 #include <algorithm>
-#include <cmath>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <memory>
 
 #include "compiler/passes/passes.h"
-#include "ir/eval/element.h"
 #include "ir/eval/graph.h"
+#include "ir/ops/narrow.h"
+#include "ir/support/memory.h"
 #include "ir/support/parallel.h"
 
 namespace fusec::compiler {
@@ -18,32 +22,73 @@ using ir::ValueId;
 
 namespace {
 
-constexpr float kLargestHalf = 65504;
-constexpr int64_t kChunk = 1024, kGrain = 1 << 16;  // elements converted at a time; by one thread
+constexpr int64_t kGrain = 1 << 16;  // elements that are worth a thread
 
-// Finite numbers stay finite: a mask of -1e9 becomes the lowest number of f16.
-Result<Tensor> narrowed(const Tensor& wide, DType to) {
-  FUSEC_ASSIGN(Tensor narrow, Tensor::make(to, wide.shape()));
-  FUSEC_ASSIGN(const Tensor dense, ir::contiguous(wide));
-  const float* from = dense.as<float>();
-  void* const out = narrow.data();
-  ir::parallel_for(0, dense.num_elements(), kGrain, [&](int64_t begin, int64_t end) {
-    float chunk[kChunk];
-    for (int64_t at = begin; at < end; at += kChunk) {
-      const int64_t count = std::min(kChunk, end - at);
-      for (int64_t i = 0; i < count; ++i) {
-        const bool clamps = to == DType::f16 && std::isfinite(from[at + i]);
-        chunk[i] = clamps ? std::clamp(from[at + i], -kLargestHalf, kLargestHalf) : from[at + i];
-      }
-      ir::store_elements(to, out, at, 1, count, chunk);
-    }
-  });
-  return narrow;
+// All of it is written: clearing a few hundred MB first would take as long as converting them.
+Result<Tensor> uninitialized(DType dtype, const Tensor& like) {
+  void* data = ir::allocate_host(static_cast<size_t>(like.num_elements()) * size_of(dtype));
+  if (data == nullptr)
+    return Status(StatusCode::out_of_memory, "host memory for weights in " + std::string(to_string(dtype)));
+  return Tensor::share(dtype, like.shape(), data,
+                       std::shared_ptr<const void>(data, [](const void* p) { std::free(const_cast<void*>(p)); }));
 }
+
+// The f32 constants of a graph in another type, converted as one array, so that threads start once. Finite numbers stay
+// finite: a mask of -1e9 becomes the lowest number of f16.
+class NarrowConstants {
+ public:
+  explicit NarrowConstants(DType to) : to_(to) {}
+
+  Status add(NodeId id, const Tensor& wide) {
+    FUSEC_ASSIGN(Tensor dense, ir::contiguous(wide));
+    FUSEC_ASSIGN(Tensor narrow, uninitialized(to_, dense));
+    entries_.push_back({total_, std::move(dense), narrow});
+    total_ += narrow.num_elements();
+    narrow_.emplace(id, std::move(narrow));
+    return {};
+  }
+
+  void convert() {
+    ir::parallel_for(0, total_, kGrain, [&](int64_t begin, int64_t end) {
+      auto entry = std::upper_bound(entries_.begin(), entries_.end(), begin,
+                                    [](int64_t at, const Entry& e) { return at < e.start; }) -
+                   1;
+      for (int64_t at = begin; at < end; ++entry) {
+        const int64_t first = at - entry->start,
+                      count = std::min(end, entry->start + entry->narrow.num_elements()) - at;
+        ir::narrow_f32(to_, entry->wide.as<float>() + first, count, ir::Beyond::largest,
+                       entry->narrow.as<uint16_t>() + first);
+        at += count;
+      }
+    });
+  }
+
+  const Tensor& at(NodeId id) const { return narrow_.at(id); }
+
+ private:
+  struct Entry {
+    int64_t start;  // in all elements of the constants one after the other
+    Tensor wide, narrow;
+  };
+
+  DType to_;
+  int64_t total_ = 0;
+  std::vector<Entry> entries_;
+  std::map<NodeId, Tensor> narrow_;
+};
 
 class Converter {
  public:
-  Converter(const Graph& from, DType to) : from_(from), to_(to), map_(from.values.size()) {}
+  Converter(const Graph& from, DType to) : from_(from), to_(to), constants_(to), map_(from.values.size()) {}
+
+  Status convert_constants() {
+    for (NodeId id : from_.order) {
+      const Tensor* data = from_.constant(from_.nodes[id].output);
+      if (data != nullptr && data->dtype() == DType::f32) FUSEC_TRY(constants_.add(id, *data));
+    }
+    constants_.convert();
+    return {};
+  }
 
   Result<Graph> run() {
     out_.name = from_.name;
@@ -73,11 +118,7 @@ class Converter {
   Status convert(NodeId id) {
     const Node& node = from_.nodes[id];
     if (const Tensor* data = from_.constant(node.output)) {
-      Tensor kept = *data;
-      if (data->dtype() == DType::f32) {
-        FUSEC_ASSIGN(kept, narrowed(*data, to_));
-      }
-      map_[node.output] = add_constant(out_, std::move(kept), node.origin);
+      map_[node.output] = add_constant(out_, data->dtype() == DType::f32 ? constants_.at(id) : *data, node.origin);
       return {};
     }
     ir::Attrs attrs = node.attrs;
@@ -95,20 +136,28 @@ class Converter {
 
   const Graph& from_;
   DType to_;
+  NarrowConstants constants_;
   Graph out_;
   ir::IdVector<ValueId, ValueId> map_;
 };
 
 }  // namespace
 
-Result<Graph> with_precision(const Graph& graph, DType to) {
-  if (!is_half(to)) return Status(StatusCode::invalid_argument, std::string("a model is converted to f16 or bf16, not ") + to_string(to));
-  return Converter(graph, to).run();
+Result<Graph> with_precision(const Graph& graph, DType to, double* weights_ms) {
+  if (!is_half(to))
+    return Status(StatusCode::invalid_argument,
+                  std::string("a model is converted to f16 or bf16, not ") + to_string(to));
+  Converter converter(graph, to);
+  const auto start = std::chrono::steady_clock::now();
+  FUSEC_TRY(converter.convert_constants());
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+  if (weights_ms != nullptr) *weights_ms += passed.count();
+  return converter.run();
 }
 
 Result<bool> convert_precision(Graph& graph, const PassContext& context) {
   if (!context.options.precision) return false;
-  FUSEC_ASSIGN(graph, with_precision(graph, *context.options.precision));
+  FUSEC_ASSIGN(graph, with_precision(graph, *context.options.precision, context.weights_ms));
   return true;
 }
 

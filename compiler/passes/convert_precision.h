@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An f32 model in f16 or bf16: weights and activations; inputs and outputs keep their types. Kernels compute in f32 whatever
-// their tensors are, so reductions, softmax and norms accumulate there.
+// An f32 model in f16 or bf16: weights and activations; inputs and outputs keep their types. Kernels compute in f32
+// whatever their tensors are, so reductions, softmax and norms accumulate there.
 #pragma once
 
 #include "fusec/status.h"
@@ -8,7 +8,8 @@
 
 namespace fusec::compiler {
 
-// `to`: f16 or bf16 (else invalid_argument). Values of other types than f32 stay.
-Result<ir::Graph> with_precision(const ir::Graph& graph, DType to);
+// `to`: f16 or bf16 (else invalid_argument). Values of other types than f32 stay. weights_ms, if set: grows by the time
+// of converting constants.
+Result<ir::Graph> with_precision(const ir::Graph& graph, DType to, double* weights_ms = nullptr);
 
 }  // namespace fusec::compiler

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <vector>
 
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
+#include "ir/eval/element.h"
 #include "ir/ops/cast.h"
+#include "ir/support/parallel.h"
 
 namespace fusec::compiler {
 
@@ -33,26 +36,37 @@ std::vector<double> per_channel(const Graph& graph, ValueId value, const Shape& 
   const int64_t count = data->num_elements();
   if (count != 1 && count != channels) return {};
   for (int64_t c = 0; c < channels; ++c)
-    result.push_back(ir::load_double(data->dtype(), bytes + (count == 1 ? 0 : c) * static_cast<int64_t>(size_of(data->dtype()))));
+    result.push_back(
+        ir::load_double(data->dtype(), bytes + (count == 1 ? 0 : c) * static_cast<int64_t>(size_of(data->dtype()))));
   return result;
 }
 
 // data[o, ...] * factor[o], computed in f64 and rounded once.
 Result<Tensor> scaled(const Tensor& data, const std::vector<double>& factor) {
+  constexpr int64_t kChunk = 256, kGrain = 1 << 14;  // elements at a time; worth a thread
   FUSEC_ASSIGN(Tensor result, Tensor::make(data.dtype(), data.shape()));
-  const int64_t n = data.num_elements(), per = factor.empty() ? 0 : n / static_cast<int64_t>(factor.size());
-  const auto size = static_cast<int64_t>(size_of(data.dtype()));
-  for (int64_t i = 0; i < n; ++i) {
-    const double v = ir::load_double(data.dtype(), static_cast<const char*>(data.data()) + i * size);
-    ir::store_double(data.dtype(), static_cast<char*>(result.data()) + i * size, v * factor[static_cast<size_t>(i / per)]);
-  }
+  const auto channels = static_cast<int64_t>(factor.size());
+  const int64_t per = channels == 0 ? 0 : data.num_elements() / channels;
+  const int64_t chunks = (per + kChunk - 1) / kChunk;  // of a channel
+  void* const out = result.data();
+  ir::parallel_for(0, channels * chunks, kGrain / kChunk, [&](int64_t begin, int64_t end) {
+    double values[kChunk];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t channel = i / chunks, at = i % chunks * kChunk, first = channel * per + at,
+                    count = std::min(kChunk, per - at);
+      ir::load_elements(data.dtype(), data.data(), first, 1, count, values);
+      for (int64_t k = 0; k < count; ++k) values[k] *= factor[static_cast<size_t>(channel)];
+      ir::store_elements(data.dtype(), out, first, 1, count, values);
+    }
+  });
   return result;
 }
 
 Result<Tensor> vector_of(DType dtype, const std::vector<double>& values) {
   FUSEC_ASSIGN(Tensor result, Tensor::make(dtype, {static_cast<int64_t>(values.size())}));
   const auto size = size_of(dtype);
-  for (size_t i = 0; i < values.size(); ++i) ir::store_double(dtype, static_cast<char*>(result.data()) + i * size, values[i]);
+  for (size_t i = 0; i < values.size(); ++i)
+    ir::store_double(dtype, static_cast<char*>(result.data()) + i * size, values[i]);
   return result;
 }
 
@@ -65,11 +79,14 @@ std::vector<double> bias_of(const Graph& graph, const Node& conv, size_t channel
   return bias;
 }
 
-// A conv in layout "first" with constant weights and bias that only this reader uses.
+// A conv of floats in layout "first" with constant weights and bias that only this reader uses.
 const Node* foldable_conv(const Graph& graph, ValueId value, const ir::IdVector<ValueId, int>& uses) {
   const Node* conv = graph.producer(value);
-  if (conv == nullptr || !(conv->op == TensorOp::conv) || uses[value] != 1 || conv->attrs.s("layout") != "first") return nullptr;
-  if (!graph.is_constant(conv->inputs[1]) || (conv->inputs.size() > 2 && !graph.is_constant(conv->inputs[2]))) return nullptr;
+  if (conv == nullptr || !(conv->op == TensorOp::conv) || uses[value] != 1 || conv->attrs.s("layout") != "first")
+    return nullptr;
+  if (!is_float(graph.type(value).dtype)) return nullptr;
+  if (!graph.is_constant(conv->inputs[1]) || (conv->inputs.size() > 2 && !graph.is_constant(conv->inputs[2])))
+    return nullptr;
   return conv;
 }
 

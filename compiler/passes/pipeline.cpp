@@ -66,9 +66,10 @@ std::string dump_name(size_t number, std::string_view pass) {
 
 }  // namespace
 
-Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times) {
+Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times,
+                double* weights_ms) {
   using Clock = std::chrono::steady_clock;
-  const PassContext context{target, options};
+  const PassContext context{target, options, weights_ms};
   size_t number = 0;
   for (const Pass& pass : pipeline()) {
     if (options.stop_after_passes >= 0 && number >= static_cast<size_t>(options.stop_after_passes)) break;

@@ -16,6 +16,7 @@ namespace fusec::compiler {
 struct PassContext {
   const Target& target;
   const Options& options;
+  double* weights_ms = nullptr;  // if set: grows by the time of converting weights to options.precision
 };
 
 // A rewrite of the graph in place; true if it changed something. `order` may hold dead nodes afterwards.
@@ -37,8 +38,9 @@ struct PassTime {
 };
 
 // Runs the pipeline; passes named in options.disabled_passes are left out, options.stop_after_passes bounds how many
-// run, options.dump_dir gets the graph after each pass that changed it.
-Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times = nullptr);
+// run, options.dump_dir gets the graph after each pass that changed it. `weights_ms` as in PassContext.
+Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times = nullptr,
+                double* weights_ms = nullptr);
 // One pass with what the manager does around it: dead nodes go, the graph is verified if asked.
 Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& context);
 

@@ -31,7 +31,7 @@ struct FUSEC_API StageTime {
 struct FUSEC_API EngineStats {
   double compile_ms = 0;  // from the Model to a linked Engine, without the two below
   double device_ms = 0;   // opening the driver, the GPU's context and its libraries
-  double weights_ms = 0;  // moving constants to the GPU
+  double weights_ms = 0;  // converting constants to Options::precision and moving them to the GPU
   std::vector<StageTime> stages;
   int64_t imported_ops = 0;
   int64_t distinct_kernels = 0;  // of the picked candidates

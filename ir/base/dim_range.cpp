@@ -54,8 +54,13 @@ std::optional<int64_t> better(std::optional<int64_t> a, std::optional<int64_t> b
 
 }  // namespace
 
-std::optional<int64_t> Prover::lower_bound(const Dim& a) {
+void Prover::start_query() {
   budget_ = kBudget;
+  depth_ = 0;  // an overflow may have ended the last query anywhere
+}
+
+std::optional<int64_t> Prover::lower_bound(const Dim& a) {
+  start_query();
   try {
     return lower(a, INT64_MAX);
   } catch (const DimOverflow&) {
@@ -64,7 +69,7 @@ std::optional<int64_t> Prover::lower_bound(const Dim& a) {
 }
 
 std::optional<int64_t> Prover::upper_bound(const Dim& a) {
-  budget_ = kBudget;
+  start_query();
   try {
     const std::optional<int64_t> bound = lower(-a, INT64_MAX);
     if (!bound) return std::nullopt;
@@ -76,7 +81,7 @@ std::optional<int64_t> Prover::upper_bound(const Dim& a) {
 
 bool Prover::nonneg(const Dim& a) {
   if (a.is_const()) return a.value() >= 0;
-  budget_ = kBudget;
+  start_query();
   try {
     const std::optional<int64_t> bound = lower(a, 0);
     return bound && *bound >= 0;

@@ -26,6 +26,7 @@ class Prover {
     Dim numerator, scale;
   };
 
+  void start_query();
   std::optional<int64_t> lower(const Dim& a, int64_t goal);  // may stop at a bound of `goal` or more
   std::optional<int64_t> lower_by_atom(const Dim& a, const Dim::Atom& atom, int64_t goal);
   std::optional<int64_t> lower_by_symbol(const Dim& a, const Dim::Atom& atom, int64_t goal);

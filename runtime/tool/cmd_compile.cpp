@@ -25,7 +25,7 @@ Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cach
           {"target", engine.target().name},
           {"ops", stats.imported_ops},
           {"compile_ms", loaded.load_ms + stats.compile_ms},
-          {"weights_ms", loaded.weights_ms},
+          {"weights_ms", loaded.weights_ms + stats.weights_ms},
           {"distinct_kernels", stats.distinct_kernels},
           {"compiled_kernels", stats.compiled_kernels},
           {"cached_kernels", stats.cached_kernels},
@@ -44,9 +44,9 @@ Result<bool> compile_into_cache(const CompileFlags& flags) {
     return true;
   }
   const EngineStats& stats = engine.stats();
-  print_text(fmt::format("{} ops -> {} kernels for {}: {} compiled, {} from the cache, {} of code; {:.1f} ms", stats.imported_ops,
-                         stats.distinct_kernels, engine.target().name, stats.compiled_kernels, stats.cached_kernels,
-                         bytes_text(stats.code_bytes), loaded.load_ms + stats.compile_ms));
+  print_text(fmt::format("{} ops -> {} kernels for {}: {} compiled, {} from the cache, {} of code; {:.1f} ms",
+                         stats.imported_ops, stats.distinct_kernels, engine.target().name, stats.compiled_kernels,
+                         stats.cached_kernels, bytes_text(stats.code_bytes), loaded.load_ms + stats.compile_ms));
   print_text(cache.empty() ? "the kernel cache is off" : "cache: " + cache);
   if (!flags.verbose) return true;
   print_text(fmt::format("  {:<10} {:8.2f} ms", "import", loaded.load_ms));
@@ -85,11 +85,16 @@ Result<bool> compile_into_package(CompileFlags flags) {
     table.row({s.name, bytes_text(s.bytes)});
   }
   if (flags.json) {
-    print(Json{{"file", flags.output}, {"bytes", info.file_bytes}, {"targets", info.targets},
-               {"compile_ms", loaded.load_ms + ms}, {"weights_ms", loaded.weights_ms}, {"sections", sections}});
+    print(Json{{"file", flags.output},
+               {"bytes", info.file_bytes},
+               {"targets", info.targets},
+               {"compile_ms", loaded.load_ms + ms},
+               {"weights_ms", loaded.weights_ms},
+               {"sections", sections}});
     return true;
   }
-  print_text(fmt::format("'{}': {} for {} in {:.1f} ms", flags.output, bytes_text(info.file_bytes), fmt::join(info.targets, ", "), ms));
+  print_text(fmt::format("'{}': {} for {} in {:.1f} ms", flags.output, bytes_text(info.file_bytes),
+                         fmt::join(info.targets, ", "), ms));
   print_text(table.str());
   print_text("run it: fusec run " + flags.output);
   return true;
@@ -105,7 +110,8 @@ Command compile_command() {
   auto flags = std::make_shared<CompileFlags>();
   return {"compile", "compile a model ahead of time: into one file, or into the kernel cache",
           "  fusec compile model.onnx -o model.fsc --target cpu:x86-64-v3 --target cuda:sm_80 --target cuda:sm_90\n"
-          "                                                    a package: run, bench and inspect take it where there is no compiler;\n"
+          "                                                    a package: run, bench and inspect take it where there "
+          "is no compiler;\n"
           "                                                    no GPU is needed to write it\n"
           "  fusec compile model.onnx -o model.fsc             for this machine's CPU (cpu:native)\n"
           "  fusec compile model.onnx --precision f16 -o half.fsc --target cuda:sm_90\n"

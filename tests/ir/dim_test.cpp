@@ -5,6 +5,8 @@
 
 #include <random>
 
+#include "ir/base/dim_simplify.h"
+
 namespace fusec {
 namespace {
 
@@ -215,6 +217,21 @@ class RandomDims {
  private:
   std::mt19937 random_;
 };
+
+// What a Simplifier remembers of one Dim does not change what it says of the next.
+TEST(DimProperty, ASimplifierAnswersAsIfAskedOnce) {
+  RandomDims random(11);
+  const DimRanges in =
+      ranges({{"i", "0", "n - 1"}, {"j", "0", "15"}, {"k", "-3", "i + m"}, {"n", "1", ""}, {"m", "1", "6"}});
+  base::Simplifier simplifier(in);
+  for (int round = 0; round < 2000; ++round) {
+    const Dim x = random.make(1 + random.pick(4));
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_EQ(simplifier.simplify(x), simplify(x, in)) << x.str();
+      ASSERT_EQ(simplifier.nonneg(x), proves_nonneg(x, in)) << x.str();
+    }
+  }
+}
 
 TEST(DimProperty, SimplifyKeepsValues) {
   RandomDims random(7);
