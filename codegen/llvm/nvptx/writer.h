@@ -12,6 +12,8 @@
 
 namespace fusec::codegen::nvptx {
 
+inline constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
+
 // The threads that run a statement together: block loops split them into ever smaller teams.
 struct Team {
   llvm::Value* thread = nullptr;  // the number of this thread in it, an i32
