@@ -29,14 +29,9 @@ Result<std::string> emit_nvptx_text(const ir::Kernel&, const Target& target) { r
 Result<std::string> emit_nvptx_ptx(const ir::Kernel&, const Target& target) { return no_llvm(target); }
 #endif
 
-Codegen picked(Codegen codegen) {
-  if (codegen != Codegen::automatic) return codegen;
-  return has_nvrtc() || !kHasLlvm ? Codegen::nvrtc : Codegen::llvm;
-}
-
-std::string emitter_key(const Target& target, Codegen codegen) {
+std::string emitter_key(const Target& target, Codegen emitter) {
   if (target.kind == TargetKind::cpu) return host_emitter_key();
-  return picked(codegen) == Codegen::llvm ? nvptx_emitter_key() + " codegen=llvm" : cuda_emitter_key() + " codegen=nvrtc";
+  return emitter == Codegen::llvm ? nvptx_emitter_key() + " codegen=llvm" : cuda_emitter_key() + " codegen=nvrtc";
 }
 
 // NVRTC's status tells what was looked for; of LLVM this names what is missing.
@@ -45,15 +40,12 @@ Status neither(const Status& nvrtc) {
                                              "; codegen llvm: this build has no LLVM");
 }
 
-Result<Artifact> emit_gpu(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
-  if (picked(options.codegen) == Codegen::llvm) return emit_nvptx(kernel, target, options);
+Result<Artifact> emit_by(Codegen emitter, const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
+  if (target.kind == TargetKind::cpu) return emit_host(kernel, target, options);
+  if (emitter == Codegen::llvm) return emit_nvptx(kernel, target, options);
   Result<Artifact> artifact = emit_cuda(kernel, target, options);
-  if (artifact.ok() || options.codegen == Codegen::nvrtc) return artifact;
-  if (!kHasLlvm) return artifact.status().code() == StatusCode::unsupported ? neither(artifact.status()) : artifact.status();
-  Result<Artifact> other = emit_nvptx(kernel, target, options);
-  if (!other.ok()) return artifact;
-  if (options.on_warning) options.on_warning("kernel '" + kernel.name + "' is made by LLVM, for " + artifact.status().str());
-  return other;
+  if (!kHasLlvm && artifact.status().code() == StatusCode::unsupported) return neither(artifact.status());
+  return artifact;
 }
 
 // Broken invariants and hostile extents surface as exceptions inside; none leaves emit.
@@ -70,19 +62,28 @@ auto guarded(const F& f) -> decltype(f()) {
 
 }  // namespace
 
+std::vector<Codegen> emitters(const Target& target, Codegen codegen) {
+  if (target.kind == TargetKind::cpu) return {Codegen::llvm};
+  if (codegen != Codegen::automatic) return {codegen};
+  if (!kHasLlvm) return {Codegen::nvrtc};
+  return has_nvrtc() ? std::vector{Codegen::nvrtc, Codegen::llvm} : std::vector{Codegen::llvm};
+}
+
 std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen codegen) {
   // The name alone says nothing of the code; extents keep theirs, because the artifact's sizes are in terms of them.
   ir::Kernel unnamed = kernel;
   unnamed.name = "kernel";
-  return emitter_key(target, codegen) + "\n" + codegen_key(target) + "\n" + ir::print(unnamed);
+  return emitter_key(target, emitters(target, codegen).front()) + "\n" + codegen_key(target) + "\n" +
+         ir::print(unnamed);
 }
 
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
   return guarded([&]() -> Result<Artifact> {
-    const auto& emitter = target.kind == TargetKind::cuda ? emit_gpu : emit_host;
-    FUSEC_ASSIGN(Artifact artifact, emitter(kernel, target, options));
-    artifact.key = artifact_key(kernel, target, options.codegen);
-    return artifact;
+    return by_first_emitter<Artifact>(kernel, target, options, [&](Codegen emitter) -> Result<Artifact> {
+      FUSEC_ASSIGN(Artifact artifact, emit_by(emitter, kernel, target, options));
+      artifact.key = artifact_key(kernel, target, emitter);
+      return artifact;
+    });
   });
 }
 

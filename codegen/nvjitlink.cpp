@@ -5,14 +5,14 @@
 
 #include <nvJitLink.h>
 
-#include "ir/support/shared_library.h"
+#include "codegen/sized_answer.h"
+#include "ir/support/nvidia_libraries.h"
 
 namespace fusec::codegen {
 namespace {
 
 // The names without a version, which libraries of CUDA 12 and 13 export too.
 struct NvJitLink {
-  SharedLibrary library;
   decltype(&nvJitLinkVersion) version = nullptr;
   decltype(&nvJitLinkCreate) create = nullptr;
   decltype(&nvJitLinkDestroy) destroy = nullptr;
@@ -25,15 +25,19 @@ struct NvJitLink {
 };
 
 Result<NvJitLink> open_nvjitlink() {
+  FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kNvJitLink));
   NvJitLink out;
-  FUSEC_ASSIGN(out.library, open_cuda_library({"libnvJitLink.so.13", "libnvJitLink.so.12"}, {"cu13", "nvjitlink"}));
-  const SharedLibrary& l = out.library;
-  const bool whole = l.get("nvJitLinkVersion", out.version) && l.get("nvJitLinkCreate", out.create) &&
-                     l.get("nvJitLinkDestroy", out.destroy) && l.get("nvJitLinkAddData", out.add_data) &&
-                     l.get("nvJitLinkComplete", out.complete) && l.get("nvJitLinkGetLinkedCubinSize", out.cubin_size) &&
-                     l.get("nvJitLinkGetLinkedCubin", out.cubin) && l.get("nvJitLinkGetErrorLogSize", out.error_size) &&
-                     l.get("nvJitLinkGetErrorLog", out.error);
-  if (!whole) return Status(StatusCode::unsupported, l.path() + " lacks functions of nvJitLink 12.3");
+  FunctionsOf functions(library);
+  functions.need("nvJitLinkVersion", out.version)
+      .need("nvJitLinkCreate", out.create)
+      .need("nvJitLinkDestroy", out.destroy)
+      .need("nvJitLinkAddData", out.add_data)
+      .need("nvJitLinkComplete", out.complete)
+      .need("nvJitLinkGetLinkedCubinSize", out.cubin_size)
+      .need("nvJitLinkGetLinkedCubin", out.cubin)
+      .need("nvJitLinkGetErrorLogSize", out.error_size)
+      .need("nvJitLinkGetErrorLog", out.error);
+  FUSEC_TRY(functions.status("nvJitLink of CUDA 12.3 or newer is needed"));
   return out;
 }
 
@@ -61,26 +65,12 @@ class Link {
     return result_ == NVJITLINK_SUCCESS;
   }
   int result() const { return static_cast<int>(result_); }
-  std::string error() const { return text(api_.error_size, api_.error); }
+  std::string error() const { return c_text(sized_answer<std::string>(handle_, api_.error_size, api_.error)); }
   std::vector<uint8_t> cubin() const {
-    std::size_t size = 0;
-    if (api_.cubin_size(handle_, &size) != NVJITLINK_SUCCESS) return {};
-    std::vector<uint8_t> out(size);
-    if (size > 0) api_.cubin(handle_, out.data());
-    return out;
+    return sized_answer<std::vector<uint8_t>>(handle_, api_.cubin_size, api_.cubin);
   }
 
  private:
-  template <class Size, class Get>
-  std::string text(Size size_of, Get get) const {
-    std::size_t size = 0;
-    if (handle_ == nullptr || size_of(handle_, &size) != NVJITLINK_SUCCESS || size <= 1) return "";
-    std::string out(size, '\0');
-    get(handle_, out.data());
-    while (!out.empty() && out.back() == '\0') out.pop_back();
-    return out;
-  }
-
   const NvJitLink& api_;
   nvJitLinkHandle handle_ = nullptr;
   nvJitLinkResult result_ = NVJITLINK_SUCCESS;
@@ -93,7 +83,8 @@ Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& targ
   const std::string name = "sm_" + std::to_string(target.sm), arch = "-arch=" + name;
   Link link(*nvjitlink(), {arch.c_str(), "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1", "-no-cache"});
   if (!link.run(ptx)) {
-    return Status(StatusCode::compile_failed, "nvJitLink for " + name + ": error " + std::to_string(link.result()) + "\n" + link.error());
+    return Status(StatusCode::compile_failed,
+                  "nvJitLink for " + name + ": error " + std::to_string(link.result()) + "\n" + link.error());
   }
   std::vector<uint8_t> out = link.cubin();
   if (out.empty()) return Status(StatusCode::compile_failed, "nvJitLink made no cubin for " + name);

@@ -58,35 +58,39 @@ KernelPool& pool() {
 
 struct Source {
   const Target& target;
-  Codegen codegen;
+  codegen::EmitOptions options;
   KernelCache* cache;
   bool reuse;
-  const Warn& warn;
 };
 
-Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, const Source& source) {
+Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, Codegen emitter, const Source& source) {
   if (source.cache != nullptr) {
     if (std::optional<codegen::Artifact> found = source.cache->load(key)) {
       return Obtained{std::make_shared<codegen::Artifact>(std::move(*found)), false};
     }
   }
-  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target, {.codegen = source.codegen, .on_warning = source.warn}));
-  made.key = key;
+  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target, {.codegen = emitter}));
   auto artifact = std::make_shared<codegen::Artifact>(std::move(made));
   if (source.cache != nullptr) source.cache->store(*artifact);
   return Obtained{artifact, true};
 }
 
-Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
-  const std::string key = codegen::artifact_key(kernel, source.target, source.codegen);
-  Result<Obtained> obtained = pool().flights.run(key, [&]() -> Result<Obtained> {
+// Each emitter's code has a key of its own: what one of them has to make for another is not taken for the other's work.
+Result<Obtained> obtain_by(Codegen emitter, const ir::Kernel& kernel, const Source& source) {
+  const std::string key = codegen::artifact_key(kernel, source.target, emitter);
+  return pool().flights.run(key, [&]() -> Result<Obtained> {
     if (source.reuse) {
       if (ArtifactPtr held = pool().find(key)) return Obtained{held, false};
     }
-    Result<Obtained> fresh = load_or_emit(kernel, key, source);
+    Result<Obtained> fresh = load_or_emit(kernel, key, emitter, source);
     if (fresh.ok()) pool().hold(fresh->artifact);
     return fresh;
   });
+}
+
+Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
+  Result<Obtained> obtained = codegen::by_first_emitter<Obtained>(
+      kernel, source.target, source.options, [&](Codegen emitter) { return obtain_by(emitter, kernel, source); });
   if (!obtained.ok()) return obtained.status().with_note("while compiling kernel '" + kernel.name + "'");
   return obtained;
 }
@@ -113,9 +117,10 @@ void for_each_parallel(std::size_t n, int threads, const Work& work) {
 Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
                                  bool reuse, int threads, const Warn& warn, KernelCounts& counts) {
   const std::vector<ir::KernelId> used = picked_kernels(program);
+  const Source source{target, {.codegen = codegen, .on_warning = warn}, cache, reuse};
   std::vector<Result<Obtained>> results(used.size(), Obtained{});
   for_each_parallel(used.size(), threads, [&](std::size_t i) {
-    results[i] = guarded([&] { return obtain(program.kernels[used[i]], {target, codegen, cache, reuse, warn}); });
+    results[i] = guarded([&] { return obtain(program.kernels[used[i]], source); });
   });
   Artifacts artifacts;
   for (std::size_t i = 0; i < used.size(); ++i) {

@@ -2,17 +2,11 @@
 // Folds over the threads of a team: by shuffles inside of warps, between warps through shared memory.
 #include <fmt/format.h>
 
-#include <bit>
-
 #include "codegen/cuda/reduce.h"
 #include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {
-
-bool is_power(int64_t v) { return std::has_single_bit(static_cast<uint64_t>(v)); }
-
-bool aligned_to(const Writer& w, int64_t to) { return w.team.alignment % to == 0; }
 
 std::string statement(Writer& w, const Accumulators& a, const std::string& text) { return for_lanes(w, a.lanes) + text; }
 
@@ -125,7 +119,7 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
   write_block_barrier(w);
   const std::string base = w.team.alignment == 0 ? "" : fmt::format("threadIdx.x / 32 - {} / 32 + ", w.team.thread);
   each_accumulator(w, a, step, [&](const std::string& i) {
-    if (runs > 4 && runs <= 32 && is_power(runs) && w.block_threads % 32 == 0) {
+    if (warps_fold_runs(runs, w.block_threads)) {
       assign(w, a, a.element(i), slots(a, shared, fmt::format("{}threadIdx.x % {}{}{}", base, runs, unit > 1 ? " * " + std::to_string(unit) : "", slot)));
       return fold_by_xor(w, a, a.element(i), 1, runs);
     }
@@ -165,10 +159,6 @@ void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t co
   });
 }
 
-bool in_one_warp(const Writer& w) {
-  return aligned_to(w, 32) || (w.team.size <= 32 && is_power(w.team.size) && aligned_to(w, w.team.size));
-}
-
 }  // namespace
 
 Parts Accumulators::element(const std::string& at) const {
@@ -199,30 +189,29 @@ bool fold_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t coun
   if (count <= 1) return false;
   const int64_t total = stride * count;
   const std::string use = stride > 1 ? "outer" : "";
-  if (total <= 32 && is_power(total) && aligned_to(w, total)) {
-    each_accumulator(w, a, step, [&](const std::string& i) { fold_by_xor(w, a, a.element(i), stride, total); });
-    return false;
-  }
-  if (total <= 32 && is_power(stride) && in_one_warp(w)) {
-    each_accumulator(w, a, step, [&](const std::string& i) { fold_by_index(w, a, a.element(i), stride, total); });
-    return false;
-  }
-  const bool warps = total % 32 == 0 && aligned_to(w, 32) && (stride % 32 == 0 || (stride < 32 && is_power(stride)));
-  if (!warps) {
-    fold_in_shared(w, a, stride, count, step, use);
-    return true;
-  }
-  if (stride < 32) {
-    each_accumulator(w, a, step, [&](const std::string& i) { fold_by_xor(w, a, a.element(i), stride, 32); });
-    fold_warps(w, a, total / 32, 1, step, use);
-  } else {
-    fold_warps(w, a, count, stride / 32, step, use);
+  const ThreadFold fold = plan_fold(w.team, stride, count);
+  switch (fold.way) {
+    case FoldWay::by_xor:
+      each_accumulator(w, a, step, [&](const std::string& i) { fold_by_xor(w, a, a.element(i), stride, total); });
+      return false;
+    case FoldWay::by_index:
+      each_accumulator(w, a, step, [&](const std::string& i) { fold_by_index(w, a, a.element(i), stride, total); });
+      return false;
+    case FoldWay::by_warps:
+      if (stride < 32) {
+        each_accumulator(w, a, step, [&](const std::string& i) { fold_by_xor(w, a, a.element(i), stride, 32); });
+      }
+      fold_warps(w, a, fold.runs, fold.unit, step, use);
+      return true;
+    case FoldWay::in_shared:
+      fold_in_shared(w, a, stride, count, step, use);
+      return true;
   }
   return true;
 }
 
 void broadcast(Writer& w, const Accumulators& a) {
-  if (w.team.size <= 32 && in_one_warp(w)) {
+  if (w.team.size <= 32 && in_one_warp(w.team)) {
     check_warp(w);
     const std::string source = fmt::format("(threadIdx.x - {}) & 31", w.team.thread);
     for (const std::string& part : a.element("0")) {

@@ -5,15 +5,13 @@
 
 #include <nvrtc.h>
 
-#include <memory>
-
-#include "ir/support/shared_library.h"
+#include "codegen/sized_answer.h"
+#include "ir/support/nvidia_libraries.h"
 
 namespace fusec::codegen::cuda {
 namespace {
 
 struct Nvrtc {
-  SharedLibrary library;
   decltype(&nvrtcVersion) version = nullptr;
   decltype(&nvrtcCreateProgram) create = nullptr;
   decltype(&nvrtcDestroyProgram) destroy = nullptr;
@@ -28,15 +26,21 @@ struct Nvrtc {
 };
 
 Result<Nvrtc> open_nvrtc() {
+  FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kNvrtc));
   Nvrtc out;
-  FUSEC_ASSIGN(out.library, open_cuda_library({"libnvrtc.so.13", "libnvrtc.so.12"}, {"cu13", "cuda_nvrtc"}));
-  const bool whole = out.library.get("nvrtcVersion", out.version) && out.library.get("nvrtcCreateProgram", out.create) &&
-                     out.library.get("nvrtcDestroyProgram", out.destroy) && out.library.get("nvrtcCompileProgram", out.compile) &&
-                     out.library.get("nvrtcGetProgramLogSize", out.log_size) && out.library.get("nvrtcGetProgramLog", out.log) &&
-                     out.library.get("nvrtcGetCUBINSize", out.cubin_size) && out.library.get("nvrtcGetCUBIN", out.cubin) &&
-                     out.library.get("nvrtcGetPTXSize", out.ptx_size) && out.library.get("nvrtcGetPTX", out.ptx) &&
-                     out.library.get("nvrtcGetErrorString", out.error);
-  if (!whole) return Status(StatusCode::unsupported, out.library.path() + " lacks functions of NVRTC 12");
+  FunctionsOf functions(library);
+  functions.need("nvrtcVersion", out.version)
+      .need("nvrtcCreateProgram", out.create)
+      .need("nvrtcDestroyProgram", out.destroy)
+      .need("nvrtcCompileProgram", out.compile)
+      .need("nvrtcGetProgramLogSize", out.log_size)
+      .need("nvrtcGetProgramLog", out.log)
+      .need("nvrtcGetCUBINSize", out.cubin_size)
+      .need("nvrtcGetCUBIN", out.cubin)
+      .need("nvrtcGetPTXSize", out.ptx_size)
+      .need("nvrtcGetPTX", out.ptx)
+      .need("nvrtcGetErrorString", out.error);
+  FUSEC_TRY(functions.status("NVRTC of CUDA 12.0 or newer is needed"));
   return out;
 }
 
@@ -64,22 +68,13 @@ class Program {
   std::string log() const { return text(api_.log_size, api_.log); }
   std::string ptx() const { return text(api_.ptx_size, api_.ptx); }
   std::vector<uint8_t> cubin() const {
-    std::size_t size = 0;
-    if (api_.cubin_size(program_, &size) != NVRTC_SUCCESS) return {};
-    std::vector<uint8_t> out(size);
-    if (size > 0) api_.cubin(program_, reinterpret_cast<char*>(out.data()));
-    return out;
+    return sized_answer<std::vector<uint8_t>>(program_, api_.cubin_size, api_.cubin);
   }
 
  private:
   template <class Size, class Get>
   std::string text(Size size_of, Get get) const {
-    std::size_t size = 0;
-    if (program_ == nullptr || size_of(program_, &size) != NVRTC_SUCCESS || size <= 1) return "";
-    std::string out(size, '\0');
-    get(program_, out.data());
-    out.resize(size - 1);  // it ends with a zero
-    return out;
+    return c_text(sized_answer<std::string>(program_, size_of, get));
   }
 
   const Nvrtc& api_;
@@ -92,16 +87,17 @@ class Program {
 Result<Cubin> compile(const std::string& text, const Target& target) {
   if (!nvrtc().ok()) return nvrtc().status();
   const std::string arch = "--gpu-architecture=sm_" + std::to_string(target.sm);
-  const std::vector<const char*> options = {arch.c_str(),        "--fmad=false",     "--ftz=false",
-                                            "--prec-div=true",   "--prec-sqrt=true", "--std=c++17",
-                                            "--disable-warnings", "--minimal"};
+  const std::vector<const char*> options = {arch.c_str(),       "--fmad=false", "--ftz=false",        "--prec-div=true",
+                                            "--prec-sqrt=true", "--std=c++17",  "--disable-warnings", "--minimal"};
   Program program(*nvrtc(), text);
   program.compile(options);
   if (!program.ok()) {
-    return Status(StatusCode::compile_failed, "NVRTC for sm_" + std::to_string(target.sm) + ": " + program.error() + "\n" + program.log());
+    return Status(StatusCode::compile_failed,
+                  "NVRTC for sm_" + std::to_string(target.sm) + ": " + program.error() + "\n" + program.log());
   }
   Cubin out{program.cubin(), program.ptx()};
-  if (out.image.empty()) return Status(StatusCode::compile_failed, "NVRTC made no cubin for sm_" + std::to_string(target.sm));
+  if (out.image.empty())
+    return Status(StatusCode::compile_failed, "NVRTC made no cubin for sm_" + std::to_string(target.sm));
   return out;
 }
 

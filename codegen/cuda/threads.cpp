@@ -1,36 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block loops as threads.
 #include <algorithm>
-#include <numeric>
 
 #include "codegen/cuda/writer.h"
 
 namespace fusec::codegen::cuda {
 namespace {
 
-int64_t most_threads(Writer& w, const ir::Stmt& stmt) {
-  int64_t most = 1;
-  for (const ir::Block* nested : ir::nested_blocks(stmt)) {
-    for (const ir::Stmt& inner : *nested) most = std::max(most, threads_of(w, inner));
-  }
-  return most;
-}
-
-// Whether the teams that `total` of every team's first threads make are whole warps.
-bool are_whole_warps(const Team& team, int64_t total) { return team.alignment % 32 == 0 && total % 32 == 0; }
-
 Team inside(Writer& w, int64_t total, int64_t inner, bool collective) {
-  Team out = w.team;
-  if (total < w.team.size) {
-    out.whole_block = false;
-    if (collective && !are_whole_warps(w.team, total)) {
-      out.mask = "m" + std::to_string(w.threads);
-      w.out.line("const unsigned " + out.mask + " = __ballot_sync(" + w.team.mask + ", " + w.team.thread + " < " +
-                 std::to_string(total) + ");");
-    }
+  Team out{split(w.team, total, inner), "", w.team.mask};
+  if (collective && splits_warps(w.team, total)) {
+    out.mask = "m" + std::to_string(w.threads);
+    w.out.line("const unsigned " + out.mask + " = __ballot_sync(" + w.team.mask + ", " + w.team.thread + " < " +
+               std::to_string(total) + ");");
   }
-  out.size = inner;
-  out.alignment = std::gcd(w.team.alignment, inner);
   out.thread = "t" + std::to_string(++w.threads);
   return out;
 }
@@ -44,27 +27,7 @@ int64_t constant_extent(Writer& w, const ir::LoopHead& loop) {
 }
 
 int64_t threads_of(Writer& w, const ir::Stmt& stmt) {
-  int64_t out = most_threads(w, stmt);
-  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
-    if (loop->head.tag == ir::LoopTag::block) out *= constant_extent(w, loop->head);
-  }
-  if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
-    for (const ir::LoopHead& loop : reduce->loops) {
-      if (loop.tag == ir::LoopTag::block) out *= constant_extent(w, loop);
-    }
-  }
-  return out;
-}
-
-bool is_collective(const ir::Block& block) {
-  bool found = false;
-  ir::for_each_stmt(block, [&](const ir::Stmt& stmt) {
-    found |= std::holds_alternative<ir::Sync>(stmt.v);
-    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
-    found |= reduce && std::any_of(reduce->loops.begin(), reduce->loops.end(),
-                                   [](const ir::LoopHead& loop) { return loop.tag == ir::LoopTag::block; });
-  });
-  return found;
+  return codegen::threads_of(stmt, [&](const ir::LoopHead& loop) { return constant_extent(w, loop); });
 }
 
 // The variables of the loops from the innermost out, by division of the thread's number.

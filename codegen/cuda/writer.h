@@ -17,19 +17,15 @@
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/text.h"
 #include "codegen/phases.h"
+#include "codegen/team.h"
 #include "ir/digits.h"
 #include "ir/kernel.h"
 
 namespace fusec::codegen::cuda {
 
-// The threads that run a statement together: block loops split them into ever smaller teams.
-struct Team {
-  std::string thread = "t0";  // the number of this thread in it
-  int64_t size = 1;
-  int64_t alignment = 0;      // divides the number in the block of its first thread; 0: that is thread 0
-  bool whole_block = true;    // all threads of the block are at this point of the program
-  std::string mask = "0xffffffffu";  // of the threads of this warp that are
-  bool in_loop = false;       // what is written here may run again
+struct Team : TeamSize {
+  std::string thread = "t0";         // the number of this thread in it
+  std::string mask = "0xffffffffu";  // of the threads of this warp that are at this point of the program
 };
 
 struct SharedBuffer {
@@ -101,7 +97,6 @@ void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_
                        const std::function<void()>& body);
 // Binds variables of nested block loops by division of the thread's number in its team.
 void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
-bool is_collective(const ir::Block& block);
 void write_block_barrier(Writer& w);
 // "if (t0 == 0)" for what one thread of the team does; empty where the team is one thread.
 std::string first_thread(const Writer& w);

@@ -74,4 +74,41 @@ Value* with_lane(Writer& w, Value* at, const std::function<Value*()>& make) {
   return out;
 }
 
+void each_lane(Writer& w, int width, const std::function<void(int)>& f) {
+  for (int k = 0; k < width; ++k) {
+    with_lane(w, k, [&] {
+      f(k);
+      return nullptr;
+    });
+  }
+  w.index.bound(ir::kLane, 0, width - 1);
+}
+
+int64_t known_divisor(const Writer& w, const Dim& d) {
+  std::map<std::string, Dim> facts;
+  for (const auto& [extent, by] : w.kernel.divisible) facts[extent] = Dim::symbol(extent) * by;
+  return d.substitute(facts).known_divisor();
+}
+
+void write_index_value(Writer& w, const ir::IndexValue& stmt) {
+  auto& b = w.ir.b;
+  const ir::RegInfo& info = w.kernel.regs[stmt.dst];
+  const LaneScope scope(w, info.width);
+  const Dim value = w.index.resolve(stmt.value);
+  const LaneForm form = lane_form(w, value);
+  Value* out = nullptr;
+  if (form.step) {
+    Value* base = w.index.wide(form.base);
+    if (is_int(info.dtype)) base = convert(w.ir, DType::i64, info.dtype, base);
+    out = form.varies() ? ramp(w.ir, base, *form.step, info.width) : base;
+  } else {
+    out = llvm::PoisonValue::get(with_width(b.getInt64Ty(), info.width));
+    each_lane(w, info.width, [&](int k) {
+      out = b.CreateInsertElement(out, w.index.wide(w.index.resolve(value)), static_cast<uint64_t>(k));
+    });
+    if (is_int(info.dtype)) out = convert(w.ir, DType::i64, info.dtype, out);
+  }
+  define(w, stmt.dst, is_int(info.dtype) ? out : convert(w.ir, DType::i64, info.dtype, out));
+}
+
 }  // namespace fusec::codegen

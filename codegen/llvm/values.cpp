@@ -67,6 +67,12 @@ llvm::Constant* integer(const Value* like, int64_t value) {
   return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(value), true);
 }
 
+Value* ramp(Ir& ir, Value* start, int64_t step, int width) {
+  std::vector<llvm::Constant*> steps;
+  for (int k = 0; k < width; ++k) steps.push_back(integer(start, step * k));
+  return ir.b.CreateAdd(splat(ir, start, width), llvm::ConstantVector::get(steps));
+}
+
 Value* from_memory(Ir& ir, DType dtype, Value* stored) {
   return dtype == DType::bool_ ? ir.b.CreateICmpNE(stored, integer(stored, 0)) : stored;
 }

@@ -61,6 +61,8 @@ llvm::Type* raw_type(Ir& ir, DType dtype, int width = 1);
 llvm::Type* memory_type(Ir& ir, DType dtype, int width = 1);
 llvm::Constant* constant(Ir& ir, const ir::Constant& value);
 llvm::Value* splat(Ir& ir, llvm::Value* value, int width);  // unchanged when it has that width
+// The vector start, start + step, ... of `width`.
+llvm::Value* ramp(Ir& ir, llvm::Value* start, int64_t step, int width);
 // `like`-shaped constants of the scalar type of `like`.
 llvm::Constant* number(const llvm::Value* like, double value);
 llvm::Constant* integer(const llvm::Value* like, int64_t value);

@@ -92,11 +92,17 @@ llvm::Value* raw_operand(Writer& w, const ir::Operand& operand);
 llvm::Value* compute_operand(Writer& w, const ir::Operand& operand);
 [[noreturn]] void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why);
 
-// access.cpp
+// load.cpp
 void write_load(Writer& w, const ir::Load& load);
-void write_store(Writer& w, const ir::Store& store);
 void write_prefetch(Writer& w, const ir::Prefetch& prefetch);
+
+// store.cpp
+void write_store(Writer& w, const ir::Store& store);
+
+// lanes.cpp
 void write_index_value(Writer& w, const ir::IndexValue& stmt);
+
+// guard.cpp
 // The guard as i1 or a vector of i1 of `width`; null when it always holds.
 llvm::Value* guard_mask(Writer& w, const ir::Guard& guard, int width);
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries of vendors, opened at run time, so that one binary runs with and without them.
+// A library opened at run time, so that one binary runs with and without it.
 #pragma once
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "fusec/status.h"
 
@@ -14,29 +12,44 @@ namespace fusec {
 class SharedLibrary {
  public:
   SharedLibrary() = default;
-  SharedLibrary(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+  // A file, or a name (without a slash) that the dynamic linker looks for. unsupported, in the linker's words.
+  static Result<SharedLibrary> open(const std::string& name);
+  // The same, of what the process has loaded already.
+  static Result<SharedLibrary> loaded(const std::string& name);
 
-  // Null when the library has no such symbol.
-  void* symbol(const char* name) const;
-  template <class F>
-  bool get(const char* name, F*& function) const {
-    function = reinterpret_cast<F*>(symbol(name));
-    return function != nullptr;
-  }
-  const std::string& path() const { return path_; }
+  void* handle() const { return handle_; }           // as dlopen gave it
+  const std::string& path() const { return path_; }  // of its file
+  void* symbol(const char* name) const;              // null when it has none of that name
 
  private:
+  static Result<SharedLibrary> open(const std::string& name, int mode);
+
   void* handle_ = nullptr;
   std::string path_;
 };
 
-// The first of `names` ("libnvrtc.so.13") that opens, looked for in this order: $FUSEC_CUDA_HOME/lib64, what the process
-// has loaded, the loader's own search, /usr/local/cuda/lib64, and nvidia/<package>/lib of the site-packages of the python3
-// on PATH, for each of `packages`. unsupported, naming all places, where there is none.
-Result<SharedLibrary> open_cuda_library(const std::vector<std::string>& names, const std::vector<std::string>& packages);
+// A library's functions, taken by name into the fields of a table.
+class FunctionsOf {
+ public:
+  explicit FunctionsOf(const SharedLibrary& library) : library_(library) {}
 
-// The first file of that name below a toolkit's folder ("nvvm/libdevice/libdevice.10.bc"), looked for in $FUSEC_CUDA_HOME,
-// /usr/local/cuda and nvidia/<package> of those site-packages. unsupported, naming all places, where there is none.
-Result<std::string> find_cuda_file(const std::string& name, const std::vector<std::string>& packages);
+  template <class F>
+  FunctionsOf& need(const char* name, F*& function) {
+    if (!want(name, function)) missing_ += (missing_.empty() ? "" : ", ") + std::string(name);
+    return *this;
+  }
+  // Null where there is none.
+  template <class F>
+  bool want(const char* name, F*& function) const {
+    function = reinterpret_cast<F*>(library_.symbol(name));
+    return function != nullptr;
+  }
+  // unsupported when one that is needed is missing: "<path> lacks <names>: <hint>".
+  Status status(const std::string& hint) const;
+
+ private:
+  const SharedLibrary& library_;
+  std::string missing_;
+};
 
 }  // namespace fusec

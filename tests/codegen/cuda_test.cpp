@@ -71,7 +71,8 @@ TEST(CudaArtifact, HasCubinPtxAndFigures) {
 
 TEST(CudaArtifact, DamagedCubinsSayNothing) {
   const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"));
-  ASSERT_TRUE(artifact.ok());
+  if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
+  ASSERT_TRUE(artifact.ok()) << artifact.status().str();
   EXPECT_EQ(codegen::cuda::resources_of(artifact->image).size(), 2u);
   EXPECT_TRUE(codegen::cuda::resources_of({}).empty());
   for (std::size_t i = 0; i < artifact->image.size(); i += 7) {

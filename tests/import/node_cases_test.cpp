@@ -18,19 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A kernel cache of its own, that goes with it: all cases share it, as the models of one user do.
-struct CacheFolder {
-  std::string path = (fs::temp_directory_path() / "fusec-cases-XXXXXX").string();
-  CacheFolder() { EXPECT_NE(mkdtemp(path.data()), nullptr); }
-  ~CacheFolder() { fs::remove_all(path); }
-};
-
-Runner compiled(const CacheFolder& cache) {
-  Options options;
-  options.cache_dir = cache.path;
-  return {options};
-}
-
 // Counts of one run over a group.
 struct Counts {
   int passed = 0, given_constants = 0, unsupported = 0, wrong = 0;
@@ -73,6 +60,19 @@ TEST(NodeCases, PytorchConverted) { run_group("pytorch-converted", {}, 2); }
 TEST(NodeCases, Simple) { run_group("simple", {}, 7); }
 
 #if FUSEC_WITH_LLVM
+// A kernel cache of its own, that goes with it: all cases share it, as the models of one user do.
+struct CacheFolder {
+  std::string path = (fs::temp_directory_path() / "fusec-cases-XXXXXX").string();
+  CacheFolder() { EXPECT_NE(mkdtemp(path.data()), nullptr); }
+  ~CacheFolder() { fs::remove_all(path); }
+};
+
+Runner compiled(const CacheFolder& cache) {
+  Options options;
+  options.cache_dir = cache.path;
+  return {options};
+}
+
 TEST(NodeCasesCompiled, Node) { run_group("node", compiled(CacheFolder()), 723); }
 TEST(NodeCasesCompiled, PytorchConverted) { run_group("pytorch-converted", compiled(CacheFolder()), 2); }
 TEST(NodeCasesCompiled, Simple) { run_group("simple", compiled(CacheFolder()), 7); }

@@ -9,7 +9,6 @@
 #include <map>
 
 #include "runtime/library/cuda_memory.h"
-#include "runtime/library/find_library.h"
 #include "tests/runtime/cuda_cases.h"
 
 namespace fusec::runtime {
@@ -19,39 +18,6 @@ using ir::ScalarOp;
 using ir::TensorOp;
 using testing::Case;
 using testing::check;
-
-TEST(FindLibrary, NamesWhatIsMissing) {
-  const auto found = find_library({"libfusec_has_no_such.so.1", "libnor_this.so.2"});
-  ASSERT_FALSE(found.ok());
-  EXPECT_EQ(found.status().code(), StatusCode::device);
-  EXPECT_EQ(found.status().message().substr(0, 60), "libfusec_has_no_such.so.1 or libnor_this.so.2 was not found ");
-}
-
-TEST(FindLibrary, AlreadyLoaded) {
-  const auto found = find_library({"libm.so.6"});
-  ASSERT_TRUE(found.ok()) << found.status().str();
-  EXPECT_NE(dlsym(found->handle, "expf"), nullptr);
-}
-
-// A virtual environment whose python3 is a link into an installation; both have packages.
-TEST(FindLibrary, PackagesOfAPython) {
-  namespace fs = std::filesystem;
-  const fs::path root = fs::path(::testing::TempDir()) / "fusec_pythons";
-  fs::remove_all(root);
-  const fs::path base = root / "base", venv = root / "venv";
-  fs::create_directories(base / "bin");
-  fs::create_directories(venv / "bin");
-  fs::create_directories(base / "lib/python3.12/dist-packages/nvidia/cu13/lib");
-  fs::create_directories(venv / "lib/python3.12/site-packages/nvidia/cudnn/lib");
-  fs::create_directories(venv / "lib/other/site-packages/nvidia");
-  std::ofstream(base / "bin/python3.12") << "";
-  fs::create_symlink(base / "bin/python3.12", venv / "bin/python3");
-  const fs::path real = fs::canonical(base);
-  EXPECT_EQ(nvidia_packages((venv / "bin/python3").string()),
-            (std::vector<std::string>{(venv / "lib/python3.12/site-packages/nvidia").string(),
-                                      (real / "lib/python3.12/dist-packages/nvidia").string()}));
-  fs::remove_all(root);
-}
 
 // The few functions of the driver that the test needs, by their C signatures; results are 0 for success.
 struct Driver {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/text/compiled.h"
 
+#if FUSEC_WITH_LLVM
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -49,7 +51,6 @@ Status compare(const std::string& name, const Tensor& got, const Tensor& want) {
 
 }  // namespace
 
-#if FUSEC_WITH_LLVM
 Status check_compiled(const ir::Graph& graph, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
   Options options;
   options.use_cache = false;
@@ -60,8 +61,15 @@ Status check_compiled(const ir::Graph& graph, const std::vector<Tensor>& inputs,
   for (std::size_t i = 0; i < expected.size(); ++i) FUSEC_TRY(compare(graph.output_names[i], outputs[i], expected[i]));
   return Status();
 }
-#else
-Status check_compiled(const ir::Graph&, const std::vector<Tensor>&, const std::vector<Tensor>&) { return Status(); }
-#endif
 
 }  // namespace fusec::text_test
+
+#else
+
+namespace fusec::text_test {
+
+Status check_compiled(const ir::Graph&, const std::vector<Tensor>&, const std::vector<Tensor>&) { return Status(); }
+
+}  // namespace fusec::text_test
+
+#endif

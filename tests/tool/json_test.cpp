@@ -259,5 +259,17 @@ TEST(Stages, EachPrintsItsText) {
   EXPECT_THAT(text({"graph", model, "-o", "-"}), HasSubstr("digraph"));
 }
 
+TEST(Stages, DumpKeepsThemAll) {
+  const Workplace w;
+  const Outcome run = w.fusec({"run", w.file("softmax.fir", kSoftmax), "--dump", w.path("dump")});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(read_text(w.path("dump/import.fir")), kSoftmax);
+  EXPECT_THAT(read_text(w.path("dump/optimize.fir")), HasSubstr("graph @main"));
+  EXPECT_THAT(read_text(w.path("dump/partition.txt")), HasSubstr("region r0 kernel"));
+  EXPECT_THAT(read_text(w.path("dump/lower.fir")), HasSubstr("kernel @k0"));
+  EXPECT_THAT(read_text(w.path("dump/select.fir")), HasSubstr("picked"));
+  EXPECT_THAT(read_text(w.path("dump/emit.k0.ll")), HasSubstr("define void"));
+}
+
 }  // namespace
 }  // namespace fusec::tool_test

@@ -41,18 +41,6 @@ TEST(Usage, EveryCommandHasHelpWithExamples) {
   }
 }
 
-TEST(Usage, DumpKeepsEveryStage) {
-  const Workplace w;
-  const Outcome run = w.fusec({"run", w.file("relu.fir", kRelu), "--shape", "x=2x4", "--dump", w.path("dump")});
-  ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(read_text(w.path("dump/import.fir")), HasSubstr("relu %x"));
-  EXPECT_THAT(read_text(w.path("dump/optimize.fir")), HasSubstr("relu %x"));
-  EXPECT_THAT(read_text(w.path("dump/partition.txt")), HasSubstr("relu"));
-  EXPECT_THAT(read_text(w.path("dump/lower.fir")), HasSubstr("kernel @k0"));
-  EXPECT_THAT(read_text(w.path("dump/select.fir")), HasSubstr("picked"));
-  EXPECT_THAT(read_text(w.path("dump/emit.k0.ll")), HasSubstr("define void"));
-}
-
 TEST(Usage, MistakesOfTheCommandLineAreTwo) {
   const Workplace w;
   const std::string relu = w.file("relu.fir", kRelu);

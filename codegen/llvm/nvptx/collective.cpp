@@ -2,7 +2,6 @@
 // Folds over the threads of a team: by shuffles inside of warps, between warps through shared memory.
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
-#include <bit>
 #include <numeric>
 
 #include "codegen/llvm/nvptx/reduce.h"
@@ -12,10 +11,6 @@ namespace fusec::codegen::nvptx {
 namespace {
 
 using llvm::Value;
-
-bool is_power(int64_t v) { return std::has_single_bit(static_cast<uint64_t>(v)); }
-
-bool aligned_to(const GpuWriter& w, int64_t to) { return w.team.alignment % to == 0; }
 
 void check_warp(const GpuWriter& w) {
   if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
@@ -156,7 +151,7 @@ void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_
   Value* base = constant32(w, 0);
   if (w.team.alignment != 0) base = b.CreateSub(warp, thread_part(w, w.team.thread, 32, 0));
   for (int64_t i = 0; i < a.count(); i += step) {
-    if (runs > 4 && runs <= 32 && is_power(runs) && w.block_threads % 32 == 0) {
+    if (warps_fold_runs(runs, w.block_threads)) {
       Value* mine = b.CreateMul(thread_part(w, w.thread_index, 1, runs), constant32(w, unit));
       a.set(i, fold_by_xor(w, a.op(), shared.get(entry(b.CreateAdd(base, mine), i)), 1, runs));
       continue;
@@ -187,10 +182,6 @@ void fold_in_shared(GpuWriter& w, const Cells& a, int64_t stride, int64_t count,
     }
     a.set(i, shared.get(b.CreateSub(w.thread_index, w.team.thread)));
   }
-}
-
-bool in_one_warp(const GpuWriter& w) {
-  return aligned_to(w, 32) || (w.team.size <= 32 && is_power(w.team.size) && aligned_to(w, w.team.size));
 }
 
 }  // namespace
@@ -232,31 +223,30 @@ bool fold_threads(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, i
   if (count <= 1) return false;
   const int64_t total = stride * count;
   const std::string use = stride > 1 ? "outer" : "";
-  if (total <= 32 && is_power(total) && aligned_to(w, total)) {
-    for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, total));
-    return false;
-  }
-  if (total <= 32 && is_power(stride) && in_one_warp(w)) {
-    for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_index(w, a.op(), a.get(i), stride, total));
-    return false;
-  }
-  const bool warps = total % 32 == 0 && aligned_to(w, 32) && (stride % 32 == 0 || (stride < 32 && is_power(stride)));
-  if (!warps) {
-    fold_in_shared(w, a, stride, count, step, use);
-    return true;
-  }
-  if (stride < 32) {
-    for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, 32));
-    fold_warps(w, a, total / 32, 1, step, use);
-  } else {
-    fold_warps(w, a, count, stride / 32, step, use);
+  const ThreadFold fold = plan_fold(w.team, stride, count);
+  switch (fold.way) {
+    case FoldWay::by_xor:
+      for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, total));
+      return false;
+    case FoldWay::by_index:
+      for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_index(w, a.op(), a.get(i), stride, total));
+      return false;
+    case FoldWay::by_warps:
+      if (stride < 32) {
+        for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, 32));
+      }
+      fold_warps(w, a, fold.runs, fold.unit, step, use);
+      return true;
+    case FoldWay::in_shared:
+      fold_in_shared(w, a, stride, count, step, use);
+      return true;
   }
   return true;
 }
 
 void broadcast(GpuWriter& w, const Cells& a) {
   auto& b = w.ir.b;
-  if (w.team.size <= 32 && in_one_warp(w)) {
+  if (w.team.size <= 32 && in_one_warp(w.team)) {
     check_warp(w);
     Value* source = b.CreateAnd(b.CreateSub(w.thread_index, w.team.thread), constant32(w, 31));
     return a.set(0, shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, a.get(0), source));

@@ -21,7 +21,7 @@
 
 #include <mutex>
 
-#include "ir/support/shared_library.h"
+#include "ir/support/nvidia_libraries.h"
 
 namespace fusec::codegen::nvptx {
 namespace {
@@ -48,7 +48,7 @@ int known_sm(int sm) {
 
 const Result<std::unique_ptr<llvm::MemoryBuffer>>& libdevice_file() {
   static const auto file = []() -> Result<std::unique_ptr<llvm::MemoryBuffer>> {
-    FUSEC_ASSIGN(const std::string path, find_cuda_file("nvvm/libdevice/libdevice.10.bc", {"cu13", "cuda_nvcc"}));
+    FUSEC_ASSIGN(const std::string path, find_toolkit_file("nvvm/libdevice/libdevice.10.bc"));
     auto buffer = llvm::MemoryBuffer::getFile(path);
     if (!buffer) return Status(StatusCode::unsupported, path + ": " + buffer.getError().message());
     return std::move(*buffer);

@@ -11,7 +11,6 @@ namespace {
 
 using llvm::Value;
 
-constexpr unsigned kShared = 3;  // the address space
 constexpr uint64_t kPiece = 16;  // bytes of the widest access
 
 int64_t constant_count(const ir::Buffer& buffer) {

@@ -3,28 +3,13 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "codegen/llvm/nvptx/writer.h"
-#include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::nvptx {
 namespace {
 
 using llvm::Value;
-
-// Whether the teams that `total` of every team's first threads make are whole warps.
-bool are_whole_warps(const Team& team, int64_t total) { return team.alignment % 32 == 0 && total % 32 == 0; }
-
-bool is_collective(const ir::Block& block) {
-  bool found = false;
-  ir::for_each_stmt(block, [&](const ir::Stmt& stmt) {
-    found |= std::holds_alternative<ir::Sync>(stmt.v);
-    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
-    found |= reduce != nullptr && has_block_loop(*reduce);
-  });
-  return found;
-}
 
 Value* at_entry(GpuWriter& w, const std::function<Value*()>& make) {
   llvm::IRBuilder<>::InsertPointGuard guard(w.ir.b);
@@ -34,17 +19,12 @@ Value* at_entry(GpuWriter& w, const std::function<Value*()>& make) {
 
 Team inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
   auto& b = w.ir.b;
-  Team out = w.team;
-  if (total < w.team.size) {
-    out.whole_block = false;
-    if (collective && !are_whole_warps(w.team, total)) {
-      if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
-      Value* some = b.CreateICmpULT(w.team.thread, b.getInt32(static_cast<uint32_t>(total)));
-      out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.team.mask, some});
-    }
+  Team out{split(w.team, total, inner), nullptr, w.team.mask};
+  if (collective && splits_warps(w.team, total)) {
+    if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+    Value* some = b.CreateICmpULT(w.team.thread, b.getInt32(static_cast<uint32_t>(total)));
+    out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.team.mask, some});
   }
-  out.size = inner;
-  out.alignment = std::gcd(w.team.alignment, inner);
   out.thread = inner == 1 ? b.getInt32(0) : thread_part(w, w.team.thread, 1, inner);
   return out;
 }
@@ -58,19 +38,7 @@ int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop) {
 }
 
 int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt) {
-  int64_t out = 1;
-  for (const ir::Block* nested : ir::nested_blocks(stmt)) {
-    for (const ir::Stmt& inner : *nested) out = std::max(out, threads_of(w, inner));
-  }
-  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
-    if (loop->head.tag == ir::LoopTag::block) out *= constant_extent(w, loop->head);
-  }
-  if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
-    for (const ir::LoopHead& loop : reduce->loops) {
-      if (loop.tag == ir::LoopTag::block) out *= constant_extent(w, loop);
-    }
-  }
-  return out;
+  return codegen::threads_of(stmt, [&](const ir::LoopHead& loop) { return constant_extent(w, loop); });
 }
 
 Value* thread_part(GpuWriter& w, Value* thread, int64_t stride, int64_t extent) {

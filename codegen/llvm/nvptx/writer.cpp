@@ -16,7 +16,6 @@ using llvm::Value;
 
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
-constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
 constexpr Traits kGpuTraits = {.local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
 
 std::vector<ir::BufferId> buffers_of(const ir::Kernel& kernel) {

@@ -9,17 +9,15 @@
 #include <vector>
 
 #include "codegen/llvm/writer.h"
+#include "codegen/team.h"
 
 namespace fusec::codegen::nvptx {
 
-// The threads that run a statement together: block loops split them into ever smaller teams.
-struct Team {
+inline constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
+
+struct Team : TeamSize {
   llvm::Value* thread = nullptr;  // the number of this thread in it, an i32
-  int64_t size = 1;
-  int64_t alignment = 0;        // divides the number in the block of its first thread; 0: that is thread 0
-  bool whole_block = true;      // all threads of the block are at this point of the program
-  llvm::Value* mask = nullptr;  // of the threads of this warp that are; null: not known
-  bool in_loop = false;         // what is written here may run again
+  llvm::Value* mask = nullptr;    // of the threads of this warp that are at this point of the program; null: not known
 };
 
 struct GpuWriter : Writer {

@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/device/cuda/driver.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <memory>
+
+#include "ir/support/shared_library.h"
 
 namespace fusec::runtime::cuda {
 namespace {
 
-constexpr const char* kLibrary = "libcuda.so.1";
-
 std::atomic<const Driver*> table_of_test{nullptr};
 
-Result<Driver> load_functions(void* library) {
+Result<Driver> load_functions(const SharedLibrary& library) {
   Driver table;
-  const char* missing = nullptr;
-#define FUSEC_LOAD(name)                                                       \
-  table.name = reinterpret_cast<decltype(table.name)>(dlsym(library, #name)); \
-  if (table.name == nullptr && missing == nullptr) missing = #name;
+  FunctionsOf functions(library);
+#define FUSEC_LOAD(name) functions.need(#name, table.name);
   FUSEC_CUDA_DRIVER(FUSEC_LOAD)
 #undef FUSEC_LOAD
-  table.cuFuncLoad = reinterpret_cast<decltype(table.cuFuncLoad)>(dlsym(library, "cuFuncLoad"));
-  if (missing == nullptr) return table;
-  return Status(StatusCode::device, std::string(kLibrary) + " lacks " + missing + ": a driver of CUDA 12.0 or newer is needed");
+  functions.want("cuFuncLoad", table.cuFuncLoad);
+  if (const Status status = functions.status("a driver of CUDA 12.0 or newer is needed"); !status.ok()) {
+    return Status(StatusCode::device, status.message());
+  }
+  return table;
 }
 
 Result<const Driver*> open_driver() {
-  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);  // kept for the life of the process
-  if (library == nullptr) {
-    const char* const why = dlerror();
-    return Status(StatusCode::device, std::string("no NVIDIA driver: ") + (why != nullptr ? why : kLibrary));
-  }
-  FUSEC_ASSIGN(const Driver table, load_functions(library));
+  const Result<SharedLibrary> library = SharedLibrary::open("libcuda.so.1");
+  if (!library.ok()) return Status(StatusCode::device, "no NVIDIA driver: " + library.status().message());
+  FUSEC_ASSIGN(const Driver table, load_functions(*library));
   if (const CUresult result = table.cuInit(0); result != CUDA_SUCCESS) {
     return Status(StatusCode::device, "cuInit: " + error_text(table, result));
   }

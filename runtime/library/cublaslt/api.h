@@ -25,7 +25,7 @@ struct Api {
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) algo_get = nullptr;
 };
 
-// `device`: the library or one of its functions is missing.
+// `unsupported`: the library or one of its functions is missing.
 Result<Api> load_api();
 
 }  // namespace fusec::runtime::cublaslt

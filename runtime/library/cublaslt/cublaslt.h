@@ -12,7 +12,7 @@
 
 namespace fusec::runtime {
 
-// `device`: cuBLASLt is missing or does not start.
+// `unsupported`: cuBLASLt is missing; `device`: it does not start.
 Result<std::shared_ptr<Library>> make_cublaslt_library(const Options& options, std::shared_ptr<DeviceMemory> memory);
 // The same with these functions.
 Result<std::shared_ptr<Library>> make_cublaslt_library(const Options& options, std::shared_ptr<DeviceMemory> memory,

@@ -11,7 +11,7 @@
 
 namespace fusec::runtime {
 
-// `device`: cuDNN is missing or finds no GPU.
+// `unsupported`: cuDNN is missing; `device`: it finds no GPU.
 Result<std::shared_ptr<Library>> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory);
 // The same with another backend than cuDNN itself.
 std::shared_ptr<Library> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory,

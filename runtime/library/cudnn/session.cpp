@@ -1,59 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/library/cudnn/session.h"
 
-#include <dlfcn.h>
-
+#include "ir/support/nvidia_libraries.h"
 #include "runtime/library/cudnn/frontend.h"
-#include "runtime/library/find_library.h"
 
 namespace fusec::runtime::cudnn {
 namespace {
 
-template <class F>
-void find(void* library, const char* name, F& function, std::string& missing) {
-  function = reinterpret_cast<F>(dlsym(library, name));
-  if (function == nullptr) missing += std::string(missing.empty() ? "" : ", ") + name;
-}
-
-Result<Api> api_of(const OpenLibrary& library) {
+Result<Api> api_of(const SharedLibrary& library) {
   Api api;
-  std::string missing;
-  void* const from = library.handle;
-  find(from, "cudnnCreate", api.create, missing);
-  find(from, "cudnnDestroy", api.destroy, missing);
-  find(from, "cudnnSetStream", api.set_stream, missing);
-  find(from, "cudnnGetErrorString", api.error_string, missing);
-  find(from, "cudnnCreateTensorDescriptor", api.create_tensor, missing);
-  find(from, "cudnnDestroyTensorDescriptor", api.destroy_tensor, missing);
-  find(from, "cudnnSetTensorNdDescriptor", api.set_tensor, missing);
-  find(from, "cudnnCreatePoolingDescriptor", api.create_pooling, missing);
-  find(from, "cudnnDestroyPoolingDescriptor", api.destroy_pooling, missing);
-  find(from, "cudnnSetPoolingNdDescriptor", api.set_pooling, missing);
-  find(from, "cudnnPoolingForward", api.pooling_forward, missing);
-  find(from, "cudnnCreateActivationDescriptor", api.create_activation, missing);
-  find(from, "cudnnDestroyActivationDescriptor", api.destroy_activation, missing);
-  find(from, "cudnnSetActivationDescriptor", api.set_activation, missing);
-  find(from, "cudnnActivationForward", api.activation_forward, missing);
-  find(from, "cudnnAddTensor", api.add_tensor, missing);
-  find(from, "cudnnTransformTensor", api.transform_tensor, missing);
-  find(from, "cudnnGetVersion", api.version, missing);
-  if (!missing.empty()) return Status(StatusCode::device, library.path + " lacks " + missing);
+  FunctionsOf functions(library);
+  functions.need("cudnnCreate", api.create)
+      .need("cudnnDestroy", api.destroy)
+      .need("cudnnSetStream", api.set_stream)
+      .need("cudnnGetErrorString", api.error_string)
+      .need("cudnnCreateTensorDescriptor", api.create_tensor)
+      .need("cudnnDestroyTensorDescriptor", api.destroy_tensor)
+      .need("cudnnSetTensorNdDescriptor", api.set_tensor)
+      .need("cudnnCreatePoolingDescriptor", api.create_pooling)
+      .need("cudnnDestroyPoolingDescriptor", api.destroy_pooling)
+      .need("cudnnSetPoolingNdDescriptor", api.set_pooling)
+      .need("cudnnPoolingForward", api.pooling_forward)
+      .need("cudnnCreateActivationDescriptor", api.create_activation)
+      .need("cudnnDestroyActivationDescriptor", api.destroy_activation)
+      .need("cudnnSetActivationDescriptor", api.set_activation)
+      .need("cudnnActivationForward", api.activation_forward)
+      .need("cudnnAddTensor", api.add_tensor)
+      .need("cudnnTransformTensor", api.transform_tensor)
+      .need("cudnnGetVersion", api.version);
+  FUSEC_TRY(functions.status("cuDNN 9 is needed"));
   return api;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<Session>> Session::open() {
-  FUSEC_ASSIGN(const OpenLibrary library, find_library({"libcudnn.so.9"}));
+  FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kCudnn));
   FUSEC_ASSIGN(const Api api, api_of(library));
   cudnnHandle_t build = nullptr, run = nullptr;
   cudnnStatus_t status = api.create(&build);
   if (status == CUDNN_STATUS_SUCCESS) status = api.create(&run);
   if (status != CUDNN_STATUS_SUCCESS) {
     if (build != nullptr) api.destroy(build);
-    return Status(StatusCode::device, library.path + " does not start: " + api.error_string(status));
+    return Status(StatusCode::device, library.path() + " does not start: " + api.error_string(status));
   }
-  use_library(library.handle);
+  use_library(library.handle());
   return std::shared_ptr<Session>(new Session(api, build, run));
 }
 

@@ -38,7 +38,7 @@ struct Api {
 // that a run waits for other runs only. None is made in a run: a capture forbids it.
 class Session {
  public:
-  // `device`: cuDNN is missing, or it finds no GPU.
+  // `unsupported`: cuDNN is missing; `device`: it finds no GPU.
   static Result<std::shared_ptr<Session>> open();
   ~Session();
   Session(const Session&) = delete;

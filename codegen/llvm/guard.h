@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Guards as LLVM values.
+#pragma once
+
+#include <vector>
+
+#include "codegen/llvm/writer.h"
+
+namespace fusec::codegen {
+
+// A guard split by whether it is one for all lanes.
+struct Condition {
+  bool never = false;
+  std::vector<Dim> uniform, lanes;
+};
+
+// Terms that always hold are left out.
+Condition condition_of(Writer& w, const ir::Guard& guard, int width);
+
+// i1: every term is >= 0 at the current lane; null without terms.
+llvm::Value* conjunction(Writer& w, const std::vector<Dim>& terms);
+// The same of each lane: a vector of i1; null without terms.
+llvm::Value* lane_masks(Writer& w, const std::vector<Dim>& terms, int width);
+// i1: every lane passes.
+llvm::Value* all_lanes(Writer& w, const std::vector<Dim>& terms, int width);
+
+}  // namespace fusec::codegen

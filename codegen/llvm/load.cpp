@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads and prefetches.
+#include "codegen/llvm/address.h"
+#include "codegen/llvm/guard.h"
+#include "codegen/llvm/slots.h"
+
+namespace fusec::codegen {
+namespace {
+
+using llvm::Value;
+
+Value* load_lanes(Writer& w, const Access& a) {
+  auto& b = w.ir.b;
+  llvm::Type* type = with_width(a.element, a.width);
+  if (a.width == 1) return w.load(type, address(w, a), alignment(w, a));
+  if (a.contiguous()) return w.load(type, first_address(w, a), alignment(w, a));
+  if (a.uniform()) return splat(w.ir, b.CreateLoad(a.element, first_address(w, a)), a.width);
+  Value* out = llvm::PoisonValue::get(type);
+  each_lane(w, a.width, [&](int k) {
+    out = b.CreateInsertElement(out, b.CreateLoad(a.element, address(w, a)), static_cast<uint64_t>(k));
+  });
+  return out;
+}
+
+// Lane by lane at run time: small code for what is rare.
+Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+  auto& b = w.ir.b;
+  llvm::AllocaInst* temporary = stack_slot(w.ir, otherwise->getType());
+  b.CreateStore(otherwise, temporary);
+  runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(a.width)), [&](Value* lane) {
+    with_lane(w, lane, [&] {
+      return branch(
+          w.ir, conjunction(w, lanes),
+          [&]() -> Value* {
+            b.CreateStore(b.CreateLoad(a.element, address(w, a)), b.CreateGEP(a.element, temporary, lane));
+            return nullptr;
+          },
+          [] { return nullptr; });
+    });
+  });
+  return b.CreateLoad(otherwise->getType(), temporary);
+}
+
+// The same in code for each lane.
+Value* load_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+  auto& b = w.ir.b;
+  Value* out = otherwise;
+  each_lane(w, a.width, [&](int k) {
+    Value* lane = branch(
+        w.ir, conjunction(w, lanes), [&]() -> Value* { return b.CreateLoad(a.element, address(w, a)); },
+        [&] { return b.CreateExtractElement(otherwise, static_cast<uint64_t>(k)); });
+    out = b.CreateInsertElement(out, lane, static_cast<uint64_t>(k));
+  });
+  return out;
+}
+
+Value* load_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+  if (w.traits.expands_lanes) {
+    if (!a.contiguous()) return load_expanded(w, a, lanes, otherwise);
+    return branch(
+        w.ir, all_lanes(w, lanes, a.width), [&] { return load_lanes(w, a); },
+        [&] { return load_expanded(w, a, lanes, otherwise); });
+  }
+  if (masks(w, a)) {
+    return w.ir.b.CreateMaskedLoad(otherwise->getType(), first_address(w, a), alignment(w, a),
+                                   lane_masks(w, lanes, a.width), otherwise);
+  }
+  return branch(
+      w.ir, all_lanes(w, lanes, a.width), [&] { return load_lanes(w, a); },
+      [&] { return load_each(w, a, lanes, otherwise); });
+}
+
+// An axis without elements has none to clamp to: every index is out of range there.
+Condition clamped_axes_nonempty(Writer& w, const Access& a) {
+  ir::Guard extents;
+  for (std::size_t axis = 0; axis < a.info->shape.size(); ++axis) {
+    if (a.clamp >> axis & 1) extents.push_back(a.info->shape[axis] - 1);
+  }
+  return condition_of(w, extents, 1);
+}
+
+Value* load_clamped(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
+  const Condition nonempty = clamped_axes_nonempty(w, a);
+  const auto load = [&] { return c.lanes.empty() ? load_lanes(w, a) : load_masked(w, a, c.lanes, otherwise); };
+  const auto empty = [&] {
+    w.ir.b.CreateStore(w.ir.b.getInt32(1), w.status());
+    return otherwise;
+  };
+  if (nonempty.never) return empty();
+  return nonempty.uniform.empty() ? load() : branch(w.ir, conjunction(w, nonempty.uniform), load, empty);
+}
+
+Value* load_guarded(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
+  if (c.never) return otherwise;
+  const auto body = [&] { return load_clamped(w, a, c, otherwise); };
+  if (c.uniform.empty()) return body();
+  return branch(w.ir, conjunction(w, c.uniform), body, [&] { return otherwise; });
+}
+
+}  // namespace
+
+void write_load(Writer& w, const ir::Load& load) {
+  const int width = w.kernel.regs[load.dst].width;
+  const DType dtype = w.kernel.buffers[load.buffer].dtype;
+  Value* otherwise = splat(w.ir, constant(w.ir, load.otherwise), width);
+  if (in_slots(w, load.buffer)) {
+    Value* mask = guard_mask(w, load.guard, width);
+    const LaneScope scope(w, width);
+    const LaneForm form = lane_form(w, w.index.resolve(linear_index(w.kernel.buffers[load.buffer], load.index)));
+    Value* v = nullptr;
+    if (width > 1 && form.step != 1) {
+      v = pick_lanes(w, load, width);
+    } else {
+      llvm::AllocaInst* slot = slot_at(w, load.buffer, load.index);
+      v = w.ir.b.CreateLoad(slot->getAllocatedType(), slot);
+    }
+    return define(w, load.dst, mask ? w.ir.b.CreateSelect(mask, v, otherwise) : v);
+  }
+  const LaneScope scope(w, width);
+  const Access a = access_of(w, load.buffer, load.index, load.clamp, width);
+  const Condition c = condition_of(w, load.guard, width);
+  define(w, load.dst, from_memory(w.ir, dtype, load_guarded(w, a, c, to_memory(w.ir, dtype, otherwise))));
+}
+
+void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
+  auto& b = w.ir.b;
+  const LaneScope scope(w, 1);
+  if (!w.traits.prefetches) return;
+  const Access a = access_of(w, prefetch.buffer, prefetch.index, 0, 1);
+  // Read, second-level cache and up (what is a page away would push out what is used now), data.
+  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
+                    {address(w, a), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+}
+
+}  // namespace fusec::codegen

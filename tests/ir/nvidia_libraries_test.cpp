@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/support/nvidia_libraries.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/environment.h"
+
+namespace fusec {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing_support::Environment;
+
+class NvidiaLibraries : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "fusec-libraries-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  // Under another name, libm: a library that has nothing of NVIDIA's.
+  std::string put(const std::string& file) const {
+    const fs::path path = root_ / file;
+    fs::create_directories(path.parent_path());
+    fs::copy_file(SharedLibrary::open("libm.so.6")->path(), path);
+    return path.string();
+  }
+  fs::path root_;
+};
+
+constexpr NvidiaLibrary kAbsent{"fusec_has_no_such", 2, 1, "the thing itself"};
+
+TEST_F(NvidiaLibraries, WhatIsMissingAndWhatToDoIsNamed) {
+  const Environment home("FUSEC_CUDA_HOME", root_.string());
+  const Status status = open_nvidia_library(kAbsent).status();
+  EXPECT_EQ(status.code(), StatusCode::unsupported);
+  EXPECT_THAT(status.message(),
+              AllOf(StartsWith("libfusec_has_no_such.so.2 or libfusec_has_no_such.so.1 was not found in "),
+                    HasSubstr(root_.string() + "/lib64"), HasSubstr("/usr/local/cuda/lib64"),
+                    EndsWith("; install the thing itself or set FUSEC_CUDA_HOME to the folder that holds it")));
+  const Status file = find_toolkit_file("no/such.bc").status();
+  EXPECT_EQ(file.code(), StatusCode::unsupported);
+  EXPECT_THAT(file.message(), AllOf(StartsWith("no/such.bc was not found in " + root_.string() + ", /usr/local/cuda"),
+                                    HasSubstr("; install the CUDA toolkit")));
+}
+
+TEST_F(NvidiaLibraries, TheGivenFolderIsFirst) {
+  const Environment home("FUSEC_CUDA_HOME", root_.string());
+  const std::string older = put("lib64/libfusec_has_no_such.so.1");
+  EXPECT_EQ(open_nvidia_library(kAbsent)->path(), older);
+  const std::string newer = put("lib64/libfusec_has_no_such.so.2");
+  EXPECT_EQ(open_nvidia_library(kAbsent)->path(), newer);
+  const std::string file = put("nvvm/some.bc");
+  EXPECT_EQ(*find_toolkit_file("nvvm/some.bc"), file);
+}
+
+TEST_F(NvidiaLibraries, PackagesOfThePythonOnThePath) {
+  fs::create_directories(root_ / "bin");
+  std::ofstream(root_ / "bin/python3") << "";
+  const Environment path("PATH", "/nowhere::" + (root_ / "bin").string());
+  const std::string library = put("lib/python3.12/site-packages/nvidia/some/lib/libfusec_has_no_such.so.1");
+  EXPECT_EQ(open_nvidia_library(kAbsent)->path(), library);
+  const std::string file = put("lib/python3.12/site-packages/nvidia/other/nvvm/some.bc");
+  EXPECT_EQ(*find_toolkit_file("nvvm/some.bc"), file);
+}
+
+TEST_F(NvidiaLibraries, WhatDoesNotLoadIsToldOf) {
+  const Environment home("FUSEC_CUDA_HOME", root_.string());
+  fs::create_directories(root_ / "lib64");
+  std::ofstream(root_ / "lib64/libfusec_has_no_such.so.1") << "no ELF file";
+  EXPECT_THAT(open_nvidia_library(kAbsent).status().message(),
+              HasSubstr("lib64/libfusec_has_no_such.so.1: file too short"));
+}
+
+TEST_F(NvidiaLibraries, HiddenOnesAreNotFound) {
+  constexpr NvidiaLibrary kMath{"m", 6, 6, "libc6"};
+  EXPECT_THAT(open_nvidia_library(kMath)->path(), HasSubstr("/libm.so.6"));
+  const Environment hide("FUSEC_HIDE_LIBRARIES", "cudnn,m");
+  EXPECT_THAT(open_nvidia_library(kMath).status().message(),
+              StartsWith("libm.so.6 is hidden by FUSEC_HIDE_LIBRARIES; install libc6"));
+}
+
+// A virtual environment whose python3 is a link into an installation; both have packages.
+TEST_F(NvidiaLibraries, PackagesOfAVirtualEnvironment) {
+  const fs::path base = root_ / "base", venv = root_ / "venv";
+  fs::create_directories(base / "bin");
+  fs::create_directories(venv / "bin");
+  fs::create_directories(base / "lib/python3.12/dist-packages/nvidia/cu13/lib");
+  fs::create_directories(venv / "lib/python3.12/site-packages/nvidia/cudnn/lib");
+  fs::create_directories(venv / "lib/other/site-packages/nvidia");
+  std::ofstream(base / "bin/python3.12") << "";
+  fs::create_symlink(base / "bin/python3.12", venv / "bin/python3");
+  const fs::path real = fs::canonical(base);
+  EXPECT_EQ(nvidia_packages((venv / "bin/python3").string()),
+            (std::vector<std::string>{(venv / "lib/python3.12/site-packages/nvidia").string(),
+                                      (real / "lib/python3.12/dist-packages/nvidia").string()}));
+}
+
+TEST(FunctionsOf, AllThatAreMissingAreNamed) {
+  const SharedLibrary math = *SharedLibrary::open("libm.so.6");
+  double (*cosine)(double) = nullptr;
+  void (*absent)() = nullptr;
+  FunctionsOf present(math), lacking(math);
+  EXPECT_TRUE(present.need("cos", cosine).status("").ok());
+  EXPECT_EQ(cosine(0), 1);
+  EXPECT_FALSE(present.want("fusec_first", absent));
+  EXPECT_TRUE(present.status("").ok());
+  const Status status = lacking.need("fusec_first", absent)
+                            .need("cos", cosine)
+                            .need("fusec_second", absent)
+                            .status("a newer one is needed");
+  EXPECT_EQ(status.code(), StatusCode::unsupported);
+  EXPECT_EQ(status.message(), math.path() + " lacks fusec_first, fusec_second: a newer one is needed");
+}
+
+}  // namespace
+}  // namespace fusec
