@@ -39,8 +39,9 @@ constexpr int64_t kMostRuns = 1'000'000, kMostBytes = int64_t{1} << 48;
 
 enum class Content { ours, empty, foreign, damaged };
 
-// What the file is, by its schema, which must be ours to the letter: no triggers, no views, nothing else.
-Result<Content> content_of(const Connection& db) {
+// What the file is, by its schema, which must be ours to the letter: no triggers, no views, nothing else. In a
+// transaction: what another process makes meanwhile is seen in full or not at all.
+Result<Content> content_within(const Connection& db) {
   const auto answer = [&](const Status& status) -> Result<Content> {
     if (db.is_damaged()) return Content::damaged;
     return status;
@@ -60,6 +61,13 @@ Result<Content> content_of(const Connection& db) {
   return *check == "ok" ? Content::ours : Content::damaged;
 }
 
+Result<Content> content_of(const Connection& db) {
+  FUSEC_TRY(db.run("BEGIN"));
+  Result<Content> content = content_within(db);
+  (void)db.run("ROLLBACK");  // nothing was written
+  return content;
+}
+
 Status foreign(const std::string& path) {
   return Status(StatusCode::cache, "'" + path + "' is no tuning database of this version of fusec");
 }
@@ -68,7 +76,7 @@ Status damaged(const std::string& path) { return Status(StatusCode::cache, "the 
 Status make_schema(const Connection& db) {
   FUSEC_TRY(db.run("BEGIN IMMEDIATE"));
   // Another process may have been first.
-  Result<Content> content = content_of(db);
+  Result<Content> content = content_within(db);
   Status status = content.status();
   if (content.ok() && *content == Content::empty) status = db.run(kSchema);
   if (content.ok() && *content == Content::empty && status.ok()) status = db.run(kMarkAsOurs);
