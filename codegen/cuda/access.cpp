@@ -187,7 +187,8 @@ std::string both(const std::string& a, const std::string& b) { return a.empty() 
 std::string from_memory(const Access& a, const std::string& v) { return a.info->dtype == DType::bool_ && a.info->space != ir::Space::reg ? v + " != 0" : v; }
 
 std::string load_pieces(Writer& w, const Access& a, const std::string& to) {
-  const std::string function = w.prelude.use(is_constant(w, a) ? "load_constant" : "load_vector");
+  const bool shared = a.info->space == ir::Space::shared;
+  const std::string function = w.prelude.use(shared ? "load_shared" : is_constant(w, a) ? "load_constant" : "load_vector");
   return fmt::format("{}<{}>({}, {});", function, piece_type(piece_bytes(w, a)), to, address_of(w, a));
 }
 

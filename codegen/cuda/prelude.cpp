@@ -394,6 +394,30 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   }
 }
 )"},
+    // By ld.shared as it stands: NVRTC's compiler merges and orders a long row of shared loads by the addresses that its own
+    // objects happen to have, so that the same text gave other machine code in another process.
+    {"shared_piece", "", R"(template <class V> FUNCTION void shared_piece(V& to, const void* from) { to = *(const V*)from; }
+FUNCTION void shared_piece(uint4& to, const void* from) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to.x), "=r"(to.y), "=r"(to.z), "=r"(to.w) : "r"((u32)__cvta_generic_to_shared(from)) : "memory");
+}
+FUNCTION void shared_piece(uint2& to, const void* from) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to.x), "=r"(to.y) : "r"((u32)__cvta_generic_to_shared(from)) : "memory");
+}
+FUNCTION void shared_piece(u32& to, const void* from) {
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(to) : "r"((u32)__cvta_generic_to_shared(from)) : "memory");
+}
+)", 0, true},
+    {"load_shared", "Pieces shared_piece", R"(template <class V, class R, class T, int n> FUNCTION void load_shared(R (&to)[n], const T* from) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+    shared_piece(p.piece, from + i);
+#pragma unroll
+    for (int j = 0; j < per; ++j) to[i + j] = p.lanes[j];
+  }
+}
+)"},
     // Zeros where it does not hold: as whole pieces, which lane by lane would cost a move each.
     {"load_constant_or_zero", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_constant_or_zero(R (&to)[n], const T* from, bool holds) {
   constexpr int per = sizeof(V) / sizeof(T);

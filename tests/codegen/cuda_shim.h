@@ -276,6 +276,7 @@ template <int N> void u8_nearest(unsigned char* to, const float* from) { bytes_o
 template <int N> void u8_truncated(unsigned char* to, const float* from) { bytes_of<unsigned char, false, N>(to, from); }
 inline float exp2_approx(float a) { return exp2f(a); }
 inline float rcp_approx(float a) { return 1.0f / a; }
+template <class V> void shared_piece(V& to, const void* from) { to = *static_cast<const V*>(from); }
 __attribute__((section("fusec_shared"), aligned(16))) static unsigned char dynamic_shared[256 << 10];
 
 // Of -fsanitize=alignment,bounds.
