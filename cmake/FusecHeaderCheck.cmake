@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Target header_check: every header compiles on its own. Not part of `all`; `./dev test` builds it.
+# Target header_check: every header compiles on its own. Not part of `all`; `./dev test --all` builds it.
 set(_fusec_absent)
 if(NOT FUSEC_WITH_LLVM)
   list(APPEND _fusec_absent "^codegen/llvm/")

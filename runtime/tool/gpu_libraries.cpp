@@ -25,7 +25,7 @@ std::string nvjitlink_version(void* symbol) {
 std::string cublaslt_version(void* symbol) { return dotted(reinterpret_cast<std::size_t (*)()>(symbol)(), 10000, 100); }
 std::string cudnn_version(void* symbol) { return dotted(reinterpret_cast<std::size_t (*)()>(symbol)(), 10000, 100); }
 
-struct Row {
+struct LibraryRow {
   const char* name;
   NvidiaLibrary library;
   const char* symbol;
@@ -33,7 +33,7 @@ struct Row {
   const char* cost;
 };
 
-constexpr Row kRows[] = {
+constexpr LibraryRow kLibraryRows[] = {
     {"NVRTC", kNvrtc, "nvrtcVersion", nvrtc_version, "kernels are compiled by LLVM and nvJitLink"},
     {"nvJitLink", kNvJitLink, "nvJitLinkVersion", nvjitlink_version, "no machine code by --codegen llvm"},
     {"cuBLASLt", kCublasLt, "cublasLtGetVersion", cublaslt_version, "no matrix products on a GPU"},
@@ -44,7 +44,7 @@ constexpr Row kRows[] = {
 
 std::vector<GpuLibrary> gpu_libraries() {
   std::vector<GpuLibrary> out;
-  for (const Row& row : kRows) {
+  for (const LibraryRow& row : kLibraryRows) {
     GpuLibrary found{row.name, "", "", row.cost};
     if (const Result<SharedLibrary> library = open_nvidia_library(row.library); library.ok()) {
       void* const symbol = library->symbol(row.symbol);

@@ -42,7 +42,9 @@ constexpr const char* kTwoPhases = R"(kernel @two(%x: in f32[n, 16384], %y: out 
 )";
 
 TEST(CudaArtifact, HasCubinPtxAndFigures) {
-  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"));
+  codegen::EmitOptions options;
+  options.codegen = Codegen::nvrtc;
+  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
   if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
   ASSERT_TRUE(artifact.ok()) << artifact.status().str();
   ASSERT_GT(artifact->image.size(), 4u);
@@ -62,7 +64,6 @@ TEST(CudaArtifact, HasCubinPtxAndFigures) {
   EXPECT_EQ(second.dynamic_shared, 65536);
   EXPECT_EQ(second.shared_bytes, 0);
   EXPECT_TRUE(artifact->text.empty());
-  codegen::EmitOptions options;
   options.keep_text = true;
   const auto again = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
   EXPECT_NE(again->text.find("dynamic_shared + 0"), std::string::npos);
@@ -70,13 +71,14 @@ TEST(CudaArtifact, HasCubinPtxAndFigures) {
 }
 
 TEST(CudaArtifact, DamagedCubinsSayNothing) {
-  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"));
+  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), {.codegen = Codegen::nvrtc});
   if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
   ASSERT_TRUE(artifact.ok()) << artifact.status().str();
   EXPECT_EQ(codegen::cuda::resources_of(artifact->image).size(), 2u);
   EXPECT_TRUE(codegen::cuda::resources_of({}).empty());
   for (std::size_t i = 0; i < artifact->image.size(); i += 7) {
-    std::vector<uint8_t> cut(artifact->image.begin(), artifact->image.begin() + static_cast<std::ptrdiff_t>(i)), bent = artifact->image;
+    std::vector<uint8_t> cut(artifact->image.begin(), artifact->image.begin() + static_cast<std::ptrdiff_t>(i)),
+        bent = artifact->image;
     bent[i] ^= 0xff;
     EXPECT_TRUE(codegen::cuda::resources_of(cut).empty() || i >= 64);  // without the file's header there is nothing
     codegen::cuda::resources_of(bent);
@@ -85,10 +87,9 @@ TEST(CudaArtifact, DamagedCubinsSayNothing) {
 
 TEST(CudaArtifact, KeysTellTargetsAndEmittersApart) {
   const ir::Kernel kernel = cuda_kernel(kTwoPhases);
-  const std::string key = codegen::artifact_key(kernel, sm("sm_90"));
-  EXPECT_NE(key, codegen::artifact_key(kernel, sm("sm_80")));
+  const std::string key = codegen::artifact_key(kernel, sm("sm_90"), Codegen::nvrtc);
+  EXPECT_NE(key, codegen::artifact_key(kernel, sm("sm_80"), Codegen::nvrtc));
   EXPECT_NE(key, codegen::artifact_key(kernel, sm("sm_90"), Codegen::llvm));
-  EXPECT_EQ(key, codegen::artifact_key(kernel, sm("sm_90"), Codegen::nvrtc));
   EXPECT_NE(key.find("nvrtc-"), std::string::npos);
 }
 
@@ -121,15 +122,24 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
     EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
   };
   refused("  grid r in n {\n    block t in n {\n      store y[t, 0], 0\n    }\n  }\n", "block", "no constant");
-  refused("  grid r in n {\n    block t in 2048 {\n      store y[r, 0], 0 guard(-t)\n    }\n  }\n", "2048", "limit is 1024");
+  refused("  grid r in n {\n    block t in 2048 {\n      store y[r, 0], 0 guard(-t)\n    }\n  }\n", "2048",
+          "limit is 1024");
   refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "cluster c", "not written");
-  refused("  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    each i, j in a {\n      store a[i, j], 0\n    }\n  }\n",
-          "each i, j", "not written");
-  refused("  grid r in n {\n    block t0 in 64 {\n      store y[r, t0], 0\n    }\n    block t in 32 {\n      sync.block\n    }\n  }\n",
+  refused(
+      "  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    each i, j in a {\n      store a[i, j], 0\n  "
+      "  }\n  }\n",
+      "each i, j", "not written");
+  refused(
+      "  grid r in n {\n    block t0 in 64 {\n      store y[r, t0], 0\n    }\n    block t in 32 {\n      sync.block\n  "
+      "  }\n  }\n",
+      "sync.block", "barrier");
+  refused("  grid r in n {\n    block w in 64 {\n      seq i in w {\n        sync.block\n      }\n    }\n  }\n",
           "sync.block", "barrier");
-  refused("  grid r in n {\n    block w in 64 {\n      seq i in w {\n        sync.block\n      }\n    }\n  }\n", "sync.block", "barrier");
-  refused("  alloc a: reg f32[n, 2]\n  grid r in n boundary coop {\n    store a[r, 0], 0\n  }\n  grid q in n {\n    v0: f32 = load a[q, 0]\n"
-          "    store y[q, 0], v0\n  }\n", "store a", "not declared");
+  refused(
+      "  alloc a: reg f32[n, 2]\n  grid r in n boundary coop {\n    store a[r, 0], 0\n  }\n  grid q in n {\n    v0: "
+      "f32 = load a[q, 0]\n"
+      "    store y[q, 0], v0\n  }\n",
+      "store a", "not declared");
 }
 
 // What asks whether an emitter works gives it no work.
