@@ -178,6 +178,7 @@ class CudaLibraries : public ::testing::Test {
     if (it == libraries_.end()) return "";
     const std::string what = check(*it->second, c, tolerance);
     ++seen_[what];
+    kept_.push_back(std::move(c));
     return what;
   }
   void TearDown() override {
@@ -188,6 +189,7 @@ class CudaLibraries : public ::testing::Test {
   void* stream_ = nullptr;
   std::map<std::string, std::shared_ptr<Library>> libraries_;
   std::map<std::string, int> seen_;
+  std::vector<Case> kept_;  // libraries know constants by their address
 };
 
 struct TypeTolerance {

@@ -221,6 +221,13 @@ TEST_F(Cudnn, Types) {
   EXPECT_TRUE(make()->refuses(*image_case(image_cases()[0], true, true, 0, DType::i32).step));
 }
 
+// cuDNN has plans for slices of wider 16-bit images that take them for dense.
+TEST_F(Cudnn, SlicesOf16BitImagesAreCopied) {
+  const Image& slices = image_cases()[1];
+  EXPECT_EQ(run(image_case(slices, true, true, 3, DType::f16), 2e-3), "cudnn copy + conv + copy");
+  EXPECT_EQ(run(image_case(slices, true, true, 3, DType::f32)), "cudnn conv");
+}
+
 TEST_F(Cudnn, TheAddendComesBeforeTheBias) {
   run(image_case(image_cases()[0], true));
   ASSERT_EQ(fake_->convs.size(), 1U);
