@@ -38,12 +38,11 @@ const Tensor* Graph::constant(ValueId v) const {
 }
 
 ValueId add_input(Graph& graph, std::string name, Type type) {
-  std::set<std::string> known(graph.symbols.begin(), graph.symbols.end());
   for (const Dim& d : type.shape) {
     std::set<std::string> used;
     d.collect_symbols(used);
     for (const std::string& s : used) {
-      if (known.insert(s).second) graph.symbols.push_back(s);
+      if (std::find(graph.symbols.begin(), graph.symbols.end(), s) == graph.symbols.end()) graph.symbols.push_back(s);
     }
   }
   const ValueId v = new_value(graph, std::move(type), NodeId{}, std::move(name));

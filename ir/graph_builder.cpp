@@ -266,6 +266,20 @@ Var GraphBuilder::gather_nd(Var x, Var indices, int64_t batch_dims) {
   return node(*state_, TensorOp::gather_nd, {x, indices}, {{"batch_dims", batch_dims}});
 }
 
+Var GraphBuilder::topk(Var x, Dim k, int64_t axis, bool largest) {
+  return node(*state_, TensorOp::topk, {x},
+              {{"axis", wrapped(axis, x)}, {"k", Shape{std::move(k)}}, {"largest", int64_t{largest}}});
+}
+
+Var GraphBuilder::scatter_elements(Var x, Var indices, Var updates, int64_t axis, std::string reduction) {
+  return node(*state_, TensorOp::scatter_elements, {x, indices, updates},
+              {{"axis", wrapped(axis, x)}, {"reduction", std::move(reduction)}});
+}
+
+Var GraphBuilder::scatter_nd(Var x, Var indices, Var updates, std::string reduction) {
+  return node(*state_, TensorOp::scatter_nd, {x, indices, updates}, {{"reduction", std::move(reduction)}});
+}
+
 namespace {
 
 Var reduce(BuilderState& state, TensorOp op, Var x, Axes axes, bool keep) {

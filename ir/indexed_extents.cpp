@@ -25,7 +25,8 @@ class IndexFlow {
   void visit(const Node& node) {
     const bool gathers = !node.op.is_scalar() && (node.op == TensorOp::gather || node.op == TensorOp::gather_elements ||
                                                   node.op == TensorOp::gather_nd);
-    if (gathers) note(node);
+    const bool scatters = node.op == TensorOp::scatter_elements || node.op == TensorOp::scatter_nd;
+    if (gathers || scatters) note(node);
     const bool moves = node.op.is_scalar() || info(node.op.tensor()).kind == RegionKind::index_map;
     if (!moves || !is_int(graph_.type(node.output).dtype)) return;
     std::set<std::size_t> all;
@@ -50,11 +51,12 @@ class IndexFlow {
   }
 
   std::pair<std::size_t, std::size_t> indexed_axes(const Node& node) const {
-    if (node.op != TensorOp::gather_nd) {
+    if (node.op != TensorOp::gather_nd && node.op != TensorOp::scatter_nd) {
       const auto axis = static_cast<std::size_t>(node.attrs.i("axis"));
       return {axis, axis};
     }
-    const auto first = static_cast<std::size_t>(node.attrs.i("batch_dims"));
+    const auto first =
+        node.op == TensorOp::scatter_nd ? std::size_t{0} : static_cast<std::size_t>(node.attrs.i("batch_dims"));
     const Dim& depth = graph_.type(node.inputs[1]).shape.back();
     const int64_t axes = depth.is_const() ? std::max<int64_t>(depth.value(), 1) : 1;
     return {first, first + static_cast<std::size_t>(axes) - 1};

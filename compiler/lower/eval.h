@@ -38,6 +38,8 @@ class RegionEval {
   void stage(ir::ValueId value, const Coords& coords, ir::BufferId buffer, const std::vector<Dim>& index);
   // The value as its dtype has it, in the compute type.
   ir::Operand rounded(const Lowered& value, DType dtype);
+  // A result of this dtype, computed in its compute type: rounded in exact mode.
+  Lowered finish(ir::Operand operand, DType dtype);
   ir::RegId emit(ir::ScalarOp op, DType dtype, std::vector<ir::Operand> args);
   void append(ir::Stmt stmt) { blocks_.back()->push_back(std::move(stmt)); }
   // What is known of the loop variables; the caller narrows it for parts of the domain.
@@ -61,7 +63,6 @@ class RegionEval {
   Lowered select_in_range(const ir::Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype);
   ir::Operand in_range(const ir::Guard& guard);
   bool is_guarded_load(const ir::Operand& operand) const;
-  Lowered finish(ir::Operand operand, DType dtype);
   Dim mirrored(const Dim& index, const Dim& extent);
   void flip_negative(Window& window, Coords& coords);
   ir::BufferId parameter(const Window& window, ir::Space space, bool flat);

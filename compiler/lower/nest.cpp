@@ -282,7 +282,9 @@ class NestBuilder {
     Operand value = result;
     if (node.op == TensorOp::reduce_mean) value = divide_by_count(result, type);
     if (type != given) value = eval_->emit(ScalarOp::cast, given, {value});
-    eval_->define(node.output, domain().reduction_results[p], {value, is_exact(node, element)});
+    const DType dtype = graph_.type(node.output).dtype;
+    eval_->define(node.output, domain().reduction_results[p],
+                  is_exact(node, element) ? Lowered{value, true} : eval_->finish(value, dtype));
   }
 
   // Means of integers sum in 64 bits, where neither the sum nor the count wraps.

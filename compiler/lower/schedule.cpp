@@ -53,9 +53,11 @@ std::string columns_along(const PerfectNest& nest) {
       if (load == nullptr || load->index.size() != 1) return;
       const auto affine = affine_in(load->index[0], vars);
       if (!affine) return;
-      if (affine->coefficient(vars.back()).is(1)) ++rows;
+      // By how many loops move it: what spans rows and columns counts for more than a vector along one of them.
+      const auto weight = static_cast<int>(affine->coefficients.size());
+      if (affine->coefficient(vars.back()).is(1)) rows += weight;
       for (const std::string& v : outer)
-        if (affine->coefficient(v).is(1)) ++columns[v];
+        if (affine->coefficient(v).is(1)) columns[v] += weight;
     });
   }
   std::string best;

@@ -88,7 +88,7 @@ class AnchorForming {
     group.result = graph_.nodes[id].output;
     const int g = groups_.add(group);
     if (graph_.nodes[id].op == TensorOp::max_pool || graph_.nodes[id].op == TensorOp::avg_pool) return;
-    while (options_.numerics != Numerics::exact && absorb_reader(g, graph_.nodes[id])) {
+    while (options_.fuse && options_.numerics != Numerics::exact && absorb_reader(g, graph_.nodes[id])) {
     }
   }
 

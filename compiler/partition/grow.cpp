@@ -66,6 +66,7 @@ class Growing {
 
   // Why groups p (which makes `value`) and g (which holds the reader) stay apart; nullopt: they can be one.
   std::optional<std::string> obstacle(int p, int g, ValueId value, bool direct, NodeId reader) const {
+    if (!options_.fuse) return "fusion is switched off";
     const Group& a = groups_.all[static_cast<size_t>(p)];
     const Group& b = groups_.all[static_cast<size_t>(g)];
     const bool rows = a.has_reduction || b.has_reduction;

@@ -13,6 +13,8 @@ namespace fusec::compiler {
 
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
+      {"expand_topk", expand_topk, true},
+      {"expand_scatter", expand_scatter, true},
       {"fold_empty", fold_empty},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},
@@ -72,10 +74,11 @@ Status optimize(ir::Graph& graph, const Target& target, const Options& options, 
   const PassContext context{target, options, weights_ms};
   size_t number = 0;
   for (const Pass& pass : pipeline()) {
-    if (options.stop_after_passes >= 0 && number >= static_cast<size_t>(options.stop_after_passes)) break;
+    const bool stopped = options.stop_after_passes >= 0 && number >= static_cast<size_t>(options.stop_after_passes);
     ++number;
     const auto& disabled = options.disabled_passes;
-    if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
+    const bool left_out = stopped || std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end();
+    if (left_out && !pass.required) continue;
     const auto start = Clock::now();
     FUSEC_ASSIGN(const bool changed, run_pass(pass, graph, context));
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -25,6 +25,7 @@ using PassFunction = Result<bool> (*)(ir::Graph& graph, const PassContext& conte
 struct Pass {
   std::string_view name;  // of the pass, its file, its function, its dump and its tests
   PassFunction run;
+  bool required = false;  // the stages behind need it: runs whatever the options leave out
 };
 const std::vector<Pass>& pipeline();
 const Pass* find_pass(std::string_view name);
@@ -38,7 +39,7 @@ struct PassTime {
 };
 
 // Runs the pipeline; passes named in options.disabled_passes are left out, options.stop_after_passes bounds how many
-// run, options.dump_dir gets the graph after each pass that changed it. `weights_ms` as in PassContext.
+// run (required ones run all the same), options.dump_dir gets the graph after each pass that changed it. `weights_ms` as in PassContext.
 Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times = nullptr,
                 double* weights_ms = nullptr);
 // One pass with what the manager does around it: dead nodes go, the graph is verified if asked.

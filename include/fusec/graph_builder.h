@@ -175,6 +175,14 @@ class FUSEC_API GraphBuilder {
   Var gather_elements(Var x, Var indices, int64_t axis);
   Var gather_nd(Var x, Var indices, int64_t batch_dims = 0);
 
+  // i64: where along axis the k largest (or smallest) elements are, best first. Of equal ones the lower index comes
+  // first; NaN is greater than every number. Values: gather_elements.
+  Var topk(Var x, Dim k, int64_t axis = -1, bool largest = true);
+  // x with updates put where indices point along axis (nd: where the rows of indices point). reduction: none (the last
+  // one stays), add, mul, max or min with what is there.
+  Var scatter_elements(Var x, Var indices, Var updates, int64_t axis, std::string reduction = "none");
+  Var scatter_nd(Var x, Var indices, Var updates, std::string reduction = "none");
+
   // Reductions. keep: reduced axes stay with extent 1.
   Var reduce_sum(Var x, std::vector<int64_t> axes, bool keep = false);
   Var reduce_prod(Var x, std::vector<int64_t> axes, bool keep = false);

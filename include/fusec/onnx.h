@@ -12,6 +12,7 @@
 #include "fusec/export.h"
 #include "fusec/model.h"
 #include "fusec/status.h"
+#include "fusec/tensor.h"
 
 namespace fusec {
 
@@ -22,7 +23,9 @@ struct FUSEC_API ImportLimits {
   int64_t messages = 8'000'000;             // protobuf messages and unknown fields in the file
   int64_t nodes = 2'000'000;                // after functions are inlined
   int64_t function_calls = 100'000;         // inlined calls
+  int64_t inlined_bytes = 64 << 20;         // of the nodes of functions, counted for each call
   int64_t nesting = 32;                     // subgraphs and function calls inside each other
+  int64_t symbols = 4096;                   // extents of inputs that are not known
   int64_t rank = 64;                        // axes of a tensor
   int64_t name_bytes = 64 << 10;            // of a node, value, op or symbol
   int64_t tensor_bytes = int64_t{1} << 40;  // of any tensor whose extents are known
@@ -37,6 +40,9 @@ struct FUSEC_API ImportOptions {
   std::vector<std::string> external_roots;
   std::optional<uint64_t> random_weights;  // fills initializers whose external file is absent; see docs/import.md
   std::map<std::string, int64_t> symbols;  // dim_param -> extent
+  // Inputs whose contents are known: they are constants, and no inputs of the Model. For shapes, axes and counts that a
+  // model leaves to its inputs. invalid_argument: the model has no such input, or one of another dtype.
+  std::map<std::string, Tensor> constants;
   ImportLimits limits;
   double* weights_ms = nullptr;  // if set: the time of reading and making initializers is added to it
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <functional>
 
 #include "ir/eval/op_call.h"
 #include "ir/ops/cast.h"
@@ -33,7 +32,18 @@ void pick(const OpCall& call, const Tensor& in, Tensor& out, int64_t run, const 
                });
 }
 
-// The indices, wrapped when negative, each checked against `extent`.
+// The position in an axis of extent n that padding mode `mode` repeats at i.
+int64_t repeated(std::string_view mode, int64_t i, int64_t n) {
+  if (mode == "edge") return std::clamp<int64_t>(i, 0, n - 1);
+  const auto wrap = [](int64_t a, int64_t period) { return (a % period + period) % period; };
+  if (mode == "wrap") return wrap(i, n);
+  const int64_t period = std::max<int64_t>(2 * (n - 1), 1);
+  const int64_t at = wrap(i, period);
+  return at < n ? at : period - at;
+}
+
+}  // namespace
+
 Result<Extents> read_indices(const OpCall& call, const std::function<int64_t(int64_t)>& extent_of) {
   const Tensor& tensor = call.operand(1);
   Extents indices(static_cast<std::size_t>(tensor.num_elements()));
@@ -47,18 +57,6 @@ Result<Extents> read_indices(const OpCall& call, const std::function<int64_t(int
   }
   return indices;
 }
-
-// The position in an axis of extent n that padding mode `mode` repeats at i.
-int64_t repeated(std::string_view mode, int64_t i, int64_t n) {
-  if (mode == "edge") return std::clamp<int64_t>(i, 0, n - 1);
-  const auto wrap = [](int64_t a, int64_t period) { return (a % period + period) % period; };
-  if (mode == "wrap") return wrap(i, n);
-  const int64_t period = std::max<int64_t>(2 * (n - 1), 1);
-  const int64_t at = wrap(i, period);
-  return at < n ? at : period - at;
-}
-
-}  // namespace
 
 Result<Tensor> eval_constant(const OpCall& call) { return round_to(*call.constant, call.storage); }
 

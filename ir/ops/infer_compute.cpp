@@ -43,15 +43,6 @@ Result<Type> infer_reduce(const Args& in, const Attrs& attrs) {
   return Type{in[0].dtype, std::move(shape)};
 }
 
-Result<Type> infer_reduce_nonempty(const Args& in, const Attrs& attrs) {
-  FUSEC_ASSIGN(Type type, infer_reduce(in, attrs));
-  for (int64_t axis : attrs.ints("axes")) {
-    if (in[0].shape[static_cast<std::size_t>(axis)].is(0))
-      return bad("axis " + str(axis) + " of " + to_string(in[0]) + " is empty");
-  }
-  return type;
-}
-
 Result<Type> infer_arg(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_number(in[0]));
   FUSEC_TRY(check_flag(attrs, "last"));
@@ -67,14 +58,29 @@ Result<Type> infer_reduce_sum(const Args& in, const Attrs& attrs) { return infer
 Result<Type> infer_reduce_prod(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
 Result<Type> infer_reduce_mean(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
 
-// Integers have no identity that ONNX would name; floats reduce an empty axis to -inf or +inf.
-Result<Type> infer_reduce_max(const Args& in, const Attrs& attrs) {
-  return is_float(in[0].dtype) ? infer_reduce(in, attrs) : infer_reduce_nonempty(in, attrs);
-}
-Result<Type> infer_reduce_min(const Args& in, const Attrs& attrs) { return infer_reduce_max(in, attrs); }
+// An empty axis: floats give -inf or +inf, integers their lowest or highest number.
+Result<Type> infer_reduce_max(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
+Result<Type> infer_reduce_min(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
 
 Result<Type> infer_argmax(const Args& in, const Attrs& attrs) { return infer_arg(in, attrs); }
 Result<Type> infer_argmin(const Args& in, const Attrs& attrs) { return infer_arg(in, attrs); }
+
+Result<Type> infer_topk(const Args& in, const Attrs& attrs) {
+  FUSEC_TRY(check_number(in[0]));
+  FUSEC_TRY(check_axis(attrs.i("axis"), in[0].rank(), "axis"));
+  FUSEC_TRY(check_flag(attrs, "largest"));
+  if (attrs.dims("k").size() != 1) return bad("k must be one expression, got " + to_string(attrs.dims("k")));
+  FUSEC_TRY(check_extents(attrs.dims("k"), "k"));
+  const Dim& k = attrs.dims("k")[0];
+  Type out{DType::i64, in[0].shape};
+  Dim& extent = out.shape[static_cast<std::size_t>(attrs.i("axis"))];
+  const Dim room = extent - k;
+  if (room.is_const() && room.value() < 0) {
+    return bad("k is " + k.str() + ", axis " + str(attrs.i("axis")) + " of " + to_string(in[0]) + " has fewer");
+  }
+  extent = k;
+  return out;
+}
 
 Result<Type> infer_cumsum(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_number(in[0]));

@@ -195,4 +195,40 @@ Result<Type> infer_gather_nd(const Args& in, const Attrs& attrs) {
               concat_shapes({index.begin(), index.end() - 1}, {data.begin() + batch + depth.value(), data.end()})};
 }
 
+namespace {
+
+// What both scatters ask of (data, indices, updates), but for the updates' extents.
+Status check_scatter(const Args& in, const Attrs& attrs) {
+  FUSEC_TRY(check_index(in[1]));
+  if (in[2].dtype != in[0].dtype) {
+    return bad("updates must have the operand's type: got " + to_string(in[2]) + " for " + to_string(in[0]));
+  }
+  const std::string& reduction = attrs.s("reduction");
+  for (const char* known : {"none", "add", "mul", "max", "min"})
+    if (reduction == known) return Status();
+  return bad("reduction must be none, add, mul, max or min, got '" + reduction + "'");
+}
+
+Status check_updates(const Type& updates, const Shape& expected) {
+  if (updates.shape == expected) return Status();
+  return bad("updates must have shape " + to_string(expected) + ", got " + to_string(updates));
+}
+
+}  // namespace
+
+Result<Type> infer_scatter_elements(const Args& in, const Attrs& attrs) {
+  FUSEC_TRY(check_scatter(in, attrs));
+  FUSEC_TRY(check_updates(in[2], in[1].shape));
+  FUSEC_TRY(infer_gather_elements({in[0], in[1]}, attrs).status());
+  return in[0];
+}
+
+// in[1] is [outer..., depth], in[2] [outer..., the operand's axes after the first `depth`].
+Result<Type> infer_scatter_nd(const Args& in, const Attrs& attrs) {
+  FUSEC_TRY(check_scatter(in, attrs));
+  FUSEC_ASSIGN(const Type rows, infer_gather_nd({in[0], in[1]}, {{"batch_dims", int64_t{0}}}));
+  FUSEC_TRY(check_updates(in[2], rows.shape));
+  return in[0];
+}
+
 }  // namespace fusec::ir::infer

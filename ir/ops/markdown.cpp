@@ -44,6 +44,8 @@ const char* text(RegionKind kind) {
       return "reduction";
     case RegionKind::anchor:
       return "anchor";
+    case RegionKind::composite:
+      return "composite";
     case RegionKind::opaque:
       return "opaque";
   }

@@ -65,6 +65,7 @@ enum class RegionKind : uint8_t {
   index_map,  // only moves elements: may become index arithmetic of its consumers
   reduction,  // reduces or scans axes
   anchor,     // compute-heavy: a library step with epilogue slots
+  composite,  // written out in other rows by a required pass, before partition
   opaque,     // a step of its own
 };
 

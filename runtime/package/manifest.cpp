@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/package/manifest.h"
 
+#include <climits>
 #include <nlohmann/json.hpp>
 
 namespace fusec::runtime {
@@ -14,6 +15,23 @@ constexpr const char* kNumerics[] = {"precise", "exact", "fast"};
 struct Fault {
   std::string message;
 };
+
+// get<int64_t>() would convert any number, and those out of range to anything.
+int64_t integer_of(const Json& number) {
+  if (!number.is_number_integer() || (number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX))
+    throw Fault{"not an integer: " + number.dump()};
+  return number.get<int64_t>();
+}
+int small_integer_of(const Json& number) {
+  const int64_t value = integer_of(number);
+  if (value < 0 || value > INT_MAX) throw Fault{"not a count: " + number.dump()};
+  return static_cast<int>(value);
+}
+std::vector<int64_t> integers_of(const Json& list) {
+  std::vector<int64_t> numbers;
+  for (const Json& number : list) numbers.push_back(integer_of(number));
+  return numbers;
+}
 
 Json json_of(const std::vector<Dim>& dims) {
   Json list = Json::array();
@@ -81,14 +99,13 @@ PackagedTarget target_of(const Json& item) {
   t.name = item.at("name").get<std::string>();
   if (item.at("kind").get<std::string>() == "cuda") {
     t.kind = TargetKind::cuda;
-    t.sm = item.at("sm").get<int>();
+    t.sm = small_integer_of(item.at("sm"));
   } else {
     t.features = item.at("features").get<std::vector<std::string>>();
-    t.vector_bytes = item.at("vector_bytes").get<int>();
+    t.vector_bytes = small_integer_of(item.at("vector_bytes"));
   }
   for (const Json& c : item.at("constants")) {
-    packaged.constants.push_back(
-        {dtype_of(c.at("dtype")), c.at("shape").get<std::vector<int64_t>>(), c.at("offset").get<int64_t>()});
+    packaged.constants.push_back({dtype_of(c.at("dtype")), integers_of(c.at("shape")), integer_of(c.at("offset"))});
   }
   return packaged;
 }
@@ -118,7 +135,8 @@ Manifest manifest_of(const Json& json) {
 }  // namespace
 
 std::string print_manifest(const Manifest& m) {
-  Json options = {{"numerics", kNumerics[static_cast<std::size_t>(m.numerics)]}, {"tf32", m.tf32}, {"library", m.use_library}};
+  Json options = {
+      {"numerics", kNumerics[static_cast<std::size_t>(m.numerics)]}, {"tf32", m.tf32}, {"library", m.use_library}};
   if (m.precision) options["precision"] = to_string(*m.precision);
   Json targets = Json::array();
   for (const PackagedTarget& target : m.targets) targets.push_back(json_of(target));

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The partition as a drawing.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <map>
 #include <set>
 
+#include "runtime/tool/child.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/front_end.h"
-
-extern char** environ;  // NOLINT: POSIX declares it nowhere
 
 namespace fusec::tool {
 namespace {
@@ -119,6 +113,8 @@ class Drawing {
   std::string out_;
 };
 
+constexpr double kDotSeconds = 600;
+
 Status write_text(const std::string& path, const std::string& text) {
   std::ofstream out(path);
   out << text;
@@ -126,21 +122,14 @@ Status write_text(const std::string& path, const std::string& text) {
   return out ? Status() : Status(StatusCode::invalid_argument, fmt::format("'{}' cannot be written", path));
 }
 
-// dot reads the text from a file, so no pipe can fill up.
 Status draw(const std::string& dot_file, const std::string& svg) {
-  std::string program = "dot", kind = "-Tsvg", to = "-o" + svg, from = dot_file;
-  char* arguments[] = {program.data(), kind.data(), to.data(), from.data(), nullptr};
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, "dot", nullptr, nullptr, arguments, environ);
-  if (error != 0) {
+  const Result<Ended> dot = run_child({"dot", "-Tsvg", "-o" + svg, dot_file}, kDotSeconds);
+  if (!dot.ok()) {
     return Status(StatusCode::device, fmt::format("the program dot (package graphviz) cannot be started; '{}' holds the drawing "
                                                   "as text", dot_file));
   }
-  int state = 0;
-  while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(state) || WEXITSTATUS(state) != 0) {
-    return Status(StatusCode::device, fmt::format("dot failed on '{}'", dot_file));
+  if (dot->code != 0) {
+    return Status(StatusCode::device, fmt::format("dot failed on '{}': {}", dot_file, ended_text(dot->code)));
   }
   return {};
 }

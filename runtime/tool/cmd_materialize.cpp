@@ -14,12 +14,17 @@ namespace {
 
 struct MaterializeFlags {
   std::string in, out;
+  std::vector<std::string> external_roots;
   std::optional<uint64_t> seed;
   bool json = false;
 };
 
 #if FUSEC_WITH_ONNX
-Status write_model(const MaterializeFlags& flags) { return materialize_onnx(flags.in, flags.out, flags.seed.value_or(0)); }
+Status write_model(const MaterializeFlags& flags) {
+  ImportOptions options;
+  options.external_roots = flags.external_roots;
+  return materialize_onnx(flags.in, flags.out, flags.seed.value_or(0), options);
+}
 #else
 Status write_model(const MaterializeFlags&) {
   return Status(StatusCode::unsupported, "this build reads no ONNX");
@@ -53,6 +58,7 @@ Command materialize_command() {
             f.argument("model", flags->in, "an .onnx model");
             f.option("-o,--output", flags->out, "FILE to write; past 1.9 GB the weights go to FILE.data");
             f.option("--random-weights", flags->seed, "SEED of weights whose data file is absent (default 0)");
+            f.option("--external-root", flags->external_roots, "DIR: data files are looked for here too; may be given several times");
             f.flag("--json", flags->json, "machine-readable result");
           },
           [flags] { return materialize(*flags); }};

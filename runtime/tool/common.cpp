@@ -80,12 +80,15 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.option("--shape", to.shapes, "NAME=1x3x224x224 for an input, N=8 for a symbol; an unset symbol is 1");
   flags.option("--input", to.inputs, "NAME=@file.npy | random:SEED | zeros | ones; without: random:0");
   flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");
+  flags.option("--external-root", to.external_roots,
+               "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
   flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
   flags.option("--numerics", to.numerics, "precise (default), exact or fast");
   flags.option("--precision", to.precision, "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
   flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
   flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
   flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN");
+  flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
   flags.option("--target", to.targets,
                "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
   flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
@@ -151,6 +154,7 @@ Result<Options> options_of(const ModelFlags& flags) {
   if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir;
   options.use_cache = !flags.no_cache;
   options.use_library = !flags.no_library;
+  options.fuse = !flags.no_fusion;
   options.random_weights = flags.random_weights;
   options.disabled_passes = flags.disabled_passes;
   FUSEC_ASSIGN(options.target, single_target(flags));

@@ -22,12 +22,12 @@ struct ModelFlags {
   std::string model;
   std::string device, codegen = "auto";
   std::string precision = "f32", numerics = "precise", cache_dir, dump;
-  std::vector<std::string> shapes, inputs, disabled_passes, targets;
+  std::vector<std::string> shapes, inputs, disabled_passes, targets, external_roots;
   std::optional<uint64_t> random_weights;
   int threads = 0;
   std::optional<double> workspace_limit;  // MiB
   std::string strategy = "cached", tune, tuning_db;
-  bool no_cache = false, no_library = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
+  bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
 };
 // All of them, the model as the first argument.
 void declare_model(Flags& flags, ModelFlags& to);

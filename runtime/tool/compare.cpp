@@ -101,7 +101,36 @@ std::string broken_rule(const Tensor& reference, const Sums& sums, const OutputD
   return {};
 }
 
+template <class T>
+ElementDiff worst_element(const Tensor& got, const Tensor& reference, double rtol, double atol, double half_ulps) {
+  ElementDiff diff;
+  const FloatFormat format = format_of(reference.dtype());
+  const bool is_half = reference.dtype() == DType::f16 || reference.dtype() == DType::bf16;
+  for (int64_t i = 0; i < reference.num_elements(); ++i) {
+    T a, b;
+    ir::load_elements(got.dtype(), got.data(), i, 1, 1, &a);
+    ir::load_elements(reference.dtype(), reference.data(), i, 1, 1, &b);
+    const auto x = static_cast<double>(a), y = static_cast<double>(b);
+    bool near = a == b || (std::isnan(x) && std::isnan(y));
+    if (std::is_floating_point_v<T> && !near && std::isfinite(x) && std::isfinite(y)) {
+      const double ulps = std::abs(x - y) / unit_in_last_place(y, format);
+      near = std::abs(x - y) <= atol + rtol * std::abs(y) || (is_half && ulps <= half_ulps);
+      diff.max_ulp = std::max(diff.max_ulp, ulps);
+    }
+    if (!near && diff.why.empty()) diff.why = fmt::format("element {} is {}, expected {}", i, x, y);
+  }
+  return diff;
+}
+
 }  // namespace
+
+ElementDiff compare_elements(const Tensor& got, const Tensor& reference, double rtol, double atol, double half_ulps) {
+  if (got.dtype() != reference.dtype() || got.shape() != reference.shape()) {
+    return {fmt::format("it is {}, expected {}", type_text(got), type_text(reference))};
+  }
+  return ir::visit_compute(reference.dtype(),
+                           [&]<class T>(T) { return worst_element<T>(got, reference, rtol, atol, half_ulps); });
+}
 
 double default_tolerance(DType dtype) {
   switch (dtype) {

@@ -28,4 +28,13 @@ double default_tolerance(DType dtype);
 // same places; and the reference says something: more than one value, floats of RMS >= 1e-6.
 OutputDiff compare(std::string name, const Tensor& got, const Tensor& reference, std::optional<double> tolerance);
 
+struct ElementDiff {
+  std::string why;     // empty: every element is near enough
+  double max_ulp = 0;  // as of OutputDiff; 0 for integers and bools
+};
+
+// Element by element: |got - reference| <= atol + rtol |reference|, of f16 and bf16 or half_ulps units in the last place;
+// integers and bools equal, NaN and Inf in the same places.
+ElementDiff compare_elements(const Tensor& got, const Tensor& reference, double rtol, double atol, double half_ulps);
+
 }  // namespace fusec::tool

@@ -15,6 +15,9 @@ struct Flags::Impl {
 void Flags::argument(const std::string& name, std::string& to, const std::string& help, bool required) {
   impl_.app->add_option(name, to, help)->required(required);
 }
+void Flags::rest(const std::string& name, std::vector<std::string>& to, const std::string& help) {
+  impl_.app->add_option(name, to, help);
+}
 void Flags::flag(const std::string& name, bool& to, const std::string& help) { impl_.app->add_flag(name, to, help); }
 void Flags::option(const std::string& name, std::string& to, const std::string& help) {
   impl_.app->add_option(name, to, help);

@@ -20,6 +20,8 @@ class Flags {
   explicit Flags(Impl& impl) : impl_(impl) {}
 
   void argument(const std::string& name, std::string& to, const std::string& help, bool required = true);
+  // Every word behind the other arguments; "--" keeps those with a dash from being taken for options.
+  void rest(const std::string& name, std::vector<std::string>& to, const std::string& help);
   void flag(const std::string& name, bool& to, const std::string& help);
   void option(const std::string& name, std::string& to, const std::string& help);
   void option(const std::string& name, int& to, const std::string& help);

@@ -40,6 +40,7 @@ Result<Model> load_any_onnx(const std::string& path, const ModelFlags& flags, do
   ImportOptions options;
   options.weights_ms = &weights_ms;
   options.random_weights = flags.random_weights;
+  options.external_roots = flags.external_roots;
   return load_onnx(path, options);
 }
 #else

@@ -99,11 +99,16 @@ Result<Tensor> magnitude(const Bounded& b, bool middle) {
 Result<Tensor> of_magnitudes(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
                              bool middle, const ir::SymbolValues& symbols) {
   Tensors in;
-  for (const Bounded& b : operands) {
-    FUSEC_ASSIGN(Tensor m, magnitude(b, middle));
-    in.push_back(std::move(m));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    in.push_back(operands[i].at);
+    if (!is_float(graph.type(node.inputs[i]).dtype)) continue;
+    FUSEC_ASSIGN(in.back(), magnitude(operands[i], middle));
   }
   return evaluate_wide(graph, node, in, symbols);
+}
+
+bool is_scatter(const ir::Node& node) {
+  return node.op == ir::Op(TensorOp::scatter_elements) || node.op == ir::Op(TensorOp::scatter_nd);
 }
 
 // Upper bound on the number of elements that one result combines.
@@ -123,7 +128,9 @@ double terms(const ir::Graph& graph, const ir::Node& node, const std::vector<Bou
     return static_cast<double>(first ? x[x.size() - 2] : x.back());
   }
   double n = 1;
-  if (node.attrs.find("axes") != nullptr) {
+  if (is_scatter(node)) {
+    n += count(operands[1].at.shape());
+  } else if (node.attrs.find("axes") != nullptr) {
     for (const int64_t a : node.attrs.ints("axes")) n *= static_cast<double>(x[static_cast<std::size_t>(a)]);
   } else if (node.attrs.find("axis") != nullptr) {
     n = static_cast<double>(x[static_cast<std::size_t>(node.attrs.i("axis"))]);
@@ -138,20 +145,26 @@ bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)
 
 // Whether a product of some of the elements, in some order, may over- or underflow: per result. Zeros and infinities
 // are left out, for what they make is the same in any order as long as nothing else becomes one.
-Result<Tensor> may_leave(const ir::Graph& graph, const ir::Node& node, const Bounded& x,
+Result<Tensor> may_leave(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
                          const ir::SymbolValues& symbols) {
   const double top = largest(compute_type(graph.type(node.output).dtype)) / 16;
-  const auto side = [&](bool large) {
+  const auto side = [&](const Bounded& x, bool large) {
     return mapped(x.at, [&](int64_t i) {
       const double a = std::fabs(x.lo.as<double>()[i]), b = std::fabs(x.hi.as<double>()[i]),
                    m = large ? std::max(a, b) : std::min(a, b);
       return m == 0 || !std::isfinite(m) ? 1.0 : large ? std::max(m, 1.0) : std::min(m, 1.0);
     });
   };
-  FUSEC_ASSIGN(const Tensor large, side(true));
-  FUSEC_ASSIGN(const Tensor small, side(false));
-  FUSEC_ASSIGN(const Tensor most, evaluate_wide(graph, node, {large}, symbols));
-  FUSEC_ASSIGN(const Tensor least, evaluate_wide(graph, node, {small}, symbols));
+  Tensors large, small;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    large.push_back(operands[i].at);
+    small.push_back(operands[i].at);
+    if (!is_float(graph.type(node.inputs[i]).dtype)) continue;
+    FUSEC_ASSIGN(large.back(), side(operands[i], true));
+    FUSEC_ASSIGN(small.back(), side(operands[i], false));
+  }
+  FUSEC_ASSIGN(const Tensor most, evaluate_wide(graph, node, large, symbols));
+  FUSEC_ASSIGN(const Tensor least, evaluate_wide(graph, node, small, symbols));
   return mapped(most,
                 [&](int64_t i) { return most.as<double>()[i] > top || least.as<double>()[i] < 1 / top ? 1.0 : 0.0; });
 }
@@ -203,8 +216,8 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
   const bool divides = node.op.tensor() == TensorOp::reduce_mean || node.op.tensor() == TensorOp::avg_pool;
   const bool loose_nan = pads_meet_specials(node, operands);
   Tensor leaves;
-  if (node.op.tensor() == TensorOp::reduce_prod) {
-    FUSEC_ASSIGN(leaves, may_leave(graph, node, operands[0], symbols));
+  if (node.op.tensor() == TensorOp::reduce_prod || (is_scatter(node) && node.attrs.s("reduction") == "mul")) {
+    FUSEC_ASSIGN(leaves, may_leave(graph, node, operands, symbols));
   }
   for (int64_t i = 0; i < at.num_elements(); ++i) {
     const double value = at.as<double>()[i], m = most.as<double>()[i];
@@ -260,7 +273,40 @@ Result<Bounded> arg_extreme(const ir::Graph& graph, const ir::Node& node, const 
   return out;
 }
 
-bool is_combination(TensorOp op) {
+// Whether it is certain which of two elements is the greater one, or that they are equal.
+bool is_order_certain(DType dtype, const Range& a, const Range& b) {
+  if (!is_float(dtype)) return a.lo.i == a.hi.i && b.lo.i == b.hi.i;
+  if (is_anything(dtype, a) || is_anything(dtype, b)) return false;
+  if (std::isnan(a.at.f) || std::isnan(b.at.f) || (a.lo.f == a.hi.f && b.lo.f == b.hi.f)) return true;
+  return ir::rounded(dtype, a.lo).f > ir::rounded(dtype, b.hi).f ||
+         ir::rounded(dtype, a.hi).f < ir::rounded(dtype, b.lo).f;
+}
+
+// A place in order holds when every other element is certain to come before or after.
+Result<Bounded> topk(const ir::Graph& graph, const ir::Node& node, const Bounded& x, const ir::SymbolValues& symbols) {
+  FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, {x.at}, symbols));
+  if (decided(x)) return exactly(at);
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  const auto axis = static_cast<std::size_t>(node.attrs.i("axis"));
+  const int64_t extent = x.at.shape()[axis], k = at.shape()[axis];
+  int64_t inner = 1;
+  for (std::size_t i = axis + 1; i < x.at.shape().size(); ++i) inner *= x.at.shape()[i];
+  FUSEC_ASSIGN(Bounded out, make_bounded(DType::i64, at.shape(), false));
+  for (int64_t i = 0; i < at.num_elements(); ++i) {
+    const int64_t own = at.as<int64_t>()[i], first = i / inner / k * extent * inner + i % inner;
+    const Range self = load_range(x, dtype, first + own * inner);
+    bool holds = true;
+    for (int64_t j = 0; j < extent && holds; ++j)
+      holds = j == own || is_order_certain(dtype, self, load_range(x, dtype, first + j * inner));
+    const ir::Number n{0, own};
+    store_range(out, DType::i64, i, holds ? Range{n, n, n} : anything(DType::i64));
+  }
+  return out;
+}
+
+bool is_combination(const ir::Node& node) {
+  const TensorOp op = node.op.tensor();
+  if (is_scatter(node)) return node.attrs.s("reduction") == "add" || node.attrs.s("reduction") == "mul";
   return op == TensorOp::reduce_sum || op == TensorOp::reduce_mean || op == TensorOp::reduce_prod ||
          op == TensorOp::cumsum || op == TensorOp::conv || op == TensorOp::matmul || op == TensorOp::avg_pool;
 }
@@ -283,9 +329,10 @@ Result<Bounded> tensor_bounds(const ir::Graph& graph, const ir::Node& node, cons
     return everything(dtype, at.shape());
   }
   if (op == TensorOp::argmax || op == TensorOp::argmin) return arg_extreme(graph, node, operands[0], symbols);
-  if (is_combination(op) && is_float(dtype)) return combination(graph, node, operands, symbols);
+  if (op == TensorOp::topk) return topk(graph, node, operands[0], symbols);
+  if (is_combination(node) && is_float(dtype)) return combination(graph, node, operands, symbols);
   if (std::all_of(operands.begin(), operands.end(), decided)) {
-    const bool makes_digits = !moves && is_float(dtype);
+    const bool makes_digits = !moves && !is_scatter(node) && is_float(dtype);
     if (!makes_digits && op != TensorOp::iota && op != TensorOp::dim) return exactly(at);
   }
   if (operands.empty()) {  // numbers of an index, perhaps past the digits of the dtype

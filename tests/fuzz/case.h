@@ -27,6 +27,8 @@ struct Setting {
   int threads = 1;
   std::vector<std::string> disabled_passes;
   Call call = Call::session;
+  bool fuse = true;
+  bool beside_unfused = false;  // a second time with one kernel per op: see check.h
   bool kernel_evaluator = false;  // without machine code: kernels by their evaluator, library steps by the graph's
 };
 

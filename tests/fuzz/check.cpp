@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
+#include "ir/eval/graph.h"
+#include "ir/ops/cast.h"
 #include "ir/verify/graph.h"
 #include "tests/fuzz/bounds.h"
 #include "tests/fuzz/execute.h"
@@ -29,6 +33,58 @@ std::string first_wrong(const Case& c, const Tensors& got, const std::vector<Bou
     }
     if (v.wrong > 0)
       return fmt::format("output {}: {} of {} elements, {}", c.graph.output_names[i], v.wrong, v.elements, v.message);
+  }
+  return {};
+}
+
+bool is_nan_at(const Tensor& t, int64_t i) {
+  return is_float(t.dtype()) && std::isnan(ir::load_double(t.dtype(), t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype()))));
+}
+
+// The first element whose bits differ; any NaN is as good as another. -1: none.
+int64_t first_other_bits(const Tensor& a, const Tensor& b) {
+  const auto size = static_cast<int64_t>(size_of(a.dtype()));
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    if (std::memcmp(a.as<char>() + i * size, b.as<char>() + i * size, size_of(a.dtype())) == 0) continue;
+    if (!is_nan_at(a, i) || !is_nan_at(b, i)) return i;
+  }
+  return -1;
+}
+
+// The largest distance from the middle of the bounds, over elements that are finite.
+struct Distance {
+  double error = 0, largest = 0;
+};
+Distance distance(const Tensor& got, const Bounded& want) {
+  Distance d;
+  for (int64_t i = 0; i < got.num_elements(); ++i) {
+    const double right = want.at.as<double>()[i];
+    const double value = ir::load_double(got.dtype(), got.as<char>() + i * static_cast<int64_t>(size_of(got.dtype())));
+    if (!std::isfinite(right) || !std::isfinite(value) || !std::isfinite(want.lo.as<double>()[i]) || !std::isfinite(want.hi.as<double>()[i])) continue;
+    d.error = std::max(d.error, std::fabs(value - right));
+    d.largest = std::max(d.largest, std::fabs(right));
+  }
+  return d;
+}
+
+double unit_of(DType dtype, double value) {
+  const int digits = dtype == DType::f64 ? 52 : dtype == DType::f32 ? 23 : dtype == DType::f16 ? 10 : 7;
+  return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - digits);
+}
+
+// What is wrong with the fused run, beside the unfused one.
+std::string worse_than_unfused(const Case& c, const Tensors& fused, const Tensors& unfused, const std::vector<Bounded>& want) {
+  for (std::size_t i = 0; i < fused.size(); ++i) {
+    const DType dtype = fused[i].dtype();
+    const std::string& name = c.graph.output_names[i];
+    if (c.setting.numerics == Numerics::exact) {
+      const int64_t at = first_other_bits(fused[i], unfused[i]);
+      if (at >= 0) return fmt::format("output {}: element {} has other bits than with one kernel per op", name, at);
+    } else if (is_float(dtype)) {
+      const Distance a = distance(fused[i], want[i]), b = distance(unfused[i], want[i]);
+      if (a.error > 2 * b.error + unit_of(dtype, a.largest))
+        return fmt::format("output {}: off by {:g}, with one kernel per op by {:g}", name, a.error, b.error);
+    }
   }
   return {};
 }
@@ -70,8 +126,22 @@ Outcome check(const Case& c) {
   const Result<std::vector<Tensors>> got = execute(c);
   if (!got.ok()) return {Fault::error, got.status().str()};
   Outcome outcome;
+  Result<std::vector<Tensors>> unfused = std::vector<Tensors>();
+  if (c.setting.beside_unfused) {
+    Case plain = c;
+    plain.setting.fuse = false;
+    unfused = execute(plain);
+    if (!unfused.ok()) return {Fault::error, "with one kernel per op: " + unfused.status().str()};
+  }
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
-    const std::string wrong = first_wrong(c, (*got)[run], want[run], c.runs[run].special ? nullptr : &outcome);
+    std::string wrong = first_wrong(c, (*got)[run], want[run], c.runs[run].special ? nullptr : &outcome);
+    if (wrong.empty() && c.setting.beside_unfused) {
+      wrong = first_wrong(c, (*unfused)[run], want[run], nullptr);
+      if (!wrong.empty()) wrong = "with one kernel per op: " + wrong;
+    }
+    if (wrong.empty() && c.setting.beside_unfused && !c.runs[run].special) {
+      wrong = worse_than_unfused(c, (*got)[run], (*unfused)[run], want[run]);
+    }
     if (wrong.empty()) continue;
     outcome.fault = Fault::wrong_value;
     outcome.message = in_run(run, wrong);

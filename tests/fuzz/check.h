@@ -17,7 +17,8 @@ struct Outcome {
 };
 
 // Compiles and runs the case and compares every run with the bounds of the graph as it is. bad_case: the graph itself
-// does not evaluate.
+// does not evaluate. Beside an unfused run: in exact numerics the bits must be equal; else no output may be off by more than
+// twice the unfused one's largest error and one unit in the last place of the output's largest value.
 Outcome check(const Case& c);
 
 // Like check, in a process of its own, so that a crash is an outcome too.

@@ -84,6 +84,7 @@ Options options_of(const Setting& s) {
   o.disabled_passes = s.disabled_passes;
   o.verify_each_pass = true;
   o.use_library = s.use_library;
+  o.fuse = s.fuse;
   o.target = s.target;
   return o;
 }

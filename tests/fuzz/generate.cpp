@@ -123,8 +123,8 @@ ValueId scalar_node(Maker& m) {
 
 Case generate(uint64_t seed) {
   Maker m(seed);
-  static const std::vector<Choice> choices = {
-      {10, scalar_node}, {6, index_map_node}, {2.5, reduction_node}, {0.4, anchor_node}, {2.5, pattern}};
+  static const std::vector<Choice> choices = {{10, scalar_node},     {6, index_map_node}, {2.5, reduction_node},
+                                              {0.5, composite_node}, {0.4, anchor_node},  {2.5, pattern}};
   std::vector<double> weights;
   for (const Choice& c : choices) weights.push_back(c.weight);
   // Some cases lean to one kind.

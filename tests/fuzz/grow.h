@@ -14,6 +14,7 @@ struct Choice {
 ValueId scalar_node(Maker& m);
 ValueId index_map_node(Maker& m);
 ValueId reduction_node(Maker& m);
+ValueId composite_node(Maker& m);
 ValueId anchor_node(Maker& m);  // with a few element-wise nodes behind it
 ValueId pattern(Maker& m);      // softmax, normalizations, spelled-out activations, heads of attention, ...
 

@@ -193,6 +193,55 @@ ValueId gather_nd(Maker& m) {
   return m.node(TensorOp::gather_nd, {v, m.indices(DType::i64, shape, extent)}, {{"batch_dims", batch}});
 }
 
+// Places of the first few in order, or the elements there.
+ValueId topk(Maker& m) {
+  const ValueId v = any_value(m, 1, 4);
+  if (!v.valid() || m.type(v).dtype == DType::bool_) return {};
+  const auto axis = any_axis(m, v);
+  const Dim& extent = m.shape(v)[axis];
+  const Dim k = m.random.chance(0.2) ? extent : Dim(m.random.below(std::min<int64_t>(m.least(extent), 6) + 1));
+  const auto at = static_cast<int64_t>(axis);
+  const ValueId index = m.node(TensorOp::topk, {v}, {{"axis", at}, {"k", Shape{k}}, {"largest", m.random.below(2)}});
+  if (!index.valid() || m.random.chance(0.5)) return index;
+  return m.node(TensorOp::gather_elements, {v, index}, {{"axis", at}});
+}
+
+std::string scatter_reduction(Maker& m) { return m.random.pick({"none", "none", "add", "mul", "max", "min"}); }
+
+ValueId updates_for(Maker& m, DType dtype, const Shape& shape) {
+  const ValueId found = m.find([&](const Type& t) { return t.dtype == dtype && t.shape == shape; });
+  return found.valid() && m.random.chance(0.5) ? found : m.leaf(dtype, shape);
+}
+
+ValueId scatter_elements(Maker& m) {
+  const ValueId v = any_value(m, 1, 4);
+  if (!v.valid()) return {};
+  const std::size_t axis = any_axis(m, v);
+  Shape shape = m.shape(v);
+  for (Dim& d : shape)
+    if (d.is_const() && d.value() > 1 && m.random.chance(0.15)) d = d.value() - 1;
+  shape[axis] = m.random.chance(0.5) ? Dim(m.random.below(5)) : m.extent();
+  const ValueId updates = updates_for(m, m.type(v).dtype, shape);
+  if (!updates.valid()) return {};
+  return m.node(TensorOp::scatter_elements, {v, index_value(m, shape, m.shape(v)[axis]), updates},
+                {{"axis", static_cast<int64_t>(axis)}, {"reduction", scatter_reduction(m)}});
+}
+
+ValueId scatter_nd(Maker& m) {
+  const ValueId v = any_value(m, 1, 4);
+  if (!v.valid()) return {};
+  const int64_t depth = m.random.between(1, std::min<int64_t>(m.rank(v), 2));
+  Dim extent = m.shape(v)[0];
+  if (depth > 1) extent = min(extent, m.shape(v)[1]);
+  Shape shape = m.new_shape(static_cast<int>(m.random.below(3))), lines = shape;
+  shape.push_back(depth);
+  lines.insert(lines.end(), m.shape(v).begin() + depth, m.shape(v).end());
+  const ValueId updates = updates_for(m, m.type(v).dtype, lines);
+  if (!updates.valid()) return {};
+  return m.node(TensorOp::scatter_nd, {v, m.indices(DType::i64, shape, extent), updates},
+                {{"reduction", scatter_reduction(m)}});
+}
+
 ValueId iota(Maker& m) {
   const ValueId v = any_value(m, 1, 5);
   if (!v.valid()) return {};
@@ -229,6 +278,11 @@ ValueId index_map_node(Maker& m) {
   static const std::vector<Choice> choices = {{4, reshape},     {4, transpose}, {2, broadcast}, {4, slice},
                                               {3, concat},      {2, pad},       {1.5, gather},  {0.5, gather_elements},
                                               {0.5, gather_nd}, {0.7, iota},    {0.3, dim}};
+  return one_of(m, choices);
+}
+
+ValueId composite_node(Maker& m) {
+  static const std::vector<Choice> choices = {{1, topk}, {1, scatter_elements}, {1, scatter_nd}};
   return one_of(m, choices);
 }
 

@@ -23,6 +23,7 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
   --count N            cases to run (default 200)
   --seed S             of the first case; case i has seed S + i (default 1)
   --kernel-evaluator   run kernels by their evaluator instead of compiling them
+  --beside-unfused     also with one kernel per op: equal bits in exact numerics, else no error of more than twice its own
   --shrink-to DIR      write each failure, made small, as DIR/fuzz_<seed>.fir
   --print              print each graph before it runs
   --threads N          fix the threads of a run
@@ -36,7 +37,7 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
 struct Settings {
   int64_t count = 200;
   uint64_t seed = 1;
-  bool kernel_evaluator = false, print = false, no_library = false;
+  bool kernel_evaluator = false, beside_unfused = false, print = false, no_library = false;
   std::string shrink_to, target, numerics;
   int threads = 0;
   int jobs = 1;
@@ -59,6 +60,7 @@ constexpr unsigned kMostSeconds = 60;  // of one case: more is a loop without en
 Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
   c.setting.kernel_evaluator = s.kernel_evaluator;
+  c.setting.beside_unfused = s.beside_unfused;
   if (s.threads > 0) c.setting.threads = s.threads;
   if (!s.target.empty()) c.setting.target = s.target;
   if (s.numerics == "precise") c.setting.numerics = Numerics::precise;
@@ -174,6 +176,8 @@ int main(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--kernel-evaluator") {
       s.kernel_evaluator = true;
+    } else if (flag == "--beside-unfused") {
+      s.beside_unfused = true;
     } else if (flag == "--print") {
       s.print = true;
     } else if (flag == "--no-library") {

@@ -11,9 +11,10 @@ struct HostileModel {
   std::string name;
   std::string bytes;    // of the file
   std::string message;  // part of the Status it must end in
+  std::string where;    // the node or tensor that the Status must name; empty where there is none
 };
 
-// External data of these models lies in `folder`, which must be empty and writable.
+// External data of these models lies in `folder`, which must be empty and writable. `message` is not empty.
 std::vector<HostileModel> hostile_models(const std::string& folder);
 
 }  // namespace fusec::importer

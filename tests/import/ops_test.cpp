@@ -24,10 +24,10 @@ std::set<int64_t> listed(const OpRow& row) {
   return versions;
 }
 
-// Versions of the definition that some opset from kMinOpset to kMaxOpset uses.
+// Versions of the definition that some opset from kWholeOpset to kMaxOpset uses.
 std::set<int64_t> defined(std::string_view name) {
   std::set<int64_t> versions;
-  for (int64_t opset = kMinOpset; opset <= kMaxOpset; ++opset) {
+  for (int64_t opset = kWholeOpset; opset <= kMaxOpset; ++opset) {
     const auto* schema = proto::OpSchemaRegistry::Schema(std::string(name), static_cast<int>(opset), "");
     if (schema != nullptr) versions.insert(schema->since_version());
   }

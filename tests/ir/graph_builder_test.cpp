@@ -55,6 +55,11 @@ TEST(GraphBuilder, TensorOps) {
             "[n, 10]");
   EXPECT_EQ(to_string(b.layer_norm(x, 1, 0).shape()), "[n, 3, 32, 32]");
   EXPECT_EQ(to_string(b.gather(x, b.iota(DType::i64, {5}, 0), -1).shape()), "[n, 3, 32, 5]");
+  const Var places = b.topk(x, 5);
+  EXPECT_EQ(to_string(places.shape()), "[n, 3, 32, 5]");
+  EXPECT_EQ(to_string(b.scatter_elements(x, places, b.gather_elements(x, places, 3), -1, "add").shape()),
+            "[n, 3, 32, 32]");
+  EXPECT_EQ(to_string(b.scatter_nd(x, b.iota(DType::i64, {n, 1}, 0), x).shape()), "[n, 3, 32, 32]");
   EXPECT_EQ(b.cast(x, DType::bf16).dtype(), DType::bf16);
   EXPECT_EQ(b.dim(n * 2).rank(), 0);
   b.output("y", x);

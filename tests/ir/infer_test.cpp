@@ -146,6 +146,34 @@ TEST(Infer, IndexMaps) {
   });
 }
 
+TEST(Infer, Composites) {
+  const auto topk = [](const char* k, int64_t axis) {
+    return Attrs{{"axis", axis}, {"k", dims(k)}, {"largest", int64_t{1}}};
+  };
+  const auto into = [](int64_t axis, const char* reduction) {
+    return Attrs{{"axis", axis}, {"reduction", std::string(reduction)}};
+  };
+  const Attrs none = {{"reduction", std::string("none")}};
+  check({
+      {TensorOp::topk, {"f16[N, 9]"}, topk("[5]", 1), "i64[N, 5]"},
+      {TensorOp::topk, {"u8[N, 9]"}, topk("[N]", 0), "i64[N, 9]"},
+      {TensorOp::topk, {"f32[4]"}, topk("[5]", 0), "k is 5, axis 0 of f32[4] has fewer"},
+      {TensorOp::topk, {"f32[4]"}, topk("[1, 2]", 0), "k must be one expression"},
+      {TensorOp::topk, {"bool[4]"}, topk("[1]", 0), "must be of a number type"},
+      {TensorOp::topk, {"f32[]"}, topk("[1]", 0), "outside the axes of rank 0"},
+      {TensorOp::scatter_elements, {"f32[N, 4]", "i32[N, 9]", "f32[N, 9]"}, into(1, "none"), "f32[N, 4]"},
+      {TensorOp::scatter_elements, {"bool[3]", "i64[0]", "bool[0]"}, into(0, "add"), "bool[3]"},
+      {TensorOp::scatter_elements, {"f32[3]", "i64[2]", "f32[3]"}, into(0, "none"), "updates must have shape [2]"},
+      {TensorOp::scatter_elements, {"f32[3]", "i64[2]", "f16[2]"}, into(0, "none"), "must have the operand's type"},
+      {TensorOp::scatter_elements, {"f32[3, 2]", "i64[4, 1]", "f32[4, 1]"}, into(1, "max"), "pass the operand"},
+      {TensorOp::scatter_elements, {"f32[3]", "i64[2]", "f32[2]"}, into(0, "sum"), "got 'sum'"},
+      {TensorOp::scatter_nd, {"f32[N, 4, 5]", "i64[M, 7, 2]", "f32[M, 7, 5]"}, none, "f32[N, 4, 5]"},
+      {TensorOp::scatter_nd, {"f32[4]", "i64[1]", "f32[]"}, none, "f32[4]"},
+      {TensorOp::scatter_nd, {"f32[4]", "i64[7, 2]", "f32[7]"}, none, "must be a constant from 1 to 1"},
+      {TensorOp::scatter_nd, {"f32[4, 3]", "i64[7, 1]", "f32[7]"}, none, "updates must have shape [7, 3]"},
+  });
+}
+
 TEST(Infer, Reductions) {
   const Attrs last = {{"axis", int64_t{1}}, {"last", int64_t{0}}};
   check({
@@ -154,7 +182,6 @@ TEST(Infer, Reductions) {
       {TensorOp::reduce_sum, {"f32[N]"}, {{"axes", Ints{0, 0}}}, "axis 0 is named twice"},
       {TensorOp::reduce_sum, {"f32[N]"}, {{"axes", Ints{-1}}}, "axis -1 is outside the axes of rank 1"},
       {TensorOp::reduce_max, {"f32[0]"}, {{"axes", Ints{0}}}, "f32[]"},
-      {TensorOp::reduce_max, {"i32[0]"}, {{"axes", Ints{0}}}, "axis 0 of i32[0] is empty"},
       {TensorOp::reduce_min, {"bool[2]"}, {{"axes", Ints{0}}}, "must be of a number type"},
       {TensorOp::argmax, {"f16[N, 7]"}, last, "i64[N]"},
       {TensorOp::argmin, {"f16[N, 0]"}, last, "axis 1 of f16[N, 0] is empty"},

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "fusec/status.h"
+#include "ir/graph.h"
 
 namespace fusec::text_test {
 
@@ -16,6 +17,8 @@ using CommandFunction = Result<std::string> (*)(const std::string& input, const 
 Result<std::string> run_roundtrip(const std::string& input, const std::string& args);
 Result<std::string> run_error(const std::string& input, const std::string& args);
 Result<std::string> run_run(const std::string& input, const std::string& args);
+// What `run` yields for a graph whose inputs are comment lines of `input`.
+Result<std::string> run_values(const ir::Graph& graph, const std::string& input, const std::string& args);
 Result<std::string> run_kernel(const std::string& input, const std::string& args);
 Result<std::string> run_pass(const std::string& input, const std::string& args);
 Result<std::string> run_partition(const std::string& input, const std::string& args);
@@ -34,15 +37,16 @@ struct Command {
 inline constexpr Command kCommands[] = {
     {"roundtrip", run_roundtrip},  // graph text -> its printed form, which parses to the same graph
     {"error", run_error},          // graph text -> the Status of parsing it; `run`: of evaluating it
-    {"run", run_run},              // graph text with inputs -> what the evaluator and compiled code yield; `wide`: in f64
-    {"kernel", run_kernel},        // kernel text -> the outputs of roundtrip, canonical, verify, error, run, in that order
-    {"emit", run_emit},            // kernel text -> the writer's text: `llvm <target>` or `cuda <target>`
-    {"pass", run_pass},            // graph text, names of passes -> the graph after them
+    {"run", run_run},        // graph text with inputs -> what the evaluator and compiled code yield; `wide`: in f64
+    {"kernel", run_kernel},  // kernel text -> the outputs of roundtrip, canonical, verify, error, run, in that order
+    {"emit", run_emit},      // kernel text -> the writer's text: `llvm <target>` or `cuda <target>`
+    {"pass", run_pass},      // graph text, names of passes -> the graph after them
     {"partition", run_partition},  // graph text -> regions and borders; `optimized`: of the optimized graph
     {"lower", run_lower},          // graph text, a target -> verified kernels; `nest`: before they are scheduled
     {"select", run_select},        // graph text -> the program and what was picked
 #if FUSEC_WITH_ONNX
-    {"import", run_import},        // ONNX's text syntax -> the number of ops and the graph; `error`: the Status
+    {"import",
+     run_import},  // ONNX's text syntax -> the number of ops and the graph; `error`: the Status; `run`: as of run
 #endif
 };
 

@@ -33,6 +33,10 @@ Result<std::string> run_error(const std::string& input, const std::string& args)
 Result<std::string> run_run(const std::string& input, const std::string& args) {
   FUSEC_ASSIGN(const ir::Graph graph, ir::parse_graph(input));
   FUSEC_TRY(ir::verify(graph, ir::Stage::imported));
+  return run_values(graph, input, args);
+}
+
+Result<std::string> run_values(const ir::Graph& graph, const std::string& input, const std::string& args) {
   FUSEC_ASSIGN(const auto inputs, parse_inputs(graph, input));
   ir::EvalOptions options;
   options.threads = 2;

@@ -37,6 +37,9 @@ Val drop_axes(Builder& b, Val x, const std::vector<int64_t>& axes);  // of exten
 // A vector along `axis` of a tensor of this rank: [C] -> [C, 1, 1].
 Val along_axis(Builder& b, Val vector, int64_t axis, int64_t rank);
 
+// Throws ImportError when an index that is known lies outside an axis of this extent.
+void check_indices(const Builder& b, Val index, const Dim& extent);
+
 // Composite float ops compute in f32 where the model's type is narrower, and round once at their end.
 Val widen(Builder& b, Val x);
 std::vector<int64_t> range_axes(int64_t begin, int64_t end);

@@ -112,7 +112,7 @@ std::optional<Val> Builder::fold_data(ir::Op op, const std::vector<Val>& inputs,
     if (!at(v).data) return std::nullopt;
     tensors.push_back(&*at(v).data);
   }
-  if (!is_worth_folding(op, tensors, type)) return std::nullopt;
+  if (!is_worth_folding(op, tensors, attrs, type)) return std::nullopt;
   const ImportLimits& limits = options_->limits;
   int64_t bytes = known_bytes(type).value_or(0);
   // Past a limit the node stays a node; nothing is lost but time.

@@ -12,6 +12,8 @@
 #include <new>
 #include <string_view>
 
+#include "compiler/import/onnx/names.h"
+
 namespace fusec::importer {
 
 namespace {
@@ -21,15 +23,15 @@ Status os_error(const std::string& what, const std::string& path) {
 }
 
 Status bad_path(const std::string& location, const char* why) {
-  return {StatusCode::invalid_model, fmt::format("external data file '{}' {}", location, why)};
+  return {StatusCode::invalid_model, fmt::format("external data file '{}' {}", short_name(location), why)};
 }
 
 // The components of a relative path that stays below its start.
 Result<std::vector<std::string>> components(const std::string& location) {
   if (location.empty()) return bad_path(location, "has an empty name");
-  if (location.find('\0') != std::string::npos) return bad_path("...", "has a NUL in its name");
+  if (location.find('\0') != std::string::npos) return bad_path(location, "has a NUL in its name");
   if (location.front() == '/') return bad_path(location, "is an absolute path");
-  if (location.size() > 4096) return bad_path(location.substr(0, 64) + "...", "has a name of more than 4096 bytes");
+  if (location.size() > 4096) return bad_path(location, "has a name of more than 4096 bytes");
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= location.size();) {
     std::size_t end = std::min(location.find('/', at), location.size());

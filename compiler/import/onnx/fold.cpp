@@ -30,10 +30,15 @@ bool is_exact(ir::ScalarOp op) {
   return std::find(std::begin(kExact), std::end(kExact), op) != std::end(kExact);
 }
 
-bool same_bits_everywhere(ir::Op op, const ir::Type& type) {
+// Whether the elements of the result are elements of operands.
+bool only_moves(ir::TensorOp op, const ir::Attrs& attrs) {
+  const bool scatters = op == ir::TensorOp::scatter_elements || op == ir::TensorOp::scatter_nd;
+  return scatters ? attrs.s("reduction") == "none" : ir::info(op).kind == ir::RegionKind::index_map;
+}
+
+bool same_bits_everywhere(ir::Op op, const ir::Attrs& attrs, const ir::Type& type) {
   if (!is_float(type.dtype)) return true;
-  if (op.is_scalar()) return is_exact(op.scalar());
-  return ir::info(op.tensor()).kind == ir::RegionKind::index_map;
+  return op.is_scalar() ? is_exact(op.scalar()) : only_moves(op.tensor(), attrs);
 }
 
 std::vector<int64_t> row_major(const std::vector<int64_t>& extents) {
@@ -86,7 +91,8 @@ Elements cast_elements(const KnownIntegers& in, DType to) {
 
 bool is_index_operand(ir::TensorOp op, std::size_t i) {
   using T = ir::TensorOp;
-  return i == 1 && (op == T::gather || op == T::gather_elements || op == T::gather_nd);
+  return i == 1 && (op == T::gather || op == T::gather_elements || op == T::gather_nd || op == T::scatter_elements ||
+                    op == T::scatter_nd);
 }
 
 // Index maps only move elements: they are evaluated on the numbers of the elements.
@@ -160,8 +166,9 @@ std::vector<int64_t> extents(const ir::Type& type) {
 
 ir::Attrs cast_attrs(DType to) { return {{"to", to}}; }
 
-bool is_worth_folding(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::Type& type) {
-  if (!is_const(type.shape) || !same_bits_everywhere(op, type)) return false;
+bool is_worth_folding(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::Attrs& attrs,
+                      const ir::Type& type) {
+  if (!is_const(type.shape) || !same_bits_everywhere(op, attrs, type)) return false;
   Dim n = num_elements(type.shape);
   int64_t most = 0;
   for (const Tensor* t : inputs) most = std::max(most, t->num_elements());
@@ -189,7 +196,7 @@ std::optional<std::vector<Dim>> evaluate_symbolic(ir::Op op, const std::vector<K
   std::vector<int64_t> result = extents(type);
   if (op == ir::Op(ir::ScalarOp::cast)) return cast_elements(inputs[0], type.dtype);
   if (op.is_scalar()) return scalar_elements(op.scalar(), inputs, result);
-  if (ir::info(op.tensor()).kind == ir::RegionKind::index_map) return moved_elements(op.tensor(), inputs, attrs);
+  if (only_moves(op.tensor(), attrs)) return moved_elements(op.tensor(), inputs, attrs);
   if (!combiner(op.tensor())) return std::nullopt;
   return reduced_elements(op.tensor(), inputs[0], attrs.ints("axes"), count(result));
 }

@@ -15,7 +15,8 @@ inline constexpr int64_t kMaxShapeElements = 1024;
 
 // Whether a node on constants is computed at once: it is small, and the result has the same bits on every device
 // (integers, moves, and float ops that IEEE rounds correctly). The rest is left to the optimizer.
-bool is_worth_folding(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::Type& type);
+bool is_worth_folding(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::Attrs& attrs,
+                      const ir::Type& type);
 
 // Throws ImportError.
 Tensor evaluate(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::Attrs& attrs);

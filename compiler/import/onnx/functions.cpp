@@ -114,8 +114,8 @@ const proto::OpSchema* checked_schema(const proto::NodeProto& node, const std::s
   try {
     schema->Verify(node);
   } catch (const std::exception& error) {
-    std::string message = error.what();
-    fail_invalid(message.substr(0, std::min<std::size_t>(message.find('\n'), 500)));
+    const std::string_view message = error.what();
+    fail_invalid(printable(message.substr(0, message.find("\n==> ")), 500));
   }
   return schema;
 }

@@ -78,9 +78,9 @@ class Importer {
     source_.options = &options;
   }
 
-  ir::Graph run() {
+  // scope: of the main graph; what is bound there stays known after an error.
+  ir::Graph run(Scope& scope) {
     check_model();
-    Scope scope;
     std::map<std::string, int64_t> opsets = read_opsets(model_.opset_import());
     scope.opsets = &opsets;
     const GraphProto& graph = model_.graph();
@@ -91,6 +91,11 @@ class Importer {
     std::vector<std::pair<std::string, Val>> outputs = find_outputs(graph, scope);
     if (!lacking_.empty()) report_lacking();
     return b_.finish(outputs);
+  }
+
+  KnownValue known(Val v) const {
+    const Tensor* data = b_.data(v);
+    return {b_.type(v), data != nullptr ? std::optional(*data) : std::nullopt, b_.known_integers(v)};
   }
 
  private:
@@ -139,10 +144,25 @@ class Importer {
       if (scope.values.count(input.name()) > 0) continue;  // an initializer: its value is what counts
       within(fmt::format("in input '{}'", short_name(input.name())), [&] {
         ir::Type type = input_type(input);
+        if (auto known = options_.constants.find(input.name()); known != options_.constants.end()) {
+          return bind(scope, input.name(), known_input(type, known->second));
+        }
         b_.check_size(type);
         bind(scope, input.name(), b_.input(input.name(), std::move(type)));
       });
     }
+    for (const auto& [name, data] : options_.constants) {
+      if (seen.count(name) > 0) continue;
+      throw ImportError{
+          Status(StatusCode::invalid_argument, fmt::format("the model has no input '{}'", short_name(name)))};
+    }
+  }
+
+  Val known_input(const ir::Type& declared, const Tensor& data) {
+    if (data.dtype() == declared.dtype) return b_.constant(data);
+    throw ImportError{Status(
+        StatusCode::invalid_argument,
+        fmt::format("the contents given are {}, declared is {}", to_string(data.dtype()), to_string(declared.dtype)))};
   }
 
   std::vector<std::pair<std::string, Val>> find_outputs(const GraphProto& graph, const Scope& scope) {
@@ -187,10 +207,20 @@ class Importer {
       }
       if (scope.attributes == nullptr) {
         import_node(node, scope);
-      } else {
-        import_node(resolve_attributes(node, *scope.attributes), scope);
+        continue;
       }
+      const NodeProto resolved = resolve_attributes(node, *scope.attributes);
+      count_inlined(resolved);
+      import_node(resolved, scope);
     }
+  }
+
+  // What functions hold is there once more for each call: a small file could ask for very much.
+  void count_inlined(const google::protobuf::Message& message) {
+    inlined_bytes_ += static_cast<int64_t>(message.ByteSizeLong());
+    if (inlined_bytes_ <= options_.limits.inlined_bytes) return;
+    fail_invalid(fmt::format("inlined functions take more bytes than the limit inlined_bytes = {}",
+                             options_.limits.inlined_bytes));
   }
 
   std::string origin(const NodeProto& node, const Scope& scope) const {
@@ -213,12 +243,19 @@ class Importer {
       within("while importing node '" + where + "'", [&] { results = results_of(node, scope, where); });
     } catch (const ImportError& error) {
       if (error.status.code() != StatusCode::unsupported) throw;
+      if (++lacking_count_ > kMaxListedOps) return bind_nothing(node, scope);
       lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(),
                                      short_name(node.op_type()), short_name(domain_of(node.domain())),
                                      opset_or_zero(node, scope), where));
     }
     for (int i = 0; i < node.output_size(); ++i) {
       if (!node.output(i).empty()) bind(scope, node.output(i), results[static_cast<std::size_t>(i)]);
+    }
+  }
+
+  void bind_nothing(const NodeProto& node, Scope& scope) {
+    for (const std::string& name : node.output()) {
+      if (!name.empty()) bind(scope, name, std::nullopt);
     }
   }
 
@@ -252,8 +289,8 @@ class Importer {
     auto opset = scope.opsets->find(domain);
     if (opset == scope.opsets->end())
       fail_invalid(fmt::format("opset_import lacks the domain '{}'", short_name(domain)));
-    if (domain == "ai.onnx" && node.op_type() == "If") return inputs ? branch(node, *inputs, scope) : nothing;
     const proto::OpSchema* schema = checked_schema(node, domain, opset->second);
+    if (domain == "ai.onnx" && node.op_type() == "If") return inputs ? branch(node, *inputs, scope) : nothing;
     const OpRow* row = domain == "ai.onnx" ? find_onnx_op(node.op_type()) : nullptr;
     if (row != nullptr && knows_version(*row, schema->since_version())) {
       if (!inputs) return nothing;
@@ -263,7 +300,7 @@ class Importer {
     }
     if (!has_body(*schema)) fail_unsupported("no rule for it");
     if (!inputs) return nothing;
-    return expand(*schema, node, opset->second, *inputs, where);
+    return expand(*schema, node, scope, *inputs, where);
   }
 
   static std::vector<Binding> bindings(const NodeContext& context) {
@@ -277,11 +314,12 @@ class Importer {
   }
 
   // An op that ONNX defines by a function body counts as one op.
-  std::vector<Binding> expand(const proto::OpSchema& schema, const NodeProto& node, int64_t opset,
+  std::vector<Binding> expand(const proto::OpSchema& schema, const NodeProto& node, const Scope& scope,
                               const std::vector<Val>& inputs, const std::string& where) {
     std::vector<ir::Type> types;
     for (Val v : inputs) types.push_back(v.valid() ? b_.type(v) : ir::Type());
-    SchemaFunction body = schema_function(schema, node, opset, inputs, types);
+    SchemaFunction body = schema_function(schema, node, opset_or_zero(node, scope), inputs, types);
+    import_default_domain(body.function, scope);
     bool outermost = !std::exchange(inside_one_op_, true);
     std::vector<Binding> results;
     try {
@@ -294,6 +332,15 @@ class Importer {
     return results;
   }
 
+  // Bodies that ONNX builds for ops of other domains do not say which opset their own nodes are of: the model's.
+  static void import_default_domain(FunctionProto& function, const Scope& scope) {
+    for (const auto& entry : function.opset_import()) {
+      if (domain_of(entry.domain()) == "ai.onnx") return;
+    }
+    auto known = scope.opsets->find("ai.onnx");
+    function.add_opset_import()->set_version(known == scope.opsets->end() ? kMaxOpset : known->second);
+  }
+
   std::vector<Binding> call(const FunctionProto& function, const NodeProto& node, AttributeMap attributes,
                             const std::vector<Val>& inputs, const std::string& where) {
     const ImportLimits& limits = options_.limits;
@@ -303,7 +350,10 @@ class Importer {
     }
     if (static_cast<int>(inputs.size()) > function.input_size()) fail_invalid("a function call has too many inputs");
     if (node.output_size() > function.output_size()) fail_invalid("a function call has too many outputs");
-    for (const auto& a : function.attribute_proto()) attributes.emplace(a.name(), a);
+    for (const auto& a : function.attribute_proto()) {
+      count_inlined(a);
+      attributes.emplace(a.name(), a);
+    }
     for (const auto& a : node.attribute()) attributes.insert_or_assign(a.name(), a);
     Scope scope;
     std::map<std::string, int64_t> opsets = read_opsets(function.opset_import());
@@ -317,15 +367,18 @@ class Importer {
     }
     Nesting nesting(*this);
     nodes(function.node(), scope);
-    return named_results(function.output(), node.output_size(), scope);
+    return named_results(function.output(), node, scope);
   }
 
-  std::vector<Binding> named_results(const auto& names, int count, const Scope& scope) {
+  // Bodies may leave out what the node does not ask for.
+  static std::vector<Binding> named_results(const auto& names, const NodeProto& node, const Scope& scope) {
     std::vector<Binding> results;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < node.output_size(); ++i) {
       const Binding* value = scope.find(names.Get(i));
-      if (value == nullptr) fail_invalid(fmt::format("nothing produces '{}'", short_name(names.Get(i))));
-      results.push_back(*value);
+      if (value == nullptr && !node.output(i).empty()) {
+        fail_invalid(fmt::format("nothing produces '{}'", short_name(names.Get(i))));
+      }
+      results.push_back(value != nullptr ? *value : std::nullopt);
     }
     return results;
   }
@@ -374,8 +427,8 @@ class Importer {
 
   [[noreturn]] void report_lacking() const {
     std::string message = fmt::format("the model needs what fusec lacks: {}", lacking_[0]);
-    for (std::size_t i = 1; i < lacking_.size() && i < kMaxListedOps; ++i) message += "; " + lacking_[i];
-    if (lacking_.size() > kMaxListedOps) message += fmt::format("; and {} more", lacking_.size() - kMaxListedOps);
+    for (std::size_t i = 1; i < lacking_.size(); ++i) message += "; " + lacking_[i];
+    if (lacking_count_ > lacking_.size()) message += fmt::format("; and {} more", lacking_count_ - lacking_.size());
     fail_unsupported(message);
   }
 
@@ -385,16 +438,18 @@ class Importer {
   Symbols symbols_;
   Functions functions_;
   TensorSource source_;
-  std::vector<std::string> lacking_;
+  std::vector<std::string> lacking_;  // the first kMaxListedOps of them
+  std::size_t lacking_count_ = 0;
   bool inside_one_op_ = false;
-  int64_t node_count_ = 0, calls_ = 0, depth_ = 0;
+  int64_t node_count_ = 0, calls_ = 0, depth_ = 0, inlined_bytes_ = 0;
 };
 
 }  // namespace
 
 Result<ir::Graph> import_onnx(const ModelProto& model, const ImportOptions& options) {
   try {
-    return Importer(model, options).run();
+    Scope scope;
+    return Importer(model, options).run(scope);
   } catch (const ImportError& error) {
     return error.status;
   } catch (const DimOverflow& error) {
@@ -404,8 +459,27 @@ Result<ir::Graph> import_onnx(const ModelProto& model, const ImportOptions& opti
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::out_of_memory, "while importing a model");
   } catch (const std::exception& error) {
-    return Status(StatusCode::invalid_model, error.what());
+    return Status(StatusCode::invalid_model, printable(error.what(), 500));
   }
+}
+
+KnownValues known_values(const ModelProto& model, const ImportOptions& options) {
+  Scope scope;
+  KnownValues values;
+  try {
+    Importer importer(model, options);
+    try {
+      importer.run(scope);
+    } catch (const std::exception&) {
+    } catch (const ImportError&) {
+    }
+    for (const auto& [name, value] : scope.values) {
+      if (value && value->valid()) values.emplace(name, importer.known(*value));
+    }
+  } catch (const std::exception&) {
+  } catch (const ImportError&) {
+  }
+  return values;
 }
 
 Result<ir::Graph> import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options) {
@@ -415,7 +489,7 @@ Result<ir::Graph> import_onnx(std::span<const uint8_t> bytes, const ImportOption
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::out_of_memory, "while reading a model");
   } catch (const std::exception& error) {
-    return Status(StatusCode::invalid_model, error.what());
+    return Status(StatusCode::invalid_model, printable(error.what(), 500));
   }
 }
 

@@ -13,7 +13,7 @@ namespace fusec::importer {
 namespace {
 
 // Length of the UTF-8 sequence at `at`, 0 if there is none.
-std::size_t sequence_length(const std::string& text, std::size_t at) {
+std::size_t sequence_length(std::string_view text, std::size_t at) {
   auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char lead = byte(at);
   std::size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
@@ -53,17 +53,31 @@ void check_name(const std::string& name, const ImportLimits& limits) {
   }
 }
 
-std::string short_name(const std::string& name) {
-  constexpr std::size_t kMost = 80;
-  if (name.size() <= kMost) return name;
-  std::size_t cut = kMost - 3;
-  while (cut > 0 && (static_cast<unsigned char>(name[cut]) & 0xc0) == 0x80) --cut;
-  return name.substr(0, cut) + "...";
+std::string printable(std::string_view text, std::size_t most) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  const auto is_ascii = [&](char c) { return !is_control(c) && static_cast<unsigned char>(c) < 128; };
+  if (text.size() <= most && std::all_of(text.begin(), text.end(), is_ascii)) return std::string(text);
+  std::string out;
+  std::size_t cut = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t n = sequence_length(text, at);
+    const bool is_plain = n > 1 || (n == 1 && !is_control(text[at]));
+    out += is_plain ? std::string(text.substr(at, n)) : fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    if (out.size() + 3 <= most) cut = out.size();
+    if (out.size() > most) return out.substr(0, cut) + "...";
+    at += std::max<std::size_t>(n, 1);
+  }
+  return out;
 }
 
 Dim Symbols::symbol(const std::string& wish) {
-  std::string name = identifier(wish);
-  for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", identifier(wish), i);
+  if (static_cast<int64_t>(taken_.size()) >= options_->limits.symbols)
+    fail_invalid(fmt::format("there are more symbols than the limit symbols = {}", options_->limits.symbols));
+  const std::string base = identifier(wish);
+  std::string name = base;
+  // Numbers go on where the last one of this name stopped: names that begin alike may be very many.
+  for (int& i = numbers_.emplace(base, 2).first->second; !taken_.insert(name).second; ++i)
+    name = fmt::format("{}_{}", base, i);
   for (const std::string& key : {wish, name}) {
     auto fixed = options_->symbols.find(key);
     if (fixed == options_->symbols.end()) continue;

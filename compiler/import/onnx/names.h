@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "compiler/import/onnx/proto.h"
 #include "fusec/onnx.h"
@@ -13,8 +14,9 @@ namespace fusec::importer {
 
 // Throws ImportError for names that are too long, hold NUL or are not UTF-8.
 void check_name(const std::string& name, const ImportLimits& limits);
-// For messages: never longer than 80 bytes.
-std::string short_name(const std::string& name);
+// For messages: one line of UTF-8 of at most `most` bytes; control characters and stray bytes are written as \x0a.
+std::string printable(std::string_view text, std::size_t most);
+inline std::string short_name(std::string_view name) { return printable(name, 80); }
 
 // Turns the extents that a model declares into Dims. A dim_param becomes a symbol of the same name as far as a symbol
 // may have it; extents without a name get a symbol of their own.
@@ -31,6 +33,7 @@ class Symbols {
 
   const ImportOptions* options_;
   std::map<std::string, Dim> params_;
+  std::map<std::string, int> numbers_;  // the next one to try behind a name that is taken
   std::set<std::string> taken_, overridden_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, convolutions, pooling, softmax and dropout.
+// Matrix products, softmax and dropout.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,117 +9,6 @@
 #include "compiler/import/onnx/ops.h"
 
 namespace fusec::importer {
-
-namespace {
-
-// Windows of a convolution or pooling.
-struct Window {
-  std::vector<int64_t> kernel, strides, dilations, pads;  // pads: begins, then ends
-};
-
-void check_count(const std::vector<int64_t>& values, std::size_t n, int64_t least, const char* what) {
-  if (values.size() != n) fail_invalid(fmt::format("{} must have {} entries, got {}", what, n, values.size()));
-  for (int64_t v : values) {
-    // Past 2^31 no real window lies, and sums of such numbers stay within 64 bits.
-    if (v < least || v >= int64_t{1} << 31) fail_invalid(fmt::format("{} has the entry {}", what, v));
-  }
-}
-
-// Total padding that makes ceil(extent / stride) windows: (ceil(extent / stride) - 1) * stride + reach - extent, at
-// least 0. With stride 1 it does not depend on the extent.
-int64_t same_padding(const Dim& extent, int64_t stride, int64_t reach) {
-  if (stride == 1) return reach - 1;
-  if (!extent.is_const())
-    fail_unsupported(fmt::format("auto_pad with stride {} on an extent {}", stride, extent.str()));
-  return std::max<int64_t>(((extent.value() + stride - 1) / stride - 1) * stride + reach - extent.value(), 0);
-}
-
-Window read_window(const NodeContext& c, const Shape& spatial, std::vector<int64_t> kernel) {
-  std::size_t n = spatial.size();
-  std::vector<int64_t> ones(n, 1);
-  Window w{std::move(kernel), c.ints("strides").value_or(ones), c.ints("dilations").value_or(ones),
-           c.ints("pads").value_or(std::vector<int64_t>(2 * n, 0))};
-  check_count(w.kernel, n, 1, "kernel_shape");
-  check_count(w.strides, n, 1, "strides");
-  check_count(w.dilations, n, 1, "dilations");
-  check_count(w.pads, 2 * n, 0, "pads");
-  std::string mode = c.s("auto_pad", "NOTSET");
-  if (mode == "NOTSET") return w;
-  if (mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
-    fail_invalid("auto_pad is '" + mode.substr(0, 20) + "'");
-  for (std::size_t i = 0; i < n; ++i) {
-    int64_t total =
-        mode == "VALID" ? 0 : same_padding(spatial[i], w.strides[i], w.dilations[i] * (w.kernel[i] - 1) + 1);
-    w.pads[i] = mode == "SAME_LOWER" ? total - total / 2 : total / 2;
-    w.pads[i + n] = total - w.pads[i];
-  }
-  return w;
-}
-
-Shape spatial_extents(const NodeContext& c, Val x) {
-  if (c.b.rank(x) < 3) fail_invalid("the operand must have a batch, a channel and spatial axes");
-  return {c.b.shape(x).begin() + 2, c.b.shape(x).end()};
-}
-
-}  // namespace
-
-void import_conv(NodeContext& c) {
-  Val x = c.in(0), filter = c.in(1);
-  Shape spatial = spatial_extents(c, x);
-  std::vector<int64_t> kernel;
-  if (c.b.rank(filter) != c.b.rank(x)) fail_invalid("the filter must have as many axes as the operand");
-  for (std::size_t i = 2; i < c.b.shape(filter).size(); ++i) {
-    const Dim& extent = c.b.shape(filter)[i];
-    if (!extent.is_const()) fail_unsupported("a filter whose extents are not known");
-    kernel.push_back(extent.value());
-  }
-  if (c.ints("kernel_shape").value_or(kernel) != kernel) fail_invalid("kernel_shape is not the shape of the filter");
-  Window w = read_window(c, spatial, kernel);
-  std::vector<Val> operands = {x, filter};
-  if (c.has(2)) operands.push_back(c.in(2));
-  c.out(c.b.emit(TensorOp::conv, operands,
-                 {{"strides", w.strides},
-                  {"pads", w.pads},
-                  {"dilations", w.dilations},
-                  {"groups", c.i("group", 1)},
-                  {"layout", std::string("first")}}));
-}
-
-void import_max_pool(NodeContext& c) {
-  if (c.wants(1)) fail_unsupported("the output Indices");
-  Window w = read_window(c, spatial_extents(c, c.in(0)), c.ints("kernel_shape").value_or(std::vector<int64_t>()));
-  int64_t ceil_mode = c.i("ceil_mode", 0) != 0;
-  c.out(c.b.emit(TensorOp::max_pool, {c.in(0)},
-                 {{"kernel", w.kernel},
-                  {"strides", w.strides},
-                  {"pads", w.pads},
-                  {"dilations", w.dilations},
-                  {"ceil_mode", ceil_mode},
-                  {"layout", std::string("first")}}));
-}
-
-void import_average_pool(NodeContext& c) {
-  Window w = read_window(c, spatial_extents(c, c.in(0)), c.ints("kernel_shape").value_or(std::vector<int64_t>()));
-  int64_t ceil_mode = c.i("ceil_mode", 0) != 0, count_pads = c.i("count_include_pad", 0) != 0;
-  c.out(c.b.emit(TensorOp::avg_pool, {c.in(0)},
-                 {{"kernel", w.kernel},
-                  {"strides", w.strides},
-                  {"pads", w.pads},
-                  {"dilations", w.dilations},
-                  {"ceil_mode", ceil_mode},
-                  {"count_include_pad", count_pads},
-                  {"layout", std::string("first")}}));
-}
-
-void import_global_average_pool(NodeContext& c) {
-  spatial_extents(c, c.in(0));
-  c.out(reduce(c.b, TensorOp::reduce_mean, c.in(0), range_axes(2, c.b.rank(c.in(0))), true));
-}
-
-void import_global_max_pool(NodeContext& c) {
-  spatial_extents(c, c.in(0));
-  c.out(reduce(c.b, TensorOp::reduce_max, c.in(0), range_axes(2, c.b.rank(c.in(0))), true));
-}
 
 void import_matmul(NodeContext& c) {
   c.out(c.b.emit(TensorOp::matmul, {c.in(0), c.in(1)}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}}));
@@ -195,12 +84,23 @@ void import_hardmax(NodeContext& c) {
   c.out(reshape(b, cast(b, hit, b.dtype(x)), shape));
 }
 
+namespace {
+
+// Whether elements are dropped: in training mode, unless the ratio is 0. Up to opset 6 is_test says that it is not training.
+bool drops(const NodeContext& c) {
+  if (c.opset() < 7) return c.i("is_test", 0) == 0 && c.f("ratio", 0.5) != 0;
+  if (c.opset() < 12 || !c.has(2)) return false;
+  std::vector<int64_t> training = c.const_ints(2, "training modes");
+  if (training.size() != 1) fail_invalid("training_mode must be a scalar");
+  if (training[0] == 0) return false;
+  return !c.has(1) || c.const_float(1, "a ratio") != 0;
+}
+
+}  // namespace
+
 // Inference: the identity; the mask is all true.
 void import_dropout(NodeContext& c) {
-  if (c.opset() >= 12 && c.has(2)) {
-    std::vector<int64_t> training = c.const_ints(2, "training modes");
-    if (training.size() == 1 && training[0] != 0) fail_unsupported("training mode");
-  }
+  if (drops(c)) fail_unsupported("training mode");
   c.out(c.in(0));
   DType mask = c.opset() < 10 ? c.b.dtype(c.in(0)) : DType::bool_;
   if (c.wants(1)) c.out(1, broadcast(c.b, c.b.scalar(mask, 1), c.b.shape(c.in(0))));

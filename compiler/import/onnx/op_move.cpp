@@ -6,6 +6,7 @@
 
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
+#include "compiler/import/onnx/names.h"
 #include "compiler/import/onnx/ops.h"
 #include "compiler/import/onnx/scalar.h"
 #include "compiler/import/onnx/symbolic.h"
@@ -86,9 +87,6 @@ void import_flatten(NodeContext& c) {
   c.out(reshape(c.b, c.in(0), {product(shape, 0, axis), product(shape, axis, rank)}));
 }
 
-namespace {
-
-// Indices that are known must lie within the axis.
 void check_indices(const Builder& b, Val index, const Dim& extent) {
   const Tensor* known = b.data(index);
   if (known == nullptr || !extent.is_const() || !is_int(known->dtype())) return;
@@ -98,8 +96,6 @@ void check_indices(const Builder& b, Val index, const Dim& extent) {
     fail_invalid(fmt::format("index {} is outside an axis of extent {}", value, extent.str()));
   }
 }
-
-}  // namespace
 
 void import_gather(NodeContext& c) {
   Val x = c.in(0), index = c.in(1);
@@ -362,6 +358,8 @@ Val crop(Builder& b, Val x, PadSpec& spec) {
 void import_pad(NodeContext& c) {
   Val x = c.in(0), value;
   std::string mode = c.s("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    fail_invalid("mode is '" + short_name(mode) + "'");
   if (c.opset() < 11) {
     value = c.b.scalar(c.b.dtype(x), c.f("value", 0));
   } else {

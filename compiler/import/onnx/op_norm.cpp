@@ -27,29 +27,92 @@ Moments normalize(Builder& b, Val x, const std::vector<int64_t>& axes, double ep
 
 // The type that stash_type asks for.
 Val stash(const NodeContext& c, Val x) {
-  DType type = to_dtype(static_cast<int>(c.i("stash_type", 1)));
+  DType type = to_dtype(c.i("stash_type", 1));
   if (!is_float(type)) fail_invalid("stash_type must be a float type");
   return cast(c.b, x, size_of(type) < size_of(c.b.dtype(x)) ? c.b.dtype(x) : type);
 }
 
 }  // namespace
 
+namespace {
+
+// The operand as [N, C, spatial...]; of one axis, it is a batch of one channel.
+Val with_channels(const NodeContext& c) {
+  Val x = c.in(0);
+  if (c.b.rank(x) == 1) return reshape(c.b, x, {c.b.shape(x)[0], 1});
+  if (c.b.rank(x) < 2) fail_invalid("the operand must have a batch and a channel axis");
+  return x;
+}
+
+// A value per channel of x, in the type of x.
+Val spread(Builder& b, Val v, Val x) { return along_axis(b, cast(b, v, b.dtype(x)), 1, b.rank(x)); }
+
+// scale / sqrt(var + epsilon), one per channel
+Val channel_factor(const NodeContext& c, Val var) {
+  Builder& b = c.b;
+  return div(b, cast(b, c.in(1), b.dtype(var)), unary(b, ScalarOp::sqrt, add(b, var, c.f("epsilon", 1e-5f))));
+}
+
 // x * s + (bias - mean * s) with s = scale / sqrt(var + epsilon): affine in x, which a pass can fold into a
 // convolution.
-void import_batch_normalization(NodeContext& c) {
+Val normalize_channels(const NodeContext& c, Val x) {
   Builder& b = c.b;
-  if (c.i("training_mode", 0) != 0) fail_unsupported("training mode");
-  if (c.i("spatial", 1) == 0) fail_unsupported("spatial = 0");
-  for (std::size_t i = 1; i < c.num_outputs(); ++i) {
-    if (c.wants(i)) fail_unsupported("outputs of training");
-  }
-  Val x = c.in(0);
-  if (b.rank(x) < 2) fail_invalid("the operand must have a batch and a channel axis");
-  Val var = widen(b, c.in(4)), scale = cast(b, c.in(1), b.dtype(var));
-  Val s = div(b, scale, unary(b, ScalarOp::sqrt, add(b, var, c.f("epsilon", 1e-5f))));
+  Val var = widen(b, c.in(4)), s = channel_factor(c, var);
   Val shift = sub(b, cast(b, c.in(2), b.dtype(var)), mul(b, cast(b, c.in(3), b.dtype(var)), s));
-  auto spread = [&](Val v) { return along_axis(b, cast(b, v, b.dtype(x)), 1, b.rank(x)); };
-  c.out(add(b, mul(b, x, spread(s)), spread(shift)));
+  return add(b, mul(b, x, spread(b, s, x)), spread(b, shift, x));
+}
+
+// running * momentum + current * (1 - momentum)
+Val running_average(const NodeContext& c, Val running, Val current) {
+  Builder& b = c.b;
+  double momentum = c.f("momentum", 0.9f);
+  Val y = add(b, mul(b, cast(b, running, b.dtype(current)), momentum), mul(b, current, 1 - momentum));
+  return cast(b, y, b.dtype(running));
+}
+
+// (x - mean) * scale / sqrt(var + epsilon) + bias with the mean and variance of the batch. Outputs 1 and 2 are the
+// running ones; 3 and 4, which the definition had before opset 14, those of the batch.
+void train_batch_normalization(NodeContext& c, Val x) {
+  Builder& b = c.b;
+  std::vector<int64_t> axes = range_axes(2, b.rank(x));
+  axes.insert(axes.begin(), 0);
+  Val wide = widen(b, x), mean = reduce(b, TensorOp::reduce_mean, wide, axes, false);
+  Val d = sub(b, wide, spread(b, mean, wide));
+  Val var = reduce(b, TensorOp::reduce_mean, mul(b, d, d), axes, false);
+  Val y = add(b, mul(b, d, spread(b, channel_factor(c, var), wide)), spread(b, c.in(2), wide));
+  c.out(0, reshape(b, cast(b, y, b.dtype(x)), b.shape(c.in(0))));
+  c.out(1, running_average(c, c.in(3), mean));
+  c.out(2, running_average(c, c.in(4), var));
+  c.out(3, cast(b, mean, b.dtype(c.in(3))));
+  c.out(4, cast(b, var, b.dtype(c.in(4))));
+}
+
+bool wants_statistics(const NodeContext& c) {
+  bool wants = false;
+  for (std::size_t i = 1; i < c.num_outputs(); ++i) wants |= c.wants(i);
+  return wants;
+}
+
+}  // namespace
+
+// Before opset 14 asking for the statistics of the batch stood for training.
+void import_batch_normalization(NodeContext& c) {
+  if (c.i("spatial", 1) == 0) fail_unsupported("spatial = 0");
+  Val x = with_channels(c);
+  bool wants = wants_statistics(c), trains = c.opset() < 14 ? wants : c.i("training_mode", 0) != 0;
+  if (trains) return train_batch_normalization(c, x);
+  if (wants) fail_invalid("it has outputs of training and training_mode = 0");
+  c.out(reshape(c.b, normalize_channels(c, x), c.b.shape(c.in(0))));
+}
+
+// (x - mean) / (sqrt(mean((x - mean)^2)) + 1e-9)
+void import_mean_variance_normalization(NodeContext& c) {
+  Builder& b = c.b;
+  Val x = widen(b, c.in(0));
+  std::vector<int64_t> axes = normal_axes(c.ints("axes").value_or(std::vector<int64_t>{0, 2, 3}), b.rank(x));
+  Val d = sub(b, x, reduce(b, TensorOp::reduce_mean, x, axes, true));
+  Val deviation = unary(b, ScalarOp::sqrt, reduce(b, TensorOp::reduce_mean, mul(b, d, d), axes, true));
+  c.out(cast(b, div(b, d, add(b, deviation, 1e-9)), b.dtype(c.in(0))));
 }
 
 void import_layer_normalization(NodeContext& c) {

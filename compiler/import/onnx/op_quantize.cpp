@@ -1,39 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear quantization to and from 8- and 16-bit integers.
-#include <fmt/format.h>
-
-#include <utility>
-
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/ops.h"
+#include "compiler/import/onnx/quantize.h"
 
 namespace fusec::importer {
 
 namespace {
 
-// A scale or zero point: one for all, or one per entry of `axis`.
+// One parameter for each block of so many entries of `axis`: entry i takes that of block i / size, the last may be short.
+Val spread_blocks(const NodeContext& c, Val parameter, int64_t size) {
+  Builder& b = c.b;
+  const int64_t rank = b.rank(c.in(0)), axis = normal_axis(c.i("axis", 1), rank);
+  const Dim extent = b.shape(c.in(0))[static_cast<std::size_t>(axis)];
+  if (size < 0 || b.rank(parameter) != rank) fail_invalid("block_size wants scales of the operand's rank, and to be positive");
+  const Val entries = iota(b, {extent}, 0, DType::i64);
+  const Val blocks = div(b, entries, b.scalar(DType::i64, static_cast<double>(size)));
+  return b.emit(TensorOp::gather, {parameter, blocks}, {{"axis", axis}});
+}
+
+// A scale or zero point: one for all, one per entry of `axis`, or one per block of entries.
 Val spread(const NodeContext& c, Val parameter) {
   int64_t rank = c.b.rank(c.in(0));
-  if (c.i("block_size", 0) != 0) fail_unsupported("block_size");
+  if (const int64_t size = c.i("block_size", 0); size != 0) return spread_blocks(c, parameter, size);
   const Shape& shape = c.b.shape(parameter);
   if (shape.empty() || shape == Shape{1}) return reshape(c.b, parameter, {});
   return along_axis(c.b, parameter, normal_axis(c.i("axis", 1), rank), rank);
-}
-
-std::pair<double, double> bounds(DType dtype) {
-  switch (dtype) {
-    case DType::u8:
-      return {0, 255};
-    case DType::i8:
-      return {-128, 127};
-    case DType::u16:
-      return {0, 65535};
-    case DType::i16:
-      return {-32768, 32767};
-    default:
-      fail_unsupported(fmt::format("a quantized type {}", to_string(dtype)));
-  }
 }
 
 }  // namespace
@@ -42,12 +35,9 @@ std::pair<double, double> bounds(DType dtype) {
 void import_quantize(NodeContext& c) {
   Builder& b = c.b;
   DType to = c.has(2) ? b.dtype(c.in(2)) : DType::u8;
-  if (!c.has(2) && c.i("output_dtype", 0) != 0) to = to_dtype(static_cast<int>(c.i("output_dtype", 0)));
-  auto [low, high] = bounds(to);
+  if (!c.has(2) && c.i("output_dtype", 0) != 0) to = to_dtype(c.i("output_dtype", 0));
   Val scale = widen(b, spread(c, c.in(1))), x = cast(b, c.in(0), b.dtype(scale));
-  Val q = unary(b, ScalarOp::round, div(b, x, scale));
-  if (c.has(2)) q = add(b, q, cast(b, spread(c, c.in(2)), b.dtype(q)));
-  c.out(cast(b, b.emit(ScalarOp::clamp, {q, b.scalar(b.dtype(q), low), b.scalar(b.dtype(q), high)}), to));
+  c.out(saturate(b, div(b, x, scale), c.has(2) ? spread(c, c.in(2)) : Val(), to));
 }
 
 // (x - zero_point) * scale
@@ -56,7 +46,7 @@ void import_dequantize(NodeContext& c) {
   Val scale = spread(c, c.in(1)), x = cast(b, c.in(0), compute_type(b.dtype(scale)));
   if (c.has(2)) x = sub(b, x, cast(b, spread(c, c.in(2)), b.dtype(x)));
   Val y = mul(b, x, widen(b, scale));
-  DType to = c.i("output_dtype", 0) != 0 ? to_dtype(static_cast<int>(c.i("output_dtype", 0))) : b.dtype(scale);
+  DType to = c.i("output_dtype", 0) != 0 ? to_dtype(c.i("output_dtype", 0)) : b.dtype(scale);
   c.out(cast(b, y, to));
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
@@ -23,9 +25,28 @@ void with_parameters(NodeContext& c, ScalarOp op, std::initializer_list<Val> par
   c.out(c.b.emit(op, operands));
 }
 
+// The second operand in the axes of the first. Up to opset 6 it broadcasts where the attribute asks for it, from `axis`
+// on: [3, 4] at axis 1 of rank 4 is [3, 4, 1]. Later versions broadcast as numpy does.
+Val second_operand(const NodeContext& c) {
+  const Val x = c.in(0), y = c.in(1);
+  if (c.opset() >= 7 || c.b.shape(x) == c.b.shape(y)) return y;
+  if (c.i("broadcast", 0) == 0) fail_invalid("the operands differ in shape, and broadcast is not 1");
+  const int64_t rank = c.b.rank(x);
+  if (!c.has_attr("axis")) return y;
+  const int64_t trailing = rank - normal_axis(c.i("axis", 0), rank) - c.b.rank(y);
+  if (trailing < 0) fail_invalid(fmt::format("axis {} leaves too few axes for the second operand", c.i("axis", 0)));
+  Shape shape = c.b.shape(y);
+  shape.insert(shape.end(), static_cast<std::size_t>(trailing), Dim(1));
+  return reshape(c.b, y, shape);
+}
+
 }  // namespace
 
-void map_scalar(NodeContext& c) { c.out(c.b.emit(*c.row().op, c.inputs())); }
+void map_scalar(NodeContext& c) {
+  std::vector<Val> operands = c.inputs();
+  if (operands.size() == 2) operands[1] = second_operand(c);
+  c.out(c.b.emit(*c.row().op, operands));
+}
 
 void map_variadic(NodeContext& c) {
   Val result = c.in(0);
@@ -43,10 +64,19 @@ void import_mean(NodeContext& c) {
 void import_bit_shift(NodeContext& c) {
   std::string direction = c.s("direction", "");
   if (direction != "LEFT" && direction != "RIGHT") fail_invalid("direction must be LEFT or RIGHT");
-  c.out(binary(c.b, direction == "LEFT" ? ScalarOp::shl : ScalarOp::shr, c.in(0), c.in(1)));
+  Val x = c.in(0), count = c.in(1);
+  const DType dtype = c.b.dtype(x);
+  // From opset 28 on: a count outside of the width leaves copies of the sign, as one less than the width does.
+  if (c.opset() >= 28 && direction == "RIGHT" && is_signed_int(dtype)) {
+    const Val last = c.b.scalar(dtype, static_cast<double>(8 * size_of(dtype) - 1));
+    const Val is_outside = binary(c.b, ScalarOp::or_, binary(c.b, ScalarOp::lt, count, c.b.scalar(dtype, 0)),
+                                  binary(c.b, ScalarOp::gt, count, last));
+    count = c.b.emit(ScalarOp::where, {is_outside, last, count});
+  }
+  c.out(binary(c.b, direction == "LEFT" ? ScalarOp::shl : ScalarOp::shr, x, count));
 }
 
-void import_cast(NodeContext& c) { c.out(cast(c.b, c.in(0), to_dtype(static_cast<int>(c.i("to", 0))))); }
+void import_cast(NodeContext& c) { c.out(cast(c.b, c.in(0), to_dtype(c.i("to", 0)))); }
 
 void import_cast_like(NodeContext& c) { c.out(cast(c.b, c.in(0), c.b.dtype(c.in(1)))); }
 
@@ -108,10 +138,18 @@ void import_is_inf(NodeContext& c) {
   c.out(result);
 }
 
+// fmod = 0: the divisor's sign, that of zeros too.
 void import_mod(NodeContext& c) {
-  bool fmod = c.i("fmod", 0) != 0;
-  if (!fmod && is_float(c.b.dtype(c.in(0)))) fail_invalid("floats need the attribute fmod = 1");
-  c.out(binary(c.b, fmod ? ScalarOp::fmod : ScalarOp::mod, c.in(0), c.in(1)));
+  Builder& b = c.b;
+  const bool fmod = c.i("fmod", 0) != 0;
+  const Val x = c.in(0), y = c.in(1);
+  const DType dtype = b.dtype(x);
+  const Val m = binary(b, fmod ? ScalarOp::fmod : ScalarOp::mod, x, y);
+  if (fmod || !is_float(dtype)) return c.out(m);
+  if (c.opset() < 28) fail_invalid("floats need the attribute fmod = 1");
+  const Val zero = b.scalar(dtype, 0);
+  const Val signed_zero = b.emit(ScalarOp::where, {binary(b, ScalarOp::lt, y, zero), b.scalar(dtype, -0.0), zero});
+  c.out(b.emit(ScalarOp::where, {binary(b, ScalarOp::eq, m, zero), signed_zero, m}));
 }
 
 // where(x < 0, slope * x, x); the slope broadcasts to x.
@@ -125,7 +163,7 @@ void import_prelu(NodeContext& c) {
 
 // The result has the type of the base. Mixed with a float exponent, an integer base computes in f64.
 void import_pow(NodeContext& c) {
-  Val base = c.in(0), exponent = c.in(1);
+  Val base = c.in(0), exponent = second_operand(c);
   DType result = c.b.dtype(base);
   DType compute = !is_float(result) && is_float(c.b.dtype(exponent)) ? DType::f64 : result;
   Val power = binary(c.b, ScalarOp::pow, cast(c.b, base, compute), cast(c.b, exponent, compute));

@@ -41,17 +41,32 @@ void import_eye_like(NodeContext& c) {
   Builder& b = c.b;
   const Shape shape = b.shape(c.in(0));
   if (shape.size() != 2) fail_invalid("the operand must have two axes");
-  DType dtype = c.has_attr("dtype") ? to_dtype(static_cast<int>(c.i("dtype", 0))) : b.dtype(c.in(0));
+  DType dtype = c.has_attr("dtype") ? to_dtype(c.i("dtype", 0)) : b.dtype(c.in(0));
   Val row = add(b, iota(b, {shape[0], 1}, 0, DType::i64), b.constant(ints_tensor(DType::i64, {}, {c.i("k", 0)})));
   c.out(cast(b, binary(b, ScalarOp::eq, row, iota(b, {1, shape[1]}, 1, DType::i64)), dtype));
 }
 
+namespace {
+
+// The depth may be of any number type.
+Dim one_hot_depth(const NodeContext& c) {
+  const Tensor* data = c.b.data(c.in(1));
+  if (data != nullptr && is_float(data->dtype())) {
+    const double depth = c.const_float(1, "a depth");
+    if (!(depth >= 0 && depth < 0x1p40)) fail_invalid(fmt::format("a depth of {}", depth));
+    return static_cast<int64_t>(depth);
+  }
+  const std::vector<Dim> known = c.dims(1, "depths");
+  if (known.size() != 1) fail_invalid("depth must be a scalar");
+  return known[0];
+}
+
+}  // namespace
+
 // The new axis holds on where its position is the index, else off. Indices wrap once when negative.
 void import_one_hot(NodeContext& c) {
   Builder& b = c.b;
-  std::vector<Dim> known = c.dims(1, "depths");
-  if (known.size() != 1) fail_invalid("depth must be a scalar");
-  const Dim depth = known[0];
+  const Dim depth = one_hot_depth(c);
   Val index = cast(b, c.in(0), DType::i64);
   int64_t rank = b.rank(index) + 1, axis = normal_axis(c.i("axis", -1), rank);
   Shape spread = b.shape(index), counter(static_cast<std::size_t>(rank), Dim(1));

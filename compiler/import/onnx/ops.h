@@ -77,7 +77,7 @@ using Handler = void (*)(NodeContext&);
 // A row of ops.def.
 struct OpRow {
   std::string_view name;
-  std::string_view since;  // versions of its definition that the handler knows, from opset 7 on: "7 13 14"
+  std::string_view since;  // versions of its definition that the handler knows, from opset 6 on: "6 7 13 14"
   Handler handler;
   std::optional<ir::Op> op;  // of rows that are a name for one op of ours
 };
@@ -86,7 +86,8 @@ std::span<const OpRow> all_onnx_ops();             // sorted by name
 const OpRow* find_onnx_op(std::string_view name);  // of the default domain
 bool knows_version(const OpRow& row, int64_t since);
 
-inline constexpr int64_t kMinOpset = 7, kMaxOpset = 28;
+// Below kWholeOpset a model is read where all its ops already had the definitions that kWholeOpset has.
+inline constexpr int64_t kMinOpset = 1, kWholeOpset = 6, kMaxOpset = 28;
 
 // Handlers. Each row of ops.def names one.
 #define ONNX_OP(name, since, handler) void handler(NodeContext&);

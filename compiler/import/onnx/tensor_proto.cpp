@@ -6,9 +6,11 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <set>
 
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/file.h"
+#include "compiler/import/onnx/names.h"
 #include "compiler/import/onnx/scalar.h"
 
 namespace fusec::importer {
@@ -38,18 +40,28 @@ struct External {
   std::optional<int64_t> length;
 };
 
+// Of extents that checked_extents let pass.
+int64_t byte_count(DType dtype, const std::vector<int64_t>& extents) {
+  auto bytes = static_cast<int64_t>(size_of(dtype));
+  for (int64_t extent : extents) bytes = extent == 0 || bytes == 0 ? 0 : bytes * extent;
+  return bytes;
+}
+
 int64_t parse_count(const std::string& key, const std::string& text) {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    fail_invalid(fmt::format("external data has {} = '{}', not a count of bytes", key, text.substr(0, 40)));
+    fail_invalid(fmt::format("external data has {} = '{}', not a count of bytes", key, short_name(text)));
   }
   return value;
 }
 
 External parse_external(const TensorProto& tensor) {
   External external;
+  std::set<std::string> seen;
   for (const auto& entry : tensor.external_data()) {
+    if (!seen.insert(entry.key()).second)
+      fail_invalid(fmt::format("external data has the key '{}' twice", short_name(entry.key())));
     if (entry.key() == "location") {
       external.location = entry.value();
     } else if (entry.key() == "offset") {
@@ -57,7 +69,7 @@ External parse_external(const TensorProto& tensor) {
     } else if (entry.key() == "length") {
       external.length = parse_count("length", entry.value());
     } else if (entry.key() != "checksum") {
-      fail_invalid(fmt::format("external data has an unknown key '{}'", entry.key().substr(0, 40)));
+      fail_invalid(fmt::format("external data has an unknown key '{}'", short_name(entry.key())));
     }
   }
   return external;
@@ -75,30 +87,36 @@ std::optional<File> find_external(const std::string& location, const ImportOptio
   return std::nullopt;
 }
 
-void read_external(const TensorProto& proto, Tensor& tensor, const TensorSource& source) {
-  External external = parse_external(proto);
-  if (external.length && *external.length != static_cast<int64_t>(tensor.bytes())) {
-    fail_invalid(
-        fmt::format("external data has length {}, but the tensor needs {} bytes", *external.length, tensor.bytes()));
+// Memory is taken once the file is known to hold the data.
+Tensor read_external(const TensorProto& proto, std::vector<int64_t> extents, const TensorSource& source) {
+  const External external = parse_external(proto);
+  const DType dtype = to_dtype(proto.data_type());
+  const int64_t bytes = byte_count(dtype, extents);
+  if (external.length && *external.length != bytes) {
+    fail_invalid(fmt::format("external data has length {}, but the tensor needs {} bytes", *external.length, bytes));
   }
-  std::optional<File> file = find_external(external.location, *source.options);
+  const std::optional<File> file = find_external(external.location, *source.options);
   if (!file) {
+    const std::string name = short_name(external.location);
     if (!source.options->random_weights) {
-      throw ImportError{Status(
-          StatusCode::invalid_argument,
-          fmt::format("its external data file '{}' is not there (--random-weights SEED fills it)", external.location))};
+      throw ImportError{
+          Status(StatusCode::invalid_argument,
+                 fmt::format("its external data file '{}' is not there (--random-weights SEED fills it)", name))};
     }
+    Tensor tensor = make_tensor(dtype, std::move(extents));
     auto recipe = source.recipes.find(proto.name());
     fill_random(tensor, recipe == source.recipes.end() ? Recipe() : recipe->second, *source.options->random_weights,
                 proto.name());
-    return;
+    return tensor;
   }
-  int64_t size = take(file_size(*file)), bytes = static_cast<int64_t>(tensor.bytes());
+  const int64_t size = take(file_size(*file));
   if (external.offset > size || bytes > size - external.offset) {
     fail_invalid(fmt::format("its data is at bytes {}+{} of '{}', which has only {}", external.offset, bytes,
-                             external.location, size));
+                             short_name(external.location), size));
   }
+  Tensor tensor = make_tensor(dtype, std::move(extents));
   check(read_exactly(*file, external.offset, tensor.data(), tensor.bytes()));
+  return tensor;
 }
 
 // How many values each of the data fields holds.
@@ -151,26 +169,31 @@ void copy_raw(const std::string& raw, Tensor& tensor) {
   if (!raw.empty()) std::memcpy(tensor.data(), raw.data(), raw.size());
 }
 
-void read_into(const TensorProto& proto, Tensor& tensor, const TensorSource& source) {
-  if (proto.data_location() == TensorProto::EXTERNAL) {
-    if (count_fields(proto) != 0) fail_invalid("it has both external and inline data");
-    read_external(proto, tensor, source);
-  } else if (count_fields(proto) > 1) {
-    fail_invalid("more than one of its data fields is set");
-  } else if (proto.has_raw_data()) {
+Tensor read_inline(const TensorProto& proto, std::vector<int64_t> extents) {
+  const DType dtype = to_dtype(proto.data_type());
+  // What is promised must be there before memory is taken for it.
+  const int64_t n = byte_count(dtype, extents) / static_cast<int64_t>(size_of(dtype));
+  if (n > 0 && count_fields(proto) == 0) fail_invalid(fmt::format("it needs {} elements but has no data", n));
+  if (count_fields(proto) > 1) fail_invalid("more than one of its data fields is set");
+  if (static_cast<int64_t>(proto.ByteSizeLong()) < n / 8)
+    fail_invalid(fmt::format("it has data for less than {} elements", n));
+  Tensor tensor = make_tensor(dtype, std::move(extents));
+  if (proto.has_raw_data()) {
     copy_raw(proto.raw_data(), tensor);
   } else {
     copy_typed(proto, tensor);
   }
+  return tensor;
 }
 
 }  // namespace
 
-DType to_dtype(int onnx_type) {
+DType to_dtype(int64_t onnx_type) {
   for (const TypePair& pair : kTypes) {
     if (pair.onnx == onnx_type) return pair.dtype;
   }
-  if (!TensorProto::DataType_IsValid(onnx_type) || onnx_type == TensorProto::UNDEFINED) {
+  const bool is_int = onnx_type == static_cast<int>(onnx_type);
+  if (!is_int || !TensorProto::DataType_IsValid(static_cast<int>(onnx_type)) || onnx_type == TensorProto::UNDEFINED) {
     fail_invalid(fmt::format("element type {} does not exist", onnx_type));
   }
   fail_unsupported(
@@ -205,23 +228,16 @@ Tensor read_tensor(const TensorProto& proto, const TensorSource& source) {
   try {
     std::vector<int64_t> extents = checked_extents(proto, source.options->limits);
     if (proto.has_segment()) fail_unsupported("a tensor stored in segments");
-    // What is promised must be there before memory is taken for it; external and random data are the user's own.
-    bool is_inline = proto.data_location() != TensorProto::EXTERNAL;
-    if (is_inline) {
-      int64_t n = 1;
-      for (int64_t extent : extents) n = extent == 0 ? 0 : n * extent;
-      if (n > 0 && count_fields(proto) == 0) fail_invalid(fmt::format("it needs {} elements but has no data", n));
-      if (static_cast<int64_t>(proto.ByteSizeLong()) < n / 8)
-        fail_invalid(fmt::format("it has data for less than {} elements", n));
-    }
-    Tensor tensor = make_tensor(to_dtype(proto.data_type()), std::move(extents));
-    read_into(proto, tensor, source);
+    const bool is_external = proto.data_location() == TensorProto::EXTERNAL;
+    if (is_external && count_fields(proto) != 0) fail_invalid("it has both external and inline data");
+    Tensor tensor =
+        is_external ? read_external(proto, std::move(extents), source) : read_inline(proto, std::move(extents));
     if (tensor.dtype() == DType::bool_) {
       for (std::size_t i = 0; i < tensor.bytes(); ++i) tensor.as<uint8_t>()[i] = tensor.as<uint8_t>()[i] != 0;
     }
     return tensor;
   } catch (ImportError& error) {
-    add_note(error, fmt::format("in tensor '{}'", proto.name()));
+    add_note(error, fmt::format("in tensor '{}'", short_name(proto.name())));
     throw;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,7 +14,7 @@
 namespace fusec::importer {
 
 // Throws ImportError (unsupported) for element types that fusec lacks.
-DType to_dtype(int onnx_type);
+DType to_dtype(int64_t onnx_type);
 int from_dtype(DType dtype);
 
 // Where the contents of tensors come from beside the model itself.

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// reduce: models are cut down as long as a command fails on them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tool/command.h"
+
+namespace fusec::tool_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kModel = FUSEC_SOURCE_DIR "/tests/models/mobilenet_v3_small.onnx";
+
+// Exit code 7 where the graph of a model has all these ops.
+std::vector<std::string> fails_with(const std::vector<std::string>& ops) {
+  std::string script = "g=$(" FUSEC_TOOL " import \"$0\" --random-weights 0) || exit 0; ";
+  for (const std::string& op : ops) script += "case $g in *' = " + op + " '*) ;; *) exit 0 ;; esac; ";
+  return {"--", "sh", "-c", script + "echo found; exit 7", "{}"};
+}
+
+Outcome reduce(const Workplace& w, std::vector<std::string> arguments, const std::vector<std::string>& command) {
+  arguments.insert(arguments.begin(), {"reduce", kModel, "-o", w.path("small.onnx")});
+  arguments.insert(arguments.end(), command.begin(), command.end());
+  return w.fusec(arguments);
+}
+
+TEST(Reduce, FindsTheOneNode) {
+  const Workplace w;
+  const Outcome run = reduce(w, {"--json"}, fails_with({"hard_swish"}));
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["nodes"], 1);
+  EXPECT_GT(run.json()["nodes_before"], 100);
+  EXPECT_EQ(run.json()["fails_with"], "exit code 7");
+  const std::string graph = read_text(w.path("small.fir"));
+  EXPECT_THAT(graph, HasSubstr("hard_swish"));
+  EXPECT_THAT(graph, Not(HasSubstr("conv")));
+  EXPECT_EQ(w.fusec({"verify", w.path("small.fir")}).code, 0);
+  EXPECT_EQ(w.fusec({"verify", w.path("small.onnx")}).code, 0);
+}
+
+TEST(Reduce, KeepsWhatIsNeededTogether) {
+  const Workplace w;
+  const Outcome run = reduce(w, {"--match", "found", "--json"}, fails_with({"conv", "hard_swish"}));
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["nodes"], 2);
+}
+
+TEST(Reduce, ACommandThatSucceedsIsAnError) {
+  const Workplace w;
+  const Outcome run = reduce(w, {}, {"--", "true", "{}"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("succeeds"));
+}
+
+TEST(Reduce, ACommandWithoutPlaceForTheModelIsAnError) {
+  const Workplace w;
+  const Outcome run = reduce(w, {}, {"--", "false"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("{}"));
+}
+
+TEST(Reduce, AProgramThatIsNotThereIsAnError) {
+  const Workplace w;
+  EXPECT_EQ(reduce(w, {}, {"--", "no-such-program-here", "{}"}).code, 2);
+}
+
+}  // namespace
+}  // namespace fusec::tool_test
