@@ -27,6 +27,8 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN/${_fusec_bin_to_lib}" "$ORIGIN")
 add_compile_options(-Wall -Wextra -Wpedantic -ffunction-sections -fdata-sections -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 # GCC 12 warns of impossible overlaps inside its own std::string (GCC bug 105651).
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
+# Clang warns of what libstdc++ 12 itself uses inside of std::stable_sort, and says so at our call.
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 if(CMAKE_UNITY_BUILD)
   # Takes a source file inside of a unity source for a header, where a file-local type in a class would be a mistake.
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)

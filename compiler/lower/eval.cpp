@@ -215,14 +215,16 @@ BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat)
   std::string key = std::to_string(window.owner.index) + "+" + window.offset.str() + (flat ? "f" : "n") +
                     (space == ir::Space::out ? "o" : "i");
   if (!flat) key += to_string(window.shape) + to_string(window.strides);
-  if (auto it = parameters_.find(key); it != parameters_.end()) {
-    ParamSource& source = nest_.params[static_cast<size_t>(
-        std::find(nest_.kernel.params.begin(), nest_.kernel.params.end(), it->second) - nest_.kernel.params.begin())];
-    if (flat && proves_nonneg(elements - source.elements, {})) {
-      source.elements = elements;
-      nest_.kernel.buffers[it->second].shape = {elements};
-    }
-    return it->second;
+  // One parameter for a part and the whole, where it is known which is which.
+  for (; parameters_.contains(key); key += "'") {
+    const BufferId known = parameters_.at(key);
+    const auto at = std::find(nest_.kernel.params.begin(), nest_.kernel.params.end(), known) - nest_.kernel.params.begin();
+    ParamSource& source = nest_.params[static_cast<size_t>(at)];
+    if (!flat || proves_nonneg(source.elements - elements, {})) return known;
+    if (!proves_nonneg(elements - source.elements, {})) continue;
+    source.elements = elements;
+    nest_.kernel.buffers[known].shape = {elements};
+    return known;
   }
   ir::Buffer buffer;
   buffer.name = (space == ir::Space::out ? "y" : "x") + std::to_string(nest_.kernel.params.size());

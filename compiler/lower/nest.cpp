@@ -329,7 +329,10 @@ class NestBuilder {
     scan.yield = eval_->compute(node.inputs[0], phase_coords(domain().reduction_inputs[p], p));
     eval_->close();
     scan.dst = add_reg(nest_.kernel, type);
-    scan.then.push_back({ir::Store{buffers_.at(node.output), row_index(p), scan.dst, {}, ir::StoreHint::none}});
+    eval_->open(scan.then);
+    const Operand sum = eval_->finish(scan.dst, graph_.type(node.output).dtype).operand;
+    eval_->append({ir::Store{buffers_.at(node.output), row_index(p), sum, {}, ir::StoreHint::none}});
+    eval_->close();
     eval_->append({std::move(scan)});
   }
 

@@ -315,6 +315,7 @@ class Vectorizer {
 }  // namespace
 
 void vectorize(Kernel& kernel, Block& block, const std::string& var, int width, const Dim& base) {
+  if (width == 1) return substitute(block, var, base);
   Vectorizer(kernel, var, width, base).run(block);
 }
 

@@ -14,6 +14,16 @@ using ir::NodeId;
 using ir::TensorOp;
 using ir::ValueId;
 
+namespace {
+
+bool is_float_sum(const Graph& graph, NodeId id) {
+  const Node& node = graph.nodes[id];
+  const bool sums = node.op == TensorOp::reduce_sum || node.op == TensorOp::reduce_mean || node.op == TensorOp::reduce_prod;
+  return sums && is_float(graph.type(node.output).dtype);
+}
+
+}  // namespace
+
 Groups::Groups(const Graph& g)
     : graph(g),
       positions_(g.nodes.size(), UINT32_MAX),
@@ -52,6 +62,7 @@ void Groups::put(NodeId node, int group) {
   if (op == TensorOp::max_pool) g.cost += static_cast<int>(window_size(graph.nodes[node]));
   if (op.is_scalar()) g.cost += info(op.scalar()).cost;
   if (!op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::reduction) g.has_reduction = true;
+  if (is_float_sum(graph, node)) g.has_float_sum = true;
   groups_[node] = group;
 }
 

@@ -69,6 +69,8 @@ class Growing {
     if (!options_.fuse) return "fusion is switched off";
     const Group& a = groups_.all[static_cast<size_t>(p)];
     const Group& b = groups_.all[static_cast<size_t>(g)];
+    if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, reader))
+      return "exact: what else a kernel does may change the order of its sum";
     const bool rows = a.has_reduction || b.has_reduction;
     if (a.nodes.size() + b.nodes.size() > (rows ? kMostRowNodes : kMostNodes)) return "the region would be too large";
     if (rows && pads_of(a) + pads_of(b) > kMostRowPads) return "a window of many places is stored before it is reduced";
@@ -92,6 +94,18 @@ class Growing {
     const auto domain = domain_of(graph_, nodes, outputs);
     if (!domain.ok()) return domain.status().message();
     return std::nullopt;
+  }
+
+  // Whether a sum or product in a or b could be taken in another order than in a kernel of its own. Its loops follow from
+  // what it loads and from the loops around it; what reads the result element by element, with nothing but scalars beside
+  // it, changes neither.
+  bool reorders_sum(const Group& a, const Group& b, ValueId value, bool direct, NodeId reader) const {
+    if (!a.has_float_sum && !b.has_float_sum) return false;
+    const Node& node = graph_.nodes[reader];
+    if (b.has_float_sum || b.nodes.size() > 1 || !direct || !node.op.is_scalar()) return true;
+    if (!(graph_.type(node.output).shape == graph_.type(value).shape)) return true;
+    return !std::all_of(node.inputs.begin(), node.inputs.end(),
+                        [&](ValueId input) { return input == value || num_elements(graph_.type(input).shape).is(1); });
   }
 
   int64_t pads_of(const Group& group) const {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "compiler/partition/coords.h"
+#include "compiler/partition/domain.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
@@ -31,11 +33,30 @@ class RegionWriter {
   }
 
  private:
+  // What a node of the group reads. A view that got a copy for a library is read through, as lower does it, where the
+  // group itself makes what lies behind: the copy is made of the group's result.
+  std::vector<ValueId> bases(const Group& group, ValueId value) const {
+    std::vector<ValueId> result;
+    for (ValueId base : groups_.bases(value)) {
+      const auto behind = reads_through(group, base) ? bases(group, graph_.producer(base)->inputs[0]) : std::vector<ValueId>{base};
+      result.insert(result.end(), behind.begin(), behind.end());
+    }
+    return result;
+  }
+
+  bool reads_through(const Group& group, ValueId base) const {
+    const Node* node = graph_.producer(base);
+    if (node == nullptr || node->op.is_scalar() || !is_plain_map(node->op)) return false;
+    const std::set<NodeId> inside(group.nodes.begin(), group.nodes.end());
+    return !inside.contains(graph_.values[base].producer) && computed_in(graph_, inside, base);
+  }
+
   std::set<int> inputs_of(int g) const {
     std::set<int> result;
-    for (NodeId id : groups_.all[static_cast<size_t>(g)].nodes)
+    const Group& group = groups_.all[static_cast<size_t>(g)];
+    for (NodeId id : group.nodes)
       for (ValueId input : graph_.nodes[id].inputs)
-        for (ValueId base : groups_.bases(input))
+        for (ValueId base : bases(group, input))
           if (const int p = groups_.group_of_value(base); p != kNoGroup && p != g) result.insert(p);
     return result;
   }
@@ -76,7 +97,7 @@ class RegionWriter {
     const std::set<NodeId> inside(group.nodes.begin(), group.nodes.end());
     for (NodeId id : group.nodes)
       for (ValueId input : graph_.nodes[id].inputs)
-        for (ValueId base : groups_.bases(input)) {
+        for (ValueId base : bases(group, input)) {
           const NodeId producer = graph_.values[base].producer;
           if (producer.valid() && inside.contains(producer)) continue;
           if (std::find(r.inputs.begin(), r.inputs.end(), base) == r.inputs.end()) r.inputs.push_back(base);
@@ -85,10 +106,11 @@ class RegionWriter {
   }
 
   void borders(int g, std::vector<Border>& out) const {
-    for (NodeId id : groups_.all[static_cast<size_t>(g)].nodes) {
+    const Group& group = groups_.all[static_cast<size_t>(g)];
+    for (NodeId id : group.nodes) {
       std::set<ValueId> seen;
       for (ValueId input : graph_.nodes[id].inputs)
-        for (ValueId base : groups_.bases(input)) {
+        for (ValueId base : bases(group, input)) {
           const int p = groups_.group_of_value(base);
           if (p == kNoGroup || p == g || !seen.insert(base).second) continue;
           out.push_back({base, id, groups_.reason(base, id)});

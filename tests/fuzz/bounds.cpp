@@ -181,6 +181,18 @@ Result<Bounded> with_flushed(const Bounded& x) {
   return out;
 }
 
+// The operands with zeros for what is not finite.
+Result<std::vector<Bounded>> finite_parts(const std::vector<Bounded>& operands) {
+  std::vector<Bounded> out = operands;
+  for (Bounded& x : out) {
+    if (x.at.dtype() != DType::f64) continue;
+    for (Tensor* t : {&x.at, &x.lo, &x.hi}) {
+      FUSEC_ASSIGN(*t, mapped(*t, [t = *t](int64_t i) { return std::isfinite(t.as<double>()[i]) ? t.as<double>()[i] : 0.0; }));
+    }
+  }
+  return out;
+}
+
 bool all_finite(const Tensor& t) {
   return std::all_of(t.as<double>(), t.as<double>() + t.num_elements(), [](double x) { return std::isfinite(x); });
 }
@@ -211,8 +223,14 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
   FUSEC_ASSIGN(const Tensor beside, evaluate_wide(graph, node, ins[4], symbols));
   FUSEC_ASSIGN(const Tensor most, of_magnitudes(graph, node, operands, false, symbols));
   FUSEC_ASSIGN(const Tensor middle, of_magnitudes(graph, node, operands, true, symbols));
+  // In f64 the evaluator itself may overflow, to a NaN where an infinity of the other sign comes later.
+  FUSEC_ASSIGN(const std::vector<Bounded> finite, finite_parts(operands));
+  FUSEC_ASSIGN(const Tensor finite_most, of_magnitudes(graph, node, finite, false, symbols));
   FUSEC_ASSIGN(Bounded out, make_bounded(dtype, at.shape(), false));
   const double n = terms(graph, node, operands), u = std::ldexp(1.0, -digits_of(compute));
+  // A factor behind a convolution goes into its 16-bit filter, which is then rounded once more (fold_affine).
+  const bool refolds = dtype != compute && node.op.tensor() == TensorOp::conv && graph.is_constant(node.inputs[1]);
+  const double filter = refolds ? std::ldexp(1.0, -digits_of(dtype)) : 0;
   const bool divides = node.op.tensor() == TensorOp::reduce_mean || node.op.tensor() == TensorOp::avg_pool;
   const bool loose_nan = pads_meet_specials(node, operands);
   Tensor leaves;
@@ -222,11 +240,12 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
   for (int64_t i = 0; i < at.num_elements(); ++i) {
     const double value = at.as<double>()[i], m = most.as<double>()[i];
     Range r{{value, 0}, {value, 0}, {value, 0}};
-    const double radius = m - middle.as<double>()[i] + (n + 2) * u * m + n * unit_at(compute, 0);
+    const double radius = m - middle.as<double>()[i] + ((n + 2) * u + filter) * m + n * unit_at(compute, 0);
     const bool partial = leaves.data() != nullptr && leaves.as<double>()[i] != 0;
     const bool steady = same(value, low.as<double>()[i]) && same(value, high.as<double>()[i]) &&
                         (std::isfinite(value) || same(value, beside.as<double>()[i]));
-    const bool open = std::isnan(value) ? loose_nan || !steady
+    const bool overflows = !((divides ? n : 1) * finite_most.as<double>()[i] < largest(compute));
+    const bool open = std::isnan(value) ? loose_nan || !steady || overflows
                                         : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
                                               partial || !((divides ? n : 1) * m < largest(compute));
     if (open) {

@@ -86,8 +86,13 @@ Range reference_range(ScalarOp op, DType operand, DType result, const Range* arg
     s[i] = samples_of(condition ? DType::bool_ : operand, args[i]);
   }
   // Ranges that meet can be equal, though no pair of their samples is.
-  if (info(op).typing == Typing::equal && is_float(operand) && s[0].count > 1)
-    s[0].add(std::clamp(args[1].at.f, args[0].lo.f, args[0].hi.f));
+  if (info(op).typing == Typing::equal && is_float(operand)) {
+    const double meet = std::max(args[0].lo.f, args[1].lo.f);
+    if (meet <= std::min(args[0].hi.f, args[1].hi.f)) {
+      for (std::size_t i = 0; i < 2; ++i)
+        if (s[i].count > 1) s[i].add(meet);
+    }
+  }
   const bool casts = info(op).typing == Typing::cast;
   std::array<Number, 343> results;
   std::size_t n = 0;

@@ -20,6 +20,16 @@ enum class Call : uint8_t {
   in_place,  // outputs over inputs where types agree
 };
 
+// Another form of a case that must compute the same.
+enum class Beside : uint8_t {
+  nothing,
+  unfused,   // one kernel per op
+  narrow,    // the narrowest vectors: of one element where kernels are evaluated
+  shuffled,  // the optimizer's passes in another order before the right one
+  permuted,  // inputs with their axes in another order, turned back by the graph
+  fixed,     // numbers in place of symbols
+};
+
 struct Setting {
   Numerics numerics = Numerics::precise;
   bool use_library = true;
@@ -28,7 +38,10 @@ struct Setting {
   std::vector<std::string> disabled_passes;
   Call call = Call::session;
   bool fuse = true;
-  bool beside_unfused = false;  // a second time with one kernel per op: see check.h
+  bool narrow = false;
+  Beside beside = Beside::nothing;  // a second time in this form: see check.h
+  std::string device = "cpu";
+  Codegen codegen = Codegen::automatic;
   bool kernel_evaluator = false;  // without machine code: kernels by their evaluator, library steps by the graph's
 };
 

@@ -15,6 +15,7 @@
 #include "ir/verify/graph.h"
 #include "tests/fuzz/bounds.h"
 #include "tests/fuzz/execute.h"
+#include "tests/fuzz/variant.h"
 
 namespace fusec::fuzz {
 namespace {
@@ -72,23 +73,25 @@ double unit_of(DType dtype, double value) {
   return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - digits);
 }
 
-// What is wrong with the fused run, beside the unfused one.
-std::string worse_than_unfused(const Case& c, const Tensors& fused, const Tensors& unfused, const std::vector<Bounded>& want) {
-  for (std::size_t i = 0; i < fused.size(); ++i) {
-    const DType dtype = fused[i].dtype();
+// What is wrong with a run beside that of the case's other form.
+std::string beside_other(const Case& c, const Tensors& got, const Tensors& other, const std::vector<Bounded>& want) {
+  const Beside beside = c.setting.beside;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const DType dtype = got[i].dtype();
     const std::string& name = c.graph.output_names[i];
-    if (c.setting.numerics == Numerics::exact) {
-      const int64_t at = first_other_bits(fused[i], unfused[i]);
-      if (at >= 0) return fmt::format("output {}: element {} has other bits than with one kernel per op", name, at);
-    } else if (is_float(dtype)) {
-      const Distance a = distance(fused[i], want[i]), b = distance(unfused[i], want[i]);
+    if (same_bits(c, beside)) {
+      const int64_t at = first_other_bits(got[i], other[i]);
+      if (at >= 0) return fmt::format("output {}: element {} has other bits than {}", name, at, to_string(beside));
+    } else if (beside == Beside::unfused && is_float(dtype)) {
+      const Distance a = distance(got[i], want[i]), b = distance(other[i], want[i]);
       if (a.error > 2 * b.error + unit_of(dtype, a.largest))
-        return fmt::format("output {}: off by {:g}, with one kernel per op by {:g}", name, a.error, b.error);
+        return fmt::format("output {}: off by {:g}, unfused by {:g}", name, a.error, b.error);
     }
   }
   return {};
 }
 
+std::string in_other(const Case& c, const std::string& message) { return fmt::format("{}: {}", to_string(c.setting.beside), message); }
 std::string in_run(std::size_t run, const std::string& message) { return fmt::format("run {}: {}", run, message); }
 
 }  // namespace
@@ -126,22 +129,24 @@ Outcome check(const Case& c) {
   const Result<std::vector<Tensors>> got = execute(c);
   if (!got.ok()) return {Fault::error, got.status().str()};
   Outcome outcome;
-  Result<std::vector<Tensors>> unfused = std::vector<Tensors>();
-  if (c.setting.beside_unfused) {
-    Case plain = c;
-    plain.setting.fuse = false;
-    unfused = execute(plain);
-    if (!unfused.ok()) return {Fault::error, "with one kernel per op: " + unfused.status().str()};
+  std::vector<Tensors> other;  // of the first runs: a form may leave the others out
+  if (c.setting.beside != Beside::nothing) {
+    Result<Case> form = variant(c, c.setting.beside);
+    if (form.ok()) {
+      Result<std::vector<Tensors>> outputs = execute(*form);
+      if (!outputs.ok()) return {Fault::error, in_other(c, outputs.status().str())};
+      other = std::move(*outputs);
+    } else {
+      return {Fault::error, in_other(c, form.status().str())};
+    }
   }
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
     std::string wrong = first_wrong(c, (*got)[run], want[run], c.runs[run].special ? nullptr : &outcome);
-    if (wrong.empty() && c.setting.beside_unfused) {
-      wrong = first_wrong(c, (*unfused)[run], want[run], nullptr);
-      if (!wrong.empty()) wrong = "with one kernel per op: " + wrong;
+    if (wrong.empty() && run < other.size()) {
+      wrong = first_wrong(c, other[run], want[run], nullptr);
+      if (!wrong.empty()) wrong = in_other(c, wrong);
     }
-    if (wrong.empty() && c.setting.beside_unfused && !c.runs[run].special) {
-      wrong = worse_than_unfused(c, (*got)[run], (*unfused)[run], want[run]);
-    }
+    if (wrong.empty() && run < other.size() && !c.runs[run].special) wrong = beside_other(c, (*got)[run], other[run], want[run]);
     if (wrong.empty()) continue;
     outcome.fault = Fault::wrong_value;
     outcome.message = in_run(run, wrong);

@@ -85,7 +85,9 @@ Options options_of(const Setting& s) {
   o.verify_each_pass = true;
   o.use_library = s.use_library;
   o.fuse = s.fuse;
-  o.target = s.target;
+  o.target = s.narrow ? "x86-64-v2" : s.target;
+  o.device = s.device;
+  o.codegen = s.codegen;
   return o;
 }
 

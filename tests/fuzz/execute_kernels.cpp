@@ -24,6 +24,7 @@ Result<ir::Program> front_end(const Case& c, const Target& target) {
   options.numerics = c.setting.numerics;
   options.use_library = c.setting.use_library;
   options.disabled_passes = c.setting.disabled_passes;
+  options.fuse = c.setting.fuse;
   options.verify_each_pass = true;
   ir::Graph graph = c.graph;
   FUSEC_TRY(compiler::optimize(graph, target, options));
@@ -37,8 +38,10 @@ Result<ir::Program> front_end(const Case& c, const Target& target) {
 struct Store {
   std::vector<std::vector<char>> bytes;
   char* at(const runtime::ResolvedView& view) { return bytes[view.alloc.index].data() + view.offset; }
-  // Whether all elements of the tensor, which begins where the view does, lie in the allocation.
+  // Whether all elements of the tensor, which begins where the view does, lie in the allocation. What spans the elements of
+  // an empty view may have a negative extent.
   bool holds(const Tensor& tensor, const runtime::ResolvedView& view) const {
+    if (std::any_of(tensor.shape().begin(), tensor.shape().end(), [](int64_t extent) { return extent <= 0; })) return true;
     int64_t first = 0, last = 0;
     for (std::size_t i = 0; i < tensor.shape().size(); ++i) {
       const int64_t way = (tensor.shape()[i] - 1) * tensor.strides()[i];
@@ -46,7 +49,7 @@ struct Store {
     }
     const auto size = static_cast<int64_t>(size_of(tensor.dtype()));
     const auto end = static_cast<int64_t>(bytes[view.alloc.index].size()) - kPadding;
-    return tensor.num_elements() == 0 || (view.offset + first * size >= 0 && view.offset + (last + 1) * size <= end);
+    return view.offset + first * size >= 0 && view.offset + (last + 1) * size <= end;
   }
   static constexpr int64_t kPadding = 16;
 };
@@ -201,7 +204,8 @@ Result<Tensors> run_once(const Case& c, const ir::Program& program, const Tensor
 }  // namespace
 
 Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
-  FUSEC_ASSIGN(const Target target, named_target(c.setting.target.empty() ? "x86-64-v3" : c.setting.target));
+  FUSEC_ASSIGN(Target target, named_target(c.setting.target.empty() ? "x86-64-v3" : c.setting.target));
+  if (c.setting.narrow) target.vector_bytes = 1;
   FUSEC_ASSIGN(const ir::Program program, front_end(c, target));
   std::vector<Tensors> out;
   for (const Run& run : c.runs) {

@@ -15,6 +15,7 @@
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/generate.h"
 #include "tests/fuzz/shrink.h"
+#include "tests/fuzz/variant.h"
 
 namespace fusec::fuzz {
 namespace {
@@ -23,7 +24,7 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
   --count N            cases to run (default 200)
   --seed S             of the first case; case i has seed S + i (default 1)
   --kernel-evaluator   run kernels by their evaluator instead of compiling them
-  --beside-unfused     also with one kernel per op: equal bits in exact numerics, else no error of more than twice its own
+  --beside FORM        also in another form: unfused, narrow, shuffled, permuted, fixed, or any of these by the seed
   --shrink-to DIR      write each failure, made small, as DIR/fuzz_<seed>.fir
   --print              print each graph before it runs
   --threads N          fix the threads of a run
@@ -31,14 +32,17 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
   --numerics NAME      precise, exact or fast
   --no-library         plain loops in place of oneDNN, always
   --disable-pass NAME  leave this pass out (may be repeated)
+  --device NAME        compile and run for this device, with tensors on the host: cuda:0
+  --codegen NAME       of a GPU: nvrtc or llvm
   --jobs N             processes side by side (default 1)
+  --first              stop each process at its first failure
 )";
 
 struct Settings {
   int64_t count = 200;
   uint64_t seed = 1;
-  bool kernel_evaluator = false, beside_unfused = false, print = false, no_library = false;
-  std::string shrink_to, target, numerics;
+  bool kernel_evaluator = false, first = false, print = false, no_library = false;
+  std::string shrink_to, target, numerics, device, codegen, beside = "nothing";
   int threads = 0;
   int jobs = 1;
   std::vector<std::string> disabled;
@@ -60,9 +64,16 @@ constexpr unsigned kMostSeconds = 60;  // of one case: more is a loop without en
 Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
   c.setting.kernel_evaluator = s.kernel_evaluator;
-  c.setting.beside_unfused = s.beside_unfused;
+  c.setting.beside = s.beside == "any" ? Beside{static_cast<uint8_t>(1 + c.seed % 5)} : *beside_of(s.beside);
   if (s.threads > 0) c.setting.threads = s.threads;
   if (!s.target.empty()) c.setting.target = s.target;
+  if (!s.device.empty()) {
+    c.setting.device = s.device;
+    c.setting.target.clear();
+    if (c.setting.call == Call::jit) c.setting.call = Call::session;
+  }
+  if (s.codegen == "nvrtc") c.setting.codegen = Codegen::nvrtc;
+  if (s.codegen == "llvm") c.setting.codegen = Codegen::llvm;
   if (s.numerics == "precise") c.setting.numerics = Numerics::precise;
   if (s.numerics == "exact") c.setting.numerics = Numerics::exact;
   if (s.numerics == "fast") c.setting.numerics = Numerics::fast;
@@ -81,6 +92,8 @@ std::string describe(const Setting& s) {
          : s.call == Call::jit      ? ", jit"
          : s.call == Call::in_place ? ", in place"
                                     : "";
+  if (s.device != "cpu") out += ", on " + s.device;
+  if (s.beside != Beside::nothing) out += std::string(", beside ") + to_string(s.beside);
   for (const std::string& pass : s.disabled_passes) out += ", without " + pass;
   return out;
 }
@@ -141,6 +154,7 @@ void supervise(const Settings& s, Totals& totals, int job) {
     __atomic_add_fetch(&totals.cases, 1, __ATOMIC_RELAXED);
     report(s, make_case(s, totals.next[job]), outcome);
     totals.next[job] += s.jobs;
+    if (s.first) return;
   }
 }
 
@@ -176,8 +190,8 @@ int main(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--kernel-evaluator") {
       s.kernel_evaluator = true;
-    } else if (flag == "--beside-unfused") {
-      s.beside_unfused = true;
+    } else if (flag == "--first") {
+      s.first = true;
     } else if (flag == "--print") {
       s.print = true;
     } else if (flag == "--no-library") {
@@ -195,6 +209,12 @@ int main(int argc, char** argv) {
         s.shrink_to = value;
       else if (flag == "--threads")
         s.threads = std::atoi(value.c_str());
+      else if (flag == "--device")
+        s.device = value;
+      else if (flag == "--codegen" && (value == "nvrtc" || value == "llvm"))
+        s.codegen = value;
+      else if (flag == "--beside" && (value == "any" || fusec::fuzz::beside_of(value)))
+        s.beside = value;
       else if (flag == "--target")
         s.target = value;
       else if (flag == "--numerics")

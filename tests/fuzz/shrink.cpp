@@ -52,8 +52,28 @@ std::string kind_of(const std::string& message) {
   return out;
 }
 
-// The graph built again with other dims: types follow from the ops. nullopt where they do not fit.
-MaybeCase with_dims(const Case& c, const std::function<Dim(const Dim&)>& map) {
+// Inputs cut to the extents that the graph now has.
+bool cut_inputs(Case& c, const ir::SymbolValues& symbols) {
+  for (Run& run : c.runs) {
+    for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+      std::vector<int64_t> shape;
+      for (const Dim& d : c.graph.type(c.graph.inputs[i]).shape) {
+        const auto value = d.eval(symbols);
+        if (!value || *value < 0) return false;
+        shape.push_back(*value);
+      }
+      Tensor data = *Tensor::make(run.inputs[i].dtype(), shape);
+      if (data.bytes() > run.inputs[i].bytes()) return false;
+      std::copy_n(run.inputs[i].as<char>(), data.bytes(), data.as<char>());
+      run.inputs[i] = data;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Case> with_dims(const Case& c, const std::function<Dim(const Dim&)>& map) {
   Case out = c;
   Graph& g = out.graph;
   const auto mapped = [&](const Shape& shape) {
@@ -88,24 +108,7 @@ MaybeCase with_dims(const Case& c, const std::function<Dim(const Dim&)>& map) {
   return out;
 }
 
-// Inputs cut to the extents that the graph now has.
-bool cut_inputs(Case& c, const ir::SymbolValues& symbols) {
-  for (Run& run : c.runs) {
-    for (std::size_t i = 0; i < run.inputs.size(); ++i) {
-      std::vector<int64_t> shape;
-      for (const Dim& d : c.graph.type(c.graph.inputs[i]).shape) {
-        const auto value = d.eval(symbols);
-        if (!value || *value < 0) return false;
-        shape.push_back(*value);
-      }
-      Tensor data = *Tensor::make(run.inputs[i].dtype(), shape);
-      if (data.bytes() > run.inputs[i].bytes()) return false;
-      std::copy_n(run.inputs[i].as<char>(), data.bytes(), data.as<char>());
-      run.inputs[i] = data;
-    }
-  }
-  return true;
-}
+namespace {
 
 class Shrinker {
  public:

@@ -2,11 +2,16 @@
 // Makes a failing case small while it fails in the same way.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "tests/fuzz/check.h"
 
 namespace fusec::fuzz {
+
+// The case with other extents: its graph is built again, types follow from the ops. nullopt where they do not fit.
+std::optional<Case> with_dims(const Case& c, const std::function<Dim(const Dim&)>& map);
 
 Case shrink(const Case& c, const Outcome& outcome);
 

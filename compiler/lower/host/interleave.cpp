@@ -110,6 +110,7 @@ class Mixer {
 std::optional<Block> schedule_interleave(const Scheduling& s, const PerfectNest& nest) {
   if (!fits(nest)) return std::nullopt;
   const int lanes = lanes_for(s.kernel, nest.body, s.target);
+  if (lanes == 1) return std::nullopt;
   const LoopHead &plane = nest.heads.back(), &along = nest.heads[nest.heads.size() - 2];
   const Dim vectors = floordiv(along.extent, lanes);
   const int64_t in_task = std::max<int64_t>(1, kTaskElements / (lanes * plane.extent.value()));

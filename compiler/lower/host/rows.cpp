@@ -79,9 +79,11 @@ Operand identity(Combiner c, DType t) {
 // Turns one reduction over unit-stride iterations into lanes that accumulate in order, combined at the end.
 class ReduceScheduler {
  public:
-  ReduceScheduler(ir::Kernel& kernel, ir::Reduce reduce)
-      : kernel_(kernel), reduce_(std::move(reduce)), inner_(reduce_.loops.back()), lanes_(tree_lanes(inner_.extent, reduce_.combiner)) {
+  ReduceScheduler(ir::Kernel& kernel, ir::Reduce reduce) : kernel_(kernel), reduce_(std::move(reduce)) {
     dtype_ = kernel_.regs[reduce_.dst[0]].dtype;
+    merge_short_loops();
+    inner_ = reduce_.loops.back();
+    lanes_ = tree_lanes(inner_.extent, reduce_.combiner);
   }
 
   void run(Block& out) {
@@ -94,8 +96,7 @@ class ReduceScheduler {
     acc_ = add_buffer(kernel_, {"acc" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
     out.push_back({ir::Alloc{acc_}});
     clear(out);
-    const bool is_long = inner_.extent.is_const() && inner_.extent.value() >= 2 * kRowChunk &&
-                         (reduce_.combiner == Combiner::add || reduce_.combiner == Combiner::mul);
+    const bool is_long = inner_.extent.is_const() && inner_.extent.value() >= 2 * kRowChunk && sums();
     Block passes = is_long ? chunked_passes() : inner_passes();
     reduce_.loops.pop_back();
     for (size_t i = reduce_.loops.size(); i-- > 0;) {
@@ -109,6 +110,24 @@ class ReduceScheduler {
 
  private:
   static Dim lane() { return Dim::symbol(ir::kLane); }
+
+  // An inner loop shorter than the lanes would leave all additions to the few it has: it is walked together with the loop
+  // around it, as if its elements lay side by side.
+  void merge_short_loops() {
+    auto& loops = reduce_.loops;
+    if (!sums() || !is_float(dtype_)) return;
+    for (std::size_t n = loops.size(); n > 1; n = loops.size()) {
+      const LoopHead inner = loops[n - 1], outer = loops[n - 2];
+      if (!inner.extent.is_const() || inner.extent.value() >= tree_lanes(inner.extent, reduce_.combiner)) return;
+      const std::string v = fresh_var(kernel_);
+      substitute(reduce_.body, outer.var, floordiv(Dim::symbol(v), inner.extent));
+      substitute(reduce_.body, inner.var, mod(Dim::symbol(v), inner.extent));
+      loops.pop_back();
+      loops.back() = {LoopTag::seq, v, outer.extent * inner.extent};
+    }
+  }
+
+  bool sums() const { return reduce_.combiner == Combiner::add || reduce_.combiner == Combiner::mul; }
 
   // Long rows: lanes of one chunk, then added to the lanes of the row.
   Block chunked_passes() {
@@ -199,7 +218,7 @@ class ReduceScheduler {
   ir::Kernel& kernel_;
   ir::Reduce reduce_;
   LoopHead inner_;
-  int lanes_;
+  int lanes_ = 0;
   DType dtype_;
   ir::BufferId acc_;
 };

@@ -50,7 +50,8 @@ Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& l
     if (auto mixed = schedule_interleave(s, loops)) {
       scheduled = std::move(*mixed);
     } else if (!has_reduction(loops.body)) {
-      const std::string across = strided_across(loops);
+      const bool tiles = lanes_for(s.kernel, loops.body, s.target) > 1;
+      const std::string across = tiles ? strided_across(loops) : "";
       scheduled = across.empty() ? schedule_pointwise(s, std::move(loops)) : schedule_transpose(s, std::move(loops), across);
     } else if (auto chunks = schedule_column_chunks(s, loops)) {
       scheduled = std::move(*chunks);

@@ -29,7 +29,7 @@ Block vector_loops(ir::Kernel& kernel, const Block& body, const std::string& var
     vectorize(kernel, main, var, lanes, base + Dim(lanes) * Dim::symbol(v));
     result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::Boundary::launches}});
   }
-  if (divisible) return result;
+  if (divisible || lanes == 1) return result;
   const Dim done = Dim(lanes) * full;
   Block rest = clone(kernel, body);
   vectorize(kernel, rest, var, lanes, base + done);
