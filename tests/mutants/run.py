@@ -4,6 +4,8 @@
 
   tests/mutants/run.py [NAME or NUMBER ...]     default: all; ./dev mutants does the same
   tests/mutants/run.py --check                  only: every patch applies to the sources as they are
+  tests/mutants/run.py --fuzz 20000             random graphs in place of the tests: that many with kernels evaluated, then as
+                                                many compiled, until one fails
 
 A mutant is tests/mutants/NN-what.patch: a first line "# What is planted. Test: REGEX", then a unified diff. The regex
 names the tests that are tried first; if they pass, all other unit tests follow, the cheap ones first. The copy and its
@@ -26,6 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "build/mutants/src"
 LOG = ROOT / "build/mutants/log"
 PRESET = "dev"
+FUZZ_PRESET = "release"
 SUITES = ["compiler", "text", "ir", "codegen", "import", "runtime", "tool", ""]  # cheap ones first; "": all that is left
 NOT_HERE = "^mutants"  # a planted patch does not apply a second time
 # git apply must not see the repository around the copy, and ccache must hit in both.
@@ -161,14 +164,36 @@ def kill(mutant, jobs):
     return "survived", ""
 
 
-def plant(mutant, jobs):
+def fuzz(mutant, jobs, count):
+    """The state of a planted mutant, and the graph that killed it."""
+    code, _ = run("cmake", "--build", f"build/{FUZZ_PRESET}", "-j", str(jobs), "--target", "fuzz_graphs")
+    if code != 0:
+        return "not compiled", ""
+    for name, flags in (("evaluated", ["--kernel-evaluator"]), ("compiled", [])):
+        code, out = run(f"build/{FUZZ_PRESET}/bin/fuzz_graphs", "--first", "--count", str(count), "--jobs", str(jobs), *flags)
+        seeds = sorted(int(seed) for seed in re.findall(r"^seed (\d+): ", out, re.MULTILINE))
+        if seeds:
+            return "killed", f"graph {seeds[0]}, {name}"
+        if code != 0:
+            sys.exit(f"fuzz_graphs failed without a failing graph; see {LOG}")
+    return "survived", ""
+
+
+def fuzz_baseline(jobs):
+    for command in (["cmake", "--preset", FUZZ_PRESET], ["cmake", "--build", f"build/{FUZZ_PRESET}", "-j", str(jobs), "--target", "fuzz_graphs"]):
+        code, out = run(*command)
+        if code != 0:
+            sys.exit(f"{out[-3000:]}\nthe sources do not build without a mistake")
+
+
+def plant(mutant, jobs, graphs):
     start = time.monotonic()
     sync()
     applied = apply(mutant, COPY)
     if applied.returncode != 0:
         return Outcome(mutant.name, mutant.what, "not applied")
     try:
-        state, test = kill(mutant, jobs)
+        state, test = fuzz(mutant, jobs, graphs) if graphs else kill(mutant, jobs)
     finally:
         sync()
     return Outcome(mutant.name, mutant.what, state, test, time.monotonic() - start)
@@ -190,6 +215,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="only see that the patches apply")
     parser.add_argument("--list", action="store_true", help="name the mutants and what they plant")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("FUSEC_JOBS", os.cpu_count() or 1)))
+    parser.add_argument("--fuzz", type=int, default=0, metavar="N", help="up to N random graphs in place of the tests")
     parser.add_argument("--json", action="store_true", help="machine-readable results")
     args = parser.parse_args()
     mutants = chosen(all_mutants(), args.names)
@@ -201,10 +227,13 @@ def main():
     COPY.mkdir(parents=True, exist_ok=True)
     LOG.write_text("")
     sync()
-    baseline(args.jobs)
+    if args.fuzz:
+        fuzz_baseline(args.jobs)
+    else:
+        baseline(args.jobs)
     outcomes = []
     for mutant in mutants:
-        outcomes.append(plant(mutant, args.jobs))
+        outcomes.append(plant(mutant, args.jobs, args.fuzz))
         if not args.json:
             print(outcomes[-1].line(), flush=True)
     killed = sum(o.state == "killed" for o in outcomes)
