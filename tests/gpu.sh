@@ -11,6 +11,10 @@
 #   models     fusec bench of each model, then of each again in a second process: ready times
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it
+# And of the wide pack:
+#   conformance*every folder of cases/, by the emitters of HOW
+#   accuracy  *errors in ulp of every scalar op and dtype
+#   fuzz      *GRAPHS random graphs from SEED on, by the emitters of HOW
 # Logs and JSON go to ${OUT:-gpu-out}; a table is printed last. A part that fails does not stop the others.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -159,6 +163,26 @@ part_peers() {
   [ -f peers/models.py ] || return 0
   run peers 400 python3 peers/models.py "$out/peers_models.json" "${PEER_MODELS:-mobilenet_v3_large,resnet50,bert_base}" \
     "${PEER_CONFIGS:-f32x1,f16x1}" eager,graph,reduce-overhead
+}
+
+part_conformance() {
+  local folder how
+  for folder in cases/*; do
+    for how in ${HOW:-nvrtc}; do
+      run "conformance.$(basename "$folder").$how" 300 "$fusec" conformance "$folder" --device cuda:0 --codegen "$how" --jobs 14 --json
+    done
+  done
+}
+
+part_accuracy() { run accuracy 200 "$fusec" accuracy --device cuda:0 --json; }
+
+part_fuzz() {
+  local how
+  for how in ${HOW:-llvm}; do
+    timeout -k 5 "${FUZZ_LIMIT:-400}" bin/fuzz_graphs --device cuda:0 --codegen "$how" --count "${GRAPHS:-2000}" --seed "${SEED:-1}" --jobs 16 \
+      >"$out/fuzz.$how.log" 2>&1 || say "fuzz $how: exit $?"
+    say "fuzz $how: $(tail -n 1 "$out/fuzz.$how.log")"
+  done
 }
 
 for part in "${parts[@]}"; do

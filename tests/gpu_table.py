@@ -86,7 +86,32 @@ def tune():
               f"{before['ready_ms']:.0f} -> {after['ready_ms']:.0f} {'; '.join(faults)}")
 
 
+def conformance():
+    for path in sorted(out.glob("conformance.*.json")):
+        r = load(path)
+        if r is None:
+            print(f"{path.stem}: failed")
+            continue
+        tiers = ", ".join(f"{name} {t['passed']}/{t['total']}" for name, t in r["tiers"].items())
+        print(f"{path.stem}: {r['passed']} passed, {r['wrong']} wrong, {r['unsupported']} unsupported of {r['total']} ({tiers})")
+        for case in r["cases"]:
+            if case["status"] == "wrong":
+                print(f"  {case['name']}: {case['reason'][:200]}")
+
+
+def accuracy():
+    r = load(out / "accuracy.json")
+    if r is None:
+        return
+    print(f"accuracy: {sum(row['ok'] for row in r['rows'])} of {len(r['rows'])} rows within their bounds")
+    for row in r["rows"]:
+        if not row["ok"]:
+            print(f"  {row['op']} {row['dtype']}: {row['max_ulp_on_domain']} ulp, {row['wrong']} wrong")
+
+
 verify()
 patterns()
 models()
 tune()
+conformance()
+accuracy()
