@@ -85,8 +85,11 @@ class Growing {
     const Shape& from = graph_.type(value).shape;
     const Shape& to = graph_.type(graph_.nodes[reader].output).shape;
     const bool scalar = graph_.nodes[reader].op.is_scalar();
-    if (!rows && scalar && reads_alike(p, reader) && same_shape(outputs, to) && meet_at(p, g, reader))
-      return std::nullopt;
+    if (scalar && reads_alike(p, reader)) {
+      if (!rows && same_shape(outputs, to) && meet_at(p, g, reader)) return std::nullopt;
+      // Until now the value was stored at its place in p's domain; that is the reader's place, too.
+      if (rows && b.nodes.size() == 1) return std::nullopt;
+    }
     const bool kept = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
     if (!rows && kept && !(direct && from == to)) return "its reader uses other coordinates, and it is stored anyway";
     if (!rows && repeats(from, graph_.nodes[reader]) && a.cost > kCheapToRepeat)
