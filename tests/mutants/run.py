@@ -29,6 +29,7 @@ COPY = ROOT / "build/mutants/src"
 LOG = ROOT / "build/mutants/log"
 PRESET = "dev"
 FUZZ_PRESET = "release"
+CLEAN_FUZZ = COPY / f"build/{FUZZ_PRESET}/bin/clean_fuzz_graphs"  # without a mistake
 SUITES = ["compiler", "text", "ir", "codegen", "import", "runtime", "tool", ""]  # cheap ones first; "": all that is left
 NOT_HERE = "^mutants"  # a planted patch does not apply a second time
 # git apply must not see the repository around the copy, and ccache must hit in both.
@@ -170,13 +171,24 @@ def fuzz(mutant, jobs, count):
     if code != 0:
         return "not compiled", ""
     for name, flags in (("evaluated", ["--kernel-evaluator"]), ("compiled", [])):
-        code, out = run(f"build/{FUZZ_PRESET}/bin/fuzz_graphs", "--first", "--count", str(count), "--jobs", str(jobs), *flags)
-        seeds = sorted(int(seed) for seed in re.findall(r"^seed (\d+): ", out, re.MULTILINE))
-        if seeds:
-            return "killed", f"graph {seeds[0]}, {name}"
-        if code != 0:
-            sys.exit(f"fuzz_graphs failed without a failing graph; see {LOG}")
+        first = 1
+        while first <= count:
+            seed = failing_graph(f"build/{FUZZ_PRESET}/bin/fuzz_graphs", first, count + 1 - first, jobs, flags)
+            if seed is None:
+                break
+            if failing_graph(CLEAN_FUZZ, seed, 1, 1, flags) is None:
+                return "killed", f"graph {seed}, {name}"
+            first = seed + 1  # fails without the mistake, too
     return "survived", ""
+
+
+def failing_graph(program, first, count, jobs, flags):
+    """The lowest seed among the first failures of each process, or None."""
+    code, out = run(program, "--first", "--seed", str(first), "--count", str(count), "--jobs", str(jobs), *flags)
+    seeds = sorted(int(seed) for seed in re.findall(r"^seed (\d+): ", out, re.MULTILINE))
+    if not seeds and code != 0:
+        sys.exit(f"fuzz_graphs failed without a failing graph; see {LOG}")
+    return seeds[0] if seeds else None
 
 
 def fuzz_baseline(jobs):
@@ -184,6 +196,7 @@ def fuzz_baseline(jobs):
         code, out = run(*command)
         if code != 0:
             sys.exit(f"{out[-3000:]}\nthe sources do not build without a mistake")
+    shutil.copy(COPY / f"build/{FUZZ_PRESET}/bin/fuzz_graphs", CLEAN_FUZZ)
 
 
 def plant(mutant, jobs, graphs):
