@@ -10,7 +10,7 @@ namespace fusec::compiler {
 // Composites are written out in comparisons, reductions and gathers. Required: partition does not know them.
 Result<bool> expand_topk(ir::Graph& graph, const PassContext& context);
 Result<bool> expand_scatter(ir::Graph& graph, const PassContext& context);
-// f32 values become options.precision.
+// f32 values become options.precision, but those that stand for integers (compiler/passes/wide_values.h).
 Result<bool> convert_precision(ir::Graph& graph, const PassContext& context);
 // Values without elements, and what is reduced from none, become constants.
 Result<bool> fold_empty(ir::Graph& graph, const PassContext& context);
