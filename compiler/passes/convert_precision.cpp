@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <memory>
 
 #include "compiler/passes/passes.h"
+#include "compiler/passes/wide_values.h"
 #include "ir/eval/graph.h"
 #include "ir/ops/narrow.h"
 #include "ir/support/memory.h"
@@ -63,7 +65,10 @@ class NarrowConstants {
     });
   }
 
-  const Tensor& at(NodeId id) const { return narrow_.at(id); }
+  const Tensor* find(NodeId id) const {
+    const auto it = narrow_.find(id);
+    return it == narrow_.end() ? nullptr : &it->second;
+  }
 
  private:
   struct Entry {
@@ -77,14 +82,19 @@ class NarrowConstants {
   std::map<NodeId, Tensor> narrow_;
 };
 
+double largest(DType half) { return half == DType::f16 ? 65504.0 : 0x1.FEp127; }
+
 class Converter {
  public:
-  Converter(const Graph& from, DType to) : from_(from), to_(to), constants_(to), map_(from.values.size()) {}
+  Converter(const Graph& from, DType to)
+      : from_(from), to_(to), wide_values_(from, std::min(0x1p24, largest(to))), constants_(to), narrow_(from.values.size()),
+        wide_(from.values.size()) {}
 
   Status convert_constants() {
+    const ir::IdVector<ValueId, char> read = read_narrow();
     for (NodeId id : from_.order) {
-      const Tensor* data = from_.constant(from_.nodes[id].output);
-      if (data != nullptr && data->dtype() == DType::f32) FUSEC_TRY(constants_.add(id, *data));
+      const ValueId v = from_.nodes[id].output;
+      if (is_f32(v) && from_.is_constant(v) && read[v]) FUSEC_TRY(constants_.add(id, *from_.constant(v)));
     }
     constants_.convert();
     return {};
@@ -94,51 +104,92 @@ class Converter {
     out_.name = from_.name;
     out_.symbols = from_.symbols;
     out_.imported_ops = from_.imported_ops;
-    for (ValueId v : from_.inputs) {
-      const ValueId input = add_input(out_, from_.values[v].name, from_.type(v));
-      map_[v] = from_.type(v).dtype == DType::f32 ? cast(input, to_, "") : input;
-    }
-    for (NodeId id : from_.order) FUSEC_TRY(convert(id));
+    for (ValueId v : from_.inputs) made(v, is_f32(v)) = add_input(out_, from_.values[v].name, from_.type(v));
+    for (NodeId id : from_.order) convert(id);
     for (size_t i = 0; i < from_.outputs.size(); ++i) {
       const ValueId v = from_.outputs[i];
-      const bool was_f32 = from_.type(v).dtype == DType::f32;
-      add_output(out_, was_f32 ? cast(map_[v], DType::f32, "") : map_[v], from_.output_names[i]);
+      add_output(out_, is_f32(v) && !wide_[v].valid() ? cast(narrow_[v], DType::f32, "") : made(v, is_f32(v)),
+                 from_.output_names[i]);
     }
     return std::move(out_);
   }
 
  private:
+  bool is_f32(ValueId v) const { return from_.type(v).dtype == DType::f32; }
+
+  // What a value became: f32 if `wide`. Other types than f32 are not `wide`.
+  ValueId& made(ValueId v, bool wide) { return wide ? wide_[v] : narrow_[v]; }
+
   ValueId cast(ValueId v, DType dtype, const std::string& origin) {
     if (out_.type(v).dtype == dtype) return v;
     return add_node(out_, ir::ScalarOp::cast, {v}, {{"to", dtype}}, origin);
   }
 
-  DType converted(DType dtype) const { return dtype == DType::f32 ? to_ : dtype; }
+  // A value of the model in the type that a reader computes in.
+  ValueId read(ValueId v, bool wide) {
+    wide = wide && is_f32(v);
+    if (made(v, wide).valid()) return made(v, wide);
+    if (wide && from_.is_constant(v)) return wide_[v] = add_constant(out_, *from_.constant(v), from_.producer(v)->origin);
+    return made(v, wide) = cast(made(v, !wide), wide ? DType::f32 : to_, "");
+  }
 
-  Status convert(NodeId id) {
+  // Whether a node reads an operand in f32. A constant of a result that may become 16 bits is no larger than those can be: a
+  // mask of -1e9 stays finite.
+  bool reads_wide(const Node& node, ValueId v) const {
+    if (!wide_values_.computes_wide(node)) return false;
+    return !is_f32(node.output) || wide_values_.is_whole(node.output) || !is_beyond(v);
+  }
+
+  bool is_beyond(ValueId v) const {
+    const Tensor* data = from_.constant(v);
+    if (data == nullptr || !is_f32(v)) return false;
+    const float* first = data->as<float>();
+    return std::any_of(first, first + data->num_elements(),
+                       [&](float x) { return std::isfinite(x) && std::fabs(x) > largest(to_); });
+  }
+
+  // Which values something reads in 16 bits.
+  ir::IdVector<ValueId, char> read_narrow() const {
+    ir::IdVector<ValueId, char> read(from_.values.size());
+    for (NodeId id : from_.order) {
+      for (ValueId v : from_.nodes[id].inputs) {
+        if (!reads_wide(from_.nodes[id], v)) read[v] = true;
+      }
+    }
+    for (ValueId v : from_.outputs) read[v] = true;
+    return read;
+  }
+
+  void convert(NodeId id) {
     const Node& node = from_.nodes[id];
+    const bool wide = is_f32(node.output) && wide_values_.computes_wide(node);
     if (const Tensor* data = from_.constant(node.output)) {
-      map_[node.output] = add_constant(out_, data->dtype() == DType::f32 ? constants_.at(id) : *data, node.origin);
-      return {};
+      if (!is_f32(node.output)) narrow_[node.output] = add_constant(out_, *data, node.origin);
+      if (const Tensor* narrow = constants_.find(id)) narrow_[node.output] = add_constant(out_, *narrow, node.origin);
+      return;
     }
     ir::Attrs attrs = node.attrs;
     for (const char* name : {"to", "dtype"})
-      if (attrs.find(name) != nullptr) attrs.set(name, converted(attrs.dtype(name)));
+      if (attrs.find(name) != nullptr && attrs.dtype(name) == DType::f32) attrs.set(name, wide ? DType::f32 : to_);
     std::vector<ValueId> inputs;
-    for (ValueId v : node.inputs) inputs.push_back(map_[v]);
-    if (node.op == ir::ScalarOp::cast && out_.type(inputs[0]).dtype == attrs.dtype("to")) {
-      map_[node.output] = inputs[0];
-      return {};
-    }
-    map_[node.output] = add_node(out_, node.op, inputs, attrs, node.origin);
-    return {};
+    for (ValueId v : node.inputs) inputs.push_back(operand(node, v));
+    const bool casts_nothing = node.op == ir::ScalarOp::cast && out_.type(inputs[0]).dtype == attrs.dtype("to");
+    made(node.output, wide) = casts_nothing ? inputs[0] : add_node(out_, node.op, inputs, attrs, node.origin);
+  }
+
+  ValueId operand(const Node& node, ValueId v) {
+    if (node.op == ir::ScalarOp::cast && !from_.is_constant(v)) return made(v, wide_[v].valid());
+    const bool wide = reads_wide(node, v);
+    const ValueId read_as = read(v, wide);
+    return wide_values_.computes_wide(node) && is_f32(v) ? cast(read_as, DType::f32, node.origin) : read_as;
   }
 
   const Graph& from_;
   DType to_;
+  WideValues wide_values_;
   NarrowConstants constants_;
   Graph out_;
-  ir::IdVector<ValueId, ValueId> map_;
+  ir::IdVector<ValueId, ValueId> narrow_, wide_;  // by values of the model
 };
 
 }  // namespace

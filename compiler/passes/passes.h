@@ -10,7 +10,7 @@ namespace fusec::compiler {
 // Composites are written out in comparisons, reductions and gathers. Required: partition does not know them.
 Result<bool> expand_topk(ir::Graph& graph, const PassContext& context);
 Result<bool> expand_scatter(ir::Graph& graph, const PassContext& context);
-// f32 values become options.precision.
+// f32 values become options.precision, but those that stand for integers (compiler/passes/wide_values.h).
 Result<bool> convert_precision(ir::Graph& graph, const PassContext& context);
 // Values without elements, and what is reduced from none, become constants.
 Result<bool> fold_empty(ir::Graph& graph, const PassContext& context);
@@ -34,6 +34,9 @@ Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Transposes move behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
+// On a GPU: pools that cuDNN lacks are written out; all of them where no library is to be used. Behind channels_last, which
+// decides whether a max_pool is a small window. Required: nothing else does them there.
+Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
 // On a GPU: conv of one filter per channel becomes a sum of moved inputs, which is generated code.
 Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
 // Every graph output is made by a node of its own.

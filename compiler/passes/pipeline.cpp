@@ -27,6 +27,7 @@ const std::vector<Pass>& pipeline() {
       {"widen_gates", widen_gates},
       {"channels_last", channels_last},
       {"sink_transposes", sink_transposes},
+      {"expand_pools", expand_pools, true},
       {"simplify_maps", simplify_maps},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},

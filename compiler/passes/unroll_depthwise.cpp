@@ -11,6 +11,7 @@
 
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
+#include "compiler/passes/taps.h"
 
 namespace fusec::compiler {
 
@@ -25,26 +26,11 @@ namespace {
 
 constexpr int64_t kMostTaps = 49;  // 7 x 7
 
-// Where one tap of one spatial axis reads: results first .. first + count - 1 read start, start + step, ...; others padding.
-struct TapRange {
-  int64_t first = 0, count = 0, start = 0, step = 1;
-};
-
-TapRange tap_range(int64_t in, int64_t out, int64_t step, int64_t shift) {
-  TapRange r;
-  r.step = step;
-  r.first = shift < 0 ? (-shift + step - 1) / step : 0;
-  const int64_t last = in - 1 - shift < 0 ? -1 : std::min(out - 1, (in - 1 - shift) / step);
-  r.count = std::max<int64_t>(0, last - r.first + 1);
-  r.start = r.first * step + shift;
-  return r;
-}
-
 class Unrolled {
  public:
   Unrolled(Graph& graph, const Node& conv)
-      : graph_(graph), conv_(conv), x_(conv.inputs[0]), in_(graph.type(x_).shape), out_(graph.type(conv.output).shape),
-        weights_(*graph.constant(conv.inputs[1])), dtype_(graph.type(x_).dtype), compute_(compute_type(dtype_)) {}
+      : graph_(graph), conv_(conv), out_(graph.type(conv.output).shape), weights_(*graph.constant(conv.inputs[1])),
+        dtype_(weights_.dtype()), compute_(compute_type(dtype_)), zero_(zero(dtype_)) {}
 
   Result<ValueId> build() {
     const auto& kernel = weights_.shape();  // [channels, 1, spatial...]
@@ -80,38 +66,20 @@ class Unrolled {
   }
 
   Status add_tap(const std::vector<int64_t>& tap, int64_t number) {
-    const auto &strides = conv_.attrs.ints("strides"), &pads = conv_.attrs.ints("pads"), &dilations = conv_.attrs.ints("dilations");
-    Shape starts(in_.size(), 0), sizes = out_, before(in_.size(), 0), after(in_.size(), 0);
-    std::vector<int64_t> steps(in_.size(), 1);
-    bool padded = false;
-    for (std::size_t i = 0; i < tap.size(); ++i) {
-      const std::size_t axis = i + 1;
-      const int64_t out = out_[axis].value();
-      const TapRange r = tap_range(in_[axis].value(), out, strides[i], tap[i] * dilations[i] - pads[i]);
-      if (r.count == 0) return {};  // all of it lies in the padding
-      starts[axis] = r.start;
-      sizes[axis] = r.count;
-      steps[axis] = r.step;
-      before[axis] = r.first;
-      after[axis] = out - r.first - r.count;
-      padded = padded || r.count < out;
-    }
-    ValueId moved = node(TensorOp::slice, {x_}, {{"starts", starts}, {"sizes", sizes}, {"steps", steps}});
-    if (padded) {
-      moved = node(TensorOp::pad, {moved, zero(dtype_)}, {{"before", before}, {"after", after}, {"mode", std::string("constant")}});
-    }
+    const std::optional<ValueId> moved = moved_by_tap(graph_, conv_, tap, zero_);
+    if (!moved) return {};
     FUSEC_ASSIGN(const ValueId weight, weights_of(number));
-    const ValueId product = scalar(ScalarOp::mul, {computed(moved), computed(weight)});
+    const ValueId product = scalar(ScalarOp::mul, {computed(*moved), computed(weight)});
     sum_ = sum_ ? scalar(ScalarOp::add, {*sum_, product}) : product;
     return {};
   }
 
   Graph& graph_;
   const Node conv_;
-  const ValueId x_;
-  const Shape in_, out_;
+  const Shape out_;
   const Tensor weights_;
   const DType dtype_, compute_;
+  const ValueId zero_;
   std::optional<ValueId> sum_;
 };
 

@@ -366,19 +366,34 @@ ValueId conv(Maker& m) {
   return m.node(TensorOp::conv, operands, attrs);
 }
 
+// Few places along an axis, now and then many.
+Ints places(Maker& m, std::size_t axes) {
+  Ints kernel;
+  for (std::size_t i = 0; i < axes; ++i) kernel.push_back(m.random.between(1, 3));
+  if (m.random.chance(0.1)) kernel[0] = m.random.pick({5, 8, 50});
+  return kernel;
+}
+
 ValueId pool(Maker& m) {
-  const ValueId v = image(m);
+  const bool is_max = m.random.chance(0.5);
+  ValueId v = is_max && m.random.chance(0.2)
+                  ? m.leaf(m.random.pick({DType::i8, DType::u8, DType::i32}), {m.extent(), 3, m.random.between(3, 7), 5})
+                  : image(m);
   if (!v.valid()) return {};
   const std::size_t axes = m.shape(v).size() - 2;
   ir::Attrs attrs = window(m, axes, m.random.chance(0.3));
-  Ints kernel;
-  for (std::size_t i = 0; i < axes; ++i) kernel.push_back(m.random.between(1, 3));
+  const Ints kernel = places(m, axes);
+  Ints pads = attrs.ints("pads");
+  for (const std::size_t at : {std::size_t{0}, axes}) {
+    if (kernel[0] > 3) pads[at] = m.random.pick({kernel[0] / 2, kernel[0] - 1});  // so that the window fits
+  }
+  attrs.set("pads", pads);
   // A window in the padding alone has no elements: out of the generator's scope.
   for (std::size_t i = 0; i < 2 * axes; ++i)
-    if (attrs.ints("pads")[i] >= kernel[i % axes]) return {};
+    if (pads[i] >= kernel[i % axes]) return {};
   attrs.set("kernel", kernel);
   attrs.set("ceil_mode", m.random.below(2));
-  if (m.random.chance(0.5)) return m.node(TensorOp::max_pool, {v}, attrs);
+  if (is_max) return m.node(TensorOp::max_pool, {v}, attrs);
   attrs.set("count_include_pad", m.random.below(2));
   return m.node(TensorOp::avg_pool, {v}, attrs);
 }

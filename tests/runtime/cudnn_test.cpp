@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/passes/expand_pools.h"
+#include "ir/text/graph_text.h"
 #include "runtime/library/cudnn/cudnn.h"
 #include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/host_device_memory.h"
@@ -310,6 +312,89 @@ TEST_F(Cudnn, Pools) {
       c.add(image_extents(2, 5, s.in, true));
       c.add(image_extents(2, 5, s.out, true));
       EXPECT_EQ(run(std::move(c)), kind == 0 ? s.average : kind == 1 ? s.including : s.max);
+    }
+  }
+}
+
+// Whether the library takes this pool of the graph for a batch of 2 and this extent of its first spatial axis.
+bool takes_pool(Library& library, const ir::Graph& graph, const ir::Node& node, int64_t extent) {
+  const DType dtype = graph.type(node.output).dtype;
+  Case c(node.op.tensor(), node.attrs);
+  c.step->compute = compute_type(dtype);
+  for (const ir::ValueId v : {node.inputs[0], node.output}) {
+    Extents shape;
+    for (const Dim& d : graph.type(v).shape) {
+      shape.push_back(*d.eval({{"N", 2}, {"H", extent}}));
+    }
+    if (testing::count(shape) == 0) return true;  // a step without results is not bound
+    c.add(shape, {}, false, dtype);
+  }
+  return !library.refuses(*c.step) && library.bind(c.call).ok();
+}
+
+struct PoolGraph {
+  ir::Graph graph;
+  ir::Node node;
+};
+
+// nullopt: the window does not fit.
+std::optional<PoolGraph> pool_graph(TensorOp op, DType dtype, Shape shape, const ir::Attrs& attrs) {
+  if (!ir::infer_type(op, {{dtype, shape}}, attrs).ok()) return std::nullopt;
+  PoolGraph p;
+  p.graph.symbols = {"N", "H"};
+  const ir::ValueId x = add_input(p.graph, "x", {dtype, std::move(shape)});
+  const ir::ValueId y = add_node(p.graph, op, {x}, attrs);
+  p.node = p.graph.nodes[p.graph.values[y].producer];
+  return p;
+}
+
+// The compiler, which sees no library, knows what this one lacks.
+TEST_F(Cudnn, TheCompilerKnowsWhichPoolsItTakes) {
+  const auto library = make();
+  int taken = 0, lacking = 0;
+  const auto expect_known = [&](const PoolGraph& p, bool known) {
+    const char* const lacks = compiler::cudnn_lacks(p.graph, p.node);
+    bool always = true;
+    const int64_t extents = known ? 1 : 12;
+    const auto &kernel = p.node.attrs.ints("kernel"), &pads = p.node.attrs.ints("pads"),
+               &dilations = p.node.attrs.ints("dilations");
+    for (int64_t extent = 1; extent <= extents; ++extent) {
+      const bool fits = known || extent + pads[0] + pads[kernel.size()] > dilations[0] * (kernel[0] - 1);
+      if (fits) always = always && takes_pool(*library, p.graph, p.node, extent);
+    }
+    EXPECT_TRUE(lacks != nullptr || always) << ir::print(p.graph);
+    EXPECT_FALSE(known && lacks != nullptr && always) << lacks << "\n" << ir::print(p.graph);
+    ++(lacks == nullptr ? taken : lacking);
+  };
+  for_all({2, 3, 3, 4, 4, 2, 2, 8}, [&](const Extents& at) {
+    const bool ceil = at[0] == 1;
+    const int64_t kernel = at[1] + 1, stride = at[2] + 1, before = at[3], after = at[4], dilation = at[5] + 1;
+    const bool with_width = at[6] == 1;
+    const Dim extent = at[7] == 7 ? Dim::symbol("H") : Dim(at[7] + 1);
+    for (const int kind : {0, 1, 2}) {
+      const Extents pads = with_width ? Extents{before, 0, after, 0} : Extents{before, after};
+      ir::Attrs attrs = window_attrs(with_width ? Extents{kernel, 1} : Extents{kernel},
+                                     with_width ? Extents{stride, 1} : Extents{stride}, pads, ceil, kind == 1, kind == 2);
+      attrs.set("dilations", with_width ? Extents{dilation, 1} : Extents{dilation});
+      const Shape shape = with_width ? Shape{Dim::symbol("N"), extent, 3, 4} : Shape{Dim::symbol("N"), extent, 4};
+      const auto p = pool_graph(kind == 2 ? TensorOp::max_pool : TensorOp::avg_pool, DType::f32, shape, attrs);
+      if (p) expect_known(*p, extent.is_const());
+    }
+  });
+  EXPECT_GT(taken, 500);
+  EXPECT_GT(lacking, 500);
+}
+
+TEST_F(Cudnn, TheCompilerKnowsWhichTypesAndRanksItPools) {
+  const auto library = make();
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32, DType::i64}) {
+    for (const std::size_t axes : {1U, 2U, 3U, 4U}) {
+      const Extents two(axes, 2), one(axes, 1), none(2 * axes, 0);
+      Shape shape(axes + 2, 4);
+      const auto p = pool_graph(TensorOp::max_pool, dtype, shape, window_attrs(two, one, none, false, false, true));
+      ASSERT_TRUE(p);
+      const bool known = compiler::cudnn_lacks(p->graph, p->node) == nullptr;
+      EXPECT_EQ(known, takes_pool(*library, p->graph, p->node, 4)) << axes << to_string(dtype);
     }
   }
 }

@@ -37,7 +37,8 @@ struct Command {
 inline constexpr Command kCommands[] = {
     {"roundtrip", run_roundtrip},  // graph text -> its printed form, which parses to the same graph
     {"error", run_error},          // graph text -> the Status of parsing it; `run`: of evaluating it
-    {"run", run_run},        // graph text with inputs -> what the evaluator and compiled code yield; `wide`: in f64
+    {"run", run_run},        // graph text with inputs -> what the evaluator and compiled code yield; `wide`: in f64;
+                             // `f16`, `bf16`: compiled in this precision
     {"kernel", run_kernel},  // kernel text -> the outputs of roundtrip, canonical, verify, error, run, in that order
     {"emit", run_emit},      // kernel text -> the writer's text: `llvm <target>` or `cuda <target>`
     {"pass", run_pass},      // graph text, names of passes -> the graph after them

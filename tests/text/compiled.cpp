@@ -36,10 +36,11 @@ double magnitude(const Tensor& t) {
   return largest;
 }
 
-Status compare(const std::string& name, const Tensor& got, const Tensor& want) {
+Status compare(const std::string& name, const Tensor& got, const Tensor& want, std::optional<DType> precision) {
   if (got.dtype() != want.dtype() || got.shape() != want.shape())
     return Status(StatusCode::internal, "compiled, '" + name + "' has another type");
-  const double allowed = tolerance(want.dtype()) * magnitude(want);
+  const DType computed = want.dtype() == DType::f32 ? precision.value_or(DType::f32) : want.dtype();
+  const double allowed = tolerance(computed) * magnitude(want);
   for (int64_t i = 0; i < want.num_elements(); ++i) {
     const double a = load(got, i), b = load(want, i);
     if (a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= allowed) continue;
@@ -51,14 +52,16 @@ Status compare(const std::string& name, const Tensor& got, const Tensor& want) {
 
 }  // namespace
 
-Status check_compiled(const ir::Graph& graph, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+Status check_compiled(const ir::Graph& graph, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected,
+                      std::optional<DType> precision) {
   Options options;
+  options.precision = precision;
   options.use_cache = false;
   options.verify_each_pass = true;
   FUSEC_ASSIGN(const Engine engine, Engine::compile(ir::make_model(graph), options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(const std::vector<Tensor> outputs, session.run(inputs));
-  for (std::size_t i = 0; i < expected.size(); ++i) FUSEC_TRY(compare(graph.output_names[i], outputs[i], expected[i]));
+  for (std::size_t i = 0; i < expected.size(); ++i) FUSEC_TRY(compare(graph.output_names[i], outputs[i], expected[i], precision));
   return Status();
 }
 
@@ -68,7 +71,9 @@ Status check_compiled(const ir::Graph& graph, const std::vector<Tensor>& inputs,
 
 namespace fusec::text_test {
 
-Status check_compiled(const ir::Graph&, const std::vector<Tensor>&, const std::vector<Tensor>&) { return Status(); }
+Status check_compiled(const ir::Graph&, const std::vector<Tensor>&, const std::vector<Tensor>&, std::optional<DType>) {
+  return Status();
+}
 
 }  // namespace fusec::text_test
 

@@ -42,7 +42,7 @@ Result<std::string> run_values(const ir::Graph& graph, const std::string& input,
   options.threads = 2;
   options.wide = args == "wide";
   FUSEC_ASSIGN(const auto outputs, ir::evaluate(graph, inputs, options));
-  if (args.empty()) FUSEC_TRY(check_compiled(graph, inputs, outputs));
+  if (!options.wide) FUSEC_TRY(check_compiled(graph, inputs, outputs, parse_dtype(args)));
   std::string text;
   for (std::size_t i = 0; i < outputs.size(); ++i) text += summarize(graph.output_names[i], outputs[i]);
   return text;

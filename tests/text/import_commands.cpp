@@ -30,7 +30,7 @@ Result<std::string> run_import(const std::string& input, const std::string& args
   }
   if (!graph.ok()) return graph.status();
   FUSEC_TRY(ir::verify(*graph, ir::Stage::imported));
-  if (args == "run") return run_values(*graph, input, "");
+  if (args.starts_with("run")) return run_values(*graph, input, args == "run" ? "" : args.substr(4));
   return "ops " + std::to_string(graph->imported_ops) + "\n" + ir::print(*graph);
 }
 

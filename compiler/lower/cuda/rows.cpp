@@ -257,6 +257,10 @@ class RowSchedule {
     return block;
   }
 
+  // An index from data may be computed from the place in the row; past its end it is out of range, which would be an error.
+  static bool takes_data(const ir::Load& load) { return load.clamp != 0; }
+  static bool takes_data(const ir::Store&) { return false; }
+
   template <class Access>
   void access(Access& a) {
     for (Dim& d : a.index) d = simplify(d, ranges());
@@ -268,7 +272,7 @@ class RowSchedule {
     const bool moves = std::any_of(a.index.begin(), a.index.end(), [&](const Dim& d) {
       return d.uses(j_) || d.uses(l_) || d.uses(w_) || d.uses(ir::kLane);
     });
-    if (!moves) return;
+    if (!moves && !takes_data(a)) return;
     for (const Dim& g : inside()) a.guard.push_back(g);
   }
 

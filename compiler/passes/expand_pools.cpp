@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// max_pool and avg_pool that no library of a GPU does -> generated code. Few places of known extents: the largest, or the
+// sum, of the input moved to each place.
+//
+//   y[n, o..., c] = max over places t of x[n, o * stride + t * dilation - pad ..., c], the lowest value outside
+//
+// Others: a reduction for each spatial axis, over the places that a table lists for each result.
+//
+//   y[n, o, c] = max over t of padded[n, table[o, t], c],  table[o, t] = o * stride + t * dilation
+//
+// An average divides the sum by the number of places that count, which is the product of those along each axis. Sums of 16-bit
+// types are f32, rounded once.
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/partition/windows.h"
+#include "compiler/passes/expand_pools.h"
+#include "compiler/passes/expansion.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/taps.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ScalarOp;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+constexpr int64_t kMostTaps = 49;  // 7 x 7
+
+bool is_pool(const Node& node) { return node.op == TensorOp::max_pool || node.op == TensorOp::avg_pool; }
+
+// The window along one spatial axis, which is `axis` of the tensors.
+struct PoolAxis {
+  std::size_t axis;
+  Dim in, out;
+  int64_t kernel, stride, dilation, before, after;
+
+  int64_t reach() const { return dilation * (kernel - 1) + 1; }
+  bool is_known() const { return in.is_const() && out.is_const(); }
+};
+
+std::vector<PoolAxis> axes_of(const Graph& graph, const Node& node) {
+  const auto &kernel = node.attrs.ints("kernel"), &strides = node.attrs.ints("strides"), &pads = node.attrs.ints("pads"),
+             &dilations = node.attrs.ints("dilations");
+  const Shape &in = graph.type(node.inputs[0]).shape, &out = graph.type(node.output).shape;
+  std::vector<PoolAxis> axes;
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    const std::size_t axis = i + (node.attrs.s("layout") == "last" ? 1 : 2);
+    axes.push_back({axis, in[axis], out[axis], kernel[i], strides[i], dilations[i], pads[i], pads[i + kernel.size()]});
+  }
+  return axes;
+}
+
+class Pool : Expansion {
+ public:
+  Pool(Graph& graph, const Node& node)
+      : Expansion(graph, node), dtype_(type(in(0)).dtype), compute_(is_max() ? dtype_ : compute_type(dtype_)),
+        axes_(axes_of(graph, node)) {}
+
+  ValueId build() {
+    const ValueId result = is_few() ? over_taps() : over_axes();
+    return is_max() ? result : cast(node(ScalarOp::div, {result, places()}), dtype_);
+  }
+
+ private:
+  bool is_max() const { return node_.op == TensorOp::max_pool; }
+  ScalarOp combiner() const { return is_max() ? ScalarOp::max : ScalarOp::add; }
+
+  bool is_few() const {
+    int64_t places = 1;
+    bool known = true;
+    for (const PoolAxis& a : axes_) {
+      known = known && a.is_known();
+      places = a.kernel > kMostTaps ? a.kernel : places * a.kernel;
+      if (places > kMostTaps) return false;
+    }
+    return known;
+  }
+
+  // What padding adds to a result: nothing.
+  ValueId neutral(DType dtype) {
+    if (!is_max() || is_unsigned_int(dtype)) return number(dtype, 0);
+    if (is_float(dtype)) return number(dtype, -std::numeric_limits<double>::infinity());
+    return number(dtype, -std::ldexp(1.0, static_cast<int>(8 * size_of(dtype)) - 1));
+  }
+
+  ValueId over_taps() {
+    const ValueId padding = neutral(dtype_);
+    const auto& kernel = node_.attrs.ints("kernel");
+    std::vector<int64_t> tap(kernel.size(), 0);
+    std::optional<ValueId> all;
+    do {
+      const std::optional<ValueId> moved = moved_by_tap(graph_, node_, tap, padding);
+      if (moved) all = all ? node(combiner(), {*all, cast(*moved, compute_)}) : cast(*moved, compute_);
+    } while (advance(tap, kernel));
+    return all ? *all : node(TensorOp::broadcast, {neutral(compute_)}, {{"shape", type(node_.output).shape}});
+  }
+
+  // To the next place in row-major order; false behind the last.
+  static bool advance(std::vector<int64_t>& tap, const std::vector<int64_t>& kernel) {
+    std::size_t i = tap.size();
+    for (; i > 0 && ++tap[i - 1] == kernel[i - 1]; --i) tap[i - 1] = 0;
+    return i > 0;
+  }
+
+  ValueId over_axes() {
+    ValueId v = in(0);
+    for (const PoolAxis& a : axes_) v = combined(v, a);
+    return v;
+  }
+
+  // v with the windows of one axis combined.
+  ValueId combined(ValueId v, const PoolAxis& a) {
+    const DType counts = counter(a.in);
+    const Dim padded = a.before + a.in;
+    ValueId table = node(ScalarOp::mul, {count(2, 0, a.out, counts), number(counts, static_cast<double>(a.stride))});
+    const ValueId places = node(ScalarOp::mul, {count(2, 1, a.kernel, counts), number(counts, static_cast<double>(a.dilation))});
+    table = node(ScalarOp::add, {table, places});
+    v = pad(v, a.axis, a.before, max((a.out - 1) * a.stride + a.reach() - padded, 0));
+    v = node(TensorOp::gather, {v, table}, {{"axis", static_cast<int64_t>(a.axis)}});
+    return reduce(is_max() ? TensorOp::reduce_max : TensorOp::reduce_sum, cast(v, compute_), a.axis + 1);
+  }
+
+  ValueId pad(ValueId v, std::size_t axis, const Dim& before, const Dim& after) {
+    if (before.is(0) && after.is(0)) return v;
+    const Shape none(type(v).shape.size(), 0);
+    return node(TensorOp::pad, {v, neutral(type(v).dtype)},
+                {{"before", with(none, axis, before)}, {"after", with(none, axis, after)}, {"mode", std::string("constant")}});
+  }
+
+  // How many places of each window count: at least 1, so that a window of padding alone gives 0.
+  ValueId places() {
+    ValueId all = number(compute_, 1);
+    for (const PoolAxis& a : axes_) all = node(ScalarOp::mul, {all, places_along(a)});
+    return node(ScalarOp::max, {all, number(compute_, 1)});
+  }
+
+  // Only ceil_mode reaches past the padding.
+  ValueId places_along(PoolAxis a) {
+    const bool with_padding = node_.attrs.i("count_include_pad") == 1, padded = a.before + a.after > 0;
+    if (node_.attrs.i("ceil_mode") == 0 && (with_padding || !padded)) return number(compute_, static_cast<double>(a.kernel));
+    if (with_padding) {
+      a.in = a.before + a.in + a.after;
+      a.before = 0;
+    }
+    const Shape line = with(Shape(type(in(0)).shape.size(), 1), a.axis, a.in);
+    return combined(node(TensorOp::broadcast, {number(compute_, 1)}, {{"shape", line}}), a);
+  }
+
+  const DType dtype_, compute_;
+  const std::vector<PoolAxis> axes_;
+};
+
+// cuDNN pads both ends of an axis alike and rounds its number of windows down.
+const char* objection(const PoolAxis& a, bool counts_padding, bool ceil_mode) {
+  if (a.dilation != 1) return "no dilations";
+  if (a.before >= a.kernel) return "no windows of padding alone";
+  if (!a.is_known()) return ceil_mode || a.before != a.after ? "both ends are padded alike" : nullptr;
+  const int64_t in = a.in.value(), out = a.out.value();
+  if ((in + 2 * a.before - a.kernel) / a.stride + 1 != out) return "both ends are padded alike";
+  const int64_t start = (out - 1) * a.stride - a.before;  // of the last window
+  if (start >= in) return "no windows of padding alone";
+  return counts_padding && start + a.kernel > in + a.after ? "no places past the padding are counted" : nullptr;
+}
+
+}  // namespace
+
+const char* cudnn_lacks(const Graph& graph, const Node& pool) {
+  const ir::Type& type = graph.type(pool.inputs[0]);
+  if (!is_float(type.dtype)) return "no integers";
+  if (type.rank() > 5) return "three spatial axes at most";
+  const bool counts_padding = pool.op == TensorOp::avg_pool && pool.attrs.i("count_include_pad") == 1;
+  for (const PoolAxis& a : axes_of(graph, pool)) {
+    if (const char* reason = objection(a, counts_padding, pool.attrs.i("ceil_mode") == 1)) return reason;
+  }
+  return nullptr;
+}
+
+Result<bool> expand_pools(Graph& graph, const PassContext& context) {
+  if (context.target.kind != TargetKind::cuda) return false;
+  Rewriter rewriter(graph);
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (!is_pool(node) || is_small_window(graph, node)) return;
+    if (context.options.use_library && cudnn_lacks(graph, node) == nullptr) return;
+    rewriter.replace(node.output, Pool(graph, node).build());
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler
