@@ -47,7 +47,7 @@ struct PoolAxis {
   bool is_known() const { return in.is_const() && out.is_const(); }
 };
 
-std::vector<PoolAxis> axes_of(const Graph& graph, const Node& node) {
+std::vector<PoolAxis> pool_axes(const Graph& graph, const Node& node) {
   const auto &kernel = node.attrs.ints("kernel"), &strides = node.attrs.ints("strides"), &pads = node.attrs.ints("pads"),
              &dilations = node.attrs.ints("dilations");
   const Shape &in = graph.type(node.inputs[0]).shape, &out = graph.type(node.output).shape;
@@ -63,7 +63,7 @@ class Pool : Expansion {
  public:
   Pool(Graph& graph, const Node& node)
       : Expansion(graph, node), dtype_(type(in(0)).dtype), compute_(is_max() ? dtype_ : compute_type(dtype_)),
-        axes_(axes_of(graph, node)) {}
+        axes_(pool_axes(graph, node)) {}
 
   ValueId build() {
     const ValueId result = is_few() ? over_taps() : over_axes();
@@ -178,7 +178,7 @@ const char* cudnn_lacks(const Graph& graph, const Node& pool) {
   if (!is_float(type.dtype)) return "no integers";
   if (type.rank() > 5) return "three spatial axes at most";
   const bool counts_padding = pool.op == TensorOp::avg_pool && pool.attrs.i("count_include_pad") == 1;
-  for (const PoolAxis& a : axes_of(graph, pool)) {
+  for (const PoolAxis& a : pool_axes(graph, pool)) {
     if (const char* reason = objection(a, counts_padding, pool.attrs.i("ceil_mode") == 1)) return reason;
   }
   return nullptr;

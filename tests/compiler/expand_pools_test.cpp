@@ -49,7 +49,7 @@ ir::Graph graph_of(const Pool& p, int kind) {
   return g;
 }
 
-bool run_on(ir::Graph& g, const Target& target, const Options& options = {}) {
+bool expand(ir::Graph& g, const Target& target, const Options& options = {}) {
   const Result<bool> changed = run_pass(*find_pass("expand_pools"), g, {target, options});
   EXPECT_TRUE(changed.ok()) << changed.status().str();
   EXPECT_TRUE(verify(g, ir::Stage::optimized).ok()) << ir::print(g);
@@ -69,7 +69,7 @@ double at(const Tensor& t, int64_t i) {
 
 // Of an average: one unit in the last place of 16-bit types, which both sides round to once; a few of others, whose sums differ
 // in order and in the type they are added in.
-double tolerance(DType dtype) {
+double average_tolerance(DType dtype) {
   return dtype == DType::f64 ? 1e-15 : dtype == DType::f32 ? 1e-6 : dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
 }
 
@@ -93,7 +93,7 @@ void expect_same(const Pool& p, int kind) {
   ir::Graph after = before;
   Options options;
   options.use_library = false;  // all that are no small windows
-  if (!run_on(after, *named_target("sm_90"), options)) {
+  if (!expand(after, *named_target("sm_90"), options)) {
     EXPECT_EQ(kind, 0) << ir::print(before);
     return;
   }
@@ -106,7 +106,7 @@ void expect_same(const Pool& p, int kind) {
     for (int64_t i = 0; i < (*want)[0].num_elements(); ++i) {
       const double w = at((*want)[0], i), g = at((*got)[0], i);
       if (g == w || (std::isnan(g) && std::isnan(w))) continue;
-      ASSERT_NEAR(g, w, kind == 0 ? 0 : tolerance(p.dtype) * (std::abs(w) + 1)) << i << "\n" << ir::print(before);
+      ASSERT_NEAR(g, w, kind == 0 ? 0 : average_tolerance(p.dtype) * (std::abs(w) + 1)) << i << "\n" << ir::print(before);
     }
   }
 }
@@ -166,7 +166,7 @@ TEST(ExpandPools, SumsAreWide) {
       ir::Graph g = graph_of(p, 1);
       Options options;
       options.use_library = false;
-      ASSERT_TRUE(run_on(g, *named_target("sm_90"), options));
+      ASSERT_TRUE(expand(g, *named_target("sm_90"), options));
       Tensor x = image(p, false);
       for (int64_t i = 0; i < x.num_elements(); ++i) {
         ir::store_double(dtype, static_cast<char*>(x.data()) + 2 * i, i % 2 == 0 ? 30000 : 20000);
@@ -185,19 +185,19 @@ TEST(ExpandPools, LeavesOthers) {
   dilated.dilations = {2, 1};
   for (const int kind : {0, 1, 2}) {
     ir::Graph g = graph_of(dilated, kind);
-    EXPECT_FALSE(run_on(g, *named_target("x86-64-v3"))) << "plain loops do it";
-    EXPECT_TRUE(run_on(g, *named_target("sm_90")));
+    EXPECT_FALSE(expand(g, *named_target("x86-64-v3"))) << "plain loops do it";
+    EXPECT_TRUE(expand(g, *named_target("sm_90")));
     g = graph_of(usual, kind);
-    EXPECT_FALSE(run_on(g, *named_target("sm_90"))) << "cuDNN does it";
+    EXPECT_FALSE(expand(g, *named_target("sm_90"))) << "cuDNN does it";
     usual.symbolic = true;
     g = graph_of(usual, kind);
-    EXPECT_FALSE(run_on(g, *named_target("sm_90"))) << "cuDNN does it whatever the extent";
+    EXPECT_FALSE(expand(g, *named_target("sm_90"))) << "cuDNN does it whatever the extent";
     usual.symbolic = false;
   }
   Pool small{{8, 8}, {2, 2}, {1, 1}, {0, 0, 1, 1}, {1, 1}};  // cuDNN does not, but partition
   ir::Graph g = graph_of(small, 0);
-  EXPECT_FALSE(run_on(g, *named_target("sm_90")));
-  EXPECT_TRUE(run_on(g = graph_of(small, 1), *named_target("sm_90")));
+  EXPECT_FALSE(expand(g, *named_target("sm_90")));
+  EXPECT_TRUE(expand(g = graph_of(small, 1), *named_target("sm_90")));
 }
 
 // Nothing is left to a library, whatever the options leave out.
