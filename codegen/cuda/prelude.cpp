@@ -224,6 +224,65 @@ constexpr Part kParts[] = {
   return (a < 0.0 ? e : 1.0) / (e + 1.0);
 }
 )"},
+    // max(a, 0) - |a| * Phi(-|a|), the difference free of cancellation. With t = |a| and q = t/(t + 2.5) the second is exp(-t^2/2) *
+    // q*P(q), P to 6.0e-9, with the exponent of 2 in two parts; below 2^-64 it is scaled, so that denormal results round once.
+    {"gelu_f32", "exp2_approx rcp_approx min_f32", R"(FUNCTION float gelu_f32(float a) {
+  const float t = min_f32(fabsf(a), 15.0f), square = t * t, exponent = square * -0x1.715476p-1f;
+  float rest = fmaf(square, -0x1.715476p-1f, -exponent);
+  rest = fmaf(square, -0x1.4ae0cp-27f, rest);
+  rest = fmaf(fmaf(t, t, -square), -0x1.715476p-1f, rest);
+  const bool tiny = exponent < -64.0f;
+  const float e = exp2_approx(tiny ? exponent + 64.0f : exponent);
+  const float q = t * rcp_approx(t + 2.5f);
+  float p = fmaf(-0x1.962a42p-6f, q, 0x1.b07398p-6f);
+  p = fmaf(p, q, 0x1.6183ccp-4f);
+  p = fmaf(p, q, -0x1.e47558p-4f);
+  p = fmaf(p, q, 0x1.3993acp-6f);
+  p = fmaf(p, q, -0x1.ae0cbcp-4f);
+  p = fmaf(p, q, 0x1.775604p-5f);
+  p = fmaf(p, q, 0x1.2c3bp-2f);
+  p = fmaf(p, q, 0x1.5b2e68p-3f);
+  p = fmaf(p, q, -0x1.3e4ed4p+0f);
+  p = fmaf(p, q, 0x1.4p+0f);
+  p *= q * e;
+  p = fmaf(p, rest * 0x1.62e43p-1f, p);
+  return fmaf(a, a > 0.0f ? 1.0f : 0.0f, tiny ? p * -0x1p-64f : -p);  // -infinity * 0 is NaN
+}
+)"},
+    {"gelu_f64", "", R"(FUNCTION double gelu_f64(double a) { return a * 0.5 * erfc(a * -0.7071067811865476); }
+)"},
+    // a / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (a + 0.044715*a^3), as exp(-|y|) or 1 over 1 + exp(-|y|). The exponent of 2, a multiple
+    // of t * (t^2 + 1/0.044715), is in two parts; below 2^-64 it is scaled, so that denormal results round once.
+    {"gelu_tanh_f32", "exp2_approx rcp_approx min_f32", R"(FUNCTION float gelu_tanh_f32(float a) {
+  const float t = min_f32(fabsf(a), 11.0f), sum = fmaf(t, t, 22.36328125f), product = t * sum;
+  float low = fmaf(t, t, 22.36328125f - sum) + 0x1.2f6edp-11f;
+  low = fmaf(t, low, fmaf(t, sum, -product));
+  const float exponent = product * -0x1.a5a7dp-4f;
+  float rest = fmaf(product, -0x1.a5a7dp-4f, -exponent);
+  rest = fmaf(product, 0x1.151aacp-29f, rest);
+  rest = fmaf(low, -0x1.a5a7dp-4f, rest);
+  const bool tiny = exponent < -64.0f;
+  float e = exp2_approx(tiny ? exponent + 64.0f : exponent);
+  e = t > 10.8f ? 0.0f : fmaf(e, rest * 0x1.62e43p-1f, e);  // -infinity * 0 is NaN
+  const float scale = tiny ? 0x1p-64f : 1.0f, divisor = fmaf(e, scale, 1.0f);
+  float inverse = rcp_approx(divisor);
+  inverse = fmaf(inverse, fmaf(-divisor, inverse, 1.0f), inverse);
+  return a < 0.0f ? a * e * inverse * scale : a * inverse;
+}
+)"},
+    {"gelu_tanh_f64", "", R"(FUNCTION double gelu_tanh_f64(double a) {
+  return a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a)));
+}
+)"},
+    // Near its zeros b*a + c is all rounding error unless it is rounded once.
+    {"hard_sigmoid_f32", "max_f32 min_f32", R"(FUNCTION float hard_sigmoid_f32(float a, float b, float c) {
+  return max_f32(0.0f, min_f32(1.0f, fmaf(b, a, c)));
+}
+)"},
+    {"hard_sigmoid_f64", "max_f64 min_f64", R"(FUNCTION double hard_sigmoid_f64(double a, double b, double c) {
+  return max_f64(0.0, min_f64(1.0, b * a + c));
+}
+)"},
     // Integers, wrapping: x / 0 = 0, x mod 0 = x, the lowest over -1 wraps, shifts past the width give 0.
     {"int_div", "", R"(template <class T> FUNCTION T int_div(T a, T b) {
   return b == 0 ? T(0) : T(-1) < T(0) && b == T(-1) ? T(0 - (u64)a) : T(a / b);

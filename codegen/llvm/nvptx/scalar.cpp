@@ -183,6 +183,71 @@ Value* sigmoid_f32(Ir& ir, Value* x) {
   return b.CreateFMul(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, number(x, 1)), inverse);
 }
 
+// 2^exponent, held above 2^-64 by a factor that the result is multiplied with last: denormal results round once.
+struct Scaled {
+  Value* power;
+  Value* scale;
+};
+Scaled exp2_scaled(Ir& ir, Value* exponent) {
+  auto& b = ir.b;
+  Value* tiny = b.CreateFCmpOLT(exponent, number(exponent, -64));
+  Value* power = exp2_approx(ir, b.CreateSelect(tiny, b.CreateFAdd(exponent, number(exponent, 64)), exponent));
+  return {power, b.CreateSelect(tiny, number(exponent, 0x1p-64), number(exponent, 1))};
+}
+
+// x*c and what rounding it loses, c in two parts; `low` is what x lacks.
+struct Product {
+  Value* high;
+  Value* rest;
+};
+Product times(Ir& ir, Value* x, Value* low, double c) {
+  const double first = static_cast<float>(c);
+  Value* high = ir.b.CreateFMul(x, number(x, first));
+  Value* rest = fma(ir, first, x, ir.b.CreateFNeg(high));
+  return {high, fma(ir, first, low, fma(ir, c - first, x, rest))};
+}
+
+constexpr double kLog2E = 0x1.71547652b82fep+0, kLn2 = 0x1.62e43p-1;
+
+// max(x, 0) - |x| * Phi(-|x|); as codegen/cuda/prelude.cpp has it.
+Value* gelu_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* t = gpu_extreme(ir, false, call_intrinsic(ir, intrinsic::fabs, {x}), number(x, 15));
+  Value* square = b.CreateFMul(t, t);
+  const Product y = times(ir, square, fma(ir, t, t, b.CreateFNeg(square)), -0.5 * kLog2E);
+  const Scaled e = exp2_scaled(ir, y.high);
+  Value* inverse = by_intrinsic(ir, intrinsic::nvvm_rcp_approx_ftz_f, b.CreateFAdd(t, number(x, 2.5)), b.getFloatTy());
+  Value* q = b.CreateFMul(t, inverse);
+  Value* p = number(x, -0x1.962a42p-6);
+  for (const double c : {0x1.b07398p-6, 0x1.6183ccp-4, -0x1.e47558p-4, 0x1.3993acp-6, -0x1.ae0cbcp-4,
+                         0x1.775604p-5, 0x1.2c3bp-2, 0x1.5b2e68p-3, -0x1.3e4ed4p+0, 0x1.4p+0}) {
+    p = fma(ir, p, q, number(x, c));
+  }
+  p = b.CreateFMul(p, b.CreateFMul(q, e.power));
+  p = fma(ir, p, b.CreateFMul(y.rest, number(x, kLn2)), p);
+  Value* sign = b.CreateSelect(b.CreateFCmpOGT(x, number(x, 0)), number(x, 1), number(x, 0));
+  return fma(ir, x, sign, b.CreateFNeg(b.CreateFMul(p, e.scale)));  // -infinity * 0 is NaN
+}
+
+// x / (1 + exp(-y)); as codegen/cuda/prelude.cpp has it.
+Value* gelu_tanh_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  constexpr double kFirst = 22.36328125;
+  Value* t = gpu_extreme(ir, false, call_intrinsic(ir, intrinsic::fabs, {x}), number(x, 11));
+  Value *sum = fma(ir, t, t, number(x, kFirst)), *product = b.CreateFMul(t, sum);
+  Value* low = b.CreateFAdd(fma(ir, t, t, b.CreateFSub(number(x, kFirst), sum)), number(x, 1 / 0.044715 - kFirst));
+  low = fma(ir, t, low, fma(ir, t, sum, b.CreateFNeg(product)));
+  const Product y = times(ir, product, low, -2 * 0.79788456080286535588 * 0.044715 * kLog2E);
+  const Scaled scaled = exp2_scaled(ir, y.high);
+  Value* e = fma(ir, scaled.power, b.CreateFMul(y.rest, number(x, kLn2)), scaled.power);
+  e = b.CreateSelect(b.CreateFCmpOGT(t, number(x, 10.8)), number(x, 0), e);  // -infinity * 0 is NaN
+  Value* divisor = fma(ir, e, scaled.scale, number(x, 1));
+  Value* inverse = by_intrinsic(ir, intrinsic::nvvm_rcp_approx_ftz_f, divisor, b.getFloatTy());
+  inverse = fma(ir, inverse, fma(ir, b.CreateFNeg(divisor), inverse, number(x, 1)), inverse);
+  Value* below = b.CreateFMul(b.CreateFMul(b.CreateFMul(x, e), inverse), scaled.scale);
+  return b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), below, b.CreateFMul(x, inverse));
+}
+
 Value* libdevice(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   auto& b = ir.b;
   llvm::Type* scalar = args[0]->getType()->getScalarType();
@@ -204,13 +269,30 @@ Value* sigmoid_f64(Ir& ir, Value* x) {
   return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
 }
 
+Value* gelu_f64(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* rest = libdevice(ir, "erfc", {b.CreateFMul(x, number(x, -0.70710678118654752440))});
+  return b.CreateFMul(b.CreateFMul(x, number(x, 0.5)), rest);
+}
+
+Value* gelu_tanh_f64(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* cube = b.CreateFMul(b.CreateFMul(b.CreateFMul(number(x, 0.044715), x), x), x);
+  Value* e = libdevice(ir, "exp", {b.CreateFMul(number(x, -2 * 0.79788456080286535588), b.CreateFAdd(x, cube))});
+  return b.CreateFDiv(x, b.CreateFAdd(number(x, 1), e));
+}
+
 Value* gpu_function(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   if (!is_f64(args[0])) {
     if (name == "exp") return exp_f32(ir, args[0]);
     if (name == "tanh") return tanh_f32(ir, args[0]);
     if (name == "erf") return erf_f32(ir, args[0]);
     if (name == "sigmoid") return sigmoid_f32(ir, args[0]);
+    if (name == "gelu") return gelu_f32(ir, args[0]);
+    if (name == "gelu_tanh") return gelu_tanh_f32(ir, args[0]);
   }
+  if (name == "gelu") return gelu_f64(ir, args[0]);
+  if (name == "gelu_tanh") return gelu_tanh_f64(ir, args[0]);
   if (name == "sigmoid") return sigmoid_f64(ir, args[0]);
   return libdevice(ir, name, args);
 }
