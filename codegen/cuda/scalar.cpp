@@ -93,6 +93,9 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::neg: return f ? "-" + operand(x[0]) : wrapping(type, "0", "-", x[0]);
     case ScalarOp::abs: return f ? theirs("fabs", type, x) : ours(prelude, "abs", type, x);
     case ScalarOp::sigmoid:
+    case ScalarOp::gelu:
+    case ScalarOp::gelu_tanh:
+    case ScalarOp::hard_sigmoid:
     case ScalarOp::sign: return ours(prelude, name, type, x);
     case ScalarOp::pow: return f ? theirs("pow", type, x) : ours(prelude, "pow", type, x);
     case ScalarOp::round: return theirs("rint", type, x);

@@ -16,7 +16,7 @@ namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kWriterVersion = 5;
+constexpr int kWriterVersion = 6;
 
 constexpr Traits kHostTraits = {.local_alignment = kLocalAlignment, .expands_lanes = false, .prefetches = true, .needs_alignment = false};
 

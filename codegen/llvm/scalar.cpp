@@ -175,6 +175,14 @@ Value* log1p(Ir& ir, const A& x) { return ir.machine.function(ir, "log1p", {x.a}
 Value* tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "tanh", {x.a}); }
 Value* erf(Ir& ir, const A& x) { return ir.machine.function(ir, "erf", {x.a}); }
 Value* sigmoid(Ir& ir, const A& x) { return ir.machine.function(ir, "sigmoid", {x.a}); }
+Value* gelu(Ir& ir, const A& x) { return ir.machine.function(ir, "gelu", {x.a}); }
+Value* gelu_tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "gelu_tanh", {x.a}); }
+// Near its zeros b*a + c is all rounding error unless it is rounded once.
+Value* hard_sigmoid(Ir& ir, const A& x) {
+  const bool wide = x.a->getType()->getScalarType()->isDoubleTy();
+  Value* line = wide ? ir.b.CreateFAdd(ir.b.CreateFMul(x.b, x.a), x.c) : ir.machine.function(ir, "fma", {x.b, x.a, x.c});
+  return build_max(ir, x.type, zero(x.a), build_min(ir, x.type, number(x.a, 1), line));
+}
 Value* sin(Ir& ir, const A& x) { return ir.machine.function(ir, "sin", {x.a}); }
 Value* cos(Ir& ir, const A& x) { return ir.machine.function(ir, "cos", {x.a}); }
 Value* tan(Ir& ir, const A& x) { return ir.machine.function(ir, "tan", {x.a}); }

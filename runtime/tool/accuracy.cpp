@@ -22,7 +22,6 @@ namespace {
 using ir::ScalarOp;
 
 constexpr int64_t kChunk = int64_t{1} << 20;  // elements of one run
-constexpr double kLeastScale = 0.25;
 
 DType operand_type(ScalarOp op, DType dtype, int k) { return op == ScalarOp::where && k == 0 ? DType::bool_ : dtype; }
 
@@ -137,7 +136,7 @@ FloatShape shape_of(DType dtype) {
 }
 
 // infinity: of another class than the reference.
-double float_error(DType dtype, double got, double want, bool scaled, bool signed_zeros) {
+double float_error(DType dtype, double got, double want, bool signed_zeros) {
   char bytes[8];
   ir::store_double(dtype, bytes, want);
   const double rounded = ir::load_double(dtype, bytes);
@@ -149,8 +148,7 @@ double float_error(DType dtype, double got, double want, bool scaled, bool signe
     return got == rounded ? 0 : std::isinf(got) && std::isinf(rounded) ? kOther : std::fabs(std::isinf(got) ? rounded : got) > 6e4 ? 1 : kOther;
   }
   const FloatShape shape = shape_of(dtype);
-  const double size = scaled ? std::max(std::fabs(want), kLeastScale) : std::fabs(want);
-  const int exponent = size == 0 ? shape.lowest : std::max(std::ilogb(size), shape.lowest);
+  const int exponent = want == 0 ? shape.lowest : std::max(std::ilogb(want), shape.lowest);
   return std::fabs(got - want) / std::ldexp(1.0, exponent - shape.digits);
 }
 
@@ -185,11 +183,10 @@ void judge(AccuracyRow& row, const Inputs& inputs, const std::vector<Tensor>& in
       x.f[k] = is_float(in[k].dtype()) ? ir::load_double(in[k].dtype(), at(in[k], i)) : static_cast<double>(x.i[k]);
     }
     const double want = reference(row.op, row.dtype, x);
-    double error, value, scaled = 0;
+    double error, value;
     if (is_float_result) {
       value = ir::load_double(got.dtype(), at(got, i));
-      error = float_error(got.dtype(), value, want, false, !info(row.op).is_definition);
-      if (std::isfinite(error)) scaled = float_error(got.dtype(), value, want, true, false);
+      error = float_error(got.dtype(), value, want, !info(row.op).is_definition);
     } else {
       const int64_t bits = ir::load_int(got.dtype(), at(got, i));
       const bool same = is_float(row.dtype) || row.dtype == DType::bool_
@@ -210,7 +207,6 @@ void judge(AccuracyRow& row, const Inputs& inputs, const std::vector<Tensor>& in
     row.worst = std::max(row.worst, error);
     if (!inputs.on_domain(range.first + i)) continue;
     row.worst_on_domain = std::max(row.worst_on_domain, error);
-    row.worst_scaled = std::max(row.worst_scaled, scaled);
   }
 }
 
@@ -223,7 +219,6 @@ void merge(AccuracyRow& to, const AccuracyRow& part) {
   }
   to.worst = std::max(to.worst, part.worst);
   to.worst_on_domain = std::max(to.worst_on_domain, part.worst_on_domain);
-  to.worst_scaled = std::max(to.worst_scaled, part.worst_scaled);
   to.wrong += part.wrong;
 }
 
@@ -260,7 +255,7 @@ Status run_chunk(AccuracyRow& row, const Inputs& inputs, Session& session, int64
 // Half a unit is all that an op rounded correctly may have; f16 and bf16 round what f32 computed.
 bool AccuracyRow::ok() const {
   if (wrong > 0) return false;
-  return info(op).is_definition ? worst_scaled <= bound : worst <= bound;
+  return info(op).is_definition ? worst_on_domain <= bound : worst <= bound;
 }
 
 Result<AccuracyRow> measure_accuracy(ScalarOp op, DType dtype, const AccuracyOptions& options) {

@@ -27,12 +27,10 @@ struct AccuracyRow {
   int64_t inputs = 0;
   double worst = 0;            // over all inputs
   double worst_on_domain = 0;  // over the row's domain
-  // The same with units of numbers below 1/4 counted as those of 1/4: what definitions that cancel are bound by.
-  double worst_scaled = 0;
   int64_t wrong = 0;  // NaN, an infinity or, of primitives, the sign of a zero where the reference has another
   std::array<double, 3> at{};  // where `worst` is, or the first wrong one
   double got = 0, want = 0;
-  double bound = 0;  // of the op table: on `worst` for primitives, on `worst_scaled` for definitions
+  double bound = 0;  // of the op table: on `worst` for primitives, on `worst_on_domain` for definitions
   bool ok() const;
 };
 

@@ -23,6 +23,32 @@ TEST(Accuracy, ErrorsAreMeasuredAndBound) {
   EXPECT_LE(rows[1]["max_ulp"], 1);
 }
 
+// The limits of docs/numerics.md, with every row of the op table.
+TEST(Accuracy, EveryFloatOpKeepsItsBound) {
+  const Workplace w;
+  const Outcome run = w.fusec({"accuracy", "--dtype", "f32,f16,bf16", "--samples", "50000", "--device", "cpu", "--json"});
+  EXPECT_EQ(run.code, 0);
+  const auto json = run.json();
+  EXPECT_GT(json["rows"].size(), 150u);
+  for (const auto& row : json["rows"]) {
+    EXPECT_TRUE(row["ok"]) << row;
+    EXPECT_LE(row["bound"], row["dtype"] == "f32" ? 4 : 1.01) << row;
+  }
+}
+
+// Where 1 + erf, 1 + tanh and b*a + c cancel.
+TEST(Accuracy, OpsThatCancelAsFormulasDoNot) {
+  const Workplace w;
+  const Outcome run = w.fusec({"accuracy", "--op", "gelu,gelu_tanh,hard_sigmoid", "--dtype", "f32", "--device", "cpu", "--json"});
+  ASSERT_EQ(run.code, 0) << run.out;
+  const auto json = run.json();
+  for (const auto& row : json["rows"]) {
+    EXPECT_GE(row["inputs"], 1 << 20);
+    EXPECT_LE(row["max_ulp"], 4) << row;
+    EXPECT_GT(row["max_ulp"], 0) << row;
+  }
+}
+
 TEST(Accuracy, IntegersAreExact) {
   const Workplace w;
   const Outcome run = w.fusec({"accuracy", "--op", "div,shl", "--dtype", "i8,u64", "--samples", "2000", "--device", "cpu", "--json"});

@@ -14,7 +14,7 @@ namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kNvptxWriterVersion = 3;
+constexpr int kNvptxWriterVersion = 4;
 
 struct WrittenGpu {
   llvm::LLVMContext context;

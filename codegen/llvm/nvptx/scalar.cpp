@@ -183,6 +183,69 @@ Value* sigmoid_f32(Ir& ir, Value* x) {
   return b.CreateFMul(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, number(x, 1)), inverse);
 }
 
+// 2^y for y = x*c, c in two parts, of which `low` is what x lacks: (1 + rest) * power, with 2^64 too much, so that a last factor
+// 2^-64 rounds denormal results once. exp2_approx is not near enough.
+struct Exp2 {
+  Value* rest;
+  Value* power;
+};
+Exp2 exp2_plus_64(Ir& ir, Value* x, Value* low, double c) {
+  auto& b = ir.b;
+  constexpr double kMagic = 0x1.8p23;  // leaves the integer nearest to y in the low bits
+  const double first = static_cast<float>(c);
+  Value* shifted = fma(ir, first, x, number(x, kMagic));
+  Value* y = fma(ir, first, x, b.CreateFSub(number(x, kMagic), shifted));
+  y = fma(ir, first, low, fma(ir, c - first, x, y));
+  y = b.CreateFMul(y, number(x, 0x1.62e43p-1));
+  Value* p = fma(ir, 0x1.6b9c3ep-10, y, number(x, 0x1.12253ap-7));
+  for (const double k : {0x1.5556f2p-5, 0x1.5554b4p-3, 0x1.fffffep-2}) p = fma(ir, p, y, number(x, k));
+  Value* bits = as_bits(ir, shifted);
+  Value* power = as_float(ir, b.CreateAdd(b.CreateShl(bits, integer(bits, 23)), integer(bits, 191 << 23)));
+  return {fma(ir, b.CreateFMul(y, y), p, y), power};
+}
+
+constexpr double kLog2E = 0x1.71547652b82fep+0;
+
+// max(x, 0) - |x| * Phi(-|x|); as codegen/cuda/prelude.cpp has it.
+Value* gelu_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* t = gpu_extreme(ir, false, call_intrinsic(ir, intrinsic::fabs, {x}), number(x, 15));
+  Value* square = b.CreateFMul(t, t);
+  const Exp2 e = exp2_plus_64(ir, square, fma(ir, t, t, b.CreateFNeg(square)), -0.5 * kLog2E);
+  Value* divisor = b.CreateFAdd(t, number(x, 2.5));
+  Value* inverse = by_intrinsic(ir, intrinsic::nvvm_rcp_approx_ftz_f, divisor, b.getFloatTy());
+  Value* q = b.CreateFMul(t, inverse);
+  q = fma(ir, fma(ir, b.CreateFNeg(divisor), q, t), inverse, q);
+  Value* p = number(x, -0x1.962a42p-6);
+  for (const double c : {0x1.b07398p-6, 0x1.6183ccp-4, -0x1.e47558p-4, 0x1.3993acp-6, -0x1.ae0cbcp-4,
+                         0x1.775604p-5, 0x1.2c3bp-2, 0x1.5b2e68p-3, -0x1.3e4ed4p+0, 0x1.4p+0}) {
+    p = fma(ir, p, q, number(x, c));
+  }
+  p = b.CreateFMul(p, q);
+  p = b.CreateFMul(fma(ir, p, e.rest, p), e.power);
+  Value* sign = b.CreateSelect(b.CreateFCmpOGT(x, number(x, 0)), number(x, 1), number(x, 0));
+  return fma(ir, x, sign, b.CreateFMul(p, number(x, -0x1p-64)));  // -infinity * 0 is NaN
+}
+
+// x / (1 + exp(-y)); as codegen/cuda/prelude.cpp has it.
+Value* gelu_tanh_f32(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  constexpr double kFirst = 22.36328125;
+  Value* t = gpu_extreme(ir, false, call_intrinsic(ir, intrinsic::fabs, {x}), number(x, 11));
+  Value *sum = fma(ir, t, t, number(x, kFirst)), *product = b.CreateFMul(t, sum);
+  Value* low = b.CreateFAdd(fma(ir, t, t, b.CreateFSub(number(x, kFirst), sum)), number(x, 1 / 0.044715 - kFirst));
+  low = fma(ir, t, low, fma(ir, t, sum, b.CreateFNeg(product)));
+  const Exp2 y = exp2_plus_64(ir, product, low, -2 * 0.79788456080286535588 * 0.044715 * kLog2E);
+  Value* e = b.CreateFMul(b.CreateFAdd(y.rest, number(x, 1)), y.power);
+  e = b.CreateSelect(b.CreateFCmpOGT(t, number(x, 10.8)), number(x, 0), e);  // -infinity * 0 is NaN
+  Value* divisor = fma(ir, 0x1p-64, e, number(x, 1));
+  Value* inverse = by_intrinsic(ir, intrinsic::nvvm_rcp_approx_ftz_f, divisor, b.getFloatTy());
+  inverse = fma(ir, inverse, fma(ir, b.CreateFNeg(divisor), inverse, number(x, 1)), inverse);
+  Value* above = b.CreateFMul(x, inverse);
+  Value* below = b.CreateFMul(b.CreateFMul(above, e), number(x, 0x1p-64));
+  return b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), below, above);
+}
+
 Value* libdevice(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   auto& b = ir.b;
   llvm::Type* scalar = args[0]->getType()->getScalarType();
@@ -204,13 +267,30 @@ Value* sigmoid_f64(Ir& ir, Value* x) {
   return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
 }
 
+Value* gelu_f64(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* rest = libdevice(ir, "erfc", {b.CreateFMul(x, number(x, -0.70710678118654752440))});
+  return b.CreateFMul(b.CreateFMul(x, number(x, 0.5)), rest);
+}
+
+Value* gelu_tanh_f64(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value* cube = b.CreateFMul(b.CreateFMul(b.CreateFMul(number(x, 0.044715), x), x), x);
+  Value* e = libdevice(ir, "exp", {b.CreateFMul(number(x, -2 * 0.79788456080286535588), b.CreateFAdd(x, cube))});
+  return b.CreateFDiv(x, b.CreateFAdd(number(x, 1), e));
+}
+
 Value* gpu_function(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   if (!is_f64(args[0])) {
     if (name == "exp") return exp_f32(ir, args[0]);
     if (name == "tanh") return tanh_f32(ir, args[0]);
     if (name == "erf") return erf_f32(ir, args[0]);
     if (name == "sigmoid") return sigmoid_f32(ir, args[0]);
+    if (name == "gelu") return gelu_f32(ir, args[0]);
+    if (name == "gelu_tanh") return gelu_tanh_f32(ir, args[0]);
   }
+  if (name == "gelu") return gelu_f64(ir, args[0]);
+  if (name == "gelu_tanh") return gelu_tanh_f64(ir, args[0]);
   if (name == "sigmoid") return sigmoid_f64(ir, args[0]);
   return libdevice(ir, name, args);
 }
