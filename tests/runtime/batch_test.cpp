@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <ostream>
 
 #include "fusec/device.h"
 #include "fusec/engine.h"
@@ -20,6 +21,8 @@ struct RowCase {
   const char* name;
   const char* graph;  // every input's first axis is N
 };
+
+void PrintTo(const RowCase& c, std::ostream* out) { *out << c.name; }
 
 constexpr RowCase kCases[] = {
     {"Softmax", R"(graph @main(%x: f32[N, 1000]) {
