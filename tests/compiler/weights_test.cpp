@@ -10,6 +10,10 @@
 namespace fusec::compiler {
 namespace {
 
+TEST(Weights, AreConvertedToSixteenBitsOnly) {
+  EXPECT_EQ(with_precision(ir::Graph(), DType::f64, nullptr).status().message(), "a model is converted to f16 or bf16, not f64");
+}
+
 TEST(Weights, AreConvertedEachInItsPlace) {
   ir::Graph g;
   std::vector<Tensor> wide;

@@ -91,6 +91,16 @@ TEST(Models, SymbolsCanBeFixed) {
   EXPECT_EQ(to_string(graph->type(graph->outputs[0]).shape), "[7, 1000]");
   options.symbols = {{"M", 7}};
   EXPECT_EQ(import_onnx(*model, options).status().code(), StatusCode::invalid_argument);
+  options.symbols = {{"N", -7}};
+  EXPECT_EQ(import_onnx(*model, options).status().message(), "the extent of 'N' is negative");
+}
+
+TEST(Models, ConstantsAreInputsOfTheModel) {
+  auto model = read_model("squeezenet1_1");
+  ASSERT_TRUE(model.ok());
+  ImportOptions options;
+  options.constants.emplace("nowhere", *Tensor::make(DType::f32, {1}));
+  EXPECT_EQ(import_onnx(*model, options).status().message(), "the model has no input 'nowhere'");
 }
 
 }  // namespace
