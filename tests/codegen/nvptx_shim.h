@@ -50,12 +50,14 @@ float nvvm_fma_rm_f(float a, float b, float c) {
 
 #define FUSEC_LIBDEVICE(X)                                                                                              \
   X(exp) X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) \
-  X(acosh) X(atanh)
+  X(acosh) X(atanh) X(erfc)
 #define FUSEC_DEFINE(name)                           \
   float __nv_##name##f(float v) { return name##f(v); } \
   double __nv_##name(double v) { return name(v); }
 FUSEC_LIBDEVICE(FUSEC_DEFINE)
 #undef FUSEC_DEFINE
+float __nv_fmaf(float a, float b, float c) { return fmaf(a, b, c); }
+double __nv_fma(double a, double b, double c) { return fma(a, b, c); }
 float __nv_powf(float a, float b) { return powf(a, b); }
 double __nv_pow(double a, double b) { return pow(a, b); }
 float __nv_fmodf(float a, float b) { return fmodf(a, b); }
