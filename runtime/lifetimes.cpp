@@ -50,14 +50,15 @@ Parents merge_in_place(const ir::Program& program, const ResolvedProgram& resolv
   return parents;
 }
 
-// Every temporary is written before it is read.
+// Every temporary is written before it is read. One without elements has nothing to write, nor to read: a view of it may still
+// have extents of its own.
 void check_written_first(const ir::Program& program, const ResolvedProgram& resolved) {
   std::vector<bool> written(program.allocs.size());
   for (const ResolvedStep& step : resolved.steps) {
     for (std::size_t a = 0; a < step.args.size(); ++a) {
       const ir::AllocId id = step.args[a].alloc;
       if (writes(program, *step.step, a) || program.allocs[id].kind != ir::AllocKind::temporary) continue;
-      FUSEC_CHECK(written[id.index] || step.args[a].empty())
+      FUSEC_CHECK(written[id.index] || step.args[a].empty() || resolved.alloc_bytes[id.index] == 0)
           << "step '" << step.step->origin << "' reads a temporary that nothing has written";
     }
     for (std::size_t a = 0; a < step.args.size(); ++a) {

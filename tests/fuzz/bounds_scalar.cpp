@@ -150,7 +150,9 @@ double library_bound(ScalarOp op, DType dtype, double v) {
 
 Range with_library_bound(ScalarOp op, DType dtype, Range r) {
   if (info(op).ulp == 0 || is_anything(dtype, r)) return r;
-  return {{r.lo.f - library_bound(op, dtype, r.lo.f), 0}, r.at, {r.hi.f + library_bound(op, dtype, r.hi.f), 0}};
+  if (std::isfinite(r.lo.f)) r.lo.f -= library_bound(op, dtype, r.lo.f);
+  if (std::isfinite(r.hi.f)) r.hi.f += library_bound(op, dtype, r.hi.f);
+  return r;
 }
 
 // Whether the expression, computed in f64, is the reference: else it is a mistake in the table, and only the reference counts.
