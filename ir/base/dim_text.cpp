@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dim as text.
 #include <charconv>
+#include <limits>
 
 #include "ir/base/dim_internal.h"
 
@@ -18,7 +19,8 @@ std::string atom_text(const Dim::Atom& atom) {
 }
 
 void append_term(std::string& out, const Dim::Term& t) {
-  const bool negative = t.coefficient < 0;
+  // The lowest number has no positive one to subtract.
+  const bool negative = t.coefficient < 0 && (out.empty() || t.coefficient != std::numeric_limits<int64_t>::min());
   if (out.empty()) {
     if (negative) out += "-";
   } else {

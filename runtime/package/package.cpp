@@ -145,6 +145,12 @@ Result<ir::Program> packaged_program(const PackageState& package, uint32_t targe
                           static_cast<int64_t>(program.constants[a.ordinal].bytes());
     if (!fits) return broken_package(fmt::format("constant {} of its program is not there", a.ordinal));
   }
+  for (const ir::Slot& slot : program.slots) {
+    for (const ir::Variant& v : slot.variants) {
+      const bool picks = v.picked >= 0 && static_cast<std::size_t>(v.picked) < v.candidates.size();
+      if (!picks) return broken_package("a step of its program has no candidate picked");
+    }
+  }
   return program;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "ir/base/dim_simplify.h"
@@ -27,6 +28,12 @@ DimRanges ranges(std::initializer_list<RangeText> items) {
     if (*r.hi) out[r.symbol].hi = d(r.hi);
   }
   return out;
+}
+
+TEST(Dim, TheLowestNumberIsReadAsItIsPrinted) {
+  const Dim lowest = Dim::symbol("n") * 8 + Dim(std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(lowest.str(), "8*n + -9223372036854775808");
+  EXPECT_EQ(*Dim::parse(lowest.str()), lowest);
 }
 
 TEST(Dim, CanonicalText) {
