@@ -2,10 +2,13 @@
 #include "runtime/bind.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "ir/support/check.h"
+#include "ir/support/parallel.h"
 #include "runtime/live_bound.h"
 #include "runtime/tuning/key.h"
 #include "runtime/tuning/tuner.h"
@@ -48,7 +51,7 @@ std::unique_ptr<LibraryOp> bind_tuned(const LoadedProgram& loaded, const Library
 
 Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const LibraryCall& call, const ResolvedStep& step,
                                                 bool reproducible) {
-  std::string reasons;
+  std::string reasons = loaded.libraries.empty() ? "; none was found, or their use is off" : "";
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
     std::optional<std::string> reason = library->refuses(*call.step);
     if (!reason) {
@@ -61,21 +64,52 @@ Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, con
   return Status(StatusCode::unsupported, "no library runs step '" + step.step->origin + "'" + reasons);
 }
 
+struct BoundLibraryStep {
+  Result<std::unique_ptr<LibraryOp>> op = std::unique_ptr<LibraryOp>();
+  bool tuned = false;
+};
+
+BoundLibraryStep bind_step(const LoadedProgram& loaded, const ResolvedStep& step, int threads, Tuning* tuning) {
+  const bool reproducible = tuning != nullptr && tuning->strategy() == Strategy::reproducible;
+  const LibraryCall call = library_call(loaded, step, threads);
+  if (tuning != nullptr) {
+    if (auto op = bind_tuned(loaded, call, *tuning)) return {std::move(op), true};
+  }
+  return {bind_library(loaded, call, step, reproducible), false};
+}
+
+// cuDNN takes milliseconds over a plan, and up to seconds over one that it compiles: these come side by side. A host's
+// libraries split the packing of each constant over their own threads.
+int binders(const LoadedProgram& loaded, std::size_t steps) {
+  if (loaded.device == nullptr) return 1;
+  constexpr std::size_t kMost = 8;
+  return static_cast<int>(std::min({kMost, std::size_t{std::max(1U, std::thread::hardware_concurrency())}, steps}));
+}
+
 Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning* tuning,
                                   int64_t& tuned) {
-  LibraryOps ops(resolved.steps.size());
   const ThreadCount as_at_run(threads);
-  const bool reproducible = tuning != nullptr && tuning->strategy() == Strategy::reproducible;
   if (tuning != nullptr && tuning->strategy() == Strategy::profile) profile(loaded, resolved, threads, *tuning);
+  std::vector<std::size_t> at;
   for (std::size_t i = 0; i < resolved.steps.size(); ++i) {
-    if (!std::holds_alternative<ir::LibraryStep>(resolved.steps[i].step->v)) continue;
-    const LibraryCall call = library_call(loaded, resolved.steps[i], threads);
-    if (tuning != nullptr) ops[i] = bind_tuned(loaded, call, *tuning);
-    tuned += ops[i] != nullptr;
-    if (ops[i] != nullptr) continue;
-    auto op = bind_library(loaded, call, resolved.steps[i], reproducible);
-    if (!op.ok()) return op.status().with_note("while binding step '" + resolved.steps[i].step->origin + "'");
-    ops[i] = std::move(op).value();
+    if (std::holds_alternative<ir::LibraryStep>(resolved.steps[i].step->v)) at.push_back(i);
+  }
+  std::vector<BoundLibraryStep> bound(at.size());
+  std::atomic<std::size_t> next = 0;
+  const int team = binders(loaded, at.size());
+  ir::parallel_for(team, team, 1, [&](int64_t, int64_t) {
+    const auto entered = loaded.device == nullptr ? Result<std::shared_ptr<void>>(nullptr) : loaded.device->enter();
+    for (std::size_t n = next++; n < at.size(); n = next++) {
+      if (entered.ok()) bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning);
+      else bound[n].op = entered.status();
+    }
+  });
+  LibraryOps ops(resolved.steps.size());
+  for (std::size_t n = 0; n < at.size(); ++n) {
+    BoundLibraryStep& b = bound[n];
+    if (!b.op.ok()) return b.op.status().with_note("while binding step '" + resolved.steps[at[n]].step->origin + "'");
+    ops[at[n]] = std::move(b.op).value();
+    tuned += b.tuned;
   }
   return ops;
 }

@@ -164,6 +164,7 @@ class Lowering {
   Result<Nest> nest_of(const Region& region) {
     NestOptions nest_options;
     nest_options.numerics = options_.numerics;
+    nest_options.stores_in_scan = target_.kind == TargetKind::cuda;
     FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
     if (target_.kind != TargetKind::cuda || !nest.domain.has_reduced()) return nest;
     const Dim length = row_length(nest.domain);

@@ -330,33 +330,54 @@ class NestBuilder {
     eval_->close();
     scan.dst = add_reg(nest_.kernel, type);
     eval_->open(scan.then);
-    const Operand sum = eval_->finish(scan.dst, graph_.type(node.output).dtype).operand;
-    eval_->append({ir::Store{buffers_.at(node.output), row_index(p), sum, {}, ir::StoreHint::none}});
+    const Lowered sum = eval_->finish(scan.dst, graph_.type(node.output).dtype);
+    if (options_.stores_in_scan) {
+      eval_->define(node.output, phase_coords(domain().reduction_results[p], p), sum);
+      store_all(full_results(p));
+    } else {
+      eval_->append({ir::Store{buffers_.at(node.output), row_index(p), sum.operand, {}, ir::StoreHint::none}});
+    }
     eval_->close();
     eval_->append({std::move(scan)});
   }
 
   void full_outputs() {
     const size_t phase = domain().reductions.size();
-    if (std::none_of(domain().outputs.begin(), domain().outputs.end(), [](const Site& s) { return s.full; })) return;
+    const auto results = full_results(phase);
+    if (results.empty() || (options_.stores_in_scan && scans())) return;
     enter_phase(phase);
     Block loops_block;
     Block* body = nest_loops(loops_block, loops(true, suffix(phase)));
     eval_->open(*body);
-    std::vector<std::pair<ValueId, Coords>> results;
-    for (const Site& site : domain().outputs)
-      if (site.full) results.emplace_back(site.value, phase_coords(site.coords, phase));
     store_all(results);
     eval_->close();
     for (auto& stmt : loops_block) eval_->append(std::move(stmt));
   }
 
+  // The outputs that have an element for each of the row, and where it is.
+  std::vector<std::pair<ValueId, Coords>> full_results(size_t phase) const {
+    std::vector<std::pair<ValueId, Coords>> results;
+    for (const Site& site : nest_.domain.outputs)
+      if (site.full) results.emplace_back(site.value, phase_coords(site.coords, phase));
+    return results;
+  }
+
+  bool scans() const {
+    const auto& reductions = nest_.domain.reductions;
+    return std::any_of(reductions.begin(), reductions.end(),
+                       [&](NodeId id) { return graph_.nodes[id].op == TensorOp::cumsum; });
+  }
+
   // --- staging -------------------------------------------------------------------------------------------------
 
   // Chooses the values to keep in local buffers between phases: those needed in several phases that cost more to make
-  // again than to keep, nearest to their readers first. Scans are always kept.
+  // again than to keep, nearest to their readers first. Scans are kept unless they store what they make.
   void plan_staging() {
     const size_t last = domain().reductions.size();
+    if (options_.stores_in_scan && scans()) {
+      FUSEC_CHECK(last == 1) << "a scan beside other reductions";
+      return;
+    }
     for (size_t p = 0; p < last; ++p) {
       const Node& node = graph_.nodes[domain().reductions[p]];
       if (node.op == TensorOp::cumsum) {

@@ -30,6 +30,8 @@ struct NestOptions {
   // A value needed in several phases of a row is kept in a local buffer when making it again costs at least this many
   // cycles per 16 elements (the unit of ScalarOpInfo::cost).
   int stage_cost = 6;
+  // Outputs are stored while the scan runs, from its result: no row is kept. The scan is the region's only reduction.
+  bool stores_in_scan = false;
 };
 
 Result<Nest> build_nest(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage, const Region& region,

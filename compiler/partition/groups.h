@@ -19,6 +19,7 @@ struct Group {
   ir::ValueId bias;
   ir::ValueId result;  // of anchors: the value it materializes
   bool has_reduction = false;
+  bool has_scan = false;
   bool has_float_sum = false;  // or a product: of numbers that are rounded, so that their order matters
   int cost = 0;  // cycles per 16 elements of its scalar ops
   bool alive = true;
@@ -83,7 +84,7 @@ void form_anchors(Groups& groups, TargetKind target, const Options& options);
 // Concats that all producers can write into become views.
 void choose_concat_views(Groups& groups);
 // Scalar ops, reductions and index maps grow into groups, one kernel each.
-void grow_kernels(Groups& groups, const Options& options);
+void grow_kernels(Groups& groups, TargetKind target, const Options& options);
 // Places every materialized value; operands that a library cannot read through strides get a copy of their own.
 std::map<ir::ValueId, Storage> place_values(Groups& groups);
 

@@ -27,7 +27,8 @@ constexpr int kCheapToRepeat = 8;
 
 class Growing {
  public:
-  Growing(Groups& groups, const Options& options) : groups_(groups), graph_(groups.graph), options_(options) {}
+  Growing(Groups& groups, TargetKind target, const Options& options)
+      : groups_(groups), graph_(groups.graph), cuda_(target == TargetKind::cuda), options_(options) {}
 
   void visit(NodeId id) {
     if (groups_.group_of(id) != kNoGroup || groups_.is_view(id) || !is_work(id)) return;
@@ -72,6 +73,8 @@ class Growing {
     if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, reader))
       return "exact: what else a kernel does may change the order of its sum";
     const bool rows = a.has_reduction || b.has_reduction;
+    if (cuda_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
+      return "a GPU keeps no row between a scan and another reduction";
     if (a.nodes.size() + b.nodes.size() > (rows ? kMostRowNodes : kMostNodes)) return "the region would be too large";
     if (rows && pads_of(a) + pads_of(b) > kMostRowPads) return "a window of many places is stored before it is reduced";
     if (groups_.would_cycle(p, g)) return "would make a cycle";
@@ -171,13 +174,14 @@ class Growing {
 
   Groups& groups_;
   const Graph& graph_;
+  const bool cuda_;
   const Options& options_;
 };
 
 }  // namespace
 
-void grow_kernels(Groups& groups, const Options& options) {
-  Growing growing(groups, options);
+void grow_kernels(Groups& groups, TargetKind target, const Options& options) {
+  Growing growing(groups, target, options);
   for (NodeId id : groups.graph.order) growing.visit(id);
 }
 

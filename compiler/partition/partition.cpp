@@ -141,7 +141,7 @@ Result<Partition> partition_of(const Graph& graph, const Target& target, const O
   Groups groups(graph);
   form_anchors(groups, target.kind, options);
   choose_concat_views(groups);
-  grow_kernels(groups, options);
+  grow_kernels(groups, target.kind, options);
   return RegionWriter(groups).write();
 }
 

@@ -37,6 +37,8 @@ Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
 // On a GPU: pools that cuDNN lacks are written out; all of them where no library is to be used. Behind channels_last, which
 // decides whether a max_pool is a small window. Required: nothing else does them there.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
+// On a GPU: matmul of integers is written out as a sum of products. Required: nothing else does it there.
+Result<bool> expand_products(ir::Graph& graph, const PassContext& context);
 // On a GPU: conv of one filter per channel becomes a sum of moved inputs, which is generated code.
 Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
 // Every graph output is made by a node of its own.

@@ -224,6 +224,31 @@ void batch_into_rows(Problem& problem) {
 
 }  // namespace
 
+bool is_empty_product(const Problem& problem) {
+  const bool is_product = problem.op == ir::TensorOp::matmul || problem.op == ir::TensorOp::conv;
+  return is_product && (product(problem.a.dims) == 0 || product(problem.b.dims) == 0);
+}
+
+Problem over_one_zero(Problem p) {
+  const Extents& out = p.out.dims;
+  const std::size_t rank = out.size();
+  const Operand zeros{-1, p.a.dtype, Extents(rank, 1), Extents(rank, 0), nullptr, 16};
+  p.a = p.b = zeros;
+  if (p.op == ir::TensorOp::matmul) {
+    p.a.dims[rank - 2] = out[rank - 2], p.a.strides[rank - 2] = p.a.strides[rank - 1] = 1;
+    p.b.dims[rank - 1] = p.b.strides[rank - 2] = out[rank - 1], p.b.strides[rank - 1] = 1;
+    return p;
+  }
+  p.a.dims = out, p.a.dims[1] = 1;
+  int64_t stride = 1;
+  for (std::size_t i = rank; i-- > 0; stride *= p.a.dims[i]) p.a.strides[i] = stride;
+  p.b.dims[0] = out[1], p.b.strides.assign(rank, 1);
+  const Extents ones(rank - 2, 1), none(rank - 2, 0);
+  p.window = {ones, ones, ones, none, none};
+  p.groups = 1;
+  return p;
+}
+
 void merge_axes(Problem& problem) {
   drop_unit_batches(problem);
   for (std::size_t i = 0; i + 3 < problem.out.dims.size();) i += merge_batches(problem, i) ? 0 : 1;

@@ -48,6 +48,11 @@ struct Problem {
 
 int64_t product(const Extents& extents);
 
+// Whether a convolution or matrix product sums over nothing.
+bool is_empty_product(const Problem& problem);
+// The same as a product over one zero: matrices, or a pointwise convolution, whose elements all are (arg -1, dense).
+Problem over_one_zero(Problem empty);
+
 // FUSEC_CHECK that the arguments fit together.
 Problem normalize(const LibraryCall& call);
 

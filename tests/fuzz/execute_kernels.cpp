@@ -3,6 +3,7 @@
 #include <cstring>
 #include <set>
 
+#include "codegen/emit.h"
 #include "compiler/lower/lower.h"
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
@@ -201,12 +202,25 @@ Result<Tensors> run_once(const Case& c, const ir::Program& program, const Tensor
   return out;
 }
 
+// A GPU's kernels as both emitters print them: which machine compiles and runs them is another matter.
+Status print_kernels(const ir::Program& program, const Target& target) {
+  if (target.kind != TargetKind::cuda) return {};
+  for (const ir::Kernel& kernel : program.kernels) {
+    for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+      const Status status = codegen::emit_text(kernel, target, codegen).status();
+      if (!status.ok() && status.code() != StatusCode::unsupported) return status;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
   FUSEC_ASSIGN(Target target, named_target(c.setting.target.empty() ? "x86-64-v3" : c.setting.target));
   if (c.setting.narrow) target.vector_bytes = 1;
   FUSEC_ASSIGN(const ir::Program program, front_end(c, target));
+  FUSEC_TRY(print_kernels(program, target));
   std::vector<Tensors> out;
   for (const Run& run : c.runs) {
     FUSEC_ASSIGN(Tensors outputs, run_once(c, program, run.inputs));

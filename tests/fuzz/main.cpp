@@ -70,6 +70,7 @@ Case make_case(const Settings& s, int64_t i) {
   if (!s.device.empty()) {
     c.setting.device = s.device;
     c.setting.target.clear();
+    c.setting.use_library = true;  // a GPU has no plain loops
     if (c.setting.call == Call::jit) c.setting.call = Call::session;
   }
   if (s.codegen == "nvrtc") c.setting.codegen = Codegen::nvrtc;

@@ -230,6 +230,19 @@ TEST_F(Cudnn, SlicesOf16BitImagesAreCopied) {
   EXPECT_EQ(run(image_case(slices, true, true, 3, DType::f32)), "cudnn conv");
 }
 
+// No channels, and no image inside of the padding: bias, addend and relu of zeros.
+TEST_F(Cudnn, NothingToSum) {
+  const Image no_channels{2, 0, 8, {5, 7}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+  const Image no_image{2, 3, 8, {0, 4}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
+  for (const bool last : {false, true}) {
+    for (const bool constant : {false, true}) {
+      EXPECT_EQ(run(image_case(no_channels, last, constant)), "cudnn conv");
+      EXPECT_EQ(run(image_case(no_image, last, constant)), "cudnn conv");
+    }
+  }
+  EXPECT_TRUE(make()->choices(image_case(no_image, true).call).empty());
+}
+
 TEST_F(Cudnn, TheAddendComesBeforeTheBias) {
   run(image_case(image_cases()[0], true));
   ASSERT_EQ(fake_->convs.size(), 1U);

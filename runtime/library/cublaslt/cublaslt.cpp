@@ -2,6 +2,7 @@
 #include "runtime/library/cublaslt/cublaslt.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -33,8 +34,8 @@ bool is_wide(const void* address) { return reinterpret_cast<std::uintptr_t>(addr
 class CublasLtOp : public LibraryOp {
  public:
   CublasLtOp(std::shared_ptr<const Handle> handle, std::vector<Chosen> chosen, std::size_t args, const void* ones,
-             int summand)
-      : handle_(std::move(handle)), chosen_(std::move(chosen)), args_(args), ones_(ones), summand_(summand) {}
+             const void* zeros, int summand)
+      : handle_(std::move(handle)), chosen_(std::move(chosen)), args_(args), fixed_{ones, zeros}, summand_(summand) {}
 
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
     for (const Chosen& chosen : chosen_) {
@@ -67,7 +68,7 @@ class CublasLtOp : public LibraryOp {
   const void* at(const cublaslt::Matrix& matrix, int64_t offset, void* const* args) const {
     if (matrix.arg < 0) return nullptr;
     const auto index = static_cast<std::size_t>(matrix.arg);
-    const void* const base = index < args_ ? args[index] : ones_;
+    const void* const base = index < args_ ? args[index] : fixed_.at(index - args_);
     return static_cast<const char*>(base) + offset * static_cast<int64_t>(size_of(matrix.dtype));
   }
 
@@ -88,21 +89,24 @@ class CublasLtOp : public LibraryOp {
   std::shared_ptr<const Handle> handle_;
   std::vector<Chosen> chosen_;
   std::size_t args_;
-  const void* ones_;
+  std::array<const void*, 2> fixed_;  // ones, zeros
   int summand_;
 };
-
-bool is_empty_product(const Problem& p) { return product(p.a.dims) == 0 || product(p.b.dims) == 0; }
 
 bool is_float_product(const Problem& p) { return is_float(p.a.dtype) && is_float(p.b.dtype) && is_float(p.out.dtype); }
 
 bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
 
-// The product to make of a call, or why cuBLASLt makes none.
+// The product to make of a call, or why cuBLASLt makes none. Behind the arguments of the call come a column of ones and
+// zeros.
 Result<Problem> as_product(const LibraryCall& call) {
   Problem problem = normalize(call);
   if (!is_float_product(problem)) return Status(StatusCode::unsupported, "no arithmetic in integers");
-  if (is_empty_product(problem)) return Status(StatusCode::unsupported, "an empty operand");
+  const int zeros = static_cast<int>(call.args.size()) + 1;
+  if (is_empty_product(problem)) {
+    problem = over_one_zero(std::move(problem));
+    problem.a.arg = problem.b.arg = zeros;
+  }
   if (problem.op == ir::TensorOp::matmul) {
     merge_axes(problem);
     return problem;
@@ -142,7 +146,7 @@ class CublasLtLibrary : public Library {
   std::vector<Choice> choices(const LibraryCall& call) override {
     std::vector<Choice> out;
     const Result<Prepared> prepared = prepare(call);
-    if (!prepared.ok()) return out;
+    if (!prepared.ok() || prepared->problem.a.arg > static_cast<int>(call.args.size())) return out;
     for (const AlgoChoice& algo :
          algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMostAlgorithms)) {
       out.push_back({id_of(*handle_, algo), algo.workspace});
@@ -154,12 +158,15 @@ class CublasLtLibrary : public Library {
     FUSEC_ASSIGN(Prepared prepared, prepare(call));
     auto& [problem, plan, chosen] = prepared;
     if (!call.choice.empty()) FUSEC_TRY(take(call.choice, chosen.back()));
-    void* column = nullptr;
+    void *column = nullptr, *zeros = nullptr;
     if (plan.ones_needed > 0) {
       FUSEC_ASSIGN(column, weights_.filled(problem.bias->dtype, 1, plan.ones_needed));
     }
-    return std::unique_ptr<LibraryOp>(
-        std::make_unique<CublasLtOp>(handle_, std::move(chosen), call.args.size(), column, alias(problem, plan, call)));
+    if (problem.a.arg > static_cast<int>(call.args.size())) {
+      FUSEC_ASSIGN(zeros, weights_.filled(problem.a.dtype, 0, std::max(product(problem.a.dims), product(problem.b.dims))));
+    }
+    return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, std::move(chosen), call.args.size(), column,
+                                                                   zeros, alias(problem, plan, call)));
   }
 
  private:

@@ -2,26 +2,30 @@
 // From a Problem to the plans that solve it. `unsupported`: what cuDNN lacks.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <mutex>
-#include <utility>
+#include <string>
 
 #include "fusec/options.h"
 #include "runtime/library/cudnn/describe.h"
 #include "runtime/library/cudnn/op.h"
 #include "runtime/library/device_weights.h"
+#include "runtime/single_flight.h"
 
 namespace fusec::runtime::cudnn {
 
-// Convolution plans in use: equal ones, of which a network has many, are built once. Thread-safe.
+// Convolution plans in use: equal ones, of which a network has many, are built once, whoever asks. Thread-safe.
 class ConvPlans {
  public:
   Result<std::shared_ptr<const Work>> get(Backend& backend, const ConvSpec& spec);
 
  private:
-  std::shared_ptr<const Work> find(const ConvSpec& spec);
+  std::shared_ptr<const Work> find(const std::string& key);
 
   std::mutex mutex_;
-  std::vector<std::pair<ConvSpec, std::weak_ptr<const Work>>> plans_;
+  std::map<std::string, std::weak_ptr<const Work>> plans_;  // by to_text of the spec
+  SingleFlight<std::string, std::shared_ptr<const Work>> flights_;
 };
 
 struct Context {

@@ -44,8 +44,14 @@ Operand zero_bias(const Problem& problem) {
   return bias;
 }
 
+Result<Pointer> zeros_of(const Context& context, const Operand& operand) {
+  FUSEC_ASSIGN(void* const zeros, context.weights.filled(operand.dtype, 0, product(operand.dims)));
+  return Pointer{Place::fixed, -1, 0, zeros};
+}
+
 // The filter in the order of the input; packed once where it is constant.
 Result<Pointer> place_filter(const Context& context, const Operand& filter, const TensorSpec& wanted, Recipe& recipe) {
+  if (filter.arg < 0) return zeros_of(context, filter);
   const Pointer given{Place::arg, filter.arg, 0, nullptr};
   if (describe(filter, Order::last) == wanted || describe(filter, Order::first) == wanted) {
     recipe.need(given, wanted);
@@ -85,7 +91,9 @@ struct Conv {
     FUSEC_ASSIGN(auto work, context.plans.get(context.backend, what));
     Recipe recipe;
     Pointer from{Place::arg, problem.a.arg, 0, nullptr}, to{Place::arg, problem.out.arg, 0, nullptr};
-    if (images.stage_in) {
+    if (problem.a.arg < 0) {
+      FUSEC_ASSIGN(from, zeros_of(context, problem.a));
+    } else if (images.stage_in) {
       FUSEC_ASSIGN(auto copy, context.backend.copy(describe(problem.a, order_of(problem.a, images.order)), images.in));
       const Pointer staged = recipe.reserve(images.in);
       recipe.add(std::move(copy), {from, staged});
@@ -98,8 +106,8 @@ struct Conv {
       if (!posts[i].operand) continue;
       const Operand& operand = *posts[i].operand;
       if (operand.arg < 0) {
-        FUSEC_ASSIGN(void* const zeros, context.weights.filled(operand.dtype, 0, operand.dims[1]));
-        pointers.push_back({Place::fixed, -1, 0, zeros});
+        FUSEC_ASSIGN(const Pointer zeros, zeros_of(context, operand));
+        pointers.push_back(zeros);
         continue;
       }
       pointers.push_back({Place::arg, operand.arg, 0, nullptr});
@@ -195,24 +203,25 @@ Status add_posts(const Context& context, const Problem& problem, Order order, Re
 }
 
 Result<std::shared_ptr<const Work>> ConvPlans::get(Backend& backend, const ConvSpec& spec) {
-  if (std::shared_ptr<const Work> work = find(spec)) return work;
-  FUSEC_ASSIGN(std::shared_ptr<const Work> work, backend.conv(spec));
-  const std::lock_guard lock(mutex_);
-  std::erase_if(plans_, [](const auto& plan) { return plan.second.expired(); });
-  plans_.emplace_back(spec, work);
-  return work;
+  const std::string key = to_text(spec);
+  return flights_.run(key, [&]() -> Result<std::shared_ptr<const Work>> {
+    if (std::shared_ptr<const Work> work = find(key)) return work;
+    FUSEC_ASSIGN(std::shared_ptr<const Work> work, backend.conv(spec));
+    const std::lock_guard lock(mutex_);
+    std::erase_if(plans_, [](const auto& plan) { return plan.second.expired(); });
+    plans_[key] = work;
+    return work;
+  });
 }
 
-std::shared_ptr<const Work> ConvPlans::find(const ConvSpec& spec) {
+std::shared_ptr<const Work> ConvPlans::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [known, work] : plans_) {
-    if (known == spec) return work.lock();
-  }
-  return nullptr;
+  const auto it = plans_.find(key);
+  return it == plans_.end() ? nullptr : it->second.lock();
 }
 
 Result<Recipe> build_conv(const Context& context, const Problem& given, const std::string& choice) {
-  const Problem problem = with_two_axes(given);
+  const Problem problem = with_two_axes(is_empty_product(given) ? over_one_zero(given) : given);
   const std::size_t space = choice.find(' ');
   const std::string wanted = choice.substr(0, space), plan = space == std::string::npos ? "" : choice.substr(space + 1);
   Status first(StatusCode::unsupported, "cuDNN has no such way");
@@ -233,6 +242,7 @@ Result<Recipe> build_conv(const Context& context, const Problem& given, const st
 }
 
 std::vector<Choice> conv_choices(const Context& context, const Problem& given) {
+  if (is_empty_product(given)) return {};
   const Problem problem = with_two_axes(given);
   std::vector<Choice> out;
   for (const Way& way : ways_of(problem)) {

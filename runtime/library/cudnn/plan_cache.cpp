@@ -2,35 +2,11 @@
 #include "runtime/library/cudnn/plan_cache.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace fusec::runtime::cudnn {
-namespace {
-
-std::string tensor_text(const char* role, const TensorSpec& t) {
-  return fmt::format(" {}={}[{}]({})@{}", role, to_string(t.dtype), fmt::join(t.dims, ","), fmt::join(t.strides, ","),
-                     t.alignment);
-}
-
-std::string spec_text(const ConvSpec& spec) {
-  const Window& w = spec.window;
-  std::string text = fmt::format("conv {} tf32={} workspace={} plan={} window={} step={} dilation={} pad={}+{}",
-                                 to_string(spec.compute), static_cast<int>(spec.tf32), spec.workspace_limit, spec.plan,
-                                 fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"), fmt::join(w.dilations, "x"),
-                                 fmt::join(w.before, "x"), fmt::join(w.after, "x"));
-  text += tensor_text("in", spec.in) + tensor_text("filter", spec.filter) + tensor_text("out", spec.out);
-  for (const PostSpec& post : spec.posts) {
-    text += fmt::format(" +{}({})", ir::info(post.op).name, post.alpha);
-    if (post.operand) text += tensor_text("operand", *post.operand);
-  }
-  return text;
-}
-
-}  // namespace
-
 std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::string& device,
                                            const std::string& version) {
   if (device.empty() || !options.use_cache) return nullptr;
@@ -40,7 +16,7 @@ std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::st
       new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 1; {}; cudnn {}; ", device, version)));
 }
 
-std::string PlanCache::key(const ConvSpec& spec) const { return where_ + spec_text(spec); }
+std::string PlanCache::key(const ConvSpec& spec) const { return where_ + to_text(spec); }
 
 // An entry's image is the name, a line's end, and the text.
 std::optional<StoredPlan> PlanCache::load(const ConvSpec& spec) const {

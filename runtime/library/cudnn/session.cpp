@@ -7,6 +7,8 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
+constexpr std::size_t kMostBuilders = 8;
+
 Result<Api> api_of(const SharedLibrary& library) {
   Api api;
   FunctionsOf functions(library);
@@ -50,7 +52,29 @@ Result<std::shared_ptr<Session>> Session::open() {
 
 Session::~Session() {
   api.destroy(run_);
-  api.destroy(build_);
+  for (cudnnHandle_t builder : builders_) api.destroy(builder);
+}
+
+// One more is made while others are out; where cuDNN makes none, one waits.
+cudnnHandle_t Session::take_builder() {
+  std::unique_lock lock(build_mutex_);
+  cudnnHandle_t made = nullptr;
+  if (idle_.empty() && builders_.size() < kMostBuilders && api.create(&made) == CUDNN_STATUS_SUCCESS) {
+    builders_.push_back(made);
+    return made;
+  }
+  returned_.wait(lock, [&] { return !idle_.empty(); });
+  cudnnHandle_t const handle = idle_.back();
+  idle_.pop_back();
+  return handle;
+}
+
+void Session::return_builder(cudnnHandle_t handle) {
+  {
+    const std::lock_guard lock(build_mutex_);
+    idle_.push_back(handle);
+  }
+  returned_.notify_one();
 }
 
 Status Session::check(cudnnStatus_t status, const char* what, StatusCode code) const {

@@ -4,9 +4,12 @@
 
 #include <cudnn.h>
 
+#include <condition_variable>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "fusec/status.h"
 
@@ -34,8 +37,8 @@ struct Api {
   decltype(&cudnnGetVersion) version = nullptr;
 };
 
-// A handle serves one thread at a time. Plans are built, which takes up to seconds, with one and run with the other, so
-// that a run waits for other runs only. None is made in a run: a capture forbids it.
+// A handle serves one thread at a time. Plans are built, which takes up to seconds, with some, side by side, and run with
+// another, so that a run waits for other runs only. None is made in a run: a capture forbids it.
 class Session {
  public:
   // `unsupported`: cuDNN is missing; `device`: it finds no GPU.
@@ -47,8 +50,8 @@ class Session {
   // f(handle), which no other thread has meanwhile.
   template <class F>
   auto build(const F& f) {
-    const std::lock_guard lock(build_mutex_);
-    return f(build_);
+    const Builder builder(*this);
+    return f(builder.handle);
   }
   // The same with work put on `stream`.
   template <class F>
@@ -64,10 +67,25 @@ class Session {
   const Api api;
 
  private:
-  Session(const Api& functions, cudnnHandle_t build, cudnnHandle_t run) : api(functions), build_(build), run_(run) {}
+  // Borrows a handle for building.
+  struct Builder {
+    explicit Builder(Session& of) : session(of), handle(of.take_builder()) {}
+    ~Builder() { session.return_builder(handle); }
+    Builder(const Builder&) = delete;
+    Builder& operator=(const Builder&) = delete;
+    Session& session;
+    cudnnHandle_t handle;
+  };
+
+  Session(const Api& functions, cudnnHandle_t build, cudnnHandle_t run)
+      : api(functions), builders_{build}, idle_{build}, run_(run) {}
+  cudnnHandle_t take_builder();
+  void return_builder(cudnnHandle_t handle);
 
   std::mutex build_mutex_, run_mutex_;
-  cudnnHandle_t build_, run_;
+  std::condition_variable returned_;
+  std::vector<cudnnHandle_t> builders_, idle_;  // the second: those of the first that nobody has
+  cudnnHandle_t run_;
 };
 
 }  // namespace fusec::runtime::cudnn

@@ -41,6 +41,9 @@ struct ConvSpec {
   bool operator==(const ConvSpec&) const = default;
 };
 
+// One line that tells any two specs apart.
+std::string to_text(const ConvSpec& spec);
+
 // A way of cuDNN to do a convolution.
 struct PlanInfo {
   std::string name;  // engine and knobs, "eng28_k2=4_k24=17"

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul of integers, which no library of a GPU does -> generated code: products summed along the last axis.
+//
+//   y[..., i, j] = sum over k of a[..., i, 1, k] * b[..., 1, j, k]
+#include <numeric>
+#include <vector>
+
+#include "compiler/passes/expansion.h"
+#include "compiler/passes/passes.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::ScalarOp;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+class Product : Expansion {
+ public:
+  using Expansion::Expansion;
+
+  ValueId build() {
+    const ValueId a = along_k(in(0), node_.attrs.i("transpose_a") == 1, 1);
+    const ValueId b = along_k(in(1), node_.attrs.i("transpose_b") == 0, 2);
+    const ValueId products = node(ScalarOp::mul, {a, b});
+    return reshape(reduce(TensorOp::reduce_sum, products, type(products).shape.size() - 1), type(node_.output).shape);
+  }
+
+ private:
+  // The matrix with k behind its other axis, and an axis of the other matrix `before_last` axes before the end. A vector is k.
+  ValueId along_k(ValueId v, bool swapped, std::size_t before_last) {
+    Shape shape = type(v).shape;
+    if (shape.size() == 1) {
+      shape.insert(shape.begin(), Dim(1));
+      v = reshape(v, shape);
+    } else if (swapped) {
+      std::vector<int64_t> perm(shape.size());
+      std::iota(perm.begin(), perm.end(), 0);
+      std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+      v = node(TensorOp::transpose, {v}, {{"perm", perm}});
+      shape = type(v).shape;
+    }
+    return reshape(v, inserted(shape, shape.size() - before_last, Dim(1)));
+  }
+};
+
+}  // namespace
+
+Result<bool> expand_products(Graph& graph, const PassContext& context) {
+  if (context.target.kind != TargetKind::cuda) return false;
+  Rewriter rewriter(graph);
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (!(node.op == TensorOp::matmul) || is_float(graph.type(node.output).dtype)) return;
+    rewriter.replace(node.output, Product(graph, node).build());
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/library/cudnn/spec.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace fusec::runtime::cudnn {
+namespace {
+
+std::string tensor_text(const char* role, const TensorSpec& t) {
+  return fmt::format(" {}={}[{}]({})@{}", role, to_string(t.dtype), fmt::join(t.dims, ","), fmt::join(t.strides, ","),
+                     t.alignment);
+}
+
+}  // namespace
+
+std::string to_text(const ConvSpec& spec) {
+  const Window& w = spec.window;
+  std::string text = fmt::format("conv {} tf32={} workspace={} plan={} window={} step={} dilation={} pad={}+{}",
+                                 to_string(spec.compute), static_cast<int>(spec.tf32), spec.workspace_limit, spec.plan,
+                                 fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"), fmt::join(w.dilations, "x"),
+                                 fmt::join(w.before, "x"), fmt::join(w.after, "x"));
+  text += tensor_text("in", spec.in) + tensor_text("filter", spec.filter) + tensor_text("out", spec.out);
+  for (const PostSpec& post : spec.posts) {
+    text += fmt::format(" +{}({})", ir::info(post.op).name, post.alpha);
+    if (post.operand) text += tensor_text("operand", *post.operand);
+  }
+  return text;
+}
+
+}  // namespace fusec::runtime::cudnn
