@@ -1,36 +1,29 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# [FUSEC_PEERS=folder] gpu_pack.sh <build folder> <archive.tar.xz> [wide]: one folder `fusec` that runs wherever it is unpacked: the
-# commands, the tests that want a device, every shared library they need beyond glibc and the C++ runtime, models, patterns,
-# packages made here for machines with a GPU, and tests/gpu.sh, which runs it all. FUSEC_PEERS: more scripts that time other
-# systems. wide: in place of tests, models and patterns the random graphs and ONNX's cases.
+# [FUSEC_PEERS=folder] gpu_pack.sh <build folder> <archive.tar.xz>: one folder `fusec` that runs wherever it is unpacked: the
+# commands, the tests that want a device, random graphs, every shared library they need beyond glibc and the C++ runtime,
+# models, patterns, ONNX's cases, packages made here for machines with a GPU, and tests/gpu.sh, which runs it all. FUSEC_PEERS:
+# more scripts that time other systems.
 set -euo pipefail
-build=$1 archive=$2 kind=${3:-base}
+build=$1 archive=$2
 pack=$build/gpu-pack/fusec
 rm -rf "$build/gpu-pack"
-mkdir -p "$pack"/{bin,lib,tests,packages}
-programs=(fusec fusec-compiler)
-if [ "$kind" = wide ]; then
-  programs+=(fuzz_graphs)
-  mkdir -p "$pack/cases"
-  cp -rL /usr/share/libonnx-testdata/data "$pack/cases/debian"
-  for cases in build/deps/onnx_cases-*; do
-    [ ! -e "$cases/complete" ] || cp -r "$cases" "$pack/cases/newest"
-  done
-else
-  programs+=(fusec_codegen_test fusec_runtime_test)
-  cp -r tests/models tests/patterns tests/peers "$pack/"
-  if [ -n "${FUSEC_PEERS:-}" ]; then
-    cp "$FUSEC_PEERS"/*.py "$pack/peers/"
-  fi
-  # One small model: weights do not compress.
-  for model in tests/models/squeezenet1_1.onnx tests/patterns/*.onnx; do
-    "$build/bin/fusec" compile "$model" --random-weights 0 -o "$pack/packages/$(basename "$model" .onnx).fsc" \
-      --target cpu:x86-64-v3,cuda:sm_80,cuda:sm_90 >/dev/null
-  done
+mkdir -p "$pack"/{bin,lib,tests,packages,cases}
+cp -rL /usr/share/libonnx-testdata/data "$pack/cases/debian"
+for cases in build/deps/onnx_cases-*; do
+  [ ! -e "$cases/complete" ] || cp -r "$cases" "$pack/cases/newest"
+done
+cp -r tests/models tests/patterns tests/peers "$pack/"
+if [ -n "${FUSEC_PEERS:-}" ]; then
+  cp "$FUSEC_PEERS"/*.py "$pack/peers/"
 fi
+# One small model: weights do not compress.
+for model in tests/models/squeezenet1_1.onnx tests/patterns/*.onnx; do
+  "$build/bin/fusec" compile "$model" --random-weights 0 -o "$pack/packages/$(basename "$model" .onnx).fsc" \
+    --target cpu:x86-64-v3,cuda:sm_80,cuda:sm_90 >/dev/null
+done
 cp -r tests/gpu.sh tests/gpu_table.py "$pack/tests/"
-for program in "${programs[@]}"; do
+for program in fusec fusec-compiler fusec_codegen_test fusec_runtime_test fuzz_graphs; do
   if [ -e "$build/bin/$program" ]; then
     install "$build/bin/$program" "$pack/bin/"
   fi
@@ -39,7 +32,8 @@ for program in "$pack"/bin/*; do
   ldd "$build/bin/$(basename "$program")" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
 done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' | xargs -r -I{} cp -Ln {} "$pack/lib/"
 find "$pack"/{bin,lib} -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
-tar -C "$build/gpu-pack" -cf - fusec | xz -T0 -6 >"$archive"
+# Each program has LLVM inside; a window over all of them finds it once.
+tar -C "$build/gpu-pack" --sort=name -cf - fusec | xz --lzma2=preset=2,dict=384MiB >"$archive"
 size=$(stat -c %s "$archive")
 echo "$archive: $((size >> 20)) MiB"
 if [ "$size" -gt $((50 * 1024 * 1024)) ]; then

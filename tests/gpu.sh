@@ -11,7 +11,6 @@
 #   models     fusec bench of each model, then of each again in a second process: ready times
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it
-# And of the wide pack:
 #   conformance*every folder of cases/, by the emitters of HOW
 #   accuracy  *errors in ulp of every scalar op and dtype
 #   fuzz      *GRAPHS random graphs from SEED on, by the emitters of HOW

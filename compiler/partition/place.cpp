@@ -111,11 +111,20 @@ class Placing {
     for (const Dim& s : w->strides)
       if (s.is_const() && s.value() < 0) return false;
     const size_t rank = w->strides.size();
-    if (anchor.op == TensorOp::matmul)
+    const bool product = anchor.op == TensorOp::matmul;
+    if (i < 2 && repeats(*w, product ? rank - std::min<size_t>(rank, 2) : 0)) return false;
+    if (product)
       return rank < 2 || w->strides[rank - 1].is(1) || w->strides[rank - 2].is(1) || w->shape[rank - 1].is(1);
     if (i > 0) return true;
     const bool last = anchor.attrs.s("layout") == "last";
     return !last || w->strides[rank - 1].is(1) || w->shape[rank - 1].is(1);
+  }
+
+  // Elements of images and matrices lie apart: the libraries of a GPU take no others, those of a host are slow with them.
+  static bool repeats(const Window& w, size_t from) {
+    for (size_t i = from; i < w.strides.size(); ++i)
+      if (w.strides[i].is(0) && !w.shape[i].is(1)) return true;
+    return false;
   }
 
   void make_readable(const Node& anchor, size_t i) {
