@@ -109,7 +109,7 @@ class Placing {
     const auto w = window_of(graph_, storage_, value);
     if (!w) return false;
     for (const Dim& s : w->strides)
-      if (s.is_const() && s.value() < 0) return false;
+      if (!proves_nonneg(s, {})) return false;
     const size_t rank = w->strides.size();
     const bool product = anchor.op == TensorOp::matmul;
     if (i < 2 && repeats(*w, product ? rank - std::min<size_t>(rank, 2) : 0)) return false;
