@@ -37,6 +37,9 @@ bool needs_rounded(ScalarOp op) {
   }
 }
 
+// Whether f32 holds every number of the type.
+bool fits_f32(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::f32; }
+
 Operand number(DType dtype, double value) {
   return is_float(dtype) ? ir::float_constant(dtype, value) : ir::int_constant(dtype, static_cast<int64_t>(value));
 }
@@ -183,6 +186,10 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
     if (compute_type(result) == compute_type(in)) {  // between f32, f16 and bf16: only rounding
       return is_half(result) ? Lowered{rounded({args[0], false}, result), true} : Lowered{args[0], true};
     }
+    if (is_half(result) && !fits_f32(in)) {  // rounded once
+      const RegId narrow = emit(op, result, args);
+      return {emit(op, DType::f32, {narrow}), true};
+    }
     const RegId dst = emit(op, compute_type(result), args);
     return is_half(result) ? Lowered{rounded({dst, false}, result), true} : Lowered{dst, true};
   }
@@ -196,22 +203,9 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   return finish(dst, result);
 }
 
-namespace {
-
-bool is_negative(const Dim& stride) { return stride.is_const() ? stride.value() < 0 : proves_nonneg(-stride, {}); }
-
-}  // namespace
-
 BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat) {
-  // The lowest address and the number of elements the window spans.
-  Dim elements = 1;
-  for (size_t i = 0; i < window.shape.size(); ++i) {
-    if (is_negative(window.strides[i])) {
-      elements += (window.shape[i] - 1) * -window.strides[i];
-    } else {
-      elements += (window.shape[i] - 1) * window.strides[i];
-    }
-  }
+  Dim elements = 1;  // that the window spans
+  for (size_t i = 0; i < window.shape.size(); ++i) elements += (window.shape[i] - 1) * window.strides[i];
   std::string key = std::to_string(window.owner.index) + "+" + window.offset.str() + (flat ? "f" : "n") +
                     (space == ir::Space::out ? "o" : "i");
   if (!flat) key += to_string(window.shape) + to_string(window.strides);
@@ -270,11 +264,12 @@ Dim RegionEval::mirrored(const Dim& index, const Dim& extent) {
 // A window with only non-negative strides, and the coordinates in it.
 void RegionEval::flip_negative(Window& window, Coords& coords) {
   for (size_t i = 0; i < coords.size(); ++i) {
+    if (!window.backwards[i]) continue;
     Dim& stride = window.strides[i];
-    if (!is_negative(stride)) continue;
     window.offset += (window.shape[i] - 1) * stride;
     coords[i] = mirrored(coords[i], window.shape[i]);
     stride = -stride;
+    window.backwards[i] = false;
   }
 }
 

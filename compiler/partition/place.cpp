@@ -62,6 +62,7 @@ class Placing {
     place_concats();
     for (size_t g = 0; g < groups_.all.size(); ++g)
       if (groups_.all[g].alive && groups_.all[g].kind == RegionKind::anchor) serve_anchor(static_cast<int>(g));
+    for (NodeId id : graph_.order) serve_gather(graph_.nodes[id]);
     return std::move(storage_);
   }
 
@@ -95,6 +96,12 @@ class Placing {
     }
   }
 
+  // An index out of the data is held to the axis that it is an index of: that axis has to be one of the memory that is read.
+  void serve_gather(const Node& node) {
+    const bool gathers = node.op == TensorOp::gather || node.op == TensorOp::gather_elements || node.op == TensorOp::gather_nd;
+    if (gathers && !window_of(graph_, storage_, node.inputs[0])) copy(node.inputs[0]);
+  }
+
   // Makes every operand of the call a window that the library can read.
   void serve_anchor(int g) {
     const Node& anchor = graph_.nodes[groups_.all[static_cast<size_t>(g)].nodes[0]];
@@ -108,8 +115,7 @@ class Placing {
   bool readable(const Node& anchor, size_t i, ValueId value) const {
     const auto w = window_of(graph_, storage_, value);
     if (!w) return false;
-    for (const Dim& s : w->strides)
-      if (!proves_nonneg(s, {})) return false;
+    if (std::find(w->backwards.begin(), w->backwards.end(), true) != w->backwards.end()) return false;
     const size_t rank = w->strides.size();
     const bool product = anchor.op == TensorOp::matmul;
     if (i < 2 && repeats(*w, product ? rank - std::min<size_t>(rank, 2) : 0)) return false;

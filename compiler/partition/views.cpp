@@ -7,57 +7,65 @@ namespace fusec::compiler {
 
 using ir::TensorOp;
 
-std::optional<Shape> reshape_strides(const Shape& from, const Shape& strides, const Shape& to) {
-  const auto common = factorize({from, to});
+namespace {
+
+// The elements of a dense window may be cut in any way; else each axis of `to` must be evenly strided.
+std::optional<Window> reshape_window(const Window& in, const Shape& to) {
+  if (in.strides == contiguous_strides(in.shape))
+    return Window{in.owner, in.offset, to, contiguous_strides(to), std::vector<bool>(to.size())};
+  const auto common = factorize({in.shape, to});
   if (!common) return std::nullopt;
-  // Strides of the factors inside each axis of `from`, then check that each axis of `to` is evenly strided.
+  // Strides of the factors inside each axis of `in`.
   Shape factor_strides(common->factors.size());
+  std::vector<bool> backwards(common->factors.size());
   size_t next = 0;
-  for (size_t axis = 0; axis < from.size(); ++axis) {
+  for (size_t axis = 0; axis < in.shape.size(); ++axis) {
     const auto count = static_cast<size_t>(common->groups[0][axis]);
-    Dim stride = strides[axis];
+    Dim stride = in.strides[axis];
     for (size_t k = next + count; k-- > next;) {
       factor_strides[k] = stride;
+      backwards[k] = in.backwards[axis];
       stride = stride * common->factors[k];
     }
     next += count;
   }
-  Shape result(to.size(), Dim(0));
+  Window out{in.owner, in.offset, to, Shape(to.size(), Dim(0)), std::vector<bool>(to.size())};
   next = 0;
   for (size_t axis = 0; axis < to.size(); ++axis) {
     const auto count = static_cast<size_t>(common->groups[1][axis]);
     for (size_t k = next; k + 1 < next + count; ++k)
       if (!(factor_strides[k] == factor_strides[k + 1] * common->factors[k + 1])) return std::nullopt;
-    if (count > 0) result[axis] = factor_strides[next + count - 1];
+    if (count > 0) out.strides[axis] = factor_strides[next + count - 1], out.backwards[axis] = backwards[next + count - 1];
     next += count;
   }
-  return result;
+  return out;
 }
 
-namespace {
-
 Window broadcast_window(const Window& in, const Shape& shape) {
-  Window out{in.owner, in.offset, shape, Shape(shape.size(), Dim(0))};
+  Window out{in.owner, in.offset, shape, Shape(shape.size(), Dim(0)), std::vector<bool>(shape.size())};
   const size_t shift = shape.size() - in.shape.size();
   for (size_t i = 0; i < in.shape.size(); ++i)
-    if (!in.shape[i].is(1)) out.strides[i + shift] = in.strides[i];
+    if (!in.shape[i].is(1)) out.strides[i + shift] = in.strides[i], out.backwards[i + shift] = in.backwards[i];
   return out;
 }
 
 Window transpose_window(const Window& in, const std::vector<int64_t>& perm) {
-  Window out{in.owner, in.offset, {}, {}};
+  Window out{in.owner, in.offset, {}, {}, {}};
   for (int64_t p : perm) {
     out.shape.push_back(in.shape[static_cast<size_t>(p)]);
     out.strides.push_back(in.strides[static_cast<size_t>(p)]);
+    out.backwards.push_back(in.backwards[static_cast<size_t>(p)]);
   }
   return out;
 }
 
 Window slice_window(const Window& in, const ir::Attrs& attrs, const Shape& shape) {
-  Window out{in.owner, in.offset, shape, {}};
+  Window out{in.owner, in.offset, shape, {}, {}};
   for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t step = attrs.ints("steps")[i];
     out.offset += attrs.dims("starts")[i] * in.strides[i];
-    out.strides.push_back(in.strides[i] * Dim(attrs.ints("steps")[i]));
+    out.strides.push_back(in.strides[i] * Dim(step));
+    out.backwards.push_back(in.backwards[i] != (step < 0));
   }
   return out;
 }
@@ -74,11 +82,8 @@ std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, cons
       return transpose_window(in, node.attrs.ints("perm"));
     case TensorOp::slice:
       return slice_window(in, node.attrs, shape);
-    case TensorOp::reshape: {
-      auto strides = reshape_strides(in.shape, in.strides, shape);
-      if (!strides) return std::nullopt;
-      return Window{in.owner, in.offset, shape, *strides};
-    }
+    case TensorOp::reshape:
+      return reshape_window(in, shape);
     default:
       return std::nullopt;
   }
@@ -87,7 +92,8 @@ std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, cons
 std::optional<Window> window_of(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
                                 ir::ValueId value) {
   if (auto it = storage.find(value); it != storage.end())
-    return Window{it->second.owner, it->second.offset, graph.type(value).shape, it->second.strides};
+    return Window{it->second.owner, it->second.offset, graph.type(value).shape, it->second.strides,
+                  std::vector<bool>(it->second.strides.size())};
   const ir::Node* node = graph.producer(value);
   if (node == nullptr || node->op.is_scalar() || node->inputs.size() != 1) return std::nullopt;
   auto in = window_of(graph, storage, node->inputs[0]);

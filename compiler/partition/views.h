@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "compiler/partition/partition.h"
 #include "ir/graph.h"
@@ -14,6 +15,7 @@ struct Window {
   ir::ValueId owner;
   Dim offset;
   Shape shape, strides;
+  std::vector<bool> backwards;  // axes whose strides are negative, whatever the symbols: no sign shows in -n*n + n
 };
 
 // `in` seen through `node` (broadcast, reshape, transpose or slice); nullopt when no strides can say it.
@@ -22,8 +24,5 @@ std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, cons
 // The window of `value`: its own storage, or that of what it is a view of; nullopt when it is not materialized.
 std::optional<Window> window_of(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
                                 ir::ValueId value);
-
-// Strides of a reshape of a strided tensor; nullopt when the elements would have to move.
-std::optional<Shape> reshape_strides(const Shape& from, const Shape& strides, const Shape& to);
 
 }  // namespace fusec::compiler
