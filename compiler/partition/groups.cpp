@@ -2,6 +2,7 @@
 #include "compiler/partition/groups.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "compiler/partition/coords.h"
 #include "compiler/partition/windows.h"
@@ -31,6 +32,7 @@ Groups::Groups(const Graph& g)
       views_(g.nodes.size(), 0),
       readers_(readers(g)),
       outputs_(g.outputs.begin(), g.outputs.end()) {
+  spanning_.resize(g.order.size());
   uint32_t next = 0;
   for (NodeId id : g.order) {
     positions_[id] = next++;
@@ -55,9 +57,16 @@ int Groups::add(Group group) {
 
 void Groups::put(NodeId node, int group) {
   Group& g = all[static_cast<size_t>(group)];
+  const uint32_t at = positions_[node];
+  if (g.nodes.empty() || at < g.first) {
+    g.first = at;
+    g.last = g.nodes.empty() ? at : g.last;
+    cover(g.first, at + 1, g.last);
+  } else if (at > g.last) {
+    cover(g.first, g.last + 1, at);
+    g.last = at;
+  }
   g.nodes.push_back(node);
-  g.first = std::min(g.first, positions_[node]);
-  g.last = std::max(g.last, positions_[node]);
   const ir::Op op = graph.nodes[node].op;
   if (op == TensorOp::max_pool) g.cost += static_cast<int>(window_size(graph.nodes[node]));
   if (op.is_scalar()) g.cost += info(op.scalar()).cost;
@@ -65,6 +74,18 @@ void Groups::put(NodeId node, int group) {
   if (!op.is_scalar() && op.tensor() == TensorOp::cumsum) g.has_scan = true;
   if (is_float_sum(graph, node)) g.has_float_sum = true;
   groups_[node] = group;
+}
+
+// The positions from ... to lie in the group whose first node is at `first`.
+void Groups::cover(uint32_t first, uint32_t from, uint32_t to) {
+  for (uint32_t at = from; at <= to; ++at) {
+    Spanning& s = spanning_[at];
+    if (first < s.first) {
+      s.second = std::exchange(s.first, first);
+    } else if (first > s.first && first < s.second) {
+      s.second = first;
+    }
+  }
 }
 
 void Groups::absorb(int to, int from) {
@@ -137,7 +158,10 @@ bool Groups::is_read_outside(ValueId value, const std::vector<NodeId>& inside) c
 
 bool Groups::would_cycle(int a, int b) const {
   constexpr size_t kMostVisits = 4096;
-  const Group& from = all[static_cast<size_t>(a)];
+  const Group &from = all[static_cast<size_t>(a)], &to = all[static_cast<size_t>(b)];
+  // Groups before a do not read it, but for what they read of groups that go on behind its beginning.
+  const Spanning& spanning = spanning_[from.first];
+  const uint32_t before = std::min(from.first, spanning.first == to.first ? spanning.second : spanning.first);
   std::vector<int> todo;
   std::set<int> seen{b};
   const auto visit_inputs = [&](int g) {
@@ -150,7 +174,7 @@ bool Groups::would_cycle(int a, int b) const {
         const int p = group_of_value(base);
         // Reading a directly is what is being fused; only longer ways round count.
         if (p == kNoGroup || (g == b && p == a)) continue;
-        if (all[static_cast<size_t>(p)].last < from.first) continue;
+        if (all[static_cast<size_t>(p)].last < before) continue;
         if (seen.insert(p).second) todo.push_back(p);
       }
   };

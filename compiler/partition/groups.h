@@ -68,10 +68,18 @@ class Groups {
   std::string reason(ir::ValueId value, ir::NodeId reader) const;
 
  private:
+  void cover(uint32_t first, uint32_t from, uint32_t to);
   void collect_readers(ir::ValueId value, std::vector<ir::NodeId>& out) const;
   bool is_read_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // `inside` sorted
 
+  // The two groups of the earliest nodes among those that have nodes before a position and at or behind it, by their first
+  // nodes' positions. A group that is now part of another may still be named.
+  struct Spanning {
+    uint32_t first = UINT32_MAX, second = UINT32_MAX;
+  };
+
   ir::IdVector<ir::NodeId, uint32_t> positions_;
+  std::vector<Spanning> spanning_;  // by position
   ir::IdVector<ir::NodeId, int> groups_;
   ir::IdVector<ir::NodeId, char> views_;
   ir::IdVector<ir::ValueId, std::vector<ir::NodeId>> readers_;
