@@ -11,10 +11,11 @@ namespace {
 
 // The elements of a dense window may be cut in any way; else each axis of `to` must be evenly strided.
 std::optional<Window> reshape_window(const Window& in, const Shape& to) {
-  if (in.strides == contiguous_strides(in.shape))
-    return Window{in.owner, in.offset, to, contiguous_strides(to), std::vector<bool>(to.size())};
   const auto common = factorize({in.shape, to});
-  if (!common) return std::nullopt;
+  if (!common) {
+    if (!(in.strides == contiguous_strides(in.shape))) return std::nullopt;
+    return Window{in.owner, in.offset, to, contiguous_strides(to), std::vector<bool>(to.size())};
+  }
   // Strides of the factors inside each axis of `in`.
   Shape factor_strides(common->factors.size());
   std::vector<bool> backwards(common->factors.size());
