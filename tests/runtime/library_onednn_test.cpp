@@ -156,6 +156,30 @@ TEST_F(OneDnn, NanAndInfinityPassEveryEpilogue) {
   }
 }
 
+// Odd channels of 16 bits: the last one of a pixel is not multiplied together with the first of the next.
+TEST_F(OneDnn, PixelsThatAreNotFiniteStayApart) {
+  for (const int64_t channels : {1, 3, 5, 17}) {
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      for (const char* layout : {"first", "last"}) {
+        SCOPED_TRACE(std::string(to_string(dtype)) + " " + layout + " " + std::to_string(channels));
+        const bool last = std::string(layout) == "last";
+        Case c(TensorOp::conv, {{"strides", Extents{1}}, {"pads", Extents{1, 0}}, {"dilations", Extents{1}}, {"groups", int64_t{1}}, {"layout", std::string(layout)}});
+        c.step->compute = DType::f32;
+        c.add(last ? Extents{2, 5, channels} : Extents{2, channels, 5}, {}, false, dtype);
+        c.add({2, channels, 1}, {}, true, dtype);
+        for (int64_t image = 0; image < 2; ++image) {
+          for (const int64_t pixel : {0, 3}) {
+            const int64_t offset = last ? (image * 5 + pixel) * channels : image * channels * 5 + pixel;
+            ir::store_double(dtype, c.at(0, offset), std::numeric_limits<double>::infinity());
+          }
+        }
+        c.add(last ? Extents{2, 6, 2} : Extents{2, 2, 6}, {}, false, dtype);
+        testing::check(*library, c, 2e-2);
+      }
+    }
+  }
+}
+
 // The cheaper relu of fast mode keeps NaN too.
 TEST_F(OneDnn, FastReluKeepsNan) {
   Options options;

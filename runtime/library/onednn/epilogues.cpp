@@ -41,14 +41,8 @@ std::optional<Eltwise> eltwise(const PostOp& post, Numerics numerics) {
       return Eltwise{algorithm::eltwise_logistic};
     case ScalarOp::tanh:
       return Eltwise{algorithm::eltwise_tanh};
-    case ScalarOp::gelu:
-      return Eltwise{algorithm::eltwise_gelu_erf};
-    case ScalarOp::gelu_tanh:
-      return Eltwise{algorithm::eltwise_gelu_tanh};
     case ScalarOp::silu:
       return Eltwise{algorithm::eltwise_swish, 1};
-    case ScalarOp::elu:
-      return Eltwise{algorithm::eltwise_elu, alpha};
     case ScalarOp::abs:
       return Eltwise{algorithm::eltwise_abs};
     case ScalarOp::square:
