@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/passes/rules.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -19,6 +20,11 @@ using ir::ScalarOp;
 using ir::ValueId;
 
 namespace {
+
+bool mentions(const DefNode& node, ScalarOp op) {
+  if (node.kind == DefNode::Kind::op && node.op == op) return true;
+  return std::any_of(node.args.begin(), node.args.end(), [op](const DefNode& arg) { return mentions(arg, op); });
+}
 
 bool is_commutative(ScalarOp op) {
   switch (op) {
@@ -111,6 +117,7 @@ bool apply_rule_set(Graph& graph, const std::vector<Rule>& rules,
       if (!binding || !allowed(graph, *binding)) continue;
       const std::string origin = graph.nodes[id].origin;
       const DType dtype = graph.type(*(*binding)[0]).dtype;
+      if (is_unsigned_int(dtype) && mentions(rule.from, ScalarOp::neg)) continue;  // which wraps there
       const ValueId to = build(graph, rule.to, *binding, dtype, origin);
       if (!(graph.type(to) == graph.type(value))) continue;  // an operand was broadcast by what goes
       rewriter.replace(value, to);
