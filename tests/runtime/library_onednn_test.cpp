@@ -163,7 +163,11 @@ TEST_F(OneDnn, PixelsThatAreNotFiniteStayApart) {
       for (const char* layout : {"first", "last"}) {
         SCOPED_TRACE(std::string(to_string(dtype)) + " " + layout + " " + std::to_string(channels));
         const bool last = std::string(layout) == "last";
-        Case c(TensorOp::conv, {{"strides", Extents{1}}, {"pads", Extents{1, 0}}, {"dilations", Extents{1}}, {"groups", int64_t{1}}, {"layout", std::string(layout)}});
+        Case c(TensorOp::conv, {{"strides", Extents{1}},
+                                {"pads", Extents{1, 0}},
+                                {"dilations", Extents{1}},
+                                {"groups", int64_t{1}},
+                                {"layout", std::string(layout)}});
         c.step->compute = DType::f32;
         c.add(last ? Extents{2, 5, channels} : Extents{2, channels, 5}, {}, false, dtype);
         c.add({2, channels, 1}, {}, true, dtype);

@@ -17,8 +17,8 @@
 //
 // Nearly free everywhere: leaky_relu, hard_swish, abs, square, mul and add per channel, and the sum over its own memory.
 // relu costs its exponential (see epilogues.cpp); Numerics::fast has it at the price of hard_swish.
-// * not done by oneDNN but by loops after it, as are hard_sigmoid, exp, max, min: oneDNN's forms drop NaN. Nor are the gelus and elu,
-// whose errors are too large.
+// * not done by oneDNN but by loops after it, as are hard_sigmoid, exp, max, min: oneDNN's forms drop NaN. Nor are the
+// gelus and elu, whose errors are too large.
 #pragma once
 
 #include <cstddef>
