@@ -16,10 +16,19 @@ using importer::HostileModel;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+// A process with sanitizers takes half a second to start; import.Hostile has all models in one.
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kStep = 5;
+#else
+constexpr std::size_t kStep = 1;
+#endif
+
 // Exit code 2 or 3 (the command line or the model is at fault), and one line that names file, place and reason.
 TEST(HostileModels, AreRefusedInOneLine) {
   const Workplace w;
-  for (const HostileModel& model : importer::hostile_models(w.path("."))) {
+  const std::vector<HostileModel> models = importer::hostile_models(w.path("."));
+  for (std::size_t i = 0; i < models.size(); i += kStep) {
+    const HostileModel& model = models[i];
     const std::string file = w.file(model.name + ".onnx", model.bytes);
     const Outcome outcome = w.fusec({"import", file});
     EXPECT_TRUE(outcome.code == 3 || outcome.code == 2) << model.name << ": " << outcome.code;
