@@ -161,9 +161,9 @@ class DeviceLibrary : public Library {
 class CudaLibraries : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!driver_.open() || driver_.stream(&stream_, 1) != 0) GTEST_SKIP() << "no GPU";
+    if (!driver_.open() || driver_.stream(&stream_, 1) != 0) GTEST_SKIP() << "no GPU: libcuda.so.1 is missing, too old, or has no device";
     use({});
-    if (libraries_.empty()) GTEST_SKIP() << "no library of a GPU";
+    if (libraries_.empty()) GTEST_SKIP() << "neither cuDNN nor cuBLASLt was found";
   }
   void use(Options options) {
     options.on_warning = [](const std::string& text) { std::printf("warning: %s\n", text.c_str()); };

@@ -5,10 +5,15 @@
 #if FUSEC_WITH_CUDA
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "compiler/passes/expand_pools.h"
 #include "ir/text/graph_text.h"
+#include "runtime/library/cudnn/build.h"
 #include "runtime/library/cudnn/cudnn.h"
 #include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/host_device_memory.h"
@@ -463,6 +468,31 @@ TEST_F(Cudnn, EqualConvolutionsShareOnePlan) {
   const auto a = library->bind(c.call), b = library->bind(c.call), d = library->bind(other.call);
   ASSERT_TRUE(a.ok() && b.ok() && d.ok());
   EXPECT_EQ(fake_->convs.size(), 2U);
+}
+
+TEST_F(Cudnn, EqualPlansThatSeveralThreadsAskForAreBuiltOnce) {
+  struct Slow : FakeBackend {
+    std::atomic<int> builds = 0;
+    Result<std::unique_ptr<Work>> conv(const ConvSpec&) override {
+      ++builds;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return make("conv", 0, [](void* const*) {});
+    }
+  } backend;
+  cudnn::ConvPlans plans;
+  ConvSpec one, other;
+  other.plan = "eng1";
+  std::array<std::shared_ptr<const Work>, 8> got;
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    threads.emplace_back([&, i] {
+      if (auto work = plans.get(backend, i % 2 == 0 ? one : other); work.ok()) got[i] = *work;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(backend.builds, 2);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i] != nullptr && got[i] == got[i % 2]);
+  EXPECT_NE(got[0], got[1]);
 }
 
 TEST_F(Cudnn, OptionsReachTheBackend) {

@@ -27,7 +27,6 @@ struct PostSpec {
   ir::ScalarOp op = ir::ScalarOp::relu;
   double alpha = 0;
   std::optional<TensorSpec> operand;
-  bool operator==(const PostSpec&) const = default;
 };
 
 struct ConvSpec {
@@ -38,7 +37,6 @@ struct ConvSpec {
   bool tf32 = false;  // f32 operands may be rounded to TF32
   std::size_t workspace_limit = 0;
   std::string plan = {};  // PlanInfo::name; empty: the first that cuDNN's heuristics name
-  bool operator==(const ConvSpec&) const = default;
 };
 
 // One line that tells any two specs apart.
