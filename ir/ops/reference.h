@@ -131,8 +131,7 @@ R where(R condition, R a, R b) {
 template <class R>
 R clamp(R a, R lo, R hi) {
   if (a != a || lo != lo || hi != hi) return a + lo + hi;
-  const R raised = a < lo ? lo : a;
-  return raised > hi ? hi : raised;
+  return min(max(a, lo), hi);
 }
 
 }  // namespace ref

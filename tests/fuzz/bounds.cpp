@@ -250,6 +250,8 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
                                               partial || !((divides ? n : 1) * m < largest(compute));
     if (open) {
       r = anything(dtype);
+    } else if (value == 0 && radius == 0) {
+      r = {{-0.0, 0}, {value, 0}, {0.0, 0}};  // sums may start at either zero
     } else if (std::isfinite(value) && n > 0) {
       r = with_rounding(dtype, 0, {{value - radius, 0}, {value, 0}, {value + radius, 0}});
     }
@@ -452,6 +454,12 @@ int64_t count_undecided(const Bounded& value, DType dtype) {
   return count;
 }
 
+// A zero whose sign is certain.
+bool is_signed_zero(const Range& r) {
+  const bool negative = std::signbit(r.at.f);
+  return r.lo.f == 0 && r.hi.f == 0 && std::signbit(r.lo.f) == negative && std::signbit(r.hi.f) == negative;
+}
+
 Verdict compare(const Tensor& got, const Bounded& want) {
   const DType dtype = got.dtype();
   Verdict verdict;
@@ -460,9 +468,11 @@ Verdict compare(const Tensor& got, const Bounded& want) {
   for (int64_t i = 0; i < verdict.elements; ++i) {
     const ir::Number value = ir::load_number(dtype, got.as<char>() + i * static_cast<int64_t>(size_of(dtype)));
     Range range = load_range(want, dtype, i);
+    const bool other_zero = is_float(dtype) && is_signed_zero(range) && value.f == 0 &&
+                            std::signbit(value.f) != std::signbit(range.at.f);
     if (is_float(dtype) && range.lo.f == range.hi.f) range = with_rounding(dtype, 0, range);
     range = allowed(dtype, range);
-    if (fits(dtype, value, range) || verdict.wrong++ > 0) continue;
+    if ((fits(dtype, value, range) && !other_zero) || verdict.wrong++ > 0) continue;
     verdict.first_wrong = i;
     verdict.message = fmt::format("element {} is {}, expected {} in [{}, {}]", i, text(dtype, value),
                                   text(dtype, range.at), text(dtype, range.lo), text(dtype, range.hi));

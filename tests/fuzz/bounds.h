@@ -3,7 +3,7 @@
 // and an upper bound run through the graph; each op widens them by its own rounding and by the ulps that its row
 // allows.
 //
-//   floats          lo <= at <= hi: any value in between. All NaN: must be NaN. -inf, 0, +inf: anything, NaN too.
+//   floats          lo <= at <= hi: any value in between, where -0 is below 0. All NaN: must be NaN. -inf, 0, +inf: anything, NaN too.
 //   integers, bool  lo == at == hi, or undecided: a comparison, a cast or an index hangs on rounding.
 //
 // Values of f16 and bf16 may be rounded after an op or stay in f32, where the graph does not ask for one of the two.

@@ -20,6 +20,9 @@ using ir::Typing;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
+// -0 is below 0.
+bool is_below(double a, double b) { return a < b || (a == b && std::signbit(a) && !std::signbit(b)); }
+
 struct Samples {
   std::array<Number, 7> values;
   std::size_t count = 0;
@@ -35,7 +38,7 @@ Samples samples_of(DType dtype, const Range& r) {
     return out;
   }
   out.add(r.at.f);
-  if (!(r.lo.f < r.hi.f)) return out;
+  if (!is_below(r.lo.f, r.hi.f)) return out;
   out.add(r.lo.f);
   out.add(r.hi.f);
   if (r.lo.f <= 0 && r.hi.f >= 0) {
@@ -169,6 +172,7 @@ Range op_range(ScalarOp op, DType operand, DType result, const Range* args, std:
     return row.is_definition ? joined(result, out, definition_range(ir::definition(op), operand, in.data())) : out;
   }
   if (row.typing == Typing::cast) return out;
+  if (op == ScalarOp::relu && out.lo.f == 0) out.lo.f = -0.0;  // a library's is x * 0 for negative x
   if (!row.is_definition) return with_rounding(result, row.ulp, out);
   const Range compiled = definition_range(ir::definition(op), compute_type(result), in.data());
   const Range reference = with_library_bound(op, result, out);
@@ -211,7 +215,7 @@ Result<Bounded> scalar_bounds(const ir::Graph& graph, const ir::Node& node, cons
     for (std::size_t k = 0; k < operands.size(); ++k)
       in[k] = load_range(operands[k], graph.type(node.inputs[k]).dtype, maps[k].at(i));
     const Range r = op_range(op, operand, result, in.data(), operands.size());
-    exact = exact && (is_float(result) ? r.lo.f == r.hi.f || std::isnan(r.at.f) : r.lo.i == r.hi.i);
+    exact = exact && (is_float(result) ? !is_below(r.lo.f, r.hi.f) || std::isnan(r.at.f) : r.lo.i == r.hi.i);
     store_range(out, result, i, r);
   }
   return exact ? exactly(out.at) : out;
@@ -236,8 +240,8 @@ Range hull(DType dtype, const Number* samples, std::size_t count, const Number& 
       continue;
     }
     if (std::isnan(samples[i].f) != std::isnan(at.f)) return anything(dtype);
-    r.lo.f = std::min(r.lo.f, samples[i].f);
-    r.hi.f = std::max(r.hi.f, samples[i].f);
+    if (is_below(samples[i].f, r.lo.f)) r.lo.f = samples[i].f;
+    if (is_below(r.hi.f, samples[i].f)) r.hi.f = samples[i].f;
   }
   return r;
 }
