@@ -112,10 +112,14 @@ ValueId scalar_node(Maker& m) {
   while (static_cast<int>(operands.size()) < row.arity) {
     // Parameters of activations are numbers.
     const bool parameter = row.is_definition && m.random.chance(0.8);
-    const ValueId other =
-        parameter ? m.number(m.type(x).dtype, m.random.pick({0.1, 0.5, 1.0, 2.0})) : partner(m, x, m.type(x).dtype);
+    // Numbers that rewrites of expressions look for.
+    const bool special = !parameter && m.random.chance(0.1);
+    const DType dtype = m.type(x).dtype;
+    const ValueId other = parameter ? m.number(dtype, m.random.pick({0.1, 0.5, 1.0, 2.0}))
+                          : special ? m.number(dtype, m.random.pick({0.0, -0.0, 1.0, -1.0, 2.0, 3.0, 0.5}))
+                                    : partner(m, x, dtype);
     if (!other.valid()) return {};
-    operands.push_back(parameter ? other : into_domain(m, other, row));
+    operands.push_back(parameter || special ? other : into_domain(m, other, row));
   }
   if (row.arity == 2 && m.random.chance(0.3)) std::swap(operands[0], operands[1]);
   return m.scalar(op, operands);
