@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
+#include <algorithm>
 #include <limits>
 
 #include "ir/eval/op_call.h"
 #include "ir/eval/window.h"
+#include "ir/ops/reference.h"
 #include "ir/support/parallel.h"
 
 namespace fusec::ir {
@@ -46,17 +47,21 @@ T lowest(DType dtype) {
   });
 }
 
+template <class T>
+T greater(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return ref::max(a, b);
+  return std::max(a, b);
+}
+
 }  // namespace
 
-// NaN wins.
 Result<Tensor> eval_max_pool(const OpCall& call) {
   return visit_compute(call.dtype, [&]<class T>(T) {
     return pool<T>(call, [&](const T* plane, const std::vector<Window::Tap>& taps) {
       T best = lowest<T>(call.dtype);
       for (const Window::Tap& tap : taps) {
         if (tap.offset < 0) continue;
-        const T value = plane[tap.offset];
-        if (value > best || value != value) best = value;
+        best = greater(best, plane[tap.offset]);
       }
       return best;
     });

@@ -362,7 +362,13 @@ Result<Bounded> tensor_bounds(const ir::Graph& graph, const ir::Node& node, cons
       store_range(out, dtype, i, with_rounding(dtype, 0, load_range(exactly(at), dtype, i)));
     return out;
   }
-  return monotone(graph, node, operands, symbols);
+  FUSEC_ASSIGN(Bounded out, monotone(graph, node, operands, symbols));
+  if (op != TensorOp::max_pool || !is_float(dtype)) return out;
+  for (int64_t i = 0; i < at.num_elements(); ++i) {  // a library may take either zero
+    Range r = load_range(out, dtype, i);
+    if (r.lo.f == 0 && r.hi.f == 0) store_range(out, dtype, i, {{-0.0, 0}, r.at, {0.0, 0}});
+  }
+  return out;
 }
 
 }  // namespace

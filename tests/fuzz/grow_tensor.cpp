@@ -398,6 +398,31 @@ ValueId pool(Maker& m) {
   return m.node(TensorOp::avg_pool, {v}, attrs);
 }
 
+// Products of one value side by side: rows of w x^T, or channels of 1x1 convolutions, as an Inception has them.
+ValueId branches(Maker& m) {
+  const bool rows = m.random.chance(0.4);
+  const ValueId x = rows ? float_value(m, 2, 4) : image(m);
+  if (!x.valid()) return {};
+  const Shape& shape = m.shape(x);
+  const Dim k = rows ? shape.back() : shape[1];
+  if (!k.is_const() || k.value() < 1) return {};
+  const std::size_t axes = shape.size() - 2;
+  const int64_t axis = rows ? static_cast<int64_t>(axes) : 1;
+  std::vector<ValueId> parts;
+  for (int64_t n = m.random.between(2, 3); n > 0; --n) {
+    Shape weight = {m.random.between(1, 4), k};
+    if (!rows) weight.insert(weight.end(), axes, Dim(1));
+    const ValueId w = m.leaf(m.type(x).dtype, weight);
+    if (!w.valid()) return {};
+    const Ints ones(axes, 1), none(2 * axes, 0);
+    parts.push_back(rows ? m.node(TensorOp::matmul, {w, x}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}})
+                         : m.node(TensorOp::conv, {x, w},
+                                  {{"strides", ones}, {"pads", none}, {"dilations", ones}, {"groups", int64_t{1}},
+                                   {"layout", std::string("first")}}));
+  }
+  return m.node(TensorOp::concat, parts, {{"axis", axis}});
+}
+
 // A bias, scale, activation or residual.
 ValueId epilogue(Maker& m, ValueId v) {
   if (!v.valid()) return {};
@@ -433,7 +458,7 @@ ValueId epilogue(Maker& m, ValueId v) {
 }  // namespace
 
 ValueId anchor_node(Maker& m) {
-  static const std::vector<Choice> choices = {{3, matmul}, {3, conv}, {1.5, pool}};
+  static const std::vector<Choice> choices = {{3, matmul}, {3, conv}, {1.5, pool}, {0.7, branches}};
   ValueId v = one_of(m, choices);
   for (int64_t n = m.random.below(4); n > 0; --n) v = epilogue(m, v);
   return v;
