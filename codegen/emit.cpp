@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/emit.h"
 
-#include <exception>
-
 #include "codegen/cuda/cuda.h"
+#include "ir/support/guard.h"
 #include "ir/text/kernel_text.h"
 #if FUSEC_WITH_LLVM
 #include "codegen/llvm/host.h"
@@ -51,13 +50,7 @@ Result<Artifact> emit_by(Codegen emitter, const ir::Kernel& kernel, const Target
 // Broken invariants and hostile extents surface as exceptions inside; none leaves emit.
 template <class F>
 auto guarded(const F& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const DimOverflow& e) {
-    return Status(StatusCode::compile_failed, e.what());
-  } catch (const std::exception& e) {
-    return Status(StatusCode::internal, e.what());
-  }
+  return ir::guarded(f, {.overflow = StatusCode::compile_failed});
 }
 
 }  // namespace

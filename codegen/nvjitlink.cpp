@@ -86,9 +86,7 @@ Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& targ
     return Status(StatusCode::compile_failed,
                   "nvJitLink for " + name + ": error " + std::to_string(link.result()) + "\n" + link.error());
   }
-  std::vector<uint8_t> out = link.cubin();
-  if (out.empty()) return Status(StatusCode::compile_failed, "nvJitLink made no cubin for " + name);
-  return out;
+  return link.cubin();
 }
 
 bool has_nvjitlink() { return nvjitlink().ok(); }

@@ -2,10 +2,10 @@
 #include "fusec/graph_builder.h"
 
 #include <algorithm>
-#include <new>
 #include <optional>
 
 #include "ir/model_internal.h"
+#include "ir/support/guard.h"
 
 namespace fusec {
 
@@ -77,15 +77,9 @@ namespace {
 // Runs one step of building; nothing it throws leaves the library.
 template <class Step>
 Var guarded(BuilderState& state, Step step) {
-  try {
-    return step();
-  } catch (const std::bad_alloc&) {
-    state.errors.emplace_back(StatusCode::out_of_memory, "no memory for the graph");
-  } catch (const DimOverflow& e) {
-    state.errors.emplace_back(StatusCode::invalid_argument, e.what());
-  } catch (const std::exception& e) {
-    state.errors.emplace_back(StatusCode::internal, e.what());
-  }
+  Result<Var> made = ir::guarded([&]() -> Result<Var> { return step(); });
+  if (made.ok()) return *made;
+  state.errors.push_back(made.status());
   return Var();
 }
 
@@ -176,13 +170,11 @@ Result<Model> GraphBuilder::finish() const {
     return status;
   }
   if (state_->graph.outputs.empty()) return Status(StatusCode::invalid_argument, "the graph has no output");
-  try {
+  return ir::guarded([&]() -> Result<Model> {
     ir::Graph graph = ir::compact(state_->graph);
     graph.imported_ops = static_cast<int64_t>(graph.order.size() - graph.constants.size());
     return ir::make_model(std::move(graph));
-  } catch (const std::exception& e) {
-    return Status(StatusCode::internal, e.what());
-  }
+  });
 }
 
 Var GraphBuilder::apply(std::string_view op, std::vector<Operand> operands) {

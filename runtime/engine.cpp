@@ -13,7 +13,7 @@
 #include "runtime/engine_kernels.h"
 #include "runtime/engine_parts.h"
 #include "runtime/engine_stages.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 #include "runtime/state.h"
 
 namespace fusec {
@@ -86,7 +86,7 @@ Result<Engine> runtime::compile_for(const Model& model, const Options& options, 
 }
 
 Result<Engine> Engine::compile(const Model& model, const Options& options) {
-  return runtime::guarded([&]() -> Result<Engine> {
+  return ir::guarded([&]() -> Result<Engine> {
     const Clock::time_point start = Clock::now();
     FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
     const double device_ms = machine.device.kind == TargetKind::cuda ? milliseconds_since(start) : 0;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "codegen/emit.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 #include "runtime/single_flight.h"
 
 namespace fusec::runtime {
@@ -120,7 +120,7 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& targe
   const Source source{target, {.codegen = codegen, .on_warning = warn}, cache, reuse};
   std::vector<Result<Obtained>> results(used.size(), Obtained{});
   for_each_parallel(used.size(), threads, [&](std::size_t i) {
-    results[i] = guarded([&] { return obtain(program.kernels[used[i]], source); });
+    results[i] = ir::guarded([&] { return obtain(program.kernels[used[i]], source); });
   });
   Artifacts artifacts;
   for (std::size_t i = 0; i < used.size(); ++i) {

@@ -18,7 +18,7 @@
 #include "runtime/cache/entry.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/engine_parts.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 #include "runtime/package/format.h"
 #include "runtime/package/manifest.h"
 
@@ -157,7 +157,7 @@ Status write(const Model& model, std::span<const std::string> names, const std::
 namespace fusec {
 
 Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path, const Options& options) {
-  Status status = runtime::guarded([&] { return runtime::write(model, targets, path, options); });
+  Status status = ir::guarded([&] { return runtime::write(model, targets, path, options); });
   if (!status.ok()) return std::move(status).with_note(fmt::format("while writing package '{}'", path));
   return status;
 }

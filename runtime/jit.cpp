@@ -10,7 +10,7 @@
 #include "fusec/engine.h"
 #include "fusec/session.h"
 #include "ir/graph.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 #include "runtime/jit_layout.h"
 #include "runtime/single_flight.h"
 
@@ -117,7 +117,7 @@ struct JitFunction::Impl {
 };
 
 Status JitFunction::operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
-  return runtime::guarded([&] {
+  return ir::guarded([&] {
     return impl_->run(inputs, outputs, [](Session& session, std::span<const Tensor> in, std::span<Tensor> out) {
       return session.run(in, out);
     });
@@ -125,7 +125,7 @@ Status JitFunction::operator()(std::span<const Tensor> inputs, std::span<Tensor>
 }
 
 Status JitFunction::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const {
-  return runtime::guarded([&] {
+  return ir::guarded([&] {
     return impl_->run(inputs, outputs, [stream](Session& session, std::span<const Tensor> in, std::span<Tensor> out) {
       return session.run_async(in, out, stream);
     });
@@ -140,7 +140,7 @@ int JitFunction::variants() const {
 }
 
 Result<JitFunction> jit(const Model& model, const Options& options) {
-  return runtime::guarded([&]() -> Result<JitFunction> {
+  return ir::guarded([&]() -> Result<JitFunction> {
     FUSEC_ASSIGN(Engine engine, Engine::compile(model, options));
     auto impl = std::make_shared<JitFunction::Impl>();
     impl->model = model;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/device/device_program.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 #include "runtime/runner.h"
 #include "runtime/state.h"
 
@@ -135,7 +135,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::create(const Engine& engine) {
-  return runtime::guarded([&]() -> Result<Session> {
+  return ir::guarded([&]() -> Result<Session> {
     const runtime::LoadedProgram& loaded = *engine.state()->loaded;
     if (!loaded.device) return Session(std::make_unique<Impl>(engine, runtime::make_host_runner(loaded.program)));
     FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> runner, loaded.device->make_runner(loaded.program, engine.state()->options));
@@ -144,11 +144,11 @@ Result<Session> Session::create(const Engine& engine) {
 }
 
 Status Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
-  return runtime::guarded([&] { return impl_->run(inputs, outputs); });
+  return ir::guarded([&] { return impl_->run(inputs, outputs); });
 }
 
 Result<std::vector<Tensor>> Session::run(std::span<const Tensor> inputs) {
-  return runtime::guarded([&]() -> Result<std::vector<Tensor>> {
+  return ir::guarded([&]() -> Result<std::vector<Tensor>> {
     std::vector<Tensor> outputs(impl_->outputs());
     FUSEC_TRY(impl_->run(inputs, outputs));
     return outputs;
@@ -156,11 +156,11 @@ Result<std::vector<Tensor>> Session::run(std::span<const Tensor> inputs) {
 }
 
 Status Session::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
-  return runtime::guarded([&] { return impl_->run_async(inputs, outputs, stream); });
+  return ir::guarded([&] { return impl_->run_async(inputs, outputs, stream); });
 }
 
 Status Session::bind_io(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  return runtime::guarded([&]() -> Status {
+  return ir::guarded([&]() -> Status {
     FUSEC_TRY(impl_->check(inputs, outputs));
     std::vector<Tensor> in(inputs.begin(), inputs.end()), out(outputs.begin(), outputs.end());
     FUSEC_ASSIGN(Impl::Ready* const entry, impl_->ready(in));
@@ -172,11 +172,11 @@ Status Session::bind_io(std::span<const Tensor> inputs, std::span<const Tensor> 
 }
 
 Status Session::run_bound() {
-  return runtime::guarded([&] { return impl_->run(impl_->bound_inputs, impl_->bound_outputs); });
+  return ir::guarded([&] { return impl_->run(impl_->bound_inputs, impl_->bound_outputs); });
 }
 
 Status Session::prepare(std::span<const TensorShape> input_shapes) {
-  return runtime::guarded([&] { return impl_->make_ready(input_shapes).status(); });
+  return ir::guarded([&] { return impl_->make_ready(input_shapes).status(); });
 }
 
 Result<std::vector<TensorShape>> Session::output_shapes(std::span<const TensorShape> input_shapes) const {
@@ -184,7 +184,7 @@ Result<std::vector<TensorShape>> Session::output_shapes(std::span<const TensorSh
 }
 
 Result<PlanStats> Session::profile(std::span<const Tensor> inputs) {
-  return runtime::guarded([&]() -> Result<PlanStats> {
+  return ir::guarded([&]() -> Result<PlanStats> {
     FUSEC_TRY(impl_->check_inputs(inputs));
     FUSEC_ASSIGN(Impl::Ready* const entry, impl_->ready(inputs));
     PlanStats stats = runtime::describe(*entry->plan);

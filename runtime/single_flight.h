@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "fusec/status.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 
 namespace fusec::runtime {
 
@@ -28,7 +28,7 @@ class SingleFlight {
     auto flight = std::make_shared<Flight>();
     flights_.emplace(key, flight);
     lock.unlock();
-    Result<Value> answer = guarded([&]() -> Result<Value> { return make(); });
+    Result<Value> answer = ir::guarded([&]() -> Result<Value> { return make(); });
     lock.lock();
     flight->answer.emplace(answer);
     flights_.erase(key);

@@ -46,15 +46,8 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, false));
   FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
   Artifact artifact;
-  const std::map<std::string, cuda::Resources> resources = cuda::resources_of(cubin.image);
-  for (ArtifactPhase& phase : written.phases) {
-    const auto used = resources.find(phase.entry);
-    if (used == resources.end()) return Status(StatusCode::internal, "the cubin says nothing of " + phase.entry);
-    phase.registers = used->second.registers;
-    phase.local_bytes = used->second.local_bytes;
-    phase.shared_bytes = used->second.shared_bytes;
-    artifact.phases.push_back(std::move(phase));
-  }
+  artifact.phases = std::move(written.phases);
+  FUSEC_TRY(cuda::add_resources(cubin.image, artifact.phases));
   artifact.image = std::move(cubin.image);
   artifact.ptx = std::move(cubin.ptx);
   if (options.keep_text) artifact.text = std::move(written.text);

@@ -111,4 +111,16 @@ std::map<std::string, Resources> resources_of(const std::vector<uint8_t>& cubin)
   return out;
 }
 
+Status add_resources(const std::vector<uint8_t>& cubin, std::vector<ArtifactPhase>& phases) {
+  const std::map<std::string, Resources> resources = resources_of(cubin);
+  for (ArtifactPhase& phase : phases) {
+    const auto used = resources.find(phase.entry);
+    if (used == resources.end()) return Status(StatusCode::internal, "the cubin says nothing of " + phase.entry);
+    phase.registers = used->second.registers;
+    phase.local_bytes = used->second.local_bytes;
+    phase.shared_bytes = used->second.shared_bytes;
+  }
+  return {};
+}
+
 }  // namespace fusec::codegen::cuda

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/artifact.h"
+#include "fusec/status.h"
+
 namespace fusec::codegen::cuda {
 
 // Of one function.
@@ -16,5 +19,8 @@ struct Resources {
 
 // By function, read from a cubin; empty for what is none. Any bytes are safe input.
 std::map<std::string, Resources> resources_of(const std::vector<uint8_t>& cubin);
+
+// Registers and memory of the phases, out of their cubin. internal: it lacks one.
+Status add_resources(const std::vector<uint8_t>& cubin, std::vector<ArtifactPhase>& phases);
 
 }  // namespace fusec::codegen::cuda

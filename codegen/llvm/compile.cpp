@@ -8,6 +8,8 @@
 
 #include <mutex>
 
+#include "ir/support/check.h"
+
 namespace fusec::codegen {
 namespace {
 
@@ -44,9 +46,8 @@ Result<Image> compile(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true)) {
-    return Status(StatusCode::compile_failed, "LLVM cannot write objects for this target");
-  }
+  const bool cannot = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true);
+  FUSEC_CHECK(!cannot) << "LLVM writes no objects for its x86-64";
   passes.run(module);
   return flatten(std::string(object.begin(), object.end()));
 }

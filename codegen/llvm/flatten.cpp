@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "codegen/llvm/flatten.h"
+
 #include <llvm/BinaryFormat/ELF.h>
 #include <llvm/Object/ELFObjectFile.h>
 
 #include <cstring>
 #include <limits>
-
-#include "codegen/llvm/compile.h"
 
 namespace fusec::codegen {
 namespace {

@@ -11,6 +11,7 @@
 #include "codegen/llvm/machine.h"
 #include "codegen/llvm/math.h"
 #include "codegen/llvm/writer.h"
+#include "ir/support/check.h"
 
 namespace fusec::codegen {
 namespace {
@@ -152,9 +153,7 @@ Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& targe
   FUSEC_TRY(write(kernel, target, written));
   std::string problem;
   llvm::raw_string_ostream stream(problem);
-  if (llvm::verifyModule(*written.module, &stream)) {
-    return Status(StatusCode::internal, "the writer made invalid LLVM IR: " + problem);
-  }
+  FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
   return text_of(*written.module);
 }
 

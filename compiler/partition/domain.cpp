@@ -199,12 +199,10 @@ class AlignmentCheck {
   }
 
   Status check_reduction(NodeId id, const Coords& coords) {
-    for (size_t i = 0; i < domain_.reductions.size(); ++i)
-      if (domain_.reductions[i] == id)
-        return coords == domain_.reduction_results[i]
-                   ? Status()
-                   : refuse("a reduction is read at other coordinates than it is computed at", graph_.nodes[id].output);
-    return refuse("a reduction outside the domain", graph_.nodes[id].output);
+    const auto found = std::find(domain_.reductions.begin(), domain_.reductions.end(), id);
+    FUSEC_CHECK(found != domain_.reductions.end()) << "a reduction outside the domain";
+    if (coords == domain_.reduction_results[static_cast<size_t>(found - domain_.reductions.begin())]) return {};
+    return refuse("a reduction is read at other coordinates than it is computed at", graph_.nodes[id].output);
   }
 
   Status refuse(const char* why, ValueId value) const {

@@ -9,6 +9,7 @@
 
 #include "ir/eval/op_call.h"
 #include "ir/support/check.h"
+#include "ir/support/guard.h"
 
 namespace fusec::ir {
 namespace {
@@ -42,13 +43,12 @@ Result<Attrs> eval_attrs(const Attrs& attrs, const SymbolValues& symbols) {
 
 Result<Tensor> dispatch(const OpCall& call) {
   if (call.node.op.is_scalar()) return eval_scalar_node(call);
-  switch (call.node.op.tensor()) {
-#define TENSOR_OP(name, ...) \
-  case TensorOp::name:       \
-    return eval_##name(call);
+  using Evaluator = Result<Tensor> (*)(const OpCall&);
+  static constexpr Evaluator kEvaluators[] = {
+#define TENSOR_OP(name, ...) eval_##name,
 #include "ir/ops/tensor_ops.def"
-  }
-  return Status(StatusCode::internal, "no such tensor op");
+  };
+  return kEvaluators[static_cast<std::size_t>(call.node.op.tensor())](call);
 }
 
 // The declared dtype of each operand with the extents that it has; infer_type then checks the operands at hand.
@@ -253,11 +253,7 @@ Result<Tensor> evaluate_node(const Graph& graph, const Node& node, const std::ve
 
 Result<std::vector<Tensor>> evaluate(const Graph& graph, const std::vector<Tensor>& inputs,
                                      const EvalOptions& options) {
-  try {
-    return run(graph, inputs, options);
-  } catch (const DimOverflow& overflow) {
-    return invalid(overflow.what());
-  }
+  return guarded([&] { return run(graph, inputs, options); });
 }
 
 }  // namespace fusec::ir

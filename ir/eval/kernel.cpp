@@ -12,6 +12,7 @@
 #include "ir/eval/combine.h"
 #include "ir/eval/index_code.h"
 #include "ir/support/check.h"
+#include "ir/support/guard.h"
 #include "ir/text/kernel_text.h"
 
 namespace fusec::ir {
@@ -426,16 +427,14 @@ Status check_extents(const Kernel& kernel, const std::map<std::string, int64_t>&
 
 Result<std::monostate> evaluate(const Kernel& kernel, const std::vector<Tensor>& args,
                                 const std::map<std::string, int64_t>& extents) {
-  try {
+  return guarded([&]() -> Result<std::monostate> {
     FUSEC_TRY(check_extents(kernel, extents));
     Machine machine(kernel, extents);
     FUSEC_TRY(machine.bind(args));
     FUSEC_TRY(machine.run());
     if (!machine.out_of_range_.empty()) return Status(StatusCode::invalid_argument, machine.out_of_range_);
     return std::monostate();
-  } catch (const InternalError& e) {
-    return Status(StatusCode::internal, e.what());
-  }
+  });
 }
 
 }  // namespace fusec::ir

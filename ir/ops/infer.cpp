@@ -112,13 +112,12 @@ Result<Type> infer_checked(Op op, const Args& in, const Attrs& attrs) {
   const TensorOpInfo& row = info(op.tensor());
   FUSEC_TRY(check_inputs(row.min_inputs, row.max_inputs, in.size()));
   FUSEC_TRY(check_attrs(row.attributes, attrs));
-  switch (op.tensor()) {
-#define TENSOR_OP(name, ...) \
-  case TensorOp::name:       \
-    return infer_##name(in, attrs);
+  using Rule = Result<Type> (*)(const Args&, const Attrs&);
+  static constexpr Rule kRules[] = {
+#define TENSOR_OP(name, ...) infer_##name,
 #include "ir/ops/tensor_ops.def"
-  }
-  return Status(StatusCode::internal, "no type rule");
+  };
+  return kRules[static_cast<std::size_t>(op.tensor())](in, attrs);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "ir/eval/random.h"
 #include "ir/support/check.h"
+#include "ir/support/guard.h"
 #include "ir/text/attr_text.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/lexer.h"
@@ -214,11 +215,7 @@ class GraphParser {
 }  // namespace
 
 Result<Graph> parse_graph(std::string_view text, const ConstantTable& constants) {
-  try {
-    return GraphParser(text, constants).parse();
-  } catch (const DimOverflow& overflow) {
-    return Status(StatusCode::invalid_model, overflow.what());
-  }
+  return guarded([&] { return GraphParser(text, constants).parse(); }, {.overflow = StatusCode::invalid_model});
 }
 
 }  // namespace fusec::ir

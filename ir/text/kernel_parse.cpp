@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ir/ops/cast.h"
+#include "ir/support/guard.h"
 #include "ir/text/kernel_text.h"
 #include "ir/text/lexer.h"
 #include "ir/text/literal.h"
@@ -558,11 +559,7 @@ class KernelParser {
 }  // namespace
 
 Result<Kernel> parse_kernel(std::string_view text) {
-  try {
-    return KernelParser(text).parse();
-  } catch (const DimOverflow& overflow) {
-    return Status(StatusCode::invalid_model, overflow.what());
-  }
+  return guarded([&] { return KernelParser(text).parse(); }, {.overflow = StatusCode::invalid_model});
 }
 
 }  // namespace fusec::ir

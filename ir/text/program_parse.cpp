@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "ir/support/guard.h"
 #include "ir/text/attr_text.h"
 #include "ir/text/kernel_text.h"
 #include "ir/text/lexer.h"
@@ -340,11 +341,7 @@ class ProgramParser {
 }  // namespace
 
 Result<Program> parse_program(std::string_view text) {
-  try {
-    return ProgramParser(text).parse();
-  } catch (const DimOverflow& overflow) {
-    return Status(StatusCode::invalid_model, overflow.what());
-  }
+  return guarded([&] { return ProgramParser(text).parse(); }, {.overflow = StatusCode::invalid_model});
 }
 
 }  // namespace fusec::ir

@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "runtime/device/host/detect.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 #include "runtime/strided_copy.h"
 #if FUSEC_WITH_CUDA
 #include "runtime/device/cuda/tensors.h"
@@ -54,7 +54,7 @@ Result<Device> parse_device(const std::string& text) {
 Result<Tensor> make_tensor(const Device& device, DType dtype, std::vector<int64_t> shape) {
   if (device.kind == TargetKind::cpu) return Tensor::make(dtype, std::move(shape));
 #if FUSEC_WITH_CUDA
-  return runtime::guarded([&] { return runtime::cuda::make_gpu_tensor(device, dtype, std::move(shape)); });
+  return ir::guarded([&] { return runtime::cuda::make_gpu_tensor(device, dtype, std::move(shape)); });
 #else
   return no_support();
 #endif
@@ -69,7 +69,7 @@ Status copy(const Tensor& from, Tensor& to) {
     return {};
   }
 #if FUSEC_WITH_CUDA
-  return runtime::guarded([&] { return runtime::cuda::copy_with_gpu(from, to); });
+  return ir::guarded([&] { return runtime::cuda::copy_with_gpu(from, to); });
 #else
   return no_support();
 #endif

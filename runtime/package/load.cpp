@@ -10,7 +10,7 @@
 #include "fusec/device.h"
 #include "runtime/assemble.h"
 #include "runtime/cache/artifact.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 #include "runtime/package/package.h"
 #include "runtime/timed_stage.h"
 
@@ -103,7 +103,7 @@ Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, co
 namespace fusec {
 
 Result<Engine> Engine::load(const Package& package, const Options& options) {
-  Result<Engine> engine = runtime::guarded([&] { return runtime::load_package(package, options); });
+  Result<Engine> engine = ir::guarded([&] { return runtime::load_package(package, options); });
   if (!engine.ok()) return engine.status().with_note(fmt::format("while loading package '{}'", package.state()->path));
   return engine;
 }

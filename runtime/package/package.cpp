@@ -16,7 +16,7 @@
 #include "ir/text/program_text.h"
 #include "runtime/cache/entry.h"
 #include "runtime/device/host/detect.h"
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 
 namespace fusec::runtime {
 namespace {
@@ -178,7 +178,7 @@ Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t targe
 namespace fusec {
 
 Result<Package> Package::open(const std::string& path) {
-  Result<Package> package = runtime::guarded([&] { return runtime::open_package(path); });
+  Result<Package> package = ir::guarded([&] { return runtime::open_package(path); });
   if (!package.ok()) return package.status().with_note(fmt::format("while opening package '{}'", path));
   return package;
 }

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 
 namespace fusec::tool {
 
@@ -76,7 +76,7 @@ int report(const Status& status) {
 }
 
 int run(const Command& command) {
-  const Result<bool> result = runtime::guarded(command.run);
+  const Result<bool> result = ir::guarded(command.run);
   if (std::fflush(stdout) != 0) return report({StatusCode::device, "stdout cannot be written"});
   if (!result.ok()) return report(result.status());
   return *result ? 0 : 1;

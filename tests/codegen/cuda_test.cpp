@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/resources.h"
 #include "codegen/emit.h"
+#include "codegen/nvjitlink.h"
 #include "tests/codegen/cuda_shim_run.h"
 
 namespace fusec::codegen_test {
@@ -111,6 +112,17 @@ TEST(CudaText, HoldsNoNamesOfTheKernel) {
       EXPECT_LT(text.find("//", line), at) << name;
     }
   }
+}
+
+TEST(CudaArtifact, ErrorsOfTheAssemblerAndOfItsResult) {
+  if (codegen::has_nvjitlink()) {
+    const Status status = codegen::assemble("no PTX", sm("sm_90")).status();
+    EXPECT_EQ(status.code(), StatusCode::compile_failed);
+    EXPECT_NE(status.message().find("nvJitLink for sm_90: error "), std::string::npos) << status.message();
+  }
+  std::vector<codegen::ArtifactPhase> phases(1);
+  phases[0].entry = "phase0";
+  EXPECT_EQ(codegen::cuda::add_resources({}, phases).str(), "internal: the cubin says nothing of phase0");
 }
 
 TEST(CudaText, RefusesWhatItCannotWrite) {

@@ -14,6 +14,16 @@ TEST(Weights, AreConvertedToSixteenBitsOnly) {
   EXPECT_EQ(with_precision(ir::Graph(), DType::f64, nullptr).status().message(), "a model is converted to f16 or bf16, not f64");
 }
 
+#ifndef __SANITIZE_ADDRESS__  // whose allocator ends the program instead
+TEST(Weights, NeedMemoryThatThereIs) {
+  static float one = 1;
+  const int64_t n = int64_t{1} << 48;  // more than any address space
+  ir::Graph g;
+  add_output(g, add_constant(g, Tensor::borrow(DType::f32, {n}, &one)), "y");
+  EXPECT_EQ(with_precision(g, DType::f16, nullptr).status().message(), "host memory for weights in f16");
+}
+#endif
+
 TEST(Weights, AreConvertedEachInItsPlace) {
   ir::Graph g;
   std::vector<Tensor> wide;

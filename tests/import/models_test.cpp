@@ -2,6 +2,11 @@
 // Real models: how many ops are left, and that no shape arithmetic is.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "compiler/import/onnx/file.h"
@@ -94,6 +99,28 @@ TEST(Models, SymbolsCanBeFixed) {
   options.symbols = {{"N", -7}};
   EXPECT_EQ(import_onnx(*model, options).status().message(), "the extent of 'N' is negative");
 }
+
+TEST(Models, AreNotLargerThanProtobufReads) {
+  const uint8_t byte = 8;  // of three GiB none is read
+  EXPECT_EQ(parse_model({&byte, std::size_t{3} << 30}, ImportLimits()).status().message(),
+            "the file is larger than 2 GiB, which protobuf cannot read");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take address space themselves
+TEST(Models, NeedMemoryThatThereIs) {
+  const std::string path = ::testing::TempDir() + "fusec_sparse.onnx";
+  ASSERT_EQ(std::fclose(std::fopen(path.c_str(), "w")), 0);
+  std::filesystem::resize_file(path, uint64_t{8} << 30);
+  const auto read = [&] {
+    const rlimit limit = {rlim_t{4} << 30, rlim_t{4} << 30};
+    setrlimit(RLIMIT_AS, &limit);
+    std::fputs(read_file(path, int64_t{1} << 40).status().str().c_str(), stderr);
+    std::exit(0);
+  };
+  EXPECT_EXIT(read(), ::testing::ExitedWithCode(0), "out_of_memory: no memory for the 8589934592 bytes of");
+  std::filesystem::remove(path);
+}
+#endif
 
 TEST(Models, ConstantsAreInputsOfTheModel) {
   auto model = read_model("squeezenet1_1");

@@ -21,6 +21,7 @@
 
 #include <mutex>
 
+#include "ir/support/check.h"
 #include "ir/support/nvidia_libraries.h"
 
 namespace fusec::codegen::nvptx {
@@ -128,9 +129,8 @@ Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true)) {
-    return Status(StatusCode::compile_failed, "LLVM cannot write PTX");
-  }
+  const bool cannot = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
+  FUSEC_CHECK(!cannot) << "LLVM writes no PTX";
   passes.run(module);
   return std::string(text.begin(), text.end());
 }

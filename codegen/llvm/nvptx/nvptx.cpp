@@ -9,6 +9,7 @@
 #include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
 #include "codegen/nvjitlink.h"
+#include "ir/support/check.h"
 
 namespace fusec::codegen {
 namespace {
@@ -65,14 +66,7 @@ Result<std::string> ptx_of(WrittenGpu& written) {
 
 Status add_cubin(Artifact& artifact, const Target& target) {
   FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
-  const auto resources = cuda::resources_of(cubin);
-  for (ArtifactPhase& phase : artifact.phases) {
-    const auto used = resources.find(phase.entry);
-    if (used == resources.end()) return Status(StatusCode::internal, "the cubin says nothing of " + phase.entry);
-    phase.registers = used->second.registers;
-    phase.local_bytes = used->second.local_bytes;
-    phase.shared_bytes = used->second.shared_bytes;
-  }
+  FUSEC_TRY(cuda::add_resources(cubin, artifact.phases));
   artifact.image = std::move(cubin);
   return {};
 }
@@ -99,9 +93,7 @@ Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& targ
   FUSEC_TRY(write_gpu(kernel, target, written));
   std::string problem;
   llvm::raw_string_ostream stream(problem);
-  if (llvm::verifyModule(*written.module, &stream)) {
-    return Status(StatusCode::internal, "the writer made invalid LLVM IR: " + problem + "\n" + text_of_gpu(*written.module));
-  }
+  FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
   return text_of_gpu(*written.module);
 }
 

@@ -21,6 +21,10 @@ struct ImportError {
   throw ImportError{Status(StatusCode::unsupported, std::move(message))};
 }
 
+// Of what else is thrown while a model is read: protobuf, the onnx library, extents that overflow, memory that is
+// exhausted. Call only while an exception is handled.
+Status status_of_import();
+
 inline void add_note(ImportError& error, std::string note) {
   Status noted = std::move(error.status).with_note(std::move(note));
   error.status = std::move(noted);

@@ -21,6 +21,7 @@
 #include "compiler/import/onnx/tensor_proto.h"
 #include "compiler/import/onnx/wire.h"
 #include "ir/support/check.h"
+#include "ir/support/guard.h"
 
 namespace fusec::importer {
 
@@ -446,20 +447,19 @@ class Importer {
 
 }  // namespace
 
+Status status_of_import() {
+  const Status status = ir::status_of_exception({.overflow = StatusCode::invalid_model, .other = StatusCode::invalid_model});
+  return Status(status.code(), printable(status.message(), 500));
+}
+
 Result<ir::Graph> import_onnx(const ModelProto& model, const ImportOptions& options) {
   try {
     Scope scope;
     return Importer(model, options).run(scope);
   } catch (const ImportError& error) {
     return error.status;
-  } catch (const DimOverflow& error) {
-    return Status(StatusCode::invalid_model, error.what());
-  } catch (const ir::InternalError& error) {
-    return Status(StatusCode::internal, error.what());
-  } catch (const std::bad_alloc&) {
-    return Status(StatusCode::out_of_memory, "while importing a model");
-  } catch (const std::exception& error) {
-    return Status(StatusCode::invalid_model, printable(error.what(), 500));
+  } catch (...) {
+    return status_of_import();
   }
 }
 
@@ -486,10 +486,8 @@ Result<ir::Graph> import_onnx(std::span<const uint8_t> bytes, const ImportOption
   try {
     FUSEC_ASSIGN(ModelProto model, parse_model(bytes, options.limits));
     return import_onnx(model, options);
-  } catch (const std::bad_alloc&) {
-    return Status(StatusCode::out_of_memory, "while reading a model");
-  } catch (const std::exception& error) {
-    return Status(StatusCode::invalid_model, printable(error.what(), 500));
+  } catch (...) {
+    return status_of_import();
   }
 }
 

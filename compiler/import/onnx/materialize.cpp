@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <new>
 
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/file.h"
@@ -15,6 +14,7 @@
 #include "compiler/import/onnx/tensor_proto.h"
 #include "compiler/import/onnx/wire.h"
 #include "fusec/onnx.h"
+#include "ir/support/check.h"
 
 namespace fusec {
 
@@ -129,8 +129,7 @@ void materialize_file(const std::string& in, const std::string& out, const Impor
   bytes = {};
   materialize(model, source, out, total <= kInlineBytes);
   std::string text;
-  if (!model.SerializeToString(&text))
-    fail_invalid("the model with its data cannot be written as one protobuf message");
+  FUSEC_CHECK(model.SerializeToString(&text)) << "the limit on data inside of the message is protobuf's";
   Output file(out);
   file.write(text.data(), text.size());
   file.finish();
@@ -149,10 +148,8 @@ Status materialize_onnx(const std::string& in, const std::string& out, uint64_t 
     return {};
   } catch (importer::ImportError& error) {
     return std::move(error.status).with_note(fmt::format("while materializing '{}'", in));
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::out_of_memory, fmt::format("while materializing '{}'", in)};
-  } catch (const std::exception& error) {
-    return {StatusCode::invalid_model, error.what()};
+  } catch (...) {
+    return importer::status_of_import().with_note(fmt::format("while materializing '{}'", in));
   }
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <exception>
-
+#include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/import.h"
 #include "onnx/defs/parser.h"
 
@@ -13,8 +12,8 @@ Result<ir::Graph> import_onnx_text(const std::string& text, const ImportOptions&
     if (auto status = parser.Parse(model); !status.IsOK()) {
       return Status(StatusCode::invalid_argument, status.ErrorMessage());
     }
-  } catch (const std::exception& error) {
-    return Status(StatusCode::invalid_argument, error.what());
+  } catch (...) {
+    return status_of_import();
   }
   return import_onnx(model, options);
 }

@@ -102,10 +102,10 @@ Status scan_wire(std::span<const uint8_t> bytes, const ImportLimits& limits) {
 
 Result<proto::ModelProto> parse_model(std::span<const uint8_t> bytes, const ImportLimits& limits) {
   if (bytes.empty()) return Status(StatusCode::invalid_model, "the file is empty");
-  FUSEC_TRY(scan_wire(bytes, limits));
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     return Status(StatusCode::invalid_model, "the file is larger than 2 GiB, which protobuf cannot read");
   }
+  FUSEC_TRY(scan_wire(bytes, limits));
   // What protobuf has to say becomes a Status or is found again by check_name.
   google::protobuf::LogSilencer silencer;
   proto::ModelProto model;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/guard.h"
+#include "ir/support/guard.h"
 
 #include <exception>
 #include <new>
@@ -7,22 +7,22 @@
 #include "fusec/dim.h"
 #include "ir/support/check.h"
 
-namespace fusec::runtime {
+namespace fusec::ir {
 
-Status status_of_exception() {
+Status status_of_exception(const ExceptionCodes& codes) {
   try {
     throw;
-  } catch (const ir::InternalError& e) {
+  } catch (const InternalError& e) {
     return Status(StatusCode::internal, e.what());
   } catch (const DimOverflow& e) {
-    return Status(StatusCode::invalid_argument, e.what());
+    return Status(codes.overflow, e.what());
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::out_of_memory, "host memory is exhausted");
   } catch (const std::exception& e) {
-    return Status(StatusCode::internal, std::string("unexpected exception: ") + e.what());
+    return Status(codes.other, codes.other == StatusCode::internal ? std::string("unexpected exception: ") + e.what() : e.what());
   } catch (...) {
-    return Status(StatusCode::internal, "unexpected exception");
+    return Status(codes.other, "unexpected exception");
   }
 }
 
-}  // namespace fusec::runtime
+}  // namespace fusec::ir
