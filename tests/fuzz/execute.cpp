@@ -80,7 +80,8 @@ Options options_of(const Setting& s) {
   Options o;
   o.numerics = s.numerics;
   o.threads = s.threads;
-  o.use_cache = false;
+  o.use_cache = !s.cache_dir.empty();
+  if (o.use_cache) o.cache_dir = s.cache_dir;
   o.disabled_passes = s.disabled_passes;
   o.verify_each_pass = true;
   o.use_library = s.use_library;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 
 #include "ir/support/hash.h"
@@ -43,6 +44,7 @@ struct Settings {
   uint64_t seed = 1;
   bool kernel_evaluator = false, first = false, print = false, no_library = false;
   std::string shrink_to, target, numerics, device, codegen, beside = "nothing";
+  std::string cache_dir;  // of kernels, for every fourth case
   int threads = 0;
   int jobs = 1;
   std::vector<std::string> disabled;
@@ -65,6 +67,7 @@ Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
   c.setting.kernel_evaluator = s.kernel_evaluator;
   c.setting.beside = s.beside == "any" ? Beside{static_cast<uint8_t>(1 + c.seed % 5)} : *beside_of(s.beside);
+  if (c.seed % 4 == 3 && !s.kernel_evaluator) c.setting.cache_dir = s.cache_dir;
   if (s.threads > 0) c.setting.threads = s.threads;
   if (!s.target.empty()) c.setting.target = s.target;
   if (!s.device.empty()) {
@@ -93,6 +96,7 @@ std::string describe(const Setting& s) {
          : s.call == Call::jit      ? ", jit"
          : s.call == Call::in_place ? ", in place"
                                     : "";
+  if (!s.cache_dir.empty()) out += ", kernels of cases before";
   if (s.device != "cpu") out += ", on " + s.device;
   if (s.beside != Beside::nothing) out += std::string(", beside ") + to_string(s.beside);
   for (const std::string& pass : s.disabled_passes) out += ", without " + pass;
@@ -159,7 +163,28 @@ void supervise(const Settings& s, Totals& totals, int job) {
   }
 }
 
-int run(const Settings& s) {
+// A folder of this process in memory, where there is such a place, that is gone at the end.
+class Folder {
+ public:
+  Folder() {
+    const std::filesystem::path memory = "/dev/shm";
+    path_ = ((std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path()) / "fusec_fuzz_XXXXXX").string();
+    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+int run(Settings s) {
+  const Folder folder;
+  s.cache_dir = folder.path();
   void* shared = mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   Totals& totals = *new (shared) Totals{};
   std::fflush(stdout);
