@@ -172,5 +172,20 @@ TEST(Evaluate, EveryScalarRow) {
   }
 }
 
+// -0 is less than 0.
+TEST(Eval, ZerosHaveAnOrder) {
+  EXPECT_FALSE(std::signbit(eval_scalar(ScalarOp::clamp, -0.0, 0.0, 6.0)));
+  EXPECT_TRUE(std::signbit(eval_scalar(ScalarOp::clamp, 0.0, -6.0, -0.0)));
+  float zeros[] = {-0.0F, 0.0F};
+  const auto graph = parse_graph(R"(graph @g(%x: f32[1, 1, 2]) {
+  %0 = max_pool %x {kernel = [2], strides = [1], pads = [0, 0], dilations = [1], ceil_mode = 0, layout = "first"}: f32[1, 1, 1]
+  return %0 as "y"
+})");
+  ASSERT_TRUE(graph.ok()) << graph.status().str();
+  const auto y = evaluate(*graph, {Tensor::borrow(DType::f32, {1, 1, 2}, zeros)});
+  ASSERT_TRUE(y.ok()) << y.status().str();
+  EXPECT_FALSE(std::signbit((*y)[0].as<float>()[0]));
+}
+
 }  // namespace
 }  // namespace fusec::ir

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -472,10 +471,11 @@ TEST_F(Cudnn, EqualConvolutionsShareOnePlan) {
 
 TEST_F(Cudnn, EqualPlansThatSeveralThreadsAskForAreBuiltOnce) {
   struct Slow : FakeBackend {
-    std::atomic<int> builds = 0;
+    std::atomic<int> builds = 0, asking = 0;
     Result<std::unique_ptr<Work>> conv(const ConvSpec&) override {
       ++builds;
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      while (asking < 8) std::this_thread::yield();
+      for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // so that the others are inside of get()
       return make("conv", 0, [](void* const*) {});
     }
   } backend;
@@ -486,6 +486,7 @@ TEST_F(Cudnn, EqualPlansThatSeveralThreadsAskForAreBuiltOnce) {
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < got.size(); ++i) {
     threads.emplace_back([&, i] {
+      ++backend.asking;
       if (auto work = plans.get(backend, i % 2 == 0 ? one : other); work.ok()) got[i] = *work;
     });
   }

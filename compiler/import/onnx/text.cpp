@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/import.h"
+#include "ir/support/guard.h"
 #include "onnx/defs/parser.h"
 
 namespace fusec::importer {
@@ -13,7 +13,7 @@ Result<ir::Graph> import_onnx_text(const std::string& text, const ImportOptions&
       return Status(StatusCode::invalid_argument, status.ErrorMessage());
     }
   } catch (...) {
-    return status_of_import();
+    return ir::status_of_exception({.other = StatusCode::invalid_argument});
   }
   return import_onnx(model, options);
 }
