@@ -100,8 +100,9 @@ inline const std::vector<Image>& image_cases() {
   return all;
 }
 
-// extra: channels of wider images that input and output are slices of
-inline Case image_case(const Image& s, bool last, bool constant = true, int64_t extra = 0, DType dtype = DType::f32) {
+// extra: channels of wider images that input and output are slices of; bias, addend and relu by their letters
+inline Case image_case(const Image& s, bool last, bool constant = true, int64_t extra = 0, DType dtype = DType::f32,
+                       const std::string& what = "bar") {
   Case c(ir::TensorOp::conv, {{"strides", s.strides},
                               {"pads", s.pads},
                               {"dilations", s.dilations},
@@ -116,9 +117,9 @@ inline Case image_case(const Image& s, bool last, bool constant = true, int64_t 
   Extents filter{s.o, s.c / s.groups};
   filter.insert(filter.end(), s.kernel.begin(), s.kernel.end());
   c.add(filter, {}, constant, dtype);
-  c.step->bias = c.add({s.o}, {}, true, dtype);
-  c.epilogue(ir::ScalarOp::add, add(s.o, image_output(s), 0));
-  c.epilogue(ir::ScalarOp::relu);
+  if (what.find('b') != std::string::npos) c.step->bias = c.add({s.o}, {}, true, dtype);
+  if (what.find('a') != std::string::npos) c.epilogue(ir::ScalarOp::add, add(s.o, image_output(s), 0));
+  if (what.find('r') != std::string::npos) c.epilogue(ir::ScalarOp::relu);
   add(s.o, image_output(s), extra);
   return c;
 }

@@ -147,6 +147,7 @@ class DeviceLibrary : public Library {
       : library_(std::move(library)), driver_(driver), stream_(stream) {}
   std::string name() const override { return library_->name(); }
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override { return library_->refuses(step); }
+  std::vector<Choice> choices(const LibraryCall& call) override { return library_->choices(call); }
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     FUSEC_ASSIGN(auto op, library_->bind(call));
     return std::unique_ptr<LibraryOp>(std::make_unique<DeviceOp>(std::move(op), call, driver_, stream_));
@@ -279,6 +280,42 @@ TEST_F(CudaLibraries, KeepNan) {
     pool.add({1, 9, 9, 4}, {}, false, dtype);
     pool.add({1, 5, 5, 4}, {}, false, dtype);
     run("cudnn", poisoned(std::move(pool)), tolerance);
+  }
+}
+
+// Sums past the range of the type are infinite, of either sign, by every choice that a library lists. Nothing else is
+// looked at: plans by way of FFT or Winograd tiles spread the error of the largest operand.
+TEST_F(CudaLibraries, OverflowIsInfinite) {
+  const auto overflow = [&](Case c, DType dtype, double largest) {
+    constexpr double kWeight = 1.5;
+    for (int64_t i = 0; i < c.elements[1]; ++i)
+      ir::store_double(dtype, c.at(1, i), ir::load_double(dtype, c.at(1, i)) < 0 ? -kWeight : kWeight);
+    ir::store_double(dtype, c.at(0, 3), -largest);
+    for (const auto& [name, library] : libraries_) {
+      if (library->refuses(*c.step)) continue;
+      std::vector<Choice> choices = library->choices(c.call);
+      choices.push_back({});
+      for (const Choice& choice : choices) {
+        if (!choice.deterministic) continue;
+        SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(c.call.args[1].shape) + " by " + name + " " + choice.id);
+        c.call.choice = choice.id;
+        ++seen_[check(*library, c, 1)];
+      }
+    }
+    kept_.push_back(std::move(c));
+  };
+  const std::vector<testing::Image> images = {
+      {2, 8, 4, {1, 4}, {1, 1}, {1, 1}, {0, 1, 0, 1}, {1, 1}},   {1, 16, 16, {6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {2, 16, 24, {5, 5}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}}, {1, 3, 16, {9, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
+      {1, 8, 8, {6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 8},
+  };
+  for (const auto& [dtype, largest] : {std::pair{DType::f16, 65504.0}, {DType::bf16, 3.38e38}, {DType::f32, 3.4e38}}) {
+    for (const std::string what : {"", "ba", "br"}) {
+      overflow(testing::product_case({{16, 16}, {16, 16}, {16, 16}}, what, dtype), dtype, largest);
+      for (const testing::Image& s : images) {
+        if (dtype == DType::f16 || &s <= &images[1]) overflow(testing::image_case(s, true, true, 0, dtype, what), dtype, largest);
+      }
+    }
   }
 }
 
