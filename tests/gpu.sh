@@ -160,8 +160,8 @@ part_tune() {
 
 part_peers() {
   [ -f peers/models.py ] || return 0
-  run peers 400 python3 peers/models.py "$out/peers_models.json" "${PEER_MODELS:-mobilenet_v3_large,resnet50,bert_base}" \
-    "${PEER_CONFIGS:-f32x1,f16x1}" eager,graph,reduce-overhead
+  run peers "${PEER_SECONDS:-500}" python3 peers/models.py "$out/peers_models.json" "${PEER_MODELS:-mobilenet_v3_large,resnet50,bert_base,efficientnet_b0,vit_b_16,gpt2}" \
+    "${PEER_CONFIGS:-f32x1,f16x1,f16x64}" eager,graph,reduce-overhead
 }
 
 part_conformance() {
