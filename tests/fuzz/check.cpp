@@ -129,24 +129,23 @@ Outcome check(const Case& c) {
   const Result<std::vector<Tensors>> got = execute(c);
   if (!got.ok()) return {Fault::error, got.status().str()};
   Outcome outcome;
-  std::vector<Tensors> other;  // of the first runs: a form may leave the others out
+  std::vector<Tensors> other;
   if (c.setting.beside != Beside::nothing) {
-    Result<Case> form = variant(c, c.setting.beside);
-    if (form.ok()) {
-      Result<std::vector<Tensors>> outputs = execute(*form);
+    const Result<std::vector<Case>> forms = variants(c, c.setting.beside);
+    if (!forms.ok()) return {Fault::error, in_other(c, forms.status().str())};
+    for (const Case& form : *forms) {
+      Result<std::vector<Tensors>> outputs = execute(form);
       if (!outputs.ok()) return {Fault::error, in_other(c, outputs.status().str())};
-      other = std::move(*outputs);
-    } else {
-      return {Fault::error, in_other(c, form.status().str())};
+      std::move(outputs->begin(), outputs->end(), std::back_inserter(other));
     }
   }
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
     std::string wrong = first_wrong(c, (*got)[run], want[run], c.runs[run].special ? nullptr : &outcome);
-    if (wrong.empty() && run < other.size()) {
+    if (wrong.empty() && !other.empty()) {
       wrong = first_wrong(c, other[run], want[run], nullptr);
       if (!wrong.empty()) wrong = in_other(c, wrong);
     }
-    if (wrong.empty() && run < other.size() && !c.runs[run].special) wrong = beside_other(c, (*got)[run], other[run], want[run]);
+    if (wrong.empty() && !other.empty() && !c.runs[run].special) wrong = beside_other(c, (*got)[run], other[run], want[run]);
     if (wrong.empty()) continue;
     outcome.fault = Fault::wrong_value;
     outcome.message = in_run(run, wrong);

@@ -67,7 +67,11 @@ Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
   c.setting.kernel_evaluator = s.kernel_evaluator;
   c.setting.beside = s.beside == "any" ? Beside{static_cast<uint8_t>(1 + c.seed % 5)} : *beside_of(s.beside);
-  if (c.seed % 4 == 3 && !s.kernel_evaluator) c.setting.cache_dir = s.cache_dir;
+  if (c.seed % 4 == 3 && !s.kernel_evaluator) {
+    c.setting.cache_dir = s.cache_dir;
+    // Kernels of other extents: of some the text is the same, and what is known of them is not.
+    if (c.setting.beside == Beside::nothing && !c.graph.symbols.empty()) c.setting.beside = Beside::fixed;
+  }
   if (s.threads > 0) c.setting.threads = s.threads;
   if (!s.target.empty()) c.setting.target = s.target;
   if (!s.device.empty()) {

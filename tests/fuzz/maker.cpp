@@ -177,8 +177,18 @@ ValueId Maker::number(DType dtype, double value) {
   return v;
 }
 
+Tensor Maker::random_data(DType dtype, const std::vector<int64_t>& shape, uint64_t seed) {
+  Tensor out = *ir::random_tensor(dtype, shape, ir::mix64(seed));
+  if (!is_signed_int(dtype) || random.chance(0.4)) return out;
+  for (int64_t i = 0; i < out.num_elements(); ++i) {
+    char* const at = out.as<char>() + i * static_cast<int64_t>(size_of(dtype));
+    if (random.chance(0.5)) ir::store_int(dtype, at, -ir::load_int(dtype, at));
+  }
+  return out;
+}
+
 ValueId Maker::constant(DType dtype, const std::vector<int64_t>& shape) {
-  const Tensor data = *ir::random_tensor(dtype, shape, ir::mix64(seed_ + ++tensors_));
+  const Tensor data = random_data(dtype, shape, seed_ + ++tensors_);
   const ValueId v = ir::add_constant(graph_, data);
   keep(v, Values(runs_.size(), *input_bounds(data)));
   pool_.push_back(v);
@@ -190,8 +200,7 @@ ValueId Maker::input(DType dtype, const Shape& shape) {
   Values values;
   ++tensors_;
   for (std::size_t run = 0; run < runs_.size(); ++run) {
-    runs_[run].inputs.push_back(
-        *ir::random_tensor(dtype, at_run(shape, run), ir::mix64(seed_ + tensors_ + 1000 * run)));
+    runs_[run].inputs.push_back(random_data(dtype, at_run(shape, run), seed_ + tensors_ + 1000 * run));
     values.push_back(*input_bounds(runs_[run].inputs.back()));
   }
   is_index_.push_back(false);

@@ -68,6 +68,8 @@ class Maker {
  private:
   using Values = std::vector<Bounded>;  // one per run
 
+  // As ir::random_tensor has it; integers are mostly of either sign.
+  Tensor random_data(DType dtype, const std::vector<int64_t>& shape, uint64_t seed);
   bool usable(const Values& values, const ir::Type& type) const;
   void keep(ValueId v, Values values);
   std::vector<int64_t> at_run(const Shape& shape, std::size_t run) const;

@@ -68,14 +68,17 @@ Status permute_inputs(Case& c, Random& random) {
   return rebuild_order(c.graph) ? Status() : Status(StatusCode::internal, "transposed inputs made a cycle");
 }
 
-// Symbols become the numbers of the first run.
-Status fix_symbols(Case& c) {
-  c.runs.resize(1);
-  FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(c.graph, c.runs[0].inputs));
-  std::optional<Case> numbers = with_dims(c, [&](const Dim& d) { return Dim(d.eval(symbols).value_or(0)); });
-  if (!numbers) return {StatusCode::internal, "the graph does not take the numbers of its symbols"};
-  c = std::move(*numbers);
-  return {};
+// Symbols become the numbers of a run: a case for each.
+Result<std::vector<Case>> with_numbers(const Case& c) {
+  std::vector<Case> out;
+  for (const Run& run : c.runs) {
+    FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(c.graph, run.inputs));
+    std::optional<Case> numbers = with_dims(c, [&](const Dim& d) { return Dim(d.eval(symbols).value_or(0)); });
+    if (!numbers) return Status(StatusCode::internal, "the graph does not take the numbers of its symbols");
+    numbers->runs = {run};
+    out.push_back(std::move(*numbers));
+  }
+  return out;
 }
 
 }  // namespace
@@ -86,18 +89,18 @@ std::optional<Beside> beside_of(const std::string& name) {
   return static_cast<Beside>(found - kNames.begin());
 }
 
-Result<Case> variant(const Case& c, Beside beside) {
+Result<std::vector<Case>> variants(const Case& c, Beside beside) {
   Random random(c.seed ^ 0x5eed);
   Case other = c;
   other.setting.beside = Beside::nothing;
+  if (beside == Beside::fixed) return with_numbers(other);
   Status status;
   if (beside == Beside::unfused) other.setting.fuse = false;
   if (beside == Beside::narrow) other.setting.narrow = true;
   if (beside == Beside::shuffled) status = shuffle_passes(other, random);
   if (beside == Beside::permuted) status = permute_inputs(other, random);
-  if (beside == Beside::fixed) status = fix_symbols(other);
   if (!status.ok()) return status;
-  return other;
+  return std::vector<Case>{std::move(other)};
 }
 
 bool same_bits(const Case& c, Beside beside) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fusec/status.h"
 #include "tests/fuzz/case.h"
@@ -13,11 +14,11 @@ namespace fusec::fuzz {
 std::optional<Beside> beside_of(const std::string& name);
 const char* to_string(Beside beside);
 
-// The case in another form that computes the same: what `beside` says, chosen by the case's seed. Runs that the form does
-// not serve are left out.
-Result<Case> variant(const Case& c, Beside beside);
+// The case in another form that computes the same: what `beside` says, chosen by the case's seed. One case with all runs,
+// or where a form serves one run only, one for each.
+Result<std::vector<Case>> variants(const Case& c, Beside beside);
 
-// Whether the variant's results must have the case's bits, beside being within the bounds.
+// Whether a variant's results must have the case's bits, beside being within the bounds.
 bool same_bits(const Case& c, Beside beside);
 
 }  // namespace fusec::fuzz
