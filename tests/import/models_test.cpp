@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
+#include "compiler/import/onnx/cut.h"
 #include "compiler/import/onnx/file.h"
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/onnx/wire.h"
@@ -128,6 +130,33 @@ TEST(Models, ConstantsAreInputsOfTheModel) {
   ImportOptions options;
   options.constants.emplace("nowhere", *Tensor::make(DType::f32, {1}));
   EXPECT_EQ(import_onnx(*model, options).status().message(), "the model has no input 'nowhere'");
+}
+
+// Strings have no type in a graph: a model that import refuses can be cut, but what is a string does not become an input.
+TEST(Cutter, FreesOnlyWhatHasAType) {
+  proto::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  proto::GraphProto& graph = *model.mutable_graph();
+  graph.set_name("g");
+  proto::TensorProto& words = *graph.add_initializer();
+  words.set_name("words");
+  words.set_data_type(proto::TensorProto::STRING);
+  words.add_dims(1);
+  words.add_string_data("a");
+  proto::NodeProto& node = *graph.add_node();
+  node.set_op_type("StringNormalizer");
+  node.add_input("words");
+  node.add_output("y");
+  graph.add_output()->set_name("y");
+  const std::string path = ::testing::TempDir() + "fusec_strings.onnx";
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  const Result<Cutter> cutter = Cutter::read(path, ImportOptions());
+  std::filesystem::remove(path);
+  ASSERT_TRUE(cutter.ok()) << cutter.status().str();
+  EXPECT_TRUE(cutter->cut({{1}, {}, {}}).ok());
+  EXPECT_EQ(cutter->cut({{1}, {}, {"words"}}).status().str(), "unsupported: 'words' has no known type");
+  EXPECT_EQ(cutter->cut({{0}, {}, {}}).status().str(), "invalid_argument: no node is left");
 }
 
 }  // namespace

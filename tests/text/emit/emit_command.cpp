@@ -5,7 +5,9 @@
 
 namespace fusec::text_test {
 
-Result<std::string> run_emit(const std::string& input, const std::string& args) {
+namespace {
+
+Result<std::string> emit(const std::string& input, const std::string& args) {
   const std::size_t space = args.find(' ');
   const std::string writer = args.substr(0, space);
   if ((writer != "llvm" && writer != "cuda" && writer != "ptx") || space == std::string::npos) {
@@ -15,6 +17,17 @@ Result<std::string> run_emit(const std::string& input, const std::string& args) 
   FUSEC_ASSIGN(const ir::Kernel kernel, ir::parse_kernel(input));
   if (writer == "ptx") return codegen::emit_ptx(kernel, target);
   return codegen::emit_text(kernel, target, writer == "cuda" ? Codegen::nvrtc : Codegen::llvm);
+}
+
+}  // namespace
+
+// "error" before the writer: what it objects to is the output.
+Result<std::string> run_emit(const std::string& input, const std::string& args) {
+  constexpr std::string_view kError = "error ";
+  if (!args.starts_with(kError)) return emit(input, args);
+  const Result<std::string> text = emit(input, args.substr(kError.size()));
+  if (text.ok()) return Status(StatusCode::internal, "it was emitted:\n" + *text);
+  return text.status().str() + "\n";
 }
 
 }  // namespace fusec::text_test
