@@ -5,9 +5,11 @@
 usage: measure.py patterns RESULTS.json [--tool FUSEC] [--patterns DIR] [--duration SECONDS] [--repeat 3]
        measure.py run RESULTS.json [--tool FUSEC] [--models A.onnx B.onnx ...] [--only batches|library|own|start|memory]
        measure.py fill RESULTS.json [--page docs/performance.md]
+       measure.py gpu FOLDER... [--page docs/performance.md]     what tests/gpu.sh left in its output folders
 
 `patterns` and `run` add to RESULTS.json, `run` model by model, so that it can be done in parts; on a machine that does
-nothing else. `fill` replaces what lies between the marks "<!-- NAME: begin -->" and "<!-- NAME: end -->" of the page.
+nothing else. `fill` and `gpu` replace what lies between the marks "<!-- NAME: begin -->" and "<!-- NAME: end -->" of the page;
+a table of which the folders have nothing stays as it is.
 """
 import argparse
 import json
@@ -151,6 +153,18 @@ def patterns_table(results):
 
 
 TABLES = {"patterns": patterns_table, "models": models_table, "memory": memory_table, "start": start_table}
+PRECISIONS = ("f32", "f16")
+PEERS = ("eager", "graph", "reduce-overhead")
+
+
+def write_tables(page, tables):
+    text = page.read_text()
+    for name, rows in tables.items():
+        marks = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.S)
+        if not marks.search(text):
+            sys.exit(f"{page} has no marks for {name}")
+        text = marks.sub(lambda m: m[1] + "\n" + rows + "\n\n" + m[2], text)
+    page.write_text(text)
 
 
 def fill(options):
@@ -158,14 +172,65 @@ def fill(options):
     grown = [name for name, r in results["models"].items() if not r["batches"]["compiled_once"]]
     if grown:
         sys.exit("compiled more than once: " + ", ".join(grown))
-    page = Path(options.page)
-    text = page.read_text()
-    for name, make in TABLES.items():
-        marks = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.S)
-        if not marks.search(text):
-            sys.exit(f"{page} has no marks for {name}")
-        text = marks.sub(lambda m: m[1] + "\n" + make(results) + "\n\n" + m[2], text)
-    page.write_text(text)
+    write_tables(Path(options.page), {name: make(results) for name, make in TABLES.items()})
+
+
+def parsed(path):
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def gpu_results(folders):
+    """{file name: contents} of all folders"""
+    return {path.name: parsed(path) for folder in folders for path in sorted(Path(folder).glob("*.json"))}
+
+
+def gpu_names(results, what):
+    """The models of files what.MODEL.PRECISION.json"""
+    return sorted({name.split(".")[1] for name, r in results.items() if name.startswith(what + ".") and r is not None})
+
+
+def gpu_patterns(results):
+    rows = [[r["pattern"], f"{r['bytes'] / 1e6:.1f}", f"{r['copy_ms'] * 1e3:.1f}", f"{r['median_ms'] * 1e3:.1f}", f"{r['score']:.2f}"]
+            for r in (results.get("patterns.json") or {"patterns": []})["patterns"]]
+    return rows and table(["pattern", "MB", "copy, us", "us", "score"], rows)
+
+
+def gpu_models(results):
+    rows, peers = [], results.get("peers_models.json") or {}
+    for name in gpu_names(results, "bench"):
+        for precision in PRECISIONS:
+            bench, again = (results.get(f"{what}.{name}.{precision}.json") for what in ("bench", "again"))
+            for r in (bench or {"batches": []})["batches"]:
+                peer = peers.get(f"{name}/{precision}x{r['batch']}", {})
+                row = [name, f"{precision} x {r['batch']}", f"{r['median_ms']:.3f}"]
+                row += [f"{peer[how]:.3f}" if how in peer else "" for how in PEERS]
+                first = r["batch"] == 1 and again is not None
+                row += [str(r["launches"]), f"{bench['compile_ms']:.0f}", f"{again['ready_ms']:.0f}"] if first else [""] * 3
+                rows.append([*row, f"{r['host_us']:.1f}"])
+    head = ["model", "", "fusec", *PEERS, "launches", "compile, ms", "ready, ms", "host"]
+    return rows and table(head, rows)
+
+
+def gpu_tuning(results):
+    rows = []
+    for name in gpu_names(results, "tune"):
+        for precision in PRECISIONS:
+            r, before, after = (results.get(f"{what}.{name}.{precision}.json") for what in ("tune", "bench_before", "bench_tuned"))
+            if r is None or before is None or after is None:
+                continue
+            rows.append([name, precision, str(len(r["layers"])), f"{r['heuristic_us']:.1f}", f"{r['tuned_us']:.1f}", f"{r['seconds']:.1f}",
+                         f"{before['median_ms']:.3f}", f"{after['median_ms']:.3f}"])
+    head = ["model", "", "layers timed", "own choice, us", "fastest, us", "seconds", "the model, ms", "tuned, ms"]
+    return rows and table(head, rows)
+
+
+def gpu(options):
+    results = gpu_results(options.folders)
+    tables = {"gpu patterns": gpu_patterns(results), "gpu models": gpu_models(results), "gpu tuning": gpu_tuning(results)}
+    write_tables(Path(options.page), {name: rows for name, rows in tables.items() if rows})
 
 
 def main():
@@ -185,8 +250,11 @@ def main():
     two = commands.add_parser("fill")
     two.add_argument("results")
     two.add_argument("--page", default=str(ROOT / "docs/performance.md"))
+    three = commands.add_parser("gpu")
+    three.add_argument("folders", nargs="+")
+    three.add_argument("--page", default=str(ROOT / "docs/performance.md"))
     options = parser.parse_args()
-    {"patterns": patterns, "run": run, "fill": fill}[options.command](options)
+    {"patterns": patterns, "run": run, "fill": fill, "gpu": gpu}[options.command](options)
 
 
 if __name__ == "__main__":
