@@ -265,8 +265,27 @@ class Hoister {
     for (const Block* b : nested_blocks(stmt)) for_each_stmt(*b, f);
   }
 
+  // That every divisor is positive: a constant, or an extent of a loop around.
+  bool divides_safely(const Dim& d) const {
+    for (const Dim::Term& term : d.terms()) {
+      for (const Dim::Atom& atom : term.atoms) {
+        const bool divides = atom.fn == Dim::Fn::floordiv || atom.fn == Dim::Fn::mod;
+        if (divides && !is_positive(atom.args[1])) return false;
+        for (const Dim& arg : atom.args) {
+          if (!divides_safely(arg)) return false;
+        }
+      }
+    }
+    return true;
+  }
+  bool is_positive(const Dim& d) const {
+    if (d.is_const()) return d.value() > 0;
+    return std::any_of(extents_.begin(), extents_.end(), [&](const auto& loop) { return loop.second == d; });
+  }
+
   // A load of an element that the buffer has: a fixed one, or one for each iteration of a loop around.
   bool safe(const Stmt& stmt) const {
+    if (const auto* index = std::get_if<ir::IndexValue>(&stmt.v)) return divides_safely(index->value);
     const auto* load = std::get_if<ir::Load>(&stmt.v);
     if (load == nullptr) return true;
     if (load->index.size() != 1) return false;
