@@ -74,13 +74,13 @@ class Matcher {
     return true;
   }
 
-  // The constant is this number as near as its dtype can say it.
+  // The constant is this number as near as its dtype can say it, with its sign: x - -0 makes 0 of -0.
   bool is_number(ValueId value, double number) const {
     const Tensor* data = graph_.constant(value);
     if (data == nullptr || data->num_elements() != 1) return false;
     const double actual = ir::load_double(data->dtype(), data->data());
     const double step = data->dtype() == DType::f16 ? 0x1p-10 : data->dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
-    return actual == number || (is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) &&
+    return (actual == number && std::signbit(actual) == std::signbit(number)) || (is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) &&
                                 number != std::floor(number));
   }
 

@@ -3,8 +3,8 @@
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <vector>
 
 namespace fusec::ir {
 
@@ -16,7 +16,8 @@ struct Id {
   auto operator<=>(const Id&) const = default;
 };
 
-// A vector indexed by Id<Tag>.
+// A sequence indexed by Id<Tag>. What operator[] refers to stays where it is while others are added: passes read a type of
+// the graph in the call that adds a node to it.
 template <class IdType, class T>
 class IdVector {
  public:
@@ -38,7 +39,7 @@ class IdVector {
   bool operator==(const IdVector&) const = default;
 
  private:
-  std::vector<T> items_;
+  std::deque<T> items_;
 };
 
 }  // namespace fusec::ir

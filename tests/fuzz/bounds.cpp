@@ -197,6 +197,22 @@ bool all_finite(const Tensor& t) {
   return std::all_of(t.as<double>(), t.as<double>() + t.num_elements(), [](double x) { return std::isfinite(x); });
 }
 
+// NaN for each result that hangs on an element that may be anything. Where results are NaN at both ends of a range, one
+// that such an element takes part in need not be NaN between them: the ends of two elements may cancel.
+Result<Tensor> hanging(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                       const ir::SymbolValues& symbols) {
+  Tensors in;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Bounded& x = operands[i];
+    in.push_back(x.at);
+    if (!is_float(graph.type(node.inputs[i]).dtype)) continue;
+    FUSEC_ASSIGN(in.back(), mapped(x.at, [&](int64_t k) {
+                   return is_anything(DType::f64, load_range(x, DType::f64, k)) ? kNaN : 1.0;
+                 }));
+  }
+  return evaluate_wide(graph, node, in, symbols);
+}
+
 // Libraries leave padding out, the evaluator multiplies zeros with what the filter has there.
 bool pads_meet_specials(const ir::Node& node, const std::vector<Bounded>& operands) {
   if (!(node.op == ir::Op(TensorOp::conv))) return false;
@@ -237,6 +253,7 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
   if (node.op.tensor() == TensorOp::reduce_prod || (is_scatter(node) && node.attrs.s("reduction") == "mul")) {
     FUSEC_ASSIGN(leaves, may_leave(graph, node, operands, symbols));
   }
+  FUSEC_ASSIGN(const Tensor hangs, all_finite(at) ? Result<Tensor>(at) : hanging(graph, node, operands, symbols));
   for (int64_t i = 0; i < at.num_elements(); ++i) {
     const double value = at.as<double>()[i], m = most.as<double>()[i];
     Range r{{value, 0}, {value, 0}, {value, 0}};
@@ -245,7 +262,7 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
     const bool steady = same(value, low.as<double>()[i]) && same(value, high.as<double>()[i]) &&
                         (std::isfinite(value) || same(value, beside.as<double>()[i]));
     const bool overflows = !((divides ? n : 1) * finite_most.as<double>()[i] < largest(compute));
-    const bool open = std::isnan(value) ? loose_nan || !steady || overflows
+    const bool open = std::isnan(value) ? loose_nan || !steady || overflows || std::isnan(hangs.as<double>()[i])
                                         : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
                                               partial || !((divides ? n : 1) * m < largest(compute));
     if (open) {

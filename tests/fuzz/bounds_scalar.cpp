@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "ir/ops/cast.h"
 #include "ir/ops/definition.h"
@@ -68,10 +69,12 @@ bool may_bulge(ScalarOp op) { return info(op).ulp > 0 || info(op).gradient.empty
 // What the op repeats over: a range that holds more than one period, or the jump between two, takes all of its values.
 Range periodic(ScalarOp op, DType dtype, const Range* args, Range out) {
   if (is_anything(dtype, out)) return out;
-  if (op == ScalarOp::sin || op == ScalarOp::cos || op == ScalarOp::tan) {
-    if (!(args[0].hi.f - args[0].lo.f > 0.5)) return out;
-    return op == ScalarOp::tan ? anything(dtype) : Range{{-1, 0}, out.at, {1, 0}};
+  if (op == ScalarOp::tan) {  // jumps at pi/2 + k*pi
+    const auto period = [&](const Number& x) { return std::floor(x.f / std::numbers::pi - 0.5); };
+    return period(args[0].lo) == period(args[0].hi) ? out : anything(dtype);
   }
+  if (op == ScalarOp::sin || op == ScalarOp::cos)
+    return args[0].hi.f - args[0].lo.f > 0.5 ? Range{{-1, 0}, out.at, {1, 0}} : out;
   if (op != ScalarOp::mod && op != ScalarOp::fmod) return out;
   const Range &x = args[0], &y = args[1];
   if (y.lo.f <= 0 && y.hi.f >= 0) return y.lo.f < y.hi.f ? anything(dtype) : out;

@@ -30,6 +30,13 @@ std::vector<std::string> names(const Graph& g) {
   return out;
 }
 
+TEST(Graph, TypesStayWhereTheyAre) {
+  Graph g = sample();
+  const Type& type = g.type(g.inputs[0]);
+  for (int i = 0; i < 1000; ++i) add_node(g, ScalarOp::neg, {g.inputs[0]});
+  EXPECT_EQ(&type, &g.type(g.inputs[0]));
+}
+
 TEST(Graph, Building) {
   const Graph g = sample();
   EXPECT_EQ(names(g), (std::vector<std::string>{"constant", "add", "relu", "mul"}));
