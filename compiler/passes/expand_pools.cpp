@@ -164,8 +164,8 @@ const char* objection(const PoolAxis& a, bool counts_padding, bool ceil_mode) {
   if (a.dilation != 1) return "no dilations";
   if (a.before >= a.kernel) return "no windows of padding alone";
   if (!a.is_known()) return ceil_mode || a.before != a.after ? "both ends are padded alike" : nullptr;
-  const int64_t in = a.in.value(), out = a.out.value();
-  if ((in + 2 * a.before - a.kernel) / a.stride + 1 != out) return "both ends are padded alike";
+  const int64_t in = a.in.value(), out = a.out.value(), room = in + 2 * a.before - a.kernel;
+  if (room < 0 || room / a.stride + 1 != out) return "both ends are padded alike";
   const int64_t start = (out - 1) * a.stride - a.before;  // of the last window
   if (start >= in) return "no windows of padding alone";
   return counts_padding && start + a.kernel > in + a.after ? "no places past the padding are counted" : nullptr;

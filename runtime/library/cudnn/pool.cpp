@@ -10,10 +10,10 @@ namespace {
 const char* objection(const Problem& p) {
   const Window& w = p.window;
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {
-    const int64_t in = p.a.dims[2 + i], out = p.out.dims[2 + i];
+    const int64_t in = p.a.dims[2 + i], out = p.out.dims[2 + i], room = in + 2 * w.before[i] - w.kernel[i];
     if (w.dilations[i] != 1) return "cuDNN's pooling has no dilations";
     if (w.before[i] >= w.kernel[i]) return "cuDNN's pooling has no windows of padding alone";
-    if ((in + 2 * w.before[i] - w.kernel[i]) / w.strides[i] + 1 != out) return "cuDNN's pooling pads both ends alike";
+    if (room < 0 || room / w.strides[i] + 1 != out) return "cuDNN's pooling pads both ends alike";
     const int64_t reach = (out - 1) * w.strides[i] + w.kernel[i] - w.before[i];
     if (reach - w.kernel[i] >= in) return "cuDNN's pooling has no windows of padding alone";
     if (p.count_include_pad && reach > in + w.after[i]) return "cuDNN's average counts places past the padding";
