@@ -176,6 +176,15 @@ Range op_range(ScalarOp op, DType operand, DType result, const Range* args, std:
   }
   if (row.typing == Typing::cast) return out;
   if (op == ScalarOp::relu && out.lo.f == 0) out.lo.f = -0.0;  // a library's is x * 0 for negative x
+  const bool inexact = std::any_of(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(count),
+                                   [](const Range& r) { return is_below(r.lo.f, r.hi.f); });
+  // A factor of 0 may be in the filter of what x is a sum of.
+  if (op == ScalarOp::mul && inexact && out.lo.f == 0 && out.hi.f == 0) out.lo.f = -0.0, out.hi.f = 0.0;
+  // Of f64 the reference rounds where compiled code does, unless that has a filter take what is behind its sum.
+  if (compute_type(result) == DType::f64 && inexact && !std::isnan(out.at.f) && !is_anything(result, out)) {
+    out.lo.f = std::nextafter(out.lo.f, -kInf);
+    out.hi.f = std::nextafter(out.hi.f, kInf);
+  }
   if (!row.is_definition) return with_rounding(result, row.ulp, out);
   const Range compiled = definition_range(ir::definition(op), compute_type(result), in.data());
   const Range reference = with_library_bound(op, result, out);

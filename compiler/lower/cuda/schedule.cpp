@@ -15,8 +15,9 @@ Linear linearize(const std::vector<LoopHead>& heads, const Dim& index) {
   Linear result{1, {}};
   Dim rest = index;
   for (size_t i = heads.size(); i-- > 0;) {
-    result.values[heads[i].var] = i == 0 ? rest : mod(rest, heads[i].extent);
-    if (i > 0) rest = floordiv(rest, heads[i].extent);
+    const bool never = heads[i].extent.is(0);  // runs: nothing divides by it
+    result.values[heads[i].var] = i == 0 || never ? rest : mod(rest, heads[i].extent);
+    if (i > 0 && !never) rest = floordiv(rest, heads[i].extent);
     result.total *= heads[i].extent;
   }
   return result;
