@@ -355,13 +355,6 @@ Lowered RegionEval::concat(const Node& node, const Coords& coords) {
 
 namespace {
 
-Dim padded_coord(const Dim& c, const Dim& extent, const std::string& mode) {
-  if (mode == "edge") return min(max(c, 0), extent - 1);
-  if (mode == "wrap") return mod(c + extent, extent);
-  const Dim up = max(c, -c);                              // reflect at 0
-  return (extent - 1) - max(up - (extent - 1), (extent - 1) - up);  // and at the last element
-}
-
 bool is_plus_zero(const Operand& operand) {
   const auto* constant = std::get_if<Constant>(&operand);
   return constant != nullptr && *constant == Constant{constant->dtype};
@@ -372,20 +365,12 @@ bool is_plus_zero(const Operand& operand) {
 Lowered RegionEval::pad(const Node& node, const Coords& coords) {
   const DType dtype = graph_.type(node.output).dtype;
   const Shape& from = graph_.type(node.inputs[0]).shape;
-  const Coords shifted = reads_of(graph_, node, coords, ranges_)[0].coords;
-  const std::string& mode = node.attrs.s("mode");
+  const Coords at = clean(reads_of(graph_, node, coords, ranges_)[0].coords);
   Guard guard;
-  Coords at = shifted;
-  for (size_t i = 0; i < at.size(); ++i) {
-    at[i] = clean(at[i]);
-    const bool above = proves_nonneg(at[i], ranges_), below = proves_nonneg(from[i] - 1 - at[i], ranges_);
-    if (above && below) continue;
-    if (mode != "constant") {
-      at[i] = clean(padded_coord(at[i], from[i], mode));
-      continue;
-    }
-    if (!above) guard.push_back(at[i]);
-    if (!below) guard.push_back(from[i] - 1 - at[i]);
+  for (size_t i = 0; i < at.size() && node.attrs.s("mode") == "constant"; ++i) {
+    if (!proves_nonneg(at[i], ranges_)) guard.push_back(at[i]);
+    const Dim left = from[i] - 1 - at[i];
+    if (!proves_nonneg(left, ranges_)) guard.push_back(left);
   }
   if (guard.empty()) return eval(node.inputs[0], at);
   Lowered outside{number(compute_type(dtype), 0), true};

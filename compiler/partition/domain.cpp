@@ -79,9 +79,23 @@ std::vector<Read> gather_nd_reads(const Graph& graph, const Node& node, const Co
   return reads;
 }
 
-Coords pad_coords(const Node& node, const Coords& coords) {
+// Where a place of the padding is read; the same place where it is none.
+Dim padded_coord(const Dim& c, const Dim& extent, const std::string& mode) {
+  if (mode == "edge") return min(max(c, 0), extent - 1);
+  if (mode == "wrap") return mod(c + extent, extent);
+  const Dim up = max(c, -c);                                        // reflect at 0
+  return (extent - 1) - max(up - (extent - 1), (extent - 1) - up);  // and at the last element
+}
+
+Coords pad_coords(const Graph& graph, const Node& node, const Coords& coords, const DimRanges& ranges) {
+  const Shape& from = graph.type(node.inputs[0]).shape;
+  const std::string& mode = node.attrs.s("mode");
   Coords c = coords;
-  for (size_t i = 0; i < c.size(); ++i) c[i] = coords[i] - node.attrs.dims("before")[i];
+  for (size_t i = 0; i < c.size(); ++i) {
+    c[i] = coords[i] - node.attrs.dims("before")[i];
+    const bool inside = mode == "constant" || (proves_nonneg(c[i], ranges) && proves_nonneg(from[i] - 1 - c[i], ranges));
+    if (!inside) c[i] = padded_coord(c[i], from[i], mode);
+  }
   return c;
 }
 
@@ -98,7 +112,7 @@ std::vector<Read> reads_of(const Graph& graph, const Node& node, const Coords& c
     case TensorOp::concat:
       return concat_reads(graph, node, coords);
     case TensorOp::pad:
-      reads.push_back({0, pad_coords(node, coords)});
+      reads.push_back({0, pad_coords(graph, node, coords, ranges)});
       if (node.inputs.size() > 1) reads.push_back({1, {}});
       return reads;
     case TensorOp::gather:

@@ -46,7 +46,7 @@ std::vector<int64_t> reduced_axes(const ir::Node& node);
 bool is_reduction(const ir::Graph& graph, ir::NodeId node);
 
 // How a node that is no plain map reads its inputs: concat, pad, gather, small windows and the like. Coordinates that come from data
-// are the symbol "?".
+// are the symbol "?"; those that lie outside, of a pad with a constant or a part of a concat, are not read.
 struct Read {
   int input = 0;
   Coords coords;
