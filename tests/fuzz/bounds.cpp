@@ -408,7 +408,20 @@ Result<Bounded> input_bounds(const Tensor& input) {
   return exactly(std::move(stored));
 }
 
-Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs) {
+namespace {
+
+Result<Bounded> with_open_infinities(const Bounded& relu, const Bounded& x, DType dtype) {
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, relu.at.shape(), false));
+  for (int64_t i = 0; i < relu.at.num_elements(); ++i) {
+    const bool open = load_range(x, dtype, i).lo.f == -std::numeric_limits<double>::infinity();
+    store_range(out, dtype, i, open ? anything(dtype) : load_range(relu, dtype, i));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs, Numerics numerics) {
   FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(graph, inputs));
   ir::IdVector<ir::ValueId, Bounded> values(graph.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -419,6 +432,10 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
     std::vector<Bounded> operands;
     for (const ir::ValueId v : node.inputs) operands.push_back(values[v]);
     FUSEC_ASSIGN(values[node.output], evaluate_bounds(graph, node, operands, symbols));
+    if (numerics == Numerics::fast && node.op == ir::Op(ir::ScalarOp::relu)) {
+      FUSEC_ASSIGN(values[node.output],
+                   with_open_infinities(values[node.output], operands[0], graph.type(node.output).dtype));
+    }
   }
   std::vector<Bounded> out;
   for (const ir::ValueId v : graph.outputs) out.push_back(values[v]);

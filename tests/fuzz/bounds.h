@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/tensor.h"
 #include "ir/eval/graph.h"
@@ -30,8 +31,9 @@ Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, co
                                 const ir::SymbolValues& symbols);
 // An input of the graph.
 Result<Bounded> input_bounds(const Tensor& input);
-// Every output.
-Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs);
+// Every output. Of -inf, a library's relu may make anything in fast mode.
+Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
+                                             Numerics numerics = Numerics::precise);
 
 struct Verdict {
   int64_t elements = 0;

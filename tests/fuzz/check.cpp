@@ -118,7 +118,7 @@ Outcome check(const Case& c) {
   if (const Status valid = ir::verify(c.graph, ir::Stage::imported); !valid.ok()) return {Fault::bad_case, valid.str()};
   std::vector<std::vector<Bounded>> want;
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
-    Result<std::vector<Bounded>> bounds = evaluate_bounds(c.graph, c.runs[run].inputs);
+    Result<std::vector<Bounded>> bounds = evaluate_bounds(c.graph, c.runs[run].inputs, c.setting.numerics);
     if (!bounds.ok()) return {Fault::bad_case, in_run(run, bounds.status().str())};
     const Result<Tensors> rounded = ir::evaluate(c.graph, c.runs[run].inputs);
     if (!rounded.ok()) return {Fault::bad_case, in_run(run, rounded.status().str())};
