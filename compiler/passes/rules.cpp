@@ -80,8 +80,8 @@ class Matcher {
     if (data == nullptr || data->num_elements() != 1) return false;
     const double actual = ir::load_double(data->dtype(), data->data());
     const double step = data->dtype() == DType::f16 ? 0x1p-10 : data->dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
-    return (actual == number && std::signbit(actual) == std::signbit(number)) || (is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) &&
-                                number != std::floor(number));
+    if (actual == number) return std::signbit(actual) == std::signbit(number);
+    return is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) && number != std::floor(number);
   }
 
   const Graph& graph_;
