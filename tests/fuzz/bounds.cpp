@@ -262,9 +262,10 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
     const bool steady = same(value, low.as<double>()[i]) && same(value, high.as<double>()[i]) &&
                         (std::isfinite(value) || same(value, beside.as<double>()[i]));
     const bool overflows = !((divides ? n : 1) * finite_most.as<double>()[i] < largest(compute));
-    const bool open = std::isnan(value) ? loose_nan || !steady || overflows || std::isnan(hangs.as<double>()[i])
-                                        : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
-                                              partial || !((divides ? n : 1) * m < largest(compute));
+    const bool open =
+        partial || (std::isnan(value) ? loose_nan || !steady || overflows || std::isnan(hangs.as<double>()[i])
+                                      : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
+                                            !((divides ? n : 1) * m < largest(compute)));
     if (open) {
       r = anything(dtype);
     } else if (value == 0 && radius == 0) {
