@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -154,13 +155,19 @@ Outcome check(const Case& c) {
   return outcome;
 }
 
+Outcome crashed(int status) {
+  if (!WIFSIGNALED(status)) return {Fault::crash, fmt::format("exit code {} without a result", WEXITSTATUS(status))};
+  if (WTERMSIG(status) == SIGALRM) return {Fault::crash, fmt::format("no end after {} s", kMostSeconds)};
+  return {Fault::crash, fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
+}
+
 Outcome check_apart(const Case& c) {
   int ends[2];
   if (pipe(ends) != 0) return {Fault::bad_case, "no pipe"};
   const pid_t child = fork();
   if (child == 0) {
     std::freopen("/dev/null", "w", stderr);  // what a broken heap says
-    alarm(60);  // a loop without end is a crash
+    alarm(kMostSeconds);
     const Outcome outcome = check(c);
     const std::string text = std::string(1, static_cast<char>('0' + static_cast<int>(outcome.fault))) + outcome.message;
     _exit(write(ends[1], text.data(), std::min<std::size_t>(text.size(), 4000)) > 0 ? 0 : 1);
@@ -172,8 +179,7 @@ Outcome check_apart(const Case& c) {
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  if (!WIFEXITED(status) || text.empty())
-    return {Fault::crash, fmt::format("the process ended with status {}", status)};
+  if (!WIFEXITED(status) || text.empty()) return crashed(status);
   return {static_cast<Fault>(text[0] - '0'), text.substr(1)};
 }
 

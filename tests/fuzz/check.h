@@ -25,4 +25,11 @@ Outcome check(const Case& c);
 // Like check, in a process of its own, so that a crash is an outcome too.
 Outcome check_apart(const Case& c);
 
+// A process that checks a case ends itself (SIGALRM) after so long: more is a loop without end, or a machine with too
+// much to do.
+constexpr unsigned kMostSeconds = 60;
+
+// Of a process that waitpid says ended this way, and left no outcome.
+Outcome crashed(int status);
+
 }  // namespace fusec::fuzz

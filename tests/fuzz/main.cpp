@@ -60,8 +60,7 @@ struct Totals {
   } found[64];
 };
 
-constexpr int kFound = 3;              // exit code of a process that found something
-constexpr unsigned kMostSeconds = 60;  // of one case: more is a loop without end
+constexpr int kFound = 3;  // exit code of a process that found something
 
 Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
@@ -158,7 +157,7 @@ void supervise(const Settings& s, Totals& totals, int job) {
     int status = 0;
     waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    Outcome outcome{Fault::crash, fmt::format("the process ended with status {}", status)};
+    Outcome outcome = crashed(status);
     if (WIFEXITED(status) && WEXITSTATUS(status) == kFound)
       outcome = {totals.found[job].fault, totals.found[job].message};
     __atomic_add_fetch(&totals.failures, 1, __ATOMIC_RELAXED);
@@ -260,6 +259,12 @@ int main(int argc, char** argv) {
         return 2;
       }
     }
+  }
+  std::error_code error;
+  if (!s.shrink_to.empty()) std::filesystem::create_directories(s.shrink_to, error);
+  if (error) {
+    fmt::print(stderr, "--shrink-to {}: {}\n", s.shrink_to, error.message());
+    return 2;
   }
   return fusec::fuzz::run(s);
 }
