@@ -99,6 +99,8 @@ Range reference_range(ScalarOp op, DType operand, DType result, const Range* arg
         if (s[i].count > 1) s[i].add(meet);
     }
   }
+  // 1 to the power of NaN is 1.
+  if (op == ScalarOp::pow && is_float(operand) && s[0].count > 1 && args[0].lo.f <= 1 && args[0].hi.f >= 1) s[0].add(1);
   const bool casts = info(op).typing == Typing::cast;
   std::array<Number, 343> results;
   std::size_t n = 0;
