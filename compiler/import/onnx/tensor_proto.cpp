@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <set>
 
 #include "compiler/import/onnx/error.h"
@@ -40,11 +43,10 @@ struct External {
   std::optional<int64_t> length;
 };
 
-// Of extents that checked_extents let pass.
+// Of extents that checked_extents let pass: beside a zero the others may be as large as they like.
 int64_t byte_count(DType dtype, const std::vector<int64_t>& extents) {
-  auto bytes = static_cast<int64_t>(size_of(dtype));
-  for (int64_t extent : extents) bytes = extent == 0 || bytes == 0 ? 0 : bytes * extent;
-  return bytes;
+  if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return 0;
+  return std::accumulate(extents.begin(), extents.end(), static_cast<int64_t>(size_of(dtype)), std::multiplies<>());
 }
 
 int64_t parse_count(const std::string& key, const std::string& text) {
