@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,7 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
   --codegen NAME       of a GPU: nvrtc or llvm
   --jobs N             processes side by side (default 1)
   --first              stop each process at its first failure
+SIGTERM ends the run after the cases at work; the counts until then are printed.
 )";
 
 struct Settings {
@@ -52,6 +54,7 @@ struct Settings {
 
 // Counts of all processes.
 struct Totals {
+  volatile sig_atomic_t stop;  // no more cases: what has been counted is printed
   int64_t cases, failures, elements, undecided;
   int64_t next[64];  // the case each process is at
   struct Found {
@@ -59,6 +62,9 @@ struct Totals {
     char message[4000];
   } found[64];
 };
+
+Totals* shared_totals = nullptr;
+void stop(int) { shared_totals->stop = 1; }
 
 constexpr int kFound = 3;  // exit code of a process that found something
 
@@ -127,7 +133,7 @@ void report(const Settings& s, const Case& c, const Outcome& outcome) {
 // Cases job, job + jobs, ... from where it stands, until one fails. What fails is left to the supervisor, whose
 // children have no threads of earlier cases to wait for.
 void work(const Settings& s, Totals& totals, int job) {
-  for (int64_t& i = totals.next[job]; i < s.count; i += s.jobs) {
+  for (int64_t& i = totals.next[job]; i < s.count && !totals.stop; i += s.jobs) {
     alarm(kMostSeconds);
     const Case c = make_case(s, i);
     if (s.print) fmt::print("seed {} ({})\n{}", c.seed, describe(c.setting), ir::print(c.graph));
@@ -147,7 +153,7 @@ void work(const Settings& s, Totals& totals, int job) {
 
 // One process works; when it ends at a case, that is a failure, and another goes on behind it.
 void supervise(const Settings& s, Totals& totals, int job) {
-  while (totals.next[job] < s.count) {
+  while (totals.next[job] < s.count && !totals.stop) {
     const pid_t child = fork();
     if (child == 0) {
       work(s, totals, job);
@@ -192,6 +198,8 @@ int run(Settings s) {
   s.cache_dir = folder.path();
   void* shared = mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   Totals& totals = *new (shared) Totals{};
+  shared_totals = &totals;
+  std::signal(SIGTERM, stop);  // of all processes
   std::fflush(stdout);
   std::vector<pid_t> jobs;
   for (int job = 0; job < s.jobs; ++job) {
@@ -207,6 +215,7 @@ int run(Settings s) {
   for (const pid_t child : jobs) waitpid(child, nullptr, 0);
   const double share =
       totals.elements == 0 ? 0 : 100.0 * static_cast<double>(totals.undecided) / static_cast<double>(totals.elements);
+  if (totals.stop) fmt::print("stopped before the end of {} cases\n", s.count);
   fmt::print("{} cases, {} failures, {} elements, {:.3f} % undecided\n", totals.cases, totals.failures, totals.elements,
              share);
   return totals.failures == 0 && totals.cases == s.count && share < 1 ? 0 : 1;
