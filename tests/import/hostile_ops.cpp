@@ -90,6 +90,10 @@ void add_slices(HostileList& list) {
 void add_layers(HostileList& list) {
   const auto conv = [](const std::string& attributes) { return "y = Conv <" + attributes + "> (x, w)"; };
   const auto pool = [](const std::string& attributes) { return "y = MaxPool <" + attributes + "> (x)"; };
+  const auto resize = [](const std::string& mode) {
+    return "s = Constant <value_floats = [1.0, 1.0, 2.0, 2.0]> () y = Resize <coordinate_transformation_mode = \"" +
+           mode + "\"> (x, , s)";
+  };
   add_graphs(
       list,
       {
@@ -123,10 +127,13 @@ void add_layers(HostileList& list) {
           {"matmul_scalar", "float x", "y = MatMul(x, x)", "matmul"},
           {"matmul_extents", kX, "y = MatMul(x, x)", "matmul"},
           {"einsum_scalar", "float x", "y = Einsum <equation = \"ij->\"> (x)", "Einsum"},
+          {"einsum_line_break", kX, "y = Einsum <equation = \"i\nj\"> (x)", "'i\\x0aj'"},
           {"rnn_rank", "float x", "y = RNN <hidden_size = 4> (x, x, x)", "RNN"},
           {"lstm_hidden_huge", kX, "y = LSTM <hidden_size = " + kInt64Max + "> (x, x, x)", "LSTM"},
           {"resize_huge", kImage, "s = Constant <value_floats = [1e30, 1e30, 1e30, 1e30]> () y = Resize(x, , s)",
            "Resize"},
+          {"resize_mode_line_break", kImage, resize("\n"), "mode '\\x0a'"},
+          {"resize_mode_long", kImage, resize(std::string(1'000'000, 'x')), "xxx..."},
           {"non_max_suppression", kImage, "y = NonMaxSuppression(x, x)", "NonMaxSuppression"},
           {"batch_norm_extents", kImage + ", float[5] s", "y = BatchNormalization(x, s, s, s, s)", "5"},
           {"batch_norm_of_scalar", "float x, float[1] s", "y = BatchNormalization(x, s, s, s, s)", "channel axis"},

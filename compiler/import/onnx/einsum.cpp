@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "compiler/import/onnx/error.h"
+#include "compiler/import/onnx/names.h"
 
 namespace fusec::importer {
 
@@ -17,9 +18,6 @@ constexpr int kEllipsis = 256;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Long ones are cut: an equation comes from the file.
-std::string quoted(std::string_view term) { return fmt::format("'{}'", term.substr(0, 80)); }
-
 // A term with its ellipsis as kEllipsis.
 Labels parse_term(std::string_view term) {
   Labels labels;
@@ -28,11 +26,11 @@ Labels parse_term(std::string_view term) {
       labels.push_back(term[i]);
     } else if (term.substr(i, 3) == "...") {
       if (std::count(labels.begin(), labels.end(), kEllipsis) > 0)
-        fail_invalid(fmt::format("equation: the term {} has two ellipses", quoted(term)));
+        fail_invalid(fmt::format("equation: the term '{}' has two ellipses", short_name(term)));
       labels.push_back(kEllipsis);
       i += 2;
     } else {
-      fail_invalid(fmt::format("equation: the term {} has, at {}, neither a letter nor '...'", quoted(term), i));
+      fail_invalid(fmt::format("equation: the term '{}' has, at {}, neither a letter nor '...'", short_name(term), i));
     }
   }
   return labels;
@@ -54,7 +52,7 @@ Labels parse_operand(std::string_view term, int64_t rank) {
   int64_t named = static_cast<int64_t>(labels.size()) - (open ? 1 : 0);
   if (open ? named > rank : named != rank)
     fail_invalid(
-        fmt::format("equation: the term {} names {} axes of an operand that has {}", quoted(term), named, rank));
+        fmt::format("equation: the term '{}' names {} axes of an operand that has {}", short_name(term), named, rank));
   return expand(labels, rank - named);
 }
 

@@ -10,16 +10,15 @@ namespace fusec::importer {
 
 // How a handler, many calls deep, gives up on a model. Thrown only inside this folder; import_onnx turns it into its
 // Status.
+// Status, whose message is made one line of UTF-8: it may hold strings of the model.
 struct ImportError {
+  explicit ImportError(const Status& any);
   Status status;
 };
 
-[[noreturn]] inline void fail_invalid(std::string message) {
-  throw ImportError{Status(StatusCode::invalid_model, std::move(message))};
-}
-[[noreturn]] inline void fail_unsupported(std::string message) {
-  throw ImportError{Status(StatusCode::unsupported, std::move(message))};
-}
+// Messages of more than 500 bytes are cut.
+[[noreturn]] void fail_invalid(const std::string& message);
+[[noreturn]] void fail_unsupported(const std::string& message);
 
 // Of what else is thrown while a model is read: protobuf, the onnx library, extents that overflow, memory that is
 // exhausted. Call only while an exception is handled.

@@ -115,7 +115,7 @@ const proto::OpSchema* checked_schema(const proto::NodeProto& node, const std::s
     schema->Verify(node);
   } catch (const std::exception& error) {
     const std::string_view message = error.what();
-    fail_invalid(printable(message.substr(0, message.find("\n==> ")), 500));
+    fail_invalid(std::string(message.substr(0, message.find("\n==> "))));
   }
   return schema;
 }

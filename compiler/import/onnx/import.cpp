@@ -21,7 +21,6 @@
 #include "compiler/import/onnx/tensor_proto.h"
 #include "compiler/import/onnx/wire.h"
 #include "ir/support/check.h"
-#include "ir/support/guard.h"
 
 namespace fusec::importer {
 
@@ -430,7 +429,7 @@ class Importer {
     std::string message = fmt::format("the model needs what fusec lacks: {}", lacking_[0]);
     for (std::size_t i = 1; i < lacking_.size(); ++i) message += "; " + lacking_[i];
     if (lacking_count_ > lacking_.size()) message += fmt::format("; and {} more", lacking_count_ - lacking_.size());
-    fail_unsupported(message);
+    throw ImportError(Status(StatusCode::unsupported, message));
   }
 
   const ModelProto& model_;
@@ -446,11 +445,6 @@ class Importer {
 };
 
 }  // namespace
-
-Status status_of_import() {
-  const Status status = ir::status_of_exception({.overflow = StatusCode::invalid_model, .other = StatusCode::invalid_model});
-  return Status(status.code(), printable(status.message(), 500));
-}
 
 Result<ir::Graph> import_onnx(const ModelProto& model, const ImportOptions& options) {
   try {

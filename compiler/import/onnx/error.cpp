@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compiler/import/onnx/error.h"
+
+#include "compiler/import/onnx/names.h"
+#include "ir/support/guard.h"
+
+namespace fusec::importer {
+
+namespace {
+
+constexpr std::size_t kMostBytes = 500;
+
+}  // namespace
+
+ImportError::ImportError(const Status& any) : status(any.code(), printable(any.message(), std::string::npos)) {
+  for (const std::string& note : any.notes()) status = std::move(status).with_note(note);
+}
+
+void fail_invalid(const std::string& message) {
+  throw ImportError(Status(StatusCode::invalid_model, printable(message, kMostBytes)));
+}
+
+void fail_unsupported(const std::string& message) {
+  throw ImportError(Status(StatusCode::unsupported, printable(message, kMostBytes)));
+}
+
+Status status_of_import() {
+  const Status status = ir::status_of_exception({.overflow = StatusCode::invalid_model, .other = StatusCode::invalid_model});
+  return Status(status.code(), printable(status.message(), kMostBytes));
+}
+
+}  // namespace fusec::importer
