@@ -393,13 +393,58 @@ Result<Bounded> tensor_bounds(const ir::Graph& graph, const ir::Node& node, cons
 
 Bounded exactly(Tensor value) { return {value, value, value}; }
 
+namespace {
+
+bool is_known(const ir::Graph& graph, ir::ValueId v) {
+  const ir::Node* node = graph.producer(v);
+  return node != nullptr && std::all_of(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return is_known(graph, in); });
+}
+
+// A convolution or product, and perhaps views and affine steps behind it.
+bool is_affine_of_product(const ir::Graph& graph, ir::ValueId v) {
+  for (const ir::Node* node = graph.producer(v); node != nullptr; node = graph.producer(v)) {
+    if (node->op == ir::Op(TensorOp::conv) || node->op == ir::Op(TensorOp::matmul)) return true;
+    const auto unknown = std::find_if(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return !is_known(graph, in); });
+    if (unknown == node->inputs.end()) return false;
+    v = *unknown;
+  }
+  return false;
+}
+
+// A constant that is added behind a convolution or product goes into its bias, and what the sum is multiplied with goes there, too
+// (fold_affine): the product of both is rounded before the sum.
+Result<Bounded> with_rounded_bias(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                                  Bounded sum, const ir::SymbolValues& symbols) {
+  const DType dtype = graph.type(node.output).dtype;
+  if (!is_float(dtype) || (node.op != ir::Op(ir::ScalarOp::add) && node.op != ir::Op(ir::ScalarOp::sub))) return sum;
+  const bool first = is_known(graph, node.inputs[0]), second = is_known(graph, node.inputs[1]);
+  if (first == second || !is_affine_of_product(graph, node.inputs[first ? 1 : 0])) return sum;
+  std::vector<Tensor> without{operands[0].at, operands[1].at};
+  Tensor& product = without[first ? 1 : 0];
+  FUSEC_ASSIGN(product, mapped(product, [](int64_t) { return 0.0; }));
+  FUSEC_ASSIGN(const Tensor bias, evaluate_wide(graph, node, without, symbols));
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, sum.at.shape(), false));
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
+    Range r = load_range(sum, dtype, i);
+    const double more = std::ldexp(std::fabs(bias.as<double>()[i]), -digits_of(dtype) - 1);
+    if (std::isfinite(r.at.f) && !is_anything(dtype, r)) r = {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}};
+    store_range(out, dtype, i, r);
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
                                 const ir::SymbolValues& symbols) {
   Tensors middle;
   for (const Bounded& b : operands) middle.push_back(b.at);
   FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, middle, symbols));
   if (node.op == ir::Op(TensorOp::constant)) return exactly(at);
-  if (node.op.is_scalar()) return scalar_bounds(graph, node, operands, at.shape());
+  if (node.op.is_scalar()) {
+    FUSEC_ASSIGN(Bounded out, scalar_bounds(graph, node, operands, at.shape()));
+    return with_rounded_bias(graph, node, operands, std::move(out), symbols);
+  }
   return tensor_bounds(graph, node, operands, symbols, at);
 }
 

@@ -73,8 +73,16 @@ Range periodic(ScalarOp op, DType dtype, const Range* args, Range out) {
     const auto period = [&](const Number& x) { return std::floor(x.f / std::numbers::pi - 0.5); };
     return period(args[0].lo) == period(args[0].hi) ? out : anything(dtype);
   }
-  if (op == ScalarOp::sin || op == ScalarOp::cos)
-    return args[0].hi.f - args[0].lo.f > 0.5 ? Range{{-1, 0}, out.at, {1, 0}} : out;
+  if (op == ScalarOp::sin || op == ScalarOp::cos) {
+    // Whether the range holds `first` and whole turns.
+    const auto holds = [&](double first) {
+      const auto turns = [&](const Number& x) { return std::floor((x.f - first) / (2 * std::numbers::pi)); };
+      return turns(args[0].lo) != turns(args[0].hi);
+    };
+    const double top = op == ScalarOp::sin ? std::numbers::pi / 2 : 0;
+    if (args[0].hi.f - args[0].lo.f > 0.5) return {{-1, 0}, out.at, {1, 0}};
+    return {holds(top + std::numbers::pi) ? Number{-1, 0} : out.lo, out.at, holds(top) ? Number{1, 0} : out.hi};
+  }
   if (op != ScalarOp::mod && op != ScalarOp::fmod) return out;
   const Range &x = args[0], &y = args[1];
   if (y.lo.f <= 0 && y.hi.f >= 0) return y.lo.f < y.hi.f ? anything(dtype) : out;

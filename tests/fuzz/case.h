@@ -24,7 +24,7 @@ enum class Call : uint8_t {
 enum class Beside : uint8_t {
   nothing,
   unfused,   // one kernel per op
-  narrow,    // the narrowest vectors: of one element where kernels are evaluated
+  narrow,    // narrower vectors: of one element where kernels are evaluated, else of 32 bytes beside this machine's
   shuffled,  // the optimizer's passes in another order before the right one
   permuted,  // inputs with their axes in another order, turned back by the graph
   fixed,     // numbers in place of symbols

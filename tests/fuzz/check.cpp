@@ -16,6 +16,7 @@
 #include "ir/verify/graph.h"
 #include "tests/fuzz/bounds.h"
 #include "tests/fuzz/execute.h"
+#include "tests/fuzz/random.h"
 #include "tests/fuzz/variant.h"
 
 namespace fusec::fuzz {
@@ -57,8 +58,7 @@ int64_t first_other_bits(const Tensor& a, const Tensor& b) {
 struct Distance {
   double error = 0, largest = 0;
 };
-Distance distance(const Tensor& got, const Bounded& want) {
-  Distance d;
+void widen(Distance& d, const Tensor& got, const Bounded& want) {
   for (int64_t i = 0; i < got.num_elements(); ++i) {
     const double right = want.at.as<double>()[i];
     const double value = ir::load_double(got.dtype(), got.as<char>() + i * static_cast<int64_t>(size_of(got.dtype())));
@@ -66,7 +66,6 @@ Distance distance(const Tensor& got, const Bounded& want) {
     d.error = std::max(d.error, std::fabs(value - right));
     d.largest = std::max(d.largest, std::fabs(right));
   }
-  return d;
 }
 
 double unit_of(DType dtype, double value) {
@@ -74,20 +73,77 @@ double unit_of(DType dtype, double value) {
   return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - digits);
 }
 
-// What is wrong with a run beside that of the case's other form.
-std::string beside_other(const Case& c, const Tensors& got, const Tensors& other, const std::vector<Bounded>& want) {
-  const Beside beside = c.setting.beside;
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const DType dtype = got[i].dtype();
-    const std::string& name = c.graph.output_names[i];
-    if (same_bits(c, beside)) {
-      const int64_t at = first_other_bits(got[i], other[i]);
-      if (at >= 0) return fmt::format("output {}: element {} has other bits than {}", name, at, to_string(beside));
-    } else if (beside == Beside::unfused && is_float(dtype)) {
-      const Distance a = distance(got[i], want[i]), b = distance(other[i], want[i]);
-      if (a.error > 2 * b.error + unit_of(dtype, a.largest))
-        return fmt::format("output {}: off by {:g}, unfused by {:g}", name, a.error, b.error);
+// An output that is off by more than twice the unfused one's largest error and one unit of its largest value.
+std::string first_worse(const Case& c, const std::vector<Tensors>& got, const std::vector<Tensors>& unfused,
+                        const std::vector<std::vector<Bounded>>& want) {
+  for (std::size_t i = 0; i < c.graph.outputs.size(); ++i) {
+    const DType dtype = c.graph.type(c.graph.outputs[i]).dtype;
+    Distance a, b;
+    for (std::size_t run = 0; is_float(dtype) && run < got.size(); ++run) {
+      widen(a, got[run][i], want[run][i]);
+      widen(b, unfused[run][i], want[run][i]);
     }
+    if (a.error > 2 * b.error + unit_of(dtype, a.largest))
+      return fmt::format("output {}: off by {:g}, unfused by {:g}", c.graph.output_names[i], a.error, b.error);
+  }
+  return {};
+}
+
+// `count` runs on inputs near this one's: floats are up to a 16th smaller.
+std::vector<Run> runs_near(const Run& run, int count, Random random) {
+  std::vector<Run> near;
+  for (int i = 0; i < count; ++i) {
+    Run& other = near.emplace_back();
+    for (const Tensor& from : run.inputs) {
+      Tensor to = *Tensor::make(from.dtype(), from.shape());
+      std::memcpy(to.data(), from.data(), static_cast<std::size_t>(from.num_elements()) * size_of(from.dtype()));
+      for (int64_t at = 0; is_float(from.dtype()) && at < to.num_elements(); ++at) {
+        char* element = to.as<char>() + at * static_cast<int64_t>(size_of(to.dtype()));
+        ir::store_double(to.dtype(), element, ir::load_double(to.dtype(), element) * (1 - random.uniform() / 16));
+      }
+      other.inputs.push_back(std::move(to));
+    }
+  }
+  return near;
+}
+
+Result<std::vector<Tensors>> execute_beside(const Case& c) {
+  std::vector<Tensors> all;
+  FUSEC_ASSIGN(const std::vector<Case> forms, variants(c, c.setting.beside));
+  for (const Case& form : forms) {
+    FUSEC_ASSIGN(std::vector<Tensors> outputs, execute(form));
+    std::move(outputs.begin(), outputs.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+// Of one input the unfused form's error may be small by luck: the largest ones over many near it tell.
+constexpr int kRunsNear = 32;
+std::string worse_near(const Case& c, const Run& run) {
+  Case near = c;
+  near.runs = runs_near(run, kRunsNear, Random(c.seed ^ 0x9ea5));
+  std::vector<std::vector<Bounded>> want;
+  for (const Run& one : near.runs) {
+    Result<std::vector<Bounded>> bounds = evaluate_bounds(c.graph, one.inputs, c.setting.numerics);
+    if (!bounds.ok()) return bounds.status().str();
+    want.push_back(std::move(*bounds));
+  }
+  const Result<std::vector<Tensors>> got = execute(near), unfused = execute_beside(near);
+  if (!got.ok() || !unfused.ok()) return (got.ok() ? unfused : got).status().str();
+  const std::string wrong = first_worse(near, *got, *unfused, want);
+  return wrong.empty() ? wrong : fmt::format("{}, over {} inputs", wrong, kRunsNear);
+}
+
+// What is wrong with a run beside that of the case's other form.
+std::string beside_other(const Case& c, const Run& run, const Tensors& got, const Tensors& other, const std::vector<Bounded>& want) {
+  const Beside beside = c.setting.beside;
+  if (!same_bits(c, beside)) {
+    const bool is_worse = beside == Beside::unfused && !first_worse(c, {got}, {other}, {want}).empty();
+    return is_worse ? worse_near(c, run) : "";
+  }
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const int64_t at = first_other_bits(got[i], other[i]);
+    if (at >= 0) return fmt::format("output {}: element {} has other bits than {}", c.graph.output_names[i], at, to_string(beside));
   }
   return {};
 }
@@ -132,13 +188,9 @@ Outcome check(const Case& c) {
   Outcome outcome;
   std::vector<Tensors> other;
   if (c.setting.beside != Beside::nothing) {
-    const Result<std::vector<Case>> forms = variants(c, c.setting.beside);
-    if (!forms.ok()) return {Fault::error, in_other(c, forms.status().str())};
-    for (const Case& form : *forms) {
-      Result<std::vector<Tensors>> outputs = execute(form);
-      if (!outputs.ok()) return {Fault::error, in_other(c, outputs.status().str())};
-      std::move(outputs->begin(), outputs->end(), std::back_inserter(other));
-    }
+    Result<std::vector<Tensors>> outputs = execute_beside(c);
+    if (!outputs.ok()) return {Fault::error, in_other(c, outputs.status().str())};
+    other = std::move(*outputs);
   }
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
     std::string wrong = first_wrong(c, (*got)[run], want[run], c.runs[run].special ? nullptr : &outcome);
@@ -146,7 +198,7 @@ Outcome check(const Case& c) {
       wrong = first_wrong(c, other[run], want[run], nullptr);
       if (!wrong.empty()) wrong = in_other(c, wrong);
     }
-    if (wrong.empty() && !other.empty() && !c.runs[run].special) wrong = beside_other(c, (*got)[run], other[run], want[run]);
+    if (wrong.empty() && !other.empty() && !c.runs[run].special) wrong = beside_other(c, c.runs[run], (*got)[run], other[run], want[run]);
     if (wrong.empty()) continue;
     outcome.fault = Fault::wrong_value;
     outcome.message = in_run(run, wrong);

@@ -86,7 +86,7 @@ Options options_of(const Setting& s) {
   o.verify_each_pass = true;
   o.use_library = s.use_library;
   o.fuse = s.fuse;
-  o.target = s.narrow ? "x86-64-v2" : s.target;
+  o.target = s.narrow ? "x86-64-v3" : s.target;
   o.device = s.device;
   o.codegen = s.codegen;
   return o;

@@ -77,6 +77,7 @@ Case make_case(const Settings& s, int64_t i) {
     // Kernels of other extents: of some the text is the same, and what is known of them is not.
     if (c.setting.beside == Beside::nothing && !c.graph.symbols.empty()) c.setting.beside = Beside::fixed;
   }
+  if (c.setting.beside == Beside::narrow && !s.kernel_evaluator) c.setting.target.clear();
   // A GPU's schedules and the passes of its own need no GPU here.
   if (s.kernel_evaluator && c.seed % 8 == 1) c.setting.target = "sm_90";
   if (s.threads > 0) c.setting.threads = s.threads;
