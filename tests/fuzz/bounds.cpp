@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "ir/ops/cast.h"
 #include "tests/fuzz/bounds_internal.h"
@@ -169,7 +170,7 @@ Result<Tensor> may_leave(const ir::Graph& graph, const ir::Node& node, const std
                 [&](int64_t i) { return most.as<double>()[i] > top || least.as<double>()[i] < 1 / top ? 1.0 : 0.0; });
 }
 
-// Instructions that multiply bf16 take denormals for zeros.
+// Instructions that multiply bf16, or round to it, take denormals for zeros.
 Result<Bounded> with_flushed(const Bounded& x) {
   FUSEC_ASSIGN(Bounded out, make_bounded(DType::f64, x.at.shape(), false));
   const double normal = static_cast<double>(std::numeric_limits<float>::min());
@@ -220,6 +221,8 @@ bool pads_meet_specials(const ir::Node& node, const std::vector<Bounded>& operan
   return std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; }) && !all_finite(operands[1].at);
 }
 
+// Tiles of bf16 (AMX) multiply what lies beside a window with zeros: NaN where that is infinite. `tiled` below.
+//
 // Sums and products of float elements in any order, in the compute type. With |x| <= m for the elements' magnitudes m,
 // the operation f changes by at most f(m) - f(|at|) within the ranges and by terms * u * f(m) through rounding (Higham,
 // Accuracy and Stability, 3.1 and 4.2).
@@ -249,6 +252,7 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
   const double filter = refolds ? std::ldexp(1.0, -digits_of(dtype)) : 0;
   const bool divides = node.op.tensor() == TensorOp::reduce_mean || node.op.tensor() == TensorOp::avg_pool;
   const bool loose_nan = pads_meet_specials(node, operands);
+  const bool tiled = node.op.tensor() == TensorOp::conv && dtype == DType::bf16 && !all_finite(operands[0].at);
   Tensor leaves;
   if (node.op.tensor() == TensorOp::reduce_prod || (is_scatter(node) && node.attrs.s("reduction") == "mul")) {
     FUSEC_ASSIGN(leaves, may_leave(graph, node, operands, symbols));
@@ -263,7 +267,7 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
                         (std::isfinite(value) || same(value, beside.as<double>()[i]));
     const bool overflows = !((divides ? n : 1) * finite_most.as<double>()[i] < largest(compute));
     const bool open =
-        partial || (std::isnan(value) ? loose_nan || !steady || overflows || std::isnan(hangs.as<double>()[i])
+        tiled || partial || (std::isnan(value) ? loose_nan || !steady || overflows || std::isnan(hangs.as<double>()[i])
                                       : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
                                             !((divides ? n : 1) * m < largest(compute)));
     if (open) {
@@ -400,13 +404,18 @@ bool is_known(const ir::Graph& graph, ir::ValueId v) {
   return node != nullptr && std::all_of(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return is_known(graph, in); });
 }
 
-// A convolution or product, and perhaps views and affine steps behind it.
-bool is_affine_of_product(const ir::Graph& graph, ir::ValueId v) {
-  for (const ir::Node* node = graph.producer(v); node != nullptr; node = graph.producer(v)) {
+// A convolution or product, or what may be done behind one: views and scalar ops.
+bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
+  std::set<ir::ValueId> seen;
+  std::vector<ir::ValueId> open = {from};
+  while (!open.empty()) {
+    const ir::ValueId v = open.back();
+    open.pop_back();
+    const ir::Node* node = graph.producer(v);
+    if (node == nullptr || !seen.insert(v).second) continue;
     if (node->op == ir::Op(TensorOp::conv) || node->op == ir::Op(TensorOp::matmul)) return true;
-    const auto unknown = std::find_if(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return !is_known(graph, in); });
-    if (unknown == node->inputs.end()) return false;
-    v = *unknown;
+    const bool is_view = !node->op.is_scalar() && (node->op.tensor() == TensorOp::reshape || node->op.tensor() == TensorOp::transpose);
+    if (node->op.is_scalar() || is_view) open.insert(open.end(), node->inputs.begin(), node->inputs.end());
   }
   return false;
 }
@@ -418,7 +427,7 @@ Result<Bounded> with_rounded_bias(const ir::Graph& graph, const ir::Node& node, 
   const DType dtype = graph.type(node.output).dtype;
   if (!is_float(dtype) || (node.op != ir::Op(ir::ScalarOp::add) && node.op != ir::Op(ir::ScalarOp::sub))) return sum;
   const bool first = is_known(graph, node.inputs[0]), second = is_known(graph, node.inputs[1]);
-  if (first == second || !is_affine_of_product(graph, node.inputs[first ? 1 : 0])) return sum;
+  if (first == second || !is_behind_product(graph, node.inputs[first ? 1 : 0])) return sum;
   std::vector<Tensor> without{operands[0].at, operands[1].at};
   Tensor& product = without[first ? 1 : 0];
   FUSEC_ASSIGN(product, mapped(product, [](int64_t) { return 0.0; }));
@@ -443,7 +452,9 @@ Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, co
   if (node.op == ir::Op(TensorOp::constant)) return exactly(at);
   if (node.op.is_scalar()) {
     FUSEC_ASSIGN(Bounded out, scalar_bounds(graph, node, operands, at.shape()));
-    return with_rounded_bias(graph, node, operands, std::move(out), symbols);
+    FUSEC_ASSIGN(out, with_rounded_bias(graph, node, operands, std::move(out), symbols));
+    const bool flushes = graph.type(node.output).dtype == DType::bf16 && is_behind_product(graph, node.output);
+    return flushes ? with_flushed(out) : out;
   }
   return tensor_bounds(graph, node, operands, symbols, at);
 }
@@ -532,12 +543,17 @@ std::string text(DType dtype, const ir::Number& n) {
 
 }  // namespace
 
-int64_t count_undecided(const Bounded& value, DType dtype) {
+std::vector<bool> undecided(const Bounded& value, DType dtype) {
   const double magnitude = is_float(dtype) ? magnitude_of(value) : 0;
-  int64_t count = 0;
+  std::vector<bool> out;
   for (int64_t i = 0; i < value.at.num_elements(); ++i)
-    count += is_undecided(dtype, load_range(value, dtype, i), magnitude);
-  return count;
+    out.push_back(is_undecided(dtype, load_range(value, dtype, i), magnitude));
+  return out;
+}
+
+int64_t count_undecided(const Bounded& value, DType dtype) {
+  const std::vector<bool> all = undecided(value, dtype);
+  return std::count(all.begin(), all.end(), true);
 }
 
 // A zero whose sign is certain.

@@ -45,6 +45,7 @@ struct Verdict {
 Verdict compare(const Tensor& got, const Bounded& want);
 
 // Elements of which nothing or little is known: anything, or a range wide against the tensor's magnitude.
+std::vector<bool> undecided(const Bounded& value, DType dtype);
 int64_t count_undecided(const Bounded& value, DType dtype);
 
 }  // namespace fusec::fuzz

@@ -5,11 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string>
 
 #include "ir/support/hash.h"
@@ -57,6 +60,10 @@ struct Totals {
   volatile sig_atomic_t stop;  // no more cases: what has been counted is printed
   int64_t cases, failures, elements, undecided;
   int64_t next[64];  // the case each process is at
+  struct Slow {
+    double seconds;
+    uint64_t seed;
+  } slowest[64];  // of each process
   struct Found {
     Fault fault;
     char message[4000];
@@ -136,6 +143,7 @@ void report(const Settings& s, const Case& c, const Outcome& outcome) {
 void work(const Settings& s, Totals& totals, int job) {
   for (int64_t& i = totals.next[job]; i < s.count && !totals.stop; i += s.jobs) {
     alarm(kMostSeconds);
+    const auto started = std::chrono::steady_clock::now();
     const Case c = make_case(s, i);
     if (s.print) fmt::print("seed {} ({})\n{}", c.seed, describe(c.setting), ir::print(c.graph));
     std::fflush(stdout);
@@ -149,6 +157,8 @@ void work(const Settings& s, Totals& totals, int job) {
       _exit(kFound);
     }
     __atomic_add_fetch(&totals.cases, 1, __ATOMIC_RELAXED);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    if (seconds > totals.slowest[job].seconds) totals.slowest[job] = {seconds, c.seed};
   }
 }
 
@@ -217,6 +227,9 @@ int run(Settings s) {
   const double share =
       totals.elements == 0 ? 0 : 100.0 * static_cast<double>(totals.undecided) / static_cast<double>(totals.elements);
   if (totals.stop) fmt::print("stopped before the end of {} cases\n", s.count);
+  const Totals::Slow& slow = *std::max_element(std::begin(totals.slowest), std::end(totals.slowest),
+                                               [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  fmt::print("slowest: seed {}, {:.1f} s\n", slow.seed, slow.seconds);
   fmt::print("{} cases, {} failures, {} elements, {:.3f} % undecided\n", totals.cases, totals.failures, totals.elements,
              share);
   return totals.failures == 0 && totals.cases == s.count && share < 1 ? 0 : 1;

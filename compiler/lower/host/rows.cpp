@@ -28,6 +28,16 @@ int tree_lanes(const Dim& row, Combiner combiner) {
   return chained && row.is_const() && row.value() >= 512 ? 64 : 32;
 }
 
+// The lanes of a sum over several loops: whether it is short is told by all of them. A row with fewer elements than lanes has no use for more.
+int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
+  const Dim& inner = loops.back().extent;
+  const bool fills = !inner.is_const() || inner.value() >= 32;
+  return loops.size() > 1 && fills ? std::max(tree_lanes(inner, combiner), 32) : tree_lanes(inner, combiner);
+}
+
+// Additions in a row that one lane makes before its sum goes to the next level, where loops around the innermost are many.
+constexpr int64_t kMostAdditions = 128;
+
 // Elements of a long row that are summed before the sums go to the next level: 128 per lane.
 constexpr int64_t kRowChunk = 4096;
 
@@ -83,7 +93,7 @@ class ReduceScheduler {
     dtype_ = kernel_.regs[reduce_.dst[0]].dtype;
     merge_short_loops();
     inner_ = reduce_.loops.back();
-    lanes_ = tree_lanes(inner_.extent, reduce_.combiner);
+    lanes_ = tree_lanes(reduce_.loops, reduce_.combiner);
   }
 
   void run(Block& out) {
@@ -93,17 +103,23 @@ class ReduceScheduler {
 
   // The lanes of the sum, not yet combined: a buffer.
   ir::BufferId accumulate(Block& out) {
-    acc_ = add_buffer(kernel_, {"acc" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
-    out.push_back({ir::Alloc{acc_}});
-    clear(out);
+    acc_ = new_lanes("acc");
     const bool is_long = inner_.extent.is_const() && inner_.extent.value() >= 2 * kRowChunk && sums();
     Block passes = is_long ? chunked_passes() : inner_passes();
     reduce_.loops.pop_back();
+    // Additions of one lane in a row; 0: not known.
+    int64_t chain = !inner_.extent.is_const() ? 0 : is_long ? kMostAdditions : (inner_.extent.value() + lanes_ - 1) / lanes_;
     for (size_t i = reduce_.loops.size(); i-- > 0;) {
+      const Dim& extent = reduce_.loops[i].extent;
+      const int64_t times = extent.is_const() ? extent.value() : 0;
+      const bool is_part = sums() && is_float(dtype_) && (chain * times == 0 || chain * times > kMostAdditions);
+      if (is_part) passes = as_part(std::move(passes));
+      chain = is_part ? times : chain * times;
       Block around;
       around.push_back({ir::Loop{reduce_.loops[i], std::move(passes), ir::Boundary::launches}});
       passes = std::move(around);
     }
+    clear(out);
     for (Stmt& stmt : passes) out.push_back(std::move(stmt));
     return acc_;
   }
@@ -132,7 +148,7 @@ class ReduceScheduler {
   // Long rows: lanes of one chunk, then added to the lanes of the row.
   Block chunked_passes() {
     const ir::BufferId total = acc_;
-    acc_ = add_buffer(kernel_, {"part" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
+    acc_ = new_lanes("part");
     const LoopHead row = inner_;
     const int64_t chunks = row.extent.value() / kRowChunk;
     Block result;
@@ -140,22 +156,17 @@ class ReduceScheduler {
     const Block body = reduce_.body;
     const auto one_chunk = [&](const Dim& start, const Dim& length, const std::string& var) {
       Block block;
-      block.push_back({ir::Alloc{acc_}});
       clear(block);
       reduce_.body = body;
       substitute(reduce_.body, row.var, start + Dim::symbol(var));
       inner_ = {LoopTag::seq, var, length};
       for (Stmt& stmt : inner_passes()) block.push_back(std::move(stmt));
-      const RegId a = add_reg(kernel_, dtype_, lanes_), b = add_reg(kernel_, dtype_, lanes_), sum = add_reg(kernel_, dtype_, lanes_);
-      block.push_back({ir::Load{a, total, {lane()}, {}, ir::Constant{dtype_}, 0}});
-      block.push_back({ir::Load{b, acc_, {lane()}, {}, ir::Constant{dtype_}, 0}});
-      block.push_back({ir::Let{sum, combining_op(reduce_.combiner), {a, b}}});
-      block.push_back({ir::Store{total, {lane()}, sum, {}, ir::StoreHint::none}});
+      add_lanes(block, total);
       return block;
     };
     result.push_back({ir::Loop{{LoopTag::seq, c, chunks}, one_chunk(Dim(kRowChunk) * Dim::symbol(c), kRowChunk, r), ir::Boundary::launches}});
     if (row.extent.value() % kRowChunk != 0) {
-      acc_ = add_buffer(kernel_, {"part" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
+      acc_ = new_lanes("part");
       Block rest = one_chunk(Dim(kRowChunk * chunks), row.extent.value() % kRowChunk, fresh_var(kernel_));
       for (Stmt& stmt : rest) result.push_back(std::move(stmt));
     }
@@ -164,7 +175,32 @@ class ReduceScheduler {
     return result;
   }
 
+  // What `passes` add up, as one term of a sum that takes its place.
+  Block as_part(Block passes) {
+    const ir::BufferId total = new_lanes("acc");
+    Block part;
+    clear(part);
+    for (Stmt& stmt : passes) part.push_back(std::move(stmt));
+    add_lanes(part, total);
+    acc_ = total;
+    return part;
+  }
+
+  ir::BufferId new_lanes(const std::string& name) {
+    return add_buffer(kernel_, {name + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
+  }
+
+  void add_lanes(Block& out, ir::BufferId to) {
+    const RegId a = add_reg(kernel_, dtype_, lanes_), b = add_reg(kernel_, dtype_, lanes_), sum = add_reg(kernel_, dtype_, lanes_);
+    out.push_back({ir::Load{a, to, {lane()}, {}, ir::Constant{dtype_}, 0}});
+    out.push_back({ir::Load{b, acc_, {lane()}, {}, ir::Constant{dtype_}, 0}});
+    out.push_back({ir::Let{sum, combining_op(reduce_.combiner), {a, b}}});
+    out.push_back({ir::Store{to, {lane()}, sum, {}, ir::StoreHint::none}});
+  }
+
+  // Declares the lanes and sets them to what adds nothing.
   void clear(Block& out) {
+    out.push_back({ir::Alloc{acc_}});
     const RegId init = add_reg(kernel_, dtype_, lanes_);
     const Operand zero = identity(reduce_.combiner, dtype_);
     out.push_back({ir::Let{init, ScalarOp::where, {ir::int_constant(DType::bool_, 1), zero, zero}}});
