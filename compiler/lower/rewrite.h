@@ -39,6 +39,10 @@ void vectorize(ir::Kernel& kernel, ir::Block& block, const std::string& var, int
 // first lane: what is one value for all lanes needs no guard then.
 void add_guard(const ir::Kernel& kernel, ir::Block& block, const ir::Guard& extra);
 
+// Sums and products of floats over more than 32 elements, in loops of a thread or lane that run in order, become sums of sums:
+// of chunks whose length is near the square root, and of each loop by itself.
+void sum_in_levels(ir::Kernel& kernel, ir::Block& block);
+
 // Whether the statement or one nested in it mentions the symbol in a Dim.
 bool mentions(const ir::Stmt& stmt, const std::string& symbol);
 

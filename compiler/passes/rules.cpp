@@ -159,14 +159,10 @@ const std::vector<Rule>& exact_rules() {
 
 namespace {
 
-// The exact ones, and what is nearer to the op on the left than the op table asks of it: a cube is rounded twice, pow may be
-// off by four units in the last place.
-const std::vector<Rule>& value_rules() {
-  static const std::vector<Rule> rules = [] {
-    std::vector<Rule> r = exact_rules();
-    r.push_back(parse_rule("pow(a,3) -> a*a*a"));
-    return r;
-  }();
+// What is nearer to the op on the left than the op table asks of it: a cube is rounded twice, pow may be off by four units in
+// the last place.
+const std::vector<Rule>& near_rules() {
+  static const std::vector<Rule> rules = {parse_rule("pow(a,3) -> a*a*a")};
   return rules;
 }
 
@@ -203,7 +199,10 @@ bool behind_anchor(const Graph& graph, ValueId value) {
 
 Result<bool> apply_rules(Graph& graph, const PassContext& context) {
   if (context.options.numerics == Numerics::exact) return false;
-  return apply_rule_set(graph, value_rules(), [](const Graph&, const Binding&) { return true; });
+  const bool is_changed = apply_rule_set(graph, exact_rules(), [](const Graph&, const Binding&) { return true; });
+  // With a kernel for each op the square of a 16-bit cube would be rounded to 16 bits.
+  const auto stays_in_f32 = [&](const Graph& g, const Binding& b) { return context.options.fuse || size_of(g.type(*b[0]).dtype) > 2; };
+  return apply_rule_set(graph, near_rules(), stays_in_f32) || is_changed;
 }
 
 Result<bool> recognize_activations(Graph& graph, const PassContext& context) {

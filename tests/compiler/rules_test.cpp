@@ -96,5 +96,21 @@ TEST(Rules, IntegersKeepTheirBits) {
   EXPECT_GT(tried, 60);
 }
 
+// A cube is two products where what lies between them stays in f32: not of 16-bit types with a kernel for each op.
+TEST(Rules, CubesAreProductsWhereTheSquareIsNotRounded) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    for (const bool fuse : {true, false}) {
+      ir::Graph g;
+      const ir::ValueId x = add_input(g, "x", {dtype, {Dim(8)}});
+      add_output(g, add_node(g, ir::ScalarOp::pow, {x, add_scalar_constant(g, dtype, 3)}), "y");
+      Options options;
+      options.fuse = fuse;
+      const Result<bool> changed = run_pass(*find_pass("apply_rules"), g, {Target{}, options});
+      ASSERT_TRUE(changed.ok());
+      EXPECT_EQ(*changed, fuse || dtype == DType::f32) << to_string(dtype);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fusec::compiler

@@ -55,6 +55,7 @@ Block schedule_nest(const Scheduling& s, PerfectNest nest) {
   } else if (auto rows = cuda_rows(s, nest)) {
     return std::move(*rows);
   }
+  sum_in_levels(s.kernel, nest.body);
   return cuda_pointwise(s, std::move(nest));  // a thread for each row
 }
 

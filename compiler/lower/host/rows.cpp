@@ -410,71 +410,8 @@ Block schedule_rows(const Scheduling& s, PerfectNest nest) {
   return result;
 }
 
-namespace {
-
-// Sums of more elements are taken in levels: keeps the rounding error near that of a tree.
-constexpr int64_t kLongColumn = 32;
-
-// Elements that one lane adds before the sum goes to the next level: near the square root of all, from 16 to 128, if possible
-// without a rest.
-int64_t column_chunk(const Dim& rows) {
-  if (!rows.is_const()) return 32;
-  int64_t chunk = 16;
-  while (chunk < 128 && chunk * chunk < rows.value()) chunk *= 2;
-  for (int64_t away = 0; away <= chunk / 2; ++away) {
-    for (const int64_t near : {chunk + away, chunk - away})
-      if (rows.value() % near == 0) return near;
-  }
-  return chunk;
-}
-
-bool is_long(const std::vector<LoopHead>& loops) {
-  int64_t elements = 1;
-  for (const LoopHead& head : loops) {
-    if (!head.extent.is_const() || head.extent.value() > kLongColumn) return true;
-    elements *= std::max<int64_t>(head.extent.value(), 1);
-    if (elements > kLongColumn) return true;
-  }
-  return false;
-}
-
-// reduce r, s in (m, n) -> reduce r in m of (reduce s in n), then
-// reduce r in m -> reduce c in ceil(m / chunk) of (reduce r in chunk).
-void sum_in_levels(ir::Kernel& kernel, ir::Reduce& sum) {
-  if (!is_long(sum.loops)) return;
-  const RegId part = add_reg(kernel, kernel.regs[sum.dst[0]].dtype);
-  ir::Reduce inner = std::move(sum);
-  const LoopHead rows = inner.loops.front();
-  sum = {inner.dst, inner.combiner, {}, {rows}, {}, {part}, {}};
-  inner.dst = {part};
-  if (inner.loops.size() > 1) {
-    inner.loops.erase(inner.loops.begin());
-    sum_in_levels(kernel, inner);
-    sum.body.push_back({std::move(inner)});
-    return sum_in_levels(kernel, sum);
-  }
-  const int64_t chunk = column_chunk(rows.extent);
-  const std::string c = fresh_var(kernel), r = fresh_var(kernel);
-  const Dim done = Dim(chunk) * Dim::symbol(c);
-  const bool whole = divisible_by(kernel, rows.extent, chunk);
-  sum.loops = {{LoopTag::seq, c, ceildiv(rows.extent, chunk)}};
-  inner.loops = {{LoopTag::seq, r, whole ? Dim(chunk) : min(chunk, rows.extent - done)}};
-  substitute(inner.body, rows.var, done + Dim::symbol(r));
-  sum.body.push_back({std::move(inner)});
-}
-
-void sum_columns_in_levels(ir::Kernel& kernel, Block& block) {
-  for (Stmt& stmt : block) {
-    auto* sum = std::get_if<ir::Reduce>(&stmt.v);
-    const bool sums = sum != nullptr && (sum->combiner == Combiner::add || sum->combiner == Combiner::mul);
-    if (sums && is_float(kernel.regs[sum->dst[0]].dtype)) sum_in_levels(kernel, *sum);
-  }
-}
-
-}  // namespace
-
 Block schedule_columns(const Scheduling& s, PerfectNest nest, const std::string& along) {
-  sum_columns_in_levels(s.kernel, nest.body);
+  sum_in_levels(s.kernel, nest.body);
   const auto it = std::find_if(nest.heads.begin(), nest.heads.end(), [&](const LoopHead& h) { return h.var == along; });
   const LoopHead columns = *it;
   nest.heads.erase(it);
