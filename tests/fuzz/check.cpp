@@ -14,7 +14,7 @@
 #include "ir/eval/graph.h"
 #include "ir/ops/cast.h"
 #include "ir/verify/graph.h"
-#include "tests/fuzz/bounds.h"
+#include "tests/fuzz/bounds_internal.h"
 #include "tests/fuzz/execute.h"
 #include "tests/fuzz/random.h"
 #include "tests/fuzz/variant.h"
@@ -69,11 +69,6 @@ void widen(Distance& d, const Tensor& got, const Bounded& want) {
   }
 }
 
-double unit_of(DType dtype, double value) {
-  const int digits = dtype == DType::f64 ? 52 : dtype == DType::f32 ? 23 : dtype == DType::f16 ? 10 : 7;
-  return value == 0 ? 0 : std::ldexp(1.0, std::ilogb(value) - digits);
-}
-
 // An output that is off by more than twice the unfused one's largest error and one unit of its largest value.
 std::string first_worse(const Case& c, const std::vector<Tensors>& got, const std::vector<Tensors>& unfused,
                         const std::vector<std::vector<Bounded>>& want) {
@@ -87,7 +82,7 @@ std::string first_worse(const Case& c, const std::vector<Tensors>& got, const st
       widen(a, got[run][i], want[run][i]);
       widen(b, unfused[run][i], want[run][i]);
     }
-    if (a.error > 2 * b.error + unit_of(dtype, a.largest))
+    if (a.error > 2 * b.error + unit_at(dtype, a.largest))
       return fmt::format("output {}: off by {:g}, unfused by {:g}", c.graph.output_names[i], a.error, b.error);
   }
   return {};
@@ -125,17 +120,17 @@ Result<std::vector<Tensors>> execute_beside(const Case& c) {
 // Of one input the unfused form's error may be small by luck: the largest ones over many near it tell. Where those make no
 // difference, an output is not asked.
 constexpr int kRunsNear = 32;
-std::string worse_near(const Case& c, const Run& run) {
+std::string worse_near(const Case& c, const Run& run, const std::vector<Bounded>& bounds) {
   Case near = c;
-  near.runs.clear();
+  near.runs = {run};
   Random random(c.seed ^ 0x9ea5);
-  std::vector<std::vector<Bounded>> want;
+  std::vector<std::vector<Bounded>> want = {bounds};
   for (int i = 0; i < kRunsNear; ++i) {
     Run other = run_near(run, random);
-    Result<std::vector<Bounded>> bounds = evaluate_bounds(c.graph, other.inputs, c.setting.numerics);
-    if (!bounds.ok()) continue;  // an index out of range
+    Result<std::vector<Bounded>> others = evaluate_bounds(c.graph, other.inputs, c.setting.numerics);
+    if (!others.ok()) continue;  // an index out of range
     near.runs.push_back(std::move(other));
-    want.push_back(std::move(*bounds));
+    want.push_back(std::move(*others));
   }
   const Result<std::vector<Tensors>> got = execute(near), unfused = execute_beside(near);
   if (!got.ok() || !unfused.ok()) return (got.ok() ? unfused : got).status().str();
@@ -148,7 +143,7 @@ std::string beside_other(const Case& c, const Run& run, const Tensors& got, cons
   const Beside beside = c.setting.beside;
   if (!same_bits(c, beside)) {
     const bool is_worse = beside == Beside::unfused && !first_worse(c, {got}, {other}, {want}).empty();
-    return is_worse ? worse_near(c, run) : "";
+    return is_worse ? worse_near(c, run, want) : "";
   }
   for (std::size_t i = 0; i < got.size(); ++i) {
     const int64_t at = first_other_bits(got[i], other[i]);

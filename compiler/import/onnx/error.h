@@ -9,8 +9,7 @@
 namespace fusec::importer {
 
 // How a handler, many calls deep, gives up on a model. Thrown only inside this folder; import_onnx turns it into its
-// Status.
-// Status, whose message is made one line of UTF-8: it may hold strings of the model.
+// Status. The message, which may hold strings of the model, is made one line of UTF-8.
 struct ImportError {
   explicit ImportError(const Status& any);
   Status status;

@@ -28,7 +28,8 @@ int tree_lanes(const Dim& row, Combiner combiner) {
   return chained && row.is_const() && row.value() >= 512 ? 64 : 32;
 }
 
-// The lanes of a sum over several loops: whether it is short is told by all of them. A row with fewer elements than lanes has no use for more.
+// The lanes of a sum over several loops: whether it is short is told by all of them. A row with fewer elements than lanes has
+// no use for more.
 int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
   const Dim& inner = loops.back().extent;
   const bool fills = !inner.is_const() || inner.value() >= 32;

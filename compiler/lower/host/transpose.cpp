@@ -52,10 +52,10 @@ class Tile {
       *load = ir::Load{load->dst, turned, {Dim::symbol(row_var_), Dim::symbol(along_) - column}, {}, load->otherwise, 0};
     }
     // Elements that lie apart both ways are loaded one by one: size * size of them are too much code in one piece.
-    const LoopTag tag = std::any_of(work.begin(), work.end(), [&](const Stmt& stmt) { return is_scattered(stmt); }) ? LoopTag::seq : LoopTag::unroll;
+    const bool scatters = std::any_of(work.begin(), work.end(), [&](const Stmt& stmt) { return is_scattered(stmt); });
     substitute(work, across_, row + Dim::symbol(row_var_));
     vectorize(s_.kernel, work, along_, size_, column);
-    result.push_back({ir::Loop{{tag, row_var_, size_}, std::move(work), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{scatters ? LoopTag::seq : LoopTag::unroll, row_var_, size_}, std::move(work), ir::Boundary::launches}});
     return result;
   }
 
@@ -69,7 +69,7 @@ class Tile {
   // A load whose lanes are neither one element nor side by side.
   bool is_scattered(const Stmt& stmt) const {
     const auto* load = std::get_if<ir::Load>(&stmt.v);
-    if (load == nullptr || s_.kernel.buffers[load->buffer].space == ir::Space::reg) return false;
+    if (load == nullptr || load->index.empty() || s_.kernel.buffers[load->buffer].space == ir::Space::reg) return false;
     const auto affine = affine_in(load->index.back(), {along_});
     return !affine || !(affine->coefficient(along_).is(0) || affine->coefficient(along_).is(1));
   }
