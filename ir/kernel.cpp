@@ -50,6 +50,13 @@ void each_of(List& list, const F& f) {
 }
 
 template <class S, class F>
+void visit_heads(S& stmt, const F& f) {
+  std::visit(Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head); }, [&](CopyConst<Reduce, S>& s) { each_of(s.loops, f); },
+                        [&](CopyConst<Scan, S>& s) { f(s.loop); }, [](auto&) {}},
+             stmt.v);
+}
+
+template <class S, class F>
 void visit_dims(S& stmt, const F& f) {
   std::visit(Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head.extent); },
                         [&](CopyConst<IndexValue, S>& s) { f(s.value); },
@@ -129,6 +136,9 @@ void for_each_stmt(Block& block, const std::function<void(Stmt&)>& f) { walk(blo
 
 std::vector<Block*> nested_blocks(Stmt& stmt) { return nested(stmt); }
 std::vector<const Block*> nested_blocks(const Stmt& stmt) { return nested(stmt); }
+
+void for_each_head(Stmt& stmt, const std::function<void(LoopHead&)>& f) { visit_heads(stmt, f); }
+void for_each_head(const Stmt& stmt, const std::function<void(const LoopHead&)>& f) { visit_heads(stmt, f); }
 
 void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f) { visit_dims(stmt, f); }
 void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f) { visit_dims(stmt, f); }

@@ -248,6 +248,9 @@ void for_each_stmt(Block& block, const std::function<void(Stmt&)>& f);
 // Every nested block of one statement.
 std::vector<Block*> nested_blocks(Stmt& stmt);
 std::vector<const Block*> nested_blocks(const Stmt& stmt);
+// Every loop that a statement is or has: of a Reduce, all of its own.
+void for_each_head(Stmt& stmt, const std::function<void(LoopHead&)>& f);
+void for_each_head(const Stmt& stmt, const std::function<void(const LoopHead&)>& f);
 // Every Dim in a statement itself (not in nested blocks): extents, indices, guards.
 void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f);
 void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f);

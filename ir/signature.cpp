@@ -39,11 +39,7 @@ class Renamer {
   void name_loop(const std::string& var) { names_.emplace(var, Dim::symbol(fmt::format("i{}", loops_++))); }
 
   void collect(const Stmt& stmt) {
-    if (const auto* loop = std::get_if<Loop>(&stmt.v)) name_loop(loop->head.var);
-    if (const auto* scan = std::get_if<Scan>(&stmt.v)) name_loop(scan->loop.var);
-    if (const auto* reduce = std::get_if<Reduce>(&stmt.v)) {
-      for (const LoopHead& head : reduce->loops) name_loop(head.var);
-    }
+    for_each_head(stmt, [&](const LoopHead& head) { name_loop(head.var); });
     if (const auto* each = std::get_if<Each>(&stmt.v)) name_loop(each->row), name_loop(each->column);
     if (const auto* alloc = std::get_if<Alloc>(&stmt.v)) keep(alloc->buffer);
     for (const RegId r : defined(stmt)) {

@@ -29,6 +29,7 @@ class Parametrizer {
     plain_ = is_plain();
     for (Stmt& stmt : kernel_.body) collect_kept(stmt);
     for (Stmt& stmt : kernel_.body) outer_heads(stmt);
+    name_single_symbols();
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); });
     });
@@ -53,6 +54,19 @@ class Parametrizer {
     }
   }
 
+  // Before products of them: a row that one phase merges and another does not has one length in both then.
+  void name_single_symbols() {
+    for_each_head(kernel_.body, [&](const LoopHead& head) {
+      const auto symbol = head.extent.as_symbol();
+      if (symbol && !is_local(*symbol) && !is_argument(*symbol)) parameter_for(head.extent);
+    });
+  }
+
+  template <class F>
+  static void for_each_head(const Block& block, const F& f) {
+    for_each_stmt(block, [&](const Stmt& stmt) { ir::for_each_head(stmt, f); });
+  }
+
   // Constant extents of the loops inside: a stride of that value is the row's length, not an argument that happens to be
   // as large.
   void collect_kept(Stmt& stmt) {
@@ -60,14 +74,8 @@ class Parametrizer {
     while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
       loop = &std::get<ir::Loop>(loop->body[0].v);
     if (loop == nullptr) return;
-    for_each_stmt(loop->body, [&](const Stmt& inner) {
-      const auto note = [&](const LoopHead& head) {
-        if (head.extent.is_const()) kept_.insert(head.extent.value());
-      };
-      if (const auto* own = std::get_if<ir::Loop>(&inner.v)) note(own->head);
-      if (const auto* scan = std::get_if<ir::Scan>(&inner.v)) note(scan->loop);
-      if (const auto* reduce = std::get_if<ir::Reduce>(&inner.v))
-        for (const LoopHead& head : reduce->loops) note(head);
+    for_each_head(loop->body, [&](const LoopHead& head) {
+      if (head.extent.is_const()) kept_.insert(head.extent.value());
     });
   }
 
@@ -88,26 +96,15 @@ class Parametrizer {
   }
 
   void collect_vars(const Block& block) {
-    for_each_stmt(block, [&](const Stmt& stmt) {
-      if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) vars_.push_back(loop->head.var);
-      if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) vars_.push_back(scan->loop.var);
-      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
-        for (const LoopHead& head : reduce->loops) vars_.push_back(head.var);
-    });
+    for_each_head(block, [&](const LoopHead& head) { vars_.push_back(head.var); });
     std::sort(vars_.begin(), vars_.end());
     vars_.erase(std::unique(vars_.begin(), vars_.end()), vars_.end());
   }
 
   void collect_extents() {
-    const auto note = [&](const LoopHead& head) {
+    for_each_head(kernel_.body, [&](const LoopHead& head) {
       auto [it, fresh] = extents_.emplace(head.var, head.extent);
       if (!fresh && proves_nonneg(head.extent - it->second, {})) it->second = head.extent;
-    };
-    for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
-      if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) note(loop->head);
-      if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) note(scan->loop);
-      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
-        for (const LoopHead& head : reduce->loops) note(head);
     });
   }
 

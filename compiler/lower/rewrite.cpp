@@ -69,10 +69,7 @@ void substitute(Block& block, const std::string& var, const Dim& by) {
 std::string fresh_var(Kernel& kernel) {
   std::set<std::string> used;
   for_each_stmt(kernel.body, [&](Stmt& stmt) {
-    if (auto* loop = std::get_if<ir::Loop>(&stmt.v)) used.insert(loop->head.var);
-    if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
-      for (const auto& head : reduce->loops) used.insert(head.var);
-    if (auto* scan = std::get_if<ir::Scan>(&stmt.v)) used.insert(scan->loop.var);
+    for_each_head(stmt, [&](ir::LoopHead& head) { used.insert(head.var); });
   });
   for (size_t i = kernel.regs.size();; ++i) {
     std::string name = "i" + std::to_string(i);
@@ -100,10 +97,7 @@ void own_var(Kernel& kernel, Stmt& stmt, ir::LoopHead& head, std::set<std::strin
 
 void give_own_vars(Kernel& kernel, Block& block, std::set<std::string>& taken) {
   for (Stmt& stmt : block) {
-    if (auto* loop = std::get_if<ir::Loop>(&stmt.v)) own_var(kernel, stmt, loop->head, taken);
-    if (auto* scan = std::get_if<ir::Scan>(&stmt.v)) own_var(kernel, stmt, scan->loop, taken);
-    if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
-      for (ir::LoopHead& head : reduce->loops) own_var(kernel, stmt, head, taken);
+    for_each_head(stmt, [&](ir::LoopHead& head) { own_var(kernel, stmt, head, taken); });
     for (Block* inner : nested_blocks(stmt)) give_own_vars(kernel, *inner, taken);
   }
 }
@@ -146,10 +140,7 @@ class Cloner {
 
   void define(Stmt& stmt) {
     for (RegId reg : defined(stmt)) fresh(reg);
-    if (auto* loop = std::get_if<ir::Loop>(&stmt.v)) fresh_loop(loop->head);
-    if (auto* scan = std::get_if<ir::Scan>(&stmt.v)) fresh_loop(scan->loop);
-    if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v))
-      for (auto& head : reduce->loops) fresh_loop(head);
+    for_each_head(stmt, [&](ir::LoopHead& head) { fresh_loop(head); });
     if (auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {
       ir::Buffer buffer = kernel_.buffers[alloc->buffer];
       buffer.name = "b" + std::to_string(kernel_.buffers.size());
