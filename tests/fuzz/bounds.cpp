@@ -28,10 +28,11 @@ Result<Tensor> mapped(const Tensor& like, const F& f) {
 
 bool decided(const Bounded& b) { return b.exact() || std::memcmp(b.lo.data(), b.hi.data(), b.lo.bytes()) == 0; }
 
-// A finite value of the range that is not zero, where there is one: zeros and infinities alone make NaN of what they
-// meet.
+// Zero where the range has it beside a middle that is not, else a finite value that is not zero, where there is one: zeros
+// and infinities alone make NaN of what they meet.
 double beside_zero(const Range& r) {
-  if (r.at.f != 0 || !(r.lo.f < r.hi.f)) return r.at.f;
+  if (!(r.lo.f < r.hi.f)) return r.at.f;
+  if (r.at.f != 0) return r.lo.f <= 0 && r.hi.f >= 0 ? 0 : r.at.f;
   for (const double x : {r.hi.f, r.lo.f})
     if (x != 0 && std::isfinite(x)) return x;
   return 1;
@@ -395,7 +396,7 @@ Result<Bounded> tensor_bounds(const ir::Graph& graph, const ir::Node& node, cons
 
 }  // namespace
 
-Bounded exactly(Tensor value) { return {value, value, value}; }
+Bounded exactly(Tensor value) { return {value, value, value, {}}; }
 
 namespace {
 
@@ -493,6 +494,7 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
       FUSEC_ASSIGN(values[node.output],
                    with_open_infinities(values[node.output], operands[0], graph.type(node.output).dtype));
     }
+    values[node.output].jumps = jumps_of(graph, node, operands, values[node.output]);
   }
   std::vector<Bounded> out;
   for (const ir::ValueId v : graph.outputs) out.push_back(values[v]);
@@ -537,7 +539,7 @@ Result<Bounded> make_bounded(DType dtype, const std::vector<int64_t>& shape, boo
   if (exact) return exactly(std::move(at));
   FUSEC_ASSIGN(Tensor lo, Tensor::make(storage_of(dtype), shape));
   FUSEC_ASSIGN(Tensor hi, Tensor::make(storage_of(dtype), shape));
-  return Bounded{std::move(lo), std::move(at), std::move(hi)};
+  return Bounded{std::move(lo), std::move(at), std::move(hi), {}};
 }
 
 Result<Tensor> evaluate_wide(const ir::Graph& graph, const ir::Node& node, const std::vector<Tensor>& operands,

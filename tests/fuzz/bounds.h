@@ -21,6 +21,9 @@ namespace fusec::fuzz {
 
 struct Bounded {
   Tensor lo, at, hi;  // f64 for floats, else the value's dtype; one memory where every element is exact
+  // Elements into which a decision goes that lies inside of the bounds, as where a floor steps or a comparison chooses;
+  // empty: none.
+  std::vector<bool> jumps = {};
   bool exact() const { return lo.data() == hi.data(); }
 };
 

@@ -88,7 +88,7 @@ Range periodic(ScalarOp op, DType dtype, const Range* args, Range out) {
   if (y.lo.f <= 0 && y.hi.f >= 0) return y.lo.f < y.hi.f ? anything(dtype) : out;
   const double quotients[] = {x.lo.f / y.lo.f, x.lo.f / y.hi.f, x.hi.f / y.lo.f, x.hi.f / y.hi.f};
   const auto [least, most] = std::minmax_element(std::begin(quotients), std::end(quotients));
-  if (std::floor(*least) == std::floor(*most)) return out;
+  if (std::floor(*least) == std::floor(*most) && std::isfinite(*most)) return out;
   const double top = std::max(std::fabs(y.lo.f), std::fabs(y.hi.f));
   return {{std::min(out.lo.f, -top), 0}, out.at, {std::max(out.hi.f, top), 0}};
 }
@@ -241,6 +241,47 @@ Result<Bounded> scalar_bounds(const ir::Graph& graph, const ir::Node& node, cons
     store_range(out, result, i, r);
   }
   return exact ? exactly(out.at) : out;
+}
+
+namespace {
+
+// Elements of an operand that jump, or that are undecided integers; empty: none.
+std::vector<bool> jumps_in(const Bounded& operand, DType dtype) {
+  std::vector<bool> out = operand.jumps;
+  if (is_float(dtype) || operand.exact()) return out;
+  out.resize(static_cast<std::size_t>(operand.at.num_elements()));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (is_anything(dtype, load_range(operand, dtype, static_cast<int64_t>(i)))) out[i] = true;
+  return out;
+}
+
+bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
+
+// Flat between its steps, as floor and sign, or without a gradient, as mod.
+bool has_steps(const ir::Op& op) {
+  return op.is_scalar() && (info(op.scalar()).gradient.empty() || info(op.scalar()).gradient == "0*dy");
+}
+
+}  // namespace
+
+std::vector<bool> jumps_of(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, const Bounded& result) {
+  const DType dtype = graph.type(node.output).dtype;
+  std::vector<bool> out(static_cast<std::size_t>(result.at.num_elements()));
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    const std::vector<bool> in = jumps_in(operands[k], graph.type(node.inputs[k]).dtype);
+    if (!any(in)) continue;
+    if (!node.op.is_scalar()) return std::vector<bool>(out.size(), true);
+    const Broadcast from(operands[k].at.shape(), result.at.shape());
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (in[static_cast<std::size_t>(from.at(static_cast<int64_t>(i)))]) out[i] = true;
+  }
+  if (has_steps(node.op) && is_float(dtype) && !result.exact()) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Range r = load_range(result, dtype, static_cast<int64_t>(i));
+      if (r.lo.f < r.hi.f) out[i] = true;
+    }
+  }
+  return any(out) ? out : std::vector<bool>();
 }
 
 Range anything(DType dtype) {

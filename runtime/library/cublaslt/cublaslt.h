@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that calls cuBLASLt: matmul, and conv of window 1 over channels-last images, with bias, an addend and
-// relu.
+// The library that calls cuBLASLt: matmul, and conv of window 1 over channels-last images, with bias and an addend.
 #pragma once
 
 #include <memory>
