@@ -19,30 +19,24 @@ IndexCode::IndexCode(const Dim& dim, const std::function<int(const std::string&)
   }
 }
 
-std::optional<int64_t> IndexCode::eval(const std::vector<int64_t>& slots) const {
+int64_t IndexCode::eval(const std::vector<int64_t>& slots) const {
   uint64_t sum = 0;
   for (const Term& t : terms_) {
     uint64_t product = static_cast<uint64_t>(t.coefficient);
-    for (const Atom& a : t.atoms) {
-      const auto value = a.eval(slots);
-      if (!value) return std::nullopt;
-      product *= static_cast<uint64_t>(*value);
-    }
+    for (const Atom& a : t.atoms) product *= static_cast<uint64_t>(a.eval(slots));
     sum += product;
   }
   return static_cast<int64_t>(sum);
 }
 
-std::optional<int64_t> IndexCode::Atom::eval(const std::vector<int64_t>& slots) const {
+int64_t IndexCode::Atom::eval(const std::vector<int64_t>& slots) const {
   if (fn == Dim::Fn::symbol) return slots[static_cast<std::size_t>(slot)];
-  const auto a = args[0].eval(slots), b = args[1].eval(slots);
-  if (!a || !b) return std::nullopt;
-  if (fn == Dim::Fn::min) return std::min(*a, *b);
-  if (fn == Dim::Fn::max) return std::max(*a, *b);
-  if (*b <= 0) return std::nullopt;
-  const int64_t rest = *a % *b < 0 ? *a % *b + *b : *a % *b;
-  if (fn == Dim::Fn::mod) return rest;
-  return (*a % *b < 0) ? *a / *b - 1 : *a / *b;
+  const int64_t a = args[0].eval(slots), b = args[1].eval(slots);
+  if (fn == Dim::Fn::min) return std::min(a, b);
+  if (fn == Dim::Fn::max) return std::max(a, b);
+  const int64_t divisor = std::max<int64_t>(b, 1), rest = a % divisor;
+  if (fn == Dim::Fn::mod) return rest < 0 ? rest + divisor : rest;
+  return rest < 0 ? a / divisor - 1 : a / divisor;
 }
 
 }  // namespace fusec::ir

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "fusec/dim.h"
@@ -16,15 +15,15 @@ class IndexCode {
   IndexCode() = default;
   // `slot` gives the place of a symbol.
   IndexCode(const Dim& dim, const std::function<int(const std::string&)>& slot);
-  // Wraps past 64 bits. A divisor that is not positive gives nullopt.
-  std::optional<int64_t> eval(const std::vector<int64_t>& slots) const;
+  // Wraps past 64 bits. A divisor below 1 counts as 1, as in compiled code: an extent may be 0 where nothing is loaded.
+  int64_t eval(const std::vector<int64_t>& slots) const;
 
  private:
   struct Atom {
     Dim::Fn fn = Dim::Fn::symbol;
     int slot = 0;
     std::vector<IndexCode> args;
-    std::optional<int64_t> eval(const std::vector<int64_t>& slots) const;
+    int64_t eval(const std::vector<int64_t>& slots) const;
   };
   struct Term {
     int64_t coefficient = 0;

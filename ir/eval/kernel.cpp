@@ -92,9 +92,7 @@ class Machine {
     if (d.is_const()) return d.value();
     auto it = code_.find(&d);
     if (it == code_.end()) it = code_.emplace(&d, IndexCode(d, [&](const std::string& s) { return slot(s); })).first;
-    if (const auto value = it->second.eval(slots_)) return *value;
-    fail(fmt::format("a divisor in {} is not positive", d.str()));
-    return 0;
+    return it->second.eval(slots_);
   }
 
   std::vector<int64_t> eval(const std::vector<Dim>& list) {

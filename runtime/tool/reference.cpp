@@ -109,6 +109,11 @@ namespace {
 constexpr double kTimesRounding = 1.5;
 constexpr double kNoise = 1e-5;  // rel_l2 below which rounding is not compared: a few ulps of f32
 
+// One unit is what another order of a sum may make of a result's own rounding.
+bool is_more_than_rounding(const OutputDiff& diff) {
+  return diff.max_ulp > 1 && diff.rel_l2 > kNoise && diff.rel_l2 > kTimesRounding * *diff.rounding;
+}
+
 }  // namespace
 
 void Judge::add(const std::vector<Tensor>& got, const Expected& expected) {
@@ -141,7 +146,7 @@ Verdict Judge::verdict() const {
     if (diff.rounding) diff.rounding = std::sqrt(sums.rounding_squares / samples_);
     if (diff.ok && !(diff.rel_l2 <= sums.tolerance)) {
       diff.why = fmt::format("rel_l2 {:.3g} > {:.3g}", diff.rel_l2, sums.tolerance);
-    } else if (diff.ok && diff.rounding && diff.rel_l2 > kNoise && diff.rel_l2 > kTimesRounding * *diff.rounding) {
+    } else if (diff.ok && diff.rounding && is_more_than_rounding(diff)) {
       diff.why = fmt::format("rel_l2 {:.3g} > {} times {:.3g}, which rounding every op gives", diff.rel_l2,
                              kTimesRounding, *diff.rounding);
     }

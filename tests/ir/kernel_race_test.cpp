@@ -94,8 +94,8 @@ std::string enumerate(const Kernel& kernel, const StoreNest& nest, int64_t n, in
     const int64_t lane = i % nest.width, s = i / nest.width % nest.s_size;
     const int64_t t = i / nest.width / nest.s_size % nest.t_size, g = i / nest.width / nest.s_size / nest.t_size;
     std::ranges::copy(std::array{n, m, g, t, s, lane}, at.begin());
-    if (!std::all_of(guard.begin(), guard.end(), [&](const IndexCode& c) { return c.eval(at).value() >= 0; })) continue;
-    const std::array element = {index[0].eval(at).value(), index[1].eval(at).value()};
+    if (!std::all_of(guard.begin(), guard.end(), [&](const IndexCode& c) { return c.eval(at) >= 0; })) continue;
+    const std::array element = {index[0].eval(at), index[1].eval(at)};
     const auto [it, fresh] = writer.emplace(element, std::array{g, t, s, lane});
     if (fresh) continue;
     const std::array<int64_t, 4>& other = it->second;
