@@ -10,6 +10,7 @@
 
 #include "runtime/library/cuda_memory.h"
 #include "tests/runtime/cuda_cases.h"
+#include "tests/runtime/library_random.h"
 
 namespace fusec::runtime {
 namespace {
@@ -272,6 +273,27 @@ TEST_F(CudaLibraries, Pools) {
         EXPECT_EQ(run("cudnn", std::move(c), tolerance), libraries_.contains("cudnn") ? "cudnn pooling" : "");
       }
     }
+  }
+}
+
+TEST_F(CudaLibraries, RandomProductsByEveryChoice) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    fuzz::Random random(seed);
+    Case c = testing::random_product(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::text_of(c));
+    for_every_choice(c, testing::tolerance_of(c.call.args[0].dtype));
+    kept_.push_back(std::move(c));
+  }
+}
+
+// By the first choice: plans that are compiled for a call take a second each.
+TEST_F(CudaLibraries, RandomConvolutions) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    fuzz::Random random(seed);
+    Case c = testing::random_conv(random);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::text_of(c));
+    const double tolerance = testing::tolerance_of(c.call.args[0].dtype);
+    EXPECT_EQ(run("cudnn", std::move(c), tolerance).find("unsupported"), std::string::npos);
   }
 }
 
