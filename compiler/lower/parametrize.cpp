@@ -29,7 +29,7 @@ class Parametrizer {
     plain_ = is_plain();
     for (Stmt& stmt : kernel_.body) collect_kept(stmt);
     for (Stmt& stmt : kernel_.body) outer_heads(stmt);
-    name_single_symbols();
+    name_extents();
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); });
     });
@@ -54,12 +54,24 @@ class Parametrizer {
     }
   }
 
-  // Before products of them: a row that one phase merges and another does not has one length in both then.
-  void name_single_symbols() {
+  // Divisors before their multiples: a row that one phase merges and another does not has one length in both then.
+  void name_extents() {
+    std::vector<Dim> open;
     for_each_head(kernel_.body, [&](const LoopHead& head) {
-      const auto symbol = head.extent.as_symbol();
-      if (symbol && !is_local(*symbol) && !is_argument(*symbol)) parameter_for(head.extent);
+      const Dim& d = head.extent;
+      const auto symbol = d.as_symbol();
+      if (d.is_const() || uses_local(d) || (symbol && is_argument(*symbol))) return;
+      if (std::find(open.begin(), open.end(), d) == open.end()) open.push_back(d);
     });
+    while (!open.empty()) {
+      const auto has_divisor = [&](const Dim& d) {
+        return std::any_of(open.begin(), open.end(), [&](const Dim& o) { return !(o == d) && d.exact_div(o); });
+      };
+      auto next = std::find_if_not(open.begin(), open.end(), has_divisor);
+      if (next == open.end()) next = open.begin();
+      rewrite_value(*next, false);
+      open.erase(next);
+    }
   }
 
   template <class F>

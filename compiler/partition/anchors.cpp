@@ -121,7 +121,7 @@ class AnchorForming {
   bool absorb(int g, const Node& anchor, ValueId value, const Node& node) {
     const ScalarOp op = node.op.scalar();
     const NodeId id = graph_.values[node.output].producer;
-    if (cuda_ && !cuda_takes(g, value, node)) return false;
+    if (cuda_ && !cuda_takes(g, anchor, value, node)) return false;
     if (is_unary_epilogue(op)) {
       group(g).epilogues.push_back({id, {op, -1, 0, 0}, {}});
       return true;
@@ -132,20 +132,19 @@ class AnchorForming {
   }
 
   // Whether a GPU's library does `node` after what the group has already.
-  bool cuda_takes(int g, ValueId value, const Node& node) {
+  bool cuda_takes(int g, const Node& anchor, ValueId value, const Node& node) {
     const ScalarOp op = node.op.scalar();
     const DType dtype = graph_.type(value).dtype;
     const auto& before = group(g).epilogues;
     if (!is_float(dtype) || (!before.empty() && before.back().epilogue.op == ScalarOp::relu)) return false;
-    if (node.inputs.size() == 1) return cuda_takes_unary(graph_.nodes[group(g).nodes[0]], op, dtype);
+    if (node.inputs.size() == 1) return cuda_takes_unary(anchor, op, dtype);
     if (node.inputs.size() != 2 || !before.empty()) return false;
     const ValueId operand = node.inputs[node.inputs[0] == value ? 1 : 0];
-    return cuda_takes_binary(op, graph_.type(operand) == graph_.type(value)) || is_bias(g, value, operand, op);
+    return cuda_takes_binary(op, graph_.type(operand) == graph_.type(value)) || is_bias(g, anchor, value, operand, op);
   }
 
   // An addend that the call takes as its bias.
-  bool is_bias(int g, ValueId value, ValueId operand, ScalarOp op) {
-    const Node& anchor = graph_.nodes[group(g).nodes[0]];
+  bool is_bias(int g, const Node& anchor, ValueId value, ValueId operand, ScalarOp op) {
     const bool none = !group(g).bias.valid() && anchor.inputs.size() < 3 && group(g).epilogues.empty();
     return op == ScalarOp::add && none && graph_.is_constant(operand) &&
            is_per_channel(graph_.type(operand).shape, graph_.type(value).shape, channel_axis(graph_, anchor));
@@ -168,7 +167,7 @@ class AnchorForming {
     const Shape& full = graph_.type(value).shape;
     const Shape& shape = graph_.type(operand).shape;
     const bool channel = is_per_channel(shape, full, channel_axis(graph_, anchor));
-    if (is_bias(g, value, operand, op)) {
+    if (is_bias(g, anchor, value, operand, op)) {
       group(g).bias = operand;
       return true;
     }

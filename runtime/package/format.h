@@ -25,7 +25,7 @@
 
 namespace fusec::runtime {
 
-inline constexpr uint32_t kPackageVersion = 1;
+inline constexpr uint32_t kPackageVersion = 2;
 inline constexpr int64_t kPackageAlignment = 64;
 
 enum class SectionKind : uint32_t { manifest = 1, program, code, constants };

@@ -17,7 +17,7 @@ namespace fusec::tool {
 
 // What a model's outputs should be. Where some values are f16 or bf16, float outputs are those of the evaluator in f64,
 // and `rounding` says how far from them the evaluator is that rounds every op's result: compiled code may be 1.5 times
-// as far.
+// as far, or one unit in the last place of each element.
 struct Expected {
   std::vector<Tensor> outputs;
   std::vector<std::optional<double>> rounding;  // by output; empty: none

@@ -30,7 +30,7 @@ bool decided(const Bounded& b) { return b.exact() || std::memcmp(b.lo.data(), b.
 
 // Zero where the range has it beside a middle that is not, else a finite value that is not zero, where there is one: zeros
 // and infinities alone make NaN of what they meet.
-double beside_zero(const Range& r) {
+double off_middle(const Range& r) {
   if (!(r.lo.f < r.hi.f)) return r.at.f;
   if (r.at.f != 0) return r.lo.f <= 0 && r.hi.f >= 0 ? 0 : r.at.f;
   for (const double x : {r.hi.f, r.lo.f})
@@ -39,7 +39,7 @@ double beside_zero(const Range& r) {
 }
 
 // One pass through the graph for each point of a float operand's ranges: middle, ends, NaN where it may be one, and a
-// number beside zero. As NaN goes through every op that only moves or combines, the last but one finds what hangs on
+// number that is zero where the middle is not, or the other way round. As NaN goes through every op that only moves or combines, the last but one finds what hangs on
 // such elements.
 Result<std::vector<Tensors>> passes(const ir::Graph& graph, const ir::Node& node,
                                     const std::vector<Bounded>& operands) {
@@ -58,7 +58,7 @@ Result<std::vector<Tensors>> passes(const ir::Graph& graph, const ir::Node& node
                    return is_anything(DType::f64, load_range(b, DType::f64, k)) ? kNaN : b.at.as<double>()[k];
                  }));
     out[3].push_back(std::move(probe));
-    FUSEC_ASSIGN(Tensor other, mapped(b.at, [&](int64_t k) { return beside_zero(load_range(b, DType::f64, k)); }));
+    FUSEC_ASSIGN(Tensor other, mapped(b.at, [&](int64_t k) { return off_middle(load_range(b, DType::f64, k)); }));
     out[4].push_back(std::move(other));
   }
   return out;
@@ -468,11 +468,14 @@ Result<Bounded> input_bounds(const Tensor& input) {
 
 namespace {
 
-Result<Bounded> with_open_infinities(const Bounded& relu, const Bounded& x, DType dtype) {
+// Of -inf, the form of relu that oneDNN gets in fast mode may make anything, of denormals smaller ones.
+Result<Bounded> of_fast_relu(const Bounded& relu, const Bounded& x, DType dtype) {
   FUSEC_ASSIGN(Bounded out, make_bounded(dtype, relu.at.shape(), false));
   for (int64_t i = 0; i < relu.at.num_elements(); ++i) {
     const bool open = load_range(x, dtype, i).lo.f == -std::numeric_limits<double>::infinity();
-    store_range(out, dtype, i, open ? anything(dtype) : load_range(relu, dtype, i));
+    Range r = load_range(relu, dtype, i);
+    if (r.lo.f > 0 && r.lo.f < static_cast<double>(std::numeric_limits<float>::min())) r.lo.f = 0;
+    store_range(out, dtype, i, open ? anything(dtype) : r);
   }
   return out;
 }
@@ -492,7 +495,7 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
     FUSEC_ASSIGN(values[node.output], evaluate_bounds(graph, node, operands, symbols));
     if (numerics == Numerics::fast && node.op == ir::Op(ir::ScalarOp::relu)) {
       FUSEC_ASSIGN(values[node.output],
-                   with_open_infinities(values[node.output], operands[0], graph.type(node.output).dtype));
+                   of_fast_relu(values[node.output], operands[0], graph.type(node.output).dtype));
     }
     values[node.output].jumps = jumps_of(graph, node, operands, values[node.output]);
   }

@@ -21,8 +21,8 @@ namespace fusec::fuzz {
 
 struct Bounded {
   Tensor lo, at, hi;  // f64 for floats, else the value's dtype; one memory where every element is exact
-  // Elements into which a decision goes that lies inside of the bounds, as where a floor steps or a comparison chooses;
-  // empty: none.
+  // Elements into which a decision goes that may lie inside of the bounds, as where a floor steps or a comparison chooses:
+  // all that is not exact behind an op with steps. Empty: none.
   std::vector<bool> jumps = {};
   bool exact() const { return lo.data() == hi.data(); }
 };
@@ -34,7 +34,7 @@ Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, co
                                 const ir::SymbolValues& symbols);
 // An input of the graph.
 Result<Bounded> input_bounds(const Tensor& input);
-// Every output. Of -inf, a library's relu may make anything in fast mode.
+// Every output. Of -inf and denormals, a library's relu may make other values in fast mode.
 Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
                                              Numerics numerics = Numerics::precise);
 

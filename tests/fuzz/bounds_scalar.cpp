@@ -257,9 +257,11 @@ std::vector<bool> jumps_in(const Bounded& operand, DType dtype) {
 
 bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
 
-// Flat between its steps, as floor and sign, or without a gradient, as mod.
+// Flat between its steps or on one side of one, as floor, sign and shrink, or without a gradient, as mod.
 bool has_steps(const ir::Op& op) {
-  return op.is_scalar() && (info(op.scalar()).gradient.empty() || info(op.scalar()).gradient == "0*dy");
+  if (!op.is_scalar()) return false;
+  const std::string_view gradient = info(op.scalar()).gradient;
+  return gradient.empty() || gradient.find("0*dy") != std::string_view::npos;
 }
 
 }  // namespace

@@ -83,7 +83,8 @@ DType coarsest(const ir::Graph& graph, ir::ValueId output) {
     open.pop_back();
     const ir::Node* node = graph.producer(v);
     if (node == nullptr || !seen.insert(v).second) continue;
-    const bool rounds = node->op.is_scalar() || info(node->op.tensor()).kind != ir::RegionKind::index_map;
+    const auto moves = [](ir::RegionKind kind) { return kind == ir::RegionKind::index_map || kind == ir::RegionKind::source; };
+    const bool rounds = node->op.is_scalar() || !moves(info(node->op.tensor()).kind);
     const DType own = graph.type(v).dtype;
     if (rounds && is_float(own) && digits_of(own) < digits_of(dtype)) dtype = own;
     open.insert(open.end(), node->inputs.begin(), node->inputs.end());

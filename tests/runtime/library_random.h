@@ -6,13 +6,13 @@
 #include <string>
 
 #include "tests/fuzz/random.h"
-#include "tests/runtime/library_case.h"
+#include "tests/runtime/cuda_cases.h"
 
 namespace fusec::runtime::testing {
 
-inline constexpr double kMostProducts = 4e5;  // of one case: the loops are slow
-
 using fuzz::Random;
+
+inline constexpr double kMostProducts = 4e5;  // of one case: the loops are slow
 
 inline Extents list(Random& random, std::size_t n, int64_t low, int64_t high) {
   Extents out(n);
@@ -21,10 +21,14 @@ inline Extents list(Random& random, std::size_t n, int64_t low, int64_t high) {
 }
 
 inline double tolerance_of(DType dtype) { return dtype == DType::f32 ? 3e-6 : dtype == DType::f16 ? 1e-3 : 8e-3; }
+inline DType random_type(Random& random) { return random.pick({DType::f32, DType::f16, DType::bf16}); }
 
-inline void add_epilogues(Random& random, Case& c, const Extents& out, DType dtype) {
-  if (random.chance(0.25)) c.epilogue(ir::ScalarOp::add, c.add(out, {}, false, dtype));
-  if (random.chance(0.25)) c.epilogue(ir::ScalarOp::relu);
+// Letters of product_case and image_case.
+inline std::string random_epilogues(Random& random, bool with_relu) {
+  std::string what = random.chance(0.5) ? "b" : "";
+  if (random.chance(0.25)) what += "a";
+  if (with_relu && random.chance(0.25)) what += "r";
+  return what;
 }
 
 inline std::string text_of(const Case& c) {
@@ -36,81 +40,59 @@ inline std::string text_of(const Case& c) {
   return text + " " + std::to_string(c.step->epilogues.size()) + " epilogues";
 }
 
-inline Case random_conv(Random& random) {
+// Of one to three axes, a third of window 1; every output axis has elements.
+inline Image random_image(Random& random) {
   const auto axes = static_cast<std::size_t>(random.pick({1, 2, 2, 2, 3}));
-  const bool last = random.chance(0.5), is_pointwise = random.chance(0.3);
-  const auto dtype = random.pick({DType::f32, DType::f16, DType::bf16});
+  const bool is_pointwise = random.chance(0.3), is_plain = random.chance(0.5);
   for (;;) {
     const int64_t groups = random.chance(0.7) ? 1 : random.between(2, 20);
-    const int64_t in_each = random.chance(0.5) ? 1 : random.between(1, 6),
-                  out_each = random.chance(0.5) ? 1 : random.between(1, 6);
-    const int64_t channels = groups > 1 ? groups * in_each : random.between(1, 40);
-    const int64_t outputs = groups > 1 ? groups * out_each : random.between(1, 40);
-    const int64_t n = random.between(1, 3);
-    const Extents in = list(random, axes, 1, axes == 1 ? 90 : axes == 2 ? 20 : 7);
-    const Extents kernel = is_pointwise ? Extents(axes, 1) : list(random, axes, 1, 5);
-    const bool plain = random.chance(0.5);
-    const Extents strides = plain ? Extents(axes, 1) : list(random, axes, 1, 3),
-                  dilations = plain ? Extents(axes, 1) : list(random, axes, 1, 2);
-    const Extents pads = is_pointwise ? Extents(2 * axes, 0) : list(random, 2 * axes, 0, 2);
-    Extents out;
-    double products = static_cast<double>(n * outputs * (channels / groups));
-    for (std::size_t i = 0; i < axes; ++i) {
-      out.push_back((in[i] + pads[i] + pads[axes + i] - (kernel[i] - 1) * dilations[i] - 1) / strides[i] + 1);
-      if (in[i] + pads[i] + pads[axes + i] < (kernel[i] - 1) * dilations[i] + 1) out.back() = 0;
-      products *= static_cast<double>(out.back() * kernel[i]);
-    }
-    if (products == 0 || products > kMostProducts) continue;
-    const auto image = [&](int64_t c, const Extents& spatial) {
-      Extents shape{n};
-      if (!last) shape.push_back(c);
-      shape.insert(shape.end(), spatial.begin(), spatial.end());
-      if (last) shape.push_back(c);
-      return shape;
+    const auto channels = [&] {
+      return groups == 1 ? random.between(1, 40) : groups * (random.chance(0.5) ? 1 : random.between(1, 6));
     };
-    Case c(ir::TensorOp::conv,
-           {{"strides", strides},
-            {"pads", pads},
-            {"dilations", dilations},
-            {"groups", groups},
-            {"layout", std::string(last ? "last" : "first")}},
-           static_cast<int>(random.between(1, 3)));
-    c.step->compute = compute_type(dtype);
-    c.random = static_cast<uint64_t>(random.between(1, 1 << 30));
-    c.add(image(channels, in), {}, false, dtype);
-    Extents filter{outputs, channels / groups};
-    filter.insert(filter.end(), kernel.begin(), kernel.end());
-    c.add(filter, {}, random.chance(0.7), dtype);
-    if (random.chance(0.5)) c.step->bias = c.add({outputs}, {}, true, dtype);
-    add_epilogues(random, c, image(outputs, out), dtype);
-    c.add(image(outputs, out), {}, false, dtype);
-    return c;
+    Image s;
+    s.n = random.between(1, 3), s.c = channels(), s.o = channels(), s.groups = groups;
+    s.in = list(random, axes, 1, axes == 1 ? 90 : axes == 2 ? 20 : 7);
+    s.kernel = is_pointwise ? Extents(axes, 1) : list(random, axes, 1, 5);
+    s.strides = is_plain ? Extents(axes, 1) : list(random, axes, 1, 3);
+    s.dilations = is_plain ? Extents(axes, 1) : list(random, axes, 1, 2);
+    s.pads = is_pointwise ? Extents(2 * axes, 0) : list(random, 2 * axes, 0, 2);
+    const Extents out = image_output(s);
+    bool fits = true;
+    for (std::size_t i = 0; i < axes; ++i)
+      fits = fits && s.in[i] + s.pads[i] + s.pads[axes + i] > (s.kernel[i] - 1) * s.dilations[i];
+    const auto products = static_cast<double>(s.n * s.o * (s.c / groups) * count(out) * count(s.kernel));
+    if (fits && products <= kMostProducts) return s;
   }
 }
 
-inline Case random_product(Random& random) {
-  const auto dtype = random.pick({DType::f32, DType::f16, DType::bf16});
+inline Case random_conv(Random& random) {
+  const Image image = random_image(random);
+  const bool last = random.chance(0.5), constant = random.chance(0.7);
+  const DType dtype = random_type(random);
+  Case c = image_case(image, last, constant, 0, dtype, random_epilogues(random, true));
+  c.call.threads = static_cast<int>(random.between(1, 3));
+  return c;
+}
+
+// cuBLASLt does no relu.
+inline Case random_product(Random& random, bool with_relu) {
+  const DType dtype = random_type(random);
   for (;;) {
     const int64_t m = random.between(1, 70), n = random.between(1, 70), k = random.between(1, 130);
     const Extents batch =
         random.chance(0.5) ? Extents() : list(random, static_cast<std::size_t>(random.between(1, 2)), 1, 4);
+    const bool ta = random.chance(0.3), tb = random.chance(0.3), shared = random.chance(0.5);
     if (static_cast<double>(m * n * k * count(batch)) > kMostProducts) continue;
-    const bool ta = random.chance(0.3), tb = random.chance(0.3);
-    const auto matrix = [&](int64_t rows, int64_t columns, bool with_batch) {
-      Extents shape = with_batch ? batch : Extents();
-      shape.insert(shape.end(), {rows, columns});
+    const auto matrix = [](Extents shape, int64_t rows, int64_t columns, bool turned) {
+      shape.push_back(turned ? columns : rows);
+      shape.push_back(turned ? rows : columns);
       return shape;
     };
-    Case c(ir::TensorOp::matmul, {{"transpose_a", int64_t{ta}}, {"transpose_b", int64_t{tb}}},
-           static_cast<int>(random.between(1, 3)));
-    c.step->compute = compute_type(dtype);
-    c.random = static_cast<uint64_t>(random.between(1, 1 << 30));
-    c.add(ta ? matrix(k, m, true) : matrix(m, k, true), {}, false, dtype);
-    const bool own = random.chance(0.5);
-    c.add(tb ? matrix(n, k, own) : matrix(k, n, own), {}, random.chance(0.5), dtype);
-    if (random.chance(0.5)) c.step->bias = c.add({n}, {}, true, dtype);
-    add_epilogues(random, c, matrix(m, n, true), dtype);
-    c.add(matrix(m, n, true), {}, false, dtype);
+    const Product product{matrix(batch, m, k, ta), matrix(shared ? Extents() : batch, k, n, tb),
+                          matrix(batch, m, n, false), ta, tb};
+    Case c = product_case(product, random_epilogues(random, with_relu), dtype);
+    if (random.chance(0.5)) c.call.args[1].constant = c.memory[1].get();
+    c.call.threads = static_cast<int>(random.between(1, 3));
     return c;
   }
 }

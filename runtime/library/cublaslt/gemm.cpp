@@ -216,8 +216,8 @@ bool is_plain_vector(const Problem& p) {
 
 Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) {
   const Problem p = with_row_bias(given);
-  FUSEC_ASSIGN(const std::optional<Operand> summand, addend_of(p));
-  const Operand* const addend = summand ? &*summand : nullptr;
+  FUSEC_ASSIGN(const std::optional<Operand> given_addend, addend_of(p));
+  const Operand* const addend = given_addend ? &*given_addend : nullptr;
   Products plan;
   if (!split) {
     bool by_rows = false;

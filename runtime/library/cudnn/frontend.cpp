@@ -126,8 +126,8 @@ fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
 }
 
 // Engines of cuDNN 9.14 on an H200 that lose what is not finite, all of them of 16-bit types: 32 and 47 store 0 for -inf, where
-// a relu behind does not hide it, as they clip by a comparison that -inf fails; the relu of 39 makes 0 of NaN, and so does
-// one kernel of 6 for groups. CudaLibraries.EveryReluKeepsNan and OverflowIsInfinite look for them. The engines of other
+// a relu behind does not hide it, as they clip by a comparison that -inf fails; the relu of 39 makes 0 of NaN, and one kernel of
+// 6 for groups loses it before any relu. CudaLibraries.EveryReluKeepsNan and OverflowIsInfinite look for them. The engines of other
 // versions may be sound; without them a slower plan is taken.
 std::vector<std::string> faulty(const ConvSpec& spec) {
   if (!is_half(spec.out.dtype)) return {};
