@@ -232,9 +232,9 @@ TEST_F(PackageTest, OtherFilesAndVersions) {
   ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
   EXPECT_TRUE(is_package(path()));
   std::vector<char> bytes = read_bytes(path());
-  bytes[8] = 2;
+  bytes[8] = 1;
   write_bytes(path(), bytes);
-  EXPECT_THAT(load().str(), HasSubstr("format version 2, this fusec reads version 1: compile the model again"));
+  EXPECT_THAT(load().str(), HasSubstr("format version 1, this fusec reads version 2: compile the model again"));
 }
 
 // Digests that fit content which does not.
