@@ -39,8 +39,8 @@ double off_middle(const Range& r) {
 }
 
 // One pass through the graph for each point of a float operand's ranges: middle, ends, NaN where it may be one, and a
-// number that is zero where the middle is not, or the other way round. As NaN goes through every op that only moves or combines, the last but one finds what hangs on
-// such elements.
+// number that is zero where the middle is not, or the other way round. As NaN goes through every op that only moves or
+// combines, the last but one finds what hangs on such elements.
 Result<std::vector<Tensors>> passes(const ir::Graph& graph, const ir::Node& node,
                                     const std::vector<Bounded>& operands) {
   std::vector<Tensors> out(5);

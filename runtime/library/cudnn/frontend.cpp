@@ -126,9 +126,9 @@ fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
 }
 
 // Engines of cuDNN 9.14 on an H200 that lose what is not finite, all of them of 16-bit types: 32 and 47 store 0 for -inf, where
-// a relu behind does not hide it, as they clip by a comparison that -inf fails; the relu of 39 makes 0 of NaN, and one kernel of
-// 6 for groups loses it before any relu. CudaLibraries.EveryReluKeepsNan and OverflowIsInfinite look for them. The engines of other
-// versions may be sound; without them a slower plan is taken.
+// a relu behind does not hide it, as they clip by a comparison that -inf fails; the relu of 39 makes 0 of NaN, and behind one
+// kernel of 6 for groups a relu of its own does, which keeps NaN behind others. CudaLibraries.EveryReluKeepsNan and
+// OverflowIsInfinite look for them. The engines of other versions may be sound; without them a slower plan is taken.
 std::vector<std::string> faulty(const ConvSpec& spec) {
   if (!is_half(spec.out.dtype)) return {};
   const bool has_relu = !spec.posts.empty() && spec.posts.back().op == ir::ScalarOp::relu;
