@@ -12,7 +12,7 @@ namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kCudaWriterVersion = 9;
+constexpr int kCudaWriterVersion = 10;
 
 struct WrittenCuda {
   std::string text;

@@ -312,6 +312,74 @@ const auto kQuotients = [](const RunKernel& run) {
   }
 };
 
+// Small chains that NVIDIA's assembler has been seen to get wrong (codegen/llvm/nvptx/assembler.h), and their neighbours.
+struct Chain {
+  DType dtype;
+  ir::Kernel kernel;
+};
+
+Chain chain(DType dtype, const std::vector<std::pair<const char*, DType>>& statements) {
+  Columns columns;
+  columns.width = 1;
+  for (const auto& [statement, result] : statements) columns.add(statement, result);
+  return {dtype, cuda_kernel(columns.text(dtype))};
+}
+
+const std::vector<Chain>& chains() {
+  static const std::vector<Chain> all = [] {
+    std::vector<Chain> out;
+    const DType b = DType::bool_;
+    for (const DType t : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+      out.push_back(chain(t, {{"lt v0, v1", b}, {"where v10, 1, -0", t}, {"where v10, -0, 1", t}}));
+      out.push_back(chain(t, {{"lt v0, v1", b}, {"where v10, -0, -1", t}}));
+      out.push_back(chain(t, {{"lt v0, v1", b}, {"where v10, -1, -0", t}}));
+      out.push_back(chain(t, {{"lt v0, v1", b}, {"where v10, 1, 0", t}, {"mul v11, -1", t}, {"neg v11", t}}));
+      out.push_back(chain(t, {{"lt v0, v1", b}, {"where v10, 0, 4", t}, {"mul v11, -0.25", t}}));
+      out.push_back(chain(t, {{"lt v0, v1", b}, {"cast v10", t}, {"mul v11, -1", t}, {"neg v11", t}}));
+      out.push_back(chain(t, {{"sign v0", t}, {"neg v10", t}}));
+      out.push_back(chain(t, {{"neg v0", t}, {"sign v10", t}, {"neg v11", t}, {"mul v11, -1", t}}));
+    }
+    for (const DType t : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32}) {
+      out.push_back(chain(t, {{"add v0, v0", t}, {"div 1, v10", t}}));
+      out.push_back(chain(t, {{"max v0, v1", t}, {"eq v10, v1", b}, {"gt v0, v1", b}, {"eq v10, v0", b}}));
+      out.push_back(chain(t, {{"add v0, v0", t}, {"max v10, 7", t}, {"eq v11, 7", b}, {"min v10, 7", t}, {"ne v13, 7", b}}));
+      out.push_back(chain(t, {{"add v0, v0", t}, {"min v10, v1", t}, {"eq v11, v10", b}, {"max v10, v1", t}, {"ne v13, v1", b}}));
+    }
+    return out;
+  }();
+  return all;
+}
+
+std::vector<ir::Kernel> chain_kernels() {
+  std::vector<ir::Kernel> out;
+  for (const Chain& c : chains()) out.push_back(c.kernel);
+  return out;
+}
+
+const auto kChains = [](const RunKernel& run) {
+  for (std::size_t k = 0; k < chains().size(); ++k) {
+    const std::vector<Tensor> want = operands(chains()[k].kernel, chains()[k].dtype), got = copies(want, 4);
+    const Extents extents = {{"n", want[0].num_elements()}};
+    ASSERT_TRUE(ir::evaluate(chains()[k].kernel, want, extents).ok());
+    ASSERT_EQ(run(k, got, extents), "");
+    for (std::size_t i = 4; i < want.size(); ++i) {
+      const DType dtype = want[i].dtype();
+      const std::size_t size = size_of(dtype);
+      int64_t wrong = 0;
+      for (std::size_t j = 0; j < static_cast<std::size_t>(want[i].num_elements()); ++j) {
+        const char *g = got[i].as<char>() + j * size, *w = want[i].as<char>() + j * size;
+        wrong += std::isnan(ir::load_double(dtype, w)) ? !std::isnan(ir::load_double(dtype, g)) : std::memcmp(g, w, size) != 0;
+      }
+      EXPECT_EQ(wrong, 0) << "v" << i + 6 << " of\n" << ir::print(chains()[k].kernel);
+    }
+  }
+};
+
+TEST(CudaScalar, Chains) {
+  FUSEC_NEEDS_COMPILER();
+  under_shim(chain_kernels(), Codegen::nvrtc, kChains);
+}
+
 TEST(CudaScalar, BytesOfFourLanes) {
   FUSEC_NEEDS_COMPILER();
   under_shim({byte_columns()}, Codegen::nvrtc, kBytes);
@@ -338,6 +406,11 @@ TEST_P(GpuScalar, BytesAndQuotients) {
   FUSEC_NEEDS_GPU(GetParam());
   on_gpu({byte_columns()}, GetParam(), kBytes);
   on_gpu({quotients()}, GetParam(), kQuotients);
+}
+
+TEST_P(GpuScalar, Chains) {
+  FUSEC_NEEDS_GPU(GetParam());
+  on_gpu(chain_kernels(), GetParam(), kChains);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, GpuScalar, testing::ValuesIn(kGpuModes), [](const auto& info) {

@@ -271,6 +271,11 @@ TEST_F(CudaLibraries, Pools) {
         c.add({2, 8, 8, 5}, {}, false, dtype);
         c.add({2, 4, 4, 5}, {}, false, dtype);
         EXPECT_EQ(run("cudnn", std::move(c), tolerance), libraries_.contains("cudnn") ? "cudnn pooling" : "");
+        Case nothing(is_max ? TensorOp::max_pool : TensorOp::avg_pool,
+                     testing::window_attrs({2, 3}, {1, 2}, {1, 1, 1, 1}, false, include, is_max));
+        nothing.add({2, 0, 8, 5}, {}, false, dtype);
+        nothing.add({2, 1, 4, 5}, {32, 32, 8, 1}, false, dtype);
+        EXPECT_EQ(run("cudnn", std::move(nothing), tolerance), libraries_.contains("cudnn") ? "cudnn fill" : "");
       }
     }
   }

@@ -178,6 +178,11 @@ struct FakeBackend : cudnn::Backend {
       for_all(to.dims, [&](const Extents& at) { spec_store(to, p[1], at, spec_load(from, p[0], at)); });
     });
   }
+  Result<std::unique_ptr<Work>> fill(const TensorSpec& out, double value) override {
+    return make("fill", 0, [out, value](void* const* p) {
+      for_all(out.dims, [&](const Extents& at) { spec_store(out, p[0], at, value); });
+    });
+  }
   Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) override {
     if (post.operand && post.op != ScalarOp::add) return no();
     return make(post.operand ? "add" : "activation", 0, [post, out](void* const* p) {
@@ -336,6 +341,22 @@ TEST_F(Cudnn, Pools) {
   }
 }
 
+// Windows of padding alone.
+TEST_F(Cudnn, PoolsOfNothing) {
+  for (const bool last : {false, true}) {
+    for (const int kind : {0, 1, 2}) {
+      for (const DType dtype : {DType::f32, DType::f16, DType::f64}) {
+        Case c(kind == 2 ? TensorOp::max_pool : TensorOp::avg_pool,
+               window_attrs({3, 2}, {1, 2}, {2, 1, 2, 1}, false, kind == 1, kind == 2));
+        c.step->compute = compute_type(dtype);
+        c.add(image_extents(2, 5, {0, 4}, last), {}, false, dtype);
+        c.add(image_extents(2, 5, {2, 3}, last), {}, false, dtype);
+        EXPECT_EQ(run(std::move(c)), "cudnn fill");
+      }
+    }
+  }
+}
+
 // Whether the library takes this pool of the graph for a batch of 2 and this extent of its first spatial axis.
 bool takes_pool(Library& library, const ir::Graph& graph, const ir::Node& node, int64_t extent) {
   const DType dtype = graph.type(node.output).dtype;
@@ -375,10 +396,10 @@ TEST_F(Cudnn, TheCompilerKnowsWhichPoolsItTakes) {
   const auto expect_known = [&](const PoolGraph& p, bool known) {
     const char* const lacks = compiler::cudnn_lacks(p.graph, p.node);
     bool always = true;
-    const int64_t extents = known ? 1 : 12;
+    const int64_t least = known ? 1 : 0, most = known ? 1 : 12;
     const auto &kernel = p.node.attrs.ints("kernel"), &pads = p.node.attrs.ints("pads"),
                &dilations = p.node.attrs.ints("dilations");
-    for (int64_t extent = 1; extent <= extents; ++extent) {
+    for (int64_t extent = least; extent <= most; ++extent) {
       const bool fits = known || extent + pads[0] + pads[kernel.size()] > dilations[0] * (kernel[0] - 1);
       if (fits) always = always && takes_pool(*library, p.graph, p.node, extent);
     }

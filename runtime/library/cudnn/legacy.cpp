@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/library/cudnn/legacy.h"
 
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "ir/ops/cast.h"
 #include "runtime/library/cudnn/frontend.h"
 
 namespace fusec::runtime::cudnn {
@@ -147,6 +149,9 @@ class CudnnBackend : public Backend {
   Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) override {
     return copy_plan(session_, from, to);
   }
+  Result<std::unique_ptr<Work>> fill(const TensorSpec& out, double value) override {
+    return fill_plan(session_, out, value);
+  }
   Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) override {
     return post_plan(session_, post, out);
   }
@@ -179,6 +184,17 @@ Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const 
                    [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
                      return d.session->api.transform_tensor(handle, f.one(), d.tensors[0], pointers[0], f.zero(),
                                                             d.tensors[1], pointers[1]);
+                   });
+}
+
+Result<std::unique_ptr<Work>> fill_plan(std::shared_ptr<Session> session, const TensorSpec& out, double value) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(session));
+  FUSEC_TRY(descriptors->add(out));
+  std::array<char, sizeof(double)> element{};
+  ir::store_double(out.dtype, element.data(), value);
+  return make_plan(std::move(descriptors), out.dtype, "fill",
+                   [element](const Descriptors& d, const Factors&, cudnnHandle_t handle, void* const* pointers) {
+                     return d.session->api.fill_tensor(handle, d.tensors[0], pointers[0], element.data());
                    });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <limits>
 
 #include "runtime/library/cudnn/build.h"
 
@@ -21,10 +22,22 @@ const char* objection(const Problem& p) {
   return nullptr;
 }
 
+// Every window has padding alone: the largest of no numbers, or an average of 0.
+Result<Recipe> build_pool_of_nothing(const Context& context, const Problem& problem) {
+  const Order order = order_of(problem.out, Order::last);
+  const double value = problem.op == ir::TensorOp::max_pool ? -std::numeric_limits<double>::infinity() : 0;
+  Recipe recipe;
+  FUSEC_ASSIGN(auto plan, context.backend.fill(describe(problem.out, order), value));
+  recipe.add(std::move(plan), {{Place::arg, problem.out.arg, 0, nullptr}});
+  FUSEC_TRY(add_posts(context, problem, order, recipe));
+  return recipe;
+}
+
 }  // namespace
 
 Result<Recipe> build_pool(const Context& context, const Problem& given) {
   const Problem problem = with_two_axes(given);
+  if (product(problem.a.dims) == 0) return build_pool_of_nothing(context, problem);
   if (const char* reason = objection(problem)) return Status(StatusCode::unsupported, reason);
   const Order in = order_of(problem.a, order_of(problem.out, Order::last)), out = order_of(problem.out, in);
   const Window& w = problem.window;

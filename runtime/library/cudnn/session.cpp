@@ -29,6 +29,7 @@ Result<Api> api_of(const SharedLibrary& library) {
       .need("cudnnActivationForward", api.activation_forward)
       .need("cudnnAddTensor", api.add_tensor)
       .need("cudnnTransformTensor", api.transform_tensor)
+      .need("cudnnSetTensor", api.fill_tensor)
       .need("cudnnGetVersion", api.version);
   FUSEC_TRY(functions.status("cuDNN 9 is needed"));
   return api;

@@ -34,6 +34,7 @@ struct Api {
   decltype(&cudnnActivationForward) activation_forward = nullptr;
   decltype(&cudnnAddTensor) add_tensor = nullptr;
   decltype(&cudnnTransformTensor) transform_tensor = nullptr;
+  decltype(&cudnnSetTensor) fill_tensor = nullptr;
   decltype(&cudnnGetVersion) version = nullptr;
 };
 

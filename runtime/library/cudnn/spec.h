@@ -76,6 +76,8 @@ class Backend {
   virtual Result<std::unique_ptr<Work>> pool(const PoolSpec& spec) = 0;
   // from, to: the same elements in another order
   virtual Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) = 0;
+  // out: every element is `value`
+  virtual Result<std::unique_ptr<Work>> fill(const TensorSpec& out, double value) = 0;
   // [operand,] out: the op on `out` in place
   virtual Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) = 0;
 };
