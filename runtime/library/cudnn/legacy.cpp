@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/library/cudnn/legacy.h"
 
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -190,11 +189,11 @@ Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const 
 Result<std::unique_ptr<Work>> fill_plan(std::shared_ptr<Session> session, const TensorSpec& out, double value) {
   auto descriptors = std::make_unique<Descriptors>(std::move(session));
   FUSEC_TRY(descriptors->add(out));
-  std::array<char, sizeof(double)> element{};
-  ir::store_double(out.dtype, element.data(), value);
+  double element = 0;  // its first bytes are one of the tensor's
+  ir::store_double(out.dtype, &element, value);
   return make_plan(std::move(descriptors), out.dtype, "fill",
                    [element](const Descriptors& d, const Factors&, cudnnHandle_t handle, void* const* pointers) {
-                     return d.session->api.fill_tensor(handle, d.tensors[0], pointers[0], element.data());
+                     return d.session->api.fill_tensor(handle, d.tensors[0], pointers[0], &element);
                    });
 }
 
