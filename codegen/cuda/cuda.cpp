@@ -4,15 +4,16 @@
 #include <map>
 #include <stdexcept>
 
+#include "codegen/assembler.h"
 #include "codegen/cuda/nvrtc.h"
-#include "codegen/cuda/resources.h"
 #include "codegen/cuda/writer.h"
+#include "codegen/nvjitlink.h"
 
 namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kCudaWriterVersion = 10;
+constexpr int kCudaWriterVersion = 11;
 
 struct WrittenCuda {
   std::string text;
@@ -47,9 +48,12 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
   Artifact artifact;
   artifact.phases = std::move(written.phases);
-  FUSEC_TRY(cuda::add_resources(cubin.image, artifact.phases));
-  artifact.image = std::move(cubin.image);
-  artifact.ptx = std::move(cubin.ptx);
+  artifact.ptx = spare_assembler(cubin.ptx);
+  if (artifact.ptx == cubin.ptx) {
+    FUSEC_TRY(add_cubin(artifact, std::move(cubin.image)));
+  } else {
+    FUSEC_TRY(assemble(artifact, target));
+  }
   if (options.keep_text) artifact.text = std::move(written.text);
   return artifact;
 }
@@ -61,6 +65,8 @@ Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& targe
 
 bool has_nvrtc() { return cuda::nvrtc_version() != "none"; }
 
-std::string cuda_emitter_key() { return "cuda-" + std::to_string(kCudaWriterVersion) + " nvrtc-" + cuda::nvrtc_version(); }
+std::string cuda_emitter_key() { 
+  return "cuda-" + std::to_string(kCudaWriterVersion) + " nvrtc-" + cuda::nvrtc_version() + " nvjitlink-" + nvjitlink_version();
+}
 
 }  // namespace fusec::codegen

@@ -102,9 +102,8 @@ void write_let(Writer& w, const ir::Let& let) {
     return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));
   }
   if (let.op == ir::ScalarOp::where) {  // choices need no arithmetic
-    std::vector<std::string> args;
-    for (const ir::Operand& arg : let.args) args.push_back(raw_operand(w, arg));
-    return define(w, let.dst, choice(w.prelude, result, args));
+    return define(w, let.dst, fmt::format("{} ? {} : {}", operand(raw_operand(w, let.args[0])),
+                                          operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
   }
   if (let.op == ir::ScalarOp::cast && first == result) return define(w, let.dst, raw_operand(w, let.args[0]));
   if (let.op == ir::ScalarOp::cast && write_bytes(w, let)) return;

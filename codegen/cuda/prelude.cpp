@@ -113,14 +113,6 @@ constexpr Part kParts[] = {
   return a != a || b != b ? a + b : out;
 }
 )", 0, true},
-    // A choice between a zero and another number: once a minus is drawn into it, NVIDIA's assembler takes -0 for +0
-    // (codegen/llvm/nvptx/assembler.h).
-    {"choose_f32", "", R"(FUNCTION float choose_f32(bool c, float a, float b) {
-  float out;
-  asm("{ .reg .pred p; setp.ne.u32 p, %1, 0; selp.b32 %0, %2, %3, p; }" : "=f"(out) : "r"((u32)c), "f"(a), "f"(b));
-  return out;
-}
-)", 0, true},
     {"sign_f32", "", R"(FUNCTION float sign_f32(float a) { return a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a == 0.0f ? 0.0f : a; }
 )"},
     {"sign_f64", "", R"(FUNCTION double sign_f64(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }

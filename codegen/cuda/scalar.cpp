@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -27,13 +26,6 @@ std::string f32_literal(float v) {
   if (std::isinf(v)) return v > 0 ? "__uint_as_float(0x7f800000)" : "__uint_as_float(0xff800000)";
   return with_point(fmt::format("{}", v)) + "f";
 }
-
-bool is_f32_literal(const std::string& text) {
-  const std::size_t digit = text[0] == '-' ? 1 : 0;
-  return text.back() == 'f' && std::isdigit(static_cast<unsigned char>(text[digit])) != 0;
-}
-
-bool is_f32_zero(const std::string& text) { return text == f32_literal(0.0f) || text == f32_literal(-0.0f); }
 
 std::string f64_literal(double v) {
   if (std::isnan(v)) return "__longlong_as_double(0x7ff8000000000000LL)";
@@ -145,7 +137,7 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::bit_not: return "(" + register_type(type) + ")~" + operand(x[0]);
     case ScalarOp::shl: return ours(prelude, "shl", type, x);
     case ScalarOp::shr: return ours(prelude, "shr", type, x);
-    case ScalarOp::where: return choice(prelude, type, x);
+    case ScalarOp::where: return operand(x[0]) + " ? " + operand(x[1]) + " : " + operand(x[2]);
     default: break;
   }
   throw Inexpressible("the op '" + name + "' has no CUDA text");
@@ -241,12 +233,6 @@ std::string convert(Prelude& prelude, DType from, DType to, const std::string& v
 std::string scalar_op(Prelude& prelude, ScalarOp op, DType type, const Args& args) {
   type = compute_type(type);
   return ir::info(op).is_definition ? defined(prelude, op, type, args) : primitive(prelude, op, type, args);
-}
-
-std::string choice(Prelude& prelude, DType type, const Args& x) {
-  const bool numbers = type == DType::f32 && is_f32_literal(x[1]) && is_f32_literal(x[2]);
-  if (numbers && is_f32_zero(x[1]) != is_f32_zero(x[2])) return call(prelude.use("choose_f32"), x);
-  return operand(x[0]) + " ? " + operand(x[1]) + " : " + operand(x[2]);
 }
 
 std::string raw_op(Prelude& prelude, ScalarOp op, DType type, const Args& args, DType result) {

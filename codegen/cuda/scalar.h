@@ -35,8 +35,6 @@ std::string convert(Prelude& prelude, DType from, DType to, const std::string& c
 // An op other than cast on the compute forms of operands of `type` (of where: of the choices); gives the compute form of
 // its result. Definitions become functions of the prelude.
 std::string scalar_op(Prelude& prelude, ir::ScalarOp op, DType type, const std::vector<std::string>& args);
-// ir::ScalarOp::where of a bool and two values of `type`, all in one form.
-std::string choice(Prelude& prelude, DType type, const std::vector<std::string>& args);
 // From compute forms to a raw result.
 std::string raw_op(Prelude& prelude, ir::ScalarOp op, DType type, const std::vector<std::string>& args, DType result);
 // max(x, +0), abs, neg of a half, on its bits (ir::on_half_bits).

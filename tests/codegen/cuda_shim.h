@@ -259,7 +259,6 @@ F greater_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) 
 template <class F>
 F lesser_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) ? a : b) : a < b ? a : b; }
 }  // namespace shim
-inline float choose_f32(bool c, float a, float b) { return c ? a : b; }
 inline float max_f32(float a, float b) { return shim::greater_of(a, b); }
 inline float min_f32(float a, float b) { return shim::lesser_of(a, b); }
 inline double max_f64(double a, double b) { return shim::greater_of(a, b); }

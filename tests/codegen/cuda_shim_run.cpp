@@ -11,6 +11,7 @@
 #include <fstream>
 #include <future>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "codegen/emit.h"
@@ -57,6 +58,18 @@ std::string wrapped(std::size_t kernel, const std::string& text, std::size_t pha
   return out + text + after + "}\n";
 }
 
+// Instructions of PTX as intrinsics.
+std::string without_asm(const std::string& text) {
+  static const std::regex kInstruction(R"re(call (\w+) asm "([\w.]+) \$0, \$1;", "[^"]*"\((\w+) )re");
+  std::set<std::string> declared;
+  for (std::sregex_iterator i(text.begin(), text.end(), kInstruction); i != std::sregex_iterator(); ++i) {
+    declared.insert("declare " + i->str(1) + " @llvm.nvvm.asm." + i->str(2) + "(" + i->str(3) + ")\n");
+  }
+  std::string out = std::regex_replace(text, kInstruction, "call $1 @llvm.nvvm.asm.$2($3 ");
+  for (const std::string& line : declared) out += line;
+  return out;
+}
+
 // LLVM IR of this machine, its intrinsics as functions, shared memory in the section that the shim fills with a pattern.
 std::string llvm_for_host(std::size_t kernel, const std::string& text) {
   const std::string name = "k" + std::to_string(kernel) + "_phase";
@@ -69,7 +82,7 @@ std::string llvm_for_host(std::size_t kernel, const std::string& text) {
        "declare i16 @shim_bf16_from_f32(float)\ndefine internal bfloat @llvm.nvvm.f2bf16.rn(float %v) {\n"
        "  %bits = call i16 @shim_bf16_from_f32(float %v)\n  %out = bitcast i16 %bits to bfloat\n  ret bfloat %out\n}"},
   };
-  std::string out = text;
+  std::string out = without_asm(text);
   for (const auto& [what, to] : kChanges) out = std::regex_replace(out, what, to);
   out = std::regex_replace(out, std::regex("@phase"), "@" + name);
   for (std::size_t at = 0; (at = out.find("@llvm.nvvm.", at)) != std::string::npos;) {

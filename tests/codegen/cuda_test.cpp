@@ -125,33 +125,6 @@ TEST(CudaArtifact, ErrorsOfTheAssemblerAndOfItsResult) {
   EXPECT_EQ(codegen::cuda::add_resources({}, phases).str(), "internal: the cubin says nothing of phase0");
 }
 
-// What codegen/llvm/nvptx/assembler.h lists: a divisor of 1 / (x + x) that is made 1 where it is 0, and -sign(-x).
-TEST(NvptxArtifact, SparesTheAssembler) {
-  const auto made = codegen::emit_ptx(cuda_kernel(R"(kernel @k(%x: in u8[n], %s: in f32[n], %y: out u8[n], %z: out f32[n]) {
-  grid i in n {
-    v0: u8 = load x[i]
-    v1: u8 = add v0, v0
-    v2: u8 = div 1, v1
-    store y[i], v2
-    v3: f32 = load s[i]
-    v4: f32 = neg v3
-    v5: f32 = sign v4
-    v6: f32 = neg v5
-    store z[i], v6
-  }
-}
-)"), sm("sm_90"));
-  if (made.status().code() == StatusCode::unsupported) GTEST_SKIP() << made.status().str();
-  const std::string ptx = made.value();
-  EXPECT_EQ(ptx.find("max.u16"), std::string::npos) << ptx;
-  EXPECT_NE(ptx.find("max.u32 a, a, b;"), std::string::npos) << ptx;
-  EXPECT_NE(ptx.find("selp.b32"), std::string::npos) << ptx;
-  for (std::size_t at = 0; (at = ptx.find("selp.f32", at)) != std::string::npos; ++at) {
-    const std::string line = ptx.substr(at, ptx.find(';', at) - at);
-    EXPECT_EQ(line.find(" 0f"), line.rfind(" 0f")) << line;  // one constant at most
-  }
-}
-
 TEST(CudaText, RefusesWhatItCannotWrite) {
   const auto refused = [&](const std::string& body, const std::string& named, const std::string& why) {
     const std::string text = "kernel @k(%x: in f32[n, 64], %y: out f32[n, 64]) {\n" + body + "}\n";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LLVM IR for NVPTX calls, on a CPU: intrinsics, under their names with underscores, and the functions of libdevice.
+// What LLVM IR for NVPTX calls, on a CPU: intrinsics, and instructions of PTX (asm), under their names with underscores, and
+// the functions of libdevice.
 // Comes after cuda_shim.h, whose fibers are the threads.
 #pragma once
 
@@ -17,17 +18,17 @@ unsigned nvvm_vote_ballot_sync(unsigned mask, bool holds) { return __ballot_sync
 unsigned nvvm_shfl_sync_bfly_i32(unsigned mask, unsigned v, unsigned bits, unsigned) { return __shfl_xor_sync(mask, v, (int)bits); }
 unsigned nvvm_shfl_sync_idx_i32(unsigned mask, unsigned v, unsigned from, unsigned) { return __shfl_sync(mask, v, (int)from); }
 
-int nvvm_f2i_rz(float v) { return __float2int_rz(v); }
-unsigned nvvm_f2ui_rz(float v) { return __float2uint_rz(v); }
-long long nvvm_f2ll_rz(float v) { return __float2ll_rz(v); }
-unsigned long long nvvm_f2ull_rz(float v) { return __float2ull_rz(v); }
-int nvvm_d2i_rz(double v) { return __double2int_rz(v); }
-unsigned nvvm_d2ui_rz(double v) { return __double2uint_rz(v); }
-long long nvvm_d2ll_rz(double v) { return __double2ll_rz(v); }
-unsigned long long nvvm_d2ull_rz(double v) { return __double2ull_rz(v); }
-float nvvm_d2f_rz(double v) { return __double2float_rz(v); }
-float nvvm_ll2f_rz(long long v) { return __ll2float_rz(v); }
-float nvvm_ull2f_rz(unsigned long long v) { return __ull2float_rz(v); }
+int nvvm_asm_cvt_rzi_s32_f32(float v) { return __float2int_rz(v); }
+unsigned nvvm_asm_cvt_rzi_u32_f32(float v) { return __float2uint_rz(v); }
+long long nvvm_asm_cvt_rzi_s64_f32(float v) { return __float2ll_rz(v); }
+unsigned long long nvvm_asm_cvt_rzi_u64_f32(float v) { return __float2ull_rz(v); }
+int nvvm_asm_cvt_rzi_s32_f64(double v) { return __double2int_rz(v); }
+unsigned nvvm_asm_cvt_rzi_u32_f64(double v) { return __double2uint_rz(v); }
+long long nvvm_asm_cvt_rzi_s64_f64(double v) { return __double2ll_rz(v); }
+unsigned long long nvvm_asm_cvt_rzi_u64_f64(double v) { return __double2ull_rz(v); }
+float nvvm_asm_cvt_rz_f32_f64(double v) { return __double2float_rz(v); }
+float nvvm_asm_cvt_rz_f32_s64(long long v) { return __ll2float_rz(v); }
+float nvvm_asm_cvt_rz_f32_u64(unsigned long long v) { return __ull2float_rz(v); }
 unsigned short shim_bf16_from_f32(float v) { return bf16_from_f32(v); }
 
 // Zeros are in order, NaN loses.

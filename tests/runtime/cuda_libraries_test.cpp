@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -78,8 +79,9 @@ struct DriverMemory : DeviceMemory {
     return reinterpret_cast<void*>(address);
   }
   Status upload(void* device, const void* host, std::size_t bytes) override {
-    const int error = driver.to_device(reinterpret_cast<uint64_t>(device), host, bytes);
-    return error == 0 ? Status() : Status(StatusCode::device, "cuMemcpyHtoD");
+    // Of memory that is not pinned the copy may still be under way, on a stream that others do not wait for.
+    const bool ok = driver.to_device(reinterpret_cast<uint64_t>(device), host, bytes) == 0 && driver.synchronize(nullptr) == 0;
+    return ok ? Status() : Status(StatusCode::device, "cuMemcpyHtoD");
   }
   void free(void* device) override { driver.free(reinterpret_cast<uint64_t>(device)); }
   const Driver& driver;
@@ -92,9 +94,10 @@ class DeviceOp : public LibraryOp {
   DeviceOp(std::unique_ptr<LibraryOp> op, const LibraryCall& call, const Driver& driver, void* stream)
       : op_(std::move(op)), driver_(driver), stream_(stream) {
     for (const BoundArg& arg : call.args) {
-      int64_t last = 0;
-      for (std::size_t i = 0; i < arg.shape.size(); ++i) last += (arg.shape[i] - 1) * arg.strides[i];
-      bytes_.push_back(static_cast<std::size_t>(last + 1) * size_of(arg.dtype));
+      int64_t elements = 1;
+      for (std::size_t i = 0; i < arg.shape.size(); ++i) elements += (arg.shape[i] - 1) * arg.strides[i];
+      if (std::find(arg.shape.begin(), arg.shape.end(), 0) != arg.shape.end()) elements = 0;
+      bytes_.push_back(static_cast<std::size_t>(elements) * size_of(arg.dtype));
     }
   }
 
@@ -102,7 +105,7 @@ class DeviceOp : public LibraryOp {
     DriverMemory memory(driver_);
     std::vector<void*> device;
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
-      FUSEC_ASSIGN(void* const address, memory.allocate(bytes_[i]));
+      FUSEC_ASSIGN(void* const address, memory.allocate(std::max<std::size_t>(bytes_[i], 1)));
       FUSEC_TRY(memory.upload(address, args[i], bytes_[i]));
       device.push_back(address);
     }

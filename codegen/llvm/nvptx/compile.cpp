@@ -21,7 +21,6 @@
 
 #include <mutex>
 
-#include "codegen/llvm/nvptx/assembler.h"
 #include "ir/support/check.h"
 #include "ir/support/nvidia_libraries.h"
 
@@ -133,7 +132,7 @@ Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine
   const bool cannot = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
   FUSEC_CHECK(!cannot) << "LLVM writes no PTX";
   passes.run(module);
-  return spare_assembler(std::string(text.begin(), text.end()));
+  return std::string(text.begin(), text.end());
 }
 
 }  // namespace fusec::codegen::nvptx

@@ -17,7 +17,7 @@ namespace fusec::codegen::nvptx {
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);
 // Puts in the functions of libdevice that the module calls. `unsupported`: it calls some, and there is no libdevice.
 Status link_libdevice(llvm::Module& module);
-// Simplifies, then generates code, and keeps to what NVIDIA's assembler gets right.
+// Simplifies, then generates code.
 Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace fusec::codegen::nvptx

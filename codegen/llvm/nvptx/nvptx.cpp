@@ -5,7 +5,7 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Verifier.h>
 
-#include "codegen/cuda/resources.h"
+#include "codegen/assembler.h"
 #include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
 #include "codegen/nvjitlink.h"
@@ -15,7 +15,7 @@ namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kNvptxWriterVersion = 5;
+constexpr int kNvptxWriterVersion = 6;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
@@ -61,14 +61,8 @@ std::string text_of_gpu(const llvm::Module& module) {
 
 Result<std::string> ptx_of(WrittenGpu& written) {
   FUSEC_TRY(nvptx::link_libdevice(*written.module));
-  return nvptx::write_ptx(*written.module, *written.machine);
-}
-
-Status add_cubin(Artifact& artifact, const Target& target) {
-  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
-  FUSEC_TRY(cuda::add_resources(cubin, artifact.phases));
-  artifact.image = std::move(cubin);
-  return {};
+  FUSEC_ASSIGN(const std::string ptx, nvptx::write_ptx(*written.module, *written.machine));
+  return spare_assembler(ptx);
 }
 
 }  // namespace
@@ -84,7 +78,7 @@ Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, cons
   if (options.keep_text) artifact.text = text_of_gpu(*written.module);
   FUSEC_ASSIGN(artifact.ptx, ptx_of(written));
   artifact.phases = std::move(written.phases);
-  if (has_nvjitlink()) FUSEC_TRY(add_cubin(artifact, target));
+  FUSEC_TRY(assemble(artifact, target));
   return artifact;
 }
 

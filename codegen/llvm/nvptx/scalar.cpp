@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What NVPTX has instructions for, and functions: those that codegen/cuda has text of its own for, else libdevice's.
+#include <fmt/format.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
@@ -27,6 +29,20 @@ Value* by_lane(Ir& ir, Value* v, llvm::Type* scalar, const F& f) {
 
 Value* by_intrinsic(Ir& ir, intrinsic::ID id, Value* v, llvm::Type* scalar) {
   return by_lane(ir, v, scalar, [&](Value* lane, int) -> Value* { return ir.b.CreateIntrinsic(id, {}, {lane}); });
+}
+
+// A PTX instruction of one operand. LLVM knows nothing of it: of the intrinsics for conversions it makes its own, which may
+// give anything where a number does not fit, and round an integer to the nearest float.
+Value* by_instruction(Ir& ir, std::string_view name, Value* v, llvm::Type* scalar) {
+  const auto constraint = [](llvm::Type* type) {
+    if (type->isFloatTy()) return 'f';
+    if (type->isDoubleTy()) return 'd';
+    return type->isIntegerTy(64) ? 'l' : 'r';
+  };
+  llvm::Type* from = v->getType()->getScalarType();
+  auto* instruction = llvm::InlineAsm::get(llvm::FunctionType::get(scalar, {from}, false), fmt::format("{} $0, $1;", name),
+                                           fmt::format("={},{}", constraint(scalar), constraint(from)), /*hasSideEffects=*/false);
+  return by_lane(ir, v, scalar, [&](Value* lane, int) -> Value* { return ir.b.CreateCall(instruction, {lane}); });
 }
 
 bool is_f64(const Value* v) { return v->getType()->getScalarType()->isDoubleTy(); }
@@ -58,12 +74,8 @@ Value* bf16_from_f32(Ir& ir, Value* f) {
 
 // Truncates and saturates.
 Value* to_integer(Ir& ir, Value* f, bool is_signed, unsigned bits) {
-  const bool wide = bits == 64;
-  const intrinsic::ID id = is_f64(f) ? (wide ? (is_signed ? intrinsic::nvvm_d2ll_rz : intrinsic::nvvm_d2ull_rz)
-                                             : (is_signed ? intrinsic::nvvm_d2i_rz : intrinsic::nvvm_d2ui_rz))
-                                     : (wide ? (is_signed ? intrinsic::nvvm_f2ll_rz : intrinsic::nvvm_f2ull_rz)
-                                             : (is_signed ? intrinsic::nvvm_f2i_rz : intrinsic::nvvm_f2ui_rz));
-  return by_intrinsic(ir, id, f, ir.b.getIntNTy(bits));
+  return by_instruction(ir, fmt::format("cvt.rzi.{}{}.{}", is_signed ? 's' : 'u', bits, is_f64(f) ? "f64" : "f32"), f,
+                        ir.b.getIntNTy(bits));
 }
 
 Value* integer_from_float(Ir& ir, DType to, Value* f) {
@@ -86,7 +98,7 @@ Value* with_sticky_bit(Ir& ir, Value* near, Value* exact) {
 
 Value* odd_from_f64(Ir& ir, Value* v) {
   auto& b = ir.b;
-  Value* near = by_intrinsic(ir, intrinsic::nvvm_d2f_rz, v, b.getFloatTy());
+  Value* near = by_instruction(ir, "cvt.rz.f32.f64", v, b.getFloatTy());
   return with_sticky_bit(ir, near, b.CreateFCmpUEQ(b.CreateFPExt(near, v->getType()), v));
 }
 
@@ -94,7 +106,7 @@ Value* odd_from_int(Ir& ir, bool is_signed, Value* v) {
   auto& b = ir.b;
   llvm::Type* wide = retyped(v, b.getInt64Ty());
   v = is_signed ? b.CreateSExt(v, wide) : b.CreateZExt(v, wide);
-  Value* near = by_intrinsic(ir, is_signed ? intrinsic::nvvm_ll2f_rz : intrinsic::nvvm_ull2f_rz, v, b.getFloatTy());
+  Value* near = by_instruction(ir, is_signed ? "cvt.rz.f32.s64" : "cvt.rz.f32.u64", v, b.getFloatTy());
   return with_sticky_bit(ir, near, b.CreateICmpEQ(to_integer(ir, near, is_signed, 64), v));
 }
 

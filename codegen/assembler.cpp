@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/assembler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "codegen/cuda/resources.h"
+#include "codegen/nvjitlink.h"
+
+namespace fusec::codegen {
+namespace {
+
+using Instruction = std::vector<std::string_view>;
+
+// "op \ta, b, c;" -> op, a, b, c; other lines: nothing that is taken for an instruction, or nothing.
+Instruction instruction(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t"), end = line.find(';');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end <= begin) return {};
+  line = line.substr(begin, end - begin);
+  Instruction parts;
+  while (!line.empty()) {
+    const std::size_t size = std::min(line.find_first_of(" \t,"), line.size());
+    parts.push_back(line.substr(0, size));
+    const std::size_t next = line.find_first_not_of(" \t,", size);
+    line = next == std::string_view::npos ? std::string_view() : line.substr(next);
+  }
+  return parts;
+}
+
+template <std::size_t n>
+bool is_one_of(std::string_view name, const std::array<std::string_view, n>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// One is +0 or -0, the other 1 or -1.
+bool is_zero_beside_one(std::string_view a, std::string_view b) {
+  constexpr std::array<std::string_view, 2> kZeros = {"0f00000000", "0f80000000"}, kOnes = {"0f3F800000", "0fBF800000"};
+  return (is_one_of(a, kZeros) && is_one_of(b, kOnes)) || (is_one_of(b, kZeros) && is_one_of(a, kOnes));
+}
+
+// An immediate is one of 16 bits, whatever its sign: it goes through a register of as many.
+std::string extreme_in_32_bits(const Instruction& parts) {
+  const std::string_view name = parts[0].substr(0, 3), sign = parts[0].substr(4, 1);
+  return fmt::format(
+      "\t{{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, {3}; cvt.{1}32.{1}16 a, {2}; cvt.{1}32.{1}16 b, y; {0}.{1}32 a, a, b; "
+      "cvt.u16.u32 {4}, a; }}\n",
+      name, sign, parts[2], parts[3], parts[1]);
+}
+
+// The sign of the result is not known then.
+std::string abs_by_max(const Instruction& parts) {
+  return fmt::format("\t{{ .reg .b{2} a; sub.u{2} a, 0, {1}; max.s{2} {0}, {1}, a; }}\n", parts[1], parts[2], parts[0].substr(5));
+}
+
+std::string abs_in_32_bits(const Instruction& parts) {
+  return fmt::format("\t{{ .reg .b32 a; cvt.s32.s16 a, {}; abs.s32 a, a; cvt.u16.u32 {}, a; }}\n", parts[2], parts[1]);
+}
+
+// What is not negative stays.
+std::string relu_by_mask(const Instruction& i) {
+  return fmt::format("\t{{ .reg .b32 s; shr.s32 s, {1}, 31; not.b32 s, s; and.b32 {0}, {1}, s; }}\n", i[1], i[2] == "0" ? i[3] : i[2]);
+}
+
+// What a signed negation negates; nothing: the instruction is none.
+std::string_view negated(const Instruction& parts) {
+  constexpr std::array<std::string_view, 2> kNegations = {"neg.s32", "neg.s16"};
+  constexpr std::array<std::string_view, 2> kDifferences = {"sub.s32", "sub.s16"};
+  constexpr std::array<std::string_view, 2> kProducts = {"mul.lo.s32", "mul.lo.s16"};
+  if (parts.size() == 3 && is_one_of(parts[0], kNegations)) return parts[2];
+  if (parts.size() == 4 && is_one_of(parts[0], kDifferences) && parts[2] == "0") return parts[3];
+  if (parts.size() == 4 && is_one_of(parts[0], kProducts) && parts[3] == "-1") return parts[2];
+  return {};
+}
+
+// Registers that hold what the instructions of a kind give, through moves and conversions. Functions share names: there may
+// be more than are meant.
+template <class Kind>
+std::set<std::string_view> results_of(const std::vector<Instruction>& code, const Kind& is_of_kind) {
+  std::set<std::string_view> out;
+  for (std::size_t before = code.size() + 1; out.size() != before;) {
+    before = out.size();
+    for (const Instruction& i : code) {
+      const bool moves = i.size() == 3 && (i[0].starts_with("mov.") || i[0].starts_with("cvt.")) && out.contains(i[2]);
+      if (moves || is_of_kind(i)) out.insert(i[1]);
+    }
+  }
+  return out;
+}
+
+bool is_negation(const Instruction& i) { return i.size() > 2 && i[0].ends_with("s32") && !negated(i).empty(); }
+bool is_relu(const Instruction& i) { return i.size() == 4 && i[0] == "max.s32" && (i[2] == "0" || i[3] == "0"); }
+bool is_extreme(const Instruction& i) { return i.size() == 4 && (i[0] == "min.s32" || i[0] == "max.s32"); }
+bool is_equality(const Instruction& i) { return i.size() == 4 && i[0].starts_with("setp.eq."); }
+
+// Whether one of the two operands of such an instruction is in a register of `results`.
+template <class Kind>
+bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::string_view>& results, const Kind& is_of_kind) {
+  return std::any_of(code.begin(), code.end(), [&](const Instruction& i) {
+    return is_of_kind(i) && (results.contains(i[2]) || results.contains(i[3]));
+  });
+}
+
+// What must not stay in this code.
+struct Traps {
+  bool negations = false, relus = false;  // signed, of 32 bits
+};
+
+Traps traps_of(const std::vector<Instruction>& code) {
+  return {is_taken_by(code, results_of(code, is_negation), is_extreme), is_taken_by(code, results_of(code, is_relu), is_equality)};
+}
+
+// What takes the instruction's place; nothing: it stays.
+std::string replacement(const Instruction& i, const Traps& traps) {
+  if (i.empty()) return {};
+  constexpr std::array<std::string_view, 4> kExtremes = {"max.u16", "max.s16", "min.u16", "min.s16"};
+  if (i.size() == 4 && is_one_of(i[0], kExtremes)) return extreme_in_32_bits(i);
+  if (i.size() == 3 && (i[0] == "abs.s32" || i[0] == "abs.s64")) return abs_by_max(i);
+  if (i.size() == 3 && i[0] == "abs.s16") return abs_in_32_bits(i);
+  if (i.size() == 5 && i[0] == "selp.f32" && is_zero_beside_one(i[2], i[3])) {
+    return fmt::format("\tselp.b32 \t{}, {}, {}, {};\n", i[1], i[2], i[3], i[4]);
+  }
+  if (traps.relus && is_relu(i)) return relu_by_mask(i);
+  if (const std::string_view x = negated(i); !x.empty() && (traps.negations || i[0].ends_with("s16"))) {
+    return fmt::format("\tsub.u{} \t{}, 0, {};\n", i[0].substr(i[0].size() - 2), i[1], x);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string spare_assembler(const std::string& ptx) {
+  std::vector<std::string_view> lines;
+  std::vector<Instruction> code;
+  for (std::size_t at = 0; at < ptx.size(); at += lines.back().size()) {
+    const std::size_t end = std::min(ptx.find('\n', at), ptx.size() - 1) + 1;
+    lines.push_back(std::string_view(ptx).substr(at, end - at));
+    code.push_back(instruction(lines.back()));
+  }
+  const Traps traps = traps_of(code);
+  std::string out;
+  out.reserve(ptx.size() + ptx.size() / 16);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string other = replacement(code[i], traps);
+    out += other.empty() ? lines[i] : std::string_view(other);
+  }
+  return out;
+}
+
+Status assemble(Artifact& artifact, const Target& target) {
+  if (!has_nvjitlink()) return {};
+  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
+  return add_cubin(artifact, std::move(cubin));
+}
+
+Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin) {
+  FUSEC_TRY(cuda::add_resources(cubin, artifact.phases));
+  artifact.image = std::move(cubin);
+  return {};
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// PTX that NVIDIA's assembler gets wrong, written in another way.
+#include "codegen/assembler.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/emit.h"
+#include "codegen/nvjitlink.h"
+#include "tests/codegen/cuda_shim_run.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+using codegen::spare_assembler;
+
+TEST(Assembler, IsSparedWhatItGetsWrong) {
+  EXPECT_EQ(spare_assembler("\tmax.u16 \t%rs2, %rs1, 1;\n"),
+            "\t{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, 1; cvt.u32.u16 a, %rs1; cvt.u32.u16 b, y; max.u32 a, a, b; "
+            "cvt.u16.u32 %rs2, a; }\n");
+  EXPECT_EQ(spare_assembler("\tmin.s16 \t%rs3, %rs1, %rs2;\n"),
+            "\t{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, %rs2; cvt.s32.s16 a, %rs1; cvt.s32.s16 b, y; min.s32 a, a, b; "
+            "cvt.u16.u32 %rs3, a; }\n");
+  EXPECT_EQ(spare_assembler("\tabs.s16 \t%rs2, %rs1;\n"),
+            "\t{ .reg .b32 a; cvt.s32.s16 a, %rs1; abs.s32 a, a; cvt.u16.u32 %rs2, a; }\n");
+  EXPECT_EQ(spare_assembler("\tabs.s32 \t%r2, %r1;\n"),
+            "\t{ .reg .b32 a; sub.u32 a, 0, %r1; max.s32 %r2, %r1, a; }\n");
+  EXPECT_EQ(spare_assembler("\tabs.s64 \t%rd2, %rd1;\n"),
+            "\t{ .reg .b64 a; sub.u64 a, 0, %rd1; max.s64 %rd2, %rd1, a; }\n");
+  EXPECT_EQ(spare_assembler("\tneg.s16 \t%rs2, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  EXPECT_EQ(spare_assembler("\tsub.s16 \t%rs2, 0, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  EXPECT_EQ(spare_assembler("\tmul.lo.s16 \t%rs2, %rs1, -1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  for (const char* choice : {"0f80000000, 0fBF800000", "0f3F800000, 0f80000000", "0f00000000, 0fBF800000"}) {
+    const std::string rest = std::string(" \t%f2, ") + choice + ", %p1;\n";
+    EXPECT_EQ(spare_assembler("\tselp.f32" + rest), "\tselp.b32" + rest);
+  }
+}
+
+// A negation of 32 bits is one that a signed min or max takes.
+TEST(Assembler, IsSparedNegationsInsideExtremes) {
+  const std::string negation = "\tneg.s32 \t%r3, %r1;\n", difference = "\tsub.s32 \t%r4, 0, %r1;\n",
+                    product = "\tmul.lo.s32 \t%r5, %r1, -1;\n", three = negation + difference + product;
+  EXPECT_EQ(spare_assembler(three), three);
+  EXPECT_EQ(spare_assembler(three + "\tmin.s32 \t%r6, %r1, %r2;\n"), three + "\tmin.s32 \t%r6, %r1, %r2;\n");
+  EXPECT_EQ(spare_assembler(three + "\tmin.u32 \t%r6, %r2, %r3;\n"), three + "\tmin.u32 \t%r6, %r2, %r3;\n");
+  const std::string unsigned_ones = "\tsub.u32 \t%r3, 0, %r1;\n\tsub.u32 \t%r4, 0, %r1;\n\tsub.u32 \t%r5, 0, %r1;\n";
+  for (const char* extreme : {"\tmin.s32 \t%r6, %r2, %r3;\n", "\tmax.s32 \t%r6, %r4, %r2;\n", "\tmax.s32 \t%r6, %r5, 0;\n"}) {
+    EXPECT_EQ(spare_assembler(three + extreme), unsigned_ones + extreme);
+  }
+  // Through moves, which may stand before what they move: a loop.
+  const std::string loop = "\tmin.s32 \t%r9, %r2, %r8;\n\tmov.b32 \t%r8, %r7;\n\tmov.u32 \t%r7, %r3;\n";
+  EXPECT_EQ(spare_assembler(loop + negation), loop + "\tsub.u32 \t%r3, 0, %r1;\n");
+}
+
+TEST(Assembler, IsSparedEqualitiesOfRelus) {
+  const std::string clamp = "\tmin.s32 \t%r2, %r1, 255;\n\tmax.s32 \t%r3, %r2, 0;\n",
+                    spared = "\tmin.s32 \t%r2, %r1, 255;\n\t{ .reg .b32 s; shr.s32 s, %r2, 31; not.b32 s, s; and.b32 %r3, %r2, s; }\n",
+                    unequal = "\tsetp.ne.s32 \t%p1, %r3, 255;\n", equal = "\tsetp.eq.s32 \t%p1, %r3, 255;\n",
+                    narrow = "\tcvt.u16.u32 \t%rs1, %r3;\n\tsetp.eq.s16 \t%p1, 255, %rs1;\n";
+  EXPECT_EQ(spare_assembler(clamp), clamp);
+  EXPECT_EQ(spare_assembler(clamp + unequal), clamp + unequal);
+  EXPECT_EQ(spare_assembler(clamp + equal), spared + equal);
+  EXPECT_EQ(spare_assembler(clamp + narrow), spared + narrow);
+}
+
+TEST(Assembler, OtherTextStays) {
+  const std::string text =
+      "// neg.s16 of a comment\n.version 8.5\n\n$L_1:\n\tneg.s64 \t%rd2, %rd1;\n\tneg.f32 \t%f2, %f1;\n\tsub.s32 \t%r3, %r1, %r2;\n"
+      "\tsub.s16 \t%rs3, 1, %rs2;\n\tmul.lo.s16 \t%rs3, %rs2, -2;\n\tselp.f32 \t%f2, 0f40000000, 0f80000000, %p1;\n"
+      "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, %rd1;\n@%p1 bra $L_1;\n;\nret;";
+  EXPECT_EQ(spare_assembler(text), text);
+  EXPECT_EQ(spare_assembler(""), "");
+}
+
+// What is made of it and by whom: NVRTC's own machine code is taken where nothing had to be written in another way.
+TEST(Assembler, BothEmittersSpareIt) {
+  const ir::Kernel kernel = cuda_kernel(R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n]) {
+  grid i in n {
+    v0: u8 = load x[i]
+    v1: u8 = max v0, 7
+    store y[i], v1
+    v3: f32 = load s[i]
+    v4: bool = lt v3, 2
+    v5: f32 = where v4, -0, -1
+    store z[i], v5
+    v6: i32 = load w[i]
+    v7: i32 = cast v0
+    v8: i32 = neg v7
+    v9: i32 = min v6, v8
+    v10: i32 = min v9, 100
+    store u[i], v10
+  }
+}
+)");
+  for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+    const auto made = codegen::emit(kernel, named_target("sm_90").value(), {.codegen = codegen});
+    if (made.status().code() == StatusCode::unsupported) continue;
+    const std::string& ptx = made.value().ptx;
+    EXPECT_EQ(ptx, spare_assembler(ptx));
+    EXPECT_EQ(ptx.find("neg.s32"), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find("sub.u32"), std::string::npos) << ptx;
+    EXPECT_EQ(ptx.find("max.u16"), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find("selp.b32"), std::string::npos) << ptx;
+    EXPECT_EQ(made->image.empty(), !codegen::has_nvjitlink());
+    EXPECT_EQ(made->phases.at(0).registers > 0, codegen::has_nvjitlink());
+  }
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test
