@@ -111,7 +111,7 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
 void write_copy(Writer& w, const ir::CopyAsync& stmt) {
   Dim count(1);
   for (const Dim& extent : stmt.extents) count *= extent;
-  const std::string var = "i" + std::to_string(w.loops++), symbol = "copy" + var;
+  const std::string var = w.loop_name(), symbol = "copy" + var;
   const bool shared_out = w.team.size > 1 && w.kernel.buffers[stmt.dst].space != ir::Space::reg;
   w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var, shared_out ? w.team.thread : "0", var,
                          w.index.text(w.index.resolve(count)), var, shared_out ? w.team.size : 1));

@@ -45,7 +45,7 @@ void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inn
     const bool outermost = std::all_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(i),
                                        [&](const ir::LoopHead& loop) { return constant_extent(w, loop) == 1; });
     if (!outermost) value = w.prelude.use("umod") + "(" + value + ", " + std::to_string(extent) + ")";
-    const std::string name = "i" + std::to_string(w.loops++);
+    const std::string name = w.loop_name();
     w.out.line("const " + w.index.type() + " " + name + " = " + value + ";");
     w.index.bind(loops[i].var, name, {Dim(0), Dim(extent - 1)});
   }

@@ -56,7 +56,7 @@ void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid) {
   if (varying.size() > 1) w.out.line("unsigned block = blockIdx.x;");
   for (std::size_t i = varying.size(); i-- > 0;) {
     const Dim extent = w.index.resolve(varying[i]->extent);
-    const std::string name = "i" + std::to_string(w.loops++), by = "(unsigned)" + operand(w.index.text(extent));
+    const std::string name = w.loop_name(), by = "(unsigned)" + operand(w.index.text(extent));
     const std::string value = varying.size() == 1 ? "blockIdx.x" : i == 0 ? "block" : "block % " + by;
     w.out.line(fmt::format("const {} {} = {};", w.index.type(), name, value));
     if (i > 0) w.out.line("block /= " + by + ";");
@@ -121,13 +121,18 @@ void open_loop(Writer& w, const ir::LoopHead& head, const Dim& extent) {
     return w.index.alias(head.var, Dim(0));
   }
   if (head.tag == ir::LoopTag::unroll) w.out.line("#pragma unroll");
-  const std::string name = "i" + std::to_string(w.loops++);
+  const std::string name = w.loop_name();
   w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
   w.index.bind(head.var, name, {Dim(0), extent - 1});
   w.team.in_loop = true;
 }
 
 }  // namespace
+
+std::string Writer::loop_name() {
+  while (loops == 8 || loops == 16 || loops == 32 || loops == 64) ++loops;  // i8 ... are types
+  return "i" + std::to_string(loops++);
+}
 
 PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude, const Phase& phase,
                       const std::string& entry) {

@@ -51,6 +51,7 @@ struct Writer {
   std::set<std::string> block_variables;       // of the loops around it
   int64_t block_threads = 1, block_warps = 1;
   int loops = 0, clamps = 0, threads = 0;      // names given
+  std::string loop_name();                     // of the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
       : kernel(kernel), target(target), digits(ir::digits_of(kernel)), prelude(prelude), index(kernel, prelude) {}

@@ -125,6 +125,24 @@ TEST(CudaArtifact, ErrorsOfTheAssemblerAndOfItsResult) {
   EXPECT_EQ(codegen::cuda::add_resources({}, phases).str(), "internal: the cubin says nothing of phase0");
 }
 
+// i8, i16, i32 and i64 are types.
+TEST(CudaText, LoopVariablesAreNoTypes) {
+  std::string text = "kernel @k(%x: in i8[n], %y: out i8[n]) {\n  grid g in n {\n    block t in 32 {\n", end = "    }\n  }\n}\n";
+  for (int k = 0; k < 70; ++k) {
+    const std::string n = std::to_string(k);
+    text += "      seq s" + n + " in 2 {\n        v" + n + ": i8 = load x[g]\n        store y[g], v" + n + "\n      }\n";
+  }
+  const ir::Kernel kernel = cuda_kernel(text + end);
+  const std::string code = codegen::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
+  EXPECT_NE(code.find("i71 = 0;"), std::string::npos) << code;
+  for (const char* type : {"i8", "i16", "i32", "i64"}) {
+    EXPECT_EQ(code.find(std::string(" ") + type + " = 0;"), std::string::npos) << type;
+  }
+  const auto artifact = codegen::emit(kernel, sm("sm_90"), {.codegen = Codegen::nvrtc});
+  if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
+  EXPECT_TRUE(artifact.ok()) << artifact.status().str();
+}
+
 TEST(CudaText, RefusesWhatItCannotWrite) {
   const auto refused = [&](const std::string& body, const std::string& named, const std::string& why) {
     const std::string text = "kernel @k(%x: in f32[n, 64], %y: out f32[n, 64]) {\n" + body + "}\n";

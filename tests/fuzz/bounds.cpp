@@ -480,9 +480,28 @@ Result<Bounded> of_fast_relu(const Bounded& relu, const Bounded& x, DType dtype)
   return out;
 }
 
+// cuDNN has no plan that adds the bias of some convolutions: what is to be added to it has been rounded then.
+Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands, Bounded sum,
+                                         const ir::SymbolValues& symbols) {
+  const DType dtype = graph.type(node.output).dtype;
+  if (node.op != ir::Op(TensorOp::conv) || node.inputs.size() < 3 || !is_half(dtype)) return sum;
+  FUSEC_ASSIGN(Tensor zeros, mapped(operands[2].at, [](int64_t) { return 0.0; }));
+  operands[2] = exactly(std::move(zeros));
+  FUSEC_ASSIGN(const Bounded product, evaluate_bounds(graph, node, operands, symbols));
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, sum.at.shape(), false));
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
+    Range r = load_range(sum, dtype, i);
+    const Range rounded = load_range(product, dtype, i);
+    const double more = unit_at(dtype, std::max(std::fabs(rounded.lo.f), std::fabs(rounded.hi.f))) / 2;
+    if (std::isfinite(r.at.f) && !is_anything(dtype, r)) r = {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}};
+    store_range(out, dtype, i, r);
+  }
+  return out;
+}
+
 }  // namespace
 
-Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs, Numerics numerics) {
+Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs, Numerics numerics, bool on_gpu) {
   FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(graph, inputs));
   ir::IdVector<ir::ValueId, Bounded> values(graph.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -493,6 +512,9 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
     std::vector<Bounded> operands;
     for (const ir::ValueId v : node.inputs) operands.push_back(values[v]);
     FUSEC_ASSIGN(values[node.output], evaluate_bounds(graph, node, operands, symbols));
+    if (on_gpu) {
+      FUSEC_ASSIGN(values[node.output], with_rounded_convolution(graph, node, operands, values[node.output], symbols));
+    }
     if (numerics == Numerics::fast && node.op == ir::Op(ir::ScalarOp::relu)) {
       FUSEC_ASSIGN(values[node.output],
                    of_fast_relu(values[node.output], operands[0], graph.type(node.output).dtype));

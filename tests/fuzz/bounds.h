@@ -34,9 +34,10 @@ Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, co
                                 const ir::SymbolValues& symbols);
 // An input of the graph.
 Result<Bounded> input_bounds(const Tensor& input);
-// Every output. Of -inf and denormals, a library's relu may make other values in fast mode.
+// Every output. Of -inf and denormals, a library's relu may make other values in fast mode. On a GPU a convolution of a 16-bit
+// type may be rounded before its bias is added.
 Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
-                                             Numerics numerics = Numerics::precise);
+                                             Numerics numerics = Numerics::precise, bool on_gpu = false);
 
 struct Verdict {
   int64_t elements = 0;

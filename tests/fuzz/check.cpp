@@ -24,6 +24,10 @@
 namespace fusec::fuzz {
 namespace {
 
+Result<std::vector<Bounded>> bounds_of(const Case& c, const Run& run) {
+  return evaluate_bounds(c.graph, run.inputs, c.setting.numerics, c.setting.device != "cpu");
+}
+
 using Tensors = std::vector<Tensor>;
 
 // The message of the first output outside of its bounds.
@@ -153,7 +157,7 @@ std::string worse_near(const Case& c, const Run& run, const std::vector<Bounded>
   std::vector<std::vector<Bounded>> want = {bounds};
   for (int i = 0; i < kRunsNear; ++i) {
     Run other = run_near(run, random);
-    Result<std::vector<Bounded>> others = evaluate_bounds(c.graph, other.inputs, c.setting.numerics);
+    Result<std::vector<Bounded>> others = bounds_of(c, other);
     if (!others.ok()) continue;  // an index out of range
     near.runs.push_back(std::move(other));
     want.push_back(std::move(*others));
@@ -205,7 +209,7 @@ Outcome check(const Case& c) {
   if (const Status valid = ir::verify(c.graph, ir::Stage::imported); !valid.ok()) return {Fault::bad_case, valid.str()};
   std::vector<std::vector<Bounded>> want;
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
-    Result<std::vector<Bounded>> bounds = evaluate_bounds(c.graph, c.runs[run].inputs, c.setting.numerics);
+    Result<std::vector<Bounded>> bounds = bounds_of(c, c.runs[run]);
     if (!bounds.ok()) return {Fault::bad_case, in_run(run, bounds.status().str())};
     const Result<Tensors> rounded = ir::evaluate(c.graph, c.runs[run].inputs);
     if (!rounded.ok()) return {Fault::bad_case, in_run(run, rounded.status().str())};
