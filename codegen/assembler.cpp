@@ -17,10 +17,11 @@ namespace {
 
 using Instruction = std::vector<std::string_view>;
 
-// "op \ta, b, c;" -> op, a, b, c; other lines: nothing that is taken for an instruction, or nothing.
+// "op \ta, b, c;" -> op, a, b, c; other lines, and lines of several: nothing that is taken for an instruction, or nothing.
 Instruction instruction(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t"), end = line.find(';');
   if (begin == std::string_view::npos || end == std::string_view::npos || end <= begin) return {};
+  if (line.find(';', end + 1) != std::string_view::npos) return {};
   line = line.substr(begin, end - begin);
   Instruction parts;
   while (!line.empty()) {
@@ -94,14 +95,14 @@ std::set<std::string_view> results_of(const std::vector<Instruction>& code, cons
 
 bool is_negation(const Instruction& i) { return i.size() > 2 && i[0].ends_with("s32") && !negated(i).empty(); }
 bool is_relu(const Instruction& i) { return i.size() == 4 && i[0] == "max.s32" && (i[2] == "0" || i[3] == "0"); }
-bool is_extreme(const Instruction& i) { return i.size() == 4 && (i[0] == "min.s32" || i[0] == "max.s32"); }
-bool is_equality(const Instruction& i) { return i.size() == 4 && i[0].starts_with("setp.eq."); }
+bool is_extreme(const Instruction& i) { return i.size() > 2 && (i[0] == "min.s32" || i[0] == "max.s32" || i[0] == "abs.s32"); }
+bool is_equality(const Instruction& i) { return i.size() > 2 && (i[0].starts_with("setp.eq.") || i[0].starts_with("setp.ne.")); }
 
-// Whether one of the two operands of such an instruction is in a register of `results`.
+// Whether an operand of such an instruction is in a register of `results`.
 template <class Kind>
 bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::string_view>& results, const Kind& is_of_kind) {
   return std::any_of(code.begin(), code.end(), [&](const Instruction& i) {
-    return is_of_kind(i) && (results.contains(i[2]) || results.contains(i[3]));
+    return is_of_kind(i) && std::any_of(i.begin() + 2, i.end(), [&](std::string_view operand) { return results.contains(operand); });
   });
 }
 
@@ -151,7 +152,7 @@ std::string spare_assembler(const std::string& ptx) {
   return out;
 }
 
-Status assemble(Artifact& artifact, const Target& target) {
+Status add_assembled_cubin(Artifact& artifact, const Target& target) {
   if (!has_nvjitlink()) return {};
   FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
   return add_cubin(artifact, std::move(cubin));

@@ -28,13 +28,13 @@ namespace fusec::codegen {
 // The PTX in which
 //   min, max and abs of 16-bit integers are of 32 bits, and abs of others is a max,
 //   a signed negation of 16 bits, or of 32 where a signed min or max takes one, is unsigned: its minus is drawn into nothing,
-//   a max with 0 of which an equality is asked is a mask,
+//   a max with 0 of which it is asked whether it equals something is a mask,
 //   a choice between a zero and 1 or -1 of f32 is one between their bits.
 // The same text where there is none of these.
 std::string spare_assembler(const std::string& ptx);
 
-// Gives the artifact a cubin of its PTX by nvJitLink, where there is one. compile_failed: its log.
-Status assemble(Artifact& artifact, const Target& target);
+// Gives the artifact a cubin of its PTX, which has been spared, by nvJitLink, where there is one. compile_failed: its log.
+Status add_assembled_cubin(Artifact& artifact, const Target& target);
 // The same with a cubin at hand: what each phase (by its entry) takes of registers and memory is read from it. internal: a
 // phase is not in it.
 Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin);

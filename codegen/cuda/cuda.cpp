@@ -52,7 +52,7 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   if (artifact.ptx == cubin.ptx) {
     FUSEC_TRY(add_cubin(artifact, std::move(cubin.image)));
   } else {
-    FUSEC_TRY(assemble(artifact, target));
+    FUSEC_TRY(add_assembled_cubin(artifact, target));
   }
   if (options.keep_text) artifact.text = std::move(written.text);
   return artifact;

@@ -46,6 +46,8 @@ TEST(Assembler, IsSparedNegationsInsideExtremes) {
   for (const char* extreme : {"\tmin.s32 \t%r6, %r2, %r3;\n", "\tmax.s32 \t%r6, %r4, %r2;\n", "\tmax.s32 \t%r6, %r5, 0;\n"}) {
     EXPECT_EQ(spare_assembler(three + extreme), unsigned_ones + extreme);
   }
+  EXPECT_EQ(spare_assembler(three + "\tabs.s32 \t%r6, %r5;\n"),
+            unsigned_ones + "\t{ .reg .b32 a; sub.u32 a, 0, %r5; max.s32 %r6, %r5, a; }\n");
   // Through moves, which may stand before what they move: a loop.
   const std::string loop = "\tmin.s32 \t%r9, %r2, %r8;\n\tmov.b32 \t%r8, %r7;\n\tmov.u32 \t%r7, %r3;\n";
   EXPECT_EQ(spare_assembler(loop + negation), loop + "\tsub.u32 \t%r3, 0, %r1;\n");
@@ -57,7 +59,7 @@ TEST(Assembler, IsSparedEqualitiesOfRelus) {
                     unequal = "\tsetp.ne.s32 \t%p1, %r3, 255;\n", equal = "\tsetp.eq.s32 \t%p1, %r3, 255;\n",
                     narrow = "\tcvt.u16.u32 \t%rs1, %r3;\n\tsetp.eq.s16 \t%p1, 255, %rs1;\n";
   EXPECT_EQ(spare_assembler(clamp), clamp);
-  EXPECT_EQ(spare_assembler(clamp + unequal), clamp + unequal);
+  EXPECT_EQ(spare_assembler(clamp + unequal), spared + unequal);
   EXPECT_EQ(spare_assembler(clamp + equal), spared + equal);
   EXPECT_EQ(spare_assembler(clamp + narrow), spared + narrow);
 }
@@ -66,12 +68,12 @@ TEST(Assembler, OtherTextStays) {
   const std::string text =
       "// neg.s16 of a comment\n.version 8.5\n\n$L_1:\n\tneg.s64 \t%rd2, %rd1;\n\tneg.f32 \t%f2, %f1;\n\tsub.s32 \t%r3, %r1, %r2;\n"
       "\tsub.s16 \t%rs3, 1, %rs2;\n\tmul.lo.s16 \t%rs3, %rs2, -2;\n\tselp.f32 \t%f2, 0f40000000, 0f80000000, %p1;\n"
-      "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, %rd1;\n@%p1 bra $L_1;\n;\nret;";
+      "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, %rd1;\n\tneg.s16 \t%rs1, %rs2; ret;\n@%p1 bra $L_1;\n;\nret;";
   EXPECT_EQ(spare_assembler(text), text);
   EXPECT_EQ(spare_assembler(""), "");
 }
 
-// What is made of it and by whom: NVRTC's own machine code is taken where nothing had to be written in another way.
+// The machine code, too: nvJitLink's, as NVRTC's own is of other PTX.
 TEST(Assembler, BothEmittersSpareIt) {
   const ir::Kernel kernel = cuda_kernel(R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n]) {
   grid i in n {

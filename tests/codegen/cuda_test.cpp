@@ -134,7 +134,7 @@ TEST(CudaText, LoopVariablesAreNoTypes) {
   }
   const ir::Kernel kernel = cuda_kernel(text + end);
   const std::string code = codegen::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
-  EXPECT_NE(code.find("i71 = 0;"), std::string::npos) << code;
+  EXPECT_NE(code.find("i75 = 0;"), std::string::npos) << code;
   for (const char* type : {"i8", "i16", "i32", "i64"}) {
     EXPECT_EQ(code.find(std::string(" ") + type + " = 0;"), std::string::npos) << type;
   }

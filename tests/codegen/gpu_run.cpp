@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/emit.h"
+#include "codegen/nvjitlink.h"
 
 #if FUSEC_WITH_CUDA
 
@@ -148,8 +149,7 @@ Status GpuLibrary::has(const GpuMode& mode) {
   ir::Kernel kernel;
   const auto probe = codegen::emit(kernel, gpu().ok() ? gpu()->target : named_target("sm_90").value(), {.codegen = mode.codegen});
   if (probe.status().code() == StatusCode::unsupported) return probe.status();
-  if (probe.ok() && probe->image.empty() && !mode.ptx) return Status(StatusCode::unsupported, "no nvJitLink");
-  return {};
+  return codegen::has_nvjitlink() || mode.ptx ? Status() : Status(StatusCode::unsupported, "no nvJitLink");
 }
 
 std::unique_ptr<GpuLibrary> GpuLibrary::make(const std::vector<ir::Kernel>& kernels, const GpuMode& mode) {

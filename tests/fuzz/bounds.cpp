@@ -492,8 +492,12 @@ Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node&
   for (int64_t i = 0; i < out.at.num_elements(); ++i) {
     Range r = load_range(sum, dtype, i);
     const Range rounded = load_range(product, dtype, i);
-    const double more = unit_at(dtype, std::max(std::fabs(rounded.lo.f), std::fabs(rounded.hi.f))) / 2;
-    if (std::isfinite(r.at.f) && !is_anything(dtype, r)) r = {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}};
+    const double most = std::max(std::fabs(rounded.lo.f), std::fabs(rounded.hi.f)), more = unit_at(dtype, most) / 2;
+    if (!(most <= largest(dtype))) {
+      r = anything(dtype);
+    } else if (std::isfinite(r.at.f) && !is_anything(dtype, r)) {
+      r = with_rounding(dtype, 0, {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}});
+    }
     store_range(out, dtype, i, r);
   }
   return out;

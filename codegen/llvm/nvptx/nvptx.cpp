@@ -78,7 +78,7 @@ Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, cons
   if (options.keep_text) artifact.text = text_of_gpu(*written.module);
   FUSEC_ASSIGN(artifact.ptx, ptx_of(written));
   artifact.phases = std::move(written.phases);
-  FUSEC_TRY(assemble(artifact, target));
+  FUSEC_TRY(add_assembled_cubin(artifact, target));
   return artifact;
 }
 
