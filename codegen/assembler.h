@@ -6,12 +6,16 @@
 //
 //   max.u16 a, x, 1;  setp.eq.s16 p, a, 1;            VIMNMX.U16x2 R, P1, P1, ...: one predicate for both halves of the
 //                                                     register; that of the upper one, which is empty, stays
-//   neg.s32 b, y;  min.s32 c, a, b;  min.s32 d, c, z; VIMNMX3 a, y, z: the minus is lost; the same with max and with .s16
+//   neg.s32 b, y;  min.s32 c, a, b;  min.s32 d, c, z; VIMNMX3 a, y, z: the minus is lost; the same with max and with .s16,
+//                                                     and with sub.u32 b, 0, y and unsigned extremes
 //   min.s32 c, a, b;  max.s32 d, c, 0;                VIMNMX.RELU RZ, P, P, a, b: its predicate is not that of d = b; the same
 //   setp.eq.s32 p, d, b;                              with max in place of min
 //   neg.s16 b, y;  cvt.s32.s16 c, b;                  -(-32768) is 32768, here and wherever b is signed; the same with abs.s16
 //   abs.s32 b, y;  setp.lt.s32 p, b, 0;               false where y is -2^31, like all that the sign of b decides: a
 //                                                     remainder; the same with .s64
+//   abs.f32 b, y;  setp.ge.f32 p, b, -1;              true where y is NaN, too, like every ordered comparison of f32 that the
+//                                                     range of a number decides: that of abs, ex2, sin, cos, tanh, .sat, and of
+//                                                     sums, products and choices of these; by 13.5, too
 //   selp.f32 a, 0fBF800000, 0f80000000, p;            I2FP of 0 or -1, or FSET.BF: +0 where -0 belongs; by 13.5, too
 #pragma once
 
@@ -27,8 +31,10 @@ namespace fusec::codegen {
 
 // The PTX in which
 //   min, max and abs of 16-bit integers are of 32 bits, and abs of others is a max,
-//   a signed negation of 16 bits, or of 32 where a signed min or max takes one, is unsigned: its minus is drawn into nothing,
+//   a signed negation of 16 bits is unsigned, and one of 32 is of 64 where a signed min or max takes one: its minus is drawn
+//   into nothing,
 //   a max with 0 of which it is asked whether it equals something is a mask,
+//   an ordered comparison of f32 that is true of all numbers in the ranges is the negation of the unordered opposite,
 //   a choice between a zero and 1 or -1 of f32 is one between their bits.
 // The same text where there is none of these.
 std::string spare_assembler(const std::string& ptx);

@@ -123,6 +123,35 @@ constexpr Part kParts[] = {
   return r == 0.0f ? copysignf(0.0f, b) : (r < 0.0f) != (b < 0.0f) ? r + b : r;
 }
 )"},
+    // Quotients of which nothing is known.
+    {"div_f32", "", R"(FUNCTION float div_f32(float a, float b) {
+  float out;
+  asm("div.rn.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return out;
+}
+)",
+     0, true},
+    {"div_f64", "", R"(FUNCTION double div_f64(double a, double b) {
+  double out;
+  asm("div.rn.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
+  return out;
+}
+)",
+     0, true},
+    {"reciprocal_f32", "", R"(FUNCTION float reciprocal_f32(float a) {
+  float out;
+  asm("rcp.rn.f32 %0, %1;" : "=f"(out) : "f"(a));
+  return out;
+}
+)",
+     0, true},
+    {"reciprocal_f64", "", R"(FUNCTION double reciprocal_f64(double a) {
+  double out;
+  asm("rcp.rn.f64 %0, %1;" : "=d"(out) : "d"(a));
+  return out;
+}
+)",
+     0, true},
     {"mod_f64", "", R"(FUNCTION double mod_f64(double a, double b) {
   const double r = fmod(a, b);
   return r == 0.0 ? copysign(0.0, b) : (r < 0.0) != (b < 0.0) ? r + b : r;
@@ -143,7 +172,7 @@ constexpr Part kParts[] = {
 )", 0, true},
     // Several lanes over one divisor, as a / b rounds: a * (1/b), corrected by its remainder, which is exact where nothing is
     // denormal or infinite. One reciprocal and one test for all lanes, where each a / b would have its own of both.
-    {"divide_by", "rcp_approx", R"(template <int N> FUNCTION void divide_by(float* quotients, const float* a, float b) {
+    {"divide_by", "rcp_approx div_f32", R"(template <int N> FUNCTION void divide_by(float* quotients, const float* a, float b) {
   float r = rcp_approx(b), out[N], least = 1.0f, most = 1.0f;
   r = fmaf(r, fmaf(-b, r, 1.0f), r);
   #pragma unroll
@@ -158,17 +187,17 @@ constexpr Part kParts[] = {
   for (int i = 0; i < N; ++i) quotients[i] = out[i];
   if (plain) return;
   #pragma unroll
-  for (int i = 0; i < N; ++i) quotients[i] = a[i] / b;
+  for (int i = 0; i < N; ++i) quotients[i] = div_f32(a[i], b);
 }
 )"},
     // a / b for the reciprocal of b in two parts.
     {"quotient_f32", "", R"(FUNCTION float quotient_f32(float a, float inverse, float rest) { return fmaf(a, inverse, a * rest); }
 )"},
     // The same for a divisor of at most 11 digits that only the device knows.
-    {"divide_by_short", "rcp_approx quotient_f32", R"(template <int N> FUNCTION void divide_by_short(float* quotients, const float* a, float b) {
+    {"divide_by_short", "rcp_approx quotient_f32 div_f32", R"(template <int N> FUNCTION void divide_by_short(float* quotients, const float* a, float b) {
   if (!(fabsf(b) >= 0x1p-24f && fabsf(b) <= 65504.0f)) {
     #pragma unroll
-    for (int i = 0; i < N; ++i) quotients[i] = a[i] / b;
+    for (int i = 0; i < N; ++i) quotients[i] = div_f32(a[i], b);
     return;
   }
   float inverse = rcp_approx(b);

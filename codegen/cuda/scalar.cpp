@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <optional>
 
 #include "codegen/cuda/text.h"
 #include "ir/ops/cast.h"
@@ -73,6 +75,23 @@ std::string theirs(const std::string& name, DType type, const Args& x) {
   return call(type == DType::f64 ? name : name + "f", x);
 }
 
+// What the text says where it is a literal of a float.
+std::optional<double> number_in(const std::string& text) {
+  if (text.find_first_not_of("-+.0123456789ef") != std::string::npos) return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return end == text.c_str() || text.find_first_not_of('f', static_cast<std::size_t>(end - text.c_str())) != std::string::npos
+             ? std::nullopt
+             : std::optional(value);
+}
+
+// NVRTC takes a quotient of two that are not below 0 as not below 0: of 1 / -0, too. What it cannot see into, it cannot
+// take so.
+std::string quotient(Prelude& prelude, DType type, const Args& x) {
+  if (number_in(x[1]).value_or(0) != 0) return infix(x, "/");
+  return number_in(x[0]) == 1 ? ours(prelude, "reciprocal", type, {x[1]}) : ours(prelude, "div", type, x);
+}
+
 std::string bitwise(DType type, const Args& x, const char* op) {
   if (type == DType::bool_) return infix(x, op[0] == '&' ? "&&" : op[0] == '|' ? "||" : "!=");
   return "(" + register_type(type) + ")(" + infix(x, op) + ")";
@@ -85,7 +104,7 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::add: return arithmetic(type, x, "+");
     case ScalarOp::sub: return arithmetic(type, x, "-");
     case ScalarOp::mul: return arithmetic(type, x, "*");
-    case ScalarOp::div: return f ? infix(x, "/") : ours(prelude, "div", type, x);
+    case ScalarOp::div: return f ? quotient(prelude, type, x) : ours(prelude, "div", type, x);
     case ScalarOp::mod: return ours(prelude, "mod", type, x);
     case ScalarOp::fmod: return f ? theirs("fmod", type, x) : ours(prelude, "rem", type, x);
     case ScalarOp::min:

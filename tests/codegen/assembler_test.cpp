@@ -42,15 +42,18 @@ TEST(Assembler, IsSparedNegationsInsideExtremes) {
   EXPECT_EQ(spare_assembler(three), three);
   EXPECT_EQ(spare_assembler(three + "\tmin.s32 \t%r6, %r1, %r2;\n"), three + "\tmin.s32 \t%r6, %r1, %r2;\n");
   EXPECT_EQ(spare_assembler(three + "\tmin.u32 \t%r6, %r2, %r3;\n"), three + "\tmin.u32 \t%r6, %r2, %r3;\n");
-  const std::string unsigned_ones = "\tsub.u32 \t%r3, 0, %r1;\n\tsub.u32 \t%r4, 0, %r1;\n\tsub.u32 \t%r5, 0, %r1;\n";
+  const auto wide = [](const char* to) {
+    return std::string("\t{ .reg .b64 a; cvt.u64.u32 a, %r1; sub.u64 a, 0, a; cvt.u32.u64 ") + to + ", a; }\n";
+  };
+  const std::string wide_ones = wide("%r3") + wide("%r4") + wide("%r5");
   for (const char* extreme : {"\tmin.s32 \t%r6, %r2, %r3;\n", "\tmax.s32 \t%r6, %r4, %r2;\n", "\tmax.s32 \t%r6, %r5, 0;\n"}) {
-    EXPECT_EQ(spare_assembler(three + extreme), unsigned_ones + extreme);
+    EXPECT_EQ(spare_assembler(three + extreme), wide_ones + extreme);
   }
   EXPECT_EQ(spare_assembler(three + "\tabs.s32 \t%r6, %r5;\n"),
-            unsigned_ones + "\t{ .reg .b32 a; sub.u32 a, 0, %r5; max.s32 %r6, %r5, a; }\n");
+            wide_ones + "\t{ .reg .b32 a; sub.u32 a, 0, %r5; max.s32 %r6, %r5, a; }\n");
   // Through moves, which may stand before what they move: a loop.
   const std::string loop = "\tmin.s32 \t%r9, %r2, %r8;\n\tmov.b32 \t%r8, %r7;\n\tmov.u32 \t%r7, %r3;\n";
-  EXPECT_EQ(spare_assembler(loop + negation), loop + "\tsub.u32 \t%r3, 0, %r1;\n");
+  EXPECT_EQ(spare_assembler(loop + negation), loop + wide("%r3"));
 }
 
 TEST(Assembler, IsSparedEqualitiesOfRelus) {
@@ -62,6 +65,61 @@ TEST(Assembler, IsSparedEqualitiesOfRelus) {
   EXPECT_EQ(spare_assembler(clamp + unequal), spared + unequal);
   EXPECT_EQ(spare_assembler(clamp + equal), spared + equal);
   EXPECT_EQ(spare_assembler(clamp + narrow), spared + narrow);
+}
+
+std::string opposite(const std::string& comparison, const std::string& operands) {
+  return "\t{ .reg .pred q; setp." + comparison + ".f32 q, " + operands + "; not.pred %p1, q; }\n";
+}
+
+TEST(Assembler, IsSparedComparisonsThatOnlyNanDecides) {
+  struct Case {
+    std::string before, comparison, operands, opposite;  // the last empty: it stays
+  };
+  const std::string abs = "\tabs.f32 \t%f2, %f1;\n", sin = "\tsin.approx.f32 \t%f2, %f1;\n";
+  const std::vector<Case> cases = {
+      {abs, "ge", "%f2, 0f00000000", "ltu"},
+      {abs, "ge", "%f2, 0f80000000", "ltu"},
+      {abs, "gt", "%f2, 0fBF800000", "leu"},
+      {abs, "gt", "%f2, 0f00000000", ""},
+      {abs, "ge", "%f2, 0f3F800000", ""},
+      {abs, "lt", "%f2, 0f3F800000", ""},
+      {abs, "ge", "%f1, 0fBF800000", ""},
+      {abs, "ltu", "%f2, 0fBF800000", ""},
+      {abs, "le", "%f3, %f2", ""},
+      {"\tmov.f32 \t%f3, 0fC0000000;\n" + abs, "le", "%f3, %f2", "gtu"},
+      {"\tmov.f32 \t%f3, 0fC0000000;\n" + abs, "lt", "%f3, %f2", "geu"},
+      {abs + "\tneg.f32 \t%f3, %f2;\n", "lt", "%f3, 0f40000000", "geu"},
+      {abs + "\tneg.f32 \t%f3, %f2;\n\tabs.f32 \t%f4, %f3;\n", "ge", "%f4, 0f00000000", "ltu"},
+      {abs + "\tadd.rn.f32 \t%f3, %f2, 0f3F800000;\n", "gt", "%f3, 0f00000000", "leu"},
+      {abs + "\tsub.rn.f32 \t%f3, %f2, 0f3F800000;\n", "ge", "%f3, 0f00000000", ""},
+      {abs + "\tsub.rn.f32 \t%f3, %f2, 0f3F800000;\n", "ge", "%f3, 0fBF800000", "ltu"},
+      {abs + "\tsub.rn.f32 \t%f3, %f2, %f2;\n", "ge", "%f3, 0fBF800000", ""},
+      {"\tmul.rn.f32 \t%f2, %f1, %f1;\n", "ge", "%f2, 0f00000000", ""},
+      {abs + "\tmul.rn.f32 \t%f3, %f2, %f2;\n", "ge", "%f3, 0f00000000", "ltu"},
+      {abs + "\tselp.f32 \t%f3, %f2, 0f40000000, %p2;\n", "ge", "%f3, 0f00000000", "ltu"},
+      {abs + "\tselp.f32 \t%f3, %f2, 0fC0000000, %p2;\n", "ge", "%f3, 0f00000000", ""},
+      {"\tex2.approx.ftz.f32 \t%f2, %f1;\n", "ge", "%f2, 0f00000000", "ltu"},
+      {sin, "ge", "%f2, 0fBF800000", "ltu"},
+      {sin, "lt", "%f2, 0f40000000", "geu"},
+      {sin, "lt", "%f2, 0f3F800000", ""},
+      {"\tfma.rn.sat.f32 \t%f2, %f1, %f1, %f1;\n", "le", "%f2, 0f3F800000", "gtu"},
+      {"\tmax.NaN.f32 \t%f2, %f1, 0f00000000;\n", "ge", "%f2, 0f00000000", ""},
+      // What is loaded in place of a number may be any.
+      {"\tmov.f32 \t%f2, 0f00000000;\n\tld.global.nc.f32 %f2, [%rd1];\n", "ge", "%f2, 0f00000000", ""},
+      {"\tmov.f32 \t%f2, 0f00000000;\n\tld.global.v2.f32 \t{%f1, %f2}, [%rd1];\n", "ge", "%f2, 0f00000000", ""},
+      {"\tmov.f32 \t%f2, 0f00000000;\n@%p2 ld.global.f32 \t%f2, [%rd1];\n", "ge", "%f2, 0f00000000", ""},
+      // Loops: one that moves, and one that counts down.
+      {"\tmov.f32 \t%f2, %f3;\n\tabs.f32 \t%f3, %f1;\n", "ge", "%f2, 0f00000000", "ltu"},
+      {"\tmov.f32 \t%f2, 0f00000000;\n\tsub.rn.f32 \t%f3, %f2, 0f3F800000;\n\tmov.f32 \t%f2, %f3;\n", "ge",
+       "%f2, 0fC2C80000", ""},
+      // Another function's registers are others.
+      {abs + "}\n", "ge", "%f2, 0f00000000", ""},
+  };
+  for (const Case& c : cases) {
+    const std::string comparison = "\tsetp." + c.comparison + ".f32 \t%p1, " + c.operands + ";\n";
+    EXPECT_EQ(spare_assembler(c.before + comparison),
+              c.before + (c.opposite.empty() ? comparison : opposite(c.opposite, c.operands)));
+  }
 }
 
 TEST(Assembler, OtherTextStays) {
@@ -103,7 +161,7 @@ TEST(Assembler, BothEmittersSpareIt) {
     const std::string& ptx = made.value().ptx;
     EXPECT_EQ(ptx, spare_assembler(ptx));
     EXPECT_EQ(ptx.find("neg.s32"), std::string::npos) << ptx;
-    EXPECT_NE(ptx.find("sub.u32"), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find("sub.u64 a"), std::string::npos) << ptx;
     EXPECT_EQ(ptx.find("max.u16"), std::string::npos) << ptx;
     EXPECT_NE(ptx.find("selp.b32"), std::string::npos) << ptx;
     EXPECT_EQ(made->image.empty(), !codegen::has_nvjitlink());

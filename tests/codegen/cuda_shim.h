@@ -259,6 +259,10 @@ F greater_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) 
 template <class F>
 F lesser_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) ? a : b) : a < b ? a : b; }
 }  // namespace shim
+inline float div_f32(float a, float b) { return a / b; }
+inline double div_f64(double a, double b) { return a / b; }
+inline float reciprocal_f32(float a) { return 1.0f / a; }
+inline double reciprocal_f64(double a) { return 1.0 / a; }
 inline float max_f32(float a, float b) { return shim::greater_of(a, b); }
 inline float min_f32(float a, float b) { return shim::lesser_of(a, b); }
 inline double max_f64(double a, double b) { return shim::greater_of(a, b); }

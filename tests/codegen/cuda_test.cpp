@@ -143,6 +143,24 @@ TEST(CudaText, LoopVariablesAreNoTypes) {
   EXPECT_TRUE(artifact.ok()) << artifact.status().str();
 }
 
+// NVRTC would take those that may be -inf as not below 0.
+TEST(CudaText, QuotientsOfAnyDivisorAreInstructions) {
+  for (const std::string type : {"f32", "f64"}) {
+    const std::string of = ": " + type + " = ", suffix = type == "f32" ? "f" : "";
+    const std::string code =
+        codegen::emit_text(cuda_kernel("kernel @k(%x: in " + type + "[n], %w: in " + type + "[n], %y: out " + type +
+                                       "[n]) {\n  grid i in n {\n    v0" + of + "load x[i]\n    v1" + of +
+                                       "load w[i]\n    v2" + of + "div v0, v1\n    v3" + of + "div 1, v2\n    v4" + of +
+                                       "div v3, -0\n    v5" + of + "div v4, -2\n    store y[i], v5\n  }\n}\n"),
+                           sm("sm_90"), Codegen::nvrtc)
+            .value();
+    EXPECT_NE(code.find("= div_" + type + "(v0, v1);"), std::string::npos) << code;
+    EXPECT_NE(code.find("= reciprocal_" + type + "(v2);"), std::string::npos) << code;
+    EXPECT_NE(code.find("= div_" + type + "(v3, -0.0" + suffix + ");"), std::string::npos) << code;
+    EXPECT_NE(code.find("= v4 / (-2.0" + suffix + ");"), std::string::npos) << code;
+  }
+}
+
 TEST(CudaText, RefusesWhatItCannotWrite) {
   const auto refused = [&](const std::string& body, const std::string& named, const std::string& why) {
     const std::string text = "kernel @k(%x: in f32[n, 64], %y: out f32[n, 64]) {\n" + body + "}\n";

@@ -30,6 +30,7 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
   --seed S             of the first case; case i has seed S + i (default 1)
   --kernel-evaluator   run kernels by their evaluator instead of compiling them
   --beside FORM        also in another form: unfused, narrow, shuffled, permuted, fixed, or any of these by the seed
+                       (narrow: not on a GPU)
   --shrink-to DIR      write each failure, made small, as DIR/fuzz_<seed>.fir
   --print              print each graph before it runs
   --threads N          fix the threads of a run
@@ -79,6 +80,7 @@ Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
   c.setting.kernel_evaluator = s.kernel_evaluator;
   c.setting.beside = s.beside == "any" ? Beside{static_cast<uint8_t>(1 + c.seed % 5)} : *beside_of(s.beside);
+  if (c.setting.beside == Beside::narrow && !s.device.empty()) c.setting.beside = Beside::nothing;
   if (c.seed % 4 == 3 && !s.kernel_evaluator) {
     c.setting.cache_dir = s.cache_dir;
     // Kernels of other extents: of some the text is the same, and what is known of them is not.
@@ -282,6 +284,10 @@ int main(int argc, char** argv) {
         return 2;
       }
     }
+  }
+  if (s.beside == "narrow" && !s.device.empty()) {
+    std::fputs("--beside narrow: not with --device\n", stderr);
+    return 2;
   }
   std::error_code error;
   if (!s.shrink_to.empty()) std::filesystem::create_directories(s.shrink_to, error);

@@ -2,6 +2,7 @@
 #include "codegen/llvm/nvptx/compile.h"
 
 #include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/PassManager.h>
 #include <llvm/Linker/Linker.h>
@@ -91,6 +92,23 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.run(module, modules);
 }
 
+// LLVM's NVPTX (19) converts a signed i1 as if it were unsigned: to 1, where it is -1.
+void convert_signed_bools_by_choice(llvm::Module& module) {
+  for (llvm::Function& function : module) {
+    for (llvm::BasicBlock& block : function) {
+      for (llvm::Instruction& instruction : llvm::make_early_inc_range(block)) {
+        auto* const conversion = llvm::dyn_cast<llvm::SIToFPInst>(&instruction);
+        if (conversion == nullptr || !conversion->getOperand(0)->getType()->isIntegerTy(1)) continue;
+        llvm::Type* const type = conversion->getType();
+        llvm::IRBuilder<> builder(conversion);
+        conversion->replaceAllUsesWith(builder.CreateSelect(conversion->getOperand(0), llvm::ConstantFP::get(type, -1),
+                                                            llvm::ConstantFP::get(type, 0)));
+        conversion->eraseFromParent();
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target) {
@@ -126,6 +144,7 @@ Status link_libdevice(llvm::Module& module) {
 
 Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   simplify(module, machine);
+  convert_signed_bools_by_choice(module);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
