@@ -113,6 +113,31 @@ constexpr Part kParts[] = {
   return a != a || b != b ? a + b : out;
 }
 )", 0, true},
+    // Quotients of which nothing is known.
+    {"div_f32", "", R"(FUNCTION float div_f32(float a, float b) {
+  float out;
+  asm("div.rn.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+  return out;
+}
+)", 0, true},
+    {"div_f64", "", R"(FUNCTION double div_f64(double a, double b) {
+  double out;
+  asm("div.rn.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
+  return out;
+}
+)", 0, true},
+    {"reciprocal_f32", "", R"(FUNCTION float reciprocal_f32(float a) {
+  float out;
+  asm("rcp.rn.f32 %0, %1;" : "=f"(out) : "f"(a));
+  return out;
+}
+)", 0, true},
+    {"reciprocal_f64", "", R"(FUNCTION double reciprocal_f64(double a) {
+  double out;
+  asm("rcp.rn.f64 %0, %1;" : "=d"(out) : "d"(a));
+  return out;
+}
+)", 0, true},
     {"sign_f32", "", R"(FUNCTION float sign_f32(float a) { return a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a == 0.0f ? 0.0f : a; }
 )"},
     {"sign_f64", "", R"(FUNCTION double sign_f64(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
@@ -123,35 +148,6 @@ constexpr Part kParts[] = {
   return r == 0.0f ? copysignf(0.0f, b) : (r < 0.0f) != (b < 0.0f) ? r + b : r;
 }
 )"},
-    // Quotients of which nothing is known.
-    {"div_f32", "", R"(FUNCTION float div_f32(float a, float b) {
-  float out;
-  asm("div.rn.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
-  return out;
-}
-)",
-     0, true},
-    {"div_f64", "", R"(FUNCTION double div_f64(double a, double b) {
-  double out;
-  asm("div.rn.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
-  return out;
-}
-)",
-     0, true},
-    {"reciprocal_f32", "", R"(FUNCTION float reciprocal_f32(float a) {
-  float out;
-  asm("rcp.rn.f32 %0, %1;" : "=f"(out) : "f"(a));
-  return out;
-}
-)",
-     0, true},
-    {"reciprocal_f64", "", R"(FUNCTION double reciprocal_f64(double a) {
-  double out;
-  asm("rcp.rn.f64 %0, %1;" : "=d"(out) : "d"(a));
-  return out;
-}
-)",
-     0, true},
     {"mod_f64", "", R"(FUNCTION double mod_f64(double a, double b) {
   const double r = fmod(a, b);
   return r == 0.0 ? copysign(0.0, b) : (r < 0.0) != (b < 0.0) ? r + b : r;

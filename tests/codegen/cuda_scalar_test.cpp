@@ -349,21 +349,11 @@ std::vector<Chain> chains() {
     out.push_back(chain(t, {{"sign v0", t}, {"neg v10", t}}));
     out.push_back(chain(t, {{"neg v0", t}, {"sign v10", t}, {"neg v11", t}, {"mul v11, -1", t}}));
     // True of all numbers, and false of NaN.
-    out.push_back(chain(
-        t, {{"sign v0", t}, {"abs v10", t}, {"ge v11, -2", b}, {"abs v0", t}, {"gt v13, -1", b}, {"ge v13, 0", b}}));
-    out.push_back(chain(t, {{"abs v0", t},
-                            {"neg v10", t},
-                            {"lt v11, 3", b},
-                            {"le v11, 0", b},
-                            {"abs v1", t},
-                            {"add v10, v14", t},
-                            {"ge v15, -2", b}}));
-    out.push_back(chain(DType::bool_, {{"eq v1, v2", b},
-                                       {"cast v0", DType::i8},
-                                       {"cast v1", DType::i8},
-                                       {"where v10, v11, v12", DType::i8},
-                                       {"neg v13", DType::i8},
-                                       {"cast v14", t}}));
+    out.push_back(chain(t, {{"sign v0", t}, {"abs v10", t}, {"ge v11, -2", b}, {"abs v0", t}, {"gt v13, -1", b}, {"ge v13, 0", b}}));
+    out.push_back(chain(t, {{"abs v0", t}, {"neg v10", t}, {"lt v11, 3", b}, {"le v11, 0", b}}));
+    out.push_back(chain(t, {{"abs v0", t}, {"abs v1", t}, {"add v10, v11", t}, {"ge v12, -2", b}}));
+    out.push_back(chain(DType::bool_, {{"eq v1, v2", b}, {"cast v0", DType::i8}, {"cast v1", DType::i8},
+                                       {"where v10, v11, v12", DType::i8}, {"neg v13", DType::i8}, {"cast v14", t}}));
   }
   for (const DType t : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32, DType::u64, DType::i64}) {
     out.push_back(chain(t, {{"add v0, v0", t}, {"div 1, v10", t}}));
@@ -372,21 +362,10 @@ std::vector<Chain> chains() {
     out.push_back(chain(t, {{"min v0, v1", t}, {"max v10, 0", t}, {"eq v11, v1", b}, {"max v0, v1", t}, {"max v13, 0", t}, {"eq v14, v1", b}}));
     out.push_back(chain(t, {{"add v0, v0", t}, {"min v10, v1", t}, {"eq v11, v10", b}, {"max v10, v1", t}, {"ne v13, v1", b}}));
     if (is_unsigned_int(t)) {
-      out.push_back(chain(t, {{"neg v2", t},
-                              {"min v1, v10", t},
-                              {"min v11, v2", t},
-                              {"cast v0", DType::i32},
-                              {"neg v13", DType::i32},
-                              {"min v14, 5", DType::i32}}));
-      out.push_back(chain(t, {{"cast v0", DType::f32},
-                              {"cast v1", DType::f32},
-                              {"mul v11, -0", DType::f32},
-                              {"div v10, v12", DType::f32},
-                              {"lt v13, 0", b},
-                              {"mod v11, v13", DType::f32},
-                              {"sqrt v12", DType::f32},
-                              {"div 1, v16", DType::f32},
-                              {"sign v17", DType::f32}}));
+      out.push_back(chain(t, {{"neg v2", t}, {"min v1, v10", t}, {"min v11, v2", t},
+                              {"cast v0", DType::i32}, {"neg v13", DType::i32}, {"min v14, 5", DType::i32}}));
+      out.push_back(chain(t, {{"cast v0", DType::f32}, {"cast v1", DType::f32}, {"mul v11, -0", DType::f32}, {"div v10, v12", DType::f32},
+                              {"lt v13, 0", b}, {"mod v11, v13", DType::f32}, {"sqrt v12", DType::f32}, {"div 1, v16", DType::f32}, {"sign v17", DType::f32}}));
       continue;
     }
     out.push_back(chain(t, {{"neg v1", t}, {"min v0, v10", t}, {"min v11, v2", t}, {"max v0, v10", t}, {"max v13, v2", t}}));
