@@ -80,6 +80,10 @@ std::string negation_in_64_bits(std::string_view to, std::string_view x) {
   return fmt::format("\t{{ .reg .b64 a; cvt.u64.u32 a, {}; sub.u64 a, 0, a; cvt.u32.u64 {}, a; }}\n", x, to);
 }
 
+std::string disjunction_by_conjunction(const Instruction& i) {
+  return fmt::format("\t{{ .reg .pred q, r; not.pred q, {1}; not.pred r, {2}; and.pred q, q, r; not.pred {0}, q; }}\n", i[1], i[2], i[3]);
+}
+
 // What a signed negation negates; nothing: the instruction is none.
 std::string_view negated(const Instruction& parts) {
   constexpr std::array<std::string_view, 2> kNegations = {"neg.s32", "neg.s16"};
@@ -109,6 +113,8 @@ std::set<std::string_view> results_of(const std::vector<Instruction>& code, cons
 bool is_negation(const Instruction& i) { return i.size() > 2 && i[0].ends_with("s32") && !negated(i).empty(); }
 bool is_relu(const Instruction& i) { return i.size() == 4 && i[0] == "max.s32" && (i[2] == "0" || i[3] == "0"); }
 bool is_extreme(const Instruction& i) { return i.size() > 2 && (i[0] == "min.s32" || i[0] == "max.s32" || i[0] == "abs.s32"); }
+bool is_conjunction(const Instruction& i) { return i.size() == 4 && i[0] == "and.pred"; }
+bool is_disjunction(const Instruction& i) { return i.size() == 4 && i[0] == "or.pred"; }
 bool is_equality(const Instruction& i) { return i.size() > 2 && (i[0].starts_with("setp.eq.") || i[0].starts_with("setp.ne.")); }
 
 // Whether an operand of such an instruction is in a register of `results`.
@@ -122,10 +128,12 @@ bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::strin
 // What must not stay in this code.
 struct Traps {
   bool negations = false, relus = false;  // signed, of 32 bits
+  bool disjunctions = false;              // of predicates
 };
 
 Traps traps_of(const std::vector<Instruction>& code) {
-  return {is_taken_by(code, results_of(code, is_negation), is_extreme), is_taken_by(code, results_of(code, is_relu), is_equality)};
+  return {is_taken_by(code, results_of(code, is_negation), is_extreme), is_taken_by(code, results_of(code, is_relu), is_equality),
+          std::any_of(code.begin(), code.end(), is_conjunction)};
 }
 
 // What the assembler takes an f32 to be within; it may be NaN.
@@ -267,6 +275,7 @@ std::string replacement(const Instruction& i, const Traps& traps) {
     return fmt::format("\tselp.b32 \t{}, {}, {}, {};\n", i[1], i[2], i[3], i[4]);
   }
   if (traps.relus && is_relu(i)) return relu_by_mask(i);
+  if (traps.disjunctions && is_disjunction(i)) return disjunction_by_conjunction(i);
   if (const std::string_view x = negated(i); !x.empty()) {
     if (i[0].ends_with("s16")) return fmt::format("\tsub.u16 \t{}, 0, {};\n", i[1], x);
     if (traps.negations) return negation_in_64_bits(i[1], x);

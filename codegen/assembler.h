@@ -16,6 +16,8 @@
 //   abs.f32 b, y;  setp.ge.f32 p, b, -1;              true where y is NaN, too, like every ordered comparison of f32 that the
 //                                                     range of a number decides: that of abs, ex2, sin, cos, tanh, .sat, and of
 //                                                     sums, products and choices of these; by 13.5, too
+//   and.pred a, p, q;  or.pred b, p, q;               PLOP3 a, b, p, PT, q, 0x80, 0xc8: b is taken for false by what is folded
+//   xor.pred c, p, b;                                 into it afterwards, any and, or, xor and not; by 13.5, too
 //   selp.f32 a, 0fBF800000, 0f80000000, p;            I2FP of 0 or -1, or FSET.BF: +0 where -0 belongs; by 13.5, too
 #pragma once
 
@@ -34,6 +36,7 @@ namespace fusec::codegen {
 //   a signed negation of 16 bits is unsigned, and one of 32 is of 64 where a signed min or max takes one: its minus is drawn
 //   into nothing,
 //   a max with 0 of which it is asked whether it equals something is a mask,
+//   an or of predicates is the negation of an and, where there is any and,
 //   an ordered comparison of f32 that is true of all numbers in the ranges is the negation of the unordered opposite,
 //   a choice between a zero and 1 or -1 of f32 is one between their bits.
 // The same text where there is none of these.

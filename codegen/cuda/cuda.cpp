@@ -13,7 +13,7 @@ namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kCudaWriterVersion = 12;
+constexpr int kCudaWriterVersion = 13;
 
 struct WrittenCuda {
   std::string text;

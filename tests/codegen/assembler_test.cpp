@@ -67,6 +67,15 @@ TEST(Assembler, IsSparedEqualitiesOfRelus) {
   EXPECT_EQ(spare_assembler(clamp + narrow), spared + narrow);
 }
 
+TEST(Assembler, IsSparedDisjunctionsBesideConjunctions) {
+  const std::string disjunction = "\tor.pred  \t%p3, %p1, %p2;\n", conjunction = "\tand.pred \t%p5, %p4, %p1;\n",
+                    spared = "\t{ .reg .pred q, r; not.pred q, %p1; not.pred r, %p2; and.pred q, q, r; not.pred %p3, q; }\n";
+  EXPECT_EQ(spare_assembler(disjunction), disjunction);
+  EXPECT_EQ(spare_assembler(conjunction), conjunction);
+  EXPECT_EQ(spare_assembler(disjunction + conjunction), spared + conjunction);
+  EXPECT_EQ(spare_assembler(conjunction + disjunction), conjunction + spared);
+}
+
 std::string opposite(const std::string& comparison, const std::string& operands) {
   return "\t{ .reg .pred q; setp." + comparison + ".f32 q, " + operands + "; not.pred %p1, q; }\n";
 }
@@ -133,7 +142,7 @@ TEST(Assembler, OtherTextStays) {
 
 // The machine code, too: nvJitLink's, as NVRTC's own is of other PTX.
 TEST(Assembler, BothEmittersSpareIt) {
-  const ir::Kernel kernel = cuda_kernel(R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n]) {
+  const ir::Kernel kernel = cuda_kernel(R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n], %p: out bool[n], %q: out bool[n]) {
   grid i in n {
     v0: u8 = load x[i]
     v1: u8 = max v0, 7
@@ -148,6 +157,11 @@ TEST(Assembler, BothEmittersSpareIt) {
     v9: i32 = min v6, v8
     v10: i32 = min v9, 100
     store u[i], v10
+    v11: bool = lt v0, 9
+    v12: bool = or_ v4, v11
+    store p[i], v12
+    v13: bool = and_ v4, v11
+    store q[i], v13
   }
 }
 )");
@@ -162,6 +176,8 @@ TEST(Assembler, BothEmittersSpareIt) {
     EXPECT_EQ(ptx, spare_assembler(ptx));
     EXPECT_EQ(ptx.find("neg.s32"), std::string::npos) << ptx;
     EXPECT_NE(ptx.find("sub.u64 a"), std::string::npos) << ptx;
+    EXPECT_EQ(ptx.find("\tor.pred"), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find("and.pred q, q, r"), std::string::npos) << ptx;
     EXPECT_EQ(ptx.find("max.u16"), std::string::npos) << ptx;
     EXPECT_NE(ptx.find("selp.b32"), std::string::npos) << ptx;
     EXPECT_EQ(made->image.empty(), !codegen::has_nvjitlink());

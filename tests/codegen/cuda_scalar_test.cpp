@@ -373,6 +373,10 @@ std::vector<Chain> chains() {
     out.push_back(chain(t, {{"abs v0", t}, {"fmod v10, v1", t}, {"lt v10, 0", b}, {"neg v0", t}, {"fmod v13, v1", t}}));
     out.push_back(chain(t, {{"neg v0", t}, {"cast v10", DType::i64}, {"lt v10, v1", b}, {"abs v0", t}, {"cast v13", DType::i64}}));
   }
+  // And, or and exclusive or of the same two.
+  out.push_back(chain(b, {{"eq v1, v2", b}, {"where v1, true, v2", b}, {"ne v10, v11", b}, {"and_ v1, v2", b}}));
+  out.push_back(chain(b, {{"or_ v1, v2", b}, {"xor_ v10, v0", b}, {"and_ v1, v2", b}, {"xor_ v12, v1", b}, {"or_ v12, v0", b}}));
+  out.push_back(chain(b, {{"eq v1, false", b}, {"and_ v10, v2", b}, {"or_ v2, v10", b}, {"eq v12, v0", b}, {"or_ v11, v0", b}}));
   // Conversions whose numbers do not fit.
   for (const DType t : {DType::f32, DType::f16, DType::f64, DType::i64}) {
     out.push_back(chain(t, {{"cast v0", DType::i32}, {"neg v10", DType::i32}, {"sign v11", DType::i32}, {"cast v10", t}}));

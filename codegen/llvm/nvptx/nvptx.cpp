@@ -15,7 +15,7 @@ namespace fusec::codegen {
 namespace {
 
 // Raised whenever the code written for some kernel changes.
-constexpr int kNvptxWriterVersion = 7;
+constexpr int kNvptxWriterVersion = 8;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
