@@ -503,6 +503,25 @@ Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node&
   return out;
 }
 
+// What is NaN, infinite or overflows in a tile of cuDNN's f32 convolutions (Winograd, FFT) makes NaN of the tile: of an image, at most.
+void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, Bounded& out) {
+  if (node.op != ir::Op(TensorOp::conv) || graph.type(node.output).dtype != DType::f32 || out.at.num_elements() == 0) return;
+  const auto greatest = [](const Bounded& b, int64_t begin, int64_t end) {
+    double m = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const Range r = load_range(b, DType::f32, i);
+      m = std::isnan(r.at.f) ? HUGE_VAL : std::max({m, std::fabs(r.lo.f), std::fabs(r.hi.f)});
+    }
+    return m;
+  };
+  const double tile = 32 * 32, filter = std::max(greatest(operands[1], 0, operands[1].at.num_elements()), 1.0);
+  const int64_t images = out.at.shape()[0], in = operands[0].at.num_elements() / images, size = out.at.num_elements() / images;
+  for (int64_t n = 0; n < images; ++n) {
+    if (greatest(operands[0], n * in, (n + 1) * in) * filter * tile * terms(graph, node, operands) < largest(DType::f32)) continue;
+    for (int64_t i = n * size; i < (n + 1) * size; ++i) store_range(out, DType::f32, i, anything(DType::f32));
+  }
+}
+
 }  // namespace
 
 Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs, Numerics numerics, bool on_gpu) {
@@ -518,6 +537,7 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
     FUSEC_ASSIGN(values[node.output], evaluate_bounds(graph, node, operands, symbols));
     if (on_gpu) {
       FUSEC_ASSIGN(values[node.output], with_rounded_convolution(graph, node, operands, values[node.output], symbols));
+      open_images(graph, node, operands, values[node.output]);
     }
     if (numerics == Numerics::fast && node.op == ir::Op(ir::ScalarOp::relu)) {
       FUSEC_ASSIGN(values[node.output],
