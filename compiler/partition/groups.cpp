@@ -151,7 +151,8 @@ std::vector<ValueId> Groups::outputs_of(const std::vector<NodeId>& nodes) const 
 
 bool Groups::is_read_outside(ValueId value, const std::vector<NodeId>& inside) const {
   return std::any_of(readers_[value].begin(), readers_[value].end(), [&](NodeId reader) {
-    if (views_[reader]) return is_read_outside(graph.nodes[reader].output, inside);
+    const ValueId view = graph.nodes[reader].output;
+    if (views_[reader]) return is_graph_output(view) || is_read_outside(view, inside);
     return !std::binary_search(inside.begin(), inside.end(), reader);
   });
 }

@@ -3,6 +3,7 @@
 
 #include "compiler/partition/domain.h"
 #include "compiler/partition/groups.h"
+#include "compiler/partition/limits.h"
 #include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
@@ -15,13 +16,9 @@ using ir::ValueId;
 
 namespace {
 
-// Larger regions compile slowly and gain nothing: their values no longer fit in registers.
-constexpr size_t kMostNodes = 256;
-constexpr size_t kMostRowNodes = 96;
 // Padded operands of a region that reduces. An unrolled window has one per place, and a reduction has few threads for
 // them: summing 25 places inside a mean took twenty times as long as storing the sums.
 constexpr int64_t kMostRowPads = 4;
-constexpr size_t kMostOutputs = 8;
 // A producer that broadcasts is made again for every element of its reader up to this cost (cycles per 16 elements).
 constexpr int kCheapToRepeat = 8;
 
@@ -76,6 +73,7 @@ class Growing {
     if (cuda_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
       return "a GPU keeps no row between a scan and another reduction";
     if (a.nodes.size() + b.nodes.size() > (rows ? kMostRowNodes : kMostNodes)) return "the region would be too large";
+    if (a.cost + b.cost > kMostCost) return "the region would take too long to compile";
     if (rows && pads_of(a) + pads_of(b) > kMostRowPads) return "a window of many places is stored before it is reduced";
     if (groups_.would_cycle(p, g)) return "would make a cycle";
     std::vector<NodeId> nodes = a.nodes;
@@ -84,6 +82,7 @@ class Growing {
               [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
     const auto outputs = groups_.outputs_of(nodes);
     if (outputs.size() > kMostOutputs) return "the region would have too many outputs";
+    if (selected(nodes, rows || outputs.size() > 1) > kMostSelected) return "each element would choose from too many operands";
     if (reads_own_concat(nodes)) return "its reader loads the concat that it is stored into";
     const Shape& from = graph_.type(value).shape;
     const Shape& to = graph_.type(graph_.nodes[reader].output).shape;
@@ -117,6 +116,20 @@ class Growing {
   int64_t pads_of(const Group& group) const {
     return std::count_if(group.nodes.begin(), group.nodes.end(),
                          [&](NodeId id) { return graph_.nodes[id].op == ir::TensorOp::pad; });
+  }
+
+  // Operands of concats that an element chooses from. With one output and no reduction the longest concat is cut into a
+  // loop nest per operand, where nothing is left to choose.
+  int64_t selected(const std::vector<NodeId>& nodes, bool whole) const {
+    int64_t all = 0, longest = 0;
+    for (NodeId id : nodes) {
+      const Node& node = graph_.nodes[id];
+      if (!(node.op == TensorOp::concat)) continue;
+      const auto operands = static_cast<int64_t>(node.inputs.size());
+      all += operands;
+      longest = std::max(longest, operands);
+    }
+    return whole ? all : all - longest;
   }
 
   bool same_shape(const std::vector<ValueId>& outputs, const Shape& shape) const {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compiler/partition/groups.h"
+#include "compiler/partition/limits.h"
 #include "compiler/partition/views.h"
 #include "compiler/partition/windows.h"
 #include "ir/support/check.h"
@@ -48,6 +49,23 @@ bool made_by_anchors(const Groups& groups, const Node& concat) {
     const int g = groups.group_of_value(v);
     return g != kNoGroup && groups.all[static_cast<size_t>(g)].kind == RegionKind::anchor;
   });
+}
+
+// Its operands are concats of their own, which are too many operands for one kernel.
+bool is_long(const Groups& groups, const Node& concat) {
+  size_t operands = 0;
+  for (ValueId v : concat.inputs) {
+    const Node* part = groups.graph.producer(v);
+    operands += part != nullptr && is_concat(*part) ? part->inputs.size() : 1;
+  }
+  return operands > kMostConcatOperands;
+}
+
+// Whether a library reads or makes parts of it, and gains by a view.
+bool is_for_library(const Groups& groups, const Node& concat) {
+  if (groups.is_graph_output(concat.output)) return false;
+  if (!read_by_anchor(groups, concat.output) && !made_by_anchors(groups, concat)) return false;
+  return !read_by_windows_alone(groups, concat.output);
 }
 
 class Placing {
@@ -182,9 +200,7 @@ void choose_concat_views(Groups& groups) {
   std::set<ValueId> taken;
   for (NodeId id : groups.graph.order) {
     const Node& node = groups.graph.nodes[id];
-    if (!is_concat(node) || groups.is_graph_output(node.output)) continue;
-    if (!read_by_anchor(groups, node.output) && !made_by_anchors(groups, node)) continue;
-    if (read_by_windows_alone(groups, node.output)) continue;
+    if (!is_concat(node) || !(is_long(groups, node) || is_for_library(groups, node))) continue;
     std::set<ValueId> now = taken;
     if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return writable(groups, v, now); })) continue;
     taken = now;

@@ -41,6 +41,8 @@ Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
 Result<bool> expand_products(ir::Graph& graph, const PassContext& context);
 // On a GPU: conv of one filter per channel becomes a sum of moved inputs, which is generated code.
 Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
+// A concat of many operands becomes a concat of concats of a bounded number of operands.
+Result<bool> split_concats(ir::Graph& graph, const PassContext& context);
 // Every graph output is made by a node of its own.
 Result<bool> own_outputs(ir::Graph& graph, const PassContext& context);
 

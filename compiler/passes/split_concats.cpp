@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// concat of many operands -> concat of concats of at most kMostConcatOperands each, in order: one kernel per inner concat,
+// so that the time to compile grows with the number of operands and not with its square. Partition makes the outer
+// concat a view that the inner ones write into, so nothing is moved twice.
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+#include "compiler/partition/limits.h"
+
+namespace fusec::compiler {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+// Parts of nearly equal length, so that most of them become one kernel.
+ValueId concat_of_parts(Graph& graph, const Node& concat) {
+  const size_t n = concat.inputs.size(), parts = (n + kMostConcatOperands - 1) / kMostConcatOperands;
+  const auto operand = [&](size_t i) { return concat.inputs.begin() + static_cast<std::ptrdiff_t>(i); };
+  std::vector<ValueId> outer;
+  for (size_t p = 0; p < parts; ++p) {
+    const std::vector<ValueId> inner(operand(p * n / parts), operand((p + 1) * n / parts));
+    outer.push_back(add_node(graph, TensorOp::concat, inner, concat.attrs, concat.origin));
+  }
+  return add_node(graph, TensorOp::concat, outer, concat.attrs, concat.origin);
+}
+
+}  // namespace
+
+Result<bool> split_concats(Graph& graph, const PassContext&) {
+  Rewriter rewriter(graph);
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    const bool is_long = node.op == TensorOp::concat && node.inputs.size() > kMostConcatOperands;
+    if (is_long) rewriter.replace(node.output, concat_of_parts(graph, node));
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler

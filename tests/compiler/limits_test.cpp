@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wide models become kernels of bounded size, and as many as their width asks for.
+#include "compiler/partition/limits.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "compiler/lower/lower.h"
+#include "compiler/partition/partition.h"
+#include "compiler/passes/pipeline.h"
+#include "fusec/target.h"
+#include "ir/text/graph_text.h"
+
+namespace fusec::compiler {
+namespace {
+
+struct Compiled {
+  ir::Graph graph;
+  Partition partition;
+  ir::Program program;
+};
+
+Compiled compiled(const std::string& text, const char* target_name = "x86-64-v3") {
+  const Target target = *named_target(target_name);
+  Compiled c{*ir::parse_graph(text), {}, {}};
+  EXPECT_TRUE(optimize(c.graph, target, {}).ok());
+  Result<Partition> parts = partition(c.graph, target, {});
+  EXPECT_TRUE(parts.ok()) << parts.status().str();
+  c.partition = *std::move(parts);
+  Result<ir::Program> program = lower(c.graph, c.partition, target, {});
+  EXPECT_TRUE(program.ok()) << program.status().str();
+  c.program = *std::move(program);
+  return c;
+}
+
+std::string listed(int n, const std::function<std::string(int)>& item) {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += (i ? ", " : "") + item(i);
+  return text;
+}
+
+// A concat of n inputs; `tail` may go on with %c.
+std::string concat_of(int n, const std::string& tail) {
+  const std::string inputs = listed(n, [](int i) { return "%x" + std::to_string(i) + ": f32[8, 16]"; });
+  const std::string operands = listed(n, [](int i) { return "%x" + std::to_string(i); });
+  return "graph @main(" + inputs + ") {\n  %c = concat " + operands + " {axis = 1}: f32[8, " + std::to_string(16 * n) + "]\n" +
+         tail + "}\n";
+}
+
+// %x through n times the line of `step`, which is given the names of its result and of its operand.
+std::string chain_of(int n, const std::function<std::string(const std::string&, const std::string&)>& step) {
+  std::string text = "graph @main(%x: f32[4096], %c: bool[4096]) {\n";
+  for (int i = 0; i < n; ++i) text += "  " + step("%a" + std::to_string(i), i ? "%a" + std::to_string(i - 1) : "%x") + "\n";
+  return text + "  return %a" + std::to_string(n - 1) + " as \"y\"\n}\n";
+}
+
+int cost_of(const ir::Graph& graph, const Region& region) {
+  int cost = 0;
+  for (ir::NodeId id : region.nodes)
+    if (graph.nodes[id].op.is_scalar()) cost += ir::info(graph.nodes[id].op.scalar()).cost;
+  return cost;
+}
+
+void expect_bounds(const Compiled& c) {
+  for (const Region& region : c.partition.regions) {
+    EXPECT_LE(region.nodes.size(), kMostNodes);
+    EXPECT_LE(cost_of(c.graph, region), kMostCost);
+    EXPECT_LE(region.outputs.size(), kMostOutputs);
+    for (ir::NodeId id : region.nodes) EXPECT_LE(c.graph.nodes[id].inputs.size(), kMostConcatOperands);
+  }
+}
+
+TEST(Limits, ALongConcatIsKernelsThatWriteIntoOneTensor) {
+  for (const char* target : {"x86-64-v3", "sm_90"}) {
+    for (const int n : {64, 65, 750, 3000}) {
+      const Compiled c = compiled(concat_of(n, "  return %c as \"y\"\n"), target);
+      expect_bounds(c);
+      const auto most = static_cast<int>(kMostConcatOperands);
+      EXPECT_EQ(c.partition.regions.size(), static_cast<std::size_t>((n + most - 1) / most)) << n;
+      EXPECT_LE(c.program.kernels.size(), 2U) << "parts of two lengths";
+      for (const Region& region : c.partition.regions) {
+        EXPECT_EQ(c.partition.storage.at(region.outputs[0]).owner, c.graph.outputs[0]) << "nothing is moved twice";
+      }
+    }
+  }
+}
+
+TEST(Limits, AConcatUpToTheLimitIsOneKernelWithItsReader) {
+  const std::string tail = "  %r = relu %c: f32[8, 1024]\n  return %r as \"y\"\n";
+  EXPECT_EQ(compiled(concat_of(64, tail)).partition.regions.size(), 1U);
+}
+
+TEST(Limits, ALongConcatIsStoredForItsReaders) {
+  const std::string tail = "  %r = relu %c: f32[8, 4800]\n  %s = reduce_sum %c {axes = [1]}: f32[8]\n  return %r as \"y\", %s as \"z\", %c as \"c\"\n";
+  const Compiled c = compiled(concat_of(300, tail));
+  expect_bounds(c);
+  EXPECT_LE(c.partition.regions.size(), 7U);
+}
+
+TEST(Limits, AnElementOfASumChoosesFromFewOperands) {
+  const std::string tail = "  %s = reduce_sum %c {axes = [1]}: f32[8]\n  return %s as \"y\"\n";
+  const auto few = static_cast<int>(kMostSelected);
+  EXPECT_EQ(compiled(concat_of(few, tail)).partition.regions.size(), 1U);
+  EXPECT_EQ(compiled(concat_of(few + 1, tail)).partition.regions.size(), 2U);
+}
+
+TEST(Limits, ChainsGrowByKernelsAndNotInThem) {
+  const auto wheres = [](const std::string& to, const std::string& from) { return to + " = where %c, %x, " + from + ": f32[4096]"; };
+  const auto adds = [](const std::string& to, const std::string& from) { return to + " = add %x, " + from + ": f32[4096]"; };
+  const auto mishes = [](const std::string& to, const std::string& from) { return to + " = mish " + from + ": f32[4096]"; };
+  for (const auto& [step, most] : {std::pair(std::function(wheres), std::size_t{13}), std::pair(std::function(adds), std::size_t{13}),
+                                   std::pair(std::function(mishes), std::size_t{120})}) {
+    const Compiled c = compiled(chain_of(3000, step));
+    expect_bounds(c);
+    EXPECT_LE(c.partition.regions.size(), most);
+  }
+}
+
+}  // namespace
+}  // namespace fusec::compiler
