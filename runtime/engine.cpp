@@ -40,6 +40,21 @@ Status dump_code(const ir::Program& program, const Target& target, const Options
   return {};
 }
 
+// A GPU has no plain loops to take the place of a library.
+Status needs_no_library(const ir::Program& program, const Target& target, const Options& options) {
+  if (target.kind != TargetKind::cuda || options.use_library) return {};
+  for (const ir::Slot& slot : program.slots)
+    for (const ir::Variant& variant : slot.variants)
+      for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps)
+        if (const auto* call = std::get_if<ir::LibraryStep>(&step.v)) {
+          return Status(StatusCode::unsupported,
+                        "on a GPU '" + std::string(ir::info(call->op).name) + "' is done by a library, and use_library = "
+                        "false (--no-library) asks for none; leave that out, or compile for a CPU")
+              .with_note("at " + step.origin);
+        }
+  return {};
+}
+
 int compile_threads(const Options& options) {
   Options machine = options;
   machine.threads = 0;  // compiling is not bound by the threads of a run
@@ -64,16 +79,18 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
   Parts parts{{}, {}, options, {}, model.inputs, {}};
   EngineStats& stats = parts.stats;
-  FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select));
+  const ir::Deadline deadline(options.compile_seconds);
+  FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline));
   parts.program = std::move(stages.program);
   stats.stages = std::move(stages.times);
   stats.weights_ms = stages.weights_ms;
+  FUSEC_TRY(needs_no_library(parts.program, target, options));
   FUSEC_TRY(dump_code(parts.program, target, options));
   KernelCounts counts;
   FUSEC_ASSIGN(parts.artifacts, timed_stage(stats.stages, "emit", [&] {
                  const std::unique_ptr<KernelCache> cache = KernelCache::open(options);
                  return obtain_kernels(parts.program, target, options.codegen, cache.get(), options.use_cache,
-                                       compile_threads(options), warn_of(options), counts);
+                                       compile_threads(options), warn_of(options), counts, deadline);
                }));
   stats.distinct_kernels = counts.distinct;
   stats.compiled_kernels = counts.compiled;

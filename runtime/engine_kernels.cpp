@@ -115,12 +115,16 @@ void for_each_parallel(std::size_t n, int threads, const Work& work) {
 }  // namespace
 
 Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
-                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts) {
+                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts,
+                                 const ir::Deadline& deadline) {
   const std::vector<ir::KernelId> used = picked_kernels(program);
   const Source source{target, {.codegen = codegen, .on_warning = warn}, cache, reuse};
   std::vector<Result<Obtained>> results(used.size(), Obtained{});
   for_each_parallel(used.size(), threads, [&](std::size_t i) {
-    results[i] = ir::guarded([&] { return obtain(program.kernels[used[i]], source); });
+    results[i] = ir::guarded([&]() -> Result<Obtained> {
+      FUSEC_TRY(deadline.check("emit"));
+      return obtain(program.kernels[used[i]], source);
+    });
   });
   Artifacts artifacts;
   for (std::size_t i = 0; i < used.size(); ++i) {

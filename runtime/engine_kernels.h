@@ -8,6 +8,7 @@
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/program.h"
+#include "ir/support/deadline.h"
 #include "runtime/cache/artifact.h"
 #include "runtime/link.h"
 
@@ -20,8 +21,9 @@ struct KernelCounts {
 // All of picked_kernels(program). Distinct kernels are made by up to `threads` threads side by side; in one process a
 // key is compiled by one of them while others wait. `cache` may be null; `reuse`: kernels that another Engine holds are
 // taken as they are. The first error in kernel order is the answer; `warn` is
-// told, by any of the threads, of kernels that another emitter had to make.
+// told, by any of the threads, of kernels that another emitter had to make. `deadline` is asked before each kernel.
 Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
-                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts);
+                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts,
+                                 const ir::Deadline& deadline = {});
 
 }  // namespace fusec::runtime

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "fusec/package.h"
+#include "ir/support/temporary_files.h"
 #include "ir/text/program_text.h"
 #include "runtime/cache/entry.h"
 #include "runtime/device/host/detect.h"
@@ -81,6 +82,7 @@ Status cannot_write(const std::string& what) {
 // To a name beside it, synced, then renamed.
 Status write_file(const std::string& path, const std::vector<std::byte>& head, const std::vector<NewSection>& sections) {
   const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
+  const ir::TemporaryFile noted(AT_FDCWD, temporary);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return cannot_write("it cannot be written");
   Status status;

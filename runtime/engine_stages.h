@@ -27,6 +27,7 @@ struct Stages {
 
 // Runs the stages up to and with `last` on an imported graph; options.dump_dir gets the text of each. An error says in
 // which stage it was.
-Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const Options& options, Stage last);
+Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const Options& options, Stage last,
+                          const ir::Deadline& deadline = {});
 
 }  // namespace fusec::runtime

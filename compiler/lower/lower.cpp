@@ -27,8 +27,9 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options)
-      : graph_(graph), partition_(partition), target_(target), options_(options) {}
+  Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
+           const ir::Deadline& deadline)
+      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline) {}
 
   Result<ir::Program> run() {
     program_.name = graph_.name;
@@ -36,6 +37,7 @@ class Lowering {
     program_.imported_ops = graph_.imported_ops;
     interface();
     for (const Region& region : partition_.regions) {
+      FUSEC_TRY(deadline_.check("lower"));
       Result<ir::Step> step = region.kind == RegionKind::anchor ? library_step(region) : kernel_step(region);
       if (!step.ok()) return step.status().with_note("while lowering " + origin(region));
       ir::Slot slot;
@@ -252,6 +254,7 @@ class Lowering {
   const Partition& partition_;
   const Target& target_;
   const Options& options_;
+  const ir::Deadline& deadline_;
   ir::Program program_;
   std::map<ValueId, AllocId> allocs_;
   std::map<std::string, ir::KernelId> kernels_;
@@ -261,12 +264,12 @@ class Lowering {
 }  // namespace
 
 Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target,
-                          const Options& options) {
+                          const Options& options, const ir::Deadline& deadline) {
   const std::map<std::string, std::string> names = clashing_symbols(graph);
-  if (names.empty()) return Lowering(graph, partition, target, options).run();
+  if (names.empty()) return Lowering(graph, partition, target, options, deadline).run();
   const ir::Graph renamed = with_symbols(graph, names);
   const Partition parts = with_symbols(partition, names);
-  FUSEC_ASSIGN(ir::Program program, Lowering(renamed, parts, target, options).run());
+  FUSEC_ASSIGN(ir::Program program, Lowering(renamed, parts, target, options, deadline).run());
   return with_symbols(std::move(program), inverse(names));
 }
 

@@ -8,10 +8,11 @@
 #include "fusec/target.h"
 #include "ir/graph.h"
 #include "ir/program.h"
+#include "ir/support/deadline.h"
 
 namespace fusec::compiler {
 
 Result<ir::Program> lower(const ir::Graph& graph, const Partition& partition, const Target& target,
-                          const Options& options);
+                          const Options& options, const ir::Deadline& deadline = {});
 
 }  // namespace fusec::compiler

@@ -72,7 +72,7 @@ std::string dump_name(size_t number, std::string_view pass) {
 }  // namespace
 
 Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times,
-                double* weights_ms) {
+                double* weights_ms, const ir::Deadline& deadline) {
   using Clock = std::chrono::steady_clock;
   const PassContext context{target, options, weights_ms};
   size_t number = 0;
@@ -82,6 +82,7 @@ Status optimize(ir::Graph& graph, const Target& target, const Options& options, 
     const auto& disabled = options.disabled_passes;
     const bool left_out = stopped || std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end();
     if (left_out && !pass.required) continue;
+    FUSEC_TRY(deadline.check("optimize"));
     const auto start = Clock::now();
     FUSEC_ASSIGN(const bool changed, run_pass(pass, graph, context));
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();

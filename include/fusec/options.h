@@ -32,13 +32,12 @@ struct FUSEC_API Options {
   int threads = 0;                        // 0: what the machine and OMP_NUM_THREADS give
   std::optional<std::string> cache_dir;   // default: $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec
   bool use_cache = true;
-  std::optional<uint64_t> random_weights;  // seed for stripped initializers
   std::vector<std::string> disabled_passes;
   int stop_after_passes = -1;  // run only so many passes of the optimizer (bisection); -1: all
   std::string dump_dir;  // when set, every stage writes its text there
   bool verify_each_pass = false;
   bool fuse = true;         // false: one kernel per op, the yardstick of what fusion changes
-  bool use_library = true;  // false: plain loops in place of oneDNN
+  bool use_library = true;  // false: plain loops in place of oneDNN; on a GPU convolutions and matrix products are refused
   std::string target;       // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:1"
   Codegen codegen = Codegen::automatic;
@@ -52,6 +51,9 @@ struct FUSEC_API Options {
   // Of Strategy::profile: seconds after which one bind measures no more (0: no limit), and fewer runs of each choice.
   double tuning_seconds = 0;
   bool quick_tuning = false;
+  // Seconds that one compile may take: for an Engine, a variant of jit, or one target of a package. Asked for between
+  // passes, regions and kernels, so that the work at hand is ended first; invalid_argument when it is over. Unset: no limit.
+  std::optional<double> compile_seconds;
   // Called with faults that do not fail the call (a cache that cannot be used); unset: one line on stderr each.
   std::function<void(const std::string&)> on_warning;
 };

@@ -14,6 +14,8 @@
 #include <random>
 #include <utility>
 
+#include "ir/support/temporary_files.h"
+
 namespace fusec::runtime {
 namespace {
 
@@ -144,6 +146,7 @@ Result<std::optional<std::vector<uint8_t>>> Folder::read(const std::string& name
 
 Status Folder::write(const std::string& name, const std::vector<uint8_t>& bytes) const {
   const std::string temporary = temporary_name();
+  const ir::TemporaryFile noted(fd_, temporary);
   Descriptor file(openat(fd_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (file.get() < 0) return fault("cannot make a cache entry");
   Status status = write_all(file.get(), bytes);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,9 +10,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "compiler/import/onnx/cut.h"
 #include "ir/model_internal.h"
+#include "ir/support/temporary_files.h"
 #include "ir/text/graph_text.h"
 #include "runtime/tool/child.h"
 #include "runtime/tool/commands.h"
@@ -49,7 +52,7 @@ class Check {
     check.say(fmt::format("the whole model: {}", ended_text(whole.code)));
     return check;
   }
-  Check(Check&& other) noexcept : flags_(other.flags_), folder_(std::move(other.folder_)), code_(other.code_), runs_(other.runs_) {
+  Check(Check&& other) noexcept : flags_(other.flags_), folder_(std::move(other.folder_)), noted_(std::move(other.noted_)), code_(other.code_), runs_(other.runs_) {
     other.folder_.clear();
   }
   ~Check() {
@@ -59,7 +62,7 @@ class Check {
 
   // Does a model of these bytes fail in the same way?
   Result<bool> fails(const std::string& bytes) {
-    const std::string path = folder_ + "/model.onnx";
+    const std::string path = model_path();
     std::ofstream(path, std::ios::binary) << bytes;
     FUSEC_ASSIGN(const Ended ended, run(path));
     return ended.code == code_ && ended.output.find(flags_.match) != std::string::npos;
@@ -72,11 +75,13 @@ class Check {
 
  private:
   explicit Check(const ReduceFlags& flags) : flags_(flags) {}
+  std::string model_path() const { return folder_ + "/model.onnx"; }
 
   Status make_folder() {
     std::string name = (fs::temp_directory_path() / "fusec-reduce-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) return Status(StatusCode::device, fmt::format("'{}' cannot be made", name));
     folder_ = name;
+    for (const std::string& path : {folder_, model_path()}) noted_.push_back(std::make_unique<ir::TemporaryFile>(AT_FDCWD, path));
     return {};
   }
 
@@ -94,6 +99,7 @@ class Check {
 
   const ReduceFlags& flags_;
   std::string folder_;
+  std::vector<std::unique_ptr<ir::TemporaryFile>> noted_;  // for signals
   int code_ = 0;
   int64_t runs_ = 0;
 };

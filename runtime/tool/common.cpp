@@ -87,7 +87,7 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.option("--precision", to.precision, "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
   flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
   flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
-  flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN");
+  flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN; on a GPU convolutions and products are refused");
   flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
   flags.option("--target", to.targets,
                "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
@@ -95,6 +95,8 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
   flags.flag("--no-cuda-graph", to.no_cuda_graph, "launch a GPU's steps one by one");
   flags.option("--workspace-limit", to.workspace_limit, "MiB that one library call of a GPU may ask for (default 256)");
+  flags.option("--compile-limit", to.compile_limit,
+               "SECONDS that the compile may take; asked for between passes and kernels (default: no limit)");
   flags.option("--strategy", to.strategy,
                "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
   flags.option("--tune", to.tune, "quick or full: as --strategy profile; measures what is missing first (quick: 15 s at most)");
@@ -137,6 +139,10 @@ Result<Options> options_of(const ModelFlags& flags) {
     }
     options.workspace_limit = static_cast<int64_t>(*flags.workspace_limit * (1 << 20));
   }
+  if (flags.compile_limit && !(*flags.compile_limit >= 0)) {
+    return Status(StatusCode::invalid_argument, "--compile-limit is a number of seconds, at least 0");
+  }
+  options.compile_seconds = flags.compile_limit;
   if (flags.precision == "f16" || flags.precision == "bf16") {
     options.precision = parse_dtype(flags.precision);
   } else if (flags.precision != "f32") {
@@ -155,7 +161,6 @@ Result<Options> options_of(const ModelFlags& flags) {
   options.use_cache = !flags.no_cache;
   options.use_library = !flags.no_library;
   options.fuse = !flags.no_fusion;
-  options.random_weights = flags.random_weights;
   options.disabled_passes = flags.disabled_passes;
   FUSEC_ASSIGN(options.target, single_target(flags));
   options.dump_dir = flags.dump;

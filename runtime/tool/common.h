@@ -26,6 +26,7 @@ struct ModelFlags {
   std::optional<uint64_t> random_weights;
   int threads = 0;
   std::optional<double> workspace_limit;  // MiB
+  std::optional<double> compile_limit;    // seconds
   std::string strategy = "cached", tune, tuning_db;
   bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
 };

@@ -23,7 +23,8 @@ Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last) {
   FUSEC_ASSIGN(f.target, target_of(f.options));
   FUSEC_ASSIGN(Loaded loaded, load_model(flags));
   f.model = std::move(loaded.model);
-  FUSEC_ASSIGN(static_cast<runtime::Stages&>(f), runtime::run_stages(*f.model.graph, f.target, f.options, last));
+  FUSEC_ASSIGN(static_cast<runtime::Stages&>(f), runtime::run_stages(*f.model.graph, f.target, f.options, last,
+                                                                         ir::Deadline(f.options.compile_seconds)));
   return f;
 }
 

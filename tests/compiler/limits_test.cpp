@@ -119,5 +119,21 @@ TEST(Limits, ChainsGrowByKernelsAndNotInThem) {
   }
 }
 
+TEST(Limits, TimeIsAskedForInEachStage) {
+  const Target target = *named_target("x86-64-v3");
+  const std::string text = concat_of(2, "  return %c as \"y\"\n");
+  const ir::Deadline over(0.0), never, far(1e9);
+  ir::Graph graph = *ir::parse_graph(text);
+  const auto expect_over = [](const Status& status, const std::string& stage) {
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+    EXPECT_NE(status.message().find("limit of 0 s and was ended in stage " + stage), std::string::npos) << status.str();
+  };
+  expect_over(optimize(graph, target, {}, nullptr, nullptr, over), "optimize");
+  EXPECT_TRUE(optimize(graph, target, {}, nullptr, nullptr, far).ok());
+  const Partition parts = *partition(graph, target, {});
+  expect_over(lower(graph, parts, target, {}, over).status(), "lower");
+  EXPECT_TRUE(lower(graph, parts, target, {}, never).ok());
+}
+
 }  // namespace
 }  // namespace fusec::compiler

@@ -126,6 +126,17 @@ TEST_F(EngineTest, AnUnusableCacheIsOneWarning) {
   EXPECT_EQ(warnings_.size(), 1u);
 }
 
+TEST_F(EngineTest, ACompileEndsAtItsLimitAndTheNextOneWorks) {
+  Options options;
+  options.compile_seconds = 0;
+  const Result<Engine> ended = Engine::compile(small_model(), options);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.status().code(), StatusCode::invalid_argument);
+  EXPECT_NE(ended.status().str().find("compile_seconds"), std::string::npos) << ended.status().str();
+  options.compile_seconds = 1e9;
+  EXPECT_TRUE(Engine::compile(small_model(), options).ok());
+}
+
 TEST_F(EngineTest, ThreadsThatCompileAtOnceAgree) {
   std::atomic<int64_t> failed{0};
   {

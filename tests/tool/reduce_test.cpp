@@ -2,6 +2,10 @@
 // reduce: models are cut down as long as a command fails on them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <csignal>
+#include <filesystem>
 
 #include "tests/tool/command.h"
 
@@ -24,6 +28,22 @@ Outcome reduce(const Workplace& w, std::vector<std::string> arguments, const std
   arguments.insert(arguments.begin(), {"reduce", kModel, "-o", w.path("small.onnx")});
   arguments.insert(arguments.end(), command.begin(), command.end());
   return w.fusec(arguments);
+}
+
+// The command that reduce runs sends the signal, so it comes while the files are there.
+TEST(Reduce, ASignalLeavesNoTemporaries) {
+  (void)std::signal(SIGINT, SIG_DFL);  // programs in the background are started with it ignored
+  for (const auto& [signal, number] : {std::pair("INT", 2), std::pair("TERM", 15)}) {
+    const Workplace w;
+    std::filesystem::create_directory(w.path("tmp"));
+    setenv("TMPDIR", w.path("tmp").c_str(), 1);
+    const std::string script = "ls \"$0\" >" + w.path("seen") + "; kill -" + signal + " $PPID; exit 7";
+    const Outcome run = reduce(w, {}, {"--", "sh", "-c", script, w.path("tmp"), "{}"});
+    unsetenv("TMPDIR");
+    EXPECT_EQ(run.code, 128 + number) << run.err;
+    EXPECT_THAT(read_text(w.path("seen")), HasSubstr("fusec-reduce-"));
+    EXPECT_TRUE(std::filesystem::is_empty(w.path("tmp")));
+  }
 }
 
 TEST(Reduce, FindsTheOneNode) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/tool/command.h"
@@ -92,6 +93,36 @@ TEST(Usage, WordsAboutGpusAreChecked) {
   expect_one_line(w.fusec({"run", relu, "--codegen", "gcc"}), 2, "--codegen gcc is not one of auto, nvrtc, llvm");
   expect_one_line(w.fusec({"run", relu, "--workspace-limit", "-1"}), 2, "--workspace-limit");
   expect_one_line(w.fusec({"verify", relu, "--device", "cpu", "--reference", "cpu"}), 2, "--reference cpu");
+}
+
+TEST(Usage, ACompileEndsAtItsLimit) {
+  const Workplace w;
+  const std::string relu = w.file("relu.fir", kRelu);
+  for (const char* command : {"compile", "run", "lower", "inspect"})
+    expect_one_line(w.fusec({command, relu, "--device", "cpu", "--compile-limit", "0"}), 2, "limit of 0 s and was ended in stage optimize");
+  expect_one_line(w.fusec({"compile", relu, "--compile-limit", "0", "-o", w.path("x.fsc")}), 2, "--compile-limit");
+  EXPECT_FALSE(std::filesystem::exists(w.path("x.fsc")));
+  EXPECT_EQ(w.fusec({"compile", relu, "--device", "cpu", "--compile-limit", "1e6"}).code, 0);
+  expect_one_line(w.fusec({"compile", relu, "--compile-limit", "-1"}), 2, "at least 0");
+}
+
+TEST(Usage, AGpuWithoutLibrariesIsRefusedBeforeCodeIsMade) {
+  const Workplace w;
+  const std::string product = w.file("product.fir",
+                                     "graph @main(%x: f32[8, 8], %y: f32[8, 8]) {\n"
+                                     "  %0 = matmul %x, %y {transpose_a = 0, transpose_b = 0}: f32[8, 8]\n"
+                                     "  return %0 as \"z\"\n"
+                                     "}\n");
+  expect_one_line(w.fusec({"compile", product, "--no-library", "--target", "cuda:sm_90", "-o", w.path("x.fsc")}), 3,
+                  "'matmul' is done by a library");
+  EXPECT_EQ(w.fusec({"compile", product, "--no-library", "-o", w.path("y.fsc")}).code, 0);
+}
+
+TEST(Usage, WhatStdoutDoesNotTakeIsFour) {
+  for (const char* command : {"ops", "ops --json", "--help"}) {
+    const int state = std::system((std::string(FUSEC_TOOL) + " " + command + " >/dev/full 2>/dev/null").c_str());
+    EXPECT_EQ(WEXITSTATUS(state), 4) << command;
+  }
 }
 
 TEST(Usage, MissingDevicesAreFour) {

@@ -15,6 +15,7 @@
 #include "compiler/import/onnx/wire.h"
 #include "fusec/onnx.h"
 #include "ir/support/check.h"
+#include "ir/support/temporary_files.h"
 
 namespace fusec {
 
@@ -30,7 +31,7 @@ constexpr int64_t kAlignment = 4096;
 // A file under construction; it appears under its name only when it is whole.
 class Output {
  public:
-  explicit Output(const std::string& path) : path_(path), temporary_(path + ".partial") {
+  explicit Output(const std::string& path) : path_(path), temporary_(path + ".partial"), noted_(AT_FDCWD, temporary_) {
     file_ = File(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (file_.fd() < 0) fail("create");
   }
@@ -68,6 +69,7 @@ class Output {
   }
 
   std::string path_, temporary_;
+  ir::TemporaryFile noted_;
   File file_;
   int64_t size_ = 0;
   bool done_ = false;
