@@ -9,14 +9,15 @@ namespace fusec::ir {
 
 using infer::Args;
 using infer::bad;
+using infer::differ;
 
 Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   Shape out(std::max(a.size(), b.size()), Dim(1));
   for (std::size_t i = 0; i < out.size(); ++i) {  // from the right
     const Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1), y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
     if (!(x == y) && !x.is(1) && !y.is(1)) {
-      return bad("extents " + x.str() + " and " + y.str() + " do not broadcast: shapes are " + to_string(a) + " and " +
-                 to_string(b));
+      return differ(x, y, "extents " + x.str() + " and " + y.str() + " do not broadcast: shapes are " + to_string(a) + " and " +
+                                     to_string(b));
     }
     out[out.size() - 1 - i] = x.is(1) ? y : x;
   }
@@ -26,6 +27,11 @@ Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
 namespace infer {
 
 Status bad(std::string message) { return Status(StatusCode::invalid_model, std::move(message)); }
+
+Status differ(const Dim& a, const Dim& b, std::string message) {
+  if (a.is_const() && b.is_const()) return bad(std::move(message));
+  return Status(StatusCode::unsupported, std::move(message) + "; extents that a run may give one value must have one name");
+}
 
 Status check_axis(int64_t axis, int rank, const char* what) {
   if (axis >= 0 && axis < rank) return Status();

@@ -117,8 +117,11 @@ Result<Type> infer_concat(const Args& in, const Attrs& attrs) {
     Shape rest = in[i].shape;
     if (rest.size() == out.shape.size()) rest[axis] = out.shape[axis];
     if (in[i].dtype != out.dtype || !(rest == out.shape)) {
-      return bad("operands must agree in all but axis " + str(static_cast<int64_t>(axis)) + ": got " +
-                 to_string(in[0]) + " and " + to_string(in[i]));
+      const std::string message = "operands must agree in all but axis " + str(static_cast<int64_t>(axis)) + ": got " +
+                                  to_string(in[0]) + " and " + to_string(in[i]);
+      if (in[i].dtype != out.dtype || rest.size() != out.shape.size()) return bad(message);
+      const auto [a, b] = std::mismatch(rest.begin(), rest.end(), out.shape.begin());
+      return differ(*a, *b, message);
     }
     out.shape[axis] += in[i].shape[axis];
   }
@@ -189,7 +192,7 @@ Result<Type> infer_gather_nd(const Args& in, const Attrs& attrs) {
   }
   for (int64_t i = 0; i < batch; ++i) {
     const std::size_t a = static_cast<std::size_t>(i);
-    if (!(data[a] == index[a])) return bad("batch extents " + data[a].str() + " and " + index[a].str() + " differ");
+    if (!(data[a] == index[a])) return differ(data[a], index[a], "batch extents " + data[a].str() + " and " + index[a].str() + " differ");
   }
   return Type{in[0].dtype,
               concat_shapes({index.begin(), index.end() - 1}, {data.begin() + batch + depth.value(), data.end()})};

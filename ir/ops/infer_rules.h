@@ -17,6 +17,8 @@ using Args = std::vector<Type>;
 inline std::string str(int64_t v) { return std::to_string(v); }
 
 Status bad(std::string message);  // invalid_model
+// Two extents that must be one: invalid_model for numbers, unsupported for names, which a run may give one value.
+Status differ(const Dim& a, const Dim& b, std::string message);
 Status check_axis(int64_t axis, int rank, const char* what);
 Status check_extents(const Shape& shape, const char* what);  // no negative constant
 Status check_rank(const Type& type, std::size_t rank, const char* what);
