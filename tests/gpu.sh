@@ -9,6 +9,7 @@
 #   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
 #   patterns   score of each pattern
 #   models     fusec bench of each model, then of each again in a second process: ready times
+#   gate      *the speed gate: patterns and five models, kept in gate.record.json, and against the record in GATE where it is set
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it
 #   conformance*every folder of cases/, by the emitters of HOW
@@ -142,6 +143,12 @@ part_models() {
       run "again.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" --runs 5 --json
     done
   done
+}
+
+part_gate() {
+  local name flags=(--patterns patterns --device cuda:0 --save "$out/gate.record.json" --commit "${COMMIT:-unknown}" --json)
+  for name in mobilenet_v3_large resnet50 efficientnet_b0 bert_base gpt2; do flags+=(--models "models/$name.onnx"); done
+  run gate 500 "$fusec" bench "${flags[@]}" ${GATE:+--against "$GATE"}
 }
 
 part_tune() {

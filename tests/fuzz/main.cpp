@@ -86,7 +86,7 @@ Totals* shared_totals = nullptr;
 void stop(int) { shared_totals->stop = 1; }
 
 // Percent. A comparison, a cast or an index that hangs on rounding is rare; NaN, infinities and the largest numbers make more.
-constexpr double kMostUndecided = 1, kMostUndecidedSpecial = 100;
+constexpr double kMostUndecided = 1, kMostUndecidedSpecial = 5;
 
 constexpr int kFound = 3;  // exit code of a process that found something
 
