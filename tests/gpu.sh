@@ -23,6 +23,9 @@ mkdir -p "$out"
 export FUSEC_CACHE_DIR=${FUSEC_CACHE_DIR:-$out/.cache}
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(doctor verify packages patterns models peers)
+commit=${COMMIT:-$(cat commit 2>/dev/null || echo unknown)}
+printf '{"date": "%s", "commit": "%s", "machine": "%s"}\n' "$(date -u +%Y-%m-%d)" "$commit" \
+  "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)" >"$out/origin.json"
 jobs=${JOBS:-6}
 started=$(date +%s)
 say() { printf '[%4ds] %s\n' $(($(date +%s) - started)) "$*"; }
@@ -146,7 +149,7 @@ part_models() {
 }
 
 part_gate() {
-  local name flags=(--patterns patterns --device cuda:0 --save "$out/gate.record.json" --commit "${COMMIT:-unknown}" --json)
+  local name flags=(--patterns patterns --device cuda:0 --save "$out/gate.record.json" --commit "$commit" --json)
   for name in mobilenet_v3_large resnet50 efficientnet_b0 bert_base gpt2; do flags+=(--models "models/$name.onnx"); done
   run gate 500 "$fusec" bench "${flags[@]}" ${GATE:+--against "$GATE"}
 }
