@@ -22,6 +22,7 @@ for model in tests/models/squeezenet1_1.onnx tests/patterns/*.onnx; do
   "$build/bin/fusec" compile "$model" --random-weights 0 -o "$pack/packages/$(basename "$model" .onnx).fsc" \
     --target cpu:x86-64-v3,cuda:sm_80,cuda:sm_90 >/dev/null
 done
+git describe --always --dirty --abbrev=7 --exclude "*" >"$pack/commit" 2>/dev/null || echo unknown >"$pack/commit"
 cp -r tests/gpu.sh tests/gpu_table.py "$pack/tests/"
 for program in fusec fusec-compiler fusec_codegen_test fusec_runtime_test fuzz_graphs; do
   if [ -e "$build/bin/$program" ]; then

@@ -6,10 +6,14 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 newest=$(echo build/deps/onnx_cases-*)
 suite=/usr/share/libonnx-testdata/data
+origin=$(docs/origin.sh)
 cat <<'TEXT'
 # Conformance
 
 ONNX's own test cases, by `fusec conformance`. This page is written by `docs/conformance.sh`.
+TEXT
+echo "$origin"
+cat <<'TEXT'
 
 A case is of the first tier whose ops, with those of the tiers before it, are all that its model uses, and whose types are all f64, f32,
 f16, bf16, i8 to i64, u8 to u64 or bool; else it is "other". The lists are what fusec sets out to do, not what it does:

@@ -69,6 +69,14 @@ def memory(tool, model):
 STEPS = {"batches": batches, "library": library, "own": own, "start": start, "memory": memory}
 
 
+def origin():
+    """Date, commit and machine; ends the script where the tree differs from its commit."""
+    done = subprocess.run([ROOT / "docs/origin.sh"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr.strip())
+    return done.stdout.strip()
+
+
 def load(path):
     return json.loads(path.read_text()) if path.exists() else {"models": {}, "patterns": []}
 
@@ -80,6 +88,7 @@ def save(path, results):
 def patterns(options):
     path = Path(options.results)
     results = load(path)
+    results.setdefault("origins", {})["patterns"] = origin()
     command = [options.tool, "bench", "--patterns", options.patterns, "--cycles", "--no-cache", "--json",
                "--duration", str(options.duration)]
     repeats = [json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["patterns"]
@@ -98,6 +107,7 @@ def run(options):
     models = options.models or sorted((ROOT / "tests/models").glob("*.onnx"))
     for model in map(Path, models):
         for step in options.only or STEPS:
+            results.setdefault("origins", {})[step] = origin()
             results["models"].setdefault(model.stem, {})[step] = STEPS[step](options.tool, str(model))
             save(path, results)
             print(model.stem, step, flush=True)
@@ -172,7 +182,11 @@ def fill(options):
     grown = [name for name, r in results["models"].items() if not r["batches"]["compiled_once"]]
     if grown:
         sys.exit("compiled more than once: " + ", ".join(grown))
-    write_tables(Path(options.page), {name: make(results) for name, make in TABLES.items()})
+    origin()  # refuses a tree that differs from its commit
+    # The models' table is of three steps.
+    steps = {"patterns": ["patterns"], "models": ["batches", "library", "own"], "memory": ["memory"], "start": ["start"]}
+    told = {name: " ".join(dict.fromkeys(results["origins"][step] for step in of)) for name, of in steps.items()}
+    write_tables(Path(options.page), {name: make(results) + "\n\n" + told[name] for name, make in TABLES.items()})
 
 
 def parsed(path):
@@ -230,7 +244,11 @@ def gpu_tuning(results):
 def gpu(options):
     results = gpu_results(options.folders)
     tables = {"gpu patterns": gpu_patterns(results), "gpu models": gpu_models(results), "gpu tuning": gpu_tuning(results)}
-    write_tables(Path(options.page), {name: rows for name, rows in tables.items() if rows})
+    origins = [results_of for results_of in (parsed(Path(f) / "origin.json") for f in options.folders) if results_of]
+    told = " ".join(dict.fromkeys(f"Measured {o['date']} at commit {o['commit']} on {o['machine']}." for o in origins))
+    if len(origins) < len(options.folders) or re.search("unknown|dirty", told):
+        sys.exit("a folder's origin.json is missing, or names no commit: pack a tree without changes (./dev gpu-pack)")
+    write_tables(Path(options.page), {name: rows + "\n\n" + told for name, rows in tables.items() if rows})
 
 
 def main():

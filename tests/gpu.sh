@@ -9,6 +9,7 @@
 #   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
 #   patterns   score of each pattern
 #   models     fusec bench of each model, then of each again in a second process: ready times
+#   gate      *the speed gate: patterns and five models, kept in gate.record.json, and against the record in GATE where it is set
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it
 #   conformance*every folder of cases/, by the emitters of HOW
@@ -22,6 +23,9 @@ mkdir -p "$out"
 export FUSEC_CACHE_DIR=${FUSEC_CACHE_DIR:-$out/.cache}
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(doctor verify packages patterns models peers)
+commit=${COMMIT:-$(cat commit 2>/dev/null || echo unknown)}
+printf '{"date": "%s", "commit": "%s", "machine": "%s"}\n' "$(date -u +%Y-%m-%d)" "$commit" \
+  "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)" >"$out/origin.json"
 jobs=${JOBS:-6}
 started=$(date +%s)
 say() { printf '[%4ds] %s\n' $(($(date +%s) - started)) "$*"; }
@@ -142,6 +146,12 @@ part_models() {
       run "again.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" --runs 5 --json
     done
   done
+}
+
+part_gate() {
+  local name flags=(--patterns patterns --device cuda:0 --save "$out/gate.record.json" --commit "$commit" --json)
+  for name in mobilenet_v3_large resnet50 efficientnet_b0 bert_base gpt2; do flags+=(--models "models/$name.onnx"); done
+  run gate 500 "$fusec" bench "${flags[@]}" ${GATE:+--against "$GATE"}
 }
 
 part_tune() {

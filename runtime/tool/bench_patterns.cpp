@@ -37,21 +37,6 @@ struct PatternRow {
   double copy_gb_per_s() const { return static_cast<double>(bytes) / (1e3 * paired.copy_us); }
 };
 
-Result<std::vector<std::string>> files_of(const std::string& where) {
-  std::error_code error;
-  if (fs::is_regular_file(where, error)) return std::vector<std::string>{where};
-  std::vector<std::string> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(where, error)) {
-    const std::string path = entry.path().string();
-    if (path.ends_with(".onnx") || path.ends_with(".fir")) files.push_back(path);
-  }
-  std::sort(files.begin(), files.end());
-  if (files.empty()) {
-    return Status(StatusCode::invalid_argument, fmt::format("--patterns {}: there is no .onnx file in it", where));
-  }
-  return files;
-}
-
 int64_t bytes_of(const std::vector<Tensor>& tensors) {
   int64_t sum = 0;
   for (const Tensor& t : tensors) sum += static_cast<int64_t>(t.bytes());
@@ -188,6 +173,21 @@ void print_rows(const std::vector<PatternRow>& rows, const Target& target, const
 
 }  // namespace
 
+Result<std::vector<std::string>> model_files(const std::string& where, const std::string& flag) {
+  std::error_code error;
+  if (fs::is_regular_file(where, error)) return std::vector<std::string>{where};
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(where, error)) {
+    const std::string path = entry.path().string();
+    if (path.ends_with(".onnx") || path.ends_with(".fir")) files.push_back(path);
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) {
+    return Status(StatusCode::invalid_argument, fmt::format("{} {}: there is no .onnx file in it", flag, where));
+  }
+  return files;
+}
+
 Result<bool> bench_patterns(const BenchFlags& flags) {
   FUSEC_ASSIGN(Options options, options_of(flags));
   options.cuda_graph = false;  // a GPU's patterns are timed between events on a plain stream
@@ -195,7 +195,7 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   const Target& target = machine.target;
   const bool on_gpu = target.kind == TargetKind::cuda;
   if (on_gpu && flags.cycles) return Status(StatusCode::unsupported, "--cycles measures the CPU; add --device cpu");
-  FUSEC_ASSIGN(const std::vector<std::string> files, files_of(flags.patterns));
+  FUSEC_ASSIGN(const std::vector<std::string> files, model_files(flags.patterns, "--patterns"));
   PatternYardstick copy;
   std::vector<CopyRow> copies;
   if (on_gpu) {

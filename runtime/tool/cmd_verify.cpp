@@ -41,6 +41,13 @@ std::string tolerance_text(const VerifyFlags& flags) {
   return tolerance ? fmt::format("{:g}", *tolerance) : "f64 f32 1e-05, f16 0.005, bf16 0.04, others equal";
 }
 
+// What the reference and the compiled model have in common: a mistake there is seen by neither.
+std::string shared_with_reference(const VerifyFlags& flags) {
+  if (flags.from_files()) return "nothing";
+  if (flags.reference == "cpu") return "import, passes, partition";
+  return flags.precision == "f32" ? "import" : "import, passes up to convert_precision";
+}
+
 // What outputs are compared with.
 class Reference {
  public:
@@ -141,6 +148,7 @@ Json json_of_rows(const std::vector<Row>& rows, const Options& options, const Ve
   Json json = json_of(all);
   json["device"] = options.device;
   json["reference"] = flags.reference;
+  json["shared"] = shared_with_reference(flags);
   json["tolerance"] = tolerance_text(flags);
   json["numerics"] = flags.numerics;
   json["batches"] = std::move(batches);
@@ -159,8 +167,8 @@ void print_rows(const std::vector<Row>& rows, const Options& options, const Veri
     }
   }
   print_text(table.str());
-  print_text(fmt::format("{} on {} against {}, tolerance {}", ok ? "ok" : "FAILED", options.device, flags.reference,
-                         tolerance_text(flags)));
+  print_text(fmt::format("{} on {} against {} (shared with it: {}), tolerance {}", ok ? "ok" : "FAILED", options.device,
+                         flags.reference, shared_with_reference(flags), tolerance_text(flags)));
 }
 
 Result<bool> verify(const VerifyFlags& flags) {
@@ -209,7 +217,9 @@ Command verify_command() {
       [flags](Flags& f) {
         declare_model(f, *flags);
         f.option("--reference", flags->reference,
-                 "evaluator (default), cpu (for another device), or a folder of .npy or .pb files");
+                 "evaluator (default: shares import with what it checks, with --precision f16 or bf16 also the passes up to "
+                 "convert_precision), cpu (for another device: shares import, passes and partition), or a folder of .npy or .pb "
+                 "files (shares nothing)");
         f.option("--tolerance", flags->tolerance, "largest rel_l2 of float outputs, whatever their type");
         f.option(
             "--samples", flags->samples,

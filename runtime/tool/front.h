@@ -21,6 +21,7 @@ struct Front {
   Result<Loaded> (*load)(const ModelFlags&) = nullptr;
   Result<Engine> (*compile)(const Model&, const Options&) = nullptr;  // null: there is no compiler
   Result<bool> (*bench_patterns)(const BenchFlags&) = nullptr;        // null with it
+  Result<bool> (*bench_gate)(const BenchFlags&) = nullptr;            // null with it
 };
 
 // Of packages, which `load` opens; flags that contradict the package are refused.

@@ -31,7 +31,7 @@ Result<std::vector<Bounded>> bounds_of(const Case& c, const Run& run) {
 using Tensors = std::vector<Tensor>;
 
 // The message of the first output outside of its bounds.
-std::string first_wrong(const Case& c, const Tensors& got, const std::vector<Bounded>& want, Outcome* count) {
+std::string first_wrong(const Case& c, const Tensors& got, const std::vector<Bounded>& want, Count* count) {
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (got[i].shape() != want[i].at.shape())
       return fmt::format("output {} has another shape", c.graph.output_names[i]);
@@ -227,7 +227,7 @@ Outcome check(const Case& c) {
     other = std::move(*outputs);
   }
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
-    std::string wrong = first_wrong(c, (*got)[run], want[run], c.runs[run].special ? nullptr : &outcome);
+    std::string wrong = first_wrong(c, (*got)[run], want[run], c.runs[run].special ? &outcome.special : &outcome.plain);
     if (wrong.empty() && !other.empty()) {
       wrong = first_wrong(c, other[run], want[run], nullptr);
       if (!wrong.empty()) wrong = in_other(c, wrong);

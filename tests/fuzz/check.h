@@ -10,10 +10,15 @@ namespace fusec::fuzz {
 enum class Fault : uint8_t { none, wrong_value, evaluator_out_of_bounds, error, crash, bad_case };
 const char* to_string(Fault fault);
 
+// Output elements that were compared, and those of them of which nothing or little was asked.
+struct Count {
+  int64_t elements = 0, undecided = 0;
+};
+
 struct Outcome {
   Fault fault = Fault::none;
   std::string message;
-  int64_t elements = 0, undecided = 0;  // of runs without specials
+  Count plain = {}, special = {};  // of runs without and with special values among their inputs
 };
 
 // Compiles and runs the case and compares every run with the bounds of the graph as it is. bad_case: the graph itself

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdio>
 #include <numeric>
 #include <thread>
@@ -135,25 +134,18 @@ TEST_F(Gpu, HostAndDeviceTensorsPlainlyAndByGraph) {
   EXPECT_EQ(session.stats().captured_graphs, 2);
 }
 
-TEST_F(Gpu, AReplayCostsTheHostLittle) {
+TEST_F(Gpu, AChainIsReplayedAsOneGraph) {
   Session session = *Session::create(*chain(60));
   const Tensor x = on_gpu(iota(64));
   Tensor y = *make_tensor(kGpu, DType::f32, {64});
   ASSERT_TRUE(session.bind_io(std::span(&x, 1), std::span(&y, 1)).ok());
   const auto context = *runtime::cuda::Context::open(0);
   const auto watch = *runtime::cuda::Stopwatch::make(0);
-  std::vector<double> host_us;
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(watch.run([&](void* stream) {
-      const auto start = std::chrono::steady_clock::now();
-      const Status status = session.run_async(std::span(&x, 1), std::span(&y, 1), stream);
-      host_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
-      return status;
-    }).ok());
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(watch.run([&](void* stream) { return session.run_async(std::span(&x, 1), std::span(&y, 1), stream); }).ok());
   }
-  std::sort(host_us.begin(), host_us.end());
-  std::printf("a replay of 60 launches takes the host %.1f us\n", host_us[100]);
-  EXPECT_LT(host_us[100], 100);  // 20 on a quiet machine
+  EXPECT_EQ(session.stats().captured_graphs, 1);
+  EXPECT_EQ(session.stats().replayed_graphs, 20);
   EXPECT_EQ(values_of(y), iota(64, 60));
 }
 
@@ -241,14 +233,25 @@ TEST_F(Gpu, LargeSharedMemoryIsAskedFor) {
   EXPECT_EQ(values_of((*y)[0]), iota(2, 2));
 }
 
-TEST_F(Gpu, FiguresAreTold) {
+TEST_F(Gpu, FiguresAreThoseOfADevice) {
+  int gpus = 0;
   for (const DeviceInfo& info : devices()) {
-    std::printf("%s: %s, %.1f GB, driver %s, %s: %d SMs, %d registers, %d threads, %d shared, %lld L2, %.0f GB/s, %s\n",
-                to_string(info.device).c_str(), info.name.c_str(), static_cast<double>(info.memory_bytes) / 1e9, info.driver.c_str(),
-                info.target.name.c_str(), info.target.sm_count, info.target.registers_per_sm, info.target.threads_per_sm,
-                info.target.shared_bytes_per_block, static_cast<long long>(info.target.last_level_cache), info.target.copy_gb_per_s,
-                info.figures.c_str());
+    if (info.device.kind != TargetKind::cuda) continue;
+    ++gpus;
+    EXPECT_FALSE(info.name.empty());
+    EXPECT_FALSE(info.driver.empty());
+    EXPECT_FALSE(info.figures.empty());
+    EXPECT_GT(info.memory_bytes, 0);
+    EXPECT_EQ(info.target.name, "sm_" + std::to_string(info.target.sm));
+    EXPECT_GE(info.target.sm, 75);
+    EXPECT_GT(info.target.sm_count, 0);
+    EXPECT_GE(info.target.registers_per_sm, 1 << 16);
+    EXPECT_GE(info.target.threads_per_sm, 1024);
+    EXPECT_GE(info.target.shared_bytes_per_block, 48 << 10);
+    EXPECT_GT(info.target.last_level_cache, 0);
+    EXPECT_GT(info.target.copy_gb_per_s, 0);
   }
+  EXPECT_GT(gpus, 0);
 }
 
 // Last: the GPU is lost to the process.

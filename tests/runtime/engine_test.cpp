@@ -5,17 +5,20 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <atomic>
+#include <barrier>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "fusec/graph_builder.h"
 #include "fusec/jit.h"
 #include "fusec/session.h"
 #include "ir/eval/graph.h"
+#include "runtime/state.h"
 
 namespace fusec {
 namespace {
@@ -138,14 +141,39 @@ TEST_F(EngineTest, ACompileEndsAtItsLimitAndTheNextOneWorks) {
 }
 
 TEST_F(EngineTest, ThreadsThatCompileAtOnceAgree) {
-  std::atomic<int64_t> failed{0};
+  constexpr int kThreads = 8;
+  const std::vector<Tensor> in = {random({5, 24}, 2)};
+  std::vector<std::optional<Engine>> engines(kThreads);
+  std::vector<std::vector<Tensor>> outputs(kThreads);
+  std::barrier start(kThreads);
   {
     std::vector<std::jthread> threads;
-    for (int t = 0; t < 8; ++t) {
-      threads.emplace_back([&] { failed += !Engine::compile(small_model(), options_).ok(); });
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        start.arrive_and_wait();
+        Result<Engine> engine = Engine::compile(small_model(), options_);
+        if (!engine.ok()) return;
+        engines[t] = *engine;
+        if (Result<Session> session = Session::create(*engine); session.ok()) outputs[t] = *session->run(in);
+      });
     }
   }
-  EXPECT_EQ(failed, 0);
+  ASSERT_TRUE(engines[0]);
+  const int64_t kernels = engines[0]->stats().distinct_kernels;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    ASSERT_TRUE(engines[t]) << t;
+    ASSERT_EQ(outputs[t].size(), outputs[0].size()) << t;
+    for (std::size_t i = 0; i < outputs[t].size(); ++i)
+      EXPECT_EQ(std::memcmp(outputs[t][i].data(), outputs[0][i].data(), outputs[0][i].bytes()), 0) << t;
+    EXPECT_EQ(engines[t]->stats().compiled_kernels + engines[t]->stats().cached_kernels, kernels);
+  }
+  expect_near(outputs[0][0], (*ir::evaluate(*small_model().graph, in))[0]);
+  // A kernel that was compiled twice would be two artifacts.
+  std::set<const codegen::Artifact*> made;
+  for (const std::optional<Engine>& engine : engines) {
+    for (const auto& artifact : engine->state()->loaded->artifacts) made.insert(artifact.get());
+  }
+  EXPECT_EQ(made.size(), static_cast<std::size_t>(kernels));
 }
 
 TEST_F(EngineTest, MistakesAreStatuses) {

@@ -16,13 +16,14 @@ using testing::HasSubstr;
 
 const std::string kSuite = "/usr/share/libonnx-testdata/data/";
 
-// Debian's cases of a group that must not fall back to unsupported, by the count seen when a rule was last added. Tolerances
-// are a hundredth of ONNX's own: expected values come from numpy in f32. The window functions' were made with pi = 3.1415.
+// Debian's cases of a group that must not fall back to unsupported, by the count seen when a rule was last added. The
+// relative tolerance is a hundredth of ONNX's, the absolute one ONNX's own: expected values come from numpy in f32, whose sums near
+// zero are not right to a hundredth of it. The window functions' were made with pi = 3.1415.
 void run_group(const std::string& group, const std::string& engine, int least_passed) {
   if (!fs::exists(kSuite + group)) GTEST_SKIP() << "no cases of " << group;
   const Workplace w;
   const Outcome run = w.fusec({"conformance", kSuite + group, "--engine", engine, "--device", "cpu", "--rtol", "1e-5", "--atol",
-                               "1e-5", "--json"});
+                               "1e-7", "--json"});
   ASSERT_LE(run.code, 1) << run.err;
   const auto json = run.json();
   for (const auto& c : json["cases"]) {

@@ -118,6 +118,20 @@ TEST(Verify, OneUnitOfAHalfIsRounding) {
   EXPECT_EQ(outcome.json()["worst_ulp"], 1);
 }
 
+// A mistake in what both sides share is seen by neither: verify says what that is.
+TEST(Verify, SaysWhatItsReferenceShares) {
+  const Workplace w;
+  const std::string model = w.file("double.fir", kDouble);
+  const auto shared = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {"verify", model, "--device", "cpu", "--json"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return w.fusec(arguments).json()["shared"].get<std::string>();
+  };
+  EXPECT_EQ(shared({}), "import");
+  EXPECT_EQ(shared({"--precision", "f16"}), "import, passes up to convert_precision");
+  EXPECT_THAT(w.fusec({"verify", model, "--device", "cpu"}).out, HasSubstr("(shared with it: import)"));
+}
+
 TEST(Verify, ComparesWithTheEvaluator) {
   const Workplace w;
   const Outcome verify = w.fusec({"verify", w.file("double.fir", kDouble), "--batch", "1,7", "--json"});

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// The speed gate: patterns and models in rounds that go over all of them, kept in a file or held against one.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "codegen/emit.h"
+#include "fusec/device.h"
+#include "fusec/session.h"
+#include "runtime/device/host/detect.h"
+#include "runtime/device/open.h"
+#include "runtime/state.h"
+#include "runtime/tool/bench.h"
+#include "runtime/tool/bench_record.h"
+#include "runtime/tool/gpu_yardstick.h"
+#include "runtime/tool/inputs.h"
+#include "runtime/tool/model_file.h"
+
+namespace fusec::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRounds = 5;
+// A model's yardstick: fixed, since its inputs and outputs say little of what it moves.
+constexpr int64_t kModelCopyBytes = int64_t{64} << 20;
+
+struct GateCase {
+  BenchCase result;
+  bool is_pattern = false;
+  std::string path;
+  std::optional<Model> model;
+  std::optional<Engine> engine;
+  std::vector<double> us;
+};
+
+struct Yardstick {
+  std::optional<CopySpeed> cpu;
+  std::unique_ptr<GpuYardstick> gpu;
+  CopyWay model_way;  // of the CPU: found once, so that every round copies alike
+};
+
+struct Timed {
+  double us = 0, copy_us = 0;
+};
+
+// What a round makes anew: the place of tensors in memory is part of the spread.
+struct Bound {
+  Session session;
+  std::vector<Tensor> inputs, outputs;
+  int64_t bytes = 0;
+
+  static Result<Bound> make(const GateCase& c) {
+    FUSEC_ASSIGN(const Symbols symbols, solve_symbols(*c.model, Request()));
+    FUSEC_ASSIGN(const std::vector<Tensor> made, make_inputs(*c.model, Request(), symbols));
+    FUSEC_ASSIGN(std::vector<Tensor> inputs, on_device(*c.engine, made));
+    FUSEC_ASSIGN(Session session, Session::create(*c.engine));
+    FUSEC_ASSIGN(std::vector<Tensor> outputs, session.run(inputs));
+    FUSEC_TRY(session.bind_io(inputs, outputs));
+    Bound bound{std::move(session), std::move(inputs), std::move(outputs)};
+    for (const auto* tensors : {&bound.inputs, &bound.outputs}) {
+      for (const Tensor& t : *tensors) bound.bytes += static_cast<int64_t>(t.bytes());
+    }
+    return bound;
+  }
+};
+
+Result<Timed> time_pattern(Bound& bound, Yardstick& copy, const Call& call, const Budget& budget) {
+  if (copy.gpu) {
+    FUSEC_ASSIGN(const GpuPaired timed, copy.gpu->time(bound.session, bound.inputs, bound.outputs, bound.bytes, budget));
+    return Timed{median(timed.us), timed.fastest().us};
+  }
+  FUSEC_TRY(copy.cpu->reserve(bound.bytes));
+  const Paired timed = time_paired(call, *copy.cpu, bound.bytes, budget);
+  const double us = median(timed.us);
+  return Timed{us, timed.score * us};  // the score is the median of each call's own quotient
+}
+
+Result<Timed> time_model(Yardstick& copy, const Call& call, const Budget& budget) {
+  if (copy.gpu) {
+    const double us = median(time_runs(call, budget));
+    FUSEC_ASSIGN(const double copy_us, copy.gpu->wall_copy_us(kModelCopyBytes));
+    return Timed{us, copy_us};
+  }
+  const auto copy_us = [&] { return copy.cpu->best_us(copy.model_way, kModelCopyBytes, 5); };
+  const double before = copy_us(), us = median(time_runs(call, budget));
+  return Timed{us, (before + copy_us()) / 2};
+}
+
+Status measure(GateCase& c, Yardstick& copy, const Budget& budget) {
+  FUSEC_ASSIGN(Bound bound, Bound::make(c));
+  Status failed;
+  const Call call = [&] {
+    if (Status status = bound.session.run_bound(); !status.ok()) failed = std::move(status);
+  };
+  FUSEC_ASSIGN(const Timed timed, c.is_pattern ? time_pattern(bound, copy, call, budget) : time_model(copy, call, budget));
+  FUSEC_TRY(failed);
+  c.us.push_back(timed.us);
+  c.result.ratios.push_back(timed.us / timed.copy_us);
+  return {};
+}
+
+void fail(GateCase& c, const Status& status) {
+  fmt::print(stderr, "fusec: {}: {}\n", c.result.name, status.str());
+  c.result.error = status.str();
+}
+
+Status prepare(GateCase& c, Options options, ModelFlags flags) {
+  if (!flags.random_weights) flags.random_weights = 0;
+  if (c.is_pattern) options.cuda_graph = false;  // a GPU's patterns are timed between events on a plain stream
+  FUSEC_ASSIGN(Loaded loaded, load_model(c.path, flags));
+  c.model = std::move(loaded.model);
+  FUSEC_ASSIGN(c.engine, compile_model(*c.model, options));
+  return {};
+}
+
+Result<std::vector<GateCase>> cases_of(const BenchFlags& flags) {
+  std::vector<GateCase> cases;
+  const auto add = [&](const std::string& where, const char* flag, bool is_pattern) -> Status {
+    FUSEC_ASSIGN(const std::vector<std::string> files, model_files(where, flag));
+    for (const std::string& file : files) {
+      GateCase c;
+      c.is_pattern = is_pattern;
+      c.path = file;
+      c.result.name = fmt::format("{} {}", is_pattern ? "pattern" : "model", fs::path(file).stem().string());
+      cases.push_back(std::move(c));
+    }
+    return {};
+  };
+  if (!flags.patterns.empty()) FUSEC_TRY(add(flags.patterns, "--patterns", true));
+  for (const std::string& where : flags.models) FUSEC_TRY(add(where, "--models", false));
+  return cases;
+}
+
+std::string machine_name(const runtime::Machine& machine) {
+  std::string name = runtime::cpu_name();
+  for (const DeviceInfo& info : devices()) {
+    if (machine.device.kind == TargetKind::cuda && info.device == machine.device) name = info.name;
+  }
+  return name + ", " + machine.target.name;
+}
+
+std::string today() {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+}
+
+Result<BenchOrigin> origin_of(const Options& options, const BenchFlags& flags) {
+  FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
+  BenchOrigin origin;
+  const bool on_gpu = machine.device.kind == TargetKind::cuda;
+  origin.device = on_gpu ? "cuda" : "cpu";
+  origin.machine = machine_name(machine);
+  origin.threads = on_gpu ? 0 : machine.target.threads;
+  origin.numerics = flags.numerics;
+  origin.precision = flags.precision;
+  origin.tf32 = flags.tf32;
+  origin.date = today();
+  origin.commit = flags.commit.empty() ? "unknown" : flags.commit;
+  return origin;
+}
+
+// The libraries of an engine, and what made its code: a line of the key of every kernel.
+std::string versions_of(const Engine& engine) {
+  std::string text = codegen::artifact_key(ir::Kernel(), engine.target());
+  text = text.substr(0, text.find('\n'));
+  for (const auto& library : engine.state()->loaded->libraries) text += fmt::format("; {} {}", library->name(), library->version());
+  return text;
+}
+
+Result<Yardstick> make_yardstick(const Options& options, int threads) {
+  Yardstick copy;
+  if (options.device == "cpu") {
+    FUSEC_ASSIGN(copy.cpu, CopySpeed::make(kModelCopyBytes, threads));
+    copy.model_way = copy.cpu->fastest(kModelCopyBytes);
+    return copy;
+  }
+  FUSEC_ASSIGN(copy.gpu, GpuYardstick::make(options, compile_model));
+  FUSEC_TRY(copy.gpu->prepare());
+  for (const std::string& note : copy.gpu->notes()) fmt::print(stderr, "fusec: {}\n", note);
+  return copy;
+}
+
+Result<BenchRecord> run_rounds(std::vector<GateCase> cases, BenchOrigin origin, const Options& options, const BenchFlags& flags) {
+  FUSEC_ASSIGN(Yardstick copy, make_yardstick(options, origin.threads));
+  for (GateCase& c : cases) {
+    if (const Status status = prepare(c, options, flags); !status.ok()) fail(c, status);
+    if (c.engine && origin.versions.empty()) origin.versions = versions_of(*c.engine);
+  }
+  Budget budget = flags.budget();
+  budget.seconds /= kRounds;
+  for (int round = 1; round <= kRounds; ++round) {
+    for (GateCase& c : cases) {
+      if (!c.result.error.empty()) continue;
+      const Progress progress(fmt::format("round {} of {}: {}", round, kRounds, c.result.name));
+      if (const Status status = measure(c, copy, budget); !status.ok()) fail(c, status);
+    }
+  }
+  BenchRecord record{std::move(origin), {}};
+  for (GateCase& c : cases) {
+    c.result.median_ms = median(c.us) / 1e3;
+    record.cases.push_back(std::move(c.result));
+  }
+  return record;
+}
+
+Result<BenchRecord> read_record(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return Status(StatusCode::invalid_argument, fmt::format("--against '{}': the file cannot be read", path));
+  return record_of_json(Json::parse(text.str(), nullptr, false), path);
+}
+
+Status unwritable(const std::string& path) {
+  return Status(StatusCode::invalid_argument, fmt::format("--save '{}': the file cannot be written", path));
+}
+
+// Asked before anything is measured.
+Status check_writable(const std::string& path) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  std::error_code error;
+  return fs::is_directory(folder, error) && !fs::is_directory(path, error) ? Status() : unwritable(path);
+}
+
+Status save(const BenchRecord& record, const std::string& path) {
+  std::ofstream out(path);
+  out << json_of(record).dump(1) << '\n';
+  out.close();
+  return out ? Status() : unwritable(path);
+}
+
+Json json_of(const BenchVerdict& verdict) {
+  Json json = {{"slower", Json::array()}, {"ok", verdict.ok()}, {"faster", Json::array()}, {"same", Json::array()}};
+  for (const BenchChange& c : verdict.changes) {
+    json[c.slower ? "slower" : c.faster ? "faster" : "same"].push_back(
+        {{"name", c.name}, {"before", c.before}, {"now", c.now}, {"ratio", c.ratio}, {"before_spread", c.before_spread}, {"now_spread", c.now_spread}});
+  }
+  json["failed"] = Json::array();
+  for (const BenchCase& c : verdict.failed) json["failed"].push_back({{"name", c.name}, {"error", c.error}});
+  json["missing"] = verdict.missing;
+  json["added"] = verdict.added;
+  return json;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+void print_record(const BenchRecord& record) {
+  Table table({"case", "median ms", "times a copy", "spread"});
+  for (const BenchCase& c : record.cases) {
+    if (!c.error.empty()) {
+      table.row({c.name, "-", "failed", "-"});
+      continue;
+    }
+    const double low = percentile(c.ratios, 0), high = percentile(c.ratios, 1);
+    table.row({c.name, fmt::format("{:.4f}", c.median_ms), fmt::format("{:.3f}", median(c.ratios)), percent(high / low - 1)});
+  }
+  print_text(table.str());
+}
+
+std::string told(const BenchOrigin& o) { return fmt::format("{}, commit {}", o.date, o.commit); }
+
+void print_verdict(const BenchVerdict& verdict, const BenchOrigin& before, const BenchOrigin& now) {
+  Table table({"case", "times a copy before", "spread", "now", "spread", "now / before", ""});
+  int64_t slower = 0;
+  for (const BenchChange& c : verdict.changes) {
+    slower += c.slower;
+    table.row({c.name, fmt::format("{:.3f}", c.before), percent(c.before_spread), fmt::format("{:.3f}", c.now), percent(c.now_spread),
+               fmt::format("{:.3f}", c.ratio), c.slower ? "SLOWER" : c.faster ? "faster" : ""});
+  }
+  for (const BenchCase& c : verdict.failed) table.row({c.name, "", "", "", "", "", "FAILED"});
+  print_text(table.str());
+  if (!verdict.missing.empty()) print_text(fmt::format("only in the file: {}", fmt::join(verdict.missing, ", ")));
+  if (!verdict.added.empty()) print_text(fmt::format("not in the file: {}", fmt::join(verdict.added, ", ")));
+  print_text(fmt::format("{} of {} slower by over 3% and beyond both spreads, {} failed; before: {}; now: {}", slower, verdict.changes.size(),
+                         verdict.failed.size(), told(before), told(now)));
+}
+
+}  // namespace
+
+Result<bool> bench_gate(const BenchFlags& flags) {
+  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(std::vector<GateCase> cases, cases_of(flags));
+  if (!flags.save.empty()) FUSEC_TRY(check_writable(flags.save));
+  FUSEC_ASSIGN(BenchOrigin origin, origin_of(options, flags));
+  std::optional<BenchRecord> before;
+  if (!flags.against.empty()) {
+    FUSEC_ASSIGN(before, read_record(flags.against));
+    FUSEC_TRY(comparable(before->origin, origin, flags.against));
+  }
+  FUSEC_ASSIGN(const BenchRecord now, run_rounds(std::move(cases), std::move(origin), options, flags));
+  const bool all_ran = std::all_of(now.cases.begin(), now.cases.end(), [](const BenchCase& c) { return c.error.empty(); });
+  if (!flags.save.empty() && all_ran) FUSEC_TRY(save(now, flags.save));
+  if (!flags.save.empty() && !all_ran) fmt::print(stderr, "fusec: '{}' is not written, since not every case ran\n", flags.save);
+  if (!before) {
+    flags.json ? print(json_of(now)) : print_record(now);
+    return all_ran;
+  }
+  FUSEC_ASSIGN(const BenchVerdict verdict, compare(*before, now, flags.against));
+  flags.json ? print(json_of(verdict)) : print_verdict(verdict, before->origin, now.origin);
+  return verdict.ok();
+}
+
+}  // namespace fusec::tool

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The speed gate: how two records compare, and the command's ends. No test here looks at a time: ratios are planted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/tool/bench_record.h"
+#include "tests/tool/command.h"
+
+namespace fusec::tool_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using tool::BenchCase;
+using tool::BenchRecord;
+using tool::BenchVerdict;
+
+BenchRecord record(std::vector<BenchCase> cases) {
+  BenchRecord r;
+  r.origin = {"cpu", "a CPU, x86-64-v4", "precise", "f32", false, 2, "2026-01-01", "abc", "llvm"};
+  r.cases = std::move(cases);
+  return r;
+}
+
+BenchVerdict verdict(const BenchRecord& before, const BenchRecord& now) {
+  Result<BenchVerdict> result = tool::compare(before, now, "f.json");
+  EXPECT_TRUE(result.ok()) << result.status().str();
+  return result.ok() ? *result : BenchVerdict();
+}
+
+const BenchCase kBefore = {"a", {1.00, 1.01, 0.99, 1.00, 1.02}, 1, ""};
+
+TEST(BenchRecord, SlowerNeedsThreePercentAndNoOverlap) {
+  const auto now = [](std::vector<double> ratios) { return verdict(record({kBefore}), record({{"a", std::move(ratios), 1, ""}})).changes.at(0); };
+  EXPECT_FALSE(now({1.00, 1.01, 0.99, 1.00, 1.02}).slower);
+  EXPECT_FALSE(now({1.025, 1.03, 1.025, 1.03, 1.025}).slower);  // no overlap, 2.5 %
+  EXPECT_FALSE(now({1.015, 1.2, 1.2, 1.2, 1.2}).slower);        // 20 %, but one round as before
+  EXPECT_TRUE(now({1.04, 1.05, 1.04, 1.06, 1.05}).slower);
+  EXPECT_TRUE(now({0.9, 0.91, 0.9, 0.92, 0.9}).faster);
+  EXPECT_FALSE(now({0.9, 0.91, 0.9, 0.92, 0.9}).slower);
+  EXPECT_DOUBLE_EQ(now({2, 2, 2, 2, 3}).ratio, 2);
+  EXPECT_DOUBLE_EQ(now({2, 2, 2, 2, 3}).now_spread, 0.5);
+}
+
+TEST(BenchRecord, CasesOfOneSideAreNamedAndFailedOnesFail) {
+  const BenchRecord before = record({kBefore, {"gone", {1}, 1, ""}});
+  const BenchVerdict v = verdict(before, record({kBefore, {"new", {1}, 1, ""}}));
+  EXPECT_TRUE(v.ok());
+  EXPECT_THAT(v.missing, ElementsAre("gone"));
+  EXPECT_THAT(v.added, ElementsAre("new"));
+  const BenchVerdict failed = verdict(before, record({kBefore, {"gone", {}, 0, "it does not compile"}}));
+  EXPECT_FALSE(failed.ok());
+  EXPECT_EQ(failed.failed.at(0).name, "gone");
+  EXPECT_TRUE(failed.missing.empty());
+  EXPECT_THAT(tool::compare(before, record({{"new", {1}, 1, ""}}), "f.json").status().str(), HasSubstr("none of its cases was run"));
+}
+
+TEST(BenchRecord, OnlyLikeIsHeldAgainstLike) {
+  const auto refuses = [](auto&& change, const std::vector<std::string>& words) {
+    BenchRecord now = record({kBefore});
+    change(now.origin);
+    const Status status = tool::compare(record({kBefore}), now, "f.json").status();
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+    for (const std::string& word : words) EXPECT_THAT(status.str(), HasSubstr(word));
+  };
+  refuses([](auto& o) { o.device = "cuda"; }, {"f.json", "device of the file is 'cpu', of this run 'cuda'"});
+  refuses([](auto& o) { o.machine = "another"; }, {"a CPU, x86-64-v4", "another", "--save"});
+  refuses([](auto& o) { o.numerics = "exact"; }, {"--numerics precise"});
+  refuses([](auto& o) { o.precision = "f16"; }, {"--precision f32"});
+  refuses([](auto& o) { o.tf32 = true; }, {"--tf32"});
+  refuses([](auto& o) { o.threads = 8; }, {"--threads 2"});
+  BenchRecord now = record({kBefore});
+  now.origin.commit = now.origin.date = now.origin.versions = "another";
+  EXPECT_TRUE(verdict(record({kBefore}), now).ok());
+}
+
+TEST(BenchRecord, ReadsWhatItWritesAndNothingElse) {
+  const tool::Json good = json_of(record({kBefore}));
+  const auto read = tool::record_of_json(good, "f.json");
+  ASSERT_TRUE(read.ok()) << read.status().str();
+  EXPECT_EQ(json_of(*read), good);
+  const auto refuses = [&](auto&& change, const std::string& why) {
+    tool::Json json = good;
+    change(json);
+    EXPECT_THAT(tool::record_of_json(json, "f.json").status().str(), testing::AllOf(HasSubstr("f.json"), HasSubstr(why)));
+  };
+  refuses([](auto& j) { j = tool::Json::array(); }, "is no record");
+  refuses([](auto& j) { j["format"] = 2; }, "has format 2, and this fusec reads format 1");
+  refuses([](auto& j) { j.erase("machine"); }, "machine");
+  refuses([](auto& j) { j["cases"] = tool::Json::array(); }, "holds no case");
+  refuses([](auto& j) { j["cases"][0]["ratios"][2] = nullptr; }, "ratio of 'a' that is no positive number");  // how NaN is written
+  refuses([](auto& j) { j["cases"][0]["ratios"][2] = -1; }, "no positive number");
+  refuses([](auto& j) { j["cases"][0]["ratios"] = tool::Json::array(); }, "no ratios of 'a'");
+}
+
+constexpr const char* kAdd =
+    "graph @main(%x: f32[64, 64]) {\n"
+    "  %0 = add %x, %x: f32[64, 64]\n"
+    "  return %0 as \"y\"\n"
+    "}\n";
+
+class BenchGate : public testing::Test {
+ protected:
+  Outcome gate(std::vector<std::string> flags) const {
+    std::vector<std::string> arguments = {"bench", "--device", "cpu", "--runs", "2", "--warmup", "1"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return w.fusec(arguments);
+  }
+  // A record of this machine in which every round of every case took so many copies.
+  std::string planted(double ratio) const {
+    const Outcome saved = gate({"--save", w.path("now.json"), "--patterns", add, "--models", add, "--commit", "abc"});
+    EXPECT_EQ(saved.code, 0) << saved.err;
+    nlohmann::json record = nlohmann::json::parse(read_text(w.path("now.json")));
+    for (auto& one : record["cases"]) one["ratios"] = std::vector<double>(5, ratio);
+    return w.file("planted.json", record.dump());
+  }
+  const Workplace w;
+  const std::string add = w.file("add.fir", kAdd);
+};
+
+TEST_F(BenchGate, WhatIsKept) {
+  const Outcome saved = gate({"--save", w.path("f.json"), "--patterns", add, "--models", add, "--commit", "abc", "--json"});
+  ASSERT_EQ(saved.code, 0) << saved.err;
+  const auto json = nlohmann::json::parse(read_text(w.path("f.json")));
+  EXPECT_EQ(json, saved.json());
+  EXPECT_EQ(json["commit"], "abc");
+  EXPECT_EQ(json["device"], "cpu");
+  EXPECT_EQ(json["threads"], 2);
+  EXPECT_EQ(json["date"].get<std::string>().size(), 10U);
+  EXPECT_THAT(json["versions"].get<std::string>(), HasSubstr("llvm"));
+  ASSERT_EQ(json["cases"].size(), 2U);
+  EXPECT_EQ(json["cases"][0]["name"], "pattern add");
+  EXPECT_EQ(json["cases"][1]["name"], "model add");
+  EXPECT_EQ(json["cases"][0]["ratios"].size(), 5U);
+}
+
+TEST_F(BenchGate, SlowerIsExitCodeOne) {
+  const Outcome slower = gate({"--against", planted(1e-9), "--patterns", add, "--models", add, "--json"});
+  EXPECT_EQ(slower.code, 1) << slower.err;
+  EXPECT_EQ(slower.json()["ok"], false);
+  ASSERT_EQ(slower.json()["slower"].size(), 2U);
+  for (const char* key : {"name", "before", "now", "ratio"}) EXPECT_TRUE(slower.json()["slower"][0].contains(key)) << key;
+  const Outcome text = gate({"--against", w.path("planted.json"), "--patterns", add});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.out, testing::AllOf(HasSubstr("SLOWER"), HasSubstr("1 of 1 slower"), HasSubstr("only in the file: model add")));
+  const Outcome faster = gate({"--against", planted(1e9), "--patterns", add, "--json"});
+  EXPECT_EQ(faster.code, 0) << faster.err;
+  EXPECT_EQ(faster.json()["ok"], true);
+  EXPECT_EQ(faster.json()["faster"].size(), 1U);
+}
+
+TEST_F(BenchGate, ACaseThatFailsFailsTheGateAndIsNotKept) {
+  const std::string broken = w.file("broken.fir", "graph");
+  const Outcome saved = gate({"--save", w.path("f.json"), "--patterns", add, "--models", broken});
+  EXPECT_EQ(saved.code, 1);
+  EXPECT_THAT(saved.err, testing::AllOf(HasSubstr("model broken"), HasSubstr("is not written")));
+  EXPECT_EQ(read_text(w.path("f.json")), "");
+}
+
+TEST_F(BenchGate, WrongFilesAndFlagsAreErrorsBeforeAnythingIsMeasured) {
+  const auto refuses = [&](const std::vector<std::string>& flags, const std::string& why) {
+    const Outcome outcome = gate(flags);
+    EXPECT_EQ(outcome.code, 2) << why;
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  };
+  const std::string good = planted(1);
+  nlohmann::json other = nlohmann::json::parse(read_text(good));
+  other["device"] = "cuda";
+  other["machine"] = "NVIDIA H200, sm_90";
+  refuses({"--against", w.file("gpu.json", other.dump()), "--patterns", add}, "device of the file is 'cuda', of this run 'cpu'");
+  refuses({"--against", good, "--patterns", add, "--threads", "1"}, "--threads 2");
+  refuses({"--against", w.path("absent.json"), "--patterns", add}, "cannot be read");
+  refuses({"--against", w.file("text.json", "no json"), "--patterns", add}, "is no record of fusec bench");
+  refuses({"--save", w.path("absent/f.json"), "--patterns", add}, "cannot be written");
+  refuses({"--against", good}, "need --patterns DIR or --models DIR");
+  refuses({add, "--against", good}, "and no other model");
+  refuses({"--models", add}, "--models is for --against FILE and --save FILE");
+  refuses({"--against", good, "--models", w.path("absent")}, "--models");
+}
+
+}  // namespace
+}  // namespace fusec::tool_test
