@@ -9,6 +9,7 @@
 #   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
 #   patterns   score of each pattern
 #   models     fusec bench of each model, then of each again in a second process: ready times
+#   price      what exact numerics cost: PRICE_MODELS in precise and exact, three rounds in turn
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it
 #   conformance*every folder of cases/, by the emitters of HOW
@@ -21,7 +22,7 @@ root=$PWD out=${OUT:-$root/gpu-out} fusec=$root/bin/fusec
 mkdir -p "$out"
 export FUSEC_CACHE_DIR=${FUSEC_CACHE_DIR:-$out/.cache}
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(doctor verify packages patterns models peers)
+[ ${#parts[@]} -gt 0 ] || parts=(doctor verify packages patterns models price peers)
 jobs=${JOBS:-6}
 started=$(date +%s)
 say() { printf '[%4ds] %s\n' $(($(date +%s) - started)) "$*"; }
@@ -140,6 +141,20 @@ part_models() {
       run "bench.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" \
         --batch "${BATCHES:-1}" --json
       run "again.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" --runs 5 --json
+    done
+  done
+}
+
+part_price() {
+  local name precision numerics round
+  for name in ${PRICE_MODELS:-resnet50 mobilenet_v3_large}; do
+    for precision in ${PRECISIONS:-f32 f16}; do
+      for round in 1 2 3; do
+        for numerics in precise exact; do
+          run "price.$name.$precision.$numerics.$round" 120 "$fusec" bench "models/$name.onnx" --random-weights 1 --device cuda:0 \
+            --precision "$precision" --numerics "$numerics" --json
+        done
+      done
     done
   done
 }
