@@ -5,6 +5,8 @@
 usage: measure.py patterns RESULTS.json [--tool FUSEC] [--patterns DIR] [--duration SECONDS] [--repeat 3]
        measure.py run RESULTS.json [--tool FUSEC] [--models A.onnx B.onnx ...] [--only batches|library|own|start|memory]
        measure.py fill RESULTS.json [--page docs/performance.md]
+       measure.py price-run FOLDER [--tool FUSEC] [--models A.onnx B.onnx ...] [--precisions f32]     precise and exact, in turn
+       measure.py price FOLDER... [--machine TEXT] [--page docs/numerics.md]     of these files, or of those of tests/gpu.sh price
        measure.py gpu FOLDER... [--page docs/performance.md]     what tests/gpu.sh left in its output folders
 
 `patterns` and `run` add to RESULTS.json, `run` model by model, so that it can be done in parts; on a machine that does
@@ -12,8 +14,10 @@ nothing else. `fill` and `gpu` replace what lies between the marks "<!-- NAME: b
 a table of which the folders have nothing stays as it is.
 """
 import argparse
+import datetime
 import json
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -251,6 +255,40 @@ def gpu(options):
     write_tables(Path(options.page), {name: rows + "\n\n" + told for name, rows in tables.items() if rows})
 
 
+PRICED = ("mobilenet_v3_large", "resnet18", "resnet50", "squeezenet1_1", "vit_b_16")
+
+
+def price_run(options):
+    models = options.models or [ROOT / f"tests/models/{name}.onnx" for name in PRICED]
+    folder = Path(options.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for model in map(Path, models):
+        for precision in options.precisions:
+            for turn in "123":
+                for numerics in ("precise", "exact"):
+                    result = call(options.tool, "bench", str(model), "--device", "cpu", "--precision", precision, "--numerics", numerics)
+                    save(folder / f"price.{model.stem}.{precision}.{numerics}.{turn}.json", result)
+
+
+def price(options):
+    """One table for a CPU and one for a GPU, by the device that the files name."""
+    times = {}
+    for name, r in gpu_results(options.folders).items():
+        if not name.startswith("price.") or r is None:
+            continue
+        _, model, precision, numerics, _, _ = name.split(".")
+        kind = "cpu" if r["device"].startswith("cpu") else "gpu"
+        times.setdefault(kind, {}).setdefault((model, precision), {}).setdefault(numerics, []).append(r["median_ms"])
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    for kind, found in times.items():
+        rows = []
+        for (model, precision), by in sorted(found.items()):
+            precise, exact = (statistics.median(by[numerics]) for numerics in ("precise", "exact"))
+            rows.append([model, precision, f"{precise:.3f}", f"{exact:.3f}", f"{exact / precise:.2f}"])
+        caption = f"{options.machine or kind}, {datetime.date.today()}, commit {commit}:\n\n"
+        write_tables(Path(options.page), {f"price {kind}": caption + table(["model", "", "precise, ms", "exact, ms", "exact / precise"], rows)})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -271,8 +309,17 @@ def main():
     three = commands.add_parser("gpu")
     three.add_argument("folders", nargs="+")
     three.add_argument("--page", default=str(ROOT / "docs/performance.md"))
+    four = commands.add_parser("price-run")
+    four.add_argument("folder")
+    four.add_argument("--tool", default=str(ROOT / "build/release/bin/fusec"))
+    four.add_argument("--models", nargs="*")
+    four.add_argument("--precisions", nargs="*", default=["f32"])
+    five = commands.add_parser("price")
+    five.add_argument("folders", nargs="+")
+    five.add_argument("--machine", default="")
+    five.add_argument("--page", default=str(ROOT / "docs/numerics.md"))
     options = parser.parse_args()
-    {"patterns": patterns, "run": run, "fill": fill, "gpu": gpu}[options.command](options)
+    {"patterns": patterns, "run": run, "fill": fill, "gpu": gpu, "price-run": price_run, "price": price}[options.command](options)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #   patterns   score of each pattern
 #   models     fusec bench of each model, then of each again in a second process: ready times
 #   gate      *the speed gate: patterns and five models, kept in gate.record.json, and against the record in GATE where it is set
+#   price      what exact numerics cost: PRICE_MODELS in precise and exact, three rounds in turn
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it
 #   conformance*every folder of cases/, by the emitters of HOW
@@ -22,7 +23,7 @@ root=$PWD out=${OUT:-$root/gpu-out} fusec=$root/bin/fusec
 mkdir -p "$out"
 export FUSEC_CACHE_DIR=${FUSEC_CACHE_DIR:-$out/.cache}
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(doctor verify packages patterns models peers)
+[ ${#parts[@]} -gt 0 ] || parts=(doctor verify packages patterns models price peers)
 commit=${COMMIT:-$(cat commit 2>/dev/null || echo unknown)}
 printf '{"date": "%s", "commit": "%s", "machine": "%s"}\n' "$(date -u +%Y-%m-%d)" "$commit" \
   "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)" >"$out/origin.json"
@@ -152,6 +153,20 @@ part_gate() {
   local name flags=(--patterns patterns --device cuda:0 --save "$out/gate.record.json" --commit "$commit" --json)
   for name in mobilenet_v3_large resnet50 efficientnet_b0 bert_base gpt2; do flags+=(--models "models/$name.onnx"); done
   run gate 500 "$fusec" bench "${flags[@]}" ${GATE:+--against "$GATE"}
+}
+
+part_price() {
+  local name precision numerics round
+  for name in ${PRICE_MODELS:-resnet50 mobilenet_v3_large}; do
+    for precision in ${PRECISIONS:-f32 f16}; do
+      for round in 1 2 3; do
+        for numerics in precise exact; do
+          run "price.$name.$precision.$numerics.$round" 120 "$fusec" bench "models/$name.onnx" --random-weights 1 --device cuda:0 \
+            --precision "$precision" --numerics "$numerics" --json
+        done
+      done
+    done
+  done
 }
 
 part_tune() {

@@ -2,6 +2,7 @@
 """gpu_table.py OUT: the short table of what tests/gpu.sh left in OUT."""
 import json
 import pathlib
+import statistics
 import sys
 
 out = pathlib.Path(sys.argv[1])
@@ -44,6 +45,22 @@ def patterns():
         score = row.get("score")
         print(f"  {row.get('pattern', row.get('model', '?')):40s} {score if score is None else round(score, 3)} "
               f"{row.get('median_ms', 0) * 1e3:.1f} {row.get('copy_ms', 0) * 1e3:.1f}")
+
+
+def price():
+    found = {}
+    for path in sorted(out.glob("price.*.json")):
+        _, name, precision, numerics, _ = path.stem.split(".")
+        result = load(path)
+        found.setdefault((name, precision), {}).setdefault(numerics, []).append(result["median_ms"] if result else float("nan"))
+    peers = load(out / "peers_models.json") or {}
+    if found:
+        print("model precise_ms exact_ms exact/precise | eager graph reduce-overhead")
+    for (name, precision), by in sorted(found.items()):
+        precise, exact = (statistics.median(by.get(numerics, [float("nan")])) for numerics in ("precise", "exact"))
+        peer = peers.get(f"{name}/{precision}x1", {})
+        beside = " ".join(f"{peer[how]:.3f}" if how in peer else "-" for how in ("eager", "graph", "reduce-overhead"))
+        print(f"  {name} {precision}x1 {precise:.3f} {exact:.3f} {exact / precise:.2f} | {beside}")
 
 
 def models():
@@ -112,6 +129,7 @@ def accuracy():
 verify()
 patterns()
 models()
+price()
 tune()
 conformance()
 accuracy()

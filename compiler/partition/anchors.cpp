@@ -46,12 +46,10 @@ bool is_unary_epilogue(ScalarOp op) {
 // pass that would mend them.
 bool is_binary_epilogue(ScalarOp op) { return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub; }
 
-// What a GPU's libraries do after a call, in this order: bias, an addend as large as the result, and cuDNN relu. All else
-// becomes part of a generated kernel: cuDNN fuses more for some types and layouts only, cuBLASLt has the gelu by tanh alone
-// and a relu that makes 0 of NaN in some of its algorithms, and there is no pass over memory that would do the rest.
-bool cuda_takes_unary(const Node& anchor, ScalarOp op, DType dtype) {
-  return anchor.op == TensorOp::conv && op == ScalarOp::relu && dtype != DType::f64;
-}
+// What a GPU's libraries do after a call, in this order: bias, an addend as large as the result, relu. All else becomes
+// part of a generated kernel: cuDNN fuses more for some types and layouts only, cuBLASLt has the gelu by tanh alone, and
+// there is no pass over memory that would do the rest.
+bool cuda_takes_unary(ScalarOp op, DType dtype) { return op == ScalarOp::relu && dtype != DType::f64; }
 bool cuda_takes_binary(ScalarOp op, bool full) { return op == ScalarOp::add && full; }
 
 // The axis of output channels: 1 or last for conv by its layout, last for matmul; -1 for pools.
@@ -137,7 +135,7 @@ class AnchorForming {
     const DType dtype = graph_.type(value).dtype;
     const auto& before = group(g).epilogues;
     if (!is_float(dtype) || (!before.empty() && before.back().epilogue.op == ScalarOp::relu)) return false;
-    if (node.inputs.size() == 1) return cuda_takes_unary(anchor, op, dtype);
+    if (node.inputs.size() == 1) return cuda_takes_unary(op, dtype);
     if (node.inputs.size() != 2 || !before.empty()) return false;
     const ValueId operand = node.inputs[node.inputs[0] == value ? 1 : 0];
     return cuda_takes_binary(op, graph_.type(operand) == graph_.type(value)) || is_bias(g, anchor, value, operand, op);

@@ -14,7 +14,8 @@
 namespace fusec {
 
 // precise: no fast-math, IEEE division, no reassociation or contraction across ops. exact: also rounds after every ONNX
-// op and folds nothing that changes bits. fast: opt-in liberties, still safe for NaN.
+// op, folds nothing that changes bits and keeps NaN and infinities through library calls, whose relu may else make 0 of NaN.
+// fast: opt-in liberties; today what precise does. Generated kernels keep NaN in all of them.
 enum class Numerics : uint8_t { precise, exact, fast };
 
 // Who makes machine code for a GPU: NVRTC from CUDA C++, LLVM and nvJitLink from LLVM IR; automatic: NVRTC where it is

@@ -83,7 +83,7 @@ void declare_common(Flags& flags, ModelFlags& to) {
   flags.option("--external-root", to.external_roots,
                "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
   flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
-  flags.option("--numerics", to.numerics, "precise (default), exact or fast");
+  flags.option("--numerics", to.numerics, "precise (default); exact: rounds after every op, and no library call loses NaN or infinities; fast: as precise today");
   flags.option("--precision", to.precision, "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
   flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
   flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");

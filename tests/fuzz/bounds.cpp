@@ -468,16 +468,22 @@ Result<Bounded> input_bounds(const Tensor& input) {
 
 namespace {
 
-// Of -inf, the form of relu that oneDNN gets in fast mode may make anything, of denormals smaller ones.
-Result<Bounded> of_fast_relu(const Bounded& relu, const Bounded& x, DType dtype) {
-  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, relu.at.shape(), false));
-  for (int64_t i = 0; i < relu.at.num_elements(); ++i) {
-    const bool open = load_range(x, dtype, i).lo.f == -std::numeric_limits<double>::infinity();
-    Range r = load_range(relu, dtype, i);
-    if (r.lo.f > 0 && r.lo.f < static_cast<double>(std::numeric_limits<float>::min())) r.lo.f = 0;
-    store_range(out, dtype, i, open ? anything(dtype) : r);
+// What a library may lose where numerics need not be exact. Its relu behind a convolution or product may make 0 of NaN; engines of
+// cuDNN store 0 for the -inf of a 16-bit convolution and of what is added to it.
+Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, bool on_gpu,
+                                   Bounded out) {
+  const DType dtype = graph.type(node.output).dtype;
+  const bool is_relu = node.op == ir::Op(ir::ScalarOp::relu);
+  const bool sums = node.op == ir::Op(TensorOp::conv) || node.op == ir::Op(ir::ScalarOp::add);
+  const bool stores_zero = on_gpu && is_half(dtype) && sums;
+  if (!is_float(dtype) || !(is_relu || stores_zero) || !is_behind_product(graph, node.output)) return out;
+  FUSEC_ASSIGN(Bounded lost, make_bounded(dtype, out.at.shape(), false));
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
+    Range r = load_range(out, dtype, i);
+    if (is_relu ? std::isnan(load_range(operands[0], dtype, i).at.f) : r.lo.f < -largest(dtype)) r = anything(dtype);
+    store_range(lost, dtype, i, r);
   }
-  return out;
+  return lost;
 }
 
 // cuDNN has no plan that adds the bias of some convolutions: what is to be added to it has been rounded then.
@@ -539,9 +545,8 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
       FUSEC_ASSIGN(values[node.output], with_rounded_convolution(graph, node, operands, values[node.output], symbols));
       open_images(graph, node, operands, values[node.output]);
     }
-    if (numerics == Numerics::fast && node.op == ir::Op(ir::ScalarOp::relu)) {
-      FUSEC_ASSIGN(values[node.output],
-                   of_fast_relu(values[node.output], operands[0], graph.type(node.output).dtype));
+    if (numerics != Numerics::exact) {
+      FUSEC_ASSIGN(values[node.output], with_lost_specials(graph, node, operands, on_gpu, std::move(values[node.output])));
     }
     values[node.output].jumps = jumps_of(graph, node, operands, values[node.output]);
   }

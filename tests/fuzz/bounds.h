@@ -34,8 +34,9 @@ Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, co
                                 const ir::SymbolValues& symbols);
 // An input of the graph.
 Result<Bounded> input_bounds(const Tensor& input);
-// Every output. Of -inf and denormals, a library's relu may make other values in fast mode. On a GPU a convolution of a 16-bit
-// type may be rounded before its bias is added.
+// Every output. Unless numerics are exact, a library's relu behind a convolution or product may lose NaN, and cuDNN the -inf of a
+// 16-bit convolution; all other relus are asked to keep NaN. On a GPU a convolution of a 16-bit type may be rounded before its bias
+// is added.
 Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
                                              Numerics numerics = Numerics::precise, bool on_gpu = false);
 

@@ -194,6 +194,7 @@ cublasStatus_t fake_matmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const vo
           sum += ir::load_double(out.dtype(),
                                  static_cast<const char*>(bias) + i * static_cast<int64_t>(size_of(out.dtype())));
         }
+        if ((epilogue & CUBLASLT_EPILOGUE_RELU) != 0) sum = sum < 0 ? 0 : sum;
         ir::store_double(out.dtype(), out.at(n, i, j), sum);
       }
     }
@@ -222,7 +223,7 @@ class CublasLt : public ::testing::Test {
 
 TEST_F(CublasLt, ProductsWithEveryEpilogue) {
   for (const Product& p : product_cases()) {
-    for (const char* what : {"", "b", "a", "ba"}) {
+    for (const char* what : {"", "b", "a", "r", "ba", "br", "ar", "bar"}) {
       SCOPED_TRACE(::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
                    ::testing::PrintToString(p.out_strides) + what);
       EXPECT_EQ(run(product_case(p, what)).substr(0, 8), "cublaslt");
@@ -242,9 +243,9 @@ TEST_F(CublasLt, Types) {
 }
 
 TEST_F(CublasLt, OneCallWhereStridesAllow) {
-  EXPECT_EQ(run(product_case(product_cases()[6], "ba")), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[6], "bar")), "cublaslt");
   EXPECT_EQ(seen.largest_batch, 12);
-  EXPECT_EQ(run(product_case(product_cases()[7], "b")), "cublaslt");  // batches are rows
+  EXPECT_EQ(run(product_case(product_cases()[7], "br")), "cublaslt");  // batches are rows
   EXPECT_EQ(run(product_case(product_cases()[13])), "cublaslt x2");    // two batch axes that do not merge
   EXPECT_EQ(run(product_case(product_cases()[15])), "cublaslt");
   EXPECT_EQ(memory_->made, 0);
@@ -254,13 +255,15 @@ TEST_F(CublasLt, OneCallWhereStridesAllow) {
 TEST_F(CublasLt, BiasByAProduct) {
   const auto library = make();
   for (int i = 0; i < 2; ++i) {
-    Case c = product_case(product_cases()[15], "ba");
+    Case c = product_case(product_cases()[15], "bar");
     EXPECT_EQ(check(*library, c), "cublaslt x2");
   }
   EXPECT_EQ(memory_->made, 1);
   seen.epilogues = false;
   Case c = product_case(product_cases()[0], "ba");
   EXPECT_EQ(check(*library, c), "cublaslt x2");
+  Case relu = product_case(product_cases()[0], "r");
+  EXPECT_EQ(check(*library, relu).substr(0, 11), "unsupported");
 }
 
 TEST_F(CublasLt, FreesWhatItUploads) {
@@ -270,7 +273,7 @@ TEST_F(CublasLt, FreesWhatItUploads) {
 }
 
 TEST_F(CublasLt, AddendInPlace) {
-  EXPECT_EQ(run(product_case(product_cases()[0], "ba"), 3e-6, 3), "cublaslt");
+  EXPECT_EQ(run(product_case(product_cases()[0], "bar"), 3e-6, 3), "cublaslt");
   EXPECT_EQ(run(product_case(product_cases()[6], "a"), 3e-6, 2), "cublaslt");
   Case broadcast(TensorOp::matmul, product_of());
   broadcast.add({5, 7});
@@ -283,9 +286,9 @@ TEST_F(CublasLt, AddendInPlace) {
   check(*make(), broadcast);
 }
 
-// Bias and addend of zeros.
+// Bias, addend and relu of zeros.
 TEST_F(CublasLt, NothingToSum) {
-  for (const char* what : {"", "b", "ba"}) {
+  for (const char* what : {"", "b", "bar"}) {
     SCOPED_TRACE(what);
     EXPECT_EQ(run(product_case({{5, 0}, {0, 9}, {5, 9}}, what)), "cublaslt");
     EXPECT_EQ(run(product_case({{3, 2, 5, 0}, {2, 0, 9}, {3, 2, 5, 9}}, what)), "cublaslt");
@@ -314,6 +317,7 @@ TEST_F(CublasLt, PointwiseConvolutions) {
     c.add({24, 16, 1, 1}, {}, true);
     c.step->bias = c.add({24}, {}, true);
     c.epilogue(ScalarOp::add, c.add({2, 5, 7, 24}));
+    c.epilogue(ScalarOp::relu);
     c.add({2, 5, 7, 24});
     EXPECT_EQ(run(std::move(c)), "cublaslt");
   }
@@ -348,7 +352,7 @@ TEST_F(CublasLt, WorkspaceKeepsToTheLimit) {
 TEST_F(CublasLt, Choices) {
   seen.listed = 20;
   const auto library = make();
-  Case c = product_case(product_cases()[0], "ba");
+  Case c = product_case(product_cases()[0], "bar");
   const std::vector<Choice> choices = library->choices(c.call);
   ASSERT_EQ(choices.size(), 8U);
   EXPECT_EQ(library->choices(c.call)[3].id, choices[3].id);
@@ -367,7 +371,7 @@ TEST_F(CublasLt, Choices) {
 // A bias across cuBLASLt's takes two products: the choice is of the one that multiplies.
 TEST_F(CublasLt, ChoicesOfTheProductThatCounts) {
   seen.listed = 3;
-  Case c = product_case(product_cases()[15], "ba");
+  Case c = product_case(product_cases()[15], "bar");
   const auto library = make();
   c.call.choice = library->choices(c.call)[2].id;
   EXPECT_EQ(check(*library, c), "cublaslt x2");
@@ -379,7 +383,28 @@ TEST_F(CublasLt, Refusals) {
   Case gelu = product_case(product_cases()[0]);
   gelu.epilogue(ScalarOp::gelu);
   EXPECT_EQ(refused(std::move(gelu)), "unsupported: cuBLASLt has no such epilogue");
-  EXPECT_EQ(refused(product_case(product_cases()[0], "ar")), "unsupported: the relu of cuBLASLt may drop NaN");
+  Case late(TensorOp::matmul, product_of());
+  late.add({5, 7});
+  late.add({7, 9});
+  late.epilogue(ScalarOp::relu);
+  late.epilogue(ScalarOp::add, late.add({5, 9}));
+  late.add({5, 9});
+  EXPECT_EQ(refused(std::move(late)), "unsupported: cuBLASLt does nothing after relu");
+}
+
+// In exact numerics alone: some of cuBLASLt's algorithms lose NaN in their relu.
+TEST_F(CublasLt, NoReluWhereNanMustBeKept) {
+  for (const Numerics numerics : {Numerics::precise, Numerics::fast, Numerics::exact}) {
+    Options options;
+    options.numerics = numerics;
+    Case with = product_case(product_cases()[0], "bar"), without = product_case(product_cases()[0], "ba");
+    for (const auto& library : {make(options), make(options)->fresh()}) {
+      EXPECT_EQ(check(*library, with), numerics == Numerics::exact
+                                           ? "unsupported: some of cuBLASLt's algorithms make 0 of NaN in their relu"
+                                           : "cublaslt");
+      EXPECT_EQ(check(*library, without), "cublaslt");
+    }
+  }
 }
 
 }  // namespace

@@ -200,6 +200,25 @@ class CudaLibraries : public ::testing::Test {
       }
     }
   }
+  static Options exact() {
+    Options options;
+    options.numerics = Numerics::exact;
+    return options;
+  }
+  // Relu behind convolutions of images of NaN, by every choice.
+  void images_of_nan(bool may_drop_nan) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      for (const testing::Image& image : testing::image_cases()) {
+        for (const bool last : {true, false}) {
+          Case c = testing::image_case(image, last, true, 0, dtype, last ? "bar" : "r");
+          for (int64_t i = 0; i < c.elements[0]; ++i) ir::store_double(dtype, c.at(0, i), std::nan(""));
+          c.may_drop_nan = may_drop_nan;
+          for_every_choice(c, 1);
+          kept_.push_back(std::move(c));
+        }
+      }
+    }
+  }
   void TearDown() override {
     for (const auto& [what, count] : seen_) std::printf("%5d x %s\n", count, what.c_str());
   }
@@ -220,7 +239,8 @@ constexpr TypeTolerance kTypes[] = {{DType::f32, 3e-6}, {DType::f16, 2e-3}, {DTy
 TEST_F(CudaLibraries, Products) {
   for (const auto& [dtype, tolerance] : kTypes) {
     for (const testing::Product& p : testing::product_cases()) {
-      for (const char* what : {"", "b", "a", "ba"}) {
+      for (const char* what : {"", "b", "a", "ba", "r", "bar"}) {
+        if (dtype == DType::f64 && std::string(what).find('r') != std::string::npos) continue;
         SCOPED_TRACE(to_string(dtype) + ::testing::PrintToString(p.a) + ::testing::PrintToString(p.b) +
                      ::testing::PrintToString(p.out_strides) + what);
         EXPECT_EQ(run("cublaslt", testing::product_case(p, what, dtype), tolerance).find("unsupported"),
@@ -234,7 +254,7 @@ TEST_F(CudaLibraries, LargerProducts) {
   for (const auto& [dtype, tolerance] : kTypes) {
     SCOPED_TRACE(to_string(dtype));
     for (const int64_t n : {64, 200, 256}) {
-      run("cublaslt", testing::product_case({{n, n}, {n, n}, {n, n}}, "ba", dtype), tolerance);
+      run("cublaslt", testing::product_case({{n, n}, {n, n}, {n, n}}, dtype == DType::f64 ? "ba" : "bar", dtype), tolerance);
     }
   }
 }
@@ -259,7 +279,7 @@ TEST_F(CudaLibraries, PointwiseConvolutions) {
   for (const auto& [dtype, tolerance] : kTypes) {
     if (dtype == DType::f64) continue;
     const testing::Image s{2, 32, 64, {14, 14}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}};
-    EXPECT_EQ(run("cublaslt", testing::image_case(s, true, true, 0, dtype, "ba"), tolerance),
+    EXPECT_EQ(run("cublaslt", testing::image_case(s, true, true, 0, dtype, "bar"), tolerance),
               libraries_.contains("cublaslt") ? "cublaslt" : "");
   }
 }
@@ -287,7 +307,7 @@ TEST_F(CudaLibraries, Pools) {
 TEST_F(CudaLibraries, RandomProductsByEveryChoice) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     fuzz::Random random(seed);
-    Case c = testing::random_product(random, false);
+    Case c = testing::random_product(random);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::text_of(c));
     const double tolerance = testing::tolerance_of(c.call.args[0].dtype);
     for_every_choice(c, tolerance);
@@ -307,8 +327,9 @@ TEST_F(CudaLibraries, RandomConvolutions) {
   }
 }
 
-// NaN comes through relu of cuDNN, and max.
-TEST_F(CudaLibraries, KeepNan) {
+// In exact numerics NaN comes through relu of cuDNN, and max.
+TEST_F(CudaLibraries, ExactKeepsNan) {
+  use(exact());
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     SCOPED_TRACE(to_string(dtype));
     const auto poisoned = [&](Case c) {
@@ -325,24 +346,35 @@ TEST_F(CudaLibraries, KeepNan) {
   }
 }
 
-// An image of NaN stays one behind relu, by every choice: some of a library's algorithms have another relu than others.
-TEST_F(CudaLibraries, EveryReluKeepsNan) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    for (const testing::Image& image : testing::image_cases()) {
-      for (const bool last : {true, false}) {
-        Case c = testing::image_case(image, last, true, 0, dtype, last ? "bar" : "r");
-        for (int64_t i = 0; i < c.elements[0]; ++i) ir::store_double(dtype, c.at(0, i), std::nan(""));
-        for_every_choice(c, 1);
-        kept_.push_back(std::move(c));
-      }
+// In exact numerics an image of NaN stays one behind relu, by every choice: some of a library's algorithms have another relu than
+// others.
+TEST_F(CudaLibraries, ExactReluKeepsNan) {
+  use(exact());
+  images_of_nan(false);
+}
+
+// In precise numerics it may be zeros, too, and nothing else.
+TEST_F(CudaLibraries, PreciseReluMakesNanOrZeroOfNan) { images_of_nan(true); }
+
+// What is finite keeps its bounds beside a row of NaN, by every choice.
+TEST_F(CudaLibraries, PreciseReluKeepsFiniteRows) {
+  for (const auto& [dtype, tolerance] : kTypes) {
+    if (dtype == DType::f64) continue;
+    for (const int64_t n : {7, 16, 200}) {
+      Case c = testing::product_case({{5, n}, {n, n}, {5, n}}, "bar", dtype);
+      for (int64_t i = 0; i < n; ++i) ir::store_double(dtype, c.at(0, n + i), std::nan(""));
+      c.may_drop_nan = true;
+      for_every_choice(c, tolerance);
+      kept_.push_back(std::move(c));
     }
   }
 }
 
-// Sums past the range of the type are infinite, of either sign, by every choice that a library lists. Nothing else is
+// In exact numerics sums past the range of the type are infinite, of either sign, by every choice that a library lists. Nothing else is
 // looked at: plans by way of FFT or Winograd tiles spread the error of the largest operand, and in f32 make NaN of what
 // overflows inside a tile, so f32 has no window of several places here.
-TEST_F(CudaLibraries, OverflowIsInfinite) {
+TEST_F(CudaLibraries, ExactOverflowIsInfinite) {
+  use(exact());
   const auto overflow = [&](Case c, DType dtype, double largest) {
     constexpr double kWeight = 1.5;
     for (int64_t i = 0; i < c.elements[1]; ++i)
@@ -375,7 +407,7 @@ TEST_F(CudaLibraries, Tf32) {
   Options options;
   options.tf32 = true;
   use(options);
-  run("cublaslt", testing::product_case({{256, 256}, {256, 256}, {256, 256}}, "b"), 1e-3);
+  run("cublaslt", testing::product_case({{256, 256}, {256, 256}, {256, 256}}, "br"), 1e-3);
   run("cudnn", testing::image_case({1, 32, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}}, true), 1e-3);
 }
 

@@ -45,11 +45,11 @@ TEST(CudnnPlanCache, KeepsPlansOfOneSpecDeviceAndVersion) {
   EXPECT_EQ(cache->load(refused)->text, "");
   EXPECT_FALSE(PlanCache::open(options, "another GPU", "91900")->load(spec));
   EXPECT_FALSE(PlanCache::open(options, "a GPU", "91901")->load(spec));
-  std::vector<ConvSpec> others(9, spec);
+  std::vector<ConvSpec> others(10, spec);
   others[0].in.alignment = 8, others[1].filter.strides[0] = 80, others[2].out.dims[0] = 2,
   others[3].window.before = {1, 1};
   others[4].posts.pop_back(), others[5].posts[1].alpha = 1, others[6].tf32 = true, others[7].workspace_limit = 1,
-                              others[8].plan = "eng2";
+                              others[8].plan = "eng2", others[9].exact = true;
   for (const ConvSpec& other : others) EXPECT_FALSE(cache->load(other));
   fs::remove_all(dir);
 }

@@ -530,6 +530,26 @@ TEST_F(Cudnn, OptionsReachTheBackend) {
   EXPECT_EQ(fake_->convs[0].workspace_limit, 12345U);
 }
 
+// Engines that lose NaN or -inf are left out in exact numerics alone.
+TEST_F(Cudnn, EnginesAreLeftOutInExactAlone) {
+  const auto left_out = [&](Numerics numerics, DType dtype, const char* epilogues) {
+    Options options;
+    options.numerics = numerics;
+    Case c = image_case(image_cases()[0], true, true, 0, dtype, epilogues);
+    fake_->convs.clear();
+    EXPECT_EQ(check(*make(options)->fresh(), c, 2e-3), "cudnn conv");
+    return cudnn::lossy_engines(fake_->convs.at(0));
+  };
+  using Names = std::vector<std::string>;
+  for (const char* epilogues : {"b", "bar"}) {
+    EXPECT_EQ(left_out(Numerics::precise, DType::f16, epilogues), Names());
+    EXPECT_EQ(left_out(Numerics::fast, DType::f16, epilogues), Names());
+    EXPECT_EQ(left_out(Numerics::exact, DType::f32, epilogues), Names());
+  }
+  EXPECT_EQ(left_out(Numerics::exact, DType::f16, "bar"), (Names{"eng6_k25=2", "eng39_"}));
+  EXPECT_EQ(left_out(Numerics::exact, DType::f16, "b"), (Names{"eng6_k25=2", "eng32_", "eng47_"}));
+}
+
 }  // namespace
 }  // namespace fusec::runtime
 

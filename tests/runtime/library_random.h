@@ -24,10 +24,10 @@ inline double tolerance_of(DType dtype) { return dtype == DType::f32 ? 3e-6 : dt
 inline DType random_type(Random& random) { return random.pick({DType::f32, DType::f16, DType::bf16}); }
 
 // Letters of product_case and image_case.
-inline std::string random_epilogues(Random& random, bool with_relu) {
+inline std::string random_epilogues(Random& random) {
   std::string what = random.chance(0.5) ? "b" : "";
   if (random.chance(0.25)) what += "a";
-  if (with_relu && random.chance(0.25)) what += "r";
+  if (random.chance(0.25)) what += "r";
   return what;
 }
 
@@ -69,13 +69,12 @@ inline Case random_conv(Random& random) {
   const Image image = random_image(random);
   const bool last = random.chance(0.5), constant = random.chance(0.7);
   const DType dtype = random_type(random);
-  Case c = image_case(image, last, constant, 0, dtype, random_epilogues(random, true));
+  Case c = image_case(image, last, constant, 0, dtype, random_epilogues(random));
   c.call.threads = static_cast<int>(random.between(1, 3));
   return c;
 }
 
-// cuBLASLt does no relu.
-inline Case random_product(Random& random, bool with_relu) {
+inline Case random_product(Random& random) {
   const DType dtype = random_type(random);
   for (;;) {
     const int64_t m = random.between(1, 70), n = random.between(1, 70), k = random.between(1, 130);
@@ -90,7 +89,7 @@ inline Case random_product(Random& random, bool with_relu) {
     };
     const Product product{matrix(batch, m, k, ta), matrix(shared ? Extents() : batch, k, n, tb),
                           matrix(batch, m, n, false), ta, tb};
-    Case c = product_case(product, random_epilogues(random, with_relu), dtype);
+    Case c = product_case(product, random_epilogues(random), dtype);
     if (random.chance(0.5)) c.call.args[1].constant = c.memory[1].get();
     c.call.threads = static_cast<int>(random.between(1, 3));
     return c;

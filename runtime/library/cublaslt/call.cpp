@@ -33,7 +33,8 @@ cublasComputeType_t compute_of(const Gemm& gemm) {
 }
 
 cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
-  return gemm.bias >= 0 ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (gemm.bias >= 0) return gemm.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  return gemm.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 // The first status that is not success.

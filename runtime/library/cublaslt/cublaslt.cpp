@@ -93,6 +93,11 @@ class CublasLtOp : public LibraryOp {
   int summand_;
 };
 
+bool has_relu(const ir::LibraryStep& step) {
+  return std::any_of(step.epilogues.begin(), step.epilogues.end(),
+                     [](const ir::Epilogue& epilogue) { return epilogue.op == ir::ScalarOp::relu; });
+}
+
 bool is_float_product(const Problem& p) { return is_float(p.a.dtype) && is_float(p.b.dtype) && is_float(p.out.dtype); }
 
 bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
@@ -121,18 +126,23 @@ Result<Problem> as_product(const LibraryCall& call) {
 class CublasLtLibrary : public Library {
  public:
   CublasLtLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle)
-      : CublasLtLibrary(memory, std::move(handle), options.tf32,
+      : CublasLtLibrary(memory, std::move(handle), options.numerics, options.tf32,
                         static_cast<std::size_t>(std::clamp<int64_t>(options.workspace_limit, 0, kWorkspace))) {}
-  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, bool tf32,
+  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, Numerics numerics, bool tf32,
                   std::size_t workspace)
-      : memory_(std::move(memory)), handle_(std::move(handle)), weights_(memory_), tf32_(tf32), workspace_(workspace) {}
+      : memory_(std::move(memory)),
+        handle_(std::move(handle)),
+        weights_(memory_),
+        numerics_(numerics),
+        tf32_(tf32),
+        workspace_(workspace) {}
 
   std::string name() const override { return "cublaslt"; }
   std::string version() const override {
     return handle_->api.version != nullptr ? std::to_string(handle_->api.version()) : "unknown";
   }
   std::shared_ptr<Library> fresh() const override {
-    return std::make_shared<CublasLtLibrary>(memory_, handle_, tf32_, workspace_);
+    return std::make_shared<CublasLtLibrary>(memory_, handle_, numerics_, tf32_, workspace_);
   }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
@@ -140,6 +150,8 @@ class CublasLtLibrary : public Library {
       return "cuBLASLt has no " + std::string(ir::info(step.op).name);
     }
     if (!is_float(step.compute)) return std::string("no arithmetic in ") + to_string(step.compute);
+    // In families 20, 23 and 24 of 13.1.
+    if (numerics_ == Numerics::exact && has_relu(step)) return "some of cuBLASLt's algorithms make 0 of NaN in their relu";
     return std::nullopt;
   }
 
@@ -222,6 +234,7 @@ class CublasLtLibrary : public Library {
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Handle> handle_;
   DeviceWeights weights_;
+  Numerics numerics_;
   bool tf32_;
   std::size_t workspace_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that calls cuBLASLt: matmul, and conv of window 1 over channels-last images, with bias and an addend.
+// The library that calls cuBLASLt: matmul, and conv of window 1 over channels-last images, with bias, an addend and
+// relu. Some of its algorithms make 0 of NaN in relu, so in exact numerics it refuses steps that have one.
 #pragma once
 
 #include <memory>

@@ -122,11 +122,12 @@ Matrix matrix_of(const Operand& from, int operand, const Axis& rows, const Axis&
   return {from.arg, from.dtype, inner.extent, outer.extent, pitch, batch != nullptr ? batch->strides[operand] : 0};
 }
 
-Result<Gemm> gemm_of(const Problem& p, const Operand* c, bool tf32, bool& by_rows) {
+Result<Gemm> gemm_of(const Problem& p, const Operand* c, bool relu, bool tf32, bool& by_rows) {
   Product product = product_of(p, c);
   if (product.k.extent == 0) return Status(StatusCode::unsupported, "cuBLASLt has no product over an empty axis");
   if (!make_regular(product)) return Status(StatusCode::unsupported, "a matrix that is broadcast along both axes");
   Gemm gemm;
+  gemm.relu = relu;
   gemm.compute = p.compute;
   gemm.tf32 = tf32;
   std::optional<Axis> batch;
@@ -159,16 +160,26 @@ Operand expanded(Operand operand, const Operand& out) {
   return operand;
 }
 
-// One addend is what is done after a product. cuBLASLt has relu, too, which makes 0 of NaN in some of its algorithms.
-Result<std::optional<Operand>> addend_of(const Problem& p) {
+struct Epilogues {
   std::optional<Operand> addend;
+  bool relu = false;
+};
+
+// [add] [relu], which is what cuBLASLt does after a product.
+Result<Epilogues> epilogues_of(const Problem& p) {
+  Epilogues epilogues;
   for (const PostOp& post : p.epilogues) {
-    if (post.op == ir::ScalarOp::relu) return Status(StatusCode::unsupported, "the relu of cuBLASLt may drop NaN");
-    if (post.op != ir::ScalarOp::add || !post.operand || addend) return Status(StatusCode::unsupported, "cuBLASLt has no such epilogue");
-    if (post.operand->dtype != p.out.dtype) return Status(StatusCode::unsupported, "an addend of another type");
-    addend = expanded(*post.operand, p.out);
+    if (epilogues.relu) return Status(StatusCode::unsupported, "cuBLASLt does nothing after relu");
+    if (post.op == ir::ScalarOp::add && post.operand && !epilogues.addend) {
+      if (post.operand->dtype != p.out.dtype) return Status(StatusCode::unsupported, "an addend of another type");
+      epilogues.addend = expanded(*post.operand, p.out);
+    } else if (post.op == ir::ScalarOp::relu) {
+      epilogues.relu = true;
+    } else {
+      return Status(StatusCode::unsupported, "cuBLASLt has no such epilogue");
+    }
   }
-  return addend;
+  return epilogues;
 }
 
 // out = ones * bias + addend
@@ -216,12 +227,12 @@ bool is_plain_vector(const Problem& p) {
 
 Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) {
   const Problem p = with_row_bias(given);
-  FUSEC_ASSIGN(const std::optional<Operand> given_addend, addend_of(p));
-  const Operand* const addend = given_addend ? &*given_addend : nullptr;
+  FUSEC_ASSIGN(const Epilogues epilogues, epilogues_of(p));
+  const Operand* const addend = epilogues.addend ? &*epilogues.addend : nullptr;
   Products plan;
   if (!split) {
     bool by_rows = false;
-    FUSEC_ASSIGN(Gemm gemm, gemm_of(p, addend, tf32, by_rows));
+    FUSEC_ASSIGN(Gemm gemm, gemm_of(p, addend, epilogues.relu, tf32, by_rows));
     if (!p.bias || (by_rows && is_row(*p.bias) && is_plain_vector(p) && gemm.out.rows == p.out.dims.back())) {
       if (p.bias) gemm.bias = p.bias->arg;
       plan.gemms = {std::move(gemm)};
@@ -232,8 +243,8 @@ Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) 
   if (!p.bias || p.bias->dtype != p.out.dtype) return Status(StatusCode::unsupported, "a bias of another type");
   if (!is_row(*p.bias)) return Status(StatusCode::unsupported, "a bias that differs between rows");
   bool by_rows = false;
-  FUSEC_ASSIGN(Gemm first, gemm_of(spread(p, ones), addend, false, by_rows));
-  FUSEC_ASSIGN(Gemm second, gemm_of(p, &p.out, tf32, by_rows));
+  FUSEC_ASSIGN(Gemm first, gemm_of(spread(p, ones), addend, false, false, by_rows));
+  FUSEC_ASSIGN(Gemm second, gemm_of(p, &p.out, epilogues.relu, tf32, by_rows));
   plan.gemms = {std::move(first), std::move(second)};
   plan.ones_needed = p.out.dims[p.out.dims.size() - 2];
   return plan;

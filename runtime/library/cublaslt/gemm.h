@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product in cuBLASLt's form, as plain data: out = a b + c + bias over column-major matrices.
+// A matrix product in cuBLASLt's form, as plain data: out = relu(a b + c + bias) over column-major matrices.
 //
 // Ours are row-major, so that out^T = b^T a^T is what is asked wherever rows of the output are contiguous: cuBLASLt's
 // first matrix is then our right one, and its bias, one value per row, is ours, one per column. Axes that no pitch
@@ -31,6 +31,7 @@ struct Gemm {
   bool transpose_a = false, transpose_b = false;
   int64_t batch = 1;
   int bias = -1;  // argument that holds out.rows values
+  bool relu = false;
   DType compute = DType::f32;
   bool tf32 = false;
   std::vector<Offsets> calls;

@@ -32,7 +32,7 @@ struct Context {
   Backend& backend;
   ConvPlans& plans;
   DeviceWeights& weights;
-  bool tf32 = false;
+  bool tf32 = false, exact = false;  // as in ConvSpec
   std::size_t workspace_limit = 0;
 };
 

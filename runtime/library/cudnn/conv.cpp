@@ -76,7 +76,7 @@ struct Conv {
 
   ConvSpec spec(const Posts& posts) const {
     ConvSpec spec{images.in,    dense(problem.b, images.order), images.out, problem.window, {}, problem.compute,
-                  context.tf32, context.workspace_limit,        plan};
+                  context.tf32, context.exact, context.workspace_limit, plan};
     for (const PostOp& post : posts) {
       PostSpec p{post.op, post.alpha, std::nullopt};
       if (post.operand) p.operand = describe(*post.operand, images.order);

@@ -30,17 +30,18 @@ class CudnnLibrary : public Library {
  public:
   CudnnLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend)
       : CudnnLibrary(std::move(memory), std::move(backend), options.tf32,
-                     static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))) {}
-  CudnnLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend, bool tf32, std::size_t workspace)
+                     options.numerics == Numerics::exact, static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))) {}
+  CudnnLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend, bool tf32, bool exact,
+               std::size_t workspace)
       : memory_(std::move(memory)),
         backend_(std::move(backend)),
         weights_(memory_),
-        context_{*backend_, plans_, weights_, tf32, workspace} {}
+        context_{*backend_, plans_, weights_, tf32, exact, workspace} {}
 
   std::string name() const override { return "cudnn"; }
   std::string version() const override { return backend_->version(); }
   std::shared_ptr<Library> fresh() const override {
-    return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.workspace_limit);
+    return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.exact, context_.workspace_limit);
   }
 
   std::vector<Choice> choices(const LibraryCall& call) override {

@@ -125,21 +125,10 @@ fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
   return error.is_good() ? graph.build_operation_graph(handle) : error;
 }
 
-// Engines of cuDNN 9.14 on an H200 that lose what is not finite, all of them of 16-bit types: 32 and 47 store 0 for -inf, where
-// a relu behind does not hide it, as they clip by a comparison that -inf fails; the relu of 39 makes 0 of NaN, and behind one
-// kernel of 6 for groups a relu of its own does, which keeps NaN behind others. CudaLibraries.EveryReluKeepsNan and
-// OverflowIsInfinite look for them. The engines of other versions may be sound; without them a slower plan is taken.
-std::vector<std::string> faulty(const ConvSpec& spec) {
-  if (!is_half(spec.out.dtype)) return {};
-  const bool has_relu = !spec.posts.empty() && spec.posts.back().op == ir::ScalarOp::relu;
-  if (has_relu) return {"eng6_k25=2", "eng39_"};
-  return {"eng6_k25=2", "eng32_", "eng47_"};
-}
-
 // Leaves out what is forbidden; an error when nothing remains.
 fe::error_t filter(fe::graph::Graph& graph, const ConvSpec& spec) {
   graph.deselect_numeric_notes(forbidden(spec));
-  graph.deselect_engines(faulty(spec));
+  graph.deselect_engines(lossy_engines(spec));
   graph.deselect_workspace_greater_than(static_cast<int64_t>(spec.workspace_limit));
   return graph.check_support();
 }

@@ -13,7 +13,7 @@ std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::st
   auto cache = KernelCache::open_root(cache_root(options), warn_of(options));
   if (!cache.ok()) return nullptr;  // of which the engine's kernels warn
   return std::unique_ptr<PlanCache>(
-      new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 3; {}; cudnn {}; ", device, version)));
+      new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 4; {}; cudnn {}; ", device, version)));
 }
 
 std::string PlanCache::key(const ConvSpec& spec) const { return where_ + to_text(spec); }

@@ -16,8 +16,8 @@ std::string tensor_text(const char* role, const TensorSpec& t) {
 
 std::string to_text(const ConvSpec& spec) {
   const Window& w = spec.window;
-  std::string text = fmt::format("conv {} tf32={} workspace={} plan={} window={} step={} dilation={} pad={}+{}",
-                                 to_string(spec.compute), static_cast<int>(spec.tf32), spec.workspace_limit, spec.plan,
+  std::string text = fmt::format("conv {} tf32={} exact={} workspace={} plan={} window={} step={} dilation={} pad={}+{}",
+                                 to_string(spec.compute), static_cast<int>(spec.tf32), static_cast<int>(spec.exact), spec.workspace_limit, spec.plan,
                                  fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"), fmt::join(w.dilations, "x"),
                                  fmt::join(w.before, "x"), fmt::join(w.after, "x"));
   text += tensor_text("in", spec.in) + tensor_text("filter", spec.filter) + tensor_text("out", spec.out);
@@ -26,6 +26,13 @@ std::string to_text(const ConvSpec& spec) {
     if (post.operand) text += tensor_text("operand", *post.operand);
   }
   return text;
+}
+
+std::vector<std::string> lossy_engines(const ConvSpec& spec) {
+  if (!spec.exact || !is_half(spec.out.dtype)) return {};
+  const bool has_relu = !spec.posts.empty() && spec.posts.back().op == ir::ScalarOp::relu;
+  if (has_relu) return {"eng6_k25=2", "eng39_"};
+  return {"eng6_k25=2", "eng32_", "eng47_"};
 }
 
 }  // namespace fusec::runtime::cudnn

@@ -18,13 +18,11 @@ struct Eltwise {
   float alpha = 0, beta = 0;
 };
 
-// eltwise_relu is maxps(x, 0), which gives 0 for NaN. Instead, in precise mode,
+// eltwise_relu is maxps(x, 0), which gives 0 for NaN. Instead, in exact mode,
 //   relu(x) = x > 0 ? x : -0 * (exp(x) - 1)          eltwise_elu: its select keeps NaN, and -inf gives 0
-// and in fast mode, where -inf may give NaN and denormals smaller ones,
-//   relu(x) = x * min(max(FLT_MAX * x, 0), 1)        eltwise_hardswish: cheaper by the exponential
 Eltwise relu(Numerics numerics) {
-  if (numerics != Numerics::fast) return {algorithm::eltwise_elu, -0.0F};
-  return {algorithm::eltwise_hardswish, std::numeric_limits<float>::max(), 0};
+  if (numerics == Numerics::exact) return {algorithm::eltwise_elu, -0.0F};
+  return {algorithm::eltwise_relu};
 }
 
 std::optional<Eltwise> eltwise(const PostOp& post, Numerics numerics) {
