@@ -18,8 +18,10 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 endif()
-# Programs find our libraries beside them, both in the build tree and once installed or unpacked anywhere.
-set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+# Programs find our libraries beside them, both in the build tree and once installed or unpacked anywhere. The build tree has the
+# installed path: CMake would pad another one with colons to the same length, and the loader takes an empty element for the
+# current folder (tests/check_runpaths.py).
+set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 file(RELATIVE_PATH _fusec_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set(CMAKE_INSTALL_RPATH "$ORIGIN/${_fusec_bin_to_lib}" "$ORIGIN")
 
