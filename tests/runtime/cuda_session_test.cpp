@@ -2,6 +2,8 @@
 #if FUSEC_WITH_CUDA
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <numeric>
 #include <thread>
@@ -410,6 +412,29 @@ TEST(CudaSession, AnErrorThatBreaksTheContextEndsTheSession) {
   EXPECT_EQ(fake.log.size(), calls);  // the driver is not asked again
   EXPECT_FALSE(Session::create(engine).ok());
   EXPECT_FALSE(make_tensor(kGpu, DType::f32, {4}).ok());
+}
+
+TEST(CudaSession, AChildMadeByForkHearsThatTheGpuIsItsParents) {
+  FakeDriver fake;
+  const Engine engine = *gpu_engine(chain(2), fake);
+  Session session = *Session::create(engine);
+  const Tensor x = host(iota(4));
+  ASSERT_TRUE(session.run(std::span(&x, 1)).ok());
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(60);
+    const std::size_t calls = fake.log.size();
+    int right = 0;
+    for (const Status& status : {session.run(std::span(&x, 1)).status(), Session::create(engine).status(),
+                                 make_tensor(kGpu, DType::f32, {4}).status()}) {
+      right += status.code() == StatusCode::device && status.str().find("before this process was forked") != std::string::npos;
+    }
+    _exit(right == 3 && fake.log.size() == calls ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_TRUE(session.run(std::span(&x, 1)).ok());  // the parent goes on
 }
 
 TEST(CudaSession, MemoryThatIsNotThereIsSaidWithWhatIsFree) {

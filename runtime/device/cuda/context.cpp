@@ -42,6 +42,13 @@ Registry& registry() {
   return all;
 }
 
+// CUDA says of a child that its parent's initialization does not count and its own cannot be made.
+Status of_the_parent(int ordinal) {
+  return Status(StatusCode::device, "cuda:" + std::to_string(ordinal) +
+                                        " was opened before this process was forked, and CUDA does not work in such a child: open it "
+                                        "after fork, or start the process with exec");
+}
+
 Status no_such_device(int ordinal, int count) {
   return Status(StatusCode::device, "there is no cuda:" + std::to_string(ordinal) + ": the driver lists " +
                                         std::to_string(count) + (count == 1 ? " GPU" : " GPUs"));
@@ -68,6 +75,8 @@ Result<std::shared_ptr<Context>> Context::retain(const Driver& driver, int ordin
 
 Result<std::shared_ptr<Context>> Context::open(int ordinal) {
   FUSEC_ASSIGN(const Driver* const table, cuda::driver());
+  static const uint64_t forks_of_driver = forks();  // which is initialized from here on
+  if (forks() != forks_of_driver) return of_the_parent(ordinal);
   const std::lock_guard lock(registry().mutex);
   std::weak_ptr<Context>& known = registry().contexts[{table, ordinal}];
   if (std::shared_ptr<Context> context = known.lock()) {
@@ -79,7 +88,9 @@ Result<std::shared_ptr<Context>> Context::open(int ordinal) {
   return context;
 }
 
-Context::~Context() { (void)driver_->cuDevicePrimaryCtxRelease(device_); }
+Context::~Context() {
+  if (forks() == forks_) (void)driver_->cuDevicePrimaryCtxRelease(device_);
+}
 
 Status Context::check(CUresult result, const char* call) const {
   if (result == CUDA_SUCCESS) return {};
@@ -93,6 +104,7 @@ Status Context::check(CUresult result, const char* call) const {
 }
 
 Status Context::alive() const {
+  if (forks() != forks_) return of_the_parent(ordinal_);
   if (!lost_) return {};
   const std::lock_guard lock(mutex_);
   return Status(StatusCode::device, name() + " is lost to this process since " + first_error_);

@@ -9,6 +9,7 @@
 
 #include "fusec/status.h"
 #include "runtime/device/cuda/driver.h"
+#include "runtime/device/forks.h"
 
 namespace fusec::runtime::cuda {
 
@@ -30,18 +31,20 @@ class Context {
   // The answer of a driver call as a Status that names the call: out_of_memory or device. An error that leaves the context
   // unusable (an illegal address, a failed launch, ...) is kept as the one that lost the GPU.
   Status check(CUresult result, const char* call) const;
-  // Ok until the GPU is lost; then device, with the error that lost it.
+  // Ok until the GPU is lost; then device, with the error that lost it. In a child made by fork: device, without asking the
+  // driver, whose contexts do not pass into children.
   Status alive() const;
 
  private:
   Context(const Driver& driver, CUdevice device, CUcontext handle, int ordinal)
-      : driver_(&driver), device_(device), handle_(handle), ordinal_(ordinal) {}
+      : driver_(&driver), device_(device), handle_(handle), ordinal_(ordinal), forks_(forks()) {}
   static Result<std::shared_ptr<Context>> retain(const Driver& driver, int ordinal);
 
   const Driver* driver_;
   CUdevice device_;
   CUcontext handle_;
   int ordinal_;
+  uint64_t forks_;  // when it was opened
   mutable std::atomic<bool> lost_{false};
   mutable std::mutex mutex_;
   mutable std::string first_error_;  // that lost it
