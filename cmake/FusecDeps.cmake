@@ -3,11 +3,6 @@
 # packages under FUSEC_DEPS_DIR are put in place by `./dev setup`.
 
 find_package(Threads REQUIRED)
-if(FUSEC_BUILD_LIBFUZZER)  # clang's OpenMP is a package of its own; std::thread does without
-  add_library(OpenMP::OpenMP_CXX INTERFACE IMPORTED)
-else()
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
-endif()
 find_package(SQLite3 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)

@@ -28,12 +28,14 @@ function(fusec_shared name output)
   target_link_libraries(${name} PRIVATE ${arg_PRIVATE} PUBLIC ${arg_PUBLIC})
   # Third-party archives stay out of sight; a symbol missing here would otherwise show only in the user's link.
   target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
+  # Worker threads may still run its code when a host calls dlclose.
+  target_link_options(${name} PRIVATE -Wl,-z,nodelete)
   if(NOT FUSEC_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()
 endfunction()
 
-set(_runtime_deps SQLite::SQLite3 OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS}
+set(_runtime_deps SQLite::SQLite3 Threads::Threads ${CMAKE_DL_LIBS}
   $<TARGET_NAME_IF_EXISTS:fusec_deps::dnnl>)
 fusec_shared(libfusec-runtime runtime
   FOLDERS fusec_ir fusec_artifact fusec_runtime

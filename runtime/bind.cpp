@@ -5,11 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "ir/support/check.h"
 #include "ir/support/parallel.h"
+#include "runtime/independent.h"
 #include "runtime/live_bound.h"
+#include "runtime/parallel.h"
 #include "runtime/tuning/key.h"
 #include "runtime/tuning/tuner.h"
 
@@ -19,6 +22,7 @@ namespace {
 // Work below this many bytes runs on the calling thread alone, and no thread gets less than half of it: waking a team
 // costs a few microseconds, in which one core moves about this much.
 constexpr int64_t kBytesWorthThreads = 64 << 10;
+constexpr double kOpsPerByte = 4;  // that one core computes while it moves a byte
 
 constexpr int64_t kGpuAlignment = 256;  // of workspaces and temporaries, as cuBLASLt and cuDNN like it
 
@@ -129,9 +133,15 @@ int64_t bytes_of(const ResolvedStep& step) {
                          [](int64_t sum, const ResolvedView& v) { return sum + bytes_of(v); });
 }
 
-int threads_for(int64_t bytes, int64_t iterations, int threads) {
-  if (bytes < kBytesWorthThreads) return 1;
-  return static_cast<int>(std::min({int64_t{threads}, iterations, bytes / (kBytesWorthThreads / 2)}));
+// Multiplications and additions of a convolution or matrix product; 0 of all else.
+double arithmetic(const ir::LibraryStep& step, const std::vector<BoundArg>& args) {
+  const auto elements = [](const BoundArg& arg) {
+    return std::accumulate(arg.shape.begin(), arg.shape.end(), 1.0, [](double n, int64_t extent) { return n * static_cast<double>(extent); });
+  };
+  double terms = 0;  // of each element of the output
+  if (step.op == ir::TensorOp::matmul) terms = args[0].shape.empty() ? 1 : static_cast<double>(args[0].shape.back());
+  if (step.op == ir::TensorOp::conv) terms = elements(args[1]) / static_cast<double>(std::max<int64_t>(args[1].shape[0], 1));
+  return 2 * terms * elements(args.back());
 }
 
 bool has_clamped_load(const ir::Kernel& kernel) {
@@ -208,6 +218,8 @@ class Binder {
       ++plan_.generated;
     } else {
       launch.op = plan_.ops[i].get();
+      launch.threads = library_call(*plan_.loaded, step, plan_.threads).threads;
+      plan_.team = std::max(plan_.team, launch.threads);
       launch.workspace = layout_.workspace_offset[i];
       ++plan_.library;
     }
@@ -254,6 +266,7 @@ class Binder {
     for (const LoadedKernel::Phase& phase : launch.kernel->phases) {
       const int64_t iterations = evaluate(phase.iterations, extents);
       const int threads = phase.device_function != nullptr ? phase.threads : threads_for(bytes_of(step), iterations, plan_.threads);
+      if (phase.device_function == nullptr) plan_.team = std::max(plan_.team, threads);
       plan_.phases.push_back(
           {phase.function, iterations, threads, phase.device_function, static_cast<uint32_t>(phase.dynamic_shared)});
     }
@@ -336,6 +349,11 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
+int threads_for(int64_t bytes, int64_t iterations, int threads) {
+  if (bytes < kBytesWorthThreads) return 1;
+  return static_cast<int>(std::min({int64_t{threads}, iterations, bytes / (kBytesWorthThreads / 2)}));
+}
+
 LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads) {
   LibraryCall call{&std::get<ir::LibraryStep>(step.step->v), {}, threads};
   for (const ResolvedView& view : step.args) {
@@ -345,6 +363,10 @@ LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, 
       arg.constant = static_cast<const std::byte*>(loaded.program.constants[alloc.ordinal].data()) + view.offset;
     }
     call.args.push_back(std::move(arg));
+  }
+  if (loaded.device == nullptr) {
+    const double work = static_cast<double>(bytes_of(step)) + arithmetic(*call.step, call.args) / kOpsPerByte;
+    call.threads = threads_for(static_cast<int64_t>(std::min(work, 1e15)), threads, threads);
   }
   return call;
 }
@@ -356,6 +378,14 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
   plan->loaded = std::move(loaded);
   plan->bindings = bindings;
   plan->threads = std::max(threads, 1);
+  std::optional<Lease> team;
+  if (plan->loaded->device == nullptr) {
+    team.emplace(plan->threads);
+    if (team->threads() < std::min(plan->threads, thread_limit())) {
+      return Status(StatusCode::out_of_memory, "no memory for " + std::to_string(plan->threads) + " threads");
+    }
+    plan->threads = team->threads();
+  }
   const ir::Program& program = plan->loaded->program;
   const DeviceProgram* const gpu = plan->loaded->device.get();
   std::shared_ptr<void> entered;
@@ -370,6 +400,7 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
     return LibraryFacts{static_cast<int64_t>(plan->ops[i]->workspace_bytes()), plan->ops[i]->may_alias()};
   });
   Binder(*plan, resolved, layout).run();
+  if (gpu == nullptr) group_independent(*plan, resolved);
   if (gpu != nullptr) FUSEC_TRY(check_grids(*plan));
   plan->bind_ms = milliseconds_since(start);
   return std::shared_ptr<const Plan>(std::move(plan));

@@ -17,6 +17,9 @@ namespace fusec::runtime {
 Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::vector<int64_t>> input_shapes);
 
 // What a library is given for a LibraryStep.
+// Threads that share work of so many bytes and tasks, at most `threads`: none gets less than is worth waking it.
+int threads_for(int64_t bytes, int64_t iterations, int threads);
+
 LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads);
 
 // Binds library steps (as `tuning` says where it is given, else the first library that takes one), plans the arena,

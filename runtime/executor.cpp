@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -19,25 +20,13 @@ Result<bool> grow(AlignedBuffer& buffer, int64_t bytes) {
   return true;
 }
 
+// A library's call is bound for a number of threads and may wait for all of them.
+Status too_few(int threads, int wanted) {
+  return Status(StatusCode::out_of_memory, "only " + std::to_string(threads) + " of " + std::to_string(wanted) +
+                                               " threads could be started; Options::threads and --threads ask for fewer");
+}
+
 const std::byte* at(const void* base, int64_t bytes) { return static_cast<const std::byte*>(base) + bytes; }
-
-// Libraries run their own code on the team's threads, which copy the host's float settings when they start.
-class TeamFloatEnv {
- public:
-  explicit TeamFloatEnv(int threads) : threads_(threads), saved_(static_cast<std::size_t>(threads)) {
-    parallel_for(threads_, threads_, [this](int64_t, int64_t, int thread) {
-      saved_[static_cast<std::size_t>(thread)] = std::make_unique<FloatEnv>();
-    });
-  }
-  ~TeamFloatEnv() {
-    parallel_for(threads_, threads_,
-                 [this](int64_t, int64_t, int thread) { saved_[static_cast<std::size_t>(thread)].reset(); });
-  }
-
- private:
-  int threads_;
-  std::vector<std::unique_ptr<FloatEnv>> saved_;
-};
 
 }  // namespace
 
@@ -67,7 +56,7 @@ Frame::Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory)
   for (const Launch& launch : plan_->launches) {
     const void* const* externs = launch.kernel != nullptr ? launch.kernel->externs.data() : nullptr;
     host_args_.push_back(
-        {args_.data() + launch.first_arg, plan_->extents.data() + launch.first_extent, externs, nullptr});
+        {args_.data() + launch.first_arg, plan_->extents.data() + launch.first_extent, externs, &status_});
   }
 }
 
@@ -82,10 +71,30 @@ void Frame::run_kernel(const Launch& launch, const codegen::HostArgs& args) cons
   for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
     const PhaseLaunch& phase = plan_->phases[p];
     parallel_for(phase.threads, phase.iterations, [&](int64_t begin, int64_t end, int thread) {
-      const FloatEnv env;
       phase.function(&args, begin, end, locals_ + thread * local_stride_);
     });
   }
+}
+
+// Part p of launch l runs on thread (p + parts of the launches before l) modulo the threads, so that small launches lie on
+// threads of their own.
+void Frame::run_group(std::size_t first) const {
+  const Launch* const launches = plan_->launches.data() + first;
+  const int threads = launches->group_threads;
+  parallel_for(threads, threads, [&](int64_t begin, int64_t end, int) {
+    for (auto thread = static_cast<int>(begin); thread < end; ++thread) {
+      int before = 0;
+      for (uint32_t l = 0; l < launches->together; ++l) {
+        const PhaseLaunch& phase = plan_->phases[launches[l].first_phase];
+        const auto parts = static_cast<int>(std::min<int64_t>(phase.threads, phase.iterations));
+        for (int part = (thread - before % threads + threads) % threads; part < parts; part += threads) {
+          phase.function(&host_args_[first + l], part_begin(phase.iterations, parts, part),
+                         part_begin(phase.iterations, parts, part + 1), locals_ + thread * local_stride_);
+        }
+        before += parts;
+      }
+    }
+  });
 }
 
 void Frame::run_task(const Launch& launch, const PhaseLaunch& phase, int64_t task) const {
@@ -96,9 +105,8 @@ Status Frame::run_launch(std::size_t index) {
   const Launch& launch = plan_->launches[index];
   if (launch.op != nullptr) {
     return launch.op->run(args_.data() + launch.first_arg, launch.workspace >= 0 ? arena_ + launch.workspace : nullptr,
-                          {plan_->threads});
+                          {launch.threads});
   }
-  host_args_[index].status = &status_;
   run_kernel(launch, host_args_[index]);
   if (launch.checks_status && status_ != 0) {
     status_ = 0;
@@ -110,11 +118,15 @@ Status Frame::run_launch(std::size_t index) {
 Status Frame::run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us) {
   using Clock = std::chrono::steady_clock;
   const FloatEnv env;
-  std::optional<TeamFloatEnv> team;
-  if (env.host_differs() && plan_->library > 0 && plan_->threads > 1) team.emplace(plan_->threads);
-  const ThreadCount libraries_too(plan_->threads);
+  const Lease lease(plan_->team);
+  if (lease.threads() < plan_->team) return too_few(lease.threads(), plan_->team);
   complete(inputs, outputs);
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+    if (plan_->launches[i].together > 1 && step_us == nullptr) {
+      run_group(i);
+      i += plan_->launches[i].together - 1;
+      continue;
+    }
     const Clock::time_point start = step_us != nullptr ? Clock::now() : Clock::time_point();
     Status status = run_launch(i);
     if (!status.ok())

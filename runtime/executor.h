@@ -23,6 +23,8 @@ struct RunMemory {
 class Frame {
  public:
   Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory);
+  Frame(const Frame&) = delete;  // launches hold the address of its status
+  Frame& operator=(const Frame&) = delete;
 
   const Plan& plan() const { return *plan_; }
   // Addresses of the first elements of the caller's row-major tensors, aligned as Plan::inputs and outputs ask.
@@ -38,6 +40,7 @@ class Frame {
   };
   void complete(std::span<const void* const> inputs, std::span<void* const> outputs);
   void run_kernel(const Launch& launch, const codegen::HostArgs& args) const;
+  void run_group(std::size_t first) const;
   Status run_launch(std::size_t index);
 
   std::shared_ptr<const Plan> plan_;

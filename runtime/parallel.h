@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one seam through which host work is split over threads.
+// The one seam through which host work is split over threads. Our loops and oneDNN's (runtime/threads/openmp.cpp) run on the
+// Executor of the process: teams of worker threads (runtime/threads/team.h), unless an embedding program gives its own.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,66 @@ class RangeFn {
   void (*call_)(const void*, int64_t, int64_t, int);
 };
 
-// Calls fn on disjoint contiguous ranges that cover 0 .. iterations-1, one per thread, `thread` in 0 .. threads-1, and
-// returns when all are done. Ranges depend on (iterations, threads) alone. fn must not throw. With OpenMP the team is
-// the pool that oneDNN uses too; thread sanitizer builds use std::thread, which the sanitizer understands.
+// What each thread of a region runs: function(argument, part).
+struct PartFn {
+  void (*function)(void* argument, int part) = nullptr;
+  void* argument = nullptr;
+  void operator()(int part) const { function(argument, part); }
+};
+
+// Threads that one run has for itself. start and finish come in pairs, from the thread that leased them.
+class LeasedThreads {
+ public:
+  virtual ~LeasedThreads() = default;
+  virtual int threads() const = 0;  // the leasing thread is one of them
+  // Begins parts 1 .. parts-1 (parts <= threads()) on other threads, all in progress at once; part 0 is the caller's.
+  virtual void start(int parts, PartFn fn) = 0;
+  // Returns when the parts that start began have returned.
+  virtual void finish() = 0;
+};
+
+// Where threads come from. Thread-safe.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Up to `wanted` threads, fewer where no more can be had; null: the caller alone.
+  virtual LeasedThreads* lease(int wanted) = 0;
+  virtual void give_back(LeasedThreads* leased) = 0;
+};
+
+// Threads come from `executor` from here on, which must outlive its last use; null: from our own teams. Leases that are
+// held stay with the one they came from.
+void set_executor(Executor* executor);
+
+// While alive, regions of this thread run on the threads it leased: they need no wake-up between regions. A Lease inside of
+// another that is large enough takes that one's threads; inside of a region it has one thread.
+class Lease {
+ public:
+  explicit Lease(int threads);
+  ~Lease();
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  int threads() const { return threads_; }
+
+ private:
+  int threads_ = 1;
+  Executor* executor_ = nullptr;
+  LeasedThreads* leased_ = nullptr;    // of its own; null: the thread's as before
+  LeasedThreads* previous_ = nullptr;  // that leased_ stands in for
+};
+
+// Calls fn on disjoint contiguous ranges that cover 0 .. iterations-1, one per part, `thread` in 0 .. threads-1, and
+// returns when all are done. Ranges depend on (iterations, threads) alone; where fewer threads can be had, or inside of
+// another region, a thread takes several parts. fn must not throw.
 void parallel_for(int threads, int64_t iterations, RangeFn fn);
+
+// Begin of part `i` of `parts` equal parts of n; the first `n % parts` parts are one longer. No overflow for any n.
+constexpr int64_t part_begin(int64_t n, int64_t parts, int64_t i) {
+  return n / parts * i + (i < n % parts ? i : n % parts);
+}
+
+// The most threads that a region can have: what was had when a team could last not be made whole, else no limit.
+int thread_limit();
 
 // While alive, libraries called from this thread that ask OpenMP use `threads` threads.
 class ThreadCount {

@@ -38,6 +38,9 @@ struct Launch {
   uint32_t first_extent = 0, first_phase = 0, phases = 0;
   bool checks_status = false;  // the kernel has data-dependent indices
   const LibraryOp* op = nullptr;
+  int threads = 1;         // of a library's call
+  uint32_t together = 1;   // of the first of launches without a barrier between them: how many they are
+  int group_threads = 1;   // that share these
   int64_t workspace = -1;  // bytes from the arena's start
   int64_t bytes = 0;       // that the step touches, broadcast axes once
 };
@@ -67,7 +70,8 @@ struct InPlaceIo {
 struct Plan {
   std::shared_ptr<const LoadedProgram> loaded;
   Bindings bindings;
-  int threads = 1;
+  int threads = 1;  // that a step may have
+  int team = 1;     // the most that a step has
   LibraryOps ops;
   std::vector<Launch> launches;
   std::vector<Address> args;

@@ -6,6 +6,7 @@
 
 #include "runtime/device/device_program.h"
 #include "ir/support/guard.h"
+#include "runtime/parallel.h"
 #include "runtime/runner.h"
 #include "runtime/state.h"
 
@@ -115,8 +116,15 @@ Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> input
 
 Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
   FUSEC_TRY(check(inputs, outputs));
-  FUSEC_ASSIGN(Ready* const entry, ready(inputs));
-  FUSEC_TRY(runner->run(*entry->state, inputs, outputs, step_us));
+  FUSEC_ASSIGN(Ready* entry, ready(inputs));
+  Status status = runner->run(*entry->state, inputs, outputs, step_us);
+  if (!status.ok() && entry->plan->threads > runtime::thread_limit()) {
+    // Threads that were there when the Plan was made cannot be had, in a child made by fork for one: another Plan does without.
+    entries.clear();
+    FUSEC_ASSIGN(entry, ready(inputs));
+    status = runner->run(*entry->state, inputs, outputs, step_us);
+  }
+  FUSEC_TRY(status);
   ++runs;
   return {};
 }

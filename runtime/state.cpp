@@ -7,9 +7,10 @@
 
 namespace fusec::runtime {
 
-PlanPtr PlanCache::find(const Bindings& bindings) {
+PlanPtr PlanCache::find(const Bindings& bindings, int threads) {
   const std::lock_guard lock(mutex_);
-  auto it = std::find_if(plans_.begin(), plans_.end(), [&](const PlanPtr& p) { return p->bindings == bindings; });
+  auto it = std::find_if(plans_.begin(), plans_.end(),
+                         [&](const PlanPtr& p) { return p->bindings == bindings && p->threads == threads; });
   if (it == plans_.end()) return nullptr;
   plans_.splice(plans_.begin(), plans_, it);
   return plans_.front();
@@ -28,9 +29,10 @@ std::size_t PlanCache::size() const {
 
 Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings,
                                int threads, Tuning* tuning) {
-  if (PlanPtr plan = find(bindings)) return plan;
+  threads = std::min(threads, thread_limit());
+  if (PlanPtr plan = find(bindings, threads)) return plan;
   return flights_.run(bindings, [&]() -> Result<PlanPtr> {
-    if (PlanPtr plan = find(bindings)) return plan;  // another flight landed between the two looks
+    if (PlanPtr plan = find(bindings, threads)) return plan;  // another flight landed between the two looks
     FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads, tuning));
     insert(plan);
     return plan;
@@ -67,7 +69,7 @@ LaunchInfo describe(const Plan& plan, const Launch& launch) {
       info.threads = std::max(info.threads, plan.phases[launch.first_phase + p].threads);
   } else {
     info.implementation = launch.op->implementation();
-    info.threads = plan.threads;
+    info.threads = launch.threads;
   }
   return info;
 }

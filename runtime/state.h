@@ -14,7 +14,8 @@
 
 namespace fusec::runtime {
 
-// The Plans used last. Thread-safe; one set of bindings is bound by one thread at a time.
+// The Plans used last. Thread-safe; one set of bindings is bound by one thread at a time. Where fewer threads can be had than
+// `threads` asks for, Plans are for those.
 class PlanCache {
  public:
   explicit PlanCache(std::size_t capacity = 16) : capacity_(capacity) {}
@@ -23,7 +24,7 @@ class PlanCache {
   std::size_t size() const;
 
  private:
-  PlanPtr find(const Bindings& bindings);
+  PlanPtr find(const Bindings& bindings, int threads);
   void insert(PlanPtr plan);
 
   const std::size_t capacity_;

@@ -234,6 +234,7 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
     FUSEC_ASSIGN(entered, loaded.device->enter());
   }
   const ThreadCount as_at_run(threads);
+  const Lease team(loaded.device ? 1 : threads);  // awake, as in a run
   TuneReport report;
   Layers layers = layers_of(loaded, resolved, threads, tuning, limits.again);
   for (const TunedLayer& layer : layers.layers) report.reused += static_cast<int64_t>(layer.rows.size());

@@ -234,10 +234,21 @@ TEST(Bind, LibraryStepsGetWorkspaceInPlaceSumsAndConstants) {
   EXPECT_EQ((*plan)->args[4].bytes, (*plan)->args[5].bytes);
   ASSERT_EQ(library->calls.size(), 1u);
   const LibraryCall& call = library->calls[0];
-  EXPECT_EQ(call.threads, 3);
+  EXPECT_EQ(call.threads, 1);  // too little work for more
   EXPECT_EQ(call.args[0].constant, nullptr);
   EXPECT_EQ(static_cast<const float*>(call.args[1].constant)[0], 3);
   EXPECT_EQ(call.args[3].shape, (std::vector<int64_t>{160}));
+}
+
+TEST(Bind, LibraryStepsHaveThreadsByTheirWork) {
+  auto library = std::make_shared<FakeLibrary>(std::vector<int>{2});
+  for (const auto& [n, threads] : {std::pair(160, 1), std::pair(10'000, 3)}) {
+    const auto plan = bind(with_library_step().load({library}), {{"n", n}}, 3);
+    ASSERT_TRUE(plan.ok()) << plan.status().str();
+    EXPECT_EQ(library->calls.back().threads, threads);
+    EXPECT_EQ((*plan)->launches[1].threads, threads);
+    EXPECT_EQ((*plan)->team, threads);
+  }
 }
 
 TEST(Bind, WithoutAWillingLibraryTheErrorSaysWhyEachRefused) {

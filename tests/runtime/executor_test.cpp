@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <xmmintrin.h>
 
-#include <array>
 #include <atomic>
 #include <limits>
 #include <numeric>
@@ -82,28 +81,6 @@ TEST(Executor, PhasesAreCutIntoContiguousRanges) {
   EXPECT_EQ(cut.back(), 66'669);
 }
 
-TEST(ParallelFor, CoversEveryIterationOnce) {
-  for (const auto& [threads, n] :
-       {std::pair(1, 5), std::pair(4, 3), std::pair(4, 1000), std::pair(7, 0), std::pair(64, 100)}) {
-    std::vector<std::atomic<int>> hits(static_cast<std::size_t>(n));
-    parallel_for(threads, n, [&](int64_t begin, int64_t end, int thread) {
-      EXPECT_LT(thread, threads);
-      for (int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
-    });
-    for (const auto& hit : hits) EXPECT_EQ(hit, 1);
-  }
-}
-
-TEST(ParallelFor, NestedCallsCoverEverythingToo) {
-  std::atomic<int64_t> sum{0};
-  parallel_for(3, 3, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      parallel_for(4, 100, [&](int64_t b, int64_t e, int) { sum += e - b; });
-    }
-  });
-  EXPECT_EQ(sum, 300);
-}
-
 void thread_memory(const codegen::HostArgs* args, int64_t begin, int64_t end, void* local) {
   auto* scratch = static_cast<float*>(local);
   for (int64_t i = begin; i < end; ++i) {
@@ -137,16 +114,12 @@ TEST(Executor, DenormalsAreKeptWhateverTheHostHasSet) {
   b.launch(b.kernel({"k", 1, 1, halve_twice, {}, 0, false, {}}), {flat(x), flat(y)});
   const float tiny = std::numeric_limits<float>::min();
   const uint32_t saved = _mm_getcsr(), host = 0x1f80 | 0x8040 | 0x6000;  // flush, denormals are zero, round to zero
-  const auto set_everywhere = [](uint32_t value) {
-    parallel_for(4, 4, [&](int64_t, int64_t, int) { _mm_setcsr(value); });
-  };
-  for (int threads : {1, 4}) {
-    set_everywhere(host);
-    const std::vector<float> out = run_once(b, std::vector<float>(100'000, tiny), threads);
-    std::array<uint32_t, 4> after{};
-    parallel_for(4, 4, [&](int64_t, int64_t, int t) { after[static_cast<std::size_t>(t)] = _mm_getcsr() & ~0x3fu; });
-    set_everywhere(saved);
-    for (uint32_t value : after) EXPECT_EQ(value, host);
+  for (int threads : {1, 4, 7}) {  // workers that are started here begin with the host's setting
+    _mm_setcsr(host);
+    const std::vector<float> out = run_once(b, std::vector<float>(300'000, tiny), threads);
+    const uint32_t after = _mm_getcsr() & ~0x3fu;
+    _mm_setcsr(saved);
+    EXPECT_EQ(after, host);
     EXPECT_EQ(out, std::vector<float>(out.size(), tiny));
   }
 }
@@ -155,6 +128,48 @@ void out_of_range(const codegen::HostArgs* args, int64_t begin, int64_t end, voi
   for (int64_t i = begin; i < end; ++i) {
     if (static_cast<const float*>(args->buffers[0])[i] < 0) *args->status = 1;
   }
+}
+
+// y = x + 1, then z and w from y, then a sum of all three: z and w need no barrier between them, the others do.
+ProgramBuilder branches() {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), out = b.output("out");
+  const ir::AllocId y = b.temporary(), z = b.temporary(), w = b.temporary(), s = b.temporary();
+  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {}, 0, false, {}}), sum = b.kernel({"sum", 2, 1, add, {}, 0, false, {}});
+  b.launch(one, {flat(x), flat(y)});
+  b.launch(one, {flat(y), flat(z)});
+  b.launch(one, {flat(y), flat(w)});
+  b.launch(sum, {flat(z), flat(w), flat(s)});
+  b.launch(sum, {flat(s), flat(y), flat(out)});
+  return b;
+}
+
+TEST(Executor, IndependentLaunchesShareARegion) {
+  const ProgramBuilder b = branches();
+  for (int64_t n : {7, 20'000, 1'000'000}) {
+    const auto plan = bind(b.load(), {{"n", n}}, 5);
+    ASSERT_TRUE(plan.ok()) << plan.status().str();
+    std::vector<uint32_t> together;
+    for (const Launch& launch : (*plan)->launches) together.push_back(launch.together);
+    EXPECT_EQ(together, (std::vector<uint32_t>{1, 2, 1, 1, 1}));
+    EXPECT_EQ((*plan)->launches[1].group_threads, n == 7 ? 1 : 5);
+    std::vector<float> x(static_cast<std::size_t>(n)), expected;
+    std::iota(x.begin(), x.end(), 0.0f);
+    for (float v : x) expected.push_back(v + 2 + (v + 2) + (v + 1));
+    EXPECT_EQ(run_once(b, x, 5), expected);
+    EXPECT_EQ(run_once(b, x, 1), expected);
+  }
+}
+
+TEST(Executor, LaunchesOnMemoryOfTheCallerThatMayBeTheSameAreApart) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.input("y"), p = b.output("p"), q = b.output("q");
+  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {}, 0, false, {}});
+  b.launch(one, {flat(x), flat(p)});
+  b.launch(one, {flat(y), flat(q)});
+  const auto plan = bind(b.load(), {{"n", 1000}}, 2);
+  ASSERT_TRUE(plan.ok()) << plan.status().str();
+  EXPECT_EQ((*plan)->launches[0].together, 1u);
 }
 
 TEST(Executor, AnIndexOutOfRangeNamesItsStepAndTheNextRunWorks) {

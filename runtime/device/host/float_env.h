@@ -19,9 +19,6 @@ class FloatEnv {
     if (saved_ != kDefault) _mm_setcsr(kDefault);
   }
   ~FloatEnv() { _mm_setcsr(saved_); }
-  bool host_differs() const { return ((saved_ ^ kDefault) & ~0x3fu) != 0; }  // the low six bits are sticky flags
-#else
-  bool host_differs() const { return false; }
 #endif
   FloatEnv(const FloatEnv&) = delete;
   FloatEnv& operator=(const FloatEnv&) = delete;

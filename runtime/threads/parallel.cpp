@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <utility>
+
+#include "runtime/device/host/float_env.h"
+#include "runtime/threads/region.h"
+#include "runtime/threads/team.h"
+
+namespace fusec::runtime {
+namespace {
+
+std::atomic<Executor*> own_executor{nullptr};    // TeamPool of this process; never deleted, its workers outlive static objects
+std::atomic<Executor*> given_executor{nullptr};
+
+// The threads of the parent do not exist in the child, and whatever a lock of its pool protects may be half changed.
+void forget_teams() {
+  own_executor = nullptr;
+  this_thread() = {};
+}
+
+// Null: no memory for one.
+Executor* executor() {
+  if (Executor* given = given_executor.load(std::memory_order_acquire)) return given;
+  Executor* own = own_executor.load(std::memory_order_acquire);
+  if (own != nullptr) return own;
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, forget_teams);
+  auto* const made = new (std::nothrow) TeamPool;
+  if (made == nullptr || own_executor.compare_exchange_strong(own, made)) return made;
+  delete made;
+  return own;
+}
+
+struct Loop {
+  const RangeFn& fn;
+  int64_t iterations;
+  int parts, threads;
+
+  void run(int thread) const {
+    for (int part = thread; part < parts; part += threads) {
+      fn(part_begin(iterations, parts, part), part_begin(iterations, parts, part + 1), part);
+    }
+  }
+};
+
+void run_parts(void* argument, int part) {
+  const FloatEnv env;
+  static_cast<const Loop*>(argument)->run(part);
+}
+
+}  // namespace
+
+ThreadState& this_thread() {
+  thread_local ThreadState state;
+  return state;
+}
+
+bool Spin::operator()(std::chrono::microseconds longest) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kPauses = 512, kPausesPerYield = 32;  // a pause takes 15 to 70 ns
+  constexpr std::chrono::microseconds kAlone(20);     // longer than a yield takes where nobody wants the processor
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+  if (++count_ < kPauses || count_ % kPausesPerYield != 0) return true;
+  const Clock::time_point before = Clock::now();
+  if (count_ == kPauses) start_ = before;
+  sched_yield();
+  const Clock::time_point after = Clock::now();
+  return after - before < kAlone && after - start_ < longest;
+}
+
+void set_executor(Executor* executor) { given_executor = executor; }
+
+Lease::Lease(int threads) {
+  ThreadState& state = this_thread();
+  if (threads <= 1 || state.region.inside) return;
+  if (state.leased == nullptr || state.leased->threads() < threads) {
+    executor_ = executor();
+    if (executor_ != nullptr) leased_ = executor_->lease(threads);
+    if (leased_ == nullptr) return;
+    previous_ = std::exchange(state.leased, leased_);
+  }
+  threads_ = std::min(threads, state.leased->threads());
+}
+
+Lease::~Lease() {
+  if (leased_ == nullptr) return;
+  this_thread().leased = previous_;
+  executor_->give_back(leased_);
+}
+
+void parallel_for(int threads, int64_t iterations, RangeFn fn) {
+  const int parts = static_cast<int>(std::min<int64_t>(threads, iterations));
+  if (parts <= 1) {
+    if (iterations > 0) fn(0, iterations, 0);
+    return;
+  }
+  const Lease lease(parts);
+  Loop loop{fn, iterations, parts, lease.threads()};
+  if (loop.threads == 1) return loop.run(0);
+  ThreadState& state = this_thread();
+  state.region = {0, loop.threads, true};
+  state.leased->start(loop.threads, {run_parts, &loop});
+  loop.run(0);
+  state.leased->finish();
+  state.region = {};
+}
+
+ThreadCount::ThreadCount(int threads) : saved_(std::exchange(this_thread().openmp_threads, std::max(threads, 1))) {}
+ThreadCount::~ThreadCount() { this_thread().openmp_threads = saved_; }
+
+}  // namespace fusec::runtime

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The region that a thread runs, which parallel_for and the OpenMP functions share.
+#pragma once
+
+#include <chrono>
+
+#include "runtime/parallel.h"
+
+namespace fusec::runtime {
+
+// What a thread knows of the region that it is in.
+struct Region {
+  int part = 0, parts = 1;
+  bool inside = false;  // in a region of several parts; regions begun here have one
+};
+
+struct ThreadState {
+  Region region;
+  LeasedThreads* leased = nullptr;  // by this thread
+  int openmp_threads = 0;           // that libraries use; 0: not said
+};
+
+ThreadState& this_thread();
+
+// A short wait, to be repeated: `pause`, and now and then the processor for whoever wants it.
+class Spin {
+ public:
+  // False where another thread took the processor, or after `longest`: better to sleep, where there is a way.
+  bool operator()(std::chrono::microseconds longest = std::chrono::milliseconds(5));
+
+ private:
+  int count_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/threads/team.h"
+
+#include <algorithm>
+#include <climits>
+#include <new>
+#include <system_error>
+
+#include "runtime/threads/region.h"
+
+namespace fusec::runtime {
+namespace {
+
+// Of an idle team: the next run of a caller in a loop finds it awake.
+constexpr std::chrono::microseconds kSpinAfterRun(200), kSpinInRun(5000);
+
+std::atomic<int> limit{INT_MAX};
+
+}  // namespace
+
+int thread_limit() { return limit.load(std::memory_order_relaxed); }
+
+void Team::grow(int threads) {
+  try {
+    for (int part = this->threads(); part < threads; ++part) {
+      auto worker = std::make_unique<Worker>();
+      workers_.reserve(static_cast<std::size_t>(part));
+      handles_.emplace_back([this, &own = *worker, part] { work(own, part); });
+      workers_.push_back(std::move(worker));
+    }
+  } catch (const std::bad_alloc&) {  // the run that wanted them says so
+  } catch (const std::system_error&) {
+    limit = this->threads();  // the system gives no more
+  }
+}
+
+Team::~Team() {
+  fn_ = {};
+  for (const std::unique_ptr<Worker>& worker : workers_) give(*worker);
+  notify_sleepers(static_cast<int>(workers_.size()));
+  for (std::thread& handle : handles_) handle.join();
+}
+
+void Team::give(Worker& worker) {
+  worker.begun.store(worker.begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// A worker counts itself as a sleeper before it looks for a region for the last time, and here the regions are given before
+// the sleepers are counted: one of the two sees the other.
+void Team::notify_sleepers(int workers) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_relaxed) == 0) return;
+  for (int i = 0; i < workers; ++i) workers_[static_cast<std::size_t>(i)]->begun.notify_one();
+}
+
+void Team::start(int parts, PartFn fn) {
+  fn_ = fn;
+  parts_ = parts;
+  for (int i = 0; i + 1 < parts; ++i) give(*workers_[static_cast<std::size_t>(i)]);
+  notify_sleepers(parts - 1);
+}
+
+void Team::finish() {
+  for (int i = 0; i + 1 < parts_; ++i) {
+    const Worker& worker = *workers_[static_cast<std::size_t>(i)];
+    const uint32_t begun = worker.begun.load(std::memory_order_relaxed);
+    for (Spin spin; worker.ended.load(std::memory_order_acquire) != begun;) {
+      if (spin()) continue;
+      waits_.store(true, std::memory_order_seq_cst);
+      worker.ended.wait(begun - 1, std::memory_order_seq_cst);
+      waits_.store(false, std::memory_order_relaxed);
+    }
+  }
+}
+
+void Team::await(const Worker& worker, uint32_t done) {
+  for (Spin spin; worker.begun.load(std::memory_order_acquire) == done;) {
+    if (spin(leased_.load(std::memory_order_relaxed) ? kSpinInRun : kSpinAfterRun)) continue;
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    worker.begun.wait(done, std::memory_order_seq_cst);
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    spin = {};
+  }
+}
+
+void Team::work(Worker& worker, int part) {
+  ThreadState& state = this_thread();
+  for (uint32_t done = 0;; ++done) {
+    await(worker, done);
+    if (fn_.function == nullptr) return;
+    state.region = {part, parts_, true};
+    fn_(part);
+    worker.ended.store(done + 1, std::memory_order_seq_cst);
+    if (waits_.load(std::memory_order_seq_cst)) worker.ended.notify_one();
+  }
+}
+
+std::unique_ptr<Team> TeamPool::take_idle(int wanted) {
+  const std::lock_guard lock(mutex_);
+  std::size_t best = count_;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const int threads = idle_[i]->threads();
+    const int before = best < count_ ? idle_[best]->threads() : 0;
+    // The smallest that is large enough, else the largest, to be grown.
+    if (best == count_ || (threads >= wanted ? before < wanted || threads < before : threads > before)) best = i;
+  }
+  if (best == count_) return nullptr;
+  std::unique_ptr<Team> team = std::move(idle_[best]);
+  idle_[best] = std::move(idle_[--count_]);
+  return team;
+}
+
+LeasedThreads* TeamPool::lease(int wanted) {
+  std::unique_ptr<Team> team = take_idle(wanted);
+  if (team == nullptr) team.reset(new (std::nothrow) Team);
+  if (team == nullptr) return nullptr;
+  team->grow(wanted);
+  if (team->threads() >= wanted) limit = INT_MAX;
+  team->set_leased(true);
+  return team.release();
+}
+
+void TeamPool::give_back(LeasedThreads* leased) {
+  std::unique_ptr<Team> team(static_cast<Team*>(leased));
+  team->set_leased(false);
+  const std::lock_guard lock(mutex_);
+  if (count_ < kMostIdle) idle_[count_++] = std::move(team);
+}
+
+}  // namespace fusec::runtime

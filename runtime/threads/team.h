@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Teams of worker threads, the Executor that fusec has of its own. While a team is leased its workers spin between regions,
+// which then begin and end within about a microsecond; a worker sleeps when it sees that another thread wants its processor,
+// and soon after its team was given back.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/parallel.h"
+
+namespace fusec::runtime {
+
+// A thread and its mailbox. What the leasing thread writes and what the worker writes lie in cache lines of their own.
+struct alignas(64) Worker {
+  std::atomic<uint32_t> begun{0};  // regions given to this worker
+  alignas(64) std::atomic<uint32_t> ended{0};
+};
+
+class Team final : public LeasedThreads {
+ public:
+  Team() = default;
+  ~Team() override;  // while nobody leases it
+  // Starts workers up to `threads` threads in all, as many of them as can be had.
+  void grow(int threads);
+
+  int threads() const override { return 1 + static_cast<int>(workers_.size()); }
+  void start(int parts, PartFn fn) override;
+  void finish() override;
+
+  void set_leased(bool leased) { leased_.store(leased, std::memory_order_relaxed); }
+
+ private:
+  void give(Worker& worker);
+  void notify_sleepers(int workers);  // of the first `workers` workers
+  void work(Worker& worker, int part);
+  // Waits until the worker has a region beyond `done`.
+  void await(const Worker& worker, uint32_t done);
+
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::thread> handles_;
+  alignas(64) std::atomic<bool> leased_{false};
+  alignas(64) std::atomic<int> sleepers_{0};    // workers that sleep or are about to
+  alignas(64) std::atomic<bool> waits_{false};  // the leasing thread sleeps or is about to
+  alignas(64) PartFn fn_;                       // null: the team ends
+  int parts_ = 1;
+};
+
+// Teams that nobody leases, by size. A child made by fork has none of its parent's threads and starts with an empty pool.
+class TeamPool final : public Executor {
+ public:
+  LeasedThreads* lease(int wanted) override;
+  void give_back(LeasedThreads* leased) override;
+
+ private:
+  std::unique_ptr<Team> take_idle(int wanted);
+
+  static constexpr std::size_t kMostIdle = 64;  // what runs side by side beyond these gives its threads back to the system
+
+  std::mutex mutex_;
+  std::array<std::unique_ptr<Team>, kMostIdle> idle_;
+  std::size_t count_ = 0;  // of idle_
+};
+
+}  // namespace fusec::runtime
