@@ -6,7 +6,7 @@ usage: measure.py patterns RESULTS.json [--tool FUSEC] [--patterns DIR] [--durat
        measure.py run RESULTS.json [--tool FUSEC] [--models A.onnx B.onnx ...] [--only batches|library|own|start|memory]
        measure.py fill RESULTS.json [--page docs/performance.md]
        measure.py price-run FOLDER [--tool FUSEC] [--models A.onnx B.onnx ...] [--precisions f32]     precise and exact, in turn
-       measure.py price FOLDER... [--machine TEXT] [--page docs/numerics.md]     of these files, or of those of tests/gpu.sh price
+       measure.py price FOLDER... [--page docs/numerics.md]     of these files, or of those of tests/gpu.sh price
        measure.py gpu FOLDER... [--page docs/performance.md]     what tests/gpu.sh left in its output folders
 
 `patterns` and `run` add to RESULTS.json, `run` model by model, so that it can be done in parts; on a machine that does
@@ -14,7 +14,6 @@ nothing else. `fill` and `gpu` replace what lies between the marks "<!-- NAME: b
 a table of which the folders have nothing stays as it is.
 """
 import argparse
-import datetime
 import json
 import re
 import statistics
@@ -200,9 +199,23 @@ def parsed(path):
         return None
 
 
+PEER_TIMES = "peers_models.json"
+
+
 def gpu_results(folders):
-    """{file name: contents} of all folders"""
-    return {path.name: parsed(path) for folder in folders for path in sorted(Path(folder).glob("*.json"))}
+    """{file name: contents} of all folders; of the peers' times, which one file holds, each folder adds its models"""
+    results = {path.name: parsed(path) for folder in folders for path in sorted(Path(folder).glob("*.json"))}
+    results[PEER_TIMES] = {name: row for folder in folders for name, row in (parsed(Path(folder) / PEER_TIMES) or {}).items()}
+    return results
+
+
+def origins_told(folders):
+    """The line under a table of what these folders hold: out of their origin.json, each said once"""
+    origins = [found for found in (parsed(Path(folder) / "origin.json") for folder in folders) if found]
+    told = " ".join(dict.fromkeys(o.get("told") or f"Measured {o['date']} at commit {o['commit']} on {o['machine']}." for o in origins))
+    if len(origins) < len(folders) or re.search("unknown|dirty", told):
+        sys.exit("a folder's origin.json is missing, or names no commit: pack a tree without changes (./dev gpu-pack)")
+    return told
 
 
 def gpu_names(results, what):
@@ -217,7 +230,7 @@ def gpu_patterns(results):
 
 
 def gpu_models(results):
-    rows, peers = [], results.get("peers_models.json") or {}
+    rows, peers = [], results[PEER_TIMES]
     for name in gpu_names(results, "bench"):
         for precision in PRECISIONS:
             bench, again = (results.get(f"{what}.{name}.{precision}.json") for what in ("bench", "again"))
@@ -248,10 +261,7 @@ def gpu_tuning(results):
 def gpu(options):
     results = gpu_results(options.folders)
     tables = {"gpu patterns": gpu_patterns(results), "gpu models": gpu_models(results), "gpu tuning": gpu_tuning(results)}
-    origins = [results_of for results_of in (parsed(Path(f) / "origin.json") for f in options.folders) if results_of]
-    told = " ".join(dict.fromkeys(f"Measured {o['date']} at commit {o['commit']} on {o['machine']}." for o in origins))
-    if len(origins) < len(options.folders) or re.search("unknown|dirty", told):
-        sys.exit("a folder's origin.json is missing, or names no commit: pack a tree without changes (./dev gpu-pack)")
+    told = origins_told(options.folders)
     write_tables(Path(options.page), {name: rows + "\n\n" + told for name, rows in tables.items() if rows})
 
 
@@ -262,6 +272,7 @@ def price_run(options):
     models = options.models or [ROOT / f"tests/models/{name}.onnx" for name in PRICED]
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
+    save(folder / "origin.json", {"told": origin()})
     for model in map(Path, models):
         for precision in options.precisions:
             for turn in "123":
@@ -272,21 +283,23 @@ def price_run(options):
 
 def price(options):
     """One table for a CPU and one for a GPU, by the device that the files name."""
-    times = {}
-    for name, r in gpu_results(options.folders).items():
-        if not name.startswith("price.") or r is None:
-            continue
-        _, model, precision, numerics, _, _ = name.split(".")
-        kind = "cpu" if r["device"].startswith("cpu") else "gpu"
-        times.setdefault(kind, {}).setdefault((model, precision), {}).setdefault(numerics, []).append(r["median_ms"])
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    times, sources = {}, {}
+    for folder in options.folders:
+        for path in sorted(Path(folder).glob("price.*.json")):
+            r = parsed(path)
+            if r is None:
+                continue
+            _, model, precision, numerics, _, _ = path.name.split(".")
+            kind = "cpu" if r["device"].startswith("cpu") else "gpu"
+            sources.setdefault(kind, {})[folder] = True
+            times.setdefault(kind, {}).setdefault((model, precision), {}).setdefault(numerics, []).append(r["median_ms"])
     for kind, found in times.items():
         rows = []
         for (model, precision), by in sorted(found.items()):
             precise, exact = (statistics.median(by[numerics]) for numerics in ("precise", "exact"))
             rows.append([model, precision, f"{precise:.3f}", f"{exact:.3f}", f"{exact / precise:.2f}"])
-        caption = f"{options.machine or kind}, {datetime.date.today()}, commit {commit}:\n\n"
-        write_tables(Path(options.page), {f"price {kind}": caption + table(["model", "", "precise, ms", "exact, ms", "exact / precise"], rows)})
+        rows = table(["model", "", "precise, ms", "exact, ms", "exact / precise"], rows)
+        write_tables(Path(options.page), {f"price {kind}": rows + "\n\n" + origins_told(list(sources[kind]))})
 
 
 def main():
@@ -316,7 +329,6 @@ def main():
     four.add_argument("--precisions", nargs="*", default=["f32"])
     five = commands.add_parser("price")
     five.add_argument("folders", nargs="+")
-    five.add_argument("--machine", default="")
     five.add_argument("--page", default=str(ROOT / "docs/numerics.md"))
     options = parser.parse_args()
     {"patterns": patterns, "run": run, "fill": fill, "gpu": gpu, "price-run": price_run, "price": price}[options.command](options)

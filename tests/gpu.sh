@@ -7,12 +7,12 @@
 #              without): f32 models against the CPU's engine, all else against the evaluator
 #   sanitize  *compute-sanitizer memcheck and racecheck over the patterns
 #   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
-#   patterns   score of each pattern
+#   patterns   score of each pattern; DURATION: seconds that each bench of these parts measures, by default 1
 #   models     fusec bench of each model, then of each again in a second process: ready times
 #   gate      *the speed gate: patterns and five models, kept in gate.record.json, and against the record in GATE where it is set
 #   price      what exact numerics cost: PRICE_MODELS in precise and exact, three rounds in turn
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
-#   peers      the models under PyTorch, where python3 has it
+#   peers      the models under PyTorch, where python3 has it: PEER_MODELS in PEER_CONFIGS by PEER_MODES
 #   conformance*every folder of cases/, by the emitters of HOW
 #   accuracy  *errors in ulp of every scalar op and dtype
 #   fuzz      *GRAPHS random graphs from SEED on, by the emitters of HOW
@@ -27,7 +27,7 @@ parts=("$@")
 commit=${COMMIT:-$(cat commit 2>/dev/null || echo unknown)}
 printf '{"date": "%s", "commit": "%s", "machine": "%s"}\n' "$(date -u +%Y-%m-%d)" "$commit" \
   "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)" >"$out/origin.json"
-jobs=${JOBS:-6}
+jobs=${JOBS:-6} duration=${DURATION:-1}
 started=$(date +%s)
 say() { printf '[%4ds] %s\n' $(($(date +%s) - started)) "$*"; }
 
@@ -135,7 +135,7 @@ part_packages() {
   wait
 }
 
-part_patterns() { run patterns 300 "$fusec" bench --patterns patterns --device cuda:0 --json; }
+part_patterns() { run patterns 300 "$fusec" bench --patterns patterns --device cuda:0 --duration "$duration" --json; }
 
 part_models() {
   local model name precision
@@ -143,7 +143,7 @@ part_models() {
     name=$(basename "$model" .onnx)
     for precision in ${PRECISIONS:-f32 f16}; do
       run "bench.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" \
-        --batch "${BATCHES:-1}" --json
+        --batch "${BATCHES:-1}" --duration "$duration" --json
       run "again.$name.$precision" 120 "$fusec" bench "$model" --random-weights 0 --device cuda:0 --precision "$precision" --runs 5 --json
     done
   done
@@ -162,7 +162,7 @@ part_price() {
       for round in 1 2 3; do
         for numerics in precise exact; do
           run "price.$name.$precision.$numerics.$round" 120 "$fusec" bench "models/$name.onnx" --random-weights 1 --device cuda:0 \
-            --precision "$precision" --numerics "$numerics" --json
+            --precision "$precision" --numerics "$numerics" --duration "$duration" --json
         done
       done
     done
@@ -175,10 +175,10 @@ part_tune() {
     name=$(basename "$model" .onnx)
     for precision in ${PRECISIONS:-f32 f16}; do
       set -- "$model" --random-weights 0 --device cuda:0 --precision "$precision" --batch 1 --tuning-db "$out/tuning.sqlite" --json
-      run "bench_before.$name.$precision" 120 "$fusec" bench "$@" --strategy heuristic
+      run "bench_before.$name.$precision" 120 "$fusec" bench "$@" --duration "$duration" --strategy heuristic
       run "tune.$name.$precision" "${TUNE_SECONDS:-240}" "$fusec" tune "$@" --time-limit "${TUNE_LIMIT:-200}" ${TUNE_FLAGS:-}
       run "tune_again.$name.$precision" 60 "$fusec" tune "$@" --time-limit 50
-      run "bench_tuned.$name.$precision" 120 "$fusec" bench "$@"
+      run "bench_tuned.$name.$precision" 120 "$fusec" bench "$@" --duration "$duration"
     done
   done
 }
@@ -186,7 +186,7 @@ part_tune() {
 part_peers() {
   [ -f peers/models.py ] || return 0
   run peers "${PEER_SECONDS:-500}" python3 peers/models.py "$out/peers_models.json" "${PEER_MODELS:-mobilenet_v3_large,resnet50,bert_base,efficientnet_b0,vit_b_16,gpt2}" \
-    "${PEER_CONFIGS:-f32x1,f16x1,f16x64}" eager,graph,reduce-overhead
+    "${PEER_CONFIGS:-f32x1,f16x1,f16x64}" "${PEER_MODES:-eager,graph,reduce-overhead}"
 }
 
 part_conformance() {
