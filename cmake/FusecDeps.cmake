@@ -22,6 +22,7 @@ endmacro()
 include(deps/llvm)
 include(deps/onnx)
 include(deps/dnnl)
+include(deps/sodium)
 include(deps/cuda)
 include(deps/cudnn_frontend)
 

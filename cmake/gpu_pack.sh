@@ -4,11 +4,33 @@
 # commands, the tests that want a device, random graphs, every shared library they need beyond glibc and the C++ runtime,
 # models, patterns, ONNX's cases, packages made here for machines with a GPU, and tests/gpu.sh, which runs it all. FUSEC_PEERS:
 # more scripts that time other systems.
+# gpu_pack.sh --programs <build folder> <folder>: the commands with their libraries alone, as the archive has them.
 set -euo pipefail
+
+# programs <build folder> <folder>
+programs() {
+  local build=$1 pack=$2 program
+  mkdir -p "$pack"/{bin,lib}
+  for program in fusec fusec-compiler fusec_codegen_test fusec_runtime_test fuzz_graphs; do
+    if [ -e "$build/bin/$program" ]; then
+      install "$build/bin/$program" "$pack/bin/"
+    fi
+  done
+  for program in "$pack"/bin/*; do
+    ldd "$build/bin/$(basename "$program")" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
+  done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' | xargs -r -I{} cp -Ln {} "$pack/lib/"
+  find "$pack"/{bin,lib} -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
+  python3 tests/check_runpaths.py "$pack/bin" "$pack/lib"
+}
+
+if [ "$1" = --programs ]; then
+  programs "$2" "$3"
+  exit
+fi
 build=$1 archive=$2
 pack=$build/gpu-pack/fusec
 rm -rf "$build/gpu-pack"
-mkdir -p "$pack"/{bin,lib,tests,packages,cases}
+mkdir -p "$pack"/{tests,packages,cases}
 cp -rL /usr/share/libonnx-testdata/data "$pack/cases/debian"
 for cases in build/deps/onnx_cases-*; do
   [ ! -e "$cases/complete" ] || cp -r "$cases" "$pack/cases/newest"
@@ -24,17 +46,10 @@ for model in tests/models/squeezenet1_1.onnx tests/patterns/*.onnx; do
 done
 git describe --always --dirty --abbrev=7 --exclude "*" >"$pack/commit" 2>/dev/null || echo unknown >"$pack/commit"
 cp -r tests/gpu.sh tests/gpu_table.py "$pack/tests/"
-for program in fusec fusec-compiler fusec_codegen_test fusec_runtime_test fuzz_graphs; do
-  if [ -e "$build/bin/$program" ]; then
-    install "$build/bin/$program" "$pack/bin/"
-  fi
-done
-for program in "$pack"/bin/*; do
-  ldd "$build/bin/$(basename "$program")" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
-done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' | xargs -r -I{} cp -Ln {} "$pack/lib/"
-find "$pack"/{bin,lib} -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
+programs "$build" "$pack"
 # Each program has LLVM inside; a window over all of them finds it once.
-tar -C "$build/gpu-pack" --sort=name -cf - fusec | xz --lzma2=preset=2,dict=384MiB >"$archive"
+# Packages that others own or may write would be refused, so nobody's number or mode of this machine is packed.
+tar -C "$build/gpu-pack" --sort=name --owner=0 --group=0 --mode=go-w -cf - fusec | xz --lzma2=preset=2,dict=384MiB >"$archive"
 size=$(stat -c %s "$archive")
 echo "$archive: $((size >> 20)) MiB"
 if [ "$size" -gt $((50 * 1024 * 1024)) ]; then

@@ -7,7 +7,7 @@ faults=0
 
 fault() { echo "$1 names $2, which does not exist" >&2; faults=1; }
 
-for page in README.md docs/*.md docs/decisions/*.md; do
+for page in README.md SECURITY.md docs/*.md docs/decisions/*.md; do
   folder=$(dirname "$page")
   while read -r link; do
     [ -e "$folder/${link%%#*}" ] || fault "$page" "$link"

@@ -129,7 +129,10 @@ Status add_target(const Model& model, const Target& target, const Options& optio
   return {};
 }
 
-Status write(const Model& model, std::span<const std::string> names, const std::string& path, const Options& options) {
+Status write(const Model& model, std::span<const std::string> names, const std::string& path, const Options& options,
+             const std::optional<SigningKey>& sign) {
+  if (!path.ends_with(".fsc")) return Status(StatusCode::invalid_argument, "the name of a package must end in .fsc");
+  if (sign && !can_sign()) return sign_digest({}, *sign).status();
   if (names.empty()) return Status(StatusCode::invalid_argument, "a package needs at least one target");
   std::vector<Target> targets;
   std::set<std::string> seen;
@@ -149,7 +152,8 @@ Status write(const Model& model, std::span<const std::string> names, const std::
   }
   sections.front().bytes = bytes_of_text(print_manifest(manifest));
   sections.push_back({SectionKind::constants, 0, pool.take()});
-  const std::vector<std::byte> head = package_head(sections, host_threads({}));
+  std::vector<std::byte> head = package_head(sections, host_threads({}));
+  if (sign) FUSEC_TRY(sign_head(head, *sign));
   return write_file(path, head, sections);
 }
 
@@ -158,8 +162,9 @@ Status write(const Model& model, std::span<const std::string> names, const std::
 
 namespace fusec {
 
-Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path, const Options& options) {
-  Status status = ir::guarded([&] { return runtime::write(model, targets, path, options); });
+Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
+                     const Options& options, const std::optional<SigningKey>& sign) {
+  Status status = ir::guarded([&] { return runtime::write(model, targets, path, options, sign); });
   if (!status.ok()) return std::move(status).with_note(fmt::format("while writing package '{}'", path));
   return status;
 }

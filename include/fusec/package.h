@@ -14,6 +14,7 @@
 #include "fusec/export.h"
 #include "fusec/model.h"
 #include "fusec/options.h"
+#include "fusec/signing.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
 
@@ -22,7 +23,7 @@ namespace fusec {
 struct FUSEC_API PackageSection {
   std::string name;  // "manifest", "program sm_90", "code sm_90", "constants"
   int64_t offset = 0, bytes = 0;
-  std::string sha256;  // hexadecimal, of its 1 MiB chunks' digests
+  std::string sha256;  // hexadecimal, of its 256 KiB chunks' digests
 };
 
 struct FUSEC_API PackageInfo {
@@ -33,6 +34,7 @@ struct FUSEC_API PackageInfo {
   Numerics numerics = Numerics::precise;
   std::optional<DType> precision;
   bool tf32 = false;
+  std::string signed_by;  // the public key in hexadecimal, which is as yet nobody's; empty: not signed
   double verify_ms = 0;  // reading and checking every byte
 };
 
@@ -40,12 +42,20 @@ namespace runtime {
 struct PackageState;
 }
 
-// An open file, mapped; copies share it. The file must not change while it is open.
+// A package is a program: whoever can write it decides what runs. Without one of these only files of the user or root,
+// which nobody else may write, in folders of the same kind, are opened.
+struct FUSEC_API PackageOptions {
+  bool trust = false;                   // open it whoever owns it or may write it
+  std::optional<PublicKey> verify_key;  // this key must have signed it; then it does not matter whose it is
+};
+
+// The content of a file, read into memory of its own; copies share it. What becomes of the file later does not matter.
 class FUSEC_API Package {
  public:
-  // Checks the whole file: invalid_argument when it cannot be opened, invalid_model for what is no package of this version,
-  // is cut short or has a changed byte.
-  static Result<Package> open(const std::string& path);
+  // Reads and checks the whole file. invalid_argument: it cannot be opened, is not called *.fsc, is not to be trusted
+  // or is not signed by the key; invalid_model: it is no package of this version, is cut short or has a changed byte;
+  // unsupported: verify_key where fusec was built without libsodium; out_of_memory.
+  static Result<Package> open(const std::string& path, const PackageOptions& options = {});
 
   const PackageInfo& info() const;
   const Model& model() const;  // its inputs, outputs and symbols; there is no graph
@@ -57,13 +67,13 @@ class FUSEC_API Package {
   std::shared_ptr<const runtime::PackageState> state_;
 };
 
-// Whether the file begins as packages do.
+// Whether it is a regular file that begins as packages do, whatever its name.
 FUSEC_API bool is_package(const std::string& path);
 
-// Compiles `model` for each target ("cpu:x86-64-v3", "cuda:sm_90", ...; "cpu:native": this machine) and writes the file, which
-// appears whole or not at all. The same model, targets and options give the same bytes. Of `options`, device and target are
-// not looked at.
+// Compiles `model` for each target ("cpu:x86-64-v3", "cuda:sm_90", ...; "cpu:native": this machine) and writes the
+// file, which appears whole or not at all; its name must end in .fsc. The same model, targets, options and key give the
+// same bytes. Of `options`, device and target are not looked at.
 FUSEC_API Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
-                               const Options& options = {});
+                               const Options& options = {}, const std::optional<SigningKey>& sign = {});
 
 }  // namespace fusec

@@ -21,6 +21,8 @@ uint64_t hash64(std::string_view text, uint64_t seed = 0);
 Sha256Digest sha256(std::span<const std::byte> data);
 Sha256Digest sha256(std::string_view text);
 Sha256Digest sha256_plain(std::span<const std::byte> data);
+// The digests of four strings of `bytes` bytes each; twice as quick as one after the other.
+std::array<Sha256Digest, 4> sha256_four(const std::array<const std::byte*, 4>& data, std::size_t bytes);
 
 // Lower-case hexadecimal, two digits per byte.
 std::string to_hex(std::span<const uint8_t> bytes);

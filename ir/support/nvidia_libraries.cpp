@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/support/nvidia_libraries.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
@@ -14,8 +15,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kToolkit = "/usr/local/cuda";
 
+// Empty in a program that runs with more rights than its user has: what it names leads to code.
 std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
+  const char* const value = secure_getenv(name);
   return value != nullptr ? value : "";
 }
 
@@ -37,13 +39,14 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return out;
 }
 
-// nvidia/<package> of every python3 on PATH.
+// nvidia/<package> of every python3 on PATH, whose relative folders are passed over: they are whatever the current
+// folder holds.
 std::vector<fs::path> packages() {
   std::vector<fs::path> out;
   std::error_code error;
   for (const std::string& folder : split(environment("PATH"), ':')) {
     const fs::path python = fs::path(folder) / "python3";
-    if (!fs::exists(python, error)) continue;
+    if (!python.is_absolute() || !fs::exists(python, error)) continue;
     for (const std::string& nvidia : nvidia_packages(python.string())) {
       for (const fs::path& package : entries(nvidia)) out.push_back(package);
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cache/artifact.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 #include "runtime/cache/entry.h"
 
@@ -26,8 +27,9 @@ bool is_entry_name(const std::string& folder, const std::string& name) {
          std::all_of(name.begin(), name.begin() + 64, is_hex);
 }
 
+// Null too in a program that runs with more rights than its user has.
 const char* non_empty(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = secure_getenv(name);
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 

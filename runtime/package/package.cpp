@@ -1,61 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/package/package.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <functional>
 
 #include "ir/support/check.h"
+#include "ir/support/guard.h"
 #include "ir/text/program_text.h"
 #include "runtime/cache/entry.h"
 #include "runtime/device/host/detect.h"
-#include "ir/support/guard.h"
 
 namespace fusec::runtime {
 namespace {
 
+constexpr const char* kMisnamedPackage =
+    "it begins as a package, which is a program, but its name does not end in .fsc: rename it if you trust it";
+
 Status broken_package(std::string why) { return Status(StatusCode::invalid_model, std::move(why)); }
-
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~OpenFile() {
-    if (fd_ >= 0) (void)close(fd_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Status no_file() { return Status(StatusCode::invalid_argument, std::string("it cannot be opened: ") + std::strerror(errno)); }
-
-struct Mapping {
-  Bytes bytes;
-  std::shared_ptr<const void> owner;
-};
-
-Result<Mapping> map_file(const std::string& path) {
-  const OpenFile file(path);
-  struct stat info;
-  if (file.get() < 0 || fstat(file.get(), &info) != 0) return no_file();
-  if (!S_ISREG(info.st_mode)) return Status(StatusCode::invalid_argument, "it is not a file");
-  if (info.st_size == 0) return broken_package("it is empty");
-  const auto size = static_cast<std::size_t>(info.st_size);
-  void* const base = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.get(), 0);
-  if (base == MAP_FAILED) return Status(StatusCode::out_of_memory, std::string("it cannot be mapped: ") + std::strerror(errno));
-  std::shared_ptr<const void> owner(base, [size](const void* p) { (void)munmap(const_cast<void*>(p), size); });
-  return Mapping{Bytes(static_cast<const std::byte*>(base), size), std::move(owner)};
-}
+Status not_opened(std::string why) { return Status(StatusCode::invalid_argument, std::move(why)); }
 
 std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -88,24 +55,67 @@ PackageInfo info_of(const Manifest& manifest, const std::vector<Section>& sectio
   return info;
 }
 
-Result<Package> open_package(const std::string& path) {
+// A signature that does not fit is damage; whether its key is one to trust is for the caller to say.
+Status check_signature(const PackageHead& head, const PackageOptions& options) {
+  if (!options.verify_key)
+    return head.signature && can_sign() ? verify_signature(head.digest, *head.signature) : Status();
+  if (!can_sign()) return verify_signature(head.digest, {});
+  if (!head.signature)
+    return not_opened("it is not signed, and there is a key that must have signed it: fusec compile --sign KEY signs");
+  if (head.signature->key != *options.verify_key) {
+    return not_opened(fmt::format("it is signed by the key {}, not by {}", ir::to_hex(head.signature->key.bytes),
+                                  ir::to_hex(options.verify_key->bytes)));
+  }
+  return verify_signature(head.digest, *head.signature);
+}
+
+using Fetch = std::function<int(std::size_t, std::size_t)>;
+
+// Of a whole file in memory, whose head is there; the rest is there after `fetch`.
+Result<Package> make_package(OwnedBytes memory, const PackageOptions& options, const std::string& path,
+                             const Fetch& fetch) {
   const auto start = std::chrono::steady_clock::now();
   auto state = std::make_shared<PackageState>();
   state->path = path;
-  FUSEC_ASSIGN(Mapping mapping, map_file(path));
-  FUSEC_ASSIGN(state->sections, package_sections(mapping.bytes, host_threads({})));
-  state->mapping = std::move(mapping.owner);
+  FUSEC_ASSIGN(PackageHead head, package_head_of(memory.bytes));
+  FUSEC_TRY(check_signature(head, options));
+  FUSEC_TRY(check_digests(head, memory.bytes, host_threads({}), fetch));
+  make_read_only(memory);
+  state->sections = std::move(head.sections);
   const auto manifest = std::find_if(state->sections.begin(), state->sections.end(),
                                      [](const Section& s) { return s.kind == SectionKind::manifest; });
   if (manifest == state->sections.end()) return broken_package("it has no manifest");
   FUSEC_ASSIGN(state->manifest, parse_manifest(text_of(manifest->bytes)));
   FUSEC_TRY(check_sections(state->sections, state->manifest.targets.size()));
-  state->info = info_of(state->manifest, state->sections, mapping.bytes.size());
+  state->info = info_of(state->manifest, state->sections, memory.bytes.size());
+  if (head.signature) state->info.signed_by = ir::to_hex(head.signature->key.bytes);
   state->info.verify_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  state->memory = std::move(memory);
   return Package(std::shared_ptr<const PackageState>(std::move(state)));
 }
 
-// A constant as a Tensor that keeps the mapping.
+Status cannot_read(int fault) {
+  if (fault < 0) return broken_package("it was cut short while it was read");
+  return not_opened(std::string("it cannot be read: ") + std::strerror(fault));
+}
+
+Result<Package> open_package(const std::string& path, const PackageOptions& options) {
+  FUSEC_ASSIGN(const OpenFile file, OpenFile::open(path));
+  const auto size = static_cast<std::size_t>(file.size());
+  if (size == 0) return broken_package("it is empty");
+  std::array<std::byte, kPackageHeader> header{};
+  if (const int fault = file.read(0, header.data(), std::min(size, header.size())); fault != 0) return cannot_read(fault);
+  if (begins_as_package(header) && !path.ends_with(".fsc")) return not_opened(kMisnamedPackage);
+  if (!options.trust && !options.verify_key) FUSEC_TRY(file.check_trust());
+  FUSEC_ASSIGN(const std::size_t head, package_head_bytes(header, file.size()));
+  FUSEC_ASSIGN(OwnedBytes memory, allocate_bytes(size));
+  std::byte* const to = memory.bytes.data();
+  if (const int fault = file.read(0, to, head); fault != 0) return cannot_read(fault);
+  return make_package(std::move(memory), options, path,
+                      [&](std::size_t offset, std::size_t bytes) { return file.read(offset, to + offset, bytes); });
+}
+
+// A constant as a Tensor that keeps the package's memory.
 Result<Tensor> packaged_constant(const PackageState& package, const PackagedConstant& c) {
   const Bytes pool = package.section(SectionKind::constants, 0);
   int64_t elements = 1;
@@ -119,10 +129,18 @@ Result<Tensor> packaged_constant(const PackageState& package, const PackagedCons
     return broken_package("a constant lies outside of its section");
   }
   auto* const data = const_cast<std::byte*>(pool.data()) + c.offset;  // read only: nothing writes constants
-  return Tensor::share(c.dtype, c.shape, data, package.mapping);
+  return Tensor::share(c.dtype, c.shape, data, package.memory.owner);
 }
 
 }  // namespace
+
+Result<Package> package_of_bytes(Bytes file, const PackageOptions& options) {
+  if (file.size() < kPackageHeader) return broken_package("it is too short for a package");
+  FUSEC_TRY(package_head_bytes(file.first<kPackageHeader>(), static_cast<int64_t>(file.size())).status());
+  FUSEC_ASSIGN(OwnedBytes memory, allocate_bytes(file.size()));
+  std::memcpy(memory.bytes.data(), file.data(), file.size());
+  return make_package(std::move(memory), options, "bytes in memory", {});
+}
 
 Bytes PackageState::section(SectionKind kind, uint32_t target) const {
   const auto at = std::find_if(sections.begin(), sections.end(),
@@ -140,9 +158,11 @@ Result<ir::Program> packaged_program(const PackageState& package, uint32_t targe
   for (uint32_t i = 0; i < program.allocs.size(); ++i) {
     const ir::Allocation& a = program.allocs[ir::AllocId{i}];
     if (a.kind != ir::AllocKind::constant) continue;
-    const bool fits = a.ordinal < program.constants.size() && a.elements.is_const() &&
-                      a.elements.value() * static_cast<int64_t>(size_of(a.dtype)) <=
-                          static_cast<int64_t>(program.constants[a.ordinal].bytes());
+    int64_t bytes = 0;
+    const bool sized = a.elements.is_const() &&
+                       !__builtin_mul_overflow(a.elements.value(), static_cast<int64_t>(size_of(a.dtype)), &bytes);
+    const bool fits = sized && a.ordinal < program.constants.size() &&
+                      bytes <= static_cast<int64_t>(program.constants[a.ordinal].bytes());
     if (!fits) return broken_package(fmt::format("constant {} of its program is not there", a.ordinal));
   }
   for (const ir::Slot& slot : program.slots) {
@@ -177,8 +197,8 @@ Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t targe
 
 namespace fusec {
 
-Result<Package> Package::open(const std::string& path) {
-  Result<Package> package = ir::guarded([&] { return runtime::open_package(path); });
+Result<Package> Package::open(const std::string& path, const PackageOptions& options) {
+  Result<Package> package = ir::guarded([&] { return runtime::open_package(path, options); });
   if (!package.ok()) return package.status().with_note(fmt::format("while opening package '{}'", path));
   return package;
 }
@@ -187,9 +207,12 @@ const PackageInfo& Package::info() const { return state_->info; }
 const Model& Package::model() const { return state_->manifest.model; }
 
 bool is_package(const std::string& path) {
-  const runtime::OpenFile file(path);
-  std::array<std::byte, 8> begin{};
-  return file.get() >= 0 && read(file.get(), begin.data(), begin.size()) == 8 && runtime::begins_as_package(begin);
+  const Result<bool> answer = ir::guarded([&]() -> Result<bool> {
+    FUSEC_ASSIGN(const runtime::OpenFile file, runtime::OpenFile::open(path));
+    std::array<std::byte, 8> begin{};
+    return file.read(0, begin.data(), begin.size()) == 0 && runtime::begins_as_package(begin);
+  });
+  return answer.ok() && *answer;
 }
 
 }  // namespace fusec

@@ -7,6 +7,7 @@
 
 #include "fusec/package.h"
 #include "runtime/link.h"
+#include "runtime/package/file.h"
 #include "runtime/package/format.h"
 #include "runtime/package/manifest.h"
 
@@ -14,7 +15,7 @@ namespace fusec::runtime {
 
 struct PackageState {
   std::string path;
-  std::shared_ptr<const void> mapping;  // keeps the bytes
+  OwnedBytes memory;  // the whole file; its constants are used where they lie
   std::vector<Section> sections;
   Manifest manifest;
   PackageInfo info;
@@ -23,7 +24,10 @@ struct PackageState {
   Bytes section(SectionKind kind, uint32_t target) const;
 };
 
-// What the package holds for its target number `target`. Constants stay in the mapping.
+// The package that these bytes are, as Package::open makes it of a file.
+Result<Package> package_of_bytes(Bytes file, const PackageOptions& options);
+
+// What the package holds for its target number `target`. Constants keep the package's memory.
 Result<ir::Program> packaged_program(const PackageState& package, uint32_t target);
 Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t target, const ir::Program& program);
 

@@ -269,6 +269,7 @@ Command bench_command(const Front& front) {
       [flags](Flags& f) {
         f.argument("model", flags->model, "an .onnx model, the text of a graph (.fir), or a package (.fsc)", false);
         declare_common(f, *flags);
+        declare_package(f, *flags);
         f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
         f.option("--against", flags->against, "FILE of --save: five rounds over --patterns and --models, compared with it");
         f.option("--save", flags->save, "FILE to keep the same rounds in");

@@ -14,7 +14,7 @@ namespace fusec::tool {
 namespace {
 
 struct CompileFlags : ModelFlags {
-  std::string output;
+  std::string output, sign;
 };
 
 Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cache) {
@@ -69,14 +69,19 @@ Result<bool> compile_into_package(CompileFlags flags) {
   if (flags.device.empty()) flags.device = "cpu";
   FUSEC_ASSIGN(const Options options, options_of(flags));
   FUSEC_ASSIGN(const std::vector<std::string> targets, targets_of(given, options));
+  std::optional<SigningKey> key;
+  if (!flags.sign.empty()) {
+    FUSEC_ASSIGN(key, read_signing_key(flags.sign));
+  }
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   const auto start = std::chrono::steady_clock::now();
   {
     const Progress progress(fmt::format("compiling for {}", fmt::join(targets, ", ")));
-    FUSEC_TRY(write_package(loaded.model, targets, flags.output, options));
+    FUSEC_TRY(write_package(loaded.model, targets, flags.output, options, key));
   }
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  FUSEC_ASSIGN(const Package package, Package::open(flags.output));
+  FUSEC_ASSIGN(const Package package,
+               Package::open(flags.output, {.trust = true, .verify_key = {}}));  // to look at, not to run
   const PackageInfo& info = package.info();
   Json sections = Json::array();
   Table table({"section", "bytes"});
@@ -90,6 +95,7 @@ Result<bool> compile_into_package(CompileFlags flags) {
                {"targets", info.targets},
                {"compile_ms", loaded.load_ms + ms},
                {"weights_ms", loaded.weights_ms},
+               {"signed_by", info.signed_by.empty() ? Json() : Json(info.signed_by)},
                {"sections", sections}});
     return true;
   }
@@ -101,6 +107,9 @@ Result<bool> compile_into_package(CompileFlags flags) {
 }
 
 Result<bool> compile(const CompileFlags& flags) {
+  if (flags.output.empty() && !flags.sign.empty()) {
+    return Status(StatusCode::invalid_argument, "--sign signs a package; add -o FILE.fsc");
+  }
   return flags.output.empty() ? compile_into_cache(flags) : compile_into_package(flags);
 }
 
@@ -114,11 +123,17 @@ Command compile_command() {
           "is no compiler;\n"
           "                                                    no GPU is needed to write it\n"
           "  fusec compile model.onnx -o model.fsc             for this machine's CPU (cpu:native)\n"
+          "  fusec compile model.onnx -o model.fsc --sign key.pem\n"
+          "                                                    signed: fusec run model.fsc --verify-key key.pub.pem. "
+          "Keys:\n"
+          "                                                    openssl genpkey -algorithm ed25519 -out key.pem\n"
+          "                                                    openssl pkey -in key.pem -pubout -out key.pub.pem\n"
           "  fusec compile model.onnx --precision f16 -o half.fsc --target cuda:sm_90\n"
           "  fusec compile model.onnx --cache-dir /var/cache/app -v\n"
           "                                                    kernels into the cache, so that later starts are quick",
           [flags](Flags& f) {
             declare_model(f, *flags);
+            f.option("--sign", flags->sign, "KEY.pem, an Ed25519 private key: with -o, signs the package");
             f.option("-o,--output", flags->output, "FILE.fsc: writes a package; without: fills the kernel cache");
           },
           [flags] { return compile(*flags); }};

@@ -35,8 +35,13 @@ Json json_of(const PackageInfo& info) {
   for (const PackageSection& s : info.sections) {
     sections.push_back({{"name", s.name}, {"offset", s.offset}, {"bytes", s.bytes}, {"sha256", s.sha256}});
   }
-  return {{"producer", info.producer}, {"targets", info.targets}, {"bytes", info.file_bytes}, {"verify_ms", info.verify_ms},
-          {"precision", info.precision ? to_string(*info.precision) : "f32"}, {"sections", sections}};
+  return {{"producer", info.producer},
+          {"targets", info.targets},
+          {"bytes", info.file_bytes},
+          {"verify_ms", info.verify_ms},
+          {"precision", info.precision ? to_string(*info.precision) : "f32"},
+          {"sections", sections},
+          {"signed_by", info.signed_by.empty() ? Json() : Json(info.signed_by)}};
 }
 
 Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& flags) {
@@ -74,6 +79,7 @@ void print_tensors(const char* kind, const std::vector<TensorInfo>& infos, const
 
 void print_package(const PackageInfo& info) {
   print_text(fmt::format("package by {}, {}, every byte checked in {:.1f} ms", info.producer, bytes_text(info.file_bytes), info.verify_ms));
+  if (!info.signed_by.empty()) print_text("signed by the key " + info.signed_by);
   Table table({"section", "offset", "bytes", "sha256"});
   for (const PackageSection& s : info.sections) {
     table.row({s.name, std::to_string(s.offset), bytes_text(s.bytes), s.sha256.substr(0, 16) + "..."});
@@ -142,7 +148,11 @@ Command inspect_command(const Front& front) {
           "  fusec inspect model.onnx -v                      one row per launch\n"
           "  fusec inspect model.onnx --shape N=64 --json\n"
           "  fusec inspect model.fsc                          also the sections of a package",
-          [flags](Flags& f) { declare_model(f, *flags); }, [front, flags] { return inspect(front, *flags); }};
+          [flags](Flags& f) {
+            declare_model(f, *flags);
+            declare_package(f, *flags);
+          },
+          [front, flags] { return inspect(front, *flags); }};
 }
 
 }  // namespace fusec::tool

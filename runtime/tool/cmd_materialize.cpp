@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "runtime/tool/commands.h"
+#include "runtime/tool/model_check.h"
 #include "runtime/tool/output.h"
 #if FUSEC_WITH_ONNX
 #include "fusec/onnx.h"
@@ -33,6 +34,7 @@ Status write_model(const MaterializeFlags&) {
 
 Result<bool> materialize(const MaterializeFlags& flags) {
   if (flags.out.empty()) return Status(StatusCode::invalid_argument, "materialize needs -o FILE; see fusec materialize --help");
+  FUSEC_TRY(check_model_file(flags.in));
   {
     const Progress progress("writing " + flags.out);
     FUSEC_TRY(write_model(flags));

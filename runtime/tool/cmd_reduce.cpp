@@ -18,6 +18,7 @@
 #include "ir/text/graph_text.h"
 #include "runtime/tool/child.h"
 #include "runtime/tool/commands.h"
+#include "runtime/tool/model_check.h"
 #include "runtime/tool/output.h"
 
 namespace fusec::tool {
@@ -206,6 +207,7 @@ std::string own_program() {
 }
 
 Result<bool> reduce(ReduceFlags flags) {
+  FUSEC_TRY(check_model_file(flags.model));
   if (flags.out.empty()) flags.out = fs::path(flags.model).stem().string() + ".reduced.onnx";
   if (!flags.out.ends_with(".onnx")) return Status(StatusCode::invalid_argument, "-o wants a name that ends in .onnx");
   if (flags.command.empty()) {

@@ -107,17 +107,21 @@ Result<bool> run(const Front& front, const RunFlags& flags) {
 
 Command run_command(const Front& front) {
   auto flags = std::make_shared<RunFlags>();
-  return {"run", "run a model once and show or store its outputs",
-          "  fusec run model.onnx --input image=@image.npy --output-dir out\n"
-          "  fusec run model.onnx --shape image=8x3x224x224 --input image=random:7 --random-weights 1\n"
-          "  fusec run model.fsc                              a package, see fusec compile --help\n"
-          "  fusec run graph.fir --json",
-          [flags](Flags& f) {
-            declare_model(f, *flags);
-            f.option("--output-dir", flags->output_dir, "DIR: writes every output there as NAME.npy");
-            f.flag("--evaluator", flags->evaluator, "by the slow, plain evaluator, on the graph as imported");
-          },
-          [front, flags] { return run(front, *flags); }};
+  return {
+      "run", "run a model once and show or store its outputs",
+      "  fusec run model.onnx --input image=@image.npy --output-dir out\n"
+      "  fusec run model.onnx --shape image=8x3x224x224 --input image=random:7 --random-weights 1\n"
+      "  fusec run model.fsc                              a package, see fusec compile --help: a program, so it must\n"
+      "                                                   belong to you or root and nobody else may write it, unless\n"
+      "  fusec run model.fsc --verify-key key.pub.pem     it is signed by this key, or --trust says to run it\n"
+      "  fusec run graph.fir --json",
+      [flags](Flags& f) {
+        declare_model(f, *flags);
+        declare_package(f, *flags);
+        f.option("--output-dir", flags->output_dir, "DIR: writes every output there as NAME.npy");
+        f.flag("--evaluator", flags->evaluator, "by the slow, plain evaluator, on the graph as imported");
+      },
+      [front, flags] { return run(front, *flags); }};
 }
 
 }  // namespace fusec::tool

@@ -112,6 +112,12 @@ void declare_model(Flags& flags, ModelFlags& to) {
   declare_common(flags, to);
 }
 
+void declare_package(Flags& flags, ModelFlags& to) {
+  flags.flag("--trust", to.trust, "run a package (.fsc) whoever owns it or may write it: a package is a program");
+  flags.option("--verify-key", to.verify_key,
+               "FILE.pem, an Ed25519 public key: the package must be signed by it, and may then belong to anyone");
+}
+
 std::vector<std::string> listed_targets(const ModelFlags& flags) {
   std::vector<std::string> names;
   for (const std::string& list : flags.targets) {

@@ -28,10 +28,14 @@ struct ModelFlags {
   std::optional<double> workspace_limit;  // MiB
   std::optional<double> compile_limit;    // seconds
   std::string strategy = "cached", tune, tuning_db;
+  std::string verify_key;  // of packages, as `trust` is
+  bool trust = false;
   bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
 };
 // All of them, the model as the first argument.
 void declare_model(Flags& flags, ModelFlags& to);
+// Of the commands that take packages.
+void declare_package(Flags& flags, ModelFlags& to);
 // All but the model: for commands that name it otherwise.
 void declare_common(Flags& flags, ModelFlags& to);
 

@@ -15,6 +15,7 @@
 
 namespace {
 
+// By name or by content: a package under another name is refused where it is opened.
 bool names_package(std::string_view argument) {
   return !argument.starts_with('-') && (argument.ends_with(".fsc") || fusec::is_package(std::string(argument)));
 }

@@ -10,6 +10,7 @@
 #include "ir/model_internal.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
+#include "runtime/tool/model_check.h"
 #if FUSEC_WITH_ONNX
 #include "fusec/onnx.h"
 #endif
@@ -53,9 +54,15 @@ Result<Model> load_any_onnx(const std::string& path, const ModelFlags&, double&)
 
 Result<Loaded> load_model(const std::string& path, const ModelFlags& flags) {
   const Progress progress("reading " + path);
-  if (is_package(path)) {
+  FUSEC_TRY(check_model_file(path));
+  if (path.ends_with(".fsc")) {
     return Status(StatusCode::invalid_argument,
                   fmt::format("'{}' is a package, compiled already: run, bench and inspect take those", path));
+  }
+  if (flags.trust || !flags.verify_key.empty()) {
+    return Status(
+        StatusCode::invalid_argument,
+        fmt::format("--trust and --verify-key are for packages (.fsc): '{}' is a model, which is data", path));
   }
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();

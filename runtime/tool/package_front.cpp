@@ -15,7 +15,12 @@ Status fixed(const char* flag, const std::string& path) {
 
 Result<Loaded> load_package(const ModelFlags& flags) {
   const Progress progress("reading " + flags.model);
-  FUSEC_ASSIGN(Package package, Package::open(flags.model));
+  PackageOptions how;
+  how.trust = flags.trust;
+  if (!flags.verify_key.empty()) {
+    FUSEC_ASSIGN(how.verify_key, read_public_key(flags.verify_key));
+  }
+  FUSEC_ASSIGN(Package package, Package::open(flags.model, how));
   const PackageInfo& info = package.info();
   FUSEC_ASSIGN(const Options asked, options_of(flags));
   if (asked.precision && asked.precision != info.precision) return fixed("--precision", flags.model);

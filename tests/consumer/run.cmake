@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD=<build folder> -DCXX=<compiler> -DLLVM=<is it built in?> -P run.cmake
+# cmake -DBUILD=<build folder> -DCXX=<compiler> -DLLVM=<is it built in?> -DPYTHON=<python3> -P run.cmake
 # Installs fusec into a folder of its own, moves it, builds the consumer against it, runs it, and looks at what the libraries show.
 set(work ${BUILD}/consumer)
 file(REMOVE_RECURSE ${work})
@@ -27,6 +27,9 @@ endif()
 if(EXISTS ${work}/moved/bin/fusec)
   run(${work}/moved/bin/fusec --help)
 endif()
+
+# Where the installed programs and libraries look for others.
+run(${PYTHON} ${CMAKE_CURRENT_LIST_DIR}/../check_runpaths.py ${work}/moved)
 
 # Our names, weak instantiations of the standard library, type information of functions of built-in types; nothing of
 # anyone else's.

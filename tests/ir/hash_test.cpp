@@ -28,6 +28,17 @@ TEST(Hash, Sha256WithAndWithoutInstructions) {
   }
 }
 
+TEST(Hash, FourAtOnceAreAsOneAfterTheOther) {
+  std::vector<std::byte> bytes(1200);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(mix64(i));
+  for (std::size_t n = 0; n <= 300; ++n) {
+    const auto digests = sha256_four({&bytes[0], &bytes[300], &bytes[600], &bytes[900 - n]}, n);
+    const std::size_t at[] = {0, 300, 600, 900 - n};
+    for (int i = 0; i < 4; ++i)
+      EXPECT_EQ(digests[i], sha256_plain(std::span(bytes).subspan(at[i], n))) << n << ", " << i;
+  }
+}
+
 // FIPS 180-4 examples; 55, 56 and 64 bytes are where the padding changes shape.
 TEST(Hash, Sha256) {
   const auto hex = [](const std::string& text) { return to_hex(sha256(text)); };

@@ -76,6 +76,23 @@ TEST_F(NvidiaLibraries, PackagesOfThePythonOnThePath) {
   EXPECT_EQ(*find_toolkit_file("nvvm/some.bc"), file);
 }
 
+// "", "." and "bin" of PATH stand for whatever the current folder holds.
+TEST_F(NvidiaLibraries, RelativeFoldersOfThePathAreNotSearched) {
+  fs::create_directories(root_ / "bin");
+  std::ofstream(root_ / "bin/python3") << "";
+  std::ofstream(root_ / "python3") << "";
+  put("lib/python3.12/site-packages/nvidia/some/lib/libfusec_has_no_such.so.1");
+  put("lib/python3.12/site-packages/nvidia/other/nvvm/some.bc");
+  const fs::path before = fs::current_path();
+  fs::current_path(root_);
+  {
+    const Environment path("PATH", "bin:./bin:../" + root_.filename().string() + "/bin::.");
+    EXPECT_FALSE(open_nvidia_library(kAbsent).ok());
+    EXPECT_FALSE(find_toolkit_file("nvvm/some.bc").ok());
+  }
+  fs::current_path(before);
+}
+
 TEST_F(NvidiaLibraries, WhatDoesNotLoadIsToldOf) {
   const Environment home("FUSEC_CUDA_HOME", root_.string());
   fs::create_directories(root_ / "lib64");

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a package (.fsc): opened as a file, then the program and the code of each target. No code is run.
+// The bytes of a package (.fsc): opened, then the program and the code of each target. No code is run.
 // Mutants are sealed again mostly, so that they come past the digests.
 #include "runtime/package/package.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <string>
+#include <span>
 
 #include "tests/libfuzzer/fail.h"
 #include "tests/libfuzzer/text_mutator.h"
@@ -16,21 +13,6 @@ namespace {
 
 using namespace fusec;
 using namespace fusec::runtime;
-
-// A file in memory that has a path.
-class MemoryFile {
- public:
-  MemoryFile(const uint8_t* data, size_t size) : fd_(memfd_create("package", MFD_CLOEXEC)) {
-    if (fd_ < 0 || write(fd_, data, size) != static_cast<ssize_t>(size)) libfuzzer::fail("no file in memory");
-  }
-  ~MemoryFile() { (void)close(fd_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
 
 void check(const Status& status) {
   if (status.code() == StatusCode::internal || status.code() == StatusCode::out_of_memory)
@@ -66,8 +48,7 @@ std::vector<std::byte> resealed(Bytes file, unsigned seed) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const MemoryFile file(data, size);
-  const Result<Package> package = Package::open(file.path());
+  const Result<Package> package = package_of_bytes(std::as_bytes(std::span(data, size)), {});
   check(package.status());
   if (!package.ok()) return 0;
   const PackageState& state = *package->state();

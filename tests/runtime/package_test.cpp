@@ -4,112 +4,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
-#include "fusec/engine.h"
-#include "fusec/session.h"
-#include "ir/eval/random.h"
-#include "ir/model_internal.h"
-#include "ir/text/graph_text.h"
-#include "runtime/package/format.h"
 #include "runtime/package/package.h"
+#include "tests/runtime/package_case.h"
 
 namespace fusec {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-namespace fs = std::filesystem;
-
-// Rows of a table by index, a product, and what one kernel makes of it: generated and library steps, constants, a symbol.
-constexpr const char* kGraph = R"(graph @main(%ids: i64[N, 3], %x: f32[N, 3, 8]) {
-  %0 = constant f32[11, 8] {random 1}
-  %1 = gather %0, %ids {axis = 0}: f32[N, 3, 8]
-  %2 = add %1, %x: f32[N, 3, 8]
-  %3 = constant f32[8, 40] {random 2}
-  %4 = matmul %2, %3 {transpose_a = 0, transpose_b = 0}: f32[N, 3, 40]
-  %5 = constant f32[40] {random 3}
-  %6 = add %4, %5: f32[N, 3, 40]
-  %7 = tanh %6: f32[N, 3, 40]
-  %8 = reduce_mean %7 {axes = [2]}: f32[N, 3]
-  return %7 as "y", %8 as "m"
-}
-)";
-
-Model gather_model() { return ir::make_model(*ir::parse_graph(kGraph)); }
-
-std::vector<char> read_bytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write_bytes(const std::string& path, const std::vector<char>& bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-class PackageTest : public testing::Test {
- protected:
-  PackageTest() {
-    std::string name = (fs::temp_directory_path() / "fusec_package_XXXXXX").string();
-    dir_ = mkdtemp(name.data());
-    options_.use_cache = false;
-    options_.device = "cpu";
-  }
-  ~PackageTest() override { fs::remove_all(dir_); }
-
-  std::string path(const std::string& name = "m.fsc") const { return dir_ + "/" + name; }
-  Status write(std::vector<std::string> targets, const std::string& name = "m.fsc") const {
-    return write_package(gather_model(), targets, path(name), options_);
-  }
-  // Its sections, to be changed and written again with digests that fit.
-  std::vector<runtime::NewSection> sections() const {
-    const std::vector<char> bytes = read_bytes(path());
-    const auto found = runtime::package_sections(std::as_bytes(std::span(bytes)), 1);
-    std::vector<runtime::NewSection> out;
-    for (const runtime::Section& s : *found) out.push_back({s.kind, s.target, {s.bytes.begin(), s.bytes.end()}});
-    return out;
-  }
-  void rewrite(std::vector<runtime::NewSection> sections) const {
-    const std::vector<std::byte> head = runtime::package_head(sections, 1);
-    std::ofstream out(path(), std::ios::binary);
-    const auto put = [&](const std::vector<std::byte>& b) {
-      out.write(reinterpret_cast<const char*>(b.data()), static_cast<std::streamsize>(b.size()));
-    };
-    put(head);
-    for (const runtime::NewSection& s : sections) put(s.bytes);
-  }
-  Status load() const {
-    const Result<Package> package = Package::open(path());
-    if (!package.ok()) return package.status();
-    return Engine::load(*package, options_).status();
-  }
-
-  std::string dir_;
-  Options options_;
-};
-
-std::vector<Tensor> inputs_for(int64_t n) {
-  Tensor ids = *Tensor::make(DType::i64, {n, 3});
-  for (int64_t i = 0; i < ids.num_elements(); ++i) ids.as<int64_t>()[i] = (7 * i) % 11;
-  return {ids, *ir::random_tensor(DType::f32, {n, 3, 8}, 5)};
-}
-
-void expect_equal_runs(const Engine& a, const Engine& b) {
-  Session first = *Session::create(a), second = *Session::create(b);
-  for (const int64_t n : {1, 4}) {
-    const auto x = first.run(inputs_for(n)), y = second.run(inputs_for(n));
-    ASSERT_TRUE(x.ok() && y.ok()) << x.status().str() << y.status().str();
-    for (std::size_t i = 0; i < x->size(); ++i) {
-      ASSERT_EQ((*x)[i].shape(), (*y)[i].shape());
-      EXPECT_EQ(std::memcmp((*x)[i].data(), (*y)[i].data(), (*x)[i].bytes()), 0) << "output " << i << " at " << n;
-    }
-  }
-}
+using namespace package_case;
 
 TEST_F(PackageTest, RunsAsTheModelDoes) {
   ASSERT_TRUE(write({"cpu:x86-64-v2", "cpu:native"}).ok());
@@ -222,7 +128,7 @@ TEST_F(PackageTest, OtherFilesAndVersions) {
   EXPECT_EQ(load().code(), StatusCode::invalid_argument);
   EXPECT_THAT(load().str(), HasSubstr("cannot be opened: No such file"));
   fs::create_directory(path());
-  EXPECT_THAT(load().str(), HasSubstr("it is not a file"));
+  EXPECT_THAT(load().str(), HasSubstr("it is not a file but a folder"));
   fs::remove(path());
   write_bytes(path(), {});
   EXPECT_THAT(load().str(), HasSubstr("it is empty"));
@@ -234,7 +140,21 @@ TEST_F(PackageTest, OtherFilesAndVersions) {
   std::vector<char> bytes = read_bytes(path());
   bytes[8] = 1;
   write_bytes(path(), bytes);
-  EXPECT_THAT(load().str(), HasSubstr("format version 1, this fusec reads version 2: compile the model again"));
+  EXPECT_THAT(load().str(), HasSubstr("format version 1, this fusec reads version 3: compile the model again"));
+}
+
+TEST_F(PackageTest, WhatCannotBeReadIsTold) {
+  ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
+  const std::vector<char> bytes = read_bytes(path());
+  const auto file = std::as_bytes(std::span(bytes));
+  const auto head = runtime::package_head_of(file);
+  ASSERT_TRUE(head.ok());
+  const auto answer = [&](int fault) {
+    return runtime::check_digests(*head, file, 2, [=](std::size_t, std::size_t) { return fault; }).str();
+  };
+  EXPECT_EQ(answer(0), "ok");
+  EXPECT_THAT(answer(EIO), HasSubstr("it cannot be read: Input/output error"));
+  EXPECT_THAT(answer(-1), HasSubstr("cut short while it was read"));
 }
 
 // Digests that fit content which does not.
@@ -270,6 +190,8 @@ TEST_F(PackageTest, ContentIsNotTrusted) {
   expect("a constant has no size", [&](auto& s) { replace(s[0].bytes, "11,", "-11,"); });
   expect("line 1, column 1: expected 'program'", [](auto& s) { s[1].bytes.resize(4); });
   expect("is not there", [&](auto& s) { replace(s[1].bytes, ": constant 0", ": constant 9"); });
+  // Elements whose bytes are 4 after an overflow.
+  expect("is not there", [&](auto& s) { replace(s[1].bytes, ": constant 0 f32 88", ": constant 0 f32 4611686018427387905"); });
   expect("code of a kernel is missing", [](auto& s) { s[2].bytes.clear(); });
   expect("code of a kernel is missing", [](auto& s) { s[2].bytes.resize(s[2].bytes.size() - 1); });
   expect("code of a kernel cannot be read", [](auto& s) { s[2].bytes[200] ^= std::byte{1}; });
@@ -282,6 +204,7 @@ TEST_F(PackageTest, WrongRequests) {
   EXPECT_THAT(write({"cuda:sm_3"}).str(), HasSubstr("no target is named"));
   EXPECT_THAT(write_package(gather_model(), std::vector<std::string>{"cpu:x86-64-v2"}, dir_ + "/none/m.fsc", options_).str(),
               HasSubstr("it cannot be written: No such file"));
+  EXPECT_THAT(write({"cpu:x86-64-v2"}, "m.onnx").str(), HasSubstr("must end in .fsc"));
   EXPECT_TRUE(fs::is_empty(dir_)) << "nothing is left behind";
 }
 

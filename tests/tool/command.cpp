@@ -35,8 +35,9 @@ Workplace::Workplace() {
 
 Workplace::~Workplace() { std::filesystem::remove_all(dir_); }
 
-Outcome Workplace::fusec(const std::vector<std::string>& arguments) const {
-  std::string line = "FUSEC_CACHE_DIR=" + quoted(path("cache")) + " OMP_NUM_THREADS=2 " + quoted(FUSEC_TOOL);
+Outcome Workplace::fusec(const std::vector<std::string>& arguments, int seconds) const {
+  const std::string limit = seconds > 0 ? "timeout -k 1 " + std::to_string(seconds) + " " : "";
+  std::string line = "FUSEC_CACHE_DIR=" + quoted(path("cache")) + " OMP_NUM_THREADS=2 " + limit + quoted(FUSEC_TOOL);
   for (const std::string& argument : arguments) line += " " + quoted(argument);
   line += " >" + quoted(path("stdout")) + " 2>" + quoted(path("stderr"));
   const int state = std::system(line.c_str());

@@ -112,7 +112,7 @@ std::optional<int64_t> parse_cache_size(const std::string& text) {
 
 int host_threads(const Options& options) {
   if (options.threads > 0) return options.threads;
-  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+  if (const char* text = secure_getenv("OMP_NUM_THREADS")) {
     const int threads = std::atoi(text);
     if (threads > 0) return threads;
   }
