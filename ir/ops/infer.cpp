@@ -28,9 +28,11 @@ namespace infer {
 
 Status bad(std::string message) { return Status(StatusCode::invalid_model, std::move(message)); }
 
-Status differ(const Dim& a, const Dim& b, std::string message) {
-  if (a.is_const() && b.is_const()) return bad(std::move(message));
-  return Status(StatusCode::unsupported, std::move(message) + "; extents that a run may give one value must have one name");
+Status differ(const Shape& a, const Shape& b, std::string message) {
+  const auto may = [](const Dim& x, const Dim& y) { return !x.is_const() || !y.is_const() || x == y; };
+  if (a.size() != b.size() || !std::equal(a.begin(), a.end(), b.begin(), may)) return bad(std::move(message));
+  return Status(StatusCode::unsupported,
+                std::move(message) + "; extents that a run may give one value must have one name");
 }
 
 Status check_axis(int64_t axis, int rank, const char* what) {
@@ -140,7 +142,8 @@ Result<Type> infer_type(Op op, const std::vector<Type>& inputs, const Attrs& att
     if (!extents.ok()) return named(std::move(extents));
     return type;
   } catch (const DimOverflow& e) {
-    return named(infer::bad(e.what()));
+    // ONNX has no rule against extents past 64 bits, of an empty tensor for example.
+    return named(Status(StatusCode::unsupported, e.what()));
   }
 }
 
