@@ -238,6 +238,30 @@ Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   return true;
 }
 
+// A flag of another form of bench would change nothing. `with`: what it goes with.
+Status check_forms(const BenchFlags& flags, bool gate, bool several) {
+  struct Row {
+    const char* flag;
+    bool given, fits;
+    const char* with;
+  };
+  const Row rows[] = {
+      {"--cycles", flags.cycles, several && !gate, "--patterns DIR alone"},
+      {"--steps", flags.steps, !gate, "a model, or --patterns DIR alone"},
+      {"--batch", !flags.batch.empty(), !several, "one model"},
+      {"--library-sum", flags.library_sum, !several, "one model"},
+      {"--rotate-mb", flags.rotate_mb != 0, flags.library_sum, "--library-sum"},
+      {"--commit", !flags.commit.empty(), !flags.save.empty() || !flags.against.empty(), "--save FILE or --against FILE"},
+      {"--shape", !flags.shapes.empty(), !several, "one model"},
+      {"--input", !flags.inputs.empty(), !several, "one model"},
+  };
+  for (const Row& row : rows) {
+    if (!row.given || row.fits) continue;
+    return Status(StatusCode::invalid_argument, fmt::format("{} is for {}; leave it out", row.flag, row.with));
+  }
+  return {};
+}
+
 Result<bool> bench(const Front& front, const BenchFlags& flags) {
   const bool gate = !flags.against.empty() || !flags.save.empty();
   const bool several = !flags.patterns.empty() || (gate && !flags.models.empty());
@@ -248,6 +272,7 @@ Result<bool> bench(const Front& front, const BenchFlags& flags) {
     return Status(StatusCode::invalid_argument, gate ? "--against and --save need --patterns DIR or --models DIR, and no other model"
                                                      : "bench needs either a model or --patterns DIR; see fusec bench --help");
   }
+  FUSEC_TRY(check_forms(flags, gate, several));
   if (!several) return bench_model(front, flags);
   if (front.compile == nullptr) return Status(StatusCode::invalid_argument, "a package is benched alone, without a list of models");
   return gate ? front.bench_gate(flags) : front.bench_patterns(flags);

@@ -186,6 +186,7 @@ Result<bool> verify(const VerifyFlags& flags) {
     FUSEC_ASSIGN(batches, parse_integers(flags.batch, ',', "--batch"));
   }
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  tell_engine(engine, flags);
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(Reference reference, Reference::make(loaded.model, options, flags));
   std::vector<Row> rows;
