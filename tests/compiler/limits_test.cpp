@@ -119,6 +119,30 @@ TEST(Limits, ChainsGrowByKernelsAndNotInThem) {
   }
 }
 
+// n rows of %x, each an output.
+std::string split_of(int n) {
+  std::string text = "graph @main(%x: f32[" + std::to_string(n) + ", 8]) {\n";
+  for (int i = 0; i < n; ++i) {
+    text += "  %" + std::to_string(i) + " = slice %x {starts = [" + std::to_string(i) +
+            ", 0], sizes = [1, 8], steps = [1, 1]}: f32[1, 8]\n";
+  }
+  return text + "  return " + listed(n, [](int i) { return "%" + std::to_string(i) + " as \"y" + std::to_string(i) + "\""; }) +
+         "\n}\n";
+}
+
+TEST(Limits, ASplitIsOneKernelThatIsToldWhereItsPartBegins) {
+  for (const char* target : {"x86-64-v3", "sm_90"}) {
+    for (const int n : {17, 3000}) {
+      const Compiled c = compiled(split_of(n), target);
+      EXPECT_EQ(c.program.slots.size(), static_cast<std::size_t>(n));
+      EXPECT_LE(c.program.kernels.size(), 2U) << "the first may be in place";
+      const auto& last = std::get<ir::KernelStep>(c.program.slots.back().variants[0].candidates[0].steps[0].v);
+      EXPECT_TRUE(last.args[0].offset.is(8 * (n - 1))) << last.args[0].offset.str();
+    }
+    EXPECT_EQ(compiled(split_of(16), target).program.kernels.size(), 16U);
+  }
+}
+
 TEST(Limits, TimeIsAskedForInEachStage) {
   const Target target = *named_target("x86-64-v3");
   const std::string text = concat_of(2, "  return %c as \"y\"\n");
