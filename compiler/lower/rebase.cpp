@@ -44,7 +44,8 @@ void rebase_inputs(Nest& nest, const std::function<bool(ir::ValueId)>& owners) {
     ir::Buffer& buffer = kernel.buffers[id];
     const bool is_flat = buffer.space == ir::Space::in && buffer.shape.size() == 1 && buffer.strides.empty();
     if (!is_flat || !owners(nest.params[i].owner)) continue;
-    if (std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(), [&](const auto& pair) { return pair.first == id; }))
+    if (std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
+                    [&](const auto& pair) { return pair.first == id; }))
       continue;
     if (vars.empty()) vars = loop_vars(kernel);
     const int64_t first = first_element(kernel, id, vars);

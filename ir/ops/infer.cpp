@@ -16,8 +16,9 @@ Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   for (std::size_t i = 0; i < out.size(); ++i) {  // from the right
     const Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1), y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
     if (!(x == y) && !x.is(1) && !y.is(1)) {
-      return differ(x, y, "extents " + x.str() + " and " + y.str() + " do not broadcast: shapes are " + to_string(a) + " and " +
-                                     to_string(b));
+      return differ(x, y,
+                    "extents " + x.str() + " and " + y.str() + " do not broadcast: shapes are " + to_string(a) +
+                        " and " + to_string(b));
     }
     out[out.size() - 1 - i] = x.is(1) ? y : x;
   }

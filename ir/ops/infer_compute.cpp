@@ -105,7 +105,8 @@ Result<Type> infer_matmul(const Args& in, const Attrs& attrs) {
   if (attrs.i("transpose_a") && !row) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (attrs.i("transpose_b") && !column) std::swap(b[b.size() - 1], b[b.size() - 2]);
   const Dim &ka = a[a.size() - 1], &kb = b[b.size() - 2];
-  if (!(ka == kb)) return differ(ka, kb, "inner extents " + ka.str() + " and " + kb.str() + " differ: operands are " + both);
+  if (!(ka == kb))
+    return differ(ka, kb, "inner extents " + ka.str() + " and " + kb.str() + " differ: operands are " + both);
   FUSEC_ASSIGN(Shape shape, broadcast_shapes({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2}));
   if (!row) shape.push_back(a[a.size() - 2]);
   if (!column) shape.push_back(b[b.size() - 1]);

@@ -198,7 +198,8 @@ Result<Type> infer_gather_nd(const Args& in, const Attrs& attrs) {
   }
   for (int64_t i = 0; i < batch; ++i) {
     const std::size_t a = static_cast<std::size_t>(i);
-    if (!(data[a] == index[a])) return differ(data[a], index[a], "batch extents " + data[a].str() + " and " + index[a].str() + " differ");
+    if (!(data[a] == index[a]))
+      return differ(data[a], index[a], "batch extents " + data[a].str() + " and " + index[a].str() + " differ");
   }
   return Type{in[0].dtype,
               concat_shapes({index.begin(), index.end() - 1}, {data.begin() + batch + depth.value(), data.end()})};

@@ -195,7 +195,8 @@ Result<bool> conformance(const ConformanceFlags& flags) {
     print_text(tiers_markdown());
     return true;
   }
-  if (flags.brief && !flags.markdown) return Status(StatusCode::invalid_argument, "--brief is for --markdown; leave it out");
+  if (flags.brief && !flags.markdown)
+    return Status(StatusCode::invalid_argument, "--brief is for --markdown; leave it out");
   FUSEC_ASSIGN(const CaseOptions options, case_options(flags));
   FUSEC_ASSIGN(std::vector<std::filesystem::path> cases, find_cases(flags.folder));
   std::erase_if(cases, [&](const auto& path) { return path.filename().string().find(flags.only) == std::string::npos; });

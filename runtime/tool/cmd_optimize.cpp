@@ -125,7 +125,8 @@ Result<bool> optimize(const OptimizeFlags& flags) {
   if (flags.list) return list_passes(flags);
   if (flags.model.empty()) return Status(StatusCode::invalid_argument, "optimize needs a model; see fusec optimize --help");
   if (!flags.passes.empty() && (flags.bisect || !flags.disabled_passes.empty())) {
-    return Status(StatusCode::invalid_argument, "--passes names all passes that run; leave --bisect and --disable-pass out");
+    return Status(StatusCode::invalid_argument,
+                  "--passes names all passes that run; leave --bisect and --disable-pass out");
   }
   if (flags.bisect) return bisect(flags);
   std::string text;

@@ -121,8 +121,9 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
   }
   if (groups & kWeights) {
     flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");
-    flags.option("--external-root", to.external_roots,
-                 "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
+    flags.option(
+        "--external-root", to.external_roots,
+        "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
   }
   if (groups & kCompiles) declare_compiling(flags, to);
   if (groups & kCaches) {
@@ -148,7 +149,8 @@ void tell_engine(const Engine& engine, const ModelFlags& flags) {
   std::string stages;
   for (const StageTime& stage : stats.stages) stages += fmt::format(", {} {:.1f} ms", stage.stage, stage.ms);
   std::fprintf(stderr, "%s; kernels: %lld compiled, %lld from the cache%s\n", runs_on(engine).c_str(),
-               static_cast<long long>(stats.compiled_kernels), static_cast<long long>(stats.cached_kernels), stages.c_str());
+               static_cast<long long>(stats.compiled_kernels), static_cast<long long>(stats.cached_kernels),
+               stages.c_str());
 }
 
 std::vector<std::string> listed_targets(const ModelFlags& flags) {

@@ -23,10 +23,11 @@ Status check_flags(const ModelFlags& flags) {
   };
   for (const auto& [flag, given] : ineffective) {
     if (!given) continue;
-    return Status(StatusCode::invalid_argument,
-                  fmt::format("{} changes nothing of '{}', which is compiled already; leave the flag out, or give it to "
-                              "fusec compile",
-                              flag, flags.model));
+    return Status(
+        StatusCode::invalid_argument,
+        fmt::format("{} changes nothing of '{}', which is compiled already; leave the flag out, or give it to "
+                    "fusec compile",
+                    flag, flags.model));
   }
   return {};
 }

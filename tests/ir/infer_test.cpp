@@ -59,7 +59,8 @@ Attrs pad(const char* before, const char* after, const char* mode) {
 
 // Whether the model may be valid: extents of two names may be equal in a run, and ONNX allows what fusec lacks here.
 bool may_be_valid(const Status& status) {
-  for (const char* reason : {"must have one name", "unless the extents", "not known", "reflected by", "overflows 64 bits"}) {
+  for (const char* reason :
+       {"must have one name", "unless the extents", "not known", "reflected by", "overflows 64 bits"}) {
     if (status.message().find(reason) != std::string::npos) return true;
   }
   return false;
@@ -87,7 +88,11 @@ TEST(Infer, Scalar) {
       {ScalarOp::add, {"f32[N, 1, 3]", "f32[4, 3]"}, {}, "f32[N, 4, 3]"},
       {ScalarOp::add, {"f32[]", "f32[2]"}, {}, "f32[2]"},
       {ScalarOp::add, {"f32[0]", "f32[1]"}, {}, "f32[0]"},
-      {ScalarOp::add, {"f32[N]", "f32[M]"}, {}, "extents N and M do not broadcast: shapes are [N] and [M]; extents that a run may give one value must have one name"},
+      {ScalarOp::add,
+       {"f32[N]", "f32[M]"},
+       {},
+       "extents N and M do not broadcast: shapes are [N] and [M]; extents that a run may give one value must have one "
+       "name"},
       {ScalarOp::add, {"f32[2, 3]", "f32[2]"}, {}, "extents 3 and 2 do not broadcast"},
       {ScalarOp::add, {"f32[2]", "f16[2]"}, {}, "operands must have one type, got f32[2] and f16[2]"},
       {ScalarOp::add, {"f32[2]"}, {}, "expected 2 operands, got 1"},

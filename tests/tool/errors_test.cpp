@@ -45,11 +45,13 @@ TEST(Errors, OfCommonFlags) {
   const Workplace w;
   const std::string relu = w.file("relu.fir", kAnyRows), fixed = w.file("fixed.fir", kTwoRows);
   expect_told(w, {
-                     {{"run", relu, "--tune", "quick", "--strategy", "heuristic"}, "--tune is a --strategy profile, not heuristic"},
+                     {{"run", relu, "--tune", "quick", "--strategy", "heuristic"},
+                      "--tune is a --strategy profile, not heuristic"},
                      {{"run", relu, "--tune", "slow"}, "--tune slow is not one of quick, full"},
                      {{"run", relu, "--strategy", "luck"}, "--strategy luck is not one of"},
                      {{"run", relu, "--precision", "f8"}, "--precision f8 is not one of"},
-                     {{"run", relu, "--target", "x86-64-v2,x86-64-v3"}, "several --target: only compile -o takes more than one"},
+                     {{"run", relu, "--target", "x86-64-v2,x86-64-v3"},
+                      "several --target: only compile -o takes more than one"},
                      {{"run", relu, "--threads", "-1"}, "--threads is negative"},
                      {{"run", relu, "--input", "zeros"}, "--input 'zeros' is not NAME=VALUE"},
                      {{"verify", relu, "--batch", "one"}, "--batch: 'one' is no extent"},
@@ -69,7 +71,9 @@ TEST(Errors, OfCommands) {
              {{"accuracy", "--op", "expo"}, "--op: there is no scalar op 'expo'"},
              {{"accuracy", "--op", "exp", "--dtype", "f33"}, "--dtype: there is no type 'f33'"},
              {{"accuracy", "--samples", "0"}, "--samples wants a count of at least 1"},
-             {{"bench", relu, "--library-sum", "--device", "cuda:0"}, "--library-sum measures the CPU; add --device cpu", 3},
+             {{"bench", relu, "--library-sum", "--device", "cuda:0"},
+              "--library-sum measures the CPU; add --device cpu",
+              3},
              {{"bench", relu, "--models", relu}, "--models is for --against FILE and --save FILE"},
              {{"bench", relu, "--save", w.path("f.json")}, "--against and --save need --patterns DIR or --models DIR"},
              {{"bench", "--patterns", package}, "a package is benched alone"},

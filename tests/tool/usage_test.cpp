@@ -99,7 +99,8 @@ TEST(Usage, ACompileEndsAtItsLimit) {
   const Workplace w;
   const std::string relu = w.file("relu.fir", kRelu);
   for (const char* command : {"compile", "run", "lower", "inspect"})
-    expect_one_line(w.fusec({command, relu, "--device", "cpu", "--compile-limit", "0"}), 2, "limit of 0 s and was ended in stage optimize");
+    expect_one_line(w.fusec({command, relu, "--device", "cpu", "--compile-limit", "0"}), 2,
+                    "limit of 0 s and was ended in stage optimize");
   expect_one_line(w.fusec({"compile", relu, "--compile-limit", "0", "-o", w.path("x.fsc")}), 2, "--compile-limit");
   EXPECT_FALSE(std::filesystem::exists(w.path("x.fsc")));
   EXPECT_EQ(w.fusec({"compile", relu, "--device", "cpu", "--compile-limit", "1e6"}).code, 0);

@@ -36,7 +36,8 @@ void fail_differ(const Shape& a, const Shape& b, const std::string& message) {
 }
 
 Status status_of_import() {
-  const Status status = ir::status_of_exception({.overflow = StatusCode::unsupported, .other = StatusCode::invalid_model});
+  const Status status =
+      ir::status_of_exception({.overflow = StatusCode::unsupported, .other = StatusCode::invalid_model});
   return Status(status.code(), printable(status.message(), kMostBytes));
 }
 
