@@ -4,7 +4,11 @@
 # differ from the commit: its figures are nobody's.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-changed=$(git status --porcelain --untracked-files=no -- . ':!docs')
+# A file that is not tracked is built too where CMake collects a folder's files.
+changed=$(
+  git status --porcelain --untracked-files=no -- . ':!docs'
+  git status --porcelain --untracked-files=all -- cmake codegen compiler include ir runtime | grep '^??' || true
+)
 if [ -n "$changed" ]; then
   printf 'origin.sh: commit these first, figures carry the commit that they were measured at:\n%s\n' "$changed" >&2
   exit 1

@@ -71,7 +71,8 @@ ValueId add_scalar_constant(Graph& graph, DType dtype, double value);  // rank 0
 ValueId add_node(Graph& graph, Op op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string origin = {});
 void add_output(Graph& graph, ValueId value, std::string name);
 
-// The result type of `op` on operands of these types, or why there is none (invalid_model).
+// The result type of `op` on operands of these types, or why there is none: invalid_model, or unsupported where a run
+// might have one.
 Result<Type> infer_type(Op op, const std::vector<Type>& inputs, const Attrs& attrs);
 Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 

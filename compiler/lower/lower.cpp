@@ -6,8 +6,10 @@
 
 #include "compiler/lower/alias.h"
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rebase.h"
 #include "compiler/lower/region_key.h"
 #include "compiler/lower/schedule.h"
+#include "compiler/partition/limits.h"
 #include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
 #include "ir/signature.h"
@@ -29,7 +31,13 @@ class Lowering {
  public:
   Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
            const ir::Deadline& deadline)
-      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline) {}
+      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline) {
+    for (NodeId id : graph.order) {
+      const Node& node = graph.nodes[id];
+      if (node.op != ir::Op(ir::TensorOp::slice)) continue;
+      if (const auto window = window_of(graph, partition.storage, node.inputs[0])) ++slices_[window->owner];
+    }
+  }
 
   Result<ir::Program> run() {
     program_.name = graph_.name;
@@ -139,6 +147,10 @@ class Lowering {
   Result<Generated> generate(const Region& region, const std::vector<ValueId>& values) {
     FUSEC_ASSIGN(Nest nest, nest_of(region));
     find_aliases(nest);
+    rebase_inputs(nest, [&](ValueId owner) {
+      const auto count = slices_.find(owner);
+      return count != slices_.end() && count->second > kMostSlicesInPlace;
+    });
     collapse(nest);
     Generated made;
     parametrize(nest, made.extents);
@@ -256,6 +268,7 @@ class Lowering {
   const Options& options_;
   const ir::Deadline& deadline_;
   ir::Program program_;
+  std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
   std::map<std::string, ir::KernelId> kernels_;
   std::map<std::string, Generated> generated_;  // by the text of the region's key

@@ -72,6 +72,7 @@ void Groups::put(NodeId node, int group) {
   if (op.is_scalar()) g.cost += info(op.scalar()).cost;
   if (!op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::reduction) g.has_reduction = true;
   if (!op.is_scalar() && op.tensor() == TensorOp::cumsum) g.has_scan = true;
+  if (!op.is_scalar() && op.tensor() == TensorOp::concat) g.has_concat = true;
   if (is_float_sum(graph, node)) g.has_float_sum = true;
   groups_[node] = group;
 }
@@ -151,9 +152,9 @@ std::vector<ValueId> Groups::outputs_of(const std::vector<NodeId>& nodes) const 
 
 bool Groups::is_read_outside(ValueId value, const std::vector<NodeId>& inside) const {
   return std::any_of(readers_[value].begin(), readers_[value].end(), [&](NodeId reader) {
+    if (!views_[reader]) return !std::binary_search(inside.begin(), inside.end(), reader);
     const ValueId view = graph.nodes[reader].output;
-    if (views_[reader]) return is_graph_output(view) || is_read_outside(view, inside);
-    return !std::binary_search(inside.begin(), inside.end(), reader);
+    return is_graph_output(view) || is_read_outside(view, inside);
   });
 }
 

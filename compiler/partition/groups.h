@@ -20,6 +20,7 @@ struct Group {
   ir::ValueId result;  // of anchors: the value it materializes
   bool has_reduction = false;
   bool has_scan = false;
+  bool has_concat = false;
   bool has_float_sum = false;  // or a product: of numbers that are rounded, so that their order matters
   int cost = 0;  // cycles per 16 elements of its scalar ops
   bool alive = true;

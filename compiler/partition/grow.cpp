@@ -82,7 +82,8 @@ class Growing {
               [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
     const auto outputs = groups_.outputs_of(nodes);
     if (outputs.size() > kMostOutputs) return "the region would have too many outputs";
-    if (selected(nodes, rows || outputs.size() > 1) > kMostSelected) return "each element would choose from too many operands";
+    if ((a.has_concat || b.has_concat) && selected(nodes, rows || outputs.size() > 1) > kMostSelected)
+      return "each element would choose from too many operands";
     if (reads_own_concat(nodes)) return "its reader loads the concat that it is stored into";
     const Shape& from = graph_.type(value).shape;
     const Shape& to = graph_.type(graph_.nodes[reader].output).shape;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds on what one generated kernel holds. They keep the time to compile a kernel below two seconds, and that of a model
-// in proportion to its size.
+// Bounds on what one generated kernel holds. They keep the time to compile a kernel below two seconds, and that of a
+// model in proportion to its size.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,9 @@ inline constexpr size_t kMostOutputs = 8;
 inline constexpr int kMostCost = 1536;
 // Operands of a concat that one kernel copies, a loop nest each.
 inline constexpr size_t kMostConcatOperands = 64;
+// Slices of one value whose kernels hold where they begin. Of more, the place is an argument, so that slices of one
+// size are one kernel: a Split to 3,000 outputs is two.
+inline constexpr size_t kMostSlicesInPlace = 16;
 // Operands that one element chooses from, of all concats of a region that are not cut into a loop nest per operand.
 inline constexpr int64_t kMostSelected = 32;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// concat of many operands -> concat of concats of at most kMostConcatOperands each, in order: one kernel per inner concat,
-// so that the time to compile grows with the number of operands and not with its square. Partition makes the outer
-// concat a view that the inner ones write into, so nothing is moved twice.
+// concat of many operands -> concat of concats of at most kMostConcatOperands each, in order: one kernel per inner
+// concat, so that the time to compile grows with the number of operands and not with its square. Partition makes the
+// outer concat a view that the inner ones write into, so nothing is moved twice.
+#include <algorithm>
+
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "compiler/partition/limits.h"
@@ -31,11 +33,16 @@ ValueId concat_of_parts(Graph& graph, const Node& concat) {
 }  // namespace
 
 Result<bool> split_concats(Graph& graph, const PassContext&) {
+  const auto is_long = [&](NodeId id) {
+    const Node& node = graph.nodes[id];
+    return node.op == TensorOp::concat && node.inputs.size() > kMostConcatOperands;
+  };
+  if (std::none_of(graph.order.begin(), graph.order.end(), is_long)) return false;
   Rewriter rewriter(graph);
   rewriter.walk([&](NodeId id) {
-    const Node node = graph.nodes[id];
-    const bool is_long = node.op == TensorOp::concat && node.inputs.size() > kMostConcatOperands;
-    if (is_long) rewriter.replace(node.output, concat_of_parts(graph, node));
+    if (!is_long(id)) return;
+    const Node node = graph.nodes[id];  // a copy: new nodes are added
+    rewriter.replace(node.output, concat_of_parts(graph, node));
   });
   return rewriter.changed();
 }

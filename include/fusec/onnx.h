@@ -16,8 +16,8 @@
 
 namespace fusec {
 
-// A model past one of these is refused; the message names the limit and its value. They bound what a hostile file can
-// cost in time and memory.
+// A model past one of these is refused as unsupported; the message names the limit and its value. They bound what a
+// hostile file can cost in time and memory.
 struct FUSEC_API ImportLimits {
   int64_t model_bytes = int64_t{1} << 31;   // protobuf's own limit
   int64_t messages = 8'000'000;             // protobuf messages and unknown fields in the file

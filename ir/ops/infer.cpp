@@ -16,8 +16,9 @@ Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
   for (std::size_t i = 0; i < out.size(); ++i) {  // from the right
     const Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1), y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
     if (!(x == y) && !x.is(1) && !y.is(1)) {
-      return differ(x, y, "extents " + x.str() + " and " + y.str() + " do not broadcast: shapes are " + to_string(a) + " and " +
-                                     to_string(b));
+      return differ(x, y,
+                    "extents " + x.str() + " and " + y.str() + " do not broadcast: shapes are " + to_string(a) +
+                        " and " + to_string(b));
     }
     out[out.size() - 1 - i] = x.is(1) ? y : x;
   }
@@ -28,9 +29,11 @@ namespace infer {
 
 Status bad(std::string message) { return Status(StatusCode::invalid_model, std::move(message)); }
 
-Status differ(const Dim& a, const Dim& b, std::string message) {
-  if (a.is_const() && b.is_const()) return bad(std::move(message));
-  return Status(StatusCode::unsupported, std::move(message) + "; extents that a run may give one value must have one name");
+Status differ(const Shape& a, const Shape& b, std::string message) {
+  const auto may = [](const Dim& x, const Dim& y) { return !x.is_const() || !y.is_const() || x == y; };
+  if (a.size() != b.size() || !std::equal(a.begin(), a.end(), b.begin(), may)) return bad(std::move(message));
+  return Status(StatusCode::unsupported,
+                std::move(message) + "; extents that a run may give one value must have one name");
 }
 
 Status check_axis(int64_t axis, int rank, const char* what) {
@@ -140,7 +143,8 @@ Result<Type> infer_type(Op op, const std::vector<Type>& inputs, const Attrs& att
     if (!extents.ok()) return named(std::move(extents));
     return type;
   } catch (const DimOverflow& e) {
-    return named(infer::bad(e.what()));
+    // ONNX has no rule against extents past 64 bits, of an empty tensor for example.
+    return named(Status(StatusCode::unsupported, e.what()));
   }
 }
 

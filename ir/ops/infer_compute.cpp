@@ -105,7 +105,8 @@ Result<Type> infer_matmul(const Args& in, const Attrs& attrs) {
   if (attrs.i("transpose_a") && !row) std::swap(a[a.size() - 1], a[a.size() - 2]);
   if (attrs.i("transpose_b") && !column) std::swap(b[b.size() - 1], b[b.size() - 2]);
   const Dim &ka = a[a.size() - 1], &kb = b[b.size() - 2];
-  if (!(ka == kb)) return differ(ka, kb, "inner extents " + ka.str() + " and " + kb.str() + " differ: operands are " + both);
+  if (!(ka == kb))
+    return differ(ka, kb, "inner extents " + ka.str() + " and " + kb.str() + " differ: operands are " + both);
   FUSEC_ASSIGN(Shape shape, broadcast_shapes({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2}));
   if (!row) shape.push_back(a[a.size() - 2]);
   if (!column) shape.push_back(b[b.size() - 1]);
@@ -210,13 +211,18 @@ Result<Type> infer_conv(const Args& in, const Attrs& attrs) {
   if (groups < 1) return bad("groups must be at least 1, got " + str(groups));
   const std::size_t channel = last ? x.shape.size() - 1 : 1;
   if (!(x.shape[channel] == w.shape[1] * groups)) {
-    return bad("the operand has " + x.shape[channel].str() + " channels, the filter takes " + w.shape[1].str() +
-               " in each of " + str(groups) + " groups");
+    return differ(x.shape[channel], w.shape[1] * groups,
+                  "the operand has " + x.shape[channel].str() + " channels, the filter takes " + w.shape[1].str() +
+                      " in each of " + str(groups) + " groups");
   }
-  if (!w.shape[0].exact_div(groups))
-    return bad(w.shape[0].str() + " filters do not split into " + str(groups) + " groups");
+  if (const std::optional<Dim> filters = w.shape[0].exact_div(groups); !filters) {
+    const std::string message = w.shape[0].str() + " filters do not split into " + str(groups) + " groups";
+    if (w.shape[0].is_const()) return bad(message);
+    return Status(StatusCode::unsupported, message + ", unless the extents of inputs are such");
+  }
   if (in.size() == 3 && !(in[2].shape == Shape{w.shape[0]})) {
-    return bad("the bias must have shape [" + w.shape[0].str() + "], got " + to_string(in[2]));
+    return differ(in[2].shape, {w.shape[0]},
+                  "the bias must have shape [" + w.shape[0].str() + "], got " + to_string(in[2]));
   }
   Type out = x;
   out.shape[channel] = w.shape[0];

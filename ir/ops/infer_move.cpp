@@ -48,7 +48,7 @@ Result<Type> infer_dim(const Args&, const Attrs& attrs) {
 Result<Type> infer_broadcast(const Args& in, const Attrs& attrs) {
   const Shape& shape = attrs.dims("shape");
   FUSEC_ASSIGN(const Shape both, broadcast_shapes(in[0].shape, shape));
-  if (!(both == shape)) return bad(to_string(in[0]) + " does not broadcast to " + to_string(shape));
+  if (!(both == shape)) return differ(both, shape, to_string(in[0]) + " does not broadcast to " + to_string(shape));
   return Type{in[0].dtype, shape};
 }
 
@@ -57,8 +57,9 @@ Result<Type> infer_reshape(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_extents(shape, "the shape"));
   const Dim from = num_elements(in[0].shape), to = num_elements(shape);
   if (!(from == to)) {
-    return bad("element counts differ: " + to_string(in[0].shape) + " has " + from.str() + ", " + to_string(shape) +
-               " has " + to.str());
+    return differ(from, to,
+                  "element counts differ: " + to_string(in[0].shape) + " has " + from.str() + ", " + to_string(shape) +
+                      " has " + to.str());
   }
   return Type{in[0].dtype, shape};
 }
@@ -146,7 +147,8 @@ Result<Type> infer_pad(const Args& in, const Attrs& attrs) {
     for (const Dim& side : {lo, hi}) {
       if (mode == "reflect" && side.is_const() && extent.is_const() && side.value() > 0 &&
           side.value() >= extent.value()) {
-        return bad(where + " cannot be reflected by " + side.str());
+        // ONNX does not say that it cannot: its reference reflects again at the other end.
+        return Status(StatusCode::unsupported, where + " reflected by " + side.str());
       }
       if (mode != "constant" && extent.is(0) && !side.is(0)) return bad(where + " has nothing to repeat");
     }
@@ -176,6 +178,10 @@ Result<Type> infer_gather_elements(const Args& in, const Attrs& attrs) {
   return Type{in[0].dtype, in[1].shape};
 }
 
+static Status unknown_depth(const Dim& depth) {
+  return Status(StatusCode::unsupported, "a last extent of indices, " + depth.str() + ", that is not known");
+}
+
 // in[1] is [batch..., outer..., depth]; each innermost row indexes `depth` axes of the operand after the batch axes.
 Result<Type> infer_gather_nd(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_index(in[1]));
@@ -186,13 +192,14 @@ Result<Type> infer_gather_nd(const Args& in, const Attrs& attrs) {
                to_string(in[1]));
   }
   const Dim& depth = index.back();
-  if (!depth.is_const() || depth.value() < 1 || depth.value() > in[0].rank() - batch) {
-    return bad("the last extent of indices, " + depth.str() + ", must be a constant from 1 to " +
-               str(in[0].rank() - batch));
+  if (!depth.is_const()) return unknown_depth(depth);
+  if (depth.value() < 1 || depth.value() > in[0].rank() - batch) {
+    return bad("the last extent of indices, " + depth.str() + ", must be from 1 to " + str(in[0].rank() - batch));
   }
   for (int64_t i = 0; i < batch; ++i) {
     const std::size_t a = static_cast<std::size_t>(i);
-    if (!(data[a] == index[a])) return differ(data[a], index[a], "batch extents " + data[a].str() + " and " + index[a].str() + " differ");
+    if (!(data[a] == index[a]))
+      return differ(data[a], index[a], "batch extents " + data[a].str() + " and " + index[a].str() + " differ");
   }
   return Type{in[0].dtype,
               concat_shapes({index.begin(), index.end() - 1}, {data.begin() + batch + depth.value(), data.end()})};
@@ -214,7 +221,8 @@ Status check_scatter(const Args& in, const Attrs& attrs) {
 
 Status check_updates(const Type& updates, const Shape& expected) {
   if (updates.shape == expected) return Status();
-  return bad("updates must have shape " + to_string(expected) + ", got " + to_string(updates));
+  return differ(updates.shape, expected,
+                "updates must have shape " + to_string(expected) + ", got " + to_string(updates));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -17,8 +18,12 @@ using Args = std::vector<Type>;
 inline std::string str(int64_t v) { return std::to_string(v); }
 
 Status bad(std::string message);  // invalid_model
-// Two extents that must be one: invalid_model for numbers, unsupported for names, which a run may give one value.
-Status differ(const Dim& a, const Dim& b, std::string message);
+// Of two extents or shapes that must be equal and are not: invalid_model where they differ in every run, unsupported
+// where names in them may stand for equal numbers.
+Status differ(const Shape& a, const Shape& b, std::string message);
+inline Status differ(const Dim& a, const Dim& b, std::string message) {
+  return differ(Shape{a}, Shape{b}, std::move(message));
+}
 Status check_axis(int64_t axis, int rank, const char* what);
 Status check_extents(const Shape& shape, const char* what);  // no negative constant
 Status check_rank(const Type& type, std::size_t rank, const char* what);

@@ -24,10 +24,12 @@ struct BenchFlags : ModelFlags {
 // score = time of the fastest copy of the bytes of all inputs and outputs / time of the pattern, per file.
 Result<bool> bench_patterns(const BenchFlags& flags);
 
-// Five rounds over --patterns and --models, kept in --save, held against --against. false: something is slower, or failed.
+// Five rounds over --patterns and --models, kept in --save, held against --against. false: something is slower, or
+// failed.
 Result<bool> bench_gate(const BenchFlags& flags);
 
-// The .onnx and .fir files of a folder, sorted, or the one file that `where` names. invalid_argument, naming `flag`: there are none.
+// The .onnx and .fir files of a folder, sorted, or the one file that `where` names. invalid_argument, naming `flag`:
+// there are none.
 Result<std::vector<std::string>> model_files(const std::string& where, const std::string& flag);
 
 }  // namespace fusec::tool

@@ -73,7 +73,8 @@ struct Bound {
 
 Result<Timed> time_pattern(Bound& bound, Yardstick& copy, const Call& call, const Budget& budget) {
   if (copy.gpu) {
-    FUSEC_ASSIGN(const GpuPaired timed, copy.gpu->time(bound.session, bound.inputs, bound.outputs, bound.bytes, budget));
+    FUSEC_ASSIGN(const GpuPaired timed,
+                 copy.gpu->time(bound.session, bound.inputs, bound.outputs, bound.bytes, budget));
     return Timed{median(timed.us), timed.fastest().us};
   }
   FUSEC_TRY(copy.cpu->reserve(bound.bytes));
@@ -99,7 +100,8 @@ Status measure(GateCase& c, Yardstick& copy, const Budget& budget) {
   const Call call = [&] {
     if (Status status = bound.session.run_bound(); !status.ok()) failed = std::move(status);
   };
-  FUSEC_ASSIGN(const Timed timed, c.is_pattern ? time_pattern(bound, copy, call, budget) : time_model(copy, call, budget));
+  FUSEC_ASSIGN(const Timed timed,
+               c.is_pattern ? time_pattern(bound, copy, call, budget) : time_model(copy, call, budget));
   FUSEC_TRY(failed);
   c.us.push_back(timed.us);
   c.result.ratios.push_back(timed.us / timed.copy_us);
@@ -147,7 +149,8 @@ std::string machine_name(const runtime::Machine& machine) {
 }
 
 std::string today() {
-  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  return fmt::format("{:%Y-%m-%d}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
 }
 
 Result<BenchOrigin> origin_of(const Options& options, const BenchFlags& flags) {
@@ -169,7 +172,8 @@ Result<BenchOrigin> origin_of(const Options& options, const BenchFlags& flags) {
 std::string versions_of(const Engine& engine) {
   std::string text = codegen::artifact_key(ir::Kernel(), engine.target());
   text = text.substr(0, text.find('\n'));
-  for (const auto& library : engine.state()->loaded->libraries) text += fmt::format("; {} {}", library->name(), library->version());
+  for (const auto& library : engine.state()->loaded->libraries)
+    text += fmt::format("; {} {}", library->name(), library->version());
   return text;
 }
 
@@ -186,7 +190,8 @@ Result<Yardstick> make_yardstick(const Options& options, int threads) {
   return copy;
 }
 
-Result<BenchRecord> run_rounds(std::vector<GateCase> cases, BenchOrigin origin, const Options& options, const BenchFlags& flags) {
+Result<BenchRecord> run_rounds(std::vector<GateCase> cases, BenchOrigin origin, const Options& options,
+                               const BenchFlags& flags) {
   FUSEC_ASSIGN(Yardstick copy, make_yardstick(options, origin.threads));
   for (GateCase& c : cases) {
     if (const Status status = prepare(c, options, flags); !status.ok()) fail(c, status);
@@ -238,8 +243,12 @@ Status save(const BenchRecord& record, const std::string& path) {
 Json json_of(const BenchVerdict& verdict) {
   Json json = {{"slower", Json::array()}, {"ok", verdict.ok()}, {"faster", Json::array()}, {"same", Json::array()}};
   for (const BenchChange& c : verdict.changes) {
-    json[c.slower ? "slower" : c.faster ? "faster" : "same"].push_back(
-        {{"name", c.name}, {"before", c.before}, {"now", c.now}, {"ratio", c.ratio}, {"before_spread", c.before_spread}, {"now_spread", c.now_spread}});
+    json[c.slower ? "slower" : c.faster ? "faster" : "same"].push_back({{"name", c.name},
+                                                                        {"before", c.before},
+                                                                        {"now", c.now},
+                                                                        {"ratio", c.ratio},
+                                                                        {"before_spread", c.before_spread},
+                                                                        {"now_spread", c.now_spread}});
   }
   json["failed"] = Json::array();
   for (const BenchCase& c : verdict.failed) json["failed"].push_back({{"name", c.name}, {"error", c.error}});
@@ -258,7 +267,8 @@ void print_record(const BenchRecord& record) {
       continue;
     }
     const double low = percentile(c.ratios, 0), high = percentile(c.ratios, 1);
-    table.row({c.name, fmt::format("{:.4f}", c.median_ms), fmt::format("{:.3f}", median(c.ratios)), percent(high / low - 1)});
+    table.row(
+        {c.name, fmt::format("{:.4f}", c.median_ms), fmt::format("{:.3f}", median(c.ratios)), percent(high / low - 1)});
   }
   print_text(table.str());
 }
@@ -270,15 +280,15 @@ void print_verdict(const BenchVerdict& verdict, const BenchOrigin& before, const
   int64_t slower = 0;
   for (const BenchChange& c : verdict.changes) {
     slower += c.slower;
-    table.row({c.name, fmt::format("{:.3f}", c.before), percent(c.before_spread), fmt::format("{:.3f}", c.now), percent(c.now_spread),
-               fmt::format("{:.3f}", c.ratio), c.slower ? "SLOWER" : c.faster ? "faster" : ""});
+    table.row({c.name, fmt::format("{:.3f}", c.before), percent(c.before_spread), fmt::format("{:.3f}", c.now),
+               percent(c.now_spread), fmt::format("{:.3f}", c.ratio), c.slower ? "SLOWER" : c.faster ? "faster" : ""});
   }
   for (const BenchCase& c : verdict.failed) table.row({c.name, "", "", "", "", "", "FAILED"});
   print_text(table.str());
   if (!verdict.missing.empty()) print_text(fmt::format("only in the file: {}", fmt::join(verdict.missing, ", ")));
   if (!verdict.added.empty()) print_text(fmt::format("not in the file: {}", fmt::join(verdict.added, ", ")));
-  print_text(fmt::format("{} of {} slower by over 3% and beyond both spreads, {} failed; before: {}; now: {}", slower, verdict.changes.size(),
-                         verdict.failed.size(), told(before), told(now)));
+  print_text(fmt::format("{} of {} slower by over 3% and beyond both spreads, {} failed; before: {}; now: {}", slower,
+                         verdict.changes.size(), verdict.failed.size(), told(before), told(now)));
 }
 
 }  // namespace
@@ -294,9 +304,11 @@ Result<bool> bench_gate(const BenchFlags& flags) {
     FUSEC_TRY(comparable(before->origin, origin, flags.against));
   }
   FUSEC_ASSIGN(const BenchRecord now, run_rounds(std::move(cases), std::move(origin), options, flags));
-  const bool all_ran = std::all_of(now.cases.begin(), now.cases.end(), [](const BenchCase& c) { return c.error.empty(); });
+  const bool all_ran =
+      std::all_of(now.cases.begin(), now.cases.end(), [](const BenchCase& c) { return c.error.empty(); });
   if (!flags.save.empty() && all_ran) FUSEC_TRY(save(now, flags.save));
-  if (!flags.save.empty() && !all_ran) fmt::print(stderr, "fusec: '{}' is not written, since not every case ran\n", flags.save);
+  if (!flags.save.empty() && !all_ran)
+    fmt::print(stderr, "fusec: '{}' is not written, since not every case ran\n", flags.save);
   if (!before) {
     flags.json ? print(json_of(now)) : print_record(now);
     return all_ran;

@@ -28,7 +28,8 @@ Result<BenchCase> case_of_json(const Json& json, const std::string& where) {
   for (const Json& ratio : json.at("ratios")) {
     // JSON has no NaN: a writer puts null in its place.
     const double value = ratio.is_number() ? ratio.get<double>() : 0;
-    if (!std::isfinite(value) || value <= 0) return invalid(where, fmt::format("has a ratio of '{}' that is no positive number", c.name));
+    if (!std::isfinite(value) || value <= 0)
+      return invalid(where, fmt::format("has a ratio of '{}' that is no positive number", c.name));
     c.ratios.push_back(value);
   }
   if (c.ratios.empty()) return invalid(where, fmt::format("has no ratios of '{}'", c.name));
@@ -39,7 +40,8 @@ Result<BenchCase> case_of_json(const Json& json, const std::string& where) {
 Result<BenchRecord> parsed(const Json& json, const std::string& where) {
   if (!json.is_object() || !json.contains("format")) return invalid(where, "is no record of fusec bench");
   if (json.at("format") != kFormat)
-    return invalid(where, fmt::format("has format {}, and this fusec reads format {}", json.at("format").dump(), kFormat));
+    return invalid(where,
+                   fmt::format("has format {}, and this fusec reads format {}", json.at("format").dump(), kFormat));
   BenchRecord record;
   BenchOrigin& o = record.origin;
   o.device = json.at("device").get<std::string>();
@@ -78,9 +80,9 @@ BenchChange change_of(const BenchCase& before, const BenchCase& now) {
 
 Json json_of(const BenchRecord& record) {
   const BenchOrigin& o = record.origin;
-  Json json = {{"format", kFormat},     {"date", o.date},           {"commit", o.commit}, {"device", o.device},
-               {"machine", o.machine},  {"threads", o.threads},     {"numerics", o.numerics}, {"precision", o.precision},
-               {"tf32", o.tf32},        {"versions", o.versions}};
+  Json json = {{"format", kFormat},    {"date", o.date},        {"commit", o.commit},     {"device", o.device},
+               {"machine", o.machine}, {"threads", o.threads},  {"numerics", o.numerics}, {"precision", o.precision},
+               {"tf32", o.tf32},       {"versions", o.versions}};
   json["cases"] = Json::array();
   for (const BenchCase& c : record.cases) {
     json["cases"].push_back(c.error.empty() ? Json{{"name", c.name}, {"median_ms", c.median_ms}, {"ratios", c.ratios}}
@@ -111,8 +113,9 @@ Status comparable(const BenchOrigin& before, const BenchOrigin& now, const std::
   };
   for (const auto& row : rows) {
     if (row.before == row.now) continue;
-    return Status(StatusCode::invalid_argument, fmt::format("--against '{}': the {} of the file is '{}', of this run '{}'; {}", where,
-                                                            row.what, row.before, row.now, row.next));
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("--against '{}': the {} of the file is '{}', of this run '{}'; {}", where, row.what,
+                              row.before, row.now, row.next));
   }
   return {};
 }
@@ -139,7 +142,9 @@ Result<BenchVerdict> compare(const BenchRecord& before, const BenchRecord& now, 
   }
   for (const auto& [name, c] : left) verdict.missing.push_back(name);
   if (verdict.changes.empty() && verdict.failed.empty())
-    return Status(StatusCode::invalid_argument, fmt::format("--against '{}': none of its cases was run; give the same --patterns and --models", where));
+    return Status(
+        StatusCode::invalid_argument,
+        fmt::format("--against '{}': none of its cases was run; give the same --patterns and --models", where));
   return verdict;
 }
 

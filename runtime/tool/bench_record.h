@@ -34,11 +34,12 @@ struct BenchRecord {
 };
 
 Json json_of(const BenchRecord& record);
-// invalid_argument, naming `where`: another format, a missing or foreign key, a ratio that is no positive number, no case at all.
+// invalid_argument, naming `where`: another format, a missing or foreign key, a ratio that is no positive number, no
+// case at all.
 Result<BenchRecord> record_of_json(const Json& json, const std::string& where);
 
-// invalid_argument when times of `now` say nothing beside those of the record in `where`: the device, the machine or a setting
-// differs.
+// invalid_argument when times of `now` say nothing beside those of the record in `where`: the device, the machine or a
+// setting differs.
 Status comparable(const BenchOrigin& before, const BenchOrigin& now, const std::string& where);
 
 struct BenchChange {
@@ -56,8 +57,8 @@ struct BenchVerdict {
   bool ok() const;                          // nothing is slower, nothing failed
 };
 
-// Slower: the median grew by more than 3 % and every round of `now` is slower than every round of the record, which five equal
-// rounds against five do by chance once in 252 times. Faster: the same the other way round.
+// Slower: the median grew by more than 3 % and every round of `now` is slower than every round of the record, which
+// five equal rounds against five do by chance once in 252 times. Faster: the same the other way round.
 // invalid_argument when no case is in both.
 Result<BenchVerdict> compare(const BenchRecord& before, const BenchRecord& now, const std::string& where);
 

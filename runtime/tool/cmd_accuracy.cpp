@@ -144,7 +144,7 @@ Command accuracy_command() {
             f.option("--samples", flags->samples, "inputs of f32 and f64, and of ops on several operands (default 1048576)");
             f.flag("--exhaustive", flags->exhaustive, "all of f32 on one operand: minutes an op");
             f.flag("--markdown", flags->markdown, "a table for a page");
-            declare_common(f, *flags);
+            declare_common(f, *flags, kCompiles | kCaches);
           },
           [flags] { return accuracy(*flags); }};
 }

@@ -238,18 +238,47 @@ Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   return true;
 }
 
+// A flag of another form of bench would change nothing. `with`: what it goes with.
+Status check_forms(const BenchFlags& flags, bool gate, bool several) {
+  struct Row {
+    const char* flag;
+    bool given, fits;
+    const char* with;
+  };
+  const Row rows[] = {
+      {"--cycles", flags.cycles, several && !gate, "--patterns DIR alone"},
+      {"--steps", flags.steps, !gate, "a model, or --patterns DIR alone"},
+      {"--batch", !flags.batch.empty(), !several, "one model"},
+      {"--library-sum", flags.library_sum, !several, "one model"},
+      {"--rotate-mb", flags.rotate_mb != 0, flags.library_sum, "--library-sum"},
+      {"--commit", !flags.commit.empty(), !flags.save.empty() || !flags.against.empty(),
+       "--save FILE or --against FILE"},
+      {"--shape", !flags.shapes.empty(), !several, "one model"},
+      {"--input", !flags.inputs.empty(), !several, "one model"},
+  };
+  for (const Row& row : rows) {
+    if (!row.given || row.fits) continue;
+    return Status(StatusCode::invalid_argument, fmt::format("{} is for {}; leave it out", row.flag, row.with));
+  }
+  return {};
+}
+
 Result<bool> bench(const Front& front, const BenchFlags& flags) {
   const bool gate = !flags.against.empty() || !flags.save.empty();
   const bool several = !flags.patterns.empty() || (gate && !flags.models.empty());
   if (!gate && !flags.models.empty()) {
-    return Status(StatusCode::invalid_argument, "--models is for --against FILE and --save FILE; name one model as the argument");
+    return Status(StatusCode::invalid_argument,
+                  "--models is for --against FILE and --save FILE; name one model as the argument");
   }
   if (flags.model.empty() != several || (gate && !several)) {
-    return Status(StatusCode::invalid_argument, gate ? "--against and --save need --patterns DIR or --models DIR, and no other model"
-                                                     : "bench needs either a model or --patterns DIR; see fusec bench --help");
+    return Status(StatusCode::invalid_argument,
+                  gate ? "--against and --save need --patterns DIR or --models DIR, and no other model"
+                       : "bench needs either a model or --patterns DIR; see fusec bench --help");
   }
+  FUSEC_TRY(check_forms(flags, gate, several));
   if (!several) return bench_model(front, flags);
-  if (front.compile == nullptr) return Status(StatusCode::invalid_argument, "a package is benched alone, without a list of models");
+  if (front.compile == nullptr)
+    return Status(StatusCode::invalid_argument, "a package is benched alone, without a list of models");
   return gate ? front.bench_gate(flags) : front.bench_patterns(flags);
 }
 
@@ -264,14 +293,17 @@ Command bench_command(const Front& front) {
       "  fusec bench model.onnx --steps                       time of every launch\n"
       "  fusec bench model.onnx --library-sum                 what the plan adds to its library calls\n"
       "  fusec bench --patterns patterns/ --duration 2        copy time / pattern time; 100% is as fast as copying\n"
-      "  fusec bench --save F --patterns patterns/ --models models/     the speed gate: keep what this machine does now\n"
-      "  fusec bench --against F --patterns patterns/ --models models/  later: exit code 1 when something is over 3% slower",
+      "  fusec bench --save F --patterns patterns/ --models models/     the speed gate: keep what this machine does "
+      "now\n"
+      "  fusec bench --against F --patterns patterns/ --models models/  later: exit code 1 when something is over 3% "
+      "slower",
       [flags](Flags& f) {
         f.argument("model", flags->model, "an .onnx model, the text of a graph (.fir), or a package (.fsc)", false);
         declare_common(f, *flags);
         declare_package(f, *flags);
         f.option("--patterns", flags->patterns, "DIR: score every .onnx file in it (a file: that one)");
-        f.option("--against", flags->against, "FILE of --save: five rounds over --patterns and --models, compared with it");
+        f.option("--against", flags->against,
+                 "FILE of --save: five rounds over --patterns and --models, compared with it");
         f.option("--save", flags->save, "FILE to keep the same rounds in");
         f.option("--models", flags->models, "with these two: a model, or a folder of models; may be repeated");
         f.option("--commit", flags->commit, "with --save: the commit to note in the file (./dev bench gives it)");

@@ -132,7 +132,7 @@ Command compile_command() {
           "  fusec compile model.onnx --cache-dir /var/cache/app -v\n"
           "                                                    kernels into the cache, so that later starts are quick",
           [flags](Flags& f) {
-            declare_model(f, *flags);
+            declare_model(f, *flags, kWeights | kCompiles | kCaches | kLibraries | kVerbose);
             f.option("--sign", flags->sign, "KEY.pem, an Ed25519 private key: with -o, signs the package");
             f.option("-o,--output", flags->output, "FILE.fsc: writes a package; without: fills the kernel cache");
           },

@@ -195,6 +195,8 @@ Result<bool> conformance(const ConformanceFlags& flags) {
     print_text(tiers_markdown());
     return true;
   }
+  if (flags.brief && !flags.markdown)
+    return Status(StatusCode::invalid_argument, "--brief is for --markdown; leave it out");
   FUSEC_ASSIGN(const CaseOptions options, case_options(flags));
   FUSEC_ASSIGN(std::vector<std::filesystem::path> cases, find_cases(flags.folder));
   std::erase_if(cases, [&](const auto& path) { return path.filename().string().find(flags.only) == std::string::npos; });
@@ -233,7 +235,7 @@ Command conformance_command() {
             f.flag("--markdown", flags->markdown, "tables for a page");
             f.flag("--brief", flags->brief, "of these the first alone");
             f.flag("--tiers", flags->tiers, "print which ops are of which tier, run nothing");
-            declare_common(f, *flags);
+            declare_common(f, *flags, kCompiles | kCaches | kLibraries | kRuns | kVerbose);
           },
           [flags] { return conformance(*flags); }};
 }

@@ -157,7 +157,7 @@ Command doctor_command() {
   return {"doctor", "what this machine and this build offer; exit code 1 when something is wrong",
           "  fusec doctor\n"
           "  fusec doctor --json",
-          [flags](Flags& f) { declare_common(f, *flags); }, [flags] { return doctor(*flags); }};
+          [flags](Flags& f) { declare_common(f, *flags, kCompiles | kCaches); }, [flags] { return doctor(*flags); }};
 }
 
 }  // namespace fusec::tool

@@ -133,7 +133,7 @@ Command explain_command() {
           "  fusec explain model.onnx --node /features.0/Add     the step of this node, with its kernel\n"
           "  fusec explain graph.fir -v                          every kernel",
           [flags](Flags& f) {
-            declare_model(f, *flags);
+            declare_model(f, *flags, kWeights | kCompiles | kShapes | kVerbose);
             f.option("--node", flags->node, "NAME: only steps with a node whose name or origin holds this");
           },
           [flags] { return explain(*flags); }};

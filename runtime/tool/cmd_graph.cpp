@@ -164,7 +164,7 @@ Command graph_command() {
           "  fusec graph model.onnx --random-weights 1 -o model.svg      needs the program dot; model.dot is written too\n"
           "  fusec graph graph.fir -o -                                  DOT on stdout",
           [flags](Flags& f) {
-            declare_model(f, *flags);
+            declare_model(f, *flags, kWeights | kCompiles);
             f.option("-o,--output", flags->out, "FILE.dot, FILE.svg or - (default model.dot)");
           },
           [flags] { return graph(*flags); }};

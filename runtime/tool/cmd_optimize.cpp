@@ -124,6 +124,10 @@ Result<bool> optimize(const OptimizeFlags& flags) {
   FUSEC_TRY(check_passes(flags.disabled_passes));
   if (flags.list) return list_passes(flags);
   if (flags.model.empty()) return Status(StatusCode::invalid_argument, "optimize needs a model; see fusec optimize --help");
+  if (!flags.passes.empty() && (flags.bisect || !flags.disabled_passes.empty())) {
+    return Status(StatusCode::invalid_argument,
+                  "--passes names all passes that run; leave --bisect and --disable-pass out");
+  }
   if (flags.bisect) return bisect(flags);
   std::string text;
   if (flags.passes.empty()) {
@@ -152,7 +156,7 @@ Command optimize_command() {
           "  fusec optimize model.onnx --bisect                           the first pass after which verify fails",
           [flags](Flags& f) {
             f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
-            declare_common(f, *flags);
+            declare_common(f, *flags, kEverything & ~kVerbose);  // --bisect runs the model
             f.option("--passes", flags->passes, "A,B: these passes alone, in this order");
             f.flag("--list-passes", flags->list, "the passes, with times if a model is given");
             f.flag("--bisect", flags->bisect, "find the first pass after which verify fails");

@@ -67,6 +67,7 @@ Result<std::vector<Tensor>> outputs_of(const Front& front, const Loaded& loaded,
                                        const Options& options, const RunFlags& flags) {
   if (flags.evaluator) return evaluate_model(loaded.model, inputs, false);
   FUSEC_ASSIGN(const Engine engine, engine_of(front, loaded, options));
+  tell_engine(engine, flags);
   FUSEC_ASSIGN(Session session, Session::create(engine));
   return session.run(inputs);
 }

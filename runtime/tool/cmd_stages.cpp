@@ -124,11 +124,16 @@ Result<bool> bind(const StageFlags& flags) {
 
 using StageFunction = Result<bool> (*)(const StageFlags&);
 
-Command stage(const char* name, const char* summary, const std::string& examples, StageFunction function) {
+// No stage up to emit asks for shapes, makes library calls or stores a kernel.
+constexpr unsigned kFrontGroups = kWeights | kCompiles;
+constexpr unsigned kBindGroups = kEverything & ~static_cast<unsigned>(kVerbose);
+
+Command stage(const char* name, const char* summary, const std::string& examples, StageFunction function,
+              unsigned groups = kFrontGroups) {
   auto flags = std::make_shared<StageFlags>();
   return {name, summary, examples,
-          [flags, emits = std::string(name) == "emit"](Flags& f) {
-            declare_model(f, *flags);
+          [flags, groups, emits = std::string(name) == "emit"](Flags& f) {
+            declare_model(f, *flags, groups);
             if (emits) f.option("--kernel", flags->kernel, "NAME: this one alone, e.g. k0");
           },
           [flags, function] { return function(*flags); }};
@@ -163,7 +168,7 @@ Command emit_command() {
 Command bind_command() {
   return stage("bind", "print the plan for one set of shapes: launches, addresses, tasks",
                "  fusec bind graph.fir\n"
-               "  fusec bind model.onnx --random-weights 1 --shape N=8", bind);
+               "  fusec bind model.onnx --random-weights 1 --shape N=8", bind, kBindGroups);
 }
 
 }  // namespace fusec::tool

@@ -203,6 +203,7 @@ Result<bool> tune(const TuneFlags& flags) {
   }
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  tell_engine(engine, flags);
   std::vector<TunedShapes> all;
   double spent = 0;
   for (const int64_t batch : batches) {
@@ -233,7 +234,7 @@ Command tune_command() {
           "(--strategy cached). What is known is not measured again. Interrupting it loses the choice at hand.",
           [flags](Flags& f) {
             f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
-            declare_common(f, *flags);
+            declare_common(f, *flags, kEverything & ~kRuns);
             f.option("--batch", flags->batch, "1,7,64: each of these");
             f.option("--time-limit", flags->time_limit, "seconds after which no choice is begun (default: none)");
             f.flag("--quick", flags->quick, "fewer runs of each choice");

@@ -186,6 +186,7 @@ Result<bool> verify(const VerifyFlags& flags) {
     FUSEC_ASSIGN(batches, parse_integers(flags.batch, ',', "--batch"));
   }
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
+  tell_engine(engine, flags);
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(Reference reference, Reference::make(loaded.model, options, flags));
   std::vector<Row> rows;
@@ -216,10 +217,12 @@ Command verify_command() {
       "  fusec verify graph.fir --input x=random:3 --tolerance 1e-6 --json",
       [flags](Flags& f) {
         declare_model(f, *flags);
-        f.option("--reference", flags->reference,
-                 "evaluator (default: shares import with what it checks, with --precision f16 or bf16 also the passes up to "
-                 "convert_precision), cpu (for another device: shares import, passes and partition), or a folder of .npy or .pb "
-                 "files (shares nothing)");
+        f.option(
+            "--reference", flags->reference,
+            "evaluator (default: shares import with what it checks, with --precision f16 or bf16 also the passes up to "
+            "convert_precision), cpu (for another device: shares import, passes and partition), or a folder of .npy or "
+            ".pb "
+            "files (shares nothing)");
         f.option("--tolerance", flags->tolerance, "largest rel_l2 of float outputs, whatever their type");
         f.option(
             "--samples", flags->samples,

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <sstream>
@@ -75,41 +76,81 @@ Status add_tuning(const ModelFlags& flags, Options& options) {
 
 double process_ms() { return kBeforeMain + milliseconds_since(kStart); }
 
-void declare_common(Flags& flags, ModelFlags& to) {
+namespace {
+
+void declare_compiling(Flags& flags, ModelFlags& to) {
   flags.option("--device", to.device, "cpu, cuda or cuda:1; default: cuda:0 where one is usable, else cpu");
-  flags.option("--shape", to.shapes, "NAME=1x3x224x224 for an input, N=8 for a symbol; an unset symbol is 1");
-  flags.option("--input", to.inputs, "NAME=@file.npy | random:SEED | zeros | ones; without: random:0");
-  flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");
-  flags.option("--external-root", to.external_roots,
-               "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
-  flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
-  flags.option("--numerics", to.numerics, "precise (default); exact: rounds after every op, and no library call loses NaN or infinities; fast: as precise today");
-  flags.option("--precision", to.precision, "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
-  flags.option("--cache-dir", to.cache_dir, "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
-  flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
-  flags.flag("--no-library", to.no_library, "plain loops in place of oneDNN; on a GPU convolutions and products are refused");
-  flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
   flags.option("--target", to.targets,
                "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
+  flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
+  flags.option("--numerics", to.numerics,
+               "precise (default); exact: rounds after every op, and no library call loses NaN or infinities; fast: as "
+               "precise today");
+  flags.option("--precision", to.precision,
+               "f16 or bf16: run an f32 model in it, inputs and outputs stay; f32: as the model says (default)");
+  flags.flag("--no-library", to.no_library,
+             "plain loops in place of oneDNN; on a GPU convolutions and products are refused");
+  flags.flag("--no-fusion", to.no_fusion, "one kernel per op");
   flags.option("--codegen", to.codegen, "auto (default), nvrtc or llvm: who makes a GPU's machine code");
-  flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
-  flags.flag("--no-cuda-graph", to.no_cuda_graph, "launch a GPU's steps one by one");
-  flags.option("--workspace-limit", to.workspace_limit, "MiB that one library call of a GPU may ask for (default 256)");
   flags.option("--compile-limit", to.compile_limit,
                "SECONDS that the compile may take; asked for between passes and kernels (default: no limit)");
-  flags.option("--strategy", to.strategy,
-               "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
-  flags.option("--tune", to.tune, "quick or full: as --strategy profile; measures what is missing first (quick: 15 s at most)");
-  flags.option("--tuning-db", to.tuning_db, "FILE of measured times; default: tuning.v1.sqlite in the cache folder");
   flags.option("--disable-pass", to.disabled_passes, "NAME: leave a pass of the optimizer out");
   flags.option("--dump", to.dump, "DIR: every stage writes its text there");
-  flags.flag("--json", to.json, "machine-readable result");
-  flags.flag("-v,--verbose", to.verbose, "more detail");
 }
 
-void declare_model(Flags& flags, ModelFlags& to) {
-  flags.argument("model", to.model, "an .onnx model, or the text of a graph (.fir); run, bench and inspect take packages (.fsc) too");
-  declare_common(flags, to);
+void declare_libraries(Flags& flags, ModelFlags& to) {
+  flags.flag("--tf32", to.tf32, "f32 convolutions and products of a GPU may round to TF32");
+  flags.option("--workspace-limit", to.workspace_limit, "MiB that one library call of a GPU may ask for (default 256)");
+  flags.option("--tuning-db", to.tuning_db, "FILE of measured times; default: tuning.v1.sqlite in the cache folder");
+}
+
+void declare_runs(Flags& flags, ModelFlags& to) {
+  flags.flag("--no-cuda-graph", to.no_cuda_graph, "launch a GPU's steps one by one");
+  flags.option("--strategy", to.strategy,
+               "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
+  flags.option("--tune", to.tune,
+               "quick or full: as --strategy profile; measures what is missing first (quick: 15 s at most)");
+}
+
+}  // namespace
+
+void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
+  if (groups & kShapes) {
+    flags.option("--shape", to.shapes, "NAME=1x3x224x224 for an input, N=8 for a symbol; an unset symbol is 1");
+    flags.option("--input", to.inputs, "NAME=@file.npy | random:SEED | zeros | ones; without: random:0");
+  }
+  if (groups & kWeights) {
+    flags.option("--random-weights", to.random_weights, "SEED: fills weights whose data file is absent");
+    flags.option(
+        "--external-root", to.external_roots,
+        "DIR: data files of weights are looked for here too, after the model's folder; may be given several times");
+  }
+  if (groups & kCompiles) declare_compiling(flags, to);
+  if (groups & kCaches) {
+    flags.option("--cache-dir", to.cache_dir,
+                 "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
+    flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
+  }
+  if (groups & kLibraries) declare_libraries(flags, to);
+  if (groups & kRuns) declare_runs(flags, to);
+  flags.flag("--json", to.json, "machine-readable result");
+  if (groups & kVerbose) flags.flag("-v,--verbose", to.verbose, "more detail");
+}
+
+void declare_model(Flags& flags, ModelFlags& to, unsigned groups) {
+  flags.argument("model", to.model,
+                 "an .onnx model, or the text of a graph (.fir); run, bench and inspect take packages (.fsc) too");
+  declare_common(flags, to, groups);
+}
+
+void tell_engine(const Engine& engine, const ModelFlags& flags) {
+  if (!flags.verbose) return;
+  const EngineStats& stats = engine.stats();
+  std::string stages;
+  for (const StageTime& stage : stats.stages) stages += fmt::format(", {} {:.1f} ms", stage.stage, stage.ms);
+  std::fprintf(stderr, "%s; kernels: %lld compiled, %lld from the cache%s\n", runs_on(engine).c_str(),
+               static_cast<long long>(stats.compiled_kernels), static_cast<long long>(stats.cached_kernels),
+               stages.c_str());
 }
 
 void declare_package(Flags& flags, ModelFlags& to) {

@@ -32,12 +32,25 @@ struct ModelFlags {
   bool trust = false;
   bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
 };
-// All of them, the model as the first argument.
-void declare_model(Flags& flags, ModelFlags& to);
+// Groups of these flags. A command offers those that change what it does; --json is everybody's.
+enum FlagGroup : unsigned {
+  kWeights = 1,    // --random-weights, --external-root
+  kShapes = 2,     // --shape, --input
+  kCompiles = 4,   // --device, --target, --threads, --numerics and what else decides on code
+  kCaches = 8,     // --cache-dir, --no-cache
+  kLibraries = 16, // --tf32, --workspace-limit, --tuning-db: of library calls that are made
+  kRuns = 32,      // --no-cuda-graph, --strategy, --tune
+  kVerbose = 64,   // -v
+  kEverything = 127,
+};
 // Of the commands that take packages.
 void declare_package(Flags& flags, ModelFlags& to);
+// The model as the first argument, and the flags of these groups.
+void declare_model(Flags& flags, ModelFlags& to, unsigned groups = kEverything);
 // All but the model: for commands that name it otherwise.
-void declare_common(Flags& flags, ModelFlags& to);
+void declare_common(Flags& flags, ModelFlags& to, unsigned groups = kEverything);
+// With -v: what runs where and how its kernels came to be, on stderr.
+void tell_engine(const Engine& engine, const ModelFlags& flags);
 
 // The only --target, or nothing; those of a list separated by commas.
 Result<std::string> single_target(const ModelFlags& flags);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <chrono>
+#include <utility>
 
 #include "runtime/tool/front.h"
 
@@ -13,7 +13,27 @@ Status fixed(const char* flag, const std::string& path) {
                 fmt::format("{} is not what '{}' was compiled with; compile it again, or leave the flag out", flag, path));
 }
 
+// What decides on code and weights did so when the package was written.
+Status check_flags(const ModelFlags& flags) {
+  const std::pair<const char*, bool> ineffective[] = {
+      {"--random-weights", flags.random_weights.has_value()}, {"--external-root", !flags.external_roots.empty()},
+      {"--no-library", flags.no_library},                     {"--no-fusion", flags.no_fusion},
+      {"--disable-pass", !flags.disabled_passes.empty()},     {"--dump", !flags.dump.empty()},
+      {"--compile-limit", flags.compile_limit.has_value()},
+  };
+  for (const auto& [flag, given] : ineffective) {
+    if (!given) continue;
+    return Status(
+        StatusCode::invalid_argument,
+        fmt::format("{} changes nothing of '{}', which is compiled already; leave the flag out, or give it to "
+                    "fusec compile",
+                    flag, flags.model));
+  }
+  return {};
+}
+
 Result<Loaded> load_package(const ModelFlags& flags) {
+  FUSEC_TRY(check_flags(flags));
   const Progress progress("reading " + flags.model);
   PackageOptions how;
   how.trust = flags.trust;

@@ -46,14 +46,15 @@ std::string listed(int n, const std::function<std::string(int)>& item) {
 std::string concat_of(int n, const std::string& tail) {
   const std::string inputs = listed(n, [](int i) { return "%x" + std::to_string(i) + ": f32[8, 16]"; });
   const std::string operands = listed(n, [](int i) { return "%x" + std::to_string(i); });
-  return "graph @main(" + inputs + ") {\n  %c = concat " + operands + " {axis = 1}: f32[8, " + std::to_string(16 * n) + "]\n" +
-         tail + "}\n";
+  return "graph @main(" + inputs + ") {\n  %c = concat " + operands + " {axis = 1}: f32[8, " + std::to_string(16 * n) +
+         "]\n" + tail + "}\n";
 }
 
 // %x through n times the line of `step`, which is given the names of its result and of its operand.
 std::string chain_of(int n, const std::function<std::string(const std::string&, const std::string&)>& step) {
   std::string text = "graph @main(%x: f32[4096], %c: bool[4096]) {\n";
-  for (int i = 0; i < n; ++i) text += "  " + step("%a" + std::to_string(i), i ? "%a" + std::to_string(i - 1) : "%x") + "\n";
+  for (int i = 0; i < n; ++i)
+    text += "  " + step("%a" + std::to_string(i), i ? "%a" + std::to_string(i - 1) : "%x") + "\n";
   return text + "  return %a" + std::to_string(n - 1) + " as \"y\"\n}\n";
 }
 
@@ -94,7 +95,9 @@ TEST(Limits, AConcatUpToTheLimitIsOneKernelWithItsReader) {
 }
 
 TEST(Limits, ALongConcatIsStoredForItsReaders) {
-  const std::string tail = "  %r = relu %c: f32[8, 4800]\n  %s = reduce_sum %c {axes = [1]}: f32[8]\n  return %r as \"y\", %s as \"z\", %c as \"c\"\n";
+  const std::string tail =
+      "  %r = relu %c: f32[8, 4800]\n  %s = reduce_sum %c {axes = [1]}: f32[8]\n  return %r as \"y\", %s as \"z\", %c "
+      "as \"c\"\n";
   const Compiled c = compiled(concat_of(300, tail));
   expect_bounds(c);
   EXPECT_LE(c.partition.regions.size(), 7U);
@@ -108,14 +111,45 @@ TEST(Limits, AnElementOfASumChoosesFromFewOperands) {
 }
 
 TEST(Limits, ChainsGrowByKernelsAndNotInThem) {
-  const auto wheres = [](const std::string& to, const std::string& from) { return to + " = where %c, %x, " + from + ": f32[4096]"; };
-  const auto adds = [](const std::string& to, const std::string& from) { return to + " = add %x, " + from + ": f32[4096]"; };
-  const auto mishes = [](const std::string& to, const std::string& from) { return to + " = mish " + from + ": f32[4096]"; };
-  for (const auto& [step, most] : {std::pair(std::function(wheres), std::size_t{13}), std::pair(std::function(adds), std::size_t{13}),
-                                   std::pair(std::function(mishes), std::size_t{120})}) {
+  const auto wheres = [](const std::string& to, const std::string& from) {
+    return to + " = where %c, %x, " + from + ": f32[4096]";
+  };
+  const auto adds = [](const std::string& to, const std::string& from) {
+    return to + " = add %x, " + from + ": f32[4096]";
+  };
+  const auto mishes = [](const std::string& to, const std::string& from) {
+    return to + " = mish " + from + ": f32[4096]";
+  };
+  for (const auto& [step, most] :
+       {std::pair(std::function(wheres), std::size_t{13}), std::pair(std::function(adds), std::size_t{13}),
+        std::pair(std::function(mishes), std::size_t{120})}) {
     const Compiled c = compiled(chain_of(3000, step));
     expect_bounds(c);
     EXPECT_LE(c.partition.regions.size(), most);
+  }
+}
+
+// n rows of %x, each an output.
+std::string split_of(int n) {
+  std::string text = "graph @main(%x: f32[" + std::to_string(n) + ", 8]) {\n";
+  for (int i = 0; i < n; ++i) {
+    text += "  %" + std::to_string(i) + " = slice %x {starts = [" + std::to_string(i) +
+            ", 0], sizes = [1, 8], steps = [1, 1]}: f32[1, 8]\n";
+  }
+  return text + "  return " +
+         listed(n, [](int i) { return "%" + std::to_string(i) + " as \"y" + std::to_string(i) + "\""; }) + "\n}\n";
+}
+
+TEST(Limits, ASplitIsOneKernelThatIsToldWhereItsPartBegins) {
+  for (const char* target : {"x86-64-v3", "sm_90"}) {
+    for (const int n : {17, 3000}) {
+      const Compiled c = compiled(split_of(n), target);
+      EXPECT_EQ(c.program.slots.size(), static_cast<std::size_t>(n));
+      EXPECT_LE(c.program.kernels.size(), 2U) << "the first may be in place";
+      const auto& last = std::get<ir::KernelStep>(c.program.slots.back().variants[0].candidates[0].steps[0].v);
+      EXPECT_TRUE(last.args[0].offset.is(8 * (n - 1))) << last.args[0].offset.str();
+    }
+    EXPECT_EQ(compiled(split_of(16), target).program.kernels.size(), 16U);
   }
 }
 

@@ -57,6 +57,15 @@ Attrs pad(const char* before, const char* after, const char* mode) {
   return {{"before", dims(before)}, {"after", dims(after)}, {"mode", std::string(mode)}};
 }
 
+// Whether the model may be valid: extents of two names may be equal in a run, and ONNX allows what fusec lacks here.
+bool may_be_valid(const Status& status) {
+  for (const char* reason :
+       {"must have one name", "unless the extents", "not known", "reflected by", "overflows 64 bits"}) {
+    if (status.message().find(reason) != std::string::npos) return true;
+  }
+  return false;
+}
+
 void check(const std::vector<Case>& cases) {
   for (const Case& c : cases) {
     std::vector<Type> operands;
@@ -66,9 +75,8 @@ void check(const std::vector<Case>& cases) {
     if (got.ok()) {
       EXPECT_EQ(to_string(*got), c.expected) << where;
     } else {
-      // Extents of two names may be equal in a run: the model may be valid.
-      const bool by_name = got.status().message().find("must have one name") != std::string::npos;
-      EXPECT_EQ(got.status().code(), by_name ? StatusCode::unsupported : StatusCode::invalid_model);
+      EXPECT_EQ(got.status().code(), may_be_valid(got.status()) ? StatusCode::unsupported : StatusCode::invalid_model)
+          << where << ": " << got.status().message();
       EXPECT_NE(got.status().message().find(c.expected), std::string::npos) << where << ": " << got.status().message();
       EXPECT_EQ(got.status().message().find(std::string(c.op.name()) + ": "), 0u);
     }
@@ -80,7 +88,11 @@ TEST(Infer, Scalar) {
       {ScalarOp::add, {"f32[N, 1, 3]", "f32[4, 3]"}, {}, "f32[N, 4, 3]"},
       {ScalarOp::add, {"f32[]", "f32[2]"}, {}, "f32[2]"},
       {ScalarOp::add, {"f32[0]", "f32[1]"}, {}, "f32[0]"},
-      {ScalarOp::add, {"f32[N]", "f32[M]"}, {}, "extents N and M do not broadcast: shapes are [N] and [M]; extents that a run may give one value must have one name"},
+      {ScalarOp::add,
+       {"f32[N]", "f32[M]"},
+       {},
+       "extents N and M do not broadcast: shapes are [N] and [M]; extents that a run may give one value must have one "
+       "name"},
       {ScalarOp::add, {"f32[2, 3]", "f32[2]"}, {}, "extents 3 and 2 do not broadcast"},
       {ScalarOp::add, {"f32[2]", "f16[2]"}, {}, "operands must have one type, got f32[2] and f16[2]"},
       {ScalarOp::add, {"f32[2]"}, {}, "expected 2 operands, got 1"},
@@ -109,6 +121,7 @@ TEST(Infer, IndexMaps) {
       {TensorOp::broadcast, {"f32[1, 3]"}, {{"shape", dims("[N, 2, 3]")}}, "f32[N, 2, 3]"},
       {TensorOp::broadcast, {"f32[4, 3]"}, {{"shape", dims("[1, 3]")}}, "f32[4, 3] does not broadcast to [1, 3]"},
       {TensorOp::broadcast, {"f32[4, 3]"}, {{"shape", dims("[3]")}}, "does not broadcast to [3]"},
+      {TensorOp::broadcast, {"f32[N, 3]"}, {{"shape", dims("[1, 3]")}}, "must have one name"},
       {TensorOp::reshape, {"f32[N, 12]"}, {{"shape", dims("[4*N, 3]")}}, "f32[4*N, 3]"},
       {TensorOp::reshape, {"f32[N, 12]"}, {{"shape", dims("[N, 11]")}}, "[N, 12] has 12*N, [N, 11] has 11*N"},
       {TensorOp::reshape, {"f32[4]"}, {{"shape", dims("[-2, -2]")}}, "negative extent -2"},
@@ -132,7 +145,7 @@ TEST(Infer, IndexMaps) {
       {TensorOp::concat, {"f32[2]", "f32[2, 2]"}, {{"axis", int64_t{0}}}, "must agree"},
       {TensorOp::concat, {}, {{"axis", int64_t{0}}}, "expected 1 or more operands, got 0"},
       {TensorOp::pad, {"f32[N, 3]", "f32[]"}, pad("[1, 0]", "[0, k]", "constant"), "f32[N + 1, k + 3]"},
-      {TensorOp::pad, {"f32[3]"}, pad("[3]", "[0]", "reflect"), "axis 0 of extent 3 cannot be reflected by 3"},
+      {TensorOp::pad, {"f32[3]"}, pad("[3]", "[0]", "reflect"), "axis 0 of extent 3 reflected by 3"},
       {TensorOp::pad, {"f32[3]"}, pad("[-4]", "[0]", "constant"), "negative extent -1"},
       {TensorOp::pad, {"f32[0]"}, pad("[1]", "[0]", "edge"), "has nothing to repeat"},
       {TensorOp::pad, {"f32[3]", "f16[]"}, pad("[1]", "[0]", "constant"), "the pad value must be a scalar"},
@@ -143,7 +156,8 @@ TEST(Infer, IndexMaps) {
       {TensorOp::gather_elements, {"f32[3, 4]", "i64[3, 9]"}, {{"axis", int64_t{1}}}, "f32[3, 9]"},
       {TensorOp::gather_elements, {"f32[3, 4]", "i64[4, 4]"}, {{"axis", int64_t{1}}}, "pass the operand"},
       {TensorOp::gather_nd, {"f32[B, 3, 4, 5]", "i64[B, 7, 2]"}, {{"batch_dims", int64_t{1}}}, "f32[B, 7, 5]"},
-      {TensorOp::gather_nd, {"f32[3]", "i64[7, 2]"}, {{"batch_dims", int64_t{0}}}, "must be a constant from 1 to 1"},
+      {TensorOp::gather_nd, {"f32[3]", "i64[7, 2]"}, {{"batch_dims", int64_t{0}}}, "must be from 1 to 1"},
+      {TensorOp::gather_nd, {"f32[3]", "i64[7, D]"}, {{"batch_dims", int64_t{0}}}, "indices, D, that is not known"},
       {TensorOp::gather_nd, {"f32[B, 3]", "i64[C, 1]"}, {{"batch_dims", int64_t{1}}}, "batch extents B and C differ"},
   });
 }
@@ -171,8 +185,9 @@ TEST(Infer, Composites) {
       {TensorOp::scatter_elements, {"f32[3]", "i64[2]", "f32[2]"}, into(0, "sum"), "got 'sum'"},
       {TensorOp::scatter_nd, {"f32[N, 4, 5]", "i64[M, 7, 2]", "f32[M, 7, 5]"}, none, "f32[N, 4, 5]"},
       {TensorOp::scatter_nd, {"f32[4]", "i64[1]", "f32[]"}, none, "f32[4]"},
-      {TensorOp::scatter_nd, {"f32[4]", "i64[7, 2]", "f32[7]"}, none, "must be a constant from 1 to 1"},
+      {TensorOp::scatter_nd, {"f32[4]", "i64[7, 2]", "f32[7]"}, none, "must be from 1 to 1"},
       {TensorOp::scatter_nd, {"f32[4, 3]", "i64[7, 1]", "f32[7]"}, none, "updates must have shape [7, 3]"},
+      {TensorOp::scatter_nd, {"f32[4, 3]", "i64[7, 1]", "f32[M, 3]"}, none, "must have one name"},
   });
 }
 

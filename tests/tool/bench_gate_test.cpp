@@ -31,7 +31,9 @@ BenchVerdict verdict(const BenchRecord& before, const BenchRecord& now) {
 const BenchCase kBefore = {"a", {1.00, 1.01, 0.99, 1.00, 1.02}, 1, ""};
 
 TEST(BenchRecord, SlowerNeedsThreePercentAndNoOverlap) {
-  const auto now = [](std::vector<double> ratios) { return verdict(record({kBefore}), record({{"a", std::move(ratios), 1, ""}})).changes.at(0); };
+  const auto now = [](std::vector<double> ratios) {
+    return verdict(record({kBefore}), record({{"a", std::move(ratios), 1, ""}})).changes.at(0);
+  };
   EXPECT_FALSE(now({1.00, 1.01, 0.99, 1.00, 1.02}).slower);
   EXPECT_FALSE(now({1.025, 1.03, 1.025, 1.03, 1.025}).slower);  // no overlap, 2.5 %
   EXPECT_FALSE(now({1.015, 1.2, 1.2, 1.2, 1.2}).slower);        // 20 %, but one round as before
@@ -52,7 +54,8 @@ TEST(BenchRecord, CasesOfOneSideAreNamedAndFailedOnesFail) {
   EXPECT_FALSE(failed.ok());
   EXPECT_EQ(failed.failed.at(0).name, "gone");
   EXPECT_TRUE(failed.missing.empty());
-  EXPECT_THAT(tool::compare(before, record({{"new", {1}, 1, ""}}), "f.json").status().str(), HasSubstr("none of its cases was run"));
+  EXPECT_THAT(tool::compare(before, record({{"new", {1}, 1, ""}}), "f.json").status().str(),
+              HasSubstr("none of its cases was run"));
 }
 
 TEST(BenchRecord, OnlyLikeIsHeldAgainstLike) {
@@ -82,13 +85,15 @@ TEST(BenchRecord, ReadsWhatItWritesAndNothingElse) {
   const auto refuses = [&](auto&& change, const std::string& why) {
     tool::Json json = good;
     change(json);
-    EXPECT_THAT(tool::record_of_json(json, "f.json").status().str(), testing::AllOf(HasSubstr("f.json"), HasSubstr(why)));
+    EXPECT_THAT(tool::record_of_json(json, "f.json").status().str(),
+                testing::AllOf(HasSubstr("f.json"), HasSubstr(why)));
   };
   refuses([](auto& j) { j = tool::Json::array(); }, "is no record");
   refuses([](auto& j) { j["format"] = 2; }, "has format 2, and this fusec reads format 1");
   refuses([](auto& j) { j.erase("machine"); }, "machine");
   refuses([](auto& j) { j["cases"] = tool::Json::array(); }, "holds no case");
-  refuses([](auto& j) { j["cases"][0]["ratios"][2] = nullptr; }, "ratio of 'a' that is no positive number");  // how NaN is written
+  refuses([](auto& j) { j["cases"][0]["ratios"][2] = nullptr; },
+          "ratio of 'a' that is no positive number");  // how NaN is written
   refuses([](auto& j) { j["cases"][0]["ratios"][2] = -1; }, "no positive number");
   refuses([](auto& j) { j["cases"][0]["ratios"] = tool::Json::array(); }, "no ratios of 'a'");
 }
@@ -119,7 +124,8 @@ class BenchGate : public testing::Test {
 };
 
 TEST_F(BenchGate, WhatIsKept) {
-  const Outcome saved = gate({"--save", w.path("f.json"), "--patterns", add, "--models", add, "--commit", "abc", "--json"});
+  const Outcome saved =
+      gate({"--save", w.path("f.json"), "--patterns", add, "--models", add, "--commit", "abc", "--json"});
   ASSERT_EQ(saved.code, 0) << saved.err;
   const auto json = nlohmann::json::parse(read_text(w.path("f.json")));
   EXPECT_EQ(json, saved.json());
@@ -139,10 +145,12 @@ TEST_F(BenchGate, SlowerIsExitCodeOne) {
   EXPECT_EQ(slower.code, 1) << slower.err;
   EXPECT_EQ(slower.json()["ok"], false);
   ASSERT_EQ(slower.json()["slower"].size(), 2U);
-  for (const char* key : {"name", "before", "now", "ratio"}) EXPECT_TRUE(slower.json()["slower"][0].contains(key)) << key;
+  for (const char* key : {"name", "before", "now", "ratio"})
+    EXPECT_TRUE(slower.json()["slower"][0].contains(key)) << key;
   const Outcome text = gate({"--against", w.path("planted.json"), "--patterns", add});
   EXPECT_EQ(text.code, 1);
-  EXPECT_THAT(text.out, testing::AllOf(HasSubstr("SLOWER"), HasSubstr("1 of 1 slower"), HasSubstr("only in the file: model add")));
+  EXPECT_THAT(text.out, testing::AllOf(HasSubstr("SLOWER"), HasSubstr("1 of 1 slower"),
+                                       HasSubstr("only in the file: model add")));
   const Outcome faster = gate({"--against", planted(1e9), "--patterns", add, "--json"});
   EXPECT_EQ(faster.code, 0) << faster.err;
   EXPECT_EQ(faster.json()["ok"], true);
@@ -167,7 +175,8 @@ TEST_F(BenchGate, WrongFilesAndFlagsAreErrorsBeforeAnythingIsMeasured) {
   nlohmann::json other = nlohmann::json::parse(read_text(good));
   other["device"] = "cuda";
   other["machine"] = "NVIDIA H200, sm_90";
-  refuses({"--against", w.file("gpu.json", other.dump()), "--patterns", add}, "device of the file is 'cuda', of this run 'cpu'");
+  refuses({"--against", w.file("gpu.json", other.dump()), "--patterns", add},
+          "device of the file is 'cuda', of this run 'cpu'");
   refuses({"--against", good, "--patterns", add, "--threads", "1"}, "--threads 2");
   refuses({"--against", w.path("absent.json"), "--patterns", add}, "cannot be read");
   refuses({"--against", w.file("text.json", "no json"), "--patterns", add}, "is no record of fusec bench");

@@ -99,7 +99,8 @@ TEST(Usage, ACompileEndsAtItsLimit) {
   const Workplace w;
   const std::string relu = w.file("relu.fir", kRelu);
   for (const char* command : {"compile", "run", "lower", "inspect"})
-    expect_one_line(w.fusec({command, relu, "--device", "cpu", "--compile-limit", "0"}), 2, "limit of 0 s and was ended in stage optimize");
+    expect_one_line(w.fusec({command, relu, "--device", "cpu", "--compile-limit", "0"}), 2,
+                    "limit of 0 s and was ended in stage optimize");
   expect_one_line(w.fusec({"compile", relu, "--compile-limit", "0", "-o", w.path("x.fsc")}), 2, "--compile-limit");
   EXPECT_FALSE(std::filesystem::exists(w.path("x.fsc")));
   EXPECT_EQ(w.fusec({"compile", relu, "--device", "cpu", "--compile-limit", "1e6"}).code, 0);
@@ -116,6 +117,64 @@ TEST(Usage, AGpuWithoutLibrariesIsRefusedBeforeCodeIsMade) {
   expect_one_line(w.fusec({"compile", product, "--no-library", "--target", "cuda:sm_90", "-o", w.path("x.fsc")}), 3,
                   "'matmul' is done by a library");
   EXPECT_EQ(w.fusec({"compile", product, "--no-library", "-o", w.path("y.fsc")}).code, 0);
+}
+
+// Each of these would change nothing.
+TEST(Usage, FlagsWithoutEffectAreRefused) {
+  const Workplace w;
+  const std::string relu = w.file("relu.fir", kRelu), package = w.path("relu.fsc");
+  for (const char* command : {"import", "partition", "lower", "select", "emit", "graph"}) {
+    expect_one_line(w.fusec({command, relu, "--shape", "N=2"}), 2, "--shape");
+    expect_one_line(w.fusec({command, relu, "--strategy", "profile"}), 2, "--strategy");
+    expect_one_line(w.fusec({command, relu, "--no-cache"}), 2, "--no-cache");
+  }
+  expect_one_line(w.fusec({"compile", relu, "--shape", "N=2"}), 2, "--shape");
+  expect_one_line(w.fusec({"compile", relu, "--tune", "quick"}), 2, "--tune");
+  expect_one_line(w.fusec({"tune", relu, "--strategy", "profile"}), 2, "--strategy");
+  expect_one_line(w.fusec({"accuracy", "--random-weights", "1"}), 2, "--random-weights");
+  expect_one_line(w.fusec({"doctor", "--tf32"}), 2, "--tf32");
+  expect_one_line(w.fusec({"conformance", "node", "--input", "x=zeros"}), 2, "--input");
+  expect_one_line(w.fusec({"conformance", "node", "--brief"}), 2, "--brief is for --markdown");
+  expect_one_line(w.fusec({"optimize", relu, "--passes", "share_nodes", "--bisect"}), 2, "--bisect");
+  expect_one_line(w.fusec({"optimize", relu, "--passes", "share_nodes", "--disable-pass", "share_nodes"}), 2,
+                  "--disable-pass");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> benches = {
+      {{relu, "--cycles"}, "--cycles is for --patterns DIR alone"},
+      {{relu, "--rotate-mb", "5"}, "--rotate-mb is for --library-sum"},
+      {{relu, "--commit", "abc"}, "--commit is for --save FILE"},
+      {{"--patterns", relu, "--batch", "1"}, "--batch is for one model"},
+      {{"--patterns", relu, "--shape", "N=1"}, "--shape is for one model"},
+      {{"--patterns", relu, "--library-sum"}, "--library-sum is for one model"},
+      {{"--patterns", relu, "--save", w.path("f.json"), "--steps"}, "--steps is for a model"},
+  };
+  for (const auto& [words, text] : benches) {
+    std::vector<std::string> line = {"bench"};
+    line.insert(line.end(), words.begin(), words.end());
+    expect_one_line(w.fusec(line), 2, text);
+  }
+  ASSERT_EQ(w.fusec({"compile", relu, "-o", package}).code, 0);
+  const std::vector<std::vector<std::string>> fixed = {{"--no-fusion"},
+                                                       {"--no-library"},
+                                                       {"--random-weights", "1"},
+                                                       {"--external-root", w.path("")},
+                                                       {"--disable-pass", "share_nodes"},
+                                                       {"--dump", w.path("dump")},
+                                                       {"--compile-limit", "9"}};
+  for (const std::vector<std::string>& flag : fixed) {
+    std::vector<std::string> line = {"run", package};
+    line.insert(line.end(), flag.begin(), flag.end());
+    expect_one_line(w.fusec(line), 2, flag[0] + " changes nothing of '" + package + "'");
+  }
+}
+
+TEST(Usage, VerboseTellsHowKernelsCameToBe) {
+  const Workplace w;
+  const std::string relu = w.file("relu.fir", kRelu);
+  for (const char* command : {"run", "verify"}) {
+    const Outcome told = w.fusec({command, relu, "--device", "cpu", "-v"});
+    EXPECT_EQ(told.code, 0);
+    EXPECT_THAT(told.err, HasSubstr("kernels: "));
+  }
 }
 
 TEST(Usage, WhatStdoutDoesNotTakeIsFour) {

@@ -193,5 +193,25 @@ TEST_F(References, AbsentFilesAreNamed) {
   EXPECT_THAT(outcome.err, HasSubstr("y.npy"));
 }
 
+// Rows of one value, each by the same kernel at its own place: plain, backwards, of f16 and after an op.
+TEST(Verify, PartsOfASplit) {
+  const Workplace w;
+  const std::string dtypes[] = {"f32", "f16"};
+  for (const std::string& dtype : dtypes) {
+    std::string text = "graph @main(%x: " + dtype + "[40, 6]) {\n  %e = exp %x: " + dtype + "[40, 6]\n", outputs;
+    for (int i = 0; i < 40; ++i) {
+      const std::string at = std::to_string(i), name = "%" + at;
+      const bool backwards = i % 5 == 4;
+      text += "  " + name + " = slice " + (i % 2 ? "%x" : "%e") + " {starts = [" + at + (backwards ? ", 5" : ", 0") +
+              "], sizes = [1, 6], steps = [1, " + (backwards ? "-1" : "1") + "]}: " + dtype + "[1, 6]\n";
+      text += "  %r" + at + " = neg " + name + ": " + dtype + "[1, 6]\n";
+      outputs += (i ? ", " : "") + std::string(i % 3 ? name : "%r" + at) + " as \"y" + at + "\"";
+    }
+    const Outcome outcome = w.fusec(
+        {"verify", w.file("split.fir", text + "  return " + outputs + "\n}\n"), "--device", "cpu", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  }
+}
+
 }  // namespace
 }  // namespace fusec::tool_test

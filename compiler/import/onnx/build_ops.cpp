@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/import/onnx/build_ops.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/import/onnx/error.h"
@@ -75,6 +77,12 @@ Val along_axis(Builder& b, Val vector, int64_t axis, int64_t rank) {
   Shape shape(static_cast<std::size_t>(rank - axis), Dim(1));
   shape[0] = b.shape(vector)[0];
   return reshape(b, vector, shape);
+}
+
+void fail_groups(const Dim& channels, int64_t groups) {
+  const std::string message = fmt::format("{} channels do not split into {} groups", channels.str(), groups);
+  if (groups < 1 || channels.is_const()) fail_invalid(message);
+  fail_unsupported(message + ", unless the extents of inputs are such");
 }
 
 Val widen(Builder& b, Val x) { return cast(b, x, compute_type(b.dtype(x))); }

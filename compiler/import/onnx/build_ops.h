@@ -37,6 +37,9 @@ Val drop_axes(Builder& b, Val x, const std::vector<int64_t>& axes);  // of exten
 // A vector along `axis` of a tensor of this rank: [C] -> [C, 1, 1].
 Val along_axis(Builder& b, Val vector, int64_t axis, int64_t rank);
 
+// Channels that do not split into so many groups: unsupported where a name in them leaves it open.
+[[noreturn]] void fail_groups(const Dim& channels, int64_t groups);
+
 // Throws ImportError when an index that is known lies outside an axis of this extent.
 void check_indices(const Builder& b, Val index, const Dim& extent);
 

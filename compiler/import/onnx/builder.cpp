@@ -86,11 +86,11 @@ ir::Type Builder::checked_type(ir::Op op, const std::vector<Val>& inputs, const 
 void Builder::check_size(const ir::Type& type) const {
   const ImportLimits& limits = options_->limits;
   if (type.rank() > limits.rank) {
-    fail_invalid(fmt::format("a tensor has {} axes, more than the limit rank = {}", type.rank(), limits.rank));
+    fail_limit(fmt::format("a tensor has {} axes, more than the limit rank = {}", type.rank(), limits.rank));
   }
   if (!is_short_product(type.shape)) fail_unsupported("a tensor whose extents are formulas of very many terms");
   if (std::optional<int64_t> bytes = known_bytes(type); bytes && *bytes > limits.tensor_bytes) {
-    fail_invalid(
+    fail_limit(
         fmt::format("a tensor {} is larger than the limit tensor_bytes = {}", to_string(type), limits.tensor_bytes));
   }
 }

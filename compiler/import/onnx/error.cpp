@@ -2,6 +2,7 @@
 #include "compiler/import/onnx/error.h"
 
 #include "compiler/import/onnx/names.h"
+#include "ir/ops/infer_rules.h"
 #include "ir/support/guard.h"
 
 namespace fusec::importer {
@@ -24,8 +25,19 @@ void fail_unsupported(const std::string& message) {
   throw ImportError(Status(StatusCode::unsupported, printable(message, kMostBytes)));
 }
 
+void fail_limit(const std::string& message) {
+  ImportError error(Status(StatusCode::unsupported, printable(message, kMostBytes)));
+  error.ends_import = true;
+  throw error;
+}
+
+void fail_differ(const Shape& a, const Shape& b, const std::string& message) {
+  throw ImportError(ir::infer::differ(a, b, printable(message, kMostBytes)));
+}
+
 Status status_of_import() {
-  const Status status = ir::status_of_exception({.overflow = StatusCode::invalid_model, .other = StatusCode::invalid_model});
+  const Status status =
+      ir::status_of_exception({.overflow = StatusCode::unsupported, .other = StatusCode::invalid_model});
   return Status(status.code(), printable(status.message(), kMostBytes));
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "fusec/shape.h"
 #include "fusec/status.h"
 
 namespace fusec::importer {
@@ -13,11 +14,18 @@ namespace fusec::importer {
 struct ImportError {
   explicit ImportError(const Status& any);
   Status status;
+  bool ends_import = false;  // of a node: the nodes after it are not looked at, even if the code is unsupported
 };
 
 // Messages of more than 500 bytes are cut.
 [[noreturn]] void fail_invalid(const std::string& message);
 [[noreturn]] void fail_unsupported(const std::string& message);
+// The model passes a limit of ImportLimits: unsupported, and import ends there, because going on costs what the limit
+// is there to save.
+[[noreturn]] void fail_limit(const std::string& message);
+// Two extents, or two shapes, that ONNX wants to be equal are not: invalid_model where they differ in every run,
+// unsupported where names in them may stand for equal numbers. Call only when they differ.
+[[noreturn]] void fail_differ(const Shape& a, const Shape& b, const std::string& message);
 
 // Of what else is thrown while a model is read: protobuf, the onnx library, extents that overflow, memory that is
 // exhausted. Call only while an exception is handled.

@@ -83,7 +83,7 @@ Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit) {
   auto size = file_size(file);
   if (!size.ok()) return size.status().with_note(fmt::format("while reading '{}'", path));
   if (*size > limit) {
-    return Status(StatusCode::invalid_model,
+    return Status(StatusCode::unsupported,
                   fmt::format("'{}' has {} bytes, more than the limit model_bytes = {}", path, *size, limit));
   }
   std::vector<uint8_t> bytes;

@@ -26,7 +26,7 @@ class File {
   int fd_ = -1;
 };
 
-// The whole of a file named by the user; invalid_argument when it cannot be read, invalid_model past `limit` bytes,
+// The whole of a file named by the user; invalid_argument when it cannot be read, unsupported past `limit` bytes,
 // out_of_memory.
 Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit);
 

@@ -101,10 +101,8 @@ class Importer {
  private:
   void check_model() {
     if (!model_.has_graph()) fail_invalid("the model has no graph");
-    if (model_.ir_version() < 3)
-      fail_invalid(fmt::format("IR version {} is not one fusec reads (3 to {})", model_.ir_version(),
-                               static_cast<int>(proto::IR_VERSION)));
-    if (model_.ir_version() > proto::IR_VERSION) {
+    if (model_.ir_version() < 1) fail_invalid(fmt::format("IR version {} does not exist", model_.ir_version()));
+    if (model_.ir_version() < 3 || model_.ir_version() > proto::IR_VERSION) {
       fail_unsupported(
           fmt::format("IR version {}; fusec reads 3 to {}", model_.ir_version(), static_cast<int>(proto::IR_VERSION)));
     }
@@ -196,14 +194,15 @@ class Importer {
       if (error.status.notes().size() < 2) add_note(error, note);
       throw;
     } catch (const DimOverflow& error) {
-      throw ImportError{Status(StatusCode::invalid_model, error.what()).with_note(note)};
+      // ONNX has no rule against such extents, of an empty tensor for example.
+      throw ImportError{Status(StatusCode::unsupported, error.what()).with_note(note)};
     }
   }
 
   void nodes(const auto& list, Scope& scope) {
     for (const NodeProto& node : list) {
       if (++node_count_ > options_.limits.nodes) {
-        fail_invalid(fmt::format("there are more nodes than the limit nodes = {}", options_.limits.nodes));
+        fail_limit(fmt::format("there are more nodes than the limit nodes = {}", options_.limits.nodes));
       }
       if (scope.attributes == nullptr) {
         import_node(node, scope);
@@ -219,8 +218,8 @@ class Importer {
   void count_inlined(const google::protobuf::Message& message) {
     inlined_bytes_ += static_cast<int64_t>(message.ByteSizeLong());
     if (inlined_bytes_ <= options_.limits.inlined_bytes) return;
-    fail_invalid(fmt::format("inlined functions take more bytes than the limit inlined_bytes = {}",
-                             options_.limits.inlined_bytes));
+    fail_limit(fmt::format("inlined functions take more bytes than the limit inlined_bytes = {}",
+                           options_.limits.inlined_bytes));
   }
 
   std::string origin(const NodeProto& node, const Scope& scope) const {
@@ -242,7 +241,7 @@ class Importer {
     try {
       within("while importing node '" + where + "'", [&] { results = results_of(node, scope, where); });
     } catch (const ImportError& error) {
-      if (error.status.code() != StatusCode::unsupported) throw;
+      if (error.ends_import || error.status.code() != StatusCode::unsupported) throw;
       if (++lacking_count_ > kMaxListedOps) return bind_nothing(node, scope);
       lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(),
                                      short_name(node.op_type()), short_name(domain_of(node.domain())),
@@ -345,7 +344,7 @@ class Importer {
                             const std::vector<Val>& inputs, const std::string& where) {
     const ImportLimits& limits = options_.limits;
     if (++calls_ > limits.function_calls) {
-      fail_invalid(
+      fail_limit(
           fmt::format("there are more function calls than the limit function_calls = {}", limits.function_calls));
     }
     if (static_cast<int>(inputs.size()) > function.input_size()) fail_invalid("a function call has too many inputs");
@@ -417,8 +416,8 @@ class Importer {
     explicit Nesting(Importer& importer) : i(importer) {
       if (++i.depth_ > i.options_.limits.nesting) {
         --i.depth_;
-        fail_invalid(fmt::format("graphs and functions are nested deeper than the limit nesting = {}",
-                                 i.options_.limits.nesting));
+        fail_limit(fmt::format("graphs and functions are nested deeper than the limit nesting = {}",
+                               i.options_.limits.nesting));
       }
     }
     ~Nesting() { --i.depth_; }

@@ -18,8 +18,9 @@
 namespace fusec::importer {
 
 // Every op becomes nodes of ours, functions are inlined, shape arithmetic and small exact constants are computed, so
-// that what is left is work on data. Errors: invalid_model; unsupported, one message that names every op that is
-// lacking; invalid_argument for options that do not fit the model; out_of_memory.
+// that what is left is work on data. Errors: invalid_model, where the model breaks a rule of ONNX; unsupported, one
+// message that names every op that is lacking, or the limit that the model passes; invalid_argument for options that do
+// not fit the model; out_of_memory.
 Result<ir::Graph> import_onnx(std::span<const uint8_t> bytes, const ImportOptions& options = {});
 Result<ir::Graph> import_onnx(const proto::ModelProto& model, const ImportOptions& options = {});
 

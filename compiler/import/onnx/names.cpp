@@ -42,7 +42,7 @@ std::string identifier(const std::string& text) {
 
 void check_name(const std::string& name, const ImportLimits& limits) {
   if (static_cast<int64_t>(name.size()) > limits.name_bytes) {
-    fail_invalid(
+    fail_limit(
         fmt::format("a name has {} bytes, more than the limit name_bytes = {}", name.size(), limits.name_bytes));
   }
   for (std::size_t at = 0; at < name.size();) {
@@ -72,7 +72,7 @@ std::string printable(std::string_view text, std::size_t most) {
 
 Dim Symbols::symbol(const std::string& wish) {
   if (static_cast<int64_t>(taken_.size()) >= options_->limits.symbols)
-    fail_invalid(fmt::format("there are more symbols than the limit symbols = {}", options_->limits.symbols));
+    fail_limit(fmt::format("there are more symbols than the limit symbols = {}", options_->limits.symbols));
   const std::string base = identifier(wish);
   std::string name = base;
   // Numbers go on where the last one of this name stopped: names that begin alike may be very many.
@@ -97,7 +97,7 @@ Dim Symbols::named(const std::string& param) {
 
 Shape Symbols::shape(const std::string& input, const proto::TensorShapeProto& declared) {
   if (declared.dim_size() > options_->limits.rank) {
-    fail_invalid(
+    fail_limit(
         fmt::format("it has {} axes, more than the limit rank = {}", declared.dim_size(), options_->limits.rank));
   }
   Shape shape;

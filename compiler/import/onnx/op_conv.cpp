@@ -31,7 +31,7 @@ int64_t total_padding(const Transposed& t, std::size_t i, const Dim& extent, con
   Dim total = (extent - 1) * t.w.strides[i] + t.output_padding[i] + t.w.reach(i) - result;
   if (!total.is_const()) fail_unsupported(fmt::format("output_shape {} on an extent {}", result.str(), extent.str()));
   if (std::abs(total.value()) >= int64_t{1} << 31)
-    fail_invalid(fmt::format("output_shape {} takes a padding of {}", result.str(), total.value()));
+    fail_unsupported(fmt::format("an output_shape {} that takes a padding of {}", result.str(), total.value()));
   return total.value();
 }
 
@@ -87,7 +87,7 @@ Val crop(Builder& b, Val x, Window& w) {
 Val flip_filter(Builder& b, Val filter, int64_t groups) {
   const Shape shape = b.shape(filter);
   std::optional<Dim> channels = groups < 1 ? std::nullopt : shape[0].exact_div(groups);
-  if (!channels) fail_invalid(fmt::format("{} channels do not split into {} groups", shape[0].str(), groups));
+  if (!channels) fail_groups(shape[0], groups);
   Shape split = {groups, *channels}, result = {shape[1] * groups, *channels}, starts(2, Dim(0));
   split.insert(split.end(), shape.begin() + 1, shape.end());
   std::vector<int64_t> perm = range_axes(0, static_cast<int64_t>(split.size())), steps(shape.size(), -1);

@@ -26,7 +26,8 @@ void import_gemm(NodeContext& c) {
   Shape result = b.shape(y);
   y = add(b, y, beta == 1 ? c.in(2) : mul(b, c.in(2), beta));
   if (b.shape(y) != result)
-    fail_invalid(fmt::format("C {} does not broadcast to {}", to_string(b.type(c.in(2))), to_string(result)));
+    fail_differ(b.shape(y), result,
+                fmt::format("C {} does not broadcast to {}", to_string(b.type(c.in(2))), to_string(result)));
   c.out(y);
 }
 

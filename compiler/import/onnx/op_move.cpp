@@ -31,6 +31,11 @@ Dim divide_extent(const Dim& a, const Dim& b, const char* what) {
   fail_unsupported(fmt::format("{}: whether {} divides {} depends on the extents of inputs", what, b.str(), a.str()));
 }
 
+void check_block(int64_t block) {
+  if (block < 1) fail_invalid(fmt::format("blocksize must be at least 1, got {}", block));
+  if (block > 1 << 15) fail_unsupported(fmt::format("a blocksize of {}; fusec takes at most 32768", block));
+}
+
 }  // namespace
 
 void import_identity(NodeContext& c) { c.out(c.in(0)); }
@@ -47,7 +52,7 @@ void import_depth_to_space(NodeContext& c) {
   Val x = c.in(0);
   int64_t block = c.i("blocksize", 0);
   std::string mode = c.s("mode", "DCR");
-  if (block < 1 || block > 1 << 15) fail_invalid("blocksize must be from 1 to 32768");
+  check_block(block);
   if (mode != "DCR" && mode != "CRD") fail_invalid("mode must be DCR or CRD");
   if (c.b.rank(x) != 4) fail_invalid("the operand must have 4 axes");
   const Shape s = c.b.shape(x);
@@ -63,7 +68,7 @@ void import_space_to_depth(NodeContext& c) {
   Val x = c.in(0);
   int64_t block = c.i("blocksize", 0);
   std::string mode = c.s("mode", "DCR");
-  if (block < 1 || block > 1 << 15) fail_invalid("blocksize must be from 1 to 32768");
+  check_block(block);
   if (mode != "DCR" && mode != "CRD") fail_invalid("mode must be DCR or CRD");
   if (c.b.rank(x) != 4) fail_invalid("the operand must have 4 axes");
   const Shape s = c.b.shape(x);
@@ -290,7 +295,8 @@ void import_slice(NodeContext& c) {
     std::size_t axis = at(normal_axis(spec.axes[i], c.b.rank(x)));
     const Dim extent = sizes[axis];
     int64_t step = spec.steps[i];
-    if (step == 0 || step == INT64_MIN) fail_invalid(fmt::format("the step of axis {} is {}", axis, step));
+    if (step == 0) fail_invalid(fmt::format("the step of axis {} is 0", axis));
+    if (step == INT64_MIN) fail_unsupported(fmt::format("a step of {}", step));  // -step has no 64 bits
     // Forwards the range is [start, end) in [0, extent]; backwards (end, start] in [-1, extent - 1].
     Dim low = step > 0 ? Dim(0) : Dim(-1), high = step > 0 ? extent : extent - 1;
     Dim start = clamp_position(spec.starts[i], extent, step > 0 ? low : Dim(0), high);

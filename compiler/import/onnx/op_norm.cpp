@@ -134,7 +134,8 @@ void import_rms_normalization(NodeContext& c) {
   std::vector<int64_t> axes = range_axes(normal_axis(c.i("axis", -1), b.rank(x)), b.rank(x));
   Val mean_square = reduce(b, TensorOp::reduce_mean, mul(b, wide, wide), axes, true);
   Val normalized = mul(b, wide, unary(b, ScalarOp::rsqrt, add(b, mean_square, c.f("epsilon", 1e-5f))));
-  c.out(mul(b, cast(b, normalized, b.dtype(x)), c.in(1)));
+  // The result has the type of the scale, which may be another than that of x.
+  c.out(mul(b, cast(b, cast(b, normalized, b.dtype(x)), b.dtype(c.in(1))), c.in(1)));
 }
 
 void import_instance_normalization(NodeContext& c) {
@@ -153,9 +154,9 @@ void import_group_normalization(NodeContext& c) {
   Val x = c.in(0);
   const Shape shape = b.shape(x);
   int64_t groups = c.i("num_groups", 0), rank = b.rank(x);
-  if (rank < 3) fail_invalid("the operand must have a batch, a channel and spatial axes");
+  if (rank < 2) fail_invalid("the operand must have a batch and a channel axis");
   std::optional<Dim> per_group = groups < 1 ? std::nullopt : shape[1].exact_div(groups);
-  if (!per_group) fail_invalid(fmt::format("{} channels do not split into {} groups", shape[1].str(), groups));
+  if (!per_group) fail_groups(shape[1], groups);
   Dim row = *per_group * num_elements({shape.begin() + 2, shape.end()});
   Val rows = reshape(b, c.opset() >= 21 ? stash(c, x) : widen(b, x), {shape[0], groups, row});
   Val normalized = cast(b, normalize(b, rows, {2}, c.f("epsilon", 1e-5f)).normalized, b.dtype(x));
@@ -172,7 +173,8 @@ void import_lrn(NodeContext& c) {
   Builder& b = c.b;
   Val x = c.in(0), wide = widen(b, x);
   int64_t size = c.i("size", 0);
-  if (size < 1 || size > 1024) fail_unsupported(fmt::format("a size of {}", size));
+  if (size < 1) fail_invalid(fmt::format("a size of {}", size));
+  if (size > 1024) fail_unsupported(fmt::format("a size of {}", size));
   if (b.rank(x) < 2) fail_invalid("the operand must have a batch and a channel axis");
   const Shape shape = b.shape(x);
   Shape before(shape.size(), Dim(0)), after = before;

@@ -65,7 +65,8 @@ Val multiply(Builder& b, const Quantized& x, const Quantized& y) {
   const Shape shape = b.shape(y.x);
   int64_t axis = std::max<int64_t>(rank - 2, 0);
   const Dim count = shape[static_cast<std::size_t>(axis)], &other = b.shape(x.x).back();
-  if (!(count == other)) fail_invalid(fmt::format("inner extents {} and {} differ", other.str(), count.str()));
+  if (!(count == other))
+    fail_differ({other}, {count}, fmt::format("inner extents {} and {} differ", other.str(), count.str()));
   Terms terms{count, 1, rank == 1 ? Dim(1) : shape.back(), true};
   return sum_pieces(b, x, y, terms, b.rank(x.x) - 1, axis, [&](Val left, Val right) {
     return b.emit(TensorOp::matmul, {left, right}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
@@ -82,8 +83,9 @@ Val convolve(NodeContext& c, const Quantized& x, const Quantized& filter) {
   int64_t groups = c.i("group", 1);
   const Dim count = b.shape(filter.x)[1];
   if (!(count * groups == b.shape(x.x)[1]))
-    fail_invalid(fmt::format("the operand has {} channels, the filter takes {} in each of {} groups",
-                             b.shape(x.x)[1].str(), count.str(), groups));
+    fail_differ({b.shape(x.x)[1]}, {count * groups},
+                fmt::format("the operand has {} channels, the filter takes {} in each of {} groups",
+                            b.shape(x.x)[1].str(), count.str(), groups));
   Terms terms{count, size.value(), 1, groups == 1};
   return sum_pieces(b, x, filter, terms, 1, 1, [&](Val image, Val weights) {
     return unary(b, ScalarOp::round, conv(b, image, weights, Val(), w, groups));
@@ -95,7 +97,7 @@ Val requantize(Builder& b, Val sums, Val factor, Val y_zero) {
   Val y = mul(b, cast(b, sums, b.dtype(factor)), factor);
   Val q = saturate(b, y, y_zero, b.dtype(y_zero));
   if (b.shape(q) != b.shape(sums))
-    fail_invalid("scales and zero points do not broadcast to " + to_string(b.shape(sums)));
+    fail_differ(b.shape(q), b.shape(sums), "scales and zero points do not broadcast to " + to_string(b.shape(sums)));
   return q;
 }
 

@@ -20,7 +20,7 @@ Dim scaled_extent(const Dim& extent, double scale) {
   if (!(scale > 0) || !std::isfinite(scale)) fail_invalid(fmt::format("a scale of {}", scale));
   if (extent.is_const()) {
     const float length = std::floor(static_cast<float>(extent.value()) * static_cast<float>(scale));
-    if (!(length < 0x1p40F)) fail_invalid(fmt::format("an extent of {} scaled by {}", extent.str(), scale));
+    if (!(length < 0x1p40F)) fail_unsupported(fmt::format("an extent of {} scaled by {}", extent.str(), scale));
     return static_cast<int64_t>(length);
   }
   for (int64_t parts = 1; parts <= 1024; parts *= 2) {

@@ -37,7 +37,8 @@ void import_reverse_sequence(NodeContext& c) {
   const Shape shape = b.shape(x);
   if (shape.size() < 2) fail_invalid("the operand must have a batch and a time axis");
   if (!(b.shape(lengths) == Shape{shape[batch]}))
-    fail_invalid(
+    fail_differ(
+        b.shape(lengths), {shape[batch]},
         fmt::format("sequence_lens must have shape [{}], got {}", shape[batch].str(), to_string(b.type(lengths))));
   check_lengths(b, lengths, shape[time]);
   Shape per_batch(shape.size(), Dim(1)), counter = per_batch;

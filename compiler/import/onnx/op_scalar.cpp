@@ -30,7 +30,8 @@ void with_parameters(NodeContext& c, ScalarOp op, std::initializer_list<Val> par
 Val second_operand(const NodeContext& c) {
   const Val x = c.in(0), y = c.in(1);
   if (c.opset() >= 7 || c.b.shape(x) == c.b.shape(y)) return y;
-  if (c.i("broadcast", 0) == 0) fail_invalid("the operands differ in shape, and broadcast is not 1");
+  if (c.i("broadcast", 0) == 0)
+    fail_differ(c.b.shape(x), c.b.shape(y), "the operands differ in shape, and broadcast is not 1");
   const int64_t rank = c.b.rank(x);
   if (!c.has_attr("axis")) return y;
   const int64_t trailing = rank - normal_axis(c.i("axis", 0), rank) - c.b.rank(y);
@@ -42,7 +43,17 @@ Val second_operand(const NodeContext& c) {
 
 }  // namespace
 
+namespace {
+
+// Where ONNX takes integers and our op does not: their results would be rounded, and no model has them.
+void refuse_integers(const NodeContext& c) {
+  if (is_int(c.b.dtype(c.in(0)))) fail_unsupported(fmt::format("integers, here {}", to_string(c.b.dtype(c.in(0)))));
+}
+
+}  // namespace
+
 void map_scalar(NodeContext& c) {
+  if (c.row().op == ir::Op(ScalarOp::erf)) refuse_integers(c);
   std::vector<Val> operands = c.inputs();
   if (operands.size() == 2) operands[1] = second_operand(c);
   c.out(c.b.emit(*c.row().op, operands));
@@ -96,6 +107,7 @@ void import_selu(NodeContext& c) {
       {parameter(c, "alpha", 1.67326319217681884765625f), parameter(c, "gamma", 1.05070102214813232421875f)});
 }
 void import_shrink(NodeContext& c) {
+  refuse_integers(c);
   with_parameters(c, ScalarOp::shrink, {parameter(c, "lambd", 0.5), parameter(c, "bias", 0)});
 }
 

@@ -53,7 +53,8 @@ Dim one_hot_depth(const NodeContext& c) {
   const Tensor* data = c.b.data(c.in(1));
   if (data != nullptr && is_float(data->dtype())) {
     const double depth = c.const_float(1, "a depth");
-    if (!(depth >= 0 && depth < 0x1p40)) fail_invalid(fmt::format("a depth of {}", depth));
+    if (!(depth >= 0)) fail_invalid(fmt::format("a depth of {}", depth));
+    if (depth >= 0x1p40) fail_unsupported(fmt::format("a depth of {}", depth));
     return static_cast<int64_t>(depth);
   }
   const std::vector<Dim> known = c.dims(1, "depths");
@@ -92,7 +93,8 @@ Dim range_length(const Dim& start, const Dim& limit, const Dim& delta) {
 Dim float_range_length(const NodeContext& c) {
   double start = c.const_float(0, "a start"), limit = c.const_float(1, "a limit"), delta = c.const_float(2, "a delta");
   double length = std::ceil((limit - start) / delta);
-  if (!(std::fabs(length) < 0x1p62)) fail_invalid("start, limit and delta give no finite length");
+  if (!std::isfinite(length)) fail_invalid("start, limit and delta give no finite length");
+  if (std::fabs(length) >= 0x1p62) fail_unsupported(fmt::format("a length of {}", length));
   return static_cast<int64_t>(std::max(length, 0.0));
 }
 

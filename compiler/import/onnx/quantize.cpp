@@ -129,8 +129,10 @@ Val centered(Builder& b, const Quantized& q, DType dtype) {
   if (!q.zero.valid() || zero_range(b, q) == std::pair<double, double>(0, 0)) return x;
   Result<Shape> shape = ir::broadcast_shapes(b.shape(x), b.shape(q.zero));
   if (!shape.ok() || *shape != b.shape(x)) {
-    fail_invalid(fmt::format("a zero point {} does not broadcast to its operand {}", to_string(b.type(q.zero)),
-                             to_string(b.type(q.x))));
+    const std::string message = fmt::format("a zero point {} does not broadcast to its operand {}",
+                                            to_string(b.type(q.zero)), to_string(b.type(q.x)));
+    if (shape.ok()) fail_differ(*shape, b.shape(x), message);
+    throw ImportError(Status(shape.status().code(), message).with_note(shape.status().message()));
   }
   return sub(b, x, cast(b, q.zero, dtype));
 }

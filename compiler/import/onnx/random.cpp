@@ -51,7 +51,8 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint32_t key0, uint32_
 }
 
 Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json) {
-  Status bad(StatusCode::invalid_model, "metadata 'weights_recipe' is not an object of name -> [mean, std, min]");
+  // ONNX leaves the keys of metadata to the producer: such a model is valid.
+  Status bad(StatusCode::unsupported, "metadata 'weights_recipe' is not an object of name -> [mean, std, min]");
   auto root = nlohmann::json::parse(json, nullptr, false);
   if (!root.is_object()) return bad;
   std::map<std::string, Recipe> recipes;

@@ -71,7 +71,7 @@ External parse_external(const TensorProto& tensor) {
     } else if (entry.key() == "length") {
       external.length = parse_count("length", entry.value());
     } else if (entry.key() != "checksum") {
-      fail_invalid(fmt::format("external data has an unknown key '{}'", short_name(entry.key())));
+      fail_unsupported(fmt::format("external data has an unknown key '{}'", short_name(entry.key())));
     }
   }
   return external;
@@ -211,7 +211,7 @@ int from_dtype(DType dtype) {
 
 std::vector<int64_t> checked_extents(const TensorProto& tensor, const ImportLimits& limits) {
   if (tensor.dims_size() > limits.rank) {
-    fail_invalid(fmt::format("it has {} axes, more than the limit rank = {}", tensor.dims_size(), limits.rank));
+    fail_limit(fmt::format("it has {} axes, more than the limit rank = {}", tensor.dims_size(), limits.rank));
   }
   auto bytes = static_cast<int64_t>(size_of(to_dtype(tensor.data_type())));
   bool too_large = false, empty = false;
@@ -221,7 +221,7 @@ std::vector<int64_t> checked_extents(const TensorProto& tensor, const ImportLimi
     too_large |= __builtin_mul_overflow(bytes, extent, &bytes);
   }
   if (!empty && (too_large || bytes > limits.tensor_bytes)) {
-    fail_invalid(fmt::format("it is larger than the limit tensor_bytes = {}", limits.tensor_bytes));
+    fail_limit(fmt::format("it is larger than the limit tensor_bytes = {}", limits.tensor_bytes));
   }
   return {tensor.dims().begin(), tensor.dims().end()};
 }

@@ -17,7 +17,8 @@ constexpr int64_t kFar = int64_t{1} << 31;
 void check_count(const std::vector<int64_t>& values, std::size_t n, int64_t least, const char* what) {
   if (values.size() != n) fail_invalid(fmt::format("{} must have {} entries, got {}", what, n, values.size()));
   for (int64_t v : values) {
-    if (v < least || v >= kFar) fail_invalid(fmt::format("{} has the entry {}", what, v));
+    if (v < least) fail_invalid(fmt::format("{} has the entry {}", what, v));
+    if (v >= kFar) fail_unsupported(fmt::format("{} with the entry {}", what, v));
   }
 }
 
@@ -31,7 +32,8 @@ Window read_window(const NodeContext& c, std::vector<int64_t> kernel) {
   check_count(w.dilations, n, 1, "dilations");
   check_count(w.pads, 2 * n, 0, "pads");
   for (std::size_t i = 0; i < n; ++i) {
-    if (w.reach(i) >= kFar) fail_invalid(fmt::format("kernel_shape and dilations span {} elements", w.reach(i)));
+    if (w.reach(i) >= kFar)
+      fail_unsupported(fmt::format("kernel_shape and dilations that span {} elements", w.reach(i)));
   }
   return w;
 }

@@ -15,7 +15,7 @@ struct Window {
   int64_t reach(std::size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
 };
 
-// `what` names the attribute in the error: `n` entries, each from `least` to 2^31 - 1.
+// `what` names the attribute in the error: `n` entries, each from `least` (invalid_model) to 2^31 - 1 (unsupported).
 void check_count(const std::vector<int64_t>& values, std::size_t n, int64_t least, const char* what);
 
 // kernel, strides, dilations and pads as the node says; auto_pad is left to the caller.

@@ -24,7 +24,10 @@ class Scanner {
   Scanner(std::span<const uint8_t> bytes, int64_t max_messages) : bytes_(bytes), budget_(max_messages) {}
 
   Status message(const Descriptor* type, std::size_t end, int depth) {
-    if (depth > kMaxWireDepth) return bad(fmt::format("messages are nested deeper than {}", kMaxWireDepth));
+    if (depth > kMaxWireDepth) {
+      return {StatusCode::unsupported,
+              fmt::format("messages are nested deeper than {}; fusec reads no deeper (byte {})", kMaxWireDepth, at_)};
+    }
     while (at_ < end) FUSEC_TRY(field(type, end, depth));
     return {};
   }
@@ -53,7 +56,7 @@ class Scanner {
 
   Status spend() {
     if (budget_-- > 0) return {};
-    return {StatusCode::invalid_model, "the file has more protobuf messages than the limit 'messages' allows"};
+    return {StatusCode::unsupported, "the file has more protobuf messages than the limit 'messages' allows"};
   }
 
   Status field(const Descriptor* type, std::size_t end, int depth) {
@@ -91,8 +94,8 @@ class Scanner {
 
 Status scan_wire(std::span<const uint8_t> bytes, const ImportLimits& limits) {
   if (static_cast<int64_t>(bytes.size()) > limits.model_bytes) {
-    return {StatusCode::invalid_model, fmt::format("the file has {} bytes, more than the limit model_bytes = {}",
-                                                   bytes.size(), limits.model_bytes)};
+    return {StatusCode::unsupported, fmt::format("the file has {} bytes, more than the limit model_bytes = {}",
+                                                 bytes.size(), limits.model_bytes)};
   }
   Scanner scanner(bytes, limits.messages);
   Status status = scanner.message(proto::ModelProto::descriptor(), bytes.size(), 0);
