@@ -27,7 +27,7 @@ struct ModelFlags {
   int threads = 0;
   std::optional<double> workspace_limit;  // MiB
   std::optional<double> compile_limit;    // seconds
-  std::string strategy = "cached", tune, tuning_db;
+  std::string strategy = "cached", tune, tuning_db, cache_limit;
   bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
 };
 // All of them, the model as the first argument.
@@ -56,6 +56,8 @@ using Symbols = std::map<std::string, int64_t>;
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes);
 std::string symbols_text(const Symbols& symbols);  // "N=1 seq=128"
 std::vector<std::string> split(const std::string& text, char separator);
+// "500", "500K", "20M", "1G": bytes, by powers of 1024. invalid_argument names the flag.
+Result<int64_t> parse_size(const std::string& text, const char* flag);
 Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what);
 
 }  // namespace fusec::tool
