@@ -76,9 +76,7 @@ Result<std::unique_ptr<KernelCache>> KernelCache::open_root(const std::string& r
 }
 
 KernelCache::~KernelCache() {
-  if (unsynced_.empty()) return;
-  for (const std::string& name : unsynced_) version_.sync_below(name);
-  version_.sync();
+  if (!last_folder_.empty()) version_.sync(last_folder_);
 }
 
 void KernelCache::warn_once(const Status& status) {
@@ -114,7 +112,7 @@ void KernelCache::store(const codegen::Artifact& artifact) {
   if (status.ok()) {
     keep_bound(folder_name + "/" + name);
     const std::lock_guard lock(mutex_);
-    unsynced_.insert(folder_name);
+    last_folder_ = folder_name;
     return;
   }
   read_only_ = true;  // a full or read-only disk will not get better within this compile

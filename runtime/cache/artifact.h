@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,9 @@ class KernelCache {
   // As open, but says why not: for tools that manage the cache. limit: bytes, Options::cache_limit; 0: no bound.
   static Result<std::unique_ptr<KernelCache>> open_root(const std::string& root, Warn warn, int64_t limit = 0);
 
-  // Syncs the folders that entries were stored in: once for all, as each time costs a file system some milliseconds.
+  // Syncs the folder that the last entry was stored in. A sync waits some milliseconds for the disk. Where a file
+  // system has one journal (ext4, XFS), it makes all earlier entries last; elsewhere a loss of power may take some,
+  // which are then made anew.
   ~KernelCache();
 
   // Thread-safe. nullopt: absent or damaged. A damaged entry is counted, and the first one is warned of.
@@ -77,7 +78,7 @@ class KernelCache {
   Warn warn_;
   int64_t limit_;
   std::mutex mutex_;
-  std::set<std::string> unsynced_;  // folders, under mutex_
+  std::string last_folder_;  // that was stored in, under mutex_
   std::atomic<int64_t> damaged_{0};
   std::atomic<bool> warned_{false}, read_only_{false};
 };

@@ -166,9 +166,7 @@ Status Folder::write(const std::string& name, const std::vector<uint8_t>& bytes)
   return status;
 }
 
-void Folder::sync() const { (void)fsync(fd_); }
-
-void Folder::sync_below(const std::string& name) const {
+void Folder::sync(const std::string& name) const {
   const Descriptor folder(openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (folder.get() >= 0) (void)fsync(folder.get());
 }

@@ -32,10 +32,9 @@ class Folder {
   // one after a loss of power takes sync().
   Status write(const std::string& name, const std::vector<uint8_t>& bytes) const;
 
-  // Makes what was made, renamed and removed here, or in the folder `name` below, outlive a loss of power, where the
+  // Makes what was made, renamed and removed in the folder `name` directly below outlive a loss of power, where the
   // file system can. Takes no memory.
-  void sync() const;
-  void sync_below(const std::string& name) const;
+  void sync(const std::string& name) const;
 
   struct File {
     std::string name;
