@@ -49,6 +49,24 @@ if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
 
+# What makes a mistake harder to use: canaries on the stack, checked string and memory calls, addresses that the loader fills in
+# before main and then locks, indirect jumps that land only where they may. tests/check_hardening.py reads it from the binaries.
+# Sanitizers bring checks of their own, which these would hide or get in the way of.
+if(NOT FUSEC_SANITIZE)
+  add_compile_options(-fstack-protector-strong)
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-fcf-protection FUSEC_HAVE_CF_PROTECTION)
+  if(FUSEC_HAVE_CF_PROTECTION)
+    add_compile_options(-fcf-protection)
+  endif()
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")  # without optimisation the headers have only a warning
+    add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  endif()
+  include(CheckPIESupported)
+  check_pie_supported()
+  add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+endif()
+
 find_program(FUSEC_CCACHE ccache)
 if(FUSEC_CCACHE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${FUSEC_CCACHE})

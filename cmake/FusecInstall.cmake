@@ -17,6 +17,12 @@ if(TARGET fusec)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/fusec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT libraries)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT libraries)
+# The licences of others, as their packages on this machine have them, and the list of these as SPDX where `./dev sbom` wrote it.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+install(CODE "execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/cmake/third_party.py\" notices
+  \"${PROJECT_BINARY_DIR}/THIRD_PARTY_NOTICES\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT libraries)
+install(FILES ${PROJECT_BINARY_DIR}/THIRD_PARTY_NOTICES DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT libraries)
+install(FILES ${PROJECT_BINARY_DIR}/fusec.spdx.json DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT libraries OPTIONAL)
 if(FUSEC_HAVE_DNNL)
   get_target_property(_file fusec_deps_dnnl IMPORTED_LOCATION)
   file(REAL_PATH ${_file} _file)

@@ -95,6 +95,7 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   stats.distinct_kernels = counts.distinct;
   stats.compiled_kernels = counts.compiled;
   stats.cached_kernels = counts.cached;
+  stats.damaged_entries = counts.damaged;
   return parts;
 }
 

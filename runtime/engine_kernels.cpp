@@ -126,6 +126,7 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& targe
       return obtain(program.kernels[used[i]], source);
     });
   });
+  if (cache != nullptr) counts.damaged = cache->damaged();
   Artifacts artifacts;
   for (std::size_t i = 0; i < used.size(); ++i) {
     if (!results[i].ok()) return results[i].status();

@@ -15,7 +15,7 @@
 namespace fusec::runtime {
 
 struct KernelCounts {
-  int64_t distinct = 0, compiled = 0, cached = 0;
+  int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0;
 };
 
 // All of picked_kernels(program). Distinct kernels are made by up to `threads` threads side by side; in one process a

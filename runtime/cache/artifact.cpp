@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "runtime/cache/entry.h"
 
@@ -12,13 +13,24 @@ namespace fusec::runtime {
 namespace {
 
 constexpr char kVersionFolder[] = "v1";
-constexpr std::time_t kOrphanAge = 3600;      // seconds; no writer takes that long
-constexpr std::time_t kTouchAge = 24 * 3600;  // a hit renews the time of use at most once a day
+constexpr std::time_t kOrphanAge = 3600;  // seconds; no writer takes that long
+constexpr std::time_t kNoAge = std::numeric_limits<std::time_t>::max();
+constexpr std::time_t kAnyAge = std::numeric_limits<std::time_t>::min();
+constexpr std::time_t kTouchAge = 3600;  // a hit renews the time of use at most once an hour
+// The bound is kept by groups of folders: keys are hashes, so each group holds its part of the bytes, and a store looks
+// at one of them alone: at 2 GiB, one folder of 8 MiB, some hundred entries.
+constexpr int64_t kFolders = 256;
+constexpr int64_t kGroupBytes = int64_t{8} << 20;
 
 // "ab/abcd….fsk" -> "ab" and "abcd….fsk".
 std::pair<std::string, std::string> split(const std::string& path) {
   const std::size_t slash = path.find('/');
   return {path.substr(0, slash), path.substr(slash + 1)};
+}
+
+std::string folder_of(int64_t index) {
+  constexpr char kHex[] = "0123456789abcdef";
+  return {kHex[index / 16], kHex[index % 16]};
 }
 
 bool is_entry_name(const std::string& folder, const std::string& name) {
@@ -51,22 +63,31 @@ Warn warn_of(const Options& options) {
 std::unique_ptr<KernelCache> KernelCache::open(const Options& options) {
   if (!options.use_cache) return nullptr;
   const Warn warn = warn_of(options);
-  Result<std::unique_ptr<KernelCache>> cache = open_root(cache_root(options), warn);
+  Result<std::unique_ptr<KernelCache>> cache = open_root(cache_root(options), warn, options.cache_limit);
   if (cache.ok()) return std::move(cache).value();
   warn("running without the kernel cache: " + cache.status().message());
   return nullptr;
 }
 
-Result<std::unique_ptr<KernelCache>> KernelCache::open_root(const std::string& root, Warn warn) {
+Result<std::unique_ptr<KernelCache>> KernelCache::open_root(const std::string& root, Warn warn, int64_t limit) {
   if (root.empty())
     return Status(StatusCode::cache, "no folder for it is known: neither FUSEC_CACHE_DIR nor HOME is set");
   FUSEC_ASSIGN(const Folder folder, Folder::open(root));
   FUSEC_ASSIGN(Folder version, folder.open_below(kVersionFolder, true));
-  return std::unique_ptr<KernelCache>(new KernelCache(std::move(version), std::move(warn)));
+  return std::unique_ptr<KernelCache>(new KernelCache(std::move(version), std::move(warn), limit));
+}
+
+KernelCache::~KernelCache() {
+  if (!last_folder_.empty()) version_.sync(last_folder_);
 }
 
 void KernelCache::warn_once(const Status& status) {
   if (!warned_.exchange(true)) warn_("the kernel cache is not used fully: " + status.message());
+}
+
+void KernelCache::note_damaged(const std::string& path) {
+  if (damaged_++ > 0) return;
+  warn_("the entry '" + path + "' of the kernel cache is damaged and made anew (fusec cache verify lists all such)");
 }
 
 std::optional<codegen::Artifact> KernelCache::load(const std::string& key) {
@@ -77,7 +98,10 @@ std::optional<codegen::Artifact> KernelCache::load(const std::string& key) {
   if (!bytes.ok()) warn_once(bytes.status());
   if (!bytes.ok() || !*bytes) return std::nullopt;
   std::optional<codegen::Artifact> artifact = decode_entry(**bytes);
-  if (!artifact || artifact->key != key) return std::nullopt;
+  if (!artifact || artifact->key != key) {
+    if (!is_of_another_version(**bytes)) note_damaged(folder_name + "/" + name);
+    return std::nullopt;
+  }
   folder->touch(name, kTouchAge);
   return artifact;
 }
@@ -87,20 +111,31 @@ void KernelCache::store(const codegen::Artifact& artifact) {
   const auto [folder_name, name] = split(entry_path(artifact.key));
   const Result<Folder> folder = version_.open_below(folder_name, true);
   const Status status = folder.ok() ? folder->write(name, encode_entry(artifact)) : folder.status();
-  if (status.ok()) return;
+  if (status.ok()) {
+    keep_bound(folder_name + "/" + name);
+    const std::lock_guard lock(mutex_);
+    last_folder_ = folder_name;
+    return;
+  }
   read_only_ = true;  // a full or read-only disk will not get better within this compile
   warn_once(status);
 }
 
+int64_t KernelCache::sweep(const std::string& folder, std::time_t orphan_age, std::vector<Entry>& entries) const {
+  const Result<Folder> opened = version_.open_below(folder, false);
+  if (!opened.ok()) return 0;
+  const std::time_t now = std::time(nullptr);
+  int64_t removed = 0;
+  for (const Folder::File& file : opened->files()) {
+    if (is_entry_name(folder, file.name)) entries.push_back({folder + "/" + file.name, file.bytes, file.modified});
+    if (file.temporary && now - file.modified >= orphan_age) removed += opened->remove(file.name);
+  }
+  return removed;
+}
+
 std::vector<KernelCache::Entry> KernelCache::list() const {
   std::vector<Entry> out;
-  for (const std::string& name : version_.folders()) {
-    const Result<Folder> folder = version_.open_below(name, false);
-    if (!folder.ok()) continue;
-    for (const Folder::File& file : folder->files()) {
-      if (is_entry_name(name, file.name)) out.push_back({name + "/" + file.name, file.bytes, file.modified});
-    }
-  }
+  for (const std::string& name : version_.folders()) (void)sweep(name, kNoAge, out);
   return out;
 }
 
@@ -138,25 +173,36 @@ bool KernelCache::remove(const Entry& entry) const {
   return folder.ok() && folder->remove(name);
 }
 
-int64_t KernelCache::gc(int64_t max_bytes) {
-  std::vector<Entry> entries = list();
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+int64_t KernelCache::remove_oldest(std::vector<Entry> entries, int64_t max_bytes, const std::string& keep) const {
   int64_t left = 0, removed = 0;
   for (const Entry& entry : entries) left += entry.bytes;
+  if (left <= max_bytes) return 0;
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
   for (const Entry& entry : entries) {
     if (left <= max_bytes) break;
+    if (entry.path == keep) continue;
     removed += remove(entry);
     left -= entry.bytes;
   }
-  const std::time_t now = std::time(nullptr);
-  for (const std::string& name : version_.folders()) {
-    const Result<Folder> folder = version_.open_below(name, false);
-    if (!folder.ok()) continue;
-    for (const Folder::File& file : folder->files()) {
-      if (file.temporary && (max_bytes < 0 || now - file.modified > kOrphanAge)) removed += folder->remove(file.name);
-    }
-  }
   return removed;
+}
+
+// The entry just stored stays, however large it is.
+void KernelCache::keep_bound(const std::string& stored) const {
+  const int64_t groups = limit_ <= 0 ? kFolders : std::clamp(limit_ / kGroupBytes, int64_t{1}, kFolders);
+  std::vector<Entry> entries;
+  for (int64_t i = std::stoll(stored.substr(0, 2), nullptr, 16) % groups; i < kFolders; i += groups) {
+    (void)sweep(folder_of(i), kOrphanAge, entries);
+  }
+  if (limit_ > 0) (void)remove_oldest(std::move(entries), limit_ / groups, stored);
+}
+
+int64_t KernelCache::gc(int64_t max_bytes) {
+  std::vector<Entry> entries;
+  int64_t removed = 0;
+  const std::time_t age = max_bytes < 0 ? kAnyAge : kOrphanAge;
+  for (const std::string& name : version_.folders()) removed += sweep(name, age, entries);
+  return removed + remove_oldest(std::move(entries), max_bytes, {});
 }
 
 }  // namespace fusec::runtime

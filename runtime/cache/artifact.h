@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel cache: one file per Artifact below <root>/v1, shared by all processes of a user. No locks: entries are
-// published whole and verified when read. A fault never fails a compile; it is warned of once.
+// published whole and verified when read. A fault never fails a compile; it is warned of once. The cache is bounded:
+// storing an entry removes those used longest ago, and what killed writers left, from its folder and those that share a
+// part of the bound with it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,12 +33,18 @@ class KernelCache {
  public:
   // Null when Options::use_cache is false or the root cannot be trusted or made (which is warned of).
   static std::unique_ptr<KernelCache> open(const Options& options);
-  // As open, but says why not: for tools that manage the cache.
-  static Result<std::unique_ptr<KernelCache>> open_root(const std::string& root, Warn warn);
+  // As open, but says why not: for tools that manage the cache. limit: bytes, Options::cache_limit; 0: no bound.
+  static Result<std::unique_ptr<KernelCache>> open_root(const std::string& root, Warn warn, int64_t limit = 0);
 
-  // Thread-safe. nullopt: absent, damaged or of another key.
+  // Syncs the folder that the last entry was stored in. A sync waits some milliseconds for the disk. Where a file
+  // system has one journal (ext4, XFS), it makes all earlier entries last; elsewhere a loss of power may take some,
+  // which are then made anew.
+  ~KernelCache();
+
+  // Thread-safe. nullopt: absent or damaged. A damaged entry is counted, and the first one is warned of.
   std::optional<codegen::Artifact> load(const std::string& key);
   void store(const codegen::Artifact& artifact);
+  int64_t damaged() const { return damaged_; }  // entries that load found so
 
   struct Entry {
     std::string path;  // below <root>/v1
@@ -55,12 +64,22 @@ class KernelCache {
   int64_t clear() { return gc(-1); }
 
  private:
-  KernelCache(Folder version, Warn warn) : version_(std::move(version)), warn_(std::move(warn)) {}
+  KernelCache(Folder version, Warn warn, int64_t limit)
+      : version_(std::move(version)), warn_(std::move(warn)), limit_(limit) {}
   void warn_once(const Status& status);
+  void note_damaged(const std::string& path);
+  void keep_bound(const std::string& stored) const;
+  // Adds the entries of one folder, and removes the temporary files there of at least this age. The number of those.
+  int64_t sweep(const std::string& folder, std::time_t orphan_age, std::vector<Entry>& entries) const;
+  int64_t remove_oldest(std::vector<Entry> entries, int64_t max_bytes, const std::string& keep) const;
   bool remove(const Entry& entry) const;
 
   Folder version_;
   Warn warn_;
+  int64_t limit_;
+  std::mutex mutex_;
+  std::string last_folder_;  // that was stored in, under mutex_
+  std::atomic<int64_t> damaged_{0};
   std::atomic<bool> warned_{false}, read_only_{false};
 };
 

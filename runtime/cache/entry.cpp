@@ -147,6 +147,11 @@ std::optional<codegen::Artifact> decode_entry(std::span<const uint8_t> bytes) {
   return artifact;
 }
 
+bool is_of_another_version(std::span<const uint8_t> bytes) {
+  if (bytes.size() < kHeader || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return false;
+  return Reader(bytes.subspan(kMagic.size())).number(4) != kEntryVersion;
+}
+
 std::string entry_path(std::string_view key) {
   const std::string hash = ir::to_hex(ir::sha256(key));
   return hash.substr(0, 2) + "/" + hash + ".fsk";

@@ -26,6 +26,9 @@ std::vector<uint8_t> encode_entry(const codegen::Artifact& artifact);  // but fo
 // nullopt for anything that encode_entry of this version did not write. Any bytes are safe input.
 std::optional<codegen::Artifact> decode_entry(std::span<const uint8_t> bytes);
 
+// Whether another version of fusec wrote them; damaged bytes of this version are not.
+bool is_of_another_version(std::span<const uint8_t> bytes);
+
 // The file of a key below the cache's version folder: "ab/abcd….fsk".
 std::string entry_path(std::string_view key);
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "ir/support/temporary_files.h"
+#include "runtime/cache/owner.h"
 
 namespace fusec::runtime {
 namespace {
@@ -45,6 +46,12 @@ void make_parents(const std::string& path) {
   for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
     (void)mkdir(path.substr(0, at).c_str(), 0700);
   }
+}
+
+std::string parent_of(const std::string& path) {
+  const std::size_t last = path.find_last_not_of('/');
+  const std::size_t slash = last == std::string::npos ? last : path.rfind('/', last);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 Status write_all(int fd, const std::vector<uint8_t>& bytes) {
@@ -121,6 +128,7 @@ Result<Folder> Folder::check(int fd, const std::string& label) {
 Result<Folder> Folder::open(const std::string& path) {
   make_parents(path);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fault("cannot make the folder '" + path + "'");
+  FUSEC_TRY(check_folders(parent_of(path)));
   return check(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path);
 }
 
@@ -156,6 +164,11 @@ Status Folder::write(const std::string& name, const std::vector<uint8_t>& bytes)
     status = fault("cannot publish a cache entry");
   if (!status.ok()) (void)unlinkat(fd_, temporary.c_str(), 0);
   return status;
+}
+
+void Folder::sync(const std::string& name) const {
+  const Descriptor folder(openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (folder.get() >= 0) (void)fsync(folder.get());
 }
 
 std::vector<Folder::File> Folder::files() const {

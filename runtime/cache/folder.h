@@ -21,16 +21,20 @@ class Folder {
   Folder& operator=(Folder&& other) noexcept;
 
   // Opens `path`, making it and its parents as needed. `cache` unless it is a directory, no symbolic link, owned by the
-  // effective user, and closed to group and others.
+  // effective user, and closed to group and others, and only the user and root can replace it or a folder above it.
   static Result<Folder> open(const std::string& path);
   // The same for a folder directly below; `make`: it may be new.
   Result<Folder> open_below(const std::string& name, bool make) const;
 
   // The whole file; nullopt if there is none. `cache` for what is not a regular file of this user alone, or too large.
   Result<std::optional<std::vector<uint8_t>>> read(const std::string& name) const;
-  // Through a temporary name that `files` does not list, synced, then renamed: readers see the old file, the new one or
-  // none.
+  // Through a temporary name, synced, then renamed: readers see the old file, the new one or none. That it is the new
+  // one after a loss of power takes sync().
   Status write(const std::string& name, const std::vector<uint8_t>& bytes) const;
+
+  // Makes what was made, renamed and removed in the folder `name` directly below outlive a loss of power, where the
+  // file system can. Takes no memory.
+  void sync(const std::string& name) const;
 
   struct File {
     std::string name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cache/tuning.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "runtime/cache/folder.h"
+#include "runtime/cache/owner.h"
 #include "runtime/cache/sqlite.h"
 
 namespace fusec::runtime {
@@ -95,11 +97,16 @@ Status make_folder_of(const std::string& path) {
   return Folder::open(folder).status();
 }
 
-// A pipe or a device would make SQLite wait or worse.
-Status check_file(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};
-  return Status(StatusCode::cache, "'" + path + "' is no regular file");
+// Those that SQLite reads with a database, the last of which undoes what a killed process had begun.
+Status check_files(const std::string& path) {
+  for (const char* end : {"", "-wal", "-shm", "-journal"}) FUSEC_TRY(check_file(path + end));
+  return {};
+}
+
+// SQLite would leave the mode to the umask, and take what another user has just put there.
+void make_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file >= 0) (void)close(file);
 }
 
 TuningRow row_of(Statement& s) {
@@ -140,7 +147,7 @@ TuningDatabase::TuningDatabase(std::unique_ptr<Impl> impl) : impl_(std::move(imp
 TuningDatabase::~TuningDatabase() = default;
 
 Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& path) {
-  FUSEC_TRY(check_file(path));
+  FUSEC_TRY(check_files(path));
   // What a killed process left half written must be undone before anyone reads; SQLite itself falls back to reading alone.
   FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE));
   FUSEC_ASSIGN(const Content content, content_of(db));
@@ -152,8 +159,9 @@ Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& 
 
 Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open_to_write(const std::string& path, const Warn& warn) {
   FUSEC_TRY(make_folder_of(path));
-  FUSEC_TRY(check_file(path));
   for (const bool again : {false, true}) {
+    make_file(path);
+    FUSEC_TRY(check_files(path));
     FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
     FUSEC_ASSIGN(const Content content, content_of(db));
     if (content == Content::foreign) return foreign(path);

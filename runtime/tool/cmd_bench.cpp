@@ -160,6 +160,7 @@ void print_json(const Engine& engine, const StartUp& start, const std::vector<Be
                    {"device_ms", start.device_ms},
                    {"compiled_kernels", stats.compiled_kernels},
                    {"cached_kernels", stats.cached_kernels},
+                   {"damaged_entries", stats.damaged_entries},
                    {"distinct_kernels", stats.distinct_kernels}});
   Json stages = Json::object();
   for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;

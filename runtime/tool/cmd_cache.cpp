@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <charconv>
 #include <ctime>
 
 #include "runtime/cache/artifact.h"
 #include "runtime/tool/commands.h"
+#include "runtime/tool/common.h"
 #include "runtime/tool/output.h"
 
 namespace fusec::tool {
@@ -21,19 +21,6 @@ std::string time_text(std::time_t t) {
   std::tm parts{};
   gmtime_r(&t, &parts);
   return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
-}
-
-// "500", "500K", "20M", "1G": bytes, by powers of 1024.
-Result<int64_t> parse_size(const std::string& text) {
-  int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const std::string unit(rest, end);
-  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
-  if (error != std::errc() || shift < 0 || value < 0 || value > (INT64_MAX >> shift)) {
-    return Status(StatusCode::invalid_argument, fmt::format("--max-size '{}' is no size such as 500M or 1G", text));
-  }
-  return value << shift;
 }
 
 void show_list(const runtime::KernelCache& cache, bool json) {
@@ -96,7 +83,10 @@ Result<bool> cache(const CacheFlags& flags) {
   } else if (flags.action == "clear") {
     show_removed(opened->clear(), flags.json);
   } else if (flags.action == "gc") {
-    FUSEC_ASSIGN(const int64_t bytes, parse_size(flags.max_size.empty() ? "1G" : flags.max_size));
+    int64_t bytes = options.cache_limit;
+    if (!flags.max_size.empty()) {
+      FUSEC_ASSIGN(bytes, parse_size(flags.max_size, "--max-size"));
+    }
     show_removed(opened->gc(bytes), flags.json);
   } else {
     return Status(StatusCode::invalid_argument, fmt::format("cache '{}' is none of ls, stats, verify, gc, clear", flags.action));
@@ -112,7 +102,7 @@ Command cache_command() {
           "  fusec cache stats\n"
           "  fusec cache ls --json\n"
           "  fusec cache verify                    exit code 1 when an entry is damaged\n"
-          "  fusec cache gc --max-size 500M        the entries used longest ago go first (default 1G)\n"
+          "  fusec cache gc --max-size 500M        the entries used longest ago go first (default 2G)\n"
           "  fusec cache clear --cache-dir DIR",
           [flags](Flags& f) {
             f.argument("action", flags->action, "ls, stats, verify, gc or clear");

@@ -29,6 +29,7 @@ Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cach
           {"distinct_kernels", stats.distinct_kernels},
           {"compiled_kernels", stats.compiled_kernels},
           {"cached_kernels", stats.cached_kernels},
+          {"damaged_entries", stats.damaged_entries},
           {"code_bytes", stats.code_bytes},
           {"cache", cache},
           {"stages_ms", stages}};

@@ -129,6 +129,8 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
   if (groups & kCaches) {
     flags.option("--cache-dir", to.cache_dir,
                  "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
+    flags.option("--cache-limit", to.cache_limit,
+                 "bytes that the kernel cache keeps, such as 500M; those used longest ago go first (default 2G; 0: no bound)");
     flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
   }
   if (groups & kLibraries) declare_libraries(flags, to);
@@ -206,6 +208,9 @@ Result<Options> options_of(const ModelFlags& flags) {
   options.threads = flags.threads;
   if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir;
   options.use_cache = !flags.no_cache;
+  if (!flags.cache_limit.empty()) {
+    FUSEC_ASSIGN(options.cache_limit, parse_size(flags.cache_limit, "--cache-limit"));
+  }
   options.use_library = !flags.no_library;
   options.fuse = !flags.no_fusion;
   options.disabled_passes = flags.disabled_passes;
@@ -273,6 +278,18 @@ std::vector<std::string> split(const std::string& text, char separator) {
   std::istringstream in(text);
   for (std::string part; std::getline(in, part, separator);) out.push_back(part);
   return out;
+}
+
+Result<int64_t> parse_size(const std::string& text, const char* flag) {
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  const std::string unit(rest, end);
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (error != std::errc() || shift < 0 || value < 0 || value > (INT64_MAX >> shift)) {
+    return Status(StatusCode::invalid_argument, fmt::format("{} '{}' is no size such as 500M or 1G", flag, text));
+  }
+  return value << shift;
 }
 
 Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what) {

@@ -27,7 +27,7 @@ struct ModelFlags {
   int threads = 0;
   std::optional<double> workspace_limit;  // MiB
   std::optional<double> compile_limit;    // seconds
-  std::string strategy = "cached", tune, tuning_db;
+  std::string strategy = "cached", tune, tuning_db, cache_limit;
   std::string verify_key;  // of packages, as `trust` is
   bool trust = false;
   bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
@@ -37,7 +37,7 @@ enum FlagGroup : unsigned {
   kWeights = 1,    // --random-weights, --external-root
   kShapes = 2,     // --shape, --input
   kCompiles = 4,   // --device, --target, --threads, --numerics and what else decides on code
-  kCaches = 8,     // --cache-dir, --no-cache
+  kCaches = 8,     // --cache-dir, --cache-limit, --no-cache
   kLibraries = 16, // --tf32, --workspace-limit, --tuning-db: of library calls that are made
   kRuns = 32,      // --no-cuda-graph, --strategy, --tune
   kVerbose = 64,   // -v
@@ -73,6 +73,8 @@ using Symbols = std::map<std::string, int64_t>;
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes);
 std::string symbols_text(const Symbols& symbols);  // "N=1 seq=128"
 std::vector<std::string> split(const std::string& text, char separator);
+// "500", "500K", "20M", "1G": bytes, by powers of 1024. invalid_argument names the flag.
+Result<int64_t> parse_size(const std::string& text, const char* flag);
 Result<std::vector<int64_t>> parse_integers(const std::string& text, char separator, const std::string& what);
 
 }  // namespace fusec::tool

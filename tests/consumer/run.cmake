@@ -13,6 +13,18 @@ endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/installed)
 file(RENAME ${work}/installed ${work}/moved)
+# Whose code is inside, and under which licence.
+file(GLOB notices ${work}/moved/share/doc/*/THIRD_PARTY_NOTICES)
+if(NOT notices)
+  message(FATAL_ERROR "no THIRD_PARTY_NOTICES was installed")
+endif()
+file(READ ${notices} text)
+foreach(word "oneDNN" "onnx" "SQLite" "fmt" "nlohmann-json" "Permission is hereby granted, free of charge")
+  string(FIND "${text}" "${word}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${notices} does not tell of '${word}'")
+  endif()
+endforeach()
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${work}/build -G Ninja
   -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${work}/moved)
 run(${CMAKE_COMMAND} --build ${work}/build)

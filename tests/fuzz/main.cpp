@@ -42,11 +42,13 @@ constexpr const char* kUsage = R"(usage: fuzz_graphs [options]
   --codegen NAME       of a GPU: nvrtc or llvm
   --jobs N             processes side by side (default 1)
   --first              stop each process at its first failure
+  --seconds N          end after so long, without an end to the cases unless --count is given
 SIGTERM ends the run after the cases at work; the counts until then are printed.
 )";
 
 struct Settings {
-  int64_t count = 200;
+  int64_t count = 0;  // 0: 200, or no end where seconds are given
+  int seconds = 0;
   uint64_t seed = 1;
   bool kernel_evaluator = false, first = false, print = false, no_library = false;
   std::string shrink_to, target, numerics, device, codegen, beside = "nothing";
@@ -221,6 +223,7 @@ class Folder {
 };
 
 int run(Settings s) {
+  if (s.count == 0) s.count = s.seconds > 0 ? int64_t{1} << 40 : 200;
   const Folder folder;
   s.cache_dir = folder.path();
   void* shared = mmap(nullptr, sizeof(Totals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -239,8 +242,14 @@ int run(Settings s) {
     }
     jobs.push_back(child);
   }
+  if (s.seconds > 0) {  // of this process alone, which only waits
+    std::signal(SIGALRM, stop);
+    alarm(static_cast<unsigned>(s.seconds));
+  }
   for (const pid_t child : jobs) waitpid(child, nullptr, 0);
-  if (totals.stop) fmt::print("stopped before the end of {} cases\n", s.count);
+  alarm(0);
+  const bool time_is_up = s.seconds > 0 && totals.stop;
+  if (totals.stop && !time_is_up) fmt::print("stopped before the end of {} cases\n", s.count);
   const Totals::Slow& slow = *std::max_element(std::begin(totals.slowest), std::end(totals.slowest),
                                                [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   fmt::print("slowest: seed {}, {:.1f} s\n", slow.seed, slow.seconds);
@@ -248,7 +257,7 @@ int run(Settings s) {
   fmt::print("{} cases, {} failures, {} elements, {:.3f} % undecided\n", totals.cases, totals.failures, totals.plain.elements,
              percent_undecided(totals.plain));
   const bool decided = percent_undecided(totals.plain) < kMostUndecided && percent_undecided(totals.special) < kMostUndecidedSpecial;
-  return totals.failures == 0 && totals.cases == s.count && decided ? 0 : 1;
+  return totals.failures == 0 && (totals.cases == s.count || time_is_up) && decided ? 0 : 1;
 }
 
 }  // namespace
@@ -293,6 +302,8 @@ int main(int argc, char** argv) {
         s.disabled.push_back(value);
       else if (flag == "--jobs")
         s.jobs = std::clamp(std::atoi(value.c_str()), 1, 64);
+      else if (flag == "--seconds")
+        s.seconds = std::max(std::atoi(value.c_str()), 1);
       else {
         std::fputs(fusec::fuzz::kUsage, stderr);
         return 2;

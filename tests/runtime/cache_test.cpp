@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "ir/support/hash.h"
+#include "tests/runtime/sync_log.h"
 #include "runtime/cache/artifact.h"
 #include "runtime/cache/entry.h"
 
@@ -66,8 +67,9 @@ class CacheTest : public testing::Test {
     }
     fs::remove_all(base_);
   }
-  std::unique_ptr<KernelCache> open() {
+  std::unique_ptr<KernelCache> open(int64_t limit = Options().cache_limit) {
     Options options;
+    options.cache_limit = limit;
     options.cache_dir = root_.string();
     options.on_warning = [this](const std::string& text) { warnings_.push_back(text); };
     return KernelCache::open(options);
@@ -261,17 +263,26 @@ TEST_F(CacheTest, ProcessesWritingAtOnceNeverShowADamagedEntry) {
 TEST_F(CacheTest, AKilledWriterLeavesNothingThatIsRead) {
   (void)open();
   for (int round = 0; round < 10; ++round) {
+    int reports[2];
+    ASSERT_EQ(pipe(reports), 0);
     const pid_t child = fork();
+    ASSERT_GE(child, 0);
     if (child == 0) {
       const auto cache = open();
-      for (uint64_t i = 0;; ++i) cache->store(sample("k" + std::to_string(i % 8)));
+      for (uint64_t i = 0; cache && write(reports[1], "x", 1) == 1; ++i)
+        cache->store(sample("k" + std::to_string(i % 8)));
+      _exit(1);
     }
-    usleep(3000 + 700 * static_cast<useconds_t>(round));
+    // Killed in the store that follows its last report, so at another moment of it each time.
+    close(reports[1]);
+    char byte;
+    for (int seen = 0; seen < 2 + round; ++seen) ASSERT_EQ(::read(reports[0], &byte, 1), 1);
     ASSERT_EQ(kill(child, SIGKILL), 0);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    close(reports[0]);
     EXPECT_TRUE(open()->verify().empty());
   }
-  EXPECT_GT(open()->list().size(), 0u);
+  EXPECT_GE(open()->list().size(), 8u);
   open()->clear();
   EXPECT_EQ(open()->stats().left_over, 0);
 }
@@ -294,6 +305,147 @@ TEST_F(CacheTest, GcRemovesWhatWasUsedLongestAgo) {
   EXPECT_EQ(cache->gc(100 * each), 0);
   EXPECT_EQ(cache->clear(), 2);
   EXPECT_EQ(cache->stats().entries, 0);
+}
+
+TEST_F(CacheTest, AStoreKeepsTheBoundByWhatWasUsedLongestAgo) {
+  const auto old = open();
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    old->store(sample(key));
+    fs::last_write_time(file_of(key), fs::file_time_type::clock::now() - std::chrono::hours(100 - i));
+  }
+  const int64_t all = old->stats().bytes;
+  ASSERT_TRUE(old->load("k0").has_value());  // the oldest, but it is used
+  const auto cache = open(all / 2);
+  cache->store(sample("new"));
+  EXPECT_LE(cache->stats().bytes, all / 2);
+  EXPECT_GT(cache->stats().bytes, all / 2 - 2 * all / 20);
+  for (const char* kept : {"k0", "k19", "k18", "new"}) EXPECT_TRUE(cache->load(kept).has_value()) << kept;
+  for (const char* gone : {"k1", "k2", "k5"}) EXPECT_FALSE(cache->load(gone).has_value()) << gone;
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(CacheTest, TheEntryJustStoredStaysAndZeroIsNoBound) {
+  open(1)->store(sample("a"));
+  EXPECT_TRUE(open()->load("a").has_value());
+  open(1)->store(sample("b"));
+  EXPECT_EQ(open()->list().size(), 1u);
+  EXPECT_TRUE(open()->load("b").has_value());
+  const auto cache = open(0);
+  for (const char* key : {"c", "d", "e"}) cache->store(sample(key));
+  EXPECT_EQ(cache->list().size(), 4u);
+}
+
+// Of a bound of 2 GiB each folder has 8 MiB: what is in others is neither counted nor looked at.
+TEST_F(CacheTest, LargeBoundsAreKeptByFolders) {
+  const auto cache = open();
+  cache->store(sample("new"));
+  const fs::path folder = file_of("new").parent_path();
+  const auto plant = [](const fs::path& in, char c, int hours) {
+    fs::create_directories(in);
+    fs::permissions(in, fs::perms::owner_all);
+    const fs::path path = in / (in.filename().string() + std::string(62, c) + ".fsk");
+    write_file(path, {});
+    fs::resize_file(path, 3 << 20);
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(hours));
+    return path;
+  };
+  const fs::path other = root_ / "v1" / (folder.filename() == "00" ? "01" : "00");
+  std::vector<fs::path> here, there;
+  for (int i = 0; i < 4; ++i) here.push_back(plant(folder, static_cast<char>('a' + i), 10 - i));
+  for (int i = 0; i < 4; ++i) there.push_back(plant(other, static_cast<char>('a' + i), 10 - i));
+  cache->store(sample("new"));
+  EXPECT_FALSE(fs::exists(here[0]));
+  EXPECT_FALSE(fs::exists(here[1]));
+  EXPECT_TRUE(fs::exists(here[2]));
+  EXPECT_TRUE(fs::exists(here[3]));
+  for (const fs::path& path : there) EXPECT_TRUE(fs::exists(path));
+}
+
+TEST_F(CacheTest, AStoreCollectsWhatKilledWritersLeft) {
+  const auto cache = open();
+  cache->store(sample());
+  const fs::path folder = file_of(sample().key).parent_path();
+  for (const char* name : {".tmp-1-old", ".tmp-2-young"}) write_file(folder / name, {1});
+  fs::last_write_time(folder / ".tmp-1-old", fs::file_time_type::clock::now() - std::chrono::hours(2));
+  EXPECT_EQ(cache->stats().left_over, 2);
+  cache->store(sample());
+  EXPECT_FALSE(fs::exists(folder / ".tmp-1-old"));
+  EXPECT_TRUE(fs::exists(folder / ".tmp-2-young"));  // its writer may be at work
+}
+
+TEST_F(CacheTest, ADamagedEntryIsCountedAndToldOnce) {
+  const auto cache = open();
+  for (const char* key : {"a", "b", "c"}) cache->store(sample(key));
+  for (const char* key : {"a", "b"}) {
+    std::vector<uint8_t> bytes = read_file(file_of(key));
+    bytes[bytes.size() / 2] ^= 1;
+    write_file(file_of(key), bytes);
+  }
+  std::vector<uint8_t> newer = read_file(file_of("c"));
+  newer[8] = 200;  // the format's version
+  write_file(file_of("c"), newer);
+  for (const char* key : {"a", "b", "c", "never stored"}) EXPECT_FALSE(cache->load(key).has_value());
+  EXPECT_EQ(cache->damaged(), 2);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find(entry_path("a")), std::string::npos) << warnings_[0];
+}
+
+TEST_F(CacheTest, AFolderAboveThatOthersCanChangeIsRefused) {
+  const fs::path above = base_ / "above", root = above / "mine" / "cache";
+  fs::create_directories(root.parent_path());
+  root_ = root;
+  ASSERT_EQ(chmod(above.c_str(), 0777), 0);
+  EXPECT_EQ(open(), nullptr);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("'" + above.string() + "' can be written by other users"), std::string::npos)
+      << warnings_[0];
+  ASSERT_EQ(chmod(above.c_str(), 01777), 0);  // sticky, as /tmp is
+  EXPECT_NE(open(), nullptr);
+  ASSERT_EQ(chmod(above.c_str(), 0755), 0);
+  EXPECT_NE(open(), nullptr);
+  ASSERT_EQ(chmod(above.c_str(), 0775), 0);
+  EXPECT_EQ(open(), nullptr);
+  EXPECT_EQ(warnings_.size(), 2u);
+}
+
+// What a link leads through counts, wherever the link lies.
+TEST_F(CacheTest, AFolderBehindALinkIsLookedAtToo) {
+  fs::create_directories(base_ / "open" / "real");
+  fs::create_directory_symlink("open/../open/real", base_ / "link");
+  root_ = base_ / "link" / "cache";
+  EXPECT_NE(open(), nullptr);
+  ASSERT_EQ(chmod((base_ / "open").c_str(), 0777), 0);
+  EXPECT_EQ(open(), nullptr);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("/open'"), std::string::npos) << warnings_[0];
+}
+
+TEST_F(CacheTest, AFolderAboveOfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a folder away";
+  fs::create_directories(base_ / "theirs");
+  ASSERT_EQ(chown((base_ / "theirs").c_str(), 65534, 65534), 0);
+  root_ = base_ / "theirs" / "cache";
+  EXPECT_EQ(open(), nullptr);
+  fs::create_directory_symlink(base_, base_ / "their_link");
+  ASSERT_EQ(lchown((base_ / "their_link").c_str(), 65534, 65534), 0);
+  root_ = base_ / "their_link" / "cache";
+  EXPECT_EQ(open(), nullptr);
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_NE(warnings_[0].find("belongs to another user"), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[1].find("the link '"), std::string::npos) << warnings_[1];
+}
+
+TEST_F(CacheTest, EachFileAndAtTheEndOneFolderAreSynced) {
+  auto cache = open();
+  sync_log().clear();
+  for (const char* key : {"a", "b", "c"}) cache->store(sample(key));
+  EXPECT_EQ(sync_log(), (std::vector<std::string>{"file", "file", "file"}));
+  cache.reset();
+  EXPECT_EQ(sync_log(), (std::vector<std::string>{"file", "file", "file", "folder"}));
+  sync_log().clear();
+  EXPECT_TRUE(open()->load("c").has_value());
+  EXPECT_TRUE(sync_log().empty());
 }
 
 TEST(CacheRoot, FollowsOptionsThenEnvironment) {

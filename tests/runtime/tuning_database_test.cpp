@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +155,50 @@ TEST_F(TuningDatabaseTest, ALockedDatabaseIsAStatus) {
 TEST_F(TuningDatabaseTest, AFolderThatCannotBeWrittenIsAStatus) {
   EXPECT_EQ(TuningDatabase::open_to_write("/proc/no/such/t.sqlite", [](const std::string&) {}).status().code(), StatusCode::cache);
   EXPECT_EQ(TuningDatabase::open_to_write("/dev/null", [](const std::string&) {}).status().code(), StatusCode::cache);
+}
+
+TEST_F(TuningDatabaseTest, FilesThatOthersCanChangeAreRefused) {
+  ASSERT_TRUE(writer()->put(row("a")).ok());
+  EXPECT_EQ(fs::status(path_).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  const auto refusal = [&] {
+    const Status status = TuningDatabase::open(path_).status();
+    EXPECT_EQ(TuningDatabase::open_to_write(path_, [](const std::string&) {}).status().str(), status.str());
+    return status.code() == StatusCode::cache ? status.message() : "no refusal";
+  };
+  for (const mode_t mode : {0602, 0620, 0666}) {
+    ASSERT_EQ(chmod(path_.c_str(), mode), 0);
+    EXPECT_THAT(refusal(), HasSubstr("can be written by other users")) << mode;
+  }
+  ASSERT_EQ(chmod(path_.c_str(), 0644), 0);
+  EXPECT_EQ(read().size(), 1u);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+    EXPECT_THAT(refusal(), HasSubstr("belongs to another user"));
+    ASSERT_EQ(chown(path_.c_str(), 0, 0), 0);
+  }
+  ASSERT_EQ(chmod(dir_.c_str(), 0777), 0);
+  EXPECT_THAT(refusal(), HasSubstr("the folder '" + dir_.string()));
+  ASSERT_EQ(chmod(dir_.c_str(), 0700), 0);
+  EXPECT_EQ(read().size(), 1u);
+}
+
+// A journal is undone into the database before anything is read.
+TEST_F(TuningDatabaseTest, LinksAndJournalsOfOthersAreRefused) {
+  ASSERT_TRUE(writer()->put(row("a")).ok());
+  const std::string real = path_, journal = path_ + "-journal";
+  path_ = (dir_ / "link.sqlite").string();
+  fs::create_symlink(real, path_);
+  EXPECT_THAT(TuningDatabase::open(path_).status().message(), HasSubstr("is a link"));
+  EXPECT_THAT(TuningDatabase::open_to_write(path_, [](const std::string&) {}).status().message(), HasSubstr("is a link"));
+  path_ = real;
+  std::ofstream(journal) << "x";
+  ASSERT_EQ(chmod(journal.c_str(), 0666), 0);
+  EXPECT_THAT(TuningDatabase::open(path_).status().message(), HasSubstr("t.sqlite-journal' can be written"));
+  fs::remove(journal);
+  fs::create_symlink(dir_ / "nowhere", journal);
+  EXPECT_THAT(TuningDatabase::open(path_).status().message(), HasSubstr("is a link"));
+  fs::remove(journal);
+  EXPECT_EQ(read().size(), 1u);
 }
 
 TEST_F(TuningDatabaseTest, MergeKeepsWhatIsBetterMeasured) {

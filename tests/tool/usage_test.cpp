@@ -63,6 +63,7 @@ TEST(Usage, MistakesOfTheCommandLineAreTwo) {
   expect_one_line(w.fusec({"bench"}), 2, "--patterns");
   expect_one_line(w.fusec({"cache", "frobnicate"}), 2, "ls, stats, verify, gc, clear");
   expect_one_line(w.fusec({"cache", "gc", "--max-size", "1T"}), 2, "1T");
+  expect_one_line(w.fusec({"run", relu, "--cache-limit", "2T"}), 2, "--cache-limit '2T'");
   const std::string model = std::string(FUSEC_SOURCE_DIR) + "/tests/models/squeezenet1_1.onnx";
   std::filesystem::create_directory(w.path("folder"));
   expect_one_line(w.fusec({"materialize", model, "--random-weights", "1", "-o", w.path("folder")}), 2, "Is a directory");

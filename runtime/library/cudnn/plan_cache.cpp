@@ -10,7 +10,7 @@ namespace fusec::runtime::cudnn {
 std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::string& device,
                                            const std::string& version) {
   if (device.empty() || !options.use_cache) return nullptr;
-  auto cache = KernelCache::open_root(cache_root(options), warn_of(options));
+  auto cache = KernelCache::open_root(cache_root(options), warn_of(options), options.cache_limit);
   if (!cache.ok()) return nullptr;  // of which the engine's kernels warn
   return std::unique_ptr<PlanCache>(
       new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 4; {}; cudnn {}; ", device, version)));
