@@ -158,10 +158,10 @@ Status write(const Model& model, std::span<const std::string> names, const std::
 
 namespace fusec {
 
-Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path, const Options& options) {
-  Status status = ir::guarded([&] { return runtime::write(model, targets, path, options); });
-  if (!status.ok()) return std::move(status).with_note(fmt::format("while writing package '{}'", path));
-  return status;
+Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
+                     const Options& options) noexcept {
+  return ir::guarded_with_note([&] { return runtime::write(model, targets, path, options); },
+                               [&] { return fmt::format("while writing package '{}'", path); });
 }
 
 }  // namespace fusec

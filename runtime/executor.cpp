@@ -26,7 +26,7 @@ class TeamFloatEnv {
  public:
   explicit TeamFloatEnv(int threads) : threads_(threads), saved_(static_cast<std::size_t>(threads)) {
     parallel_for(threads_, threads_, [this](int64_t, int64_t, int thread) {
-      saved_[static_cast<std::size_t>(thread)] = std::make_unique<FloatEnv>();
+      saved_[static_cast<std::size_t>(thread)].emplace();  // in place: this must not throw
     });
   }
   ~TeamFloatEnv() {
@@ -36,7 +36,7 @@ class TeamFloatEnv {
 
  private:
   int threads_;
-  std::vector<std::unique_ptr<FloatEnv>> saved_;
+  std::vector<std::optional<FloatEnv>> saved_;
 };
 
 }  // namespace

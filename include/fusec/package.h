@@ -45,7 +45,7 @@ class FUSEC_API Package {
  public:
   // Checks the whole file: invalid_argument when it cannot be opened, invalid_model for what is no package of this version,
   // is cut short or has a changed byte.
-  static Result<Package> open(const std::string& path);
+  static Result<Package> open(const std::string& path) noexcept;
 
   const PackageInfo& info() const;
   const Model& model() const;  // its inputs, outputs and symbols; there is no graph
@@ -58,12 +58,12 @@ class FUSEC_API Package {
 };
 
 // Whether the file begins as packages do.
-FUSEC_API bool is_package(const std::string& path);
+FUSEC_API bool is_package(const std::string& path) noexcept;
 
 // Compiles `model` for each target ("cpu:x86-64-v3", "cuda:sm_90", ...; "cpu:native": this machine) and writes the file, which
 // appears whole or not at all. The same model, targets and options give the same bytes. Of `options`, device and target are
 // not looked at.
 FUSEC_API Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
-                               const Options& options = {});
+                               const Options& options = {}) noexcept;
 
 }  // namespace fusec

@@ -177,16 +177,15 @@ Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t targe
 
 namespace fusec {
 
-Result<Package> Package::open(const std::string& path) {
-  Result<Package> package = ir::guarded([&] { return runtime::open_package(path); });
-  if (!package.ok()) return package.status().with_note(fmt::format("while opening package '{}'", path));
-  return package;
+Result<Package> Package::open(const std::string& path) noexcept {
+  return ir::guarded_with_note([&] { return runtime::open_package(path); },
+                               [&] { return fmt::format("while opening package '{}'", path); });
 }
 
 const PackageInfo& Package::info() const { return state_->info; }
 const Model& Package::model() const { return state_->manifest.model; }
 
-bool is_package(const std::string& path) {
+bool is_package(const std::string& path) noexcept {
   const runtime::OpenFile file(path);
   std::array<std::byte, 8> begin{};
   return file.get() >= 0 && read(file.get(), begin.data(), begin.size()) == 8 && runtime::begins_as_package(begin);
