@@ -60,10 +60,9 @@ ValueId add_constant(Graph& graph, Tensor data, std::string origin) {
 }
 
 ValueId add_scalar_constant(Graph& graph, DType dtype, double value) {
-  Result<Tensor> data = Tensor::make(dtype, {});
-  FUSEC_CHECK(data.ok()) << data.status().str();
-  store_double(dtype, data->data(), value);
-  return add_constant(graph, std::move(*data));
+  Tensor data = Tensor::make(dtype, {}).value();
+  store_double(dtype, data.data(), value);
+  return add_constant(graph, std::move(data));
 }
 
 ValueId add_node(Graph& graph, Op op, std::vector<ValueId> inputs, Attrs attrs, std::string origin) {

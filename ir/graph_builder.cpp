@@ -17,9 +17,18 @@ using ir::TensorOp;
 struct BuilderState {
   ir::Graph graph;
   std::vector<Status> errors;
+  bool exhausted = false;  // there was no memory to record a mistake
+
+  void record(Status error) noexcept {
+    try {
+      errors.push_back(std::move(error));
+    } catch (...) {
+      exhausted = true;
+    }
+  }
 
   Var fail(std::string message) {
-    errors.emplace_back(StatusCode::invalid_argument, std::move(message));
+    record(Status(StatusCode::invalid_argument, std::move(message)));
     return Var();
   }
   Var var(ir::ValueId v) { return Var(this, v.index); }
@@ -74,12 +83,13 @@ struct BuilderState {
 
 namespace {
 
-// Runs one step of building; nothing it throws leaves the library.
+// Runs one step of building; nothing it throws leaves the library. Null: there was no memory for the builder.
 template <class Step>
-Var guarded(BuilderState& state, Step step) {
+Var guarded(BuilderState* state, const Step& step) noexcept {
+  if (state == nullptr) return Var();
   Result<Var> made = ir::guarded([&]() -> Result<Var> { return step(); });
   if (made.ok()) return *made;
-  state.errors.push_back(made.status());
+  state->record(made.status());
   return Var();
 }
 
@@ -102,10 +112,10 @@ const Shape& Var::shape() const {
 namespace {
 
 // Without a valid Var there is no builder to tell; the mistake that made it invalid has been recorded.
-Var combine(ScalarOp op, const std::vector<Operand>& operands) {
+Var combine(ScalarOp op, std::initializer_list<Operand> operands) {
   for (const Operand& operand : operands) {
     if (BuilderState* state = BuilderState::of(operand.var)) {
-      return guarded(*state, [&] { return state->scalar(op, operands); });
+      return guarded(state, [&] { return state->scalar(op, operands); });
     }
   }
   return Var();
@@ -119,13 +129,19 @@ Var operator*(Operand a, Operand b) { return combine(ScalarOp::mul, {a, b}); }
 Var operator/(Operand a, Operand b) { return combine(ScalarOp::div, {a, b}); }
 Var operator-(Var a) { return combine(ScalarOp::neg, {a}); }
 
-GraphBuilder::GraphBuilder() : state_(std::make_unique<BuilderState>()) {}
+GraphBuilder::GraphBuilder() noexcept {
+  try {
+    state_ = std::make_unique<BuilderState>();
+  } catch (...) {
+    // finish() says so.
+  }
+}
 GraphBuilder::~GraphBuilder() = default;
 GraphBuilder::GraphBuilder(GraphBuilder&&) noexcept = default;
 GraphBuilder& GraphBuilder::operator=(GraphBuilder&&) noexcept = default;
 
 Var GraphBuilder::input(std::string name, DType dtype, Shape shape) {
-  return guarded(*state_, [&] {
+  return guarded(state_.get(), [&] {
     for (ir::ValueId v : state_->graph.inputs) {
       if (state_->graph.values[v].name == name) return state_->fail("two inputs are named '" + name + "'");
     }
@@ -138,18 +154,18 @@ Var GraphBuilder::input(std::string name, DType dtype, Shape shape) {
 }
 
 Var GraphBuilder::constant(const Tensor& data) {
-  return guarded(*state_, [&] {
+  return guarded(state_.get(), [&] {
     if (!data.is_contiguous()) return state_->fail("a constant must be row-major");
     return state_->var(ir::add_constant(state_->graph, data));
   });
 }
 
 Var GraphBuilder::constant(DType dtype, double value) {
-  return guarded(*state_, [&] { return state_->var(ir::add_scalar_constant(state_->graph, dtype, value)); });
+  return guarded(state_.get(), [&] { return state_->var(ir::add_scalar_constant(state_->graph, dtype, value)); });
 }
 
 void GraphBuilder::output(std::string name, Var value) {
-  guarded(*state_, [&] {
+  guarded(state_.get(), [&] {
     const std::vector<std::string>& names = state_->graph.output_names;
     if (name.empty()) return state_->fail("an output has no name");
     if (std::find(names.begin(), names.end(), name) != names.end()) {
@@ -161,39 +177,34 @@ void GraphBuilder::output(std::string name, Var value) {
   });
 }
 
-Result<Model> GraphBuilder::finish() const {
-  if (!state_->errors.empty()) {
-    Status status = state_->errors.front();
-    for (std::size_t i = 1; i < state_->errors.size(); ++i) {
-      status = std::move(status).with_note(state_->errors[i].message());
-    }
-    return status;
-  }
-  if (state_->graph.outputs.empty()) return Status(StatusCode::invalid_argument, "the graph has no output");
+Result<Model> GraphBuilder::finish() const noexcept {
+  if (!state_ || state_->exhausted) return Status::exhausted();
   return ir::guarded([&]() -> Result<Model> {
+    if (const std::vector<Status>& errors = state_->errors; !errors.empty()) {
+      std::vector<std::string> others = errors.front().notes();
+      for (std::size_t i = 1; i < errors.size(); ++i) others.push_back(errors[i].message());
+      return Status(errors.front().code(), errors.front().message(), std::move(others));
+    }
+    if (state_->graph.outputs.empty()) return Status(StatusCode::invalid_argument, "the graph has no output");
     ir::Graph graph = ir::compact(state_->graph);
     graph.imported_ops = static_cast<int64_t>(graph.order.size() - graph.constants.size());
     return ir::make_model(std::move(graph));
   });
 }
 
-Var GraphBuilder::apply(std::string_view op, std::vector<Operand> operands) {
-  return guarded(*state_, [&] {
+Var GraphBuilder::apply(std::string_view op, std::span<const Operand> operands) {
+  return guarded(state_.get(), [&] {
     const std::optional<ScalarOp> row = ir::find_scalar_op(op);
     if (!row) return state_->fail("there is no scalar op '" + std::string(op) + "'");
-    return state_->scalar(*row, operands);
+    return state_->scalar(*row, {operands.begin(), operands.end()});
   });
 }
 
 Var GraphBuilder::cast(Operand a, DType to) {
-  return guarded(*state_, [&] { return state_->scalar(ScalarOp::cast, {a}, {{"to", to}}); });
+  return guarded(state_.get(), [&] { return state_->scalar(ScalarOp::cast, {a}, {{"to", to}}); });
 }
 
 namespace {
-
-Var node(BuilderState& state, TensorOp op, const std::vector<Var>& operands, Attrs attrs) {
-  return guarded(state, [&] { return state.node(op, operands, std::move(attrs)); });
-}
 
 using Axes = std::vector<int64_t>;
 
@@ -201,38 +212,47 @@ using Axes = std::vector<int64_t>;
 
 Var GraphBuilder::iota(DType dtype, Shape shape, int64_t axis) {
   if (axis < 0) axis += static_cast<int64_t>(shape.size());
-  return node(*state_, TensorOp::iota, {}, {{"shape", std::move(shape)}, {"axis", axis}, {"dtype", dtype}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::iota, {}, {{"shape", std::move(shape)}, {"axis", axis}, {"dtype", dtype}});
+  });
 }
 
 Var GraphBuilder::dim(Dim value, DType dtype) {
-  return node(*state_, TensorOp::dim, {}, {{"value", Shape{std::move(value)}}, {"dtype", dtype}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::dim, {}, {{"value", Shape{std::move(value)}}, {"dtype", dtype}});
+  });
 }
 
 Var GraphBuilder::broadcast(Var x, Shape shape) {
-  return node(*state_, TensorOp::broadcast, {x}, {{"shape", std::move(shape)}});
+  return guarded(state_.get(), [&] { return state_->node(TensorOp::broadcast, {x}, {{"shape", std::move(shape)}}); });
 }
 
 Var GraphBuilder::reshape(Var x, Shape shape) {
-  return node(*state_, TensorOp::reshape, {x}, {{"shape", std::move(shape)}});
+  return guarded(state_.get(), [&] { return state_->node(TensorOp::reshape, {x}, {{"shape", std::move(shape)}}); });
 }
 
 Var GraphBuilder::transpose(Var x, Axes perm) {
-  return node(*state_, TensorOp::transpose, {x}, {{"perm", wrapped(std::move(perm), x)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::transpose, {x}, {{"perm", wrapped(std::move(perm), x)}});
+  });
 }
 
 Var GraphBuilder::slice(Var x, Shape starts, Shape sizes, Axes steps) {
-  if (steps.empty()) steps.assign(sizes.size(), 1);
-  return node(*state_, TensorOp::slice, {x},
-              {{"starts", std::move(starts)}, {"sizes", std::move(sizes)}, {"steps", std::move(steps)}});
+  return guarded(state_.get(), [&] {
+    if (steps.empty()) steps.assign(sizes.size(), 1);
+    return state_->node(TensorOp::slice, {x},
+                        {{"starts", std::move(starts)}, {"sizes", std::move(sizes)}, {"steps", std::move(steps)}});
+  });
 }
 
 Var GraphBuilder::concat(std::vector<Var> parts, int64_t axis) {
-  const int64_t a = parts.empty() ? axis : wrapped(axis, parts[0]);
-  return node(*state_, TensorOp::concat, parts, {{"axis", a}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::concat, parts, {{"axis", parts.empty() ? axis : wrapped(axis, parts[0])}});
+  });
 }
 
 Var GraphBuilder::pad(Var x, Shape before, Shape after, Operand value) {
-  return guarded(*state_, [&] {
+  return guarded(state_.get(), [&] {
     Var fill = value.var;
     if (value.is_number) fill = state_->var(ir::add_scalar_constant(state_->graph, x.dtype(), value.number));
     return state_->node(
@@ -242,45 +262,59 @@ Var GraphBuilder::pad(Var x, Shape before, Shape after, Operand value) {
 }
 
 Var GraphBuilder::pad_mode(Var x, Shape before, Shape after, std::string mode) {
-  return node(*state_, TensorOp::pad, {x},
-              {{"before", std::move(before)}, {"after", std::move(after)}, {"mode", std::move(mode)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::pad, {x},
+                        {{"before", std::move(before)}, {"after", std::move(after)}, {"mode", std::move(mode)}});
+  });
 }
 
 Var GraphBuilder::gather(Var x, Var indices, int64_t axis) {
-  return node(*state_, TensorOp::gather, {x, indices}, {{"axis", wrapped(axis, x)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::gather, {x, indices}, {{"axis", wrapped(axis, x)}});
+  });
 }
 
 Var GraphBuilder::gather_elements(Var x, Var indices, int64_t axis) {
-  return node(*state_, TensorOp::gather_elements, {x, indices}, {{"axis", wrapped(axis, x)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::gather_elements, {x, indices}, {{"axis", wrapped(axis, x)}});
+  });
 }
 
 Var GraphBuilder::gather_nd(Var x, Var indices, int64_t batch_dims) {
-  return node(*state_, TensorOp::gather_nd, {x, indices}, {{"batch_dims", batch_dims}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::gather_nd, {x, indices}, {{"batch_dims", batch_dims}});
+  });
 }
 
 Var GraphBuilder::topk(Var x, Dim k, int64_t axis, bool largest) {
-  return node(*state_, TensorOp::topk, {x},
-              {{"axis", wrapped(axis, x)}, {"k", Shape{std::move(k)}}, {"largest", int64_t{largest}}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::topk, {x},
+                        {{"axis", wrapped(axis, x)}, {"k", Shape{std::move(k)}}, {"largest", int64_t{largest}}});
+  });
 }
 
 Var GraphBuilder::scatter_elements(Var x, Var indices, Var updates, int64_t axis, std::string reduction) {
-  return node(*state_, TensorOp::scatter_elements, {x, indices, updates},
-              {{"axis", wrapped(axis, x)}, {"reduction", std::move(reduction)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::scatter_elements, {x, indices, updates},
+                        {{"axis", wrapped(axis, x)}, {"reduction", std::move(reduction)}});
+  });
 }
 
 Var GraphBuilder::scatter_nd(Var x, Var indices, Var updates, std::string reduction) {
-  return node(*state_, TensorOp::scatter_nd, {x, indices, updates}, {{"reduction", std::move(reduction)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::scatter_nd, {x, indices, updates}, {{"reduction", std::move(reduction)}});
+  });
 }
 
 namespace {
 
 Var reduce(BuilderState& state, TensorOp op, Var x, Axes axes, bool keep) {
   axes = wrapped(std::move(axes), x);
-  const Var reduced = node(state, op, {x}, {{"axes", axes}});
+  const Var reduced = state.node(op, {x}, {{"axes", axes}});
   if (!keep || !reduced.valid()) return reduced;
   Shape shape = x.shape();
   for (int64_t axis : axes) shape[static_cast<std::size_t>(axis)] = 1;
-  return node(state, TensorOp::reshape, {reduced}, {{"shape", std::move(shape)}});
+  return state.node(TensorOp::reshape, {reduced}, {{"shape", std::move(shape)}});
 }
 
 int64_t flag(bool b) { return b ? 1 : 0; }
@@ -288,37 +322,45 @@ int64_t flag(bool b) { return b ? 1 : 0; }
 }  // namespace
 
 Var GraphBuilder::reduce_sum(Var x, Axes axes, bool keep) {
-  return reduce(*state_, TensorOp::reduce_sum, x, std::move(axes), keep);
+  return guarded(state_.get(), [&] { return reduce(*state_, TensorOp::reduce_sum, x, std::move(axes), keep); });
 }
 Var GraphBuilder::reduce_prod(Var x, Axes axes, bool keep) {
-  return reduce(*state_, TensorOp::reduce_prod, x, std::move(axes), keep);
+  return guarded(state_.get(), [&] { return reduce(*state_, TensorOp::reduce_prod, x, std::move(axes), keep); });
 }
 Var GraphBuilder::reduce_max(Var x, Axes axes, bool keep) {
-  return reduce(*state_, TensorOp::reduce_max, x, std::move(axes), keep);
+  return guarded(state_.get(), [&] { return reduce(*state_, TensorOp::reduce_max, x, std::move(axes), keep); });
 }
 Var GraphBuilder::reduce_min(Var x, Axes axes, bool keep) {
-  return reduce(*state_, TensorOp::reduce_min, x, std::move(axes), keep);
+  return guarded(state_.get(), [&] { return reduce(*state_, TensorOp::reduce_min, x, std::move(axes), keep); });
 }
 Var GraphBuilder::reduce_mean(Var x, Axes axes, bool keep) {
-  return reduce(*state_, TensorOp::reduce_mean, x, std::move(axes), keep);
+  return guarded(state_.get(), [&] { return reduce(*state_, TensorOp::reduce_mean, x, std::move(axes), keep); });
 }
 
 Var GraphBuilder::argmax(Var x, int64_t axis, bool last) {
-  return node(*state_, TensorOp::argmax, {x}, {{"axis", wrapped(axis, x)}, {"last", flag(last)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::argmax, {x}, {{"axis", wrapped(axis, x)}, {"last", flag(last)}});
+  });
 }
 
 Var GraphBuilder::argmin(Var x, int64_t axis, bool last) {
-  return node(*state_, TensorOp::argmin, {x}, {{"axis", wrapped(axis, x)}, {"last", flag(last)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::argmin, {x}, {{"axis", wrapped(axis, x)}, {"last", flag(last)}});
+  });
 }
 
 Var GraphBuilder::cumsum(Var x, int64_t axis, bool exclusive, bool reverse) {
-  return node(*state_, TensorOp::cumsum, {x},
-              {{"axis", wrapped(axis, x)}, {"exclusive", flag(exclusive)}, {"reverse", flag(reverse)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::cumsum, {x},
+                        {{"axis", wrapped(axis, x)}, {"exclusive", flag(exclusive)}, {"reverse", flag(reverse)}});
+  });
 }
 
 Var GraphBuilder::matmul(Var a, Var b, bool transpose_a, bool transpose_b) {
-  return node(*state_, TensorOp::matmul, {a, b},
-              {{"transpose_a", flag(transpose_a)}, {"transpose_b", flag(transpose_b)}});
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::matmul, {a, b},
+                        {{"transpose_a", flag(transpose_a)}, {"transpose_b", flag(transpose_b)}});
+  });
 }
 
 namespace {
@@ -337,7 +379,7 @@ Attrs window_attrs(WindowOptions window, Var x) {
 Var convolve(BuilderState& state, const std::vector<Var>& operands, WindowOptions window, int64_t groups) {
   Attrs attrs = window_attrs(std::move(window), operands[0]);
   attrs.set("groups", groups);
-  return node(state, TensorOp::conv, operands, std::move(attrs));
+  return state.node(TensorOp::conv, operands, std::move(attrs));
 }
 
 Attrs pool_attrs(Axes kernel, WindowOptions window, bool ceil_mode, Var x) {
@@ -350,41 +392,51 @@ Attrs pool_attrs(Axes kernel, WindowOptions window, bool ceil_mode, Var x) {
 }  // namespace
 
 Var GraphBuilder::conv(Var x, Var filter, WindowOptions window, int64_t groups) {
-  return convolve(*state_, {x, filter}, std::move(window), groups);
+  return guarded(state_.get(), [&] { return convolve(*state_, {x, filter}, std::move(window), groups); });
 }
 
 Var GraphBuilder::conv(Var x, Var filter, Var bias, WindowOptions window, int64_t groups) {
-  return convolve(*state_, {x, filter, bias}, std::move(window), groups);
+  return guarded(state_.get(), [&] { return convolve(*state_, {x, filter, bias}, std::move(window), groups); });
 }
 
 Var GraphBuilder::max_pool(Var x, Axes kernel, WindowOptions window, bool ceil_mode) {
-  return node(*state_, TensorOp::max_pool, {x}, pool_attrs(std::move(kernel), std::move(window), ceil_mode, x));
+  return guarded(state_.get(), [&] {
+    return state_->node(TensorOp::max_pool, {x}, pool_attrs(std::move(kernel), std::move(window), ceil_mode, x));
+  });
 }
 
 Var GraphBuilder::avg_pool(Var x, Axes kernel, WindowOptions window, bool ceil_mode, bool count_include_pad) {
-  Attrs attrs = pool_attrs(std::move(kernel), std::move(window), ceil_mode, x);
-  attrs.set("count_include_pad", flag(count_include_pad));
-  return node(*state_, TensorOp::avg_pool, {x}, std::move(attrs));
+  return guarded(state_.get(), [&] {
+    Attrs attrs = pool_attrs(std::move(kernel), std::move(window), ceil_mode, x);
+    attrs.set("count_include_pad", flag(count_include_pad));
+    return state_->node(TensorOp::avg_pool, {x}, std::move(attrs));
+  });
 }
 
 Var GraphBuilder::softmax(Var x, int64_t axis) {
-  const Var e = exp(x - reduce_max(x, {axis}, true));
-  return e / reduce_sum(e, {axis}, true);
+  return guarded(state_.get(), [&] {
+    const Var e = exp(x - reduce_max(x, {axis}, true));
+    return e / reduce_sum(e, {axis}, true);
+  });
 }
 
 Var GraphBuilder::log_softmax(Var x, int64_t axis) {
-  const Var shifted = x - reduce_max(x, {axis}, true);
-  return shifted - log(reduce_sum(exp(shifted), {axis}, true));
+  return guarded(state_.get(), [&] {
+    const Var shifted = x - reduce_max(x, {axis}, true);
+    return shifted - log(reduce_sum(exp(shifted), {axis}, true));
+  });
 }
 
 Var GraphBuilder::layer_norm(Var x, Operand scale, Operand bias, double eps) {
-  const Var centered = x - reduce_mean(x, {-1}, true);
-  const Var variance = reduce_mean(square(centered), {-1}, true);
-  return centered / sqrt(variance + eps) * scale + bias;
+  return guarded(state_.get(), [&] {
+    const Var centered = x - reduce_mean(x, {-1}, true);
+    const Var variance = reduce_mean(square(centered), {-1}, true);
+    return centered / sqrt(variance + eps) * scale + bias;
+  });
 }
 
 Var GraphBuilder::rms_norm(Var x, Operand scale, double eps) {
-  return x / sqrt(reduce_mean(square(x), {-1}, true) + eps) * scale;
+  return guarded(state_.get(), [&] { return x / sqrt(reduce_mean(square(x), {-1}, true) + eps) * scale; });
 }
 
 Var GraphBuilder::linear(Var x, Var weight, Operand bias) { return matmul(x, weight, false, true) + bias; }

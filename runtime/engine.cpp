@@ -103,7 +103,7 @@ Result<Engine> runtime::compile_for(const Model& model, const Options& options, 
   return compile_on(model, options, {Device{}, target, nullptr}, 0);
 }
 
-Result<Engine> Engine::compile(const Model& model, const Options& options) {
+Result<Engine> Engine::compile(const Model& model, const Options& options) noexcept {
   return ir::guarded([&]() -> Result<Engine> {
     const Clock::time_point start = Clock::now();
     FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -95,7 +94,7 @@ Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
   return obtained;
 }
 
-// Calls work(i) for 0 .. n-1 on up to `threads` threads.
+// Calls work(i), which must not throw, for 0 .. n-1 on up to `threads` threads.
 template <class Work>
 void for_each_parallel(std::size_t n, int threads, const Work& work) {
   std::atomic<std::size_t> next{0};
@@ -106,8 +105,8 @@ void for_each_parallel(std::size_t n, int threads, const Work& work) {
   try {
     const auto wanted = std::min(n, static_cast<std::size_t>(std::max(threads, 1)));
     for (std::size_t t = 1; t < wanted; ++t) helpers.emplace_back(drain);
-  } catch (const std::system_error&) {
-    // No more threads can be had: fewer do it.
+  } catch (...) {
+    // No more threads, or memory for them, can be had: fewer do it.
   }
   drain();
 }

@@ -163,10 +163,9 @@ Status write(const Model& model, std::span<const std::string> names, const std::
 namespace fusec {
 
 Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
-                     const Options& options, const std::optional<SigningKey>& sign) {
-  Status status = ir::guarded([&] { return runtime::write(model, targets, path, options, sign); });
-  if (!status.ok()) return std::move(status).with_note(fmt::format("while writing package '{}'", path));
-  return status;
+                     const Options& options, const std::optional<SigningKey>& sign) noexcept {
+  return ir::guarded_with_note([&] { return runtime::write(model, targets, path, options, sign); },
+                               [&] { return fmt::format("while writing package '{}'", path); });
 }
 
 }  // namespace fusec

@@ -81,6 +81,8 @@ struct JitFunction::Impl {
     Model variant = model;
     variant.graph = std::make_shared<ir::Graph>(runtime::with_layouts(*model.graph, pattern));
     Result<Engine> engine = Engine::compile(variant, options);
+    // A later call may have the memory.
+    if (engine.status().code() == StatusCode::out_of_memory) return engine.status();
     VariantPtr made = engine.ok() ? std::make_shared<Variant>(std::move(engine).value()) : nullptr;
     const std::lock_guard lock(mutex);
     variants[pattern] = made;
@@ -116,7 +118,7 @@ struct JitFunction::Impl {
   }
 };
 
-Status JitFunction::operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const {
+Status JitFunction::operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const noexcept {
   return ir::guarded([&] {
     return impl_->run(inputs, outputs, [](Session& session, std::span<const Tensor> in, std::span<Tensor> out) {
       return session.run(in, out);
@@ -124,7 +126,7 @@ Status JitFunction::operator()(std::span<const Tensor> inputs, std::span<Tensor>
   });
 }
 
-Status JitFunction::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const {
+Status JitFunction::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const noexcept {
   return ir::guarded([&] {
     return impl_->run(inputs, outputs, [stream](Session& session, std::span<const Tensor> in, std::span<Tensor> out) {
       return session.run_async(in, out, stream);
@@ -139,7 +141,7 @@ int JitFunction::variants() const {
   return count;
 }
 
-Result<JitFunction> jit(const Model& model, const Options& options) {
+Result<JitFunction> jit(const Model& model, const Options& options) noexcept {
   return ir::guarded([&]() -> Result<JitFunction> {
     FUSEC_ASSIGN(Engine engine, Engine::compile(model, options));
     auto impl = std::make_shared<JitFunction::Impl>();

@@ -69,6 +69,7 @@ Status Session::Impl::check(std::span<const Tensor> inputs, std::span<const Tens
                                                   std::to_string(outputs_given.size()));
 }
 
+// An entry is put in when it is whole: one that memory was lacking for leaves none behind.
 Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorShape> shapes) {
   FUSEC_ASSIGN(runtime::PlanPtr plan, engine.state()->plan(shapes));
   Ready entry;
@@ -76,26 +77,20 @@ Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorSh
     entry.key.push_back(static_cast<int64_t>(shape.size()));
     entry.key.insert(entry.key.end(), shape.begin(), shape.end());
   }
-  auto at = std::find_if(entries.begin(), entries.end(), [&](const Ready& r) { return r.key == entry.key; });
-  if (at == entries.end() && entries.size() >= kReady) {
-    at = std::min_element(entries.begin(), entries.end(),
-                          [](const Ready& a, const Ready& b) { return a.used < b.used; });
-    *at = Ready();
+  entry.used = ++clock;
+  const auto known = std::find_if(entries.begin(), entries.end(), [&](const Ready& r) { return r.key == entry.key; });
+  if (known != entries.end()) {
+    known->used = entry.used;
+    return &*known;
   }
-  if (at == entries.end()) at = entries.emplace(entries.end());
-  if (!at->plan) {
-    at->key = std::move(entry.key);
-    at->plan = std::move(plan);
+  if (entries.size() >= kReady) {
+    entries.erase(std::min_element(entries.begin(), entries.end(),
+                                   [](const Ready& a, const Ready& b) { return a.used < b.used; }));
   }
-  at->used = ++clock;
-  if (at->state) return &*at;
-  auto state = runner->prepare(at->plan);
-  if (!state.ok()) {
-    entries.erase(at);
-    return state.status();
-  }
-  at->state = std::move(state).value();
-  return &*at;
+  FUSEC_ASSIGN(entry.state, runner->prepare(plan));
+  entry.plan = std::move(plan);
+  entries.push_back(std::move(entry));
+  return &entries.back();
 }
 
 Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> inputs) {
@@ -142,7 +137,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-Result<Session> Session::create(const Engine& engine) {
+Result<Session> Session::create(const Engine& engine) noexcept {
   return ir::guarded([&]() -> Result<Session> {
     const runtime::LoadedProgram& loaded = *engine.state()->loaded;
     if (!loaded.device) return Session(std::make_unique<Impl>(engine, runtime::make_host_runner(loaded.program)));
@@ -151,11 +146,11 @@ Result<Session> Session::create(const Engine& engine) {
   });
 }
 
-Status Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+Status Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) noexcept {
   return ir::guarded([&] { return impl_->run(inputs, outputs); });
 }
 
-Result<std::vector<Tensor>> Session::run(std::span<const Tensor> inputs) {
+Result<std::vector<Tensor>> Session::run(std::span<const Tensor> inputs) noexcept {
   return ir::guarded([&]() -> Result<std::vector<Tensor>> {
     std::vector<Tensor> outputs(impl_->outputs());
     FUSEC_TRY(impl_->run(inputs, outputs));
@@ -163,11 +158,11 @@ Result<std::vector<Tensor>> Session::run(std::span<const Tensor> inputs) {
   });
 }
 
-Status Session::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
+Status Session::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) noexcept {
   return ir::guarded([&] { return impl_->run_async(inputs, outputs, stream); });
 }
 
-Status Session::bind_io(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+Status Session::bind_io(std::span<const Tensor> inputs, std::span<const Tensor> outputs) noexcept {
   return ir::guarded([&]() -> Status {
     FUSEC_TRY(impl_->check(inputs, outputs));
     std::vector<Tensor> in(inputs.begin(), inputs.end()), out(outputs.begin(), outputs.end());
@@ -179,19 +174,19 @@ Status Session::bind_io(std::span<const Tensor> inputs, std::span<const Tensor> 
   });
 }
 
-Status Session::run_bound() {
+Status Session::run_bound() noexcept {
   return ir::guarded([&] { return impl_->run(impl_->bound_inputs, impl_->bound_outputs); });
 }
 
-Status Session::prepare(std::span<const TensorShape> input_shapes) {
+Status Session::prepare(std::span<const TensorShape> input_shapes) noexcept {
   return ir::guarded([&] { return impl_->make_ready(input_shapes).status(); });
 }
 
-Result<std::vector<TensorShape>> Session::output_shapes(std::span<const TensorShape> input_shapes) const {
+Result<std::vector<TensorShape>> Session::output_shapes(std::span<const TensorShape> input_shapes) const noexcept {
   return impl_->engine.output_shapes(input_shapes);
 }
 
-Result<PlanStats> Session::profile(std::span<const Tensor> inputs) {
+Result<PlanStats> Session::profile(std::span<const Tensor> inputs) noexcept {
   return ir::guarded([&]() -> Result<PlanStats> {
     FUSEC_TRY(impl_->check_inputs(inputs));
     FUSEC_ASSIGN(Impl::Ready* const entry, impl_->ready(inputs));

@@ -16,7 +16,8 @@ namespace fusec::runtime {
 template <class Key, class Value>
 class SingleFlight {
  public:
-  // make() runs without a lock held and must answer, not throw; what it throws becomes a Status.
+  // make() runs without a lock held and must answer, not throw; what it throws becomes a Status. Whatever throws, the
+  // flight lands: its waiters wake, and the next call with this key flies anew.
   template <class Make>
   Result<Value> run(const Key& key, const Make& make) {
     std::unique_lock lock(mutex_);
@@ -26,12 +27,12 @@ class SingleFlight {
       return *flight->answer;
     }
     auto flight = std::make_shared<Flight>();
-    flights_.emplace(key, flight);
+    const auto at = flights_.emplace(key, flight).first;
     lock.unlock();
     Result<Value> answer = ir::guarded([&]() -> Result<Value> { return make(); });
     lock.lock();
-    flight->answer.emplace(answer);
-    flights_.erase(key);
+    land(*flight, answer);
+    flights_.erase(at);  // by place: looking for a key may throw
     landed_.notify_all();
     return answer;
   }
@@ -40,6 +41,13 @@ class SingleFlight {
   struct Flight {
     std::optional<Result<Value>> answer;
   };
+  static void land(Flight& flight, const Result<Value>& answer) noexcept {
+    try {
+      flight.answer.emplace(answer);
+    } catch (...) {
+      flight.answer.emplace(ir::status_of_exception());
+    }
+  }
   std::mutex mutex_;
   std::condition_variable landed_;
   std::map<Key, std::shared_ptr<Flight>> flights_;

@@ -105,14 +105,14 @@ Device Engine::device() const { return state_->device; }
 int Engine::threads() const { return state_->threads; }
 const EngineStats& Engine::stats() const { return state_->stats; }
 
-Result<std::vector<TensorShape>> Engine::output_shapes(std::span<const TensorShape> input_shapes) const {
+Result<std::vector<TensorShape>> Engine::output_shapes(std::span<const TensorShape> input_shapes) const noexcept {
   return ir::guarded([&]() -> Result<std::vector<TensorShape>> {
     FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state_->program(), input_shapes));
     return runtime::output_shapes(state_->program(), bindings);
   });
 }
 
-Result<PlanStats> Engine::plan(std::span<const TensorShape> input_shapes) const {
+Result<PlanStats> Engine::plan(std::span<const TensorShape> input_shapes) const noexcept {
   return ir::guarded([&]() -> Result<PlanStats> {
     FUSEC_ASSIGN(const runtime::PlanPtr plan, state_->plan(input_shapes));
     return runtime::describe(*plan);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/llvm/compile.h"
 
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Triple.h>
 
 #include <mutex>
 
+#include "codegen/llvm/contain.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {
@@ -45,10 +45,8 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target
 Result<Image> compile(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);
-  llvm::legacy::PassManager passes;
-  const bool cannot = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile, /*DisableVerify=*/true);
-  FUSEC_CHECK(!cannot) << "LLVM writes no objects for its x86-64";
-  passes.run(module);
+  const bool written = write_file(module, machine, llvm::CodeGenFileType::ObjectFile, stream);
+  FUSEC_CHECK(written) << "LLVM writes no objects for its x86-64";
   return flatten(std::string(object.begin(), object.end()));
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "codegen/llvm/compile.h"
+#include "codegen/llvm/contain.h"
 #include "codegen/llvm/machine.h"
 #include "codegen/llvm/math.h"
 #include "codegen/llvm/writer.h"
@@ -132,29 +133,31 @@ const Machine& host_machine() {
 std::string host_emitter_key() { return "host-" + std::to_string(kWriterVersion) + " llvm-" LLVM_VERSION_STRING; }
 
 Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
-  Written written;
-  FUSEC_TRY(write(kernel, target, written));
-  Artifact artifact;
-  if (options.keep_text) artifact.text = text_of(*written.module);
-  FUSEC_ASSIGN(Image image, compile(*written.module, *written.machine));
-  for (const HostPhase& phase : written.phases) {
-    codegen::ArtifactPhase& made = artifact.phases.emplace_back();
-    made.offset = image.functions.at(phase.name);
-    made.iterations = phase.iterations;
-  }
-  artifact.image = std::move(image.bytes);
-  artifact.externs = std::move(written.externs);
-  artifact.local_bytes = written.local_bytes;
-  return artifact;
+  return contained<Written>([&](Written& written) -> Result<Artifact> {
+    FUSEC_TRY(write(kernel, target, written));
+    Artifact artifact;
+    if (options.keep_text) artifact.text = text_of(*written.module);
+    FUSEC_ASSIGN(Image image, compile(*written.module, *written.machine));
+    for (const HostPhase& phase : written.phases) {
+      codegen::ArtifactPhase& made = artifact.phases.emplace_back();
+      made.offset = image.functions.at(phase.name);
+      made.iterations = phase.iterations;
+    }
+    artifact.image = std::move(image.bytes);
+    artifact.externs = std::move(written.externs);
+    artifact.local_bytes = written.local_bytes;
+    return artifact;
+  });
 }
 
 Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target) {
-  Written written;
-  FUSEC_TRY(write(kernel, target, written));
-  std::string problem;
-  llvm::raw_string_ostream stream(problem);
-  FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
-  return text_of(*written.module);
+  return contained<Written>([&](Written& written) -> Result<std::string> {
+    FUSEC_TRY(write(kernel, target, written));
+    std::string problem;
+    llvm::raw_string_ostream stream(problem);
+    FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
+    return text_of(*written.module);
+  });
 }
 
 }  // namespace fusec::codegen

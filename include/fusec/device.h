@@ -15,7 +15,7 @@ namespace fusec {
 
 FUSEC_API std::string to_string(const Device& device);  // "cpu", "cuda:1"
 // "cpu", "cuda" (the first GPU) or "cuda:1"; else invalid_argument.
-FUSEC_API Result<Device> parse_device(const std::string& text);
+FUSEC_API Result<Device> parse_device(const std::string& text) noexcept;
 
 struct FUSEC_API DeviceInfo {
   Device device;
@@ -28,12 +28,12 @@ struct FUSEC_API DeviceInfo {
 // The CPU, then the GPUs that this process can use, by ordinal.
 FUSEC_API std::vector<DeviceInfo> devices();
 // Ok when there is a GPU that can be used; else device, saying what was looked for.
-FUSEC_API Status gpu_status();
+FUSEC_API Status gpu_status() noexcept;
 
 // Owned row-major memory of `device`, zero-filled.
-FUSEC_API Result<Tensor> make_tensor(const Device& device, DType dtype, std::vector<int64_t> shape);
+FUSEC_API Result<Tensor> make_tensor(const Device& device, DType dtype, std::vector<int64_t> shape) noexcept;
 // Copies the elements; dtype and shape must agree. Any devices and strides, but the memory must not overlap. Over when it
 // answers.
-FUSEC_API Status copy(const Tensor& from, Tensor& to);
+FUSEC_API Status copy(const Tensor& from, Tensor& to) noexcept;
 
 }  // namespace fusec

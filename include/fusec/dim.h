@@ -73,7 +73,7 @@ class FUSEC_API Dim {
   // "2*N*seq + floordiv(H + 1, 2)": symbols are printed as they are.
   std::string str() const;
   // Parses str()'s language, with parentheses and + - * allowed anywhere. Symbols match [A-Za-z_][A-Za-z0-9_.]*.
-  static Result<Dim> parse(std::string_view text);
+  static Result<Dim> parse(std::string_view text) noexcept;
 
  private:
   friend struct DimAccess;

@@ -69,11 +69,11 @@ class FUSEC_API Engine {
  public:
   // invalid_argument for options that do not fit the machine; unsupported, compile_failed, device, out_of_memory as the
   // stages say. A model without free symbols is bound at once, so that such errors show here.
-  static Result<Engine> compile(const Model& model, const Options& options = {});
+  static Result<Engine> compile(const Model& model, const Options& options = {}) noexcept;
 
   // The code of a package that fits the device best, or that Options::target names. Of the options, precision, numerics,
   // tf32 and use_library are the package's. invalid_argument: it has no code for the device; else as `compile`.
-  static Result<Engine> load(const Package& package, const Options& options = {});
+  static Result<Engine> load(const Package& package, const Options& options = {}) noexcept;
 
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
@@ -84,9 +84,9 @@ class FUSEC_API Engine {
   const EngineStats& stats() const;
 
   // Shapes of the inputs in order; invalid_argument names the input, the axis, what was expected and given.
-  Result<std::vector<TensorShape>> output_shapes(std::span<const TensorShape> input_shapes) const;
+  Result<std::vector<TensorShape>> output_shapes(std::span<const TensorShape> input_shapes) const noexcept;
   // Makes (or finds) the Plan for these shapes.
-  Result<PlanStats> plan(std::span<const TensorShape> input_shapes) const;
+  Result<PlanStats> plan(std::span<const TensorShape> input_shapes) const noexcept;
 
   // The inside, for Session and for tools that are built with the library.
   explicit Engine(std::shared_ptr<const runtime::EngineState> state) : state_(std::move(state)) {}

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -69,7 +71,7 @@ struct FUSEC_API WindowOptions {
 // Elementwise ops broadcast by numpy's rule. Axes may be negative: -1 is the last one.
 class FUSEC_API GraphBuilder {
  public:
-  GraphBuilder();
+  GraphBuilder() noexcept;  // without memory all its Vars are invalid, and finish() answers out_of_memory
   ~GraphBuilder();
   GraphBuilder(GraphBuilder&&) noexcept;
   GraphBuilder& operator=(GraphBuilder&&) noexcept;
@@ -79,10 +81,13 @@ class FUSEC_API GraphBuilder {
   Var constant(DType dtype, double value);
   void output(std::string name, Var value);
   // The model so far. invalid_argument with every mistake made: the first as the message, the others as notes.
-  Result<Model> finish() const;
+  Result<Model> finish() const noexcept;
 
   // Any row of the scalar op table (docs/ops.md) by name, `cast` apart.
-  Var apply(std::string_view op, std::vector<Operand> operands);
+  Var apply(std::string_view op, std::span<const Operand> operands);
+  Var apply(std::string_view op, std::initializer_list<Operand> operands) {
+    return apply(op, std::span<const Operand>(operands.begin(), operands.size()));
+  }
   Var cast(Operand a, DType to);
 
   // One method per row of ir/ops/scalar_ops.def (tests/ir/graph_builder_test.cpp compares).

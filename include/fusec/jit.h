@@ -19,9 +19,9 @@ class FUSEC_API JitFunction {
   // Inputs may have any strides. A transposed or broadcast input (a permutation of dense memory, axes of stride 0) is read
   // where it lies: the first call with such a pattern compiles a variant for it. Other layouts are copied first. Outputs, and
   // where tensors lie, as in Session::run.
-  Status operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  Status operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const noexcept;
   // On a stream of the caller, as Session::run_async.
-  Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const;
+  Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const noexcept;
 
   struct Impl;
   explicit JitFunction(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -33,6 +33,6 @@ class FUSEC_API JitFunction {
 };
 
 // Compiles for row-major inputs.
-FUSEC_API Result<JitFunction> jit(const Model& model, const Options& options = {});
+FUSEC_API Result<JitFunction> jit(const Model& model, const Options& options = {}) noexcept;
 
 }  // namespace fusec

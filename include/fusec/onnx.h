@@ -48,12 +48,12 @@ struct FUSEC_API ImportOptions {
 };
 
 // Errors: invalid_argument (no such file), invalid_model, unsupported (names every op that is lacking), out_of_memory.
-FUSEC_API Result<Model> load_onnx(const std::string& path, const ImportOptions& options = {});
-FUSEC_API Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options = {});
+FUSEC_API Result<Model> load_onnx(const std::string& path, const ImportOptions& options = {}) noexcept;
+FUSEC_API Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options = {}) noexcept;
 
 // Writes the model at `in` with all its tensor data inside, stripped tensors filled from `seed`. Past 1.9 GB the data
 // goes to "<out>.data" beside it.
 FUSEC_API Status materialize_onnx(const std::string& in, const std::string& out, uint64_t seed,
-                                  const ImportOptions& options = {});
+                                  const ImportOptions& options = {}) noexcept;
 
 }  // namespace fusec

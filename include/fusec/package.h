@@ -55,7 +55,7 @@ class FUSEC_API Package {
   // Reads and checks the whole file. invalid_argument: it cannot be opened, is not called *.fsc, is not to be trusted
   // or is not signed by the key; invalid_model: it is no package of this version, is cut short or has a changed byte;
   // unsupported: verify_key where fusec was built without libsodium; out_of_memory.
-  static Result<Package> open(const std::string& path, const PackageOptions& options = {});
+  static Result<Package> open(const std::string& path, const PackageOptions& options = {}) noexcept;
 
   const PackageInfo& info() const;
   const Model& model() const;  // its inputs, outputs and symbols; there is no graph
@@ -68,12 +68,12 @@ class FUSEC_API Package {
 };
 
 // Whether it is a regular file that begins as packages do, whatever its name.
-FUSEC_API bool is_package(const std::string& path);
+FUSEC_API bool is_package(const std::string& path) noexcept;
 
 // Compiles `model` for each target ("cpu:x86-64-v3", "cuda:sm_90", ...; "cpu:native": this machine) and writes the
 // file, which appears whole or not at all; its name must end in .fsc. The same model, targets, options and key give the
 // same bytes. Of `options`, device and target are not looked at.
 FUSEC_API Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
-                               const Options& options = {}, const std::optional<SigningKey>& sign = {});
+                               const Options& options = {}, const std::optional<SigningKey>& sign = {}) noexcept;
 
 }  // namespace fusec

@@ -28,7 +28,7 @@ struct FUSEC_API SessionStats {
 // Not for two threads at once; make one Session per thread.
 class FUSEC_API Session {
  public:
-  static Result<Session> create(const Engine& engine);
+  static Result<Session> create(const Engine& engine) noexcept;
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
@@ -41,26 +41,26 @@ class FUSEC_API Session {
   // made where the inputs lie (on the GPU if one of them does). The run is over when it answers, and it uses a stream of
   // its own: work of the caller on its tensors must be over when it begins. An error that breaks the GPU's context (an
   // illegal address, ...) makes every later call answer `device` with that first error.
-  Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs);
-  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs);
+  Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs) noexcept;
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs) noexcept;
 
   // Puts a run on `stream` (a CUstream of the Engine's GPU, null: the legacy default stream) and answers at once: the run
   // comes after what is on the stream, and what comes there next comes after the run. Tensors lie on the GPU and
   // live until the run is over; so does the Session. Indices out of range are clamped, not reported. On the CPU
   // it is `run`.
-  Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream);
+  Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) noexcept;
 
   // Fixes the tensors of later run_bound() calls; the memory must outlive them. An output may be the memory of an input.
-  Status bind_io(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
-  Status run_bound();
+  Status bind_io(std::span<const Tensor> inputs, std::span<const Tensor> outputs) noexcept;
+  Status run_bound() noexcept;
 
   // Does everything that the first run with these input shapes would do beside running. A GPU's graph is captured by
   // bind_io, or by the second run with the same memory.
-  Status prepare(std::span<const TensorShape> input_shapes);
-  Result<std::vector<TensorShape>> output_shapes(std::span<const TensorShape> input_shapes) const;
+  Status prepare(std::span<const TensorShape> input_shapes) noexcept;
+  Result<std::vector<TensorShape>> output_shapes(std::span<const TensorShape> input_shapes) const noexcept;
 
   // Runs once and answers the time of every launch.
-  Result<PlanStats> profile(std::span<const Tensor> inputs);
+  Result<PlanStats> profile(std::span<const Tensor> inputs) noexcept;
 
   SessionStats stats() const;
   const Engine& engine() const;

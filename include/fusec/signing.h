@@ -23,7 +23,7 @@ struct FUSEC_API SigningKey {
 
 // From PEM files: a public key (SPKI), a private key (PKCS#8, not encrypted). invalid_argument: the file cannot be read
 // or holds something else.
-FUSEC_API Result<PublicKey> read_public_key(const std::string& path);
-FUSEC_API Result<SigningKey> read_signing_key(const std::string& path);
+FUSEC_API Result<PublicKey> read_public_key(const std::string& path) noexcept;
+FUSEC_API Result<SigningKey> read_signing_key(const std::string& path) noexcept;
 
 }  // namespace fusec

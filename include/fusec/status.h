@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and Result<T>: how every fallible function of the library answers. No exception leaves the library.
+// Status and Result<T>: how every fallible function of the library answers. What answers one of the two never throws,
+// also when no memory is left. What answers a plain value (Tensor::borrow, Dim's operators, ...) may throw std::bad_alloc,
+// as the containers in it do.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -24,49 +27,58 @@ enum class StatusCode {
   internal,        // a defect of fusec
 };
 
-FUSEC_API const char* to_string(StatusCode code);
+FUSEC_API const char* to_string(StatusCode code) noexcept;
 
-// A code, one message, and notes added on the way up, innermost first.
+// A code, one message, and notes added on the way up, innermost first. Copies share the text, so that making, moving and
+// copying one never throws: where there is no memory for the text, the Status is `exhausted`.
 class [[nodiscard]] FUSEC_API Status {
  public:
-  Status() = default;
-  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status() noexcept = default;
+  Status(StatusCode code, std::string message, std::vector<std::string> notes = {}) noexcept;
+  // out_of_memory of the host. Allocates nothing.
+  static Status exhausted() noexcept;
 
-  bool ok() const { return code_ == StatusCode::ok; }
-  StatusCode code() const { return code_; }
-  const std::string& message() const { return message_; }
-  const std::vector<std::string>& notes() const { return notes_; }
+  bool ok() const noexcept { return code_ == StatusCode::ok; }
+  StatusCode code() const noexcept { return code_; }
+  const std::string& message() const noexcept;
+  const std::vector<std::string>& notes() const noexcept;
 
-  // Adds where it happened, e.g. "while importing node '/fc1/Add' (Add-14)".
-  Status with_note(std::string note) &&;
-  // "unsupported: no rule for op 'Foo'; while importing node 'x'": one line.
-  std::string str() const;
+  // Adds where it happened, e.g. "while importing node '/fc1/Add' (Add-14)". Without memory for it the note is left out.
+  Status with_note(std::string note) && noexcept;
+  // "unsupported: no rule for op 'Foo'; while importing node 'x'": one line. Without memory for it "out of memory".
+  std::string str() const noexcept;
 
  private:
+  struct Text;
   StatusCode code_ = StatusCode::ok;
-  std::string message_;
-  std::vector<std::string> notes_;
+  std::shared_ptr<const Text> text_;  // null: no message, or that of `exhausted`
 };
 
-// A value or the Status that says why there is none.
+// Throws std::bad_alloc if `why` is out_of_memory, else std::bad_variant_access.
+[[noreturn]] FUSEC_API void throw_no_value(const Status& why);
+
+// A value or the Status that says why there is none. Taking the value where there is none is a mistake, and throws.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}            // NOLINT: implicit by design
-  Result(Status status) : state_(std::move(status)) {}     // NOLINT
-  bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
+  Result(T value) : state_(std::move(value)) {}                  // NOLINT: implicit by design
+  Result(Status status) noexcept : state_(std::move(status)) {}  // NOLINT
+  bool ok() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return ok(); }
+  T& value() & { return have_value(), *std::get_if<0>(&state_); }
+  const T& value() const& { return have_value(), *std::get_if<0>(&state_); }
+  T&& value() && { return have_value(), std::move(*std::get_if<0>(&state_)); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  Status status() const { return ok() ? Status() : std::get<1>(state_); }
+  Status status() const noexcept { return ok() ? Status() : std::get<1>(state_); }
 
  private:
+  void have_value() const {
+    if (!ok()) throw_no_value(std::get<1>(state_));
+  }
   std::variant<T, Status> state_;
 };
 

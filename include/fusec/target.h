@@ -53,7 +53,7 @@ struct FUSEC_API Target {
 // Targets by name: "x86-64-v2" (SSE4.2), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512); "sm_75" ... "sm_121" with the figures
 // of that architecture's largest data-centre or desktop GPU. "cpu:" and "cuda:" may stand in front. Unknown:
 // invalid_argument.
-FUSEC_API Result<Target> named_target(const std::string& name);
+FUSEC_API Result<Target> named_target(const std::string& name) noexcept;
 // One line of "key=value" pairs that is equal exactly when code generation would be.
 FUSEC_API std::string codegen_key(const Target& target);
 // The names that named_target takes, without prefix.

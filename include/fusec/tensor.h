@@ -24,7 +24,7 @@ class FUSEC_API Tensor {
   Tensor() = default;
   // Owned memory. The product of the extents must fit 63 bits (invalid_argument) and memory must suffice (out_of_memory).
   // Memory of the host; of any device: make_tensor.
-  static Result<Tensor> make(DType dtype, std::vector<int64_t> shape);
+  static Result<Tensor> make(DType dtype, std::vector<int64_t> shape) noexcept;
   // Memory of the caller, which must outlive the Tensor. Empty strides mean row-major.
   static Tensor borrow(DType dtype, std::vector<int64_t> shape, void* data, std::vector<int64_t> strides = {},
                        Device device = {});

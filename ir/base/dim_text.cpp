@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/base/dim_internal.h"
+#include "ir/support/guard.h"
 
 namespace fusec {
 namespace {
@@ -162,12 +163,14 @@ std::string Dim::str() const {
   return out;
 }
 
-Result<Dim> Dim::parse(std::string_view text) {
-  try {
-    return Parser(text).parse();
-  } catch (const DimOverflow& e) {
-    return Status(StatusCode::invalid_argument, "dimension '" + std::string(text.substr(0, 200)) + "': " + e.what());
-  }
+Result<Dim> Dim::parse(std::string_view text) noexcept {
+  return ir::guarded([&]() -> Result<Dim> {
+    try {
+      return Parser(text).parse();
+    } catch (const DimOverflow& e) {
+      return Status(StatusCode::invalid_argument, "dimension '" + std::string(text.substr(0, 200)) + "': " + e.what());
+    }
+  });
 }
 
 }  // namespace fusec

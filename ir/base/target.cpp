@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "ir/support/guard.h"
+
 namespace fusec {
 namespace {
 
@@ -77,7 +79,9 @@ bool Target::has(const std::string& feature) const {
   return std::binary_search(features.begin(), features.end(), feature);
 }
 
-Result<Target> named_target(const std::string& name) {
+namespace {
+
+Result<Target> find_target(const std::string& name) {
   const std::string bare = without_prefix(name);
   for (int level = 2; level <= 4; ++level) {
     if (bare == "x86-64-v" + std::to_string(level) && name != "cuda:" + bare) return x86(level);
@@ -88,6 +92,12 @@ Result<Target> named_target(const std::string& name) {
   std::string known;
   for (const std::string& one : target_names()) known += (known.empty() ? "" : ", ") + one;
   return Status(StatusCode::invalid_argument, "no target is named '" + name + "'; known are " + known);
+}
+
+}  // namespace
+
+Result<Target> named_target(const std::string& name) noexcept {
+  return ir::guarded([&] { return find_target(name); });
 }
 
 std::vector<std::string> target_names() {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ir/support/guard.h"
 #include "ir/support/memory.h"
 
 namespace fusec {
@@ -41,20 +42,22 @@ std::string text(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
-  const std::optional<int64_t> bytes = byte_count(dtype, shape);
-  if (!bytes) {
-    return Status(StatusCode::invalid_argument, "a tensor cannot have shape " + text(shape) + ": its size in bytes " +
-                                                    "must be at least 0 and fit 63 bits");
-  }
-  void* data = ir::allocate_host(static_cast<std::size_t>(*bytes));
-  if (data == nullptr) {
-    return Status(StatusCode::out_of_memory,
-                  std::to_string(*bytes) + " bytes of host memory for a tensor " + to_string(dtype) + text(shape));
-  }
-  std::memset(data, 0, static_cast<std::size_t>(*bytes));
-  std::shared_ptr<const void> owner(data, [](const void* p) { std::free(const_cast<void*>(p)); });
-  return share(dtype, std::move(shape), data, std::move(owner));
+Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) noexcept {
+  return ir::guarded([&]() -> Result<Tensor> {
+    const std::optional<int64_t> bytes = byte_count(dtype, shape);
+    if (!bytes) {
+      return Status(StatusCode::invalid_argument, "a tensor cannot have shape " + text(shape) + ": its size in bytes " +
+                                                      "must be at least 0 and fit 63 bits");
+    }
+    void* data = ir::allocate_host(static_cast<std::size_t>(*bytes));
+    if (data == nullptr) {
+      return Status(StatusCode::out_of_memory,
+                    std::to_string(*bytes) + " bytes of host memory for a tensor " + to_string(dtype) + text(shape));
+    }
+    std::memset(data, 0, static_cast<std::size_t>(*bytes));
+    std::shared_ptr<const void> owner(data, [](const void* p) { std::free(const_cast<void*>(p)); });
+    return share(dtype, std::move(shape), data, std::move(owner));
+  });
 }
 
 Tensor Tensor::borrow(DType dtype, std::vector<int64_t> shape, void* data, std::vector<int64_t> strides, Device device) {

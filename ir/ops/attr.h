@@ -13,7 +13,23 @@
 
 namespace fusec::ir {
 
-using AttrValue = std::variant<int64_t, double, std::string, std::vector<int64_t>, Shape, DType>;
+// Copies are made by alternative. The variant of libstdc++ 12 takes one of such alternatives for never valueless, so that it
+// destroys a value that was never made when its own copy constructor runs out of memory.
+class AttrValue : public std::variant<int64_t, double, std::string, std::vector<int64_t>, Shape, DType> {
+ public:
+  using Base = std::variant<int64_t, double, std::string, std::vector<int64_t>, Shape, DType>;
+  using Base::Base;
+  AttrValue(const AttrValue& other) : Base(copy(other)) {}
+  AttrValue(AttrValue&&) noexcept = default;
+  AttrValue& operator=(const AttrValue& other) { return *this = AttrValue(other); }
+  AttrValue& operator=(AttrValue&&) noexcept = default;
+  ~AttrValue() = default;
+
+ private:
+  static Base copy(const Base& other) {
+    return std::visit([]<class T>(const T& value) { return Base(std::in_place_type<T>, value); }, other);
+  }
+};
 
 // A few named values, sorted by name.
 class Attrs {

@@ -9,7 +9,10 @@
 
 namespace fusec::ir {
 
-Status status_of_exception(const ExceptionCodes& codes) {
+namespace {
+
+// May run out of memory over the text.
+Status describe_exception(const ExceptionCodes& codes) {
   try {
     throw;
   } catch (const InternalError& e) {
@@ -17,11 +20,21 @@ Status status_of_exception(const ExceptionCodes& codes) {
   } catch (const DimOverflow& e) {
     return Status(codes.overflow, e.what());
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::out_of_memory, "host memory is exhausted");
+    return Status::exhausted();
   } catch (const std::exception& e) {
     return Status(codes.other, codes.other == StatusCode::internal ? std::string("unexpected exception: ") + e.what() : e.what());
   } catch (...) {
     return Status(codes.other, "unexpected exception");
+  }
+}
+
+}  // namespace
+
+Status status_of_exception(const ExceptionCodes& codes) noexcept {
+  try {
+    return describe_exception(codes);
+  } catch (...) {
+    return Status::exhausted();
   }
 }
 

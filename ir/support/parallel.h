@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -38,8 +37,8 @@ void parallel_for(int threads, int64_t n, int64_t grain, const Body& body) {
   int64_t started = 1;
   try {
     for (; started < parts; ++started) workers.emplace_back(run_part, started);
-  } catch (const std::system_error&) {
-    // No more threads can be had: the ranges left over run here.
+  } catch (...) {
+    // No more threads, or memory for them, can be had: the ranges left over run here.
   }
   run_part(0);
   for (; started < parts; ++started) run_part(started);

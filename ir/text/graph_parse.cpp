@@ -111,7 +111,7 @@ class GraphParser {
     }
     FUSEC_ASSIGN(Attrs attrs, parse_attrs(lexer_, op));
     auto inferred = infer_type(op, types, attrs);
-    if (!inferred.ok()) return lexer_.error_at(begin, inferred.status().message());
+    if (!inferred.ok()) return lexer_.error_at(begin, inferred.status());
     FUSEC_TRY(lexer_.expect(":"));
     const std::size_t type_begin = lexer_.peek().begin;
     FUSEC_ASSIGN(const Type type, lexer_.type());
@@ -151,7 +151,7 @@ class GraphParser {
     FUSEC_ASSIGN(const int64_t seed, lexer_.integer());
     if (count > kMaxRandomElements) return lexer_.error_at(begin, "too many random elements");
     auto data = random_tensor(dtype, std::move(shape), static_cast<uint64_t>(seed));
-    if (!data.ok()) return lexer_.error_at(begin, data.status().message());
+    if (!data.ok()) return lexer_.error_at(begin, data.status());
     return data;
   }
 
@@ -168,7 +168,7 @@ class GraphParser {
     if (given != count)
       return lexer_.error(fmt::format("the shape takes {} elements, the braces hold {}", count, given));
     auto data = Tensor::make(dtype, std::move(shape));
-    if (!data.ok()) return lexer_.error(data.status().message());
+    if (!data.ok()) return lexer_.error_at(lexer_.peek().begin, data.status());
     std::copy(bytes.begin(), bytes.end(), data->as<char>());
     return data;
   }

@@ -259,7 +259,7 @@ Result<Dim> Lexer::dim() {
   }
   if (token_.begin == begin || token_.kind == TokenKind::bad) return expected("a dimension");
   auto dim = Dim::parse(source_.substr(begin, last_end_ - begin));
-  if (!dim.ok()) return error_at(begin, dim.status().message());
+  if (!dim.ok()) return error_at(begin, dim.status());
   return dim;
 }
 
@@ -280,7 +280,7 @@ Result<Dim> Lexer::expression() {
   std::string text(source_.substr(begin, last_end_ - begin));
   for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
   auto dim = Dim::parse(text);
-  if (!dim.ok()) return error_at(begin, dim.status().message());
+  if (!dim.ok()) return error_at(begin, dim.status());
   return dim;
 }
 

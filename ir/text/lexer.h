@@ -63,6 +63,10 @@ class Lexer {
 
   // invalid_model: "line 3, column 7: message".
   Status error_at(std::size_t offset, std::string_view message) const;
+  // The text is at fault for what was found in it, but not for memory that is lacking.
+  Status error_at(std::size_t offset, const Status& found) const {
+    return found.code() == StatusCode::out_of_memory ? found : error_at(offset, found.message());
+  }
   Status error(std::string_view message) const { return error_at(token_.begin, message); }  // at the next token
   Status expected(std::string_view what) const;
   std::string_view source() const { return source_; }

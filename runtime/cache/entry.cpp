@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "ir/support/hash.h"
 
@@ -69,6 +70,7 @@ class Reader {
   }
   Dim dim() {
     Result<Dim> parsed = Dim::parse(string());
+    if (parsed.status().code() == StatusCode::out_of_memory) throw std::bad_alloc();  // the entry may be whole
     failed_ |= !parsed.ok();
     return failed_ ? Dim() : *parsed;
   }

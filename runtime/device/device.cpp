@@ -39,7 +39,7 @@ std::string to_string(const Device& device) {
   return device.kind == TargetKind::cpu ? "cpu" : "cuda:" + std::to_string(device.ordinal);
 }
 
-Result<Device> parse_device(const std::string& text) {
+Result<Device> parse_device(const std::string& text) noexcept {
   if (text == "cpu") return Device{};
   if (text == "cuda") return Device{TargetKind::cuda, 0};
   if (text.starts_with("cuda:")) {
@@ -48,19 +48,25 @@ Result<Device> parse_device(const std::string& text) {
     const auto [rest, error] = std::from_chars(text.data() + 5, end, ordinal);
     if (error == std::errc() && rest == end && ordinal >= 0) return Device{TargetKind::cuda, ordinal};
   }
-  return Status(StatusCode::invalid_argument, "no device is named '" + text + "'; known are cpu, cuda, cuda:0, cuda:1, ...");
+  return ir::guarded([&]() -> Result<Device> {
+    return Status(StatusCode::invalid_argument, "no device is named '" + text + "'; known are cpu, cuda, cuda:0, cuda:1, ...");
+  });
 }
 
-Result<Tensor> make_tensor(const Device& device, DType dtype, std::vector<int64_t> shape) {
+Result<Tensor> make_tensor(const Device& device, DType dtype, std::vector<int64_t> shape) noexcept {
   if (device.kind == TargetKind::cpu) return Tensor::make(dtype, std::move(shape));
+  return ir::guarded([&]() -> Result<Tensor> {
 #if FUSEC_WITH_CUDA
-  return ir::guarded([&] { return runtime::cuda::make_gpu_tensor(device, dtype, std::move(shape)); });
+    return runtime::cuda::make_gpu_tensor(device, dtype, std::move(shape));
 #else
-  return no_support();
+    return no_support();
 #endif
+  });
 }
 
-Status copy(const Tensor& from, Tensor& to) {
+namespace {
+
+Status copy_any(const Tensor& from, Tensor& to) {
   FUSEC_TRY(check_alike(from, to));
   if (from.num_elements() == 0) return {};
   if (from.on_host() && to.on_host()) {
@@ -69,10 +75,16 @@ Status copy(const Tensor& from, Tensor& to) {
     return {};
   }
 #if FUSEC_WITH_CUDA
-  return ir::guarded([&] { return runtime::cuda::copy_with_gpu(from, to); });
+  return runtime::cuda::copy_with_gpu(from, to);
 #else
   return no_support();
 #endif
+}
+
+}  // namespace
+
+Status copy(const Tensor& from, Tensor& to) noexcept {
+  return ir::guarded([&] { return copy_any(from, to); });
 }
 
 std::vector<DeviceInfo> devices() {
@@ -83,12 +95,14 @@ std::vector<DeviceInfo> devices() {
   return out;
 }
 
-Status gpu_status() {
+Status gpu_status() noexcept {
+  return ir::guarded([] {
 #if FUSEC_WITH_CUDA
-  return runtime::cuda::driver_status();
+    return runtime::cuda::driver_status();
 #else
-  return no_support();
+    return no_support();
 #endif
+  });
 }
 
 }  // namespace fusec

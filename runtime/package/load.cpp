@@ -102,10 +102,9 @@ Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, co
 
 namespace fusec {
 
-Result<Engine> Engine::load(const Package& package, const Options& options) {
-  Result<Engine> engine = ir::guarded([&] { return runtime::load_package(package, options); });
-  if (!engine.ok()) return engine.status().with_note(fmt::format("while loading package '{}'", package.state()->path));
-  return engine;
+Result<Engine> Engine::load(const Package& package, const Options& options) noexcept {
+  return ir::guarded_with_note([&] { return runtime::load_package(package, options); },
+                               [&] { return fmt::format("while loading package '{}'", package.state()->path); });
 }
 
 }  // namespace fusec

@@ -2,6 +2,7 @@
 #include "runtime/package/manifest.h"
 
 #include <climits>
+#include <new>
 #include <nlohmann/json.hpp>
 
 namespace fusec::runtime {
@@ -14,6 +15,45 @@ constexpr const char* kNumerics[] = {"precise", "exact", "fast"};
 // Thrown by the readers below, caught by parse_manifest.
 struct Fault {
   std::string message;
+};
+
+constexpr int kMaxDepth = 16;  // of lists and objects inside each other; a manifest has 5
+
+// A value whose destructor allocates nothing. That of nlohmann::json moves what lists and objects hold to a list of its own,
+// and ends the process where there is no memory for it.
+struct Parsed {
+  Json json;
+  Parsed() = default;
+  Parsed(const Parsed&) = delete;
+  ~Parsed() { take_apart(json); }
+
+ private:
+  static void take_apart(Json& value) noexcept {
+    if (auto* const list = value.get_ptr<Json::array_t*>()) {
+      for (Json& item : *list) take_apart(item);
+      list->clear();
+    } else if (auto* const object = value.get_ptr<Json::object_t*>()) {
+      for (auto& [key, item] : *object) take_apart(item);
+      object->clear();
+    }
+  }
+};
+
+// Puts what it reads into a Json that outlives it, whatever is thrown.
+class Reader : public nlohmann::detail::json_sax_dom_parser<Json> {
+ public:
+  using json_sax_dom_parser::json_sax_dom_parser;
+  bool start_object(std::size_t size) { return deeper() && json_sax_dom_parser::start_object(size); }
+  bool start_array(std::size_t size) { return deeper() && json_sax_dom_parser::start_array(size); }
+  bool end_object() { return --depth_, json_sax_dom_parser::end_object(); }
+  bool end_array() { return --depth_, json_sax_dom_parser::end_array(); }
+
+ private:
+  bool deeper() {
+    if (++depth_ > kMaxDepth) throw Fault{"lists and objects lie inside each other too deeply"};
+    return true;
+  }
+  int depth_ = 0;
 };
 
 // get<int64_t>() would convert any number, and those out of range to anything.
@@ -43,6 +83,7 @@ std::vector<Dim> dims_of(const Json& list) {
   std::vector<Dim> dims;
   for (const Json& item : list) {
     Result<Dim> d = Dim::parse(item.get<std::string>());
+    if (d.status().code() == StatusCode::out_of_memory) throw std::bad_alloc();
     if (!d.ok()) throw Fault{d.status().message()};
     dims.push_back(*std::move(d));
   }
@@ -151,7 +192,10 @@ std::string print_manifest(const Manifest& m) {
 
 Result<Manifest> parse_manifest(std::string_view text) {
   try {
-    return manifest_of(Json::parse(text));
+    Parsed parsed;
+    Reader reader(parsed.json, /*allow_exceptions_=*/true);
+    (void)Json::sax_parse(text, &reader);
+    return manifest_of(parsed.json);
   } catch (const Json::exception& fault) {
     return Status(StatusCode::invalid_model, fault.what());
   } catch (const Fault& fault) {

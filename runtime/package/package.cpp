@@ -197,16 +197,15 @@ Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t targe
 
 namespace fusec {
 
-Result<Package> Package::open(const std::string& path, const PackageOptions& options) {
-  Result<Package> package = ir::guarded([&] { return runtime::open_package(path, options); });
-  if (!package.ok()) return package.status().with_note(fmt::format("while opening package '{}'", path));
-  return package;
+Result<Package> Package::open(const std::string& path, const PackageOptions& options) noexcept {
+  return ir::guarded_with_note([&] { return runtime::open_package(path, options); },
+                               [&] { return fmt::format("while opening package '{}'", path); });
 }
 
 const PackageInfo& Package::info() const { return state_->info; }
 const Model& Package::model() const { return state_->manifest.model; }
 
-bool is_package(const std::string& path) {
+bool is_package(const std::string& path) noexcept {
   const Result<bool> answer = ir::guarded([&]() -> Result<bool> {
     FUSEC_ASSIGN(const runtime::OpenFile file, runtime::OpenFile::open(path));
     std::array<std::byte, 8> begin{};

@@ -132,16 +132,22 @@ bool can_sign() { return false; }
 
 namespace fusec {
 
-Result<PublicKey> read_public_key(const std::string& path) {
-  const auto key = ir::guarded([&] { return runtime::read_key(path, "PUBLIC KEY", runtime::kPublicPrefix); });
-  if (!key.ok()) return key.status().with_note(fmt::format("while reading the key '{}'", path));
-  return PublicKey{*key};
+Result<PublicKey> read_public_key(const std::string& path) noexcept {
+  return ir::guarded_with_note(
+      [&]() -> Result<PublicKey> {
+        FUSEC_ASSIGN(const auto key, runtime::read_key(path, "PUBLIC KEY", runtime::kPublicPrefix));
+        return PublicKey{key};
+      },
+      [&] { return fmt::format("while reading the key '{}'", path); });
 }
 
-Result<SigningKey> read_signing_key(const std::string& path) {
-  const auto key = ir::guarded([&] { return runtime::read_key(path, "PRIVATE KEY", runtime::kPrivatePrefix); });
-  if (!key.ok()) return key.status().with_note(fmt::format("while reading the key '{}'", path));
-  return SigningKey{*key};
+Result<SigningKey> read_signing_key(const std::string& path) noexcept {
+  return ir::guarded_with_note(
+      [&]() -> Result<SigningKey> {
+        FUSEC_ASSIGN(const auto key, runtime::read_key(path, "PRIVATE KEY", runtime::kPrivatePrefix));
+        return SigningKey{key};
+      },
+      [&] { return fmt::format("while reading the key '{}'", path); });
 }
 
 }  // namespace fusec

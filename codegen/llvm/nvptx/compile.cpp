@@ -3,7 +3,6 @@
 
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/PassManager.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -22,6 +21,7 @@
 
 #include <mutex>
 
+#include "codegen/llvm/contain.h"
 #include "ir/support/check.h"
 #include "ir/support/nvidia_libraries.h"
 
@@ -65,11 +65,15 @@ bool needs_libdevice(const llvm::Module& module) {
   return false;
 }
 
-void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
+struct Analyses {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
+};
+
+void simplify_with(Analyses& analyses, llvm::Module& module, llvm::TargetMachine& machine) {
+  auto& [loops, functions, components, modules] = analyses;
   llvm::PassBuilder builder(&machine);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
@@ -90,6 +94,17 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   scalar.addPass(llvm::ADCEPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(scalar)));
   passes.run(module, modules);
+}
+
+// When LLVM breaks off, what it was working on is leaked (codegen/llvm/contain.h).
+void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
+  auto analyses = std::make_unique<Analyses>();
+  try {
+    simplify_with(*analyses, module, machine);
+  } catch (...) {
+    (void)analyses.release();
+    throw;
+  }
 }
 
 // LLVM's NVPTX (19) converts a signed i1 as if it were unsigned: to 1, where it is -1.
@@ -147,10 +162,8 @@ Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine
   convert_signed_bools_by_choice(module);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  const bool cannot = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile, /*DisableVerify=*/true);
-  FUSEC_CHECK(!cannot) << "LLVM writes no PTX";
-  passes.run(module);
+  const bool written = write_file(module, machine, llvm::CodeGenFileType::AssemblyFile, stream);
+  FUSEC_CHECK(written) << "LLVM writes no PTX";
   return std::string(text.begin(), text.end());
 }
 

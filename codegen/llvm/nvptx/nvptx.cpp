@@ -6,6 +6,7 @@
 #include <llvm/IR/Verifier.h>
 
 #include "codegen/assembler.h"
+#include "codegen/llvm/contain.h"
 #include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
 #include "codegen/nvjitlink.h"
@@ -72,29 +73,32 @@ std::string nvptx_emitter_key() {
 }
 
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
-  WrittenGpu written;
-  FUSEC_TRY(write_gpu(kernel, target, written));
-  Artifact artifact;
-  if (options.keep_text) artifact.text = text_of_gpu(*written.module);
-  FUSEC_ASSIGN(artifact.ptx, ptx_of(written));
-  artifact.phases = std::move(written.phases);
-  FUSEC_TRY(add_assembled_cubin(artifact, target));
-  return artifact;
+  return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<Artifact> {
+    FUSEC_TRY(write_gpu(kernel, target, written));
+    Artifact artifact;
+    if (options.keep_text) artifact.text = text_of_gpu(*written.module);
+    FUSEC_ASSIGN(artifact.ptx, ptx_of(written));
+    artifact.phases = std::move(written.phases);
+    FUSEC_TRY(add_assembled_cubin(artifact, target));
+    return artifact;
+  });
 }
 
 Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target) {
-  WrittenGpu written;
-  FUSEC_TRY(write_gpu(kernel, target, written));
-  std::string problem;
-  llvm::raw_string_ostream stream(problem);
-  FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
-  return text_of_gpu(*written.module);
+  return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
+    FUSEC_TRY(write_gpu(kernel, target, written));
+    std::string problem;
+    llvm::raw_string_ostream stream(problem);
+    FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
+    return text_of_gpu(*written.module);
+  });
 }
 
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target) {
-  WrittenGpu written;
-  FUSEC_TRY(write_gpu(kernel, target, written));
-  return ptx_of(written);
+  return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
+    FUSEC_TRY(write_gpu(kernel, target, written));
+    return ptx_of(written);
+  });
 }
 
 }  // namespace fusec::codegen

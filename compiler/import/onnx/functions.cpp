@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
 #include <set>
 #include <vector>
 
@@ -28,6 +31,26 @@ void for_each_node(const auto& nodes, const Visit& visit) {
       for (const auto& graph : attribute.graphs()) for_each_node(graph.node(), visit);
     }
   }
+}
+
+// onnx keeps its schemas in one table of the process, which the first look fills. Where memory is exhausted halfway, onnx
+// keeps the half, and says that schemas are registered twice when it is filled again. So the table is built here, and what
+// was left of a failed attempt is taken out first.
+void build_schemas() {
+  static std::atomic<bool> built{false};
+  static std::mutex building;
+  if (built.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(building);
+  if (built.load(std::memory_order_relaxed)) return;
+  for (const char* domain : {"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"}) {
+    proto::OpSchemaRegistry::OpSchemaDeregisterAll(domain);
+  }
+  try {
+    (void)proto::OpSchemaRegistry::Schema("Add", 1);
+  } catch (...) {
+    throw std::bad_alloc();  // nothing else can fail: onnx counts the schemas and finds some lacking
+  }
+  built.store(true, std::memory_order_release);
 }
 
 proto::TypeProto to_proto(const ir::Type& type) {
@@ -106,6 +129,7 @@ void Functions::check_cycles() const {
 }
 
 const proto::OpSchema* checked_schema(const proto::NodeProto& node, const std::string& domain, int64_t opset) {
+  build_schemas();
   const auto version = static_cast<int>(std::min<int64_t>(opset, INT32_MAX));
   const proto::OpSchema* schema = proto::OpSchemaRegistry::Schema(node.op_type(), version, normal_domain(domain));
   if (schema == nullptr) fail_unsupported("no rule for it");
@@ -113,6 +137,8 @@ const proto::OpSchema* checked_schema(const proto::NodeProto& node, const std::s
     fail_invalid("it is deprecated in this opset");
   try {
     schema->Verify(node);
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     const std::string_view message = error.what();
     fail_invalid(std::string(message.substr(0, message.find("\n==> "))));

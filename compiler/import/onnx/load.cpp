@@ -5,22 +5,26 @@
 #include "compiler/import/onnx/import.h"
 #include "fusec/onnx.h"
 #include "ir/model_internal.h"
+#include "ir/support/guard.h"
 
 namespace fusec {
 
-Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options) {
-  FUSEC_ASSIGN(ir::Graph graph, importer::import_onnx(bytes, options));
-  return ir::make_model(std::move(graph));
+Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOptions& options) noexcept {
+  return ir::guarded([&]() -> Result<Model> {
+    FUSEC_ASSIGN(ir::Graph graph, importer::import_onnx(bytes, options));
+    return ir::make_model(std::move(graph));
+  });
 }
 
-Result<Model> load_onnx(const std::string& path, const ImportOptions& options) {
-  ImportOptions here = options;
-  if (here.model_dir.empty()) here.model_dir = importer::folder_of(path);
-  Result<std::vector<uint8_t>> bytes = importer::read_file(path, options.limits.model_bytes);
-  if (!bytes.ok()) return bytes.status();
-  Result<Model> model = load_onnx_bytes(*bytes, here);
-  if (!model.ok()) return model.status().with_note(fmt::format("while importing '{}'", path));
-  return model;
+Result<Model> load_onnx(const std::string& path, const ImportOptions& options) noexcept {
+  return ir::guarded([&]() -> Result<Model> {
+    ImportOptions here = options;
+    if (here.model_dir.empty()) here.model_dir = importer::folder_of(path);
+    FUSEC_ASSIGN(const std::vector<uint8_t> bytes, importer::read_file(path, options.limits.model_bytes));
+    Result<Model> model = load_onnx_bytes(bytes, here);
+    if (model.ok()) return model;
+    return ir::noted(model.status(), [&] { return fmt::format("while importing '{}'", path); });
+  });
 }
 
 }  // namespace fusec

@@ -15,6 +15,7 @@
 #include "compiler/import/onnx/wire.h"
 #include "fusec/onnx.h"
 #include "ir/support/check.h"
+#include "ir/support/guard.h"
 #include "ir/support/temporary_files.h"
 
 namespace fusec {
@@ -141,18 +142,23 @@ void materialize_file(const std::string& in, const std::string& out, const Impor
 
 }  // namespace importer
 
-Status materialize_onnx(const std::string& in, const std::string& out, uint64_t seed, const ImportOptions& options) {
-  try {
-    ImportOptions filled = options;
-    filled.random_weights = seed;
-    if (filled.model_dir.empty()) filled.model_dir = importer::folder_of(in);
-    importer::materialize_file(in, out, filled);
-    return {};
-  } catch (importer::ImportError& error) {
-    return std::move(error.status).with_note(fmt::format("while materializing '{}'", in));
-  } catch (...) {
-    return importer::status_of_import().with_note(fmt::format("while materializing '{}'", in));
-  }
+Status materialize_onnx(const std::string& in, const std::string& out, uint64_t seed,
+                        const ImportOptions& options) noexcept {
+  return ir::guarded_with_note(
+      [&]() -> Status {
+        try {
+          ImportOptions filled = options;
+          filled.random_weights = seed;
+          if (filled.model_dir.empty()) filled.model_dir = importer::folder_of(in);
+          importer::materialize_file(in, out, filled);
+          return {};
+        } catch (const importer::ImportError& error) {
+          return error.status;
+        } catch (...) {
+          return importer::status_of_import();
+        }
+      },
+      [&] { return fmt::format("while materializing '{}'", in); });
 }
 
 }  // namespace fusec

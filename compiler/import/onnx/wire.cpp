@@ -19,6 +19,10 @@ constexpr int kMaxWireDepth = 100;
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
+// protobuf describes its messages when the first description is asked for; where memory runs out meanwhile, asking again
+// crashes. So they are made when the library is loaded, in less than half a millisecond.
+const Descriptor* const kModel = proto::ModelProto::descriptor();
+
 class Scanner {
  public:
   Scanner(std::span<const uint8_t> bytes, int64_t max_messages) : bytes_(bytes), budget_(max_messages) {}
@@ -98,7 +102,7 @@ Status scan_wire(std::span<const uint8_t> bytes, const ImportLimits& limits) {
                                                  bytes.size(), limits.model_bytes)};
   }
   Scanner scanner(bytes, limits.messages);
-  Status status = scanner.message(proto::ModelProto::descriptor(), bytes.size(), 0);
+  Status status = scanner.message(kModel, bytes.size(), 0);
   if (status.ok()) return status;
   return std::move(status).with_note(fmt::format("limit messages = {}", limits.messages));
 }

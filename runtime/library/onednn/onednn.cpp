@@ -3,6 +3,11 @@
 
 #include <dnnl.hpp>
 
+#include <cstdlib>
+#include <future>
+#include <new>
+
+#include "ir/support/memory.h"
 #include "runtime/library/onednn/build.h"
 #include "runtime/library/onednn/describe.h"
 #include "runtime/library/problem.h"
@@ -30,6 +35,45 @@ const char* objection(const Problem& p) {
   return nullptr;
 }
 
+// A primitive that could not be made for want of memory leaves a broken promise in oneDNN's cache, and asking for the same
+// one again throws std::future_error for ever. Emptying the cache takes it out; primitives in use stay.
+void empty_primitive_cache() {
+  int capacity = 0;
+  if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success) return;
+  (void)dnnl_set_primitive_cache_capacity(0);
+  (void)dnnl_set_primitive_cache_capacity(capacity);
+}
+
+// oneDNN's own operator new answers null where memory is exhausted, and what it makes is then constructed at null. So there
+// must be room for what a primitive takes before it is asked for one.
+void expect_room() {
+  constexpr std::size_t kRoom = std::size_t{2} << 20;
+  void* const room = ir::allocate_host(kRoom);
+  if (room == nullptr) throw std::bad_alloc();
+  std::free(room);
+}
+
+// Runs what makes primitives. A promise that another call broke is taken out, and the work is done again.
+template <class Work>
+auto with_whole_cache(const Work& work) -> decltype(work()) {
+  for (bool again = true;; again = false) {
+    try {
+      expect_room();
+      return work();
+    } catch (const std::bad_alloc&) {
+      empty_primitive_cache();
+      throw;
+    } catch (const std::future_error&) {
+      empty_primitive_cache();
+      if (!again) throw std::bad_alloc();
+    } catch (const dnnl::error& error) {
+      if (error.status != dnnl_out_of_memory) throw;
+      empty_primitive_cache();
+      throw std::bad_alloc();
+    }
+  }
+}
+
 class OneDnnLibrary : public Library {
  public:
   explicit OneDnnLibrary(Numerics numerics) : numerics_(numerics), engine_(dnnl::engine::kind::cpu, 0) {}
@@ -47,15 +91,14 @@ class OneDnnLibrary : public Library {
     if (objection(problem) != nullptr) return {};
     const ThreadCount threads(call.threads);
     const onednn::Context context{engine_, weights_, numerics_, call};
-    std::vector<std::string> names;
-    if (problem.op == ir::TensorOp::conv) {
-      names = onednn::conv_names(context, problem);
-    } else if (problem.op == ir::TensorOp::matmul) {
-      merge_axes(problem);
-      names = onednn::matmul_names(context, problem);
-    }
+    if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
+    const std::vector<std::string> names = with_whole_cache([&]() -> std::vector<std::string> {
+      if (problem.op == ir::TensorOp::conv) return onednn::conv_names(context, problem);
+      if (problem.op == ir::TensorOp::matmul) return onednn::matmul_names(context, problem);
+      return {};
+    });
     std::vector<Choice> out;
-    for (std::string& name : names) out.push_back({std::move(name)});
+    for (const std::string& name : names) out.push_back({name});
     return out;
   } catch (const dnnl::error&) {
     return {};
@@ -81,11 +124,14 @@ class OneDnnLibrary : public Library {
     if (const char* reason = objection(problem)) return Status(StatusCode::unsupported, reason);
     const ThreadCount threads(call.threads);  // primitives are split over this many
     const onednn::Context context{engine_, weights_, numerics_, call};
-    std::optional<onednn::Built> built = build(context, problem);
-    if (!built) return Status(StatusCode::unsupported, "oneDNN has reference loops only");
-    auto op = onednn::make_op(engine_, *std::move(built), call);
-    if (!op) return Status(StatusCode::unsupported, "too many arguments");
-    return op;
+    if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
+    return with_whole_cache([&]() -> Result<std::unique_ptr<LibraryOp>> {
+      std::optional<onednn::Built> built = build(context, problem);
+      if (!built) return Status(StatusCode::unsupported, "oneDNN has reference loops only");
+      auto op = onednn::make_op(engine_, *std::move(built), call);
+      if (!op) return Status(StatusCode::unsupported, "too many arguments");
+      return op;
+    });
   } catch (const dnnl::error& error) {
     return Status(StatusCode::unsupported, std::string("oneDNN: ") + error.what());
   }
@@ -95,16 +141,15 @@ class OneDnnLibrary : public Library {
     if (objection(problem) != nullptr) return {};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const ThreadCount threads(call.threads);
-    return onednn::lone_calls({engine_, weights_, numerics_, call}, problem, in_place);
+    return with_whole_cache([&] { return onednn::lone_calls({engine_, weights_, numerics_, call}, problem, in_place); });
   }
 
  private:
-  static std::optional<onednn::Built> build(const onednn::Context& context, Problem& problem) {
+  static std::optional<onednn::Built> build(const onednn::Context& context, const Problem& problem) {
     switch (problem.op) {
       case ir::TensorOp::conv:
         return onednn::build_conv(context, problem, context.call.choice);
       case ir::TensorOp::matmul:
-        merge_axes(problem);
         return onednn::build_matmul(context, problem, context.call.choice);
       default:
         return onednn::build_avg_pool(context, problem);
@@ -118,6 +163,8 @@ class OneDnnLibrary : public Library {
 
 }  // namespace
 
-std::shared_ptr<Library> make_onednn_library(Numerics numerics) { return std::make_shared<OneDnnLibrary>(numerics); }
+std::shared_ptr<Library> make_onednn_library(Numerics numerics) {
+  return with_whole_cache([&] { return std::make_shared<OneDnnLibrary>(numerics); });
+}
 
 }  // namespace fusec::runtime

@@ -75,22 +75,22 @@ void* address(const Slot& slot, const Recipe& recipe, void* const* args, void* w
   return nullptr;
 }
 
-bool execute(const Recipe& recipe, RunState& state, void* const* args, void* workspace) {
+dnnl_status_t execute(const Recipe& recipe, RunState& state, void* const* args, void* workspace) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < recipe.stages.size(); ++i) {
     const Stage& stage = recipe.stages[i];
     for (const Slot& slot : stage.slots) {
       dnnl_memory_t memory = state.memories[next++].get();
       if (slot.place == Place::fixed) continue;
-      if (dnnl_memory_set_data_handle(memory, address(slot, recipe, args, workspace)) != dnnl_success) return false;
+      const dnnl_status_t set = dnnl_memory_set_data_handle(memory, address(slot, recipe, args, workspace));
+      if (set != dnnl_success) return set;
     }
     const std::vector<dnnl_exec_arg_t>& given = state.args[i];
-    if (dnnl_primitive_execute(stage.primitive.get(), state.stream.get(), static_cast<int>(given.size()),
-                               given.data()) != dnnl_success) {
-      return false;
-    }
+    const dnnl_status_t done = dnnl_primitive_execute(stage.primitive.get(), state.stream.get(),
+                                                      static_cast<int>(given.size()), given.data());
+    if (done != dnnl_success) return done;
   }
-  return dnnl_stream_wait(state.stream.get()) == dnnl_success;
+  return dnnl_stream_wait(state.stream.get());
 }
 
 class OneDnnOp : public LibraryOp {
@@ -107,9 +107,12 @@ class OneDnnOp : public LibraryOp {
     const Recipe& recipe = in_place ? built_.in_place : built_.recipe;
     RunStates& states = in_place ? *in_place_states_ : states_;
     std::unique_ptr<RunState> state = states.take();
-    const bool ok = execute(recipe, *state, args, workspace);
+    const dnnl_status_t done = execute(recipe, *state, args, workspace);
     states.put(std::move(state));
-    if (!ok) return Status(StatusCode::device, "oneDNN failed to run " + recipe.implementation);
+    if (done != dnnl_success) {
+      return Status(done == dnnl_out_of_memory ? StatusCode::out_of_memory : StatusCode::device,
+                    "oneDNN failed to run " + recipe.implementation);
+    }
     if (built_.move) onednn::run(*built_.move, args, workspace, threads_);
     if (built_.trailing) finish(args, workspace);
     return {};
