@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# fusec_deps::sodium: Ed25519 of libsodium, for signed packages; used by runtime/package/signature.cpp alone. The archive is
-# preferred, so that what is installed needs no more libraries. Without it --sign and --verify-key are unsupported.
+# fusec_deps::sodium: Ed25519 of libsodium, for signed packages; used by runtime/package/signature.cpp alone. The
+# archive is preferred, so that what is installed needs no more libraries. Debian compiles it for programs, which does
+# for shared libraries too where its symbols are hidden (--exclude-libs in FusecLibraries.cmake). Without libsodium
+# --sign and --verify-key are unsupported.
 find_path(FUSEC_SODIUM_INCLUDE sodium.h)
 find_library(FUSEC_SODIUM_LIBRARY NAMES libsodium.a sodium)
 set(FUSEC_HAVE_SODIUM OFF)

@@ -17,7 +17,6 @@ namespace fusec::runtime {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kLarge = 4 * kHugePage;
 
 Status refused(std::string why) { return Status(StatusCode::invalid_argument, std::move(why)); }
 Status cannot_open() { return refused(std::string("it cannot be opened: ") + std::strerror(errno)); }
@@ -112,7 +111,7 @@ Status OpenFile::check_trust() const {
 }
 
 Result<OwnedBytes> allocate_bytes(std::size_t bytes) {
-  const bool is_large = bytes >= kLarge;
+  const bool is_large = bytes >= kHugePage;
   const std::size_t size = is_large ? (bytes + 2 * kHugePage - 1) / kHugePage * kHugePage : bytes;  // room to align in
   void* const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED)
