@@ -39,15 +39,19 @@ void for_each_node(const auto& nodes, const Visit& visit) {
 void build_schemas() {
   static std::atomic<bool> built{false};
   static std::mutex building;
+  static bool failed = false;  // an attempt before
   if (built.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(building);
   if (built.load(std::memory_order_relaxed)) return;
-  for (const char* domain : {"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"}) {
-    proto::OpSchemaRegistry::OpSchemaDeregisterAll(domain);
+  if (failed) {
+    for (const char* domain : {"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"}) {
+      proto::OpSchemaRegistry::OpSchemaDeregisterAll(domain);
+    }
   }
   try {
     (void)proto::OpSchemaRegistry::Schema("Add", 1);
   } catch (...) {
+    failed = true;
     throw std::bad_alloc();  // nothing else can fail: onnx counts the schemas and finds some lacking
   }
   built.store(true, std::memory_order_release);
