@@ -136,11 +136,13 @@ int64_t bytes_of(const ResolvedStep& step) {
 // Multiplications and additions of a convolution or matrix product; 0 of all else.
 double arithmetic(const ir::LibraryStep& step, const std::vector<BoundArg>& args) {
   const auto elements = [](const BoundArg& arg) {
-    return std::accumulate(arg.shape.begin(), arg.shape.end(), 1.0, [](double n, int64_t extent) { return n * static_cast<double>(extent); });
+    return std::accumulate(arg.shape.begin(), arg.shape.end(), 1.0,
+                           [](double n, int64_t extent) { return n * static_cast<double>(extent); });
   };
   double terms = 0;  // of each element of the output
   if (step.op == ir::TensorOp::matmul) terms = args[0].shape.empty() ? 1 : static_cast<double>(args[0].shape.back());
-  if (step.op == ir::TensorOp::conv) terms = elements(args[1]) / static_cast<double>(std::max<int64_t>(args[1].shape[0], 1));
+  if (step.op == ir::TensorOp::conv)
+    terms = elements(args[1]) / static_cast<double>(std::max<int64_t>(args[1].shape[0], 1));
   return 2 * terms * elements(args.back());
 }
 

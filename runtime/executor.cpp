@@ -22,8 +22,9 @@ Result<bool> grow(AlignedBuffer& buffer, int64_t bytes) {
 
 // A library's call is bound for a number of threads and may wait for all of them.
 Status too_few(int threads, int wanted) {
-  return Status(StatusCode::out_of_memory, "only " + std::to_string(threads) + " of " + std::to_string(wanted) +
-                                               " threads could be started; Options::threads and --threads ask for fewer");
+  return Status(StatusCode::out_of_memory,
+                "only " + std::to_string(threads) + " of " + std::to_string(wanted) +
+                    " threads could be started; Options::threads and --threads ask for fewer");
 }
 
 const std::byte* at(const void* base, int64_t bytes) { return static_cast<const std::byte*>(base) + bytes; }
@@ -76,8 +77,8 @@ void Frame::run_kernel(const Launch& launch, const codegen::HostArgs& args) cons
   }
 }
 
-// Part p of launch l runs on thread (p + parts of the launches before l) modulo the threads, so that small launches lie on
-// threads of their own.
+// Part p of launch l runs on thread (p + parts of the launches before l) modulo the threads, so that small launches lie
+// on threads of their own.
 void Frame::run_group(std::size_t first) const {
   const Launch* const launches = plan_->launches.data() + first;
   const int threads = launches->group_threads;

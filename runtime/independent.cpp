@@ -40,7 +40,8 @@ bool is_callers(Base base) { return base == Base::input || base == Base::output;
 
 bool conflict(const Touched& a, const Touched& b) {
   if (!a.written && !b.written) return false;
-  if (is_callers(a.base) && is_callers(b.base) && (a.base != b.base || a.ordinal != b.ordinal)) return true;  // may be the same memory
+  if (is_callers(a.base) && is_callers(b.base) && (a.base != b.base || a.ordinal != b.ordinal))
+    return true;  // may be the same memory
   return a.base == b.base && a.ordinal == b.ordinal && a.begin < b.end && b.begin < a.end;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one seam through which host work is split over threads. Our loops and oneDNN's (runtime/threads/openmp.cpp) run on the
-// Executor of the process: teams of worker threads (runtime/threads/team.h), unless an embedding program gives its own.
+// The one seam through which host work is split over threads. Our loops and oneDNN's (runtime/threads/openmp.cpp) run
+// on the Executor of the process: teams of worker threads (runtime/threads/team.h), unless an embedding program gives
+// its own.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +57,8 @@ class Executor {
 // held stay with the one they came from.
 void set_executor(Executor* executor);
 
-// While alive, regions of this thread run on the threads it leased: they need no wake-up between regions. A Lease inside of
-// another that is large enough takes that one's threads; inside of a region it has one thread.
+// While alive, regions of this thread run on the threads it leased: they need no wake-up between regions. A Lease
+// inside of another that is large enough takes that one's threads; inside of a region it has one thread.
 class Lease {
  public:
   explicit Lease(int threads);

@@ -114,7 +114,8 @@ Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outp
   FUSEC_ASSIGN(Ready* entry, ready(inputs));
   Status status = runner->run(*entry->state, inputs, outputs, step_us);
   if (!status.ok() && entry->plan->threads > runtime::thread_limit()) {
-    // Threads that were there when the Plan was made cannot be had, in a child made by fork for one: another Plan does without.
+    // Threads that were there when the Plan was made cannot be had, in a child made by fork for one: another Plan does
+    // without.
     entries.clear();
     FUSEC_ASSIGN(entry, ready(inputs));
     status = runner->run(*entry->state, inputs, outputs, step_us);

@@ -14,8 +14,8 @@
 
 namespace fusec::runtime {
 
-// The Plans used last. Thread-safe; one set of bindings is bound by one thread at a time. Where fewer threads can be had than
-// `threads` asks for, Plans are for those.
+// The Plans used last. Thread-safe; one set of bindings is bound by one thread at a time. Where fewer threads can be
+// had than `threads` asks for, Plans are for those.
 class PlanCache {
  public:
   explicit PlanCache(std::size_t capacity = 16) : capacity_(capacity) {}

@@ -33,7 +33,8 @@ struct FUSEC_API Options {
   int threads = 0;                        // 0: what the machine and OMP_NUM_THREADS give
   std::optional<std::string> cache_dir;   // default: $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec
   bool use_cache = true;
-  int64_t cache_limit = int64_t{2} << 30;  // bytes that the kernel cache keeps, those used longest ago go first; 0: no bound
+  int64_t cache_limit =
+      int64_t{2} << 30;  // bytes that the kernel cache keeps, those used longest ago go first; 0: no bound
   std::vector<std::string> disabled_passes;
   int stop_after_passes = -1;  // run only so many passes of the optimizer (bisection); -1: all
   std::string dump_dir;  // when set, every stage writes its text there

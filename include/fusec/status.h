@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Status and Result<T>: how every fallible function of the library answers. What answers one of the two never throws,
-// also when no memory is left. What answers a plain value (Tensor::borrow, Dim's operators, ...) may throw std::bad_alloc,
-// as the containers in it do.
+// also when no memory is left. What answers a plain value (Tensor::borrow, Dim's operators, ...) may throw
+// std::bad_alloc, as the containers in it do.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,8 @@ enum class StatusCode {
 
 FUSEC_API const char* to_string(StatusCode code) noexcept;
 
-// A code, one message, and notes added on the way up, innermost first. Copies share the text, so that making, moving and
-// copying one never throws: where there is no memory for the text, the Status is `exhausted`.
+// A code, one message, and notes added on the way up, innermost first. Copies share the text, so that making, moving
+// and copying one never throws: where there is no memory for the text, the Status is `exhausted`.
 class [[nodiscard]] FUSEC_API Status {
  public:
   Status() noexcept = default;
@@ -43,7 +43,8 @@ class [[nodiscard]] FUSEC_API Status {
   const std::string& message() const noexcept;
   const std::vector<std::string>& notes() const noexcept;
 
-  // Adds where it happened, e.g. "while importing node '/fc1/Add' (Add-14)". Without memory for it the note is left out.
+  // Adds where it happened, e.g. "while importing node '/fc1/Add' (Add-14)". Without memory for it the note is left
+  // out.
   Status with_note(std::string note) && noexcept;
   // "unsupported: no rule for op 'Foo'; while importing node 'x'": one line. Without memory for it "out of memory".
   std::string str() const noexcept;

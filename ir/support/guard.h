@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No exception leaves the library: public entry points run their bodies in `guarded`, which answers out_of_memory without
-// allocating.
+// No exception leaves the library: public entry points run their bodies in `guarded`, which answers out_of_memory
+// without allocating.
 #pragma once
 
 #include <type_traits>
@@ -41,7 +41,8 @@ Status noted(Status status, const MakeNote& make_note) noexcept {
 
 // Runs `f` guarded and puts a note on its error.
 template <class F, class MakeNote>
-auto guarded_with_note(const F& f, const MakeNote& make_note, const ExceptionCodes& codes = {}) noexcept -> decltype(f()) {
+auto guarded_with_note(const F& f, const MakeNote& make_note, const ExceptionCodes& codes = {}) noexcept
+    -> decltype(f()) {
   auto answer = guarded(f, codes);
   if (answer.ok()) return answer;
   if constexpr (std::is_same_v<decltype(f()), Status>) {

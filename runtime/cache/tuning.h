@@ -36,8 +36,8 @@ bool is_sound(const TuningRow& row);
 // Options::tuning_db, else tuning.v1.sqlite in the cache folder; empty: neither is known, or Options::use_cache is false.
 std::string tuning_path(const Options& options);
 
-// One open file; not thread-safe, and not for use across fork(). Every fault is a Status of code `cache`; so is a file, or
-// a journal beside it, that is a link, or that others than the user and root could have written or put there.
+// One open file; not thread-safe, and not for use across fork(). Every fault is a Status of code `cache`; so is a file,
+// or a journal beside it, that is a link, or that others than the user and root could have written or put there.
 class TuningDatabase {
  public:
   ~TuningDatabase();

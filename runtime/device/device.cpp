@@ -49,7 +49,8 @@ Result<Device> parse_device(const std::string& text) noexcept {
     if (error == std::errc() && rest == end && ordinal >= 0) return Device{TargetKind::cuda, ordinal};
   }
   return ir::guarded([&]() -> Result<Device> {
-    return Status(StatusCode::invalid_argument, "no device is named '" + text + "'; known are cpu, cuda, cuda:0, cuda:1, ...");
+    return Status(StatusCode::invalid_argument,
+                  "no device is named '" + text + "'; known are cpu, cuda, cuda:0, cuda:1, ...");
   });
 }
 

@@ -19,8 +19,8 @@ struct Fault {
 
 constexpr int kMaxDepth = 16;  // of lists and objects inside each other; a manifest has 5
 
-// A value whose destructor allocates nothing. That of nlohmann::json moves what lists and objects hold to a list of its own,
-// and ends the process where there is no memory for it.
+// A value whose destructor allocates nothing. That of nlohmann::json moves what lists and objects hold to a list of its
+// own, and ends the process where there is no memory for it.
 struct Parsed {
   Json json;
   Parsed() = default;

@@ -104,7 +104,8 @@ Result<Package> open_package(const std::string& path, const PackageOptions& opti
   const auto size = static_cast<std::size_t>(file.size());
   if (size == 0) return broken_package("it is empty");
   std::array<std::byte, kPackageHeader> header{};
-  if (const int fault = file.read(0, header.data(), std::min(size, header.size())); fault != 0) return cannot_read(fault);
+  if (const int fault = file.read(0, header.data(), std::min(size, header.size())); fault != 0)
+    return cannot_read(fault);
   if (begins_as_package(header) && !path.ends_with(".fsc")) return not_opened(kMisnamedPackage);
   if (!options.trust && !options.verify_key) FUSEC_TRY(file.check_trust());
   FUSEC_ASSIGN(const std::size_t head, package_head_bytes(header, file.size()));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenMP functions that oneDNN calls, on the Executor of runtime/parallel.h. Our copy of oneDNN's library asks for these
-// names where the original asks for GNU OpenMP's (cmake/own_openmp.py): regions have GNU OpenMP's meaning (num_threads 0: as
-// many as omp_get_max_threads says; nested regions have one thread; a static loop is split as libgomp splits it), but a team
-// never ends its threads because a region is smaller, and never the process because threads cannot be had.
+// The OpenMP functions that oneDNN calls, on the Executor of runtime/parallel.h. Our copy of oneDNN's library asks for
+// these names where the original asks for GNU OpenMP's (cmake/own_openmp.py): regions have GNU OpenMP's meaning
+// (num_threads 0: as many as omp_get_max_threads says; nested regions have one thread; a static loop is split as
+// libgomp splits it), but a team never ends its threads because a region is smaller, and never the process because
+// threads cannot be had.
 #include <atomic>
 #include <new>
 #include <thread>
@@ -93,7 +94,8 @@ FUSEC_OPENMP void FOMP_parallel_start(void (*function)(void*), void* data, unsig
   if (!thread.region.inside && wanted > 1) {
     const Lease& lease = *new (state.lease) Lease(wanted);
     if (lease.threads() > 1) {
-      SharedRegion& region = *new (state.own) SharedRegion{function, data, lease.threads(), thread.openmp_threads, 0, 0};
+      SharedRegion& region =
+          *new (state.own) SharedRegion{function, data, lease.threads(), thread.openmp_threads, 0, 0};
       thread.region = {0, region.parts, true};
       state.region = &region;
       thread.leased->start(region.parts, {run_part, &region});

@@ -16,7 +16,8 @@
 namespace fusec::runtime {
 namespace {
 
-std::atomic<Executor*> own_executor{nullptr};    // TeamPool of this process; never deleted, its workers outlive static objects
+std::atomic<Executor*> own_executor{
+    nullptr};  // TeamPool of this process; never deleted, its workers outlive static objects
 std::atomic<Executor*> given_executor{nullptr};
 
 // The threads of the parent do not exist in the child, and whatever a lock of its pool protects may be half changed.

@@ -45,8 +45,8 @@ void Team::give(Worker& worker) {
   worker.begun.store(worker.begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// A worker counts itself as a sleeper before it looks for a region for the last time, and here the regions are given before
-// the sleepers are counted: one of the two sees the other.
+// A worker counts itself as a sleeper before it looks for a region for the last time, and here the regions are given
+// before the sleepers are counted: one of the two sees the other.
 void Team::notify_sleepers(int workers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_relaxed) == 0) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teams of worker threads, the Executor that fusec has of its own. While a team is leased its workers spin between regions,
-// which then begin and end within about a microsecond; a worker sleeps when it sees that another thread wants its processor,
-// and soon after its team was given back.
+// Teams of worker threads, the Executor that fusec has of its own. While a team is leased its workers spin between
+// regions, which then begin and end within about a microsecond; a worker sleeps when it sees that another thread wants
+// its processor, and soon after its team was given back.
 #pragma once
 
 #include <array>
@@ -51,7 +51,8 @@ class Team final : public LeasedThreads {
   int parts_ = 1;
 };
 
-// Teams that nobody leases, by size. A child made by fork has none of its parent's threads and starts with an empty pool.
+// Teams that nobody leases, by size. A child made by fork has none of its parent's threads and starts with an empty
+// pool.
 class TeamPool final : public Executor {
  public:
   LeasedThreads* lease(int wanted) override;
@@ -60,7 +61,8 @@ class TeamPool final : public Executor {
  private:
   std::unique_ptr<Team> take_idle(int wanted);
 
-  static constexpr std::size_t kMostIdle = 64;  // what runs side by side beyond these gives its threads back to the system
+  static constexpr std::size_t kMostIdle =
+      64;  // what runs side by side beyond these gives its threads back to the system
 
   std::mutex mutex_;
   std::array<std::unique_ptr<Team>, kMostIdle> idle_;

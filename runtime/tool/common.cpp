@@ -106,8 +106,9 @@ void declare_libraries(Flags& flags, ModelFlags& to) {
 
 void declare_runs(Flags& flags, ModelFlags& to) {
   flags.flag("--no-cuda-graph", to.no_cuda_graph, "launch a GPU's steps one by one");
-  flags.option("--strategy", to.strategy,
-               "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
+  flags.option(
+      "--strategy", to.strategy,
+      "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
   flags.option("--tune", to.tune,
                "quick or full: as --strategy profile; measures what is missing first (quick: 15 s at most)");
 }
@@ -129,8 +130,9 @@ void declare_common(Flags& flags, ModelFlags& to, unsigned groups) {
   if (groups & kCaches) {
     flags.option("--cache-dir", to.cache_dir,
                  "of compiled kernels; default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
-    flags.option("--cache-limit", to.cache_limit,
-                 "bytes that the kernel cache keeps, such as 500M; those used longest ago go first (default 2G; 0: no bound)");
+    flags.option(
+        "--cache-limit", to.cache_limit,
+        "bytes that the kernel cache keeps, such as 500M; those used longest ago go first (default 2G; 0: no bound)");
     flags.flag("--no-cache", to.no_cache, "compile everything, store nothing");
   }
   if (groups & kLibraries) declare_libraries(flags, to);

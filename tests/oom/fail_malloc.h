@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C library's allocation functions of this program, made to fail on request. operator new and all libraries go through
-// them. For one thread.
+// The C library's allocation functions of this program, made to fail on request. operator new and all libraries go
+// through them. For one thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The out-of-memory loop: does a piece of work in a forked child while its n-th allocation fails, or all from the n-th on,
-// for n over the whole range, and then does it once more with memory. Fails when a child answers anything but ok or
+// The out-of-memory loop: does a piece of work in a forked child while its n-th allocation fails, or all from the n-th
+// on, for n over the whole range, and then does it once more with memory. Fails when a child answers anything but ok or
 // out_of_memory, throws, hangs, cannot do the work afterwards, or crashes for a cause that is not in kKnown.
 //
 //   fusec_oom_test [--tries N] [--seed N] [--list] [WORK...]
@@ -37,8 +37,8 @@ namespace {
 constexpr int kChildren = 2;      // side by side
 constexpr unsigned kSeconds = 60;  // that a child may take
 
-// What cannot be contained, by its cause: one of the calls between the crash and the first of our functions is `symbol` of
-// `module`. docs/debugging.md has the table of these and where they come from.
+// What cannot be contained, by its cause: one of the calls between the crash and the first of our functions is `symbol`
+// of `module`. docs/debugging.md has the table of these and where they come from.
 struct Known {
   int signal;
   const char* module;
@@ -119,7 +119,8 @@ void note(Report& report, const Status& status) {
 
 // How many allocations the work takes.
 int64_t measure(const Work& work) {
-  auto* const count = static_cast<int64_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* const count =
+      static_cast<int64_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   *count = -1;
   const pid_t pid = fork();
   if (pid == 0) {
@@ -166,7 +167,8 @@ Crash explain(const Report& report) {
   for (int i = 2; i < report.frames && shown < 12; ++i) {
     const Place place = place_of(report.stack[i]);
     for (const Known& known : kKnown) {
-      const bool is_it = known.signal == report.signal && !is_ours(place) && place.module == known.module && place.symbol.find(known.symbol) != std::string::npos;
+      const bool is_it = known.signal == report.signal && !is_ours(place) && place.module == known.module &&
+                         place.symbol.find(known.symbol) != std::string::npos;
       if (is_it && crash.known == nullptr) crash.known = known.cause;
     }
     if (place.module == "libc.so.6") continue;
@@ -224,7 +226,8 @@ std::vector<int64_t> sample(int64_t allocations, int tries, uint32_t seed) {
   for (int64_t n = 1; n <= dense; ++n) out.push_back(n);
   const int64_t left = std::min<int64_t>(tries - dense, allocations - dense);
   for (int64_t i = 0; i < left; ++i) {
-    const int64_t begin = dense + (allocations - dense) * i / left, end = dense + (allocations - dense) * (i + 1) / left;
+    const int64_t begin = dense + (allocations - dense) * i / left,
+                  end = dense + (allocations - dense) * (i + 1) / left;
     seed = seed * 1664525u + 1013904223u;
     out.push_back(begin + 1 + (seed >> 8) % std::max<int64_t>(end - begin, 1));
   }
@@ -271,7 +274,8 @@ void print(const Row& r) {
               r.out_of_memory, r.ok, r.other, r.poisoned, r.threw, r.hung, r.known, r.crashed);
   for (const auto& [cause, times] : r.causes) std::printf("    known, %d times: %s\n", times, cause.c_str());
   for (const auto& [fault, at] : r.faults) {
-    std::printf("    FAULT, %zu times, first at n = %lld: %s\n", at.size(), static_cast<long long>(at.front()), fault.c_str());
+    std::printf("    FAULT, %zu times, first at n = %lld: %s\n", at.size(), static_cast<long long>(at.front()),
+                fault.c_str());
   }
   std::fflush(stdout);
 }
@@ -357,7 +361,8 @@ int main(int argc, char** argv) {
     (void)execv("/proc/self/exe", argv);
     return 1;
   }
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("fusec_oom." + std::to_string(getpid()));
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("fusec_oom." + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
   const int code = fusec::oom_test::main_of(argc, argv, folder.string());

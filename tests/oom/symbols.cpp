@@ -72,7 +72,8 @@ Place place_of(const void* address) {
   if (info.dli_sname != nullptr) return {module, info.dli_sname};
   const auto [file, fresh] = files.try_emplace(path);
   if (fresh) file->second = read_functions(path);
-  const auto offset = static_cast<uint64_t>(static_cast<const char*>(address) - static_cast<const char*>(info.dli_fbase));
+  const auto offset =
+      static_cast<uint64_t>(static_cast<const char*>(address) - static_cast<const char*>(info.dli_fbase));
   const auto it = file->second.upper_bound(offset);
   return {module, it == file->second.begin() ? "" : std::prev(it)->second};
 }

@@ -45,17 +45,17 @@ struct Weight {
 };
 
 void write_model(const std::string& path, const std::string& batch) {
-  const std::string text = "<ir_version: 8, opset_import: [\"\" : 17]>\nnet (float[" + batch + ", 8, 8, 3] x) => (float[" +
-                           batch + ", 10] y)\n" + kNodes;
+  const std::string text = "<ir_version: 8, opset_import: [\"\" : 17]>\nnet (float[" + batch +
+                           ", 8, 8, 3] x) => (float[" + batch + ", 10] y)\n" + kNodes;
   fusec_onnx::ModelProto model;
   fusec_onnx::OnnxParser parser(text.c_str());
   if (auto status = parser.Parse(model); !status.IsOK()) {
     std::fprintf(stderr, "the model does not parse: %s\n", status.ErrorMessage().c_str());
     std::abort();
   }
-  const std::vector<Weight> weights = {{"w1", {16, 3, 3, 3}}, {"b1", {16}},   {"scale", {16}}, {"shift", {16}}, {"mean", {16}},
-                                       {"variance", {16}},    {"w2", {16, 16, 3, 3}}, {"w3", {10, 16}}, {"b3", {10}},
-                                       {"ls", {10}},          {"lb", {10}}};
+  const std::vector<Weight> weights = {
+      {"w1", {16, 3, 3, 3}},  {"b1", {16}},     {"scale", {16}}, {"shift", {16}}, {"mean", {16}}, {"variance", {16}},
+      {"w2", {16, 16, 3, 3}}, {"w3", {10, 16}}, {"b3", {10}},    {"ls", {10}},    {"lb", {10}}};
   uint32_t state = 1;
   for (const Weight& weight : weights) {
     auto* tensor = model.mutable_graph()->add_initializer();
@@ -152,7 +152,9 @@ struct Run {
 // The batch is a symbol, so that a Session's first run binds: libraries make their primitives, weights are packed.
 Work session_work(const std::string& folder) {
   const auto run = std::make_shared<Run>();
-  const auto compile = [=] { return must(Engine::compile(must(load_onnx(folder + "/symbol.onnx")), options_of(folder, true))); };
+  const auto compile = [=] {
+    return must(Engine::compile(must(load_onnx(folder + "/symbol.onnx")), options_of(folder, true)));
+  };
   return {"session create + bind + run",
           [=] {
             run->x = input(3);
@@ -199,7 +201,8 @@ void write_files(const std::string& folder) {
   write_model(folder + "/fixed.onnx", "2");
   write_model(folder + "/symbol.onnx", "N");
   const std::vector<std::string> targets = {"cpu:native"};
-  must(write_package(must(load_onnx(folder + "/fixed.onnx")), targets, folder + "/model.fsc", options_of(folder, true)));
+  must(
+      write_package(must(load_onnx(folder + "/fixed.onnx")), targets, folder + "/model.fsc", options_of(folder, true)));
 }
 
 std::vector<Work> works(const std::string& folder) {

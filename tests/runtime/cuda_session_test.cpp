@@ -427,7 +427,8 @@ TEST(CudaSession, AChildMadeByForkHearsThatTheGpuIsItsParents) {
     int right = 0;
     for (const Status& status : {session.run(std::span(&x, 1)).status(), Session::create(engine).status(),
                                  make_tensor(kGpu, DType::f32, {4}).status()}) {
-      right += status.code() == StatusCode::device && status.str().find("before this process was forked") != std::string::npos;
+      right += status.code() == StatusCode::device &&
+               status.str().find("before this process was forked") != std::string::npos;
     }
     _exit(right == 3 && fake.log.size() == calls ? 0 : 1);
   }

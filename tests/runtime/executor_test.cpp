@@ -135,7 +135,8 @@ ProgramBuilder branches() {
   ProgramBuilder b;
   const ir::AllocId x = b.input("x"), out = b.output("out");
   const ir::AllocId y = b.temporary(), z = b.temporary(), w = b.temporary(), s = b.temporary();
-  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {}, 0, false, {}}), sum = b.kernel({"sum", 2, 1, add, {}, 0, false, {}});
+  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {}, 0, false, {}}),
+                     sum = b.kernel({"sum", 2, 1, add, {}, 0, false, {}});
   b.launch(one, {flat(x), flat(y)});
   b.launch(one, {flat(y), flat(z)});
   b.launch(one, {flat(y), flat(w)});

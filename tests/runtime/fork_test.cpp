@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children made by fork, and processes that may start no more threads: they compute what their parent does, or say why not.
+// Children made by fork, and processes that may start no more threads: they compute what their parent does, or say why
+// not.
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

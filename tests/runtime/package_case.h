@@ -24,7 +24,8 @@ namespace fusec::package_case {
 
 namespace fs = std::filesystem;
 
-// Rows of a table by index, a product, and what one kernel makes of it: generated and library steps, constants, a symbol.
+// Rows of a table by index, a product, and what one kernel makes of it: generated and library steps, constants, a
+// symbol.
 inline constexpr const char* kGraph = R"(graph @main(%ids: i64[N, 3], %x: f32[N, 3, 8]) {
   %0 = constant f32[11, 8] {random 1}
   %1 = gather %0, %ids {axis = 0}: f32[N, 3, 8]

@@ -191,7 +191,8 @@ TEST_F(PackageTest, ContentIsNotTrusted) {
   expect("line 1, column 1: expected 'program'", [](auto& s) { s[1].bytes.resize(4); });
   expect("is not there", [&](auto& s) { replace(s[1].bytes, ": constant 0", ": constant 9"); });
   // Elements whose bytes are 4 after an overflow.
-  expect("is not there", [&](auto& s) { replace(s[1].bytes, ": constant 0 f32 88", ": constant 0 f32 4611686018427387905"); });
+  expect("is not there",
+         [&](auto& s) { replace(s[1].bytes, ": constant 0 f32 88", ": constant 0 f32 4611686018427387905"); });
   expect("code of a kernel is missing", [](auto& s) { s[2].bytes.clear(); });
   expect("code of a kernel is missing", [](auto& s) { s[2].bytes.resize(s[2].bytes.size() - 1); });
   expect("code of a kernel cannot be read", [](auto& s) { s[2].bytes[200] ^= std::byte{1}; });

@@ -11,8 +11,8 @@
 namespace fusec::runtime {
 namespace {
 
-// Tells when it is compared, which is when a second thread has found the first one's flight: it holds the lock then, and
-// gives it back by waiting.
+// Tells when it is compared, which is when a second thread has found the first one's flight: it holds the lock then,
+// and gives it back by waiting.
 struct Key {
   std::atomic<bool>* compared;
   bool operator<(const Key&) const {
@@ -72,7 +72,8 @@ TEST(SingleFlight, WaitersWakeWhenTheAnswerCannotBeCopied) {
   using Codes = std::pair<StatusCode, StatusCode>;
   SingleFlight<Key, Heavy> flights;
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(two_threads(flights, [] { return Result<Heavy>(Heavy()); }), Codes(StatusCode::ok, StatusCode::out_of_memory));
+    EXPECT_EQ(two_threads(flights, [] { return Result<Heavy>(Heavy()); }),
+              Codes(StatusCode::ok, StatusCode::out_of_memory));
   }
 }
 

@@ -212,8 +212,9 @@ TEST(OpenMp, StaticLoopsCoverEveryIterationOnce) {
   struct Case {
     long start, end, increment, chunk;
   };
-  for (const Case& c : {Case{0, 100, 1, 0}, Case{0, 3, 1, 0}, Case{5, 5, 1, 0}, Case{0, 100, 7, 0}, Case{10, -10, -3, 0}, Case{0, 100, 1, 1},
-                        Case{0, 101, 1, 8}, Case{3, 50, 4, 2}, Case{9, 0, -1, 2}}) {
+  for (const Case& c :
+       {Case{0, 100, 1, 0}, Case{0, 3, 1, 0}, Case{5, 5, 1, 0}, Case{0, 100, 7, 0}, Case{10, -10, -3, 0},
+        Case{0, 100, 1, 1}, Case{0, 101, 1, 8}, Case{3, 50, 4, 2}, Case{9, 0, -1, 2}}) {
     std::mutex mutex;
     std::vector<long> seen, expected;
     for (long i = c.start; c.increment > 0 ? i < c.end : i > c.end; i += c.increment) expected.push_back(i);

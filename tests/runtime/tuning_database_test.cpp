@@ -189,7 +189,8 @@ TEST_F(TuningDatabaseTest, LinksAndJournalsOfOthersAreRefused) {
   path_ = (dir_ / "link.sqlite").string();
   fs::create_symlink(real, path_);
   EXPECT_THAT(TuningDatabase::open(path_).status().message(), HasSubstr("is a link"));
-  EXPECT_THAT(TuningDatabase::open_to_write(path_, [](const std::string&) {}).status().message(), HasSubstr("is a link"));
+  EXPECT_THAT(TuningDatabase::open_to_write(path_, [](const std::string&) {}).status().message(),
+              HasSubstr("is a link"));
   path_ = real;
   std::ofstream(journal) << "x";
   ASSERT_EQ(chmod(journal.c_str(), 0666), 0);

@@ -33,9 +33,9 @@ void for_each_node(const auto& nodes, const Visit& visit) {
   }
 }
 
-// onnx keeps its schemas in one table of the process, which the first look fills. Where memory is exhausted halfway, onnx
-// keeps the half, and says that schemas are registered twice when it is filled again. So the table is built here, and what
-// was left of a failed attempt is taken out first.
+// onnx keeps its schemas in one table of the process, which the first look fills. Where memory is exhausted halfway,
+// onnx keeps the half, and says that schemas are registered twice when it is filled again. So the table is built here,
+// and what was left of a failed attempt is taken out first.
 void build_schemas() {
   static std::atomic<bool> built{false};
   static std::mutex building;

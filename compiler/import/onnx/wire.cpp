@@ -19,8 +19,8 @@ constexpr int kMaxWireDepth = 100;
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// protobuf describes its messages when the first description is asked for; where memory runs out meanwhile, asking again
-// crashes. So they are made when the library is loaded, in less than half a millisecond.
+// protobuf describes its messages when the first description is asked for; where memory runs out meanwhile, asking
+// again crashes. So they are made when the library is loaded, in less than half a millisecond.
 const Descriptor* const kModel = proto::ModelProto::descriptor();
 
 class Scanner {

@@ -44,9 +44,10 @@ Registry& registry() {
 
 // CUDA says of a child that its parent's initialization does not count and its own cannot be made.
 Status of_the_parent(int ordinal) {
-  return Status(StatusCode::device, "cuda:" + std::to_string(ordinal) +
-                                        " was opened before this process was forked, and CUDA does not work in such a child: open it "
-                                        "after fork, or start the process with exec");
+  return Status(StatusCode::device,
+                "cuda:" + std::to_string(ordinal) +
+                    " was opened before this process was forked, and CUDA does not work in such a child: open it "
+                    "after fork, or start the process with exec");
 }
 
 Status no_such_device(int ordinal, int count) {

@@ -31,8 +31,8 @@ class Context {
   // The answer of a driver call as a Status that names the call: out_of_memory or device. An error that leaves the context
   // unusable (an illegal address, a failed launch, ...) is kept as the one that lost the GPU.
   Status check(CUresult result, const char* call) const;
-  // Ok until the GPU is lost; then device, with the error that lost it. In a child made by fork: device, without asking the
-  // driver, whose contexts do not pass into children.
+  // Ok until the GPU is lost; then device, with the error that lost it. In a child made by fork: device, without asking
+  // the driver, whose contexts do not pass into children.
   Status alive() const;
 
  private:

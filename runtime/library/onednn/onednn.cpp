@@ -35,8 +35,8 @@ const char* objection(const Problem& p) {
   return nullptr;
 }
 
-// A primitive that could not be made for want of memory leaves a broken promise in oneDNN's cache, and asking for the same
-// one again throws std::future_error for ever. Emptying the cache takes it out; primitives in use stay.
+// A primitive that could not be made for want of memory leaves a broken promise in oneDNN's cache, and asking for the
+// same one again throws std::future_error for ever. Emptying the cache takes it out; primitives in use stay.
 void empty_primitive_cache() {
   int capacity = 0;
   if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success) return;
@@ -44,8 +44,8 @@ void empty_primitive_cache() {
   (void)dnnl_set_primitive_cache_capacity(capacity);
 }
 
-// oneDNN's own operator new answers null where memory is exhausted, and what it makes is then constructed at null. So there
-// must be room for what a primitive takes before it is asked for one.
+// oneDNN's own operator new answers null where memory is exhausted, and what it makes is then constructed at null. So
+// there must be room for what a primitive takes before it is asked for one.
 void expect_room() {
   constexpr std::size_t kRoom = std::size_t{2} << 20;
   void* const room = ir::allocate_host(kRoom);
@@ -141,7 +141,9 @@ class OneDnnLibrary : public Library {
     if (objection(problem) != nullptr) return {};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const ThreadCount threads(call.threads);
-    return with_whole_cache([&] { return onednn::lone_calls({engine_, weights_, numerics_, call}, problem, in_place); });
+    return with_whole_cache([&] {
+      return onednn::lone_calls({engine_, weights_, numerics_, call}, problem, in_place);
+    });
   }
 
  private:
