@@ -46,12 +46,23 @@ Result<std::string> link_target(const std::string& link) {
 
 }  // namespace
 
+OwnerFault owner_fault(const struct stat& info) {
+  if (!is_ours(info.st_uid)) return OwnerFault::foreign;
+  const bool sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
+  return (info.st_mode & 022) == 0 || sticky ? OwnerFault::none : OwnerFault::writable;
+}
+
 Status check_owner(const struct stat& info, const std::string& label) {
   const std::string what = (S_ISDIR(info.st_mode) ? "the folder '" : "'") + label + "'";
-  if (!is_ours(info.st_uid)) return Status(StatusCode::cache, what + " belongs to another user, who could change it");
-  const bool sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
-  if ((info.st_mode & 022) == 0 || sticky) return {};
-  return Status(StatusCode::cache, what + " can be written by other users (chmod go-w it)");
+  switch (owner_fault(info)) {
+    case OwnerFault::foreign:
+      return Status(StatusCode::cache, what + " belongs to another user, who could change it");
+    case OwnerFault::writable:
+      return Status(StatusCode::cache, what + " can be written by other users (chmod go-w it)");
+    case OwnerFault::none:
+      break;
+  }
+  return {};
 }
 
 Status check_folders(const std::string& path) {

@@ -11,8 +11,12 @@
 
 namespace fusec::runtime {
 
+// none: the effective user or root owns the file or folder, and nobody else may write it, or only into a sticky folder, such
+// as /tmp, where others cannot replace what is not theirs.
+enum class OwnerFault { none, foreign, writable };
+OwnerFault owner_fault(const struct stat& info);
+
 // `cache` unless the effective user or root owns the file or folder `label` and neither group nor others may write it.
-// Others may write a sticky folder, such as /tmp: they cannot replace in it what is not theirs.
 Status check_owner(const struct stat& info, const std::string& label);
 
 // check_owner of every folder on the way to `path` and of `path` itself where it is a folder, in the way that the

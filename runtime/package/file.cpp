@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/cache/owner.h"
+
 namespace fusec::runtime {
 namespace {
 
@@ -50,13 +52,14 @@ Status check_owner(int fd, const char* what) {
       "its signature with --verify-key";
   struct stat info;
   if (fstat(fd, &info) != 0) return cannot_open();
-  if (info.st_uid != geteuid() && info.st_uid != 0) {
-    return refused(fmt::format("{} belongs to user {}, neither to you nor to root: {}", what, info.st_uid, kRemedy));
-  }
-  const bool is_sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
-  if ((info.st_mode & 022) != 0 && !is_sticky) {
-    return refused(fmt::format("{} may be written by other users (mode {:o}; chmod go-w it): {}", what,
-                               info.st_mode & 07777, kRemedy));
+  switch (owner_fault(info)) {
+    case OwnerFault::foreign:
+      return refused(fmt::format("{} belongs to user {}, neither to you nor to root: {}", what, info.st_uid, kRemedy));
+    case OwnerFault::writable:
+      return refused(fmt::format("{} may be written by other users (mode {:o}; chmod go-w it): {}", what,
+                                 info.st_mode & 07777, kRemedy));
+    case OwnerFault::none:
+      break;
   }
   return {};
 }
