@@ -45,11 +45,10 @@ void Team::give(Worker& worker) {
   worker.begun.store(worker.begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// A worker counts itself as a sleeper before it looks for a region for the last time, and here the regions are given
-// before the sleepers are counted: one of the two sees the other.
+// Both sides change sleepers_: a worker before it looks for a region for the last time, the leasing thread after it gave
+// the regions. Whoever comes second sees what the first did before.
 void Team::notify_sleepers(int workers) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_relaxed) == 0) return;
+  if (sleepers_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
   for (int i = 0; i < workers; ++i) workers_[static_cast<std::size_t>(i)]->begun.notify_one();
 }
 
@@ -76,8 +75,8 @@ void Team::finish() {
 void Team::await(const Worker& worker, uint32_t done) {
   for (Spin spin; worker.begun.load(std::memory_order_acquire) == done;) {
     if (spin(leased_.load(std::memory_order_relaxed) ? kSpinInRun : kSpinAfterRun)) continue;
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    worker.begun.wait(done, std::memory_order_seq_cst);
+    sleepers_.fetch_add(1, std::memory_order_acq_rel);
+    worker.begun.wait(done, std::memory_order_acquire);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
     spin = {};
   }
