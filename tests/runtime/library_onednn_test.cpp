@@ -187,7 +187,7 @@ TEST_F(OneDnn, PixelsThatAreNotFiniteStayApart) {
           }
         }
         c.add(last ? Extents{2, 6, 2} : Extents{2, 2, 6}, {}, false, dtype);
-        testing::check(*library, c, 2e-2);
+        testing::check(*library->fresh(), c, 2e-2);  // packed weights are known by their address
       }
     }
   }
@@ -204,7 +204,7 @@ TEST_F(OneDnn, OddChannelsOfAnyNumberOfPixels) {
         c.add({1, pixels, channels}, {}, false, dtype);
         c.add({2, channels, 1}, {}, pixels % 2 == 0, dtype);
         c.add({1, pixels, 2}, {}, false, dtype);
-        testing::check(*library, c, 2e-2);
+        testing::check(*library->fresh(), c, 2e-2);  // packed weights are known by their address
       }
     }
   }
