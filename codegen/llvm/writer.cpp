@@ -72,8 +72,14 @@ void begin_index(Writer& w) {
 
 void promote(Writer& w) {
   if (w.promotable.empty()) return;
-  llvm::DominatorTree tree(*w.frame.function);
-  llvm::PromoteMemToReg(w.promotable, tree);
+  auto tree = std::make_unique<llvm::DominatorTree>();
+  try {
+    tree->recalculate(*w.frame.function);
+    llvm::PromoteMemToReg(w.promotable, *tree);
+  } catch (...) {
+    (void)tree.release();  // half made, it may crash when it is destroyed (contain.h)
+    throw;
+  }
 }
 
 void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why) {

@@ -49,6 +49,7 @@ constexpr Known kKnown[] = {
     {SIGSEGV, "libfdnn.so.3", "", "oneDNN constructs an object at the null of its own operator new"},
     {SIGABRT, "libfdnn.so.3", "St7promiseI", "oneDNN's broken promise needs memory for its exception, in a destructor"},
     {SIGABRT, "program", "4llvm", "std::bad_alloc is not let out of a function of LLVM"},
+    {SIGSEGV, "program", "4llvm", "an object of LLVM that was left half made is destroyed"},
 };
 
 // Written by a child, read by its parent.
@@ -149,8 +150,10 @@ std::string name_of(const void* address) {
   return place.module + offset;
 }
 
+// LLVM's handler of failed allocations is ours, but called by LLVM, whose functions its exception must leave.
 bool is_ours(const Place& place) {
-  return place.module == "program" && place.symbol.find("5fusec") != std::string::npos;
+  const bool handler = place.symbol.find("5fusec7codegen12_GLOBAL__N_113out_of_memory") != std::string::npos;
+  return place.module == "program" && place.symbol.find("5fusec") != std::string::npos && !handler;
 }
 
 // Of a crash: the calls up to the first of ours, and the known cause, or null.
