@@ -77,7 +77,10 @@ Result<Engine> compile_on(const Model& model, const Options& options, const runt
 
 Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& target) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
-  Parts parts{{}, {}, options, {}, model.inputs, {}};
+  // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
+  Parts parts;
+  parts.options = options;
+  parts.inputs = model.inputs;
   EngineStats& stats = parts.stats;
   const ir::Deadline deadline(options.compile_seconds);
   FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline));

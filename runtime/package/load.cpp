@@ -48,7 +48,10 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   const auto since = [](Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); };
   const PackageState& package = *opened.state();
   const Clock::time_point start = Clock::now();
-  Parts parts{{}, {}, options, {}, package.manifest.model.inputs, {}};
+  // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
+  Parts parts;
+  parts.options = options;
+  parts.inputs = package.manifest.model.inputs;
   Options& own = parts.options;
   own.target.clear();
   own.numerics = package.manifest.numerics;

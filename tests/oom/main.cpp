@@ -48,6 +48,7 @@ struct Known {
 constexpr Known kKnown[] = {
     {SIGSEGV, "libfdnn.so.3", "", "oneDNN constructs an object at the null of its own operator new"},
     {SIGABRT, "libfdnn.so.3", "St7promiseI", "oneDNN's broken promise needs memory for its exception, in a destructor"},
+    {SIGABRT, "libfdnn.so.3", "dnnl_primitive_desc", "oneDNN destroys a descriptor that it left half made"},
     {SIGABRT, "program", "4llvm", "std::bad_alloc is not let out of a function of LLVM"},
     {SIGSEGV, "program", "4llvm", "an object of LLVM that was left half made is destroyed"},
 };
