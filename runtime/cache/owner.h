@@ -11,8 +11,8 @@
 
 namespace fusec::runtime {
 
-// none: the effective user or root owns the file or folder, and nobody else may write it, or only into a sticky folder, such
-// as /tmp, where others cannot replace what is not theirs.
+// none: the effective user or root owns the file or folder, and nobody else may write it, or only into a sticky folder,
+// such as /tmp, where others cannot replace what is not theirs.
 enum class OwnerFault { none, foreign, writable };
 OwnerFault owner_fault(const struct stat& info);
 

@@ -45,8 +45,8 @@ void Team::give(Worker& worker) {
   worker.begun.store(worker.begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// Both sides change sleepers_: a worker before it looks for a region for the last time, the leasing thread after it gave
-// the regions. Whoever comes second sees what the first did before.
+// Both sides change sleepers_: a worker before it looks for a region for the last time, the leasing thread after it
+// gave the regions. Whoever comes second sees what the first did before.
 void Team::notify_sleepers(int workers) {
   if (sleepers_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
   for (int i = 0; i < workers; ++i) workers_[static_cast<std::size_t>(i)]->begun.notify_one();
