@@ -72,6 +72,11 @@ TEST(BindSymbols, AnUnsolvableExpressionIsAnError) {
             std::string::npos);
 }
 
+TEST(BindSymbols, ASymbolOfNoInputIsAnError) {
+  EXPECT_EQ(error_of(with_inputs({{8}}, {"s"}), {{8}}),
+            "invalid_argument: no input shape gives the symbol 's' a value");
+}
+
 TEST(Bind, TakesTheFirstVariantThatHolds) {
   ProgramBuilder b;
   const ir::AllocId x = b.input("x"), y = b.output("y");
@@ -170,6 +175,8 @@ TEST(Bind, SizesPast63BitsAreAnError) {
   const auto sum = bind(chain(3, false).load(), {{"n", INT64_MAX / 6}}, 1);
   ASSERT_FALSE(sum.ok());
   EXPECT_EQ(sum.status().code(), StatusCode::out_of_memory);
+  const auto one = bind(chain(3, false).load(), {{"n", INT64_MAX / 3}}, 1);
+  EXPECT_EQ(one.status().str(), "out_of_memory: a buffer for these shapes passes 63 bits of bytes");
 }
 
 TEST(Bind, EmptyTensorsLaunchNothing) { EXPECT_EQ(must_bind(chain(4, false), 0)->launches.size(), 0u); }

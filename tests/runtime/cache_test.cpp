@@ -10,9 +10,10 @@
 #include <iterator>
 
 #include "ir/support/hash.h"
-#include "tests/runtime/sync_log.h"
 #include "runtime/cache/artifact.h"
 #include "runtime/cache/entry.h"
+#include "tests/environment.h"
+#include "tests/runtime/sync_log.h"
 
 namespace fusec::runtime {
 namespace {
@@ -466,6 +467,17 @@ TEST(CacheRoot, FollowsOptionsThenEnvironment) {
   EXPECT_EQ(cache_root(options), "/o");
   for (const auto& [name, value] : saved)
     value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
+}
+
+TEST(CacheRoot, WithoutOneThereIsAWarningAndNoCache) {
+  using testing_support::Environment;
+  const Environment dir("FUSEC_CACHE_DIR", ""), xdg("XDG_CACHE_HOME", ""), home("HOME", "");
+  std::vector<std::string> warnings;
+  Options options;
+  options.on_warning = [&](const std::string& text) { warnings.push_back(text); };
+  EXPECT_EQ(KernelCache::open(options), nullptr);
+  EXPECT_EQ(warnings, (std::vector<std::string>{"running without the kernel cache: no folder for it is known: neither "
+                                                "FUSEC_CACHE_DIR nor HOME is set"}));
 }
 
 }  // namespace

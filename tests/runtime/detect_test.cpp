@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 #include "runtime/device/host/memory.h"
@@ -70,6 +72,16 @@ TEST(Detect, ATargetBelowTheHostIsTakenAsItIs) {
   EXPECT_EQ(host_target(options).status().code(), StatusCode::invalid_argument);
 }
 
+TEST(Detect, ATargetAboveTheHostNamesWhatIsLacking) {
+  if (host_target({})->name == "x86-64-v4") GTEST_SKIP() << "no target is above this machine";
+  Options options;
+  options.target = "x86-64-v4";
+  const Status status = host_target(options).status();
+  EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+  EXPECT_TRUE(status.message().starts_with("this machine lacks '")) << status.str();
+  EXPECT_TRUE(status.message().ends_with("' of x86-64-v4")) << status.str();
+}
+
 TEST(CodeMemory, IsExecutableAndNotWritable) {
   // mov eax, 42; ret
   const std::vector<uint8_t> code = {0xb8, 42, 0, 0, 0, 0xc3}, other = {0xb8, 7, 0, 0, 0, 0xc3};
@@ -82,6 +94,20 @@ TEST(CodeMemory, IsExecutableAndNotWritable) {
   EXPECT_EQ(call(0), 42);
   EXPECT_EQ(call(1), 7);
   EXPECT_DEATH(*const_cast<std::byte*>(memory->image(0)) = std::byte{0}, "");
+}
+
+// Linux 6.3 and later can forbid memory that has been written to become executable.
+TEST(CodeMemory, WhereTheSystemForbidsItIsAnError) {
+  constexpr int kForbid = 65, kIsForbidden = 66;  // PR_SET_MDWE and PR_GET_MDWE, which older headers lack
+  if (prctl(kIsForbidden, 0, 0, 0, 0) != 0) GTEST_SKIP() << "this system cannot forbid it";
+  const auto load = [] {
+    const std::vector<uint8_t> code = {0xc3};
+    const std::span<const uint8_t> images[] = {code};
+    if (prctl(kForbid, 1, 0, 0, 0) != 0) std::exit(1);
+    std::fputs(CodeMemory::load(images).status().str().c_str(), stderr);
+    std::exit(0);
+  };
+  EXPECT_EXIT(load(), ::testing::ExitedWithCode(0), "device: the system forbids executable memory: Permission denied");
 }
 
 TEST(MathFunction, IsFoundInLibmAndLibmvecAlone) {

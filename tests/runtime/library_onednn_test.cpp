@@ -299,6 +299,23 @@ TEST_F(OneDnn, ProductsAlone) {
   EXPECT_EQ(count, 3U);
 }
 
+// It has twelve axes at most, and these cannot be merged.
+TEST_F(OneDnn, WhatItThrowsIsWhyItRefuses) {
+  Case c(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
+  Extents a, b, out(12, 2);
+  for (int i = 0; i < 6; ++i) {
+    a.insert(a.end(), {2, 1});
+    b.insert(b.end(), {1, 2});
+  }
+  for (Extents* shape : {&a, &b, &out}) shape->insert(shape->end(), {3, 3});
+  c.add(a);
+  c.add(b);
+  c.add(out);
+  const Status status = library->bind(c.call).status();
+  EXPECT_EQ(status.code(), StatusCode::unsupported);
+  EXPECT_TRUE(status.message().starts_with("oneDNN: ")) << status.str();
+}
+
 TEST_F(OneDnn, RunsAtTheSameTime) {
   const Shape s{"", 16, 9, 16, 3, 1, 1, 1};
   Case c = conv(s);

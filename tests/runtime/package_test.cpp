@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "runtime/package/file.h"
 #include "runtime/package/package.h"
 #include "tests/runtime/package_case.h"
 
@@ -57,6 +58,11 @@ TEST_F(PackageTest, ConstantsAreUsedWhereTheyLie) {
     }
   }
   EXPECT_LT(pool.size(), (11 * 8 + 8 * 40 + 40) * 4 + 3 * 64u) << "both targets share them";
+}
+
+TEST(PackageMemory, MoreThanAddressesReachIsAnError) {
+  EXPECT_EQ(runtime::allocate_bytes(std::size_t{1} << 60).status().str(),
+            "out_of_memory: there is no memory for its 1152921504606846976 bytes");
 }
 
 TEST_F(PackageTest, TwoCompilesGiveEqualBytes) {

@@ -141,7 +141,11 @@ TEST(Session, WrongTensorsAreRefusedByName) {
   Tensor small = Tensor::borrow(DType::f32, {3}, data.data());
   EXPECT_EQ(message(Tensor::borrow(DType::f32, {4}, data.data()), small),
             "invalid_argument: output 'y' must be f32[4], given is f32[3]");
+  Tensor nowhere = Tensor::borrow(DType::f32, {4}, nullptr);
+  const Tensor x = Tensor::borrow(DType::f32, {4}, data.data());
+  EXPECT_EQ(message(x, nowhere), "invalid_argument: output 'y' has no memory");
   EXPECT_EQ(session.run({}, {}).str(), "invalid_argument: the model has 1 inputs, given are 0");
+  EXPECT_EQ(session.run(std::span(&x, 1), {}).str(), "invalid_argument: the model has 1 outputs, given are 0");
   EXPECT_EQ(session.stats().runs, 0);
 }
 

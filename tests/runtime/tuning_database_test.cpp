@@ -202,6 +202,12 @@ TEST_F(TuningDatabaseTest, LinksAndJournalsOfOthersAreRefused) {
   EXPECT_EQ(read().size(), 1u);
 }
 
+TEST_F(TuningDatabaseTest, APathThatCannotBeLookedAtIsAStatus) {
+  const std::string folder = (dir_ / std::string(300, 'n')).string();
+  EXPECT_THAT(TuningDatabase::open(folder + "/t.sqlite").status().str(),
+              HasSubstr("cannot look at '" + folder + "': File name too long"));
+}
+
 TEST_F(TuningDatabaseTest, MergeKeepsWhatIsBetterMeasured) {
   const std::string other = (dir_ / "other.sqlite").string();
   TuningRow failed = row("failed here", 0);

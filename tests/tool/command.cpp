@@ -35,9 +35,10 @@ Workplace::Workplace() {
 
 Workplace::~Workplace() { std::filesystem::remove_all(dir_); }
 
-Outcome Workplace::fusec(const std::vector<std::string>& arguments, int seconds) const {
+Outcome Workplace::fusec(const std::vector<std::string>& arguments, int seconds, const std::string& set) const {
   const std::string limit = seconds > 0 ? "timeout -k 1 " + std::to_string(seconds) + " " : "";
-  std::string line = "FUSEC_CACHE_DIR=" + quoted(path("cache")) + " OMP_NUM_THREADS=2 " + limit + quoted(FUSEC_TOOL);
+  std::string line = "FUSEC_CACHE_DIR=" + quoted(path("cache")) + " OMP_NUM_THREADS=2 " + set + " " + limit;
+  line += quoted(FUSEC_TOOL);
   for (const std::string& argument : arguments) line += " " + quoted(argument);
   line += " >" + quoted(path("stdout")) + " 2>" + quoted(path("stderr"));
   const int state = std::system(line.c_str());

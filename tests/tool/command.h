@@ -22,8 +22,9 @@ class Workplace {
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
-  // Past so many seconds (0: no limit) the command is ended, with code 124.
-  Outcome fusec(const std::vector<std::string>& arguments, int seconds = 0) const;
+  // Past so many seconds (0: no limit) the command is ended, with code 124. `set`: NAME=VALUE, over what is set for it
+  // otherwise.
+  Outcome fusec(const std::vector<std::string>& arguments, int seconds = 0, const std::string& set = {}) const;
   // Writes a file and answers its path.
   std::string file(const std::string& name, const std::string& text) const;
   std::string path(const std::string& name) const { return dir_ + "/" + name; }

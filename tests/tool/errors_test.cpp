@@ -8,12 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/environment.h"
 #include "tests/tool/command.h"
 
 namespace fusec::tool_test {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
+using testing_support::Environment;
 
 constexpr const char* kAnyRows =
     "graph @main(%x: f32[N, 4]) {\n"
@@ -53,6 +56,7 @@ TEST(Errors, OfCommonFlags) {
                      {{"run", relu, "--target", "x86-64-v2,x86-64-v3"},
                       "several --target: only compile -o takes more than one"},
                      {{"run", relu, "--threads", "-1"}, "--threads is negative"},
+                     {{"run", relu, "--dump", relu + "/dump"}, "relu.fir/dump cannot be made: Not a directory"},
                      {{"run", relu, "--input", "zeros"}, "--input 'zeros' is not NAME=VALUE"},
                      {{"verify", relu, "--batch", "one"}, "--batch: 'one' is no extent"},
                      {{"verify", fixed, "--device", "cpu", "--batch", "3"}, "no input's first axis is a free symbol"},
@@ -78,12 +82,16 @@ TEST(Errors, OfCommands) {
              {{"bench", relu, "--save", w.path("f.json")}, "--against and --save need --patterns DIR or --models DIR"},
              {{"bench", "--patterns", package}, "a package is benched alone"},
              {{"bench", "--patterns", w.path("empty")}, "there is no .onnx file in it"},
+             {{"conformance", w.path("cases"), "--engine", "steam"}, "--engine steam is not one of"},
+             {{"conformance", w.path("cases"), "--engine", "evaluator", "--rtol", "-1"},
+              "--rtol and --atol are not negative, --time-limit is more than 0"},
              {{"conformance", w.path("empty")}, "holds no folder with a model.onnx"},
              {{"conformance", w.path("absent")}, "No such file"},
              {{"conformance", w.path("cases"), "--only", "two"}, "no case has 'two' in its name"},
              {{"explain", relu, "--node", "conv"}, "--node conv: no step holds a node of this name"},
              {{"emit", relu, "--kernel", "k9"}, "--kernel k9: there are k0"},
              {{"graph", relu, "-o", "y.png"}, "the name must end in .dot or .svg"},
+             {{"graph", relu, "-o", w.path("absent/y.dot")}, "absent/y.dot' cannot be written"},
              {{"materialize", "model.onnx"}, "materialize needs -o FILE"},
              {{"optimize"}, "optimize needs a model"},
              {{"optimize", relu, "--disable-pass", "magic"}, "there is no pass 'magic'"},
@@ -93,6 +101,26 @@ TEST(Errors, OfCommands) {
              {{"verify", relu, "--device", "cpu", "--samples", "-1"}, "--samples wants a count of at least 1"},
              {{"run", package, "--evaluator"}, "a package has no graph to evaluate"},
          });
+}
+
+TEST(Errors, OfTheProgramDot) {
+  const Workplace w;
+  const std::string relu = w.file("relu.fir", kAnyRows);
+  std::filesystem::create_directories(w.path("bin"));
+  const Environment path("PATH", w.path("bin"));
+  const std::vector<std::string> draw = {"graph", relu, "-o", w.path("y.svg")};
+  expect_told(w, {{draw, "dot (package graphviz) cannot be started; '" + w.path("y.dot") + "' holds the drawing", 4}});
+  EXPECT_THAT(read_text(w.path("y.dot")), StartsWith("digraph"));
+  std::filesystem::permissions(w.file("bin/dot", "#!/bin/sh\nexit 3\n"), std::filesystem::perms::owner_all);
+  expect_told(w, {{draw, "dot failed on '" + w.path("y.dot") + "': exit code 3", 4}});
+}
+
+TEST(Errors, OfACacheWithoutAFolder) {
+  const Workplace w;
+  const Environment xdg("XDG_CACHE_HOME", ""), home("HOME", "");
+  const Outcome outcome = w.fusec({"cache", "stats"}, 0, "FUSEC_CACHE_DIR=");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "fusec: invalid_argument: there is no cache folder: HOME is not set; give --cache-dir DIR\n");
 }
 
 TEST(Errors, OfTensorFiles) {

@@ -74,6 +74,20 @@ TEST(Reduce, ACommandThatSucceedsIsAnError) {
   EXPECT_THAT(run.err, HasSubstr("succeeds"));
 }
 
+TEST(Reduce, AFailureWithoutTheTextToMatchIsAnError) {
+  const Workplace w;
+  const Outcome run = reduce(w, {"--match", "found"}, {"--", "false", "{}"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("the command's output lacks 'found' on the whole model"));
+}
+
+TEST(Reduce, AFailureOfTheFileAloneIsAnError) {
+  const Workplace w;
+  const Outcome run = reduce(w, {}, {"--", "sh", "-c", "test \"$0\" != \"$1\"", "{}", kModel});
+  EXPECT_EQ(run.code, 3);
+  EXPECT_THAT(run.err, HasSubstr("the model fails no more once it is written anew"));
+}
+
 TEST(Reduce, ACommandWithoutPlaceForTheModelIsAnError) {
   const Workplace w;
   const Outcome run = reduce(w, {}, {"--", "false"});
