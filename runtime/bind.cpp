@@ -383,9 +383,6 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
   std::optional<Lease> team;
   if (plan->loaded->device == nullptr) {
     team.emplace(plan->threads);
-    if (team->threads() < std::min(plan->threads, thread_limit())) {
-      return Status(StatusCode::out_of_memory, "no memory for " + std::to_string(plan->threads) + " threads");
-    }
     plan->threads = team->threads();
   }
   const ir::Program& program = plan->loaded->program;

@@ -84,9 +84,6 @@ constexpr int64_t part_begin(int64_t n, int64_t parts, int64_t i) {
   return n / parts * i + (i < n % parts ? i : n % parts);
 }
 
-// The most threads that a region can have: what was had when a team could last not be made whole, else no limit.
-int thread_limit();
-
 // While alive, libraries called from this thread that ask OpenMP use `threads` threads.
 class ThreadCount {
  public:

@@ -2,10 +2,11 @@
 #include "fusec/session.h"
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
-#include "runtime/device/device_program.h"
 #include "ir/support/guard.h"
+#include "runtime/device/device_program.h"
 #include "runtime/parallel.h"
 #include "runtime/runner.h"
 #include "runtime/state.h"
@@ -28,8 +29,8 @@ struct Session::Impl {
   Impl(const Engine& e, std::unique_ptr<runtime::Runner> r) : engine(e), runner(std::move(r)) {}
 
   std::size_t outputs() const { return engine.outputs().size(); }
-  Result<Ready*> ready(std::span<const Tensor> inputs);
-  Result<Ready*> make_ready(std::span<const TensorShape> shapes);
+  Result<Ready*> ready(std::span<const Tensor> inputs, int most_threads = INT_MAX);
+  Result<Ready*> make_ready(std::span<const TensorShape> shapes, int most_threads = INT_MAX);
   Status check_inputs(std::span<const Tensor> inputs) const;
   Status check(std::span<const Tensor> inputs, std::span<const Tensor> outputs) const;
   Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us = nullptr);
@@ -70,8 +71,8 @@ Status Session::Impl::check(std::span<const Tensor> inputs, std::span<const Tens
 }
 
 // An entry is put in when it is whole: one that memory was lacking for leaves none behind.
-Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorShape> shapes) {
-  FUSEC_ASSIGN(runtime::PlanPtr plan, engine.state()->plan(shapes));
+Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorShape> shapes, int most_threads) {
+  FUSEC_ASSIGN(runtime::PlanPtr plan, engine.state()->plan(shapes, most_threads));
   Ready entry;
   for (const TensorShape& shape : shapes) {
     entry.key.push_back(static_cast<int64_t>(shape.size()));
@@ -93,7 +94,7 @@ Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorSh
   return &entries.back();
 }
 
-Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> inputs) {
+Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> inputs, int most_threads) {
   key.clear();
   for (const Tensor& t : inputs) {
     key.push_back(t.rank());
@@ -106,21 +107,20 @@ Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> input
   }
   std::vector<TensorShape> shapes;
   for (const Tensor& t : inputs) shapes.push_back(t.shape());
-  return make_ready(shapes);
+  return make_ready(shapes, most_threads);
 }
 
 Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
   FUSEC_TRY(check(inputs, outputs));
   FUSEC_ASSIGN(Ready* entry, ready(inputs));
-  Status status = runner->run(*entry->state, inputs, outputs, step_us);
-  if (!status.ok() && entry->plan->threads > runtime::thread_limit()) {
-    // Threads that were there when the Plan was made cannot be had, in a child made by fork for one: another Plan does
-    // without.
+  const runtime::Lease team(entry->plan->loaded->device == nullptr ? entry->plan->team : 1);
+  if (entry->plan->loaded->device == nullptr && team.threads() < entry->plan->team) {
+    // Threads that were there when the Plan was made cannot be had now, in a child made by fork for one: another Plan
+    // does with those that can.
     entries.clear();
-    FUSEC_ASSIGN(entry, ready(inputs));
-    status = runner->run(*entry->state, inputs, outputs, step_us);
+    FUSEC_ASSIGN(entry, ready(inputs, team.threads()));
   }
-  FUSEC_TRY(status);
+  FUSEC_TRY(runner->run(*entry->state, inputs, outputs, step_us));
   ++runs;
   return {};
 }

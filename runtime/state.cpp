@@ -2,8 +2,10 @@
 #include "runtime/state.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "ir/support/guard.h"
+#include "runtime/parallel.h"
 
 namespace fusec::runtime {
 
@@ -29,10 +31,14 @@ std::size_t PlanCache::size() const {
 
 Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings,
                                int threads, Tuning* tuning) {
-  threads = std::min(threads, thread_limit());
   if (PlanPtr plan = find(bindings, threads)) return plan;
-  return flights_.run(bindings, [&]() -> Result<PlanPtr> {
-    if (PlanPtr plan = find(bindings, threads)) return plan;  // another flight landed between the two looks
+  std::optional<Lease> team;  // bind takes its threads
+  if (loaded->device == nullptr) {
+    team.emplace(threads);
+    threads = team->threads();
+  }
+  return flights_.run({bindings, threads}, [&]() -> Result<PlanPtr> {
+    if (PlanPtr plan = find(bindings, threads)) return plan;  // of fewer threads, or of a flight that landed meanwhile
     FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads, tuning));
     insert(plan);
     return plan;
@@ -44,9 +50,13 @@ Tuning& EngineState::tuning() const {
   return *tuning_;
 }
 
-Result<PlanPtr> EngineState::plan(std::span<const TensorShape> input_shapes) const {
+Result<PlanPtr> EngineState::plan(std::span<const TensorShape> input_shapes, int most_threads) const {
   FUSEC_ASSIGN(const Bindings bindings, bind_symbols(program(), input_shapes));
-  return plan(bindings);
+  return plan(bindings, most_threads);
+}
+
+Result<PlanPtr> EngineState::plan(const Bindings& bindings, int most_threads) const {
+  return plans.get(loaded, bindings, std::min(threads, most_threads), &tuning());
 }
 
 std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings) {

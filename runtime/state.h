@@ -2,9 +2,11 @@
 // EngineState: what an Engine shares: loaded code and a bounded cache of Plans.
 #pragma once
 
+#include <climits>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "fusec/engine.h"
@@ -14,8 +16,8 @@
 
 namespace fusec::runtime {
 
-// The Plans used last. Thread-safe; one set of bindings is bound by one thread at a time. Where fewer threads can be
-// had than `threads` asks for, Plans are for those.
+// The Plans used last. Thread-safe; a Plan is made by one thread while the others that want it wait. Where fewer
+// threads can be had than `threads` asks for, on a CPU, the Plan is for those.
 class PlanCache {
  public:
   explicit PlanCache(std::size_t capacity = 16) : capacity_(capacity) {}
@@ -30,7 +32,7 @@ class PlanCache {
   const std::size_t capacity_;
   mutable std::mutex mutex_;
   std::list<PlanPtr> plans_;  // last used first
-  SingleFlight<Bindings, PlanPtr> flights_;
+  SingleFlight<std::pair<Bindings, int>, PlanPtr> flights_;  // bindings, threads
 };
 
 struct EngineState {
@@ -44,8 +46,9 @@ struct EngineState {
   mutable PlanCache plans;
 
   const ir::Program& program() const { return loaded->program; }
-  Result<PlanPtr> plan(std::span<const TensorShape> input_shapes) const;
-  Result<PlanPtr> plan(const Bindings& bindings) const { return plans.get(loaded, bindings, threads, &tuning()); }
+  // For at most `most_threads` of the Engine's threads.
+  Result<PlanPtr> plan(std::span<const TensorShape> input_shapes, int most_threads = INT_MAX) const;
+  Result<PlanPtr> plan(const Bindings& bindings, int most_threads = INT_MAX) const;
   // Made when it is first asked for.
   Tuning& tuning() const;
 

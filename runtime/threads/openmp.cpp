@@ -48,10 +48,11 @@ OpenMpState& openmp() {
   return state;
 }
 
-void run_part(void* argument, int) {
+void run_part(void* argument, int part) {
   auto& region = *static_cast<SharedRegion*>(argument);
   OpenMpState& state = openmp();
   const FloatEnv env;
+  const InRegion inside(part, region.parts);
   this_thread().openmp_threads = region.openmp_threads;
   state.region = &region;
   region.function(region.data);

@@ -51,8 +51,10 @@ struct Loop {
 };
 
 void run_parts(void* argument, int part) {
+  const auto& loop = *static_cast<const Loop*>(argument);
   const FloatEnv env;
-  static_cast<const Loop*>(argument)->run(part);
+  const InRegion inside(part, loop.threads);
+  loop.run(part);
 }
 
 }  // namespace
@@ -106,12 +108,11 @@ void parallel_for(int threads, int64_t iterations, RangeFn fn) {
   const Lease lease(parts);
   Loop loop{fn, iterations, parts, lease.threads()};
   if (loop.threads == 1) return loop.run(0);
-  ThreadState& state = this_thread();
-  state.region = {0, loop.threads, true};
-  state.leased->start(loop.threads, {run_parts, &loop});
+  LeasedThreads& leased = *this_thread().leased;
+  const InRegion inside(0, loop.threads);
+  leased.start(loop.threads, {run_parts, &loop});
   loop.run(0);
-  state.leased->finish();
-  state.region = {};
+  leased.finish();
 }
 
 ThreadCount::ThreadCount(int threads) : saved_(std::exchange(this_thread().openmp_threads, std::max(threads, 1))) {}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <utility>
 
 #include "runtime/parallel.h"
 
@@ -21,6 +22,18 @@ struct ThreadState {
 };
 
 ThreadState& this_thread();
+
+// While alive, this thread runs that part of a region.
+class InRegion {
+ public:
+  InRegion(int part, int parts) : saved_(std::exchange(this_thread().region, {part, parts, true})) {}
+  ~InRegion() { this_thread().region = saved_; }
+  InRegion(const InRegion&) = delete;
+  InRegion& operator=(const InRegion&) = delete;
+
+ private:
+  Region saved_;
+};
 
 // A short wait, to be repeated: `pause`, and now and then the processor for whoever wants it.
 class Spin {

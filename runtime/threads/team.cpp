@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/threads/team.h"
 
+#include <signal.h>
+
 #include <algorithm>
-#include <climits>
 #include <new>
 #include <system_error>
 
@@ -14,13 +15,27 @@ namespace {
 // Of an idle team: the next run of a caller in a loop finds it awake.
 constexpr std::chrono::microseconds kSpinAfterRun(200), kSpinInRun(5000);
 
-std::atomic<int> limit{INT_MAX};
+// Threads begun meanwhile handle no signals: those are the host program's.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &saved_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &saved_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t saved_;
+};
 
 }  // namespace
 
-int thread_limit() { return limit.load(std::memory_order_relaxed); }
-
 void Team::grow(int threads) {
+  if (this->threads() >= threads) return;
+  const SignalsBlocked blocked;
   try {
     for (int part = this->threads(); part < threads; ++part) {
       auto worker = std::make_unique<Worker>();
@@ -28,9 +43,8 @@ void Team::grow(int threads) {
       handles_.emplace_back([this, &own = *worker, part] { work(own, part); });
       workers_.push_back(std::move(worker));
     }
-  } catch (const std::bad_alloc&) {  // the run that wanted them says so
-  } catch (const std::system_error&) {
-    limit = this->threads();  // the system gives no more
+  } catch (const std::bad_alloc&) {     // there is no memory for more,
+  } catch (const std::system_error&) {  // or the system gives no more
   }
 }
 
@@ -45,11 +59,15 @@ void Team::give(Worker& worker) {
   worker.begun.store(worker.begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// Both sides change sleepers_: a worker before it looks for a region for the last time, the leasing thread after it
-// gave the regions. Whoever comes second sees what the first did before.
+// Both sides change sleepers_ and the worker's `sleeps`: a worker before it looks for a region for the last time, the
+// leasing thread after it gave the regions. Whoever comes second sees what the first did before. Workers that sleep
+// through narrow regions keep sleepers_ above 0, so each worker is asked as well: a call of the system takes longer.
 void Team::notify_sleepers(int workers) {
   if (sleepers_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
-  for (int i = 0; i < workers; ++i) workers_[static_cast<std::size_t>(i)]->begun.notify_one();
+  for (int i = 0; i < workers; ++i) {
+    Worker& worker = *workers_[static_cast<std::size_t>(i)];
+    if (worker.sleeps.fetch_add(0, std::memory_order_acq_rel) != 0) worker.begun.notify_one();
+  }
 }
 
 void Team::start(int parts, PartFn fn) {
@@ -72,22 +90,22 @@ void Team::finish() {
   }
 }
 
-void Team::await(const Worker& worker, uint32_t done) {
+void Team::await(Worker& worker, uint32_t done) {
   for (Spin spin; worker.begun.load(std::memory_order_acquire) == done;) {
     if (spin(leased_.load(std::memory_order_relaxed) ? kSpinInRun : kSpinAfterRun)) continue;
+    worker.sleeps.fetch_add(1, std::memory_order_acq_rel);
     sleepers_.fetch_add(1, std::memory_order_acq_rel);
     worker.begun.wait(done, std::memory_order_acquire);
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    worker.sleeps.fetch_sub(1, std::memory_order_relaxed);
     spin = {};
   }
 }
 
 void Team::work(Worker& worker, int part) {
-  ThreadState& state = this_thread();
   for (uint32_t done = 0;; ++done) {
     await(worker, done);
     if (fn_.function == nullptr) return;
-    state.region = {part, parts_, true};
     fn_(part);
     worker.ended.store(done + 1, std::memory_order_seq_cst);
     if (waits_.load(std::memory_order_seq_cst)) worker.ended.notify_one();
@@ -109,12 +127,21 @@ std::unique_ptr<Team> TeamPool::take_idle(int wanted) {
   return team;
 }
 
+void TeamPool::end_idle_teams() {
+  std::array<std::unique_ptr<Team>, kMostIdle> idle;
+  const std::lock_guard lock(mutex_);
+  for (; count_ > 0; --count_) idle[count_ - 1] = std::move(idle_[count_ - 1]);
+}
+
 LeasedThreads* TeamPool::lease(int wanted) {
   std::unique_ptr<Team> team = take_idle(wanted);
   if (team == nullptr) team.reset(new (std::nothrow) Team);
   if (team == nullptr) return nullptr;
   team->grow(wanted);
-  if (team->threads() >= wanted) limit = INT_MAX;
+  if (team->threads() < wanted) {
+    end_idle_teams();  // whose threads count against the same limit
+    team->grow(wanted);
+  }
   team->set_leased(true);
   return team.release();
 }

@@ -20,6 +20,7 @@ namespace fusec::runtime {
 struct alignas(64) Worker {
   std::atomic<uint32_t> begun{0};  // regions given to this worker
   alignas(64) std::atomic<uint32_t> ended{0};
+  std::atomic<uint32_t> sleeps{0};  // 1: it sleeps or is about to
 };
 
 class Team final : public LeasedThreads {
@@ -40,7 +41,7 @@ class Team final : public LeasedThreads {
   void notify_sleepers(int workers);  // of the first `workers` workers
   void work(Worker& worker, int part);
   // Waits until the worker has a region beyond `done`.
-  void await(const Worker& worker, uint32_t done);
+  void await(Worker& worker, uint32_t done);
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::thread> handles_;
@@ -60,6 +61,7 @@ class TeamPool final : public Executor {
 
  private:
   std::unique_ptr<Team> take_idle(int wanted);
+  void end_idle_teams();
 
   static constexpr std::size_t kMostIdle =
       64;  // what runs side by side beyond these gives its threads back to the system

@@ -150,6 +150,17 @@ TEST(Executor, AnEmbeddingProgramGivesItsOwnThreads) {
   EXPECT_EQ(own.pair.regions, 1);
 }
 
+// Whatever thread runs a part: a region that it begins has one thread.
+TEST(Executor, ItsThreadsKnowThatTheyAreInARegion) {
+  CountingExecutor own;
+  set_executor(&own);
+  std::atomic<int> threads{0};
+  parallel_for(2, 2, [&](int64_t, int64_t, int) { threads += Lease(2).threads(); });
+  set_executor(nullptr);
+  EXPECT_EQ(threads, 2);
+  EXPECT_EQ(own.leases, 1);
+}
+
 #if FUSEC_WITH_DNNL
 
 // A region as a compiler writes it: `body` on every thread, this one included.
@@ -179,6 +190,22 @@ TEST(OpenMp, ARegionHasItsThreadsAndNestedOnesHaveOne) {
   EXPECT_EQ(fmp_get_num_threads(), 1);
   openmp_region(1, [&] { wrong += fmp_get_num_threads() != 1; });
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(OpenMp, ThreadsOfAnotherExecutorHaveTheirNumbers) {
+  CountingExecutor own;
+  set_executor(&own);
+  std::mutex mutex;
+  std::set<int> numbers;
+  std::atomic<int> wrong{0};
+  openmp_region(2, [&] {
+    wrong += fmp_get_num_threads() != 2 || !fmp_in_parallel();
+    const std::lock_guard lock(mutex);
+    numbers.insert(fmp_get_thread_num());
+  });
+  set_executor(nullptr);
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(numbers, (std::set<int>{0, 1}));
 }
 
 TEST(OpenMp, ThreadCountSaysHowManyThreadsARegionHas) {
