@@ -5,8 +5,12 @@
 #include <llvm/Support/ErrorHandling.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
+
+#include "ir/support/memory.h"
 
 namespace fusec::codegen {
 namespace {
@@ -29,6 +33,20 @@ void install_llvm_handlers() {
     llvm::install_fatal_error_handler(give_up);
   });
 }
+
+namespace {
+std::atomic<bool> compiled_before{false};
+}
+
+void expect_room_for_first_compile() {
+  constexpr std::size_t kRoom = std::size_t{32} << 20;
+  if (compiled_before.load(std::memory_order_relaxed)) return;
+  void* const room = ir::allocate_host(kRoom);
+  if (room == nullptr) throw std::bad_alloc();
+  std::free(room);
+}
+
+void first_compile_ended() { compiled_before.store(true, std::memory_order_relaxed); }
 
 bool write_file(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type,
                 llvm::raw_pwrite_stream& stream) {

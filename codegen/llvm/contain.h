@@ -28,14 +28,22 @@ struct LlvmFatal {
 // Installs the handlers, once.
 void install_llvm_handlers();
 
+// LLVM's passes register themselves in the first compile, under a lock that an exception would leave locked for every
+// compile after it. So until one has ended there must be room for what one takes: std::bad_alloc where there is none.
+void expect_room_for_first_compile();
+void first_compile_ended();
+
 // work(state) with a State of its own, which lives in LLVM's memory: destroyed afterwards unless LLVM broke off.
 template <class State, class Work>
 auto contained(const Work& work) -> std::invoke_result_t<const Work&, State&> {
   install_llvm_handlers();
+  expect_room_for_first_compile();
   const void* const stack = llvm::SavePrettyStackState();
   auto state = std::make_unique<State>();
   try {
-    return work(*state);
+    auto result = work(*state);
+    first_compile_ended();
+    return result;
   } catch (const std::bad_alloc&) {
     (void)state.release();
     llvm::RestorePrettyStackState(stack);

@@ -16,9 +16,10 @@ struct FUSEC_API PublicKey {
   bool operator==(const PublicKey&) const = default;
 };
 
-// Whoever holds it can sign as its owner.
+// Whoever holds it can sign as its owner. Its bytes are overwritten when it ends.
 struct FUSEC_API SigningKey {
   std::array<uint8_t, 32> seed{};
+  ~SigningKey();
 };
 
 // From PEM files: a public key (SPKI), a private key (PKCS#8, not encrypted). invalid_argument: the file cannot be read

@@ -161,6 +161,7 @@ std::vector<std::string> KernelCache::verify() const {
     if (!folder.ok()) continue;
     const Result<std::optional<std::vector<uint8_t>>> bytes = folder->read(name);
     if (bytes.ok() && !*bytes) continue;  // removed meanwhile
+    if (bytes.ok() && is_of_another_version(**bytes)) continue;
     const std::optional<codegen::Artifact> artifact = bytes.ok() ? decode_entry(**bytes) : std::nullopt;
     if (!artifact || entry_path(artifact->key) != entry.path) damaged.push_back(entry.path);
   }

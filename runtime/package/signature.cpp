@@ -32,9 +32,13 @@ int digit_of(char c) {
   return at == std::string_view::npos ? -1 : static_cast<int>(at);
 }
 
+// A private key does not stay in memory that is given back.
+void wipe(std::string& text) { explicit_bzero(text.data(), text.size()); }
+
 // Base64 up to its padding; empty where a character is none of it.
 std::string decoded(std::string_view text) {
   std::string out;
+  out.reserve(text.size());  // so that growing leaves no copies
   uint32_t bits = 0;
   int count = 0;
   for (const char c : text) {
@@ -59,12 +63,13 @@ Result<std::array<uint8_t, 32>> key_of(std::string_view pem, std::string_view la
         "it holds no '{}'{}", begin,
         is_private && label == "PUBLIC KEY" ? "; openssl pkey -in KEY -pubout writes the public half" : ""));
   }
-  const std::string der = decoded(pem.substr(from + begin.size(), to - from - begin.size()));
+  std::string der = decoded(pem.substr(from + begin.size(), to - from - begin.size()));
   if (!der.starts_with(prefix) || der.size() != prefix.size() + 32) {
     return no_key("its key is not of Ed25519; openssl genpkey -algorithm ed25519 makes one");
   }
   std::array<uint8_t, 32> key;
   std::memcpy(key.data(), der.data() + prefix.size(), key.size());
+  wipe(der);
   return key;
 }
 
@@ -73,7 +78,9 @@ Result<std::array<uint8_t, 32>> read_key(const std::string& path, std::string_vi
   if (file.size() > kMaxKeyFile) return no_key("it is too large for a key");
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   if (file.read(0, text.data(), text.size()) != 0) return no_key("it cannot be read");
-  return key_of(text, label, prefix);
+  auto key = key_of(text, label, prefix);
+  wipe(text);
+  return key;
 }
 
 #if FUSEC_WITH_SODIUM
@@ -131,6 +138,8 @@ bool can_sign() { return false; }
 }  // namespace fusec::runtime
 
 namespace fusec {
+
+SigningKey::~SigningKey() { explicit_bzero(seed.data(), seed.size()); }
 
 Result<PublicKey> read_public_key(const std::string& path) noexcept {
   return ir::guarded_with_note(

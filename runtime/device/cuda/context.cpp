@@ -76,8 +76,6 @@ Result<std::shared_ptr<Context>> Context::retain(const Driver& driver, int ordin
 
 Result<std::shared_ptr<Context>> Context::open(int ordinal) {
   FUSEC_ASSIGN(const Driver* const table, cuda::driver());
-  static const uint64_t forks_of_driver = forks();  // which is initialized from here on
-  if (forks() != forks_of_driver) return of_the_parent(ordinal);
   const std::lock_guard lock(registry().mutex);
   std::weak_ptr<Context>& known = registry().contexts[{table, ordinal}];
   if (std::shared_ptr<Context> context = known.lock()) {

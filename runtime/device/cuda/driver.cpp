@@ -5,9 +5,16 @@
 #include <memory>
 
 #include "ir/support/shared_library.h"
+#include "runtime/device/forks.h"
 
 namespace fusec::runtime::cuda {
 namespace {
+
+// An initialized driver, or why there is none.
+struct Opened {
+  Result<const Driver*> table;
+  uint64_t forks = 0;  // before cuInit
+};
 
 std::atomic<const Driver*> table_of_test{nullptr};
 
@@ -38,8 +45,16 @@ Result<const Driver*> open_driver() {
 
 Result<const Driver*> driver() {
   if (const Driver* table = table_of_test.load()) return table;
-  static const Result<const Driver*> opened = open_driver();
-  return opened;
+  static const Opened opened = [] {
+    const uint64_t before = forks();
+    return Opened{open_driver(), before};
+  }();
+  if (opened.table.ok() && forks() != opened.forks) {
+    return Status(StatusCode::device,
+                  "CUDA was initialized before this process was forked, and does not work in such a child: use the GPU "
+                  "after fork alone, or start the process with exec");
+  }
+  return opened.table;
 }
 
 std::string error_text(const Driver& driver, CUresult result) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/library/onednn/onednn.h"
 
-#include <dnnl.hpp>
-
 #include <cstdlib>
+#include <dnnl.hpp>
 #include <future>
+#include <mutex>
 #include <new>
 
 #include "ir/support/memory.h"
@@ -38,6 +38,8 @@ const char* objection(const Problem& p) {
 // A primitive that could not be made for want of memory leaves a broken promise in oneDNN's cache, and asking for the
 // same one again throws std::future_error for ever. Emptying the cache takes it out; primitives in use stay.
 void empty_primitive_cache() {
+  static std::mutex one_at_a_time;  // the second would read the first one's 0
+  const std::lock_guard lock(one_at_a_time);
   int capacity = 0;
   if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success) return;
   (void)dnnl_set_primitive_cache_capacity(0);
