@@ -25,7 +25,8 @@ namespace {
 
 using Instruction = std::vector<std::string_view>;
 
-// "op \ta, b, c;" -> op, a, b, c; other lines, and lines of several: nothing that is taken for an instruction, or nothing.
+// "op \ta, b, c;" -> op, a, b, c; other lines, and lines of several: nothing that is taken for an instruction, or
+// nothing.
 Instruction instruction(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t"), end = line.find(';');
   if (begin == std::string_view::npos || end == std::string_view::npos || end <= begin) return {};
@@ -56,14 +57,16 @@ bool is_zero_beside_one(std::string_view a, std::string_view b) {
 std::string extreme_in_32_bits(const Instruction& parts) {
   const std::string_view name = parts[0].substr(0, 3), sign = parts[0].substr(4, 1);
   return fmt::format(
-      "\t{{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, {3}; cvt.{1}32.{1}16 a, {2}; cvt.{1}32.{1}16 b, y; {0}.{1}32 a, a, b; "
+      "\t{{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, {3}; cvt.{1}32.{1}16 a, {2}; cvt.{1}32.{1}16 b, y; {0}.{1}32 a, a, "
+      "b; "
       "cvt.u16.u32 {4}, a; }}\n",
       name, sign, parts[2], parts[3], parts[1]);
 }
 
 // The sign of the result is not known then.
 std::string abs_by_max(const Instruction& parts) {
-  return fmt::format("\t{{ .reg .b{2} a; sub.u{2} a, 0, {1}; max.s{2} {0}, {1}, a; }}\n", parts[1], parts[2], parts[0].substr(5));
+  return fmt::format("\t{{ .reg .b{2} a; sub.u{2} a, 0, {1}; max.s{2} {0}, {1}, a; }}\n", parts[1], parts[2],
+                     parts[0].substr(5));
 }
 
 std::string abs_in_32_bits(const Instruction& parts) {
@@ -72,7 +75,8 @@ std::string abs_in_32_bits(const Instruction& parts) {
 
 // What is not negative stays.
 std::string relu_by_mask(const Instruction& i) {
-  return fmt::format("\t{{ .reg .b32 s; shr.s32 s, {1}, 31; not.b32 s, s; and.b32 {0}, {1}, s; }}\n", i[1], i[2] == "0" ? i[3] : i[2]);
+  return fmt::format("\t{{ .reg .b32 s; shr.s32 s, {1}, 31; not.b32 s, s; and.b32 {0}, {1}, s; }}\n", i[1],
+                     i[2] == "0" ? i[3] : i[2]);
 }
 
 // As an unsigned one of 32 bits its minus would be lost inside unsigned extremes.
@@ -81,7 +85,8 @@ std::string negation_in_64_bits(std::string_view to, std::string_view x) {
 }
 
 std::string disjunction_by_conjunction(const Instruction& i) {
-  return fmt::format("\t{{ .reg .pred q, r; not.pred q, {1}; not.pred r, {2}; and.pred q, q, r; not.pred {0}, q; }}\n", i[1], i[2], i[3]);
+  return fmt::format("\t{{ .reg .pred q, r; not.pred q, {1}; not.pred r, {2}; and.pred q, q, r; not.pred {0}, q; }}\n",
+                     i[1], i[2], i[3]);
 }
 
 // What a signed negation negates; nothing: the instruction is none.
@@ -95,8 +100,8 @@ std::string_view negated(const Instruction& parts) {
   return {};
 }
 
-// Registers that hold what the instructions of a kind give, through moves and conversions. Functions share names: there may
-// be more than are meant.
+// Registers that hold what the instructions of a kind give, through moves and conversions. Functions share names: there
+// may be more than are meant.
 template <class Kind>
 std::set<std::string_view> results_of(const std::vector<Instruction>& code, const Kind& is_of_kind) {
   std::set<std::string_view> out;
@@ -112,16 +117,22 @@ std::set<std::string_view> results_of(const std::vector<Instruction>& code, cons
 
 bool is_negation(const Instruction& i) { return i.size() > 2 && i[0].ends_with("s32") && !negated(i).empty(); }
 bool is_relu(const Instruction& i) { return i.size() == 4 && i[0] == "max.s32" && (i[2] == "0" || i[3] == "0"); }
-bool is_extreme(const Instruction& i) { return i.size() > 2 && (i[0] == "min.s32" || i[0] == "max.s32" || i[0] == "abs.s32"); }
+bool is_extreme(const Instruction& i) {
+  return i.size() > 2 && (i[0] == "min.s32" || i[0] == "max.s32" || i[0] == "abs.s32");
+}
 bool is_conjunction(const Instruction& i) { return i.size() == 4 && i[0] == "and.pred"; }
 bool is_disjunction(const Instruction& i) { return i.size() == 4 && i[0] == "or.pred"; }
-bool is_equality(const Instruction& i) { return i.size() > 2 && (i[0].starts_with("setp.eq.") || i[0].starts_with("setp.ne.")); }
+bool is_equality(const Instruction& i) {
+  return i.size() > 2 && (i[0].starts_with("setp.eq.") || i[0].starts_with("setp.ne."));
+}
 
 // Whether an operand of such an instruction is in a register of `results`.
 template <class Kind>
-bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::string_view>& results, const Kind& is_of_kind) {
+bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::string_view>& results,
+                 const Kind& is_of_kind) {
   return std::any_of(code.begin(), code.end(), [&](const Instruction& i) {
-    return is_of_kind(i) && std::any_of(i.begin() + 2, i.end(), [&](std::string_view operand) { return results.contains(operand); });
+    return is_of_kind(i) &&
+           std::any_of(i.begin() + 2, i.end(), [&](std::string_view operand) { return results.contains(operand); });
   });
 }
 
@@ -132,7 +143,8 @@ struct Traps {
 };
 
 Traps traps_of(const std::vector<Instruction>& code) {
-  return {is_taken_by(code, results_of(code, is_negation), is_extreme), is_taken_by(code, results_of(code, is_relu), is_equality),
+  return {is_taken_by(code, results_of(code, is_negation), is_extreme),
+          is_taken_by(code, results_of(code, is_relu), is_equality),
           std::any_of(code.begin(), code.end(), is_conjunction)};
 }
 

@@ -16,7 +16,7 @@ namespace fusec::codegen {
 
 struct EmitOptions {
   bool keep_text = false;
-  Codegen codegen = Codegen::automatic;  // of a GPU target
+  Codegen codegen = Codegen::automatic;                     // of a GPU target
   std::function<void(const std::string&)> on_warning = {};  // of faults that do not fail the call; unset: silent
 };
 

@@ -30,7 +30,8 @@ Shape strides_of(const ir::Buffer& buffer) {
 
 Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index) {
   const Shape strides = strides_of(buffer);
-  FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' indexed by " << index.size() << " dims";
+  FUSEC_CHECK(index.size() == strides.size())
+      << "buffer '" << buffer.name << "' indexed by " << index.size() << " dims";
   Dim out;
   for (std::size_t i = 0; i < index.size(); ++i) out += index[i] * strides[i];
   return out;

@@ -57,7 +57,10 @@ bool classify(ReducePlan& plan, const ir::Tree& tree, bool order_free) {
 // Folding loop by loop is folding neighbours when all but the outermost loop of a kind have powers of two.
 bool folds_by_loops(const ReducePlan& plan) {
   for (const LoopKind kind : {LoopKind::lane, LoopKind::chunk}) {
-    int64_t inner = kind == LoopKind::lane || std::none_of(plan.loops.begin(), plan.loops.end(), [](const auto& l) { return l.kind == LoopKind::lane; }) ? plan.per : 1;
+    int64_t inner = kind == LoopKind::lane || std::none_of(plan.loops.begin(), plan.loops.end(),
+                                                           [](const auto& l) { return l.kind == LoopKind::lane; })
+                        ? plan.per
+                        : 1;
     for (std::size_t i = plan.loops.size(); i-- > 0;) {
       if (plan.loops[i].kind != kind) continue;
       if (!is_two_power(inner)) return false;
@@ -67,7 +70,8 @@ bool folds_by_loops(const ReducePlan& plan) {
   return true;
 }
 
-// Whether the accumulators are an array of constant size, but for one loop over chunks outside of all others of a thread.
+// Whether the accumulators are an array of constant size, but for one loop over chunks outside of all others of a
+// thread.
 bool fits_registers(const ReducePlan& plan) {
   int64_t count = plan.per;
   bool inside_of_array = false, at_run_time = false;
@@ -90,18 +94,19 @@ ReducePlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const R
   plan.per = plan.lane_wise ? 1 : plan.width;
   for (const ir::LoopHead& loop : stmt.loops) plan.loops.push_back({loop, LoopKind::sequence, resolve(loop.extent)});
   const bool order_free = is_order_free(stmt.combiner, kernel.regs[stmt.dst[0]].dtype);
-  plan.counted = !(classify(plan, stmt.tree, order_free) && (order_free || folds_by_loops(plan)) && fits_registers(plan));
+  plan.counted =
+      !(classify(plan, stmt.tree, order_free) && (order_free || folds_by_loops(plan)) && fits_registers(plan));
   return plan;
 }
 
 bool has_block_loop(const ir::Reduce& stmt) {
-  return std::any_of(stmt.loops.begin(), stmt.loops.end(), [](const ir::LoopHead& loop) { return loop.tag == ir::LoopTag::block; });
+  return std::any_of(stmt.loops.begin(), stmt.loops.end(),
+                     [](const ir::LoopHead& loop) { return loop.tag == ir::LoopTag::block; });
 }
 
 bool has_sequence(const ReducePlan& plan) {
-  return std::any_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) {
-    return loop.kind == LoopKind::sequence && !loop.extent.is(1);
-  });
+  return std::any_of(plan.loops.begin(), plan.loops.end(),
+                     [](const ReduceLoop& loop) { return loop.kind == LoopKind::sequence && !loop.extent.is(1); });
 }
 
 int64_t array_size(const ReducePlan& plan) {
@@ -128,10 +133,13 @@ std::size_t run_time_loop(const ReducePlan& plan) {
 bool is_order_free(Combiner combiner, DType dtype) {
   switch (combiner) {
     case Combiner::add:
-    case Combiner::mul: return !is_float(dtype);
+    case Combiner::mul:
+      return !is_float(dtype);
     case Combiner::welford:
-    case Combiner::max_sum: return false;
-    default: return true;
+    case Combiner::max_sum:
+      return false;
+    default:
+      return true;
   }
 }
 

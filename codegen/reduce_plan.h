@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a reduction is cut into loops and threads on a GPU: one plan for all writers, so that their bits are equal.
 //
-// The loops, outermost first, are of three kinds: over chunks, over the elements that one tree lane of a chunk adds up in
-// order, and over tree lanes. All accumulators of a thread, one for each of its chunks and lanes, are one array; elements of
-// a lane are added up in it, then runs of the array and of threads are folded from the innermost loop outwards. Where the
-// order is free, all loops of a thread add up in order and only threads are folded.
+// The loops, outermost first, are of three kinds: over chunks, over the elements that one tree lane of a chunk adds up
+// in order, and over tree lanes. All accumulators of a thread, one for each of its chunks and lanes, are one array;
+// elements of a lane are added up in it, then runs of the array and of threads are folded from the innermost loop
+// outwards. Where the order is free, all loops of a thread add up in order and only threads are folded.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct ReducePlan {
   bool lane_wise = false;  // each vector lane is a reduction of its own
   int per = 1;             // elements of an iteration
   std::vector<ReduceLoop> loops = {};
-  bool counted = false;    // tree lanes are found at run time: not for threads
+  bool counted = false;  // tree lanes are found at run time: not for threads
 };
 
 using Resolve = std::function<Dim(const Dim&)>;

@@ -14,11 +14,16 @@ constexpr Digits kZero{1 << 20, 0};  // a multiple of everything
 // Of all values of a type. The least of floats is that of their denormals.
 Digits digits_of(DType type) {
   switch (type) {
-    case DType::f16: return {-24, 11};
-    case DType::bf16: return {-133, 8};
-    case DType::f32: return {-149, 24};
-    case DType::f64: return {-1074, 53};
-    default: return {0, static_cast<int>(8 * size_of(type))};
+    case DType::f16:
+      return {-24, 11};
+    case DType::bf16:
+      return {-133, 8};
+    case DType::f32:
+      return {-149, 24};
+    case DType::f64:
+      return {-1074, 53};
+    default:
+      return {0, static_cast<int>(8 * size_of(type))};
   }
 }
 
@@ -33,7 +38,8 @@ class Finder {
 
   IdVector<RegId, Digits> run() {
     for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
-      if (const auto* let = std::get_if<Let>(&stmt.v)) found_[let->dst] = rounded(result(*let), kernel_.regs[let->dst].dtype);
+      if (const auto* let = std::get_if<Let>(&stmt.v))
+        found_[let->dst] = rounded(result(*let), kernel_.regs[let->dst].dtype);
     });
     return std::move(found_);
   }
@@ -55,18 +61,25 @@ class Finder {
     switch (let.op) {
       case ScalarOp::cast:
       case ScalarOp::neg:
-      case ScalarOp::abs: return a;
+      case ScalarOp::abs:
+        return a;
       case ScalarOp::round:
       case ScalarOp::floor:
       case ScalarOp::ceil:
-      case ScalarOp::trunc: return {std::max(a.least, 0), a.count};
+      case ScalarOp::trunc:
+        return {std::max(a.least, 0), a.count};
       case ScalarOp::min:
-      case ScalarOp::max: return either(a, b);
-      case ScalarOp::where: return either(b, of(let.args[2]));
+      case ScalarOp::max:
+        return either(a, b);
+      case ScalarOp::where:
+        return either(b, of(let.args[2]));
       case ScalarOp::add:
-      case ScalarOp::sub: return {std::min(a.least, b.least), any.count};
-      case ScalarOp::mul: return {a.least + b.least, a.count + b.count};
-      default: return any;
+      case ScalarOp::sub:
+        return {std::min(a.least, b.least), any.count};
+      case ScalarOp::mul:
+        return {a.least + b.least, a.count + b.count};
+      default:
+        return any;
     }
   }
 

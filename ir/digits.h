@@ -6,7 +6,8 @@
 
 namespace fusec::ir {
 
-// Every finite value is a multiple of 2^least and has at most `count` binary digits from its first to its last that is set.
+// Every finite value is a multiple of 2^least and has at most `count` binary digits from its first to its last that is
+// set.
 struct Digits {
   int least = 0, count = 0;
   bool operator==(const Digits&) const = default;

@@ -2,8 +2,8 @@
 #include "ir/kernel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -38,7 +38,9 @@ auto nested(S& stmt) {
   std::vector<CopyConst<Block, S>*> blocks;
   std::visit(Overloaded{[&](CopyConst<Loop, S>& s) { blocks = {&s.body}; },
                         [&](CopyConst<Reduce, S>& s) { blocks = {&s.body}; },
-                        [&](CopyConst<Scan, S>& s) { blocks = {&s.body, &s.then}; },
+                        [&](CopyConst<Scan, S>& s) {
+                          blocks = {&s.body, &s.then};
+                        },
                         [&](CopyConst<Each, S>& s) { blocks = {&s.body}; }, [](auto&) {}},
              stmt.v);
   return blocks;
@@ -51,34 +53,33 @@ void each_of(List& list, const F& f) {
 
 template <class S, class F>
 void visit_heads(S& stmt, const F& f) {
-  std::visit(Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head); }, [&](CopyConst<Reduce, S>& s) { each_of(s.loops, f); },
-                        [&](CopyConst<Scan, S>& s) { f(s.loop); }, [](auto&) {}},
-             stmt.v);
+  std::visit(
+      Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head); }, [&](CopyConst<Reduce, S>& s) { each_of(s.loops, f); },
+                 [&](CopyConst<Scan, S>& s) { f(s.loop); }, [](auto&) {}},
+      stmt.v);
 }
 
 template <class S, class F>
 void visit_dims(S& stmt, const F& f) {
-  std::visit(Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head.extent); },
-                        [&](CopyConst<IndexValue, S>& s) { f(s.value); },
-                        [&](CopyConst<Load, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
-                        [&](CopyConst<Store, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
-                        [&](CopyConst<Prefetch, S>& s) { each_of(s.index, f); },
-                        [&](CopyConst<Reduce, S>& s) {
-                          for (auto& head : s.loops) f(head.extent);
-                          each_of(s.guard, f);
-                        },
-                        [&](CopyConst<Scan, S>& s) { f(s.loop.extent); },
-                        [&](CopyConst<CopyAsync, S>& s) {
-                          each_of(s.dst_index, f), each_of(s.src_index, f), each_of(s.extents, f);
-                        },
-                        [&](CopyConst<Mma, S>& s) { each_of(s.a_index, f), each_of(s.b_index, f); }, [](auto&) {}},
-             stmt.v);
+  std::visit(
+      Overloaded{
+          [&](CopyConst<Loop, S>& s) { f(s.head.extent); }, [&](CopyConst<IndexValue, S>& s) { f(s.value); },
+          [&](CopyConst<Load, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
+          [&](CopyConst<Store, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
+          [&](CopyConst<Prefetch, S>& s) { each_of(s.index, f); },
+          [&](CopyConst<Reduce, S>& s) {
+            for (auto& head : s.loops) f(head.extent);
+            each_of(s.guard, f);
+          },
+          [&](CopyConst<Scan, S>& s) { f(s.loop.extent); },
+          [&](CopyConst<CopyAsync, S>& s) { each_of(s.dst_index, f), each_of(s.src_index, f), each_of(s.extents, f); },
+          [&](CopyConst<Mma, S>& s) { each_of(s.a_index, f), each_of(s.b_index, f); }, [](auto&) {}},
+      stmt.v);
 }
 
 template <class S, class F>
 void visit_operands(S& stmt, const F& f) {
-  std::visit(Overloaded{[&](CopyConst<Let, S>& s) { each_of(s.args, f); },
-                        [&](CopyConst<Store, S>& s) { f(s.value); },
+  std::visit(Overloaded{[&](CopyConst<Let, S>& s) { each_of(s.args, f); }, [&](CopyConst<Store, S>& s) { f(s.value); },
                         [&](CopyConst<Reduce, S>& s) { each_of(s.yield, f); },
                         [&](CopyConst<Scan, S>& s) { f(s.yield); }, [](auto&) {}},
              stmt.v);
@@ -104,9 +105,12 @@ int tuple_size(Combiner combiner) {
     case Combiner::argmin:
     case Combiner::argmax_last:
     case Combiner::argmin_last:
-    case Combiner::max_sum: return 2;
-    case Combiner::welford: return 3;
-    default: return 1;
+    case Combiner::max_sum:
+      return 2;
+    case Combiner::welford:
+      return 3;
+    default:
+      return 1;
   }
 }
 
@@ -147,13 +151,12 @@ void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f) { visi
 void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f) { visit_operands(stmt, f); }
 
 std::vector<RegId> defined(const Stmt& stmt) {
-  return std::visit(Overloaded{[](const Let& s) { return std::vector{s.dst}; },
-                               [](const IndexValue& s) { return std::vector{s.dst}; },
-                               [](const Load& s) { return std::vector{s.dst}; },
-                               [](const Reduce& s) { return s.dst; },
-                               [](const Scan& s) { return std::vector{s.dst}; },
-                               [](const auto&) { return std::vector<RegId>(); }},
-                    stmt.v);
+  return std::visit(
+      Overloaded{[](const Let& s) { return std::vector{s.dst}; },
+                 [](const IndexValue& s) { return std::vector{s.dst}; },
+                 [](const Load& s) { return std::vector{s.dst}; }, [](const Reduce& s) { return s.dst; },
+                 [](const Scan& s) { return std::vector{s.dst}; }, [](const auto&) { return std::vector<RegId>(); }},
+      stmt.v);
 }
 
 int width_of(const Kernel& kernel, const Operand& operand) {

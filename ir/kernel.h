@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel: the structured loop nest of one fused region, in scalar ops of the same table as Graph.
 //
-// The rule: read with all tags erased, as plain sequential loops, a kernel computes the same result. Hence iterations of
-// a grid, cluster or block loop are independent; sibling parallel loops are phases, and data passes only from an earlier
-// phase to a later one (block phases through shared and reg buffers, grid phases through scratch buffers).
+// The rule: read with all tags erased, as plain sequential loops, a kernel computes the same result. Hence iterations
+// of a grid, cluster or block loop are independent; sibling parallel loops are phases, and data passes only from an
+// earlier phase to a later one (block phases through shared and reg buffers, grid phases through scratch buffers).
 //
 // Index expressions are Dims over extents, loop variables, integer values ("v12") and the symbol `lane`. A value of
 // width w has w lanes; in the statement that makes it, `lane` stands for 0 .. w-1. A statement's width is that of its
@@ -30,8 +30,8 @@ using RegId = Id<struct RegTag>;  // an SSA value of a kernel, printed %v<index>
 
 inline const std::string kLane = "lane";
 
-// seq: in order. unroll: in order, expanded by the writer; constant extent. block: threads of one block on a GPU, a plain
-// loop on a CPU. grid: blocks on a GPU, tasks on a CPU; only outermost, perfectly nested.
+// seq: in order. unroll: in order, expanded by the writer; constant extent. block: threads of one block on a GPU, a
+// plain loop on a CPU. grid: blocks on a GPU, tasks on a CPU; only outermost, perfectly nested.
 enum class LoopTag : uint8_t { seq, unroll, block, cluster, grid };
 
 enum class Space : uint8_t {
@@ -47,16 +47,16 @@ struct Buffer {
   Space space = Space::reg;
   DType dtype = DType::f32;
   Shape shape;
-  Shape strides;      // in elements; empty: row-major. Parameters only
-  int alignment = 0;  // proven alignment in bytes of the base address of a parameter; 0: that of an element
+  Shape strides;       // in elements; empty: row-major. Parameters only
+  int alignment = 0;   // proven alignment in bytes of the base address of a parameter; 0: that of an element
   std::string layout;  // "" | "swizzle 4" | "pitch 65" | "mma.acc": a name of the fixed layout table
   bool operator==(const Buffer&) const = default;
 };
 
 struct Constant {
   DType dtype = DType::f32;
-  double f = 0;   // of floats
-  int64_t i = 0;  // of integers and bool, bit pattern for u64
+  double f = 0;                              // of floats
+  int64_t i = 0;                             // of integers and bool, bit pattern for u64
   bool operator==(const Constant& o) const;  // floats by bits, so that NaN equals itself and 0 differs from -0
 };
 
@@ -102,8 +102,8 @@ struct IndexValue {
   Dim value;
 };
 
-// dst = buffer[index]; where the guard fails, `otherwise`. `clamp` (data-dependent indices only): bit a set: the index of
-// axis a wraps when negative and is clamped into range, and an out-of-range one sets the run's status word.
+// dst = buffer[index]; where the guard fails, `otherwise`. `clamp` (data-dependent indices only): bit a set: the index
+// of axis a wraps when negative and is clamped into range, and an out-of-range one sets the run's status word.
 struct Load {
   RegId dst;
   BufferId buffer;
@@ -132,27 +132,40 @@ struct Prefetch {
 
 // Combiners work on tuples: add, mul, max, min, and_, or_ on one; argmax, argmin on (value, index), the lower index on
 // ties (the higher for *_last); welford on (mean, m2, n); max_sum on (max, sum scaled by exp(-max)).
-enum class Combiner : uint8_t { add, mul, max, min, and_, or_, argmax, argmin, argmax_last, argmin_last, welford, max_sum };
+enum class Combiner : uint8_t {
+  add,
+  mul,
+  max,
+  min,
+  and_,
+  or_,
+  argmax,
+  argmin,
+  argmax_last,
+  argmin_last,
+  welford,
+  max_sum
+};
 int tuple_size(Combiner combiner);
 const char* to_string(Combiner combiner);
 
-// Element i of n belongs to chunk i div chunk and to lane i mod lanes. A lane adds in rising i; lanes combine by adjacent
-// pairs; chunks combine by a balanced tree in index order. chunk 0: one chunk. {1, 0} is a plain sequence,
-// {0, 0} a balanced tree over all n (lanes = n rounded up to a power of two, adjacent pairs first).
+// Element i of n belongs to chunk i div chunk and to lane i mod lanes. A lane adds in rising i; lanes combine by
+// adjacent pairs; chunks combine by a balanced tree in index order. chunk 0: one chunk. {1, 0} is a plain sequence, {0,
+// 0} a balanced tree over all n (lanes = n rounded up to a power of two, adjacent pairs first).
 struct Tree {
   int64_t lanes = 1, chunk = 0;
   bool operator==(const Tree&) const = default;
 };
 
-// On a GPU: block loops of `loops` are threads, the others run inside each thread. Elements are folded from the innermost
-// loop outwards, each loop (and the lanes) by adjacent pairs: in a thread, by warp shuffles, between warps through shared
-// memory. That is the tree when `lanes` is the product of the innermost extents and each lane has one element per chunk
-// (chunk 0 or = lanes) and every extent but the outermost is a power of two; or {0, 0}; for min, max, and, or and integers
-// the order does not matter. The result is the same in every thread that runs the statement.
+// On a GPU: block loops of `loops` are threads, the others run inside each thread. Elements are folded from the
+// innermost loop outwards, each loop (and the lanes) by adjacent pairs: in a thread, by warp shuffles, between warps
+// through shared memory. That is the tree when `lanes` is the product of the innermost extents and each lane has one
+// element per chunk (chunk 0 or = lanes) and every extent but the outermost is a power of two; or {0, 0}; for min, max,
+// and, or and integers the order does not matter. The result is the same in every thread that runs the statement.
 //
-// dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost); a dst
-// as wide as the yield (width > 1) combines each lane by itself. The statement's width is that of the yield.
-// Where the guard fails the iteration takes no part. No iteration: the identity. When dst has the width of the yield, lanes
+// dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost); a
+// dst as wide as the yield (width > 1) combines each lane by itself. The statement's width is that of the yield. Where
+// the guard fails the iteration takes no part. No iteration: the identity. When dst has the width of the yield, lanes
 // are not combined: each lane is a reduction of its own over `loops` (rows side by side in one vector).
 struct Reduce {
   std::vector<RegId> dst;
@@ -164,8 +177,9 @@ struct Reduce {
   Guard guard;
 };
 
-// For each iteration: runs body, combines its yield into the running value (lane by lane) in order, and runs `then`, where
-// dst is the running value with (inclusive) or without (exclusive) this iteration's yield. reverse: from the last to the first.
+// For each iteration: runs body, combines its yield into the running value (lane by lane) in order, and runs `then`,
+// where dst is the running value with (inclusive) or without (exclusive) this iteration's yield. reverse: from the last
+// to the first.
 struct Scan {
   RegId dst;
   Combiner combiner = Combiner::add;
@@ -202,14 +216,17 @@ struct Each {
 };
 
 // A barrier: what threads of the warp or block stored to shared memory before is seen by the others after. Says nothing
-// when tags are erased; put in by place_syncs (compiler/lower/cuda), exactly where an element of a shared buffer changes hands.
+// when tags are erased; put in by place_syncs (compiler/lower/cuda), exactly where an element of a shared buffer
+// changes hands.
 enum class SyncScope : uint8_t { warp, block };
 struct Sync {
   SyncScope scope = SyncScope::block;
 };
 
 struct Stmt {
-  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Each, Sync> v;
+  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Each,
+               Sync>
+      v;
 };
 
 struct RegInfo {
@@ -258,8 +275,8 @@ void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f);
 void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f);
 void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f);
 std::vector<RegId> defined(const Stmt& stmt);
-// What `lane` counts to in the Dims of the statement: the width of its result, of the operand of a store, of the yield of
-// a reduce; else 1.
+// What `lane` counts to in the Dims of the statement: the width of its result, of the operand of a store, of the yield
+// of a reduce; else 1.
 int width_of(const Kernel& kernel, const Stmt& stmt);
 int width_of(const Kernel& kernel, const Operand& operand);
 
@@ -267,7 +284,8 @@ int width_of(const Kernel& kernel, const Operand& operand);
 DimRanges ranges_of(const std::vector<LoopHead>& loops);
 // The same, and of `lane` in a statement of that width.
 DimRanges ranges_of(const std::vector<LoopHead>& loops, int width);
-// `d` with every extent that facts say is a multiple of c written as c times a new symbol, so that == and the prover see it.
+// `d` with every extent that facts say is a multiple of c written as c times a new symbol, so that == and the prover
+// see it.
 Dim with_facts(const Dim& d, const std::map<std::string, int64_t>& divisible);
 
 // Equal after canonical renaming of registers and loop variables.

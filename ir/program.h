@@ -35,9 +35,9 @@ struct Allocation {
 // A strided window of an allocation: reshape, split, slice, concat and head transposes at borders are views.
 struct View {
   AllocId alloc;
-  Dim offset;      // elements
+  Dim offset;  // elements
   Shape shape;
-  Shape strides;   // elements
+  Shape strides;  // elements
   bool operator==(const View&) const = default;
 };
 
@@ -51,15 +51,16 @@ struct KernelStep {
 
 // An operation that a library does after an anchor, in order. `operand` indexes LibraryStep::args where one is read.
 struct Epilogue {
-  ScalarOp op = ScalarOp::relu;  // relu, hard_swish, ...: unary on the running value; add, mul, ...: binary with operand
+  ScalarOp op =
+      ScalarOp::relu;  // relu, hard_swish, ...: unary on the running value; add, mul, ...: binary with operand
   int operand = -1;
   double alpha = 0, beta = 0;  // of hard_sigmoid (slope, offset), clamp (lo, hi), leaky_relu (slope)
   bool operator==(const Epilogue&) const = default;
 };
 
-// A call of a library: conv, matmul, max_pool or avg_pool, with its epilogues. args: the op's inputs in graph order, then
-// epilogue operands; the last is the output. Shapes and strides in the views are those of the op's own axes (for conv
-// with layout "first": N C spatial..., whatever the strides).
+// A call of a library: conv, matmul, max_pool or avg_pool, with its epilogues. args: the op's inputs in graph order,
+// then epilogue operands; the last is the output. Shapes and strides in the views are those of the op's own axes (for
+// conv with layout "first": N C spatial..., whatever the strides).
 struct LibraryStep {
   TensorOp op = TensorOp::conv;
   Attrs attrs;

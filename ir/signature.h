@@ -9,8 +9,8 @@
 namespace fusec::ir {
 
 // values: registers (v0, v1, ...) and loop variables (i0, i1, ...) in order of appearance, registers and buffers that
-// nothing declares dropped. everything: also the kernel (k), buffers (b0, ...: parameters, then allocations) and extents
-// (n0, ... in launch order).
+// nothing declares dropped. everything: also the kernel (k), buffers (b0, ...: parameters, then allocations) and
+// extents (n0, ... in launch order).
 enum class Renaming { values, everything };
 Kernel renamed(const Kernel& kernel, Renaming what);
 

@@ -23,7 +23,8 @@ Loaded link_on_gpu(ir::Program program, const Parts& parts, EngineStats& stats) 
   FUSEC_TRY(current.status());
   auto libraries = cuda_libraries(parts.options, cuda::make_library_memory(parts.machine.context));
   stats.device_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  return cuda::link(std::move(program), parts.artifacts, std::move(libraries), parts.machine.context, &stats.weights_ms);
+  return cuda::link(std::move(program), parts.artifacts, std::move(libraries), parts.machine.context,
+                    &stats.weights_ms);
 }
 #else
 Loaded link_on_gpu(ir::Program, const Parts&, EngineStats&) {
@@ -42,7 +43,8 @@ void note_sizes(const LoadedProgram& loaded, EngineStats& stats) {
   if (loaded.device) {
     for (const auto& artifact : loaded.artifacts) stats.code_bytes += static_cast<int64_t>(artifact->image.size());
   }
-  for (const Tensor& constant : loaded.program.constants) stats.constant_bytes += static_cast<int64_t>(constant.bytes());
+  for (const Tensor& constant : loaded.program.constants)
+    stats.constant_bytes += static_cast<int64_t>(constant.bytes());
   stats.notes = loaded.program.notes;
 }
 
@@ -61,7 +63,8 @@ Result<std::shared_ptr<EngineState>> assemble(Parts parts) {
   state->threads = state->target.threads;
   state->stats = std::move(parts.stats);
   EngineStats& stats = state->stats;
-  FUSEC_ASSIGN(state->loaded, timed_stage(stats.stages, "link", [&] { return link_on(std::move(parts.program), parts, stats); }));
+  FUSEC_ASSIGN(state->loaded,
+               timed_stage(stats.stages, "link", [&] { return link_on(std::move(parts.program), parts, stats); }));
   state->options = std::move(parts.options);
   if (state->program().symbols.empty()) {
     FUSEC_TRY(timed_stage(stats.stages, "bind", [&] { return state->plan(Bindings()).status(); }));

@@ -53,8 +53,8 @@ std::unique_ptr<LibraryOp> bind_tuned(const LoadedProgram& loaded, const Library
   return nullptr;
 }
 
-Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const LibraryCall& call, const ResolvedStep& step,
-                                                bool reproducible) {
+Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, const LibraryCall& call,
+                                                const ResolvedStep& step, bool reproducible) {
   std::string reasons = loaded.libraries.empty() ? "; none was found, or their use is off" : "";
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
     std::optional<std::string> reason = library->refuses(*call.step);
@@ -90,8 +90,8 @@ int binders(const LoadedProgram& loaded, std::size_t steps) {
   return static_cast<int>(std::min({kMost, std::size_t{std::max(1U, std::thread::hardware_concurrency())}, steps}));
 }
 
-Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning* tuning,
-                                  int64_t& tuned) {
+Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads,
+                                  Tuning* tuning, int64_t& tuned) {
   const ThreadCount as_at_run(threads);
   if (tuning != nullptr && tuning->strategy() == Strategy::profile) profile(loaded, resolved, threads, *tuning);
   std::vector<std::size_t> at;
@@ -104,8 +104,10 @@ Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedPro
   ir::parallel_for(team, team, 1, [&](int64_t, int64_t) {
     const auto entered = loaded.device == nullptr ? Result<std::shared_ptr<void>>(nullptr) : loaded.device->enter();
     for (std::size_t n = next++; n < at.size(); n = next++) {
-      if (entered.ok()) bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning);
-      else bound[n].op = entered.status();
+      if (entered.ok())
+        bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning);
+      else
+        bound[n].op = entered.status();
     }
   });
   LibraryOps ops(resolved.steps.size());
@@ -267,7 +269,8 @@ class Binder {
     launch.first_phase = static_cast<uint32_t>(plan_.phases.size());
     for (const LoadedKernel::Phase& phase : launch.kernel->phases) {
       const int64_t iterations = evaluate(phase.iterations, extents);
-      const int threads = phase.device_function != nullptr ? phase.threads : threads_for(bytes_of(step), iterations, plan_.threads);
+      const int threads =
+          phase.device_function != nullptr ? phase.threads : threads_for(bytes_of(step), iterations, plan_.threads);
       if (phase.device_function == nullptr) plan_.team = std::max(plan_.team, threads);
       plan_.phases.push_back(
           {phase.function, iterations, threads, phase.device_function, static_cast<uint32_t>(phase.dynamic_shared)});
@@ -338,7 +341,8 @@ Status check_grids(const Plan& plan) {
   for (const Launch& launch : plan.launches) {
     for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
       if (plan.phases[p].iterations <= kMaxBlocks) continue;
-      return Status(StatusCode::unsupported, "step '" + launch.step->origin + "' needs " + std::to_string(plan.phases[p].iterations) +
+      return Status(StatusCode::unsupported, "step '" + launch.step->origin + "' needs " +
+                                                 std::to_string(plan.phases[p].iterations) +
                                                  " blocks, a GPU launches " + std::to_string(kMaxBlocks) + " at most");
     }
   }

@@ -24,7 +24,7 @@ LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, 
 
 // Binds library steps (as `tuning` says where it is given, else the first library that takes one), plans the arena,
 // resolves every argument.
-Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings, int threads,
-                                         Tuning* tuning = nullptr);
+Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
+                                         int threads, Tuning* tuning = nullptr);
 
 }  // namespace fusec::runtime

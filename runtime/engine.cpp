@@ -8,12 +8,12 @@
 #include "codegen/emit.h"
 #include "ir/graph.h"
 #include "ir/support/dump.h"
+#include "ir/support/guard.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/device/open.h"
 #include "runtime/engine_kernels.h"
 #include "runtime/engine_parts.h"
 #include "runtime/engine_stages.h"
-#include "ir/support/guard.h"
 #include "runtime/state.h"
 
 namespace fusec {
@@ -48,8 +48,9 @@ Status needs_no_library(const ir::Program& program, const Target& target, const 
       for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps)
         if (const auto* call = std::get_if<ir::LibraryStep>(&step.v)) {
           return Status(StatusCode::unsupported,
-                        "on a GPU '" + std::string(ir::info(call->op).name) + "' is done by a library, and use_library = "
-                        "false (--no-library) asks for none; leave that out, or compile for a CPU")
+                        "on a GPU '" + std::string(ir::info(call->op).name) +
+                            "' is done by a library, and use_library = "
+                            "false (--no-library) asks for none; leave that out, or compile for a CPU")
               .with_note("at " + step.origin);
         }
   return {};

@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "fusec/package.h"
+#include "ir/support/guard.h"
 #include "ir/support/temporary_files.h"
 #include "ir/text/program_text.h"
 #include "runtime/cache/entry.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/engine_parts.h"
-#include "ir/support/guard.h"
 #include "runtime/package/format.h"
 #include "runtime/package/manifest.h"
 
@@ -80,7 +80,8 @@ Status cannot_write(const std::string& what) {
 }
 
 // To a name beside it, synced, then renamed.
-Status write_file(const std::string& path, const std::vector<std::byte>& head, const std::vector<NewSection>& sections) {
+Status write_file(const std::string& path, const std::vector<std::byte>& head,
+                  const std::vector<NewSection>& sections) {
   const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
   const ir::TemporaryFile noted(AT_FDCWD, temporary);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -115,8 +116,8 @@ Manifest manifest_for(const Model& model, const Options& options) {
   return m;
 }
 
-Status add_target(const Model& model, const Target& target, const Options& options, Manifest& manifest, ConstantPool& pool,
-                  std::vector<NewSection>& sections) {
+Status add_target(const Model& model, const Target& target, const Options& options, Manifest& manifest,
+                  ConstantPool& pool, std::vector<NewSection>& sections) {
   FUSEC_ASSIGN(const Parts parts, compile_parts(model, options, target));
   PackagedTarget packaged{target, {}};
   for (const Tensor& constant : parts.program.constants) {

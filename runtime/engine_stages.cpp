@@ -15,8 +15,9 @@ Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const
   s.graph = imported;
   FUSEC_TRY(ir::dump(options.dump_dir, "import.fir", [&] { return ir::print(s.graph); }));
   if (last == Stage::import) return s;
-  FUSEC_TRY(timed_stage(s.times, "optimize",
-                        [&] { return compiler::optimize(s.graph, target, options, &s.passes, &s.weights_ms, deadline); }));
+  FUSEC_TRY(timed_stage(s.times, "optimize", [&] {
+    return compiler::optimize(s.graph, target, options, &s.passes, &s.weights_ms, deadline);
+  }));
   s.times.back().ms -= s.weights_ms;
   FUSEC_TRY(ir::dump(options.dump_dir, "optimize.fir", [&] { return ir::print(s.graph); }));
   if (last == Stage::optimize) return s;
@@ -25,9 +26,9 @@ Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const
                timed_stage(s.times, "partition", [&] { return compiler::partition(s.graph, target, options); }));
   FUSEC_TRY(ir::dump(options.dump_dir, "partition.txt", [&] { return compiler::to_string(s.graph, s.partition); }));
   if (last == Stage::partition) return s;
-  FUSEC_ASSIGN(s.program,
-               timed_stage(s.times, "lower",
-                           [&] { return compiler::lower(s.graph, s.partition, target, options, deadline); }));
+  FUSEC_ASSIGN(s.program, timed_stage(s.times, "lower", [&] {
+                 return compiler::lower(s.graph, s.partition, target, options, deadline);
+               }));
   FUSEC_TRY(ir::dump(options.dump_dir, "lower.fir", [&] { return ir::print(s.program); }));
   if (last == Stage::lower) return s;
   FUSEC_TRY(timed_stage(s.times, "select", [&] { return compiler::select(s.program, target); }));

@@ -25,7 +25,8 @@ Result<void*> staging(AlignedBuffer& buffer, const Tensor& tensor) {
 }
 
 Status not_here(const char* kind, const BoundIo& io) {
-  return Status(StatusCode::invalid_argument, std::string(kind) + " '" + io.name + "' lies on a GPU, the Engine runs on the CPU");
+  return Status(StatusCode::invalid_argument,
+                std::string(kind) + " '" + io.name + "' lies on a GPU, the Engine runs on the CPU");
 }
 
 class HostRunner final : public Runner {

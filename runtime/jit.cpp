@@ -101,7 +101,8 @@ struct JitFunction::Impl {
   }
 
   Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Call& call) {
-    if (inputs.size() != model.graph->inputs.size() || all_contiguous(inputs)) return row_major->run(inputs, outputs, call);
+    if (inputs.size() != model.graph->inputs.size() || all_contiguous(inputs))
+      return row_major->run(inputs, outputs, call);
     Pattern pattern;
     std::vector<Tensor> memory;
     bool plain = true;  // row-major, or to be copied

@@ -37,7 +37,7 @@ Layout row_major_layout(int rank) {
 
 std::optional<Layout> layout_of(const Tensor& tensor) {
   if (tensor.is_contiguous()) return row_major_layout(tensor.rank());
-  const std::vector<int64_t> &shape = tensor.shape(), &strides = tensor.strides();
+  const std::vector<int64_t>&shape = tensor.shape(), &strides = tensor.strides();
   Layout layout;
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     if (shape[index(axis)] == 1 || strides[index(axis)] != 0) layout.order.push_back(axis);

@@ -50,8 +50,8 @@ Parents merge_in_place(const ir::Program& program, const ResolvedProgram& resolv
   return parents;
 }
 
-// Every temporary is written before it is read. One without elements has nothing to write, nor to read: a view of it may still
-// have extents of its own.
+// Every temporary is written before it is read. One without elements has nothing to write, nor to read: a view of it
+// may still have extents of its own.
 void check_written_first(const ir::Program& program, const ResolvedProgram& resolved) {
   std::vector<bool> written(program.allocs.size());
   for (const ResolvedStep& step : resolved.steps) {

@@ -35,8 +35,8 @@ struct LoadedProgram {
   ir::IdVector<ir::KernelId, LoadedKernel> kernels;  // without phases: not used by any picked candidate
   std::vector<std::shared_ptr<Library>> libraries;
   std::vector<std::shared_ptr<const codegen::Artifact>> artifacts;  // kept so that equal kernels are found again
-  CodeMemory code;                              // of the CPU
-  std::shared_ptr<const DeviceProgram> device;  // of a GPU: its code and constants; null on the CPU
+  CodeMemory code;                                                  // of the CPU
+  std::shared_ptr<const DeviceProgram> device;                      // of a GPU: its code and constants; null on the CPU
 };
 
 // The kernels that picked candidates launch, each once, by rising id.

@@ -14,8 +14,7 @@ namespace fusec::runtime {
 class RangeFn {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, RangeFn>)
-  RangeFn(const F& f)  // NOLINT: implicit by design
+  requires(!std::is_same_v<std::remove_cvref_t<F>, RangeFn>) RangeFn(const F& f)  // NOLINT: implicit by design
       : object_(std::addressof(f)), call_([](const void* object, int64_t begin, int64_t end, int thread) {
           (*static_cast<const F*>(object))(begin, end, thread);
         }) {}

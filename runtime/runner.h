@@ -24,7 +24,8 @@ class PlanState {
 // number; those that are empty Tensors are made.
 class Runner {
  public:
-  explicit Runner(const ir::Program& program) : log_{{}, std::vector<bool>(program.inputs.size() + program.outputs.size())} {}
+  explicit Runner(const ir::Program& program)
+      : log_{{}, std::vector<bool>(program.inputs.size() + program.outputs.size())} {}
   virtual ~Runner() = default;
 
   // Memory for the plan, and its state.
@@ -32,7 +33,8 @@ class Runner {
   // step_us, if not null: gets the microseconds of each launch.
   virtual Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) = 0;
   // On the caller's stream, without waiting.
-  virtual Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) = 0;
+  virtual Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                           void* stream) = 0;
   // Does what can be done once for runs with these tensors.
   virtual Status bind(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
   virtual int64_t arena_bytes() const = 0;

@@ -112,7 +112,7 @@ Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> input
 
 Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
   FUSEC_TRY(check(inputs, outputs));
-  FUSEC_ASSIGN(Ready* entry, ready(inputs));
+  FUSEC_ASSIGN(Ready * entry, ready(inputs));
   const runtime::Lease team(entry->plan->loaded->device == nullptr ? entry->plan->team : 1);
   if (entry->plan->loaded->device == nullptr && team.threads() < entry->plan->team) {
     // Threads that were there when the Plan was made cannot be had now, in a child made by fork for one: another Plan
@@ -142,7 +142,8 @@ Result<Session> Session::create(const Engine& engine) noexcept {
   return ir::guarded([&]() -> Result<Session> {
     const runtime::LoadedProgram& loaded = *engine.state()->loaded;
     if (!loaded.device) return Session(std::make_unique<Impl>(engine, runtime::make_host_runner(loaded.program)));
-    FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> runner, loaded.device->make_runner(loaded.program, engine.state()->options));
+    FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> runner,
+                 loaded.device->make_runner(loaded.program, engine.state()->options));
     return Session(std::make_unique<Impl>(engine, std::move(runner)));
   });
 }

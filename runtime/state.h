@@ -31,7 +31,7 @@ class PlanCache {
 
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::list<PlanPtr> plans_;  // last used first
+  std::list<PlanPtr> plans_;                                 // last used first
   SingleFlight<std::pair<Bindings, int>, PlanPtr> flights_;  // bindings, threads
 };
 
@@ -57,7 +57,8 @@ struct EngineState {
   mutable std::unique_ptr<Tuning> tuning_;
 };
 
-// Engine::compile on the CPU for a description of it that may differ from what was found, but in features that it lacks.
+// Engine::compile on the CPU for a description of it that may differ from what was found, but in features that it
+// lacks.
 Result<Engine> compile_for(const Model& model, const Options& options, const Target& target);
 
 std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings);

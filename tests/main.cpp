@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests name their data relative to the source folder. Run elsewhere, they go there first; in a folder that has a tests/ of
-// its own, such as an unpacked gpu-pack, they stay.
+// Tests name their data relative to the source folder. Run elsewhere, they go there first; in a folder that has a
+// tests/ of its own, such as an unpacked gpu-pack, they stay.
 #include <gmock/gmock.h>
 
 #include <filesystem>

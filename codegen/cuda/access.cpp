@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kSharedAlignment = 16;  // of every shared array
 
-// One load or store. Axes whose place is known only at run time (clamped or swizzled ones) stand in `linear` as symbols;
-// `before` declares them.
+// One load or store. Axes whose place is known only at run time (clamped or swizzled ones) stand in `linear` as
+// symbols; `before` declares them.
 struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
@@ -68,9 +68,10 @@ Dim swizzled_column(Writer& w, Access& a, const Dim& row, const Dim& column, con
                         w.index.divisor(form.base) % a.width == 0;
   const Dim base = in_group ? form.base : column;
   a.before_varies |= !in_group && (form.varies() || w.index.lane_form(row).varies());
-  const std::string text = fmt::format("({} ^ {}) * {} + {}", operand(w.index.text(w.index.resolve(floordiv(base, group)))),
-                                       operand(w.index.text(w.index.resolve(mod(row, groups)))), group,
-                                       operand(w.index.text(w.index.resolve(mod(base, group)))));
+  const std::string text =
+      fmt::format("({} ^ {}) * {} + {}", operand(w.index.text(w.index.resolve(floordiv(base, group)))),
+                  operand(w.index.text(w.index.resolve(mod(row, groups)))), group,
+                  operand(w.index.text(w.index.resolve(mod(base, group)))));
   // A group begins at a multiple of its size, and lanes inside of it at one of theirs.
   const Dim at = named(w, a, in_group ? "(" + text + ") / " + std::to_string(a.width) : text, extent);
   return in_group ? at * a.width + Dim::symbol(ir::kLane) : at;
@@ -100,12 +101,12 @@ void forget(Writer& w, const Access& a) {
 }
 
 bool is_constant(const Writer& w, const Access& a) {
-  return a.info->space == ir::Space::in &&
-         std::none_of(w.kernel.may_alias.begin(), w.kernel.may_alias.end(),
-                      [&](const auto& pair) { return pair.first == a.buffer; });
+  return a.info->space == ir::Space::in && std::none_of(w.kernel.may_alias.begin(), w.kernel.may_alias.end(),
+                                                        [&](const auto& pair) { return pair.first == a.buffer; });
 }
 
-// Bytes of the pieces that whole vectors are accessed in: a power of two up to 16 that divides the vector and the address.
+// Bytes of the pieces that whole vectors are accessed in: a power of two up to 16 that divides the vector and the
+// address.
 int64_t piece_bytes(Writer& w, const Access& a) {
   const auto element = static_cast<int64_t>(size_of(a.info->dtype));
   if (a.info->space == ir::Space::reg || !a.contiguous() || a.width == 1) return element;
@@ -117,7 +118,9 @@ int64_t piece_bytes(Writer& w, const Access& a) {
   return bytes;
 }
 
-std::string piece_type(int64_t bytes) { return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "u32" : "u16"; }
+std::string piece_type(int64_t bytes) {
+  return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "u32" : "u16";
+}
 
 std::string element_at(Writer& w, const Access& a) {
   const std::string name = buffer_name(w, a.buffer), index = w.index.text(a.linear);
@@ -139,12 +142,13 @@ struct Condition {
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-// base + step*lane >= 0 where all of base but its constant is a multiple of g: base/g + floor((c + step*lane) / g) >= 0.
-// The lanes agree when that floor is one for all; which of them is asked does not matter then.
+// base + step*lane >= 0 where all of base but its constant is a multiple of g: base/g + floor((c + step*lane) / g) >=
+// 0. The lanes agree when that floor is one for all; which of them is asked does not matter then.
 bool lanes_agree(const Index& index, const LaneForm& form, int width) {
   if (!form.step) return false;
   int64_t constant = 0;
-  if (!form.base.is_const() && form.base.terms().front().atoms.empty()) constant = form.base.terms().front().coefficient;
+  if (!form.base.is_const() && form.base.terms().front().atoms.empty())
+    constant = form.base.terms().front().coefficient;
   const int64_t g = form.base.is_const() ? 0 : index.divisor(form.base - constant);
   return g > 0 && floor_div(constant, g) == floor_div(constant + *form.step * (width - 1), g);
 }
@@ -157,8 +161,10 @@ Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
       out.never |= d.value() < 0;
     } else if (!w.index.proves_nonneg(d)) {
       const LaneForm form = w.index.lane_form(d);
-      if (!form.varies() || lanes_agree(w.index, form, width)) out.uniform.push_back(form.base);
-      else out.lanes.push_back(d);
+      if (!form.varies() || lanes_agree(w.index, form, width))
+        out.uniform.push_back(form.base);
+      else
+        out.lanes.push_back(d);
     }
   }
   return out;
@@ -184,11 +190,15 @@ std::string both(const std::string& a, const std::string& b) { return a.empty() 
 
 // Loads.
 
-std::string from_memory(const Access& a, const std::string& v) { return a.info->dtype == DType::bool_ && a.info->space != ir::Space::reg ? v + " != 0" : v; }
+std::string from_memory(const Access& a, const std::string& v) {
+  return a.info->dtype == DType::bool_ && a.info->space != ir::Space::reg ? v + " != 0" : v;
+}
 
 std::string load_pieces(Writer& w, const Access& a, const std::string& to) {
   const bool shared = a.info->space == ir::Space::shared;
-  const std::string function = w.prelude.use(shared ? "load_shared" : is_constant(w, a) ? "load_constant" : "load_vector");
+  const std::string function = w.prelude.use(shared              ? "load_shared"
+                                             : is_constant(w, a) ? "load_constant"
+                                                                 : "load_vector");
   return fmt::format("{}<{}>({}, {});", function, piece_type(piece_bytes(w, a)), to, address_of(w, a));
 }
 
@@ -238,14 +248,16 @@ void load_vector(Writer& w, const Access& a, const ir::Load& load, const Conditi
   w.out.line("if (" + all_hold(w, all) + ") " + load_pieces(w, a, name));
   std::vector<Dim> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
-  const std::string rest = c.lanes.empty() ? otherwise : guarded_value(all_hold(w, each), from_memory(a, element_at(w, a)), otherwise);
+  const std::string rest =
+      c.lanes.empty() ? otherwise : guarded_value(all_hold(w, each), from_memory(a, element_at(w, a)), otherwise);
   w.out.line("else " + for_lanes(w, a.width) + name + "[lane] = " + rest + ";");
 }
 
 void check_declared(const Writer& w, ir::BufferId id) {
   if (w.kernel.buffers[id].space != ir::Space::shared) return;
   const std::string name = buffer_name(w, id);
-  const bool found = std::any_of(w.shared.begin(), w.shared.end(), [&](const SharedBuffer& s) { return s.name == name; });
+  const bool found =
+      std::any_of(w.shared.begin(), w.shared.end(), [&](const SharedBuffer& s) { return s.name == name; });
   if (!found) throw Inexpressible("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
 }
 
@@ -284,13 +296,15 @@ void store_access(Writer& w, const Access& a, const ir::Store& store, const Cond
   const bool shared_out = a.info->space != ir::Space::reg;
   const std::string first = shared_out ? first_thread(w) : "";
   std::vector<Dim> unused;
-  const bool wide = piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && in_all_lanes(w, c, a.width, unused);
+  const bool wide =
+      piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && in_all_lanes(w, c, a.width, unused);
   if (wide) return store_vector(w, a, store, c, first);
   std::vector<Dim> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   const std::string guard = both(first, all_hold(w, each)), value = raw_operand(w, store.value);
   if (!a.before.empty()) return store_with_declarations(w, a, guard, value);
-  w.out.line(for_lanes(w, a.width) + (guard.empty() ? "" : "if (" + guard + ") ") + element_at(w, a) + " = " + value + ";");
+  w.out.line(for_lanes(w, a.width) + (guard.empty() ? "" : "if (" + guard + ") ") + element_at(w, a) + " = " + value +
+             ";");
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-std::string statement(Writer& w, const Accumulators& a, const std::string& text) { return for_lanes(w, a.lanes) + text; }
+std::string statement(Writer& w, const Accumulators& a, const std::string& text) {
+  return for_lanes(w, a.lanes) + text;
+}
 
 // body(i) for every `step`-th accumulator.
 template <class F>
@@ -25,7 +27,8 @@ void check_warp(const Writer& w) {
 }
 
 // mine = the combination with theirs, the lower thread's left of the other's; `upper`: this is not the lower thread.
-void combine_exchanged(Writer& w, const Accumulators& a, const Parts& mine, const Parts& theirs, const std::string& upper) {
+void combine_exchanged(Writer& w, const Accumulators& a, const Parts& mine, const Parts& theirs,
+                       const std::string& upper) {
   if (is_symmetric(a.op.combiner)) return w.out.line(combine(w.prelude, a.op, mine, theirs));
   Parts left, right;
   for (std::size_t p = 0; p < mine.size(); ++p) {
@@ -42,7 +45,8 @@ Parts exchanged(Writer& w, const Accumulators& a, const Parts& mine, const std::
   Parts out;
   for (std::size_t p = 0; p < mine.size(); ++p) {
     const std::string name = "other" + std::to_string(p);
-    w.out.line(fmt::format("const {} {} = {};", register_type(a.op.types[p]), name, fmt::format(fmt::runtime(how), mine[p])));
+    w.out.line(
+        fmt::format("const {} {} = {};", register_type(a.op.types[p]), name, fmt::format(fmt::runtime(how), mine[p])));
     out.push_back(name);
   }
   return out;
@@ -120,7 +124,10 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
   const std::string base = w.team.alignment == 0 ? "" : fmt::format("threadIdx.x / 32 - {} / 32 + ", w.team.thread);
   each_accumulator(w, a, step, [&](const std::string& i) {
     if (warps_fold_runs(runs, w.block_threads)) {
-      assign(w, a, a.element(i), slots(a, shared, fmt::format("{}threadIdx.x % {}{}{}", base, runs, unit > 1 ? " * " + std::to_string(unit) : "", slot)));
+      assign(
+          w, a, a.element(i),
+          slots(a, shared,
+                fmt::format("{}threadIdx.x % {}{}{}", base, runs, unit > 1 ? " * " + std::to_string(unit) : "", slot)));
       return fold_by_xor(w, a, a.element(i), 1, runs);
     }
     Accumulators all = a;
@@ -132,7 +139,8 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
     }
     w.out.line("#pragma unroll");
     w.out.open(fmt::format("for (int k = 0; k < {}; ++k)", runs));
-    assign(w, a, all.element("k"), slots(a, shared, fmt::format("{}k{}{}", base, unit > 1 ? " * " + std::to_string(unit) : "", slot)));
+    assign(w, a, all.element("k"),
+           slots(a, shared, fmt::format("{}k{}{}", base, unit > 1 ? " * " + std::to_string(unit) : "", slot)));
     w.out.close();
     fold_array(w, all, 1, runs);
     assign(w, a, a.element(i), all.element("0"));
@@ -140,7 +148,8 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
 }
 
 // Whatever the numbers: a tree in shared memory.
-void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step, const std::string& use) {
+void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step,
+                    const std::string& use) {
   const Parts shared = shared_parts(w, a, use, w.block_threads);
   const std::string t = w.team.thread;
   each_accumulator(w, a, step, [&](const std::string& i) {
@@ -150,8 +159,9 @@ void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t co
     w.out.open(fmt::format("for (int s = 1; s < {}; s *= 2)", count));
     w.out.line(fmt::format("const int run = {} / {};", t, stride));
     w.out.open(fmt::format("if (run % (2 * s) == 0 && run + s < {})", count));
-    w.out.line(statement(w, a, combine(w.prelude, a.op, slots(a, shared, "threadIdx.x"),
-                                       slots(a, shared, fmt::format("threadIdx.x + s * {}", stride)))));
+    w.out.line(statement(w, a,
+                         combine(w.prelude, a.op, slots(a, shared, "threadIdx.x"),
+                                 slots(a, shared, fmt::format("threadIdx.x + s * {}", stride)))));
     w.out.close();
     write_block_barrier(w);
     w.out.close();
@@ -178,9 +188,10 @@ void fold_array(Writer& w, const Accumulators& a, int64_t stride, int64_t count)
   w.out.line("#pragma unroll");
   w.out.open(fmt::format("for (int s = {}; s < {}; s *= 2)", stride, run));
   w.out.line("#pragma unroll");
-  w.out.line(fmt::format("for (int k = 0; k + s < {}; k += 2 * s) {}", run,
-                         statement(w, a, combine(w.prelude, a.op, a.element(many ? "r + k" : "k"),
-                                                 a.element(many ? "r + k + s" : "k + s")))));
+  w.out.line(fmt::format(
+      "for (int k = 0; k + s < {}; k += 2 * s) {}", run,
+      statement(w, a,
+                combine(w.prelude, a.op, a.element(many ? "r + k" : "k"), a.element(many ? "r + k + s" : "k + s")))));
   w.out.close();
   if (many) w.out.close();
 }
@@ -215,7 +226,8 @@ void broadcast(Writer& w, const Accumulators& a) {
     check_warp(w);
     const std::string source = fmt::format("(threadIdx.x - {}) & 31", w.team.thread);
     for (const std::string& part : a.element("0")) {
-      w.out.line(statement(w, a, fmt::format("{0} = {1}({2}, {0}, {3});", part, w.prelude.use("shuffle"), w.team.mask, source)));
+      w.out.line(statement(
+          w, a, fmt::format("{0} = {1}({2}, {0}, {3});", part, w.prelude.use("shuffle"), w.team.mask, source)));
     }
     return;
   }

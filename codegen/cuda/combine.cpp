@@ -30,18 +30,28 @@ ir::Constant bound(DType type, bool greatest) {
 std::vector<ir::Constant> identity_constants(const CombineOp& op) {
   const DType t = op.types[0];
   switch (op.combiner) {
-    case Combiner::mul: return {{t, 1, 1}};
-    case Combiner::max: return {bound(t, false)};
-    case Combiner::min: return {bound(t, true)};
-    case Combiner::and_: return {{t, 0, 1}};
-    case Combiner::argmax: return {bound(t, false), integer_bound(op.types[1], true)};
-    case Combiner::argmin: return {bound(t, true), integer_bound(op.types[1], true)};
-    case Combiner::argmax_last: return {bound(t, false), integer_bound(op.types[1], false)};
-    case Combiner::argmin_last: return {bound(t, true), integer_bound(op.types[1], false)};
-    case Combiner::max_sum: return {bound(t, false), {op.types[1], 0, 0}};
+    case Combiner::mul:
+      return {{t, 1, 1}};
+    case Combiner::max:
+      return {bound(t, false)};
+    case Combiner::min:
+      return {bound(t, true)};
+    case Combiner::and_:
+      return {{t, 0, 1}};
+    case Combiner::argmax:
+      return {bound(t, false), integer_bound(op.types[1], true)};
+    case Combiner::argmin:
+      return {bound(t, true), integer_bound(op.types[1], true)};
+    case Combiner::argmax_last:
+      return {bound(t, false), integer_bound(op.types[1], false)};
+    case Combiner::argmin_last:
+      return {bound(t, true), integer_bound(op.types[1], false)};
+    case Combiner::max_sum:
+      return {bound(t, false), {op.types[1], 0, 0}};
     case Combiner::add:
     case Combiner::or_:
-    case Combiner::welford: break;
+    case Combiner::welford:
+      break;
   }
   std::vector<ir::Constant> zeros;
   for (const DType type : op.types) zeros.push_back({type, 0, 0});
@@ -50,12 +60,18 @@ std::vector<ir::Constant> identity_constants(const CombineOp& op) {
 
 ScalarOp op_of(Combiner combiner) {
   switch (combiner) {
-    case Combiner::mul: return ScalarOp::mul;
-    case Combiner::max: return ScalarOp::max;
-    case Combiner::min: return ScalarOp::min;
-    case Combiner::and_: return ScalarOp::and_;
-    case Combiner::or_: return ScalarOp::or_;
-    default: return ScalarOp::add;
+    case Combiner::mul:
+      return ScalarOp::mul;
+    case Combiner::max:
+      return ScalarOp::max;
+    case Combiner::min:
+      return ScalarOp::min;
+    case Combiner::and_:
+      return ScalarOp::and_;
+    case Combiner::or_:
+      return ScalarOp::or_;
+    default:
+      return ScalarOp::add;
   }
 }
 
@@ -65,16 +81,21 @@ std::string applied(Prelude& prelude, ScalarOp op, DType type, const std::string
 }
 
 std::string welford_body(Prelude& prelude, DType t) {
-  const auto apply = [&](ScalarOp op, const std::string& x, const std::string& y) { return applied(prelude, op, t, x, y); };
+  const auto apply = [&](ScalarOp op, const std::string& x, const std::string& y) {
+    return applied(prelude, op, t, x, y);
+  };
   const std::string type = register_type(t);
-  const auto let = [&](const std::string& name, const std::string& value) { return "  const " + type + " " + name + " = " + value + ";\n"; };
-  return "  if (" + widen(prelude, t, "b2") + " == 0) return;\n" +
-         "  if (" + widen(prelude, t, "a2") + " == 0) {\n    a0 = b0;\n    a1 = b1;\n    a2 = b2;\n    return;\n  }\n" +
+  const auto let = [&](const std::string& name, const std::string& value) {
+    return "  const " + type + " " + name + " = " + value + ";\n";
+  };
+  return "  if (" + widen(prelude, t, "b2") + " == 0) return;\n" + "  if (" + widen(prelude, t, "a2") +
+         " == 0) {\n    a0 = b0;\n    a1 = b1;\n    a2 = b2;\n    return;\n  }\n" +
          let("n", apply(ScalarOp::add, "a2", "b2")) + let("w", apply(ScalarOp::div, "b2", "n")) +
          let("d", apply(ScalarOp::sub, "b0", "a0")) + let("step", apply(ScalarOp::mul, "d", "w")) +
          let("square", apply(ScalarOp::mul, "d", "d")) + let("share", apply(ScalarOp::mul, "a2", "w")) +
          let("spread", apply(ScalarOp::mul, "square", "share")) + let("both", apply(ScalarOp::add, "a1", "b1")) +
-         "  a0 = " + apply(ScalarOp::add, "a0", "step") + ";\n  a1 = " + apply(ScalarOp::add, "both", "spread") + ";\n  a2 = n;\n";
+         "  a0 = " + apply(ScalarOp::add, "a0", "step") + ";\n  a1 = " + apply(ScalarOp::add, "both", "spread") +
+         ";\n  a2 = n;\n";
 }
 
 std::string max_sum_body(Prelude& prelude, DType t) {
@@ -85,9 +106,12 @@ std::string max_sum_body(Prelude& prelude, DType t) {
     const std::string e = raw_op(prelude, ScalarOp::exp, t, {wide(difference)}, t);
     return wide(m) + " == " + wide("m") + " ? " + operand(one) + " : " + e;
   };
-  const auto let = [&](const std::string& name, const std::string& value) { return "  const " + type + " " + name + " = " + value + ";\n"; };
+  const auto let = [&](const std::string& name, const std::string& value) {
+    return "  const " + type + " " + name + " = " + value + ";\n";
+  };
   return let("m", applied(prelude, ScalarOp::max, t, "a0", "b0")) + let("f", factor("a0")) + let("g", factor("b0")) +
-         let("x", applied(prelude, ScalarOp::mul, t, "a1", "f")) + let("y", applied(prelude, ScalarOp::mul, t, "b1", "g")) +
+         let("x", applied(prelude, ScalarOp::mul, t, "a1", "f")) +
+         let("y", applied(prelude, ScalarOp::mul, t, "b1", "g")) +
          "  a0 = m;\n  a1 = " + applied(prelude, ScalarOp::add, t, "x", "y") + ";\n";
 }
 

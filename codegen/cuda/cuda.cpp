@@ -66,7 +66,8 @@ Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& targe
 bool has_nvrtc() { return cuda::nvrtc_version() != "none"; }
 
 std::string cuda_emitter_key() {
-  return "cuda-" + std::to_string(kCudaWriterVersion) + " nvrtc-" + cuda::nvrtc_version() + " nvjitlink-" + nvjitlink_version();
+  return "cuda-" + std::to_string(kCudaWriterVersion) + " nvrtc-" + cuda::nvrtc_version() + " nvjitlink-" +
+         nvjitlink_version();
 }
 
 }  // namespace fusec::codegen

@@ -69,7 +69,8 @@ bool Index::uses_lane(const Dim& d) const {
 bool Index::uses_data(const Dim& d) const {
   std::set<std::string> symbols;
   d.collect_symbols(symbols);
-  return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& name) { return register_named(name) != nullptr; });
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [&](const std::string& name) { return register_named(name) != nullptr; });
 }
 
 int64_t Index::divisor(const Dim& d) const {

@@ -19,9 +19,9 @@ ir::Digits digits_of(const Writer& w, const ir::Operand& operand) {
   return w.digits[std::get<ir::RegId>(operand)];
 }
 
-// Whether a * inverse + a * rest, with the reciprocal in two parts, rounds as a / b does, without a test of any lane. With
-// 11 digits in b no quotient is nearer to the middle of two floats than 2^-36 of itself, and the sum before it is rounded
-// is right to 2^-45; nothing is denormal where a is a multiple of 2^-90.
+// Whether a * inverse + a * rest, with the reciprocal in two parts, rounds as a / b does, without a test of any lane.
+// With 11 digits in b no quotient is nearer to the middle of two floats than 2^-36 of itself, and the sum before it is
+// rounded is right to 2^-45; nothing is denormal where a is a multiple of 2^-90.
 bool has_short_divisor(const Writer& w, const ir::Let& let) {
   return digits_of(w, let.args[1]).count <= 11 && digits_of(w, let.args[0]).least >= -90;
 }
@@ -46,8 +46,9 @@ bool write_constant_division(Writer& w, const ir::Let& let) {
   if (!(std::fabs(b) >= kLeastDivisor && std::fabs(b) <= kMostDivisor)) return false;
   const Reciprocal parts = reciprocal_of(b);
   const auto text = [](float v) { return literal({DType::f32, v, 0}); };
-  define(w, let.dst, fmt::format("{}({}, {}, {})", w.prelude.use("quotient_f32"), compute_operand(w, let.args[0]),
-                                 text(parts.first), text(parts.rest)));
+  define(w, let.dst,
+         fmt::format("{}({}, {}, {})", w.prelude.use("quotient_f32"), compute_operand(w, let.args[0]),
+                     text(parts.first), text(parts.rest)));
   return true;
 }
 
@@ -77,7 +78,8 @@ bool write_bytes(Writer& w, const ir::Let& let) {
   const ir::RegInfo& result = w.kernel.regs[let.dst];
   const auto* from = std::get_if<ir::RegId>(&let.args[0]);
   if (result.dtype != DType::i8 && result.dtype != DType::u8) return false;
-  if (from == nullptr || w.kernel.regs[*from] != ir::RegInfo{DType::f32, result.width} || result.width % 4 != 0) return false;
+  if (from == nullptr || w.kernel.regs[*from] != ir::RegInfo{DType::f32, result.width} || result.width % 4 != 0)
+    return false;
   if (w.target.sm < 80) return false;
   const auto whole = w.rounded.find(*from);
   const bool rounds = whole != w.rounded.end();
@@ -102,8 +104,9 @@ void write_let(Writer& w, const ir::Let& let) {
     return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));
   }
   if (let.op == ir::ScalarOp::where) {  // choices need no arithmetic
-    return define(w, let.dst, fmt::format("{} ? {} : {}", operand(raw_operand(w, let.args[0])),
-                                          operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
+    return define(w, let.dst,
+                  fmt::format("{} ? {} : {}", operand(raw_operand(w, let.args[0])),
+                              operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
   }
   if (let.op == ir::ScalarOp::cast && first == result) return define(w, let.dst, raw_operand(w, let.args[0]));
   if (let.op == ir::ScalarOp::cast && write_bytes(w, let)) return;

@@ -65,9 +65,11 @@ std::string buffer_name(const Writer& w, ir::BufferId id) {
 std::size_t dropped_axes(Writer& w, ir::BufferId id) {
   if (w.kernel.buffers[id].space != ir::Space::reg) return 0;
   const auto found = w.parallel_depth.find(id);
-  if (found == w.parallel_depth.end()) throw Inexpressible("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
+  if (found == w.parallel_depth.end())
+    throw Inexpressible("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
   const auto here = static_cast<std::size_t>(w.parallel - found->second);
-  if (here != w.dropped.at(id)) throw Inexpressible("'" + w.kernel.buffers[id].name + "' is used at two depths of block loops");
+  if (here != w.dropped.at(id))
+    throw Inexpressible("'" + w.kernel.buffers[id].name + "' is used at two depths of block loops");
   return here;
 }
 
@@ -113,8 +115,8 @@ void write_copy(Writer& w, const ir::CopyAsync& stmt) {
   for (const Dim& extent : stmt.extents) count *= extent;
   const std::string var = w.loop_name(), symbol = "copy" + var;
   const bool shared_out = w.team.size > 1 && w.kernel.buffers[stmt.dst].space != ir::Space::reg;
-  w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var, shared_out ? w.team.thread : "0", var,
-                         w.index.text(w.index.resolve(count)), var, shared_out ? w.team.size : 1));
+  w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var, shared_out ? w.team.thread : "0",
+                         var, w.index.text(w.index.resolve(count)), var, shared_out ? w.team.size : 1));
   w.index.bind(symbol, var, {Dim(0), w.index.resolve(count) - 1});
   const auto element = [&](ir::BufferId id, const std::vector<Dim>& index) {
     const ir::Buffer& buffer = w.kernel.buffers[id];

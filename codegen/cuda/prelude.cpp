@@ -12,7 +12,7 @@ struct Part {
   std::string_view name;
   std::string_view needs;  // names, separated by spaces
   std::string_view text;
-  int from_sm = 0;   // of two parts of one name the first that the target has
+  int from_sm = 0;  // of two parts of one name the first that the target has
   bool ptx = false;
 };
 
@@ -35,24 +35,28 @@ constexpr Part kParts[] = {
   asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(v));
   return out;
 }
-)", 0, true},
+)",
+     0, true},
     {"f16_from_f32", "", R"(FUNCTION u16 f16_from_f32(float v) {
   u16 out;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out) : "f"(v));
   return out;
 }
-)", 0, true},
+)",
+     0, true},
     {"bf16_from_f32", "", R"(FUNCTION u16 bf16_from_f32(float v) {
   u16 out;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out) : "f"(v));
   return out;
 }
-)", 80, true},
+)",
+     80, true},
     {"bf16_from_f32", "", R"(FUNCTION u16 bf16_from_f32(float v) {
   const u32 bits = __float_as_uint(v);
   return v != v ? (u16)(bits >> 16 | 0x40) : (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
-)", 0, true},
+)",
+     0, true},
     {"f32_from_bf16", "", R"(FUNCTION float f32_from_bf16(u16 v) { return __uint_as_float((u32)v << 16); }
 )"},
     // Rounded to odd, so that rounding again to a half equals rounding once.
@@ -82,65 +86,77 @@ constexpr Part kParts[] = {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   return out;
 }
-)", 80, true},
+)",
+     80, true},
     {"max_f32", "", R"(FUNCTION float max_f32(float a, float b) {
   float out;
   asm("max.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   return a != a || b != b ? a + b : out;
 }
-)", 0, true},
+)",
+     0, true},
     {"min_f32", "", R"(FUNCTION float min_f32(float a, float b) {
   float out;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   return out;
 }
-)", 80, true},
+)",
+     80, true},
     {"min_f32", "", R"(FUNCTION float min_f32(float a, float b) {
   float out;
   asm("min.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   return a != a || b != b ? a + b : out;
 }
-)", 0, true},
+)",
+     0, true},
     {"max_f64", "", R"(FUNCTION double max_f64(double a, double b) {
   double out;
   asm("max.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
   return a != a || b != b ? a + b : out;
 }
-)", 0, true},
+)",
+     0, true},
     {"min_f64", "", R"(FUNCTION double min_f64(double a, double b) {
   double out;
   asm("min.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
   return a != a || b != b ? a + b : out;
 }
-)", 0, true},
+)",
+     0, true},
     // Quotients of which nothing is known.
     {"div_f32", "", R"(FUNCTION float div_f32(float a, float b) {
   float out;
   asm("div.rn.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
   return out;
 }
-)", 0, true},
+)",
+     0, true},
     {"div_f64", "", R"(FUNCTION double div_f64(double a, double b) {
   double out;
   asm("div.rn.f64 %0, %1, %2;" : "=d"(out) : "d"(a), "d"(b));
   return out;
 }
-)", 0, true},
+)",
+     0, true},
     {"reciprocal_f32", "", R"(FUNCTION float reciprocal_f32(float a) {
   float out;
   asm("rcp.rn.f32 %0, %1;" : "=f"(out) : "f"(a));
   return out;
 }
-)", 0, true},
+)",
+     0, true},
     {"reciprocal_f64", "", R"(FUNCTION double reciprocal_f64(double a) {
   double out;
   asm("rcp.rn.f64 %0, %1;" : "=d"(out) : "d"(a));
   return out;
 }
-)", 0, true},
-    {"sign_f32", "", R"(FUNCTION float sign_f32(float a) { return a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a == 0.0f ? 0.0f : a; }
+)",
+     0, true},
+    {"sign_f32", "",
+     R"(FUNCTION float sign_f32(float a) { return a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a == 0.0f ? 0.0f : a; }
 )"},
-    {"sign_f64", "", R"(FUNCTION double sign_f64(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
+    {"sign_f64", "",
+     R"(FUNCTION double sign_f64(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
 )"},
     // The remainder moved by one divisor where its sign differs from the divisor's.
     {"mod_f32", "", R"(FUNCTION float mod_f32(float a, float b) {
@@ -159,16 +175,20 @@ constexpr Part kParts[] = {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
   return out;
 }
-)", 0, true},
+)",
+     0, true},
     {"rcp_approx", "", R"(FUNCTION float rcp_approx(float a) {  // 1 ulp
   float out;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
   return out;
 }
-)", 0, true},
-    // Several lanes over one divisor, as a / b rounds: a * (1/b), corrected by its remainder, which is exact where nothing is
+)",
+     0, true},
+    // Several lanes over one divisor, as a / b rounds: a * (1/b), corrected by its remainder, which is exact where
+    // nothing is
     // denormal or infinite. One reciprocal and one test for all lanes, where each a / b would have its own of both.
-    {"divide_by", "rcp_approx div_f32", R"(template <int N> FUNCTION void divide_by(float* quotients, const float* a, float b) {
+    {"divide_by", "rcp_approx div_f32",
+     R"(template <int N> FUNCTION void divide_by(float* quotients, const float* a, float b) {
   float r = rcp_approx(b), out[N], least = 1.0f, most = 1.0f;
   r = fmaf(r, fmaf(-b, r, 1.0f), r);
   #pragma unroll
@@ -187,10 +207,12 @@ constexpr Part kParts[] = {
 }
 )"},
     // a / b for the reciprocal of b in two parts.
-    {"quotient_f32", "", R"(FUNCTION float quotient_f32(float a, float inverse, float rest) { return fmaf(a, inverse, a * rest); }
+    {"quotient_f32", "",
+     R"(FUNCTION float quotient_f32(float a, float inverse, float rest) { return fmaf(a, inverse, a * rest); }
 )"},
     // The same for a divisor of at most 11 digits that only the device knows.
-    {"divide_by_short", "rcp_approx quotient_f32 div_f32", R"(template <int N> FUNCTION void divide_by_short(float* quotients, const float* a, float b) {
+    {"divide_by_short", "rcp_approx quotient_f32 div_f32",
+     R"(template <int N> FUNCTION void divide_by_short(float* quotients, const float* a, float b) {
   if (!(fabsf(b) >= 0x1p-24f && fabsf(b) <= 65504.0f)) {
     #pragma unroll
     for (int i = 0; i < N; ++i) quotients[i] = div_f32(a[i], b);
@@ -235,7 +257,8 @@ constexpr Part kParts[] = {
   return magnitude < 0.9f ? fmaf(a, p, a) : copysignf(large, a);
 }
 )"},
-    // e / (1 + e) with e = exp(-|a|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A reciprocal
+    // e / (1 + e) with e = exp(-|a|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A
+    // reciprocal
     // after one step of Newton's is rounded as a division's.
     {"sigmoid_f32", "rcp_approx", R"(FUNCTION float sigmoid_f32(float a) {
   const float e = expf(-fabsf(a)), divisor = e + 1.0f;
@@ -264,8 +287,10 @@ constexpr Part kParts[] = {
   return fmaf(x * x, p, x);
 }
 )"},
-    // max(a, 0) - |a| * Phi(-|a|), the difference free of cancellation. With t = |a| and q = t/(t + 2.5) the second is exp(-t^2/2) *
-    // q*P(q), P to 6.0e-9, with t^2 in two parts; 2^-64 comes last, so that denormal results round once. 3.9 ulp: all inputs on an H100.
+    // max(a, 0) - |a| * Phi(-|a|), the difference free of cancellation. With t = |a| and q = t/(t + 2.5) the second is
+    // exp(-t^2/2) *
+    // q*P(q), P to 6.0e-9, with t^2 in two parts; 2^-64 comes last, so that denormal results round once. 3.9 ulp: all
+    // inputs on an H100.
     {"gelu_f32", "exp2_minus_1 rcp_approx min_f32 power_plus_64", R"(FUNCTION float gelu_f32(float a) {
   const float t = min_f32(fabsf(a), 15.0f), square = t * t, shifted = fmaf(square, -0x1.715476p-1f, 12582912.0f);
   float rest = fmaf(square, -0x1.715476p-1f, 12582912.0f - shifted);
@@ -291,8 +316,10 @@ constexpr Part kParts[] = {
 )"},
     {"gelu_f64", "", R"(FUNCTION double gelu_f64(double a) { return a * 0.5 * erfc(a * -0.7071067811865476); }
 )"},
-    // a / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (a + 0.044715*a^3), as exp(-|y|) or 1 over 1 + exp(-|y|). The exponent of 2, a multiple
-    // of t * (t^2 + 1/0.044715), is in two parts; 2^-64 comes last, so that denormal results round once. 3.6 ulp: all inputs on an H100.
+    // a / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (a + 0.044715*a^3), as exp(-|y|) or 1 over 1 + exp(-|y|). The exponent
+    // of 2, a multiple
+    // of t * (t^2 + 1/0.044715), is in two parts; 2^-64 comes last, so that denormal results round once. 3.6 ulp: all
+    // inputs on an H100.
     {"gelu_tanh_f32", "exp2_minus_1 rcp_approx min_f32 power_plus_64", R"(FUNCTION float gelu_tanh_f32(float a) {
   const float t = min_f32(fabsf(a), 11.0f), sum = fmaf(t, t, 22.36328125f), product = t * sum;
   float low = fmaf(t, t, 22.36328125f - sum) + 0x1.2f6edp-11f;
@@ -354,18 +381,25 @@ constexpr Part kParts[] = {
   return (u64)b >= 8 * sizeof(T) ? T(0) : T((u64)a << b);
 }
 )"},
-    {"int_shr", "", R"(template <class T> FUNCTION T int_shr(T a, T b) { return (u64)b >= 8 * sizeof(T) ? T(0) : T(a >> b); }
+    {"int_shr", "",
+     R"(template <class T> FUNCTION T int_shr(T a, T b) { return (u64)b >= 8 * sizeof(T) ? T(0) : T(a >> b); }
 )"},
     // Floats to integers truncate and saturate, NaN gives 0.
-    {"saturated", "", R"(FUNCTION int saturated(int v, int lowest, int highest) { return v < lowest ? lowest : v > highest ? highest : v; }
+    {"saturated", "",
+     R"(FUNCTION int saturated(int v, int lowest, int highest) { return v < lowest ? lowest : v > highest ? )"
+     R"(highest : v; }
 )"},
-    {"i8_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION i8 i8_from_float(F v) { return (i8)saturated(i32_from_float(v), -128, 127); }
+    {"i8_from_float", "i32_from_float saturated",
+     R"(template <class F> FUNCTION i8 i8_from_float(F v) { return (i8)saturated(i32_from_float(v), -128, 127); }
 )"},
-    {"i16_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION i16 i16_from_float(F v) { return (i16)saturated(i32_from_float(v), -32768, 32767); }
+    {"i16_from_float", "i32_from_float saturated",
+     R"(template <class F> FUNCTION i16 i16_from_float(F v) { return (i16)saturated(i32_from_float(v), -32768, 32767); }
 )"},
-    {"u8_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION u8 u8_from_float(F v) { return (u8)saturated(i32_from_float(v), 0, 255); }
+    {"u8_from_float", "i32_from_float saturated",
+     R"(template <class F> FUNCTION u8 u8_from_float(F v) { return (u8)saturated(i32_from_float(v), 0, 255); }
 )"},
-    {"u16_from_float", "i32_from_float saturated", R"(template <class F> FUNCTION u16 u16_from_float(F v) { return (u16)saturated(i32_from_float(v), 0, 65535); }
+    {"u16_from_float", "i32_from_float saturated",
+     R"(template <class F> FUNCTION u16 u16_from_float(F v) { return (u16)saturated(i32_from_float(v), 0, 65535); }
 )"},
     // Lanes to bytes; ptxas makes one instruction of two conversions and their packing.
     {"i8_nearest", "", R"(template <int N> FUNCTION void i8_nearest(i8* to, const float* from) {
@@ -380,7 +414,8 @@ constexpr Part kParts[] = {
     for (int j = 0; j < 4; ++j) to[i + j] = (i8)(bytes >> 8 * j);
   }
 }
-)", 80, true},
+)",
+     80, true},
     {"i8_truncated", "", R"(template <int N> FUNCTION void i8_truncated(i8* to, const float* from) {
   #pragma unroll
   for (int i = 0; i < N; i += 4) {
@@ -393,7 +428,8 @@ constexpr Part kParts[] = {
     for (int j = 0; j < 4; ++j) to[i + j] = (i8)(bytes >> 8 * j);
   }
 }
-)", 80, true},
+)",
+     80, true},
     {"u8_nearest", "", R"(template <int N> FUNCTION void u8_nearest(u8* to, const float* from) {
   #pragma unroll
   for (int i = 0; i < N; i += 4) {
@@ -406,7 +442,8 @@ constexpr Part kParts[] = {
     for (int j = 0; j < 4; ++j) to[i + j] = (u8)(bytes >> 8 * j);
   }
 }
-)", 80, true},
+)",
+     80, true},
     {"u8_truncated", "", R"(template <int N> FUNCTION void u8_truncated(u8* to, const float* from) {
   #pragma unroll
   for (int i = 0; i < N; i += 4) {
@@ -419,8 +456,10 @@ constexpr Part kParts[] = {
     for (int j = 0; j < 4; ++j) to[i + j] = (u8)(bytes >> 8 * j);
   }
 }
-)", 80, true},
-    {"i32_from_float", "", R"(FUNCTION i32 i32_from_float(float v) { return __float2int_rz(v); }  // cvt.rzi yields 0 for NaN
+)",
+     80, true},
+    {"i32_from_float", "",
+     R"(FUNCTION i32 i32_from_float(float v) { return __float2int_rz(v); }  // cvt.rzi yields 0 for NaN
 FUNCTION i32 i32_from_float(double v) { return v != v ? 0 : __double2int_rz(v); }
 )"},
     {"u32_from_float", "", R"(FUNCTION u32 u32_from_float(float v) { return __float2uint_rz(v); }
@@ -443,16 +482,19 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   return (u64)a % (u64)b;
 }
 )"},
-    {"floordiv", "", R"(template <class A, class B> FUNCTION auto floordiv(A a, B b) -> decltype(a + b) { return a / b - (a % b < 0); }
+    {"floordiv", "",
+     R"(template <class A, class B> FUNCTION auto floordiv(A a, B b) -> decltype(a + b) { return a / b - (a % b < 0); }
 )"},
     {"floormod", "", R"(template <class A, class B> FUNCTION auto floormod(A a, B b) -> decltype(a + b) {
   const auto r = a % b;
   return r < 0 ? r + b : r;
 }
 )"},
-    {"lesser", "", R"(template <class A, class B> FUNCTION auto lesser(A a, B b) -> decltype(a + b) { return a < b ? a : b; }
+    {"lesser", "",
+     R"(template <class A, class B> FUNCTION auto lesser(A a, B b) -> decltype(a + b) { return a < b ? a : b; }
 )"},
-    {"greater", "", R"(template <class A, class B> FUNCTION auto greater(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
+    {"greater", "",
+     R"(template <class A, class B> FUNCTION auto greater(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
 )"},
     // An index from data: wrapped when negative, then clamped into 0 .. n-1; what is out of range sets the status word.
     {"clamped", "", R"(FUNCTION i64 clamped(i64 i, i64 n, int* status) {
@@ -469,7 +511,8 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   __device__ Pieces() {}
 };
 )"},
-    {"load_constant", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_constant(R (&to)[n], const T* from) {
+    {"load_constant", "Pieces",
+     R"(template <class V, class R, class T, int n> FUNCTION void load_constant(R (&to)[n], const T* from) {
   constexpr int per = sizeof(V) / sizeof(T);
 #pragma unroll
   for (int i = 0; i < n; i += per) {
@@ -480,7 +523,8 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   }
 }
 )"},
-    {"load_vector", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_vector(R (&to)[n], const T* from) {
+    {"load_vector", "Pieces",
+     R"(template <class V, class R, class T, int n> FUNCTION void load_vector(R (&to)[n], const T* from) {
   constexpr int per = sizeof(V) / sizeof(T);
 #pragma unroll
   for (int i = 0; i < n; i += per) {
@@ -491,20 +535,26 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   }
 }
 )"},
-    // By ld.shared as it stands: NVRTC's compiler merges and orders a long row of shared loads by the addresses that its own
+    // By ld.shared as it stands: NVRTC's compiler merges and orders a long row of shared loads by the addresses that
+    // its own
     // objects happen to have, so that the same text gave other machine code in another process.
-    {"shared_piece", "", R"(template <class V> FUNCTION void shared_piece(V& to, const void* from) { to = *(const V*)from; }
+    {"shared_piece", "",
+     R"(template <class V> FUNCTION void shared_piece(V& to, const void* from) { to = *(const V*)from; }
 FUNCTION void shared_piece(uint4& to, const void* from) {
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to.x), "=r"(to.y), "=r"(to.z), "=r"(to.w) : "r"((u32)__cvta_generic_to_shared(from)) : "memory");
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(to.x), "=r"(to.y), "=r"(to.z), "=r"(to.w) : )"
+     R"("r"((u32)__cvta_generic_to_shared(from)) : "memory");
 }
 FUNCTION void shared_piece(uint2& to, const void* from) {
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to.x), "=r"(to.y) : "r"((u32)__cvta_generic_to_shared(from)) : "memory");
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to.x), "=r"(to.y) : )"
+     R"("r"((u32)__cvta_generic_to_shared(from)) : "memory");
 }
 FUNCTION void shared_piece(u32& to, const void* from) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(to) : "r"((u32)__cvta_generic_to_shared(from)) : "memory");
 }
-)", 0, true},
-    {"load_shared", "Pieces shared_piece", R"(template <class V, class R, class T, int n> FUNCTION void load_shared(R (&to)[n], const T* from) {
+)",
+     0, true},
+    {"load_shared", "Pieces shared_piece",
+     R"(template <class V, class R, class T, int n> FUNCTION void load_shared(R (&to)[n], const T* from) {
   constexpr int per = sizeof(V) / sizeof(T);
 #pragma unroll
   for (int i = 0; i < n; i += per) {
@@ -516,7 +566,9 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 }
 )"},
     // Zeros where it does not hold: as whole pieces, which lane by lane would cost a move each.
-    {"load_constant_or_zero", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_constant_or_zero(R (&to)[n], const T* from, bool holds) {
+    {"load_constant_or_zero", "Pieces",
+     R"(template <class V, class R, class T, int n> FUNCTION void load_constant_or_zero(R (&to)[n], )"
+     R"(const T* from, bool holds) {
   constexpr int per = sizeof(V) / sizeof(T);
 #pragma unroll
   for (int i = 0; i < n; i += per) {
@@ -528,7 +580,9 @@ FUNCTION void shared_piece(u32& to, const void* from) {
   }
 }
 )"},
-    {"load_vector_or_zero", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void load_vector_or_zero(R (&to)[n], const T* from, bool holds) {
+    {"load_vector_or_zero", "Pieces",
+     R"(template <class V, class R, class T, int n> FUNCTION void load_vector_or_zero(R (&to)[n], )"
+     R"(const T* from, bool holds) {
   constexpr int per = sizeof(V) / sizeof(T);
 #pragma unroll
   for (int i = 0; i < n; i += per) {
@@ -540,7 +594,8 @@ FUNCTION void shared_piece(u32& to, const void* from) {
   }
 }
 )"},
-    {"store_vector", "Pieces", R"(template <class V, class R, class T, int n> FUNCTION void store_vector(T* to, const R (&from)[n]) {
+    {"store_vector", "Pieces",
+     R"(template <class V, class R, class T, int n> FUNCTION void store_vector(T* to, const R (&from)[n]) {
   constexpr int per = sizeof(V) / sizeof(T);
 #pragma unroll
   for (int i = 0; i < n; i += per) {
@@ -563,7 +618,8 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 }
 )"},
     {"dynamic_shared", "", R"(extern __shared__ __align__(16) unsigned char dynamic_shared[];
-)", 0, true},
+)",
+     0, true},
 };
 
 const Part& part_named(const std::string& name, int sm) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands before the functions of a CUDA text: only the parts that they use, so that nothing is ever included. Parts
-// are named by the functions that they define.
+// What stands before the functions of a CUDA text: only the parts that they use, so that nothing is ever included.
+// Parts are named by the functions that they define.
 //
 // Parts that are written in PTX are left out where FUSEC_SHIM is defined: who runs the text on a CPU brings his own.
 #pragma once

@@ -25,14 +25,16 @@ Plan plan_of(Writer& w, const ir::Reduce& stmt) {
     if (loop.tag > ir::LoopTag::block) throw Inexpressible("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
-  Plan plan{plan_reduce(w.kernel, stmt, [&](const Dim& d) { return w.index.resolve(d); }), stmt, {stmt.combiner, {}}, {}};
+  Plan plan{
+      plan_reduce(w.kernel, stmt, [&](const Dim& d) { return w.index.resolve(d); }), stmt, {stmt.combiner, {}}, {}};
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted && has_block_loop(stmt)) {
-    throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) + ", " +
-                        std::to_string(stmt.tree.chunk) + ")");
+    throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) +
+                        ", " + std::to_string(stmt.tree.chunk) + ")");
   }
-  if (plan.counted && stmt.tree.lanes > kMostLanes) throw Inexpressible("a tree of more than " + std::to_string(kMostLanes) + " lanes");
+  if (plan.counted && stmt.tree.lanes > kMostLanes)
+    throw Inexpressible("a tree of more than " + std::to_string(kMostLanes) + " lanes");
   return plan;
 }
 
@@ -77,7 +79,8 @@ void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std
   }
   const Parts nothing = identity(plan.op);
   for (std::size_t p = 0; p < to.size(); ++p) {
-    w.out.line(head + to[p] + " = " + (guard.empty() ? yield[p] : guard + " ? " + operand(yield[p]) + " : " + operand(nothing[p])) + ";");
+    w.out.line(head + to[p] + " = " +
+               (guard.empty() ? yield[p] : guard + " ? " + operand(yield[p]) + " : " + operand(nothing[p])) + ";");
   }
 }
 
@@ -96,8 +99,8 @@ void write_thread_loops(Writer& w, const Plan& plan, std::size_t i, const std::f
   write_loop(w, head, [&] { write_thread_loops(w, plan, i + 1, body); });
 }
 
-// A balanced tree over a number of values that is known at run time only: after n of them, tree l is there where bit l of
-// n is set; a new one merges with the trees of its number's trailing ones.
+// A balanced tree over a number of values that is known at run time only: after n of them, tree l is there where bit l
+// of n is set; a new one merges with the trees of its number's trailing ones.
 class Counter {
  public:
   Counter(Writer& w, const Plan& plan) : w_(w), trees_(accumulators_of(w, plan, "trees", 32)) {
@@ -216,7 +219,8 @@ void write_elements(Writer& w, const Plan& plan, const Threads& threads, const A
   const bool idle = threads.total < w.team.size && !threads.loops.empty();
   if (sequence || idle) reset(w, a);
   write_thread_loops(w, plan, from, [&] {
-    write_iteration(w, plan, threads, [&] { write_element(w, plan, a, place(w, plan, array_position(plan)), sequence); });
+    write_iteration(w, plan, threads,
+                    [&] { write_element(w, plan, a, place(w, plan, array_position(plan)), sequence); });
   });
 }
 
@@ -227,7 +231,8 @@ void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Thre
     w.out.line(for_lanes(w, a.lanes) + combine(w.prelude, plan.op, a.element("0"), identity(plan.op)));
   }
   for (std::size_t p = 0; p < plan.stmt.dst.size(); ++p) {
-    w.out.line(for_lanes(w, a.lanes) + at_lane(ir::reg_name(plan.stmt.dst[p]), a.lanes) + " = " + a.element("0")[p] + ";");
+    w.out.line(for_lanes(w, a.lanes) + at_lane(ir::reg_name(plan.stmt.dst[p]), a.lanes) + " = " + a.element("0")[p] +
+               ";");
   }
 }
 
@@ -314,7 +319,8 @@ void write_reduce(Writer& w, const ir::Reduce& stmt) {
     write_chunks_at_run_time(w, plan, threads, a, at_run_time);
     for (std::size_t i = at_run_time; i-- > 0;) {
       int64_t stride = 1;
-      for (std::size_t k = i + 1; k < plan.loops.size(); ++k) stride *= plan.loops[k].is_block() ? constant_extent(w, plan.loops[k].head) : 1;
+      for (std::size_t k = i + 1; k < plan.loops.size(); ++k)
+        stride *= plan.loops[k].is_block() ? constant_extent(w, plan.loops[k].head) : 1;
       everywhere = fold_threads(w, a, stride, constant_extent(w, plan.loops[i].head), 1);
     }
     write_result(w, plan, a, threads, everywhere);
@@ -333,7 +339,8 @@ void write_scan(Writer& w, const ir::Scan& scan) {
   const ir::RegInfo& info = w.kernel.regs[scan.dst];
   const CombineOp op{scan.combiner, {info.dtype}};
   const std::string name = ir::reg_name(scan.dst), running = "running" + std::to_string(scan.dst.index);
-  const std::string type = register_type(info.dtype), suffix = info.width > 1 ? "[" + std::to_string(info.width) + "]" : "";
+  const std::string type = register_type(info.dtype),
+                    suffix = info.width > 1 ? "[" + std::to_string(info.width) + "]" : "";
   w.out.open("");
   w.out.line(type + " " + running + suffix + ";");
   w.out.line(for_lanes(w, info.width) + at_lane(running, info.width) + " = " + identity(op)[0] + ";");
@@ -346,8 +353,8 @@ void write_scan(Writer& w, const ir::Scan& scan) {
       w.out.line(type + " " + name + suffix + ";");
       w.out.line(for_lanes(w, info.width) + at_lane(name, info.width) + " = " + at_lane(running, info.width) + ";");
     };
-    const std::string merge = for_lanes(w, info.width) +
-                              combine(w.prelude, op, {at_lane(running, info.width)}, {raw_operand(w, scan.yield)});
+    const std::string merge =
+        for_lanes(w, info.width) + combine(w.prelude, op, {at_lane(running, info.width)}, {raw_operand(w, scan.yield)});
     if (scan.exclusive) keep();
     w.out.line(merge);
     if (!scan.exclusive) keep();

@@ -10,12 +10,13 @@
 
 namespace fusec::codegen::cuda {
 
-// Accumulators of one reduce: for each part an array, with a second axis of lanes where these are reduced by themselves.
+// Accumulators of one reduce: for each part an array, with a second axis of lanes where these are reduced by
+// themselves.
 struct Accumulators {
   CombineOp op;
   Parts names;
   int64_t count = 1;
-  int lanes = 1;  // of a lane-wise reduction
+  int lanes = 1;   // of a lane-wise reduction
   std::string id;  // of names made for it
 
   // Element `at` of every part; stands in a loop over lanes where there are any.
@@ -27,7 +28,8 @@ struct Accumulators {
 bool fold_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step);
 // What the first thread of the team has in the first accumulator, to all.
 void broadcast(Writer& w, const Accumulators& a);
-// Pairs of neighbours, an odd last one carried, over `count` accumulators `stride` apart; for each such run of the array.
+// Pairs of neighbours, an odd last one carried, over `count` accumulators `stride` apart; for each such run of the
+// array.
 void fold_array(Writer& w, const Accumulators& a, int64_t stride, int64_t count);
 
 }  // namespace fusec::codegen::cuda

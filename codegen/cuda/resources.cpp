@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cubin says of its functions. A cubin is an ELF file. Its section .nv.info is a list of records: a format byte, an
-// attribute byte, two bytes (the value itself, or for format 4 the size of a payload that follows). Those that count here
-// have the payload (index of the function's symbol, value).
+// What a cubin says of its functions. A cubin is an ELF file. Its section .nv.info is a list of records: a format byte,
+// an attribute byte, two bytes (the value itself, or for format 4 the size of a payload that follows). Those that count
+// here have the payload (index of the function's symbol, value).
 #include "codegen/cuda/resources.h"
 
 #include <elf.h>

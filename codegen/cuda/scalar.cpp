@@ -39,7 +39,8 @@ std::string int_literal(DType dtype, int64_t v) {
   if (dtype == DType::bool_) return v ? "true" : "false";
   if (dtype == DType::u64) return fmt::format("{}ULL", static_cast<uint64_t>(v));
   if (dtype == DType::u32) return fmt::format("{}U", static_cast<uint32_t>(v));
-  if (dtype == DType::i64) return v == std::numeric_limits<int64_t>::min() ? "(-9223372036854775807LL - 1)" : fmt::format("{}LL", v);
+  if (dtype == DType::i64)
+    return v == std::numeric_limits<int64_t>::min() ? "(-9223372036854775807LL - 1)" : fmt::format("{}LL", v);
   if (dtype == DType::i32) {
     const auto narrow = static_cast<int32_t>(v);
     return narrow == std::numeric_limits<int32_t>::min() ? "(-2147483647 - 1)" : std::to_string(narrow);
@@ -80,7 +81,8 @@ std::optional<double> number_in(const std::string& text) {
   if (text.find_first_not_of("-+.0123456789ef") != std::string::npos) return std::nullopt;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  return end == text.c_str() || text.find_first_not_of('f', static_cast<std::size_t>(end - text.c_str())) != std::string::npos
+  return end == text.c_str() ||
+                 text.find_first_not_of('f', static_cast<std::size_t>(end - text.c_str())) != std::string::npos
              ? std::nullopt
              : std::optional(value);
 }
@@ -101,25 +103,38 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
   const bool f = is_float(type);
   const std::string name(ir::info(op).name);
   switch (op) {
-    case ScalarOp::add: return arithmetic(type, x, "+");
-    case ScalarOp::sub: return arithmetic(type, x, "-");
-    case ScalarOp::mul: return arithmetic(type, x, "*");
-    case ScalarOp::div: return f ? quotient(prelude, type, x) : ours(prelude, "div", type, x);
-    case ScalarOp::mod: return ours(prelude, "mod", type, x);
-    case ScalarOp::fmod: return f ? theirs("fmod", type, x) : ours(prelude, "rem", type, x);
+    case ScalarOp::add:
+      return arithmetic(type, x, "+");
+    case ScalarOp::sub:
+      return arithmetic(type, x, "-");
+    case ScalarOp::mul:
+      return arithmetic(type, x, "*");
+    case ScalarOp::div:
+      return f ? quotient(prelude, type, x) : ours(prelude, "div", type, x);
+    case ScalarOp::mod:
+      return ours(prelude, "mod", type, x);
+    case ScalarOp::fmod:
+      return f ? theirs("fmod", type, x) : ours(prelude, "rem", type, x);
     case ScalarOp::min:
-    case ScalarOp::max: return ours(prelude, name, type, x);
-    case ScalarOp::neg: return f ? "-" + operand(x[0]) : wrapping(type, "0", "-", x[0]);
-    case ScalarOp::abs: return f ? theirs("fabs", type, x) : ours(prelude, "abs", type, x);
+    case ScalarOp::max:
+      return ours(prelude, name, type, x);
+    case ScalarOp::neg:
+      return f ? "-" + operand(x[0]) : wrapping(type, "0", "-", x[0]);
+    case ScalarOp::abs:
+      return f ? theirs("fabs", type, x) : ours(prelude, "abs", type, x);
     case ScalarOp::sigmoid:
     case ScalarOp::gelu:
     case ScalarOp::gelu_tanh:
     case ScalarOp::hard_sigmoid:
-    case ScalarOp::sign: return ours(prelude, name, type, x);
-    case ScalarOp::pow: return f ? theirs("pow", type, x) : ours(prelude, "pow", type, x);
-    case ScalarOp::round: return theirs("rint", type, x);
+    case ScalarOp::sign:
+      return ours(prelude, name, type, x);
+    case ScalarOp::pow:
+      return f ? theirs("pow", type, x) : ours(prelude, "pow", type, x);
+    case ScalarOp::round:
+      return theirs("rint", type, x);
     case ScalarOp::tanh:
-    case ScalarOp::erf: return type == DType::f32 ? ours(prelude, name, type, x) : theirs(name, type, x);
+    case ScalarOp::erf:
+      return type == DType::f32 ? ours(prelude, name, type, x) : theirs(name, type, x);
     case ScalarOp::sqrt:
     case ScalarOp::floor:
     case ScalarOp::ceil:
@@ -138,26 +153,43 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::cosh:
     case ScalarOp::asinh:
     case ScalarOp::acosh:
-    case ScalarOp::atanh: return theirs(name, type, x);
-    case ScalarOp::eq: return infix(x, "==");
-    case ScalarOp::ne: return infix(x, "!=");
-    case ScalarOp::lt: return infix(x, "<");
-    case ScalarOp::le: return infix(x, "<=");
-    case ScalarOp::gt: return infix(x, ">");
-    case ScalarOp::ge: return infix(x, ">=");
-    case ScalarOp::is_nan: return operand(x[0]) + " != " + operand(x[0]);
+    case ScalarOp::atanh:
+      return theirs(name, type, x);
+    case ScalarOp::eq:
+      return infix(x, "==");
+    case ScalarOp::ne:
+      return infix(x, "!=");
+    case ScalarOp::lt:
+      return infix(x, "<");
+    case ScalarOp::le:
+      return infix(x, "<=");
+    case ScalarOp::gt:
+      return infix(x, ">");
+    case ScalarOp::ge:
+      return infix(x, ">=");
+    case ScalarOp::is_nan:
+      return operand(x[0]) + " != " + operand(x[0]);
     case ScalarOp::and_:
-    case ScalarOp::bit_and: return bitwise(type, x, "&");
+    case ScalarOp::bit_and:
+      return bitwise(type, x, "&");
     case ScalarOp::or_:
-    case ScalarOp::bit_or: return bitwise(type, x, "|");
+    case ScalarOp::bit_or:
+      return bitwise(type, x, "|");
     case ScalarOp::xor_:
-    case ScalarOp::bit_xor: return bitwise(type, x, "^");
-    case ScalarOp::not_: return "!" + operand(x[0]);
-    case ScalarOp::bit_not: return "(" + register_type(type) + ")~" + operand(x[0]);
-    case ScalarOp::shl: return ours(prelude, "shl", type, x);
-    case ScalarOp::shr: return ours(prelude, "shr", type, x);
-    case ScalarOp::where: return operand(x[0]) + " ? " + operand(x[1]) + " : " + operand(x[2]);
-    default: break;
+    case ScalarOp::bit_xor:
+      return bitwise(type, x, "^");
+    case ScalarOp::not_:
+      return "!" + operand(x[0]);
+    case ScalarOp::bit_not:
+      return "(" + register_type(type) + ")~" + operand(x[0]);
+    case ScalarOp::shl:
+      return ours(prelude, "shl", type, x);
+    case ScalarOp::shr:
+      return ours(prelude, "shr", type, x);
+    case ScalarOp::where:
+      return operand(x[0]) + " ? " + operand(x[1]) + " : " + operand(x[2]);
+    default:
+      break;
   }
   throw Inexpressible("the op '" + name + "' has no CUDA text");
 }
@@ -207,12 +239,17 @@ std::string int_to_half(Prelude& prelude, DType from, DType to, const std::strin
 
 std::string register_type(DType dtype) {
   switch (dtype) {
-    case DType::f64: return "double";
-    case DType::f32: return "float";
+    case DType::f64:
+      return "double";
+    case DType::f32:
+      return "float";
     case DType::f16:
-    case DType::bf16: return "u16";
-    case DType::bool_: return "bool";
-    default: return to_string(dtype);
+    case DType::bf16:
+      return "u16";
+    case DType::bool_:
+      return "bool";
+    default:
+      return to_string(dtype);
   }
 }
 
@@ -226,7 +263,9 @@ std::string literal(const ir::Constant& c) {
   return int_literal(c.dtype, c.i);
 }
 
-std::string compute_literal(const ir::Constant& c) { return is_half(c.dtype) ? f32_literal(half_value(c)) : literal(c); }
+std::string compute_literal(const ir::Constant& c) {
+  return is_half(c.dtype) ? f32_literal(half_value(c)) : literal(c);
+}
 
 std::string widen(Prelude& prelude, DType dtype, const std::string& raw) {
   if (!is_half(dtype)) return raw;

@@ -22,8 +22,8 @@ class Inexpressible : public std::runtime_error {
   bool is_named;
 };
 
-std::string register_type(DType dtype);  // "u16" for halves
-std::string memory_type(DType dtype);    // "u8" for bool
+std::string register_type(DType dtype);                     // "u16" for halves
+std::string memory_type(DType dtype);                       // "u8" for bool
 std::string literal(const ir::Constant& constant);          // raw
 std::string compute_literal(const ir::Constant& constant);  // compute form
 
@@ -32,8 +32,8 @@ std::string narrow(Prelude& prelude, DType dtype, const std::string& compute);  
 // The cast of ir/ops: one rounding, floats to integers truncate and saturate, NaN gives 0; compute form -> raw.
 std::string convert(Prelude& prelude, DType from, DType to, const std::string& compute);
 
-// An op other than cast on the compute forms of operands of `type` (of where: of the choices); gives the compute form of
-// its result. Definitions become functions of the prelude.
+// An op other than cast on the compute forms of operands of `type` (of where: of the choices); gives the compute form
+// of its result. Definitions become functions of the prelude.
 std::string scalar_op(Prelude& prelude, ir::ScalarOp op, DType type, const std::vector<std::string>& args);
 // From compute forms to a raw result.
 std::string raw_op(Prelude& prelude, ir::ScalarOp op, DType type, const std::vector<std::string>& args, DType result);

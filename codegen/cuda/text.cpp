@@ -39,7 +39,8 @@ std::string operand(const std::string& s) {
     if (opens && depth == 0 && i == 0) return "(" + s + ")";  // a cast, or parentheses that may not belong together
     depth += opens;
     depth -= c == ')' || c == ']';
-    const bool part_of_name = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == ')' || c == ']' || opens;
+    const bool part_of_name =
+        std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == ')' || c == ']' || opens;
     if (depth == 0 && !part_of_name) return "(" + s + ")";
   }
   return s;

@@ -40,7 +40,8 @@ void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inn
       w.index.alias(loops[i].var, Dim(0));
       continue;
     }
-    std::string value = stride == 1 ? thread : w.prelude.use("udiv") + "(" + thread + ", " + std::to_string(stride) + ")";
+    std::string value =
+        stride == 1 ? thread : w.prelude.use("udiv") + "(" + thread + ", " + std::to_string(stride) + ")";
     stride *= extent;
     const bool outermost = std::all_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(i),
                                        [&](const ir::LoopHead& loop) { return constant_extent(w, loop) == 1; });

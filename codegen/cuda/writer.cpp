@@ -21,10 +21,14 @@ void write_sync(Writer& w, const ir::Sync& sync) {
 
 void write_loop_stmt(Writer& w, const ir::Loop& loop) {
   switch (loop.head.tag) {
-    case ir::LoopTag::grid: throw Inexpressible("a grid loop must be outermost and perfectly nested");
-    case ir::LoopTag::cluster: throw Inexpressible("clusters are not written");
-    case ir::LoopTag::block: break;
-    default: return write_loop(w, loop.head, [&] { write_block(w, loop.body); });
+    case ir::LoopTag::grid:
+      throw Inexpressible("a grid loop must be outermost and perfectly nested");
+    case ir::LoopTag::cluster:
+      throw Inexpressible("clusters are not written");
+    case ir::LoopTag::block:
+      break;
+    default:
+      return write_loop(w, loop.head, [&] { write_block(w, loop.body); });
   }
   int64_t inner = 1;
   for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, threads_of(w, stmt));
@@ -50,8 +54,10 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
 void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid) {
   std::vector<const ir::LoopHead*> varying;
   for (const ir::LoopHead& loop : grid) {
-    if (loop.extent.is(1)) w.index.alias(loop.var, Dim(0));
-    else varying.push_back(&loop);
+    if (loop.extent.is(1))
+      w.index.alias(loop.var, Dim(0));
+    else
+      varying.push_back(&loop);
   }
   if (varying.size() > 1) w.out.line("unsigned block = blockIdx.x;");
   for (std::size_t i = varying.size(); i-- > 0;) {
@@ -114,7 +120,8 @@ std::string shared_declarations(Writer& w, bool dynamic) {
   return text.str();
 }
 
-// A loop that runs once or never is a condition: nvcc keeps a back edge, which work of the next iterations does not cross.
+// A loop that runs once or never is a condition: nvcc keeps a back edge, which work of the next iterations does not
+// cross.
 void open_loop(Writer& w, const ir::LoopHead& head, const Dim& extent) {
   if (w.index.proves_nonneg(1 - extent)) {
     w.out.open("if (" + w.index.text(extent) + " > 0)");
@@ -134,8 +141,8 @@ std::string Writer::loop_name() {
   return "i" + std::to_string(loops++);
 }
 
-PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude, const Phase& phase,
-                      const std::string& entry) {
+PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude,
+                      const Phase& phase, const std::string& entry) {
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
@@ -143,7 +150,8 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   const int64_t threads = w.team.size;
   w.block_threads = threads;
   w.block_warps = (threads + 31) / 32;
-  if (threads > kMostThreads) throw Inexpressible(fmt::format("a block of {} threads, the limit is {}", threads, kMostThreads));
+  if (threads > kMostThreads)
+    throw Inexpressible(fmt::format("a block of {} threads, the limit is {}", threads, kMostThreads));
   bind_grid(w, phase.grid);
   w.parallel = static_cast<int>(phase.grid.size());
   ir::Block body;
@@ -156,10 +164,12 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   const int64_t shared = shared_bytes(w);
   out.dynamic_shared = shared > kStaticShared ? shared : 0;
   Text head;
-  for (std::size_t i = 0; i < kernel.extents.size(); ++i) head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));
+  for (std::size_t i = 0; i < kernel.extents.size(); ++i)
+    head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));
   if (threads > 1) head.line("const int t0 = threadIdx.x;");
-  out.text = fmt::format("\nextern \"C\" __global__ __launch_bounds__({}) void {}({}) {{\n", threads, entry, parameters(w)) +
-             head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
+  out.text =
+      fmt::format("\nextern \"C\" __global__ __launch_bounds__({}) void {}({}) {{\n", threads, entry, parameters(w)) +
+      head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
   return out;
 }
 
@@ -195,9 +205,11 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
     open_loop(w, head, extent);
     std::set<std::string> symbols;
     extent.collect_symbols(symbols);
-    const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });
+    const bool varies =
+        std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });
     if (varies || w.index.uses_data(extent)) w.team.whole_block = false;
-    if (w.index.uses_data(extent) || (varies && (w.team.alignment % 32 != 0 || w.team.size % 32 != 0))) w.team.mask.clear();
+    if (w.index.uses_data(extent) || (varies && (w.team.alignment % 32 != 0 || w.team.size % 32 != 0)))
+      w.team.mask.clear();
   }
   body();
   w.out.close();
@@ -223,7 +235,8 @@ std::string compute_operand(Writer& w, const ir::Operand& operand) {
 
 void declare(Writer& w, ir::RegId reg) {
   const ir::RegInfo& info = w.kernel.regs[reg];
-  w.out.line(register_type(info.dtype) + " " + ir::reg_name(reg) + (info.width > 1 ? fmt::format("[{}];", info.width) : ";"));
+  w.out.line(register_type(info.dtype) + " " + ir::reg_name(reg) +
+             (info.width > 1 ? fmt::format("[{}];", info.width) : ";"));
 }
 
 void define(Writer& w, ir::RegId reg, const std::string& value) {
@@ -237,7 +250,8 @@ std::string for_lanes(Writer& w, int width) {
   return width > 1 ? w.prelude.use("LANES") + "(" + std::to_string(width) + ") " : "";
 }
 
-std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count, int64_t element_bytes) {
+std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count,
+                       int64_t element_bytes) {
   count = std::max<int64_t>(1, count);
   w.shared.push_back({fmt::format("{} {}[{}]", type, name, count), type, name, count * element_bytes});
   return name;

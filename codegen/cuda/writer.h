@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk over a kernel that writes CUDA C++: one function per grid phase. Its parts share a Writer.
 //
-// Every name in the text is made here: v12 a register, i3 a loop variable, n0 an extent, b4 a parameter or scratch buffer,
-// r4 a reg buffer, s4 a shared one, t1 the thread's number in its team, w12 the shared memory of a reduce, a12_0
-// accumulators, c2 a clamped index. A wide register is an array, worked on lane by lane in loops that are expanded.
+// Every name in the text is made here: v12 a register, i3 a loop variable, n0 an extent, b4 a parameter or scratch
+// buffer, r4 a reg buffer, s4 a shared one, t1 the thread's number in its team, w12 the shared memory of a reduce,
+// a12_0 accumulators, c2 a clamped index. A wide register is an array, worked on lane by lane in loops that are
+// expanded.
 #pragma once
 
 #include <functional>
@@ -44,14 +45,14 @@ struct Writer {
   Index index;
   Text out;
   Team team;
-  std::vector<SharedBuffer> shared;            // of this phase
+  std::vector<SharedBuffer> shared;             // of this phase
   std::map<ir::BufferId, std::size_t> dropped;  // leading axes of reg buffers that block loops index, once known
-  std::map<ir::BufferId, int> parallel_depth;  // parallel loops around the declaration of a local buffer
-  int parallel = 0;                            // parallel loops around this point
-  std::set<std::string> block_variables;       // of the loops around it
+  std::map<ir::BufferId, int> parallel_depth;   // parallel loops around the declaration of a local buffer
+  int parallel = 0;                             // parallel loops around this point
+  std::set<std::string> block_variables;        // of the loops around it
   int64_t block_threads = 1, block_warps = 1;
-  int loops = 0, clamps = 0, threads = 0;      // names given
-  std::string loop_name();                     // of the next loop variable
+  int loops = 0, clamps = 0, threads = 0;  // names given
+  std::string loop_name();                 // of the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
       : kernel(kernel), target(target), digits(ir::digits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
@@ -64,8 +65,8 @@ struct PhaseText {
   int threads = 1;
   int64_t dynamic_shared = 0;
 };
-PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude, const Phase& phase,
-                      const std::string& entry);
+PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude,
+                      const Phase& phase, const std::string& entry);
 
 void write_stmt(Writer& w, const ir::Stmt& stmt);
 void write_block(Writer& w, const ir::Block& block);
@@ -84,7 +85,8 @@ void declare(Writer& w, ir::RegId reg);
 std::string for_lanes(Writer& w, int width);
 inline std::string at_lane(const std::string& name, int width) { return width > 1 ? name + "[lane]" : name; }
 // Shared memory of `count` elements; answers its name.
-std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count, int64_t element_bytes);
+std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count,
+                       int64_t element_bytes);
 
 // let.cpp
 void write_let(Writer& w, const ir::Let& let);
@@ -115,8 +117,8 @@ void write_alloc(Writer& w, ir::BufferId id, const ir::Block& rest);
 void write_transpose(Writer& w, const ir::TransposeTile& stmt);
 void write_copy(Writer& w, const ir::CopyAsync& stmt);
 std::string buffer_name(const Writer& w, ir::BufferId id);
-// The axes that a thread's copy of a reg buffer has not: those of the parallel loops around the access but not around the
-// declaration. 0 for other buffers.
+// The axes that a thread's copy of a reg buffer has not: those of the parallel loops around the access but not around
+// the declaration. 0 for other buffers.
 std::size_t dropped_axes(Writer& w, ir::BufferId id);
 // Strides of the axes that are left, in elements.
 Shape kept_strides(Writer& w, ir::BufferId id);

@@ -37,18 +37,28 @@ ir::Constant bound(DType type, bool greatest) {
 std::vector<ir::Constant> identity_constants(const CombineOp& op) {
   const DType t = op.types[0];
   switch (op.combiner) {
-    case Combiner::mul: return {{t, 1, 1}};
-    case Combiner::max: return {bound(t, false)};
-    case Combiner::min: return {bound(t, true)};
-    case Combiner::and_: return {{t, 0, 1}};
-    case Combiner::argmax: return {bound(t, false), integer_bound(op.types[1], true)};
-    case Combiner::argmin: return {bound(t, true), integer_bound(op.types[1], true)};
-    case Combiner::argmax_last: return {bound(t, false), integer_bound(op.types[1], false)};
-    case Combiner::argmin_last: return {bound(t, true), integer_bound(op.types[1], false)};
-    case Combiner::max_sum: return {bound(t, false), {op.types[1], 0, 0}};
+    case Combiner::mul:
+      return {{t, 1, 1}};
+    case Combiner::max:
+      return {bound(t, false)};
+    case Combiner::min:
+      return {bound(t, true)};
+    case Combiner::and_:
+      return {{t, 0, 1}};
+    case Combiner::argmax:
+      return {bound(t, false), integer_bound(op.types[1], true)};
+    case Combiner::argmin:
+      return {bound(t, true), integer_bound(op.types[1], true)};
+    case Combiner::argmax_last:
+      return {bound(t, false), integer_bound(op.types[1], false)};
+    case Combiner::argmin_last:
+      return {bound(t, true), integer_bound(op.types[1], false)};
+    case Combiner::max_sum:
+      return {bound(t, false), {op.types[1], 0, 0}};
     case Combiner::add:
     case Combiner::or_:
-    case Combiner::welford: break;
+    case Combiner::welford:
+      break;
   }
   std::vector<ir::Constant> zeros;
   for (const DType type : op.types) zeros.push_back({type, 0, 0});
@@ -105,12 +115,18 @@ Parts combine_max_sum(Ir& ir, const CombineOp& op, const Parts& a, const Parts& 
 
 ScalarOp op_of(Combiner combiner) {
   switch (combiner) {
-    case Combiner::mul: return ScalarOp::mul;
-    case Combiner::max: return ScalarOp::max;
-    case Combiner::min: return ScalarOp::min;
-    case Combiner::and_: return ScalarOp::and_;
-    case Combiner::or_: return ScalarOp::or_;
-    default: return ScalarOp::add;
+    case Combiner::mul:
+      return ScalarOp::mul;
+    case Combiner::max:
+      return ScalarOp::max;
+    case Combiner::min:
+      return ScalarOp::min;
+    case Combiner::and_:
+      return ScalarOp::and_;
+    case Combiner::or_:
+      return ScalarOp::or_;
+    default:
+      return ScalarOp::add;
   }
 }
 
@@ -145,10 +161,14 @@ Parts combine(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b) {
     case Combiner::argmax:
     case Combiner::argmin:
     case Combiner::argmax_last:
-    case Combiner::argmin_last: return select(ir, wins(ir, op, a, b), b, a);
-    case Combiner::welford: return combine_welford(ir, op, a, b);
-    case Combiner::max_sum: return combine_max_sum(ir, op, a, b);
-    default: return {arithmetic(ir, op_of(op.combiner), op.types[0], a[0], b[0])};
+    case Combiner::argmin_last:
+      return select(ir, wins(ir, op, a, b), b, a);
+    case Combiner::welford:
+      return combine_welford(ir, op, a, b);
+    case Combiner::max_sum:
+      return combine_max_sum(ir, op, a, b);
+    default:
+      return {arithmetic(ir, op_of(op.combiner), op.types[0], a[0], b[0])};
   }
 }
 
@@ -182,7 +202,8 @@ Parts fold_lanes(Ir& ir, const CombineOp& op, std::vector<Parts> items) {
   }
   while (items.size() > 1) {
     std::vector<Parts> next;
-    for (std::size_t i = 0; i < items.size(); i += 2) next.push_back(combine_neighbours(ir, op, items[i], &items[i + 1]));
+    for (std::size_t i = 0; i < items.size(); i += 2)
+      next.push_back(combine_neighbours(ir, op, items[i], &items[i + 1]));
     items = std::move(next);
   }
   while (width_of(items[0][0]) > 1) items[0] = combine_neighbours(ir, op, items[0], nullptr);

@@ -35,9 +35,9 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target
   std::string features;
   for (const std::string& feature : target.features) features += (features.empty() ? "+" : ",+") + feature;
   llvm::TargetOptions options;
-  std::unique_ptr<llvm::TargetMachine> machine(llvm_target->createTargetMachine(
-      kTriple, target.triple_cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-      llvm::CodeGenOptLevel::Default, /*JIT=*/true));
+  std::unique_ptr<llvm::TargetMachine> machine(
+      llvm_target->createTargetMachine(kTriple, target.triple_cpu, features, options, llvm::Reloc::PIC_,
+                                       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
   if (!machine) return Status(StatusCode::compile_failed, "LLVM cannot compile for '" + target.triple_cpu + "'");
   return machine;
 }

@@ -2,10 +2,10 @@
 // LLVM module -> machine code as one flat, position-independent image.
 #pragma once
 
-#include <memory>
-
 #include <llvm/IR/Module.h>
 #include <llvm/Target/TargetMachine.h>
+
+#include <memory>
 
 #include "codegen/llvm/flatten.h"
 #include "fusec/status.h"

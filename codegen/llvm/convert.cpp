@@ -70,7 +70,8 @@ Value* upper_halves(Ir& ir, unsigned pieces) {
   llvm::BasicBlock& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
   b.SetInsertPoint(&entry, entry.begin());
   llvm::Type* bits = b.getIntNTy(pieces);
-  auto* itself = llvm::InlineAsm::get(llvm::FunctionType::get(bits, {bits}, false), "", "=r,0", /*hasSideEffects=*/false);
+  auto* itself =
+      llvm::InlineAsm::get(llvm::FunctionType::get(bits, {bits}, false), "", "=r,0", /*hasSideEffects=*/false);
   const uint64_t halves = pieces == 64 ? 0xcccccccccccccccc : 0xaaaaaaaa;
   Value* mask = b.CreateCall(itself, {b.getIntN(pieces, halves)});
   return b.CreateBitCast(mask, llvm::FixedVectorType::get(b.getInt1Ty(), pieces), kName);
@@ -88,9 +89,11 @@ Value* f32_by_permutation(Ir& ir, Value* raw, int from) {
     index.push_back(bytes ? b.getInt8(static_cast<uint8_t>(2 * (from % 32 + k / 4) + k % 2))
                           : b.getInt16(static_cast<uint16_t>(from % 32 + k / 2)));
   }
-  const llvm::Intrinsic::ID permute = bytes ? llvm::Intrinsic::x86_avx512_permvar_qi_512 : llvm::Intrinsic::x86_avx512_permvar_hi_512;
+  const llvm::Intrinsic::ID permute =
+      bytes ? llvm::Intrinsic::x86_avx512_permvar_qi_512 : llvm::Intrinsic::x86_avx512_permvar_hi_512;
   Value* moved = b.CreateIntrinsic(permute, {}, {words, llvm::ConstantVector::get(index)});
-  Value* placed = b.CreateSelect(upper_halves(ir, bytes ? 64 : 32), moved, llvm::Constant::getNullValue(moved->getType()));
+  Value* placed =
+      b.CreateSelect(upper_halves(ir, bytes ? 64 : 32), moved, llvm::Constant::getNullValue(moved->getType()));
   return b.CreateBitCast(placed, with_width(b.getFloatTy(), 16));
 }
 
@@ -135,9 +138,12 @@ Value* bf16_from_f32(Ir& ir, Value* f) {
   if (!ir.target.has("avx512bf16") || !has_classes(ir, f)) return bf16_by_bits(ir, f);
   Value* quick = bf16_by_hardware(ir, f);
   Value* zero = b.CreateICmpEQ(b.CreateAnd(quick, integer(quick, 0x7fff)), integer(quick, 0));
-  return usually(ir, b.CreateNot(b.CreateOrReduce(zero)), [&] { return quick; }, [&] {
-    return branch(ir, any_of_class(ir, f, kDenormal), [&] { return bf16_by_bits(ir, f); }, [&] { return quick; });
-  });
+  return usually(
+      ir, b.CreateNot(b.CreateOrReduce(zero)), [&] { return quick; },
+      [&] {
+        return branch(
+            ir, any_of_class(ir, f, kDenormal), [&] { return bf16_by_bits(ir, f); }, [&] { return quick; });
+      });
 }
 
 // f64 -> f32 rounded to odd, so that a second rounding to a shorter float equals a single one.
@@ -172,9 +178,12 @@ Value* round_to(Ir& ir, DType to, Value* f) {
   llvm::Type* type = retyped(f, to == DType::f64 ? ir.b.getDoubleTy() : ir.b.getFloatTy());
   const bool from_f64 = f->getType()->getScalarType()->isDoubleTy();
   switch (to) {
-    case DType::f64: return from_f64 ? f : ir.b.CreateFPExt(f, type);
-    case DType::f32: return from_f64 ? ir.b.CreateFPTrunc(f, type) : f;
-    default: return narrow(ir, to, from_f64 ? f32_to_odd(ir, f) : f);
+    case DType::f64:
+      return from_f64 ? f : ir.b.CreateFPExt(f, type);
+    case DType::f32:
+      return from_f64 ? ir.b.CreateFPTrunc(f, type) : f;
+    default:
+      return narrow(ir, to, from_f64 ? f32_to_odd(ir, f) : f);
   }
 }
 
@@ -203,8 +212,8 @@ Value* float_to_int(Ir& ir, DType to, Value* f) {
   Value* out = is_signed || bits < 32 ? b.CreateFPToSI(clamped, step) : b.CreateFPToUI(clamped, step);
   if (step != type) out = b.CreateTrunc(out, type);
   if (digits > precision) {
-    llvm::Constant* max = llvm::ConstantInt::get(
-        type, is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
+    llvm::Constant* max =
+        llvm::ConstantInt::get(type, is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
     out = b.CreateSelect(b.CreateFCmpOGE(f, number(f, past)), max, out);
   }
   return b.CreateSelect(b.CreateFCmpUNO(f, f), llvm::Constant::getNullValue(type), out);

@@ -41,13 +41,17 @@ Parts Counter::finish(Value* count) {
   store(start_);
   const auto nothing = []() -> Value* { return nullptr; };
   runtime_loop(w_.ir, b.getInt64(63), [&](Value* level) {
-    branch(w_.ir, bit(count, level), [&]() -> Value* {
-      const Parts at = subtree(level);
-      Value* below = b.CreateAnd(count, b.CreateSub(b.CreateShl(b.getInt64(1), level), b.getInt64(1)));
-      branch(w_.ir, b.CreateICmpEQ(below, b.getInt64(0)), [&] { return store(at), nullptr; },
-             [&] { return store(combine(w_.ir, op_, at, load())), nullptr; });
-      return nullptr;
-    }, nothing);
+    branch(
+        w_.ir, bit(count, level),
+        [&]() -> Value* {
+          const Parts at = subtree(level);
+          Value* below = b.CreateAnd(count, b.CreateSub(b.CreateShl(b.getInt64(1), level), b.getInt64(1)));
+          branch(
+              w_.ir, b.CreateICmpEQ(below, b.getInt64(0)), [&] { return store(at), nullptr; },
+              [&] { return store(combine(w_.ir, op_, at, load())), nullptr; });
+          return nullptr;
+        },
+        nothing);
   });
   return load();
 }
@@ -62,7 +66,8 @@ Value* Counter::address(std::size_t part, Value* level) {
 
 Parts Counter::subtree(Value* level) {
   Parts out;
-  for (std::size_t p = 0; p < start_.size(); ++p) out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), address(p, level)));
+  for (std::size_t p = 0; p < start_.size(); ++p)
+    out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), address(p, level)));
   return out;
 }
 

@@ -43,7 +43,8 @@ class Flattener {
       llvm::Expected<llvm::StringRef> contents = section.getContents();
       if (!contents) return broken(contents.takeError());
       if (section.getAlignment().value() > kAlignment) {
-        return Status(StatusCode::compile_failed, "object: section " + name->str() + " wants more than 64-byte alignment");
+        return Status(StatusCode::compile_failed,
+                      "object: section " + name->str() + " wants more than 64-byte alignment");
       }
       image_.bytes.resize((image_.bytes.size() + kAlignment - 1) / kAlignment * kAlignment, 0xcc);
       start_[section.getIndex()] = image_.bytes.size();
@@ -73,7 +74,8 @@ class Flattener {
     const uint64_t type = relocation.getType();
     const std::size_t size = type == llvm::ELF::R_X86_64_PC64 ? 8 : 4;
     const bool known = size == 8 || type == llvm::ELF::R_X86_64_PC32 || type == llvm::ELF::R_X86_64_PLT32;
-    const bool fits = size == 8 || (value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max());
+    const bool fits =
+        size == 8 || (value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max());
     if (!known || !fits || place + size > image_.bytes.size()) {
       return Status(StatusCode::compile_failed, "object: relocation of type " + std::to_string(type) + " is not known");
     }

@@ -99,7 +99,8 @@ void grid_loop(Frame& frame, Ir& ir, Index& index, const std::vector<ir::LoopHea
   auto& b = ir.b;
   Value *begin = frame.function->getArg(1), *end = frame.function->getArg(2);
   const auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, frame.function); };
-  llvm::BasicBlock *init = block("grid.init"), *head = block("grid"), *inside = block("grid.body"), *exit = block("exit");
+  llvm::BasicBlock *init = block("grid.init"), *head = block("grid"), *inside = block("grid.body"),
+                   *exit = block("exit");
   b.CreateCondBr(b.CreateICmpSLT(begin, end), init, exit);
 
   b.SetInsertPoint(init);

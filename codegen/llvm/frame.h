@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of a phase for the host: its grid loop, and where arguments, external functions and local memory come from.
+// The function of a phase for the host: its grid loop, and where arguments, external functions and local memory come
+// from.
 #pragma once
 
 #include <map>

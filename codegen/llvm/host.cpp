@@ -20,7 +20,8 @@ namespace {
 // Raised whenever the code written for some kernel changes.
 constexpr int kWriterVersion = 6;
 
-constexpr Traits kHostTraits = {.local_alignment = kLocalAlignment, .expands_lanes = false, .prefetches = true, .needs_alignment = false};
+constexpr Traits kHostTraits = {
+    .local_alignment = kLocalAlignment, .expands_lanes = false, .prefetches = true, .needs_alignment = false};
 
 class HostWriter : public Writer {
  public:
@@ -61,8 +62,12 @@ class HostWriter : public Writer {
   }
 
   llvm::Value* may_store(ir::BufferId) override { return nullptr; }
-  llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override { return ir.b.CreateAlignedLoad(type, from, align); }
-  llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override { return ir.b.CreateAlignedStore(v, to, align); }
+  llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override {
+    return ir.b.CreateAlignedLoad(type, from, align);
+  }
+  llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override {
+    return ir.b.CreateAlignedStore(v, to, align);
+  }
 
   void in_loop(const Dim&, const std::function<void()>& body) override { body(); }
   void write_parallel(const ir::Loop& loop) override {

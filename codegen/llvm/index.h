@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index expressions as instructions on i64, or on i32 where that is enough for every place in memory. What does not change in a loop is computed once, at the head of the outermost
-// loop where all its symbols are known, and shared by everything inside: no IR pass has to find it again.
+// Index expressions as instructions on i64, or on i32 where that is enough for every place in memory. What does not
+// change in a loop is computed once, at the head of the outermost loop where all its symbols are known, and shared by
+// everything inside: no IR pass has to find it again.
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct Sum {
 
 class Index {
  public:
-  // `floating` answers the value (i64) of a symbol that lives only at the current point (a register, a runtime lane), or
-  // null.
+  // `floating` answers the value (i64) of a symbol that lives only at the current point (a register, a runtime lane),
+  // or null.
   Index(Ir& ir, llvm::IntegerType* type, std::function<llvm::Value*(const std::string&)> floating)
       : ir_(ir), type_(type), floating_(std::move(floating)) {}
   llvm::IntegerType* type() const { return type_; }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // f32 functions as polynomials in the vector unit, without branches and tables, so that every lane of every width gives
 // the same bits. Coefficients are minimax fits (reweighted least squares over Chebyshev points, rounded to f32 one at a
-// time from the lowest); the error stated with each is that of the polynomial alone, relative to the function. Where the
-// target has no fused multiply-add, the constants that are split leave room for exact products.
-// f64 goes to libm.
+// time from the lowest); the error stated with each is that of the polynomial alone, relative to the function. Where
+// the target has no fused multiply-add, the constants that are split leave room for exact products. f64 goes to libm.
 #include "codegen/llvm/math.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -64,7 +63,8 @@ Value* in_pieces(Ir& ir, Value* a, Value* b, int lanes, const std::function<Valu
       return width == 1 ? splat(ir, v, 4) : ir.b.CreateShuffleVector(v, range(0, 4, width - 1));
     };
     Value* out = f(fill(a), fill(b));
-    return width == 1 ? ir.b.CreateExtractElement(out, uint64_t{0}) : ir.b.CreateShuffleVector(out, range(0, width, width));
+    return width == 1 ? ir.b.CreateExtractElement(out, uint64_t{0})
+                      : ir.b.CreateShuffleVector(out, range(0, width, width));
   }
   if (width <= lanes) return f(a, b);
   const int half = width / 2;
@@ -81,9 +81,12 @@ Value* scalef(Ir& ir, Value* p, Value* n) {
     llvm::Value* none = llvm::PoisonValue::get(x->getType());
     switch (width_of(x)) {
       case 16:
-        return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {}, {x, y, none, b.getInt16(0xffff), b.getInt32(4)});
-      case 8: return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_256, {}, {x, y, none, b.getInt8(0xff)});
-      default: return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_128, {}, {x, y, none, b.getInt8(0xff)});
+        return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+                                 {x, y, none, b.getInt16(0xffff), b.getInt32(4)});
+      case 8:
+        return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_256, {}, {x, y, none, b.getInt8(0xff)});
+      default:
+        return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_128, {}, {x, y, none, b.getInt8(0xff)});
     }
   });
 }
@@ -159,8 +162,9 @@ Value* log_core(Ir& ir, Value* f, Value* e) {
   auto& b = ir.b;
   Value* exponent = b.CreateSIToFP(e, f->getType());
   Value* square = b.CreateFMul(f, f);
-  Value* p = polynomial(ir, f, {0x1.555554p-2, -0x1.000226p-2, 0x1.99a01ep-3, -0x1.54728cp-3, 0x1.22d8f8p-3,
-                                -0x1.0d81f2p-3, 0x1.05602ep-3, -0x1.38cf2p-4});
+  Value* p = polynomial(ir, f,
+                        {0x1.555554p-2, -0x1.000226p-2, 0x1.99a01ep-3, -0x1.54728cp-3, 0x1.22d8f8p-3, -0x1.0d81f2p-3,
+                         0x1.05602ep-3, -0x1.38cf2p-4});
   Value* tail = b.CreateFMul(b.CreateFMul(f, square), p);
   tail = fma(ir, exponent, kLn2Lo, tail);
   tail = fma(ir, square, -0.5, tail);
@@ -189,7 +193,8 @@ Value* sin_or_cos(Ir& ir, Value* x, int quarter) {
     for (const double part : {0x1.921fb4p+0, 0x1.4442d0p-24, 0x1.846988p-48}) r = fma(ir, n.as_float, -part, r);
   } else {
     // 8 bits a part and 16 of n: exact products.
-    for (const double part : {0x1.92p+0, 0x1.fap-12, 0x1.54p-20, 0x1.1p-30, 0x1.68c234p-39}) r = fma(ir, n.as_float, -part, r);
+    for (const double part : {0x1.92p+0, 0x1.fap-12, 0x1.54p-20, 0x1.1p-30, 0x1.68c234p-39})
+      r = fma(ir, n.as_float, -part, r);
   }
   Value* square = b.CreateFMul(r, r);
   // sin r = r*(1 + r^2*P(r^2)): 1.7e-10; cos r = 1 - r^2/2 + r^4*P(r^2): 1.2e-10.
@@ -209,7 +214,8 @@ Value* trigonometric(Ir& ir, Value* x, int quarter, const char* name) {
   Value* near = sin_or_cos(ir, x, quarter);
   Value* huge = b.CreateFCmpOGT(absolute(ir, x), number(x, kHuge));
   Value* any = width_of(x) == 1 ? huge : b.CreateOrReduce(huge);
-  return branch(ir, any, [&] { return b.CreateSelect(huge, libm(ir, name, {x}), near); }, [&] { return near; });
+  return branch(
+      ir, any, [&] { return b.CreateSelect(huge, libm(ir, name, {x}), near); }, [&] { return near; });
 }
 
 // A runtime loop over the lanes keeps the code small; the operands go through the stack.
@@ -309,11 +315,13 @@ Value* erf(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "erf", {x});
   auto& b = ir.b;
   Value* square = b.CreateFMul(x, x);
-  Value* p = polynomial(ir, square, {0x1.06eba6p-3, -0x1.8126eep-2, 0x1.ce1bfp-4, -0x1.b6a25p-6, 0x1.47c73p-8, -0x1.3c61c8p-11});
+  Value* p = polynomial(ir, square,
+                        {0x1.06eba6p-3, -0x1.8126eep-2, 0x1.ce1bfp-4, -0x1.b6a25p-6, 0x1.47c73p-8, -0x1.3c61c8p-11});
   Value* small = fma(ir, x, p, x);
   Value* magnitude = absolute(ir, x);
-  Value* q = polynomial(ir, at_most(ir, magnitude, 4), {-0x1.5d0c4ep-13, -0x1.20b752p+0, -0x1.4621bcp-1, -0x1.aa730ap-4,
-                                                      0x1.6d9ca4p-6, -0x1.91cc8ep-9, 0x1.9fb252p-13});
+  Value* q = polynomial(
+      ir, at_most(ir, magnitude, 4),
+      {-0x1.5d0c4ep-13, -0x1.20b752p+0, -0x1.4621bcp-1, -0x1.aa730ap-4, 0x1.6d9ca4p-6, -0x1.91cc8ep-9, 0x1.9fb252p-13});
   Value* large = b.CreateFSub(number(x, 1), exp_normal(ir, q));
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9)), small, copysign(ir, large, x));
 }
@@ -325,7 +333,8 @@ Value* sigmoid(Ir& ir, Value* x) {
   return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
 }
 
-// A number as the sum of two. Without a fused multiply-add, the first has so few bits that it can be multiplied exactly.
+// A number as the sum of two. Without a fused multiply-add, the first has so few bits that it can be multiplied
+// exactly.
 struct Parts {
   Value* high;
   Value* low;
@@ -345,9 +354,10 @@ Parts square_of(Ir& ir, Value* x) {
   return {b.CreateFMul(high, high), b.CreateFMul(b.CreateFSub(x, high), b.CreateFAdd(x, high))};
 }
 
-// x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), the difference free of cancellation. With t = |x| and q = t/(t + 2.5) the second is
-// exp(-t^2/2) * q*P(q), P to 6.0e-9, with t^2 in two parts; the exponential as 1 + expm1 saves a rounding, and 2^n comes last, so
-// that denormal results round once. From 15 on nothing is left of it. 3.1 ulp, 3.6 without a fused multiply-add.
+// x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), the difference free of cancellation. With t = |x| and q = t/(t + 2.5) the
+// second is exp(-t^2/2) * q*P(q), P to 6.0e-9, with t^2 in two parts; the exponential as 1 + expm1 saves a rounding,
+// and 2^n comes last, so that denormal results round once. From 15 on nothing is left of it. 3.1 ulp, 3.6 without a
+// fused multiply-add.
 Value* gelu(Ir& ir, Value* x) {
   auto& b = ir.b;
   if (is_f64(x)) {
@@ -359,15 +369,17 @@ Value* gelu(Ir& ir, Value* x) {
   const Reduced d = reduce_ln2(ir, b.CreateFMul(square.high, number(x, -0.5)));
   Value* e = expm1_core(ir, fma(ir, square.low, -0.5, d.r));
   Value* q = b.CreateFDiv(t, b.CreateFAdd(t, number(x, 2.5)));
-  Value* p = polynomial(ir, q, {0x1.4p+0, -0x1.3e4ed4p+0, 0x1.5b2e68p-3, 0x1.2c3bp-2, 0x1.775604p-5, -0x1.ae0cbcp-4,
-                                  0x1.3993acp-6, -0x1.e47558p-4, 0x1.6183ccp-4, 0x1.b07398p-6, -0x1.962a42p-6});
+  Value* p = polynomial(ir, q,
+                        {0x1.4p+0, -0x1.3e4ed4p+0, 0x1.5b2e68p-3, 0x1.2c3bp-2, 0x1.775604p-5, -0x1.ae0cbcp-4,
+                         0x1.3993acp-6, -0x1.e47558p-4, 0x1.6183ccp-4, 0x1.b07398p-6, -0x1.962a42p-6});
   p = b.CreateFMul(q, p);
   Value* tail = scaled(ir, fma(ir, p, e, p), d.n);
   Value* sign = b.CreateSelect(b.CreateFCmpOGT(x, number(x, 0)), number(x, 1), number(x, 0));
   return fma(ir, x, sign, b.CreateFNeg(tail));  // -infinity * 0 is NaN
 }
 
-// t * (t^2 + 1/0.044715) for 0 <= t <= 11; the first part of the constant has so few bits that the differences are exact.
+// t * (t^2 + 1/0.044715) for 0 <= t <= 11; the first part of the constant has so few bits that the differences are
+// exact.
 Parts cubic_of(Ir& ir, Value* t) {
   auto& b = ir.b;
   constexpr double kHigh = 22.36328125, kLow = 1 / 0.044715 - kHigh;
@@ -390,8 +402,8 @@ Parts cubic_of(Ir& ir, Value* t) {
   return {b.CreateFMul(high, short_sum), b.CreateFAdd(b.CreateFMul(low, short_sum), b.CreateFMul(t, rest))};
 }
 
-// x / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (x + 0.044715*x^3), as exp(-|y|) or 1 over 1 + exp(-|y|). The exponent of 2, a multiple
-// of the cubic, is in two parts until its integer is off. From 10.8 on exp(-|y|)*x is 0. 2.8 ulp.
+// x / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (x + 0.044715*x^3), as exp(-|y|) or 1 over 1 + exp(-|y|). The exponent of
+// 2, a multiple of the cubic, is in two parts until its integer is off. From 10.8 on exp(-|y|)*x is 0. 2.8 ulp.
 Value* gelu_tanh(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* one = number(x, 1);
@@ -415,7 +427,8 @@ Value* gelu_tanh(Ir& ir, Value* x) {
   return b.CreateFDiv(above, b.CreateFAdd(one, scaled(ir, p, n)));
 }
 
-// a*b + c rounded once. The product of two f32 is exact in f64; where the sum is not, rounding it twice is off by next to nothing.
+// a*b + c rounded once. The product of two f32 is exact in f64; where the sum is not, rounding it twice is off by next
+// to nothing.
 Value* fused(Ir& ir, Value* a, Value* b, Value* c) {
   if (is_f64(a) || ir.target.has("fma")) return fma(ir, a, b, c);
   const auto wide = [&](Value* v) { return ir.b.CreateFPExt(v, retyped(v, ir.b.getDoubleTy())); };
@@ -428,8 +441,9 @@ Value* cos(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "cos", {x}) : trigono
 constexpr struct {
   const char* name;
   Value* (*build)(Ir&, Value*);
-} kFunctions[] = {{"exp", exp}, {"expm1", expm1}, {"log", log}, {"log1p", log1p}, {"tanh", tanh}, {"erf", erf}, {"sigmoid", sigmoid},
-                 {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"sin", sin}, {"cos", cos}};
+} kFunctions[] = {{"exp", exp}, {"expm1", expm1},     {"log", log},   {"log1p", log1p},         {"tanh", tanh},
+                  {"erf", erf}, {"sigmoid", sigmoid}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"sin", sin},
+                  {"cos", cos}};
 
 }  // namespace
 

@@ -9,8 +9,8 @@
 
 namespace fusec::codegen::math {
 
-// `name` of libm, without the f of f32 functions: a polynomial for f32 where there is one, else libm lane by lane, through
-// HostArgs::externs.
+// `name` of libm, without the f of f32 functions: a polynomial for f32 where there is one, else libm lane by lane,
+// through HostArgs::externs.
 llvm::Value* function(Ir& ir, const std::string& name, const std::vector<llvm::Value*>& args);
 
 }  // namespace fusec::codegen::math

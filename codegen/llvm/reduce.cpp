@@ -2,8 +2,8 @@
 // Reductions by their tree, and scans.
 //
 // Element e = (iteration, lane) of a reduction belongs to tree lane e mod L. The trailing unrolled loops and the vector
-// lanes make a group of P elements; where P is a multiple of L (or there is only one group) every element's tree lane is
-// known at write time, and the accumulators are values. Otherwise they are memory, indexed at run time.
+// lanes make a group of P elements; where P is a multiple of L (or there is only one group) every element's tree lane
+// is known at write time, and the accumulators are values. Otherwise they are memory, indexed at run time.
 #include <algorithm>
 #include <numeric>
 
@@ -64,7 +64,8 @@ Plan plan_of(Writer& w, const ir::Reduce& stmt) {
   return plan;
 }
 
-void write_loops(Writer& w, const std::vector<ir::LoopHead>& loops, const std::function<void()>& body, std::size_t at = 0) {
+void write_loops(Writer& w, const std::vector<ir::LoopHead>& loops, const std::function<void()>& body,
+                 std::size_t at = 0) {
   if (at == loops.size()) return body();
   write_loop(w, loops[at], [&] { write_loops(w, loops, body, at + 1); });
 }
@@ -153,14 +154,16 @@ Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>
 // Accumulators in stack memory, one per tree lane, indexed at run time.
 class IndexedLanes {
  public:
-  IndexedLanes(Writer& w, const Plan& plan) : w_(w), plan_(plan), width_(plan.lane_wise ? plan.width : 1), start_(identity(w.ir, plan.op, width_)) {
+  IndexedLanes(Writer& w, const Plan& plan)
+      : w_(w), plan_(plan), width_(plan.lane_wise ? plan.width : 1), start_(identity(w.ir, plan.op, width_)) {
     for (Value* part : start_) {
       memory_.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), static_cast<uint64_t>(plan.lanes))));
     }
   }
 
   void reset() {
-    runtime_loop(w_.ir, w_.ir.b.getInt64(static_cast<uint64_t>(plan_.lanes)), [&](Value* lane) { store(lane, start_); });
+    runtime_loop(w_.ir, w_.ir.b.getInt64(static_cast<uint64_t>(plan_.lanes)),
+                 [&](Value* lane) { store(lane, start_); });
   }
   // Element k of an iteration, number `position`.
   void add(const Dim& position, int k, const Parts& element, Value* mask) {
@@ -178,7 +181,8 @@ class IndexedLanes {
   Value* at(std::size_t part, Value* lane) { return w_.ir.b.CreateGEP(start_[part]->getType(), memory_[part], lane); }
   Parts load(Value* lane) {
     Parts out;
-    for (std::size_t p = 0; p < start_.size(); ++p) out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), at(p, lane)));
+    for (std::size_t p = 0; p < start_.size(); ++p)
+      out.push_back(w_.ir.b.CreateLoad(start_[p]->getType(), at(p, lane)));
     return out;
   }
   void store(Value* lane, const Parts& parts) {
@@ -249,7 +253,8 @@ struct Split {
   std::vector<ir::LoopHead> outer, inner;
 };
 
-// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two. False where they do not split.
+// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two. False where they do not
+// split.
 bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
   out = {plan.stmt.loops, {}};
   int64_t size = plan.per;
@@ -289,11 +294,14 @@ Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
       lanes.add(position, k, element, mask);
       Value* next = w.index.wide(w.index.resolve(position + 1));
       Value* full = b.CreateICmpEQ(w.index.wide(w.index.resolve(mod(position + 1, chunk))), b.getInt64(0));
-      branch(w.ir, b.CreateOr(full, b.CreateICmpEQ(next, w.index.wide(count))), [&]() -> Value* {
-        counter.put(w.index.wide(w.index.resolve(floordiv(position, chunk))), lanes.fold());
-        lanes.reset();
-        return nullptr;
-      }, [] { return nullptr; });
+      branch(
+          w.ir, b.CreateOr(full, b.CreateICmpEQ(next, w.index.wide(count))),
+          [&]() -> Value* {
+            counter.put(w.index.wide(w.index.resolve(floordiv(position, chunk))), lanes.fold());
+            lanes.reset();
+            return nullptr;
+          },
+          [] { return nullptr; });
     }
   });
   return counter.finish(w.index.wide(w.index.resolve(ceildiv(count, chunk))));

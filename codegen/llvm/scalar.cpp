@@ -90,13 +90,14 @@ Divisor divisor_of(Ir& ir, Value* y) {
   const auto* made = llvm::dyn_cast<llvm::Instruction>(y);
   if (made) b.SetInsertPoint(*const_cast<llvm::Instruction*>(made)->getInsertionPointAfterDef());
   Value* magnitude = call_intrinsic(ir, llvm::Intrinsic::fabs, {y});
-  Value* fits = b.CreateAnd(b.CreateFCmpOGE(magnitude, number(y, 0x1p-20)), b.CreateFCmpOLT(magnitude, number(y, 0x1p60)));
+  Value* fits =
+      b.CreateAnd(b.CreateFCmpOGE(magnitude, number(y, 0x1p-20)), b.CreateFCmpOLT(magnitude, number(y, 0x1p60)));
   return {b.CreateFDiv(number(y, 1), y), b.CreateSelect(fits, number(y, 0x1p-46), number(y, 0))};
 }
 
-// x / splat(y), correctly rounded, by one multiplication with 1/y and one correction (Markstein 1990). For 2^-20 <= |y| <
-// 2^60 and 2^-80 <= |q| the remainder x - q*y is a multiple of 2^-149, hence exact, and nothing overflows; vectors with
-// other lanes are divided. The scale makes 2^-80 the smallest normal number, so that one class test finds them.
+// x / splat(y), correctly rounded, by one multiplication with 1/y and one correction (Markstein 1990). For 2^-20 <= |y|
+// < 2^60 and 2^-80 <= |q| the remainder x - q*y is a multiple of 2^-149, hence exact, and nothing overflows; vectors
+// with other lanes are divided. The scale makes 2^-80 the smallest normal number, so that one class test finds them.
 Value* div_by_scalar(Ir& ir, Value* x, Value* y) {
   auto& b = ir.b;
   const int width = width_of(x);
@@ -119,7 +120,9 @@ Value* div(Ir& ir, const A& x) {
   if (one && is_f32 && has_classes(ir, x.a)) return div_by_scalar(ir, x.a, one);
   return ir.b.CreateFDiv(x.a, x.b);
 }
-Value* fmod(Ir& ir, const A& x) { return is_float(x.type) ? ir.machine.function(ir, "fmod", {x.a, x.b}) : int_rem(ir, x); }
+Value* fmod(Ir& ir, const A& x) {
+  return is_float(x.type) ? ir.machine.function(ir, "fmod", {x.a, x.b}) : int_rem(ir, x);
+}
 
 // The remainder moved by one divisor where its sign differs from the divisor's.
 Value* mod(Ir& ir, const A& x) {
@@ -159,7 +162,9 @@ Value* sign(Ir& ir, const A& x) {
   return b.CreateSelect(b.CreateICmpSLT(x.a, zero(x.a)), integer(x.a, -1), nonzero);
 }
 
-Value* pow(Ir& ir, const A& x) { return is_float(x.type) ? ir.machine.function(ir, "pow", {x.a, x.b}) : int_pow(ir, x); }
+Value* pow(Ir& ir, const A& x) {
+  return is_float(x.type) ? ir.machine.function(ir, "pow", {x.a, x.b}) : int_pow(ir, x);
+}
 Value* sqrt(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::sqrt, {x.a}); }
 Value* floor(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::floor, {x.a}); }
 Value* ceil(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::ceil, {x.a}); }
@@ -180,7 +185,8 @@ Value* gelu_tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "gelu_tanh
 // Near its zeros b*a + c is all rounding error unless it is rounded once.
 Value* hard_sigmoid(Ir& ir, const A& x) {
   const bool wide = x.a->getType()->getScalarType()->isDoubleTy();
-  Value* line = wide ? ir.b.CreateFAdd(ir.b.CreateFMul(x.b, x.a), x.c) : ir.machine.function(ir, "fma", {x.b, x.a, x.c});
+  Value* line =
+      wide ? ir.b.CreateFAdd(ir.b.CreateFMul(x.b, x.a), x.c) : ir.machine.function(ir, "fma", {x.b, x.a, x.c});
   return build_max(ir, x.type, zero(x.a), build_min(ir, x.type, number(x.a, 1), line));
 }
 Value* sin(Ir& ir, const A& x) { return ir.machine.function(ir, "sin", {x.a}); }
@@ -202,24 +208,12 @@ Value* compare(Ir& ir, const A& x, Predicate f, Predicate s, Predicate u) {
   if (is_float(x.type)) return ir.b.CreateFCmp(f, x.a, x.b);
   return ir.b.CreateICmp(is_signed_int(x.type) ? s : u, x.a, x.b);
 }
-Value* eq(Ir& ir, const A& x) {
-  return compare(ir, x, Predicate::FCMP_OEQ, Predicate::ICMP_EQ, Predicate::ICMP_EQ);
-}
-Value* ne(Ir& ir, const A& x) {
-  return compare(ir, x, Predicate::FCMP_UNE, Predicate::ICMP_NE, Predicate::ICMP_NE);
-}
-Value* lt(Ir& ir, const A& x) {
-  return compare(ir, x, Predicate::FCMP_OLT, Predicate::ICMP_SLT, Predicate::ICMP_ULT);
-}
-Value* le(Ir& ir, const A& x) {
-  return compare(ir, x, Predicate::FCMP_OLE, Predicate::ICMP_SLE, Predicate::ICMP_ULE);
-}
-Value* gt(Ir& ir, const A& x) {
-  return compare(ir, x, Predicate::FCMP_OGT, Predicate::ICMP_SGT, Predicate::ICMP_UGT);
-}
-Value* ge(Ir& ir, const A& x) {
-  return compare(ir, x, Predicate::FCMP_OGE, Predicate::ICMP_SGE, Predicate::ICMP_UGE);
-}
+Value* eq(Ir& ir, const A& x) { return compare(ir, x, Predicate::FCMP_OEQ, Predicate::ICMP_EQ, Predicate::ICMP_EQ); }
+Value* ne(Ir& ir, const A& x) { return compare(ir, x, Predicate::FCMP_UNE, Predicate::ICMP_NE, Predicate::ICMP_NE); }
+Value* lt(Ir& ir, const A& x) { return compare(ir, x, Predicate::FCMP_OLT, Predicate::ICMP_SLT, Predicate::ICMP_ULT); }
+Value* le(Ir& ir, const A& x) { return compare(ir, x, Predicate::FCMP_OLE, Predicate::ICMP_SLE, Predicate::ICMP_ULE); }
+Value* gt(Ir& ir, const A& x) { return compare(ir, x, Predicate::FCMP_OGT, Predicate::ICMP_SGT, Predicate::ICMP_UGT); }
+Value* ge(Ir& ir, const A& x) { return compare(ir, x, Predicate::FCMP_OGE, Predicate::ICMP_SGE, Predicate::ICMP_UGE); }
 Value* is_nan(Ir& ir, const A& x) { return ir.b.CreateFCmpUNO(x.a, x.a); }
 Value* bit_and(Ir& ir, const A& x) { return ir.b.CreateAnd(x.a, x.b); }
 Value* bit_or(Ir& ir, const A& x) { return ir.b.CreateOr(x.a, x.b); }
@@ -244,7 +238,10 @@ Value* shr(Ir& ir, const A& x) {
 }
 
 Value* where(Ir& ir, const A& x) { return ir.b.CreateSelect(x.a, x.b, x.c); }
-Value* cast(Ir&, const A&) { FUSEC_CHECK(false) << "cast is build_raw's"; return nullptr; }
+Value* cast(Ir&, const A&) {
+  FUSEC_CHECK(false) << "cast is build_raw's";
+  return nullptr;
+}
 
 }  // namespace build
 
@@ -273,8 +270,9 @@ Value* extreme_by_range(Ir& ir, bool is_max, Value* x, Value* y) {
   std::vector<Value*> parts;
   for (int from = 0; from < width_of(x); from += 16) {
     Value *p = lanes_from(ir, x, from, 16), *q = lanes_from(ir, y, from, 16);
-    parts.push_back(b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_range_ps_512, {},
-                                      {p, q, how, llvm::PoisonValue::get(p->getType()), b.getInt16(0xffff), b.getInt32(4)}));
+    parts.push_back(
+        b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_range_ps_512, {},
+                          {p, q, how, llvm::PoisonValue::get(p->getType()), b.getInt16(0xffff), b.getInt32(4)}));
   }
   return llvm::concatenateVectors(b, parts);
 }
@@ -363,8 +361,11 @@ Value* build_definition(Ir& ir, ir::ScalarOp op, OpArgs args) {
 Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
   switch (op) {
 #define SCALAR_OP(name, arity, typing, reference, llvm_name, ...) \
-  case ir::ScalarOp::name: return build::llvm_name(ir, args);
-#define SCALAR_DEF(name, ...) case ir::ScalarOp::name: return build_definition(ir, op, args);
+  case ir::ScalarOp::name:                                        \
+    return build::llvm_name(ir, args);
+#define SCALAR_DEF(name, ...) \
+  case ir::ScalarOp::name:    \
+    return build_definition(ir, op, args);
 #include "ir/ops/scalar_ops.def"
   }
   FUSEC_CHECK(false) << "scalar op " << static_cast<int>(op);

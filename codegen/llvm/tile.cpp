@@ -123,7 +123,8 @@ void write_copy_loops(Writer& w, const ir::CopyAsync& stmt) {
       return;
     }
     // The box covers the last axes of both.
-    const std::size_t s = src.shape.size() - stmt.extents.size() + axis, d = dst.shape.size() - stmt.extents.size() + axis;
+    const std::size_t s = src.shape.size() - stmt.extents.size() + axis,
+                      d = dst.shape.size() - stmt.extents.size() + axis;
     const std::string var = "copy" + std::to_string(axis);
     from[s] += Dim::symbol(var);
     to[d] += Dim::symbol(var);

@@ -46,12 +46,18 @@ llvm::Type* memory_type(Ir& ir, DType dtype, int width) {
 llvm::Constant* constant(Ir& ir, const ir::Constant& value) {
   llvm::Type* type = raw_type(ir, value.dtype);
   switch (value.dtype) {
-    case DType::f64: return llvm::ConstantFP::get(type, value.f);
-    case DType::f32: return llvm::ConstantFP::get(ir.b.getContext(), llvm::APFloat(ir::f32_from_f64(value.f)));
-    case DType::f16: return llvm::ConstantInt::get(type, ir::f16_from_f64(value.f));
-    case DType::bf16: return llvm::ConstantInt::get(type, ir::bf16_from_f64(value.f));
-    case DType::bool_: return llvm::ConstantInt::get(type, value.i != 0);
-    default: return llvm::ConstantInt::get(type, static_cast<uint64_t>(value.i));
+    case DType::f64:
+      return llvm::ConstantFP::get(type, value.f);
+    case DType::f32:
+      return llvm::ConstantFP::get(ir.b.getContext(), llvm::APFloat(ir::f32_from_f64(value.f)));
+    case DType::f16:
+      return llvm::ConstantInt::get(type, ir::f16_from_f64(value.f));
+    case DType::bf16:
+      return llvm::ConstantInt::get(type, ir::bf16_from_f64(value.f));
+    case DType::bool_:
+      return llvm::ConstantInt::get(type, value.i != 0);
+    default:
+      return llvm::ConstantInt::get(type, static_cast<uint64_t>(value.i));
   }
 }
 
@@ -137,7 +143,8 @@ Value* branch(Ir& ir, Value* condition, const std::function<Value*()>& then, con
   return branch(ir, condition, then, otherwise, nullptr);
 }
 
-Value* usually(Ir& ir, Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise) {
+Value* usually(Ir& ir, Value* condition, const std::function<Value*()>& then,
+               const std::function<Value*()>& otherwise) {
   return branch(ir, condition, then, otherwise, llvm::MDBuilder(ir.b.getContext()).createBranchWeights(1000, 1));
 }
 

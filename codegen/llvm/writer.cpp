@@ -34,7 +34,8 @@ Value* floating_symbol(Writer& w, const std::string& name) {
     if (!w.lane) throw CompileError("index uses '" + name + "', a vector, in a statement of width 1");
     v = w.ir.b.CreateExtractElement(v, w.lane);
   }
-  return is_signed_int(info->dtype) ? w.ir.b.CreateSExt(v, w.ir.b.getInt64Ty()) : w.ir.b.CreateZExt(v, w.ir.b.getInt64Ty());
+  return is_signed_int(info->dtype) ? w.ir.b.CreateSExt(v, w.ir.b.getInt64Ty())
+                                    : w.ir.b.CreateZExt(v, w.ir.b.getInt64Ty());
 }
 
 void write_let(Writer& w, const ir::Let& let) {
@@ -67,7 +68,8 @@ Writer::Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>
       regs(kernel.regs.size()) {}
 
 void begin_index(Writer& w) {
-  for (std::size_t i = 0; i < w.kernel.regs.size(); ++i) w.index.unknown(ir::reg_name(ir::RegId{static_cast<uint32_t>(i)}));
+  for (std::size_t i = 0; i < w.kernel.regs.size(); ++i)
+    w.index.unknown(ir::reg_name(ir::RegId{static_cast<uint32_t>(i)}));
 }
 
 void promote(Writer& w) {

@@ -29,7 +29,7 @@ struct Traits {
   // say that all agree.
   bool expands_lanes;
   bool prefetches;
-  bool needs_alignment;     // whole vectors are accessed in pieces, as wide as is proven of their addresses
+  bool needs_alignment;  // whole vectors are accessed in pieces, as wide as is proven of their addresses
 };
 
 // What differs between machines is virtual.
@@ -40,13 +40,13 @@ struct Writer {
   Index index;
   const Traits traits;
   Frame frame;
-  std::vector<Register> regs;                                       // by RegId
-  std::map<ir::BufferId, llvm::Value*> bases;                       // memory of a buffer
-  std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;     // of slot buffers
-  std::vector<llvm::AllocaInst*> promotable;                        // stack slots that become SSA values
+  std::vector<Register> regs;                                             // by RegId
+  std::map<ir::BufferId, llvm::Value*> bases;                             // memory of a buffer
+  std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;           // of slot buffers
+  std::vector<llvm::AllocaInst*> promotable;                              // stack slots that become SSA values
   std::map<std::tuple<llvm::BasicBlock*, int, Dim>, llvm::Value*> masks;  // of lanes, by block and width
-  llvm::Value* lane = nullptr;                                      // the current lane (i64) of per-lane code
-  bool streams = false;                                             // streaming stores were written
+  llvm::Value* lane = nullptr;                                            // the current lane (i64) of per-lane code
+  bool streams = false;                                                   // streaming stores were written
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
          const Machine& machine, llvm::IntegerType* index_type, const Traits& traits);

@@ -40,7 +40,8 @@ bool injective(const Dim& index, const Domain& domain) {
   const auto affine = affine_in(index, domain.vars);
   if (!affine) return false;
   std::vector<std::pair<Dim, Dim>> axes;  // stride, extent
-  for (size_t i = 0; i < domain.vars.size(); ++i) axes.push_back({affine->coefficient(domain.vars[i]), domain.extents[i]});
+  for (size_t i = 0; i < domain.vars.size(); ++i)
+    axes.push_back({affine->coefficient(domain.vars[i]), domain.extents[i]});
   Dim span = 1;
   while (!axes.empty()) {
     auto next = std::find_if(axes.begin(), axes.end(), [&](const auto& a) { return a.first == span; });

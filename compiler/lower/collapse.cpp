@@ -111,8 +111,8 @@ std::optional<Affine> full_load(const Block& body, const std::vector<std::string
   return count == 1 ? found : std::nullopt;
 }
 
-// Loops follow the strides of the first store. Where runs of whole cache lines are moved, the outer ones follow those of
-// the load: stores of lines may go anywhere, loads are fetched ahead along one walk.
+// Loops follow the strides of the first store. Where runs of whole cache lines are moved, the outer ones follow those
+// of the load: stores of lines may go anywhere, loads are fetched ahead along one walk.
 void order_loops(std::vector<LoopHead>& heads, const Block& body, const ir::Kernel& kernel) {
   constexpr int64_t kLine = 64;
   const ir::Store* store = first_store(body);
@@ -126,7 +126,8 @@ void order_loops(std::vector<LoopHead>& heads, const Block& body, const ir::Kern
   const auto loaded = full_load(body, vars);
   if (!loaded || !loaded->coefficient(inner.var).is(1) || !stored->coefficient(inner.var).is(1)) return;
   const auto bytes = static_cast<int64_t>(size_of(kernel.buffers[store->buffer].dtype));
-  if (inner.extent.is_const() && inner.extent.value() * bytes >= kLine) sort_by_strides(heads, heads.size() - 1, *loaded);
+  if (inner.extent.is_const() && inner.extent.value() * bytes >= kLine)
+    sort_by_strides(heads, heads.size() - 1, *loaded);
 }
 
 void collapse_inside(Block& block) {

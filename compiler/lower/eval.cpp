@@ -212,7 +212,8 @@ BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat)
   // One parameter for a part and the whole, where it is known which is which.
   for (; parameters_.contains(key); key += "'") {
     const BufferId known = parameters_.at(key);
-    const auto at = std::find(nest_.kernel.params.begin(), nest_.kernel.params.end(), known) - nest_.kernel.params.begin();
+    const auto at =
+        std::find(nest_.kernel.params.begin(), nest_.kernel.params.end(), known) - nest_.kernel.params.begin();
     ParamSource& source = nest_.params[static_cast<size_t>(at)];
     if (!flat || proves_nonneg(source.elements - elements, {})) return known;
     if (!proves_nonneg(elements - source.elements, {})) continue;
@@ -391,7 +392,8 @@ bool RegionEval::is_guarded_load(const Operand& operand) const {
   if (reg == nullptr || block.empty()) return false;
   RegId made = *reg;
   auto last = block.rbegin();
-  if (const auto* let = std::get_if<ir::Let>(&last->v); let != nullptr && let->dst == made && let->op == ScalarOp::cast) {
+  if (const auto* let = std::get_if<ir::Let>(&last->v);
+      let != nullptr && let->dst == made && let->op == ScalarOp::cast) {
     const auto* narrow = std::get_if<RegId>(&let->args[0]);
     if (narrow == nullptr || ++last == block.rend()) return false;
     made = *narrow;

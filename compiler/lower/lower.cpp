@@ -276,8 +276,8 @@ class Lowering {
 
 }  // namespace
 
-Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target,
-                          const Options& options, const ir::Deadline& deadline) {
+Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
+                          const ir::Deadline& deadline) {
   const std::map<std::string, std::string> names = clashing_symbols(graph);
   if (names.empty()) return Lowering(graph, partition, target, options, deadline).run();
   const ir::Graph renamed = with_symbols(graph, names);

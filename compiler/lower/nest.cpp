@@ -115,7 +115,8 @@ class NestBuilder {
     }
   }
 
-  // All results are there before the first is stored: an output may lie over any input that is read at the same element.
+  // All results are there before the first is stored: an output may lie over any input that is read at the same
+  // element.
   void store_all(const std::vector<std::pair<ValueId, Coords>>& results) {
     for (const auto& [value, coords] : results) eval_->eval(value, coords);
     for (const auto& [value, coords] : results) eval_->store(value, coords);
@@ -186,7 +187,8 @@ class NestBuilder {
 
   // --- rows ----------------------------------------------------------------------------------------------------
 
-  // A phase of a row: one pass over the reduced axes. Phase p < reductions is reduction p; the last stores full outputs.
+  // A phase of a row: one pass over the reduced axes. Phase p < reductions is reduction p; the last stores full
+  // outputs.
   void rows() {
     plan_staging();
     Block top;
@@ -215,10 +217,10 @@ class NestBuilder {
 
   void enter_phase(size_t phase) {
     for (size_t i = 0; i < domain().vars.size(); ++i)
-      if (domain().reduced[i])
-        eval_->ranges()[domain().vars[i] + suffix(phase)] = {Dim(0), domain().extents[i] - 1};
+      if (domain().reduced[i]) eval_->ranges()[domain().vars[i] + suffix(phase)] = {Dim(0), domain().extents[i] - 1};
     for (const auto& [value, first] : staged_)
-      if (first < phase) eval_->stage(value, phase_coords(staged_coords_.at(value), phase), buffers_.at(value), row_index(phase));
+      if (first < phase)
+        eval_->stage(value, phase_coords(staged_coords_.at(value), phase), buffers_.at(value), row_index(phase));
   }
 
   // Keeps the staged values that are first made in this phase.
@@ -305,7 +307,8 @@ class NestBuilder {
     const Dim n = row_length();
     Operand count;
     if (n.is_const()) {
-      count = is_float(type) ? ir::float_constant(type, static_cast<double>(n.value())) : ir::int_constant(type, n.value());
+      count =
+          is_float(type) ? ir::float_constant(type, static_cast<double>(n.value())) : ir::int_constant(type, n.value());
     } else {
       const RegId reg = add_reg(nest_.kernel, type);
       eval_->append({ir::IndexValue{reg, n}});

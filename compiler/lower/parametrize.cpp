@@ -30,9 +30,7 @@ class Parametrizer {
     for (Stmt& stmt : kernel_.body) collect_kept(stmt);
     for (Stmt& stmt : kernel_.body) outer_heads(stmt);
     name_extents();
-    for_each_stmt(kernel_.body, [&](Stmt& stmt) {
-      for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); });
-    });
+    for_each_stmt(kernel_.body, [&](Stmt& stmt) { for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); }); });
     for (ir::Buffer& buffer : kernel_.buffers)
       if (buffer.space == ir::Space::reg)
         for (Dim& d : buffer.shape) d = rewrite(d);
@@ -47,7 +45,8 @@ class Parametrizer {
     const bool flat = loop != nullptr && (loop->body.size() != 1 || !std::holds_alternative<ir::Loop>(loop->body[0].v));
     while (loop != nullptr) {
       const Dim value = loop->head.extent;
-      const bool suits = !value.is_const() || (plain_ && value.value() >= kShortLoop && (flat || value.value() % kMostDivisor == 0));
+      const bool suits =
+          !value.is_const() || (plain_ && value.value() >= kShortLoop && (flat || value.value() % kMostDivisor == 0));
       if (suits) loop->head.extent = parameter_for(value);
       if (loop->body.size() != 1) return;
       loop = std::get_if<ir::Loop>(&loop->body[0].v);
@@ -79,8 +78,8 @@ class Parametrizer {
     for_each_stmt(block, [&](const Stmt& stmt) { ir::for_each_head(stmt, f); });
   }
 
-  // Constant extents of the loops inside: a stride of that value is the row's length, not an argument that happens to be
-  // as large.
+  // Constant extents of the loops inside: a stride of that value is the row's length, not an argument that happens to
+  // be as large.
   void collect_kept(Stmt& stmt) {
     const auto* loop = std::get_if<ir::Loop>(&stmt.v);
     while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
@@ -173,7 +172,8 @@ class Parametrizer {
       const auto quotient = value.exact_div(argument);
       if (!quotient) continue;
       const auto rest = best_product(*quotient, depth + 1);
-      if (rest && (!best || std::abs(rest->number) < std::abs(best->number))) best = {rest->arguments * Dim::symbol(name), rest->number};
+      if (rest && (!best || std::abs(rest->number) < std::abs(best->number)))
+        best = {rest->arguments * Dim::symbol(name), rest->number};
     }
     return best;
   }
@@ -230,15 +230,18 @@ class Parametrizer {
         last += coefficient * (extents_.at(var) - 1);
       }
       if (span && !(last + 1 == *span)) {
-        if (proves_nonneg(last + 1 - *span, {})) span = last + 1;
-        else if (!proves_nonneg(*span - last - 1, {})) known = false;
+        if (proves_nonneg(last + 1 - *span, {}))
+          span = last + 1;
+        else if (!proves_nonneg(*span - last - 1, {}))
+          known = false;
         return;
       }
       span = last + 1;
     };
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       if (const auto* load = std::get_if<ir::Load>(&stmt.v)) note(load->buffer, load->index[0], !load->guard.empty());
-      if (const auto* store = std::get_if<ir::Store>(&stmt.v)) note(store->buffer, store->index[0], !store->guard.empty());
+      if (const auto* store = std::get_if<ir::Store>(&stmt.v))
+        note(store->buffer, store->index[0], !store->guard.empty());
     });
     buffer.shape = {known && span ? *span : rewrite_value(source.elements, false)};
   }

@@ -68,9 +68,8 @@ void substitute(Block& block, const std::string& var, const Dim& by) {
 
 std::string fresh_var(Kernel& kernel) {
   std::set<std::string> used;
-  for_each_stmt(kernel.body, [&](Stmt& stmt) {
-    for_each_head(stmt, [&](ir::LoopHead& head) { used.insert(head.var); });
-  });
+  for_each_stmt(kernel.body,
+                [&](Stmt& stmt) { for_each_head(stmt, [&](ir::LoopHead& head) { used.insert(head.var); }); });
   for (size_t i = kernel.regs.size();; ++i) {
     std::string name = "i" + std::to_string(i);
     if (!used.contains(name)) {
@@ -231,8 +230,7 @@ class Vectorizer {
     bool had = !(d == before);
     std::set<std::string> symbols;
     d.collect_symbols(symbols);
-    for (const std::string& s : symbols)
-      had = had || (s[0] == 'v' && vector_names_.contains(s));
+    for (const std::string& s : symbols) had = had || (s[0] == 'v' && vector_names_.contains(s));
     return had;
   }
 
@@ -324,8 +322,8 @@ namespace {
 // Sums of more elements are taken in levels: keeps the rounding error near that of a tree.
 constexpr int64_t kLongSum = 32;
 
-// Elements that one lane adds before the sum goes to the next level: near the square root of all, from 16 to 128, if possible
-// without a rest.
+// Elements that one lane adds before the sum goes to the next level: near the square root of all, from 16 to 128, if
+// possible without a rest.
 int64_t sum_chunk(const Dim& rows) {
   if (!rows.is_const()) return 32;
   int64_t chunk = 16;

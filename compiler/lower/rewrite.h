@@ -35,12 +35,12 @@ void give_own_vars(ir::Kernel& kernel);
 // become vectors, and so do reductions inside (each lane one of its own); local buffers get a trailing axis of lanes.
 void vectorize(ir::Kernel& kernel, ir::Block& block, const std::string& var, int width, const Dim& base);
 
-// Adds `extra` to the guard of every load and store of several lanes. The block must run only where `extra` holds for the
-// first lane: what is one value for all lanes needs no guard then.
+// Adds `extra` to the guard of every load and store of several lanes. The block must run only where `extra` holds for
+// the first lane: what is one value for all lanes needs no guard then.
 void add_guard(const ir::Kernel& kernel, ir::Block& block, const ir::Guard& extra);
 
-// Sums and products of floats over more than 32 elements, in loops of a thread or lane that run in order, become sums of sums:
-// of chunks whose length is near the square root, and of each loop by itself.
+// Sums and products of floats over more than 32 elements, in loops of a thread or lane that run in order, become sums
+// of sums: of chunks whose length is near the square root, and of each loop by itself.
 void sum_in_levels(ir::Kernel& kernel, ir::Block& block);
 
 // Whether the statement or one nested in it mentions the symbol in a Dim.
@@ -49,8 +49,8 @@ bool mentions(const ir::Stmt& stmt, const std::string& symbol);
 // Simplifies every Dim under what the enclosing loops say of their variables, drops guards that are proven, removes
 // loops that run once or never.
 void simplify_dims(ir::Kernel& kernel);
-// Registers computed twice in one scope become one; values that do not change in a loop move in front of it; what nobody
-// reads goes.
+// Registers computed twice in one scope become one; values that do not change in a loop move in front of it; what
+// nobody reads goes.
 void share_common(ir::Kernel& kernel);
 void hoist_invariants(ir::Kernel& kernel);
 void remove_dead(ir::Kernel& kernel);

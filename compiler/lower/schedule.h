@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// schedule: the semantic nest of a region becomes the loops of a target. One family per shape of work; facts choose. Here is
-// what host/ and cuda/ share.
+// schedule: the semantic nest of a region becomes the loops of a target. One family per shape of work; facts choose.
+// Here is what host/ and cuda/ share.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ void collapse(Nest& nest);
 Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch);
 Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& launch);
 
-// After scheduling for the host: where a launch moves more than the caches hold, stores that go around them (of results,
-// which the model does not read again, and of what no cache could keep) and hints ahead of loads.
+// After scheduling for the host: where a launch moves more than the caches hold, stores that go around them (of
+// results, which the model does not read again, and of what no cache could keep) and hints ahead of loads.
 void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
             const std::function<bool(ir::ValueId)>& is_result);
 

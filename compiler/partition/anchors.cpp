@@ -47,8 +47,8 @@ bool is_unary_epilogue(ScalarOp op) {
 bool is_binary_epilogue(ScalarOp op) { return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub; }
 
 // What a GPU's libraries do after a call, in this order: bias, an addend as large as the result, relu. All else becomes
-// part of a generated kernel: cuDNN fuses more for some types and layouts only, cuBLASLt has the gelu by tanh alone, and
-// there is no pass over memory that would do the rest.
+// part of a generated kernel: cuDNN fuses more for some types and layouts only, cuBLASLt has the gelu by tanh alone,
+// and there is no pass over memory that would do the rest.
 bool cuda_takes_unary(ScalarOp op, DType dtype) { return op == ScalarOp::relu && dtype != DType::f64; }
 bool cuda_takes_binary(ScalarOp op, bool full) { return op == ScalarOp::add && full; }
 
@@ -102,8 +102,10 @@ class AnchorForming {
     if (readers.size() != 1) return refuse_all(value, "read by several nodes, so it must be stored");
     const Node& node = graph_.nodes[readers[0]];
     if (!node.op.is_scalar()) return false;
-    if (groups_.group_of(readers[0]) != kNoGroup) return refuse_all(value, "its reader is already part of another call");
-    if (!(graph_.type(node.output) == graph_.type(value))) return refuse_all(value, "the reader has another type or shape");
+    if (groups_.group_of(readers[0]) != kNoGroup)
+      return refuse_all(value, "its reader is already part of another call");
+    if (!(graph_.type(node.output) == graph_.type(value)))
+      return refuse_all(value, "the reader has another type or shape");
     if (group(g).epilogues.size() >= kMostEpilogues) return refuse_all(value, "the call has its four epilogues");
     if (!absorb(g, anchor, value, node)) return refuse_all(value, "no epilogue of the library does this op");
     groups_.put(readers[0], g);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an element of a node's output comes from: index maps as arithmetic on coordinates. Partition uses it to see how a
-// region reads its values, lower to emit the reads.
+// Where an element of a node's output comes from: index maps as arithmetic on coordinates. Partition uses it to see how
+// a region reads its values, lower to emit the reads.
 #pragma once
 
 #include <vector>

@@ -93,7 +93,8 @@ Coords pad_coords(const Graph& graph, const Node& node, const Coords& coords, co
   Coords c = coords;
   for (size_t i = 0; i < c.size(); ++i) {
     c[i] = coords[i] - node.attrs.dims("before")[i];
-    const bool inside = mode == "constant" || (proves_nonneg(c[i], ranges) && proves_nonneg(from[i] - 1 - c[i], ranges));
+    const bool inside =
+        mode == "constant" || (proves_nonneg(c[i], ranges) && proves_nonneg(from[i] - 1 - c[i], ranges));
     if (!inside) c[i] = padded_coord(c[i], from[i], mode);
   }
   return c;
@@ -140,8 +141,7 @@ Coords grouped_coords(const Domain& d, const std::vector<int>& groups, const std
   size_t next = 0;
   for (int count : groups) {
     Dim c = 0;
-    for (int k = 0; k < count; ++k, ++next)
-      c = c * d.extents[factors[next]] + Dim::symbol(d.vars[factors[next]]);
+    for (int k = 0; k < count; ++k, ++next) c = c * d.extents[factors[next]] + Dim::symbol(d.vars[factors[next]]);
     coords.push_back(c);
   }
   return coords;

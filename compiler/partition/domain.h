@@ -45,13 +45,13 @@ bool computed_in(const ir::Graph& graph, const std::set<ir::NodeId>& nodes, ir::
 std::vector<int64_t> reduced_axes(const ir::Node& node);
 bool is_reduction(const ir::Graph& graph, ir::NodeId node);
 
-// How a node that is no plain map reads its inputs: concat, pad, gather, small windows and the like. Coordinates that come from data
-// are the symbol "?"; those that lie outside, of a pad with a constant or a part of a concat, are not read.
+// How a node that is no plain map reads its inputs: concat, pad, gather, small windows and the like. Coordinates that
+// come from data are the symbol "?"; those that lie outside, of a pad with a constant or a part of a concat, are not
+// read.
 struct Read {
   int input = 0;
   Coords coords;
 };
-std::vector<Read> reads_of(const ir::Graph& graph, const ir::Node& node, const Coords& coords,
-                           const DimRanges& ranges);
+std::vector<Read> reads_of(const ir::Graph& graph, const ir::Node& node, const Coords& coords, const DimRanges& ranges);
 
 }  // namespace fusec::compiler

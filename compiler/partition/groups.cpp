@@ -19,7 +19,8 @@ namespace {
 
 bool is_float_sum(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes[id];
-  const bool sums = node.op == TensorOp::reduce_sum || node.op == TensorOp::reduce_mean || node.op == TensorOp::reduce_prod;
+  const bool sums =
+      node.op == TensorOp::reduce_sum || node.op == TensorOp::reduce_mean || node.op == TensorOp::reduce_prod;
   return sums && is_float(graph.type(node.output).dtype);
 }
 

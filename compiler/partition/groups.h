@@ -22,7 +22,7 @@ struct Group {
   bool has_scan = false;
   bool has_concat = false;
   bool has_float_sum = false;  // or a product: of numbers that are rounded, so that their order matters
-  int cost = 0;  // cycles per 16 elements of its scalar ops
+  int cost = 0;                // cycles per 16 elements of its scalar ops
   bool alive = true;
   uint32_t first = UINT32_MAX, last = 0;  // positions of its nodes
 };
@@ -73,8 +73,8 @@ class Groups {
   void collect_readers(ir::ValueId value, std::vector<ir::NodeId>& out) const;
   bool is_read_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // `inside` sorted
 
-  // The two groups of the earliest nodes among those that have nodes before a position and at or behind it, by their first
-  // nodes' positions. A group that is now part of another may still be named.
+  // The two groups of the earliest nodes among those that have nodes before a position and at or behind it, by their
+  // first nodes' positions. A group that is now part of another may still be named.
   struct Spanning {
     uint32_t first = UINT32_MAX, second = UINT32_MAX;
   };

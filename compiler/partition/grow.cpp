@@ -102,9 +102,9 @@ class Growing {
     return std::nullopt;
   }
 
-  // Whether a sum or product in a or b could be taken in another order than in a kernel of its own. Its loops follow from
-  // what it loads and from the loops around it; what reads the result element by element, with nothing but scalars beside
-  // it, changes neither.
+  // Whether a sum or product in a or b could be taken in another order than in a kernel of its own. Its loops follow
+  // from what it loads and from the loops around it; what reads the result element by element, with nothing but scalars
+  // beside it, changes neither.
   bool reorders_sum(const Group& a, const Group& b, ValueId value, bool direct, NodeId reader) const {
     if (!a.has_float_sum && !b.has_float_sum) return false;
     const Node& node = graph_.nodes[reader];

@@ -38,7 +38,8 @@ class RegionWriter {
   std::vector<ValueId> bases(const Group& group, ValueId value) const {
     std::vector<ValueId> result;
     for (ValueId base : groups_.bases(value)) {
-      const auto behind = reads_through(group, base) ? bases(group, graph_.producer(base)->inputs[0]) : std::vector<ValueId>{base};
+      const auto behind =
+          reads_through(group, base) ? bases(group, graph_.producer(base)->inputs[0]) : std::vector<ValueId>{base};
       result.insert(result.end(), behind.begin(), behind.end());
     }
     return result;
@@ -159,7 +160,8 @@ std::string to_string(const Graph& graph, const Partition& partition) {
   std::string text;
   int number = 0;
   for (const Region& region : partition.regions) {
-    text += "region r" + std::to_string(number++) + (region.kind == RegionKind::anchor ? " library" : " kernel") + " {\n";
+    text +=
+        "region r" + std::to_string(number++) + (region.kind == RegionKind::anchor ? " library" : " kernel") + " {\n";
     text += "  in  " + list_of(graph, region.inputs) + "\n";
     for (ir::NodeId id : region.nodes) {
       const Node& node = graph.nodes[id];
@@ -170,8 +172,8 @@ std::string to_string(const Graph& graph, const Partition& partition) {
     text += "  out " + list_of(graph, region.outputs) + "\n}\n";
   }
   for (const Border& border : partition.borders)
-    text += "border " + name_of(graph, border.value) + " -> " + name_of(graph, graph.nodes[border.reader].output) + ": " +
-            border.reason + "\n";
+    text += "border " + name_of(graph, border.value) + " -> " + name_of(graph, graph.nodes[border.reader].output) +
+            ": " + border.reason + "\n";
   return text;
 }
 

@@ -23,8 +23,8 @@ enum class RegionKind : uint8_t {
 // How a fused node enters an anchor's library call.
 struct AnchorEpilogue {
   ir::NodeId node;
-  ir::Epilogue epilogue;          // operand is filled by lower
-  ir::ValueId operand;            // of binary epilogues; invalid otherwise
+  ir::Epilogue epilogue;  // operand is filled by lower
+  ir::ValueId operand;    // of binary epilogues; invalid otherwise
 };
 
 struct Region {
@@ -53,7 +53,8 @@ struct Border {
 
 struct Partition {
   std::vector<Region> regions;  // in execution order
-  std::map<ir::ValueId, Storage> storage;  // of every materialized value and of graph inputs and constants that are read
+  std::map<ir::ValueId, Storage>
+      storage;  // of every materialized value and of graph inputs and constants that are read
   std::vector<Border> borders;
 };
 

@@ -114,9 +114,11 @@ class Placing {
     }
   }
 
-  // An index out of the data is held to the axis that it is an index of: that axis has to be one of the memory that is read.
+  // An index out of the data is held to the axis that it is an index of: that axis has to be one of the memory that is
+  // read.
   void serve_gather(const Node& node) {
-    const bool gathers = node.op == TensorOp::gather || node.op == TensorOp::gather_elements || node.op == TensorOp::gather_nd;
+    const bool gathers =
+        node.op == TensorOp::gather || node.op == TensorOp::gather_elements || node.op == TensorOp::gather_nd;
     if (gathers && !window_of(graph_, storage_, node.inputs[0])) copy(node.inputs[0]);
   }
 
@@ -144,7 +146,8 @@ class Placing {
     return !last || w->strides[rank - 1].is(1) || w->shape[rank - 1].is(1);
   }
 
-  // Elements of images and matrices lie apart: the libraries of a GPU take no others, those of a host are slow with them.
+  // Elements of images and matrices lie apart: the libraries of a GPU take no others, those of a host are slow with
+  // them.
   static bool repeats(const Window& w, size_t from) {
     for (size_t i = from; i < w.strides.size(); ++i)
       if (w.strides[i].is(0) && !w.shape[i].is(1)) return true;
@@ -202,7 +205,8 @@ void choose_concat_views(Groups& groups) {
     const Node& node = groups.graph.nodes[id];
     if (!is_concat(node) || !(is_long(groups, node) || is_for_library(groups, node))) continue;
     std::set<ValueId> now = taken;
-    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return writable(groups, v, now); })) continue;
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return writable(groups, v, now); }))
+      continue;
     taken = now;
     groups.make_view(id);
   }

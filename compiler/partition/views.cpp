@@ -36,7 +36,8 @@ std::optional<Window> reshape_window(const Window& in, const Shape& to) {
     const auto count = static_cast<size_t>(common->groups[1][axis]);
     for (size_t k = next; k + 1 < next + count; ++k)
       if (!(factor_strides[k] == factor_strides[k + 1] * common->factors[k + 1])) return std::nullopt;
-    if (count > 0) out.strides[axis] = factor_strides[next + count - 1], out.backwards[axis] = backwards[next + count - 1];
+    if (count > 0)
+      out.strides[axis] = factor_strides[next + count - 1], out.backwards[axis] = backwards[next + count - 1];
     next += count;
   }
   return out;

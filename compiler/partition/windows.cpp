@@ -35,8 +35,8 @@ std::vector<WindowAxis> axes_of(const Graph& graph, const Node& node) {
   const auto &kernel = node.attrs.ints("kernel"), &steps = node.attrs.ints("strides"), &pads = node.attrs.ints("pads");
   std::vector<WindowAxis> axes;
   for (size_t i = 0; i < kernel.size(); ++i) {
-    axes.push_back({graph.type(node.inputs[0]).shape[i + 1], graph.type(node.output).shape[i + 1], kernel[i], steps[i],
-                    pads[i]});
+    axes.push_back(
+        {graph.type(node.inputs[0]).shape[i + 1], graph.type(node.output).shape[i + 1], kernel[i], steps[i], pads[i]});
   }
   return axes;
 }
@@ -55,7 +55,8 @@ bool windows_overlap(const Node& node) {
 }
 
 bool is_small_window(const Graph& graph, const Node& node) {
-  if (!(node.op == TensorOp::max_pool) || node.attrs.s("layout") != "last" || window_size(node) > kMostPlaces) return false;
+  if (!(node.op == TensorOp::max_pool) || node.attrs.s("layout") != "last" || window_size(node) > kMostPlaces)
+    return false;
   const auto& dilations = node.attrs.ints("dilations");
   const std::vector<WindowAxis> axes = axes_of(graph, node);
   return std::all_of(dilations.begin(), dilations.end(), [](int64_t d) { return d == 1; }) &&

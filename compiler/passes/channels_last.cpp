@@ -48,7 +48,8 @@ Result<bool> channels_last(Graph& graph, const PassContext& context) {
     ir::Attrs attrs = node.attrs;
     attrs.set("layout", std::string("last"));
     const ValueId result = add_node(graph, node.op, inputs, attrs, node.origin);
-    rewriter.replace(node.output, add_node(graph, TensorOp::transpose, {result}, {{"perm", to_first(rank)}}, node.origin));
+    rewriter.replace(node.output,
+                     add_node(graph, TensorOp::transpose, {result}, {{"perm", to_first(rank)}}, node.origin));
   });
   return rewriter.changed();
 }

@@ -87,7 +87,11 @@ double largest(DType half) { return half == DType::f16 ? 65504.0 : 0x1.FEp127; }
 class Converter {
  public:
   Converter(const Graph& from, DType to)
-      : from_(from), to_(to), wide_values_(from, std::min(0x1p24, largest(to))), constants_(to), narrow_(from.values.size()),
+      : from_(from),
+        to_(to),
+        wide_values_(from, std::min(0x1p24, largest(to))),
+        constants_(to),
+        narrow_(from.values.size()),
         wide_(from.values.size()) {}
 
   Status convert_constants() {
@@ -129,12 +133,13 @@ class Converter {
   ValueId read(ValueId v, bool wide) {
     wide = wide && is_f32(v);
     if (made(v, wide).valid()) return made(v, wide);
-    if (wide && from_.is_constant(v)) return wide_[v] = add_constant(out_, *from_.constant(v), from_.producer(v)->origin);
+    if (wide && from_.is_constant(v))
+      return wide_[v] = add_constant(out_, *from_.constant(v), from_.producer(v)->origin);
     return made(v, wide) = cast(made(v, !wide), wide ? DType::f32 : to_, "");
   }
 
-  // Whether a node reads an operand in f32. A constant of a result that may become 16 bits is no larger than those can be: a
-  // mask of -1e9 stays finite.
+  // Whether a node reads an operand in f32. A constant of a result that may become 16 bits is no larger than those can
+  // be: a mask of -1e9 stays finite.
   bool reads_wide(const Node& node, ValueId v) const {
     if (!wide_values_.computes_wide(node)) return false;
     return !is_f32(node.output) || wide_values_.is_whole(node.output) || !is_beyond(v);

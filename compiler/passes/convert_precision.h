@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An f32 model in f16 or bf16: weights and activations; inputs and outputs keep their types, and so do integers in f32
-// (compiler/passes/wide_values.h). Kernels compute in f32 whatever their tensors are, so reductions, softmax and norms accumulate
-// there.
+// (compiler/passes/wide_values.h). Kernels compute in f32 whatever their tensors are, so reductions, softmax and norms
+// accumulate there.
 #pragma once
 
 #include "fusec/status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// max_pool and avg_pool that no library of a GPU does -> generated code. Few places of known extents: the largest, or the
-// sum, of the input moved to each place.
+// max_pool and avg_pool that no library of a GPU does -> generated code. Few places of known extents: the largest, or
+// the sum, of the input moved to each place.
 //
 //   y[n, o..., c] = max over places t of x[n, o * stride + t * dilation - pad ..., c], the lowest value outside
 //
@@ -8,8 +8,10 @@
 //
 //   y[n, o, c] = max over t of padded[n, table[o, t], c],  table[o, t] = o * stride + t * dilation
 //
-// An average divides the sum by the number of places that count, which is the product of those along each axis. Sums of 16-bit
-// types are f32, rounded once.
+// An average divides the sum by the number of places that count, which is the product of those along each axis. Sums of
+// 16-bit types are f32, rounded once.
+#include "compiler/passes/expand_pools.h"
+
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -17,7 +19,6 @@
 #include <vector>
 
 #include "compiler/partition/windows.h"
-#include "compiler/passes/expand_pools.h"
 #include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/taps.h"
@@ -48,8 +49,8 @@ struct PoolAxis {
 };
 
 std::vector<PoolAxis> pool_axes(const Graph& graph, const Node& node) {
-  const auto &kernel = node.attrs.ints("kernel"), &strides = node.attrs.ints("strides"), &pads = node.attrs.ints("pads"),
-             &dilations = node.attrs.ints("dilations");
+  const auto &kernel = node.attrs.ints("kernel"), &strides = node.attrs.ints("strides"),
+             &pads = node.attrs.ints("pads"), &dilations = node.attrs.ints("dilations");
   const Shape &in = graph.type(node.inputs[0]).shape, &out = graph.type(node.output).shape;
   std::vector<PoolAxis> axes;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
@@ -62,7 +63,9 @@ std::vector<PoolAxis> pool_axes(const Graph& graph, const Node& node) {
 class Pool : Expansion {
  public:
   Pool(Graph& graph, const Node& node)
-      : Expansion(graph, node), dtype_(type(in(0)).dtype), compute_(is_max() ? dtype_ : compute_type(dtype_)),
+      : Expansion(graph, node),
+        dtype_(type(in(0)).dtype),
+        compute_(is_max() ? dtype_ : compute_type(dtype_)),
         axes_(pool_axes(graph, node)) {}
 
   ValueId build() {
@@ -122,7 +125,8 @@ class Pool : Expansion {
     const DType counts = counter(a.in);
     const Dim padded = a.before + a.in;
     ValueId table = node(ScalarOp::mul, {count(2, 0, a.out, counts), number(counts, static_cast<double>(a.stride))});
-    const ValueId places = node(ScalarOp::mul, {count(2, 1, a.kernel, counts), number(counts, static_cast<double>(a.dilation))});
+    const ValueId places =
+        node(ScalarOp::mul, {count(2, 1, a.kernel, counts), number(counts, static_cast<double>(a.dilation))});
     table = node(ScalarOp::add, {table, places});
     v = pad(v, a.axis, a.before, max((a.out - 1) * a.stride + a.reach() - padded, 0));
     v = node(TensorOp::gather, {v, table}, {{"axis", static_cast<int64_t>(a.axis)}});
@@ -132,8 +136,9 @@ class Pool : Expansion {
   ValueId pad(ValueId v, std::size_t axis, const Dim& before, const Dim& after) {
     if (before.is(0) && after.is(0)) return v;
     const Shape none(type(v).shape.size(), 0);
-    return node(TensorOp::pad, {v, neutral(type(v).dtype)},
-                {{"before", with(none, axis, before)}, {"after", with(none, axis, after)}, {"mode", std::string("constant")}});
+    return node(
+        TensorOp::pad, {v, neutral(type(v).dtype)},
+        {{"before", with(none, axis, before)}, {"after", with(none, axis, after)}, {"mode", std::string("constant")}});
   }
 
   // How many places of each window count: at least 1, so that a window of padding alone gives 0.
@@ -146,7 +151,8 @@ class Pool : Expansion {
   // Only ceil_mode reaches past the padding.
   ValueId places_along(PoolAxis a) {
     const bool with_padding = node_.attrs.i("count_include_pad") == 1, padded = a.before + a.after > 0;
-    if (node_.attrs.i("ceil_mode") == 0 && (with_padding || !padded)) return number(compute_, static_cast<double>(a.kernel));
+    if (node_.attrs.i("ceil_mode") == 0 && (with_padding || !padded))
+      return number(compute_, static_cast<double>(a.kernel));
     if (with_padding) {
       a.in = a.before + a.in + a.after;
       a.before = 0;

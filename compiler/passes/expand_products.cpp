@@ -31,7 +31,8 @@ class Product : Expansion {
   }
 
  private:
-  // The matrix with k behind its other axis, and an axis of the other matrix `before_last` axes before the end. A vector is k.
+  // The matrix with k behind its other axis, and an axis of the other matrix `before_last` axes before the end. A
+  // vector is k.
   ValueId along_k(ValueId v, bool swapped, std::size_t before_last) {
     Shape shape = type(v).shape;
     if (shape.size() == 1) {

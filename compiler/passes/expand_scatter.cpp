@@ -10,8 +10,8 @@
 // stored. Where indices are constants and updates replace, `last` is a constant, and the scatter a gather.
 //
 // Indices pass, in a kernel of their own, through a gather from a table of the places, which counts negative ones from
-// the end and makes a run with one out of range invalid. Half floats are combined in f32 and rounded once. A -0 to which nothing is added
-// becomes +0.
+// the end and makes a run with one out of range invalid. Half floats are combined in f32 and rounded once. A -0 to
+// which nothing is added becomes +0.
 #include <cmath>
 #include <optional>
 #include <string>

@@ -34,8 +34,8 @@ Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Transposes move behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
-// On a GPU: pools that cuDNN lacks are written out; all of them where no library is to be used. Behind channels_last, which
-// decides whether a max_pool is a small window. Required: nothing else does them there.
+// On a GPU: pools that cuDNN lacks are written out; all of them where no library is to be used. Behind channels_last,
+// which decides whether a max_pool is a small window. Required: nothing else does them there.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
 // On a GPU: matmul of integers is written out as a sum of products. Required: nothing else does it there.
 Result<bool> expand_products(ir::Graph& graph, const PassContext& context);

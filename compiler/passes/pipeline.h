@@ -40,8 +40,8 @@ struct PassTime {
 };
 
 // Runs the pipeline; passes named in options.disabled_passes are left out, options.stop_after_passes bounds how many
-// run (required ones run all the same), options.dump_dir gets the graph after each pass that changed it. `weights_ms` as in PassContext.
-// `deadline` is asked before each pass.
+// run (required ones run all the same), options.dump_dir gets the graph after each pass that changed it. `weights_ms`
+// as in PassContext. `deadline` is asked before each pass.
 Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times = nullptr,
                 double* weights_ms = nullptr, const ir::Deadline& deadline = {});
 // One pass with what the manager does around it: dead nodes go, the graph is verified if asked.

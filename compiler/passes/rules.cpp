@@ -81,7 +81,8 @@ class Matcher {
     const double actual = ir::load_double(data->dtype(), data->data());
     const double step = data->dtype() == DType::f16 ? 0x1p-10 : data->dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
     if (actual == number) return std::signbit(actual) == std::signbit(number);
-    return is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) && number != std::floor(number);
+    return is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) &&
+           number != std::floor(number);
   }
 
   const Graph& graph_;
@@ -159,8 +160,8 @@ const std::vector<Rule>& exact_rules() {
 
 namespace {
 
-// What is nearer to the op on the left than the op table asks of it: a cube is rounded twice, pow may be off by four units in
-// the last place.
+// What is nearer to the op on the left than the op table asks of it: a cube is rounded twice, pow may be off by four
+// units in the last place.
 const std::vector<Rule>& near_rules() {
   static const std::vector<Rule> rules = {parse_rule("pow(a,3) -> a*a*a")};
   return rules;
@@ -187,7 +188,8 @@ bool behind_anchor(const Graph& graph, ValueId value) {
     const Node* node = graph.producer(value);
     if (node == nullptr) return false;
     if (node->op == ir::TensorOp::conv || node->op == ir::TensorOp::matmul) return true;
-    const bool passes = node->op == ScalarOp::add || node->op == ir::TensorOp::reshape || node->op == ir::TensorOp::transpose;
+    const bool passes =
+        node->op == ScalarOp::add || node->op == ir::TensorOp::reshape || node->op == ir::TensorOp::transpose;
     if (!passes) return false;
     const bool first = graph.producer(node->inputs[0]) != nullptr && !graph.is_constant(node->inputs[0]);
     value = node->inputs[first || node->inputs.size() < 2 ? 0 : 1];
@@ -201,7 +203,9 @@ Result<bool> apply_rules(Graph& graph, const PassContext& context) {
   if (context.options.numerics == Numerics::exact) return false;
   const bool is_changed = apply_rule_set(graph, exact_rules(), [](const Graph&, const Binding&) { return true; });
   // With a kernel for each op the square of a 16-bit cube would be rounded to 16 bits.
-  const auto stays_in_f32 = [&](const Graph& g, const Binding& b) { return context.options.fuse || size_of(g.type(*b[0]).dtype) > 2; };
+  const auto stays_in_f32 = [&](const Graph& g, const Binding& b) {
+    return context.options.fuse || size_of(g.type(*b[0]).dtype) > 2;
+  };
   return apply_rule_set(graph, near_rules(), stays_in_f32) || is_changed;
 }
 

@@ -24,8 +24,8 @@ const std::vector<Rule>& exact_rules();
 // What the operands a, b, c of a rule are.
 using Binding = std::array<std::optional<ir::ValueId>, 3>;
 
-// Applies the first rule that matches at each node; results inside a match are read by nothing else. A rewrite that would
-// change the type is left out. True if something changed.
+// Applies the first rule that matches at each node; results inside a match are read by nothing else. A rewrite that
+// would change the type is left out. True if something changed.
 bool apply_rule_set(ir::Graph& graph, const std::vector<Rule>& rules,
                     const std::function<bool(const ir::Graph&, const Binding&)>& allowed);
 

@@ -22,7 +22,8 @@ std::string key_of(const Graph& graph, NodeId id) {
   std::string key = std::string(node.op.name()) + "|" + to_string(graph.type(node.output));
   if (node.op == TensorOp::constant) {
     const Tensor& data = graph.constants.at(id);
-    return data.bytes() > kMostBytes ? "" : key + "|" + std::string(static_cast<const char*>(data.data()), data.bytes());
+    return data.bytes() > kMostBytes ? ""
+                                     : key + "|" + std::string(static_cast<const char*>(data.data()), data.bytes());
   }
   for (ir::ValueId v : node.inputs) key += "|" + std::to_string(v.index);
   return key + ir::print_attrs(node.op, node.attrs);

@@ -153,15 +153,18 @@ Result<bool> sink_reshapes(Graph& graph, const PassContext&) {
         if (inner == nullptr || !(inner->op == TensorOp::reshape) || graph.is_constant(node.inputs[side])) continue;
         const ValueId x = inner->inputs[0];
         const Shape from = graph.type(x).shape, to = graph.type(node.output).shape;
-        if (graph.type(other).rank() > 1 || !merges_leading(from, to) || !(graph.type(node.inputs[side]).shape == to)) continue;
+        if (graph.type(other).rank() > 1 || !merges_leading(from, to) || !(graph.type(node.inputs[side]).shape == to))
+          continue;
         std::vector<ValueId> inputs = node.inputs;
         inputs[side] = x;
         const ValueId result = add_node(graph, node.op, inputs, node.attrs, node.origin);
-        return rewriter.replace(node.output, add_node(graph, TensorOp::reshape, {result}, {{"shape", to}}, node.origin));
+        return rewriter.replace(node.output,
+                                add_node(graph, TensorOp::reshape, {result}, {{"shape", to}}, node.origin));
       }
       return;
     }
-    if (!(node.op == TensorOp::matmul) || graph.type(node.inputs[1]).rank() != 2 || node.attrs.i("transpose_a") != 0) return;
+    if (!(node.op == TensorOp::matmul) || graph.type(node.inputs[1]).rank() != 2 || node.attrs.i("transpose_a") != 0)
+      return;
     const Node* inner = graph.producer(node.inputs[0]);
     if (inner == nullptr || !(inner->op == TensorOp::reshape)) return;
     const ValueId x = inner->inputs[0];

@@ -78,7 +78,8 @@ class Sinking {
   ValueId sink_scalar(const Node& node) {
     const Node* first = nullptr;
     for (ValueId v : node.inputs)
-      if (const Node* t = transpose_of(v); t != nullptr && first == nullptr && graph_.type(v).rank() == graph_.type(node.output).rank())
+      if (const Node* t = transpose_of(v);
+          t != nullptr && first == nullptr && graph_.type(v).rank() == graph_.type(node.output).rank())
         first = t;
     if (first == nullptr) return {};
     const Perm perm = first->attrs.ints("perm");

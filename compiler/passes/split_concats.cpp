@@ -4,9 +4,9 @@
 // outer concat a view that the inner ones write into, so nothing is moved twice.
 #include <algorithm>
 
+#include "compiler/partition/limits.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
-#include "compiler/partition/limits.h"
 
 namespace fusec::compiler {
 

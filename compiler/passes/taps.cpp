@@ -11,7 +11,8 @@ using ir::ValueId;
 
 namespace {
 
-// Where one tap of one spatial axis reads: results first .. first + count - 1 read start, start + step, ...; others padding.
+// Where one tap of one spatial axis reads: results first .. first + count - 1 read start, start + step, ...; others
+// padding.
 struct TapRange {
   int64_t first = 0, count = 0, start = 0, step = 1;
 };
@@ -28,7 +29,8 @@ TapRange tap_range(int64_t in, int64_t out, int64_t step, int64_t shift) {
 
 }  // namespace
 
-std::optional<ValueId> moved_by_tap(ir::Graph& graph, const ir::Node& window, const std::vector<int64_t>& tap, ValueId padding) {
+std::optional<ValueId> moved_by_tap(ir::Graph& graph, const ir::Node& window, const std::vector<int64_t>& tap,
+                                    ValueId padding) {
   const ValueId x = window.inputs[0];
   const Shape in = graph.type(x).shape, out = graph.type(window.output).shape;
   const auto &strides = window.attrs.ints("strides"), &pads = window.attrs.ints("pads"),

@@ -9,8 +9,9 @@
 
 namespace fusec::compiler {
 
-// For each result of `window`, a conv or pool whose spatial extents are known, the element of its first operand that lies at
-// `tap` of the result's window: a slice, padded with the scalar `padding` where windows leave the image. nullopt: they all do.
+// For each result of `window`, a conv or pool whose spatial extents are known, the element of its first operand that
+// lies at `tap` of the result's window: a slice, padded with the scalar `padding` where windows leave the image.
+// nullopt: they all do.
 std::optional<ir::ValueId> moved_by_tap(ir::Graph& graph, const ir::Node& window, const std::vector<int64_t>& tap,
                                         ir::ValueId padding);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv with one filter per channel -> the sum of its taps, each the input moved by an index map times one weight per
-// channel: on a GPU one generated kernel, with what follows fused. cuDNN's depthwise convolutions take a multiple of the time
-// that their bytes need.
+// channel: on a GPU one generated kernel, with what follows fused. cuDNN's depthwise convolutions take a multiple of
+// the time that their bytes need.
 //
 //   y[n, o..., c] = bias[c] + sum over taps t of w[c, t] * x[n, o * stride + t * dilation - pad ..., c], 0 outside
 #include <algorithm>
@@ -29,8 +29,13 @@ constexpr int64_t kMostTaps = 49;  // 7 x 7
 class Unrolled {
  public:
   Unrolled(Graph& graph, const Node& conv)
-      : graph_(graph), conv_(conv), out_(graph.type(conv.output).shape), weights_(*graph.constant(conv.inputs[1])),
-        dtype_(weights_.dtype()), compute_(compute_type(dtype_)), zero_(zero(dtype_)) {}
+      : graph_(graph),
+        conv_(conv),
+        out_(graph.type(conv.output).shape),
+        weights_(*graph.constant(conv.inputs[1])),
+        dtype_(weights_.dtype()),
+        compute_(compute_type(dtype_)),
+        zero_(zero(dtype_)) {}
 
   Result<ValueId> build() {
     const auto& kernel = weights_.shape();  // [channels, 1, spatial...]
@@ -44,7 +49,9 @@ class Unrolled {
     return dtype_ == compute_ ? *sum_ : node(ScalarOp::cast, {*sum_}, {{"to", dtype_}});
   }
 
-  static int64_t taps(const Tensor& weights) { return weights.shape()[0] == 0 ? 0 : weights.num_elements() / weights.shape()[0]; }
+  static int64_t taps(const Tensor& weights) {
+    return weights.shape()[0] == 0 ? 0 : weights.num_elements() / weights.shape()[0];
+  }
 
  private:
   ValueId node(ir::Op op, std::vector<ValueId> inputs, ir::Attrs attrs) {
@@ -60,7 +67,8 @@ class Unrolled {
     FUSEC_ASSIGN(Tensor one, Tensor::make(dtype_, {channels}));
     const auto size = static_cast<int64_t>(size_of(dtype_));
     for (int64_t c = 0; c < channels; ++c) {
-      std::memcpy(one.as<char>() + c * size, weights_.as<char>() + (c * taps(weights_) + number) * size, static_cast<std::size_t>(size));
+      std::memcpy(one.as<char>() + c * size, weights_.as<char>() + (c * taps(weights_) + number) * size,
+                  static_cast<std::size_t>(size));
     }
     return add_constant(graph_, std::move(one), conv_.origin);
   }

@@ -25,8 +25,12 @@ bool casts_to_integer(const Graph& graph, const Node& node) {
 
 bool is_scaling(const Node& node) { return node.op == ScalarOp::mul || node.op == ScalarOp::div; }
 
-bool is_index_map(const Node& node) { return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::index_map; }
-bool is_reduction(const Node& node) { return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::reduction; }
+bool is_index_map(const Node& node) {
+  return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::index_map;
+}
+bool is_reduction(const Node& node) {
+  return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::reduction;
+}
 bool is_anchor(const Node& node) { return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::anchor; }
 
 // Whether integers make an integer.
@@ -57,7 +61,11 @@ bool keeps_integers(const Node& node) {
 }  // namespace
 
 WideValues::WideValues(const Graph& graph, double most)
-    : graph_(graph), most_(most), integral_(graph.values.size()), scaled_(graph.values.size()), needed_(graph.values.size()) {
+    : graph_(graph),
+      most_(most),
+      integral_(graph.values.size()),
+      scaled_(graph.values.size()),
+      needed_(graph.values.size()) {
   for (const ir::NodeId id : graph.order) {
     const Node& node = graph.nodes[id];
     if (graph.type(node.output).dtype != DType::f32 || graph.is_constant(node.output)) continue;
@@ -75,7 +83,8 @@ WideValues::WideValues(const Graph& graph, double most)
 // Anchors are left as they are: what they take and give is stored.
 void WideValues::need(ValueId v) {
   const Node* producer = graph_.producer(v);
-  if (graph_.type(v).dtype != DType::f32 || producer == nullptr || is_anchor(*producer) || graph_.is_constant(v)) return;
+  if (graph_.type(v).dtype != DType::f32 || producer == nullptr || is_anchor(*producer) || graph_.is_constant(v))
+    return;
   needed_[v] = true;
 }
 
@@ -83,7 +92,8 @@ bool WideValues::is_integral_constant(ValueId v) const {
   const Tensor* data = graph_.constant(v);
   if (data == nullptr || !data->is_contiguous()) return false;
   const float* first = data->as<float>();
-  return std::all_of(first, first + data->num_elements(), [&](float x) { return std::fabs(x) <= most_ && x == std::trunc(x); });
+  return std::all_of(first, first + data->num_elements(),
+                     [&](float x) { return std::fabs(x) <= most_ && x == std::trunc(x); });
 }
 
 bool WideValues::is_integral_operand(ValueId v) const {
@@ -108,7 +118,8 @@ bool WideValues::makes_scaled(const Node& node) const {
 
 bool WideValues::computes_wide(const Node& node) const {
   if (is_wide(node.output) || casts_to_integer(graph_, node)) return true;
-  return !is_anchor(node) && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return integral_[v]; });
+  return !is_anchor(node) &&
+         std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return integral_[v]; });
 }
 
 }  // namespace fusec::compiler

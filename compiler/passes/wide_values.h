@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which f32 values of a graph stay f32 where the others become 16 bits: those that stand for integers, which 16 bits count up to
-// 2048 (bf16: 256) only, and what scales them on the way from and to integers.
+// Which f32 values of a graph stay f32 where the others become 16 bits: those that stand for integers, which 16 bits
+// count up to 2048 (bf16: 256) only, and what scales them on the way from and to integers.
 #pragma once
 
 #include "ir/graph.h"

@@ -97,7 +97,8 @@ FUSEC_API Dim operator*(const Dim& a, const Dim& b);
 FUSEC_API bool operator==(const Dim& a, const Dim& b);
 FUSEC_API int compare(const Dim& a, const Dim& b);
 
-// Rounding is toward minus infinity; b > 0 is assumed when b is symbolic. Division by the constant 0 throws DimOverflow.
+// Rounding is toward minus infinity; b > 0 is assumed when b is symbolic. Division by the constant 0 throws
+// DimOverflow.
 FUSEC_API Dim floordiv(const Dim& a, const Dim& b);
 FUSEC_API Dim mod(const Dim& a, const Dim& b);  // a - b * floordiv(a, b)
 FUSEC_API Dim ceildiv(const Dim& a, const Dim& b);

@@ -48,8 +48,8 @@ struct FUSEC_API LaunchInfo {
   bool generated = true;       // false: a library call
   std::string implementation;  // kernel name, or the library's name for what it runs
   int64_t bytes = 0;           // that it reads and writes, broadcast axes once
-  int threads = 1;   // of a block on a GPU
-  double us = 0;  // set by Session::profile
+  int threads = 1;             // of a block on a GPU
+  double us = 0;               // set by Session::profile
 };
 
 // What one set of shapes costs.
@@ -71,8 +71,9 @@ class FUSEC_API Engine {
   // stages say. A model without free symbols is bound at once, so that such errors show here.
   static Result<Engine> compile(const Model& model, const Options& options = {}) noexcept;
 
-  // The code of a package that fits the device best, or that Options::target names. Of the options, precision, numerics,
-  // tf32 and use_library are the package's. invalid_argument: it has no code for the device; else as `compile`.
+  // The code of a package that fits the device best, or that Options::target names. Of the options, precision,
+  // numerics, tf32 and use_library are the package's. invalid_argument: it has no code for the device; else as
+  // `compile`.
   static Result<Engine> load(const Package& package, const Options& options = {}) noexcept;
 
   const std::vector<TensorInfo>& inputs() const;

@@ -16,9 +16,9 @@ namespace fusec {
 // Copies share the code. Calls from several threads run side by side.
 class FUSEC_API JitFunction {
  public:
-  // Inputs may have any strides. A transposed or broadcast input (a permutation of dense memory, axes of stride 0) is read
-  // where it lies: the first call with such a pattern compiles a variant for it. Other layouts are copied first. Outputs, and
-  // where tensors lie, as in Session::run.
+  // Inputs may have any strides. A transposed or broadcast input (a permutation of dense memory, axes of stride 0) is
+  // read where it lies: the first call with such a pattern compiles a variant for it. Other layouts are copied first.
+  // Outputs, and where tensors lie, as in Session::run.
   Status operator()(std::span<const Tensor> inputs, std::span<Tensor> outputs) const noexcept;
   // On a stream of the caller, as Session::run_async.
   Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) const noexcept;

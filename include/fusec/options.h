@@ -14,40 +14,42 @@
 namespace fusec {
 
 // precise: no fast-math, IEEE division, no reassociation or contraction across ops. exact: also rounds after every ONNX
-// op, folds nothing that changes bits and keeps NaN and infinities through library calls, whose relu may else make 0 of NaN.
-// fast: opt-in liberties; today what precise does. Generated kernels keep NaN in all of them.
+// op, folds nothing that changes bits and keeps NaN and infinities through library calls, whose relu may else make 0 of
+// NaN. fast: opt-in liberties; today what precise does. Generated kernels keep NaN in all of them.
 enum class Numerics : uint8_t { precise, exact, fast };
 
 // Who makes machine code for a GPU: NVRTC from CUDA C++, LLVM and nvJitLink from LLVM IR; automatic: NVRTC where it is
 // found, else LLVM.
 enum class Codegen : uint8_t { automatic, nvrtc, llvm };
 
-// Who decides how a library does a convolution or a matrix product. heuristic: the library. cached: the fastest that the
-// tuning database knows of, else the library. profile: the same, and what the database lacks is measured when shapes are
-// bound, and stored. reproducible: the database is not looked at; the library's first way that gives the same bits on every
-// run, so the same on all machines of one kind with one version of the library.
+// Who decides how a library does a convolution or a matrix product. heuristic: the library. cached: the fastest that
+// the tuning database knows of, else the library. profile: the same, and what the database lacks is measured when
+// shapes are bound, and stored. reproducible: the database is not looked at; the library's first way that gives the
+// same bits on every run, so the same on all machines of one kind with one version of the library.
 enum class Strategy : uint8_t { heuristic, cached, profile, reproducible };
 
 struct FUSEC_API Options {
   Numerics numerics = Numerics::precise;
-  int threads = 0;                        // 0: what the machine and OMP_NUM_THREADS give
-  std::optional<std::string> cache_dir;   // default: $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec
+  int threads = 0;                       // 0: what the machine and OMP_NUM_THREADS give
+  std::optional<std::string> cache_dir;  // default: $FUSEC_CACHE_DIR, else $XDG_CACHE_HOME/fusec, else ~/.cache/fusec
   bool use_cache = true;
   int64_t cache_limit =
       int64_t{2} << 30;  // bytes that the kernel cache keeps, those used longest ago go first; 0: no bound
   std::vector<std::string> disabled_passes;
   int stop_after_passes = -1;  // run only so many passes of the optimizer (bisection); -1: all
-  std::string dump_dir;  // when set, every stage writes its text there
+  std::string dump_dir;        // when set, every stage writes its text there
   bool verify_each_pass = false;
-  bool fuse = true;         // false: one kernel per op, the yardstick of what fusion changes
-  bool use_library = true;  // false: plain loops in place of oneDNN; on a GPU convolutions and matrix products are refused
-  std::string target;       // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
+  bool fuse = true;  // false: one kernel per op, the yardstick of what fusion changes
+  bool use_library =
+      true;            // false: plain loops in place of oneDNN; on a GPU convolutions and matrix products are refused
+  std::string target;  // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:1"
   Codegen codegen = Codegen::automatic;
-  // f16 or bf16: weights and activations of an f32 model become that; its inputs and outputs stay. Unset: as the model says.
+  // f16 or bf16: weights and activations of an f32 model become that; its inputs and outputs stay. Unset: as the model
+  // says.
   std::optional<DType> precision;
-  bool tf32 = false;        // f32 convolutions and matrix products of a GPU may round their operands to TF32
-  bool cuda_graph = true;   // replay a run as one CUDA graph
+  bool tf32 = false;       // f32 convolutions and matrix products of a GPU may round their operands to TF32
+  bool cuda_graph = true;  // replay a run as one CUDA graph
   int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for
   Strategy strategy = Strategy::cached;
   std::optional<std::string> tuning_db;  // a file; default: tuning.v1.sqlite in the cache folder
@@ -55,7 +57,8 @@ struct FUSEC_API Options {
   double tuning_seconds = 0;
   bool quick_tuning = false;
   // Seconds that one compile may take: for an Engine, a variant of jit, or one target of a package. Asked for between
-  // passes, regions and kernels, so that the work at hand is ended first; invalid_argument when it is over. Unset: no limit.
+  // passes, regions and kernels, so that the work at hand is ended first; invalid_argument when it is over. Unset: no
+  // limit.
   std::optional<double> compile_seconds;
   // Called with faults that do not fail the call (a cache that cannot be used); unset: one line on stderr each.
   std::function<void(const std::string&)> on_warning;

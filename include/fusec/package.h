@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Package: one file (.fsc) with a model compiled ahead of time for one or more targets. Writing one needs the compiler and
-// no device; Engine::load runs one with the runtime library alone.
+// Package: one file (.fsc) with a model compiled ahead of time for one or more targets. Writing one needs the compiler
+// and no device; Engine::load runs one with the runtime library alone.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct FUSEC_API PackageInfo {
   std::optional<DType> precision;
   bool tf32 = false;
   std::string signed_by;  // the public key in hexadecimal, which is as yet nobody's; empty: not signed
-  double verify_ms = 0;  // reading and checking every byte
+  double verify_ms = 0;   // reading and checking every byte
 };
 
 namespace runtime {

@@ -86,8 +86,8 @@ class [[nodiscard]] Result {
 }  // namespace fusec
 
 // Returns the Status of `expr` from the enclosing function unless it is ok.
-#define FUSEC_TRY(expr)                                        \
-  do {                                                         \
+#define FUSEC_TRY(expr)                                                                    \
+  do {                                                                                     \
     if (::fusec::Status fusec_status_ = (expr); !fusec_status_.ok()) return fusec_status_; \
   } while (false)
 

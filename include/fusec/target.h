@@ -40,8 +40,8 @@ struct FUSEC_API Target {
   int shared_bytes_per_block = 0;  // that a launch may ask for
 
   // Fitted figures used by cost models.
-  double copy_gb_per_s = 40;        // read + write
-  double launch_us = 1.0;           // cost of starting one step
+  double copy_gb_per_s = 40;           // read + write
+  double launch_us = 1.0;              // cost of starting one step
   int64_t last_level_cache = 8 << 20;  // bytes
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 1 << 20;
@@ -50,8 +50,8 @@ struct FUSEC_API Target {
   bool operator==(const Target&) const = default;
 };
 
-// Targets by name: "x86-64-v2" (SSE4.2), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512); "sm_75" ... "sm_121" with the figures
-// of that architecture's largest data-centre or desktop GPU. "cpu:" and "cuda:" may stand in front. Unknown:
+// Targets by name: "x86-64-v2" (SSE4.2), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512); "sm_75" ... "sm_121" with the
+// figures of that architecture's largest data-centre or desktop GPU. "cpu:" and "cuda:" may stand in front. Unknown:
 // invalid_argument.
 FUSEC_API Result<Target> named_target(const std::string& name) noexcept;
 // One line of "key=value" pairs that is equal exactly when code generation would be.

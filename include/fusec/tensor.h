@@ -22,8 +22,8 @@ namespace fusec {
 class FUSEC_API Tensor {
  public:
   Tensor() = default;
-  // Owned memory. The product of the extents must fit 63 bits (invalid_argument) and memory must suffice (out_of_memory).
-  // Memory of the host; of any device: make_tensor.
+  // Owned memory. The product of the extents must fit 63 bits (invalid_argument) and memory must suffice
+  // (out_of_memory). Memory of the host; of any device: make_tensor.
   static Result<Tensor> make(DType dtype, std::vector<int64_t> shape) noexcept;
   // Memory of the caller, which must outlive the Tensor. Empty strides mean row-major.
   static Tensor borrow(DType dtype, std::vector<int64_t> shape, void* data, std::vector<int64_t> strides = {},
@@ -44,9 +44,13 @@ class FUSEC_API Tensor {
   void* data() { return data_; }
   const void* data() const { return data_; }
   template <class T>
-  T* as() { return static_cast<T*>(data_); }
+  T* as() {
+    return static_cast<T*>(data_);
+  }
   template <class T>
-  const T* as() const { return static_cast<const T*>(data_); }
+  const T* as() const {
+    return static_cast<const T*>(data_);
+  }
 
  private:
   DType dtype_ = DType::f32;

@@ -27,8 +27,8 @@ Target x86(int level) {
   return t;
 }
 
-// Figures of vendors' data sheets and of CUDA's table of compute capabilities; copies reach some nine tenths of the data
-// sheet's bandwidth.
+// Figures of vendors' data sheets and of CUDA's table of compute capabilities; copies reach some nine tenths of the
+// data sheet's bandwidth.
 struct GpuRow {
   int sm, sm_count, threads_per_sm;
   int shared_kb_per_sm, shared_kb_per_block;
@@ -36,17 +36,17 @@ struct GpuRow {
   double copy_gb_per_s;
 };
 constexpr GpuRow kGpus[] = {
-    {75, 40, 1024, 64, 64, 4, 240},          // T4
-    {80, 108, 2048, 164, 163, 40, 1400},     // A100 40 GB
-    {86, 82, 1536, 100, 99, 6, 840},         // GeForce RTX 3090
-    {87, 16, 1536, 164, 163, 4, 170},        // Jetson AGX Orin
-    {89, 128, 1536, 100, 99, 72, 900},       // GeForce RTX 4090
-    {90, 132, 2048, 228, 227, 50, 3000},     // H100 SXM
-    {100, 148, 2048, 228, 227, 126, 7000},   // B200
-    {103, 148, 2048, 228, 227, 126, 7000},   // B300
-    {110, 20, 1536, 228, 227, 32, 240},      // Jetson Thor
-    {120, 170, 1536, 100, 99, 96, 1600},     // GeForce RTX 5090
-    {121, 48, 1536, 100, 99, 24, 240},       // GB10
+    {75, 40, 1024, 64, 64, 4, 240},         // T4
+    {80, 108, 2048, 164, 163, 40, 1400},    // A100 40 GB
+    {86, 82, 1536, 100, 99, 6, 840},        // GeForce RTX 3090
+    {87, 16, 1536, 164, 163, 4, 170},       // Jetson AGX Orin
+    {89, 128, 1536, 100, 99, 72, 900},      // GeForce RTX 4090
+    {90, 132, 2048, 228, 227, 50, 3000},    // H100 SXM
+    {100, 148, 2048, 228, 227, 126, 7000},  // B200
+    {103, 148, 2048, 228, 227, 126, 7000},  // B300
+    {110, 20, 1536, 228, 227, 32, 240},     // Jetson Thor
+    {120, 170, 1536, 100, 99, 96, 1600},    // GeForce RTX 5090
+    {121, 48, 1536, 100, 99, 24, 240},      // GB10
 };
 
 Target gpu(const GpuRow& row) {

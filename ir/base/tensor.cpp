@@ -60,7 +60,8 @@ Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) noexcept {
   });
 }
 
-Tensor Tensor::borrow(DType dtype, std::vector<int64_t> shape, void* data, std::vector<int64_t> strides, Device device) {
+Tensor Tensor::borrow(DType dtype, std::vector<int64_t> shape, void* data, std::vector<int64_t> strides,
+                      Device device) {
   Tensor t;
   t.device_ = device;
   t.dtype_ = dtype;
@@ -70,7 +71,8 @@ Tensor Tensor::borrow(DType dtype, std::vector<int64_t> shape, void* data, std::
   return t;
 }
 
-Tensor Tensor::share(DType dtype, std::vector<int64_t> shape, void* data, std::shared_ptr<const void> owner, Device device) {
+Tensor Tensor::share(DType dtype, std::vector<int64_t> shape, void* data, std::shared_ptr<const void> owner,
+                     Device device) {
   Tensor t = borrow(dtype, std::move(shape), data, {}, device);
   t.owner_ = std::move(owner);
   return t;

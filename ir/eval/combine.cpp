@@ -58,8 +58,8 @@ Tuple combine_welford(const TupleTypes& types, const Tuple& a, const Tuple& b) {
   const Number w = arithmetic(ScalarOp::div, t, b[2], n);
   const Number d = arithmetic(ScalarOp::sub, t, b[0], a[0]);
   const Number mean = arithmetic(ScalarOp::add, t, a[0], arithmetic(ScalarOp::mul, t, d, w));
-  const Number spread = arithmetic(ScalarOp::mul, t, arithmetic(ScalarOp::mul, t, d, d),
-                                   arithmetic(ScalarOp::mul, t, a[2], w));
+  const Number spread =
+      arithmetic(ScalarOp::mul, t, arithmetic(ScalarOp::mul, t, d, d), arithmetic(ScalarOp::mul, t, a[2], w));
   const Number m2 = arithmetic(ScalarOp::add, t, arithmetic(ScalarOp::add, t, a[1], b[1]), spread);
   return {mean, m2, n};
 }
@@ -79,12 +79,18 @@ Tuple combine_max_sum(const TupleTypes& types, const Tuple& a, const Tuple& b) {
 
 ScalarOp op_of(Combiner combiner) {
   switch (combiner) {
-    case Combiner::mul: return ScalarOp::mul;
-    case Combiner::max: return ScalarOp::max;
-    case Combiner::min: return ScalarOp::min;
-    case Combiner::and_: return ScalarOp::and_;
-    case Combiner::or_: return ScalarOp::or_;
-    default: return ScalarOp::add;
+    case Combiner::mul:
+      return ScalarOp::mul;
+    case Combiner::max:
+      return ScalarOp::max;
+    case Combiner::min:
+      return ScalarOp::min;
+    case Combiner::and_:
+      return ScalarOp::and_;
+    case Combiner::or_:
+      return ScalarOp::or_;
+    default:
+      return ScalarOp::add;
   }
 }
 
@@ -144,18 +150,28 @@ Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::
 Tuple identity(Combiner combiner, const TupleTypes& types) {
   const DType t = types[0];
   switch (combiner) {
-    case Combiner::mul: return {Number{1, 1}};
-    case Combiner::max: return {bound(t, false)};
-    case Combiner::min: return {bound(t, true)};
-    case Combiner::and_: return {Number{0, 1}};
-    case Combiner::argmax: return {bound(t, false), integer_bound(types[1], true)};
-    case Combiner::argmin: return {bound(t, true), integer_bound(types[1], true)};
-    case Combiner::argmax_last: return {bound(t, false), integer_bound(types[1], false)};
-    case Combiner::argmin_last: return {bound(t, true), integer_bound(types[1], false)};
-    case Combiner::max_sum: return {Number{-kInf, 0}};
+    case Combiner::mul:
+      return {Number{1, 1}};
+    case Combiner::max:
+      return {bound(t, false)};
+    case Combiner::min:
+      return {bound(t, true)};
+    case Combiner::and_:
+      return {Number{0, 1}};
+    case Combiner::argmax:
+      return {bound(t, false), integer_bound(types[1], true)};
+    case Combiner::argmin:
+      return {bound(t, true), integer_bound(types[1], true)};
+    case Combiner::argmax_last:
+      return {bound(t, false), integer_bound(types[1], false)};
+    case Combiner::argmin_last:
+      return {bound(t, true), integer_bound(types[1], false)};
+    case Combiner::max_sum:
+      return {Number{-kInf, 0}};
     case Combiner::add:
     case Combiner::or_:
-    case Combiner::welford: break;
+    case Combiner::welford:
+      break;
   }
   return {};
 }
@@ -165,17 +181,22 @@ Tuple combine(Combiner combiner, const TupleTypes& types, const Tuple& a, const 
     case Combiner::argmax:
     case Combiner::argmin:
     case Combiner::argmax_last:
-    case Combiner::argmin_last: return wins(combiner, types, a, b) ? b : a;
-    case Combiner::welford: return combine_welford(types, a, b);
-    case Combiner::max_sum: return combine_max_sum(types, a, b);
-    default: return {arithmetic(op_of(combiner), types[0], a[0], b[0])};
+    case Combiner::argmin_last:
+      return wins(combiner, types, a, b) ? b : a;
+    case Combiner::welford:
+      return combine_welford(types, a, b);
+    case Combiner::max_sum:
+      return combine_max_sum(types, a, b);
+    default:
+      return {arithmetic(op_of(combiner), types[0], a[0], b[0])};
   }
 }
 
 TreeFold::TreeFold(Combiner combiner, const TupleTypes& types, Tree tree, int64_t count)
     : combiner_(combiner),
       types_(types),
-      lane_count_(tree.lanes > 0 ? tree.lanes : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count > 0 ? count : 1)))),
+      lane_count_(tree.lanes > 0 ? tree.lanes
+                                 : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count > 0 ? count : 1)))),
       chunk_size_(tree.chunk > 0 ? tree.chunk : (count > 0 ? count : 1)),
       count_(count),
       lanes_(static_cast<std::size_t>(lane_count_), identity(combiner, types)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Combiners and the combination tree, operation by operation: compiled code gives these bits. Every operation is rounded
-// to its operands' dtype.
+// Combiners and the combination tree, operation by operation: compiled code gives these bits. Every operation is
+// rounded to its operands' dtype.
 //
 //   add mul max min and or    the scalar op of that name
 //   argmax argmin             the greater (smaller) value wins, NaN before all; equal values (and two NaN): the lower
@@ -10,8 +10,8 @@
 //   max_sum (m, s)            m = max(ma, mb), s = sa*f(ma) + sb*f(mb) with f(x) = 1 if x == m else exp(x - m)
 //
 // Identities: 0; 1; the lowest and the greatest value (infinities for floats); true; false; (the lowest or greatest
-// value, the greatest index or, for *_last, the lowest); (0, 0, 0); (-inf, 0). Every lane of every chunk starts from the
-// identity.
+// value, the greatest index or, for *_last, the lowest); (0, 0, 0); (-inf, 0). Every lane of every chunk starts from
+// the identity.
 #pragma once
 
 #include <array>

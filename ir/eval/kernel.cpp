@@ -34,7 +34,8 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
 
 class Machine {
  public:
-  Machine(const Kernel& kernel, const std::map<std::string, int64_t>& extents) : k_(kernel), memory_(kernel.buffers.size()) {
+  Machine(const Kernel& kernel, const std::map<std::string, int64_t>& extents)
+      : k_(kernel), memory_(kernel.buffers.size()) {
     lane_slot_ = slot(kLane);
     for (const auto& [name, value] : extents) slots_[static_cast<std::size_t>(slot(name))] = value;
     first_.resize(kernel.regs.size());
@@ -154,8 +155,8 @@ class Machine {
       const int64_t size = memory_[s.buffer].shape[a];
       const int64_t wrapped = index[a] < 0 ? index[a] + size : index[a];
       if ((wrapped < 0 || wrapped >= size) && out_of_range_.empty()) {
-        out_of_range_ = fmt::format("index {} is out of range for axis {} of {}, which has {} elements, in {}", index[a],
-                                    a, k_.buffers[s.buffer].name, size, where(stmt));
+        out_of_range_ = fmt::format("index {} is out of range for axis {} of {}, which has {} elements, in {}",
+                                    index[a], a, k_.buffers[s.buffer].name, size, where(stmt));
       }
       index[a] = std::max<int64_t>(0, std::min(wrapped, size - 1));
     }
@@ -177,7 +178,8 @@ class Machine {
     m.data = m.owned.data();
     if (!is_float(buffer.dtype)) return;
     for (int64_t i = 0; i < count; ++i) {
-      store_number(buffer.dtype, m.data + i * static_cast<int64_t>(size), {std::numeric_limits<double>::quiet_NaN(), 0});
+      store_number(buffer.dtype, m.data + i * static_cast<int64_t>(size),
+                   {std::numeric_limits<double>::quiet_NaN(), 0});
     }
   }
 
@@ -388,7 +390,8 @@ Status misfit(const Buffer& b, std::string_view what) {
 
 Status Machine::bind(const std::vector<Tensor>& args) {
   if (args.size() != k_.params.size()) {
-    return Status(StatusCode::invalid_argument, fmt::format("{} arguments for {} parameters", args.size(), k_.params.size()));
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("{} arguments for {} parameters", args.size(), k_.params.size()));
   }
   for (std::size_t i = 0; i < args.size(); ++i) {
     const Buffer& b = k_.buffers[k_.params[i]];
@@ -414,8 +417,8 @@ Status check_extents(const Kernel& kernel, const std::map<std::string, int64_t>&
     if (it == extents.end()) return Status(StatusCode::invalid_argument, "extent " + name + " has no value");
     const auto fact = kernel.divisible.find(name);
     if (fact != kernel.divisible.end() && it->second % fact->second != 0) {
-      return Status(StatusCode::invalid_argument, fmt::format("{} = {} breaks the fact {} % {} == 0", name, it->second,
-                                                              name, fact->second));
+      return Status(StatusCode::invalid_argument,
+                    fmt::format("{} = {} breaks the fact {} % {} == 0", name, it->second, name, fact->second));
     }
   }
   return {};

@@ -36,8 +36,8 @@ struct OpCall {
 // "where: message" is invalid_argument with a note that names the node.
 Status node_error(const Node& node, std::string message);
 
-// The indices of operand 1, negative ones counted from the end, each checked against the extent of its axis; `extent_of`
-// gets their row-major position.
+// The indices of operand 1, negative ones counted from the end, each checked against the extent of its axis;
+// `extent_of` gets their row-major position.
 Result<Extents> read_indices(const OpCall& call, const std::function<int64_t(int64_t)>& extent_of);
 
 #define TENSOR_OP(name, ...) Result<Tensor> eval_##name(const OpCall& call);

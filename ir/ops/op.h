@@ -22,16 +22,16 @@ enum class ScalarOp : uint8_t {
 
 // Which dtypes a scalar op takes and what it yields.
 enum class Typing : uint8_t {
-  float_,   // floats -> the same float
-  num,      // floats and integers -> the same
-  signed_,  // floats and signed integers -> the same
-  int_,     // integers -> the same
-  bool_,    // bool -> bool
-  compare,  // two equal numbers -> bool
-  equal,    // two of any one type -> bool
-  classify, // float -> bool
-  select,   // bool, T, T -> T
-  cast,     // any -> the node's result type
+  float_,    // floats -> the same float
+  num,       // floats and integers -> the same
+  signed_,   // floats and signed integers -> the same
+  int_,      // integers -> the same
+  bool_,     // bool -> bool
+  compare,   // two equal numbers -> bool
+  equal,     // two of any one type -> bool
+  classify,  // float -> bool
+  select,    // bool, T, T -> T
+  cast,      // any -> the node's result type
 };
 
 struct ScalarOpInfo {
@@ -40,10 +40,10 @@ struct ScalarOpInfo {
   Typing typing;
   bool is_definition;
   std::string_view definition;  // "a*sigmoid(a)"; empty for primitives
-  std::string_view gradient;    // one expression per operand over a b c y dy, separated by '|'; empty: not differentiable
+  std::string_view gradient;  // one expression per operand over a b c y dy, separated by '|'; empty: not differentiable
   double domain_lo, domain_hi;  // of test inputs, every operand
-  double ulp;                   // largest error allowed in f32, in units in the last place, against the reference in f64
-  int cost;                     // about cycles per 16 f32 in a vector unit; a definition sums its parts
+  double ulp;  // largest error allowed in f32, in units in the last place, against the reference in f64
+  int cost;    // about cycles per 16 f32 in a vector unit; a definition sums its parts
 };
 
 const ScalarOpInfo& info(ScalarOp op);

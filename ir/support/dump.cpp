@@ -10,7 +10,8 @@ Status dump(const std::string& dir, const std::string& name, const std::function
   const std::string path = dir + "/" + name;
   std::ofstream file(path);
   file << text() << std::flush;
-  if (!file) return Status(StatusCode::invalid_argument, "the dump '" + path + "' cannot be written; does the folder exist?");
+  if (!file)
+    return Status(StatusCode::invalid_argument, "the dump '" + path + "' cannot be written; does the folder exist?");
   return {};
 }
 

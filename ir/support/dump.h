@@ -9,7 +9,8 @@
 
 namespace fusec::ir {
 
-// Writes text() to `name` in the folder `dir`; nothing where `dir` is empty. invalid_argument: the file cannot be written.
+// Writes text() to `name` in the folder `dir`; nothing where `dir` is empty. invalid_argument: the file cannot be
+// written.
 Status dump(const std::string& dir, const std::string& name, const std::function<std::string()>& text);
 
 }  // namespace fusec::ir

@@ -22,7 +22,8 @@ Status describe_exception(const ExceptionCodes& codes) {
   } catch (const std::bad_alloc&) {
     return Status::exhausted();
   } catch (const std::exception& e) {
-    return Status(codes.other, codes.other == StatusCode::internal ? std::string("unexpected exception: ") + e.what() : e.what());
+    return Status(codes.other,
+                  codes.other == StatusCode::internal ? std::string("unexpected exception: ") + e.what() : e.what());
   } catch (...) {
     return Status(codes.other, "unexpected exception");
   }

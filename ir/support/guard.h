@@ -10,8 +10,8 @@
 
 namespace fusec::ir {
 
-// What an exception becomes: `overflow` for extents that overflow, `other` for what no other row names; internal for broken
-// invariants, out_of_memory for bad_alloc.
+// What an exception becomes: `overflow` for extents that overflow, `other` for what no other row names; internal for
+// broken invariants, out_of_memory for bad_alloc.
 struct ExceptionCodes {
   StatusCode overflow = StatusCode::invalid_argument;
   StatusCode other = StatusCode::internal;

@@ -148,7 +148,8 @@ class KernelParser {
   // "% 4": the lexer takes "%4" for a value and a lone "%" for a mistake.
   Result<int64_t> modulus() {
     const Token token = lexer_.next();
-    if (token.begin >= lexer_.source().size() || lexer_.source()[token.begin] != '%') return error(token, "expected '%'");
+    if (token.begin >= lexer_.source().size() || lexer_.source()[token.begin] != '%')
+      return error(token, "expected '%'");
     if (token.kind != TokenKind::value) return lexer_.integer();
     const auto value = decimal(token.text);
     if (!value) return error(token, "expected '%' and an integer");
@@ -195,7 +196,8 @@ class KernelParser {
   static std::optional<RegId> reg_of(const Token& token) {
     if (token.kind != TokenKind::ident || token.text.size() < 2 || token.text[0] != 'v') return std::nullopt;
     const auto index = decimal(std::string_view(token.text).substr(1));
-    const bool plain = index && *index >= 0 && *index < kMaxRegs && token.text == reg_name({static_cast<uint32_t>(*index)});
+    const bool plain =
+        index && *index >= 0 && *index < kMaxRegs && token.text == reg_name({static_cast<uint32_t>(*index)});
     if (!plain) return std::nullopt;
     return RegId{static_cast<uint32_t>(*index)};
   }

@@ -30,8 +30,9 @@ class Printer {
   explicit Printer(const Kernel& kernel) : k_(kernel) {}
 
   std::string kernel() {
-    out_ = fmt::format("kernel {}({}){} {{\n", sigil_name('@', k_.name),
-                       listed(k_.params, [&](BufferId b) { return "%" + buffer(b) + ": " + declaration(b); }), clauses());
+    out_ =
+        fmt::format("kernel {}({}){} {{\n", sigil_name('@', k_.name),
+                    listed(k_.params, [&](BufferId b) { return "%" + buffer(b) + ": " + declaration(b); }), clauses());
     block(k_.body, 1);
     return out_ + "}\n";
   }
@@ -105,7 +106,8 @@ class Printer {
 
   std::string definition(RegId r) const {
     const int width = k_.regs.contains(r) ? k_.regs[r].width : 1;
-    return fmt::format("{}: {}{}", reg_name(r), fusec::to_string(dtype(r)), width == 1 ? "" : fmt::format(".{}", width));
+    return fmt::format("{}: {}{}", reg_name(r), fusec::to_string(dtype(r)),
+                       width == 1 ? "" : fmt::format(".{}", width));
   }
 
   std::string operand(const Operand& o, DType implied) const {
@@ -125,7 +127,9 @@ class Printer {
     const bool says = s.boundary != Boundary::launches;
     return loop(s.head) + (says ? fmt::format(" boundary {}", to_string(s.boundary)) : "");
   }
-  std::string text(const Alloc& s) const { return fmt::format("alloc {}: {}", buffer(s.buffer), declaration(s.buffer)); }
+  std::string text(const Alloc& s) const {
+    return fmt::format("alloc {}: {}", buffer(s.buffer), declaration(s.buffer));
+  }
   std::string text(const Let& s) const {
     std::string args;
     for (std::size_t i = 0; i < s.args.size(); ++i) {
@@ -133,9 +137,7 @@ class Printer {
     }
     return fmt::format("{} = {}{}", definition(s.dst), info(s.op).name, args);
   }
-  std::string text(const IndexValue& s) const {
-    return fmt::format("{} = index {}", definition(s.dst), s.value.str());
-  }
+  std::string text(const IndexValue& s) const { return fmt::format("{} = index {}", definition(s.dst), s.value.str()); }
   std::string text(const Load& s) const {
     std::string out = fmt::format("{} = load {}", definition(s.dst), element(s.buffer, s.index));
     if (s.clamp != 0) {
@@ -217,9 +219,12 @@ std::vector<std::string> implied_extents(const Kernel& kernel) {
 DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg) {
   const auto dtype = [&](RegId r) { return kernel.regs.contains(r) ? kernel.regs[r].dtype : DType::f32; };
   switch (info(let.op).typing) {
-    case Typing::cast: return DType::f32;
-    case Typing::bool_: return DType::bool_;
-    case Typing::select: return arg == 0 ? DType::bool_ : dtype(let.dst);
+    case Typing::cast:
+      return DType::f32;
+    case Typing::bool_:
+      return DType::bool_;
+    case Typing::select:
+      return arg == 0 ? DType::bool_ : dtype(let.dst);
     case Typing::compare:
     case Typing::equal:
     case Typing::classify:
@@ -227,7 +232,8 @@ DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg) {
         if (const RegId* r = std::get_if<RegId>(&o)) return dtype(*r);
       }
       return DType::f32;
-    default: return dtype(let.dst);
+    default:
+      return dtype(let.dst);
   }
 }
 

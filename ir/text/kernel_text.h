@@ -39,8 +39,8 @@ const char* to_string(SyncScope scope);
 // The symbols of parameter shapes and strides, in order of appearance (sorted inside one Dim).
 std::vector<std::string> implied_extents(const Kernel& kernel);
 
-// The dtype that a constant in operand position `arg` has unless its text says otherwise: that of the result, but of the
-// first register operand for comparisons, bool for the condition of a where, f32 for cast.
+// The dtype that a constant in operand position `arg` has unless its text says otherwise: that of the result, but of
+// the first register operand for comparisons, bool for the condition of a where, f32 for cast.
 DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg);
 
 }  // namespace fusec::ir

@@ -326,11 +326,14 @@ class ProgramParser {
     }
     const Kernel& kernel = program_.kernels[launch->kernel];
     const auto is_scratch = [](const Buffer& b) { return b.space == Space::scratch; };
-    const auto scratch = static_cast<std::size_t>(std::count_if(kernel.buffers.begin(), kernel.buffers.end(), is_scratch));
-    if (launch->args.size() == kernel.params.size() + scratch && launch->extents.size() == kernel.extents.size()) return {};
+    const auto scratch =
+        static_cast<std::size_t>(std::count_if(kernel.buffers.begin(), kernel.buffers.end(), is_scratch));
+    if (launch->args.size() == kernel.params.size() + scratch && launch->extents.size() == kernel.extents.size())
+      return {};
     return Status(StatusCode::invalid_model,
                   fmt::format("a launch of k{} with {} views and {} extents; it takes {} and {}", launch->kernel.index,
-                              launch->args.size(), launch->extents.size(), kernel.params.size() + scratch, kernel.extents.size()));
+                              launch->args.size(), launch->extents.size(), kernel.params.size() + scratch,
+                              kernel.extents.size()));
   }
 
   static constexpr AllocId kNone{UINT32_MAX};

@@ -45,8 +45,8 @@ std::string step_text(const KernelStep& s) {
 }
 
 std::string step_text(const LibraryStep& s) {
-  std::string out = fmt::format("call {}{} {}({})", info(s.op).name, print_attrs(s.op, s.attrs), fusec::to_string(s.compute),
-                                views(s.args));
+  std::string out = fmt::format("call {}{} {}({})", info(s.op).name, print_attrs(s.op, s.attrs),
+                                fusec::to_string(s.compute), views(s.args));
   if (s.bias >= 0) out += fmt::format(" bias {}", s.bias);
   return s.epilogues.empty() ? out : out + fmt::format(" then {}", listed(s.epilogues, epilogue_text));
 }
@@ -54,7 +54,8 @@ std::string step_text(const LibraryStep& s) {
 std::string comment(const std::string& text) { return text.empty() ? "" : "  // " + escaped(text); }
 
 std::string candidate_text(const Candidate& c, bool picked) {
-  std::string out = fmt::format("      candidate{} {} us {{{}\n", picked ? " picked" : "", literal(c.predicted_us), comment(c.why));
+  std::string out =
+      fmt::format("      candidate{} {} us {{{}\n", picked ? " picked" : "", literal(c.predicted_us), comment(c.why));
   for (const Step& s : c.steps) out += "        " + print_step(s) + "\n";
   return out + "      }\n";
 }
@@ -77,8 +78,9 @@ std::string indented(const std::string& text) {
 }
 
 std::string head(const Program& p) {
-  std::string out = fmt::format("program {}({}) -> ({})", sigil_name('@', p.name), signature_text(p.input_names, p.input_types),
-                                signature_text(p.output_names, p.output_types));
+  std::string out =
+      fmt::format("program {}({}) -> ({})", sigil_name('@', p.name), signature_text(p.input_names, p.input_types),
+                  signature_text(p.output_names, p.output_types));
   if (!p.symbols.empty()) out += fmt::format(" symbols({})", listed(p.symbols, [](const std::string& s) { return s; }));
   return out + fmt::format(" ops {} {{\n", p.imported_ops);
 }

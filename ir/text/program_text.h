@@ -8,7 +8,8 @@
 //     slot 0 {
 //       when N - 32 {
 //         candidate picked 12.5 us {  // library with its own epilogue
-//           call matmul {transpose_a = 0, transpose_b = 0} f32(%a0 [N, 128], %a2 [128, 64], %a3 [N, 64]) then relu  // /fc1
+//           call matmul {transpose_a = 0, transpose_b = 0} f32(%a0 [N, 128], %a2 [128, 64], %a3 [N, 64]) then relu  //
+//           /fc1
 //         }
 //       }
 //       otherwise { ... }
@@ -18,8 +19,8 @@
 //     kernel @... { ... }
 //   }
 //
-// Views are in order of the step's arguments; strides are shown where they are not row-major. A constant's line names its
-// position in Program::constants; the bytes lie elsewhere.
+// Views are in order of the step's arguments; strides are shown where they are not row-major. A constant's line names
+// its position in Program::constants; the bytes lie elsewhere.
 #pragma once
 
 #include <string>

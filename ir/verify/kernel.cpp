@@ -32,7 +32,8 @@ bool is_layout(const std::string& name) {
 }
 
 bool looks_like_register(const std::string& name) {
-  return name.size() > 1 && name[0] == 'v' && std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return name.size() > 1 && name[0] == 'v' &&
+         std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // Form: everything but ranges, races and phases.
@@ -73,7 +74,8 @@ class FormCheck {
     for (const BufferId id : k_.params) {
       if (!k_.buffers.contains(id)) return find("a parameter has no buffer");
       const Space space = k_.buffers[id].space;
-      if (space != Space::in && space != Space::out) find(fmt::format("parameter {} is neither in nor out", k_.buffers[id].name));
+      if (space != Space::in && space != Space::out)
+        find(fmt::format("parameter {} is neither in nor out", k_.buffers[id].name));
       declare(id);
     }
     for (const auto& [in, out] : k_.may_alias) alias(in, out);
@@ -186,7 +188,8 @@ class FormCheck {
     }
     if (!is_int(k_.regs[r].dtype)) find(s, fmt::format("has {} in an index, which is no integer", name));
     const int own = k_.regs[r].width;
-    if (own != 1 && own != width) find(s, fmt::format("has {} of width {} in an index, beside width {}", name, own, width));
+    if (own != 1 && own != width)
+      find(s, fmt::format("has {} of width {} in an index, beside width {}", name, own, width));
   }
 
   bool known(BufferId b, const Stmt& s) {
@@ -291,7 +294,8 @@ class FormCheck {
     if (b.space == Space::out) find(s, fmt::format("loads from the out buffer {}", b.name));
     if (b.dtype != k_.regs[load.dst].dtype) find(s, fmt::format("has another dtype than {}", b.name));
     if (!load.guard.empty() && load.otherwise.dtype != b.dtype) find(s, "has an else of another dtype");
-    if (load.clamp >> std::min<std::size_t>(31, b.shape.size()) >> (b.shape.size() > 31)) find(s, "clamps an axis that is not there");
+    if (load.clamp >> std::min<std::size_t>(31, b.shape.size()) >> (b.shape.size() > 31))
+      find(s, "clamps an axis that is not there");
   }
 
   void check(const Store& store, const Stmt& s) {
@@ -386,7 +390,8 @@ class FormCheck {
       find(s, "copies other than from global to shared memory");
     }
     if (dst.dtype != src.dtype) find(s, "copies to another dtype");
-    if (c.extents.size() > std::min(dst.shape.size(), src.shape.size())) find(s, "copies a box of more axes than its buffers");
+    if (c.extents.size() > std::min(dst.shape.size(), src.shape.size()))
+      find(s, "copies a box of more axes than its buffers");
   }
 
   void check(const Mma& m, const Stmt& s) {
@@ -398,7 +403,8 @@ class FormCheck {
       return find(s, "has operands that are no matrices");
     }
     const auto last = [](const Buffer& x, std::size_t i) { return x.shape[x.shape.size() - i]; };
-    if (last(acc, 2) != last(a, 2) || last(acc, 1) != last(b, 1) || last(a, 1) != last(b, 2)) find(s, "has matrices that do not fit");
+    if (last(acc, 2) != last(a, 2) || last(acc, 1) != last(b, 1) || last(a, 1) != last(b, 2))
+      find(s, "has matrices that do not fit");
     if (acc.space != Space::reg || !is_float(acc.dtype) || !is_float(a.dtype) || a.dtype != b.dtype) {
       find(s, "multiplies dtypes or spaces that it cannot");
     }

@@ -43,7 +43,8 @@ class Collector {
   std::optional<Dim> condition_of(const LoopHead& head) const {
     const auto argument = [](const Dim& d, Dim::Fn fn, int64_t beside) -> std::optional<Dim> {
       const std::vector<Dim::Term> terms = d.terms();
-      if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn) return std::nullopt;
+      if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn)
+        return std::nullopt;
       const std::vector<Dim>& args = terms[0].atoms[0].args;
       return args[0].is(beside) ? std::optional(args[1]) : args[1].is(beside) ? std::optional(args[0]) : std::nullopt;
     };
@@ -91,7 +92,8 @@ class Collector {
   void rest(BufferId b, bool write, const std::vector<Dim>& index, const Stmt& s) {
     const Shape& shape = k_.buffers[b].shape;
     if (index.size() > shape.size()) return;
-    boxes_.push_back(std::make_unique<std::vector<Dim>>(shape.begin() + static_cast<std::ptrdiff_t>(index.size()), shape.end()));
+    boxes_.push_back(
+        std::make_unique<std::vector<Dim>>(shape.begin() + static_cast<std::ptrdiff_t>(index.size()), shape.end()));
     box(b, write, index, *boxes_.back(), s);
   }
 
@@ -164,7 +166,8 @@ class Collector {
 std::vector<std::string> unit_symbols(const Dim& g, int64_t sign) {
   std::vector<std::string> out;
   for (const Dim::Term& t : g.terms()) {
-    if (t.coefficient == sign && t.atoms.size() == 1 && t.atoms[0].fn == Dim::Fn::symbol) out.push_back(t.atoms[0].name);
+    if (t.coefficient == sign && t.atoms.size() == 1 && t.atoms[0].fn == Dim::Fn::symbol)
+      out.push_back(t.atoms[0].name);
   }
   return out;
 }

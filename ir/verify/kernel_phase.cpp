@@ -22,8 +22,8 @@ void check_thread(const Kernel& kernel, const Access& a, std::size_t alloc_depth
     if (!l.is_parallel()) continue;
     const bool indexed = axis < a.index.size() && a.index[axis] == Dim::symbol(l.var);
     if (!indexed || with_facts(b.shape[axis], kernel.divisible) != l.extent) {
-      out.push_back(fmt::format("axis {} of reg buffer {} is not that of {} {} in '{}'", axis, b.name, to_string(l.tag), l.var,
-                                print_stmt(kernel, *a.stmt)));
+      out.push_back(fmt::format("axis {} of reg buffer {} is not that of {} {} in '{}'", axis, b.name, to_string(l.tag),
+                                l.var, print_stmt(kernel, *a.stmt)));
       return;
     }
     ++axis;
@@ -36,15 +36,16 @@ bool is_coop(const Stmt& s) {
 }
 
 // reg and shared memory survives a coop boundary only.
-void check_survival(const Kernel& kernel, BufferId id, const std::vector<const Access*>& list, std::vector<std::string>& out) {
+void check_survival(const Kernel& kernel, BufferId id, const std::vector<const Access*>& list,
+                    std::vector<std::string>& out) {
   const Buffer& b = kernel.buffers[id];
   if (b.space != Space::reg && b.space != Space::shared) return;
   std::set<std::size_t> phases;
   for (const Access* a : list) phases.insert(a->phase);
   for (std::size_t p = *phases.begin(); p < *phases.rbegin(); ++p) {
     if (is_coop(kernel.body[p])) continue;
-    out.push_back(fmt::format("{} buffer {} passes between grid phases without a coop boundary after '{}'", to_string(b.space),
-                              b.name, print_stmt(kernel, kernel.body[p])));
+    out.push_back(fmt::format("{} buffer {} passes between grid phases without a coop boundary after '{}'",
+                              to_string(b.space), b.name, print_stmt(kernel, kernel.body[p])));
     return;
   }
 }

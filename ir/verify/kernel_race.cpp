@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iterations of parallel loops are independent.
 //
-// Two accesses w and x under a loop variable l collide in different iterations if their index vectors are equal for some
-// values of the other variables: sum of c*(v - v') = 0 on each axis, where v' is the copy of v in the iteration of x. The
-// proof peels variables off: from c*(v - v') + R = 0 and |R| < c follows v = v' (and R = 0); so does it where a number g
-// divides R and |c*(v - v')| < g. floordiv(u, d) and mod(u, d) are variables like loop variables; when both are equal,
-// so is u. When l itself turns out equal, or an equation cannot hold, the iterations touch different elements.
+// Two accesses w and x under a loop variable l collide in different iterations if their index vectors are equal for
+// some values of the other variables: sum of c*(v - v') = 0 on each axis, where v' is the copy of v in the iteration of
+// x. The proof peels variables off: from c*(v - v') + R = 0 and |R| < c follows v = v' (and R = 0); so does it where a
+// number g divides R and |c*(v - v')| < g. floordiv(u, d) and mod(u, d) are variables like loop variables; when both
+// are equal, so is u. When l itself turns out equal, or an equation cannot hold, the iterations touch different
+// elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -154,7 +155,8 @@ class Collision {
   bool settle_one() {
     for (Pair& p : pairs_) {
       if (p.equal) continue;
-      const bool proven = std::any_of(equations_.begin(), equations_.end(), [&](const Dim& e) { return implies_equal(e, p); });
+      const bool proven =
+          std::any_of(equations_.begin(), equations_.end(), [&](const Dim& e) { return implies_equal(e, p); });
       if (!proven) continue;
       settle(p);
       return true;
@@ -273,8 +275,8 @@ class RaceCheck {
       if (&w == &x) {
         out_.push_back(fmt::format("{} may write one element of {}: {}", loop, name(w), text(w)));
       } else {
-        out_.push_back(fmt::format("{} may {} one element of {}: {} and {}", loop, x.write ? "both write" : "write and read",
-                                   name(w), text(w), text(x)));
+        out_.push_back(fmt::format("{} may {} one element of {}: {} and {}", loop,
+                                   x.write ? "both write" : "write and read", name(w), text(w), text(x)));
       }
     }
   }
@@ -284,8 +286,8 @@ class RaceCheck {
     for (std::size_t i = 0; i < common; ++i) {
       if (proves_nonneg(1 - w.loops[i].extent, ranges_of(table_, w))) continue;
       if (Collision(table_, w, r, i, w.loops[i].var).impossible()) continue;
-      out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r), name(w),
-                                 w.loops[i].var, text(r), text(w)));
+      out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r),
+                                 name(w), w.loops[i].var, text(r), text(w)));
       return;
     }
     if (r.order > w.order && !Collision(table_, w, r, common, "").impossible()) {

@@ -18,7 +18,8 @@ constexpr int kTrials = 400;
 bool uses_data(const AccessTable& table, const Dim& d) {
   std::set<std::string> symbols;
   d.collect_symbols(symbols);
-  return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return table.value_depth.count(s) != 0; });
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [&](const std::string& s) { return table.value_depth.count(s) != 0; });
 }
 
 // Draws sizes and iterations that favour the ends of ranges.
@@ -31,7 +32,8 @@ class Sampler {
     for (int i = 0; i < kTrials; ++i) {
       if (!draw()) continue;
       const auto at = index_.eval(values_), size = extent_.eval(values_);
-      if (at && size && (*at < 0 || *at >= *size)) return fmt::format("{} of {} elements, where {}", *at, *size, setting());
+      if (at && size && (*at < 0 || *at >= *size))
+        return fmt::format("{} of {} elements, where {}", *at, *size, setting());
     }
     return std::nullopt;
   }
@@ -65,7 +67,8 @@ class Sampler {
       values_[l.var] = below(*n);
     }
     values_[kLane] = below(a_.width);
-    return std::all_of(a_.guard.begin(), a_.guard.end(), [&](const Dim& g) { return g.eval(values_).value_or(-1) >= 0; });
+    return std::all_of(a_.guard.begin(), a_.guard.end(),
+                       [&](const Dim& g) { return g.eval(values_).value_or(-1) >= 0; });
   }
 
   std::string setting() const {
@@ -101,7 +104,8 @@ void check_axis(const Kernel& kernel, const AccessTable& table, const Access& a,
   if (outside) {
     out.push_back(fmt::format("axis {} of {} is accessed at {}", axis, where, *outside));
   } else if (a.guard.empty()) {
-    out.push_back(fmt::format("cannot prove axis {} of {} in range: 0 <= {} < {}", axis, where, index.str(), extent.str()));
+    out.push_back(
+        fmt::format("cannot prove axis {} of {} in range: 0 <= {} < {}", axis, where, index.str(), extent.str()));
   }
 }
 

@@ -26,10 +26,12 @@ constexpr char kIsOurs[] = "1179861844";  // the application id: "FSCT"
 constexpr char kMarkAsOurs[] = "PRAGMA application_id=1179861844; PRAGMA user_version=1";
 constexpr char kSchema[] =
     "CREATE TABLE times(scope TEXT NOT NULL, call TEXT NOT NULL, library TEXT NOT NULL, choice TEXT NOT NULL, "
-    "own INTEGER NOT NULL, listed INTEGER NOT NULL, median_us REAL NOT NULL, spread REAL NOT NULL, runs INTEGER NOT NULL, "
+    "own INTEGER NOT NULL, listed INTEGER NOT NULL, median_us REAL NOT NULL, spread REAL NOT NULL, runs INTEGER NOT "
+    "NULL, "
     "workspace INTEGER NOT NULL, failure TEXT NOT NULL, time INTEGER NOT NULL, "
     "PRIMARY KEY(scope, call, library, choice)) WITHOUT ROWID";
-#define FUSEC_TUNING_COLUMNS "scope, call, library, choice, own, listed, median_us, spread, runs, workspace, failure, time"
+#define FUSEC_TUNING_COLUMNS \
+  "scope, call, library, choice, own, listed, median_us, spread, runs, workspace, failure, time"
 constexpr char kSelect[] = "SELECT " FUSEC_TUNING_COLUMNS " FROM times LIMIT 500000";
 constexpr char kSelectScope[] = "SELECT " FUSEC_TUNING_COLUMNS " FROM times WHERE scope = ?1 LIMIT 500000";
 #undef FUSEC_TUNING_COLUMNS
@@ -73,7 +75,9 @@ Result<Content> content_of(const Connection& db) {
 Status foreign(const std::string& path) {
   return Status(StatusCode::cache, "'" + path + "' is no tuning database of this version of fusec");
 }
-Status damaged(const std::string& path) { return Status(StatusCode::cache, "the tuning database '" + path + "' is damaged"); }
+Status damaged(const std::string& path) {
+  return Status(StatusCode::cache, "the tuning database '" + path + "' is damaged");
+}
 
 Status make_schema(const Connection& db) {
   FUSEC_TRY(db.run("BEGIN IMMEDIATE"));
@@ -124,12 +128,12 @@ bool is_sound(const TuningRow& row) {
   const bool texts = !row.scope.empty() && row.scope.size() <= kLongestKey && !row.call.empty() &&
                      row.call.size() <= kLongestKey && !row.library.empty() && row.library.size() <= kLongestName &&
                      row.choice.size() <= kLongestName && row.failure.size() <= kLongestKey;
-  const bool numbers = row.listed >= 0 && row.listed <= kMostRuns && row.workspace >= 0 && row.workspace <= kMostBytes &&
-                       row.runs >= 0 && row.runs <= kMostRuns && row.time >= 0;
+  const bool numbers = row.listed >= 0 && row.listed <= kMostRuns && row.workspace >= 0 &&
+                       row.workspace <= kMostBytes && row.runs >= 0 && row.runs <= kMostRuns && row.time >= 0;
   if (!texts || !numbers) return false;
   if (row.failed()) return row.median_us == 0;
-  return std::isfinite(row.median_us) && row.median_us > 0 && row.median_us <= kLongestUs && std::isfinite(row.spread) &&
-         row.spread >= 0 && row.runs > 0;
+  return std::isfinite(row.median_us) && row.median_us > 0 && row.median_us <= kLongestUs &&
+         std::isfinite(row.spread) && row.spread >= 0 && row.runs > 0;
 }
 
 std::string tuning_path(const Options& options) {
@@ -148,7 +152,8 @@ TuningDatabase::~TuningDatabase() = default;
 
 Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& path) {
   FUSEC_TRY(check_files(path));
-  // What a killed process left half written must be undone before anyone reads; SQLite itself falls back to reading alone.
+  // What a killed process left half written must be undone before anyone reads; SQLite itself falls back to reading
+  // alone.
   FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE));
   FUSEC_ASSIGN(const Content content, content_of(db));
   if (content == Content::damaged) return damaged(path);

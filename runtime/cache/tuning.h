@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tuning database: how long a library takes for a call in each of its ways, measured on this machine. Data only: numbers
-// and names, which every reader checks. The one place that knows SQLite.
+// The tuning database: how long a library takes for a call in each of its ways, measured on this machine. Data only:
+// numbers and names, which every reader checks. The one place that knows SQLite.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ struct TuningRow {
 // Whether the numbers and texts can be such of a measurement.
 bool is_sound(const TuningRow& row);
 
-// Options::tuning_db, else tuning.v1.sqlite in the cache folder; empty: neither is known, or Options::use_cache is false.
+// Options::tuning_db, else tuning.v1.sqlite in the cache folder; empty: neither is known, or Options::use_cache is
+// false.
 std::string tuning_path(const Options& options);
 
 // One open file; not thread-safe, and not for use across fork(). Every fault is a Status of code `cache`; so is a file,
@@ -46,16 +47,16 @@ class TuningDatabase {
 
   // Of a file that exists, for reading only.
   static Result<std::unique_ptr<TuningDatabase>> open(const std::string& path);
-  // Made where it is missing; its folder too, closed to other users. A damaged file is renamed to PATH.damaged, which is
-  // warned of; a file of another kind is left alone.
+  // Made where it is missing; its folder too, closed to other users. A damaged file is renamed to PATH.damaged, which
+  // is warned of; a file of another kind is left alone.
   static Result<std::unique_ptr<TuningDatabase>> open_to_write(const std::string& path, const Warn& warn);
 
   // Of one scope, or of all for an empty one. skipped, if not null: the number of rows that are not sound.
   Result<std::vector<TuningRow>> rows(const std::string& scope, int64_t* skipped = nullptr) const;
   // Adds or replaces, on disk when it answers: a killed process loses the row it was about to put.
   Status put(const TuningRow& row);
-  // Takes over the rows of another database that are missing here or better measured there: a time before a failure, then
-  // more runs, then the later one. All or none; the number of rows taken.
+  // Takes over the rows of another database that are missing here or better measured there: a time before a failure,
+  // then more runs, then the later one. All or none; the number of rows taken.
   Result<int64_t> merge(const TuningDatabase& other);
 
  private:

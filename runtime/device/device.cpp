@@ -5,8 +5,8 @@
 
 #include <charconv>
 
-#include "runtime/device/host/detect.h"
 #include "ir/support/guard.h"
+#include "runtime/device/host/detect.h"
 #include "runtime/strided_copy.h"
 #if FUSEC_WITH_CUDA
 #include "runtime/device/cuda/tensors.h"

@@ -11,7 +11,8 @@
 
 namespace fusec::runtime {
 
-std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, const std::shared_ptr<DeviceMemory>& memory) {
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
+                                                     const std::shared_ptr<DeviceMemory>& memory) {
   std::vector<std::shared_ptr<Library>> libraries;
 #if FUSEC_WITH_CUDA
   if (!options.use_library) return libraries;

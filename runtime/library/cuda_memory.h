@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device memory that libraries need when they bind: packed weights. The runtime implements it over its driver table,
-// tests over host memory.
+// The device memory that libraries need when they bind: packed weights. The runtime implements it over its driver
+// table, tests over host memory.
 #pragma once
 
 #include <cstddef>

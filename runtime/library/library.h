@@ -21,8 +21,9 @@ namespace fusec::runtime {
 struct BoundArg {
   DType dtype = DType::f32;
   std::vector<int64_t> shape, strides;  // elements; strides may be any order, 0 for broadcast axes
-  // The view's first element, in host memory, when the argument is a constant of the model, else null. It lives as long as
-  // the Engine and its bytes never change, so packed copies may be cached by this address (with shape, strides and layout).
+  // The view's first element, in host memory, when the argument is a constant of the model, else null. It lives as long
+  // as the Engine and its bytes never change, so packed copies may be cached by this address (with shape, strides and
+  // layout).
   const void* constant = nullptr;
   int64_t offset = 0;  // bytes from the beginning of its allocation
   bool operator==(const BoundArg&) const = default;
@@ -57,8 +58,8 @@ class LibraryOp {
   // GPU the device is current and the stream may be under capture.
   virtual Status run(void* const* args, void* workspace, const ExecContext& context) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
-  // Bytes that the address of args[arg] must be a multiple of, a power of two that divides its BoundArg::offset; memory of
-  // the caller that is not gets a copy.
+  // Bytes that the address of args[arg] must be a multiple of, a power of two that divides its BoundArg::offset; memory
+  // of the caller that is not gets a copy.
   virtual int64_t alignment(std::size_t /*arg*/) const { return 1; }
   // Arguments of the output's shape and strides whose memory the output may take over (args[i] == output at run), best
   // first: the operand of an epilogue sum. `run` looks at the addresses; it works either way.
@@ -69,10 +70,11 @@ class LibraryOp {
   virtual std::size_t packed_bytes() const { return 0; }
 };
 
-// A call on memory of its own, to be timed alone: arguments dense in one layout, constant weights in the format that the
-// op likes best there.
+// A call on memory of its own, to be timed alone: arguments dense in one layout, constant weights in the format that
+// the op likes best there.
 struct LoneCall {
-  // "nchw", "nhwc", "blocked" of images, whatever their rank; "plain", "transposed" of matrices; "any": the library's choice
+  // "nchw", "nhwc", "blocked" of images, whatever their rank; "plain", "transposed" of matrices; "any": the library's
+  // choice
   std::string layout;
   std::unique_ptr<LibraryOp> op;
   std::vector<std::size_t> bytes;  // of each argument of `run`, in the order of LibraryCall::args; 0: not read
@@ -91,14 +93,14 @@ class Library {
   // Makes the op for these shapes; constant weights are packed at the first bind that needs them and then shared.
   // `unsupported` passes the call on to the next library; also where call.choice is none of choices(call).
   virtual Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) = 0;
-  // Ways to do the call (whatever call.choice says), first the one that `bind` takes without a choice; they may still fail
-  // to bind. Empty: it does not do the call, or has no choices for such.
+  // Ways to do the call (whatever call.choice says), first the one that `bind` takes without a choice; they may still
+  // fail to bind. Empty: it does not do the call, or has no choices for such.
   virtual std::vector<Choice> choices(const LibraryCall& /*call*/) { return {}; }
-  // Another instance with nothing packed, for calls that are only timed: what they pack goes with it. Null: this one packs
-  // nothing.
+  // Another instance with nothing packed, for calls that are only timed: what they pack goes with it. Null: this one
+  // packs nothing.
   virtual std::shared_ptr<Library> fresh() const { return nullptr; }
-  // The call with the epilogues that the library does itself, in each layout that it has: the yardstick of a plan, which
-  // must agree on layouts between steps. in_place: it runs with the output where may_alias() says.
+  // The call with the epilogues that the library does itself, in each layout that it has: the yardstick of a plan,
+  // which must agree on layouts between steps. in_place: it runs with the output where may_alias() says.
   virtual std::vector<LoneCall> alone(const LibraryCall& /*call*/, bool /*in_place*/) { return {}; }
 };
 
@@ -108,6 +110,7 @@ std::vector<std::shared_ptr<Library>> host_libraries(const Options& options);
 struct DeviceMemory;  // runtime/library/cuda_memory.h
 // Those of an Engine for a GPU, in order of preference: cuBLASLt, then cuDNN. One that is missing is warned of and left
 // out; no other takes every step. A CUDA context is current.
-std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options, const std::shared_ptr<DeviceMemory>& memory);
+std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
+                                                     const std::shared_ptr<DeviceMemory>& memory);
 
 }  // namespace fusec::runtime

@@ -60,8 +60,8 @@ Problem normalize(const LibraryCall& call);
 // shared: fewer and longer axes, same result.
 void merge_axes(Problem& matmul);
 
-// A convolution of window 1 and step 1 without padding and groups is the matrix product [N * spatial, I] x [I, O], which
-// takes rows of any pitch, so slices of channels.
+// A convolution of window 1 and step 1 without padding and groups is the matrix product [N * spatial, I] x [I, O],
+// which takes rows of any pitch, so slices of channels.
 bool is_pointwise(const Problem& conv);
 Problem as_matmul(Problem pointwise);
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "fusec/device.h"
+#include "ir/support/guard.h"
 #include "runtime/assemble.h"
 #include "runtime/cache/artifact.h"
-#include "ir/support/guard.h"
 #include "runtime/package/package.h"
 #include "runtime/timed_stage.h"
 
@@ -45,7 +45,9 @@ std::string_view bare(std::string_view name) { return name.substr(name.find(':')
 
 Result<Engine> load_package(const Package& opened, const Options& options) {
   using Clock = std::chrono::steady_clock;
-  const auto since = [](Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); };
+  const auto since = [](Clock::time_point t) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - t).count();
+  };
   const PackageState& package = *opened.state();
   const Clock::time_point start = Clock::now();
   // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
@@ -63,8 +65,9 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   FUSEC_ASSIGN(const uint32_t target, pick_target(package.manifest, parts.machine.target, options.target));
   const Target& picked = package.manifest.targets[target].target;
   if (!is_native(picked, parts.machine.target)) {
-    warn_of(options)(fmt::format("'{}' has no machine code for {}: the driver compiles the PTX of {}, which takes a while", package.path,
-                                 parts.machine.target.name, picked.name));
+    warn_of(options)(
+        fmt::format("'{}' has no machine code for {}: the driver compiles the PTX of {}, which takes a while",
+                    package.path, parts.machine.target.name, picked.name));
   }
   parts.machine.target.name = picked.name;
   FUSEC_TRY(timed_stage(parts.stats.stages, "read", [&]() -> Status {
@@ -97,8 +100,8 @@ Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, co
   const char* const kind = machine.kind == TargetKind::cuda ? "GPU" : "CPU";
   const std::string what = wanted.empty() ? "" : fmt::format(" under the name '{}'", wanted);
   return Status(StatusCode::invalid_argument,
-                fmt::format("it holds no code for this {} ({}){}; its targets are {}: compile with --target {}", kind, machine.name,
-                            what, names_of_targets(manifest), machine.name));
+                fmt::format("it holds no code for this {} ({}){}; its targets are {}: compile with --target {}", kind,
+                            machine.name, what, names_of_targets(manifest), machine.name));
 }
 
 }  // namespace fusec::runtime

@@ -32,7 +32,8 @@ Status check_sections(const std::vector<Section>& sections, std::size_t targets)
     return std::count_if(sections.begin(), sections.end(),
                          [&](const Section& s) { return s.kind == kind && s.target == target; });
   };
-  bool whole = count(SectionKind::manifest, 0) == 1 && count(SectionKind::constants, 0) == 1 && sections.size() == 2 + 2 * targets;
+  bool whole = count(SectionKind::manifest, 0) == 1 && count(SectionKind::constants, 0) == 1 &&
+               sections.size() == 2 + 2 * targets;
   for (uint32_t t = 0; t < targets; ++t) {
     whole = whole && count(SectionKind::program, t) == 1 && count(SectionKind::code, t) == 1;
   }
@@ -121,7 +122,8 @@ Result<Tensor> packaged_constant(const PackageState& package, const PackagedCons
   const Bytes pool = package.section(SectionKind::constants, 0);
   int64_t elements = 1;
   for (const int64_t extent : c.shape) {
-    if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements)) return broken_package("a constant has no size");
+    if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements))
+      return broken_package("a constant has no size");
   }
   int64_t bytes = 0;
   const bool sized = !__builtin_mul_overflow(elements, static_cast<int64_t>(size_of(c.dtype)), &bytes);
@@ -185,7 +187,8 @@ Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t targe
     rest = rest.subspan(sizeof(length));
     if (length > rest.size()) return broken_package("code of a kernel is missing");
     const Bytes entry = rest.first(length);
-    std::optional<codegen::Artifact> artifact = decode_entry({reinterpret_cast<const uint8_t*>(entry.data()), entry.size()});
+    std::optional<codegen::Artifact> artifact =
+        decode_entry({reinterpret_cast<const uint8_t*>(entry.data()), entry.size()});
     if (!artifact) return broken_package("code of a kernel cannot be read");
     artifacts[id] = std::make_shared<codegen::Artifact>(*std::move(artifact));
     rest = rest.subspan(length);

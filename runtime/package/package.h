@@ -31,9 +31,9 @@ Result<Package> package_of_bytes(Bytes file, const PackageOptions& options);
 Result<ir::Program> packaged_program(const PackageState& package, uint32_t target);
 Result<Artifacts> packaged_artifacts(const PackageState& package, uint32_t target, const ir::Program& program);
 
-// The number of the target that fits `machine` best: on a CPU the one with most features, none of which the machine lacks;
-// on a GPU code for its architecture, else PTX of an older one, which the driver compiles. `wanted`, if not empty, names
-// it. invalid_argument: there is none, and what there is.
+// The number of the target that fits `machine` best: on a CPU the one with most features, none of which the machine
+// lacks; on a GPU code for its architecture, else PTX of an older one, which the driver compiles. `wanted`, if not
+// empty, names it. invalid_argument: there is none, and what there is.
 Result<uint32_t> pick_target(const Manifest& manifest, const Target& machine, const std::string& wanted);
 
 }  // namespace fusec::runtime

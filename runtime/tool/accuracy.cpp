@@ -32,8 +32,8 @@ std::string graph_text(ScalarOp op, DType dtype) {
     parameters += fmt::format("{}{}: {}[n]", k == 0 ? "" : ", ", name, to_string(operand_type(op, dtype, k)));
     operands += (k == 0 ? "" : ", ") + name;
   }
-  return fmt::format("graph @op({}) {{\n  %0 = {} {}: {}[n]\n  return %0 as \"y\"\n}}\n", parameters, info(op).name, operands,
-                     to_string(result_type(op, dtype, dtype)));
+  return fmt::format("graph @op({}) {{\n  %0 = {} {}: {}[n]\n  return %0 as \"y\"\n}}\n", parameters, info(op).name,
+                     operands, to_string(result_type(op, dtype, dtype)));
 }
 
 // Zeros, ones, ends of ranges, ties, denormals, infinities, NaN; of integers the ends and small numbers.
@@ -49,8 +49,10 @@ std::vector<uint64_t> special_bits(DType dtype) {
     out.push_back(bits);
   };
   if (is_float(dtype)) {
-    for (const double f : {0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 88.7, 104.0, 65504.0, 65520.0, 0x1p31, 0x1p63, 3e38, 1e-40, 1e-45,
-                           1e300, 0x1p-126, 0x1p-14, std::numeric_limits<double>::infinity()}) {
+    for (const double f : {0.0,     0.5,    1.0,      1.5,     2.0,
+                           2.5,     3.0,    88.7,     104.0,   65504.0,
+                           65520.0, 0x1p31, 0x1p63,   3e38,    1e-40,
+                           1e-45,   1e300,  0x1p-126, 0x1p-14, std::numeric_limits<double>::infinity()}) {
       add(f, 0);
       add(-f, 0);
     }
@@ -70,7 +72,11 @@ std::vector<uint64_t> special_bits(DType dtype) {
 class Inputs {
  public:
   Inputs(ScalarOp op, DType dtype, const AccuracyOptions& options)
-      : op_(op), dtype_(dtype), row_(info(op)), special_(special_bits(dtype)), bits_(static_cast<int>(8 * size_of(dtype))) {
+      : op_(op),
+        dtype_(dtype),
+        row_(info(op)),
+        special_(special_bits(dtype)),
+        bits_(static_cast<int>(8 * size_of(dtype))) {
     pairs_ = 1;
     for (int k = 0; k < std::min(row_.arity, 2); ++k) pairs_ *= static_cast<int64_t>(special_.size());
     domain_ = options.samples / 4;
@@ -95,13 +101,15 @@ class Inputs {
     if (row_.arity > 1) return rng();
     if (bits_ <= 32 && rest_ == int64_t{1} << bits_) return static_cast<uint64_t>(i);
     // One out of each of so many equal ranges of patterns.
-    const uint64_t step = bits_ == 64 ? ~uint64_t{0} / static_cast<uint64_t>(rest_) : (uint64_t{1} << bits_) / static_cast<uint64_t>(rest_);
+    const uint64_t step = bits_ == 64 ? ~uint64_t{0} / static_cast<uint64_t>(rest_)
+                                      : (uint64_t{1} << bits_) / static_cast<uint64_t>(rest_);
     return static_cast<uint64_t>(i) * std::max<uint64_t>(step, 1) + (step > 1 ? rng() % step : 0);
   }
 
  private:
   uint64_t of_domain(std::mt19937_64& rng) const {
-    const double unit = static_cast<double>(rng() >> 11) * 0x1p-53, x = row_.domain_lo + (row_.domain_hi - row_.domain_lo) * unit;
+    const double unit = static_cast<double>(rng() >> 11) * 0x1p-53,
+                 x = row_.domain_lo + (row_.domain_hi - row_.domain_lo) * unit;
     uint64_t bits = 0;
     if (is_float(dtype_)) {
       ir::store_double(dtype_, &bits, x);
@@ -145,7 +153,10 @@ double float_error(DType dtype, double got, double want, bool signed_zeros) {
   if (got == rounded && std::signbit(got) != std::signbit(rounded) && signed_zeros) return kOther;
   if (std::isinf(got) || std::isinf(rounded)) {
     // The largest number beside an infinity is one unit away.
-    return got == rounded ? 0 : std::isinf(got) && std::isinf(rounded) ? kOther : std::fabs(std::isinf(got) ? rounded : got) > 6e4 ? 1 : kOther;
+    return got == rounded                                     ? 0
+           : std::isinf(got) && std::isinf(rounded)           ? kOther
+           : std::fabs(std::isinf(got) ? rounded : got) > 6e4 ? 1
+                                                              : kOther;
   }
   const FloatShape shape = shape_of(dtype);
   const int exponent = want == 0 ? shape.lowest : std::max(std::ilogb(want), shape.lowest);
@@ -174,7 +185,8 @@ struct Range {
   int64_t first, begin, end;
 };
 
-void judge(AccuracyRow& row, const Inputs& inputs, const std::vector<Tensor>& in, const Tensor& got, const Range& range) {
+void judge(AccuracyRow& row, const Inputs& inputs, const std::vector<Tensor>& in, const Tensor& got,
+           const Range& range) {
   const bool is_float_result = is_float(got.dtype());
   for (int64_t i = range.begin; i < range.end; ++i) {
     Operands x;
@@ -227,7 +239,8 @@ template <class Body>
 void in_parallel(int64_t count, const Body& body) {
   const auto parts = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   std::vector<std::thread> threads;
-  for (int64_t p = 0; p < parts; ++p) threads.emplace_back([&, p] { body(count * p / parts, count * (p + 1) / parts, p); });
+  for (int64_t p = 0; p < parts; ++p)
+    threads.emplace_back([&, p] { body(count * p / parts, count * (p + 1) / parts, p); });
   for (std::thread& t : threads) t.join();
 }
 

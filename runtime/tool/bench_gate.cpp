@@ -243,12 +243,15 @@ Status save(const BenchRecord& record, const std::string& path) {
 Json json_of(const BenchVerdict& verdict) {
   Json json = {{"slower", Json::array()}, {"ok", verdict.ok()}, {"faster", Json::array()}, {"same", Json::array()}};
   for (const BenchChange& c : verdict.changes) {
-    json[c.slower ? "slower" : c.faster ? "faster" : "same"].push_back({{"name", c.name},
-                                                                        {"before", c.before},
-                                                                        {"now", c.now},
-                                                                        {"ratio", c.ratio},
-                                                                        {"before_spread", c.before_spread},
-                                                                        {"now_spread", c.now_spread}});
+    json[c.slower   ? "slower"
+         : c.faster ? "faster"
+                    : "same"]
+        .push_back({{"name", c.name},
+                    {"before", c.before},
+                    {"now", c.now},
+                    {"ratio", c.ratio},
+                    {"before_spread", c.before_spread},
+                    {"now_spread", c.now_spread}});
   }
   json["failed"] = Json::array();
   for (const BenchCase& c : verdict.failed) json["failed"].push_back({{"name", c.name}, {"error", c.error}});
@@ -281,7 +284,10 @@ void print_verdict(const BenchVerdict& verdict, const BenchOrigin& before, const
   for (const BenchChange& c : verdict.changes) {
     slower += c.slower;
     table.row({c.name, fmt::format("{:.3f}", c.before), percent(c.before_spread), fmt::format("{:.3f}", c.now),
-               percent(c.now_spread), fmt::format("{:.3f}", c.ratio), c.slower ? "SLOWER" : c.faster ? "faster" : ""});
+               percent(c.now_spread), fmt::format("{:.3f}", c.ratio),
+               c.slower   ? "SLOWER"
+               : c.faster ? "faster"
+                          : ""});
   }
   for (const BenchCase& c : verdict.failed) table.row({c.name, "", "", "", "", "", "FAILED"});
   print_text(table.str());

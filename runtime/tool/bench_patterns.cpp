@@ -114,13 +114,24 @@ Json json_of(const PatternRow& row, const std::string& device, const Target& tar
     return json;
   }
   const std::vector<double>& us = row.paired.us;
-  json.update(Json{{"device", device}, {"median_ms", median(us) / 1e3}, {"p95_ms", percentile(us, 0.95) / 1e3},
-                   {"min_ms", percentile(us, 0) / 1e3}, {"runs", row.paired.rounds}, {"kept", row.paired.kept},
-                   {"compile_ms", row.compile_ms}, {"compiled_kernels", row.compiled_kernels},
-                   {"cached_kernels", row.cached_kernels}, {"launches", row.launches}, {"library", row.library},
-                   {"bytes", row.bytes}, {"moved_bytes", row.profile.moved_bytes}, {"copy_ms", row.paired.copy_us / 1e3},
-                   {"copy_gb_per_s", row.copy_gb_per_s()}, {"copy_kind", row.copy_kind},
-                   {"score", row.paired.score}, {"regime", regime(row, target)}});
+  json.update(Json{{"device", device},
+                   {"median_ms", median(us) / 1e3},
+                   {"p95_ms", percentile(us, 0.95) / 1e3},
+                   {"min_ms", percentile(us, 0) / 1e3},
+                   {"runs", row.paired.rounds},
+                   {"kept", row.paired.kept},
+                   {"compile_ms", row.compile_ms},
+                   {"compiled_kernels", row.compiled_kernels},
+                   {"cached_kernels", row.cached_kernels},
+                   {"launches", row.launches},
+                   {"library", row.library},
+                   {"bytes", row.bytes},
+                   {"moved_bytes", row.profile.moved_bytes},
+                   {"copy_ms", row.paired.copy_us / 1e3},
+                   {"copy_gb_per_s", row.copy_gb_per_s()},
+                   {"copy_kind", row.copy_kind},
+                   {"score", row.paired.score},
+                   {"regime", regime(row, target)}});
   if (row.cycles) json.update(Json{{"cycles_per_16", row.cycles->per_16}, {"task_bytes", row.cycles->task_bytes}});
   if (steps) json["steps"] = steps_json(row.profile);
   return json;
@@ -147,8 +158,8 @@ void print_copy_table(const std::vector<CopyRow>& rows) {
 }
 
 void print_rows(const std::vector<PatternRow>& rows, const Target& target, const BenchFlags& flags) {
-  std::vector<std::string> header = {"pattern", "in + out",  "launches", "copy GB/s", "copy us", "pattern us", "score",
-                                     "rounds",  "regime"};
+  std::vector<std::string> header = {"pattern",    "in + out", "launches", "copy GB/s", "copy us",
+                                     "pattern us", "score",    "rounds",   "regime"};
   if (flags.cycles) header.insert(header.end(), {"cycles / 16", "a task's"});
   Table table(header);
   for (const PatternRow& row : rows) {
@@ -156,12 +167,17 @@ void print_rows(const std::vector<PatternRow>& rows, const Target& target, const
       table.row({row.name, "-", "-", "-", "-", "-", "failed", "-", shortened(row.status.str(), 100)});
       continue;
     }
-    std::vector<std::string> cells = {
-        row.name, bytes_text(row.bytes), std::to_string(row.launches), fmt::format("{:.1f}", row.copy_gb_per_s()),
-        fmt::format("{:.1f}", row.paired.copy_us), fmt::format("{:.1f}", median(row.paired.us)),
-        fmt::format("{:.1f}%", 100 * row.paired.score), fmt::format("{} of {}", row.paired.kept, row.paired.rounds),
-        regime(row, target)};
-    if (row.cycles) cells.insert(cells.end(), {fmt::format("{:.1f}", row.cycles->per_16), bytes_text(row.cycles->task_bytes)});
+    std::vector<std::string> cells = {row.name,
+                                      bytes_text(row.bytes),
+                                      std::to_string(row.launches),
+                                      fmt::format("{:.1f}", row.copy_gb_per_s()),
+                                      fmt::format("{:.1f}", row.paired.copy_us),
+                                      fmt::format("{:.1f}", median(row.paired.us)),
+                                      fmt::format("{:.1f}%", 100 * row.paired.score),
+                                      fmt::format("{} of {}", row.paired.kept, row.paired.rounds),
+                                      regime(row, target)};
+    if (row.cycles)
+      cells.insert(cells.end(), {fmt::format("{:.1f}", row.cycles->per_16), bytes_text(row.cycles->task_bytes)});
     table.row(std::move(cells));
   }
   print_text(table.str());
@@ -220,7 +236,10 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   if (flags.json) {
     Json patterns = Json::array();
     for (const PatternRow& row : rows) patterns.push_back(json_of(row, options.device, target, flags.steps));
-    Json json = {{"device", options.device}, {"target", target.name}, {"threads", target.threads}, {"copy", json_of(copies)},
+    Json json = {{"device", options.device},
+                 {"target", target.name},
+                 {"threads", target.threads},
+                 {"copy", json_of(copies)},
                  {"patterns", patterns}};
     if (on_gpu) json["read_gb_per_s"] = copy.gpu->read_gb_per_s();
     print(json);

@@ -20,11 +20,11 @@ struct BenchCase {
 
 // How and where a run was made. Times compare when all of `device` to `threads` are equal.
 struct BenchOrigin {
-  std::string device;    // "cpu" or "cuda"
-  std::string machine;   // "Intel(R) Xeon(R), x86-64-v4", "NVIDIA H200, sm_90"
+  std::string device;   // "cpu" or "cuda"
+  std::string machine;  // "Intel(R) Xeon(R), x86-64-v4", "NVIDIA H200, sm_90"
   std::string numerics, precision;
   bool tf32 = false;
-  int threads = 0;       // of the CPU; 0 for a GPU
+  int threads = 0;  // of the CPU; 0 for a GPU
   std::string date, commit, versions;
 };
 

@@ -61,7 +61,8 @@ Result<Ended> run_child(const std::vector<std::string>& argv, double seconds) {
   const bool done = error == 0 && drain(ends[0], seconds, ended.output);
   close(ends[0]);
   if (error != 0) {
-    return Status(StatusCode::invalid_argument, fmt::format("'{}' cannot be started: {}", argv[0], std::strerror(error)));
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("'{}' cannot be started: {}", argv[0], std::strerror(error)));
   }
   if (!done) kill(child, SIGKILL);
   int state = 0;

@@ -10,7 +10,7 @@
 namespace fusec::tool {
 
 struct Ended {
-  int code = 0;    // exit code, or 128 + signal; kTimedOut
+  int code = 0;        // exit code, or 128 + signal; kTimedOut
   std::string output;  // of stdout and stderr together, its first 64 KiB
 };
 inline constexpr int kTimedOut = -1;

@@ -18,14 +18,15 @@ struct AccuracyFlags : ModelFlags {
   bool exhaustive = false, markdown = false;
 };
 
-constexpr DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,  DType::i16, DType::i32,
+constexpr DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,  DType::i16,  DType::i32,
                              DType::i64, DType::u8,  DType::u16,  DType::u32, DType::u64, DType::bool_};
 
 Result<std::vector<ir::ScalarOp>> ops_of(const AccuracyFlags& flags) {
   std::vector<ir::ScalarOp> ops;
   for (const std::string& name : split(flags.ops, ',')) {
     const auto op = ir::find_scalar_op(name);
-    if (!op) return Status(StatusCode::invalid_argument, fmt::format("--op: there is no scalar op '{}'; see fusec ops", name));
+    if (!op)
+      return Status(StatusCode::invalid_argument, fmt::format("--op: there is no scalar op '{}'; see fusec ops", name));
     ops.push_back(*op);
   }
   if (!ops.empty()) return ops;
@@ -53,7 +54,8 @@ Result<std::vector<AccuracyRow>> measure(const AccuracyFlags& flags, const Accur
   for (const ir::ScalarOp op : ops) {
     for (const DType dtype : dtypes) {
       if (!accepts(op, dtype)) continue;
-      if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r%-40s", fmt::format("{} {}", info(op).name, to_string(dtype)).c_str());
+      if (isatty(STDERR_FILENO) != 0)
+        std::fprintf(stderr, "\r%-40s", fmt::format("{} {}", info(op).name, to_string(dtype)).c_str());
       FUSEC_ASSIGN(AccuracyRow row, measure_accuracy(op, dtype, options));
       rows.push_back(std::move(row));
     }
@@ -64,7 +66,8 @@ Result<std::vector<AccuracyRow>> measure(const AccuracyFlags& flags, const Accur
 
 std::string at_text(const AccuracyRow& row) {
   std::string text;
-  for (int k = 0; k < info(row.op).arity; ++k) text += fmt::format("{}{:.9g}", k == 0 ? "" : ", ", row.at[static_cast<std::size_t>(k)]);
+  for (int k = 0; k < info(row.op).arity; ++k)
+    text += fmt::format("{}{:.9g}", k == 0 ? "" : ", ", row.at[static_cast<std::size_t>(k)]);
   return text;
 }
 
@@ -75,16 +78,17 @@ std::string verdict(const AccuracyRow& row) {
 void print_rows(const std::vector<AccuracyRow>& rows) {
   Table table({"op", "dtype", "inputs", "ulp", "on domain", "bound", "at", "got", "reference", "verdict"});
   for (const AccuracyRow& r : rows) {
-    table.row({std::string(info(r.op).name), to_string(r.dtype), std::to_string(r.inputs), fmt::format("{:.3g}", r.worst),
-               fmt::format("{:.3g}", r.worst_on_domain), fmt::format("{:g}", r.bound), at_text(r), fmt::format("{:.9g}", r.got),
-               fmt::format("{:.9g}", r.want), verdict(r)});
+    table.row({std::string(info(r.op).name), to_string(r.dtype), std::to_string(r.inputs),
+               fmt::format("{:.3g}", r.worst), fmt::format("{:.3g}", r.worst_on_domain), fmt::format("{:g}", r.bound),
+               at_text(r), fmt::format("{:.9g}", r.got), fmt::format("{:.9g}", r.want), verdict(r)});
   }
   print_text(table.str());
 }
 
 // One line an op: floats side by side, integers and bools as one verdict.
 void print_markdown(const std::vector<AccuracyRow>& rows) {
-  std::string text = "| op | f32 | on its domain | f16 | bf16 | f64 | integers, bool |\n|---|---|---|---|---|---|---|\n";
+  std::string text =
+      "| op | f32 | on its domain | f16 | bf16 | f64 | integers, bool |\n|---|---|---|---|---|---|---|\n";
   for (std::size_t i = 0; i < rows.size();) {
     std::string f32, domain, f16, bf16, f64, others;
     const ir::ScalarOp op = rows[i].op;
@@ -106,8 +110,15 @@ void print_markdown(const std::vector<AccuracyRow>& rows) {
 Json json_of(const std::vector<AccuracyRow>& rows) {
   Json list = Json::array();
   for (const AccuracyRow& r : rows) {
-    list.push_back({{"op", info(r.op).name}, {"dtype", to_string(r.dtype)}, {"inputs", r.inputs}, {"max_ulp", r.worst},
-                    {"max_ulp_on_domain", r.worst_on_domain}, {"wrong", r.wrong}, {"bound", r.bound}, {"at", r.at}, {"ok", r.ok()}});
+    list.push_back({{"op", info(r.op).name},
+                    {"dtype", to_string(r.dtype)},
+                    {"inputs", r.inputs},
+                    {"max_ulp", r.worst},
+                    {"max_ulp_on_domain", r.worst_on_domain},
+                    {"wrong", r.wrong},
+                    {"bound", r.bound},
+                    {"at", r.at},
+                    {"ok", r.ok()}});
   }
   return list;
 }
@@ -134,14 +145,17 @@ Result<bool> accuracy(const AccuracyFlags& flags) {
 
 Command accuracy_command() {
   auto flags = std::make_shared<AccuracyFlags>();
-  return {"accuracy", "errors of compiled scalar ops in units in the last place, against the references of the op table; exit code 1 above a bound",
+  return {"accuracy",
+          "errors of compiled scalar ops in units in the last place, against the references of the op table; exit code "
+          "1 above a bound",
           "  fusec accuracy --op exp,tanh                       all dtypes; f16 and bf16 on every input\n"
           "  fusec accuracy --op exp --dtype f32 --exhaustive   all 2^32 inputs\n"
           "  fusec accuracy --device cuda:0 --codegen llvm --markdown",
           [flags](Flags& f) {
             f.option("--op", flags->ops, "NAME,NAME: these ops (default: every row of the op table)");
             f.option("--dtype", flags->dtypes, "f32,f16: these types (default: all)");
-            f.option("--samples", flags->samples, "inputs of f32 and f64, and of ops on several operands (default 1048576)");
+            f.option("--samples", flags->samples,
+                     "inputs of f32 and f64, and of ops on several operands (default 1048576)");
             f.flag("--exhaustive", flags->exhaustive, "all of f32 on one operand: minutes an op");
             f.flag("--markdown", flags->markdown, "a table for a page");
             declare_common(f, *flags, kCompiles | kCaches);

@@ -42,8 +42,8 @@ void show_stats(const runtime::KernelCache& cache, const std::string& root, bool
   if (json) {
     print(Json{{"path", root}, {"entries", stats.entries}, {"bytes", stats.bytes}, {"left_over", stats.left_over}});
   } else {
-    print_text(fmt::format("{}: {} entries, {}, {} left over by writers that died", root, stats.entries, bytes_text(stats.bytes),
-                           stats.left_over));
+    print_text(fmt::format("{}: {} entries, {}, {} left over by writers that died", root, stats.entries,
+                           bytes_text(stats.bytes), stats.left_over));
   }
 }
 
@@ -89,7 +89,8 @@ Result<bool> cache(const CacheFlags& flags) {
     }
     show_removed(opened->gc(bytes), flags.json);
   } else {
-    return Status(StatusCode::invalid_argument, fmt::format("cache '{}' is none of ls, stats, verify, gc, clear", flags.action));
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("cache '{}' is none of ls, stats, verify, gc, clear", flags.action));
   }
   return true;
 }
@@ -106,7 +107,8 @@ Command cache_command() {
           "  fusec cache clear --cache-dir DIR",
           [flags](Flags& f) {
             f.argument("action", flags->action, "ls, stats, verify, gc or clear");
-            f.option("--cache-dir", flags->cache_dir, "default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
+            f.option("--cache-dir", flags->cache_dir,
+                     "default: $FUSEC_CACHE_DIR, $XDG_CACHE_HOME/fusec, ~/.cache/fusec");
             f.option("--max-size", flags->max_size, "of gc: bytes to keep, such as 500M or 1G");
             f.flag("--json", flags->json, "machine-readable result");
           },

@@ -91,8 +91,8 @@ std::map<std::string, OpRow> by_op(const std::vector<CaseResult>& results) {
 std::string op_name(const std::string& op) { return op.empty() ? "several nodes" : op; }
 
 std::string summary_line(const Counts& c) {
-  return fmt::format("{} passed ({} with inputs as constants), {} wrong, {} unsupported, {} in all", c.passed, c.constants,
-                     c.wrong, c.unsupported, c.total());
+  return fmt::format("{} passed ({} with inputs as constants), {} wrong, {} unsupported, {} in all", c.passed,
+                     c.constants, c.wrong, c.unsupported, c.total());
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -102,14 +102,17 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 std::string rule_of(const ConformanceFlags& flags) {
-  return fmt::format("|got - expected| <= {:g} + {:g} |expected| (a case's own data.json has precedence; f16, bf16: or 2 ulp); others equal",
-                     flags.atol.value_or(CaseOptions().atol), flags.rtol.value_or(CaseOptions().rtol));
+  return fmt::format(
+      "|got - expected| <= {:g} + {:g} |expected| (a case's own data.json has precedence; f16, bf16: or 2 ulp); others "
+      "equal",
+      flags.atol.value_or(CaseOptions().atol), flags.rtol.value_or(CaseOptions().rtol));
 }
 
 void print_tables(const std::vector<CaseResult>& results, const std::string& where, const ConformanceFlags& flags) {
   Table tiers({"tier", "passed", "wrong", "unsupported", "total"});
   for (const auto& [tier, c] : by_tier(results)) {
-    tiers.row({tier, std::to_string(c.passed), std::to_string(c.wrong), std::to_string(c.unsupported), std::to_string(c.total())});
+    tiers.row({tier, std::to_string(c.passed), std::to_string(c.wrong), std::to_string(c.unsupported),
+               std::to_string(c.total())});
   }
   print_text(tiers.str());
   if (flags.verbose) {
@@ -132,15 +135,17 @@ void print_tables(const std::vector<CaseResult>& results, const std::string& whe
 }
 
 void print_markdown(const std::vector<CaseResult>& results, const std::string& where, const ConformanceFlags& flags) {
-  std::string text = fmt::format("{}; {}. {}\n\n| tier | passed | wrong | unsupported | total |\n|---|---|---|---|---|\n",
-                                 summary_line(count(results)), where, rule_of(flags));
+  std::string text =
+      fmt::format("{}; {}. {}\n\n| tier | passed | wrong | unsupported | total |\n|---|---|---|---|---|\n",
+                  summary_line(count(results)), where, rule_of(flags));
   for (const auto& [tier, c] : by_tier(results)) {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", tier, c.passed, c.wrong, c.unsupported, c.total());
   }
   if (flags.brief) return print_text(text);
   text += "\n| op | passed | unsupported | largest error, ulp |\n|---|---|---|---|\n";
   for (const auto& [op, row] : by_op(results)) {
-    text += fmt::format("| {} | {} | {} | {:.4g} |\n", op_name(op), row.counts.passed, row.counts.unsupported, row.max_ulp);
+    text +=
+        fmt::format("| {} | {} | {} | {:.4g} |\n", op_name(op), row.counts.passed, row.counts.unsupported, row.max_ulp);
   }
   text += "\n| lacking | cases |\n|---|---|\n";
   for (const auto& [reason, names] : by_reason(results, CaseStatus::unsupported)) {
@@ -151,8 +156,14 @@ void print_markdown(const std::vector<CaseResult>& results, const std::string& w
 
 Json json_of(const std::vector<CaseResult>& results, const std::string& where, const ConformanceFlags& flags) {
   const Counts c = count(results);
-  Json json = {{"total", c.total()}, {"passed", c.passed}, {"wrong", c.wrong}, {"unsupported", c.unsupported},
-               {"given_constants", c.constants}, {"engine", flags.engine}, {"on", where}, {"tolerance", rule_of(flags)}};
+  Json json = {{"total", c.total()},
+               {"passed", c.passed},
+               {"wrong", c.wrong},
+               {"unsupported", c.unsupported},
+               {"given_constants", c.constants},
+               {"engine", flags.engine},
+               {"on", where},
+               {"tolerance", rule_of(flags)}};
   Json tiers = Json::object();
   for (const auto& [tier, t] : by_tier(results)) {
     tiers[tier] = {{"total", t.total()}, {"passed", t.passed}, {"wrong", t.wrong}, {"unsupported", t.unsupported}};
@@ -173,12 +184,14 @@ bool has_gpu() {
 
 Result<CaseOptions> case_options(const ConformanceFlags& given) {
   ConformanceFlags flags = given;
-  if (flags.device.empty() && flags.targets.empty()) flags.device = flags.engine == "compiled" && has_gpu() ? "cuda:0" : "cpu";
+  if (flags.device.empty() && flags.targets.empty())
+    flags.device = flags.engine == "compiled" && has_gpu() ? "cuda:0" : "cpu";
   CaseOptions options;
   options.rtol = flags.rtol.value_or(options.rtol);
   options.atol = flags.atol.value_or(options.atol);
   if (flags.engine != "compiled" && flags.engine != "evaluator") {
-    return Status(StatusCode::invalid_argument, fmt::format("--engine {} is not one of compiled, evaluator", flags.engine));
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("--engine {} is not one of compiled, evaluator", flags.engine));
   }
   if (!(options.rtol >= 0 && options.atol >= 0 && flags.time_limit > 0)) {
     return Status(StatusCode::invalid_argument, "--rtol and --atol are not negative, --time-limit is more than 0");
@@ -199,8 +212,10 @@ Result<bool> conformance(const ConformanceFlags& flags) {
     return Status(StatusCode::invalid_argument, "--brief is for --markdown; leave it out");
   FUSEC_ASSIGN(const CaseOptions options, case_options(flags));
   FUSEC_ASSIGN(std::vector<std::filesystem::path> cases, find_cases(flags.folder));
-  std::erase_if(cases, [&](const auto& path) { return path.filename().string().find(flags.only) == std::string::npos; });
-  if (cases.empty()) return Status(StatusCode::invalid_argument, fmt::format("no case has '{}' in its name", flags.only));
+  std::erase_if(cases,
+                [&](const auto& path) { return path.filename().string().find(flags.only) == std::string::npos; });
+  if (cases.empty())
+    return Status(StatusCode::invalid_argument, fmt::format("no case has '{}' in its name", flags.only));
   const int cores = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
   const std::vector<CaseResult> results =
       run_cases(cases, options, flags.jobs > 0 ? flags.jobs : cores, flags.time_limit, isatty(STDERR_FILENO) != 0);
@@ -220,7 +235,8 @@ Result<bool> conformance(const ConformanceFlags& flags) {
 
 Command conformance_command() {
   auto flags = std::make_shared<ConformanceFlags>();
-  return {"conformance", "run ONNX test cases: folders with model.onnx and test_data_set_*; exit code 1 when a result is wrong",
+  return {"conformance",
+          "run ONNX test cases: folders with model.onnx and test_data_set_*; exit code 1 when a result is wrong",
           "  fusec conformance /usr/share/libonnx-testdata/data/node        Debian's libonnx-testdata\n"
           "  fusec conformance node --engine evaluator -v                   by the evaluator; every op and case\n"
           "  fusec conformance node --only resize --device cuda:0 --json",

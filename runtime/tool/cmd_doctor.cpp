@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "codegen/emit.h"
+#include "fusec/device.h"
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
 #include "runtime/cache/artifact.h"
-#include "fusec/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
@@ -77,9 +77,10 @@ Finding self_test_finding(const Options& options) {
 
 std::string gpu_text(const DeviceInfo& gpu) {
   const Target& t = gpu.target;
-  return fmt::format("{}, {}, {}, driver for CUDA {}; {} SMs, {} of L2, {} of shared memory a block, copies at {:.0f} GB/s ({})",
-                     gpu.name, t.name, bytes_text(gpu.memory_bytes), gpu.driver, t.sm_count, bytes_text(t.last_level_cache),
-                     bytes_text(t.shared_bytes_per_block), t.copy_gb_per_s, gpu.figures);
+  return fmt::format(
+      "{}, {}, {}, driver for CUDA {}; {} SMs, {} of L2, {} of shared memory a block, copies at {:.0f} GB/s ({})",
+      gpu.name, t.name, bytes_text(gpu.memory_bytes), gpu.driver, t.sm_count, bytes_text(t.last_level_cache),
+      bytes_text(t.shared_bytes_per_block), t.copy_gb_per_s, gpu.figures);
 }
 
 // A GPU that is not there is no fault; one that fails is.
@@ -97,7 +98,8 @@ std::vector<Finding> gpu_findings(const Options& options) {
     out.push_back(self_test_finding(on_gpu));
   }
   for (const GpuLibrary& library : gpu_libraries()) {
-    const std::string found = library.path.empty() ? "not found: " + library.cost : fmt::format("{}, {}", library.version, library.path);
+    const std::string found =
+        library.path.empty() ? "not found: " + library.cost : fmt::format("{}, {}", library.version, library.path);
     out.push_back({library.name, found});
   }
   return out;
@@ -122,8 +124,8 @@ Result<bool> doctor(const ModelFlags& flags) {
       {"features", fmt::format("{}", fmt::join(target.features, " "))},
       {"vector", fmt::format("{} bytes", target.vector_bytes)},
       {"threads", fmt::format("{} of {} logical processors", target.threads, std::thread::hardware_concurrency())},
-      {"data caches", fmt::format("L1 {}, L2 {}, last level {}", bytes_text(target.l1_bytes), bytes_text(target.l2_bytes),
-                             bytes_text(target.last_level_cache))},
+      {"data caches", fmt::format("L1 {}, L2 {}, last level {}", bytes_text(target.l1_bytes),
+                                  bytes_text(target.l2_bytes), bytes_text(target.last_level_cache))},
       {"LLVM", llvm_version(target)},
       {"oneDNN", onednn_version()},
       {"ONNX", FUSEC_WITH_ONNX ? "built in" : "not built in: .fir only"},

@@ -70,7 +70,8 @@ std::string kernel_texts(const FrontEnd& f, const Explained& e) {
 }
 
 bool matches(const Explained& e, const std::string& node) {
-  return std::any_of(e.nodes.begin(), e.nodes.end(), [&](const std::string& n) { return n.find(node) != std::string::npos; });
+  return std::any_of(e.nodes.begin(), e.nodes.end(),
+                     [&](const std::string& n) { return n.find(node) != std::string::npos; });
 }
 
 const char* kind_text(const Explained& e) {
@@ -78,18 +79,21 @@ const char* kind_text(const Explained& e) {
 }
 
 std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
-  std::string out = fmt::format("step {}: {}, {} ops, {} in and out\n", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
+  std::string out =
+      fmt::format("step {}: {}, {} ops, {} in and out\n", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
   for (const std::string& node : e.nodes) out += "  " + node + "\n";
   for (const compiler::Border* border : e.borders) out += "  not fused: " + border_text(f, *border) + "\n";
   if (!detail) return out;
-  if (e.candidate != nullptr) out += fmt::format("  picked: {}, {:.1f} us predicted\n", e.candidate->why, e.candidate->predicted_us);
+  if (e.candidate != nullptr)
+    out += fmt::format("  picked: {}, {:.1f} us predicted\n", e.candidate->why, e.candidate->predicted_us);
   return out + kernel_texts(f, e);
 }
 
 Json json_of(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   Json borders = Json::array();
   for (const compiler::Border* border : e.borders) borders.push_back(border_text(f, *border));
-  Json json = {{"step", number}, {"kind", kind_text(e)}, {"bytes", e.bytes}, {"nodes", e.nodes}, {"not_fused", borders}};
+  Json json = {
+      {"step", number}, {"kind", kind_text(e)}, {"bytes", e.bytes}, {"nodes", e.nodes}, {"not_fused", borders}};
   if (detail) json["kernel"] = kernel_texts(f, e);
   return json;
 }

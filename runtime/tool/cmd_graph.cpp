@@ -125,8 +125,10 @@ Status write_text(const std::string& path, const std::string& text) {
 Status draw(const std::string& dot_file, const std::string& svg) {
   const Result<Ended> dot = run_child({"dot", "-Tsvg", "-o" + svg, dot_file}, kDotSeconds);
   if (!dot.ok()) {
-    return Status(StatusCode::device, fmt::format("the program dot (package graphviz) cannot be started; '{}' holds the drawing "
-                                                  "as text", dot_file));
+    return Status(StatusCode::device,
+                  fmt::format("the program dot (package graphviz) cannot be started; '{}' holds the drawing "
+                              "as text",
+                              dot_file));
   }
   if (dot->code != 0) {
     return Status(StatusCode::device, fmt::format("dot failed on '{}': {}", dot_file, ended_text(dot->code)));
@@ -151,7 +153,8 @@ Result<bool> graph(const GraphFlags& flags) {
   if (flags.json) {
     print(Json{{"file", flags.out}, {"regions", f.partition.regions.size()}});
   } else {
-    print_text(fmt::format("{}: {} regions; green: generated, blue: library, grey: views", flags.out, f.partition.regions.size()));
+    print_text(fmt::format("{}: {} regions; green: generated, blue: library, grey: views", flags.out,
+                           f.partition.regions.size()));
   }
   return true;
 }
@@ -160,14 +163,15 @@ Result<bool> graph(const GraphFlags& flags) {
 
 Command graph_command() {
   auto flags = std::make_shared<GraphFlags>();
-  return {"graph", "draw the partition, coloured by kind of step",
-          "  fusec graph model.onnx --random-weights 1 -o model.svg      needs the program dot; model.dot is written too\n"
-          "  fusec graph graph.fir -o -                                  DOT on stdout",
-          [flags](Flags& f) {
-            declare_model(f, *flags, kWeights | kCompiles);
-            f.option("-o,--output", flags->out, "FILE.dot, FILE.svg or - (default model.dot)");
-          },
-          [flags] { return graph(*flags); }};
+  return {
+      "graph", "draw the partition, coloured by kind of step",
+      "  fusec graph model.onnx --random-weights 1 -o model.svg      needs the program dot; model.dot is written too\n"
+      "  fusec graph graph.fir -o -                                  DOT on stdout",
+      [flags](Flags& f) {
+        declare_model(f, *flags, kWeights | kCompiles);
+        f.option("-o,--output", flags->out, "FILE.dot, FILE.svg or - (default model.dot)");
+      },
+      [flags] { return graph(*flags); }};
 }
 
 }  // namespace fusec::tool

@@ -78,7 +78,8 @@ void print_tensors(const char* kind, const std::vector<TensorInfo>& infos, const
 }
 
 void print_package(const PackageInfo& info) {
-  print_text(fmt::format("package by {}, {}, every byte checked in {:.1f} ms", info.producer, bytes_text(info.file_bytes), info.verify_ms));
+  print_text(fmt::format("package by {}, {}, every byte checked in {:.1f} ms", info.producer,
+                         bytes_text(info.file_bytes), info.verify_ms));
   if (!info.signed_by.empty()) print_text("signed by the key " + info.signed_by);
   Table table({"section", "offset", "bytes", "sha256"});
   for (const PackageSection& s : info.sections) {

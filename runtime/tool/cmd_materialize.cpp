@@ -27,13 +27,12 @@ Status write_model(const MaterializeFlags& flags) {
   return materialize_onnx(flags.in, flags.out, flags.seed.value_or(0), options);
 }
 #else
-Status write_model(const MaterializeFlags&) {
-  return Status(StatusCode::unsupported, "this build reads no ONNX");
-}
+Status write_model(const MaterializeFlags&) { return Status(StatusCode::unsupported, "this build reads no ONNX"); }
 #endif
 
 Result<bool> materialize(const MaterializeFlags& flags) {
-  if (flags.out.empty()) return Status(StatusCode::invalid_argument, "materialize needs -o FILE; see fusec materialize --help");
+  if (flags.out.empty())
+    return Status(StatusCode::invalid_argument, "materialize needs -o FILE; see fusec materialize --help");
   FUSEC_TRY(check_model_file(flags.in));
   {
     const Progress progress("writing " + flags.out);
@@ -53,17 +52,19 @@ Result<bool> materialize(const MaterializeFlags& flags) {
 
 Command materialize_command() {
   auto flags = std::make_shared<MaterializeFlags>();
-  return {"materialize", "write an ONNX model with all its weights inside, absent ones random",
-          "  fusec materialize stripped.onnx -o whole.onnx --random-weights 1\n"
-          "The weights are those that other commands use with the same seed, so another runtime can be compared on them.",
-          [flags](Flags& f) {
-            f.argument("model", flags->in, "an .onnx model");
-            f.option("-o,--output", flags->out, "FILE to write; past 1.9 GB the weights go to FILE.data");
-            f.option("--random-weights", flags->seed, "SEED of weights whose data file is absent (default 0)");
-            f.option("--external-root", flags->external_roots, "DIR: data files are looked for here too; may be given several times");
-            f.flag("--json", flags->json, "machine-readable result");
-          },
-          [flags] { return materialize(*flags); }};
+  return {
+      "materialize", "write an ONNX model with all its weights inside, absent ones random",
+      "  fusec materialize stripped.onnx -o whole.onnx --random-weights 1\n"
+      "The weights are those that other commands use with the same seed, so another runtime can be compared on them.",
+      [flags](Flags& f) {
+        f.argument("model", flags->in, "an .onnx model");
+        f.option("-o,--output", flags->out, "FILE to write; past 1.9 GB the weights go to FILE.data");
+        f.option("--random-weights", flags->seed, "SEED of weights whose data file is absent (default 0)");
+        f.option("--external-root", flags->external_roots,
+                 "DIR: data files are looked for here too; may be given several times");
+        f.flag("--json", flags->json, "machine-readable result");
+      },
+      [flags] { return materialize(*flags); }};
 }
 
 }  // namespace fusec::tool

@@ -10,11 +10,17 @@ namespace {
 Json ops_json() {
   Json scalar = Json::array(), tensor = Json::array();
   for (const ir::ScalarOpInfo& op : ir::all_scalar_ops()) {
-    scalar.push_back({{"name", op.name}, {"arity", op.arity}, {"definition", op.definition}, {"gradient", op.gradient},
-                      {"ulp", op.ulp}, {"cost", op.cost}});
+    scalar.push_back({{"name", op.name},
+                      {"arity", op.arity},
+                      {"definition", op.definition},
+                      {"gradient", op.gradient},
+                      {"ulp", op.ulp},
+                      {"cost", op.cost}});
   }
   for (const ir::TensorOpInfo& op : ir::all_tensor_ops()) {
-    tensor.push_back({{"name", op.name}, {"min_inputs", op.min_inputs}, {"max_inputs", op.max_inputs},
+    tensor.push_back({{"name", op.name},
+                      {"min_inputs", op.min_inputs},
+                      {"max_inputs", op.max_inputs},
                       {"attributes", op.attributes}});
   }
   return {{"scalar", scalar}, {"tensor", tensor}};

@@ -21,7 +21,8 @@ struct OptimizeFlags : ModelFlags {
 Status check_passes(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (compiler::find_pass(name) == nullptr) {
-      return Status(StatusCode::invalid_argument, fmt::format("there is no pass '{}'; see fusec optimize --list-passes", name));
+      return Status(StatusCode::invalid_argument,
+                    fmt::format("there is no pass '{}'; see fusec optimize --list-passes", name));
     }
   }
   return {};
@@ -40,7 +41,10 @@ Result<bool> list_passes(const OptimizeFlags& flags) {
   }
   for (const compiler::PassTime& time : times) {
     const bool ran = !flags.model.empty();
-    table.row({std::string(time.name), ran ? fmt::format("{:.2f}", time.ms) : "-", !ran ? "-" : time.changed ? "yes" : "no"});
+    table.row({std::string(time.name), ran ? fmt::format("{:.2f}", time.ms) : "-",
+               !ran           ? "-"
+               : time.changed ? "yes"
+                              : "no"});
     list.push_back({{"pass", time.name}, {"ms", time.ms}, {"changed", time.changed}});
   }
   if (flags.json) {
@@ -111,19 +115,21 @@ Result<bool> bisect(const OptimizeFlags& flags) {
     return true;
   }
   if (!none.ok() || !*none) {
-    print_text("it fails before any pass: the fault lies in a later stage" + (none.ok() ? "" : ": " + none.status().str()));
+    print_text("it fails before any pass: the fault lies in a later stage" +
+               (none.ok() ? "" : ": " + none.status().str()));
     return false;
   }
   const int bad = first_bad_pass(trial, 0, all);
-  print_text(fmt::format("verify fails after pass {} ({} of {}); see fusec optimize --dump DIR", passes[static_cast<std::size_t>(bad)].name,
-                         bad + 1, all));
+  print_text(fmt::format("verify fails after pass {} ({} of {}); see fusec optimize --dump DIR",
+                         passes[static_cast<std::size_t>(bad)].name, bad + 1, all));
   return false;
 }
 
 Result<bool> optimize(const OptimizeFlags& flags) {
   FUSEC_TRY(check_passes(flags.disabled_passes));
   if (flags.list) return list_passes(flags);
-  if (flags.model.empty()) return Status(StatusCode::invalid_argument, "optimize needs a model; see fusec optimize --help");
+  if (flags.model.empty())
+    return Status(StatusCode::invalid_argument, "optimize needs a model; see fusec optimize --help");
   if (!flags.passes.empty() && (flags.bisect || !flags.disabled_passes.empty())) {
     return Status(StatusCode::invalid_argument,
                   "--passes names all passes that run; leave --bisect and --disable-pass out");

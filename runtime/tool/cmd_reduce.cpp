@@ -44,16 +44,23 @@ class Check {
     FUSEC_TRY(check.make_folder());
     FUSEC_ASSIGN(const Ended whole, check.run(flags.model));
     if (whole.code == 0) {
-      return Status(StatusCode::invalid_argument, fmt::format("the command succeeds on '{}': nothing is to be found", flags.model));
+      return Status(StatusCode::invalid_argument,
+                    fmt::format("the command succeeds on '{}': nothing is to be found", flags.model));
     }
     if (whole.output.find(flags.match) == std::string::npos) {
-      return Status(StatusCode::invalid_argument, fmt::format("the command's output lacks '{}' on the whole model", flags.match));
+      return Status(StatusCode::invalid_argument,
+                    fmt::format("the command's output lacks '{}' on the whole model", flags.match));
     }
     check.code_ = whole.code;
     check.say(fmt::format("the whole model: {}", ended_text(whole.code)));
     return check;
   }
-  Check(Check&& other) noexcept : flags_(other.flags_), folder_(std::move(other.folder_)), noted_(std::move(other.noted_)), code_(other.code_), runs_(other.runs_) {
+  Check(Check&& other) noexcept
+      : flags_(other.flags_),
+        folder_(std::move(other.folder_)),
+        noted_(std::move(other.noted_)),
+        code_(other.code_),
+        runs_(other.runs_) {
     other.folder_.clear();
   }
   ~Check() {
@@ -82,7 +89,8 @@ class Check {
     std::string name = (fs::temp_directory_path() / "fusec-reduce-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) return Status(StatusCode::device, fmt::format("'{}' cannot be made", name));
     folder_ = name;
-    for (const std::string& path : {folder_, model_path()}) noted_.push_back(std::make_unique<ir::TemporaryFile>(AT_FDCWD, path));
+    for (const std::string& path : {folder_, model_path()})
+      noted_.push_back(std::make_unique<ir::TemporaryFile>(AT_FDCWD, path));
     return {};
   }
 
@@ -108,13 +116,16 @@ class Check {
 // Takes away what the failure does not need.
 class Reduction {
  public:
-  Reduction(const Cutter& cutter, Check& check) : cutter_(cutter), check_(check) { best_.keep.assign(cutter.num_nodes(), 1); }
+  Reduction(const Cutter& cutter, Check& check) : cutter_(cutter), check_(check) {
+    best_.keep.assign(cutter.num_nodes(), 1);
+  }
 
   // Extents first: with numbers in their place, shape arithmetic is no longer needed.
   Status run() {
     FUSEC_ASSIGN(const bool still, try_cut(best_));
     if (!still) {
-      return Status(StatusCode::unsupported, "the model fails no more once it is written anew: its form, not its nodes, is the cause");
+      return Status(StatusCode::unsupported,
+                    "the model fails no more once it is written anew: its form, not its nodes, is the cause");
     }
     FUSEC_TRY(fix_symbols());
     for (bool smaller = true; smaller;) {
@@ -203,7 +214,8 @@ std::string graph_text(const std::string& bytes, const ReduceFlags& flags) {
 std::string own_program() {
   char path[PATH_MAX + 1] = {};
   const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
-  return (fs::path(std::string(path, length > 0 ? static_cast<std::size_t>(length) : 0)).parent_path() / "fusec").string();
+  return (fs::path(std::string(path, length > 0 ? static_cast<std::size_t>(length) : 0)).parent_path() / "fusec")
+      .string();
 }
 
 Result<bool> reduce(ReduceFlags flags) {
@@ -211,11 +223,13 @@ Result<bool> reduce(ReduceFlags flags) {
   if (flags.out.empty()) flags.out = fs::path(flags.model).stem().string() + ".reduced.onnx";
   if (!flags.out.ends_with(".onnx")) return Status(StatusCode::invalid_argument, "-o wants a name that ends in .onnx");
   if (flags.command.empty()) {
-    flags.command = {own_program(), "verify", "{}", "--random-weights", std::to_string(flags.random_weights.value_or(0))};
+    flags.command = {own_program(), "verify", "{}", "--random-weights",
+                     std::to_string(flags.random_weights.value_or(0))};
   }
   const bool has_place = std::any_of(flags.command.begin(), flags.command.end(),
                                      [](const std::string& word) { return word.find("{}") != std::string::npos; });
-  if (!has_place) return Status(StatusCode::invalid_argument, "the command has no {}, which stands for the model's path");
+  if (!has_place)
+    return Status(StatusCode::invalid_argument, "the command has no {}, which stands for the model's path");
   ImportOptions import;
   import.random_weights = flags.random_weights.value_or(0);
   const auto start = std::chrono::steady_clock::now();
@@ -226,12 +240,18 @@ Result<bool> reduce(ReduceFlags flags) {
   check.say("");
   FUSEC_TRY(status);
   FUSEC_TRY(write_bytes(flags.out, reduction.bytes()));
-  const std::string text = graph_text(reduction.bytes(), flags), fir = flags.out.substr(0, flags.out.size() - 5) + ".fir";
+  const std::string text = graph_text(reduction.bytes(), flags),
+                    fir = flags.out.substr(0, flags.out.size() - 5) + ".fir";
   if (!text.empty()) FUSEC_TRY(write_bytes(fir, text));
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (flags.json) {
-    print(Json{{"model", flags.out}, {"fir", text.empty() ? "" : fir}, {"nodes_before", cutter.num_nodes()},
-               {"nodes", reduction.count()}, {"runs", check.runs()}, {"seconds", seconds}, {"fails_with", ended_text(check.code())}});
+    print(Json{{"model", flags.out},
+               {"fir", text.empty() ? "" : fir},
+               {"nodes_before", cutter.num_nodes()},
+               {"nodes", reduction.count()},
+               {"runs", check.runs()},
+               {"seconds", seconds},
+               {"fails_with", ended_text(check.code())}});
   } else {
     print_text(fmt::format("{}: {} of {} nodes still end in {} ({} runs, {:.0f} s){}", flags.out, reduction.count(),
                            cutter.num_nodes(), ended_text(check.code()), check.runs(), seconds,
@@ -244,21 +264,25 @@ Result<bool> reduce(ReduceFlags flags) {
 
 Command reduce_command() {
   auto flags = std::make_shared<ReduceFlags>();
-  return {"reduce", "find the few nodes that a failure needs, and write them as a model and as a graph (.fir)",
-          "  fusec reduce model.onnx                                   fusec verify differs: where?\n"
-          "  fusec reduce model.onnx -o small.onnx -- fusec run {} --device cuda:0\n"
-          "  fusec reduce model.onnx --match 'no lowering for' -- fusec lower {}\n"
-          "A candidate fails as the whole model does: with the same exit code or signal, and with the text of --match in its output.",
-          [flags](Flags& f) {
-            f.argument("model", flags->model, "an .onnx model on which the command fails");
-            f.rest("command", flags->command, "behind --: a program and its arguments, {} for the model's path; default: fusec verify {}");
-            f.option("-o,--output", flags->out, "FILE.onnx to write, and FILE.fir beside it (default MODEL.reduced.onnx)");
-            f.option("--match", flags->match, "TEXT that the failing command prints");
-            f.option("--random-weights", flags->random_weights, "SEED of weights whose data file is absent (default 0)");
-            f.option("--time-limit", flags->time_limit, "seconds after which a run is ended, which is a way to fail too (default 60)");
-            f.flag("--json", flags->json, "machine-readable result");
-          },
-          [flags] { return reduce(*flags); }};
+  return {
+      "reduce", "find the few nodes that a failure needs, and write them as a model and as a graph (.fir)",
+      "  fusec reduce model.onnx                                   fusec verify differs: where?\n"
+      "  fusec reduce model.onnx -o small.onnx -- fusec run {} --device cuda:0\n"
+      "  fusec reduce model.onnx --match 'no lowering for' -- fusec lower {}\n"
+      "A candidate fails as the whole model does: with the same exit code or signal, and with the text of --match in "
+      "its output.",
+      [flags](Flags& f) {
+        f.argument("model", flags->model, "an .onnx model on which the command fails");
+        f.rest("command", flags->command,
+               "behind --: a program and its arguments, {} for the model's path; default: fusec verify {}");
+        f.option("-o,--output", flags->out, "FILE.onnx to write, and FILE.fir beside it (default MODEL.reduced.onnx)");
+        f.option("--match", flags->match, "TEXT that the failing command prints");
+        f.option("--random-weights", flags->random_weights, "SEED of weights whose data file is absent (default 0)");
+        f.option("--time-limit", flags->time_limit,
+                 "seconds after which a run is ended, which is a way to fail too (default 60)");
+        f.flag("--json", flags->json, "machine-readable result");
+      },
+      [flags] { return reduce(*flags); }};
 }
 
 }  // namespace fusec::tool

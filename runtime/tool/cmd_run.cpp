@@ -87,9 +87,15 @@ Result<bool> run(const Front& front, const RunFlags& flags) {
     const Summary s = summarize(outputs[i]);
     const std::vector<double> first = elements(outputs[i], std::min(kShown, outputs[i].num_elements()));
     table.row({name, to_string(outputs[i].dtype()), shape_text(outputs[i].shape()), fmt::format("{:.6g}", s.min),
-               fmt::format("{:.6g}", s.max), fmt::format("{:.6g}", s.mean), fmt::format("{:.6g}", fmt::join(first, " "))});
-    Json entry = {{"name", name}, {"dtype", to_string(outputs[i].dtype())}, {"shape", outputs[i].shape()},
-                  {"min", s.min}, {"max", s.max}, {"mean", s.mean}, {"first", first}};
+               fmt::format("{:.6g}", s.max), fmt::format("{:.6g}", s.mean),
+               fmt::format("{:.6g}", fmt::join(first, " "))});
+    Json entry = {{"name", name},
+                  {"dtype", to_string(outputs[i].dtype())},
+                  {"shape", outputs[i].shape()},
+                  {"min", s.min},
+                  {"max", s.max},
+                  {"mean", s.mean},
+                  {"first", first}};
     if (!flags.output_dir.empty()) {
       FUSEC_ASSIGN(entry["file"], store(flags.output_dir, name, outputs[i]));
     }

@@ -63,7 +63,8 @@ Result<bool> emit(const StageFlags& flags) {
     out += text + "\n";
   }
   if (out.empty() && !flags.kernel.empty()) {
-    return Status(StatusCode::invalid_argument, fmt::format("--kernel {}: there are{}", flags.kernel, names.empty() ? " none" : names));
+    return Status(StatusCode::invalid_argument,
+                  fmt::format("--kernel {}: there are{}", flags.kernel, names.empty() ? " none" : names));
   }
   show(flags, "emit", out);
   return true;
@@ -111,8 +112,9 @@ Result<bool> bind(const StageFlags& flags) {
   FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, symbols));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   FUSEC_ASSIGN(const runtime::PlanPtr plan, engine.state()->plan(shapes));
-  std::string out = fmt::format("plan {}\narena {} bytes, at least {}; {} bytes per thread; {} threads\n", symbols_text(symbols),
-                                plan->arena_bytes, plan->live_lower_bound_bytes, plan->local_bytes, plan->threads);
+  std::string out =
+      fmt::format("plan {}\narena {} bytes, at least {}; {} bytes per thread; {} threads\n", symbols_text(symbols),
+                  plan->arena_bytes, plan->live_lower_bound_bytes, plan->local_bytes, plan->threads);
   int number = 0;
   for (const runtime::Launch& launch : plan->launches) out += fmt::format("{}: {}\n", number++, text(*plan, launch));
   for (const runtime::OutputCopy& copy : plan->copies) {
@@ -144,17 +146,20 @@ Command stage(const char* name, const char* summary, const std::string& examples
 Command import_command() {
   return stage("import", "print the graph as imported",
                "  fusec import model.onnx --random-weights 1 > model.fir\n"
-               "  fusec import graph.fir                               the same text in canonical form", import);
+               "  fusec import graph.fir                               the same text in canonical form",
+               import);
 }
 Command partition_command() {
   return stage("partition", "print the regions, and why each border between them was not fused",
                "  fusec partition model.onnx --random-weights 1\n"
-               "  fusec partition graph.fir --disable-pass fold_affine", partition);
+               "  fusec partition graph.fir --disable-pass fold_affine",
+               partition);
 }
 Command lower_command() {
   return stage("lower", "print the program with all candidates, and its kernels",
                "  fusec lower graph.fir\n"
-               "  fusec lower graph.fir --target x86-64-v3", lower);
+               "  fusec lower graph.fir --target x86-64-v3",
+               lower);
 }
 Command select_command() {
   return stage("select", "print the program with the candidates that were picked", "  fusec select graph.fir", select);
@@ -163,12 +168,14 @@ Command emit_command() {
   return stage("emit", "print the code of the picked kernels: LLVM IR, or CUDA C++ for a GPU",
                "  fusec emit graph.fir\n"
                "  fusec emit graph.fir --target sm_90                  needs no GPU\n"
-               "  fusec emit model.onnx --random-weights 1 --kernel k0", emit);
+               "  fusec emit model.onnx --random-weights 1 --kernel k0",
+               emit);
 }
 Command bind_command() {
   return stage("bind", "print the plan for one set of shapes: launches, addresses, tasks",
                "  fusec bind graph.fir\n"
-               "  fusec bind model.onnx --random-weights 1 --shape N=8", bind, kBindGroups);
+               "  fusec bind model.onnx --random-weights 1 --shape N=8",
+               bind, kBindGroups);
 }
 
 }  // namespace fusec::tool

@@ -47,7 +47,8 @@ class TuningBar {
     if (!isatty(STDERR_FILENO)) return;
     shown_ = true;
     const auto filled = static_cast<int>(all > 0 ? kBar * done / all : kBar);
-    const std::string bar = std::string(static_cast<std::size_t>(filled), '#') + std::string(kBar - static_cast<std::size_t>(filled), '.');
+    const std::string bar =
+        std::string(static_cast<std::size_t>(filled), '#') + std::string(kBar - static_cast<std::size_t>(filled), '.');
     const std::string line = fmt::format("[{}] {}/{} {}", bar, done, all, shortened(what, 40));
     std::fprintf(stderr, "\r%-*s", kBarLine, line.c_str());
     std::fflush(stderr);
@@ -100,12 +101,20 @@ Summed sum_of(const std::vector<TunedShapes>& all) {
   return sum;
 }
 
-void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged, const std::string& database) {
+void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
+                const std::string& database) {
   const Summed sum = sum_of(all);
-  Json json = {{"device", to_string(engine.device())}, {"database", database},       {"merged", merged},
-               {"measured", sum.measured},             {"reused", sum.reused},       {"failed", sum.failed},
-               {"seconds", sum.seconds},               {"finished", sum.finished},   {"heuristic_us", sum.heuristic_us},
-               {"tuned_us", sum.tuned_us},             {"spread", sum.spread},
+  Json json = {{"device", to_string(engine.device())},
+               {"database", database},
+               {"merged", merged},
+               {"measured", sum.measured},
+               {"reused", sum.reused},
+               {"failed", sum.failed},
+               {"seconds", sum.seconds},
+               {"finished", sum.finished},
+               {"heuristic_us", sum.heuristic_us},
+               {"tuned_us", sum.tuned_us},
+               {"spread", sum.spread},
                {"scope", engine.state()->tuning().scope()}};
   json["layers"] = Json::array();
   for (const TunedShapes& one : all) {
@@ -140,11 +149,12 @@ void print_report(const Engine& engine, const std::vector<TunedShapes>& all, int
   print_text(fmt::format("{}; {} measured, {} reused, {} failed, {} merged; {:.1f} s{}", runs_on(engine), sum.measured,
                          sum.reused, sum.failed, merged, sum.seconds,
                          sum.finished ? "" : "; the time was up, another `fusec tune` goes on from here"));
-  print_text(fmt::format("convolutions and matrix products: {:.1f} us by the libraries' own choices, {:.1f} us by the fastest ({:+.1f}%)",
-                         sum.heuristic_us, sum.tuned_us,
-                         sum.heuristic_us > 0 ? 100 * (sum.tuned_us / sum.heuristic_us - 1) : 0.0));
+  print_text(fmt::format(
+      "convolutions and matrix products: {:.1f} us by the libraries' own choices, {:.1f} us by the fastest ({:+.1f}%)",
+      sum.heuristic_us, sum.tuned_us, sum.heuristic_us > 0 ? 100 * (sum.tuned_us / sum.heuristic_us - 1) : 0.0));
   if (sum.spread > kBusy) {
-    print_text(fmt::format("times vary by {:.0f}%: the machine has other work to do; measure --again when it has not", 100 * sum.spread));
+    print_text(fmt::format("times vary by {:.0f}%: the machine has other work to do; measure --again when it has not",
+                           100 * sum.spread));
   }
   print_text(database.empty() ? "the times are not stored" : "times: " + database);
 }
@@ -152,7 +162,8 @@ void print_report(const Engine& engine, const std::vector<TunedShapes>& all, int
 Result<int64_t> merge_databases(const TuneFlags& flags, const Options& options) {
   if (flags.merge.empty()) return 0;
   const std::string path = runtime::tuning_path(options);
-  if (path.empty()) return Status(StatusCode::invalid_argument, "--merge needs a database to merge into; give --tuning-db FILE");
+  if (path.empty())
+    return Status(StatusCode::invalid_argument, "--merge needs a database to merge into; give --tuning-db FILE");
   FUSEC_ASSIGN(const auto to, TuningDatabase::open_to_write(path, runtime::warn_of(options)));
   int64_t taken = 0;
   for (const std::string& from : flags.merge) {
@@ -164,7 +175,8 @@ Result<int64_t> merge_databases(const TuneFlags& flags, const Options& options) 
   return taken;
 }
 
-Result<TunedShapes> tune_shapes(const Engine& engine, const Loaded& loaded, const TuneFlags& flags, int64_t batch, double seconds) {
+Result<TunedShapes> tune_shapes(const Engine& engine, const Loaded& loaded, const TuneFlags& flags, int64_t batch,
+                                double seconds) {
   TunedShapes out;
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(out.symbols, solve_symbols(loaded.model, request, batch));
@@ -173,7 +185,8 @@ Result<TunedShapes> tune_shapes(const Engine& engine, const Loaded& loaded, cons
   FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state.program(), shapes));
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(state.program(), bindings));
   TuningBar bar;
-  FUSEC_ASSIGN(out.report, runtime::tune(*state.loaded, resolved, state.threads, state.tuning(), {seconds, flags.quick, flags.again},
+  FUSEC_ASSIGN(out.report, runtime::tune(*state.loaded, resolved, state.threads, state.tuning(),
+                                         {seconds, flags.quick, flags.again},
                                          [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
                                            bar.show(done, all, layer.origin);
                                          }));
@@ -184,7 +197,8 @@ Result<bool> tune(const TuneFlags& flags) {
   if (flags.model.empty() && flags.merge.empty()) {
     return Status(StatusCode::invalid_argument, "tune needs a model, or databases to --merge; see fusec tune --help");
   }
-  if (!(flags.time_limit >= 0)) return Status(StatusCode::invalid_argument, "--time-limit is a number of seconds, 0 for none");
+  if (!(flags.time_limit >= 0))
+    return Status(StatusCode::invalid_argument, "--time-limit is a number of seconds, 0 for none");
   FUSEC_ASSIGN(Options options, options_of(flags));
   options.strategy = Strategy::heuristic;  // of the engine, which is only a list of calls here
   FUSEC_ASSIGN(const int64_t merged, merge_databases(flags, options));
@@ -239,7 +253,8 @@ Command tune_command() {
             f.option("--time-limit", flags->time_limit, "seconds after which no choice is begun (default: none)");
             f.flag("--quick", flags->quick, "fewer runs of each choice");
             f.flag("--again", flags->again, "measure what is known too: after a run on a busy machine, say");
-            f.option("--merge", flags->merge, "FILE: first takes over the rows of another database; may be given again");
+            f.option("--merge", flags->merge,
+                     "FILE: first takes over the rows of another database; may be given again");
           },
           [flags] { return tune(*flags); }};
 }

@@ -80,8 +80,9 @@ namespace {
 
 void declare_compiling(Flags& flags, ModelFlags& to) {
   flags.option("--device", to.device, "cpu, cuda or cuda:1; default: cuda:0 where one is usable, else cpu");
-  flags.option("--target", to.targets,
-               "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
+  flags.option(
+      "--target", to.targets,
+      "compile for x86-64-v2, v3, v4 or sm_75 ... sm_121, which the device must have; stages up to emit need none");
   flags.option("--threads", to.threads, "of a run; default: what the machine and OMP_NUM_THREADS give");
   flags.option("--numerics", to.numerics,
                "precise (default); exact: rounds after every op, and no library call loses NaN or infinities; fast: as "
@@ -173,7 +174,8 @@ std::vector<std::string> listed_targets(const ModelFlags& flags) {
 
 Result<std::string> single_target(const ModelFlags& flags) {
   std::vector<std::string> names = listed_targets(flags);
-  if (names.size() > 1) return Status(StatusCode::invalid_argument, "several --target: only compile -o takes more than one");
+  if (names.size() > 1)
+    return Status(StatusCode::invalid_argument, "several --target: only compile -o takes more than one");
   return names.empty() ? std::string() : std::move(names.front());
 }
 
@@ -206,7 +208,8 @@ Result<Options> options_of(const ModelFlags& flags) {
   } else if (flags.numerics != "precise") {
     return not_of("--numerics", flags.numerics, "precise, exact, fast");
   }
-  if (flags.threads < 0) return Status(StatusCode::invalid_argument, "--threads is negative; 0 means as many as there are");
+  if (flags.threads < 0)
+    return Status(StatusCode::invalid_argument, "--threads is negative; 0 means as many as there are");
   options.threads = flags.threads;
   if (!flags.cache_dir.empty()) options.cache_dir = flags.cache_dir;
   options.use_cache = !flags.no_cache;
@@ -222,7 +225,8 @@ Result<Options> options_of(const ModelFlags& flags) {
     std::error_code error;
     std::filesystem::create_directories(flags.dump, error);
     if (error) {
-      return Status(StatusCode::invalid_argument, fmt::format("--dump {} cannot be made: {}", flags.dump, error.message()));
+      return Status(StatusCode::invalid_argument,
+                    fmt::format("--dump {} cannot be made: {}", flags.dump, error.message()));
     }
   }
   return options;
@@ -263,7 +267,9 @@ Result<std::vector<Tensor>> make_outputs(const Engine& engine, const std::vector
 Json json_of_tensors(const std::vector<TensorInfo>& infos, const std::vector<TensorShape>& shapes) {
   Json list = Json::array();
   for (std::size_t i = 0; i < infos.size(); ++i) {
-    list.push_back({{"name", infos[i].name}, {"dtype", to_string(infos[i].dtype)}, {"shape", shapes[i]},
+    list.push_back({{"name", infos[i].name},
+                    {"dtype", to_string(infos[i].dtype)},
+                    {"shape", shapes[i]},
                     {"declared", to_string(infos[i].shape)}});
   }
   return list;

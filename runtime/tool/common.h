@@ -30,17 +30,18 @@ struct ModelFlags {
   std::string strategy = "cached", tune, tuning_db, cache_limit;
   std::string verify_key;  // of packages, as `trust` is
   bool trust = false;
-  bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false, verbose = false;
+  bool no_cache = false, no_library = false, no_fusion = false, tf32 = false, no_cuda_graph = false, json = false,
+       verbose = false;
 };
 // Groups of these flags. A command offers those that change what it does; --json is everybody's.
 enum FlagGroup : unsigned {
-  kWeights = 1,    // --random-weights, --external-root
-  kShapes = 2,     // --shape, --input
-  kCompiles = 4,   // --device, --target, --threads, --numerics and what else decides on code
-  kCaches = 8,     // --cache-dir, --cache-limit, --no-cache
-  kLibraries = 16, // --tf32, --workspace-limit, --tuning-db: of library calls that are made
-  kRuns = 32,      // --no-cuda-graph, --strategy, --tune
-  kVerbose = 64,   // -v
+  kWeights = 1,     // --random-weights, --external-root
+  kShapes = 2,      // --shape, --input
+  kCompiles = 4,    // --device, --target, --threads, --numerics and what else decides on code
+  kCaches = 8,      // --cache-dir, --cache-limit, --no-cache
+  kLibraries = 16,  // --tf32, --workspace-limit, --tuning-db: of library calls that are made
+  kRuns = 32,       // --no-cuda-graph, --strategy, --tune
+  kVerbose = 64,    // -v
   kEverything = 127,
 };
 // Of the commands that take packages.
@@ -56,8 +57,8 @@ void tell_engine(const Engine& engine, const ModelFlags& flags);
 Result<std::string> single_target(const ModelFlags& flags);
 std::vector<std::string> listed_targets(const ModelFlags& flags);
 
-// invalid_argument for words that are not in the lists of --help. The device is --device, else what --target is for, else
-// cuda:0 where one is usable, else cpu.
+// invalid_argument for words that are not in the lists of --help. The device is --device, else what --target is for,
+// else cuda:0 where one is usable, else cpu.
 Result<Options> options_of(const ModelFlags& flags);
 const char* numerics_name(Numerics numerics);
 // "cpu, x86-64-v4, 8 threads, precise", "cuda:0, sm_90, precise".

@@ -97,7 +97,8 @@ std::string broken_rule(const Tensor& reference, const Sums& sums, const OutputD
   if (sums.unequal > 0) return fmt::format("{} of {} elements differ", sums.unequal, reference.num_elements());
   if (!(diff.rel_l2 <= tolerance)) return fmt::format("rel_l2 {:.3g} > {:.3g}", diff.rel_l2, tolerance);
   if (reference.num_elements() > 1 && sums.constant) return "the reference is constant: it checks nothing";
-  if (is_float(reference.dtype()) && diff.ref_rms < kVanishing) return "the reference vanishes (RMS < 1e-6): it checks nothing";
+  if (is_float(reference.dtype()) && diff.ref_rms < kVanishing)
+    return "the reference vanishes (RMS < 1e-6): it checks nothing";
   return {};
 }
 
@@ -158,7 +159,8 @@ OutputDiff compare(std::string name, const Tensor& got, const Tensor& reference,
   const Sums sums = ir::visit_compute(reference.dtype(), [&]<class T>(T) { return sum_up<T>(got, reference, diff); });
   diff.ref_rms = std::sqrt(sums.reference / static_cast<double>(reference.num_elements()));
   if (sums.difference > 0) {
-    diff.rel_l2 = sums.reference > 0 ? std::sqrt(sums.difference / sums.reference) : std::numeric_limits<double>::infinity();
+    diff.rel_l2 =
+        sums.reference > 0 ? std::sqrt(sums.difference / sums.reference) : std::numeric_limits<double>::infinity();
   }
   diff.why = broken_rule(reference, sums, diff, tolerance.value_or(default_tolerance(reference.dtype())));
   diff.ok = diff.why.empty();

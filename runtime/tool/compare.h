@@ -24,8 +24,8 @@ struct OutputDiff {
 // The largest rel_l2 of outputs of this type: 1e-5 (f64, f32), 5e-3 (f16), 4e-2 (bf16), 0 (others: equal).
 double default_tolerance(DType dtype);
 
-// Both row-major. ok: same dtype and shape; rel_l2 within the tolerance, or integers and bools equal; NaN and Inf in the
-// same places; and the reference says something: more than one value, floats of RMS >= 1e-6.
+// Both row-major. ok: same dtype and shape; rel_l2 within the tolerance, or integers and bools equal; NaN and Inf in
+// the same places; and the reference says something: more than one value, floats of RMS >= 1e-6.
 OutputDiff compare(std::string name, const Tensor& got, const Tensor& reference, std::optional<double> tolerance);
 
 struct ElementDiff {
@@ -33,8 +33,8 @@ struct ElementDiff {
   double max_ulp = 0;  // as of OutputDiff; 0 for integers and bools
 };
 
-// Element by element: |got - reference| <= atol + rtol |reference|, of f16 and bf16 or half_ulps units in the last place;
-// integers and bools equal, NaN and Inf in the same places.
+// Element by element: |got - reference| <= atol + rtol |reference|, of f16 and bf16 or half_ulps units in the last
+// place; integers and bools equal, NaN and Inf in the same places.
 ElementDiff compare_elements(const Tensor& got, const Tensor& reference, double rtol, double atol, double half_ulps);
 
 }  // namespace fusec::tool

@@ -90,7 +90,8 @@ CaseResult answer(CaseStatus status, std::string reason = {}) {
 
 CaseResult compare_outputs(const Model& model, std::vector<Tensor> inputs, std::vector<Tensor> want, const Case& c) {
   if (inputs.size() != model.inputs.size()) {
-    return answer(CaseStatus::wrong, fmt::format("{} inputs are given, the model has {}", inputs.size(), model.inputs.size()));
+    return answer(CaseStatus::wrong,
+                  fmt::format("{} inputs are given, the model has {}", inputs.size(), model.inputs.size()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     Result<Tensor> declared = as_declared(*model.graph, model.graph->inputs[i], inputs[i]);
@@ -160,7 +161,8 @@ CaseResult run_set(const Case& c, const fs::path& set) {
 std::vector<fs::path> data_sets(const fs::path& folder) {
   std::vector<fs::path> sets;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set")) sets.push_back(entry.path());
+    if (entry.is_directory() && entry.path().filename().string().starts_with("test_data_set"))
+      sets.push_back(entry.path());
   }
   std::sort(sets.begin(), sets.end());
   return sets;
@@ -199,8 +201,13 @@ const char* to_string(CaseStatus status) {
 }
 
 Json json_of(const CaseResult& r) {
-  return {{"name", r.name}, {"status", to_string(r.status)}, {"reason", r.reason},   {"max_ulp", r.max_ulp},
-          {"tier", r.tier}, {"op", r.op},                    {"given_constants", r.given_constants}};
+  return {{"name", r.name},
+          {"status", to_string(r.status)},
+          {"reason", r.reason},
+          {"max_ulp", r.max_ulp},
+          {"tier", r.tier},
+          {"op", r.op},
+          {"given_constants", r.given_constants}};
 }
 
 CaseResult case_of_json(const Json& json) {
@@ -233,7 +240,8 @@ Result<std::vector<fs::path>> find_cases(const fs::path& root) {
 }
 
 CaseResult run_case(const fs::path& folder, const CaseOptions& options) try {
-  Result<std::vector<uint8_t>> bytes = importer::read_file((folder / "model.onnx").string(), ImportLimits().model_bytes);
+  Result<std::vector<uint8_t>> bytes =
+      importer::read_file((folder / "model.onnx").string(), ImportLimits().model_bytes);
   Result<ModelSummary> summary = bytes.ok() ? importer::summarize(*bytes) : Result<ModelSummary>(bytes.status());
   CaseResult result;
   if (summary.ok()) {

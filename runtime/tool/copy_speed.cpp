@@ -47,7 +47,9 @@ constexpr int64_t kAhead = 2048;  // bytes; 1 to 4 KiB measured the same
 bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 bool has_avx512() { return __builtin_cpu_supports("avx512f") != 0; }
 #else
-void copy_avx512(std::byte* to, const std::byte* from, int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+void copy_avx512(std::byte* to, const std::byte* from, int64_t bytes) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
 void copy_avx2(std::byte* to, const std::byte* from, int64_t bytes) { copy_avx512(to, from, bytes); }
 bool has_avx2() { return false; }
 bool has_avx512() { return false; }
@@ -78,7 +80,8 @@ const char* to_string(CopyKind kind) {
 }
 
 std::string to_string(const CopyWay& way) {
-  return std::string(to_string(way.kind)) + (way.threads == 1 ? ", 1 thread" : ", " + std::to_string(way.threads) + " threads");
+  return std::string(to_string(way.kind)) +
+         (way.threads == 1 ? ", 1 thread" : ", " + std::to_string(way.threads) + " threads");
 }
 
 Result<CopySpeed> CopySpeed::make(int64_t bytes, int threads) {
@@ -144,7 +147,8 @@ std::vector<CopyRow> copy_table(CopySpeed& copy, int64_t max_bytes) {
     const int64_t bytes = mb << 20;
     if (bytes > max_bytes) break;
     for (const CopyKind kind : copy.kinds()) {
-      rows.push_back({bytes, kind, static_cast<double>(bytes) / (1e3 * copy.best_us({kind, copy.threads()}, bytes, 5))});
+      rows.push_back(
+          {bytes, kind, static_cast<double>(bytes) / (1e3 * copy.best_us({kind, copy.threads()}, bytes, 5))});
     }
   }
   return rows;

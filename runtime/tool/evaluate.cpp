@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/eval/graph.h"
-
 #include "runtime/tool/evaluate.h"
+
+#include "ir/eval/graph.h"
 #include "runtime/tool/output.h"
 
 namespace fusec::tool {
 
 Result<std::vector<Tensor>> evaluate_model(const Model& model, const std::vector<Tensor>& inputs, bool wide) {
-  if (!model.graph) return Status(StatusCode::invalid_argument, "a package has no graph to evaluate: name the model itself");
+  if (!model.graph)
+    return Status(StatusCode::invalid_argument, "a package has no graph to evaluate: name the model itself");
   const Progress progress("evaluating the reference");
   ir::EvalOptions options;
   options.threads = 0;

@@ -79,7 +79,8 @@ int report(const Status& status) {
 int run(const Command& command) {
   clean_up_on_signals();
   const Result<bool> result = ir::guarded(command.run);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return report({StatusCode::device, "stdout cannot be written"});
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return report({StatusCode::device, "stdout cannot be written"});
   if (!result.ok()) return report(result.status());
   return *result ? 0 : 1;
 }
@@ -126,7 +127,9 @@ int run_command_line(const std::vector<Command>& commands, int argc, char** argv
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     const int code = app.exit(help);
-    return std::fflush(stdout) != 0 || std::ferror(stdout) != 0 ? report({StatusCode::device, "stdout cannot be written"}) : code;
+    return std::fflush(stdout) != 0 || std::ferror(stdout) != 0
+               ? report({StatusCode::device, "stdout cannot be written"})
+               : code;
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "fusec: %s; %s\n", error.what(), usage_hint(app).c_str());
     return 2;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the commands run, bench and inspect get models from: in `fusec` packages alone, in `fusec-compiler` models to compile.
+// Where the commands run, bench and inspect get models from: in `fusec` packages alone, in `fusec-compiler` models to
+// compile.
 #pragma once
 
 #include <optional>
@@ -13,8 +14,8 @@ namespace fusec::tool {
 struct Loaded {
   Model model;
   std::optional<Package> package;  // the model is compiled already, and `model` has no graph
-  double load_ms = 0;     // reading and importing, without weights_ms
-  double weights_ms = 0;  // reading, making or checking weights
+  double load_ms = 0;              // reading and importing, without weights_ms
+  double weights_ms = 0;           // reading, making or checking weights
 };
 
 struct Front {

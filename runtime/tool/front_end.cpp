@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tool/front_end.h"
-#include "runtime/tool/model_file.h"
 
 #include "runtime/device/open.h"
+#include "runtime/tool/model_file.h"
 
 namespace fusec::tool {
 
@@ -23,8 +23,8 @@ Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last) {
   FUSEC_ASSIGN(f.target, target_of(f.options));
   FUSEC_ASSIGN(Loaded loaded, load_model(flags));
   f.model = std::move(loaded.model);
-  FUSEC_ASSIGN(static_cast<runtime::Stages&>(f), runtime::run_stages(*f.model.graph, f.target, f.options, last,
-                                                                         ir::Deadline(f.options.compile_seconds)));
+  FUSEC_ASSIGN(static_cast<runtime::Stages&>(f),
+               runtime::run_stages(*f.model.graph, f.target, f.options, last, ir::Deadline(f.options.compile_seconds)));
   return f;
 }
 

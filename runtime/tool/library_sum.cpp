@@ -144,11 +144,12 @@ std::string text(const LibraryCall& call) {
 bool same_call(const LibraryCall& a, const LibraryCall& b) {
   const ir::LibraryStep &s = *a.step, &t = *b.step;
   return s.op == t.op && s.attrs == t.attrs && s.compute == t.compute && s.epilogues == t.epilogues &&
-         s.bias == t.bias && std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
-                                        [](const runtime::BoundArg& x, const runtime::BoundArg& y) {
-                                          return x.dtype == y.dtype && x.shape == y.shape && x.strides == y.strides &&
-                                                 (x.constant == nullptr) == (y.constant == nullptr);
-                                        });
+         s.bias == t.bias &&
+         std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
+                    [](const runtime::BoundArg& x, const runtime::BoundArg& y) {
+                      return x.dtype == y.dtype && x.shape == y.shape && x.strides == y.strides &&
+                             (x.constant == nullptr) == (y.constant == nullptr);
+                    });
 }
 
 // Whether the plan runs the step's epilogue sum over its own memory.
@@ -206,7 +207,8 @@ Status choose_layout(Bench& bench, Group& group) {
   }
   for (std::size_t i = 0; i < us.size(); ++i) {
     group.shown.layouts.emplace_back(group.layouts[i].layout, median(us[i]));
-    if (group.best < 0 || median(us[i]) < median(us[static_cast<std::size_t>(group.best)])) group.best = static_cast<int>(i);
+    if (group.best < 0 || median(us[i]) < median(us[static_cast<std::size_t>(group.best)]))
+      group.best = static_cast<int>(i);
   }
   if (group.best < 0) return {};
   const LoneCall& best = group.layouts[static_cast<std::size_t>(group.best)];
@@ -255,8 +257,9 @@ Status round(BoundModel& model, Bench& bench, const std::vector<Group>& groups, 
   FUSEC_TRY(model.run());  // brings its weights and arena back into the caches that hold them
   Status failed;
   const double us = time_us([&] {
-    for (int i = 0; i < kModelRuns; ++i) failed = failed.ok() ? model.run() : failed;
-  }) / kModelRuns;
+                      for (int i = 0; i < kModelRuns; ++i) failed = failed.ok() ? model.run() : failed;
+                    }) /
+                    kModelRuns;
   FUSEC_TRY(failed);
   for (int i = 0; i < kProfileRuns; ++i) FUSEC_TRY(model.profile(samples.steps));
   double sum = 0;

@@ -20,11 +20,11 @@ namespace fusec::tool {
 struct StepGroup {
   std::vector<std::size_t> steps;  // indices into Plan::launches
   bool generated = false;
-  std::string what, origin;        // of the first: shapes, node names
-  std::string implementation;      // in the plan
-  double plan_us = 0;              // of one step in the running model
-  std::string layout, alone;       // of the fastest call alone: layout and implementation; empty: none
-  double alone_us = 0;             // of one call
+  std::string what, origin;    // of the first: shapes, node names
+  std::string implementation;  // in the plan
+  double plan_us = 0;          // of one step in the running model
+  std::string layout, alone;   // of the fastest call alone: layout and implementation; empty: none
+  double alone_us = 0;         // of one call
   std::vector<std::pair<std::string, double>> layouts;  // microseconds of each layout in the trials that chose one
   double count() const { return static_cast<double>(steps.size()); }
 };
@@ -33,9 +33,9 @@ struct LibrarySum {
   std::vector<StepGroup> groups;
   int64_t rotated_bytes = 0;  // weights of the calls alone lie in so much memory, used round and round
   int64_t rounds = 0;
-  double model_us = 0;        // a run of the model
-  double alone_us = 0;        // sum of all calls alone
-  double overhead = 0;        // model / sum - 1, both of one round; median over rounds
+  double model_us = 0;  // a run of the model
+  double alone_us = 0;  // sum of all calls alone
+  double overhead = 0;  // model / sum - 1, both of one round; median over rounds
 };
 
 // The parts of model_us - alone_us, in microseconds. Steps and calls alone count with their medians; what interrupts
@@ -47,9 +47,9 @@ struct LibrarySumParts {
 };
 LibrarySumParts parts(const LibrarySum& sum);
 
-// Rounds of: the model a few times, each of its calls alone a few times; means of these, so that what disturbs the machine
-// weighs as much on the one as on the other, and medians over rounds. rotate: bytes that weights of calls alone use in
-// turn.
+// Rounds of: the model a few times, each of its calls alone a few times; means of these, so that what disturbs the
+// machine weighs as much on the one as on the other, and medians over rounds. rotate: bytes that weights of calls alone
+// use in turn.
 Result<LibrarySum> library_sum(std::shared_ptr<const runtime::Plan> plan, std::span<const Tensor> inputs,
                                std::span<const Tensor> outputs, int64_t rotate, const Budget& budget);
 

@@ -25,13 +25,18 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 Json json_of(const LibrarySum& sum) {
   const LibrarySumParts p = parts(sum);
-  Json json = {{"model_ms", sum.model_us / 1e3},   {"sum_ms", sum.alone_us / 1e3}, {"overhead", sum.overhead},
-               {"rounds", sum.rounds},             {"rotated_bytes", sum.rotated_bytes},
-               {"slower_ms", p.slower / 1e3},      {"generated_ms", p.generated / 1e3}, {"rest_ms", p.rest / 1e3}};
+  Json json = {{"model_ms", sum.model_us / 1e3},     {"sum_ms", sum.alone_us / 1e3},
+               {"overhead", sum.overhead},           {"rounds", sum.rounds},
+               {"rotated_bytes", sum.rotated_bytes}, {"slower_ms", p.slower / 1e3},
+               {"generated_ms", p.generated / 1e3},  {"rest_ms", p.rest / 1e3}};
   json["groups"] = Json::array();
   for (const StepGroup& group : by_excess(sum.groups)) {
-    Json row = {{"kind", group.generated ? "generated" : "library"}, {"count", group.steps.size()}, {"what", group.what},
-                {"origin", group.origin}, {"implementation", group.implementation}, {"plan_us", group.plan_us}};
+    Json row = {{"kind", group.generated ? "generated" : "library"},
+                {"count", group.steps.size()},
+                {"what", group.what},
+                {"origin", group.origin},
+                {"implementation", group.implementation},
+                {"plan_us", group.plan_us}};
     if (!group.generated) {
       row.update(Json{{"layout", group.layout}, {"alone", group.alone}, {"alone_us", group.alone_us}});
       for (const auto& [layout, us] : group.layouts) row["layouts_us"][layout] = us;
@@ -46,15 +51,17 @@ std::string report(const LibrarySum& sum) {
   for (const StepGroup& group : by_excess(sum.groups)) {
     table.row({std::to_string(group.steps.size()), fmt::format("{:.1f}", group.plan_us),
                group.alone.empty() ? "-" : fmt::format("{:.1f}", group.alone_us), fmt::format("{:.1f}", excess(group)),
-               group.implementation, group.layout, group.alone, shortened(group.what + "  " + group.origin, kWhatWidth)});
+               group.implementation, group.layout, group.alone,
+               shortened(group.what + "  " + group.origin, kWhatWidth)});
   }
   const LibrarySumParts p = parts(sum);
   return table.str() +
-         fmt::format("\nmodel {:.1f} us, sum of its library calls alone {:.1f} us: {:+.1f}% (library steps slower {:+.1f}%, "
-                     "generated kernels {:+.1f}%, rest {:+.1f}%); {} rounds, weights rotated over {}",
-                     sum.model_us, sum.alone_us, 100 * sum.overhead, percent(p.slower, sum.alone_us),
-                     percent(p.generated, sum.alone_us), percent(p.rest, sum.alone_us), sum.rounds,
-                     bytes_text(sum.rotated_bytes));
+         fmt::format(
+             "\nmodel {:.1f} us, sum of its library calls alone {:.1f} us: {:+.1f}% (library steps slower {:+.1f}%, "
+             "generated kernels {:+.1f}%, rest {:+.1f}%); {} rounds, weights rotated over {}",
+             sum.model_us, sum.alone_us, 100 * sum.overhead, percent(p.slower, sum.alone_us),
+             percent(p.generated, sum.alone_us), percent(p.rest, sum.alone_us), sum.rounds,
+             bytes_text(sum.rotated_bytes));
 }
 
 }  // namespace fusec::tool

@@ -36,7 +36,8 @@ int hand_over(char** argv) {
   const std::string_view path(self, length > 0 ? static_cast<std::size_t>(length) : 0);
   const std::string compiler = std::string(path.substr(0, path.rfind('/') + 1)) + "fusec-compiler";
   (void)execv(compiler.c_str(), argv);
-  std::fprintf(stderr, "fusec: '%s' cannot be started: %s. Without it fusec runs, benches and inspects packages (.fsc) only\n",
+  std::fprintf(stderr,
+               "fusec: '%s' cannot be started: %s. Without it fusec runs, benches and inspects packages (.fsc) only\n",
                compiler.c_str(), std::strerror(errno));
   return 4;
 }

@@ -79,6 +79,8 @@ Result<Engine> compile_model(const Model& model, const Options& options) {
   return Engine::compile(model, options);
 }
 
-Front compiler_front() { return {[](const ModelFlags& flags) { return load_model(flags); }, compile_model, bench_patterns, bench_gate}; }
+Front compiler_front() {
+  return {[](const ModelFlags& flags) { return load_model(flags); }, compile_model, bench_patterns, bench_gate};
+}
 
 }  // namespace fusec::tool

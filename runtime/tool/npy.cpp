@@ -23,9 +23,9 @@ struct TypeName {
   std::string_view written, read;  // without byte order
 };
 constexpr TypeName kTypes[] = {
-    {DType::f64, "<f8", "f8"}, {DType::f32, "<f4", "f4"},  {DType::f16, "<f2", "f2"}, {DType::bf16, "<u2", "V2"},
-    {DType::i8, "|i1", "i1"},  {DType::i16, "<i2", "i2"},  {DType::i32, "<i4", "i4"}, {DType::i64, "<i8", "i8"},
-    {DType::u8, "|u1", "u1"},  {DType::u16, "<u2", "u2"},  {DType::u32, "<u4", "u4"}, {DType::u64, "<u8", "u8"},
+    {DType::f64, "<f8", "f8"},   {DType::f32, "<f4", "f4"}, {DType::f16, "<f2", "f2"}, {DType::bf16, "<u2", "V2"},
+    {DType::i8, "|i1", "i1"},    {DType::i16, "<i2", "i2"}, {DType::i32, "<i4", "i4"}, {DType::i64, "<i8", "i8"},
+    {DType::u8, "|u1", "u1"},    {DType::u16, "<u2", "u2"}, {DType::u32, "<u4", "u4"}, {DType::u64, "<u8", "u8"},
     {DType::bool_, "|b1", "b1"},
 };
 
@@ -156,8 +156,8 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
 
 Result<Tensor> as_dtype(const Tensor& tensor, DType dtype, const std::string& what) {
   if (tensor.dtype() == dtype) return tensor;
-  const bool bits = (tensor.dtype() == DType::u16 && dtype == DType::bf16) ||
-                    (tensor.dtype() == DType::u8 && dtype == DType::bool_);
+  const bool bits =
+      (tensor.dtype() == DType::u16 && dtype == DType::bf16) || (tensor.dtype() == DType::u8 && dtype == DType::bool_);
   if (!bits) {
     return Status(StatusCode::invalid_argument, fmt::format("{} is {}, the model wants {}; convert it before", what,
                                                             to_string(tensor.dtype()), to_string(dtype)));

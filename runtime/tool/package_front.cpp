@@ -9,16 +9,20 @@ namespace fusec::tool {
 namespace {
 
 Status fixed(const char* flag, const std::string& path) {
-  return Status(StatusCode::invalid_argument,
-                fmt::format("{} is not what '{}' was compiled with; compile it again, or leave the flag out", flag, path));
+  return Status(
+      StatusCode::invalid_argument,
+      fmt::format("{} is not what '{}' was compiled with; compile it again, or leave the flag out", flag, path));
 }
 
 // What decides on code and weights did so when the package was written.
 Status check_flags(const ModelFlags& flags) {
   const std::pair<const char*, bool> ineffective[] = {
-      {"--random-weights", flags.random_weights.has_value()}, {"--external-root", !flags.external_roots.empty()},
-      {"--no-library", flags.no_library},                     {"--no-fusion", flags.no_fusion},
-      {"--disable-pass", !flags.disabled_passes.empty()},     {"--dump", !flags.dump.empty()},
+      {"--random-weights", flags.random_weights.has_value()},
+      {"--external-root", !flags.external_roots.empty()},
+      {"--no-library", flags.no_library},
+      {"--no-fusion", flags.no_fusion},
+      {"--disable-pass", !flags.disabled_passes.empty()},
+      {"--dump", !flags.dump.empty()},
       {"--compile-limit", flags.compile_limit.has_value()},
   };
   for (const auto& [flag, given] : ineffective) {

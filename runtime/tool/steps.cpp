@@ -15,8 +15,11 @@ double gb_per_s(const LaunchInfo& step) { return step.us > 0 ? static_cast<doubl
 Json steps_json(const PlanStats& plan) {
   Json list = Json::array();
   for (const LaunchInfo& step : plan.steps) {
-    list.push_back({{"origin", step.origin}, {"kind", step.generated ? "generated" : "library"},
-                    {"implementation", step.implementation}, {"bytes", step.bytes}, {"threads", step.threads},
+    list.push_back({{"origin", step.origin},
+                    {"kind", step.generated ? "generated" : "library"},
+                    {"implementation", step.implementation},
+                    {"bytes", step.bytes},
+                    {"threads", step.threads},
                     {"us", step.us}});
   }
   return list;
@@ -31,8 +34,8 @@ std::string steps_table(const PlanStats& plan, bool timed) {
   for (const LaunchInfo& step : plan.steps) total += step.us;
   int number = 0;
   for (const LaunchInfo& step : plan.steps) {
-    std::vector<std::string> row = {std::to_string(number++), step.generated ? "generated" : "library", step.implementation,
-                                    bytes_text(step.bytes), std::to_string(step.threads)};
+    std::vector<std::string> row = {std::to_string(number++), step.generated ? "generated" : "library",
+                                    step.implementation, bytes_text(step.bytes), std::to_string(step.threads)};
     if (timed) {
       row.push_back(fmt::format("{:.1f}", step.us));
       row.push_back(fmt::format("{:.1f}", gb_per_s(step)));

@@ -29,8 +29,8 @@ double least_us(const Call& call) {
   }
   for (int trial = 0; trial < kTrials; ++trial) {
     least = std::min(least, time_us([&] {
-                       for (int64_t i = 0; i < calls; ++i) call();
-                     }) / static_cast<double>(calls));
+                              for (int64_t i = 0; i < calls; ++i) call();
+                            }) / static_cast<double>(calls));
   }
   return least;
 }
@@ -52,8 +52,8 @@ double core_ghz() {
   return kLatency * kSteps / (1e3 * least);
 }
 
-Result<TaskCycles> task_cycles(const Model& model, const Options& options, Target target, std::span<const Tensor> inputs,
-                               std::span<Tensor> outputs) {
+Result<TaskCycles> task_cycles(const Model& model, const Options& options, Target target,
+                               std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   target.l1_bytes = target.l2_bytes = target.last_level_cache = kHoldsAll;
   FUSEC_ASSIGN(const Engine engine, runtime::compile_for(model, options, target));
   std::vector<TensorShape> shapes;
@@ -82,7 +82,8 @@ Result<TaskCycles> task_cycles(const Model& model, const Options& options, Targe
       const PhaseLaunch& phase = plan->phases[p];
       if (phase.iterations == 0) continue;
       tasks = std::max(tasks, phase.iterations);
-      us += least_us([&] { frame.run_task(launch, phase, phase.iterations / 2); }) * static_cast<double>(phase.iterations);
+      us += least_us([&] { frame.run_task(launch, phase, phase.iterations / 2); }) *
+            static_cast<double>(phase.iterations);
     }
     if (launch.op == nullptr) result.task_bytes = std::max(result.task_bytes, launch.bytes / tasks);
   }

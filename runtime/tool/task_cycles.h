@@ -16,11 +16,11 @@ struct TaskCycles {
 
 // The model compiled for caches that hold everything, so without hints and streaming stores; then one task of each
 // phase run again and again by one thread. Library steps do not count.
-Result<TaskCycles> task_cycles(const Model& model, const Options& options, Target target, std::span<const Tensor> inputs,
-                               std::span<Tensor> outputs);
+Result<TaskCycles> task_cycles(const Model& model, const Options& options, Target target,
+                               std::span<const Tensor> inputs, std::span<Tensor> outputs);
 
-// Of this thread's core, in GHz, while it computes: from a chain of dependent multiplications of 3 cycles each, which is
-// their latency on the x86-64 cores since 2008.
+// Of this thread's core, in GHz, while it computes: from a chain of dependent multiplications of 3 cycles each, which
+// is their latency on the x86-64 cores since 2008.
 double core_ghz();
 
 }  // namespace fusec::tool

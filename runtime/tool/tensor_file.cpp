@@ -36,6 +36,8 @@ Result<Tensor> read_pb(const std::string& path) {
 
 }  // namespace
 
-Result<Tensor> read_tensor_file(const std::string& path) { return path.ends_with(".pb") ? read_pb(path) : read_npy(path); }
+Result<Tensor> read_tensor_file(const std::string& path) {
+  return path.ends_with(".pb") ? read_pb(path) : read_npy(path);
+}
 
 }  // namespace fusec::tool

@@ -10,9 +10,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMinRuns = 5, kMaxRuns = 100'000;
-constexpr double kPatience = 4;        // budgets that a restless machine may cost
-constexpr double kSteady = 1.08;       // two copies of one round: the machine changes its memory speed within seconds
-constexpr double kBlockUs = 200;       // what is timed takes at least so long, against the clock's own cost
+constexpr double kPatience = 4;   // budgets that a restless machine may cost
+constexpr double kSteady = 1.08;  // two copies of one round: the machine changes its memory speed within seconds
+constexpr double kBlockUs = 200;  // what is timed takes at least so long, against the clock's own cost
 constexpr int64_t kMaxRepeats = 1000;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -67,7 +67,8 @@ std::vector<double> time_runs(const Call& call, const Budget& budget) {
   for (int64_t i = 0; i < budget.warmup; ++i) call();
   std::vector<double> us;
   const Clock::time_point start = Clock::now();
-  while (!enough(budget, static_cast<int64_t>(us.size()), static_cast<int64_t>(us.size()), start)) us.push_back(time_us(call));
+  while (!enough(budget, static_cast<int64_t>(us.size()), static_cast<int64_t>(us.size()), start))
+    us.push_back(time_us(call));
   return us;
 }
 

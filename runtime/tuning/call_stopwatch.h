@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CallStopwatch: times bound calls of a library alone, on memory of the device. Before each run other memory is read, so that
-// weights come from further away, and then the activations are: as in a model, where an earlier step has just written them. It
-// is the same for every choice.
+// CallStopwatch: times bound calls of a library alone, on memory of the device. Before each run other memory is read,
+// so that weights come from further away, and then the activations are: as in a model, where an earlier step has just
+// written them. It is the same for every choice.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class CallStopwatch {
   virtual void release() = 0;
   virtual Status write(void* to, const void* from_host, int64_t bytes) = 0;
   // Microseconds of one run; `warm` is in the caches when it begins.
-  virtual Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace, std::span<const MemoryRange> warm) = 0;
+  virtual Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace,
+                                 std::span<const MemoryRange> warm) = 0;
 };
 
 // flush_bytes: that are read before each run.

@@ -28,7 +28,8 @@ class HostStopwatch final : public CallStopwatch {
     return {};
   }
 
-  Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace, std::span<const MemoryRange> warm) override {
+  Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace,
+                         std::span<const MemoryRange> warm) override {
     using Clock = std::chrono::steady_clock;
     if (flush_.bytes() < flushed_) {
       FUSEC_ASSIGN(flush_, AlignedBuffer::make(flushed_));

@@ -11,14 +11,15 @@ namespace fusec::runtime {
 namespace {
 
 std::string operand_text(const char* role, const Operand& o) {
-  return fmt::format(" {}={}[{}]({})@{}{}", role, to_string(o.dtype), fmt::join(o.dims, ","), fmt::join(o.strides, ","), o.alignment,
-                     o.constant != nullptr ? "c" : "");
+  return fmt::format(" {}={}[{}]({})@{}{}", role, to_string(o.dtype), fmt::join(o.dims, ","), fmt::join(o.strides, ","),
+                     o.alignment, o.constant != nullptr ? "c" : "");
 }
 
 std::string window_text(const Problem& p) {
   const Window& w = p.window;
-  return fmt::format(" window={} step={} dilation={} pad={}+{} groups={}", fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"),
-                     fmt::join(w.dilations, "x"), fmt::join(w.before, "x"), fmt::join(w.after, "x"), p.groups);
+  return fmt::format(" window={} step={} dilation={} pad={}+{} groups={}", fmt::join(w.kernel, "x"),
+                     fmt::join(w.strides, "x"), fmt::join(w.dilations, "x"), fmt::join(w.before, "x"),
+                     fmt::join(w.after, "x"), p.groups);
 }
 
 const char* numerics_text(Numerics numerics) {

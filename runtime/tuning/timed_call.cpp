@@ -10,9 +10,9 @@ namespace fusec::runtime {
 namespace {
 
 constexpr int kRuns = 11, kQuickRuns = 5;
-constexpr double kHopelessFactor = 2;    // of the best: given up after two runs
-constexpr double kVeryHopeless = 8;      // given up after the run that is not counted
-constexpr double kLongRunUs = 50'000;    // of such, fewer
+constexpr double kHopelessFactor = 2;  // of the best: given up after two runs
+constexpr double kVeryHopeless = 8;    // given up after the run that is not counted
+constexpr double kLongRunUs = 50'000;  // of such, fewer
 constexpr int kRunsOfLong = 3;
 constexpr int64_t kPatternElements = 1 << 16;  // random elements that are repeated
 
@@ -23,7 +23,8 @@ std::vector<std::byte> random_elements(DType dtype) {
   for (std::size_t i = 0; i < kPatternElements; ++i) {
     random = ir::mix64(random);
     const double unit = static_cast<double>(random >> 11) / 4503599627370496.0 - 1;  // 2^52
-    ir::store_double(dtype, out.data() + i * size, is_float(dtype) ? unit : static_cast<double>(static_cast<int>(unit * 9)));
+    ir::store_double(dtype, out.data() + i * size,
+                     is_float(dtype) ? unit : static_cast<double>(static_cast<int>(unit * 9)));
   }
   return out;
 }
@@ -76,7 +77,8 @@ Status TimedCall::place(const BoundArg& arg, bool is_output) {
   if (!is_output) warm_.push_back({begin, bytes});
   const std::vector<std::byte> pattern = random_elements(arg.dtype);
   for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(pattern.size())) {
-    FUSEC_TRY(stopwatch_->write(begin + at, pattern.data(), std::min(bytes - at, static_cast<int64_t>(pattern.size()))));
+    FUSEC_TRY(
+        stopwatch_->write(begin + at, pattern.data(), std::min(bytes - at, static_cast<int64_t>(pattern.size()))));
   }
   return {};
 }
@@ -84,7 +86,8 @@ Status TimedCall::place(const BoundArg& arg, bool is_output) {
 Result<double> TimedCall::once(const LibraryOp& op) {
   std::vector<void*> args = args_;
   // As a plan does where it can: the output takes over an operand's memory.
-  if (const std::vector<int> aliases = op.may_alias(); !aliases.empty()) args.back() = args[static_cast<std::size_t>(aliases[0])];
+  if (const std::vector<int> aliases = op.may_alias(); !aliases.empty())
+    args.back() = args[static_cast<std::size_t>(aliases[0])];
   const auto bytes = static_cast<int64_t>(op.workspace_bytes());
   if (bytes > workspace_.bytes) {
     FUSEC_ASSIGN(workspace_.data, stopwatch_->allocate(bytes));
@@ -108,7 +111,8 @@ Result<std::vector<double>> TimedCall::time(const LibraryOp& op, bool quick, dou
 }
 
 Result<std::pair<std::vector<double>, std::vector<double>>> TimedCall::time_in_turn(const LibraryOp& first,
-                                                                                    const LibraryOp& second, bool quick) {
+                                                                                    const LibraryOp& second,
+                                                                                    bool quick) {
   std::pair<std::vector<double>, std::vector<double>> us;
   FUSEC_ASSIGN(const double warm_up, once(first));
   FUSEC_TRY(once(second).status());

@@ -27,12 +27,12 @@ class TimedCall {
   Status begin(const LibraryCall& call);
   void end();
 
-  // Microseconds of runs after one that is not counted. best_us > 0: a way that takes more than twice as long is given up
-  // after a run or two.
+  // Microseconds of runs after one that is not counted. best_us > 0: a way that takes more than twice as long is given
+  // up after a run or two.
   Result<std::vector<double>> time(const LibraryOp& op, bool quick, double best_us);
   // Both in turn, as often as each other.
-  Result<std::pair<std::vector<double>, std::vector<double>>> time_in_turn(const LibraryOp& first, const LibraryOp& second,
-                                                                           bool quick);
+  Result<std::pair<std::vector<double>, std::vector<double>>> time_in_turn(const LibraryOp& first,
+                                                                           const LibraryOp& second, bool quick);
   // Not ok: the device is lost, and nothing more can be timed.
   Status alive() const;
 

@@ -22,7 +22,9 @@ struct TuneCandidate {
   bool is_own = false;  // bound without its choice
 };
 
-double tuning_seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double tuning_seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 int64_t seconds_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -43,8 +45,8 @@ std::vector<TuneCandidate> candidates_of(const LoadedProgram& loaded, const Libr
 // Tunes one layer.
 class LayerTuner {
  public:
-  LayerTuner(const LoadedProgram& loaded, const LibraryCall& call, const TuneLimits& limits, Tuning& tuning, TimedCall& timed,
-             TuneReport& report)
+  LayerTuner(const LoadedProgram& loaded, const LibraryCall& call, const TuneLimits& limits, Tuning& tuning,
+             TimedCall& timed, TuneReport& report)
       : loaded_(loaded), call_(call), limits_(limits), tuning_(tuning), timed_(timed), report_(report) {}
 
   // False: the time was up.
@@ -117,8 +119,8 @@ class LayerTuner {
     auto op = bind(candidate);
     if (op.ok()) row.workspace = static_cast<int64_t>((*op)->workspace_bytes());
     const TuningRow* const best = best_row(layer.rows);
-    Result<std::vector<double>> us =
-        op.ok() ? timed_.time(**op, limits_.quick, best != nullptr ? best->median_us : 0) : Result<std::vector<double>>(op.status());
+    Result<std::vector<double>> us = op.ok() ? timed_.time(**op, limits_.quick, best != nullptr ? best->median_us : 0)
+                                             : Result<std::vector<double>>(op.status());
     if (us.ok()) {
       fill(row, *us);
       return row;
@@ -133,17 +135,19 @@ class LayerTuner {
     return row;
   }
 
-  // Times the fastest and the libraries' own once more, in turn: the lowest of many noisy times is too low, and the machine
-  // may have changed between the two.
+  // Times the fastest and the libraries' own once more, in turn: the lowest of many noisy times is too low, and the
+  // machine may have changed between the two.
   Status settle(TunedLayer& layer, const TuneCandidate& own, const std::vector<TuneCandidate>& all) {
     const TuningRow* best = best_row(layer.rows);
     if (best == nullptr || best->own) return {};
-    const auto other = std::find_if(all.begin(), all.end(), [&](const TuneCandidate& c) { return row_of(layer, c) == best; });
+    const auto other =
+        std::find_if(all.begin(), all.end(), [&](const TuneCandidate& c) { return row_of(layer, c) == best; });
     const TuningRow* const base = row_of(layer, own);
     if (other == all.end() || base == nullptr) return {};
     auto first = bind(own), second = bind(*other);
     if (!first.ok() || !second.ok()) return {};
-    Result<std::pair<std::vector<double>, std::vector<double>>> us = timed_.time_in_turn(**first, **second, limits_.quick);
+    Result<std::pair<std::vector<double>, std::vector<double>>> us =
+        timed_.time_in_turn(**first, **second, limits_.quick);
     if (!us.ok()) return timed_.alive();
     TuningRow of_own = *base, of_best = *best;
     fill(of_own, us->first);
@@ -166,14 +170,16 @@ struct Layers {
   std::vector<LibraryCall> calls;  // of each
 };
 
-Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning, bool again) {
+Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
+                 bool again) {
   Layers out;
   for (const ResolvedStep& step : resolved.steps) {
     const auto* const library_step = std::get_if<ir::LibraryStep>(&step.step->v);
     if (library_step == nullptr || !is_tuned(*library_step)) continue;
     LibraryCall call = library_call(loaded, step, threads);
     std::string key = tuning_call(call);
-    const auto it = std::find_if(out.layers.begin(), out.layers.end(), [&](const TunedLayer& l) { return l.call == key; });
+    const auto it =
+        std::find_if(out.layers.begin(), out.layers.end(), [&](const TunedLayer& l) { return l.call == key; });
     if (it != out.layers.end()) {
       ++it->count;
       continue;
@@ -259,7 +265,8 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
 
 void profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {
   const Options& options = tuning.options();
-  const Result<TuneReport> report = tune(loaded, resolved, threads, tuning, {options.tuning_seconds, options.quick_tuning});
+  const Result<TuneReport> report =
+      tune(loaded, resolved, threads, tuning, {options.tuning_seconds, options.quick_tuning});
   if (!report.ok()) warn_of(options)("measuring stopped: " + report.status().str());
 }
 

@@ -30,13 +30,14 @@ struct TunedLayer {
 };
 
 struct TuneReport {
-  std::vector<TunedLayer> layers;  // in order of execution
+  std::vector<TunedLayer> layers;                // in order of execution
   int64_t measured = 0, reused = 0, failed = 0;  // choices: timed here, known before, tried here in vain
   double seconds = 0;
   bool finished = true;  // false: the time was up
 };
 
-// Totals of the layers that have both times, in microseconds of one run: by the libraries' own choices, and by the fastest.
+// Totals of the layers that have both times, in microseconds of one run: by the libraries' own choices, and by the
+// fastest.
 struct TuneTotals {
   double own_us = 0, best_us = 0;
 };
@@ -47,8 +48,8 @@ double typical_spread(const TuneReport& report);
 // done of all layers, and the one at hand
 using TuneProgress = std::function<void(std::size_t done, std::size_t all, const TunedLayer& layer)>;
 
-// Measures what `tuning` has no rows of, the layers of most work first, and gives it each row as soon as it is known. A choice
-// that fails is a row; an error is one of the device or of memory.
+// Measures what `tuning` has no rows of, the layers of most work first, and gives it each row as soon as it is known. A
+// choice that fails is a row; an error is one of the device or of memory.
 Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
                         const TuneLimits& limits, const TuneProgress& progress = {});
 

@@ -49,8 +49,8 @@ const std::string& Tuning::scope_of_machine() {
   return scope_;
 }
 
-// A CPU's second-level caches twice over: what lies there comes from the last level then, as in a model whose weights fit
-// that. Where they do not, all choices wait for memory alike. A GPU's weights come from memory.
+// A CPU's second-level caches twice over: what lies there comes from the last level then, as in a model whose weights
+// fit that. Where they do not, all choices wait for memory alike. A GPU's weights come from memory.
 int64_t Tuning::flush_bytes() const {
   if (target_.kind == TargetKind::cuda) return target_.last_level_cache / 4 * 5;
   return std::clamp<int64_t>(2 * target_.l2_bytes * threads_, int64_t{1} << 20, int64_t{64} << 20);
@@ -138,8 +138,8 @@ void Tuning::add(const std::vector<TuningRow>& rows) {
 void Tuning::note_vanished(const std::string& call, const TuningPick& pick) {
   const std::lock_guard lock(mutex_);
   if (std::exchange(noted_, true)) return;
-  warn_of(options_)(pick.library + " no longer has '" + pick.choice + "', which was measured as the fastest for " + call +
-                    "; the next best is taken");
+  warn_of(options_)(pick.library + " no longer has '" + pick.choice + "', which was measured as the fastest for " +
+                    call + "; the next best is taken");
 }
 
 }  // namespace fusec::runtime

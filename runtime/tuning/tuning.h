@@ -18,15 +18,15 @@ struct TuningPick {
   std::string library, choice;
 };
 
-// The row of what the libraries take by themselves, and the one to take: the fastest, if it is faster than that by more than
-// noise; null: none was measured.
+// The row of what the libraries take by themselves, and the one to take: the fastest, if it is faster than that by more
+// than noise; null: none was measured.
 const TuningRow* own_row(const std::vector<TuningRow>& rows);
 const TuningRow* best_row(const std::vector<TuningRow>& rows);
 // Whether every choice that was listed has a row.
 bool is_complete(const std::vector<TuningRow>& rows);
 
-// Thread-safe. The database is read once, when a call is first asked for; where there is none that costs nothing. Its faults
-// are one warning, and the Engine goes on without.
+// Thread-safe. The database is read once, when a call is first asked for; where there is none that costs nothing. Its
+// faults are one warning, and the Engine goes on without.
 class Tuning {
  public:
   // target and loaded outlive it.
@@ -34,15 +34,15 @@ class Tuning {
 
   Strategy strategy() const { return options_.strategy; }
   const Options& options() const { return options_; }
-  std::string scope();                                             // runtime/tuning/key.h
+  std::string scope();          // runtime/tuning/key.h
   int64_t flush_bytes() const;  // that are read between two timed runs (runtime/tuning/call_stopwatch.h)
 
   // What is known of a call (runtime/tuning/key.h), whatever the strategy.
   std::vector<TuningRow> rows(const std::string& call);
   // Whether any call has picks: where not, none need be asked for.
   bool has_picks();
-  // What to try before the libraries decide, fastest first: empty by strategy, where nothing is known, and where nothing is
-  // worth leaving what the libraries take by themselves.
+  // What to try before the libraries decide, fastest first: empty by strategy, where nothing is known, and where
+  // nothing is worth leaving what the libraries take by themselves.
   std::vector<TuningPick> picks(const std::string& call);
   // Remembers the rows and stores them; each has scope() and is on disk by itself.
   void add(const std::vector<TuningRow>& rows);

@@ -16,7 +16,7 @@
 namespace {
 
 constexpr int64_t kPixels = 64, kClasses = 10, kBatch = 60;
-constexpr float kFull = 16;  // a pixel of full ink; the network takes 0 .. 1
+constexpr float kFull = 16;       // a pixel of full ink; the network takes 0 .. 1
 constexpr double kRequired = 97;  // percent
 
 // The bytes behind the header of a version 1 .npy file of uint8.
@@ -58,8 +58,7 @@ int main(int argc, char** argv) {
   std::vector<double> times;
   for (int64_t first = 0; first < count; first += kBatch) {
     const int64_t n = std::min(kBatch, count - first);
-    const fusec::Tensor input =
-        fusec::Tensor::borrow(fusec::DType::f32, {n, 1, 8, 8}, images.data() + first * kPixels);
+    const fusec::Tensor input = fusec::Tensor::borrow(fusec::DType::f32, {n, 1, 8, 8}, images.data() + first * kPixels);
     const auto start = std::chrono::steady_clock::now();
     const fusec::Result<std::vector<fusec::Tensor>> outputs = session->run({&input, 1});
     times.push_back(milliseconds_since(start));

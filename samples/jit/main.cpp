@@ -20,7 +20,8 @@ void plain_loops(const std::vector<float>& x, const std::vector<float>& scale, s
   for (int64_t r = 0; r < kRows; ++r) {
     double sum = 0;
     for (int64_t c = 0; c < kColumns; ++c) {
-      const double v = static_cast<double>(x[static_cast<std::size_t>(c * kRows + r)]) * scale[static_cast<std::size_t>(c)];
+      const double v =
+          static_cast<double>(x[static_cast<std::size_t>(c * kRows + r)]) * scale[static_cast<std::size_t>(c)];
       const double g = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
       y[static_cast<std::size_t>(r * kColumns + c)] = static_cast<float>(g);
       sum += g * g;
@@ -32,7 +33,8 @@ void plain_loops(const std::vector<float>& x, const std::vector<float>& scale, s
 double largest_error(const std::vector<float>& got, const std::vector<float>& wanted) {
   double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
-    worst = std::max(worst, std::abs(static_cast<double>(got[i]) - wanted[i]) / std::max(1.0, std::abs(double{wanted[i]})));
+    worst =
+        std::max(worst, std::abs(static_cast<double>(got[i]) - wanted[i]) / std::max(1.0, std::abs(double{wanted[i]})));
   }
   return worst;
 }
@@ -66,7 +68,8 @@ int main() {
   if (!function.ok()) return fail(function.status());
 
   constexpr auto kAll = static_cast<std::size_t>(kRows * kColumns);
-  std::vector<float> x_data(kAll), scale_data(kColumns), y_data(kAll), y_plain(kAll), energy(kRows), energy_plain(kRows);
+  std::vector<float> x_data(kAll), scale_data(kColumns), y_data(kAll), y_plain(kAll), energy(kRows),
+      energy_plain(kRows);
   for (std::size_t i = 0; i < kAll; ++i) x_data[i] = std::sin(static_cast<float>(i % 9973));
   for (std::size_t i = 0; i < scale_data.size(); ++i) scale_data[i] = 0.5f + static_cast<float>(i % 7);
 
@@ -80,7 +83,8 @@ int main() {
   const double jit_ms = best_ms([&] { (void)(*function)(inputs, outputs); });
   const double plain_ms = best_ms([&] { plain_loops(x_data, scale_data, y_plain, energy_plain); });
   const double error = std::max(largest_error(y_data, y_plain), largest_error(energy, energy_plain));
-  std::printf("%ld x %ld, column-major input, %d layouts compiled\n", long{kRows}, long{kColumns}, function->variants());
+  std::printf("%ld x %ld, column-major input, %d layouts compiled\n", long{kRows}, long{kColumns},
+              function->variants());
   std::printf("fusec %.2f ms, plain loops %.2f ms; largest relative error %.1e\n", jit_ms, plain_ms, error);
   return error < 1e-5 ? 0 : 1;
 }

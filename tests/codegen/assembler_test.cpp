@@ -22,8 +22,7 @@ TEST(Assembler, IsSparedWhatItGetsWrong) {
             "cvt.u16.u32 %rs3, a; }\n");
   EXPECT_EQ(spare_assembler("\tabs.s16 \t%rs2, %rs1;\n"),
             "\t{ .reg .b32 a; cvt.s32.s16 a, %rs1; abs.s32 a, a; cvt.u16.u32 %rs2, a; }\n");
-  EXPECT_EQ(spare_assembler("\tabs.s32 \t%r2, %r1;\n"),
-            "\t{ .reg .b32 a; sub.u32 a, 0, %r1; max.s32 %r2, %r1, a; }\n");
+  EXPECT_EQ(spare_assembler("\tabs.s32 \t%r2, %r1;\n"), "\t{ .reg .b32 a; sub.u32 a, 0, %r1; max.s32 %r2, %r1, a; }\n");
   EXPECT_EQ(spare_assembler("\tabs.s64 \t%rd2, %rd1;\n"),
             "\t{ .reg .b64 a; sub.u64 a, 0, %rd1; max.s64 %rd2, %rd1, a; }\n");
   EXPECT_EQ(spare_assembler("\tneg.s16 \t%rs2, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
@@ -46,7 +45,8 @@ TEST(Assembler, IsSparedNegationsInsideExtremes) {
     return std::string("\t{ .reg .b64 a; cvt.u64.u32 a, %r1; sub.u64 a, 0, a; cvt.u32.u64 ") + to + ", a; }\n";
   };
   const std::string wide_ones = wide("%r3") + wide("%r4") + wide("%r5");
-  for (const char* extreme : {"\tmin.s32 \t%r6, %r2, %r3;\n", "\tmax.s32 \t%r6, %r4, %r2;\n", "\tmax.s32 \t%r6, %r5, 0;\n"}) {
+  for (const char* extreme :
+       {"\tmin.s32 \t%r6, %r2, %r3;\n", "\tmax.s32 \t%r6, %r4, %r2;\n", "\tmax.s32 \t%r6, %r5, 0;\n"}) {
     EXPECT_EQ(spare_assembler(three + extreme), wide_ones + extreme);
   }
   EXPECT_EQ(spare_assembler(three + "\tabs.s32 \t%r6, %r5;\n"),
@@ -57,10 +57,12 @@ TEST(Assembler, IsSparedNegationsInsideExtremes) {
 }
 
 TEST(Assembler, IsSparedEqualitiesOfRelus) {
-  const std::string clamp = "\tmin.s32 \t%r2, %r1, 255;\n\tmax.s32 \t%r3, %r2, 0;\n",
-                    spared = "\tmin.s32 \t%r2, %r1, 255;\n\t{ .reg .b32 s; shr.s32 s, %r2, 31; not.b32 s, s; and.b32 %r3, %r2, s; }\n",
-                    unequal = "\tsetp.ne.s32 \t%p1, %r3, 255;\n", equal = "\tsetp.eq.s32 \t%p1, %r3, 255;\n",
-                    narrow = "\tcvt.u16.u32 \t%rs1, %r3;\n\tsetp.eq.s16 \t%p1, 255, %rs1;\n";
+  const std::string
+      clamp = "\tmin.s32 \t%r2, %r1, 255;\n\tmax.s32 \t%r3, %r2, 0;\n",
+      spared =
+          "\tmin.s32 \t%r2, %r1, 255;\n\t{ .reg .b32 s; shr.s32 s, %r2, 31; not.b32 s, s; and.b32 %r3, %r2, s; }\n",
+      unequal = "\tsetp.ne.s32 \t%p1, %r3, 255;\n", equal = "\tsetp.eq.s32 \t%p1, %r3, 255;\n",
+      narrow = "\tcvt.u16.u32 \t%rs1, %r3;\n\tsetp.eq.s16 \t%p1, 255, %rs1;\n";
   EXPECT_EQ(spare_assembler(clamp), clamp);
   EXPECT_EQ(spare_assembler(clamp + unequal), spared + unequal);
   EXPECT_EQ(spare_assembler(clamp + equal), spared + equal);
@@ -69,7 +71,8 @@ TEST(Assembler, IsSparedEqualitiesOfRelus) {
 
 TEST(Assembler, IsSparedDisjunctionsBesideConjunctions) {
   const std::string disjunction = "\tor.pred  \t%p3, %p1, %p2;\n", conjunction = "\tand.pred \t%p5, %p4, %p1;\n",
-                    spared = "\t{ .reg .pred q, r; not.pred q, %p1; not.pred r, %p2; and.pred q, q, r; not.pred %p3, q; }\n";
+                    spared =
+                        "\t{ .reg .pred q, r; not.pred q, %p1; not.pred r, %p2; and.pred q, q, r; not.pred %p3, q; }\n";
   EXPECT_EQ(spare_assembler(disjunction), disjunction);
   EXPECT_EQ(spare_assembler(conjunction), conjunction);
   EXPECT_EQ(spare_assembler(disjunction + conjunction), spared + conjunction);
@@ -133,16 +136,20 @@ TEST(Assembler, IsSparedComparisonsThatOnlyNanDecides) {
 
 TEST(Assembler, OtherTextStays) {
   const std::string text =
-      "// neg.s16 of a comment\n.version 8.5\n\n$L_1:\n\tneg.s64 \t%rd2, %rd1;\n\tneg.f32 \t%f2, %f1;\n\tsub.s32 \t%r3, %r1, %r2;\n"
+      "// neg.s16 of a comment\n.version 8.5\n\n$L_1:\n\tneg.s64 \t%rd2, %rd1;\n\tneg.f32 \t%f2, %f1;\n\tsub.s32 "
+      "\t%r3, %r1, %r2;\n"
       "\tsub.s16 \t%rs3, 1, %rs2;\n\tmul.lo.s16 \t%rs3, %rs2, -2;\n\tselp.f32 \t%f2, 0f40000000, 0f80000000, %p1;\n"
-      "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, %rd1;\n\tneg.s16 \t%rs1, %rs2; ret;\n@%p1 bra $L_1;\n;\nret;";
+      "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, "
+      "%rd1;\n\tneg.s16 \t%rs1, %rs2; ret;\n@%p1 bra $L_1;\n;\nret;";
   EXPECT_EQ(spare_assembler(text), text);
   EXPECT_EQ(spare_assembler(""), "");
 }
 
 // The machine code, too: nvJitLink's, as NVRTC's own is of other PTX.
 TEST(Assembler, BothEmittersSpareIt) {
-  const ir::Kernel kernel = cuda_kernel(R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n], %p: out bool[n], %q: out bool[n]) {
+  const ir::Kernel kernel = cuda_kernel(
+      R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n], )"
+      R"(%p: out bool[n], %q: out bool[n]) {
   grid i in n {
     v0: u8 = load x[i]
     v1: u8 = max v0, 7

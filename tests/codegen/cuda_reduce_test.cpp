@@ -22,8 +22,16 @@ std::string row(const std::string& combiner, const std::string& tree, const std:
     store y[r], v0
   }
 }
-)", {{"$C", combiner}, {"$tree", tree}, {"$T", dtype}, {"$w", width > 1 ? "." + std::to_string(width) : ""}, {"$loops", loops},
-     {"$at", at}, {"$lane", lane}, {"$minus", minus}, {"$zero", dtype == "bool" ? "false" : "0"}});
+)",
+                {{"$C", combiner},
+                 {"$tree", tree},
+                 {"$T", dtype},
+                 {"$w", width > 1 ? "." + std::to_string(width) : ""},
+                 {"$loops", loops},
+                 {"$at", at},
+                 {"$lane", lane},
+                 {"$minus", minus},
+                 {"$zero", dtype == "bool" ? "false" : "0"}});
 }
 
 // Loop variables with `digit` behind them, so that a text can stand in one kernel again.
@@ -31,7 +39,9 @@ std::string renamed(const std::string& text, char digit) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     out += text[i];
-    const auto is_letter = [&](std::size_t k) { return k < text.size() && std::isalpha(static_cast<unsigned char>(text[k])); };
+    const auto is_letter = [&](std::size_t k) {
+      return k < text.size() && std::isalpha(static_cast<unsigned char>(text[k]));
+    };
     if (is_letter(i) && !is_letter(i + 1) && (i == 0 || !is_letter(i - 1))) out += digit;
   }
   return out;
@@ -60,7 +70,8 @@ constexpr Form kForms[] = {
     {"three warps", "0, 0", "block t in 96", "t", 1},
     {"eight warps", "256, 0", "block t in 256", "t", 1},
     {"warps own chunks", "128, 128", "block w in 4, unroll q in 2, block l in 32", "256*w + 128*q + 4*l", 4},
-    {"warps and sequences", "512, 0", "seq s in floordiv(n + 511, 512), block w in 4, block l in 32", "512*s + 128*w + 4*l", 4},
+    {"warps and sequences", "512, 0", "seq s in floordiv(n + 511, 512), block w in 4, block l in 32",
+     "512*s + 128*w + 4*l", 4},
     {"six threads", "0, 0", "block t in 6, unroll u in 4", "4*t + u", 1},
     {"forty threads", "0, 0", "block t in 40, unroll u in 2", "2*t + u", 1},
     {"groups of eight", "0, 0", "block w in 12, unroll q in 2, block l in 8", "16*w + 8*q + l", 1},
@@ -91,7 +102,8 @@ TEST(CudaReduce, CombinersAndTypes) {
     for (const char* combiner : {"add", "mul", "max", "min"}) {
       cases.push_back({row(combiner, f.tree, dtype, f.width, f.loops, f.at), extents});
     }
-    cases.push_back({row("max", "8, 0", dtype, 2, "block t in 50, seq s in floordiv(n + 99, 100)", "100*s + 2*t"), extents});
+    cases.push_back(
+        {row("max", "8, 0", dtype, 2, "block t in 50, seq s in floordiv(n + 99, 100)", "100*s + 2*t"), extents});
   }
   for (const char* combiner : {"and", "or"}) {
     cases.push_back({row(combiner, f.tree, "bool", f.width, f.loops, f.at), {{{"m", 9}, {"n", 3}}}, {0, 0, 100, 2}});
@@ -135,9 +147,17 @@ TEST(CudaReduce, Tuples) {
     store i[r, 1], v21
   }
 }
-)", {{"$T", dtype}, {"$tree", tree}, {"$loops", loops}, {"$at2", renamed(at, '2')}, {"$at3", renamed(at, '3')}, {"$at", at},
-     {"$loop2", renamed(loops, '2')}, {"$loop3", renamed(loops, '3')}}),
-                       {{{"m", 3}, {"n", 250}}, {{"m", 1}, {"n", 5}}}, {0, -3, 3}});
+)",
+                              {{"$T", dtype},
+                               {"$tree", tree},
+                               {"$loops", loops},
+                               {"$at2", renamed(at, '2')},
+                               {"$at3", renamed(at, '3')},
+                               {"$at", at},
+                               {"$loop2", renamed(loops, '2')},
+                               {"$loop3", renamed(loops, '3')}}),
+                       {{{"m", 3}, {"n", 250}}, {{"m", 1}, {"n", 5}}},
+                       {0, -3, 3}});
     }
   }
   expect_cuda_like_evaluator(cases);
@@ -147,7 +167,8 @@ TEST(CudaReduce, MaxAndSumOfExponentials) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
   for (const char* loops : {"block t in 64", "seq t in 64", "block t in 16, unroll u in 4"}) {
-    const std::string at = std::string(loops).find('u', 10) != std::string::npos && loops[14] == ',' ? "16*t + 4*u" : "4*t";
+    const std::string at =
+        std::string(loops).find('u', 10) != std::string::npos && loops[14] == ',' ? "16*t + 4*u" : "4*t";
     cases.push_back({filled(R"(kernel @lse(%x: in f32[m, n], %y: out f32[m, 2]) {
   grid r in m {
     v0: f32, v1: f32 = reduce.max_sum tree(0, 0) $loops {
@@ -158,7 +179,10 @@ TEST(CudaReduce, MaxAndSumOfExponentials) {
     store y[r, 1], v1
   }
 }
-)", {{"$loops", loops}, {"$at", at}}), {{{"m", 3}, {"n", 201}}}, {16}});
+)",
+                            {{"$loops", loops}, {"$at", at}}),
+                     {{{"m", 3}, {"n", 201}}},
+                     {16}});
   }
   expect_cuda_like_evaluator(cases);
 }
@@ -176,7 +200,8 @@ TEST(CudaReduce, LanesLoopsAndIdleThreads) {
     store y[4*c + lane], v0 guard(n - 1 - 4*c - lane)
   }
 }
-)", {{{"m", 101}, {"n", 10}}}},
+)",
+       {{{"m", 101}, {"n", 10}}}},
       {R"(kernel @uses(%x: in f32[m, 128], %y: out f32[m, 128]) {
   grid r in m {
     v0: f32 = reduce.add tree(0, 0) block t0 in 8 {
@@ -190,7 +215,8 @@ TEST(CudaReduce, LanesLoopsAndIdleThreads) {
     }
   }
 }
-)", {{{"m", 3}}}},
+)",
+       {{{"m", 3}}}},
       {R"(kernel @rows(%x: in f32[m, 128], %y: out f32[m, 128]) {
   grid b in floordiv(m + 3, 4) {
     seq i in 4 {
@@ -211,7 +237,8 @@ TEST(CudaReduce, LanesLoopsAndIdleThreads) {
     }
   }
 }
-)", {{{"m", 6}}}},
+)",
+       {{{"m", 6}}}},
       {R"(kernel @groups(%x: in f32[m, 128], %y: out f32[m, 128]) {
   grid b in floordiv(m + 3, 4) {
     block w in 4 {
@@ -233,7 +260,8 @@ TEST(CudaReduce, LanesLoopsAndIdleThreads) {
     }
   }
 }
-)", {{{"m", 6}}}},
+)",
+       {{{"m", 6}}}},
   });
 }
 
@@ -243,7 +271,8 @@ TEST(CudaScan, InclusiveExclusiveReverse) {
   for (const char* mode : {"", " exclusive", " reverse", " exclusive reverse"}) {
     cases.push_back({std::string(R"(kernel @scan(%x: in f32[m, n, 2], %y: out f32[m, n, 2]) {
   grid r in m {
-    v0: f32.2 = scan.add)") + mode + R"( seq i in n {
+    v0: f32.2 = scan.add)") +
+                         mode + R"( seq i in n {
       v1: f32.2 = load x[r, i, lane]
       yield v1
     } then {
@@ -251,7 +280,8 @@ TEST(CudaScan, InclusiveExclusiveReverse) {
     }
   }
 }
-)", {{{"m", 3}, {"n", 10}}}});
+)",
+                     {{{"m", 3}, {"n", 10}}}});
   }
   expect_cuda_like_evaluator(cases);
 }
@@ -259,7 +289,9 @@ TEST(CudaScan, InclusiveExclusiveReverse) {
 TEST(CudaReduce, RefusesOrdersThatItDoesNotKeep) {
   const Target target = named_target("sm_90").value();
   for (const auto& [tree, loops, at] : std::vector<std::tuple<const char*, const char*, const char*>>{
-           {"8, 0", "block t in 4", "8*t"}, {"8, 16", "block t in 4", "8*t"}, {"0, 0", "block t in 4, unroll u in 3", "3*t + u"}}) {
+           {"8, 0", "block t in 4", "8*t"},
+           {"8, 16", "block t in 4", "8*t"},
+           {"0, 0", "block t in 4, unroll u in 3", "3*t + u"}}) {
     const int width = std::string(loops).size() > 14 ? 1 : 8;
     const auto kernel = ir::parse_kernel(row("add", tree, "f32", width, loops, at));
     ASSERT_TRUE(kernel.ok()) << kernel.status().str();

@@ -24,8 +24,8 @@ namespace {
 
 using ir::ScalarOp;
 
-constexpr DType kCudaDtypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8,  DType::i16, DType::i32,
-                          DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::bool_};
+constexpr DType kCudaDtypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8,  DType::i16,  DType::i32,
+                                 DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::bool_};
 constexpr const char* kOperands = "abc";
 
 // One output for each column; all operands are loaded.
@@ -55,9 +55,10 @@ struct Columns {
     }
     loads += "      v3: bool$w = load cond[$at] guard(n - 1 - ($at)) else false\n";
     const std::string w = std::to_string(width);
-    return filled("kernel @columns(" + in + parameters + ") {\n  grid i in floordiv(n + 32*" + w + " - 1, 32*" + w +
-                  ") {\n    block t in 32 {\n" + loads + body + "    }\n  }\n}\n",
-                  {{"$w", width > 1 ? "." + w : ""}, {"$at", "32*" + w + "*i + " + w + "*t" + (width > 1 ? " + lane" : "")}});
+    return filled(
+        "kernel @columns(" + in + parameters + ") {\n  grid i in floordiv(n + 32*" + w + " - 1, 32*" + w +
+            ") {\n    block t in 32 {\n" + loads + body + "    }\n  }\n}\n",
+        {{"$w", width > 1 ? "." + w : ""}, {"$at", "32*" + w + "*i + " + w + "*t" + (width > 1 ? " + lane" : "")}});
   }
 };
 
@@ -136,7 +137,8 @@ std::vector<Tensor> operands(const ir::Kernel& kernel, DType dtype) {
 
 std::vector<Tensor> copies(const std::vector<Tensor>& args, std::size_t inputs) {
   std::vector<Tensor> out(args.begin(), args.begin() + static_cast<std::ptrdiff_t>(inputs));
-  for (std::size_t i = inputs; i < args.size(); ++i) out.push_back(Tensor::make(args[i].dtype(), args[i].shape()).value());
+  for (std::size_t i = inputs; i < args.size(); ++i)
+    out.push_back(Tensor::make(args[i].dtype(), args[i].shape()).value());
   return out;
 }
 
@@ -146,7 +148,8 @@ double bound_of(ScalarOp op, DType dtype) {
 }
 
 // Columns of both within `bound` ulp of the rounded reference (half a unit more); the worst place is told.
-void expect_column(const Tensor& got, const Tensor& want, double bound, const std::string& name, const std::vector<Tensor>& args) {
+void expect_column(const Tensor& got, const Tensor& want, double bound, const std::string& name,
+                   const std::vector<Tensor>& args) {
   const auto size = static_cast<int64_t>(size_of(got.dtype()));
   const double allowed = bound + (bound > 0 ? 0.5 : 0);
   double worst = 0;
@@ -154,17 +157,19 @@ void expect_column(const Tensor& got, const Tensor& want, double bound, const st
   for (int64_t i = 0; i < got.num_elements(); ++i) {
     const char *g = got.as<char>() + i * size, *w = want.as<char>() + i * size;
     const double error = is_float(got.dtype()) ? error_of(got.dtype(), g, ir::load_double(want.dtype(), w))
-                                               : std::memcmp(g, w, static_cast<std::size_t>(size)) == 0 ? 0.0 : INFINITY;
+                         : std::memcmp(g, w, static_cast<std::size_t>(size)) == 0 ? 0.0
+                                                                                  : INFINITY;
     wrong += !(error <= allowed);
     if (!(error <= worst)) worst = error, where = i;
   }
   if (wrong == 0) return;
   std::string of;
   for (std::size_t k = 1; k < 4; ++k) {
-    of += " " + std::to_string(ir::load_double(args[k].dtype(), args[k].as<char>() + where * static_cast<int64_t>(size_of(args[k].dtype()))));
+    of += " " + std::to_string(ir::load_double(
+                    args[k].dtype(), args[k].as<char>() + where * static_cast<int64_t>(size_of(args[k].dtype()))));
   }
-  ADD_FAILURE() << name << ": " << wrong << " of " << got.num_elements() << " are wrong, worst by " << worst << " ulp, of" << of << ": "
-                << ir::load_double(got.dtype(), got.as<char>() + where * size) << " for "
+  ADD_FAILURE() << name << ": " << wrong << " of " << got.num_elements() << " are wrong, worst by " << worst
+                << " ulp, of" << of << ": " << ir::load_double(got.dtype(), got.as<char>() + where * size) << " for "
                 << ir::load_double(want.dtype(), want.as<char>() + where * size);
 }
 
@@ -191,7 +196,8 @@ void expect_all_ops(const std::vector<ir::Kernel>& kernels, const RunKernel& run
     for (std::size_t i = 4; i < want.size(); ++i) {
       const bool is_cast = k % 2 == 1;
       const double bound = is_cast ? 0 : bound_of(ops[i - 4], dtype);
-      const std::string name = is_cast ? std::string("cast to ") + to_string(want[i].dtype()) : std::string(ir::info(ops[i - 4]).name);
+      const std::string name =
+          is_cast ? std::string("cast to ") + to_string(want[i].dtype()) : std::string(ir::info(ops[i - 4]).name);
       expect_column(got[i], want[i], bound, name + " " + to_string(dtype), want);
     }
   }
@@ -203,7 +209,8 @@ void expect_definitions(const ir::Kernel& kernel, const RunKernel& run) {
   const int64_t n = 2000;
   for (std::size_t column = 0; column < ops.size(); ++column) {
     const auto& row = ir::info(ops[column]);
-    const std::vector<Tensor> want = make_args(kernel, {{"n", n}}, 3, row.domain_lo, row.domain_hi), got = copies(want, 4);
+    const std::vector<Tensor> want = make_args(kernel, {{"n", n}}, 3, row.domain_lo, row.domain_hi),
+                              got = copies(want, 4);
     ASSERT_TRUE(ir::evaluate(kernel, want, {{"n", n}}).ok());
     ASSERT_EQ(run(0, got, {{"n", n}}), "");
     const double unit = std::max(row.ulp + 0.5, 0.51) * 0x1p-23;
@@ -227,7 +234,9 @@ void under_shim(const std::vector<ir::Kernel>& kernels, Codegen codegen, const C
   }
   const auto library = ShimLibrary::make(kernels, texts);
   ASSERT_NE(library, nullptr);
-  check([&](std::size_t k, const std::vector<Tensor>& args, const Extents& extents) { return library->run(k, args, extents, false).error; });
+  check([&](std::size_t k, const std::vector<Tensor>& args, const Extents& extents) {
+    return library->run(k, args, extents, false).error;
+  });
 }
 
 // The same on a GPU.
@@ -235,7 +244,9 @@ template <class Check>
 void on_gpu(const std::vector<ir::Kernel>& kernels, const GpuMode& mode, const Check& check) {
   const auto library = GpuLibrary::make(kernels, mode);
   ASSERT_NE(library, nullptr);
-  check([&](std::size_t k, const std::vector<Tensor>& args, const Extents& extents) { return library->run(k, args, extents).error; });
+  check([&](std::size_t k, const std::vector<Tensor>& args, const Extents& extents) {
+    return library->run(k, args, extents).error;
+  });
 }
 
 const auto kAllOps = [](const RunKernel& run) { expect_all_ops(all_op_kernels(), run); };
@@ -278,12 +289,14 @@ const auto kBytes = [](const RunKernel& run) {
   const Extents extents = {{"n", want[0].num_elements()}};
   ASSERT_TRUE(ir::evaluate(byte_columns(), want, extents).ok());
   ASSERT_EQ(run(0, got, extents), "");
-  for (std::size_t i = 4; i < want.size(); ++i) expect_column(got[i], want[i], 0, "column " + std::to_string(i - 4), want);
+  for (std::size_t i = 4; i < want.size(); ++i)
+    expect_column(got[i], want[i], 0, "column " + std::to_string(i - 4), want);
 };
 
 // f16 values over one f16 value, by a reciprocal in two parts.
 ir::Kernel quotients() {
-  return cuda_kernel(R"(kernel @quotients(%a: in f16[n], %b: in f16[m], %y: out f32[m*n], %z: out f32[m*n]) facts(n % 128 == 0) {
+  return cuda_kernel(
+      R"(kernel @quotients(%a: in f16[n], %b: in f16[m], %y: out f32[m*n], %z: out f32[m*n]) facts(n % 128 == 0) {
   grid i in m {
     grid j in floordiv(n, 128) {
       v0: f16 = load b[i]
@@ -317,7 +330,8 @@ const auto kQuotients = [](const RunKernel& run) {
   for (const std::size_t k : {2, 3}) {
     const auto *g = got[k].as<float>(), *w = want[k].as<float>();
     int64_t wrong = 0;
-    for (int64_t i = 0; i < 8192 * m; ++i) wrong += std::isnan(w[i]) ? !std::isnan(g[i]) : std::memcmp(g + i, w + i, 4) != 0;
+    for (int64_t i = 0; i < 8192 * m; ++i)
+      wrong += std::isnan(w[i]) ? !std::isnan(g[i]) : std::memcmp(g + i, w + i, 4) != 0;
     EXPECT_EQ(wrong, 0) << "output " << k - 2;
   }
 };
@@ -349,39 +363,69 @@ std::vector<Chain> chains() {
     out.push_back(chain(t, {{"sign v0", t}, {"neg v10", t}}));
     out.push_back(chain(t, {{"neg v0", t}, {"sign v10", t}, {"neg v11", t}, {"mul v11, -1", t}}));
     // True of all numbers, and false of NaN.
-    out.push_back(chain(t, {{"sign v0", t}, {"abs v10", t}, {"ge v11, -2", b}, {"abs v0", t}, {"gt v13, -1", b}, {"ge v13, 0", b}}));
+    out.push_back(chain(
+        t, {{"sign v0", t}, {"abs v10", t}, {"ge v11, -2", b}, {"abs v0", t}, {"gt v13, -1", b}, {"ge v13, 0", b}}));
     out.push_back(chain(t, {{"abs v0", t}, {"neg v10", t}, {"lt v11, 3", b}, {"le v11, 0", b}}));
     out.push_back(chain(t, {{"abs v0", t}, {"abs v1", t}, {"add v10, v11", t}, {"ge v12, -2", b}}));
-    out.push_back(chain(DType::bool_, {{"eq v1, v2", b}, {"cast v0", DType::i8}, {"cast v1", DType::i8},
-                                       {"where v10, v11, v12", DType::i8}, {"neg v13", DType::i8}, {"cast v14", t}}));
+    out.push_back(chain(DType::bool_, {{"eq v1, v2", b},
+                                       {"cast v0", DType::i8},
+                                       {"cast v1", DType::i8},
+                                       {"where v10, v11, v12", DType::i8},
+                                       {"neg v13", DType::i8},
+                                       {"cast v14", t}}));
   }
   for (const DType t : {DType::u8, DType::i8, DType::u16, DType::i16, DType::u32, DType::i32, DType::u64, DType::i64}) {
     out.push_back(chain(t, {{"add v0, v0", t}, {"div 1, v10", t}}));
     out.push_back(chain(t, {{"max v0, v1", t}, {"eq v10, v1", b}, {"gt v0, v1", b}, {"eq v10, v0", b}}));
-    out.push_back(chain(t, {{"add v0, v0", t}, {"max v10, 7", t}, {"eq v11, 7", b}, {"min v10, 7", t}, {"ne v13, 7", b}}));
-    out.push_back(chain(t, {{"min v0, v1", t}, {"max v10, 0", t}, {"eq v11, v1", b}, {"max v0, v1", t}, {"max v13, 0", t}, {"eq v14, v1", b}}));
-    out.push_back(chain(t, {{"add v0, v0", t}, {"min v10, v1", t}, {"eq v11, v10", b}, {"max v10, v1", t}, {"ne v13, v1", b}}));
+    out.push_back(
+        chain(t, {{"add v0, v0", t}, {"max v10, 7", t}, {"eq v11, 7", b}, {"min v10, 7", t}, {"ne v13, 7", b}}));
+    out.push_back(chain(t, {{"min v0, v1", t},
+                            {"max v10, 0", t},
+                            {"eq v11, v1", b},
+                            {"max v0, v1", t},
+                            {"max v13, 0", t},
+                            {"eq v14, v1", b}}));
+    out.push_back(
+        chain(t, {{"add v0, v0", t}, {"min v10, v1", t}, {"eq v11, v10", b}, {"max v10, v1", t}, {"ne v13, v1", b}}));
     if (is_unsigned_int(t)) {
-      out.push_back(chain(t, {{"neg v2", t}, {"min v1, v10", t}, {"min v11, v2", t},
-                              {"cast v0", DType::i32}, {"neg v13", DType::i32}, {"min v14, 5", DType::i32}}));
-      out.push_back(chain(t, {{"cast v0", DType::f32}, {"cast v1", DType::f32}, {"mul v11, -0", DType::f32}, {"div v10, v12", DType::f32},
-                              {"lt v13, 0", b}, {"mod v11, v13", DType::f32}, {"sqrt v12", DType::f32}, {"div 1, v16", DType::f32}, {"sign v17", DType::f32}}));
+      out.push_back(chain(t, {{"neg v2", t},
+                              {"min v1, v10", t},
+                              {"min v11, v2", t},
+                              {"cast v0", DType::i32},
+                              {"neg v13", DType::i32},
+                              {"min v14, 5", DType::i32}}));
+      out.push_back(chain(t, {{"cast v0", DType::f32},
+                              {"cast v1", DType::f32},
+                              {"mul v11, -0", DType::f32},
+                              {"div v10, v12", DType::f32},
+                              {"lt v13, 0", b},
+                              {"mod v11, v13", DType::f32},
+                              {"sqrt v12", DType::f32},
+                              {"div 1, v16", DType::f32},
+                              {"sign v17", DType::f32}}));
       continue;
     }
-    out.push_back(chain(t, {{"neg v1", t}, {"min v0, v10", t}, {"min v11, v2", t}, {"max v0, v10", t}, {"max v13, v2", t}}));
+    out.push_back(
+        chain(t, {{"neg v1", t}, {"min v0, v10", t}, {"min v11, v2", t}, {"max v0, v10", t}, {"max v13, v2", t}}));
     out.push_back(chain(t, {{"mul v1, -1", t}, {"max v0, v10", t}, {"max v11, v2", t}, {"max v12, 0", t}}));
     out.push_back(chain(t, {{"abs v0", t}, {"fmod v10, v1", t}, {"lt v10, 0", b}, {"neg v0", t}, {"fmod v13, v1", t}}));
-    out.push_back(chain(t, {{"neg v0", t}, {"cast v10", DType::i64}, {"lt v10, v1", b}, {"abs v0", t}, {"cast v13", DType::i64}}));
+    out.push_back(chain(
+        t, {{"neg v0", t}, {"cast v10", DType::i64}, {"lt v10, v1", b}, {"abs v0", t}, {"cast v13", DType::i64}}));
   }
   // And, or and exclusive or of the same two.
   out.push_back(chain(b, {{"eq v1, v2", b}, {"where v1, true, v2", b}, {"ne v10, v11", b}, {"and_ v1, v2", b}}));
-  out.push_back(chain(b, {{"or_ v1, v2", b}, {"xor_ v10, v0", b}, {"and_ v1, v2", b}, {"xor_ v12, v1", b}, {"or_ v12, v0", b}}));
-  out.push_back(chain(b, {{"eq v1, false", b}, {"and_ v10, v2", b}, {"or_ v2, v10", b}, {"eq v12, v0", b}, {"or_ v11, v0", b}}));
+  out.push_back(
+      chain(b, {{"or_ v1, v2", b}, {"xor_ v10, v0", b}, {"and_ v1, v2", b}, {"xor_ v12, v1", b}, {"or_ v12, v0", b}}));
+  out.push_back(
+      chain(b, {{"eq v1, false", b}, {"and_ v10, v2", b}, {"or_ v2, v10", b}, {"eq v12, v0", b}, {"or_ v11, v0", b}}));
   // Conversions whose numbers do not fit.
   for (const DType t : {DType::f32, DType::f16, DType::f64, DType::i64}) {
-    out.push_back(chain(t, {{"cast v0", DType::i32}, {"neg v10", DType::i32}, {"sign v11", DType::i32}, {"cast v10", t}}));
-    out.push_back(chain(t, {{"cast v0", DType::u32}, {"cast v1", DType::u32}, {"add v10, v11", DType::u32}, {"sign v12", DType::u32}}));
-    out.push_back(chain(t, {{"cast v0", DType::u32}, {"cast v10", DType::f64}, {"cast v0", DType::bf16}, {"cast v1", DType::f16}}));
+    out.push_back(
+        chain(t, {{"cast v0", DType::i32}, {"neg v10", DType::i32}, {"sign v11", DType::i32}, {"cast v10", t}}));
+    out.push_back(chain(
+        t, {{"cast v0", DType::u32}, {"cast v1", DType::u32}, {"add v10, v11", DType::u32}, {"sign v12", DType::u32}}));
+    out.push_back(chain(
+        t, {{"cast v0", DType::u32}, {"cast v10", DType::f64}, {"cast v0", DType::bf16}, {"cast v1", DType::f16}}));
     out.push_back(chain(t, {{"cast v0", DType::u8}, {"eq v10, 255", b}, {"cast v1", DType::i8}, {"eq v12, 127", b}}));
     out.push_back(chain(t, {{"cast v0", DType::u64}, {"cast v10", t}, {"cast v0", DType::i64}, {"cast v12", t}}));
   }
@@ -404,7 +448,9 @@ class Draw {
  private:
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(rng_); }
   template <class T>
-  const T& one_of(const std::vector<T>& all) { return all[below(all.size())]; }
+  const T& one_of(const std::vector<T>& all) {
+    return all[below(all.size())];
+  }
   DType any_type() { return below(3) > 0 ? operands_ : kCudaDtypes[below(std::size(kCudaDtypes))]; }
 
   std::string constant(DType type) {
@@ -427,14 +473,17 @@ class Draw {
   // An op of operands of `type`, and the type of its result.
   std::pair<std::string, DType> statement_of(DType type, int depth) {
     // Half of them are what an assembler merges with its neighbours.
-    static const std::set<std::string_view> kMerged = {"neg", "abs", "min", "max", "add", "sub", "sign", "where", "relu"};
+    static const std::set<std::string_view> kMerged = {"neg", "abs",  "min",   "max", "add",
+                                                       "sub", "sign", "where", "relu"};
     const bool merged = below(2) == 0;
     std::vector<ScalarOp> ops = {ScalarOp::cast};
     for (const ScalarOp op : accepted(type)) {
       if (bound_of(op, type) == 0 && (!merged || kMerged.contains(ir::info(op).name))) ops.push_back(op);
     }
     const ScalarOp op = one_of(ops);
-    const auto deeper = [&] { return value(type, depth - 1 - static_cast<int>(below(3) == 0 ? below(static_cast<std::size_t>(depth)) : 0)); };
+    const auto deeper = [&] {
+      return value(type, depth - 1 - static_cast<int>(below(3) == 0 ? below(static_cast<std::size_t>(depth)) : 0));
+    };
     if (op == ScalarOp::cast) return {"cast " + deeper(), any_type()};
     const auto& row = ir::info(op);
     std::vector<std::string> args;
@@ -489,8 +538,10 @@ void expect_chains(const std::vector<Chain>& chains, const RunKernel& run) {
       const std::size_t size = size_of(dtype);
       int64_t wrong = 0, first = -1;
       for (int64_t j = 0; j < want[i].num_elements(); ++j) {
-        const char *g = got[i].as<char>() + static_cast<std::size_t>(j) * size, *w = want[i].as<char>() + static_cast<std::size_t>(j) * size;
-        const bool same = std::isnan(ir::load_double(dtype, w)) ? std::isnan(ir::load_double(dtype, g)) : std::memcmp(g, w, size) == 0;
+        const char *g = got[i].as<char>() + static_cast<std::size_t>(j) * size,
+                   *w = want[i].as<char>() + static_cast<std::size_t>(j) * size;
+        const bool same = std::isnan(ir::load_double(dtype, w)) ? std::isnan(ir::load_double(dtype, g))
+                                                                : std::memcmp(g, w, size) == 0;
         if (!same && wrong++ == 0) first = j;
       }
       EXPECT_EQ(wrong, 0) << "output " << i - 4 << ", the first at " << first << ", of\n" << ir::print(kernel);
@@ -572,7 +623,8 @@ Status compile_all(const std::string& target_name, Codegen codegen) {
 
 void expect_cubins(Codegen codegen) {
   std::vector<std::future<Status>> results;
-  for (const char* name : {"sm_80", "sm_90"}) results.push_back(std::async(std::launch::async, compile_all, name, codegen));
+  for (const char* name : {"sm_80", "sm_90"})
+    results.push_back(std::async(std::launch::async, compile_all, name, codegen));
   for (auto& result : results) {
     const Status status = result.get();
     if (status.code() == StatusCode::unsupported) GTEST_SKIP() << status.str();

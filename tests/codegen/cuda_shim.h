@@ -3,8 +3,8 @@
 // cuda_shim_run.cpp, compiled by the system's compiler at the time of the test.
 //
 // The threads of a block are fibers. One runs until it waits at a barrier or a shuffle, then the next: so what lacks a
-// barrier reads what is not yet written, in one of the two orders of threads that a kernel is run in. A wait that not all
-// threads come to, an access that is not aligned and an index out of an array are errors, which run() answers.
+// barrier reads what is not yet written, in one of the two orders of threads that a kernel is run in. A wait that not
+// all threads come to, an access that is not aligned and an index out of an array are errors, which run() answers.
 #pragma once
 
 #include <math.h>
@@ -43,9 +43,9 @@ struct Fiber {
   ucontext_t context;
   char* stack = nullptr;
   State state = State::ready;
-  unsigned mask = 0;        // of the warp operation that it waits at
-  unsigned turn = 0;        // warp operations done
-  uint64_t slots[2] = {};   // what it gives to the others, by turn
+  unsigned mask = 0;       // of the warp operation that it waits at
+  unsigned turn = 0;       // warp operations done
+  uint64_t slots[2] = {};  // what it gives to the others, by turn
 };
 
 struct Index {
@@ -202,9 +202,13 @@ inline float toward_zero(long double v) {
 inline void __syncthreads() { shim::wait(shim::State::at_block); }
 inline void __syncwarp(unsigned mask) { shim::exchange(mask, 0, 0); }
 template <class T>
-T __shfl_sync(unsigned mask, T v, int from) { return shim::exchange(mask, v, (unsigned)from); }
+T __shfl_sync(unsigned mask, T v, int from) {
+  return shim::exchange(mask, v, (unsigned)from);
+}
 template <class T>
-T __shfl_xor_sync(unsigned mask, T v, int bits) { return shim::exchange(mask, v, shim::thread_index.x % 32 ^ (unsigned)bits); }
+T __shfl_xor_sync(unsigned mask, T v, int bits) {
+  return shim::exchange(mask, v, shim::thread_index.x % 32 ^ (unsigned)bits);
+}
 inline unsigned __ballot_sync(unsigned mask, bool holds) {
   unsigned out = 0;
   const unsigned first = shim::thread_index.x & ~31u, parity = shim::current().turn % 2;
@@ -215,11 +219,25 @@ inline unsigned __ballot_sync(unsigned mask, bool holds) {
   return out;
 }
 template <class T>
-T __ldg(const T* at) { return *at; }
+T __ldg(const T* at) {
+  return *at;
+}
 
-inline float __uint_as_float(unsigned v) { float out; memcpy(&out, &v, 4); return out; }
-inline unsigned __float_as_uint(float v) { unsigned out; memcpy(&out, &v, 4); return out; }
-inline double __longlong_as_double(long long v) { double out; memcpy(&out, &v, 8); return out; }
+inline float __uint_as_float(unsigned v) {
+  float out;
+  memcpy(&out, &v, 4);
+  return out;
+}
+inline unsigned __float_as_uint(float v) {
+  unsigned out;
+  memcpy(&out, &v, 4);
+  return out;
+}
+inline double __longlong_as_double(long long v) {
+  double out;
+  memcpy(&out, &v, 8);
+  return out;
+}
 inline float __double2float_rz(double v) { return v != v || isinf(v) ? (float)v : shim::toward_zero(v); }
 inline float __ll2float_rz(long long v) { return shim::toward_zero(v); }
 inline float __ull2float_rz(unsigned long long v) { return shim::toward_zero(v); }
@@ -255,9 +273,13 @@ inline unsigned short bf16_from_f32(float v) {
 }
 namespace shim {
 template <class F>
-F greater_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) ? b : a) : a > b ? a : b; }
+F greater_of(F a, F b) {
+  return a != a || b != b ? a + b : a == b ? (signbit(a) ? b : a) : a > b ? a : b;
+}
 template <class F>
-F lesser_of(F a, F b) { return a != a || b != b ? a + b : a == b ? (signbit(a) ? a : b) : a < b ? a : b; }
+F lesser_of(F a, F b) {
+  return a != a || b != b ? a + b : a == b ? (signbit(a) ? a : b) : a < b ? a : b;
+}
 }  // namespace shim
 inline float div_f32(float a, float b) { return a / b; }
 inline double div_f64(double a, double b) { return a / b; }
@@ -274,13 +296,28 @@ void bytes_of(T* to, const float* from) {
     to[i] = (T)(whole < low ? low : whole > low + 255 ? low + 255 : whole);
   }
 }
-template <int N> void i8_nearest(signed char* to, const float* from) { bytes_of<signed char, true, N>(to, from); }
-template <int N> void i8_truncated(signed char* to, const float* from) { bytes_of<signed char, false, N>(to, from); }
-template <int N> void u8_nearest(unsigned char* to, const float* from) { bytes_of<unsigned char, true, N>(to, from); }
-template <int N> void u8_truncated(unsigned char* to, const float* from) { bytes_of<unsigned char, false, N>(to, from); }
+template <int N>
+void i8_nearest(signed char* to, const float* from) {
+  bytes_of<signed char, true, N>(to, from);
+}
+template <int N>
+void i8_truncated(signed char* to, const float* from) {
+  bytes_of<signed char, false, N>(to, from);
+}
+template <int N>
+void u8_nearest(unsigned char* to, const float* from) {
+  bytes_of<unsigned char, true, N>(to, from);
+}
+template <int N>
+void u8_truncated(unsigned char* to, const float* from) {
+  bytes_of<unsigned char, false, N>(to, from);
+}
 inline float exp2_approx(float a) { return exp2f(a); }
 inline float rcp_approx(float a) { return 1.0f / a; }
-template <class V> void shared_piece(V& to, const void* from) { to = *static_cast<const V*>(from); }
+template <class V>
+void shared_piece(V& to, const void* from) {
+  to = *static_cast<const V*>(from);
+}
 __attribute__((section("fusec_shared"), aligned(16))) static unsigned char dynamic_shared[256 << 10];
 
 // Of -fsanitize=alignment,bounds.

@@ -37,7 +37,8 @@ bool is_llvm(const std::string& text) { return text.starts_with("; ModuleID"); }
 std::vector<int> threads_in(const std::string& text) {
   static const std::regex bounds("__launch_bounds__\\((\\d+)\\) void phase|!\"maxntidx\", i32 (\\d+)");
   std::vector<int> out;
-  for (std::sregex_iterator at(text.begin(), text.end(), bounds), end; at != end; ++at) out.push_back(std::stoi((*at)[(*at)[1].matched ? 1 : 2]));
+  for (std::sregex_iterator at(text.begin(), text.end(), bounds), end; at != end; ++at)
+    out.push_back(std::stoi((*at)[(*at)[1].matched ? 1 : 2]));
   return out;
 }
 
@@ -70,14 +71,16 @@ std::string without_asm(const std::string& text) {
   return out;
 }
 
-// LLVM IR of this machine, its intrinsics as functions, shared memory in the section that the shim fills with a pattern.
+// LLVM IR of this machine, its intrinsics as functions, shared memory in the section that the shim fills with a
+// pattern.
 std::string llvm_for_host(std::size_t kernel, const std::string& text) {
   const std::string name = "k" + std::to_string(kernel) + "_phase";
   static const std::pair<std::regex, const char*> kChanges[] = {
       {std::regex("target (datalayout|triple) = .*\n"), ""},
       {std::regex("ptx_kernel "), ""},
       {std::regex("@dynamic_shared"), "@shim_dynamic_shared"},
-      {std::regex("internal addrspace\\(3\\) global (\\[.*\\]) undef,"), "addrspace(3) global $1 zeroinitializer, section \"fusec_shared\","},
+      {std::regex("internal addrspace\\(3\\) global (\\[.*\\]) undef,"),
+       "addrspace(3) global $1 zeroinitializer, section \"fusec_shared\","},
       {std::regex("declare bfloat @llvm.nvvm.f2bf16.rn\\(float\\).*"),
        "declare i16 @shim_bf16_from_f32(float)\ndefine internal bfloat @llvm.nvvm.f2bf16.rn(float %v) {\n"
        "  %bits = call i16 @shim_bf16_from_f32(float %v)\n  %out = bitcast i16 %bits to bfloat\n  ret bfloat %out\n}"},
@@ -122,15 +125,19 @@ std::string compile_shim(const std::string& stem, const Source& source) {
     std::ofstream(file) << source.modules[i];
     files += " " + file;
   }
-  const std::string command = std::string(source.modules.empty() ? "c++ -fsanitize=alignment,bounds -std=c++17" : kClang) +
-                              " -O1 -w -shared -fPIC -ffp-contract=off -Wl,-Bsymbolic -o " + stem + ".so " + files + " 2> " + stem + ".log";
+  const std::string command =
+      std::string(source.modules.empty() ? "c++ -fsanitize=alignment,bounds -std=c++17" : kClang) +
+      " -O1 -w -shared -fPIC -ffp-contract=off -Wl,-Bsymbolic -o " + stem + ".so " + files + " 2> " + stem + ".log";
   const bool ok = std::system(command.c_str()) == 0;
-  for (std::size_t i = 0; i < source.modules.size() && ok; ++i) std::remove((stem + "_" + std::to_string(i) + ".ll").c_str());
+  for (std::size_t i = 0; i < source.modules.size() && ok; ++i)
+    std::remove((stem + "_" + std::to_string(i) + ".ll").c_str());
   return ok ? "" : command + "\n" + read_shim_file(stem + ".log").substr(0, 4000);
 }
 
 // The test program may run where its sources are not.
-bool has_header(const char* name) { return std::filesystem::exists(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/" + name); }
+bool has_header(const char* name) {
+  return std::filesystem::exists(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/" + name);
+}
 
 }  // namespace
 
@@ -140,15 +147,18 @@ bool ShimLibrary::has_compiler() {
 }
 
 bool ShimLibrary::has_llvm() {
-  static const bool has = FUSEC_WITH_LLVM && has_header("nvptx_shim.h") && std::system((std::string(kClang) + " --version > /dev/null 2>&1").c_str()) == 0;
+  static const bool has = FUSEC_WITH_LLVM && has_header("nvptx_shim.h") &&
+                          std::system((std::string(kClang) + " --version > /dev/null 2>&1").c_str()) == 0;
   return has;
 }
 
-std::unique_ptr<ShimLibrary> ShimLibrary::make(const std::vector<ir::Kernel>& kernels, const std::vector<std::string>& texts) {
+std::unique_ptr<ShimLibrary> ShimLibrary::make(const std::vector<ir::Kernel>& kernels,
+                                               const std::vector<std::string>& texts) {
   static int made = 0;
   std::unique_ptr<ShimLibrary> out(new ShimLibrary);
   out->kernels_ = kernels;
-  const std::string shim = std::filesystem::absolute(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/cuda_shim.h").string();
+  const std::string shim =
+      std::filesystem::absolute(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/cuda_shim.h").string();
   const bool llvm = is_llvm(texts.at(0));
   std::string head = "#include \"" + shim + "\"\n";
   if (llvm) head += "#include \"" + filled(shim, {{"cuda_shim.h", "nvptx_shim.h"}}) + "\"\n";
@@ -192,14 +202,15 @@ ShimLibrary::~ShimLibrary() {
 }
 
 RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
-                                      bool reversed) const {
+                            bool reversed) const {
   const ir::Kernel& kernel = kernels_[number];
   std::vector<void*> values;
   for (const Tensor& t : args) values.push_back(const_cast<void*>(t.data()));
   std::vector<std::unique_ptr<char[]>> scratch;
   for (const ir::Buffer& b : kernel.buffers) {
     if (b.space != ir::Space::scratch) continue;
-    scratch.push_back(std::make_unique<char[]>(static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
+    scratch.push_back(std::make_unique<char[]>(
+        static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
     values.push_back(scratch.back().get());
   }
   RunOutcome out;
@@ -215,9 +226,11 @@ RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args,
   const auto find = [&](const std::string& name) { return dlsym(handle, name.c_str()); };
   const std::vector<codegen::Phase> phases = codegen::split_phases(kernel);
   for (std::size_t p = 0; p < phases.size(); ++p) {
-    const auto launch = reinterpret_cast<void (*)(unsigned, unsigned, void**, bool)>(find(entry_name(number, p) + "_launch"));
+    const auto launch =
+        reinterpret_cast<void (*)(unsigned, unsigned, void**, bool)>(find(entry_name(number, p) + "_launch"));
     const int64_t blocks = *codegen::iterations_of(phases[p]).eval(extents);
-    launch(static_cast<unsigned>(std::max<int64_t>(0, blocks)), static_cast<unsigned>(threads_[number][p]), parameters.data(), reversed);
+    launch(static_cast<unsigned>(std::max<int64_t>(0, blocks)), static_cast<unsigned>(threads_[number][p]),
+           parameters.data(), reversed);
   }
   out.error = reinterpret_cast<const char* (*)()>(find("fusec_shim_error"))();
   return out;
@@ -272,7 +285,8 @@ void expect_on_gpu(const std::vector<ShimCase>& cases, const GpuMode& mode) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Expectation& e = cases[i].expectation;
     for (const Extents& extents : cases[i].extents) {
-      const std::vector<Tensor> want = make_args(kernels[i], extents, 7, e.lo, e.hi), got = make_args(kernels[i], extents, 7, e.lo, e.hi);
+      const std::vector<Tensor> want = make_args(kernels[i], extents, 7, e.lo, e.hi),
+                                got = make_args(kernels[i], extents, 7, e.lo, e.hi);
       ASSERT_TRUE(ir::evaluate(kernels[i], want, extents).ok()) << cases[i].text;
       const RunOutcome outcome = library->run(i, got, extents);
       ASSERT_EQ(outcome.error, "") << mode.name << "\n" << cases[i].text;

@@ -16,15 +16,17 @@ namespace fusec::codegen_test {
 // Kernels as one library, made by the system's c++.
 class ShimLibrary {
  public:
-  // The texts are those of emit_text, in the order of the kernels, all of one writer. Fails the running test where they do not compile.
-  static std::unique_ptr<ShimLibrary> make(const std::vector<ir::Kernel>& kernels, const std::vector<std::string>& texts);
+  // The texts are those of emit_text, in the order of the kernels, all of one writer. Fails the running test where they
+  // do not compile.
+  static std::unique_ptr<ShimLibrary> make(const std::vector<ir::Kernel>& kernels,
+                                           const std::vector<std::string>& texts);
   static bool has_compiler();
   static bool has_llvm();  // a compiler of LLVM IR, and a writer of it
   ~ShimLibrary();
   ShimLibrary(const ShimLibrary&) = delete;
 
-  // `reversed`: threads run from the last to the first. Errors are threads that wait for ever, accesses that are not aligned
-  // or out of range.
+  // `reversed`: threads run from the last to the first. Errors are threads that wait for ever, accesses that are not
+  // aligned or out of range.
   RunOutcome run(std::size_t kernel, const std::vector<Tensor>& args, const Extents& extents, bool reversed) const;
 
  private:
@@ -36,7 +38,7 @@ class ShimLibrary {
 };
 
 // Skips the running test, with a message, where there is neither a c++ (with the sources of the shim) nor a GPU.
-#define FUSEC_NEEDS_COMPILER_OR_GPU()                                            \
+#define FUSEC_NEEDS_COMPILER_OR_GPU()                                \
   if (!ShimLibrary::has_compiler() && !GpuLibrary::available().ok()) \
   GTEST_SKIP() << "no c++ on PATH to compile generated CUDA with, and no GPU"
 // The same where there is no c++.
@@ -54,8 +56,8 @@ struct ShimCase {
   std::vector<Extents> extents;
   Expectation expectation = {};
 };
-// All cases, by both writers, in both orders of threads, against the evaluator; compiled at once. Where there is a GPU, there
-// too.
+// All cases, by both writers, in both orders of threads, against the evaluator; compiled at once. Where there is a GPU,
+// there too.
 void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases);
 
 }  // namespace fusec::codegen_test

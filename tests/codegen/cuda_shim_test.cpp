@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads, stores, guards, shared memory and threads of generated CUDA, run on the CPU, against the evaluator, bit for bit.
+// Loads, stores, guards, shared memory and threads of generated CUDA, run on the CPU, against the evaluator, bit for
+// bit.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +12,8 @@
 namespace fusec::codegen_test {
 namespace {
 
-constexpr const char* kDtypes[] = {"f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"};
+constexpr const char* kDtypes[] = {"f64", "f32", "f16", "bf16", "i8",  "i16", "i32",
+                                   "i64", "u8",  "u16", "u32",  "u64", "bool"};
 
 // Vectors of every width and element, aligned as `align` says, whole and cut off.
 TEST(CudaAccess, EveryDtypeAndWidthMoves) {
@@ -20,7 +22,8 @@ TEST(CudaAccess, EveryDtypeAndWidthMoves) {
   for (const char* dtype : kDtypes) {
     for (const int width : {1, 2, 4, 8, 16}) {
       const std::string lane = width == 1 ? "" : " + lane", minus = width == 1 ? "" : " - lane";
-      cases.push_back({filled(R"(kernel @move(%x: in $T[n] align $align, %y: out $T[n] align $align, %z: out $T[2*n], %q: out $T[n] align $align) facts($facts) {
+      cases.push_back({filled(R"(kernel @move(%x: in $T[n] align $align, %y: out $T[n] align $align, %z: out $T[2*n], )"
+                              R"(%q: out $T[n] align $align) facts($facts) {
   grid b in floordiv(n + 8*$s - 1, 8*$s) {
     alloc h: shared $T[8, $s]
     block t in 8 {
@@ -36,10 +39,19 @@ TEST(CudaAccess, EveryDtypeAndWidthMoves) {
     }
   }
 }
-)", {{"$T", dtype}, {"$w", width == 1 ? "" : "." + std::to_string(width)}, {"$s", std::to_string(width)}, {"$lane", lane},
-     {"$minus", minus}, {"$twice", width == 1 ? "" : " + 2*lane"}, {"$zero", std::string(dtype) == "bool" ? "false" : "0"},
-     {"$comma", width == 1 ? ", 0" : ", lane"}, {"$align", width % 4 ? "8" : "16"}, {"$facts", width == 8 ? "fits32, n % 8 == 0" : "fits32"}}),
-                       {{{"n", 1000}}, {{"n", width == 8 ? 72 : 75}}}, {0, -100, 100, 2}});
+)",
+                              {{"$T", dtype},
+                               {"$w", width == 1 ? "" : "." + std::to_string(width)},
+                               {"$s", std::to_string(width)},
+                               {"$lane", lane},
+                               {"$minus", minus},
+                               {"$twice", width == 1 ? "" : " + 2*lane"},
+                               {"$zero", std::string(dtype) == "bool" ? "false" : "0"},
+                               {"$comma", width == 1 ? ", 0" : ", lane"},
+                               {"$align", width % 4 ? "8" : "16"},
+                               {"$facts", width == 8 ? "fits32, n % 8 == 0" : "fits32"}}),
+                       {{{"n", 1000}}, {{"n", width == 8 ? 72 : 75}}},
+                       {0, -100, 100, 2}});
     }
   }
   expect_cuda_like_evaluator(cases);
@@ -64,8 +76,10 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
     }
   }
 }
-)", {{{"n", 143}}}},
-      {R"(kernel @bias(%x: in f32[a, b, c] align 16, %s: in f32[b], %r: in f32[c] align 16, %y: out f32[a, b, c] align 16) facts(c % 4 == 0, fits32) {
+)",
+       {{{"n", 143}}}},
+      {R"(kernel @bias(%x: in f32[a, b, c] align 16, %s: in f32[b], %r: in f32[c] align 16, %y: out f32[a, b, )"
+       R"(c] align 16) facts(c % 4 == 0, fits32) {
   grid i in a {
     grid j in b {
       grid k in floordiv(c + 31, 32) {
@@ -83,7 +97,8 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
     }
   }
 }
-)", {{{"a", 3}, {"b", 5}, {"c", 44}}}},
+)",
+       {{{"a", 3}, {"b", 5}, {"c", 44}}}},
       {R"(kernel @pad(%x: in f32[n, 16], %y: out f32[n + 4, 16]) {
   grid i in n + 4 {
     block t in 4 {
@@ -92,7 +107,8 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
     }
   }
 }
-)", {{{"n", 5}}}},
+)",
+       {{{"n", 5}}}},
       {R"(kernel @iota(%y: out i32[n, 8], %z: out f32[n, 8], %w: out i64[n, 8], %b: out u8[n, 8]) facts(fits32) {
   grid i in n {
     block t in 2 {
@@ -109,7 +125,8 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
     }
   }
 }
-)", {{{"n", 9}}}},
+)",
+       {{{"n", 9}}}},
       {R"(kernel @inplace(%x: in f32[n] align 16, %y: out f32[n] align 16) alias(x, y) {
   grid b in floordiv(n + 15, 16) {
     block t in 4 {
@@ -119,16 +136,20 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
     }
   }
 }
-)", {{{"n", 37}}}},
+)",
+       {{{"n", 37}}}},
   });
 }
 
 TEST(CudaMemory, TransposesAndLocalBuffers) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
-  for (const char* layout : {"", " layout \"swizzle 4\"", " layout \"pitch 33\"", " layout \"swizzle 1\"", " layout \"pitch 36\""}) {
+  for (const char* layout :
+       {"", " layout \"swizzle 4\"", " layout \"pitch 33\"", " layout \"swizzle 1\"", " layout \"pitch 36\""}) {
     for (const char* dtype : {"f32", "f16"}) {
-      cases.push_back({filled(R"(kernel @transpose(%x: in $T[m, n] align 16, %y: out $T[n, m] align 16) facts(m % 32 == 0, n % 32 == 0, fits32) {
+      cases.push_back(
+          {filled(R"(kernel @transpose(%x: in $T[m, n] align 16, %y: out $T[n, m] align 16) facts(m % 32 == 0, )"
+                  R"(n % 32 == 0, fits32) {
   grid i in floordiv(m, 32) {
     grid j in floordiv(n, 32) {
       alloc tile: shared $T[32, 32]$layout
@@ -144,7 +165,9 @@ TEST(CudaMemory, TransposesAndLocalBuffers) {
     }
   }
 }
-)", {{"$T", dtype}, {"$layout", layout}}), {{{"m", 64}, {"n", 96}}}});
+)",
+                  {{"$T", dtype}, {"$layout", layout}}),
+           {{{"m", 64}, {"n", 96}}}});
     }
   }
   cases.push_back({R"(kernel @registers(%x: in f32[m, 32], %y: out f32[32, m]) {
@@ -164,7 +187,8 @@ TEST(CudaMemory, TransposesAndLocalBuffers) {
     }
   }
 }
-)", {{{"m", 12}}}});
+)",
+                   {{{"m", 12}}}});
   cases.push_back({R"(kernel @large(%x: in f32[m, 16384], %y: out f32[m, 16384]) {
   grid r in m {
     alloc row: shared f32[16384]
@@ -183,11 +207,13 @@ TEST(CudaMemory, TransposesAndLocalBuffers) {
     }
   }
 }
-)", {{{"m", 2}}}});
+)",
+                   {{{"m", 2}}}});
   expect_cuda_like_evaluator(cases);
 }
 
-// Statements outside of block loops, phases of unlike sizes, scratch between grid phases, copies, shared memory in loops.
+// Statements outside of block loops, phases of unlike sizes, scratch between grid phases, copies, shared memory in
+// loops.
 TEST(CudaThreads, UniformStatementsAndPhases) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
   expect_cuda_like_evaluator({
@@ -213,7 +239,8 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
     }
   }
 }
-)", {{{"m", 5}}}},
+)",
+       {{{"m", 5}}}},
       {R"(kernel @warps(%x: in f32[m, 64], %y: out f32[m, 64]) {
   grid r in m {
     alloc a: shared f32[4, 16]
@@ -232,7 +259,8 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
     }
   }
 }
-)", {{{"m", 3}}}},
+)",
+       {{{"m", 3}}}},
       {R"(kernel @colsum(%x: in f32[m, n], %y: out f32[n]) facts(n % 4 == 0) {
   alloc part: scratch f32[floordiv(m + 7, 8), n]
   grid p in floordiv(m + 7, 8) {
@@ -254,7 +282,8 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
     store y[b], v2
   }
 }
-)", {{{"m", 43}, {"n", 40}}}},
+)",
+       {{{"m", 43}, {"n", 40}}}},
       {R"(kernel @stages(%x: in f32[n, 32], %y: out f32[32]) {
   grid g in 1 {
     alloc tile: shared f32[2, 4, 32]
@@ -280,15 +309,18 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
     }
   }
 }
-)", {{{"n", 24}}}},
-      {R"(kernel @depthwise(%x: in f16[n, h, w, 8] align 16, %k: in f16[3, 3, 8] align 16, %b: in f32[8] align 16, %y: out f16[n, h, w, 8] align 16, %pool: out f32[n, h, 8]) {
+)",
+       {{{"n", 24}}}},
+      {R"(kernel @depthwise(%x: in f16[n, h, w, 8] align 16, %k: in f16[3, 3, 8] align 16, )"
+       R"(%b: in f32[8] align 16, %y: out f16[n, h, w, 8] align 16, %pool: out f32[n, h, 8]) {
   grid i in n {
     grid p in h {
       block t in 2 {
         v0: f32.4 = load b[4*t + lane]
         v1: f32.4 = reduce.add tree(1, 0) seq q in w {
           v2: f32.4 = reduce.add tree(1, 0) seq dy in 3, unroll dx in 3 {
-            v3: f16.4 = load x[i, p + dy - 1, q + dx - 1, 4*t + lane] guard(p + dy - 1, h - p - dy, q + dx - 1, w - q - dx) else 0
+            v3: f16.4 = load x[i, p + dy - 1, q + dx - 1, 4*t + lane] guard(p + dy - 1, h - p - dy, q + dx - 1, )"
+       R"(w - q - dx) else 0
             v4: f16.4 = load k[dy, dx, 4*t + lane]
             v5: f32.4 = cast v3
             v6: f32.4 = cast v4
@@ -306,7 +338,8 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
     }
   }
 }
-)", {{{"n", 1}, {"h", 3}, {"w", 5}}}},
+)",
+       {{{"n", 1}, {"h", 3}, {"w", 5}}}},
   });
 }
 
@@ -350,7 +383,9 @@ TEST(CudaDivision, OfSeveralLanesByOneRoundsAsOneDivisionDoes) {
     }
   }
 }
-)", {{"$scale", scale}, {"$divisor", divisor}}), {{}}});
+)",
+                              {{"$scale", scale}, {"$divisor", divisor}}),
+                       {{}}});
     }
   }
   expect_cuda_like_evaluator(cases);
@@ -365,7 +400,8 @@ TEST(CudaShim, SeesAMissingBarrier) {
   ASSERT_NE(library, nullptr);
   const Extents extents = {{"m", 1}};
   for (const bool reversed : {false, true}) {
-    const std::vector<Tensor> args = make_args(kernel, extents, 3, -1, 1), broken = make_args(kernel, extents, 3, -1, 1);
+    const std::vector<Tensor> args = make_args(kernel, extents, 3, -1, 1),
+                              broken = make_args(kernel, extents, 3, -1, 1);
     EXPECT_EQ(library->run(0, args, extents, reversed).error, "");
     library->run(1, broken, extents, reversed);
     for (int i = 0; i < 64; ++i) EXPECT_EQ(args[1].as<float>()[i], args[0].as<float>()[63 - i]);
@@ -379,7 +415,8 @@ TEST(CudaShim, SeesBarriersThatNotAllReachAndWrongAddresses) {
   const std::string good = cuda_text(kernel);
   const std::vector<std::pair<std::string, std::string>> cases = {
       {filled(good, {{"__syncthreads();", "if (threadIdx.x < 40) __syncthreads();"}}), "not all threads reach"},
-      {filled(good, {{"__syncthreads();", "if (threadIdx.x < 40) __shfl_sync(0xffffffffu, 0, 0);"}}), "not all threads reach"},
+      {filled(good, {{"__syncthreads();", "if (threadIdx.x < 40) __shfl_sync(0xffffffffu, 0, 0);"}}),
+       "not all threads reach"},
       {filled(good, {{"float s2[64]", "float s2[60]"}}), "out of an array"},
       {filled(good, {{"= s2[", "= *(float*)(1 + (char*)s2) + s2["}}), "not aligned"}};
   std::vector<std::string> texts;
@@ -395,7 +432,8 @@ TEST(CudaShim, SeesBarriersThatNotAllReachAndWrongAddresses) {
 
 // Rows by one index, and elements by one index for each lane.
 std::vector<ir::Kernel> gather_kernels() {
-  const ir::Kernel wide = cuda_kernel(R"(kernel @gather(%x: in f32[n, 8] align 16, %i: in i64[m], %y: out f32[m, 8]) facts(fits32) {
+  const ir::Kernel wide =
+      cuda_kernel(R"(kernel @gather(%x: in f32[n, 8] align 16, %i: in i64[m], %y: out f32[m, 8]) facts(fits32) {
   grid r in m {
     v0: i64 = load i[r]
     block t in 2 {
@@ -436,7 +474,8 @@ void expect_gathers(const std::vector<ir::Kernel>& kernels, const RunGather& run
     run({0, 5, -6, 1}, {0, 4, 0, 1}, 1);
     run({int64_t{1} << 40, 2, 3, -(int64_t{1} << 40)}, {4, 2, 3, 0}, 1);
     const Extents none = {{"n", 0}, {"m", 4}};
-    const Tensor nothing = Tensor::make(DType::f32, k == 0 ? std::vector<int64_t>{0, 8} : std::vector<int64_t>{0}).value();
+    const Tensor nothing =
+        Tensor::make(DType::f32, k == 0 ? std::vector<int64_t>{0, 8} : std::vector<int64_t>{0}).value();
     EXPECT_EQ(run_kernel(k, {nothing, args[1], args[2]}, none).status, 1);
   }
 }
@@ -445,7 +484,9 @@ void expect_gathers_under_shim(Codegen codegen) {
   const std::vector<ir::Kernel> kernels = gather_kernels();
   const auto library = ShimLibrary::make(kernels, {cuda_text(kernels[0], codegen), cuda_text(kernels[1], codegen)});
   ASSERT_NE(library, nullptr);
-  expect_gathers(kernels, [&](std::size_t k, const auto& args, const auto& extents) { return library->run(k, args, extents, true); });
+  expect_gathers(kernels, [&](std::size_t k, const auto& args, const auto& extents) {
+    return library->run(k, args, extents, true);
+  });
 }
 
 TEST(CudaGather, WrapsClampsAndReports) {
@@ -464,7 +505,8 @@ TEST(GpuGather, WrapsClampsAndReports) {
     const std::vector<ir::Kernel> kernels = gather_kernels();
     const auto library = GpuLibrary::make(kernels, mode);
     ASSERT_NE(library, nullptr);
-    expect_gathers(kernels, [&](std::size_t k, const auto& args, const auto& extents) { return library->run(k, args, extents); });
+    expect_gathers(
+        kernels, [&](std::size_t k, const auto& args, const auto& extents) { return library->run(k, args, extents); });
   }
 }
 

@@ -127,10 +127,12 @@ TEST(CudaArtifact, ErrorsOfTheAssemblerAndOfItsResult) {
 
 // i8, i16, i32 and i64 are types.
 TEST(CudaText, LoopVariablesAreNoTypes) {
-  std::string text = "kernel @k(%x: in i8[n], %y: out i8[n]) {\n  grid g in n {\n    block t in 32 {\n", end = "    }\n  }\n}\n";
+  std::string text = "kernel @k(%x: in i8[n], %y: out i8[n]) {\n  grid g in n {\n    block t in 32 {\n",
+              end = "    }\n  }\n}\n";
   for (int k = 0; k < 70; ++k) {
     const std::string n = std::to_string(k);
-    text += "      seq s" + n + " in 2 {\n        v" + n + ": i8 = load x[g]\n        store y[g], v" + n + "\n      }\n";
+    text +=
+        "      seq s" + n + " in 2 {\n        v" + n + ": i8 = load x[g]\n        store y[g], v" + n + "\n      }\n";
   }
   const ir::Kernel kernel = cuda_kernel(text + end);
   const std::string code = codegen::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();

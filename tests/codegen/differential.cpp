@@ -49,7 +49,8 @@ void fill(Tensor& t, std::mt19937_64& random, double lo, double hi) {
     if (is_float(t.dtype())) {
       ir::store_double(t.dtype(), at, x);
     } else {
-      ir::store_int(t.dtype(), at, t.dtype() == DType::bool_ ? static_cast<int64_t>(random() & 1) : static_cast<int64_t>(x));
+      ir::store_int(t.dtype(), at,
+                    t.dtype() == DType::bool_ ? static_cast<int64_t>(random() & 1) : static_cast<int64_t>(x));
     }
   }
 }
@@ -98,7 +99,8 @@ std::vector<Tensor> make_args(const ir::Kernel& kernel, const Extents& extents, 
 
 std::string filled(std::string text, const std::vector<std::pair<std::string, std::string>>& values) {
   for (const auto& [from, to] : values) {
-    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
   }
   return text;
 }
@@ -113,7 +115,8 @@ double expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& w
     const auto at = static_cast<std::size_t>(where) * size_of(got[i].dtype());
     EXPECT_LE(error, expectation.ulp) << who << ", argument " << i << ", element " << where << ": "
                                       << ir::load_double(got[i].dtype(), got[i].as<char>() + at) << " for "
-                                      << ir::load_double(want[i].dtype(), want[i].as<char>() + at) << "\n" << text;
+                                      << ir::load_double(want[i].dtype(), want[i].as<char>() + at) << "\n"
+                                      << text;
   }
   return worst;
 }

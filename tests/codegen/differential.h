@@ -31,8 +31,8 @@ struct Expectation {
   double lo = -4, hi = 4;
   int splits = 3;
 };
-// Fails the running test where a tensor of `got` is not near that of `want`; the worst error in ulp. `who` and `text` go
-// into the message.
+// Fails the running test where a tensor of `got` is not near that of `want`; the worst error in ulp. `who` and `text`
+// go into the message.
 double expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& want, const Expectation& expectation,
                     const std::string& who, std::string_view text);
 // Fails the running test where an output differs, and returns the worst error in ulp.

@@ -58,7 +58,8 @@ Status fetch(const Guarded& g, void* to) {
   const Driver& driver = gpu()->context->driver();
   FUSEC_TRY(gpu()->context->check(driver.cuMemcpyDtoH(all.data(), g.memory.address(), all.size()), "cuMemcpyDtoH"));
   if (to != nullptr && g.bytes > 0) std::memcpy(to, all.data(), g.bytes);
-  const bool whole = std::all_of(all.begin() + static_cast<std::ptrdiff_t>(g.bytes), all.end(), [](unsigned char c) { return c == kPattern; });
+  const bool whole = std::all_of(all.begin() + static_cast<std::ptrdiff_t>(g.bytes), all.end(),
+                                 [](unsigned char c) { return c == kPattern; });
   return whole ? Status() : Status(StatusCode::internal, "a write past the end of a buffer");
 }
 
@@ -94,7 +95,8 @@ Result<GpuLibrary::State::Loaded> GpuLibrary::State::load(codegen::Artifact arti
   out.artifact = std::move(artifact);
   const void* image = ptx ? static_cast<const void*>(out.artifact.ptx.c_str()) : out.artifact.image.data();
   CUlibrary library = nullptr;
-  FUSEC_TRY(context->check(driver.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0), "cuLibraryLoadData"));
+  FUSEC_TRY(context->check(driver.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                           "cuLibraryLoadData"));
   out.code = Code(library, Release{context});
   for (const codegen::ArtifactPhase& phase : out.artifact.phases) {
     CUkernel kernel = nullptr;
@@ -103,12 +105,14 @@ Result<GpuLibrary::State::Loaded> GpuLibrary::State::load(codegen::Artifact arti
     FUSEC_TRY(context->check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction"));
     if (phase.dynamic_shared == 0) continue;
     FUSEC_TRY(context->check(driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                       static_cast<int>(phase.dynamic_shared)), "cuFuncSetAttribute"));
+                                                       static_cast<int>(phase.dynamic_shared)),
+                             "cuFuncSetAttribute"));
   }
   return out;
 }
 
-Status GpuLibrary::State::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents, int32_t& status) const {
+Status GpuLibrary::State::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
+                              int32_t& status) const {
   const ContextPtr context = gpu()->context;
   const Driver& driver = context->driver();
   const ir::Kernel& kernel = kernels[number];
@@ -116,7 +120,8 @@ Status GpuLibrary::State::run(std::size_t number, const std::vector<Tensor>& arg
   for (const Tensor& t : args) FUSEC_TRY(fill(buffers.emplace_back(), t.data(), span_bytes(t)));
   for (const ir::Buffer& b : kernel.buffers) {
     if (b.space != ir::Space::scratch) continue;
-    FUSEC_TRY(fill(buffers.emplace_back(), nullptr, static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype)));
+    FUSEC_TRY(fill(buffers.emplace_back(), nullptr,
+                   static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype)));
   }
   Guarded word;
   FUSEC_TRY(fill(word, &status, sizeof status));
@@ -134,12 +139,14 @@ Status GpuLibrary::State::run(std::size_t number, const std::vector<Tensor>& arg
     const codegen::ArtifactPhase& phase = l.artifact.phases[p];
     const int64_t blocks = *phase.iterations.eval(extents);
     if (blocks <= 0) continue;
-    FUSEC_TRY(context->check(driver.cuLaunchKernel(l.functions[p], static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(phase.threads), 1, 1,
-                                                   static_cast<unsigned>(phase.dynamic_shared), nullptr, parameters.data(), nullptr),
-                             "cuLaunchKernel"));
+    FUSEC_TRY(context->check(
+        driver.cuLaunchKernel(l.functions[p], static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(phase.threads),
+                              1, 1, static_cast<unsigned>(phase.dynamic_shared), nullptr, parameters.data(), nullptr),
+        "cuLaunchKernel"));
   }
   FUSEC_TRY(context->check(driver.cuStreamSynchronize(nullptr), "cuStreamSynchronize"));
-  for (std::size_t i = 0; i < buffers.size(); ++i) FUSEC_TRY(fetch(buffers[i], i < args.size() ? const_cast<void*>(args[i].data()) : nullptr));
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    FUSEC_TRY(fetch(buffers[i], i < args.size() ? const_cast<void*>(args[i].data()) : nullptr));
   return fetch(word, &status);
 }
 
@@ -147,7 +154,8 @@ Status GpuLibrary::available() { return gpu().status(); }
 
 Status GpuLibrary::has(const GpuMode& mode) {
   ir::Kernel kernel;
-  const auto probe = codegen::emit(kernel, gpu().ok() ? gpu()->target : named_target("sm_90").value(), {.codegen = mode.codegen});
+  const auto probe =
+      codegen::emit(kernel, gpu().ok() ? gpu()->target : named_target("sm_90").value(), {.codegen = mode.codegen});
   if (probe.status().code() == StatusCode::unsupported) return probe.status();
   return codegen::has_nvjitlink() || mode.ptx ? Status() : Status(StatusCode::unsupported, "no nvJitLink");
 }

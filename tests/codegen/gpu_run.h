@@ -20,7 +20,8 @@ struct GpuMode {
   Codegen codegen;
   bool ptx;
 };
-inline constexpr GpuMode kGpuModes[] = {{"nvrtc", Codegen::nvrtc, false}, {"llvm", Codegen::llvm, false}, {"llvm, as PTX", Codegen::llvm, true}};
+inline constexpr GpuMode kGpuModes[] = {
+    {"nvrtc", Codegen::nvrtc, false}, {"llvm", Codegen::llvm, false}, {"llvm, as PTX", Codegen::llvm, true}};
 
 // Kernels as loaded code.
 class GpuLibrary {
@@ -43,7 +44,7 @@ class GpuLibrary {
   std::unique_ptr<State> state_;
 };
 
-#define FUSEC_NEEDS_GPU(mode)                                                         \
+#define FUSEC_NEEDS_GPU(mode)                                                       \
   if (!GpuLibrary::available().ok()) GTEST_SKIP() << GpuLibrary::available().str(); \
   if (!GpuLibrary::has(mode).ok()) GTEST_SKIP() << GpuLibrary::has(mode).str()
 

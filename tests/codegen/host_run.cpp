@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/codegen/host_run.h"
 
-#include <algorithm>
 #include <dlfcn.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -38,7 +38,8 @@ int32_t Loaded::run(const std::vector<Tensor>& args, const std::map<std::string,
   std::vector<std::unique_ptr<char[]>> scratch;
   for (const ir::Buffer& b : kernel.buffers) {
     if (b.space != ir::Space::scratch) continue;
-    scratch.push_back(std::make_unique<char[]>(static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
+    scratch.push_back(std::make_unique<char[]>(
+        static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
     buffers.push_back(scratch.back().get());
   }
   std::vector<int64_t> values;

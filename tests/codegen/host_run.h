@@ -19,8 +19,8 @@ class Loaded {
   ~Loaded();
   Loaded(const Loaded&) = delete;
   // `splits`: into how many ranges each phase's iterations are cut. Returns the status word.
-  int32_t run(const std::vector<Tensor>& args, const std::map<std::string, int64_t>& extents,
-              const ir::Kernel& kernel, int splits = 1) const;
+  int32_t run(const std::vector<Tensor>& args, const std::map<std::string, int64_t>& extents, const ir::Kernel& kernel,
+              int splits = 1) const;
   const codegen::Artifact& artifact() const { return artifact_; }
   codegen::HostFunction function(std::size_t phase) const;
   const std::vector<const void*>& externs() const { return externs_; }

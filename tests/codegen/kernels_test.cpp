@@ -26,9 +26,17 @@ std::string kernel_text(const std::string& name) {
 }
 
 TEST(Kernels, OfTheTextTests) {
-  for (const auto& [name, ulp] : std::vector<std::pair<const char*, double>>{{"hswish", 0}, {"argmax", 0}, {"colsum", 0},
-           {"cumsum", 0}, {"depthwise", 0}, {"gather_add", 8}, {"layernorm", 8}, {"softmax", 4}, {"softmax_coop", 4},
-           {"softmax_long", 4}, {"transpose", 0}}) {
+  for (const auto& [name, ulp] : std::vector<std::pair<const char*, double>>{{"hswish", 0},
+                                                                             {"argmax", 0},
+                                                                             {"colsum", 0},
+                                                                             {"cumsum", 0},
+                                                                             {"depthwise", 0},
+                                                                             {"gather_add", 8},
+                                                                             {"layernorm", 8},
+                                                                             {"softmax", 4},
+                                                                             {"softmax_coop", 4},
+                                                                             {"softmax_long", 4},
+                                                                             {"transpose", 0}}) {
     const std::string text = kernel_text(name);
     const auto kernel = ir::parse_kernel(text);
     ASSERT_TRUE(kernel.ok()) << name << ": " << kernel.status().str();
@@ -89,7 +97,6 @@ TEST(Artifact, KeyTellsTargetsAndKernelsApart) {
   EXPECT_NE(key, codegen::artifact_key(kernel, named_target("x86-64-v4").value()));
   EXPECT_NE(key, codegen::artifact_key(other, named_target("x86-64-v3").value()));
 }
-
 
 TEST(Inexpressible, NamesTheStatement) {
   const Target target = named_target("x86-64-v3").value();

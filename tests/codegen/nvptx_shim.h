@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LLVM IR for NVPTX calls, on a CPU: intrinsics, and instructions of PTX (asm), under their names with underscores, and
-// the functions of libdevice.
-// Comes after cuda_shim.h, whose fibers are the threads.
+// What LLVM IR for NVPTX calls, on a CPU: intrinsics, and instructions of PTX (asm), under their names with
+// underscores, and the functions of libdevice. Comes after cuda_shim.h, whose fibers are the threads.
 #pragma once
 
 #include <fenv.h>
@@ -15,8 +14,12 @@ unsigned nvvm_read_ptx_sreg_ctaid_x() { return shim::block_index.x; }
 void nvvm_barrier0() { __syncthreads(); }
 void nvvm_bar_warp_sync(unsigned mask) { __syncwarp(mask); }
 unsigned nvvm_vote_ballot_sync(unsigned mask, bool holds) { return __ballot_sync(mask, holds); }
-unsigned nvvm_shfl_sync_bfly_i32(unsigned mask, unsigned v, unsigned bits, unsigned) { return __shfl_xor_sync(mask, v, (int)bits); }
-unsigned nvvm_shfl_sync_idx_i32(unsigned mask, unsigned v, unsigned from, unsigned) { return __shfl_sync(mask, v, (int)from); }
+unsigned nvvm_shfl_sync_bfly_i32(unsigned mask, unsigned v, unsigned bits, unsigned) {
+  return __shfl_xor_sync(mask, v, (int)bits);
+}
+unsigned nvvm_shfl_sync_idx_i32(unsigned mask, unsigned v, unsigned from, unsigned) {
+  return __shfl_sync(mask, v, (int)from);
+}
 
 int nvvm_asm_cvt_rzi_s32_f32(float v) { return __float2int_rz(v); }
 unsigned nvvm_asm_cvt_rzi_u32_f32(float v) { return __float2uint_rz(v); }
@@ -49,10 +52,12 @@ float nvvm_fma_rm_f(float a, float b, float c) {
   return out;
 }
 
-#define FUSEC_LIBDEVICE(X)                                                                                              \
-  X(exp) X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) \
-  X(acosh) X(atanh) X(erfc)
-#define FUSEC_DEFINE(name)                           \
+// clang-format off
+#define FUSEC_LIBDEVICE(X)                                                            \
+  X(exp) X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) \
+  X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc)
+// clang-format on
+#define FUSEC_DEFINE(name)                             \
   float __nv_##name##f(float v) { return name##f(v); } \
   double __nv_##name(double v) { return name(v); }
 FUSEC_LIBDEVICE(FUSEC_DEFINE)

@@ -38,7 +38,8 @@ TEST(Pointwise, StreamingStoresWhereAligned) {
     }
   }
 }
-)", {{"n", 100}});
+)",
+                        {{"n", 100}});
 }
 
 TEST(Pointwise, GridOfThreeLoopsWithBroadcasts) {
@@ -56,7 +57,8 @@ TEST(Pointwise, GridOfThreeLoopsWithBroadcasts) {
     }
   }
 }
-)", {{"a", 3}, {"b", 5}, {"c", 29}});
+)",
+                        {{"a", 3}, {"b", 5}, {"c", 29}});
 }
 
 TEST(Pointwise, StridedReversedAndComputedIndices) {
@@ -72,7 +74,8 @@ TEST(Pointwise, StridedReversedAndComputedIndices) {
     store z[n - 1 - 8*b - lane], v5 guard(n - 1 - 8*b - lane)
   }
 }
-)", {{"n", 43}});
+)",
+                        {{"n", 43}});
 }
 
 TEST(Pointwise, LaneFreeGuards) {
@@ -84,20 +87,23 @@ TEST(Pointwise, LaneFreeGuards) {
     store y[i, 3], v1 guard(i - 3)
   }
 }
-)", {{"n", 5}});
+)",
+                        {{"n", 5}});
 }
 
 TEST(Pointwise, EveryDtypeMoves) {
-  for (const char* dtype : {"f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
+  for (const char* dtype :
+       {"f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"}) {
     for (const int width : {1, 2, 4, 8, 16, 32}) {
       const std::string d = dtype, w = width == 1 ? "" : "." + std::to_string(width), s = std::to_string(width);
       const std::string lane = width == 1 ? "" : " + lane", minus = width == 1 ? "" : " - lane";
       const std::string at = s + "*b" + lane, guard = " guard(n - 1 - " + s + "*b" + minus + ")";
       const std::string zero = d == "bool" ? "false" : "0";
       expect_like_evaluator("kernel @move(%x: in " + d + "[n], %y: out " + d + "[n], %z: out " + d + "[2*n]) {\n" +
-                                "  grid b in floordiv(n + " + s + " - 1, " + s + ") {\n    v0: " + d + w + " = load x[" + at +
-                                "]" + guard + " else " + zero + "\n    store y[" + at + "], v0" + guard + "\n    store z[" +
-                                "2*" + s + "*b + 1" + (width == 1 ? "" : " + 2*lane") + "], v0" + guard + "\n  }\n}\n",
+                                "  grid b in floordiv(n + " + s + " - 1, " + s + ") {\n    v0: " + d + w +
+                                " = load x[" + at + "]" + guard + " else " + zero + "\n    store y[" + at + "], v0" +
+                                guard + "\n    store z[" + "2*" + s + "*b + 1" + (width == 1 ? "" : " + 2*lane") +
+                                "], v0" + guard + "\n  }\n}\n",
                             {{"n", 75}}, {0, -100, 100, 2});
     }
   }
@@ -116,7 +122,8 @@ TEST(Pointwise, IndexValues) {
     store w[i, lane], v4
   }
 }
-)", {{"n", 9}});
+)",
+                        {{"n", 9}});
 }
 
 }  // namespace

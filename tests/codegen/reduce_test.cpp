@@ -7,7 +7,8 @@
 namespace fusec::codegen_test {
 namespace {
 
-std::string row_reduce(const std::string& combiner, const std::string& tree, const std::string& dtype, int width, int unroll) {
+std::string row_reduce(const std::string& combiner, const std::string& tree, const std::string& dtype, int width,
+                       int unroll) {
   const std::string w = std::to_string(width), u = std::to_string(unroll), step = std::to_string(width * unroll);
   const std::string lane = width > 1 ? " + lane" : "", at = step + "*s + " + w + "*u" + lane;
   const std::string minus = width > 1 ? " - lane" : "";
@@ -15,14 +16,22 @@ std::string row_reduce(const std::string& combiner, const std::string& tree, con
   const std::string wide = width > 1 ? "." + w : "";
   return "kernel @row(%x: in " + dtype + "[m, n], %y: out " + dtype + "[m]) {\n  grid r in m {\n    v0: " + dtype +
          " = reduce." + combiner + " tree(" + tree + ") seq s in floordiv(n + " + step + " - 1, " + step +
-         "), unroll u in " + u + " {\n      v1: " + dtype + wide + " = load x[r, " + at + "]" + guard +
-         " else " + (dtype == "bool" ? "false" : "0") + "\n      yield v1" + guard + "\n    }\n    store y[r], v0\n  }\n}\n";
+         "), unroll u in " + u + " {\n      v1: " + dtype + wide + " = load x[r, " + at + "]" + guard + " else " +
+         (dtype == "bool" ? "false" : "0") + "\n      yield v1" + guard + "\n    }\n    store y[r], v0\n  }\n}\n";
 }
 
 TEST(Reduce, RowsByTree) {
-  for (const auto& [tree, width, unroll] : std::vector<std::tuple<std::string, int, int>>{
-           {"32, 0", 16, 2}, {"32, 0", 8, 4}, {"32, 0", 8, 8}, {"16, 0", 16, 1}, {"4, 0", 16, 1}, {"32, 0", 4, 1},
-           {"1, 0", 1, 1},   {"1, 0", 1, 4},  {"8, 0", 1, 8},  {"6, 0", 4, 2}, {"6, 0", 4, 3}}) {
+  for (const auto& [tree, width, unroll] : std::vector<std::tuple<std::string, int, int>>{{"32, 0", 16, 2},
+                                                                                          {"32, 0", 8, 4},
+                                                                                          {"32, 0", 8, 8},
+                                                                                          {"16, 0", 16, 1},
+                                                                                          {"4, 0", 16, 1},
+                                                                                          {"32, 0", 4, 1},
+                                                                                          {"1, 0", 1, 1},
+                                                                                          {"1, 0", 1, 4},
+                                                                                          {"8, 0", 1, 8},
+                                                                                          {"6, 0", 4, 2},
+                                                                                          {"6, 0", 4, 3}}) {
     for (const int64_t n : {0, 1, 37, 128}) {
       expect_like_evaluator(row_reduce("add", tree, "f32", width, unroll), {{"m", 3}, {"n", n}});
     }
@@ -60,7 +69,8 @@ TEST(Reduce, BalancedOverAnyCount) {
   }
   store z[1], v4
 }
-)", {{"n", n}});
+)",
+                          {{"n", n}});
   }
 }
 
@@ -95,7 +105,8 @@ TEST(Reduce, ChunksAndTuples) {
     store i[r, 1], v11
   }
 }
-)", {{"m", 5}});
+)",
+                        {{"m", 5}});
 }
 
 TEST(Reduce, MaxAndSumOfExponentials) {
@@ -109,7 +120,8 @@ TEST(Reduce, MaxAndSumOfExponentials) {
     store y[r, 1], v1
   }
 }
-)", {{"m", 4}}, {8});
+)",
+                        {{"m", 4}}, {8});
 }
 
 TEST(Reduce, ColumnsByLane) {
@@ -122,14 +134,16 @@ TEST(Reduce, ColumnsByLane) {
     store y[16*c + lane], v0 guard(n - 1 - 16*c - lane)
   }
 }
-)", {{"m", 11}, {"n", 40}});
+)",
+                        {{"m", 11}, {"n", 40}});
 }
 
 TEST(Scan, InclusiveExclusiveReverse) {
   for (const char* mode : {"", " exclusive", " reverse", " exclusive reverse"}) {
     expect_like_evaluator(R"(kernel @scan(%x: in f32[m, n], %y: out f32[m, n]) {
   grid r in m {
-    v0: f32 = scan.add)" + std::string(mode) + R"( seq i in n {
+    v0: f32 = scan.add)" + std::string(mode) +
+                              R"( seq i in n {
       v1: f32 = load x[r, i]
       yield v1
     } then {
@@ -137,7 +151,8 @@ TEST(Scan, InclusiveExclusiveReverse) {
     }
   }
 }
-)", {{"m", 3}, {"n", 10}});
+)",
+                          {{"m", 3}, {"n", 10}});
   }
 }
 
@@ -159,7 +174,9 @@ TEST(Local, SlotsMemoryAndTransposes) {
     }
   }
 }
-)", {{"$T", dtype}, {"$n", n}}), {{"m", 3 * std::stoi(n)}}, {0, 0, 100, 2});
+)",
+                                   {{"$T", dtype}, {"$n", n}}),
+                            {{"m", 3 * std::stoi(n)}}, {0, 0, 100, 2});
     }
   }
 }
@@ -184,7 +201,8 @@ TEST(Local, SymbolicSizes) {
     }
   }
 }
-)", {{"m", 3}, {"n", 21}});
+)",
+                        {{"m", 3}, {"n", 21}});
 }
 
 TEST(Gather, WrapsClampsAndReports) {
@@ -195,7 +213,8 @@ TEST(Gather, WrapsClampsAndReports) {
     store y[r, lane], v1
   }
 }
-)", {{"n", 6}, {"m", 9}}, {0, -6, 5.9, 2});
+)",
+                        {{"n", 6}, {"m", 9}}, {0, -6, 5.9, 2});
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 using ir::ScalarOp;
 
-constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8,  DType::i16, DType::i32,
+constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8,  DType::i16,  DType::i32,
                           DType::i64, DType::u8,  DType::u16, DType::u32,  DType::u64, DType::bool_};
 
 std::string element(DType dtype, int width) {
@@ -35,13 +35,14 @@ ir::Kernel op_kernel(ScalarOp op, DType from, DType to, int width) {
   for (int k = 0; k < arity; ++k) {
     const DType dtype = op == ScalarOp::where && k == 0 ? DType::bool_ : from;
     text += std::string("%") + char('a' + k) + ": in " + to_string(dtype) + "[n], ";
-    body += "    v" + std::to_string(k) + ": " + element(dtype, width) + " = load " + char('a' + k) + "[" + at + "]" + guard +
-            " else " + (dtype == DType::bool_ ? "false" : "0") + "\n";
+    body += "    v" + std::to_string(k) + ": " + element(dtype, width) + " = load " + char('a' + k) + "[" + at + "]" +
+            guard + " else " + (dtype == DType::bool_ ? "false" : "0") + "\n";
     args += (k ? ", v" : " v") + std::to_string(k);
   }
-  text += std::string("%y: out ") + to_string(to) + "[n]) {\n  grid i in floordiv(n + " + std::to_string(width - 1) + ", " +
-          std::to_string(width) + ") {\n" + body + "    v" + std::to_string(arity) + ": " + element(to, width) + " = " +
-          std::string(info(op).name) + args + "\n    store y[" + at + "], v" + std::to_string(arity) + guard + "\n  }\n}\n";
+  text += std::string("%y: out ") + to_string(to) + "[n]) {\n  grid i in floordiv(n + " + std::to_string(width - 1) +
+          ", " + std::to_string(width) + ") {\n" + body + "    v" + std::to_string(arity) + ": " + element(to, width) +
+          " = " + std::string(info(op).name) + args + "\n    store y[" + at + "], v" + std::to_string(arity) + guard +
+          "\n  }\n}\n";
   const auto kernel = ir::parse_kernel(text);
   EXPECT_TRUE(kernel.ok()) << kernel.status().str() << "\n" << text;
   return kernel.ok() ? *kernel : ir::Kernel();
@@ -70,7 +71,8 @@ Inputs make_inputs(ScalarOp op, DType dtype, int64_t sweep) {
   const auto specials = static_cast<int64_t>(special.size());
   const int bits = static_cast<int>(8 * size_of(dtype));
   if (bits <= 16 && row.arity == 1) sweep = int64_t{1} << bits;
-  const int64_t pairs = row.arity == 1 ? specials : specials * specials, domain = 5000, random = row.arity == 1 ? sweep : 5000;
+  const int64_t pairs = row.arity == 1 ? specials : specials * specials, domain = 5000,
+                random = row.arity == 1 ? sweep : 5000;
   Inputs in;
   in.count = pairs + domain + random;
   std::mt19937_64 rng(11);
@@ -79,17 +81,26 @@ Inputs make_inputs(ScalarOp op, DType dtype, int64_t sweep) {
     Tensor t = Tensor::make(type, {in.count}).value();
     int64_t at = 0;
     for (int64_t i = 0; i < pairs; ++i) {
-      put_bits(t, at++, type == DType::bool_ ? rng() : special[static_cast<std::size_t>(k == 0 || (row.arity == 3 && k == 1) ? i % specials : i / specials)]);
+      put_bits(
+          t, at++,
+          type == DType::bool_
+              ? rng()
+              : special[static_cast<std::size_t>(k == 0 || (row.arity == 3 && k == 1) ? i % specials : i / specials)]);
     }
     std::uniform_real_distribution<double> uniform(row.domain_lo, row.domain_hi);
     for (int64_t i = 0; i < domain; ++i, ++at) {
       const double x = uniform(rng);
-      if (type == DType::bool_) put_bits(t, at, rng());
-      else put(t, at, x, static_cast<int64_t>(x));
+      if (type == DType::bool_)
+        put_bits(t, at, rng());
+      else
+        put(t, at, x, static_cast<int64_t>(x));
     }
-    const uint64_t step = bits == 64 ? ~uint64_t{0} / static_cast<uint64_t>(random) : ((uint64_t{1} << bits) - 1) / static_cast<uint64_t>(random) + (bits <= 16);
+    const uint64_t step = bits == 64 ? ~uint64_t{0} / static_cast<uint64_t>(random)
+                                     : ((uint64_t{1} << bits) - 1) / static_cast<uint64_t>(random) + (bits <= 16);
     for (int64_t i = 0; i < random; ++i, ++at) {
-      put_bits(t, at, row.arity == 1 ? static_cast<uint64_t>(i) * std::max<uint64_t>(step, 1) + (bits > 16 ? rng() % step : 0) : rng());
+      put_bits(t, at,
+               row.arity == 1 ? static_cast<uint64_t>(i) * std::max<uint64_t>(step, 1) + (bits > 16 ? rng() % step : 0)
+                              : rng());
     }
     in.operands.push_back(t);
   }
@@ -130,7 +141,8 @@ std::string bytes_of(const Tensor& t) {
   std::string out(t.as<char>(), t.bytes());
   const std::size_t size = size_of(t.dtype());
   for (std::size_t i = 0; is_float(t.dtype()) && i < out.size(); i += size) {
-    if (std::isnan(ir::load_double(t.dtype(), out.data() + i))) std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(i), size, 'N');
+    if (std::isnan(ir::load_double(t.dtype(), out.data() + i)))
+      std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(i), size, 'N');
   }
   return out;
 }
@@ -148,7 +160,10 @@ Worst worst_error(const Tensor& got, const std::vector<Reference>& want, DType d
     if (is_float(dtype)) {
       error = error_of(dtype, at, r.f);
     } else {
-      error = ir::load_int(dtype, at) == r.i || (dtype == DType::bool_ && float_operands && ir::load_int(dtype, at) == (r.f != 0)) ? 0 : INFINITY;
+      error = ir::load_int(dtype, at) == r.i ||
+                      (dtype == DType::bool_ && float_operands && ir::load_int(dtype, at) == (r.f != 0))
+                  ? 0
+                  : INFINITY;
     }
     if (error > out.error) out = {error, i};
   }
@@ -175,14 +190,17 @@ void expect_op(ScalarOp op, DType dtype, const std::vector<int>& widths, int64_t
       }
       std::string operands;
       for (const Tensor& t : in.operands) {
-        operands += " " + std::to_string(ir::load_double(t.dtype(), t.as<char>() + worst.at * static_cast<int64_t>(size_of(t.dtype()))));
+        operands += " " + std::to_string(ir::load_double(
+                              t.dtype(), t.as<char>() + worst.at * static_cast<int64_t>(size_of(t.dtype()))));
       }
-      ASSERT_LE(worst.error, bound) << info(op).name << " " << to_string(dtype) << " width " << width << " " << target.name
-                                    << " at" << operands << ": "
-                                    << ir::load_double(to, args.back().as<char>() + worst.at * static_cast<int64_t>(size_of(to)));
+      ASSERT_LE(worst.error, bound) << info(op).name << " " << to_string(dtype) << " width " << width << " "
+                                    << target.name << " at" << operands << ": "
+                                    << ir::load_double(
+                                           to, args.back().as<char>() + worst.at * static_cast<int64_t>(size_of(to)));
       const std::string bytes = bytes_of(args.back());
       if (first.empty()) first = bytes;
-      ASSERT_TRUE(first == bytes) << info(op).name << ": the bits depend on the width, " << width << " on " << target.name;
+      ASSERT_TRUE(first == bytes) << info(op).name << ": the bits depend on the width, " << width << " on "
+                                  << target.name;
     }
   }
 }
@@ -334,13 +352,19 @@ TEST(Scalar, Casts) {
             const char* at = in.operands[0].as<char>() + i * static_cast<int64_t>(size_of(from));
             const char* got = args.back().as<char>() + i * static_cast<int64_t>(size_of(to));
             wrapped_reference(from, to, at, want);
-            const bool same = std::memcmp(want, got, size_of(to)) == 0 ||
-                              (is_float(to) && std::isnan(ir::load_double(to, want)) && std::isnan(ir::load_double(to, got)));
+            const bool same =
+                std::memcmp(want, got, size_of(to)) == 0 ||
+                (is_float(to) && std::isnan(ir::load_double(to, want)) && std::isnan(ir::load_double(to, got)));
             if (!same && wrong++ == 0) where = i;
           }
-          EXPECT_EQ(wrong, 0) << to_string(from) << " to " << to_string(to) << " width " << width << " " << target.name << " at "
-                              << (where < 0 ? 0 : ir::load_double(from, in.operands[0].as<char>() + where * static_cast<int64_t>(size_of(from))))
-                              << " gives " << (where < 0 ? 0 : ir::load_double(to, args.back().as<char>() + where * static_cast<int64_t>(size_of(to))));
+          EXPECT_EQ(wrong, 0)
+              << to_string(from) << " to " << to_string(to) << " width " << width << " " << target.name << " at "
+              << (where < 0
+                      ? 0
+                      : ir::load_double(from, in.operands[0].as<char>() + where * static_cast<int64_t>(size_of(from))))
+              << " gives "
+              << (where < 0 ? 0
+                            : ir::load_double(to, args.back().as<char>() + where * static_cast<int64_t>(size_of(to))));
         }
       }
     }

@@ -40,9 +40,9 @@ ir::Graph graph_of(const Pool& p, int kind) {
     shape[p.last ? 1 : 2] = Dim::symbol("H");
     g.symbols.push_back("H");
   }
-  ir::Attrs attrs{{"kernel", p.kernel},       {"strides", p.strides},
-                  {"pads", p.pads},           {"dilations", p.dilations},
-                  {"ceil_mode", int64_t{p.ceil}}, {"layout", std::string(p.last ? "last" : "first")}};
+  ir::Attrs attrs{
+      {"kernel", p.kernel},       {"strides", p.strides},         {"pads", p.pads},
+      {"dilations", p.dilations}, {"ceil_mode", int64_t{p.ceil}}, {"layout", std::string(p.last ? "last" : "first")}};
   if (kind > 0) attrs.set("count_include_pad", int64_t{kind - 1});
   const ir::ValueId x = add_input(g, "x", {p.dtype, shape});
   add_output(g, add_node(g, kind == 0 ? TensorOp::max_pool : TensorOp::avg_pool, {x}, attrs), "y");
@@ -67,8 +67,8 @@ double at(const Tensor& t, int64_t i) {
   return ir::load_double(t.dtype(), t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype())));
 }
 
-// Of an average: one unit in the last place of 16-bit types, which both sides round to once; a few of others, whose sums differ
-// in order and in the type they are added in.
+// Of an average: one unit in the last place of 16-bit types, which both sides round to once; a few of others, whose
+// sums differ in order and in the type they are added in.
 double average_tolerance(DType dtype) {
   return dtype == DType::f64 ? 1e-15 : dtype == DType::f32 ? 1e-6 : dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
 }
@@ -106,7 +106,8 @@ void expect_same(const Pool& p, int kind) {
     for (int64_t i = 0; i < (*want)[0].num_elements(); ++i) {
       const double w = at((*want)[0], i), g = at((*got)[0], i);
       if (g == w || (std::isnan(g) && std::isnan(w))) continue;
-      ASSERT_NEAR(g, w, kind == 0 ? 0 : average_tolerance(p.dtype) * (std::abs(w) + 1)) << i << "\n" << ir::print(before);
+      ASSERT_NEAR(g, w, kind == 0 ? 0 : average_tolerance(p.dtype) * (std::abs(w) + 1)) << i << "\n"
+                                                                                        << ir::print(before);
     }
   }
 }
@@ -141,17 +142,20 @@ TEST(ExpandPools, GivesWhatThePoolGives) {
 }
 
 TEST(ExpandPools, TypesRanksAndLayouts) {
-  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i64, DType::u32}) {
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i64, DType::u32}) {
     for (const bool last : {true, false}) {
       for (const bool symbolic : {true, false}) {
         for (const int kind : {0, 1, 2}) {
           if (kind > 0 && !is_float(dtype)) continue;
           expect_same({{6, 5}, {3, 2}, {2, 1}, {1, 0, 2, 1}, {2, 1}, true, dtype, last, symbolic}, kind);
           expect_same({{9}, {4}, {2}, {1, 2}, {2}, false, dtype, last, symbolic}, kind);
-          expect_same({{4, 3, 5}, {3, 2, 3}, {1, 1, 2}, {1, 0, 1, 1, 1, 1}, {1, 1, 1}, false, dtype, last, symbolic}, kind);
+          expect_same({{4, 3, 5}, {3, 2, 3}, {1, 1, 2}, {1, 0, 1, 1, 1, 1}, {1, 1, 1}, false, dtype, last, symbolic},
+                      kind);
           expect_same({{60, 9}, {55, 5}, {1, 2}, {1, 2, 3, 0}, {1, 1}, true, dtype, last, symbolic}, kind);
           const Ints pads{1, 0, 0, 1, 0, 0, 0, 1};
-          expect_same({{2, 3, 2, 2}, {2, 2, 1, 2}, {1, 1, 1, 2}, pads, {1, 1, 1, 1}, false, dtype, last, symbolic}, kind);
+          expect_same({{2, 3, 2, 2}, {2, 2, 1, 2}, {1, 1, 1, 2}, pads, {1, 1, 1, 1}, false, dtype, last, symbolic},
+                      kind);
         }
       }
     }

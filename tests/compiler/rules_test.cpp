@@ -61,7 +61,8 @@ TEST(Rules, BothSidesHaveEqualBits) {
 // The node over a, which is x; b and c are numbers.
 ir::ValueId build(ir::Graph& g, const DefNode& node, ir::ValueId x, DType dtype) {
   if (node.kind == DefNode::Kind::number) return add_scalar_constant(g, dtype, node.number);
-  if (node.kind == DefNode::Kind::operand) return node.operand == 0 ? x : add_scalar_constant(g, dtype, node.operand == 1 ? 2 : 7);
+  if (node.kind == DefNode::Kind::operand)
+    return node.operand == 0 ? x : add_scalar_constant(g, dtype, node.operand == 1 ? 2 : 7);
   std::vector<ir::ValueId> inputs;
   for (const DefNode& arg : node.args) inputs.push_back(build(g, arg, x, dtype));
   return add_node(g, node.op, inputs);
@@ -69,7 +70,8 @@ ir::ValueId build(ir::Graph& g, const DefNode& node, ir::ValueId x, DType dtype)
 
 bool takes(const DefNode& node, DType dtype) {
   const ir::Typing typing = info(node.op).typing;
-  if (node.kind == DefNode::Kind::op && (typing == ir::Typing::float_ || (typing == ir::Typing::bool_) != (dtype == DType::bool_)))
+  if (node.kind == DefNode::Kind::op &&
+      (typing == ir::Typing::float_ || (typing == ir::Typing::bool_) != (dtype == DType::bool_)))
     return false;
   return std::all_of(node.args.begin(), node.args.end(), [&](const DefNode& arg) { return takes(arg, dtype); });
 }
@@ -77,14 +79,16 @@ bool takes(const DefNode& node, DType dtype) {
 // Integers wrap: all 256 values of the narrowest, each with some high bits, of every type.
 TEST(Rules, IntegersKeepTheirBits) {
   int tried = 0;
-  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64, DType::u64}) {
+  for (const DType dtype :
+       {DType::i8, DType::u8, DType::i16, DType::u16, DType::i32, DType::u32, DType::i64, DType::u64}) {
     for (const Rule& rule : exact_rules()) {
       if (!takes(rule.from, dtype)) continue;
       ir::Graph g;
       const ir::ValueId x = add_input(g, "x", {dtype, {Dim(256)}});
       add_output(g, build(g, rule.from, x, dtype), "y");
       Tensor in = Tensor::make(dtype, {256}).value();
-      for (int i = 0; i < 256; ++i) std::memset(in.as<char>() + i * static_cast<int>(size_of(dtype)), i, size_of(dtype));
+      for (int i = 0; i < 256; ++i)
+        std::memset(in.as<char>() + i * static_cast<int>(size_of(dtype)), i, size_of(dtype));
       const std::vector<Tensor> want = evaluate(g, {in}).value();
       ASSERT_TRUE(run_pass(*find_pass("apply_rules"), g, {Target{}, Options{}}).ok());
       const std::vector<Tensor> got = evaluate(compact(g), {in}).value();

@@ -32,7 +32,10 @@ ir::Graph graph_of(const Conv& c) {
   std::vector<ir::ValueId> inputs{x, add_constant(g, *ir::random_tensor(c.dtype, filter, 1))};
   if (c.bias) inputs.push_back(add_constant(g, *ir::random_tensor(c.dtype, {c.channels}, 2)));
   const ir::ValueId y = add_node(g, ir::TensorOp::conv, inputs,
-                                 {{"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", c.channels},
+                                 {{"strides", c.strides},
+                                  {"pads", c.pads},
+                                  {"dilations", c.dilations},
+                                  {"groups", c.channels},
                                   {"layout", std::string("last")}});
   add_output(g, y, "y");
   g.symbols = {"N"};
@@ -69,7 +72,9 @@ void expect_same(const Conv& c) {
   ASSERT_TRUE(want.ok() && got.ok()) << want.status().str() << got.status().str();
   ASSERT_EQ((*want)[0].shape(), (*got)[0].shape());
   for (int64_t i = 0; i < (*want)[0].num_elements(); ++i) {
-    const auto at = [&](const Tensor& t) { return ir::load_double(c.dtype, t.as<char>() + i * static_cast<int64_t>(size_of(c.dtype))); };
+    const auto at = [&](const Tensor& t) {
+      return ir::load_double(c.dtype, t.as<char>() + i * static_cast<int64_t>(size_of(c.dtype)));
+    };
     const double w = at((*want)[0]);
     EXPECT_NEAR(at((*got)[0]), w, tolerance(c.dtype) * (std::abs(w) + 1)) << i << "\n" << ir::print(before);
   }
@@ -79,7 +84,8 @@ TEST(UnrollDepthwise, GivesWhatTheConvolutionGives) {
   for (const int64_t kernel : {1, 2, 3, 5, 7}) {
     for (const int64_t stride : {1, 2, 3}) {
       for (const int64_t dilation : {1, 2}) {
-        for (const auto& pads : std::vector<std::vector<int64_t>>{{0, 0, 0, 0}, {1, 2, 0, 3}, {kernel / 2, kernel / 2, kernel / 2, kernel / 2}}) {
+        for (const auto& pads : std::vector<std::vector<int64_t>>{
+                 {0, 0, 0, 0}, {1, 2, 0, 3}, {kernel / 2, kernel / 2, kernel / 2, kernel / 2}}) {
           for (const int64_t extent : {1, 4, 13}) {
             const int64_t reach = dilation * (kernel - 1) + 1;
             if (extent + pads[0] + pads[2] < reach || extent + 2 + pads[1] + pads[3] < reach) continue;

@@ -11,7 +11,8 @@ namespace fusec::compiler {
 namespace {
 
 TEST(Weights, AreConvertedToSixteenBitsOnly) {
-  EXPECT_EQ(with_precision(ir::Graph(), DType::f64, nullptr).status().message(), "a model is converted to f16 or bf16, not f64");
+  EXPECT_EQ(with_precision(ir::Graph(), DType::f64, nullptr).status().message(),
+            "a model is converted to f16 or bf16, not f64");
 }
 
 #ifndef __SANITIZE_ADDRESS__  // whose allocator ends the program instead

@@ -28,8 +28,8 @@ Result<Tensor> mapped(const Tensor& like, const F& f) {
 
 bool decided(const Bounded& b) { return b.exact() || std::memcmp(b.lo.data(), b.hi.data(), b.lo.bytes()) == 0; }
 
-// Zero where the range has it beside a middle that is not, else a finite value that is not zero, where there is one: zeros
-// and infinities alone make NaN of what they meet.
+// Zero where the range has it beside a middle that is not, else a finite value that is not zero, where there is one:
+// zeros and infinities alone make NaN of what they meet.
 double off_middle(const Range& r) {
   if (!(r.lo.f < r.hi.f)) return r.at.f;
   if (r.at.f != 0) return r.lo.f <= 0 && r.hi.f >= 0 ? 0 : r.at.f;
@@ -189,7 +189,8 @@ Result<std::vector<Bounded>> finite_parts(const std::vector<Bounded>& operands) 
   for (Bounded& x : out) {
     if (x.at.dtype() != DType::f64) continue;
     for (Tensor* t : {&x.at, &x.lo, &x.hi}) {
-      FUSEC_ASSIGN(*t, mapped(*t, [t = *t](int64_t i) { return std::isfinite(t.as<double>()[i]) ? t.as<double>()[i] : 0.0; }));
+      FUSEC_ASSIGN(
+          *t, mapped(*t, [t = *t](int64_t i) { return std::isfinite(t.as<double>()[i]) ? t.as<double>()[i] : 0.0; }));
     }
   }
   return out;
@@ -267,10 +268,10 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
     const bool steady = same(value, low.as<double>()[i]) && same(value, high.as<double>()[i]) &&
                         (std::isfinite(value) || same(value, beside.as<double>()[i]));
     const bool overflows = !((divides ? n : 1) * finite_most.as<double>()[i] < largest(compute));
-    const bool open =
-        tiled || partial || (std::isnan(value) ? loose_nan || !steady || overflows || std::isnan(hangs.as<double>()[i])
-                                      : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
-                                            !((divides ? n : 1) * m < largest(compute)));
+    const bool open = tiled || partial ||
+                      (std::isnan(value) ? loose_nan || !steady || overflows || std::isnan(hangs.as<double>()[i])
+                                         : (std::isinf(value) && !steady) || std::isnan(probe.as<double>()[i]) ||
+                                               !((divides ? n : 1) * m < largest(compute)));
     if (open) {
       r = anything(dtype);
     } else if (value == 0 && radius == 0) {
@@ -402,7 +403,8 @@ namespace {
 
 bool is_known(const ir::Graph& graph, ir::ValueId v) {
   const ir::Node* node = graph.producer(v);
-  return node != nullptr && std::all_of(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return is_known(graph, in); });
+  return node != nullptr &&
+         std::all_of(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return is_known(graph, in); });
 }
 
 // A convolution or product, or what may be done behind one: views and scalar ops.
@@ -415,14 +417,15 @@ bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
     const ir::Node* node = graph.producer(v);
     if (node == nullptr || !seen.insert(v).second) continue;
     if (node->op == ir::Op(TensorOp::conv) || node->op == ir::Op(TensorOp::matmul)) return true;
-    const bool is_view = !node->op.is_scalar() && (node->op.tensor() == TensorOp::reshape || node->op.tensor() == TensorOp::transpose);
+    const bool is_view =
+        !node->op.is_scalar() && (node->op.tensor() == TensorOp::reshape || node->op.tensor() == TensorOp::transpose);
     if (node->op.is_scalar() || is_view) open.insert(open.end(), node->inputs.begin(), node->inputs.end());
   }
   return false;
 }
 
-// A constant that is added behind a convolution or product goes into its bias, and what the sum is multiplied with goes there, too
-// (fold_affine): the product of both is rounded before the sum.
+// A constant that is added behind a convolution or product goes into its bias, and what the sum is multiplied with goes
+// there, too (fold_affine): the product of both is rounded before the sum.
 Result<Bounded> with_rounded_bias(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
                                   Bounded sum, const ir::SymbolValues& symbols) {
   const DType dtype = graph.type(node.output).dtype;
@@ -468,10 +471,10 @@ Result<Bounded> input_bounds(const Tensor& input) {
 
 namespace {
 
-// What a library may lose where numerics need not be exact. Its relu behind a convolution or product may make 0 of NaN; engines of
-// cuDNN store 0 for the -inf of a 16-bit convolution and of what is added to it.
-Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, bool on_gpu,
-                                   Bounded out) {
+// What a library may lose where numerics need not be exact. Its relu behind a convolution or product may make 0 of NaN;
+// engines of cuDNN store 0 for the -inf of a 16-bit convolution and of what is added to it.
+Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                                   bool on_gpu, Bounded out) {
   const DType dtype = graph.type(node.output).dtype;
   const bool is_relu = node.op == ir::Op(ir::ScalarOp::relu);
   const bool sums = node.op == ir::Op(TensorOp::conv) || node.op == ir::Op(ir::ScalarOp::add);
@@ -487,8 +490,8 @@ Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node,
 }
 
 // cuDNN has no plan that adds the bias of some convolutions: what is to be added to it has been rounded then.
-Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands, Bounded sum,
-                                         const ir::SymbolValues& symbols) {
+Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands,
+                                         Bounded sum, const ir::SymbolValues& symbols) {
   const DType dtype = graph.type(node.output).dtype;
   if (node.op != ir::Op(TensorOp::conv) || node.inputs.size() < 3 || !is_half(dtype)) return sum;
   FUSEC_ASSIGN(Tensor zeros, mapped(operands[2].at, [](int64_t) { return 0.0; }));
@@ -509,9 +512,11 @@ Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node&
   return out;
 }
 
-// What is NaN, infinite or overflows in a tile of cuDNN's f32 convolutions (Winograd, FFT) makes NaN of the tile: of an image, at most.
+// What is NaN, infinite or overflows in a tile of cuDNN's f32 convolutions (Winograd, FFT) makes NaN of the tile: of an
+// image, at most.
 void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, Bounded& out) {
-  if (node.op != ir::Op(TensorOp::conv) || graph.type(node.output).dtype != DType::f32 || out.at.num_elements() == 0) return;
+  if (node.op != ir::Op(TensorOp::conv) || graph.type(node.output).dtype != DType::f32 || out.at.num_elements() == 0)
+    return;
   const auto greatest = [](const Bounded& b, int64_t begin, int64_t end) {
     double m = 0;
     for (int64_t i = begin; i < end; ++i) {
@@ -521,16 +526,20 @@ void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector
     return m;
   };
   const double tile = 32 * 32, filter = std::max(greatest(operands[1], 0, operands[1].at.num_elements()), 1.0);
-  const int64_t images = out.at.shape()[0], in = operands[0].at.num_elements() / images, size = out.at.num_elements() / images;
+  const int64_t images = out.at.shape()[0], in = operands[0].at.num_elements() / images,
+                size = out.at.num_elements() / images;
   for (int64_t n = 0; n < images; ++n) {
-    if (greatest(operands[0], n * in, (n + 1) * in) * filter * tile * terms(graph, node, operands) < largest(DType::f32)) continue;
+    if (greatest(operands[0], n * in, (n + 1) * in) * filter * tile * terms(graph, node, operands) <
+        largest(DType::f32))
+      continue;
     for (int64_t i = n * size; i < (n + 1) * size; ++i) store_range(out, DType::f32, i, anything(DType::f32));
   }
 }
 
 }  // namespace
 
-Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs, Numerics numerics, bool on_gpu) {
+Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
+                                             Numerics numerics, bool on_gpu) {
   FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(graph, inputs));
   ir::IdVector<ir::ValueId, Bounded> values(graph.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -546,7 +555,8 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
       open_images(graph, node, operands, values[node.output]);
     }
     if (numerics != Numerics::exact) {
-      FUSEC_ASSIGN(values[node.output], with_lost_specials(graph, node, operands, on_gpu, std::move(values[node.output])));
+      FUSEC_ASSIGN(values[node.output],
+                   with_lost_specials(graph, node, operands, on_gpu, std::move(values[node.output])));
     }
     values[node.output].jumps = jumps_of(graph, node, operands, values[node.output]);
   }

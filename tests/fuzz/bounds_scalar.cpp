@@ -167,7 +167,8 @@ Range with_library_bound(ScalarOp op, DType dtype, Range r) {
   return r;
 }
 
-// Whether the expression, computed in f64, is the reference: else it is a mistake in the table, and only the reference counts.
+// Whether the expression, computed in f64, is the reference: else it is a mistake in the table, and only the reference
+// counts.
 bool agree(ScalarOp op, DType dtype, const Range& reference, const Range& expression) {
   if (is_anything(dtype, expression) || !std::isfinite(reference.at.f) || !std::isfinite(expression.at.f)) return true;
   return std::fabs(reference.at.f - expression.at.f) <= 4 * library_bound(op, dtype, reference.at.f);
@@ -266,7 +267,8 @@ bool has_steps(const ir::Op& op) {
 
 }  // namespace
 
-std::vector<bool> jumps_of(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, const Bounded& result) {
+std::vector<bool> jumps_of(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                           const Bounded& result) {
   const DType dtype = graph.type(node.output).dtype;
   std::vector<bool> out(static_cast<std::size_t>(result.at.num_elements()));
   for (std::size_t k = 0; k < operands.size(); ++k) {

@@ -42,7 +42,7 @@ struct Setting {
   Beside beside = Beside::nothing;  // a second time in this form: see check.h
   std::string device = "cpu";
   Codegen codegen = Codegen::automatic;
-  std::string cache_dir;  // of kernels, which earlier cases may have left; empty: all are compiled
+  std::string cache_dir;          // of kernels, which earlier cases may have left; empty: all are compiled
   bool kernel_evaluator = false;  // without machine code: kernels by their evaluator, library steps by the graph's
 };
 

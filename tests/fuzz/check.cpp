@@ -47,7 +47,8 @@ std::string first_wrong(const Case& c, const Tensors& got, const std::vector<Bou
 }
 
 bool is_nan_at(const Tensor& t, int64_t i) {
-  return is_float(t.dtype()) && std::isnan(ir::load_double(t.dtype(), t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype()))));
+  return is_float(t.dtype()) &&
+         std::isnan(ir::load_double(t.dtype(), t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype()))));
 }
 
 // The first element whose bits differ; any NaN is as good as another. -1: none.
@@ -60,8 +61,8 @@ int64_t first_other_bits(const Tensor& a, const Tensor& b) {
   return -1;
 }
 
-// The largest distance from the middle of the bounds, over elements that are finite and decided, and that no decision goes
-// into.
+// The largest distance from the middle of the bounds, over elements that are finite and decided, and that no decision
+// goes into.
 struct Distance {
   double error = 0, largest = 0;
 };
@@ -87,7 +88,9 @@ DType coarsest(const ir::Graph& graph, ir::ValueId output) {
     open.pop_back();
     const ir::Node* node = graph.producer(v);
     if (node == nullptr || !seen.insert(v).second) continue;
-    const auto moves = [](ir::RegionKind kind) { return kind == ir::RegionKind::index_map || kind == ir::RegionKind::source; };
+    const auto moves = [](ir::RegionKind kind) {
+      return kind == ir::RegionKind::index_map || kind == ir::RegionKind::source;
+    };
     const bool rounds = node->op.is_scalar() || !moves(info(node->op.tensor()).kind);
     const DType own = graph.type(v).dtype;
     if (rounds && is_float(own) && digits_of(own) < digits_of(dtype)) dtype = own;
@@ -96,9 +99,9 @@ DType coarsest(const ir::Graph& graph, ir::ValueId output) {
   return dtype;
 }
 
-// An output that is off by more than twice the unfused one's largest error and one unit of its largest value. Not one that was
-// rounded to fewer digits on its way: what such a rounding, which fusion may leave out, is worth in units of the output is not
-// known.
+// An output that is off by more than twice the unfused one's largest error and one unit of its largest value. Not one
+// that was rounded to fewer digits on its way: what such a rounding, which fusion may leave out, is worth in units of
+// the output is not known.
 std::string first_worse(const Case& c, const std::vector<Tensors>& got, const std::vector<Tensors>& unfused,
                         const std::vector<std::vector<Bounded>>& want) {
   for (std::size_t i = 0; i < c.graph.outputs.size(); ++i) {
@@ -147,8 +150,8 @@ Result<std::vector<Tensors>> execute_beside(const Case& c) {
   return all;
 }
 
-// Of one input the unfused form's error may be small by luck: the largest ones over many near it tell. Where those make no
-// difference, an output is not asked.
+// Of one input the unfused form's error may be small by luck: the largest ones over many near it tell. Where those make
+// no difference, an output is not asked.
 constexpr int kRunsNear = 32;
 std::string worse_near(const Case& c, const Run& run, const std::vector<Bounded>& bounds) {
   Case near = c;
@@ -169,7 +172,8 @@ std::string worse_near(const Case& c, const Run& run, const std::vector<Bounded>
 }
 
 // What is wrong with a run beside that of the case's other form.
-std::string beside_other(const Case& c, const Run& run, const Tensors& got, const Tensors& other, const std::vector<Bounded>& want) {
+std::string beside_other(const Case& c, const Run& run, const Tensors& got, const Tensors& other,
+                         const std::vector<Bounded>& want) {
   const Beside beside = c.setting.beside;
   if (!same_bits(c, beside)) {
     const bool is_worse = beside == Beside::unfused && !first_worse(c, {got}, {other}, {want}).empty();
@@ -177,12 +181,16 @@ std::string beside_other(const Case& c, const Run& run, const Tensors& got, cons
   }
   for (std::size_t i = 0; i < got.size(); ++i) {
     const int64_t at = first_other_bits(got[i], other[i]);
-    if (at >= 0) return fmt::format("output {}: element {} has other bits than {}", c.graph.output_names[i], at, to_string(beside));
+    if (at >= 0)
+      return fmt::format("output {}: element {} has other bits than {}", c.graph.output_names[i], at,
+                         to_string(beside));
   }
   return {};
 }
 
-std::string in_other(const Case& c, const std::string& message) { return fmt::format("{}: {}", to_string(c.setting.beside), message); }
+std::string in_other(const Case& c, const std::string& message) {
+  return fmt::format("{}: {}", to_string(c.setting.beside), message);
+}
 std::string in_run(std::size_t run, const std::string& message) { return fmt::format("run {}: {}", run, message); }
 
 }  // namespace
@@ -232,7 +240,8 @@ Outcome check(const Case& c) {
       wrong = first_wrong(c, other[run], want[run], nullptr);
       if (!wrong.empty()) wrong = in_other(c, wrong);
     }
-    if (wrong.empty() && !other.empty() && !c.runs[run].special) wrong = beside_other(c, c.runs[run], (*got)[run], other[run], want[run]);
+    if (wrong.empty() && !other.empty() && !c.runs[run].special)
+      wrong = beside_other(c, c.runs[run], (*got)[run], other[run], want[run]);
     if (wrong.empty()) continue;
     outcome.fault = Fault::wrong_value;
     outcome.message = in_run(run, wrong);

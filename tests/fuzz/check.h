@@ -22,9 +22,9 @@ struct Outcome {
 };
 
 // Compiles and runs the case and compares every run with the bounds of the graph as it is. bad_case: the graph itself
-// does not evaluate. What Setting::beside says is within the same bounds, and: unfused in exact numerics has the same bits, else no
-// output is off by more than twice the unfused one's largest error and one unit in the last place of its largest value, on these
-// inputs and over 32 near them; narrow has the same bits.
+// does not evaluate. What Setting::beside says is within the same bounds, and: unfused in exact numerics has the same
+// bits, else no output is off by more than twice the unfused one's largest error and one unit in the last place of its
+// largest value, on these inputs and over 32 near them; narrow has the same bits.
 Outcome check(const Case& c);
 
 // Like check, in a process of its own, so that a crash is an outcome too.

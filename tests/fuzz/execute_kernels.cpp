@@ -39,10 +39,11 @@ Result<ir::Program> front_end(const Case& c, const Target& target) {
 struct Store {
   std::vector<std::vector<char>> bytes;
   char* at(const runtime::ResolvedView& view) { return bytes[view.alloc.index].data() + view.offset; }
-  // Whether all elements of the tensor, which begins where the view does, lie in the allocation. What spans the elements of
-  // an empty view may have a negative extent.
+  // Whether all elements of the tensor, which begins where the view does, lie in the allocation. What spans the
+  // elements of an empty view may have a negative extent.
   bool holds(const Tensor& tensor, const runtime::ResolvedView& view) const {
-    if (std::any_of(tensor.shape().begin(), tensor.shape().end(), [](int64_t extent) { return extent <= 0; })) return true;
+    if (std::any_of(tensor.shape().begin(), tensor.shape().end(), [](int64_t extent) { return extent <= 0; }))
+      return true;
     int64_t first = 0, last = 0;
     for (std::size_t i = 0; i < tensor.shape().size(); ++i) {
       const int64_t way = (tensor.shape()[i] - 1) * tensor.strides()[i];
@@ -69,8 +70,8 @@ Store make_store(const ir::Program& program, const runtime::ResolvedProgram& res
   return store;
 }
 
-// The kernel as it is launched: what the verifier cannot prove for all extents it can for these. Throws DimOverflow where a
-// loop that never runs divides by an extent of 0.
+// The kernel as it is launched: what the verifier cannot prove for all extents it can for these. Throws DimOverflow
+// where a loop that never runs divides by an extent of 0.
 ir::Kernel with_extents(ir::Kernel kernel, const std::map<std::string, int64_t>& extents) {
   const auto fix = [&](Dim& d) {
     d = d.substitute([&](const std::string& s) -> std::optional<Dim> {

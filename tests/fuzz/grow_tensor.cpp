@@ -376,9 +376,9 @@ Ints places(Maker& m, std::size_t axes) {
 
 ValueId pool(Maker& m) {
   const bool is_max = m.random.chance(0.5);
-  ValueId v = is_max && m.random.chance(0.2)
-                  ? m.leaf(m.random.pick({DType::i8, DType::u8, DType::i32}), {m.extent(), 3, m.random.between(3, 7), 5})
-                  : image(m);
+  ValueId v = is_max && m.random.chance(0.2) ? m.leaf(m.random.pick({DType::i8, DType::u8, DType::i32}),
+                                                      {m.extent(), 3, m.random.between(3, 7), 5})
+                                             : image(m);
   if (!v.valid()) return {};
   const std::size_t axes = m.shape(v).size() - 2;
   ir::Attrs attrs = window(m, axes, m.random.chance(0.3));
@@ -417,7 +417,10 @@ ValueId branches(Maker& m) {
     const Ints ones(axes, 1), none(2 * axes, 0);
     parts.push_back(rows ? m.node(TensorOp::matmul, {w, x}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}})
                          : m.node(TensorOp::conv, {x, w},
-                                  {{"strides", ones}, {"pads", none}, {"dilations", ones}, {"groups", int64_t{1}},
+                                  {{"strides", ones},
+                                   {"pads", none},
+                                   {"dilations", ones},
+                                   {"groups", int64_t{1}},
                                    {"layout", std::string("first")}}));
   }
   return m.node(TensorOp::concat, parts, {{"axis", axis}});

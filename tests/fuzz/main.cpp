@@ -87,7 +87,8 @@ double percent_undecided(const Count& count) {
 Totals* shared_totals = nullptr;
 void stop(int) { shared_totals->stop = 1; }
 
-// Percent. A comparison, a cast or an index that hangs on rounding is rare; NaN, infinities and the largest numbers make more.
+// Percent. A comparison, a cast or an index that hangs on rounding is rare; NaN, infinities and the largest numbers
+// make more.
 constexpr double kMostUndecided = 1, kMostUndecidedSpecial = 5;
 
 constexpr int kFound = 3;  // exit code of a process that found something
@@ -208,7 +209,9 @@ class Folder {
  public:
   Folder() {
     const std::filesystem::path memory = "/dev/shm";
-    path_ = ((std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path()) / "fusec_fuzz_XXXXXX").string();
+    path_ = ((std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path()) /
+             "fusec_fuzz_XXXXXX")
+                .string();
     if (mkdtemp(path_.data()) == nullptr) path_.clear();
   }
   ~Folder() {
@@ -253,10 +256,12 @@ int run(Settings s) {
   const Totals::Slow& slow = *std::max_element(std::begin(totals.slowest), std::end(totals.slowest),
                                                [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   fmt::print("slowest: seed {}, {:.1f} s\n", slow.seed, slow.seconds);
-  fmt::print("of runs with special values: {} elements, {:.3f} % undecided\n", totals.special.elements, percent_undecided(totals.special));
-  fmt::print("{} cases, {} failures, {} elements, {:.3f} % undecided\n", totals.cases, totals.failures, totals.plain.elements,
-             percent_undecided(totals.plain));
-  const bool decided = percent_undecided(totals.plain) < kMostUndecided && percent_undecided(totals.special) < kMostUndecidedSpecial;
+  fmt::print("of runs with special values: {} elements, {:.3f} % undecided\n", totals.special.elements,
+             percent_undecided(totals.special));
+  fmt::print("{} cases, {} failures, {} elements, {:.3f} % undecided\n", totals.cases, totals.failures,
+             totals.plain.elements, percent_undecided(totals.plain));
+  const bool decided =
+      percent_undecided(totals.plain) < kMostUndecided && percent_undecided(totals.special) < kMostUndecidedSpecial;
   return totals.failures == 0 && (totals.cases == s.count || time_is_up) && decided ? 0 : 1;
 }
 

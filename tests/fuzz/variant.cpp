@@ -31,7 +31,8 @@ Status shuffle_passes(Case& c, Random& random) {
     if (std::find(disabled.begin(), disabled.end(), pass.name) == disabled.end()) passes.push_back(&pass);
   }
   random.shuffle(passes);
-  for (const compiler::Pass* pass : passes) FUSEC_TRY(compiler::run_pass(*pass, c.graph, {target, options, nullptr}).status());
+  for (const compiler::Pass* pass : passes)
+    FUSEC_TRY(compiler::run_pass(*pass, c.graph, {target, options, nullptr}).status());
   c.graph = compact(c.graph);
   return {};
 }

@@ -14,8 +14,8 @@ namespace fusec::fuzz {
 std::optional<Beside> beside_of(const std::string& name);
 const char* to_string(Beside beside);
 
-// The case in another form that computes the same: what `beside` says, chosen by the case's seed. One case with all runs,
-// or where a form serves one run only, one for each.
+// The case in another form that computes the same: what `beside` says, chosen by the case's seed. One case with all
+// runs, or where a form serves one run only, one for each.
 Result<std::vector<Case>> variants(const Case& c, Beside beside);
 
 // Whether a variant's results must have the case's bits, beside being within the bounds.

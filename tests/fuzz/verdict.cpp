@@ -33,8 +33,8 @@ bool is_undecided(DType dtype, const Range& r, double magnitude) {
   return !(r.hi.f - r.lo.f <= little(dtype) * scale + 1e-30);
 }
 
-// The bounds of an output and one rounding to its type: what is stored was rounded once more than the bounds count where the
-// graph keeps a value in f32.
+// The bounds of an output and one rounding to its type: what is stored was rounded once more than the bounds count
+// where the graph keeps a value in f32.
 Range allowed(DType dtype, const Range& r) {
   if (!is_float(dtype) || is_anything(dtype, r) || std::isnan(r.at.f)) return r;
   return with_rounding(dtype, 0, r);
@@ -80,8 +80,8 @@ Verdict compare(const Tensor& got, const Bounded& want) {
   for (int64_t i = 0; i < verdict.elements; ++i) {
     const ir::Number value = ir::load_number(dtype, got.as<char>() + i * static_cast<int64_t>(size_of(dtype)));
     Range range = load_range(want, dtype, i);
-    const bool other_zero = is_float(dtype) && is_signed_zero(range) && value.f == 0 &&
-                            std::signbit(value.f) != std::signbit(range.at.f);
+    const bool other_zero =
+        is_float(dtype) && is_signed_zero(range) && value.f == 0 && std::signbit(value.f) != std::signbit(range.at.f);
     range = allowed(dtype, range);
     if ((fits(dtype, value, range) && !other_zero) || verdict.wrong++ > 0) continue;
     verdict.first_wrong = i;

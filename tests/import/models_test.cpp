@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real models: how many ops are left, and that no shape arithmetic is.
 #include <gtest/gtest.h>
-
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -132,7 +131,8 @@ TEST(Models, ConstantsAreInputsOfTheModel) {
   EXPECT_EQ(import_onnx(*model, options).status().message(), "the model has no input 'nowhere'");
 }
 
-// Strings have no type in a graph: a model that import refuses can be cut, but what is a string does not become an input.
+// Strings have no type in a graph: a model that import refuses can be cut, but what is a string does not become an
+// input.
 TEST(Cutter, FreesOnlyWhatHasAType) {
   proto::ModelProto model;
   model.set_ir_version(8);

@@ -80,16 +80,14 @@ TEST(Refusals, OfLimitsAreUnsupportedAndEndImport) {
   ImportOptions options;
   options.limits.nodes = 1;
   const auto two = parse_hostile("(float[4] x) => (float y) { z = Relu(x) y = Relu(z) }");
-  EXPECT_EQ(import_onnx(two, options).status().str(),
-            "unsupported: there are more nodes than the limit nodes = 1");
+  EXPECT_EQ(import_onnx(two, options).status().str(), "unsupported: there are more nodes than the limit nodes = 1");
   options = {};
   options.limits.tensor_bytes = 15;
   const auto one = parse_hostile("(float[4] x) => (float y) { y = Bernoulli(x) z = Relu(x) }");
   EXPECT_EQ(import_onnx(one, options).status().code(), StatusCode::unsupported);
   options.limits.model_bytes = 10;
   const std::string bytes = one.SerializeAsString();
-  const Status status =
-      import_onnx({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, options).status();
+  const Status status = import_onnx({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, options).status();
   EXPECT_EQ(status.code(), StatusCode::unsupported);
   EXPECT_NE(status.message().find("model_bytes = 10"), std::string::npos) << status.str();
 }

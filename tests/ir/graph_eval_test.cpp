@@ -51,13 +51,15 @@ TEST(Evaluate, ReadsStridedInputs) {
 
 TEST(Evaluate, ThreadsDoNotChangeBits) {
   const Graph graph = parse(R"(graph @main(%x: f32[N, 6, 20, 20], %f: f32[8, 3, 3, 3], %w: f32[400, 30]) {
-    %0 = conv %x, %f {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 2, layout = "first"}: f32[N, 8, 20, 20]
+    %0 = conv %x, %f {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 2, )"
+                            R"(layout = "first"}: f32[N, 8, 20, 20]
     %1 = gelu %0: f32[N, 8, 20, 20]
     %2 = reshape %1 {shape = [N, 8, 400]}: f32[N, 8, 400]
     %3 = matmul %2, %w {transpose_a = 0, transpose_b = 0}: f32[N, 8, 30]
     %4 = reduce_sum %1 {axes = [0, 2]}: f32[8, 20]
     %5 = transpose %1 {perm = [3, 1, 0, 2]}: f32[20, 8, N, 20]
-    %6 = max_pool %1 {kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], dilations = [1, 1], ceil_mode = 0, layout = "first"}: f32[N, 8, 10, 10]
+    %6 = max_pool %1 {kernel = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], dilations = [1, 1], )"
+                            R"(ceil_mode = 0, layout = "first"}: f32[N, 8, 10, 10]
     return %3 as "a", %4 as "b", %5 as "c", %6 as "d"
   })");
   const std::vector<Tensor> inputs = {*random_tensor(DType::f32, {3, 6, 20, 20}, 1),
@@ -178,7 +180,8 @@ TEST(Eval, ZerosHaveAnOrder) {
   EXPECT_TRUE(std::signbit(eval_scalar(ScalarOp::clamp, 0.0, -6.0, -0.0)));
   float zeros[] = {-0.0F, 0.0F};
   const auto graph = parse_graph(R"(graph @g(%x: f32[1, 1, 2]) {
-  %0 = max_pool %x {kernel = [2], strides = [1], pads = [0, 0], dilations = [1], ceil_mode = 0, layout = "first"}: f32[1, 1, 1]
+  %0 = max_pool %x {kernel = [2], strides = [1], pads = [0, 0], dilations = [1], ceil_mode = 0, )"
+                                 R"(layout = "first"}: f32[1, 1, 1]
   return %0 as "y"
 })");
   ASSERT_TRUE(graph.ok()) << graph.status().str();

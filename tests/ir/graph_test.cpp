@@ -133,8 +133,8 @@ TEST(Graph, SameGraph) {
   EXPECT_FALSE(same_graph(a, e));
 }
 
-// A chain, whose recursion depth would be its length, listed in reverse. A quadratic walk takes minutes, which ends at the test's
-// time limit.
+// A chain, whose recursion depth would be its length, listed in reverse. A quadratic walk takes minutes, which ends at
+// the test's time limit.
 TEST(Graph, LargeGraphsAreOrderedWithoutRecursion) {
   constexpr int kNodes = 100'000;
   Graph g;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What exceptions become.
+#include "ir/support/guard.h"
+
 #include <gtest/gtest.h>
 
 #include <new>
@@ -8,7 +10,6 @@
 
 #include "fusec/dim.h"
 #include "ir/support/check.h"
-#include "ir/support/guard.h"
 
 namespace fusec::ir {
 namespace {

@@ -3,10 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include <set>
 #include <string>
+#include <vector>
 
 namespace fusec::ir {
 namespace {

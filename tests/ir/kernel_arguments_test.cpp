@@ -33,7 +33,8 @@ TEST(KernelArguments, AreCheckedBeforeAnythingRuns) {
   EXPECT_EQ(error({x, tensor(DType::f16, 8)}, {{"n0", 8}}), "argument b1: is f16, not f32");
   EXPECT_EQ(error({x, tensor(DType::f32, 4)}, {{"n0", 8}}), "argument b1: has another shape");
   Tensor wide = tensor(DType::f32, 16);
-  EXPECT_EQ(error({Tensor::borrow(DType::f32, {8}, wide.data(), {2}), x}, {{"n0", 8}}), "argument b0: has other strides");
+  EXPECT_EQ(error({Tensor::borrow(DType::f32, {8}, wide.data(), {2}), x}, {{"n0", 8}}),
+            "argument b0: has other strides");
 }
 
 }  // namespace

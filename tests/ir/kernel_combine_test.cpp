@@ -17,7 +17,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 std::vector<float> values(int64_t n) {
   std::vector<float> out;
-  for (int64_t i = 0; i < n; ++i) out.push_back(static_cast<float>(std::sin(static_cast<double>(i) * 1.7) * std::exp2(i % 19)));
+  for (int64_t i = 0; i < n; ++i)
+    out.push_back(static_cast<float>(std::sin(static_cast<double>(i) * 1.7) * std::exp2(i % 19)));
   return out;
 }
 
@@ -65,7 +66,8 @@ TEST(KernelCombine, LeftOutElementsKeepTheirPlaces) {
 Tuple arg(Combiner c, const std::vector<double>& x, Tree tree = {4, 0}) {
   const TupleTypes types = {DType::f32, DType::i64, DType::f32};
   TreeFold fold(c, types, tree, static_cast<int64_t>(x.size()));
-  for (std::size_t i = 0; i < x.size(); ++i) fold.add(static_cast<int64_t>(i), {Number{x[i], 0}, Number{0, static_cast<int64_t>(i)}});
+  for (std::size_t i = 0; i < x.size(); ++i)
+    fold.add(static_cast<int64_t>(i), {Number{x[i], 0}, Number{0, static_cast<int64_t>(i)}});
   return fold.finish();
 }
 

@@ -47,10 +47,14 @@ std::string index_text(Random& r, const StoreNest& nest) {
   }
   const int64_t d = r.below(6) + 1;
   switch (r.below(5)) {
-    case 0: return fmt::format("floordiv({}, {})", sum, d);
-    case 1: return fmt::format("mod({}, {})", sum, d);
-    case 2: return fmt::format("{} - ({})", 20 + d, sum);
-    default: return sum;
+    case 0:
+      return fmt::format("floordiv({}, {})", sum, d);
+    case 1:
+      return fmt::format("mod({}, {})", sum, d);
+    case 2:
+      return fmt::format("{} - ({})", 20 + d, sum);
+    default:
+      return sum;
   }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ir/text/program_text.h"
+
 #include <gtest/gtest.h>
 
 #include "ir/text/kernel_text.h"
-#include "ir/text/program_text.h"
 
 namespace fusec::ir {
 namespace {
@@ -21,8 +22,9 @@ TEST(ProgramText, EveryPart) {
   const AllocId y = p.allocs.push_back({AllocKind::output, "y", DType::f32, 4 * n, 0});
   const AllocId w = p.allocs.push_back({AllocKind::constant, "", DType::f32, 32, 0});
   const AllocId t = p.allocs.push_back({AllocKind::temporary, "", DType::f32, 4 * n, 0});
-  auto kernel = parse_kernel("kernel @relu(%x: in f32[n], %y: out f32[n]) facts(n % 4 == 0) {\n  grid i in n {\n    v0: f32 = load x[i]\n"
-                             "    v1: f32 = relu v0\n    store y[i], v1\n  }\n}\n");
+  auto kernel = parse_kernel(
+      "kernel @relu(%x: in f32[n], %y: out f32[n]) facts(n % 4 == 0) {\n  grid i in n {\n    v0: f32 = load x[i]\n"
+      "    v1: f32 = relu v0\n    store y[i], v1\n  }\n}\n");
   ASSERT_TRUE(kernel.ok());
   const KernelId k = p.kernels.push_back(std::move(*kernel));
   LibraryStep call;
@@ -34,7 +36,8 @@ TEST(ProgramText, EveryPart) {
   fused.epilogues = {{ScalarOp::relu, -1, 0, 0}, {ScalarOp::clamp, -1, 0, 6}};
   const KernelStep launch{k, {{t, 0, {n, 4}, {4, 1}}, {y, 4, {4, n - 1}, {1, 4}}}, {4 * n}};
   Slot slot;
-  slot.variants.push_back({{n - 32}, {{{{fused, "/fc1"}}, "library alone", 12.5}, {{{call, "/fc1"}, {launch, "/relu"}}, "", 0}}, 0});
+  slot.variants.push_back(
+      {{n - 32}, {{{{fused, "/fc1"}}, "library alone", 12.5}, {{{call, "/fc1"}, {launch, "/relu"}}, "", 0}}, 0});
   slot.variants.push_back({{}, {{{{call, "/fc1"}, {launch, "/relu"}}, "", 3}}, -1});
   p.slots.push_back(std::move(slot));
   p.notes = {"edge a -> b not fused: library"};
@@ -54,7 +57,8 @@ TEST(ProgramText, EveryPart) {
   slot 0 {
     when N - 32 {
       candidate picked 12.5 us {  // library alone
-        call matmul {transpose_a = 0, transpose_b = 1} f32(%a0 [N, 8], %a2 [4, 8], %a1 [N, 4]) then relu, clamp alpha 0 beta 6  // /fc1
+        call matmul {transpose_a = 0, transpose_b = 1} f32(%a0 [N, 8], %a2 [4, 8], %a1 [N, 4]) then relu, )"
+                  R"(clamp alpha 0 beta 6  // /fc1
       }
       candidate 0 us {
         call matmul {transpose_a = 0, transpose_b = 1} f32(%a0 [N, 8], %a2 [4, 8], %a3 [N, 4])  // /fc1
@@ -83,9 +87,11 @@ TEST(ProgramText, EveryPart) {
 
 // What is wrong, and where.
 TEST(ProgramText, Mistakes) {
-  const std::string head = "program @p(%x: f32[4]) -> (%y: f32[4]) ops 1 {\n  %a0: input 0 f32 4\n  %a1: output 0 f32 4\n";
-  const std::string kernel = "  kernel @k(%x: in f32[n], %y: out f32[n]) {\n    grid i in n {\n      v0: f32 = load x[i]\n"
-                             "      store y[i], v0\n    }\n  }\n";
+  const std::string head =
+      "program @p(%x: f32[4]) -> (%y: f32[4]) ops 1 {\n  %a0: input 0 f32 4\n  %a1: output 0 f32 4\n";
+  const std::string kernel =
+      "  kernel @k(%x: in f32[n], %y: out f32[n]) {\n    grid i in n {\n      v0: f32 = load x[i]\n"
+      "      store y[i], v0\n    }\n  }\n";
   const auto slot = [](const std::string& step) {
     return "  slot 0 {\n    otherwise {\n      candidate picked 1 us {\n        " + step + "\n      }\n    }\n  }\n";
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel of the models and patterns becomes a cubin, the same one twice, for two architectures and by every emitter of
-// this build, on a machine without a GPU.
+// Every kernel of the models and patterns becomes a cubin, the same one twice, for two architectures and by every
+// emitter of this build, on a machine without a GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,8 @@ void compile_all(const ir::Program& program, const Setting& setting, Tally& tall
     const ir::Kernel& kernel = program.kernels[id];
     if (!made().insert(codegen::artifact_key(kernel, target, setting.codegen)).second) continue;
     const auto artifact = codegen::emit(kernel, target, {.codegen = setting.codegen});
-    ASSERT_TRUE(artifact.ok()) << kernel.name << " for " << setting.target << " by " << name_of(setting) << ": " << artifact.status().str();
+    ASSERT_TRUE(artifact.ok()) << kernel.name << " for " << setting.target << " by " << name_of(setting) << ": "
+                               << artifact.status().str();
     EXPECT_FALSE(artifact->image.empty());
     fresh.emplace_back(id, *artifact);
     ++tally.cubins;
@@ -66,7 +67,8 @@ void compile_all(const ir::Program& program, const Setting& setting, Tally& tall
       EXPECT_GT(phase.registers, 0) << kernel.name;
       if (phase.local_bytes > 0) {
         ++tally.spilling;
-        fmt::print("  {} {} {}: {} registers, {} bytes of local memory\n", setting.target, name_of(setting), kernel.name, phase.registers, phase.local_bytes);
+        fmt::print("  {} {} {}: {} registers, {} bytes of local memory\n", setting.target, name_of(setting),
+                   kernel.name, phase.registers, phase.local_bytes);
       }
     }
   }
@@ -74,7 +76,8 @@ void compile_all(const ir::Program& program, const Setting& setting, Tally& tall
   for (const auto& [id, first] : fresh) {
     const auto again = codegen::emit(program.kernels[id], target, {.codegen = setting.codegen});
     ASSERT_TRUE(again.ok()) << again.status().str();
-    EXPECT_TRUE(again->image == first.image) << program.kernels[id].name << " by " << name_of(setting) << " differs from itself";
+    EXPECT_TRUE(again->image == first.image)
+        << program.kernels[id].name << " by " << name_of(setting) << " differs from itself";
   }
   tally.ms += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -90,11 +93,12 @@ TEST_P(Cubins, EveryKernel) {
   ASSERT_TRUE(model.ok()) << model.status().str();
   for (const Setting& setting : kSettings) {
     Tally tally;
-    const auto stages = runtime::run_stages(*model->graph, named_target(setting.target).value(), {}, runtime::Stage::select);
+    const auto stages =
+        runtime::run_stages(*model->graph, named_target(setting.target).value(), {}, runtime::Stage::select);
     ASSERT_TRUE(stages.ok()) << stages.status().str();
     compile_all(stages->program, setting, tally);
-    fmt::print("{} {} {}: {} new cubins in {:.0f} ms, {} use local memory\n", fs::path(GetParam()).stem().string(), setting.target,
-               name_of(setting), tally.cubins, tally.ms, tally.spilling);
+    fmt::print("{} {} {}: {} new cubins in {:.0f} ms, {} use local memory\n", fs::path(GetParam()).stem().string(),
+               setting.target, name_of(setting), tally.cubins, tally.ms, tally.spilling);
   }
 }
 

@@ -34,7 +34,7 @@
 namespace fusec::oom_test {
 namespace {
 
-constexpr int kChildren = 2;      // side by side
+constexpr int kChildren = 2;       // side by side
 constexpr unsigned kSeconds = 60;  // that a child may take
 
 // What cannot be contained, by its cause: one of the calls between the crash and the first of our functions is `symbol`
@@ -199,8 +199,10 @@ void count(Row& row, const Report& report, int status, int64_t n) {
   if (report.signal != 0) {
     const Crash crash = explain(report);
     ++(crash.known != nullptr ? row.known : row.crashed);
-    if (crash.known != nullptr) ++row.causes[crash.known];
-    else row.faults["crash, " + crash.where].push_back(n);
+    if (crash.known != nullptr)
+      ++row.causes[crash.known];
+    else
+      row.faults["crash, " + crash.where].push_back(n);
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
     ++row.hung;
     row.faults["it hangs"].push_back(n);
@@ -267,8 +269,9 @@ Row run(const Work& work, Mode mode, int64_t allocations, int tries, uint32_t se
 }
 
 void print_head() {
-  std::printf("| work | fails | allocations | tries | out_of_memory | ok | other error | poisoned | exception | hang | "
-              "crash, known cause | crash |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  std::printf(
+      "| work | fails | allocations | tries | out_of_memory | ok | other error | poisoned | exception | hang | "
+      "crash, known cause | crash |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   std::fflush(stdout);
 }
 
@@ -328,12 +331,18 @@ int main_of(int argc, char** argv, const std::string& folder) {
   std::vector<std::string> wanted;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
-    if (arg == "--tries" && i + 1 < argc) tries = std::atoi(argv[++i]);
-    else if (arg == "--seed" && i + 1 < argc) seed = static_cast<uint32_t>(std::atoi(argv[++i]));
-    else if (arg == "--at" && i + 1 < argc) at = std::atoll(argv[++i]);
-    else if (arg == "--always") always = true;
-    else if (arg == "--list") list = true;
-    else wanted.emplace_back(arg);
+    if (arg == "--tries" && i + 1 < argc)
+      tries = std::atoi(argv[++i]);
+    else if (arg == "--seed" && i + 1 < argc)
+      seed = static_cast<uint32_t>(std::atoi(argv[++i]));
+    else if (arg == "--at" && i + 1 < argc)
+      at = std::atoll(argv[++i]);
+    else if (arg == "--always")
+      always = true;
+    else if (arg == "--list")
+      list = true;
+    else
+      wanted.emplace_back(arg);
   }
   const std::vector<Work> all = works(folder);
   if (list) {
@@ -347,7 +356,8 @@ int main_of(int argc, char** argv, const std::string& folder) {
   for (const Work& work : all) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), work.name) == wanted.end()) continue;
     good = (at > 0 ? try_here(work, at, always ? Mode::always : Mode::once)
-                   : in_a_process([&] { return loop(work, tries, seed); })) && good;
+                   : in_a_process([&] { return loop(work, tries, seed); })) &&
+           good;
     ++done;
   }
   if (done == 0) std::puts("no work has this name; --list names them");

@@ -152,13 +152,15 @@ class Batch : public testing::TestWithParam<RowCase> {
     }
   }
 
-  static void expect_rows(Session& session, const std::vector<Tensor>& inputs, const Tensor& all, int64_t row, int64_t count) {
+  static void expect_rows(Session& session, const std::vector<Tensor>& inputs, const Tensor& all, int64_t row,
+                          int64_t count) {
     std::vector<Tensor> part;
     for (const Tensor& t : inputs) part.push_back(rows(t, row, count));
     const auto got = session.run(part);
     ASSERT_TRUE(got.ok()) << got.status().str();
     const Tensor want = rows(all, row, count);
-    EXPECT_EQ(std::memcmp((*got)[0].data(), want.data(), want.bytes()), 0) << "rows " << row << " to " << row + count - 1;
+    EXPECT_EQ(std::memcmp((*got)[0].data(), want.data(), want.bytes()), 0)
+        << "rows " << row << " to " << row + count - 1;
   }
 };
 

@@ -27,8 +27,8 @@ using testing::product_of;
 // What the fake has seen and what it refuses; one test at a time.
 struct Seen {
   int calls = 0, narrow_calls = 0, heuristics = 0;
-  bool epilogues = true;  // false: it has none, as for some types
-  int listed = 1;         // algorithms that it has
+  bool epilogues = true;   // false: it has none, as for some types
+  int listed = 1;          // algorithms that it has
   uint64_t algorithm = 0;  // that ran last
   int64_t largest_batch = 0;
   uint64_t compute = 0;

@@ -34,7 +34,8 @@ TEST(Device, HostTensorsCopyWithStrides) {
 TEST(Device, AGpuTargetNeedsAGpu) {
   Options options;
   options.target = "sm_90";
-  EXPECT_EQ(runtime::open_machine(options).status().str(), "invalid_argument: target sm_90 is a GPU's; the device is cpu");
+  EXPECT_EQ(runtime::open_machine(options).status().str(),
+            "invalid_argument: target sm_90 is a GPU's; the device is cpu");
 }
 
 #if FUSEC_WITH_CUDA
@@ -112,14 +113,16 @@ TEST(CudaDevice, TensorsCopyBetweenAllPlacesAndStrides) {
     for (const Device& last : places) {
       for (const auto& in : strides) {
         for (const auto& out : strides) {
-          const Tensor a_memory = *make_tensor(place, DType::i16, {200}), b_memory = *make_tensor(last, DType::i16, {200});
+          const Tensor a_memory = *make_tensor(place, DType::i16, {200}),
+                       b_memory = *make_tensor(last, DType::i16, {200});
           Tensor a = Tensor::borrow(DType::i16, shape, const_cast<void*>(a_memory.data()), in, place);
           Tensor b = Tensor::borrow(DType::i16, shape, const_cast<void*>(b_memory.data()), out, last);
           ASSERT_TRUE(copy(from, a).ok());
           ASSERT_TRUE(copy(a, b).ok());
           Tensor back = *make_tensor({}, DType::i16, shape);
           ASSERT_TRUE(copy(b, back).ok());
-          for (int i = 0; i < 60; ++i) ASSERT_EQ(back.as<int16_t>()[i], i) << to_string(place) << " " << to_string(last);
+          for (int i = 0; i < 60; ++i)
+            ASSERT_EQ(back.as<int16_t>()[i], i) << to_string(place) << " " << to_string(last);
         }
       }
     }
@@ -154,7 +157,8 @@ TEST(CudaLink, PtxIsTakenWhereTheCubinIsRefused) {
   fake.refuse_cubins = true;
   runtime_test::ProgramBuilder b;
   const ir::AllocId x = b.input("x"), y = b.output("y");
-  b.launch(b.kernel({"k", 1, 1, runtime_test::add_one, {}, 64, false, {}}), {runtime_test::flat(x), runtime_test::flat(y)});
+  b.launch(b.kernel({"k", 1, 1, runtime_test::add_one, {}, 64, false, {}}),
+           {runtime_test::flat(x), runtime_test::flat(y)});
   ASSERT_TRUE(gpu_engine(b, fake).ok());
   EXPECT_EQ(fake.count("cuLibraryLoadData"), 2);
   EXPECT_EQ(fake.count("cuFuncLoad"), 1);
@@ -165,7 +169,8 @@ TEST(CudaLink, FunctionsThatAreMissingAreNamed) {
   FakeDriver fake;
   runtime_test::ProgramBuilder b;
   const ir::AllocId x = b.input("x"), y = b.output("y");
-  b.launch(b.kernel({"k", 1, 1, runtime_test::add_one, {}, 0, false, {}}), {runtime_test::flat(x), runtime_test::flat(y)});
+  b.launch(b.kernel({"k", 1, 1, runtime_test::add_one, {}, 0, false, {}}),
+           {runtime_test::flat(x), runtime_test::flat(y)});
   fake.fail(7, CUDA_ERROR_NOT_FOUND);
   const Status status = gpu_engine(b, fake).status();
   EXPECT_EQ(status.code(), StatusCode::device);

@@ -59,7 +59,8 @@ struct FakeDriver::Impl {
     if (sticky != CUDA_SUCCESS && needs_context) return sticky;
     if (fake.fail_at_ > 0 && --fake.fail_at_ == 0) {
       fake.failed_call_ = call;
-      if (fake.fail_with_ >= CUDA_ERROR_ILLEGAL_ADDRESS && fake.fail_with_ <= CUDA_ERROR_LAUNCH_FAILED) sticky = fake.fail_with_;
+      if (fake.fail_with_ >= CUDA_ERROR_ILLEGAL_ADDRESS && fake.fail_with_ <= CUDA_ERROR_LAUNCH_FAILED)
+        sticky = fake.fail_with_;
       return fake.fail_with_;
     }
     if (needs_context && (contexts.empty() || contexts.back() == nullptr)) return CUDA_ERROR_INVALID_CONTEXT;
@@ -93,11 +94,11 @@ namespace {
 
 FakeDriver::Impl& impl() { return *active->impl; }
 
-#define FAKE_ENTER(call)                        \
-  const std::lock_guard lock(mutex);            \
+#define FAKE_ENTER(call)             \
+  const std::lock_guard lock(mutex); \
   if (CUresult r_ = impl().enter(call); r_ != CUDA_SUCCESS) return r_;
-#define FAKE_ENTER_FREE(call)                   \
-  const std::lock_guard lock(mutex);            \
+#define FAKE_ENTER_FREE(call)        \
+  const std::lock_guard lock(mutex); \
   if (CUresult r_ = impl().enter(call, false); r_ != CUDA_SUCCESS) return r_;
 #define FAKE_ENTER_ALONE(call) \
   FAKE_ENTER(call)             \
@@ -270,7 +271,8 @@ void fill_copies(runtime::cuda::Driver& d) {
     EXPECT_GE(given->dstPitch, given->WidthInBytes);
     return impl().submit(stream, [c = *given] {
       for (std::size_t row = 0; row < c.Height; ++row) {
-        std::memcpy(pointer<char>(c.dstDevice) + row * c.dstPitch, pointer<char>(c.srcDevice) + row * c.srcPitch, c.WidthInBytes);
+        std::memcpy(pointer<char>(c.dstDevice) + row * c.dstPitch, pointer<char>(c.srcDevice) + row * c.srcPitch,
+                    c.WidthInBytes);
       }
     });
   };
@@ -406,14 +408,15 @@ void run_kernel(const FakeFunction& function, const FakeLaunch& launch) {
   std::vector<int64_t> extents;
   const FakeDriver::Kernel& k = function.kernel;
   for (int i = 0; i < k.buffers; ++i) buffers.push_back(pointer<void>(launch.params[static_cast<std::size_t>(i)]));
-  for (int i = 0; i < k.extents; ++i) extents.push_back(static_cast<int64_t>(launch.params[static_cast<std::size_t>(k.buffers + i)]));
+  for (int i = 0; i < k.extents; ++i)
+    extents.push_back(static_cast<int64_t>(launch.params[static_cast<std::size_t>(k.buffers + i)]));
   const codegen::HostArgs args{buffers.data(), extents.data(), nullptr, pointer<int32_t>(launch.params.back())};
   k.function(&args, 0, launch.grid, nullptr);
 }
 
 void fill_code(runtime::cuda::Driver& d) {
-  d.cuLibraryLoadData = [](CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*, void**,
-                           unsigned) {
+  d.cuLibraryLoadData = [](CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                           void**, unsigned) {
     FAKE_ENTER("cuLibraryLoadData")
     const std::string text = static_cast<const char*>(code);
     const bool cubin = text.starts_with("cubin:");
@@ -488,9 +491,10 @@ FakeDriver::FakeDriver() : impl(std::make_unique<Impl>(*this)) {
 FakeDriver::~FakeDriver() {
   // A context that cannot be made current keeps what was to be given back.
   if (!failed_call_.starts_with("cuCtx") && impl->sticky == CUDA_SUCCESS) {
-    const std::size_t left[] = {impl->device.size(), impl->pinned.size(), impl->streams.size(), impl->events.size(),
-                                impl->graphs.size(), impl->execs.size(), impl->libraries.size()};
-    for (const std::size_t count : left) EXPECT_EQ(count, 0u) << "handle " << &count - left << " after " << failed_call_;
+    const std::size_t left[] = {impl->device.size(), impl->pinned.size(), impl->streams.size(),  impl->events.size(),
+                                impl->graphs.size(), impl->execs.size(),  impl->libraries.size()};
+    for (const std::size_t count : left)
+      EXPECT_EQ(count, 0u) << "handle " << &count - left << " after " << failed_call_;
   }
   for (void* data : impl->device) std::free(data);
   for (void* data : impl->pinned) std::free(data);
@@ -510,7 +514,9 @@ void FakeDriver::fail(int at, CUresult with) {
   failed_call_.clear();
 }
 
-int FakeDriver::count(const std::string& call) const { return static_cast<int>(std::count(log.begin(), log.end(), call)); }
+int FakeDriver::count(const std::string& call) const {
+  return static_cast<int>(std::count(log.begin(), log.end(), call));
+}
 
 CUcontext FakeDriver::current() { return contexts.empty() ? nullptr : contexts.back(); }
 

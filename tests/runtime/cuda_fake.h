@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA driver in the memory of the process: device memory is host memory, streams run at once, captures are lists, and
-// kernels are C++ functions. It checks what a driver checks and can fail any call.
+// A CUDA driver in the memory of the process: device memory is host memory, streams run at once, captures are lists,
+// and kernels are C++ functions. It checks what a driver checks and can fail any call.
 #pragma once
 
 #if FUSEC_WITH_CUDA

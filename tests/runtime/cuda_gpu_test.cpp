@@ -142,7 +142,8 @@ TEST_F(Gpu, AChainIsReplayedAsOneGraph) {
   const auto context = *runtime::cuda::Context::open(0);
   const auto watch = *runtime::cuda::Stopwatch::make(0);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(watch.run([&](void* stream) { return session.run_async(std::span(&x, 1), std::span(&y, 1), stream); }).ok());
+    ASSERT_TRUE(
+        watch.run([&](void* stream) { return session.run_async(std::span(&x, 1), std::span(&y, 1), stream); }).ok());
   }
   EXPECT_EQ(session.stats().captured_graphs, 1);
   EXPECT_EQ(session.stats().replayed_graphs, 20);
@@ -171,13 +172,16 @@ TEST_F(Gpu, StreamsOfTheCallerTakeTurns) {
   for (int i = 0; i < 6; ++i) ys.push_back(*make_tensor(kGpu, DType::f32, {4096}));
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(a.run([&](void* one) {
-      return b.run([&](void* two) -> Status {
-        for (std::size_t i = 0; i < ys.size(); ++i) {
-          FUSEC_TRY(session.run_async(std::span(&x, 1), std::span(&ys[i], 1), i % 3 == 0 ? nullptr : i % 2 ? one : two));
-        }
-        return Status();
-      });
-    }).ok());
+                   return b.run([&](void* two) -> Status {
+                     for (std::size_t i = 0; i < ys.size(); ++i) {
+                       FUSEC_TRY(session.run_async(std::span(&x, 1), std::span(&ys[i], 1),
+                                                   i % 3 == 0 ? nullptr
+                                                   : i % 2    ? one
+                                                              : two));
+                     }
+                     return Status();
+                   });
+                 }).ok());
     for (const Tensor& y : ys) EXPECT_EQ(values_of(y), iota(4096, 8));
   }
 }
@@ -200,7 +204,8 @@ TEST_F(Gpu, StridedCopies) {
   Tensor dense = *make_tensor(kGpu, DType::f32, {3, 4, 5});
   ASSERT_TRUE(copy(turned, dense).ok());
   const std::vector<float> got = values_of(dense);
-  for (int i = 0; i < 60; ++i) EXPECT_EQ(got[static_cast<std::size_t>(i)], static_cast<float>(i / 20 + i / 5 % 4 * 3 + i % 5 * 12));
+  for (int i = 0; i < 60; ++i)
+    EXPECT_EQ(got[static_cast<std::size_t>(i)], static_cast<float>(i / 20 + i / 5 % 4 * 3 + i % 5 * 12));
 }
 
 TEST_F(Gpu, EightThreads) {
@@ -215,7 +220,8 @@ TEST_F(Gpu, EightThreads) {
           const std::vector<float> values = iota(static_cast<std::size_t>(100 + i % 3), static_cast<float>(t));
           const Tensor x = i % 2 ? host(values) : on_gpu(values);
           FUSEC_ASSIGN(const std::vector<Tensor> y, session.run(std::span(&x, 1)));
-          if (values_of(y[0]) != iota(values.size(), static_cast<float>(t + 10))) return Status(StatusCode::internal, "wrong numbers");
+          if (values_of(y[0]) != iota(values.size(), static_cast<float>(t + 10)))
+            return Status(StatusCode::internal, "wrong numbers");
         }
         return Status();
       }();

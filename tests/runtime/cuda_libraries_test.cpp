@@ -80,7 +80,8 @@ struct DriverMemory : DeviceMemory {
   }
   Status upload(void* device, const void* host, std::size_t bytes) override {
     // Of memory that is not pinned the copy may still be under way, on a stream that others do not wait for.
-    const bool ok = driver.to_device(reinterpret_cast<uint64_t>(device), host, bytes) == 0 && driver.synchronize(nullptr) == 0;
+    const bool ok =
+        driver.to_device(reinterpret_cast<uint64_t>(device), host, bytes) == 0 && driver.synchronize(nullptr) == 0;
     return ok ? Status() : Status(StatusCode::device, "cuMemcpyHtoD");
   }
   void free(void* device) override { driver.free(reinterpret_cast<uint64_t>(device)); }
@@ -166,7 +167,8 @@ class DeviceLibrary : public Library {
 class CudaLibraries : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!driver_.open() || driver_.stream(&stream_, 1) != 0) GTEST_SKIP() << "no GPU: libcuda.so.1 is missing, too old, or has no device";
+    if (!driver_.open() || driver_.stream(&stream_, 1) != 0)
+      GTEST_SKIP() << "no GPU: libcuda.so.1 is missing, too old, or has no device";
     use({});
     if (libraries_.empty()) GTEST_SKIP() << "neither cuDNN nor cuBLASLt was found";
   }
@@ -194,7 +196,8 @@ class CudaLibraries : public ::testing::Test {
       choices.push_back({});
       for (const Choice& choice : choices) {
         if (!choice.deterministic) continue;
-        SCOPED_TRACE(to_string(c.call.args[0].dtype) + ::testing::PrintToString(c.call.args[1].shape) + " by " + name + " " + choice.id);
+        SCOPED_TRACE(to_string(c.call.args[0].dtype) + ::testing::PrintToString(c.call.args[1].shape) + " by " + name +
+                     " " + choice.id);
         c.call.choice = choice.id;
         ++seen_[check(*library, c, tolerance)];
       }
@@ -254,7 +257,8 @@ TEST_F(CudaLibraries, LargerProducts) {
   for (const auto& [dtype, tolerance] : kTypes) {
     SCOPED_TRACE(to_string(dtype));
     for (const int64_t n : {64, 200, 256}) {
-      run("cublaslt", testing::product_case({{n, n}, {n, n}, {n, n}}, dtype == DType::f64 ? "ba" : "bar", dtype), tolerance);
+      run("cublaslt", testing::product_case({{n, n}, {n, n}, {n, n}}, dtype == DType::f64 ? "ba" : "bar", dtype),
+          tolerance);
     }
   }
 }
@@ -346,8 +350,8 @@ TEST_F(CudaLibraries, ExactKeepsNan) {
   }
 }
 
-// In exact numerics an image of NaN stays one behind relu, by every choice: some of a library's algorithms have another relu than
-// others.
+// In exact numerics an image of NaN stays one behind relu, by every choice: some of a library's algorithms have another
+// relu than others.
 TEST_F(CudaLibraries, ExactReluKeepsNan) {
   use(exact());
   images_of_nan(false);
@@ -370,9 +374,9 @@ TEST_F(CudaLibraries, PreciseReluKeepsFiniteRows) {
   }
 }
 
-// In exact numerics sums past the range of the type are infinite, of either sign, by every choice that a library lists. Nothing else is
-// looked at: plans by way of FFT or Winograd tiles spread the error of the largest operand, and in f32 make NaN of what
-// overflows inside a tile, so f32 has no window of several places here.
+// In exact numerics sums past the range of the type are infinite, of either sign, by every choice that a library lists.
+// Nothing else is looked at: plans by way of FFT or Winograd tiles spread the error of the largest operand, and in f32
+// make NaN of what overflows inside a tile, so f32 has no window of several places here.
 TEST_F(CudaLibraries, ExactOverflowIsInfinite) {
   use(exact());
   const auto overflow = [&](Case c, DType dtype, double largest) {
@@ -384,8 +388,10 @@ TEST_F(CudaLibraries, ExactOverflowIsInfinite) {
     kept_.push_back(std::move(c));
   };
   const std::vector<testing::Image> images = {
-      {2, 8, 4, {1, 4}, {1, 1}, {1, 1}, {0, 1, 0, 1}, {1, 1}},   {1, 16, 16, {6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
-      {2, 16, 24, {5, 5}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}}, {1, 3, 16, {9, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
+      {2, 8, 4, {1, 4}, {1, 1}, {1, 1}, {0, 1, 0, 1}, {1, 1}},
+      {1, 16, 16, {6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}},
+      {2, 16, 24, {5, 5}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}},
+      {1, 3, 16, {9, 9}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}},
       {1, 8, 8, {6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 8},
   };
   struct Range {

@@ -128,7 +128,8 @@ TEST(CudaSession, AReplayMakesNoCallsButItsLaunchAndItsWait) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(run(session, x, y).ok());
   fake.log.clear();
   ASSERT_TRUE(run(session, x, y).ok());
-  EXPECT_EQ(fake.log, (std::vector<std::string>{"cuCtxGetCurrent", "cuCtxPushCurrent", "cuGraphLaunch", "cuStreamSynchronize"}));
+  EXPECT_EQ(fake.log,
+            (std::vector<std::string>{"cuCtxGetCurrent", "cuCtxPushCurrent", "cuGraphLaunch", "cuStreamSynchronize"}));
 }
 
 TEST(CudaSession, NoGraphIsMadeWhereNoneIsWanted) {
@@ -343,7 +344,8 @@ Status use_everything(FakeDriver& fake, std::vector<std::string>& warnings) {
   Options options;
   options.on_warning = [&](const std::string& text) { warnings.push_back(text); };
   ProgramBuilder b = chain(2);
-  b.launch(b.kernel({"checks", 2, 1, checked, {}, 64, true, {}}), {flat(b.program.inputs[0]), flat(b.constant({1, 2, 3, 4}), 4), flat(b.output("z"))});
+  b.launch(b.kernel({"checks", 2, 1, checked, {}, 64, true, {}}),
+           {flat(b.program.inputs[0]), flat(b.constant({1, 2, 3, 4}), 4), flat(b.output("z"))});
   FUSEC_ASSIGN(const Engine engine, gpu_engine(b, fake, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   const Tensor x = host(iota(4));
@@ -456,7 +458,8 @@ TEST(CudaSession, EightThreadsWithASessionEach) {
       failed[static_cast<std::size_t>(t)] = [&]() -> Status {
         FUSEC_ASSIGN(Session session, Session::create(engine));
         for (int i = 0; i < 30; ++i) {
-          const std::vector<float> values = plus(iota(static_cast<std::size_t>(8 + i % 3)), static_cast<float>(t * 100 + i));
+          const std::vector<float> values =
+              plus(iota(static_cast<std::size_t>(8 + i % 3)), static_cast<float>(t * 100 + i));
           const Tensor x = i % 2 ? host(values) : on_gpu(values);
           FUSEC_ASSIGN(const std::vector<Tensor> y, session.run(std::span(&x, 1)));
           if (values_of(y[0]) != plus(values, 5)) return Status(StatusCode::internal, "wrong numbers");
@@ -483,7 +486,8 @@ class FakeLibraryOp final : public runtime::LibraryOp {
       if (d.cuMemHostAlloc(&more, 8, 0) != CUDA_SUCCESS) return Status(StatusCode::device, "no memory under capture");
       (void)d.cuMemFreeHost(more);
     }
-    EXPECT_EQ(d.cuMemcpyDtoDAsync(runtime::cuda::address_of(args[1]), runtime::cuda::address_of(args[0]), 16, stream), CUDA_SUCCESS);
+    EXPECT_EQ(d.cuMemcpyDtoDAsync(runtime::cuda::address_of(args[1]), runtime::cuda::address_of(args[0]), 16, stream),
+              CUDA_SUCCESS);
     return {};
   }
   std::size_t workspace_bytes() const override { return 100; }
@@ -528,7 +532,8 @@ TEST(CudaSession, ALibraryThatCannotBeCapturedRunsPlainlyAfterOneWarning) {
     EXPECT_EQ(session.stats().replayed_graphs, capturable ? 3 : 0);
     EXPECT_EQ(warnings.size(), capturable ? 0u : 1u);
     for (const std::string& text : warnings) {
-      EXPECT_EQ(text, "a plan runs without a CUDA graph: device: no memory under capture; while launching step 'library'");
+      EXPECT_EQ(text,
+                "a plan runs without a CUDA graph: device: no memory under capture; while launching step 'library'");
     }
   }
 }

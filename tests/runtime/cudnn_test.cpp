@@ -324,7 +324,8 @@ TEST_F(Cudnn, Pools) {
       // the end is padded less than the beginning, but the last window would reach no further
       {{8, 8}, {3, 3}, {2, 2}, {1, 1, 0, 0}, {4, 4}},
       {{8, 8}, {2, 2}, {1, 1}, {0, 0, 1, 1}, {8, 8}, false, alike, alike, alike},
-      {{8, 1}, {2, 2}, {2, 2}, {0, 0, 0, 1}, {4, 1}, false, alike, alike, alike},  // one window, larger than what is alike
+      {{8, 1}, {2, 2}, {2, 2}, {0, 0, 0, 1}, {4, 1}, false, alike, alike, alike},  // one window, larger than what is
+                                                                                   // alike
       {{8, 8}, {3, 3}, {2, 2}, {0, 0, 0, 0}, {4, 4}, true, alike, alike, alike},
       {{7, 7}, {2, 2}, {2, 2}, {1, 1, 0, 0}, {4, 4}},
       {{6, 6}, {2, 2}, {2, 2}, {1, 1, 0, 0}, {4, 4}, true, "cudnn pooling", past, "cudnn pooling"},
@@ -414,8 +415,9 @@ TEST_F(Cudnn, TheCompilerKnowsWhichPoolsItTakes) {
     const Dim extent = at[7] == 7 ? Dim::symbol("H") : Dim(at[7] + 1);
     for (const int kind : {0, 1, 2}) {
       const Extents pads = with_width ? Extents{before, 0, after, 0} : Extents{before, after};
-      ir::Attrs attrs = window_attrs(with_width ? Extents{kernel, 1} : Extents{kernel},
-                                     with_width ? Extents{stride, 1} : Extents{stride}, pads, ceil, kind == 1, kind == 2);
+      ir::Attrs attrs =
+          window_attrs(with_width ? Extents{kernel, 1} : Extents{kernel},
+                       with_width ? Extents{stride, 1} : Extents{stride}, pads, ceil, kind == 1, kind == 2);
       attrs.set("dilations", with_width ? Extents{dilation, 1} : Extents{dilation});
       const Shape shape = with_width ? Shape{Dim::symbol("N"), extent, 3, 4} : Shape{Dim::symbol("N"), extent, 4};
       const auto p = pool_graph(kind == 2 ? TensorOp::max_pool : TensorOp::avg_pool, DType::f32, shape, attrs);
@@ -428,7 +430,8 @@ TEST_F(Cudnn, TheCompilerKnowsWhichPoolsItTakes) {
 
 TEST_F(Cudnn, TheCompilerKnowsWhichTypesAndRanksItPools) {
   const auto library = make();
-  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32, DType::i64}) {
+  for (const DType dtype :
+       {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32, DType::i64}) {
     for (const std::size_t axes : {1U, 2U, 3U, 4U}) {
       const Extents two(axes, 2), one(axes, 1), none(2 * axes, 0);
       Shape shape(axes + 2, 4);

@@ -96,14 +96,16 @@ TEST_P(Fork, AChildRunsWhatItsParentRan) {
                 Session own = *Session::create(engine);
                 return run_equals(own, x, expected);
               }),
-              0) << "the parent's Engine";
+              0)
+        << "the parent's Engine";
     EXPECT_EQ(in_child([&] {
                 const auto own = Engine::compile(model(), options(GetParam()));
                 if (!own.ok()) return 3;
                 Session fresh = *Session::create(*own);
                 return run_equals(fresh, x, expected);
               }),
-              0) << "an Engine of its own";
+              0)
+        << "an Engine of its own";
     EXPECT_EQ(run_equals(session, x, expected), 0) << "the parent";
   }
 }

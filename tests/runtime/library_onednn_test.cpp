@@ -198,8 +198,13 @@ TEST_F(OneDnn, OddChannelsOfAnyNumberOfPixels) {
   for (const int64_t channels : {1, 3, 17}) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
       for (int64_t pixels = 1; pixels < 70; ++pixels) {
-        SCOPED_TRACE(std::string(to_string(dtype)) + " " + std::to_string(channels) + " channels, " + std::to_string(pixels) + " pixels");
-        Case c(TensorOp::conv, {{"strides", Extents{1}}, {"pads", Extents{0, 0}}, {"dilations", Extents{1}}, {"groups", int64_t{1}}, {"layout", std::string("last")}});
+        SCOPED_TRACE(std::string(to_string(dtype)) + " " + std::to_string(channels) + " channels, " +
+                     std::to_string(pixels) + " pixels");
+        Case c(TensorOp::conv, {{"strides", Extents{1}},
+                                {"pads", Extents{0, 0}},
+                                {"dilations", Extents{1}},
+                                {"groups", int64_t{1}},
+                                {"layout", std::string("last")}});
         c.step->compute = DType::f32;
         c.add({1, pixels, channels}, {}, false, dtype);
         c.add({2, channels, 1}, {}, pixels % 2 == 0, dtype);

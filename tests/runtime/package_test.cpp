@@ -78,7 +78,8 @@ TEST_F(PackageTest, ForGpusWithoutOne) {
   EXPECT_EQ(Package::open(path())->info().targets, (std::vector<std::string>{"sm_80", "sm_90"}));
   const Status loaded = load();
   EXPECT_EQ(loaded.code(), StatusCode::invalid_argument);
-  EXPECT_THAT(loaded.str(), AllOf(HasSubstr("no code for this CPU"), HasSubstr("its targets are sm_80, sm_90"), HasSubstr("m.fsc")));
+  EXPECT_THAT(loaded.str(),
+              AllOf(HasSubstr("no code for this CPU"), HasSubstr("its targets are sm_80, sm_90"), HasSubstr("m.fsc")));
 }
 
 TEST_F(PackageTest, TargetsAreChosenByWhatTheMachineHas) {
@@ -209,8 +210,9 @@ TEST_F(PackageTest, WrongRequests) {
   EXPECT_THAT(write({}).str(), HasSubstr("at least one target"));
   EXPECT_THAT(write({"cpu:x86-64-v3", "x86-64-v3"}).str(), HasSubstr("named twice"));
   EXPECT_THAT(write({"cuda:sm_3"}).str(), HasSubstr("no target is named"));
-  EXPECT_THAT(write_package(gather_model(), std::vector<std::string>{"cpu:x86-64-v2"}, dir_ + "/none/m.fsc", options_).str(),
-              HasSubstr("it cannot be written: No such file"));
+  EXPECT_THAT(
+      write_package(gather_model(), std::vector<std::string>{"cpu:x86-64-v2"}, dir_ + "/none/m.fsc", options_).str(),
+      HasSubstr("it cannot be written: No such file"));
   EXPECT_THAT(write({"cpu:x86-64-v2"}, "m.onnx").str(), HasSubstr("must end in .fsc"));
   EXPECT_TRUE(fs::is_empty(dir_)) << "nothing is left behind";
 }

@@ -44,7 +44,9 @@ std::pair<StatusCode, StatusCode> two_threads(SingleFlight<Key, Value>& flights,
                                    return flights.run(key, [&]() -> Result<Value> {
                                      return Status(StatusCode::internal, "the waiter worked itself");
                                    });
-                                 }).status().code();
+                                 })
+                                     .status()
+                                     .code();
                       });
                       compared.wait(false);
                       return make();

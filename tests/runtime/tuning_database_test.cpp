@@ -36,7 +36,8 @@ class TuningDatabaseTest : public ::testing::Test {
   void TearDown() override { fs::remove_all(dir_); }
 
   std::unique_ptr<TuningDatabase> writer(const std::string& path = {}) {
-    auto opened = TuningDatabase::open_to_write(path.empty() ? path_ : path, [this](const std::string& w) { warnings_.push_back(w); });
+    auto opened = TuningDatabase::open_to_write(path.empty() ? path_ : path,
+                                                [this](const std::string& w) { warnings_.push_back(w); });
     EXPECT_TRUE(opened.ok()) << opened.status().str();
     return opened.ok() ? std::move(opened).value() : nullptr;
   }
@@ -131,9 +132,11 @@ TEST_F(TuningDatabaseTest, TriggersAndViewsAreRefused) {
 TEST_F(TuningDatabaseTest, RowsThatMakeNoSenseAreSkipped) {
   ASSERT_TRUE(writer()->put(row("good")).ok());
   for (const char* values :
-       {"'a machine', 'c', 'l', 'x', 0, 1, 9e999, 0, 1, 0, '', 0", "'a machine', 'c', 'l', 'x', 0, 1, 1, -1, 1, 0, '', 0",
-        "'a machine', 'c', 'l', 'x', 0, 1, 'fast', 0, 1, 0, '', 0", "'a machine', 'c', 'l', 'x', 0, 1, 1, 0, 0, 0, '', 0",
-        "'a machine', 'c', 'l', 'x', 0, 1, 1, 0, 1, -5, '', 0", "'a machine', 'c', '', 'x', 0, 1, 1, 0, 1, 0, '', 0",
+       {"'a machine', 'c', 'l', 'x', 0, 1, 9e999, 0, 1, 0, '', 0",
+        "'a machine', 'c', 'l', 'x', 0, 1, 1, -1, 1, 0, '', 0",
+        "'a machine', 'c', 'l', 'x', 0, 1, 'fast', 0, 1, 0, '', 0",
+        "'a machine', 'c', 'l', 'x', 0, 1, 1, 0, 0, 0, '', 0", "'a machine', 'c', 'l', 'x', 0, 1, 1, 0, 1, -5, '', 0",
+        "'a machine', 'c', '', 'x', 0, 1, 1, 0, 1, 0, '', 0",
         "'a machine', 'c', 'l', printf('%2000d', 1), 0, 1, 1, 0, 1, 0, '', 0"}) {
     meddle(("DELETE FROM times WHERE call = 'c'; INSERT INTO times VALUES(" + std::string(values) + ")").c_str());
     int64_t skipped = 0;
@@ -153,7 +156,8 @@ TEST_F(TuningDatabaseTest, ALockedDatabaseIsAStatus) {
 }
 
 TEST_F(TuningDatabaseTest, AFolderThatCannotBeWrittenIsAStatus) {
-  EXPECT_EQ(TuningDatabase::open_to_write("/proc/no/such/t.sqlite", [](const std::string&) {}).status().code(), StatusCode::cache);
+  EXPECT_EQ(TuningDatabase::open_to_write("/proc/no/such/t.sqlite", [](const std::string&) {}).status().code(),
+            StatusCode::cache);
   EXPECT_EQ(TuningDatabase::open_to_write("/dev/null", [](const std::string&) {}).status().code(), StatusCode::cache);
 }
 
@@ -216,14 +220,16 @@ TEST_F(TuningDatabaseTest, MergeKeepsWhatIsBetterMeasured) {
   longer.runs = 100, later.time = 2000, fewer.runs = 3;
   {
     const auto to = writer(), from = writer(other);
-    for (const char* choice : {"more runs there", "later there", "fewer runs there", "only here"}) ASSERT_TRUE(to->put(row(choice)).ok());
+    for (const char* choice : {"more runs there", "later there", "fewer runs there", "only here"})
+      ASSERT_TRUE(to->put(row(choice)).ok());
     ASSERT_TRUE(to->put(failed).ok());
-    for (const TuningRow& r : {longer, later, fewer, row("failed here"), row("only there")}) ASSERT_TRUE(from->put(r).ok());
+    for (const TuningRow& r : {longer, later, fewer, row("failed here"), row("only there")})
+      ASSERT_TRUE(from->put(r).ok());
     EXPECT_EQ(*to->merge(*from), 4);
     EXPECT_EQ(*to->merge(*from), 0);
   }
-  EXPECT_THAT(read(), ::testing::UnorderedElementsAre(longer, later, row("fewer runs there"), row("only here"), row("failed here"),
-                                                      row("only there")));
+  EXPECT_THAT(read(), ::testing::UnorderedElementsAre(longer, later, row("fewer runs there"), row("only here"),
+                                                      row("failed here"), row("only there")));
 }
 
 TEST_F(TuningDatabaseTest, TwoWritersLoseNothing) {
@@ -250,8 +256,10 @@ TEST_F(TuningDatabaseTest, WhatIsHalfWrittenIsUndone) {
   const auto db = sqlite::Connection::open(path_, SQLITE_OPEN_READWRITE);
   ASSERT_TRUE(db.ok());
   const Status written = db->run(
-      "PRAGMA cache_size=1; BEGIN IMMEDIATE; DELETE FROM times; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE "
-      "i < 2000) INSERT INTO times SELECT 'a machine', 'half', 'l', printf('%0200d', i), 0, 1, 1, 0, 1, 0, '', 0 FROM n");
+      "PRAGMA cache_size=1; BEGIN IMMEDIATE; DELETE FROM times; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + "
+      "1 FROM n WHERE "
+      "i < 2000) INSERT INTO times SELECT 'a machine', 'half', 'l', printf('%0200d', i), 0, 1, 1, 0, 1, 0, '', 0 FROM "
+      "n");
   ASSERT_TRUE(written.ok()) << written.str();
   const std::string killed = (dir_ / "killed.sqlite").string();
   fs::copy_file(path_, killed);

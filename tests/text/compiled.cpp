@@ -61,7 +61,8 @@ Status check_compiled(const ir::Graph& graph, const std::vector<Tensor>& inputs,
   FUSEC_ASSIGN(const Engine engine, Engine::compile(ir::make_model(graph), options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(const std::vector<Tensor> outputs, session.run(inputs));
-  for (std::size_t i = 0; i < expected.size(); ++i) FUSEC_TRY(compare(graph.output_names[i], outputs[i], expected[i], precision));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    FUSEC_TRY(compare(graph.output_names[i], outputs[i], expected[i], precision));
   return Status();
 }
 

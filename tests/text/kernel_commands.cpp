@@ -24,7 +24,8 @@ Result<std::string> roundtrip(const ir::Kernel& kernel) {
   if (ir::print(again) != text) return wrong("printed again, the text differs:\n" + ir::print(again));
   const std::string canonical = ir::canonical_text(kernel);
   FUSEC_ASSIGN(const ir::Kernel plain, ir::parse_kernel(canonical));
-  if (ir::canonical_text(plain) != canonical) return wrong("the canonical text of the canonical text differs:\n" + canonical);
+  if (ir::canonical_text(plain) != canonical)
+    return wrong("the canonical text of the canonical text differs:\n" + canonical);
   return text;
 }
 
@@ -55,7 +56,8 @@ std::map<std::string, int64_t> stated_extents(const std::string& text) {
     std::istringstream words(line);
     std::string slashes, word, name, equals;
     int64_t value = 0;
-    if (words >> slashes >> word >> name >> equals >> value && slashes == "//" && word == "extent") extents[name] = value;
+    if (words >> slashes >> word >> name >> equals >> value && slashes == "//" && word == "extent")
+      extents[name] = value;
   }
   return extents;
 }
@@ -90,7 +92,8 @@ Result<KernelCase> parse_kernel_case(const std::string& text) {
 
 Result<std::string> run_kernel(const std::string& input, const std::string& args) {
   const auto kernel = ir::parse_kernel(input);
-  if (args == "error") return kernel.ok() ? Result<std::string>(wrong("the text has no error")) : kernel.status().str() + "\n";
+  if (args == "error")
+    return kernel.ok() ? Result<std::string>(wrong("the text has no error")) : kernel.status().str() + "\n";
   FUSEC_TRY(kernel.status());
   std::string out;
   if (args.find("roundtrip") != std::string::npos) {

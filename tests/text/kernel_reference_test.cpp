@@ -52,7 +52,8 @@ void expect_matches(const std::string& file, double tolerance, const Reference& 
   for (std::size_t p = 0; p < c->args.size(); ++p) {
     const Array got = array_of(c->args[p]);
     for (std::size_t i = 0; i < got.v.size(); ++i) {
-      ASSERT_NEAR(got.v[i], expected[p].v[i], tolerance) << c->kernel.buffers[c->kernel.params[p]].name << " element " << i;
+      ASSERT_NEAR(got.v[i], expected[p].v[i], tolerance)
+          << c->kernel.buffers[c->kernel.params[p]].name << " element " << i;
     }
   }
 }

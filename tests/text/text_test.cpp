@@ -78,7 +78,8 @@ TEST_P(TextTest, File) {
   const Command* command = find_command(c.command);
   ASSERT_NE(command, nullptr) << path << ": the first line must be \"test <command> <args>\"; there is no command '"
                               << c.command << "'";
-  if (!FUSEC_WITH_LLVM && c.command == "emit" && c.args.find("cuda ") == std::string::npos) GTEST_SKIP() << "this build has no LLVM";
+  if (!FUSEC_WITH_LLVM && c.command == "emit" && c.args.find("cuda ") == std::string::npos)
+    GTEST_SKIP() << "this build has no LLVM";
   const auto output = command->function(c.input, c.args);
   ASSERT_TRUE(output.ok()) << path << ": " << output.status().str();
   const char* bless = std::getenv("FUSEC_BLESS");

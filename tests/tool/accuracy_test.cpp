@@ -12,12 +12,14 @@ using testing::HasSubstr;
 
 TEST(Accuracy, ErrorsAreMeasuredAndBound) {
   const Workplace w;
-  const Outcome run = w.fusec({"accuracy", "--op", "exp", "--dtype", "f32,f16", "--samples", "20000", "--device", "cpu", "--json"});
+  const Outcome run =
+      w.fusec({"accuracy", "--op", "exp", "--dtype", "f32,f16", "--samples", "20000", "--device", "cpu", "--json"});
   ASSERT_EQ(run.code, 0) << run.err;
   const auto rows = run.json()["rows"];
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0]["dtype"], "f32");
-  EXPECT_GT(rows[0]["max_ulp"], 0.5);  // exp is not rounded correctly: an error of half a unit at most would be no measurement
+  EXPECT_GT(rows[0]["max_ulp"],
+            0.5);  // exp is not rounded correctly: an error of half a unit at most would be no measurement
   EXPECT_LE(rows[0]["max_ulp"], 3);
   EXPECT_GT(rows[1]["inputs"], 65536);
   EXPECT_LE(rows[1]["max_ulp"], 1);
@@ -26,7 +28,8 @@ TEST(Accuracy, ErrorsAreMeasuredAndBound) {
 // The limits of docs/numerics.md, with every row of the op table.
 TEST(Accuracy, EveryFloatOpKeepsItsBound) {
   const Workplace w;
-  const Outcome run = w.fusec({"accuracy", "--dtype", "f32,f16,bf16", "--samples", "50000", "--device", "cpu", "--json"});
+  const Outcome run =
+      w.fusec({"accuracy", "--dtype", "f32,f16,bf16", "--samples", "50000", "--device", "cpu", "--json"});
   EXPECT_EQ(run.code, 0);
   const auto json = run.json();
   EXPECT_GT(json["rows"].size(), 150u);
@@ -39,7 +42,8 @@ TEST(Accuracy, EveryFloatOpKeepsItsBound) {
 // Where 1 + erf, 1 + tanh and b*a + c cancel.
 TEST(Accuracy, OpsThatCancelAsFormulasDoNot) {
   const Workplace w;
-  const Outcome run = w.fusec({"accuracy", "--op", "gelu,gelu_tanh,hard_sigmoid", "--dtype", "f32", "--device", "cpu", "--json"});
+  const Outcome run =
+      w.fusec({"accuracy", "--op", "gelu,gelu_tanh,hard_sigmoid", "--dtype", "f32", "--device", "cpu", "--json"});
   ASSERT_EQ(run.code, 0) << run.out;
   const auto json = run.json();
   for (const auto& row : json["rows"]) {
@@ -51,7 +55,8 @@ TEST(Accuracy, OpsThatCancelAsFormulasDoNot) {
 
 TEST(Accuracy, IntegersAreExact) {
   const Workplace w;
-  const Outcome run = w.fusec({"accuracy", "--op", "div,shl", "--dtype", "i8,u64", "--samples", "2000", "--device", "cpu", "--json"});
+  const Outcome run =
+      w.fusec({"accuracy", "--op", "div,shl", "--dtype", "i8,u64", "--samples", "2000", "--device", "cpu", "--json"});
   ASSERT_EQ(run.code, 0) << run.err;
   const auto json = run.json();
   for (const auto& row : json["rows"]) EXPECT_EQ(row["wrong"], 0) << row;

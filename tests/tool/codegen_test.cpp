@@ -24,7 +24,9 @@ constexpr const char* kOneKernel =
     "  return %0 as \"y\"\n"
     "}\n";
 
-constexpr const char* kElf = "\x7f" "ELF";  // a cubin begins with it
+constexpr const char* kElf =
+    "\x7f"
+    "ELF";  // a cubin begins with it
 
 class GpuCodegen : public testing::Test {
  protected:
@@ -81,14 +83,16 @@ TEST_F(GpuCodegen, LlvmAndNvJitLinkWithoutNvrtc) {
   EXPECT_THAT(w.fusec({"doctor", "--json"}).json()["NVRTC"].get<std::string>(), HasSubstr("not found"));
 }
 
-// NVRTC's own machine code is taken where its PTX needs no other words (codegen/assembler.h); the rest is left to the driver.
+// NVRTC's own machine code is taken where its PTX needs no other words (codegen/assembler.h); the rest is left to the
+// driver.
 TEST_F(GpuCodegen, NvrtcWithoutNvJitLink) {
   const Environment hide("FUSEC_HIDE_LIBRARIES", "nvJitLink");
   EXPECT_EQ(compile().code, 0);
   EXPECT_THAT(made_by(), ElementsAre(AllOf(kByNvrtc, kNoNvJitLink)));
   EXPECT_THAT(read_text(w.path("m.fsc")), HasSubstr(kElf));
   const std::string absolute = "graph @main(%x: i32[N, 4]) {\n  %0 = abs %x: i32[N, 4]\n  return %0 as \"y\"\n}\n";
-  const Outcome outcome = w.fusec({"compile", w.file("abs.fir", absolute), "-o", w.path("abs.fsc"), "--target", "cuda:sm_90"});
+  const Outcome outcome =
+      w.fusec({"compile", w.file("abs.fir", absolute), "-o", w.path("abs.fsc"), "--target", "cuda:sm_90"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(read_text(w.path("abs.fsc")), AllOf(HasSubstr("max.s32"), Not(HasSubstr(kElf))));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX's own cases (Debian: libonnx-testdata) by the evaluator and by compiled code, and the runner's way with cases that fail.
+// ONNX's own cases (Debian: libonnx-testdata) by the evaluator and by compiled code, and the runner's way with cases
+// that fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,13 +18,13 @@ using testing::HasSubstr;
 const std::string kSuite = "/usr/share/libonnx-testdata/data/";
 
 // Debian's cases of a group that must not fall back to unsupported, by the count seen when a rule was last added. The
-// relative tolerance is a hundredth of ONNX's, the absolute one ONNX's own: expected values come from numpy in f32, whose sums near
-// zero are not right to a hundredth of it. The window functions' were made with pi = 3.1415.
+// relative tolerance is a hundredth of ONNX's, the absolute one ONNX's own: expected values come from numpy in f32,
+// whose sums near zero are not right to a hundredth of it. The window functions' were made with pi = 3.1415.
 void run_group(const std::string& group, const std::string& engine, int least_passed) {
   if (!fs::exists(kSuite + group)) GTEST_SKIP() << "no cases of " << group;
   const Workplace w;
-  const Outcome run = w.fusec({"conformance", kSuite + group, "--engine", engine, "--device", "cpu", "--rtol", "1e-5", "--atol",
-                               "1e-7", "--json"});
+  const Outcome run = w.fusec({"conformance", kSuite + group, "--engine", engine, "--device", "cpu", "--rtol", "1e-5",
+                               "--atol", "1e-7", "--json"});
   ASSERT_LE(run.code, 1) << run.err;
   const auto json = run.json();
   for (const auto& c : json["cases"]) {
@@ -47,7 +48,8 @@ TEST(Conformance, AResultThatDiffersIsWrong) {
   const Workplace w;
   const fs::path to = w.path("case"), from = kSuite + "node/test_relu";
   fs::copy(from, to, fs::copy_options::recursive);
-  fs::copy_file(from / "test_data_set_0/input_0.pb", to / "test_data_set_0/output_0.pb", fs::copy_options::overwrite_existing);
+  fs::copy_file(from / "test_data_set_0/input_0.pb", to / "test_data_set_0/output_0.pb",
+                fs::copy_options::overwrite_existing);
   const Outcome run = w.fusec({"conformance", to.string(), "--engine", "evaluator", "--json"});
   EXPECT_EQ(run.code, 1);
   EXPECT_EQ(run.json()["wrong"], 1);
@@ -65,8 +67,8 @@ TEST(Conformance, ACaseWithoutDataIsWrong) {
 TEST(Conformance, ACaseWithoutEndIsWrong) {
   if (!fs::exists(kSuite)) GTEST_SKIP() << "no cases";
   const Workplace w;
-  const Outcome run = w.fusec({"conformance", kSuite + "node", "--only", "test_relu", "--engine", "evaluator", "--time-limit",
-                               "1e-9", "--json"});
+  const Outcome run = w.fusec({"conformance", kSuite + "node", "--only", "test_relu", "--engine", "evaluator",
+                               "--time-limit", "1e-9", "--json"});
   EXPECT_EQ(run.code, 1);
   EXPECT_THAT(run.json()["cases"][0]["reason"].get<std::string>(), HasSubstr("longer than"));
 }

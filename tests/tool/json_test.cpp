@@ -8,8 +8,8 @@
 namespace fusec::tool_test {
 namespace {
 
-using testing::HasSubstr;
 using nlohmann::json;
+using testing::HasSubstr;
 
 // Two kernels at most: a softmax, and a transpose that its consumer absorbs.
 constexpr const char* kSoftmax =
@@ -41,10 +41,13 @@ constexpr const char* kMatmul =
 // Two equal residual blocks.
 constexpr const char* kConvolutions =
     "graph @main(%x: f32[N, 32, 9, 9], %w: f32[32, 32, 3, 3], %v: f32[32, 32, 3, 3]) {\n"
-    "  %0 = conv %x, %w {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: f32[N, 32, 9, 9]\n"
-    "  %1 = conv %0, %v {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: f32[N, 32, 9, 9]\n"
+    "  %0 = conv %x, %w {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: "
+    "f32[N, 32, 9, 9]\n"
+    "  %1 = conv %0, %v {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: "
+    "f32[N, 32, 9, 9]\n"
     "  %2 = add %1, %0: f32[N, 32, 9, 9]\n"
-    "  %3 = conv %2, %w {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: f32[N, 32, 9, 9]\n"
+    "  %3 = conv %2, %w {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = \"first\"}: "
+    "f32[N, 32, 9, 9]\n"
     "  %4 = add %3, %2: f32[N, 32, 9, 9]\n"
     "  return %4 as \"y\"\n"
     "}\n";
@@ -58,8 +61,8 @@ TEST(Json, Inspect) {
   const Outcome inspect = w.fusec({"inspect", w.file("softmax.fir", kSoftmax), "--shape", "x=5x64", "--json", "-v"});
   ASSERT_EQ(inspect.code, 0) << inspect.err;
   const json j = inspect.json();
-  expect_keys(j, {"ops", "launches", "generated", "library", "distinct_kernels", "arena_bytes", "live_lower_bound_bytes",
-                  "inputs", "outputs", "steps"});
+  expect_keys(j, {"ops", "launches", "generated", "library", "distinct_kernels", "arena_bytes",
+                  "live_lower_bound_bytes", "inputs", "outputs", "steps"});
   EXPECT_EQ(j["launches"], j["generated"].get<int>() + j["library"].get<int>());
   EXPECT_EQ(j["launches"], 1);
   EXPECT_EQ(j["steps"].size(), j["launches"]);
@@ -73,8 +76,8 @@ TEST(Json, Inspect) {
 // Times are whatever they are; the sums over them are not.
 TEST(Json, BenchLibrarySum) {
   const Workplace w;
-  const Outcome bench = w.fusec({"bench", w.file("conv.fir", kConvolutions), "--library-sum", "--rotate-mb", "1", "--runs",
-                                 "2", "--json"});
+  const Outcome bench = w.fusec(
+      {"bench", w.file("conv.fir", kConvolutions), "--library-sum", "--rotate-mb", "1", "--runs", "2", "--json"});
   ASSERT_EQ(bench.code, 0) << bench.err;
   const json j = bench.json();
   const json& sum = j["library_sum"];
@@ -113,8 +116,8 @@ TEST(Json, TuneMeasuresOnce) {
   const Outcome first = tune({});
   ASSERT_EQ(first.code, 0) << first.err;
   const json j = first.json();
-  expect_keys(j, {"device", "database", "merged", "measured", "reused", "failed", "seconds", "finished", "heuristic_us", "tuned_us",
-                  "spread", "scope", "layers"});
+  expect_keys(j, {"device", "database", "merged", "measured", "reused", "failed", "seconds", "finished", "heuristic_us",
+                  "tuned_us", "spread", "scope", "layers"});
   EXPECT_GE(j["measured"], 1);
   EXPECT_EQ(j["reused"], 0);
   EXPECT_TRUE(j["finished"]);
@@ -215,7 +218,8 @@ TEST(Json, CacheFollowsCompile) {
   EXPECT_EQ(compiled["compiled_kernels"], compiled["distinct_kernels"]);
   EXPECT_EQ(w.fusec({"cache", "stats", "--json"}).json()["entries"], compiled["distinct_kernels"]);
   EXPECT_EQ(w.fusec({"cache", "verify"}).code, 0);
-  const std::string entry = w.path("cache/v1/") + w.fusec({"cache", "ls", "--json"}).json()[0]["path"].get<std::string>();
+  const std::string entry =
+      w.path("cache/v1/") + w.fusec({"cache", "ls", "--json"}).json()[0]["path"].get<std::string>();
   std::string bytes = read_text(entry);
   ASSERT_FALSE(bytes.empty());
   bytes[bytes.size() / 2] ^= 1;

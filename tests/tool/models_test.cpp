@@ -14,7 +14,7 @@ const std::string kSource = FUSEC_SOURCE_DIR;
 
 struct Expected {
   const char* model;
-  int64_t ops;           // counted in the file: tensor operations without constants, identities and shape arithmetic
+  int64_t ops;  // counted in the file: tensor operations without constants, identities and shape arithmetic
   int64_t most_launches;
 };
 
@@ -34,9 +34,10 @@ TEST_P(Models, LaunchesAndMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Budgets, Models,
-                         testing::Values(Expected{"mobilenet_v3_large_ifx", 265, 90}, Expected{"mobilenet_v3_large", 140, 90},
-                                         Expected{"resnet50", 122, 60}, Expected{"squeezenet1_1", 65, 31},
-                                         Expected{"bert_base", 416, 160}, Expected{"vit_b_16", 525, 190}),
+                         testing::Values(Expected{"mobilenet_v3_large_ifx", 265, 90},
+                                         Expected{"mobilenet_v3_large", 140, 90}, Expected{"resnet50", 122, 60},
+                                         Expected{"squeezenet1_1", 65, 31}, Expected{"bert_base", 416, 160},
+                                         Expected{"vit_b_16", 525, 190}),
                          [](const auto& info) { return std::string(info.param.model); });
 
 TEST(Patterns, AreOneKernelEach) {
@@ -54,8 +55,17 @@ TEST(Patterns, AreOneKernelEach) {
 // One kernel serves every batch, and the kernel cache every process.
 TEST(Cache, SecondProcessAndLaterBatchesCompileNothing) {
   const Workplace w;
-  const std::vector<std::string> bench = {"bench", kSource + "/tests/models/mobilenet_v3_small.onnx", "--random-weights", "0",
-                                          "--batch", "1,7", "--runs", "2", "--warmup", "1", "--json"};
+  const std::vector<std::string> bench = {"bench",
+                                          kSource + "/tests/models/mobilenet_v3_small.onnx",
+                                          "--random-weights",
+                                          "0",
+                                          "--batch",
+                                          "1,7",
+                                          "--runs",
+                                          "2",
+                                          "--warmup",
+                                          "1",
+                                          "--json"};
   const Outcome first = w.fusec(bench), second = w.fusec(bench);
   ASSERT_EQ(first.code, 0) << first.err;
   ASSERT_EQ(second.code, 0) << second.err;

@@ -36,7 +36,8 @@ class PackageTool : public testing::Test {
     const Outcome outcome = w.fusec(line);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::string all;
-    for (const auto& file : std::filesystem::directory_iterator(dir)) all += file.path().filename().string() + read_text(file.path());
+    for (const auto& file : std::filesystem::directory_iterator(dir))
+      all += file.path().filename().string() + read_text(file.path());
     return all;
   }
   Workplace w;
@@ -47,14 +48,16 @@ TEST_F(PackageTool, SameBitsAsTheModel) {
     const std::string model = kModels + name + ".onnx";
     const std::string package = compiled(model, {"--target", "cpu:x86-64-v2,cpu:native"});
     EXPECT_EQ(outputs_of({package}), outputs_of({model, "--random-weights", "3"})) << name;
-    EXPECT_EQ(outputs_of({package, "--target", "x86-64-v2"}), outputs_of({model, "--random-weights", "3", "--target", "x86-64-v2"}));
+    EXPECT_EQ(outputs_of({package, "--target", "x86-64-v2"}),
+              outputs_of({model, "--random-weights", "3", "--target", "x86-64-v2"}));
   }
 }
 
 TEST_F(PackageTool, OptionsOfTheCompileAreKept) {
   const std::string model = kModels + "mobilenet_v3_small.onnx";
   const std::string package = compiled(model, {"--precision", "bf16"});
-  EXPECT_EQ(outputs_of({package, "--precision", "bf16"}), outputs_of({model, "--random-weights", "3", "--precision", "bf16"}));
+  EXPECT_EQ(outputs_of({package, "--precision", "bf16"}),
+            outputs_of({model, "--random-weights", "3", "--precision", "bf16"}));
   const Outcome outcome = w.fusec({"run", package, "--precision", "f16"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--precision is not what"));
@@ -76,7 +79,8 @@ TEST_F(PackageTool, NeitherCompilerNorImporterIsLoaded) {
     if (file.path().filename().string().starts_with("loaded")) loaded += read_text(file.path());
   }
   EXPECT_THAT(loaded, AllOf(HasSubstr("calling init:"), HasSubstr("libstdc++")));
-  for (const char* library : {"LLVM", "protobuf", "nvrtc", "nvJitLink", "onnx"}) EXPECT_THAT(loaded, Not(HasSubstr(library)));
+  for (const char* library : {"LLVM", "protobuf", "nvrtc", "nvJitLink", "onnx"})
+    EXPECT_THAT(loaded, Not(HasSubstr(library)));
 }
 
 TEST_F(PackageTool, Inspect) {
@@ -84,8 +88,11 @@ TEST_F(PackageTool, Inspect) {
   const Outcome outcome = w.fusec({"inspect", package, "--json", "--device", "cpu"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto j = outcome.json();
-  const auto model = w.fusec({"inspect", kModels + "mobilenet_v3_small.onnx", "--random-weights", "3", "--json", "--device", "cpu"}).json();
-  for (const char* key : {"ops", "launches", "generated", "library", "distinct_kernels", "arena_bytes", "constant_bytes", "code_bytes"}) {
+  const auto model =
+      w.fusec({"inspect", kModels + "mobilenet_v3_small.onnx", "--random-weights", "3", "--json", "--device", "cpu"})
+          .json();
+  for (const char* key :
+       {"ops", "launches", "generated", "library", "distinct_kernels", "arena_bytes", "constant_bytes", "code_bytes"}) {
     EXPECT_EQ(j[key], model[key]) << key;
   }
   EXPECT_EQ(j["runs_here"], true);
@@ -95,8 +102,8 @@ TEST_F(PackageTool, Inspect) {
 }
 
 TEST_F(PackageTool, OfAnotherMachine) {
-  const Outcome compile = w.fusec({"compile", kModels + "mobilenet_v3_small.onnx", "--random-weights", "3", "-o", w.path("m.fsc"),
-                                   "--target", "cuda:sm_80"});
+  const Outcome compile = w.fusec({"compile", kModels + "mobilenet_v3_small.onnx", "--random-weights", "3", "-o",
+                                   w.path("m.fsc"), "--target", "cuda:sm_80"});
   if (compile.code == 3) GTEST_SKIP() << compile.err;
   ASSERT_EQ(compile.code, 0) << compile.err;
   const Outcome run = w.fusec({"run", w.path("m.fsc"), "--device", "cpu"});
@@ -117,9 +124,11 @@ TEST_F(PackageTool, Mistakes) {
   expect({"verify", package}, 2, "run, bench and inspect take those");
   expect({"run", package, "--evaluator"}, 2, "no graph to evaluate");
   expect({"run", w.path("none.fsc")}, 2, "cannot be opened");
-  expect({"run", w.file("text.fsc", "nothing of the kind, but longer than a header is, which has sixty-four bytes")}, 3, "it is no package");
+  expect({"run", w.file("text.fsc", "nothing of the kind, but longer than a header is, which has sixty-four bytes")}, 3,
+         "it is no package");
   expect({"run", package, "--input", "nope=zeros"}, 2, "no such input");
-  expect({"run", kModels + "squeezenet1_1.onnx", "--target", "x86-64-v2", "--target", "x86-64-v3"}, 2, "only compile -o");
+  expect({"run", kModels + "squeezenet1_1.onnx", "--target", "x86-64-v2", "--target", "x86-64-v3"}, 2,
+         "only compile -o");
   std::filesystem::resize_file(package, 5000);
   expect({"bench", package}, 3, "cut short");
 }

@@ -66,8 +66,10 @@ TEST(Usage, MistakesOfTheCommandLineAreTwo) {
   expect_one_line(w.fusec({"run", relu, "--cache-limit", "2T"}), 2, "--cache-limit '2T'");
   const std::string model = std::string(FUSEC_SOURCE_DIR) + "/tests/models/squeezenet1_1.onnx";
   std::filesystem::create_directory(w.path("folder"));
-  expect_one_line(w.fusec({"materialize", model, "--random-weights", "1", "-o", w.path("folder")}), 2, "Is a directory");
-  expect_one_line(w.fusec({"materialize", model, "--random-weights", "1", "-o", w.path("absent/m.onnx")}), 2, "cannot create");
+  expect_one_line(w.fusec({"materialize", model, "--random-weights", "1", "-o", w.path("folder")}), 2,
+                  "Is a directory");
+  expect_one_line(w.fusec({"materialize", model, "--random-weights", "1", "-o", w.path("absent/m.onnx")}), 2,
+                  "cannot create");
 }
 
 TEST(Usage, ModelsThatCannotBeReadAreThree) {
@@ -84,7 +86,8 @@ TEST(Usage, StagesOfAGpuNeedNone) {
     if (*device != 0) words.insert(words.end(), {"--device", device});
     EXPECT_THAT(w.fusec(words).out, HasSubstr("relu %x"));
   }
-  expect_one_line(w.fusec({"run", relu, "--target", "sm_90", "--device", "cpu"}), 2, "target sm_90 is a GPU's; the device is cpu");
+  expect_one_line(w.fusec({"run", relu, "--target", "sm_90", "--device", "cpu"}), 2,
+                  "target sm_90 is a GPU's; the device is cpu");
 }
 
 TEST(Usage, WordsAboutGpusAreChecked) {

@@ -106,11 +106,13 @@ TEST(Verify, Samples) {
   EXPECT_EQ(w.fusec({"verify", model, "--samples", "-1"}).code, 2);
 }
 
-// A sum in another order may turn a rounding of its 16-bit result: one unit is no mistake, whatever the evaluator's own are.
+// A sum in another order may turn a rounding of its 16-bit result: one unit is no mistake, whatever the evaluator's own
+// are.
 TEST(Verify, OneUnitOfAHalfIsRounding) {
   const Workplace w;
   const std::string conv = w.file("conv.fir", R"(graph @g(%x: bf16[2, 8, 14, 14], %f: bf16[8, 8, 3, 3]) {
-  %0 = conv %x, %f {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, layout = "first"}: bf16[2, 8, 14, 14]
+  %0 = conv %x, %f {strides = [1, 1], pads = [1, 1, 1, 1], dilations = [1, 1], groups = 1, )"
+                                              R"(layout = "first"}: bf16[2, 8, 14, 14]
   return %0 as "y"
 })");
   const Outcome outcome = w.fusec({"verify", conv, "--device", "cpu", "--no-library", "--json"});
@@ -207,8 +209,8 @@ TEST(Verify, PartsOfASplit) {
       text += "  %r" + at + " = neg " + name + ": " + dtype + "[1, 6]\n";
       outputs += (i ? ", " : "") + std::string(i % 3 ? name : "%r" + at) + " as \"y" + at + "\"";
     }
-    const Outcome outcome = w.fusec(
-        {"verify", w.file("split.fir", text + "  return " + outputs + "\n}\n"), "--device", "cpu", "--json"});
+    const Outcome outcome =
+        w.fusec({"verify", w.file("split.fir", text + "  return " + outputs + "\n}\n"), "--device", "cpu", "--json"});
     EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   }
 }

@@ -23,7 +23,9 @@ Value* shuffle_scalar(GpuWriter& w, llvm::Intrinsic::ID id, Value* v, Value* fro
   auto& b = w.ir.b;
   llvm::Type* type = v->getType();
   const unsigned bits = type->getScalarSizeInBits();
-  const auto word = [&](Value* x) -> Value* { return b.CreateIntrinsic(id, {}, {w.team.mask, x, from, constant32(w, 31)}); };
+  const auto word = [&](Value* x) -> Value* {
+    return b.CreateIntrinsic(id, {}, {w.team.mask, x, from, constant32(w, 31)});
+  };
   if (bits < 32) return b.CreateTrunc(word(b.CreateZExt(v, b.getInt32Ty())), type);
   if (bits == 32) return b.CreateBitCast(word(b.CreateBitCast(v, b.getInt32Ty())), type);
   Value* whole = b.CreateBitCast(v, b.getInt64Ty());
@@ -42,7 +44,8 @@ Parts shuffle(GpuWriter& w, llvm::Intrinsic::ID id, const Parts& parts, Value* f
     Value* lanes = llvm::PoisonValue::get(part->getType());
     for (int k = 0; k < width_of(part); ++k) {
       const auto lane = static_cast<uint64_t>(k);
-      lanes = w.ir.b.CreateInsertElement(lanes, shuffle_scalar(w, id, w.ir.b.CreateExtractElement(part, lane), from), lane);
+      lanes =
+          w.ir.b.CreateInsertElement(lanes, shuffle_scalar(w, id, w.ir.b.CreateExtractElement(part, lane), from), lane);
     }
     out.push_back(lanes);
   }
@@ -60,7 +63,8 @@ Value* has_bit(GpuWriter& w, Value* number, int64_t bit) {
 }
 
 // The combination of mine with theirs, the lower thread's left of the other's; `upper`: this is not the lower thread.
-Parts exchanged(GpuWriter& w, const CombineOp& op, const Parts& mine, const Parts& theirs, const std::function<Value*()>& upper) {
+Parts exchanged(GpuWriter& w, const CombineOp& op, const Parts& mine, const Parts& theirs,
+                const std::function<Value*()>& upper) {
   if (is_symmetric(op.combiner)) return combine(w.ir, op, mine, theirs);
   Value* is_upper = upper();
   return combine(w.ir, op, choose(w, is_upper, theirs, mine), choose(w, is_upper, mine, theirs));
@@ -110,7 +114,8 @@ class SharedCells {
     return out;
   }
   void set(Value* at, const Parts& value) const {
-    for (std::size_t p = 0; p < arrays_.size(); ++p) w_.store(to_memory(w_.ir, a_.op().types[p], value[p]), place(p, at), align(p));
+    for (std::size_t p = 0; p < arrays_.size(); ++p)
+      w_.store(to_memory(w_.ir, a_.op().types[p], value[p]), place(p, at), align(p));
   }
 
  private:
@@ -128,7 +133,8 @@ class SharedCells {
 };
 
 void where_holds(GpuWriter& w, Value* condition, const std::function<void()>& body) {
-  branch(w.ir, condition, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
+  branch(
+      w.ir, condition, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
 }
 
 // Tells what an earlier turn of a loop read from what is written now.
@@ -196,7 +202,8 @@ Cells::Cells(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string i
 
 Parts Cells::get(int64_t at) const {
   Parts out;
-  for (llvm::AllocaInst* slot : slots_[static_cast<std::size_t>(at)]) out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
+  for (llvm::AllocaInst* slot : slots_[static_cast<std::size_t>(at)])
+    out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
   return out;
 }
 

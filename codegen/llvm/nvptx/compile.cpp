@@ -134,8 +134,8 @@ Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target) {
   const std::string cpu = "sm_" + std::to_string(known_sm(target.sm));
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(kGpuTriple, cpu, "", options, std::nullopt, std::nullopt,
-                                                                          llvm::CodeGenOptLevel::Default, /*JIT=*/false));
+  std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
+      kGpuTriple, cpu, "", options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default, /*JIT=*/false));
   if (!machine) return Status(StatusCode::compile_failed, "LLVM cannot compile for '" + cpu + "'");
   return machine;
 }
@@ -147,12 +147,11 @@ Status link_libdevice(llvm::Module& module) {
   if (!library) return Status(StatusCode::compile_failed, "libdevice: " + llvm::toString(library.takeError()));
   (*library)->setTargetTriple(module.getTargetTriple());
   (*library)->setDataLayout(module.getDataLayout());
-  const bool failed = llvm::Linker::linkModules(module, std::move(*library), llvm::Linker::LinkOnlyNeeded,
-                                                [](llvm::Module& m, const llvm::StringSet<>& names) {
-                                                  llvm::internalizeModule(m, [&](const llvm::GlobalValue& v) {
-                                                    return !v.hasName() || !names.contains(v.getName());
-                                                  });
-                                                });
+  const bool failed = llvm::Linker::linkModules(
+      module, std::move(*library), llvm::Linker::LinkOnlyNeeded, [](llvm::Module& m, const llvm::StringSet<>& names) {
+        llvm::internalizeModule(
+            m, [&](const llvm::GlobalValue& v) { return !v.hasName() || !names.contains(v.getName()); });
+      });
   if (failed) return Status(StatusCode::compile_failed, "libdevice cannot be linked");
   return {};
 }

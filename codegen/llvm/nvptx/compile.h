@@ -2,11 +2,11 @@
 // LLVM module -> PTX.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include <llvm/IR/Module.h>
 #include <llvm/Target/TargetMachine.h>
+
+#include <memory>
+#include <string>
 
 #include "fusec/status.h"
 #include "fusec/target.h"

@@ -34,7 +34,8 @@ class Privates {
         access(copy->src, copy->src_index, depth);
       }
       if (const auto* tile = std::get_if<ir::TransposeTile>(&stmt.v)) {
-        if (dropped(tile->dst, depth) + dropped(tile->src, depth) != 0) throw Inexpressible("a transpose whose tiles are not declared beside it");
+        if (dropped(tile->dst, depth) + dropped(tile->src, depth) != 0)
+          throw Inexpressible("a transpose whose tiles are not declared beside it");
       }
       int inside = depth;
       if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) inside += loop->head.tag >= ir::LoopTag::block;
@@ -59,12 +60,16 @@ class Privates {
     const auto found = declared_.find(id);
     if (found == declared_.end()) throw Inexpressible("'" + buffer.name + "' is not declared inside of the grid");
     const auto [at, is_new] = dropped_.try_emplace(id, depth - found->second);
-    if (at->second != depth - found->second) throw Inexpressible("'" + buffer.name + "' is used at two depths of block loops");
-    if (static_cast<std::size_t>(at->second) > buffer.shape.size()) throw Inexpressible("'" + buffer.name + "' lacks axes of block loops");
+    if (at->second != depth - found->second)
+      throw Inexpressible("'" + buffer.name + "' is used at two depths of block loops");
+    if (static_cast<std::size_t>(at->second) > buffer.shape.size())
+      throw Inexpressible("'" + buffer.name + "' lacks axes of block loops");
     return at->second;
   }
 
-  void access(ir::BufferId id, std::vector<Dim>& index, int depth) { index.erase(index.begin(), index.begin() + dropped(id, depth)); }
+  void access(ir::BufferId id, std::vector<Dim>& index, int depth) {
+    index.erase(index.begin(), index.begin() + dropped(id, depth));
+  }
 
   ir::Kernel& kernel_;
   std::map<ir::BufferId, int> declared_, dropped_;
@@ -72,7 +77,7 @@ class Privates {
 
 // How a vector is accessed: in pieces of whole words.
 struct Words {
-  unsigned per;  // elements of a word
+  unsigned per;   // elements of a word
   unsigned bits;  // of an element
   llvm::Type* type;
 };
@@ -104,8 +109,9 @@ llvm::GlobalVariable* shared_array(GpuWriter& w, const std::string& name, llvm::
   llvm::GlobalVariable*& made = w.shared[name];
   if (made) return made;
   auto* type = llvm::ArrayType::get(element, static_cast<uint64_t>(std::max<int64_t>(1, count)));
-  made = new llvm::GlobalVariable(w.module, type, false, llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(type),
-                                  w.frame.function->getName() + "_" + name, nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+  made = new llvm::GlobalVariable(w.module, type, false, llvm::GlobalValue::InternalLinkage,
+                                  llvm::UndefValue::get(type), w.frame.function->getName() + "_" + name, nullptr,
+                                  llvm::GlobalValue::NotThreadLocal, kShared);
   made->setAlignment(llvm::Align(kPiece));
   w.shared_order.push_back(made);
   return made;
@@ -114,7 +120,8 @@ llvm::GlobalVariable* shared_array(GpuWriter& w, const std::string& name, llvm::
 Value* GpuWriter::local(ir::BufferId id) {
   const ir::Buffer& info = kernel.buffers[id];
   llvm::Type* element = memory_type(ir, info.dtype);
-  if (info.space == ir::Space::shared) return shared_array(*this, "s" + std::to_string(id.index), element, constant_count(info));
+  if (info.space == ir::Space::shared)
+    return shared_array(*this, "s" + std::to_string(id.index), element, constant_count(info));
   if (!locals.buffers.contains(id)) throw Inexpressible("'" + info.name + "' is used but not declared");
   llvm::AllocaInst* slot = stack_slot(ir, llvm::ArrayType::get(element, static_cast<uint64_t>(constant_count(info))));
   slot->setAlignment(llvm::Align(kPiece));
@@ -196,11 +203,14 @@ void GpuWriter::write_copy(const ir::CopyAsync& stmt) {
   llvm::Type* type = memory_type(ir, src.dtype);
   write_loop(*this, {ir::LoopTag::seq, turn, ceildiv(count, threads)}, [&] {
     Value* left = index.value(index.resolve(count - 1 - number));
-    branch(ir, ir.b.CreateICmpSGE(left, integer(left, 0)), [&]() -> Value* {
-      Value* v = ir.b.CreateLoad(type, index.pointer(base_of(*this, stmt.src), type, place(src, stmt.src_index)));
-      ir.b.CreateStore(v, index.pointer(base_of(*this, stmt.dst), type, place(dst, stmt.dst_index)));
-      return nullptr;
-    }, [] { return nullptr; });
+    branch(
+        ir, ir.b.CreateICmpSGE(left, integer(left, 0)),
+        [&]() -> Value* {
+          Value* v = ir.b.CreateLoad(type, index.pointer(base_of(*this, stmt.src), type, place(src, stmt.src_index)));
+          ir.b.CreateStore(v, index.pointer(base_of(*this, stmt.dst), type, place(dst, stmt.dst_index)));
+          return nullptr;
+        },
+        [] { return nullptr; });
   });
   index.unbind(self);
 }

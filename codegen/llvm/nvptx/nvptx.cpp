@@ -69,7 +69,8 @@ Result<std::string> ptx_of(WrittenGpu& written) {
 }  // namespace
 
 std::string nvptx_emitter_key() {
-  return "nvptx-" + std::to_string(kNvptxWriterVersion) + " llvm-" LLVM_VERSION_STRING " nvjitlink-" + nvjitlink_version();
+  return "nvptx-" + std::to_string(kNvptxWriterVersion) + " llvm-" LLVM_VERSION_STRING " nvjitlink-" +
+         nvjitlink_version();
 }
 
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {

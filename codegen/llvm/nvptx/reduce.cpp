@@ -23,12 +23,13 @@ Plan plan_of(GpuWriter& w, const ir::Reduce& stmt) {
     if (loop.tag > ir::LoopTag::block) throw Inexpressible("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
-  Plan plan{plan_reduce(w.kernel, stmt, [&](const Dim& d) { return w.index.resolve(d); }), stmt, {stmt.combiner, {}}, {}};
+  Plan plan{
+      plan_reduce(w.kernel, stmt, [&](const Dim& d) { return w.index.resolve(d); }), stmt, {stmt.combiner, {}}, {}};
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted) {
-    throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) + ", " +
-                        std::to_string(stmt.tree.chunk) + ")");
+    throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) +
+                        ", " + std::to_string(stmt.tree.chunk) + ")");
   }
   return plan;
 }
@@ -120,12 +121,14 @@ void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, cons
 void write_result(GpuWriter& w, const Plan& plan, const Cells& a, const Threads& threads, bool everywhere) {
   if (threads.total < w.team.size && !everywhere) broadcast(w, a);
   Parts result = a.get(0);
-  if (identity_changes(plan.op.combiner, plan.op.types[0])) result = combine(w.ir, plan.op, result, identity(w.ir, plan.op, a.lanes()));
+  if (identity_changes(plan.op.combiner, plan.op.types[0]))
+    result = combine(w.ir, plan.op, result, identity(w.ir, plan.op, a.lanes()));
   for (std::size_t p = 0; p < plan.stmt.dst.size(); ++p) define(w, plan.stmt.dst[p], result[p]);
 }
 
 // One value for each run of the loops inside of loop `at`, and a balanced tree over these; then the threads outside.
-bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& result, std::size_t at) {
+bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& result,
+                              std::size_t at) {
   for (std::size_t i = 0; i < at; ++i) {
     if (!plan.loops[i].is_block()) throw Inexpressible("a loop of unknown extent inside of loops over chunks");
   }

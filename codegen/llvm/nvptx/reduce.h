@@ -36,7 +36,8 @@ class Cells {
 bool fold_threads(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step);
 // What the first thread of the team has in the first accumulator, to all.
 void broadcast(GpuWriter& w, const Cells& a);
-// Pairs of neighbours, an odd last one carried, over `count` accumulators `stride` apart; for each such run of the array.
+// Pairs of neighbours, an odd last one carried, over `count` accumulators `stride` apart; for each such run of the
+// array.
 void fold_cells(GpuWriter& w, const Cells& a, int64_t stride, int64_t count);
 
 }  // namespace fusec::codegen::nvptx

@@ -31,8 +31,8 @@ Value* by_intrinsic(Ir& ir, intrinsic::ID id, Value* v, llvm::Type* scalar) {
   return by_lane(ir, v, scalar, [&](Value* lane, int) -> Value* { return ir.b.CreateIntrinsic(id, {}, {lane}); });
 }
 
-// A PTX instruction of one operand. LLVM knows nothing of it: of the intrinsics for conversions it makes its own, which may
-// give anything where a number does not fit, and round an integer to the nearest float.
+// A PTX instruction of one operand. LLVM knows nothing of it: of the intrinsics for conversions it makes its own, which
+// may give anything where a number does not fit, and round an integer to the nearest float.
 Value* by_instruction(Ir& ir, std::string_view name, Value* v, llvm::Type* scalar) {
   const auto constraint = [](llvm::Type* type) {
     if (type->isFloatTy()) return 'f';
@@ -40,8 +40,9 @@ Value* by_instruction(Ir& ir, std::string_view name, Value* v, llvm::Type* scala
     return type->isIntegerTy(64) ? 'l' : 'r';
   };
   llvm::Type* from = v->getType()->getScalarType();
-  auto* instruction = llvm::InlineAsm::get(llvm::FunctionType::get(scalar, {from}, false), fmt::format("{} $0, $1;", name),
-                                           fmt::format("={},{}", constraint(scalar), constraint(from)), /*hasSideEffects=*/false);
+  auto* instruction =
+      llvm::InlineAsm::get(llvm::FunctionType::get(scalar, {from}, false), fmt::format("{} $0, $1;", name),
+                           fmt::format("={},{}", constraint(scalar), constraint(from)), /*hasSideEffects=*/false);
   return by_lane(ir, v, scalar, [&](Value* lane, int) -> Value* { return ir.b.CreateCall(instruction, {lane}); });
 }
 
@@ -85,8 +86,10 @@ Value* integer_from_float(Ir& ir, DType to, Value* f) {
   Value* v = to_integer(ir, f, is_signed || bits < 32, std::max(32u, bits));
   v = b.CreateSelect(b.CreateFCmpUNO(f, f), llvm::Constant::getNullValue(v->getType()), v);
   if (bits >= 32) return v;
-  const int64_t low = is_signed ? -(int64_t{1} << (bits - 1)) : 0, high = (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
-  v = call_intrinsic(ir, intrinsic::smin, {call_intrinsic(ir, intrinsic::smax, {v, integer(v, low)}), integer(v, high)});
+  const int64_t low = is_signed ? -(int64_t{1} << (bits - 1)) : 0,
+                high = (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  v = call_intrinsic(ir, intrinsic::smin,
+                     {call_intrinsic(ir, intrinsic::smax, {v, integer(v, low)}), integer(v, high)});
   return b.CreateTrunc(v, retyped(v, b.getIntNTy(bits)));
 }
 
@@ -124,7 +127,8 @@ Value* gpu_convert(Ir& ir, DType from, DType to, Value* v) {
 // max.NaN orders zeros too; before sm_80, and for f64, NaN loses in hardware.
 Value* gpu_extreme(Ir& ir, bool is_max, Value* x, Value* y) {
   auto& b = ir.b;
-  if (!is_f64(x) && ir.target.sm >= 80) return call_intrinsic(ir, is_max ? intrinsic::maximum : intrinsic::minimum, {x, y});
+  if (!is_f64(x) && ir.target.sm >= 80)
+    return call_intrinsic(ir, is_max ? intrinsic::maximum : intrinsic::minimum, {x, y});
   const intrinsic::ID id = is_f64(x) ? (is_max ? intrinsic::nvvm_fmax_d : intrinsic::nvvm_fmin_d)
                                      : (is_max ? intrinsic::nvvm_fmax_f : intrinsic::nvvm_fmin_f);
   Value* number = by_lane(ir, x, x->getType()->getScalarType(), [&](Value* lane, int k) -> Value* {
@@ -136,7 +140,9 @@ Value* gpu_extreme(Ir& ir, bool is_max, Value* x, Value* y) {
 
 // Functions of f32.
 
-Value* exp2_approx(Ir& ir, Value* x) { return by_intrinsic(ir, intrinsic::nvvm_ex2_approx_ftz_f, x, ir.b.getFloatTy()); }
+Value* exp2_approx(Ir& ir, Value* x) {
+  return by_intrinsic(ir, intrinsic::nvvm_ex2_approx_ftz_f, x, ir.b.getFloatTy());
+}
 
 // x = n*ln2 + r; the low bits of `shifted` are n. 2 ulp, as CUDA's expf.
 Value* exp_f32(Ir& ir, Value* x) {
@@ -173,7 +179,8 @@ Value* erf_f32(Ir& ir, Value* x) {
   Value *square = b.CreateFMul(x, x), *magnitude = call_intrinsic(ir, intrinsic::fabs, {x});
   Value* held = gpu_extreme(ir, false, magnitude, number(x, 4));
   Value* p = fma(ir, -0x1.3c61c8p-11, square, number(x, 0x1.47c73p-8));
-  for (const double c : {-0x1.b6a25p-6, 0x1.ce1bfp-4, -0x1.8126eep-2, 0x1.06eba6p-3}) p = fma(ir, p, square, number(x, c));
+  for (const double c : {-0x1.b6a25p-6, 0x1.ce1bfp-4, -0x1.8126eep-2, 0x1.06eba6p-3})
+    p = fma(ir, p, square, number(x, c));
   Value* q = fma(ir, 0x1.2bdc98p-12, held, number(x, -0x1.21d634p-8));
   for (const double c : {0x1.07bbb4p-5, -0x1.339e42p-3, -0x1.d6823ap-1, -0x1.a0877ep+0, -0x1.f791e6p-13}) {
     q = fma(ir, q, held, number(x, c));
@@ -183,8 +190,8 @@ Value* erf_f32(Ir& ir, Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9f)), fma(ir, x, p, x), large);
 }
 
-// e / (1 + e) with e = exp(-|x|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A reciprocal
-// after one step of Newton's is rounded as a division's.
+// e / (1 + e) with e = exp(-|x|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A
+// reciprocal after one step of Newton's is rounded as a division's.
 Value* sigmoid_f32(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* e = exp_f32(ir, b.CreateFNeg(call_intrinsic(ir, intrinsic::fabs, {x})));
@@ -195,8 +202,8 @@ Value* sigmoid_f32(Ir& ir, Value* x) {
   return b.CreateFMul(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, number(x, 1)), inverse);
 }
 
-// 2^y for y = x*c, c in two parts, of which `low` is what x lacks: (1 + rest) * power, with 2^64 too much, so that a last factor
-// 2^-64 rounds denormal results once. exp2_approx is not near enough.
+// 2^y for y = x*c, c in two parts, of which `low` is what x lacks: (1 + rest) * power, with 2^64 too much, so that a
+// last factor 2^-64 rounds denormal results once. exp2_approx is not near enough.
 struct Exp2 {
   Value* rest;
   Value* power;
@@ -229,8 +236,8 @@ Value* gelu_f32(Ir& ir, Value* x) {
   Value* q = b.CreateFMul(t, inverse);
   q = fma(ir, fma(ir, b.CreateFNeg(divisor), q, t), inverse, q);
   Value* p = number(x, -0x1.962a42p-6);
-  for (const double c : {0x1.b07398p-6, 0x1.6183ccp-4, -0x1.e47558p-4, 0x1.3993acp-6, -0x1.ae0cbcp-4,
-                         0x1.775604p-5, 0x1.2c3bp-2, 0x1.5b2e68p-3, -0x1.3e4ed4p+0, 0x1.4p+0}) {
+  for (const double c : {0x1.b07398p-6, 0x1.6183ccp-4, -0x1.e47558p-4, 0x1.3993acp-6, -0x1.ae0cbcp-4, 0x1.775604p-5,
+                         0x1.2c3bp-2, 0x1.5b2e68p-3, -0x1.3e4ed4p+0, 0x1.4p+0}) {
     p = fma(ir, p, q, number(x, c));
   }
   p = b.CreateFMul(p, q);

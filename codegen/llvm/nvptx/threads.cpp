@@ -46,9 +46,9 @@ Value* thread_part(GpuWriter& w, Value* thread, int64_t stride, int64_t extent) 
   Value*& part = w.thread_parts[{thread, stride, extent}];
   if (part) return part;
   return part = at_entry(w, [&] {
-    Value* v = stride == 1 ? thread : b.CreateUDiv(thread, b.getInt32(static_cast<uint32_t>(stride)));
-    return extent == 0 ? v : b.CreateURem(v, b.getInt32(static_cast<uint32_t>(extent)));
-  });
+           Value* v = stride == 1 ? thread : b.CreateUDiv(thread, b.getInt32(static_cast<uint32_t>(stride)));
+           return extent == 0 ? v : b.CreateURem(v, b.getInt32(static_cast<uint32_t>(extent)));
+         });
 }
 
 // Row-major in the number of the block.
@@ -100,7 +100,8 @@ void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t 
 void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body) {
   if (count >= w.team.size) return body();
   Value* some = w.ir.b.CreateICmpULT(w.team.thread, w.ir.b.getInt32(static_cast<uint32_t>(count)));
-  branch(w.ir, some, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
+  branch(
+      w.ir, some, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
 }
 
 void GpuWriter::write_parallel(const ir::Loop& loop) {
@@ -128,7 +129,8 @@ void GpuWriter::in_loop(const Dim& extent, const std::function<void()>& body) {
   const Team outer = team;
   std::set<std::string> symbols;
   extent.collect_symbols(symbols);
-  const bool varies = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return block_variables.contains(s); });
+  const bool varies =
+      std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return block_variables.contains(s); });
   const bool uses_data = index.is_floating(extent);
   team.in_loop = true;
   if (varies || uses_data) team.whole_block = false;

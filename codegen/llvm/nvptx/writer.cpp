@@ -16,7 +16,8 @@ using llvm::Value;
 
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
-constexpr Traits kGpuTraits = {.local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
+constexpr Traits kGpuTraits = {
+    .local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
 
 std::vector<ir::BufferId> buffers_of(const ir::Kernel& kernel) {
   std::vector<ir::BufferId> out = kernel.params;
@@ -39,8 +40,8 @@ llvm::Function* add_function(GpuWriter& w, const std::string& name) {
   std::vector<llvm::Type*> types(buffers.size(), pointer);
   types.insert(types.end(), w.kernel.extents.size(), b.getInt64Ty());
   types.push_back(pointer);
-  auto* function = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false), llvm::GlobalValue::ExternalLinkage,
-                                          name, w.module);
+  auto* function = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
+                                          llvm::GlobalValue::ExternalLinkage, name, w.module);
   function->setCallingConv(llvm::CallingConv::PTX_Kernel);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   for (unsigned i = 0; i < buffers.size(); ++i) {
@@ -87,13 +88,14 @@ void place_shared(GpuWriter& w) {
   auto& b = w.ir.b;
   llvm::GlobalVariable* all = w.module.getNamedGlobal("dynamic_shared");
   if (all == nullptr) {
-    all = new llvm::GlobalVariable(w.module, llvm::ArrayType::get(b.getInt8Ty(), 0), false, llvm::GlobalValue::ExternalLinkage,
-                                   nullptr, "dynamic_shared", nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+    all = new llvm::GlobalVariable(w.module, llvm::ArrayType::get(b.getInt8Ty(), 0), false,
+                                   llvm::GlobalValue::ExternalLinkage, nullptr, "dynamic_shared", nullptr,
+                                   llvm::GlobalValue::NotThreadLocal, kShared);
     all->setAlignment(llvm::Align(16));
   }
   for (std::size_t i = 0; i < offsets.size(); ++i) {
-    w.shared_order[i]->replaceAllUsesWith(
-        llvm::ConstantExpr::getGetElementPtr(b.getInt8Ty(), all, llvm::ConstantInt::get(b.getInt32Ty(), static_cast<uint64_t>(offsets[i]))));
+    w.shared_order[i]->replaceAllUsesWith(llvm::ConstantExpr::getGetElementPtr(
+        b.getInt8Ty(), all, llvm::ConstantInt::get(b.getInt32Ty(), static_cast<uint64_t>(offsets[i]))));
     w.shared_order[i]->eraseFromParent();
   }
 }
@@ -102,7 +104,8 @@ void place_shared(GpuWriter& w) {
 
 GpuWriter::GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
                      llvm::Module& module)
-    : Writer(kernel, locals, builder, target, nvptx_machine(), kernel.fits32 ? builder.getInt32Ty() : builder.getInt64Ty(), kGpuTraits),
+    : Writer(kernel, locals, builder, target, nvptx_machine(),
+             kernel.fits32 ? builder.getInt32Ty() : builder.getInt64Ty(), kGpuTraits),
       module(module) {}
 
 void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string& name) {
@@ -117,7 +120,8 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   begin_index(*this);
   for (const ir::Stmt* stmt : phase.body) block_threads = std::max(block_threads, threads_of(*this, *stmt));
   if (block_threads > kMostThreads) {
-    throw CompileError("a block of " + std::to_string(block_threads) + " threads, the limit is " + std::to_string(kMostThreads));
+    throw CompileError("a block of " + std::to_string(block_threads) + " threads, the limit is " +
+                       std::to_string(kMostThreads));
   }
   block_warps = (block_threads + 31) / 32;
   set_block_size(*this);
@@ -138,6 +142,8 @@ Value* GpuWriter::buffer(int64_t position) { return frame.function->getArg(stati
 
 Value* GpuWriter::status() { return frame.function->getArg(static_cast<unsigned>(frame.function->arg_size()) - 1); }
 
-Value* GpuWriter::extern_address(const std::string& name) { throw CompileError("no function '" + name + "' of libm on a GPU"); }
+Value* GpuWriter::extern_address(const std::string& name) {
+  throw CompileError("no function '" + name + "' of libm on a GPU");
+}
 
 }  // namespace fusec::codegen::nvptx

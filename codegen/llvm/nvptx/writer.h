@@ -25,14 +25,15 @@ struct GpuWriter : Writer {
   Team team;
   std::map<std::string, llvm::GlobalVariable*> shared;  // of this phase, by name
   std::vector<llvm::GlobalVariable*> shared_order;
-  std::set<std::string> block_variables;                // of the loops around this point
+  std::set<std::string> block_variables;  // of the loops around this point
   int64_t block_threads = 1, block_warps = 1;
-  llvm::Value* thread_index = nullptr;                  // in the block, an i32
+  llvm::Value* thread_index = nullptr;  // in the block, an i32
   std::map<std::tuple<llvm::Value*, int64_t, int64_t>, llvm::Value*> thread_parts;
-  int64_t dynamic_shared = 0;                           // bytes that the launch asks for
+  int64_t dynamic_shared = 0;  // bytes that the launch asks for
   int copies = 0;
 
-  GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target, llvm::Module& module);
+  GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
+            llvm::Module& module);
 
   void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override;
   llvm::Value* buffer(int64_t position) override;
@@ -49,8 +50,8 @@ struct GpuWriter : Writer {
   void write_copy(const ir::CopyAsync& copy) override;
 };
 
-// The kernel with reg buffers as a thread has them: without the leading axes of the parallel loops that are around their
-// accesses but not around their declarations.
+// The kernel with reg buffers as a thread has them: without the leading axes of the parallel loops that are around
+// their accesses but not around their declarations.
 ir::Kernel with_private_buffers(ir::Kernel kernel);
 
 // threads.cpp: how many threads the statements need; block loops; barriers.

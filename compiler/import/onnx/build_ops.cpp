@@ -72,8 +72,9 @@ Val drop_axes(Builder& b, Val x, const std::vector<int64_t>& axes) {
 
 Val along_axis(Builder& b, Val vector, int64_t axis, int64_t rank) {
   if (b.rank(vector) != 1) fail_invalid("a parameter per channel must have one axis, got " + to_string(b.type(vector)));
-  if (axis >= rank) fail_invalid("parameters per channel want an operand with an axis " + std::to_string(axis) + ", its rank is " +
-                                 std::to_string(rank));
+  if (axis >= rank)
+    fail_invalid("parameters per channel want an operand with an axis " + std::to_string(axis) + ", its rank is " +
+                 std::to_string(rank));
   Shape shape(static_cast<std::size_t>(rank - axis), Dim(1));
   shape[0] = b.shape(vector)[0];
   return reshape(b, vector, shape);

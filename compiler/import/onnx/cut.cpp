@@ -158,7 +158,8 @@ Result<std::string> Cutter::cut(const Cut& cut) const {
       add_initializer(graph, *tensor->second, impl_->options);
     } else if (value == impl_->values.end()) {
       // An inner value of a subgraph, which its own nodes make; else the command finds out.
-      if (tensor != impl_->initializers.end()) return Status(StatusCode::unsupported, fmt::format("'{}' has no known type", name));
+      if (tensor != impl_->initializers.end())
+        return Status(StatusCode::unsupported, fmt::format("'{}' has no known type", name));
     } else if (const auto data = contents(value->second, cut); data && cut.freed.count(name) == 0) {
       set_data(*graph.add_initializer(), name, *data);
     } else {
@@ -169,7 +170,8 @@ Result<std::string> Cutter::cut(const Cut& cut) const {
     if (ends.read.count(name) > 0 && impl_->outputs.count(name) == 0) continue;
     const auto value = impl_->values.find(name);
     graph.add_output()->set_name(name);
-    if (value != impl_->values.end()) set_type(*graph.mutable_output(graph.output_size() - 1), name, value->second.type, cut);
+    if (value != impl_->values.end())
+      set_type(*graph.mutable_output(graph.output_size() - 1), name, value->second.type, cut);
   }
   std::string bytes;
   if (!model.SerializeToString(&bytes)) return Status(StatusCode::unsupported, "past 2 GiB a model cannot be written");

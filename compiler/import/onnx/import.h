@@ -31,7 +31,8 @@ struct KnownValue {
   std::optional<std::vector<Dim>> integers;  // contents, of shape arithmetic
 };
 using KnownValues = std::map<std::string, KnownValue>;
-// As far as the model can be imported: what depends on an op that is lacking, and what comes behind an error, is left out.
+// As far as the model can be imported: what depends on an op that is lacking, and what comes behind an error, is left
+// out.
 KnownValues known_values(const proto::ModelProto& model, const ImportOptions& options = {});
 
 // A model in ONNX's text syntax, for tests. Text that does not parse is invalid_argument.

@@ -42,8 +42,7 @@ std::string identifier(const std::string& text) {
 
 void check_name(const std::string& name, const ImportLimits& limits) {
   if (static_cast<int64_t>(name.size()) > limits.name_bytes) {
-    fail_limit(
-        fmt::format("a name has {} bytes, more than the limit name_bytes = {}", name.size(), limits.name_bytes));
+    fail_limit(fmt::format("a name has {} bytes, more than the limit name_bytes = {}", name.size(), limits.name_bytes));
   }
   for (std::size_t at = 0; at < name.size();) {
     std::size_t n = sequence_length(name, at);

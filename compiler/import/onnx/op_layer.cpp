@@ -87,7 +87,8 @@ void import_hardmax(NodeContext& c) {
 
 namespace {
 
-// Whether elements are dropped: in training mode, unless the ratio is 0. Up to opset 6 is_test says that it is not training.
+// Whether elements are dropped: in training mode, unless the ratio is 0. Up to opset 6 is_test says that it is not
+// training.
 bool drops(const NodeContext& c) {
   if (c.opset() < 7) return c.i("is_test", 0) == 0 && c.f("ratio", 0.5) != 0;
   if (c.opset() < 12 || !c.has(2)) return false;

@@ -9,12 +9,14 @@ namespace fusec::importer {
 
 namespace {
 
-// One parameter for each block of so many entries of `axis`: entry i takes that of block i / size, the last may be short.
+// One parameter for each block of so many entries of `axis`: entry i takes that of block i / size, the last may be
+// short.
 Val spread_blocks(const NodeContext& c, Val parameter, int64_t size) {
   Builder& b = c.b;
   const int64_t rank = b.rank(c.in(0)), axis = normal_axis(c.i("axis", 1), rank);
   const Dim extent = b.shape(c.in(0))[static_cast<std::size_t>(axis)];
-  if (size < 0 || b.rank(parameter) != rank) fail_invalid("block_size wants scales of the operand's rank, and to be positive");
+  if (size < 0 || b.rank(parameter) != rank)
+    fail_invalid("block_size wants scales of the operand's rank, and to be positive");
   const Val entries = iota(b, {extent}, 0, DType::i64);
   const Val blocks = div(b, entries, b.scalar(DType::i64, static_cast<double>(size)));
   return b.emit(TensorOp::gather, {parameter, blocks}, {{"axis", axis}});

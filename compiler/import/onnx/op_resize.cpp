@@ -120,7 +120,8 @@ Val resize_by_scales(const NodeContext& c, const std::vector<double>& scales) {
 
 // Up to opset 6: images of four axes, a scale each for the last two.
 void import_upsample(NodeContext& c) {
-  if (c.has_attr("height_scale")) return c.out(resize_by_scales(c, {1, 1, c.f("height_scale", 1), c.f("width_scale", 1)}));
+  if (c.has_attr("height_scale"))
+    return c.out(resize_by_scales(c, {1, 1, c.f("height_scale", 1), c.f("width_scale", 1)}));
   if (std::optional<std::vector<double>> scales = c.floats("scales")) return c.out(resize_by_scales(c, *scales));
   c.out(resize_by_scales(c, known_floats(c, 1, "scales")));
 }

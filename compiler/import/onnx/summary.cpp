@@ -99,7 +99,8 @@ Result<ModelSummary> summarize(std::span<const uint8_t> bytes, const ImportLimit
   for (const proto::FunctionProto& f : model.functions()) {
     for (const proto::NodeProto& n : f.node()) c.node(n);
   }
-  return ModelSummary{{c.ops.begin(), c.ops.end()}, c.nodes, {c.foreign.begin(), c.foreign.end()}, inputs_of(model.graph())};
+  return ModelSummary{
+      {c.ops.begin(), c.ops.end()}, c.nodes, {c.foreign.begin(), c.foreign.end()}, inputs_of(model.graph())};
 } catch (const ImportError& error) {
   return error.status;
 }

@@ -19,8 +19,8 @@ struct ModelSummary {
     std::string name;
     std::optional<DType> dtype;  // nullopt: of a foreign type
   };
-  // Of all nodes, those of subgraphs and of the model's functions too: "Conv", "com.acme::Foo". Sorted, each once. Calls of the
-  // model's functions are not among them.
+  // Of all nodes, those of subgraphs and of the model's functions too: "Conv", "com.acme::Foo". Sorted, each once.
+  // Calls of the model's functions are not among them.
   std::vector<std::string> ops;
   int64_t nodes = 0;
   std::vector<std::string> foreign_types;  // that are no dense tensors of fusec's dtypes: "FLOAT8E4M3FN", "sequence"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns: one reduction down columns that lie side by side in memory. A block takes a strip of up to 32 accesses of columns;
-// its groups of threads take every n-th row, add up what they see, and meet in shared memory. Many rows are cut into chunks,
-// whose sums are a second, shorter reduction of the same kind. Chunks and groups depend on the numbers of rows and columns.
+// Columns: one reduction down columns that lie side by side in memory. A block takes a strip of up to 32 accesses of
+// columns; its groups of threads take every n-th row, add up what they see, and meet in shared memory. Many rows are
+// cut into chunks, whose sums are a second, shorter reduction of the same kind. Chunks and groups depend on the numbers
+// of rows and columns.
 #include <algorithm>
 #include <set>
 
@@ -22,8 +23,8 @@ namespace {
 constexpr int64_t kRowsOfChunk = 256;  // longer columns are cut into chunks
 constexpr int64_t kFewRows = 16;       // no more than a thread adds up by itself
 
-// One reduction over one loop, then element-wise work on its result. Results that are as large as what is reduced, and do
-// not need the sum, are stored on the way: each is read once.
+// One reduction over one loop, then element-wise work on its result. Results that are as large as what is reduced, and
+// do not need the sum, are stored on the way: each is read once.
 struct ColumnNest {
   ir::Reduce reduce;
   Block before, after;
@@ -56,7 +57,8 @@ std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
       reduced = true;
     } else if (std::holds_alternative<ir::Loop>(stmt.v) && reduced) {
       PerfectNest rows = take_nest(stmt);
-      const bool suits = rows.heads.size() == 1 && rows.heads[0].extent == c.reduce.loops[0].extent && !reads_any(rows.body, after);
+      const bool suits =
+          rows.heads.size() == 1 && rows.heads[0].extent == c.reduce.loops[0].extent && !reads_any(rows.body, after);
       if (!suits || has_reduction(rows.body)) return std::nullopt;
       substitute(rows.body, rows.heads[0].var, Dim::symbol(c.reduce.loops[0].var));
       for (Stmt& inner : rows.body) c.reduce.body.push_back(std::move(inner));
@@ -107,7 +109,13 @@ class ColumnSchedule {
     for (LoopHead& head : grid) head.tag = LoopTag::grid;
     grid.push_back({LoopTag::grid, strip, ceildiv(columns_.extent, int64_t{width_} * lanes_)});
     const int n = groups(reduce.loops[0].extent);
-    const BufferId sums = add_buffer(k_, {"sums" + std::to_string(k_.buffers.size()), ir::Space::shared, dtype_, {n, int64_t{width_} * lanes_}, {}, 0, ""});
+    const BufferId sums = add_buffer(k_, {"sums" + std::to_string(k_.buffers.size()),
+                                          ir::Space::shared,
+                                          dtype_,
+                                          {n, int64_t{width_} * lanes_},
+                                          {},
+                                          0,
+                                          ""});
     Block body;
     body.push_back({ir::Alloc{sums}});
     body.push_back(partial_sums(reduce, sums, n, strip));

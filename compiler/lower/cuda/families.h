@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule families of a GPU: grid over blocks, block loops over threads, lanes as one access of 16 bytes. Figures are
-// those measured on an H100 unless they come from the Target.
+// The schedule families of a GPU: grid over blocks, block loops over threads, lanes as one access of 16 bytes. Figures
+// are those measured on an H100 unless they come from the Target.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ inline constexpr int kAccessBytes = 16;  // the widest access of a thread
 
 ir::Block cuda_pointwise(const Scheduling& s, PerfectNest nest);
 ir::Block cuda_transpose(const Scheduling& s, PerfectNest nest, const std::string& across);
-// Rows of a length that the registers of a block hold, or that is not known: nullopt where the body has what this family
-// does not do (scans, reductions over several loops that no vector divides).
+// Rows of a length that the registers of a block hold, or that is not known: nullopt where the body has what this
+// family does not do (scans, reductions over several loops that no vector divides).
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
 std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, const std::string& along);
 
@@ -27,7 +27,7 @@ void place_syncs(ir::Kernel& kernel);
 
 // Loops over the outer heads of a nest as one loop: a head of the linear index, and what each head's variable is then.
 struct Linear {
-  Dim total;                         // iterations
+  Dim total;                          // iterations
   std::map<std::string, Dim> values;  // of the heads' variables, in terms of `index`
 };
 Linear linearize(const std::vector<ir::LoopHead>& heads, const Dim& index);

@@ -44,7 +44,8 @@ PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
   const LoopHead& inner = nest.heads.back();
   shape.lanes = has_local_buffers(nest.body) ? 1 : lanes_of_access(s.kernel, nest.body, inner.var);
   // A flat nest has one short access at its end; rows would have one each.
-  while (shape.lanes > 1 && nest.heads.size() > 1 && !divisible_by(s.kernel, inner.extent, shape.lanes)) shape.lanes /= 2;
+  while (shape.lanes > 1 && nest.heads.size() > 1 && !divisible_by(s.kernel, inner.extent, shape.lanes))
+    shape.lanes /= 2;
   Dim elements = 1;
   for (const LoopHead& head : nest.heads) elements *= head.extent;
   const auto known = known_value(s, elements);
@@ -64,7 +65,8 @@ PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
 }
 
 // The part of a row of `length` elements from `start` on that one access covers; the last one may be short.
-Block access(const Scheduling& s, const Block& body, const std::string& var, const Dim& start, const Dim& length, int lanes) {
+Block access(const Scheduling& s, const Block& body, const std::string& var, const Dim& start, const Dim& length,
+             int lanes) {
   Block result;
   Block whole = clone(s.kernel, body);
   if (lanes > 1) {

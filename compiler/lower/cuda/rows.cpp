@@ -5,8 +5,8 @@
 //   ((w*held + j)*32 + l)*lanes      of a row that registers hold: each warp has a stretch of its own,
 //   ((j*warps + w)*32 + l)*lanes     of a longer one, read again in every phase.
 //
-// A reduction adds lane by lane over j, then combines lanes and threads by pairs: which elements are added in which order
-// depends on the row's length and type alone.
+// A reduction adds lane by lane over j, then combines lanes and threads by pairs: which elements are added in which
+// order depends on the row's length and type alone.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -29,9 +29,9 @@ namespace {
 constexpr int kMostHeld = 8;           // accesses that a thread holds of one row
 constexpr int kMostHeldElements = 64;  // of all values together, in 4-byte registers of one thread
 constexpr int kMostThreads = 1024;
-constexpr int kGroupThreads = 128;     // rows of fewer threads share a block
-constexpr int kNarrowThreads = 8;      // of a short row that no 16-byte access divides: half a sector of f16 side by side
-constexpr int kLongThreads = 512;      // of a row that is read again, or of unknown length
+constexpr int kGroupThreads = 128;  // rows of fewer threads share a block
+constexpr int kNarrowThreads = 8;   // of a short row that no 16-byte access divides: half a sector of f16 side by side
+constexpr int kLongThreads = 512;   // of a row that is read again, or of unknown length
 
 struct RowShape {
   int lanes = 1;
@@ -57,8 +57,12 @@ RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) 
   if (length) {
     const int64_t accesses = (*length + lanes - 1) / lanes;
     const int fewest = is_narrow ? kNarrowThreads : kWarp;
-    shape.threads = accesses <= 2 * kWarp ? std::min(fewest, power_of_two(accesses)) : accesses <= 256 ? 64 : accesses <= 512 ? 128
-                    : accesses <= 2048 ? 256 : accesses <= 4096 ? 512 : kMostThreads;
+    shape.threads = accesses <= 2 * kWarp ? std::min(fewest, power_of_two(accesses))
+                    : accesses <= 256     ? 64
+                    : accesses <= 512     ? 128
+                    : accesses <= 2048    ? 256
+                    : accesses <= 4096    ? 512
+                                          : kMostThreads;
     const int64_t held = (accesses + shape.threads - 1) / shape.threads;
     if (held <= kMostHeld) shape.held = static_cast<int>(held);
   }
@@ -119,7 +123,8 @@ class RowSchedule {
     int lanes = max_lanes_;
     const auto divides = [&](const Dim& d) { return divisible_by(k_, d, lanes); };
     while (lanes > 1 && !std::all_of(inner_.begin(), inner_.end(), divides)) lanes /= 2;
-    shape_ = shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
+    shape_ =
+        shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
   }
 
@@ -194,8 +199,8 @@ class RowSchedule {
     return chooses || (reduce->dst.size() == 1 && !is_float(k_.regs[reduce->dst[0]].dtype));
   }
 
-  // A row that is read again is read from where the phase before has ended, as far as the order of sums allows: that part is
-  // still in the L2 cache when the rows of all blocks together are not.
+  // A row that is read again is read from where the phase before has ended, as far as the order of sums allows: that
+  // part is still in the L2 cache when the rows of all blocks together are not.
   void turn(const Stmt& phase) {
     if (shape_.held == 0) backward_ = is_free(phase) && !backward_;
   }
@@ -257,7 +262,8 @@ class RowSchedule {
     return block;
   }
 
-  // An index from data may be computed from the place in the row; past its end it is out of range, which would be an error.
+  // An index from data may be computed from the place in the row; past its end it is out of range, which would be an
+  // error.
   static bool takes_data(const ir::Load& load) { return load.clamp != 0; }
   static bool takes_data(const ir::Store&) { return false; }
 
@@ -281,7 +287,8 @@ class RowSchedule {
     Block body = accessed(loops.heads, loops.body);
     std::vector<LoopHead> heads = thread_loops();
     if (shape_.held != 1) heads.push_back(step_loop());
-    return heads.empty() ? put_nest({{LoopTag::seq, fresh_var(k_), 1}}, std::move(body)) : put_nest(heads, std::move(body));
+    return heads.empty() ? put_nest({{LoopTag::seq, fresh_var(k_), 1}}, std::move(body))
+                         : put_nest(heads, std::move(body));
   }
 
   // The thread's own elements lane by lane, then lanes, threads and warps by pairs.
@@ -296,7 +303,8 @@ class RowSchedule {
     for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, shape_.lanes);
     ir::Reduce group = whole;
     group.loops = thread_loops();
-    group.tree = {int64_t{shape_.lanes} * shape_.warp_threads(), shape_.warps() > 1 ? int64_t{shape_.lanes} * shape_.warp_threads() : 0};
+    group.tree = {int64_t{shape_.lanes} * shape_.warp_threads(),
+                  shape_.warps() > 1 ? int64_t{shape_.lanes} * shape_.warp_threads() : 0};
     group.guard.clear();
     group.yield.assign(own.dst.begin(), own.dst.end());
     group.body.clear();
@@ -346,7 +354,8 @@ class RowSchedule {
     return of_input && moves;
   }
   bool uses_thread(const std::vector<Dim>& index) const {
-    return std::any_of(index.begin(), index.end(), [&](const Dim& d) { return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane); });
+    return std::any_of(index.begin(), index.end(),
+                       [&](const Dim& d) { return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane); });
   }
 
   // What several phases load is loaded by the first of them and kept.
@@ -374,7 +383,8 @@ class RowSchedule {
   }
 
   void hold(const Held& held, const std::vector<size_t>& users, Block& row) {
-    const BufferId buffer = add_buffer(k_, {"held" + std::to_string(k_.buffers.size()), ir::Space::reg, k_.buffers[held.from].dtype, {}, {}, 0, ""});
+    const BufferId buffer = add_buffer(
+        k_, {"held" + std::to_string(k_.buffers.size()), ir::Space::reg, k_.buffers[held.from].dtype, {}, {}, 0, ""});
     Block alloc;
     keep_in_registers(buffer, alloc);
     for (size_t p : users) {

@@ -24,7 +24,8 @@ Linear linearize(const std::vector<LoopHead>& heads, const Dim& index) {
 }
 
 Stmt only_if(ir::Kernel& kernel, const Dim& condition, Block body) {
-  return {ir::Loop{{LoopTag::seq, fresh_var(kernel), max(0, min(1, condition))}, std::move(body), ir::Boundary::launches}};
+  return {
+      ir::Loop{{LoopTag::seq, fresh_var(kernel), max(0, min(1, condition))}, std::move(body), ir::Boundary::launches}};
 }
 
 int lanes_of_access(const ir::Kernel& kernel, const Block& block, const std::string& var) {
@@ -95,12 +96,13 @@ Block side_by_side(const Scheduling& s, Block parts) {
 
 bool is_independent(const ir::Kernel& kernel, const Block& nests) {
   bool reduces = false;
-  for (const Stmt& stmt : nests) reduces |= !std::holds_alternative<ir::Loop>(stmt.v) || has_reduction(std::get<ir::Loop>(stmt.v).body);
+  for (const Stmt& stmt : nests)
+    reduces |= !std::holds_alternative<ir::Loop>(stmt.v) || has_reduction(std::get<ir::Loop>(stmt.v).body);
   return nests.size() > 1 && !reduces && kernel.may_alias.empty();
 }
 
-// Whether every element of every buffer is below 2^31, for the sizes of the model at hand; sizes that are not known may be
-// any.
+// Whether every element of every buffer is below 2^31, for the sizes of the model at hand; sizes that are not known may
+// be any.
 bool fits_in_32_bits(const Scheduling& s) {
   constexpr int64_t kLimit = int64_t{1} << 31;
   return std::all_of(s.kernel.buffers.begin(), s.kernel.buffers.end(), [&](const ir::Buffer& buffer) {
@@ -109,7 +111,8 @@ bool fits_in_32_bits(const Scheduling& s) {
   });
 }
 
-// What every base address is a multiple of: the arena, constants and the caller's memory are aligned, views may begin anywhere.
+// What every base address is a multiple of: the arena, constants and the caller's memory are aligned, views may begin
+// anywhere.
 void align_params(Nest& nest) {
   for (size_t i = 0; i < nest.params.size(); ++i) {
     ir::Buffer& buffer = nest.kernel.buffers[nest.kernel.params[i]];

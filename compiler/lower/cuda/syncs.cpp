@@ -66,9 +66,12 @@ class SyncPlacer {
     Touched t;
     const auto note = [&](const Stmt& s) {
       const auto shared = [&](BufferId b) { return kernel_.buffers[b].space == ir::Space::shared; };
-      if (const auto* load = std::get_if<ir::Load>(&s.v); load != nullptr && shared(load->buffer)) t.read.insert(load->buffer);
-      if (const auto* store = std::get_if<ir::Store>(&s.v); store != nullptr && shared(store->buffer)) t.written.insert(store->buffer);
-      if (const auto* copy = std::get_if<ir::CopyAsync>(&s.v); copy != nullptr && shared(copy->dst)) t.written.insert(copy->dst);
+      if (const auto* load = std::get_if<ir::Load>(&s.v); load != nullptr && shared(load->buffer))
+        t.read.insert(load->buffer);
+      if (const auto* store = std::get_if<ir::Store>(&s.v); store != nullptr && shared(store->buffer))
+        t.written.insert(store->buffer);
+      if (const auto* copy = std::get_if<ir::CopyAsync>(&s.v); copy != nullptr && shared(copy->dst))
+        t.written.insert(copy->dst);
     };
     note(stmt);
     for (const Block* inner : nested_blocks(stmt)) for_each_stmt(*inner, note);

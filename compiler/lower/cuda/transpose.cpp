@@ -46,8 +46,10 @@ class TransposeSchedule {
       ir::Load from = *load;
       from.dst = value;
       fill.push_back({from});
-      fill.push_back({ir::Store{tile, {Dim::symbol(along_.var) - column_, Dim::symbol(across_.var) - row_}, value, {}, ir::StoreHint::none}});
-      *load = ir::Load{load->dst, tile, {Dim::symbol(along_.var) - column_, Dim::symbol(across_.var) - row_}, {}, load->otherwise, 0};
+      fill.push_back({ir::Store{
+          tile, {Dim::symbol(along_.var) - column_, Dim::symbol(across_.var) - row_}, value, {}, ir::StoreHint::none}});
+      *load = ir::Load{load->dst,       tile, {Dim::symbol(along_.var) - column_, Dim::symbol(across_.var) - row_}, {},
+                       load->otherwise, 0};
     }
     body.push_back(over_tile(std::move(fill), column_, along_, row_, across_));
     body.push_back(over_tile(std::move(work), row_, across_, column_, along_));
@@ -68,8 +70,10 @@ class TransposeSchedule {
     return add_buffer(k_, {name, ir::Space::shared, k_.regs[load.dst].dtype, {kTile, kTile}, {}, 0, "pitch 33"});
   }
 
-  // `body` for every element of the tile that exists: threads of a warp go along `inner`, which begins at `inner_start`.
-  Stmt over_tile(Block body, const Dim& outer_start, const LoopHead& outer, const Dim& inner_start, const LoopHead& inner) {
+  // `body` for every element of the tile that exists: threads of a warp go along `inner`, which begins at
+  // `inner_start`.
+  Stmt over_tile(Block body, const Dim& outer_start, const LoopHead& outer, const Dim& inner_start,
+                 const LoopHead& inner) {
     const std::string w = fresh_var(k_), l = fresh_var(k_), u = fresh_var(k_);
     const Dim o = outer_start + Dim::symbol(w) + Dim(kWarps) * Dim::symbol(u), n = inner_start + Dim::symbol(l);
     body = clone(k_, body);
@@ -77,7 +81,8 @@ class TransposeSchedule {
     substitute(body, inner.var, n);
     if (!divisible_by(k_, inner.extent, kTile)) body = once(inner.extent - n, std::move(body));
     if (!divisible_by(k_, outer.extent, kTile)) body = once(outer.extent - o, std::move(body));
-    return put_nest({{LoopTag::block, w, kWarps}, {LoopTag::block, l, kTile}, {LoopTag::unroll, u, kTile / kWarps}}, std::move(body));
+    return put_nest({{LoopTag::block, w, kWarps}, {LoopTag::block, l, kTile}, {LoopTag::unroll, u, kTile / kWarps}},
+                    std::move(body));
   }
 
   Block once(const Dim& condition, Block body) {

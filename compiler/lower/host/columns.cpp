@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "compiler/lower/rewrite.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -22,8 +22,8 @@ int64_t chunk_rows(int64_t rows) {
   return (rows + chunks - 1) / chunks;
 }
 
-// From here on a column reduction goes by chunks of rows rather than by strips of columns: they fill threads evenly, and a
-// thread finds in its cache the rows that it made itself.
+// From here on a column reduction goes by chunks of rows rather than by strips of columns: they fill threads evenly,
+// and a thread finds in its cache the rows that it made itself.
 constexpr int64_t kManyRows = 32;
 // Columns of one chunk's partial sums stay in the first-level cache.
 constexpr int64_t kMostColumns = 4096;
@@ -60,8 +60,13 @@ std::optional<Pattern> match(const Scheduling& s, const PerfectNest& nest) {
 class ColumnChunks {
  public:
   ColumnChunks(const Scheduling& s, const PerfectNest& nest, Pattern pattern)
-      : s_(s), k_(s.kernel), nest_(nest), p_(std::move(pattern)), rows_(p_.reduce->loops[0]),
-        outer_(nest.heads.begin(), nest.heads.end() - 1), g_(fresh_var(k_)) {
+      : s_(s),
+        k_(s.kernel),
+        nest_(nest),
+        p_(std::move(pattern)),
+        rows_(p_.reduce->loops[0]),
+        outer_(nest.heads.begin(), nest.heads.end() - 1),
+        g_(fresh_var(k_)) {
     n_ = rows_.extent.value();
     chunk_ = chunk_rows(n_);
     chunks_ = (n_ + chunk_ - 1) / chunk_;
@@ -119,7 +124,8 @@ class ColumnChunks {
     const std::string r = fresh_var(k_);
     const RegId sum = add_reg(k_, dtype_);
     Block body;
-    body.push_back({ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, summand(r), p_.reduce->yield, {}}});
+    body.push_back(
+        {ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, summand(r), p_.reduce->yield, {}}});
     body.push_back({ir::Store{partial_, partial_at(Dim::symbol(g_), column()), sum, {}, ir::StoreHint::none}});
     const int64_t base = lanes_for(k_, p_.reduce->body, s_.target),
                   known = known_extent(s_, columns(), kMostColumns + 1);
@@ -132,15 +138,21 @@ class ColumnChunks {
     const std::string c0 = fresh_var(k_), r = fresh_var(k_), c1 = fresh_var(k_);
     Block task, clear, publish, body = summand(r);
     task.push_back({ir::Alloc{sums}});
-    clear.push_back({ir::Store{sums, {Dim::symbol(c0)}, is_float(dtype_) ? ir::float_constant(dtype_, 0) : ir::int_constant(dtype_, 0), {}, ir::StoreHint::none}});
+    clear.push_back({ir::Store{sums,
+                               {Dim::symbol(c0)},
+                               is_float(dtype_) ? ir::float_constant(dtype_, 0) : ir::int_constant(dtype_, 0),
+                               {},
+                               ir::StoreHint::none}});
     append(task, over_columns(clear, c0, 2));
     const RegId before = add_reg(k_, dtype_), after = add_reg(k_, dtype_), sum = add_reg(k_, dtype_);
     body.push_back({ir::Load{before, sums, {column()}, {}, ir::Constant{dtype_}, 0}});
     body.push_back({ir::Let{after, ScalarOp::add, {before, p_.reduce->yield[0]}}});
     body.push_back({ir::Store{sums, {column()}, after, {}, ir::StoreHint::none}});
-    task.push_back({ir::Loop{{LoopTag::seq, r, length()}, over_columns(body, p_.columns.var, 2), ir::Boundary::launches}});
+    task.push_back(
+        {ir::Loop{{LoopTag::seq, r, length()}, over_columns(body, p_.columns.var, 2), ir::Boundary::launches}});
     publish.push_back({ir::Load{sum, sums, {Dim::symbol(c1)}, {}, ir::Constant{dtype_}, 0}});
-    publish.push_back({ir::Store{partial_, partial_at(Dim::symbol(g_), Dim::symbol(c1)), sum, {}, ir::StoreHint::none}});
+    publish.push_back(
+        {ir::Store{partial_, partial_at(Dim::symbol(g_), Dim::symbol(c1)), sum, {}, ir::StoreHint::none}});
     append(task, over_columns(publish, c1, 2));
     return task;
   }
@@ -157,7 +169,8 @@ class ColumnChunks {
       const std::string c = fresh_var(k_);
       ir::Reduce total{reduce->dst, reduce->combiner, {}, {{LoopTag::seq, c, chunks_}}, {}, {}, {}};
       const RegId part = add_reg(k_, dtype_);
-      total.body.push_back({ir::Load{part, partial_, partial_at(Dim::symbol(c), column()), {}, ir::Constant{dtype_}, 0}});
+      total.body.push_back(
+          {ir::Load{part, partial_, partial_at(Dim::symbol(c), column()), {}, ir::Constant{dtype_}, 0}});
       total.yield = {part};
       second.body.push_back({std::move(total)});
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "compiler/lower/rewrite.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -18,7 +18,8 @@ constexpr int64_t kMostPlanes = 8;  // planes whose vectors stay in registers to
 
 enum class Walk { planes, dense, fixed, other };
 
-// How an access moves with the two innermost loops, `along` over the elements of a plane and `plane` of constant extent.
+// How an access moves with the two innermost loops, `along` over the elements of a plane and `plane` of constant
+// extent.
 Walk walk_of(const std::vector<Dim>& index, const std::string& along, const LoopHead& plane) {
   if (index.size() != 1) return Walk::other;
   const auto affine = affine_in(index[0], {along, plane.var});
@@ -63,7 +64,8 @@ class Mixer {
       if (load != nullptr && walk_of(load->index, along_, plane_) == Walk::planes) {
         const BufferId tile = stage(*load, at, result);
         const Dim in_tile = Dim::symbol(flat) - plane_.extent * at;
-        *load = ir::Load{load->dst, tile, {mod(in_tile, plane_.extent), floordiv(in_tile, plane_.extent)}, {}, load->otherwise, 0};
+        *load = ir::Load{load->dst,       tile, {mod(in_tile, plane_.extent), floordiv(in_tile, plane_.extent)}, {},
+                         load->otherwise, 0};
       } else if (load != nullptr) {
         flatten(load->index, flat);
       } else if (auto* store = std::get_if<ir::Store>(&stmt.v)) {

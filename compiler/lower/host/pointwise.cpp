@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/lower/rewrite.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -68,7 +68,8 @@ Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
   }
   if (outer > 0 && 2 * elements <= kTaskElements) split(s, nest, outer - 1, kTaskElements / elements);
   if (outer == 0) nest.heads.insert(nest.heads.begin(), {LoopTag::grid, fresh_var(s.kernel), 1});
-  Block body = vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes, divisible_by(s.kernel, inner.extent, lanes));
+  Block body =
+      vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes, divisible_by(s.kernel, inner.extent, lanes));
   result.push_back(put_nest(nest.heads, std::move(body)));
   return result;
 }

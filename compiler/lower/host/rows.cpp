@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/lower/rewrite.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -20,23 +20,24 @@ using ir::Stmt;
 namespace {
 
 // Lanes of the reduction tree, by row length alone, so that results depend on nothing else: 32 f32 accumulate side by
-// side (two AVX-512 registers hide the latency of an addition), 16 for rows that would leave most of 32 idle. The largest
-// of a row takes two instructions in a chain: 64.
+// side (two AVX-512 registers hide the latency of an addition), 16 for rows that would leave most of 32 idle. The
+// largest of a row takes two instructions in a chain: 64.
 int tree_lanes(const Dim& row, Combiner combiner) {
   if (row.is_const() && row.value() <= 64) return 16;
   const bool chained = combiner == Combiner::max || combiner == Combiner::min;
   return chained && row.is_const() && row.value() >= 512 ? 64 : 32;
 }
 
-// The lanes of a sum over several loops: whether it is short is told by all of them. A row with fewer elements than lanes has
-// no use for more.
+// The lanes of a sum over several loops: whether it is short is told by all of them. A row with fewer elements than
+// lanes has no use for more.
 int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
   const Dim& inner = loops.back().extent;
   const bool fills = !inner.is_const() || inner.value() >= 32;
   return loops.size() > 1 && fills ? std::max(tree_lanes(inner, combiner), 32) : tree_lanes(inner, combiner);
 }
 
-// Additions in a row that one lane makes before its sum goes to the next level, where loops around the innermost are many.
+// Additions in a row that one lane makes before its sum goes to the next level, where loops around the innermost are
+// many.
 constexpr int64_t kMostAdditions = 128;
 
 // Elements of a long row that are summed before the sums go to the next level: 128 per lane.
@@ -109,7 +110,9 @@ class ReduceScheduler {
     Block passes = is_long ? chunked_passes() : inner_passes();
     reduce_.loops.pop_back();
     // Additions of one lane in a row; 0: not known.
-    int64_t chain = !inner_.extent.is_const() ? 0 : is_long ? kMostAdditions : (inner_.extent.value() + lanes_ - 1) / lanes_;
+    int64_t chain = !inner_.extent.is_const() ? 0
+                    : is_long                 ? kMostAdditions
+                                              : (inner_.extent.value() + lanes_ - 1) / lanes_;
     for (size_t i = reduce_.loops.size(); i-- > 0;) {
       const Dim& extent = reduce_.loops[i].extent;
       const int64_t times = extent.is_const() ? extent.value() : 0;
@@ -128,8 +131,8 @@ class ReduceScheduler {
  private:
   static Dim lane() { return Dim::symbol(ir::kLane); }
 
-  // An inner loop shorter than the lanes would leave all additions to the few it has: it is walked together with the loop
-  // around it, as if its elements lay side by side.
+  // An inner loop shorter than the lanes would leave all additions to the few it has: it is walked together with the
+  // loop around it, as if its elements lay side by side.
   void merge_short_loops() {
     auto& loops = reduce_.loops;
     if (!sums() || !is_float(dtype_)) return;
@@ -165,7 +168,8 @@ class ReduceScheduler {
       add_lanes(block, total);
       return block;
     };
-    result.push_back({ir::Loop{{LoopTag::seq, c, chunks}, one_chunk(Dim(kRowChunk) * Dim::symbol(c), kRowChunk, r), ir::Boundary::launches}});
+    result.push_back({ir::Loop{
+        {LoopTag::seq, c, chunks}, one_chunk(Dim(kRowChunk) * Dim::symbol(c), kRowChunk, r), ir::Boundary::launches}});
     if (row.extent.value() % kRowChunk != 0) {
       acc_ = new_lanes("part");
       Block rest = one_chunk(Dim(kRowChunk * chunks), row.extent.value() % kRowChunk, fresh_var(kernel_));
@@ -188,11 +192,13 @@ class ReduceScheduler {
   }
 
   ir::BufferId new_lanes(const std::string& name) {
-    return add_buffer(kernel_, {name + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
+    return add_buffer(kernel_,
+                      {name + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype_, {lanes_}, {}, 0, ""});
   }
 
   void add_lanes(Block& out, ir::BufferId to) {
-    const RegId a = add_reg(kernel_, dtype_, lanes_), b = add_reg(kernel_, dtype_, lanes_), sum = add_reg(kernel_, dtype_, lanes_);
+    const RegId a = add_reg(kernel_, dtype_, lanes_), b = add_reg(kernel_, dtype_, lanes_),
+                sum = add_reg(kernel_, dtype_, lanes_);
     out.push_back({ir::Load{a, to, {lane()}, {}, ir::Constant{dtype_}, 0}});
     out.push_back({ir::Load{b, acc_, {lane()}, {}, ir::Constant{dtype_}, 0}});
     out.push_back({ir::Let{sum, combining_op(reduce_.combiner), {a, b}}});
@@ -266,8 +272,8 @@ void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
   const int lanes = lanes_in_flight(s, nest.body, inner.extent);
-  Block body = vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes,
-                            divisible_by(s.kernel, inner.extent, lanes));
+  Block body =
+      vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes, divisible_by(s.kernel, inner.extent, lanes));
   if (nest.heads.empty()) {
     for (Stmt& inner_stmt : body) out.push_back(std::move(inner_stmt));
   } else {
@@ -294,7 +300,8 @@ class RowGroups {
     for (const Stmt& stmt : nest_.body) {
       const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
       if (reduce == nullptr && !std::holds_alternative<ir::Let>(stmt.v) && !std::holds_alternative<ir::Load>(stmt.v) &&
-          !std::holds_alternative<ir::Store>(stmt.v)) return false;
+          !std::holds_alternative<ir::Store>(stmt.v))
+        return false;
       if (reduce != nullptr && (++reductions > 1 || !is_short(*reduce))) return false;
     }
     return reductions == 1 && divisible_by(s_.kernel, row_.extent, kRowsTogether) && has_many_rows();
@@ -309,7 +316,8 @@ class RowGroups {
     Block out;
     const ir::BufferId sums = reduce_rows(before, std::get<ir::Reduce>(at->v), out);
     Block rest = before;
-    rest.push_back({ir::Load{std::get<ir::Reduce>(at->v).dst[0], sums, {Dim::symbol(row_.var) - base_}, {}, ir::Constant{DType::f32}, 0}});
+    rest.push_back({ir::Load{
+        std::get<ir::Reduce>(at->v).dst[0], sums, {Dim::symbol(row_.var) - base_}, {}, ir::Constant{DType::f32}, 0}});
     rest.insert(rest.end(), after.begin(), after.end());
     vectorize(s_.kernel, rest, row_.var, kRowsTogether, base_);
     for (Stmt& stmt : rest) out.push_back(std::move(stmt));
@@ -322,7 +330,8 @@ class RowGroups {
  private:
   bool is_short(const ir::Reduce& reduce) const {
     return tuple_size(reduce.combiner) == 1 && reduce.loops.size() == 1 && reduce.loops[0].extent.is_const() &&
-           tree_lanes(reduce.loops[0].extent, reduce.combiner) == kRowsTogether && s_.kernel.regs[reduce.dst[0]].dtype == DType::f32;
+           tree_lanes(reduce.loops[0].extent, reduce.combiner) == kRowsTogether &&
+           s_.kernel.regs[reduce.dst[0]].dtype == DType::f32;
   }
 
   bool has_many_rows() const {
@@ -336,7 +345,9 @@ class RowGroups {
   }
 
   ir::BufferId tile(const char* name, Shape shape) {
-    return add_buffer(s_.kernel, {name + std::to_string(s_.kernel.buffers.size()), ir::Space::reg, DType::f32, std::move(shape), {}, 0, ""});
+    return add_buffer(
+        s_.kernel,
+        {name + std::to_string(s_.kernel.buffers.size()), ir::Space::reg, DType::f32, std::move(shape), {}, 0, ""});
   }
 
   RegId vector() { return add_reg(s_.kernel, DType::f32, kRowsTogether); }
@@ -344,7 +355,8 @@ class RowGroups {
   // A buffer with the results of all rows.
   ir::BufferId reduce_rows(const Block& before, const ir::Reduce& reduce, Block& out) {
     const Dim lane = Dim::symbol(ir::kLane);
-    const ir::BufferId lanes = tile("rows", {kRowsTogether, kRowsTogether}), turned = tile("turned", {kRowsTogether, kRowsTogether});
+    const ir::BufferId lanes = tile("rows", {kRowsTogether, kRowsTogether}),
+                       turned = tile("turned", {kRowsTogether, kRowsTogether});
     const ir::BufferId sums = tile("sums", {kRowsTogether});
     for (const ir::BufferId b : {lanes, turned, sums}) out.push_back({ir::Alloc{b}});
     const std::string u = fresh_var(s_.kernel);
@@ -360,7 +372,8 @@ class RowGroups {
     substitute(one, row_.var, base_ + Dim::symbol(u));
     out.push_back({ir::Loop{{LoopTag::seq, u, kRowsTogether}, std::move(one), ir::Boundary::launches}});
     out.push_back({ir::TransposeTile{turned, lanes}});
-    out.push_back({ir::Store{sums, {lane}, combined(turned, combining_op(reduce.combiner), out), {}, ir::StoreHint::none}});
+    out.push_back(
+        {ir::Store{sums, {lane}, combined(turned, combining_op(reduce.combiner), out), {}, ir::StoreHint::none}});
     return sums;
   }
 
@@ -369,7 +382,8 @@ class RowGroups {
     std::vector<RegId> parts;
     for (int64_t k = 0; k < kRowsTogether; ++k) {
       parts.push_back(vector());
-      out.push_back({ir::Load{parts.back(), turned, {Dim(k), Dim::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
+      out.push_back(
+          {ir::Load{parts.back(), turned, {Dim(k), Dim::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
     }
     for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
       for (size_t k = 0; k < parts.size() / 2; ++k) {
@@ -398,7 +412,8 @@ Block schedule_rows(const Scheduling& s, PerfectNest nest) {
   Block row;
   for (Stmt& stmt : nest.body) {
     auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
-    if (reduce != nullptr && tuple_size(reduce->combiner) == 1 && !reduce->loops.empty()) {  // axes of extent 1 have no loop
+    if (reduce != nullptr && tuple_size(reduce->combiner) == 1 &&
+        !reduce->loops.empty()) {  // axes of extent 1 have no loop
       ReduceScheduler(s.kernel, std::move(*reduce)).run(row);
     } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
       vectorize_loops(s, std::move(stmt), row);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/lower/host/families.h"
-
 #include <algorithm>
 
+#include "compiler/lower/host/families.h"
 #include "compiler/lower/rewrite.h"
 
 namespace fusec::compiler {
@@ -52,7 +51,8 @@ Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& l
     } else if (!has_reduction(loops.body)) {
       const bool tiles = lanes_for(s.kernel, loops.body, s.target) > 1;
       const std::string across = tiles ? strided_across(loops) : "";
-      scheduled = across.empty() ? schedule_pointwise(s, std::move(loops)) : schedule_transpose(s, std::move(loops), across);
+      scheduled =
+          across.empty() ? schedule_pointwise(s, std::move(loops)) : schedule_transpose(s, std::move(loops), across);
     } else if (auto chunks = schedule_column_chunks(s, loops)) {
       scheduled = std::move(*chunks);
     } else {

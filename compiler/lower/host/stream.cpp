@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hints for what does not fit into the caches: measured on a 2-core AVX-512 VM, streaming stores bring an addition of
-// 268 MB arrays from 61 to 91 % of the speed of copying; fetching one page ahead, where the hardware stops, brings a sum
-// of rows from 46 to 65 %.
+// 268 MB arrays from 61 to 91 % of the speed of copying; fetching one page ahead, where the hardware stops, brings a
+// sum of rows from 46 to 65 %.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -35,7 +35,8 @@ class Streamer {
 
   void run() {
     visit(kernel_.body, {}, [this](const ir::Load& load, const Around& around, Block&) { note_walk(load, around); });
-    visit(kernel_.body, {}, [this](const ir::Load& load, const Around& around, Block& out) { prefetch(load, around, out); });
+    visit(kernel_.body, {},
+          [this](const ir::Load& load, const Around& around, Block& out) { prefetch(load, around, out); });
   }
 
  private:
@@ -153,7 +154,9 @@ void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
   const ir::Kernel& kernel = nest.kernel;
   const auto bytes = [&](size_t param) -> int64_t {
     const Dim& elements = nest.params[param].elements;
-    return elements.is_const() ? elements.value() * static_cast<int64_t>(size_of(kernel.buffers[kernel.params[param]].dtype)) : 0;
+    return elements.is_const()
+               ? elements.value() * static_cast<int64_t>(size_of(kernel.buffers[kernel.params[param]].dtype))
+               : 0;
   };
   int64_t moved = 0;
   for (size_t i = 0; i < nest.params.size(); ++i) moved += bytes(i);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "compiler/lower/rewrite.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -49,13 +49,15 @@ class Tile {
       auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load == nullptr || !is_strided(*load)) continue;
       const BufferId turned = turn(*load, row, column, result);
-      *load = ir::Load{load->dst, turned, {Dim::symbol(row_var_), Dim::symbol(along_) - column}, {}, load->otherwise, 0};
+      *load =
+          ir::Load{load->dst, turned, {Dim::symbol(row_var_), Dim::symbol(along_) - column}, {}, load->otherwise, 0};
     }
     // Elements that lie apart both ways are loaded one by one: size * size of them are too much code in one piece.
     const bool scatters = std::any_of(work.begin(), work.end(), [&](const Stmt& stmt) { return is_scattered(stmt); });
     substitute(work, across_, row + Dim::symbol(row_var_));
     vectorize(s_.kernel, work, along_, size_, column);
-    result.push_back({ir::Loop{{scatters ? LoopTag::seq : LoopTag::unroll, row_var_, size_}, std::move(work), ir::Boundary::launches}});
+    result.push_back({ir::Loop{
+        {scatters ? LoopTag::seq : LoopTag::unroll, row_var_, size_}, std::move(work), ir::Boundary::launches}});
     return result;
   }
 
@@ -137,7 +139,8 @@ Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::strin
     result.push_back(put_nest(heads, std::move(tile)));
   }
   if (!columns.rest.is(0) && !rows.tiled.is(0)) {
-    PerfectNest edge = part(s.kernel, part(s.kernel, nest, inner.var, columns.tiled, columns.rest), across, 0, rows.tiled);
+    PerfectNest edge =
+        part(s.kernel, part(s.kernel, nest, inner.var, columns.tiled, columns.rest), across, 0, rows.tiled);
     append(result, schedule_pointwise(s, std::move(edge)));
   }
   if (!rows.rest.is(0)) append(result, schedule_pointwise(s, part(s.kernel, nest, across, rows.tiled, rows.rest)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "compiler/lower/rewrite.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite.h"
 
 namespace fusec::compiler {
 

@@ -36,26 +36,31 @@ class GpuCallStopwatch final : public CallStopwatch {
     return context_->check(context_->driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
   }
 
-  Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace, std::span<const MemoryRange> warm) override {
+  Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace,
+                         std::span<const MemoryRange> warm) override {
     return watch_.time_us([&](void* stream) { return prepare(warm, stream); },
-                          [&](void* stream) { return op.run(args, workspace, {1, stream}); });
+                          [&](void* stream) {
+                            return op.run(args, workspace, {1, stream});
+                          });
   }
 
  private:
   // A piece of the flushed memory is where all copies go.
   Status prepare(std::span<const MemoryRange> warm, void* stream) const {
     const int64_t pieces = flush_.bytes() / kFlushPiece;
-    for (int64_t i = 1; i < pieces; ++i) FUSEC_TRY(read(flush_.address() + static_cast<CUdeviceptr>(i * kFlushPiece), kFlushPiece, stream));
+    for (int64_t i = 1; i < pieces; ++i)
+      FUSEC_TRY(read(flush_.address() + static_cast<CUdeviceptr>(i * kFlushPiece), kFlushPiece, stream));
     for (const MemoryRange& range : warm) {
       for (int64_t at = 0; at < range.bytes; at += kFlushPiece) {
-        FUSEC_TRY(read(address_of(range.data) + static_cast<CUdeviceptr>(at), std::min(range.bytes - at, kFlushPiece), stream));
+        FUSEC_TRY(read(address_of(range.data) + static_cast<CUdeviceptr>(at), std::min(range.bytes - at, kFlushPiece),
+                       stream));
       }
     }
     return {};
   }
   Status read(CUdeviceptr from, int64_t bytes, void* stream) const {
-    const CUresult result = context_->driver().cuMemcpyDtoDAsync(flush_.address(), from, static_cast<std::size_t>(bytes),
-                                                                 static_cast<CUstream>(stream));
+    const CUresult result = context_->driver().cuMemcpyDtoDAsync(
+        flush_.address(), from, static_cast<std::size_t>(bytes), static_cast<CUstream>(stream));
     return context_->check(result, "cuMemcpyDtoDAsync");
   }
 
@@ -73,7 +78,8 @@ Result<std::unique_ptr<CallStopwatch>> Program::make_stopwatch(int64_t flush_byt
   FUSEC_TRY(current.status());
   const int64_t flushed = round_up(std::max(flush_bytes, 2 * kFlushPiece), kFlushPiece);
   FUSEC_ASSIGN(DeviceBuffer flush, DeviceBuffer::make(context, flushed));
-  return std::unique_ptr<CallStopwatch>(std::make_unique<GpuCallStopwatch>(context, std::move(watch), std::move(flush)));
+  return std::unique_ptr<CallStopwatch>(
+      std::make_unique<GpuCallStopwatch>(context, std::move(watch), std::move(flush)));
 }
 
 std::string Program::name() const {

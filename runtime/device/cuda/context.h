@@ -13,7 +13,8 @@
 
 namespace fusec::runtime::cuda {
 
-// Thread-safe. The context is retained while a Context lives, once per device and process; it is never made nor reset here.
+// Thread-safe. The context is retained while a Context lives, once per device and process; it is never made nor reset
+// here.
 class Context {
  public:
   // device when there is no driver, no such GPU, or the GPU is lost.
@@ -28,8 +29,8 @@ class Context {
   int ordinal() const { return ordinal_; }
   std::string name() const { return "cuda:" + std::to_string(ordinal_); }
 
-  // The answer of a driver call as a Status that names the call: out_of_memory or device. An error that leaves the context
-  // unusable (an illegal address, a failed launch, ...) is kept as the one that lost the GPU.
+  // The answer of a driver call as a Status that names the call: out_of_memory or device. An error that leaves the
+  // context unusable (an illegal address, a failed launch, ...) is kept as the one that lost the GPU.
   Status check(CUresult result, const char* call) const;
   // Ok until the GPU is lost; then device, with the error that lost it. In a child made by fork: device, without asking
   // the driver, whose contexts do not pass into children.

@@ -17,7 +17,8 @@ int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
 
 // The named target of the closest architecture that is not newer; its name is "sm_..".
 Result<Target> closest_target(int sm) {
-  Result<Target> best = Status(StatusCode::unsupported, "the GPU is of sm_" + std::to_string(sm) + "; sm_75 is the oldest that is supported");
+  Result<Target> best = Status(StatusCode::unsupported,
+                               "the GPU is of sm_" + std::to_string(sm) + "; sm_75 is the oldest that is supported");
   for (const std::string& name : target_names()) {
     const Result<Target> target = named_target(name);
     if (!target.ok() || target->kind != TargetKind::cuda || target->sm > sm) continue;
@@ -43,7 +44,8 @@ bool take_bandwidth(Target& target, int kilohertz, int bits) {
 
 Result<Detected> detect(const Driver& driver, CUdevice device) {
   const auto get = [&](CUdevice_attribute which) { return attribute(driver, device, which); };
-  const int sm = 10 * get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  const int sm =
+      10 * get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) + get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   if (sm <= 0) return Status(StatusCode::device, "the driver does not tell the GPU's compute capability");
   FUSEC_ASSIGN(Target target, closest_target(sm));
   const bool known = target.sm == sm;
@@ -53,7 +55,8 @@ Result<Detected> detect(const Driver& driver, CUdevice device) {
   take(target.shared_bytes_per_sm, get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
   take(target.shared_bytes_per_block, get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   take(target.last_level_cache, get(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
-  const bool bandwidth = take_bandwidth(target, get(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE), get(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH));
+  const bool bandwidth = take_bandwidth(target, get(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+                                        get(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH));
   std::string figures = "from the device";
   if (!bandwidth) figures += ", bandwidth from the table";
   if (!known) figures += "; sm_" + std::to_string(sm) + " is treated as " + target.name;
@@ -65,11 +68,13 @@ Result<Target> cuda_target(const Driver& driver, CUdevice device, const std::str
   if (wanted.empty()) return own.target;
   FUSEC_ASSIGN(Target target, named_target(wanted));
   if (target.kind != TargetKind::cuda) {
-    return Status(StatusCode::invalid_argument, "target '" + wanted + "' is no GPU's; the device is " + own.target.name);
+    return Status(StatusCode::invalid_argument,
+                  "target '" + wanted + "' is no GPU's; the device is " + own.target.name);
   }
   // Code of one architecture runs on later ones of its major number.
   if (target.sm > own.target.sm || target.sm / 10 != own.target.sm / 10) {
-    return Status(StatusCode::invalid_argument, "this GPU (" + own.target.name + ") does not run code of " + target.name);
+    return Status(StatusCode::invalid_argument,
+                  "this GPU (" + own.target.name + ") does not run code of " + target.name);
   }
   return target;
 }

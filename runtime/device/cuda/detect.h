@@ -15,8 +15,8 @@ struct Detected {
   std::string figures;  // where they come from
 };
 
-// named_target of the GPU's compute capability with the GPU's own figures. An architecture that named_target does not know
-// is treated as the closest lower one. unsupported below sm_75.
+// named_target of the GPU's compute capability with the GPU's own figures. An architecture that named_target does not
+// know is treated as the closest lower one. unsupported below sm_75.
 Result<Detected> detect(const Driver& driver, CUdevice device);
 
 // The target of the GPU, or Options::target where the GPU can run it (else invalid_argument).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA driver as a table of functions, found in libcuda.so.1 at run time: the binary runs where there is none. A test
-// puts a table of its own in its place.
+// The CUDA driver as a table of functions, found in libcuda.so.1 at run time: the binary runs where there is none. A
+// test puts a table of its own in its place.
 #pragma once
 
 #include <cuda.h>
@@ -12,6 +12,7 @@
 namespace fusec::runtime::cuda {
 
 // All of them are in drivers of CUDA 12.0 and later. Names are those that the library exports.
+// clang-format off
 #define FUSEC_CUDA_DRIVER(X)                                                                                    \
   X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem_v2)  \
   X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2) X(cuCtxGetCurrent)        \
@@ -24,6 +25,7 @@ namespace fusec::runtime::cuda {
   X(cuEventRecord) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLibraryLoadData) X(cuLibraryUnload)          \
   X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernel)    \
   X(cuGetErrorName) X(cuGetErrorString)
+// clang-format on
 
 // Called as table.cuMemAlloc(...): cuda.h maps that word to the member's name.
 struct Driver {
@@ -33,7 +35,8 @@ struct Driver {
   decltype(&::cuFuncLoad) cuFuncLoad = nullptr;  // since 12.4; may be null
 };
 
-// The process's driver, opened and initialized at the first call. device, saying what was looked for, when there is none.
+// The process's driver, opened and initialized at the first call. device, saying what was looked for, when there is
+// none.
 Result<const Driver*> driver();
 
 // "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)".

@@ -46,7 +46,8 @@ Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory)
     }
   }
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
-    status_words_.push_back(status_ + (plan_->launches[i].checks_status ? static_cast<int64_t>(checking_.size()) * kWord : 0));
+    status_words_.push_back(status_ +
+                            (plan_->launches[i].checks_status ? static_cast<int64_t>(checking_.size()) * kWord : 0));
     if (plan_->launches[i].checks_status) checking_.push_back(i);
   }
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
@@ -55,7 +56,8 @@ Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory)
     if (launch.kernel == nullptr) continue;
     const auto extents = std::get<ir::KernelStep>(launch.step->v).extents.size();
     for (uint32_t a = 0; a < launch.args; ++a) params_.push_back(&args_[launch.first_arg + a]);
-    for (std::size_t e = 0; e < extents; ++e) params_.push_back(const_cast<int64_t*>(&plan_->extents[launch.first_extent + e]));
+    for (std::size_t e = 0; e < extents; ++e)
+      params_.push_back(const_cast<int64_t*>(&plan_->extents[launch.first_extent + e]));
     params_.push_back(&status_words_[i]);
   }
 }
@@ -75,7 +77,8 @@ void* Frame::base(const Address& address, std::span<void* const> inputs, std::sp
 }
 
 void Frame::complete(std::span<void* const> inputs, std::span<void* const> outputs) {
-  for (const Fixup& fixup : fixups_) args_[fixup.arg] = static_cast<std::byte*>(base(fixup.to, inputs, outputs)) + fixup.to.bytes;
+  for (const Fixup& fixup : fixups_)
+    args_[fixup.arg] = static_cast<std::byte*>(base(fixup.to, inputs, outputs)) + fixup.to.bytes;
 }
 
 Status Frame::launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstream stream) {
@@ -104,15 +107,17 @@ Status Frame::copy_outputs(std::span<void* const> inputs, std::span<void* const>
     const CUdeviceptr from = address_of(static_cast<std::byte*>(base(copy.from, inputs, outputs)) + copy.from.bytes);
     const CUdeviceptr to = address_of(outputs[copy.output]);
     if (from == to) continue;
-    FUSEC_TRY(context_->check(context_->driver().cuMemcpyDtoDAsync(to, from, static_cast<std::size_t>(copy.bytes), stream),
-                              "cuMemcpyDtoDAsync"));
+    FUSEC_TRY(
+        context_->check(context_->driver().cuMemcpyDtoDAsync(to, from, static_cast<std::size_t>(copy.bytes), stream),
+                        "cuMemcpyDtoDAsync"));
   }
   return {};
 }
 
 Status Frame::clear_indices(CUstream stream) {
   if (checking_.empty()) return {};
-  return context_->check(context_->driver().cuMemsetD32Async(address_of(status_), 0, checking_.size(), stream), "cuMemsetD32Async");
+  return context_->check(context_->driver().cuMemsetD32Async(address_of(status_), 0, checking_.size(), stream),
+                         "cuMemsetD32Async");
 }
 
 Status Frame::fetch_indices(CUstream stream) {

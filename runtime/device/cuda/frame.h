@@ -14,8 +14,8 @@ namespace fusec::runtime::cuda {
 // What a run needs beside the caller's tensors; grows to the largest Plan that its owner runs.
 struct RunMemory {
   DeviceBuffer arena;
-  DeviceBuffer status;        // one word per launch that checks indices, set by it when one is out of range
-  PinnedBuffer status_seen;   // its copy on the host, after a run
+  DeviceBuffer status;       // one word per launch that checks indices, set by it when one is out of range
+  PinnedBuffer status_seen;  // its copy on the host, after a run
   // Makes all large enough; true when an address changed, so that Frames must be made anew.
   Result<bool> reserve(const ContextPtr& context, const Plan& plan);
 };
@@ -52,10 +52,10 @@ class Frame {
   std::byte* status_;
   const int32_t* status_seen_;
   std::vector<void*> args_;
-  std::vector<Fixup> fixups_;           // arguments in the caller's memory
-  std::vector<void*> status_words_;     // by launch
-  std::vector<std::size_t> checking_;   // launches that check indices, in the order of their words
-  std::vector<void*> params_;           // addresses of the arguments of all launches' functions
+  std::vector<Fixup> fixups_;             // arguments in the caller's memory
+  std::vector<void*> status_words_;       // by launch
+  std::vector<std::size_t> checking_;     // launches that check indices, in the order of their words
+  std::vector<void*> params_;             // addresses of the arguments of all launches' functions
   std::vector<std::size_t> first_param_;  // by launch
 };
 

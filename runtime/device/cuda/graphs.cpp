@@ -8,7 +8,8 @@ namespace {
 
 bool is_of(const GraphCache::Entry& entry, std::span<void* const> inputs, std::span<void* const> outputs) {
   const auto middle = entry.addresses.begin() + static_cast<std::ptrdiff_t>(inputs.size());
-  return std::equal(inputs.begin(), inputs.end(), entry.addresses.begin()) && std::equal(outputs.begin(), outputs.end(), middle);
+  return std::equal(inputs.begin(), inputs.end(), entry.addresses.begin()) &&
+         std::equal(outputs.begin(), outputs.end(), middle);
 }
 
 }  // namespace
@@ -27,7 +28,8 @@ GraphCache::Entry& GraphCache::add(std::span<void* const> inputs, std::span<void
   ++fresh_in_a_row_;
   auto at = entries_.end();
   if (entries_.size() >= kCapacity) {
-    at = std::min_element(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+    at = std::min_element(entries_.begin(), entries_.end(),
+                          [](const Entry& a, const Entry& b) { return a.used < b.used; });
     *at = Entry();
   } else {
     at = entries_.emplace(entries_.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owned things of the driver: memory, streams, events, graphs, loaded code. Each keeps its Context and gives itself back.
-// Making one needs the context current.
+// Owned things of the driver: memory, streams, events, graphs, loaded code. Each keeps its Context and gives itself
+// back. Making one needs the context current.
 #pragma once
 
 #include <cstddef>

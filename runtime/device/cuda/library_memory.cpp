@@ -39,7 +39,8 @@ class LibraryMemory final : public DeviceMemory {
     int multiprocessors = 0;
     const Driver& driver = context_->driver();
     if (driver.cuDeviceGetName(name, sizeof(name) - 1, context_->device()) != CUDA_SUCCESS ||
-        driver.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context_->device()) != CUDA_SUCCESS) {
+        driver.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, context_->device()) !=
+            CUDA_SUCCESS) {
       return {};
     }
     return std::string(name) + ", " + std::to_string(multiprocessors) + " SMs";

@@ -11,7 +11,7 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-constexpr int64_t kPlainShared = 48 << 10;  // bytes of shared memory that a block may have without asking
+constexpr int64_t kPlainShared = 48 << 10;    // bytes of shared memory that a block may have without asking
 constexpr int64_t kChunk = int64_t{8} << 20;  // small constants go up together
 
 // Constants in one allocation, uploaded in chunks through host memory that holds many small ones.
@@ -38,7 +38,8 @@ class Upload {
 
  private:
   Status send(const void* from, int64_t at, int64_t bytes) const {
-    const CUresult result = context_.driver().cuMemcpyHtoD(to_.address() + static_cast<CUdeviceptr>(at), from, static_cast<std::size_t>(bytes));
+    const CUresult result = context_.driver().cuMemcpyHtoD(to_.address() + static_cast<CUdeviceptr>(at), from,
+                                                           static_cast<std::size_t>(bytes));
     return context_.check(result, "cuMemcpyHtoD");
   }
 
@@ -92,7 +93,8 @@ Status touch(const Context& context, CUfunction function) {
   const Driver& driver = context.driver();
   if (driver.cuFuncLoad != nullptr) return context.check(driver.cuFuncLoad(function), "cuFuncLoad");
   int registers = 0;
-  return context.check(driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function), "cuFuncGetAttribute");
+  return context.check(driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function),
+                       "cuFuncGetAttribute");
 }
 
 Result<LoadedKernel::Phase> load_phase(const Context& context, CUlibrary library, const codegen::ArtifactPhase& phase) {
@@ -150,7 +152,8 @@ Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Art
   std::size_t i = 0;
   for (ir::KernelId id : picked_kernels(loaded->program)) {
     Result<LoadedKernel> kernel = load_kernel(*device, *loaded->artifacts[i++]);
-    if (!kernel.ok()) return kernel.status().with_note("while loading kernel '" + loaded->program.kernels[id].name + "'");
+    if (!kernel.ok())
+      return kernel.status().with_note("while loading kernel '" + loaded->program.kernels[id].name + "'");
     loaded->kernels[id] = *std::move(kernel);
   }
   const Clock::time_point start = Clock::now();

@@ -26,8 +26,8 @@ class Program final : public DeviceProgram {
 };
 
 // As runtime::link. Every function is loaded here, none at its first launch. PTX is taken where the driver refuses the
-// cubin. Constants stay on the host too, because libraries pack weights from there. upload_ms, if not null: grows by the
-// time that moving constants took.
+// cubin. Constants stay on the host too, because libraries pack weights from there. upload_ms, if not null: grows by
+// the time that moving constants took.
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
                                                   std::vector<std::shared_ptr<Library>> libraries, ContextPtr context,
                                                   double* upload_ms = nullptr);

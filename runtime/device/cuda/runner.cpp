@@ -22,10 +22,10 @@ struct State final : PlanState {
   PlanPtr plan;
   std::unique_ptr<Frame> frame;
   GraphCache graphs;
-  uint64_t generation = 0;     // of the memory that frame and graphs hold addresses of
-  bool capturable = true;      // false: a capture failed
-  bool staging_pays = false;   // copying rotating tensors to fixed memory costs less than launching one by one
-  bool fixed = false;          // tensors are copied to fixed memory, because the caller's pointers rotate
+  uint64_t generation = 0;         // of the memory that frame and graphs hold addresses of
+  bool capturable = true;          // false: a capture failed
+  bool staging_pays = false;       // copying rotating tensors to fixed memory costs less than launching one by one
+  bool fixed = false;              // tensors are copied to fixed memory, because the caller's pointers rotate
   std::vector<const void*> given;  // the caller's pointers of the last run
   int same_in_a_row = 0;
 };
@@ -40,7 +40,8 @@ bool staging_pays(const Plan& plan, double copy_gb_per_s) {
       bytes += 2 * one;  // read and written
     }
   }
-  const double copies = kLaunchUs * static_cast<double>(plan.inputs.size() + plan.outputs.size()) + bytes / (1e3 * copy_gb_per_s);
+  const double copies =
+      kLaunchUs * static_cast<double>(plan.inputs.size() + plan.outputs.size()) + bytes / (1e3 * copy_gb_per_s);
   return copies < kLaunchUs * static_cast<double>(plan.launches.size());
 }
 
@@ -171,12 +172,13 @@ class GpuRunner final : public Runner {
     pending_ = false;
     Status status = context_->check(driver().cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");
     if (status.ok() || context_->alive().ok()) return status;
-    return std::move(status).with_note("a step of the run failed; CUDA_LAUNCH_BLOCKING=1 without a CUDA graph shows which");
+    return std::move(status).with_note(
+        "a step of the run failed; CUDA_LAUNCH_BLOCKING=1 without a CUDA graph shows which");
   }
 
   Status not_here(const char* kind, const BoundIo& io, const Tensor& t) const {
-    return Status(StatusCode::invalid_argument, std::string(kind) + " '" + io.name + "' lies on " + to_string(t.device()) +
-                                                    ", the Engine runs on " + context_->name());
+    return Status(StatusCode::invalid_argument, std::string(kind) + " '" + io.name + "' lies on " +
+                                                    to_string(t.device()) + ", the Engine runs on " + context_->name());
   }
 
   Status check_on_device(const Plan& plan, std::span<const Tensor> inputs, std::span<const Tensor> outputs) const {
@@ -184,7 +186,8 @@ class GpuRunner final : public Runner {
       if (inputs[i].device() != device_) return not_here("input", plan.inputs[i], inputs[i]);
     }
     for (std::size_t o = 0; o < outputs.size(); ++o) {
-      if (outputs[o].device() != device_ && outputs[o].data() != nullptr) return not_here("output", plan.outputs[o], outputs[o]);
+      if (outputs[o].device() != device_ && outputs[o].data() != nullptr)
+        return not_here("output", plan.outputs[o], outputs[o]);
     }
     return {};
   }
@@ -209,11 +212,14 @@ class GpuRunner final : public Runner {
       in_[i] = in_staged_[i].address();
     }
     for (uint32_t o = 0; o < outputs.size(); ++o) {
-      if (!outputs[o].on_host() && outputs[o].device() != device_) return not_here("output", plan.outputs[o], outputs[o]);
+      if (!outputs[o].on_host() && outputs[o].device() != device_)
+        return not_here("output", plan.outputs[o], outputs[o]);
       const char* why = reason_to_copy(plan.outputs[o], outputs[o]);
-      if (why == nullptr && spoils_an_input(plan, inputs, outputs[o], o)) why = "an input that lies there is read later";
+      if (why == nullptr && spoils_an_input(plan, inputs, outputs[o], o))
+        why = "an input that lies there is read later";
       FUSEC_TRY(place_one(out_staged_[o], outputs[o], why != nullptr || fixed));
-      if (why != nullptr && out_staged_[o].way() == Way::from_device) log_.add(in_.size() + o, "output", plan.outputs[o], why);
+      if (why != nullptr && out_staged_[o].way() == Way::from_device)
+        log_.add(in_.size() + o, "output", plan.outputs[o], why);
       out_[o] = out_staged_[o].address();
     }
     return {};
@@ -254,7 +260,8 @@ class GpuRunner final : public Runner {
   Status enqueue(State& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, CUstream stream,
                  std::span<const Event> events) {
     if (stream == stream_.get()) FUSEC_TRY(order_after_pending(stream));
-    for (std::size_t i = 0; i < inputs.size(); ++i) FUSEC_TRY(in_staged_[i].bring(*context_, inputs[i], row_major_, stream));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      FUSEC_TRY(in_staged_[i].bring(*context_, inputs[i], row_major_, stream));
     FUSEC_TRY(events.empty() ? launch(state, stream) : state.frame->enqueue(in_, out_, stream, events));
     for (std::size_t o = 0; o < outputs.size(); ++o) FUSEC_TRY(out_staged_[o].take_back(*context_, outputs[o], stream));
     return {};
@@ -287,7 +294,8 @@ class GpuRunner final : public Runner {
 
   Status capture_into(Frame& frame, GraphExec& out) {
     // Other threads may allocate and wait meanwhile.
-    FUSEC_TRY(context_->check(driver().cuStreamBeginCapture(stream_.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
+    FUSEC_TRY(context_->check(driver().cuStreamBeginCapture(stream_.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                              "cuStreamBeginCapture"));
     const Status enqueued = frame.enqueue(in_, out_, stream_.get());
     CUgraph recorded = nullptr;
     const Status ended = context_->check(driver().cuStreamEndCapture(stream_.get(), &recorded), "cuStreamEndCapture");
@@ -298,7 +306,8 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(context_->check(driver().cuGraphInstantiate(&made, recorded, 0), "cuGraphInstantiate"));
     out = GraphExec(made, Release{context_});
     FUSEC_TRY(context_->check(driver().cuGraphUpload(made, stream_.get()), "cuGraphUpload"));
-    return context_->check(driver().cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");  // it may run on another stream
+    return context_->check(driver().cuStreamSynchronize(stream_.get()),
+                           "cuStreamSynchronize");  // it may run on another stream
   }
 
   Result<std::vector<Event>> make_events(std::size_t count) {
@@ -313,7 +322,8 @@ class GpuRunner final : public Runner {
   Status read_events(std::span<const Event> events, double* step_us) const {
     for (std::size_t i = 0; i + 1 < events.size(); ++i) {
       float ms = 0;
-      FUSEC_TRY(context_->check(driver().cuEventElapsedTime(&ms, events[i].get(), events[i + 1].get()), "cuEventElapsedTime"));
+      FUSEC_TRY(context_->check(driver().cuEventElapsedTime(&ms, events[i].get(), events[i + 1].get()),
+                                "cuEventElapsedTime"));
       step_us[i] = 1e3 * static_cast<double>(ms);
     }
     return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Runner of a GPU: a stream, an arena, Frames on it with their graphs, staging memory for tensors of the host and for
-// those that kernels cannot take where they lie.
+// The Runner of a GPU: a stream, an arena, Frames on it with their graphs, staging memory for tensors of the host and
+// for those that kernels cannot take where they lie.
 #pragma once
 
 #include <memory>

@@ -40,11 +40,13 @@ bool Staged::grows_for(const Tensor& tensor, bool copy) const {
 
 Status Staged::bring(const Context& context, const Tensor& input, RowMajor& row_major, CUstream stream) const {
   if (way_ == Way::direct) return {};
-  if (way_ == Way::from_device) return copy_on_stream(context, input, address_, row_major.strides(input.shape()), stream);
+  if (way_ == Way::from_device)
+    return copy_on_stream(context, input, address_, row_major.strides(input.shape()), stream);
   if (input.is_contiguous()) {
     std::memcpy(host_.data(), input.data(), input.bytes());
   } else {
-    strided_copy(host_.data(), row_major.strides(input.shape()), input.data(), input.strides(), input.shape(), element_of(input));
+    strided_copy(host_.data(), row_major.strides(input.shape()), input.data(), input.strides(), input.shape(),
+                 element_of(input));
   }
   const CUresult result = context.driver().cuMemcpyHtoDAsync(address_of(address_), host_.data(), input.bytes(), stream);
   return context.check(result, "cuMemcpyHtoDAsync");
@@ -53,9 +55,11 @@ Status Staged::bring(const Context& context, const Tensor& input, RowMajor& row_
 Status Staged::take_back(const Context& context, const Tensor& output, CUstream stream) const {
   if (way_ == Way::direct) return {};
   if (way_ == Way::from_device) {
-    return copy_on_stream(context, staged_like(output, address_), const_cast<void*>(output.data()), output.strides(), stream);
+    return copy_on_stream(context, staged_like(output, address_), const_cast<void*>(output.data()), output.strides(),
+                          stream);
   }
-  const CUresult result = context.driver().cuMemcpyDtoHAsync(host_.data(), address_of(address_), output.bytes(), stream);
+  const CUresult result =
+      context.driver().cuMemcpyDtoHAsync(host_.data(), address_of(address_), output.bytes(), stream);
   return context.check(result, "cuMemcpyDtoHAsync");
 }
 
@@ -64,7 +68,8 @@ void Staged::finish(Tensor& output, RowMajor& row_major) const {
   if (output.is_contiguous()) {
     std::memcpy(output.data(), host_.data(), output.bytes());
   } else {
-    strided_copy(output.data(), output.strides(), host_.data(), row_major.strides(output.shape()), output.shape(), element_of(output));
+    strided_copy(output.data(), output.strides(), host_.data(), row_major.strides(output.shape()), output.shape(),
+                 element_of(output));
   }
 }
 

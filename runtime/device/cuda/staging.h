@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the caller's tensors are for the launches of one run: where they lie, or in memory of the session on the GPU that
-// copies go to and come from.
+// Where the caller's tensors are for the launches of one run: where they lie, or in memory of the session on the GPU
+// that copies go to and come from.
 #pragma once
 
 #include <span>

@@ -38,8 +38,8 @@ Result<double> Stopwatch::time_us(const Work& before, const Work& work) const {
 }
 
 Status Stopwatch::copy(const Tensor& from, Tensor& to, int64_t bytes, void* stream) const {
-  const CUresult result = context_->driver().cuMemcpyDtoDAsync(address_of(to.data()), address_of(from.data()),
-                                                               static_cast<std::size_t>(bytes), static_cast<CUstream>(stream));
+  const CUresult result = context_->driver().cuMemcpyDtoDAsync(
+      address_of(to.data()), address_of(from.data()), static_cast<std::size_t>(bytes), static_cast<CUstream>(stream));
   return context_->check(result, "cuMemcpyDtoDAsync");
 }
 

@@ -14,8 +14,8 @@ class Stopwatch {
   using Work = std::function<Status(void* stream)>;
 
   static Result<Stopwatch> make(int ordinal);
-  // Microseconds on the GPU of what `work` puts on the stream; `before` is put there first and hides the host's part of it.
-  // Waits for the end.
+  // Microseconds on the GPU of what `work` puts on the stream; `before` is put there first and hides the host's part of
+  // it. Waits for the end.
   Result<double> time_us(const Work& before, const Work& work) const;
   // Waits for what `work` puts on the stream.
   Status run(const Work& work) const;

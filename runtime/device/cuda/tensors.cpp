@@ -12,7 +12,9 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 // nullopt: the GPU cannot be used.
 std::optional<DeviceInfo> describe(const Driver& driver, int ordinal, int version) {
@@ -24,7 +26,8 @@ std::optional<DeviceInfo> describe(const Driver& driver, int ordinal, int versio
   if (driver.cuDeviceTotalMem(&bytes, device) != CUDA_SUCCESS) return std::nullopt;
   Result<Detected> detected = detect(driver, device);
   if (!detected.ok()) return std::nullopt;
-  return DeviceInfo{{TargetKind::cuda, ordinal}, name, static_cast<int64_t>(bytes), version_text(version),
+  return DeviceInfo{{TargetKind::cuda, ordinal}, name,
+                    static_cast<int64_t>(bytes), version_text(version),
                     std::move(detected->target), std::move(detected->figures)};
 }
 
@@ -40,13 +43,14 @@ Result<Tensor> on_host(const Tensor& from) {
 struct Axis {
   int64_t extent, to, from;  // strides in bytes
 };
-std::vector<Axis> merged_axes(std::span<const int64_t> shape, std::span<const int64_t> to, std::span<const int64_t> from,
-                              int64_t element) {
+std::vector<Axis> merged_axes(std::span<const int64_t> shape, std::span<const int64_t> to,
+                              std::span<const int64_t> from, int64_t element) {
   std::vector<Axis> axes;  // innermost first
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (shape[i] == 1) continue;
     const Axis axis{shape[i], to[i] * element, from[i] * element};
-    if (!axes.empty() && axis.to == axes.back().extent * axes.back().to && axis.from == axes.back().extent * axes.back().from) {
+    if (!axes.empty() && axis.to == axes.back().extent * axes.back().to &&
+        axis.from == axes.back().extent * axes.back().from) {
       axes.back().extent *= axis.extent;
     } else {
       axes.push_back(axis);
@@ -117,7 +121,8 @@ Status to_host(const Context& context, const Tensor& from, Tensor& to) {
   if (!to.is_contiguous()) {
     FUSEC_ASSIGN(dense, Tensor::make(to.dtype(), to.shape()));
   }
-  FUSEC_TRY(context.check(context.driver().cuMemcpyDtoH(dense.data(), address_of(from.data()), from.bytes()), "cuMemcpyDtoH"));
+  FUSEC_TRY(context.check(context.driver().cuMemcpyDtoH(dense.data(), address_of(from.data()), from.bytes()),
+                          "cuMemcpyDtoH"));
   return to.is_contiguous() ? Status() : fusec::copy(dense, to);
 }
 
@@ -166,7 +171,8 @@ Result<Tensor> make_gpu_tensor(const Device& device, DType dtype, std::vector<in
   FUSEC_ASSIGN(DeviceBuffer made, DeviceBuffer::make(context, bytes));
   auto buffer = std::make_shared<const DeviceBuffer>(std::move(made));
   if (bytes > 0) {
-    FUSEC_TRY(context->check(context->driver().cuMemsetD8(buffer->address(), 0, static_cast<std::size_t>(bytes)), "cuMemsetD8"));
+    FUSEC_TRY(context->check(context->driver().cuMemsetD8(buffer->address(), 0, static_cast<std::size_t>(bytes)),
+                             "cuMemsetD8"));
     FUSEC_TRY(wait_for_default_stream(*context));
   }
   void* const data = buffer->data();
@@ -183,7 +189,8 @@ Status copy_on_stream(const Context& context, const Tensor& from, void* to, std:
     axes.erase(axes.begin());
   }
   if (axes.empty()) {
-    return context.check(context.driver().cuMemcpyDtoDAsync(address_of(to), address_of(from.data()), static_cast<std::size_t>(row), stream),
+    return context.check(context.driver().cuMemcpyDtoDAsync(address_of(to), address_of(from.data()),
+                                                            static_cast<std::size_t>(row), stream),
                          "cuMemcpyDtoDAsync");
   }
   // The longest axis that a copy of rows can walk goes innermost.

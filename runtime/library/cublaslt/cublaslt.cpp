@@ -128,8 +128,8 @@ class CublasLtLibrary : public Library {
   CublasLtLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle)
       : CublasLtLibrary(memory, std::move(handle), options.numerics, options.tf32,
                         static_cast<std::size_t>(std::clamp<int64_t>(options.workspace_limit, 0, kWorkspace))) {}
-  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, Numerics numerics, bool tf32,
-                  std::size_t workspace)
+  CublasLtLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<const Handle> handle, Numerics numerics,
+                  bool tf32, std::size_t workspace)
       : memory_(std::move(memory)),
         handle_(std::move(handle)),
         weights_(memory_),
@@ -151,7 +151,8 @@ class CublasLtLibrary : public Library {
     }
     if (!is_float(step.compute)) return std::string("no arithmetic in ") + to_string(step.compute);
     // In families 20, 23 and 24 of 13.1.
-    if (numerics_ == Numerics::exact && has_relu(step)) return "some of cuBLASLt's algorithms make 0 of NaN in their relu";
+    if (numerics_ == Numerics::exact && has_relu(step))
+      return "some of cuBLASLt's algorithms make 0 of NaN in their relu";
     return std::nullopt;
   }
 
@@ -175,7 +176,8 @@ class CublasLtLibrary : public Library {
       FUSEC_ASSIGN(column, weights_.filled(problem.bias->dtype, 1, plan.ones_needed));
     }
     if (problem.a.arg > static_cast<int>(call.args.size())) {
-      FUSEC_ASSIGN(zeros, weights_.filled(problem.a.dtype, 0, std::max(product(problem.a.dims), product(problem.b.dims))));
+      FUSEC_ASSIGN(zeros,
+                   weights_.filled(problem.a.dtype, 0, std::max(product(problem.a.dims), product(problem.b.dims))));
     }
     return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, std::move(chosen), call.args.size(), column,
                                                                    zeros, alias(problem, plan, call)));

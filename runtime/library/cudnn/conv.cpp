@@ -75,8 +75,9 @@ struct Conv {
   std::string plan = {};
 
   ConvSpec spec(const Posts& posts) const {
-    ConvSpec spec{images.in,    dense(problem.b, images.order), images.out, problem.window, {}, problem.compute,
-                  context.tf32, context.exact, context.workspace_limit, plan};
+    ConvSpec spec{
+        images.in,     dense(problem.b, images.order), images.out, problem.window, {}, problem.compute, context.tf32,
+        context.exact, context.workspace_limit,        plan};
     for (const PostOp& post : posts) {
       PostSpec p{post.op, post.alpha, std::nullopt};
       if (post.operand) p.operand = describe(*post.operand, images.order);
@@ -143,8 +144,8 @@ struct Form {
   Posts posts;
 };
 
-// Whether cuDNN's plans are known to respect these strides. Of 16-bit types it offers fused ones (engines 4 and 7 of 9.14 on
-// an H200) that write a batch of slices as if it were dense, outside of the slices.
+// Whether cuDNN's plans are known to respect these strides. Of 16-bit types it offers fused ones (engines 4 and 7
+// of 9.14 on an H200) that write a batch of slices as if it were dense, outside of the slices.
 bool respects_strides(const Problem& problem, const TensorSpec& from, const TensorSpec& to, Order order) {
   if (!is_half(problem.out.dtype)) return true;
   return from.strides == dense(problem.a, order).strides && to.strides == dense(problem.out, order).strides;

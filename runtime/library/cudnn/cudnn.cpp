@@ -29,14 +29,13 @@ const char* cudnn_objection(const Problem& p) {
 class CudnnLibrary : public Library {
  public:
   CudnnLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend)
-      : CudnnLibrary(std::move(memory), std::move(backend), options.tf32,
-                     options.numerics == Numerics::exact, static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))) {}
+      : CudnnLibrary(std::move(memory), std::move(backend), options.tf32, options.numerics == Numerics::exact,
+                     static_cast<std::size_t>(std::max<int64_t>(options.workspace_limit, 0))) {}
   CudnnLibrary(std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend, bool tf32, bool exact,
                std::size_t workspace)
-      : memory_(std::move(memory)),
-        backend_(std::move(backend)),
-        weights_(memory_),
-        context_{*backend_, plans_, weights_, tf32, exact, workspace} {}
+      : memory_(std::move(memory)), backend_(std::move(backend)), weights_(memory_), context_{*backend_, plans_,
+                                                                                              weights_,  tf32,
+                                                                                              exact,     workspace} {}
 
   std::string name() const override { return "cudnn"; }
   std::string version() const override { return backend_->version(); }

@@ -13,11 +13,10 @@ namespace fusec::runtime::cudnn {
 // Tells cudnn-frontend which library to call; `library` as dlopen gave it.
 void use_library(void* library);
 
-// The plan that the spec names, or the first of cuDNN's heuristics, that keeps to our arithmetic: f32 without TF32 unless
-// spec.tf32, no reduced precision, the same bits on every run, no engine of lossy_engines. A plan by name asks no heuristics,
-// one in the cache (which may be null) is not built at all.
-Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec,
-                                       const PlanCache* cache);
+// The plan that the spec names, or the first of cuDNN's heuristics, that keeps to our arithmetic: f32 without TF32
+// unless spec.tf32, no reduced precision, the same bits on every run, no engine of lossy_engines. A plan by name asks
+// no heuristics, one in the cache (which may be null) is not built at all.
+Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec, const PlanCache* cache);
 
 // All of these, in the order of the heuristics.
 Result<std::vector<PlanInfo>> conv_plan_names(const std::shared_ptr<Session>& session, const ConvSpec& spec);

@@ -189,7 +189,8 @@ Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const 
 Result<std::unique_ptr<Work>> fill_plan(std::shared_ptr<Session> session, const TensorSpec& out, double value) {
   auto descriptors = std::make_unique<Descriptors>(std::move(session));
   FUSEC_TRY(descriptors->add(out));
-  double element = 0;  // its first bytes are one of the tensor's, of a half a float: seen, where the manual asks for a half
+  double element =
+      0;  // its first bytes are one of the tensor's, of a half a float: seen, where the manual asks for a half
   ir::store_double(is_half(out.dtype) ? DType::f32 : out.dtype, &element, value);
   return make_plan(std::move(descriptors), out.dtype, "fill",
                    [element](const Descriptors& d, const Factors&, cudnnHandle_t handle, void* const* pointers) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of cuDNN's functions outside the graph API: pooling, copies, fills and epilogues in place. They work on any strides,
-// keep NaN, and run on every GPU, where plans of the graph API for single pointwise ops do not.
+// Plans of cuDNN's functions outside the graph API: pooling, copies, fills and epilogues in place. They work on any
+// strides, keep NaN, and run on every GPU, where plans of the graph API for single pointwise ops do not.
 #pragma once
 
 #include <memory>

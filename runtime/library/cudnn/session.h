@@ -38,8 +38,8 @@ struct Api {
   decltype(&cudnnGetVersion) version = nullptr;
 };
 
-// A handle serves one thread at a time. Plans are built, which takes up to seconds, with some, side by side, and run with
-// another, so that a run waits for other runs only. None is made in a run: a capture forbids it.
+// A handle serves one thread at a time. Plans are built, which takes up to seconds, with some, side by side, and run
+// with another, so that a run waits for other runs only. None is made in a run: a capture forbids it.
 class Session {
  public:
   // `unsupported`: cuDNN is missing; `device`: it finds no GPU.

@@ -16,10 +16,11 @@ std::string tensor_text(const char* role, const TensorSpec& t) {
 
 std::string to_text(const ConvSpec& spec) {
   const Window& w = spec.window;
-  std::string text = fmt::format("conv {} tf32={} exact={} workspace={} plan={} window={} step={} dilation={} pad={}+{}",
-                                 to_string(spec.compute), static_cast<int>(spec.tf32), static_cast<int>(spec.exact), spec.workspace_limit, spec.plan,
-                                 fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"), fmt::join(w.dilations, "x"),
-                                 fmt::join(w.before, "x"), fmt::join(w.after, "x"));
+  std::string text =
+      fmt::format("conv {} tf32={} exact={} workspace={} plan={} window={} step={} dilation={} pad={}+{}",
+                  to_string(spec.compute), static_cast<int>(spec.tf32), static_cast<int>(spec.exact),
+                  spec.workspace_limit, spec.plan, fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"),
+                  fmt::join(w.dilations, "x"), fmt::join(w.before, "x"), fmt::join(w.after, "x"));
   text += tensor_text("in", spec.in) + tensor_text("filter", spec.filter) + tensor_text("out", spec.out);
   for (const PostSpec& post : spec.posts) {
     text += fmt::format(" +{}({})", ir::info(post.op).name, post.alpha);

@@ -43,11 +43,12 @@ struct ConvSpec {
 // One line that tells any two specs apart.
 std::string to_text(const ConvSpec& spec);
 
-// Beginnings of the names of plans that would lose what is not finite, where spec.exact forbids that; else none. They are of cuDNN
-// 9.14 on an H200 and 16-bit types. Engines 32 and 47 store 0 for -inf, where a relu behind does not hide it, as they clip by a
-// comparison that -inf fails; the relu of 39 makes 0 of NaN, and behind one kernel of 6 for groups a relu of its own does, which
-// keeps NaN behind others. CudaLibraries.ExactReluKeepsNan and ExactOverflowIsInfinite look for them. The engines of other
-// versions may be sound; without them a slower plan is taken.
+// Beginnings of the names of plans that would lose what is not finite, where spec.exact forbids that; else none. They
+// are of cuDNN 9.14 on an H200 and 16-bit types. Engines 32 and 47 store 0 for -inf, where a relu behind does not hide
+// it, as they clip by a comparison that -inf fails; the relu of 39 makes 0 of NaN, and behind one kernel of 6 for
+// groups a relu of its own does, which keeps NaN behind others. CudaLibraries.ExactReluKeepsNan and
+// ExactOverflowIsInfinite look for them. The engines of other versions may be sound; without them a slower plan is
+// taken.
 std::vector<std::string> lossy_engines(const ConvSpec& spec);
 
 // A way of cuDNN to do a convolution.

@@ -26,8 +26,8 @@ std::optional<Built> build_conv(const Context& context, const Problem& problem, 
 std::optional<Built> build_matmul(const Context& context, const Problem& problem, const std::string& wanted);
 std::optional<Built> build_avg_pool(const Context& context, const Problem& problem);
 
-// The quick ways to do it: names of implementations, with "matmul " in front where a convolution is one, "batched " where
-// the product is one of two batch axes.
+// The quick ways to do it: names of implementations, with "matmul " in front where a convolution is one, "batched "
+// where the product is one of two batch axes.
 std::vector<std::string> conv_names(const Context& context, const Problem& problem);
 std::vector<std::string> matmul_names(const Context& context, const Problem& problem);
 
@@ -52,9 +52,8 @@ void add_post_args(const PostOps& posts, std::vector<Slot>& slots);
 // The epilogues from `done` on, by loops on the output itself.
 std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t done);
 
-
-// The names of a fresh descriptor's implementations that `is_quick` takes, in oneDNN's order, each once: those that it has
-// made before come a second time.
+// The names of a fresh descriptor's implementations that `is_quick` takes, in oneDNN's order, each once: those that it
+// has made before come a second time.
 template <class Desc, class Quick>
 std::vector<std::string> quick_names(Desc desc, const Quick& is_quick) {
   std::vector<std::string> names;

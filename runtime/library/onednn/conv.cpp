@@ -52,9 +52,9 @@ struct Direct {
     return pd;
   }
 
-  // 16-bit numbers are multiplied in pairs. Where a pixel's last channel has no other, the brg implementations take the next
-  // pixel's first one times zero: NaN where that is not finite. jit_bf16_1x1 of 3.2 has no register left for such a channel
-  // where it takes 30 pixels at once, and multiplies the image with itself.
+  // 16-bit numbers are multiplied in pairs. Where a pixel's last channel has no other, the brg implementations take the
+  // next pixel's first one times zero: NaN where that is not finite. jit_bf16_1x1 of 3.2 has no register left for such
+  // a channel where it takes 30 pixels at once, and multiplies the image with itself.
   bool errs(std::string_view implementation) const {
     const bool odd = is_half(src.dtype) && problem.b.dims[1] % 2 != 0;
     return odd && (implementation.starts_with("brg") || implementation.starts_with("jit_bf16_1x1"));
@@ -195,7 +195,8 @@ std::optional<Built> build_direct_or_matmul(const Context& context, const Proble
 
 std::optional<Built> build_conv(const Context& context, const Problem& given, const std::string& wanted) {
   const Problem problem = with_vector_bias(given, 1);
-  if (std::optional<Built> built = build_direct_or_matmul(context, given, problem, wanted == kStaged ? "" : wanted)) return built;
+  if (std::optional<Built> built = build_direct_or_matmul(context, given, problem, wanted == kStaged ? "" : wanted))
+    return built;
   if (!wanted.empty() && wanted != kStaged) return std::nullopt;
   const Direct direct = direct_of(context, problem);
   const Operand dense_src = dense_image(problem.a, ImageOrder::last),
@@ -212,7 +213,8 @@ std::vector<std::string> conv_names(const Context& context, const Problem& given
   const Problem problem = with_vector_bias(given, 1);
   std::vector<std::string> names = direct_of(context, problem).names();
   if (is_pointwise(problem)) {
-    for (const std::string& name : matmul_names(context, as_matmul(given))) names.push_back(std::string(kAsMatmul) + name);
+    for (const std::string& name : matmul_names(context, as_matmul(given)))
+      names.push_back(std::string(kAsMatmul) + name);
   }
   if (names.empty()) names.emplace_back(kStaged);
   return names;

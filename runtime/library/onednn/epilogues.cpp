@@ -126,7 +126,8 @@ PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at
 
 PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out,
                  Numerics numerics) {
-  return post_ops(posts, count, sum_at, [&](const Operand& o) { return operand_desc(o, out); }, numerics);
+  return post_ops(
+      posts, count, sum_at, [&](const Operand& o) { return operand_desc(o, out); }, numerics);
 }
 
 }  // namespace fusec::runtime::onednn

@@ -86,8 +86,8 @@ dnnl_status_t execute(const Recipe& recipe, RunState& state, void* const* args, 
       if (set != dnnl_success) return set;
     }
     const std::vector<dnnl_exec_arg_t>& given = state.args[i];
-    const dnnl_status_t done = dnnl_primitive_execute(stage.primitive.get(), state.stream.get(),
-                                                      static_cast<int>(given.size()), given.data());
+    const dnnl_status_t done =
+        dnnl_primitive_execute(stage.primitive.get(), state.stream.get(), static_cast<int>(given.size()), given.data());
     if (done != dnnl_success) return done;
   }
   return dnnl_stream_wait(state.stream.get());
