@@ -2,23 +2,17 @@
 // emit: Kernel -> Artifact. The writers only print: every decision is already in the kernel.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "codegen/artifact.h"
+#include "codegen/artifact/artifact.h"
+#include "codegen/artifact/emit_options.h"
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
-
-struct EmitOptions {
-  bool keep_text = false;
-  Codegen codegen = Codegen::automatic;                     // of a GPU target
-  std::function<void(const std::string&)> on_warning = {};  // of faults that do not fail the call; unset: silent
-};
 
 // Those that `codegen` allows for the target, in the order in which they are tried: Codegen::automatic is NVRTC where
 // it is found, then LLVM.

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "codegen/cuda/writer.h"
-#include "codegen/layout.h"
+#include "codegen/kernel/layout.h"
 
 namespace fusec::codegen::cuda {
 namespace {

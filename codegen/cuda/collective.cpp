@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/cuda/reduce.h"
-#include "codegen/reduce_plan.h"
+#include "codegen/kernel/reduce_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {

@@ -4,10 +4,10 @@
 #include <map>
 #include <stdexcept>
 
-#include "codegen/assembler.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/writer.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/assembler.h"
+#include "codegen/ptx/nvjitlink.h"
 
 namespace fusec::codegen {
 namespace {

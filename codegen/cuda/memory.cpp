@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/writer.h"
-#include "codegen/layout.h"
+#include "codegen/kernel/layout.h"
 
 namespace fusec::codegen::cuda {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "codegen/reduce_plan.h"
+#include "codegen/kernel/reduce_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "codegen/cuda/prelude.h"
 #include "fusec/dtype.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen::cuda {
 

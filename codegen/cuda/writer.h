@@ -17,10 +17,10 @@
 #include "codegen/cuda/prelude.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/text.h"
-#include "codegen/phases.h"
-#include "codegen/team.h"
-#include "ir/digits.h"
-#include "ir/kernel.h"
+#include "codegen/kernel/phases.h"
+#include "codegen/kernel/team.h"
+#include "ir/kernel/digits.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen::cuda {
 

@@ -15,7 +15,7 @@
 
 #include "fusec/dtype.h"
 #include "fusec/target.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 

@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <limits>
 
-#include "compiler/lower/alias.h"
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rebase.h"
-#include "compiler/lower/region_key.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/nest/alias.h"
+#include "compiler/lower/nest/rebase.h"
+#include "compiler/lower/nest/region_key.h"
+#include "compiler/lower/schedule/schedule.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
-#include "ir/signature.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
+#include "ir/text/signature.h"
 
 namespace fusec::compiler {
 

@@ -8,7 +8,7 @@
 
 #include "compiler/partition/coords.h"
 #include "fusec/status.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 

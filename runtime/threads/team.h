@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 
 namespace fusec::runtime {
 

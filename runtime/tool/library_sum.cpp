@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/bind.h"
-#include "runtime/executor.h"
+#include "runtime/plan/bind.h"
+#include "runtime/run/executor.h"
 
 namespace fusec::tool {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 #include "runtime/tool/output.h"
 #include "runtime/tool/timing.h"
 

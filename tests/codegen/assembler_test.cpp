@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // PTX that NVIDIA's assembler gets wrong, written in another way.
-#include "codegen/assembler.h"
+#include "codegen/ptx/assembler.h"
 
 #include <gtest/gtest.h>
 
 #include "codegen/emit.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/nvjitlink.h"
 #include "tests/codegen/cuda_shim_run.h"
 
 namespace fusec::codegen_test {

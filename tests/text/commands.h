@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "fusec/status.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::text_test {
 

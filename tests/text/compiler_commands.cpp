@@ -4,7 +4,7 @@
 
 #include "commands.h"
 #include "compiler/lower/lower.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/schedule/schedule.h"
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/select/select.h"

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "codegen/kernel/reduce_plan.h"
 #include "codegen/llvm/nvptx/reduce.h"
-#include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::nvptx {
 namespace {

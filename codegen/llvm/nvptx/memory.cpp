@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "codegen/layout.h"
+#include "codegen/kernel/layout.h"
 #include "codegen/llvm/nvptx/writer.h"
 
 namespace fusec::codegen::nvptx {

@@ -5,11 +5,11 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Verifier.h>
 
-#include "codegen/assembler.h"
 #include "codegen/llvm/contain.h"
 #include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/assembler.h"
+#include "codegen/ptx/nvjitlink.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {

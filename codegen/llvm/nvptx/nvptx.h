@@ -4,7 +4,11 @@
 
 #include <string>
 
-#include "codegen/emit.h"
+#include "codegen/artifact/artifact.h"
+#include "codegen/artifact/emit_options.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over threads by their tree, as codegen/reduce_plan.h plans them.
+// Reductions over threads by their tree, as codegen/kernel/reduce_plan.h plans them.
 #include "codegen/llvm/nvptx/reduce.h"
 
 #include <algorithm>
 
+#include "codegen/kernel/reduce_plan.h"
 #include "codegen/llvm/counter.h"
-#include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::nvptx {
 namespace {

@@ -2,7 +2,7 @@
 #include "compiler/import/onnx/error.h"
 
 #include "compiler/import/onnx/names.h"
-#include "ir/ops/infer_rules.h"
+#include "ir/graph/infer_rules.h"
 #include "ir/support/guard.h"
 
 namespace fusec::importer {

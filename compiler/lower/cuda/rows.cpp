@@ -12,7 +12,7 @@
 #include <set>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 

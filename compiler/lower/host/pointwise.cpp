@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 

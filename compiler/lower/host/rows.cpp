@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 

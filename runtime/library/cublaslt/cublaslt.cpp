@@ -10,7 +10,7 @@
 
 #include "runtime/library/cublaslt/call.h"
 #include "runtime/library/cublaslt/gemm.h"
-#include "runtime/library/device_weights.h"
+#include "runtime/library/interface/device_weights.h"
 
 namespace fusec::runtime {
 namespace {

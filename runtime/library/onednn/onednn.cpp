@@ -8,9 +8,9 @@
 #include <new>
 
 #include "ir/support/memory.h"
+#include "runtime/library/interface/problem.h"
 #include "runtime/library/onednn/build.h"
 #include "runtime/library/onednn/describe.h"
-#include "runtime/library/problem.h"
 
 namespace fusec::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/eval/element.h"
-#include "runtime/library/problem.h"
+#include "ir/ops/element.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::plain {
 

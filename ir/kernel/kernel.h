@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel: the structured loop nest of one fused region, in scalar ops of the same table as Graph.
+//
+// The rule: read with all tags erased, as plain sequential loops, a kernel computes the same result. Hence iterations
+// of a grid, cluster or block loop are independent; sibling parallel loops are phases, and data passes only from an
+// earlier phase to a later one (block phases through shared and reg buffers, grid phases through scratch buffers).
+//
+// Index expressions are Dims over extents, loop variables, integer values ("v12") and the symbol `lane`. A value of
+// width w has w lanes; in the statement that makes it, `lane` stands for 0 .. w-1. A statement's width is that of its
+// result (of its operand for a store). Operands of width 1 act on every lane.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fusec/dim.h"
+#include "fusec/dtype.h"
+#include "fusec/shape.h"
+#include "ir/ops/op.h"
+#include "ir/support/id_vector.h"
+
+namespace fusec::ir {
+
+using BufferId = Id<struct BufferTag>;
+using RegId = Id<struct RegTag>;  // an SSA value of a kernel, printed %v<index>
+
+inline const std::string kLane = "lane";
+
+// seq: in order. unroll: in order, expanded by the writer; constant extent. block: threads of one block on a GPU, a
+// plain loop on a CPU. grid: blocks on a GPU, tasks on a CPU; only outermost, perfectly nested.
+enum class LoopTag : uint8_t { seq, unroll, block, cluster, grid };
+
+enum class Space : uint8_t {
+  in,       // parameter, only read
+  out,      // parameter, only written
+  reg,      // private to an iteration of the enclosing parallel loops: registers, or local memory on a CPU
+  shared,   // of one block
+  scratch,  // global memory that lives as long as the launch; carries data between grid phases
+};
+
+struct Buffer {
+  std::string name;  // an identifier, unique in the kernel
+  Space space = Space::reg;
+  DType dtype = DType::f32;
+  Shape shape;
+  Shape strides;       // in elements; empty: row-major. Parameters only
+  int alignment = 0;   // proven alignment in bytes of the base address of a parameter; 0: that of an element
+  std::string layout;  // "" | "swizzle 4" | "pitch 65" | "mma.acc": a name of the fixed layout table
+  bool operator==(const Buffer&) const = default;
+};
+
+struct Constant {
+  DType dtype = DType::f32;
+  double f = 0;                              // of floats
+  int64_t i = 0;                             // of integers and bool, bit pattern for u64
+  bool operator==(const Constant& o) const;  // floats by bits, so that NaN equals itself and 0 differs from -0
+};
+
+using Operand = std::variant<RegId, Constant>;
+
+// A conjunction of `expr >= 0`, evaluated per lane.
+using Guard = std::vector<Dim>;
+
+struct Stmt;
+using Block = std::vector<Stmt>;
+
+struct LoopHead {
+  LoopTag tag = LoopTag::seq;
+  std::string var;  // unique in the kernel
+  Dim extent;       // runs 0 .. extent-1
+  bool operator==(const LoopHead&) const = default;
+};
+
+// How grid phases are separated: the boundary after this loop.
+enum class Boundary : uint8_t { launches, last_block, coop };
+
+struct Loop {
+  LoopHead head;
+  Block body;
+  Boundary boundary = Boundary::launches;
+};
+
+// Declares a local buffer for the rest of the enclosing block; its contents are undefined.
+struct Alloc {
+  BufferId buffer;
+};
+
+// dst = op(args). For cast the type is dst's.
+struct Let {
+  RegId dst;
+  ScalarOp op = ScalarOp::add;
+  std::vector<Operand> args;
+};
+
+// dst = the number `value` of an index expression, in dst's dtype (may use `lane`).
+struct IndexValue {
+  RegId dst;
+  Dim value;
+};
+
+// dst = buffer[index]; where the guard fails, `otherwise`. `clamp` (data-dependent indices only): bit a set: the index
+// of axis a wraps when negative and is clamped into range, and an out-of-range one sets the run's status word.
+struct Load {
+  RegId dst;
+  BufferId buffer;
+  std::vector<Dim> index;
+  Guard guard;
+  Constant otherwise;
+  uint32_t clamp = 0;
+};
+
+enum class StoreHint : uint8_t { none, stream };  // stream: not read again soon; the base is aligned to the vector
+
+// buffer[index] = value where the guard holds.
+struct Store {
+  BufferId buffer;
+  std::vector<Dim> index;
+  Operand value;
+  Guard guard;
+  StoreHint hint = StoreHint::none;
+};
+
+// Hints that the cache line of buffer[index] will be read.
+struct Prefetch {
+  BufferId buffer;
+  std::vector<Dim> index;
+};
+
+// Combiners work on tuples: add, mul, max, min, and_, or_ on one; argmax, argmin on (value, index), the lower index on
+// ties (the higher for *_last); welford on (mean, m2, n); max_sum on (max, sum scaled by exp(-max)).
+enum class Combiner : uint8_t {
+  add,
+  mul,
+  max,
+  min,
+  and_,
+  or_,
+  argmax,
+  argmin,
+  argmax_last,
+  argmin_last,
+  welford,
+  max_sum
+};
+int tuple_size(Combiner combiner);
+const char* to_string(Combiner combiner);
+
+// Element i of n belongs to chunk i div chunk and to lane i mod lanes. A lane adds in rising i; lanes combine by
+// adjacent pairs; chunks combine by a balanced tree in index order. chunk 0: one chunk. {1, 0} is a plain sequence, {0,
+// 0} a balanced tree over all n (lanes = n rounded up to a power of two, adjacent pairs first).
+struct Tree {
+  int64_t lanes = 1, chunk = 0;
+  bool operator==(const Tree&) const = default;
+};
+
+// On a GPU: block loops of `loops` are threads, the others run inside each thread. Elements are folded from the
+// innermost loop outwards, each loop (and the lanes) by adjacent pairs: in a thread, by warp shuffles, between warps
+// through shared memory. That is the tree when `lanes` is the product of the innermost extents and each lane has one
+// element per chunk (chunk 0 or = lanes) and every extent but the outermost is a power of two; or {0, 0}; for min, max,
+// and, or and integers the order does not matter. The result is the same in every thread that runs the statement.
+//
+// dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost); a
+// dst as wide as the yield (width > 1) combines each lane by itself. The statement's width is that of the yield. Where
+// the guard fails the iteration takes no part. No iteration: the identity. When dst has the width of the yield, lanes
+// are not combined: each lane is a reduction of its own over `loops` (rows side by side in one vector).
+struct Reduce {
+  std::vector<RegId> dst;
+  Combiner combiner = Combiner::add;
+  Tree tree;
+  std::vector<LoopHead> loops;
+  Block body;
+  std::vector<Operand> yield;
+  Guard guard;
+};
+
+// For each iteration: runs body, combines its yield into the running value (lane by lane) in order, and runs `then`,
+// where dst is the running value with (inclusive) or without (exclusive) this iteration's yield. reverse: from the last
+// to the first.
+struct Scan {
+  RegId dst;
+  Combiner combiner = Combiner::add;
+  bool exclusive = false, reverse = false;
+  LoopHead loop;
+  Block body;
+  Operand yield;
+  Block then;
+};
+
+// dst[j, i] = src[i, j] for square n x n reg buffers: a transpose in registers.
+struct TransposeTile {
+  BufferId dst, src;
+};
+
+// Copies the box of `extents` elements at src[src_index] to dst[dst_index]; complete before the first later phase that
+// reads dst. A multi-stage buffer has a leading axis indexed s mod stages.
+struct CopyAsync {
+  BufferId dst, src;
+  std::vector<Dim> dst_index, src_index, extents;
+};
+
+// acc[i, j] += sum over k of a[i, k] * b[k, j] for tile buffers; a and b may be indexed by a leading stage.
+struct Mma {
+  BufferId acc, a, b;
+  std::vector<Dim> a_index, b_index;
+};
+
+// A block loop over the elements (row, column) of a tile buffer, in the layout's order.
+struct Each {
+  BufferId tile;
+  std::string row, column;  // loop variables
+  Block body;
+};
+
+// A barrier: what threads of the warp or block stored to shared memory before is seen by the others after. Says nothing
+// when tags are erased; put in by place_syncs (compiler/lower/cuda), exactly where an element of a shared buffer
+// changes hands.
+enum class SyncScope : uint8_t { warp, block };
+struct Sync {
+  SyncScope scope = SyncScope::block;
+};
+
+struct Stmt {
+  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Each,
+               Sync>
+      v;
+};
+
+struct RegInfo {
+  DType dtype = DType::f32;
+  int width = 1;
+  bool operator==(const RegInfo&) const = default;
+};
+
+struct Kernel {
+  std::string name = "kernel";
+  std::vector<std::string> extents;  // int64 launch arguments, in order
+  IdVector<BufferId, Buffer> buffers;
+  std::vector<BufferId> params;  // in and out buffers, in argument order
+  IdVector<RegId, RegInfo> regs;
+  std::map<std::string, int64_t> divisible;  // facts: extent % value == 0
+  bool fits32 = false;                       // every address the kernel computes, in elements, is below 2^31
+  // Pairs (in, out) of params that may be the same memory: every element is read only by the iteration that overwrites
+  // it, before the write.
+  std::vector<std::pair<BufferId, BufferId>> may_alias;
+  Block body;
+};
+
+// Building.
+BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are appended to params
+RegId add_reg(Kernel& kernel, DType dtype, int width = 1);
+inline std::string reg_name(RegId reg) { return "v" + std::to_string(reg.index); }
+inline Operand float_constant(DType dtype, double value) { return Constant{dtype, value, 0}; }
+inline Operand int_constant(DType dtype, int64_t value) { return Constant{dtype, 0, value}; }
+
+// Whether the bits of an f16 or bf16 operand decide the op without a conversion to f32: max(x, +0), abs, neg.
+bool on_half_bits(const Let& let);
+
+// Visiting. `for_each_stmt` runs f on every statement, outer ones first.
+void for_each_stmt(const Block& block, const std::function<void(const Stmt&)>& f);
+void for_each_stmt(Block& block, const std::function<void(Stmt&)>& f);
+// Every nested block of one statement.
+std::vector<Block*> nested_blocks(Stmt& stmt);
+std::vector<const Block*> nested_blocks(const Stmt& stmt);
+// Every loop that a statement is or has: of a Reduce, all of its own.
+void for_each_head(Stmt& stmt, const std::function<void(LoopHead&)>& f);
+void for_each_head(const Stmt& stmt, const std::function<void(const LoopHead&)>& f);
+// Every Dim in a statement itself (not in nested blocks): extents, indices, guards.
+void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f);
+void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f);
+// Every operand read by the statement itself; every register it defines.
+void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f);
+void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f);
+std::vector<RegId> defined(const Stmt& stmt);
+// What `lane` counts to in the Dims of the statement: the width of its result, of the operand of a store, of the yield
+// of a reduce; else 1.
+int width_of(const Kernel& kernel, const Stmt& stmt);
+int width_of(const Kernel& kernel, const Operand& operand);
+
+// The ranges of loop variables enclosing a point, for simplify and proves_nonneg.
+DimRanges ranges_of(const std::vector<LoopHead>& loops);
+// The same, and of `lane` in a statement of that width.
+DimRanges ranges_of(const std::vector<LoopHead>& loops, int width);
+// `d` with every extent that facts say is a multiple of c written as c times a new symbol, so that == and the prover
+// see it.
+Dim with_facts(const Dim& d, const std::map<std::string, int64_t>& divisible);
+
+}  // namespace fusec::ir
