@@ -10,7 +10,7 @@ namespace {
 using ir::Combiner;
 
 // More accumulators than this would not be registers.
-constexpr int64_t kMostAccumulators = 256;
+constexpr int64_t kMaxAccumulators = 256;
 
 bool is_two_power(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
@@ -82,7 +82,7 @@ bool fits_registers(const ReducePlan& plan) {
     inside_of_array |= loop.is_array() && !loop.extent.is(1);
     count *= loop.is_array() ? loop.extent.value() : 1;
   }
-  return count <= kMostAccumulators;
+  return count <= kMaxAccumulators;
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class CompileError : public std::runtime_error {
 };
 
 // Thrown by parts that do not know the statement at hand, which is then named.
-class Inexpressible : public std::runtime_error {
+class UnsupportedKernel : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

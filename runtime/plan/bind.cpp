@@ -86,8 +86,8 @@ BoundLibraryStep bind_step(const LoadedProgram& loaded, const ResolvedStep& step
 // libraries split the packing of each constant over their own threads.
 int binders(const LoadedProgram& loaded, std::size_t steps) {
   if (loaded.device == nullptr) return 1;
-  constexpr std::size_t kMost = 8;
-  return static_cast<int>(std::min({kMost, std::size_t{std::max(1U, std::thread::hardware_concurrency())}, steps}));
+  constexpr std::size_t kMax = 8;
+  return static_cast<int>(std::min({kMax, std::size_t{std::max(1U, std::thread::hardware_concurrency())}, steps}));
 }
 
 Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads,

@@ -56,13 +56,13 @@ bool may_join(const Launch& launch) { return launch.op == nullptr && launch.phas
 }  // namespace
 
 void group_independent(Plan& plan, const ResolvedProgram& resolved) {
-  constexpr std::size_t kMost = 16;  // launches of a group: each is compared with all of them
+  constexpr std::size_t kMax = 16;  // launches of a group: each is compared with all of them
   for (std::size_t first = 0; first < plan.launches.size();) {
     std::vector<Touched> group;
     std::size_t end = first;
     int threads = 0;
     int64_t bytes = 0;
-    for (; end < plan.launches.size() && end - first < kMost && may_join(plan.launches[end]); ++end) {
+    for (; end < plan.launches.size() && end - first < kMax && may_join(plan.launches[end]); ++end) {
       const std::vector<Touched> next = touched(plan, resolved.steps[end], plan.launches[end]);
       if (conflict(group, next)) break;
       group.insert(group.end(), next.begin(), next.end());

@@ -104,7 +104,7 @@ class HostRunner final : public Runner {
     out_[o] = t.data();
     if (t.num_elements() == 0) return {};
     const bool aligned = is_aligned(t.data(), io.alignment), contiguous = t.is_contiguous();
-    if (aligned && contiguous && !spoils_an_input(plan, inputs, t, o)) return {};
+    if (aligned && contiguous && !clobbers_input(plan, inputs, t, o)) return {};
     FUSEC_ASSIGN(out_[o], staging(out_staging_[o], t));
     log_.add(in_.size() + o, "output", io,
              !contiguous ? "it is not row-major"

@@ -64,7 +64,7 @@ bool is_aligned(const void* data, int64_t alignment) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(alignment) == 0;
 }
 
-bool spoils_an_input(const Plan& plan, std::span<const Tensor> inputs, const Tensor& output, uint32_t o) {
+bool clobbers_input(const Plan& plan, std::span<const Tensor> inputs, const Tensor& output, uint32_t o) {
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     if (plan.inputs[i].last < plan.outputs[o].first || !overlap(inputs[i], output)) continue;
     const bool in_place = std::any_of(plan.in_place.begin(), plan.in_place.end(),

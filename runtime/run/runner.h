@@ -62,7 +62,7 @@ std::unique_ptr<Runner> make_host_runner(const ir::Program& program);
 Status take_output(const BoundIo& io, Tensor& output, const Device& device);
 bool is_aligned(const void* data, int64_t alignment);
 // Whether some input is still read once this output, which shares its memory, has been written.
-bool spoils_an_input(const Plan& plan, std::span<const Tensor> inputs, const Tensor& output, uint32_t o);
+bool clobbers_input(const Plan& plan, std::span<const Tensor> inputs, const Tensor& output, uint32_t o);
 
 // Row-major strides, in memory that is used again.
 class RowMajor {

@@ -336,7 +336,7 @@ const auto kQuotients = [](const RunKernel& run) {
   }
 };
 
-// Small chains that NVIDIA's assembler has been seen to get wrong (codegen/ptx/assembler.h), and their neighbours.
+// Small chains that NVIDIA's assembler has been seen to get wrong (codegen/ptx/workarounds.h), and their neighbours.
 struct Chain {
   DType dtype;
   ir::Kernel kernel;

@@ -102,7 +102,7 @@ class NestBuilder {
       Block* body = nest_loops(top, heads);
       eval_->open(*body);
       std::vector<std::pair<ValueId, Coords>> results;
-      for (const Site& site : domain().outputs) {
+      for (const AccessPoint& site : domain().outputs) {
         Coords coords = site.coords;
         for (Dim& c : coords) c = c.substitute(shift);
         results.emplace_back(site.value, coords);
@@ -196,7 +196,7 @@ class NestBuilder {
     eval_->open(*row);
     for (const auto& [value, first] : staged_) allocate(value);
     for (size_t p = 0; p < domain().reductions.size(); ++p) reduction(p);
-    for (const Site& site : domain().outputs)
+    for (const AccessPoint& site : domain().outputs)
       if (!site.full) eval_->store(site.value, site.coords);
     full_outputs();
     eval_->close();
@@ -360,7 +360,7 @@ class NestBuilder {
   // The outputs that have an element for each of the row, and where it is.
   std::vector<std::pair<ValueId, Coords>> full_results(size_t phase) const {
     std::vector<std::pair<ValueId, Coords>> results;
-    for (const Site& site : nest_.domain.outputs)
+    for (const AccessPoint& site : nest_.domain.outputs)
       if (site.full) results.emplace_back(site.value, phase_coords(site.coords, phase));
     return results;
   }
@@ -393,7 +393,7 @@ class NestBuilder {
       uses_.clear();
       for (size_t p = 0; p < last; ++p)
         visit(graph_.nodes[domain().reductions[p]].inputs[0], domain().reduction_inputs[p], p);
-      for (const Site& site : domain().outputs)
+      for (const AccessPoint& site : domain().outputs)
         if (site.full) visit(site.value, site.coords, last);
       for (auto n = region_.nodes.rbegin(); n != region_.nodes.rend() && !again; ++n) again = stage_if_costly(*n);
     }

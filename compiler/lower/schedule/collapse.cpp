@@ -12,7 +12,7 @@ using ir::Block;
 using ir::LoopHead;
 using ir::Stmt;
 
-PerfectNest take_nest(Stmt stmt) {
+PerfectNest peel_loops(Stmt stmt) {
   PerfectNest nest;
   for (;;) {
     auto& loop = std::get<ir::Loop>(stmt.v);
@@ -26,7 +26,7 @@ PerfectNest take_nest(Stmt stmt) {
   }
 }
 
-Stmt put_nest(const std::vector<LoopHead>& heads, Block body) {
+Stmt rebuild_loops(const std::vector<LoopHead>& heads, Block body) {
   for (size_t i = heads.size(); i-- > 0;) {
     Block inner = std::move(body);
     body.clear();
@@ -71,9 +71,9 @@ void collapse_heads(std::vector<LoopHead>& heads, Block& body) {
 // Takes a perfect nest of loops apart, changes the heads, and puts it together again.
 template <class F>
 void with_perfect_nest(Stmt& stmt, F change) {
-  PerfectNest nest = take_nest(std::move(stmt));
+  PerfectNest nest = peel_loops(std::move(stmt));
   change(nest.heads, nest.body);
-  stmt = put_nest(nest.heads, std::move(nest.body));
+  stmt = rebuild_loops(nest.heads, std::move(nest.body));
 }
 
 const ir::Store* first_store(const Block& block) {

@@ -15,11 +15,11 @@ namespace fusec::compiler {
 
 // Makes launch arguments of extents and strides, so that one kernel serves many shapes. `launch` gets the value of each
 // of Kernel::extents over the model's symbols.
-void parametrize(Nest& nest, std::vector<Dim>& launch);
+void abstract_extents(Nest& nest, std::vector<Dim>& launch);
 // Merges loops that together walk every buffer evenly, and orders pointwise loops by the strides of the first store.
 void collapse(Nest& nest);
 
-// The family that suits each top-level nest, for a target of the kind. `launch`: as from parametrize.
+// The family that suits each top-level nest, for a target of the kind. `launch`: as from abstract_extents.
 Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch);
 Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& launch);
 
@@ -33,8 +33,8 @@ struct PerfectNest {
   std::vector<ir::LoopHead> heads;  // outermost first
   ir::Block body;
 };
-PerfectNest take_nest(ir::Stmt stmt);
-ir::Stmt put_nest(const std::vector<ir::LoopHead>& heads, ir::Block body);
+PerfectNest peel_loops(ir::Stmt stmt);
+ir::Stmt rebuild_loops(const std::vector<ir::LoopHead>& heads, ir::Block body);
 
 // What a family works on. Each takes one top-level nest of sequential loops and yields what replaces it.
 struct Scheduling {

@@ -72,7 +72,7 @@ class LibraryOp {
 
 // A call on memory of its own, to be timed alone: arguments dense in one layout, constant weights in the format that
 // the op likes best there.
-struct LoneCall {
+struct IsolatedCall {
   // "nchw", "nhwc", "blocked" of images, whatever their rank; "plain", "transposed" of matrices; "any": the library's
   // choice
   std::string layout;
@@ -101,7 +101,7 @@ class Library {
   virtual std::shared_ptr<Library> fresh() const { return nullptr; }
   // The call with the epilogues that the library does itself, in each layout that it has: the yardstick of a plan,
   // which must agree on layouts between steps. in_place: it runs with the output where may_alias() says.
-  virtual std::vector<LoneCall> alone(const LibraryCall& /*call*/, bool /*in_place*/) { return {}; }
+  virtual std::vector<IsolatedCall> alone(const LibraryCall& /*call*/, bool /*in_place*/) { return {}; }
 };
 
 // The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.

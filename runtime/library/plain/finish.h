@@ -12,7 +12,7 @@
 namespace fusec::runtime::plain {
 
 inline constexpr int64_t kRun = 256;  // most values of a run
-inline constexpr std::size_t kMostAxes = 12;
+inline constexpr std::size_t kMaxAxes = 12;
 
 // Values along one axis of the output, from `at` on.
 struct Run {

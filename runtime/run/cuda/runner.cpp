@@ -215,8 +215,7 @@ class GpuRunner final : public Runner {
       if (!outputs[o].on_host() && outputs[o].device() != device_)
         return not_here("output", plan.outputs[o], outputs[o]);
       const char* why = reason_to_copy(plan.outputs[o], outputs[o]);
-      if (why == nullptr && spoils_an_input(plan, inputs, outputs[o], o))
-        why = "an input that lies there is read later";
+      if (why == nullptr && clobbers_input(plan, inputs, outputs[o], o)) why = "an input that lies there is read later";
       FUSEC_TRY(place_one(out_staged_[o], outputs[o], why != nullptr || fixed));
       if (why != nullptr && out_staged_[o].way() == Way::from_device)
         log_.add(in_.size() + o, "output", plan.outputs[o], why);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/ptx/assembler.h"
+#include "codegen/ptx/workarounds.h"
 
 #include <fmt/format.h>
 
@@ -297,7 +297,7 @@ std::string replacement(const Instruction& i, const Traps& traps) {
 
 }  // namespace
 
-std::string spare_assembler(const std::string& ptx) {
+std::string apply_ptxas_workarounds(const std::string& ptx) {
   std::vector<std::string_view> lines;
   std::vector<Instruction> code;
   std::vector<std::size_t> functions;  // the line after the last of each

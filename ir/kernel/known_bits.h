@@ -8,12 +8,12 @@ namespace fusec::ir {
 
 // Every finite value is a multiple of 2^least and has at most `count` binary digits from its first to its last that is
 // set.
-struct Digits {
+struct KnownBits {
   int least = 0, count = 0;
-  bool operator==(const Digits&) const = default;
+  bool operator==(const KnownBits&) const = default;
 };
 
-IdVector<RegId, Digits> digits_of(const Kernel& kernel);
-Digits digits_of(const Constant& value);
+IdVector<RegId, KnownBits> known_bits_of(const Kernel& kernel);
+KnownBits known_bits_of(const Constant& value);
 
 }  // namespace fusec::ir

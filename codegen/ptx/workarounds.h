@@ -41,7 +41,7 @@ namespace fusec::codegen {
 //   ranges is the negation of the unordered opposite, a choice between a zero and 1 or -1 of f32 is one between their
 //   bits.
 // The same text where there is none of these.
-std::string spare_assembler(const std::string& ptx);
+std::string apply_ptxas_workarounds(const std::string& ptx);
 
 // Gives the artifact a cubin of its PTX, which has been spared, by nvJitLink, where there is one. compile_failed: its
 // log.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/kernel/digits.h"
+#include "ir/kernel/known_bits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +9,10 @@
 namespace fusec::ir {
 namespace {
 
-constexpr Digits kZero{1 << 20, 0};  // a multiple of everything
+constexpr KnownBits kZero{1 << 20, 0};  // a multiple of everything
 
 // Of all values of a type. The least of floats is that of their denormals.
-Digits digits_of(DType type) {
+KnownBits known_bits_of(DType type) {
   switch (type) {
     case DType::f16:
       return {-24, 11};
@@ -28,15 +28,15 @@ Digits digits_of(DType type) {
 }
 
 // What holds of a value that is one of both.
-Digits either(Digits a, Digits b) { return {std::min(a.least, b.least), std::max(a.count, b.count)}; }
+KnownBits either(KnownBits a, KnownBits b) { return {std::min(a.least, b.least), std::max(a.count, b.count)}; }
 
 class Finder {
  public:
   explicit Finder(const Kernel& kernel) : kernel_(kernel) {
-    for (const RegInfo& reg : kernel.regs) found_.push_back(digits_of(reg.dtype));
+    for (const RegInfo& reg : kernel.regs) found_.push_back(known_bits_of(reg.dtype));
   }
 
-  IdVector<RegId, Digits> run() {
+  IdVector<RegId, KnownBits> run() {
     for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
       if (const auto* let = std::get_if<Let>(&stmt.v))
         found_[let->dst] = rounded(result(*let), kernel_.regs[let->dst].dtype);
@@ -45,19 +45,19 @@ class Finder {
   }
 
  private:
-  Digits of(const Operand& operand) const {
-    if (const auto* value = std::get_if<Constant>(&operand)) return ir::digits_of(*value);
+  KnownBits of(const Operand& operand) const {
+    if (const auto* value = std::get_if<Constant>(&operand)) return ir::known_bits_of(*value);
     return found_[std::get<RegId>(operand)];
   }
 
   // Rounding to fewer digits leaves multiples of what they were multiples of.
-  static Digits rounded(Digits d, DType type) {
-    const Digits all = digits_of(type);
+  static KnownBits rounded(KnownBits d, DType type) {
+    const KnownBits all = known_bits_of(type);
     return {std::max(d.least, all.least), std::min(d.count, all.count)};
   }
 
-  Digits result(const Let& let) const {
-    const Digits any{-(1 << 20), 1 << 20}, a = of(let.args[0]), b = of(let.args[let.args.size() > 1 ? 1 : 0]);
+  KnownBits result(const Let& let) const {
+    const KnownBits any{-(1 << 20), 1 << 20}, a = of(let.args[0]), b = of(let.args[let.args.size() > 1 ? 1 : 0]);
     switch (let.op) {
       case ScalarOp::cast:
       case ScalarOp::neg:
@@ -84,13 +84,13 @@ class Finder {
   }
 
   const Kernel& kernel_;
-  IdVector<RegId, Digits> found_;
+  IdVector<RegId, KnownBits> found_;
 };
 
 }  // namespace
 
-Digits digits_of(const Constant& value) {
-  if (!is_float(value.dtype)) return digits_of(value.dtype);
+KnownBits known_bits_of(const Constant& value) {
+  if (!is_float(value.dtype)) return known_bits_of(value.dtype);
   double number = 0;
   store_double(value.dtype, &number, value.f);
   number = load_double(value.dtype, &number);
@@ -101,6 +101,6 @@ Digits digits_of(const Constant& value) {
   return {exponent - count, count};
 }
 
-IdVector<RegId, Digits> digits_of(const Kernel& kernel) { return Finder(kernel).run(); }
+IdVector<RegId, KnownBits> known_bits_of(const Kernel& kernel) { return Finder(kernel).run(); }
 
 }  // namespace fusec::ir

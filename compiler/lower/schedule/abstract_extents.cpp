@@ -18,7 +18,7 @@ namespace {
 // Loops shorter than this keep a constant extent: the writer unrolls or masks them best when it knows them.
 constexpr int64_t kShortLoop = 64;
 // The largest power of two that is worth knowing to divide an extent: the widest vector loop.
-constexpr int64_t kMostDivisor = 64;
+constexpr int64_t kMaxDivisor = 64;
 
 class Parametrizer {
  public:
@@ -46,7 +46,7 @@ class Parametrizer {
     while (loop != nullptr) {
       const Dim value = loop->head.extent;
       const bool suits =
-          !value.is_const() || (plain_ && value.value() >= kShortLoop && (flat || value.value() % kMostDivisor == 0));
+          !value.is_const() || (plain_ && value.value() >= kShortLoop && (flat || value.value() % kMaxDivisor == 0));
       if (suits) loop->head.extent = parameter_for(value);
       if (loop->body.size() != 1) return;
       loop = std::get_if<ir::Loop>(&loop->body[0].v);
@@ -101,7 +101,7 @@ class Parametrizer {
     kernel_.extents.push_back(name);
     int64_t divisor = 1;
     const int64_t known = value.known_divisor();
-    while (divisor < kMostDivisor && known % (divisor * 2) == 0) divisor *= 2;
+    while (divisor < kMaxDivisor && known % (divisor * 2) == 0) divisor *= 2;
     if (divisor > 1) kernel_.divisible[name] = divisor;
     return Dim::symbol(name);
   }
@@ -258,6 +258,6 @@ class Parametrizer {
 
 }  // namespace
 
-void parametrize(Nest& nest, std::vector<Dim>& launch) { Parametrizer(nest, launch).run(); }
+void abstract_extents(Nest& nest, std::vector<Dim>& launch) { Parametrizer(nest, launch).run(); }
 
 }  // namespace fusec::compiler

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // PTX that NVIDIA's assembler gets wrong, written in another way.
-#include "codegen/ptx/assembler.h"
-
 #include <gtest/gtest.h>
 
 #include "codegen/emit.h"
 #include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/workarounds.h"
 #include "tests/codegen/cuda_shim_run.h"
 
 namespace fusec::codegen_test {
 namespace {
 
-using codegen::spare_assembler;
+using codegen::apply_ptxas_workarounds;
 
 TEST(Assembler, IsSparedWhatItGetsWrong) {
-  EXPECT_EQ(spare_assembler("\tmax.u16 \t%rs2, %rs1, 1;\n"),
+  EXPECT_EQ(apply_ptxas_workarounds("\tmax.u16 \t%rs2, %rs1, 1;\n"),
             "\t{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, 1; cvt.u32.u16 a, %rs1; cvt.u32.u16 b, y; max.u32 a, a, b; "
             "cvt.u16.u32 %rs2, a; }\n");
-  EXPECT_EQ(spare_assembler("\tmin.s16 \t%rs3, %rs1, %rs2;\n"),
+  EXPECT_EQ(apply_ptxas_workarounds("\tmin.s16 \t%rs3, %rs1, %rs2;\n"),
             "\t{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, %rs2; cvt.s32.s16 a, %rs1; cvt.s32.s16 b, y; min.s32 a, a, b; "
             "cvt.u16.u32 %rs3, a; }\n");
-  EXPECT_EQ(spare_assembler("\tabs.s16 \t%rs2, %rs1;\n"),
+  EXPECT_EQ(apply_ptxas_workarounds("\tabs.s16 \t%rs2, %rs1;\n"),
             "\t{ .reg .b32 a; cvt.s32.s16 a, %rs1; abs.s32 a, a; cvt.u16.u32 %rs2, a; }\n");
-  EXPECT_EQ(spare_assembler("\tabs.s32 \t%r2, %r1;\n"), "\t{ .reg .b32 a; sub.u32 a, 0, %r1; max.s32 %r2, %r1, a; }\n");
-  EXPECT_EQ(spare_assembler("\tabs.s64 \t%rd2, %rd1;\n"),
+  EXPECT_EQ(apply_ptxas_workarounds("\tabs.s32 \t%r2, %r1;\n"),
+            "\t{ .reg .b32 a; sub.u32 a, 0, %r1; max.s32 %r2, %r1, a; }\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tabs.s64 \t%rd2, %rd1;\n"),
             "\t{ .reg .b64 a; sub.u64 a, 0, %rd1; max.s64 %rd2, %rd1, a; }\n");
-  EXPECT_EQ(spare_assembler("\tneg.s16 \t%rs2, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
-  EXPECT_EQ(spare_assembler("\tsub.s16 \t%rs2, 0, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
-  EXPECT_EQ(spare_assembler("\tmul.lo.s16 \t%rs2, %rs1, -1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tneg.s16 \t%rs2, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tsub.s16 \t%rs2, 0, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tmul.lo.s16 \t%rs2, %rs1, -1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
   for (const char* choice : {"0f80000000, 0fBF800000", "0f3F800000, 0f80000000", "0f00000000, 0fBF800000"}) {
     const std::string rest = std::string(" \t%f2, ") + choice + ", %p1;\n";
-    EXPECT_EQ(spare_assembler("\tselp.f32" + rest), "\tselp.b32" + rest);
+    EXPECT_EQ(apply_ptxas_workarounds("\tselp.f32" + rest), "\tselp.b32" + rest);
   }
 }
 
@@ -38,22 +38,22 @@ TEST(Assembler, IsSparedWhatItGetsWrong) {
 TEST(Assembler, IsSparedNegationsInsideExtremes) {
   const std::string negation = "\tneg.s32 \t%r3, %r1;\n", difference = "\tsub.s32 \t%r4, 0, %r1;\n",
                     product = "\tmul.lo.s32 \t%r5, %r1, -1;\n", three = negation + difference + product;
-  EXPECT_EQ(spare_assembler(three), three);
-  EXPECT_EQ(spare_assembler(three + "\tmin.s32 \t%r6, %r1, %r2;\n"), three + "\tmin.s32 \t%r6, %r1, %r2;\n");
-  EXPECT_EQ(spare_assembler(three + "\tmin.u32 \t%r6, %r2, %r3;\n"), three + "\tmin.u32 \t%r6, %r2, %r3;\n");
+  EXPECT_EQ(apply_ptxas_workarounds(three), three);
+  EXPECT_EQ(apply_ptxas_workarounds(three + "\tmin.s32 \t%r6, %r1, %r2;\n"), three + "\tmin.s32 \t%r6, %r1, %r2;\n");
+  EXPECT_EQ(apply_ptxas_workarounds(three + "\tmin.u32 \t%r6, %r2, %r3;\n"), three + "\tmin.u32 \t%r6, %r2, %r3;\n");
   const auto wide = [](const char* to) {
     return std::string("\t{ .reg .b64 a; cvt.u64.u32 a, %r1; sub.u64 a, 0, a; cvt.u32.u64 ") + to + ", a; }\n";
   };
   const std::string wide_ones = wide("%r3") + wide("%r4") + wide("%r5");
   for (const char* extreme :
        {"\tmin.s32 \t%r6, %r2, %r3;\n", "\tmax.s32 \t%r6, %r4, %r2;\n", "\tmax.s32 \t%r6, %r5, 0;\n"}) {
-    EXPECT_EQ(spare_assembler(three + extreme), wide_ones + extreme);
+    EXPECT_EQ(apply_ptxas_workarounds(three + extreme), wide_ones + extreme);
   }
-  EXPECT_EQ(spare_assembler(three + "\tabs.s32 \t%r6, %r5;\n"),
+  EXPECT_EQ(apply_ptxas_workarounds(three + "\tabs.s32 \t%r6, %r5;\n"),
             wide_ones + "\t{ .reg .b32 a; sub.u32 a, 0, %r5; max.s32 %r6, %r5, a; }\n");
   // Through moves, which may stand before what they move: a loop.
   const std::string loop = "\tmin.s32 \t%r9, %r2, %r8;\n\tmov.b32 \t%r8, %r7;\n\tmov.u32 \t%r7, %r3;\n";
-  EXPECT_EQ(spare_assembler(loop + negation), loop + wide("%r3"));
+  EXPECT_EQ(apply_ptxas_workarounds(loop + negation), loop + wide("%r3"));
 }
 
 TEST(Assembler, IsSparedEqualitiesOfRelus) {
@@ -63,20 +63,20 @@ TEST(Assembler, IsSparedEqualitiesOfRelus) {
           "\tmin.s32 \t%r2, %r1, 255;\n\t{ .reg .b32 s; shr.s32 s, %r2, 31; not.b32 s, s; and.b32 %r3, %r2, s; }\n",
       unequal = "\tsetp.ne.s32 \t%p1, %r3, 255;\n", equal = "\tsetp.eq.s32 \t%p1, %r3, 255;\n",
       narrow = "\tcvt.u16.u32 \t%rs1, %r3;\n\tsetp.eq.s16 \t%p1, 255, %rs1;\n";
-  EXPECT_EQ(spare_assembler(clamp), clamp);
-  EXPECT_EQ(spare_assembler(clamp + unequal), spared + unequal);
-  EXPECT_EQ(spare_assembler(clamp + equal), spared + equal);
-  EXPECT_EQ(spare_assembler(clamp + narrow), spared + narrow);
+  EXPECT_EQ(apply_ptxas_workarounds(clamp), clamp);
+  EXPECT_EQ(apply_ptxas_workarounds(clamp + unequal), spared + unequal);
+  EXPECT_EQ(apply_ptxas_workarounds(clamp + equal), spared + equal);
+  EXPECT_EQ(apply_ptxas_workarounds(clamp + narrow), spared + narrow);
 }
 
 TEST(Assembler, IsSparedDisjunctionsBesideConjunctions) {
   const std::string disjunction = "\tor.pred  \t%p3, %p1, %p2;\n", conjunction = "\tand.pred \t%p5, %p4, %p1;\n",
                     spared =
                         "\t{ .reg .pred q, r; not.pred q, %p1; not.pred r, %p2; and.pred q, q, r; not.pred %p3, q; }\n";
-  EXPECT_EQ(spare_assembler(disjunction), disjunction);
-  EXPECT_EQ(spare_assembler(conjunction), conjunction);
-  EXPECT_EQ(spare_assembler(disjunction + conjunction), spared + conjunction);
-  EXPECT_EQ(spare_assembler(conjunction + disjunction), conjunction + spared);
+  EXPECT_EQ(apply_ptxas_workarounds(disjunction), disjunction);
+  EXPECT_EQ(apply_ptxas_workarounds(conjunction), conjunction);
+  EXPECT_EQ(apply_ptxas_workarounds(disjunction + conjunction), spared + conjunction);
+  EXPECT_EQ(apply_ptxas_workarounds(conjunction + disjunction), conjunction + spared);
 }
 
 std::string opposite(const std::string& comparison, const std::string& operands) {
@@ -129,7 +129,7 @@ TEST(Assembler, IsSparedComparisonsThatOnlyNanDecides) {
   };
   for (const Case& c : cases) {
     const std::string comparison = "\tsetp." + c.comparison + ".f32 \t%p1, " + c.operands + ";\n";
-    EXPECT_EQ(spare_assembler(c.before + comparison),
+    EXPECT_EQ(apply_ptxas_workarounds(c.before + comparison),
               c.before + (c.opposite.empty() ? comparison : opposite(c.opposite, c.operands)));
   }
 }
@@ -141,8 +141,8 @@ TEST(Assembler, OtherTextStays) {
       "\tsub.s16 \t%rs3, 1, %rs2;\n\tmul.lo.s16 \t%rs3, %rs2, -2;\n\tselp.f32 \t%f2, 0f40000000, 0f80000000, %p1;\n"
       "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, "
       "%rd1;\n\tneg.s16 \t%rs1, %rs2; ret;\n@%p1 bra $L_1;\n;\nret;";
-  EXPECT_EQ(spare_assembler(text), text);
-  EXPECT_EQ(spare_assembler(""), "");
+  EXPECT_EQ(apply_ptxas_workarounds(text), text);
+  EXPECT_EQ(apply_ptxas_workarounds(""), "");
 }
 
 // The machine code, too: nvJitLink's, as NVRTC's own is of other PTX.
@@ -180,7 +180,7 @@ TEST(Assembler, BothEmittersSpareIt) {
       continue;
     }
     const std::string& ptx = made.value().ptx;
-    EXPECT_EQ(ptx, spare_assembler(ptx));
+    EXPECT_EQ(ptx, apply_ptxas_workarounds(ptx));
     EXPECT_EQ(ptx.find("neg.s32"), std::string::npos) << ptx;
     EXPECT_NE(ptx.find("sub.u64 a"), std::string::npos) << ptx;
     EXPECT_EQ(ptx.find("\tor.pred"), std::string::npos) << ptx;
