@@ -10,13 +10,15 @@ origin=$(docs/origin.sh)
 cat <<'TEXT'
 # Conformance
 
-ONNX's own test cases, by `fusec conformance`. This page is written by `docs/conformance.sh`.
+The results of ONNX's own test cases, run by `fusec conformance` ([method](testing.md#onnxs-own-cases)).
+`docs/conformance.sh` writes this page.
 TEXT
 echo "$origin"
 cat <<'TEXT'
 
-A case is of the first tier whose ops, with those of the tiers before it, are all that its model uses, and whose types are all f64, f32,
-f16, bf16, i8 to i64, u8 to u64 or bool; else it is "other". The lists are what fusec sets out to do, not what it does:
+A case belongs to the first tier whose ops, together with those of the tiers before it, cover its model, provided that all
+its types are f64, f32, f16, bf16, i8 to i64, u8 to u64 or bool. Every other case is "other". The tiers list what fusec
+aims to support; the tables below show what it supports:
 
 TEXT
 "$1" conformance "$suite" --tiers

@@ -136,7 +136,7 @@ def models_table(results):
 
 
 def memory_table(results):
-    head = ["model", "arena, kB", "lower bound, kB", "quotient", "constants, MB"]
+    head = ["model", "arena, kB", "lower bound, kB", "arena / bound", "constants, MB"]
     rows = []
     for name, r in sorted(results["models"].items()):
         m = r["memory"]
@@ -156,7 +156,7 @@ def start_table(results):
 
 
 def patterns_table(results):
-    head = ["pattern", "MB", "copy, GB/s", "copy_ms", "median_ms", "score", "rounds", "cycles / 16", "a task's kB"]
+    head = ["pattern", "MB", "copy, GB/s", "copy_ms", "median_ms", "score", "rounds", "cycles / 16", "kB per task"]
     rows = []
     for r in results["patterns"]:
         rows.append([r["pattern"], f"{r['bytes'] / 1e6:.1f}", f"{r['copy_gb_per_s']:.0f}", f"{r['copy_ms']:.3f}",
@@ -241,7 +241,7 @@ def gpu_models(results):
                 first = r["batch"] == 1 and again is not None
                 row += [str(r["launches"]), f"{bench['compile_ms']:.0f}", f"{again['ready_ms']:.0f}"] if first else [""] * 3
                 rows.append([*row, f"{r['host_us']:.1f}"])
-    head = ["model", "", "fusec", *PEERS, "launches", "compile, ms", "ready, ms", "host"]
+    head = ["model", "precision x batch", "fusec", *PEERS, "launches", "compile, ms", "ready, ms", "host, us"]
     return rows and table(head, rows)
 
 
@@ -254,7 +254,7 @@ def gpu_tuning(results):
                 continue
             rows.append([name, precision, str(len(r["layers"])), f"{r['heuristic_us']:.1f}", f"{r['tuned_us']:.1f}", f"{r['seconds']:.1f}",
                          f"{before['median_ms']:.3f}", f"{after['median_ms']:.3f}"])
-    head = ["model", "", "layers timed", "own choice, us", "fastest, us", "seconds", "the model, ms", "tuned, ms"]
+    head = ["model", "precision", "layers timed", "heuristic, us", "fastest, us", "seconds", "the model, ms", "tuned, ms"]
     return rows and table(head, rows)
 
 
