@@ -16,10 +16,10 @@
 #include "codegen/cuda/prelude.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/text.h"
-#include "codegen/phases.h"
-#include "codegen/team.h"
-#include "ir/digits.h"
-#include "ir/kernel.h"
+#include "codegen/kernel/phases.h"
+#include "codegen/kernel/team.h"
+#include "ir/kernel/kernel.h"
+#include "ir/kernel/known_bits.h"
 
 namespace fusec::codegen::cuda {
 
@@ -37,7 +37,7 @@ struct SharedBuffer {
 struct Writer {
   const ir::Kernel& kernel;
   const Target& target;
-  const ir::IdVector<ir::RegId, ir::Digits> digits;
+  const ir::IdVector<ir::RegId, ir::KnownBits> digits;
   std::map<ir::RegId, ir::RegId> rounded;  // maps the result of each `round` to its operand
   bool comments = false;
   Prelude& prelude;
@@ -54,7 +54,7 @@ struct Writer {
   std::string loop_name();                 // the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
-      : kernel(kernel), target(target), digits(ir::digits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
+      : kernel(kernel), target(target), digits(ir::known_bits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
   Writer(const Writer&) = delete;
 };
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/partition/partition.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 
@@ -93,7 +93,7 @@ void form_anchors(Groups& groups, TargetKind target, const Options& options);
 // Concats that all producers can write into become views.
 void choose_concat_views(Groups& groups);
 // Scalar ops, reductions and index maps grow into groups, one kernel each.
-void grow_kernels(Groups& groups, TargetKind target, const Options& options);
+void fuse_regions(Groups& groups, TargetKind target, const Options& options);
 // Places every materialized value; operands that a library cannot read through strides get a copy of their own.
 std::map<ir::ValueId, Storage> place_values(Groups& groups);
 

@@ -10,8 +10,8 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/graph.h"
-#include "ir/program.h"
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
 
 namespace fusec::compiler {
 
@@ -45,7 +45,7 @@ struct Storage {
 };
 
 // An edge that crosses regions, and why it was not fused.
-struct Border {
+struct FusionBoundary {
   ir::ValueId value;
   ir::NodeId reader;
   std::string reason;
@@ -55,11 +55,11 @@ struct Partition {
   std::vector<Region> regions;  // in execution order
   std::map<ir::ValueId, Storage>
       storage;  // of every materialized value and of graph inputs and constants that are read
-  std::vector<Border> borders;
+  std::vector<FusionBoundary> boundaries;
 };
 
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options);
-// One block per region, then the borders: what `fusec partition` prints.
+// One block per region, then the boundaries: what `fusec partition` prints.
 std::string to_string(const ir::Graph& graph, const Partition& partition);
 
 }  // namespace fusec::compiler

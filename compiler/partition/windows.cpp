@@ -12,7 +12,7 @@ using ir::TensorOp;
 namespace {
 
 // Each place is a load and a maximum of its own.
-constexpr int64_t kMostPlaces = 16;
+constexpr int64_t kMaxPlaces = 16;
 
 // One spatial axis: out = in * step + place - before.
 struct WindowAxis {
@@ -55,7 +55,7 @@ bool windows_overlap(const Node& node) {
 }
 
 bool is_small_window(const Graph& graph, const Node& node) {
-  if (!(node.op == TensorOp::max_pool) || node.attrs.s("layout") != "last" || window_size(node) > kMostPlaces)
+  if (!(node.op == TensorOp::max_pool) || node.attrs.s("layout") != "last" || window_size(node) > kMaxPlaces)
     return false;
   const auto& dilations = node.attrs.ints("dilations");
   const std::vector<WindowAxis> axes = axes_of(graph, node);

@@ -3,7 +3,7 @@
 // count up to 2048 (bf16: 256) only, and what scales them on the way from and to integers.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 

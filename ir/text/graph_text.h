@@ -11,7 +11,7 @@
 //
 // Nodes are numbered in `order`; their comment is Node::origin. Constants with up to 16 elements are part of the text;
 // others are named by content_hash and come from a table. A third form, `constant f32[64, 64] {random 7}`, is for
-// tests: the values of random_tensor (ir/eval/random.h).
+// tests: the values of random_tensor (ir/ops/random.h).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::ir {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ir/eval/element.h"
+#include "ir/ops/element.h"
 
 namespace fusec::ir {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conditions under which the rule of ir/kernel.h holds. Each finding names the buffer or register and the
+// The conditions under which the rule of ir/kernel/kernel.h holds. Each finding names the buffer or register and the
 // statement.
 //
 // Form     SSA in scope; operand dtypes by the op table; operand widths 1 or the statement's; `lane` only if the width
@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "fusec/status.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::ir {
 

@@ -3,8 +3,8 @@
 // missing library causes a warning, not an error.
 
 #include "runtime/cache/artifact.h"
-#include "runtime/library/cuda_memory.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/cuda_memory.h"
+#include "runtime/library/interface/library.h"
 #if FUSEC_WITH_CUBLASLT
 #include "runtime/library/cublaslt/cublaslt.h"
 #endif

@@ -2,7 +2,7 @@
 // Lists the libraries of a host engine in order of preference: oneDNN where it is built in and allowed, then the plain
 // loops, which take every step.
 
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 #include "runtime/library/plain/plain.h"
 #if FUSEC_WITH_DNNL
 #include "runtime/library/onednn/onednn.h"

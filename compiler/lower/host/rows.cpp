@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -38,7 +38,7 @@ int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
 
 // Additions in a row that one lane makes before its sum goes to the next level, where loops around the innermost are
 // many.
-constexpr int64_t kMostAdditions = 128;
+constexpr int64_t kMaxAdditions = 128;
 
 // Elements of a long row that are summed before the sums go to the next level: 128 per lane.
 constexpr int64_t kRowChunk = 4096;
@@ -111,12 +111,12 @@ class ReduceScheduler {
     reduce_.loops.pop_back();
     // Additions of one lane in a row; 0: not known.
     int64_t chain = !inner_.extent.is_const() ? 0
-                    : is_long                 ? kMostAdditions
+                    : is_long                 ? kMaxAdditions
                                               : (inner_.extent.value() + lanes_ - 1) / lanes_;
     for (size_t i = reduce_.loops.size(); i-- > 0;) {
       const Dim& extent = reduce_.loops[i].extent;
       const int64_t times = extent.is_const() ? extent.value() : 0;
-      const bool is_part = sums() && is_float(dtype_) && (chain * times == 0 || chain * times > kMostAdditions);
+      const bool is_part = sums() && is_float(dtype_) && (chain * times == 0 || chain * times > kMaxAdditions);
       if (is_part) passes = as_part(std::move(passes));
       chain = is_part ? times : chain * times;
       Block around;
@@ -268,7 +268,7 @@ class ReduceScheduler {
 
 // The loops of the last phase: vectors over the innermost.
 void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
-  PerfectNest nest = take_nest(std::move(stmt));
+  PerfectNest nest = peel_loops(std::move(stmt));
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
   const int lanes = lanes_in_flight(s, nest.body, inner.extent);
@@ -277,7 +277,7 @@ void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
   if (nest.heads.empty()) {
     for (Stmt& inner_stmt : body) out.push_back(std::move(inner_stmt));
   } else {
-    out.push_back(put_nest(nest.heads, std::move(body)));
+    out.push_back(rebuild_loops(nest.heads, std::move(body)));
   }
 }
 
@@ -289,7 +289,7 @@ namespace {
 // vectors, in the order in which one row's lanes combine, so that the bits are those of rows reduced alone.
 constexpr int kRowsTogether = 16;
 // Fewer rows are worth more as tasks of their own.
-constexpr int64_t kLeastRowsTogether = 1024;
+constexpr int64_t kMinRowsTogether = 1024;
 
 class RowGroups {
  public:
@@ -323,7 +323,7 @@ class RowGroups {
     for (Stmt& stmt : rest) out.push_back(std::move(stmt));
     nest_.heads.back() = {LoopTag::grid, group, floordiv(row_.extent, kRowsTogether)};
     Block result;
-    result.push_back(put_nest(nest_.heads, std::move(out)));
+    result.push_back(rebuild_loops(nest_.heads, std::move(out)));
     return result;
   }
 
@@ -341,7 +341,7 @@ class RowGroups {
       const auto hint = name ? s_.hints.find(*name) : s_.hints.end();
       rows *= hint == s_.hints.end() ? head.extent : Dim(hint->second);
     }
-    return !rows.is_const() || rows.value() >= kLeastRowsTogether;
+    return !rows.is_const() || rows.value() >= kMinRowsTogether;
   }
 
   ir::BufferId tile(const char* name, Shape shape) {
@@ -422,7 +422,7 @@ Block schedule_rows(const Scheduling& s, PerfectNest nest) {
     }
   }
   Block result;
-  result.push_back(put_nest(nest.heads, std::move(row)));
+  result.push_back(rebuild_loops(nest.heads, std::move(row)));
   return result;
 }
 
@@ -441,7 +441,7 @@ Block schedule_columns(const Scheduling& s, PerfectNest nest, const std::string&
   nest.heads.push_back({LoopTag::grid, g, ceildiv(columns.extent, lanes)});
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block result;
-  result.push_back(put_nest(nest.heads, std::move(nest.body)));
+  result.push_back(rebuild_loops(nest.heads, std::move(nest.body)));
   return result;
 }
 

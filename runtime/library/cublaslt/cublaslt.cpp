@@ -14,7 +14,7 @@
 
 #include "runtime/library/cublaslt/call.h"
 #include "runtime/library/cublaslt/gemm.h"
-#include "runtime/library/device_weights.h"
+#include "runtime/library/interface/device_weights.h"
 
 namespace fusec::runtime {
 namespace {
@@ -25,7 +25,7 @@ using cublaslt::Handle;
 
 constexpr std::size_t kWide = 16;                  // bytes of alignment with which every algorithm works
 constexpr int64_t kWorkspace = int64_t{32} << 20;  // cuBLAS's own default on Hopper
-constexpr int kMostAlgorithms = 8;                 // the most that are offered as choices
+constexpr int kMaxAlgorithms = 8;                  // the most that are offered as choices
 
 // A Gemm with one algorithm for addresses at multiples of kWide and one for all other addresses.
 struct Chosen {
@@ -165,7 +165,7 @@ class CublasLtLibrary : public Library {
     const Result<Prepared> prepared = prepare(call);
     if (!prepared.ok() || prepared->problem.a.arg > static_cast<int>(call.args.size())) return out;
     for (const AlgoChoice& algo :
-         algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMostAlgorithms)) {
+         algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMaxAlgorithms)) {
       out.push_back({id_of(*handle_, algo), algo.workspace});
     }
     return out;
@@ -210,7 +210,7 @@ class CublasLtLibrary : public Library {
 
   // A choice applies to the product itself (the last Gemm), and to addresses at multiples of kWide.
   Status take(const std::string& id, Chosen& chosen) const {
-    for (const AlgoChoice& algo : algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMostAlgorithms)) {
+    for (const AlgoChoice& algo : algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMaxAlgorithms)) {
       if (id_of(*handle_, algo) != id) continue;
       chosen.wide = algo;
       return {};

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Problem: a LibraryCall in a normal form shared by all libraries. Convolutions and poolings have the axes N C
+// spatial..., whatever their layout. Matrix products have batch..., rows, columns, with transposes and vectors
+// resolved. Operands of epilogues and the bias have the axes of the output.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/library/interface/library.h"
+
+namespace fusec::runtime {
+
+using Extents = std::vector<int64_t>;
+
+// An argument of the call. Broadcast axes have extent 1 and stride 0.
+struct Operand {
+  int arg = -1;  // index in LibraryCall::args
+  DType dtype = DType::f32;
+  Extents dims, strides;  // elements
+  const void* constant = nullptr;
+  int64_t alignment = 16;  // bytes, at most 16; its address is a multiple of it where its allocation's address is
+};
+
+// One epilogue: a scalar op on (running value, operand) or on (running value, alpha, beta).
+struct PostOp {
+  ir::ScalarOp op = ir::ScalarOp::relu;
+  double alpha = 0, beta = 0;
+  std::optional<Operand> operand;
+};
+
+struct Window {
+  Extents kernel, strides, dilations, before, after;  // dilation 1: adjacent taps; before, after: padding
+  bool operator==(const Window&) const = default;
+};
+
+struct Problem {
+  ir::TensorOp op = ir::TensorOp::conv;
+  DType compute = DType::f32;
+  Operand a, b, out;            // b: filter [O, I / groups, spatial...] or right matrix; unused by poolings
+  std::optional<Operand> bias;  // added before the epilogues
+  std::vector<PostOp> epilogues;
+  Window window;
+  int64_t groups = 1;
+  bool count_include_pad = false, ceil_mode = false;
+};
+
+int64_t product(const Extents& extents);
+
+// Whether a convolution or matrix product sums over no elements.
+bool is_empty_product(const Problem& problem);
+// The same problem as a product over one zero: matrices, or a pointwise convolution, whose elements are all 0 (arg -1,
+// dense).
+Problem over_one_zero(Problem empty);
+
+// Checks with FUSEC_CHECK that the arguments fit together.
+Problem normalize(const LibraryCall& call);
+
+// Merges batch axes of a matrix product where all strides allow it, and merges batches into rows where the right matrix
+// is shared. The result has fewer and longer axes and describes the same product.
+void merge_axes(Problem& matmul);
+
+// A convolution with window 1 and step 1, without padding and groups, is the matrix product [N * spatial, I] x [I, O].
+// Its rows may have any pitch, so slices of channels work.
+bool is_pointwise(const Problem& conv);
+Problem as_matmul(Problem pointwise);
+
+// The index below `count` of an epilogue add whose operand may share the output's memory; -1: none.
+int summand(const Problem& problem, std::size_t count, const LibraryCall& call);
+
+}  // namespace fusec::runtime
