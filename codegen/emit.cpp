@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The emit stage: chooses an emitter for a kernel (host LLVM, NVRTC or LLVM's NVPTX), computes the artifact's key and
+// runs the emitter. Builds without LLVM get stubs that answer `unsupported`.
+
 #include "codegen/emit.h"
 
 #include "codegen/cuda/cuda.h"
@@ -33,7 +36,7 @@ std::string emitter_key(const Target& target, Codegen emitter) {
   return emitter == Codegen::llvm ? nvptx_emitter_key() + " codegen=llvm" : cuda_emitter_key() + " codegen=nvrtc";
 }
 
-// NVRTC's status tells what was looked for; of LLVM this names what is missing.
+// The status of NVRTC says what was looked for; this adds that LLVM is missing.
 Status neither(const Status& nvrtc) {
   return Status(StatusCode::unsupported, "nothing makes code for this GPU: codegen nvrtc: " + nvrtc.message() +
                                              "; codegen llvm: this build has no LLVM");
@@ -47,7 +50,7 @@ Result<Artifact> emit_by(Codegen emitter, const ir::Kernel& kernel, const Target
   return artifact;
 }
 
-// Broken invariants and hostile extents surface as exceptions inside; none leaves emit.
+// Broken invariants and hostile extents surface as exceptions inside; none may leave emit.
 template <class F>
 auto guarded(const F& f) -> decltype(f()) {
   return ir::guarded(f, {.overflow = StatusCode::compile_failed});
@@ -63,7 +66,7 @@ std::vector<Codegen> emitters(const Target& target, Codegen codegen) {
 }
 
 std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen codegen) {
-  // The name alone says nothing of the code; extents keep theirs, because the artifact's sizes are in terms of them.
+  // The name does not affect the code. Extents keep their names, because the artifact's sizes are expressions in them.
   ir::Kernel unnamed = kernel;
   unnamed.name = "kernel";
   return emitter_key(target, emitters(target, codegen).front()) + "\n" + codegen_key(target) + "\n" +

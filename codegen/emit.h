@@ -14,12 +14,12 @@
 
 namespace fusec::codegen {
 
-// Those that `codegen` allows for the target, in the order in which they are tried: Codegen::automatic is NVRTC where
-// it is found, then LLVM.
+// The emitters that `codegen` allows for the target, in the order in which they are tried. Codegen::automatic tries
+// NVRTC, where it is found, then LLVM.
 std::vector<Codegen> emitters(const Target& target, Codegen codegen);
 
-// make(emitter) of the first of emitters(target, options.codegen) that takes the kernel, with a warning where it is not
-// the first of all. Where none takes it: what the first says.
+// Calls make(emitter) for each of emitters(target, options.codegen) until one accepts the kernel, and warns if that is
+// not the first. If none accepts it, returns the status of the first.
 template <class T, class Make>
 Result<T> by_first_emitter(const ir::Kernel& kernel, const Target& target, const EmitOptions& options,
                            const Make& make) {
@@ -37,15 +37,15 @@ Result<T> by_first_emitter(const ir::Kernel& kernel, const Target& target, const
   return refused;
 }
 
-// The key of what emit would yield by the first emitter: canonical kernel text, target, emitter and compiler versions.
-// Cheap: no code is made.
+// The key of the artifact that emit would produce with the first emitter: canonical kernel text, target, emitter and
+// compiler versions. It is cheap: no code is made.
 std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
 // Thread-safe; every call has its own LLVM context. The artifact's key names the emitter that made it. compile_failed
-// carries the compiler's message; `unsupported` where there is no emitter, or not the one that is asked for.
+// carries the compiler's message; `unsupported` means that there is no emitter, or not the requested one.
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options = {});
-// The writer's text alone: LLVM IR, or CUDA C++. Needs no library of CUDA.
+// Only the writer's text: LLVM IR, or CUDA C++. Needs no CUDA library.
 Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
-// The PTX that LLVM makes for a GPU.
+// The PTX that LLVM generates for a GPU target.
 Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target);
 
 }  // namespace fusec::codegen

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Artifact: the machine code of one kernel, ready to load: what emit yields, the kernel cache keeps and link loads.
+// Artifact: the machine code of one kernel, ready to load. emit produces it, the kernel cache stores it and link loads
+// it.
 #pragma once
 
 #include <cstdint>
@@ -11,41 +12,41 @@
 
 namespace fusec::codegen {
 
-// What a host kernel is called with; one per launch, shared by its threads.
+// The arguments of a host kernel. There is one HostArgs per launch; all threads of the launch share it.
 struct HostArgs {
   void* const* buffers;        // base addresses: params in order, then scratch buffers in buffer order
   const int64_t* extents;      // Kernel::extents in order
   const void* const* externs;  // addresses of Artifact::externs
   int32_t* status;             // set to 1 when a data-dependent index is out of range
 };
-// Runs grid iterations begin .. end-1 (row-major over the phase's grid loops). `local` is the thread's own memory of
-// Artifact::local_bytes, 64-byte aligned.
+// Runs grid iterations begin .. end-1 (row-major over the phase's grid loops). `local` is memory private to the calling
+// thread: Artifact::local_bytes bytes, 64-byte aligned.
 using HostFunction = void (*)(const HostArgs* args, int64_t begin, int64_t end, void* local);
 
-// One grid phase: a host function, or a function of a cubin.
+// One grid phase: a host function, or a function in a cubin.
 struct ArtifactPhase {
-  uint64_t offset = 0;  // host: of the function in the image
-  Dim iterations;       // product of the grid extents: tasks of a host phase, blocks of a GPU's
+  uint64_t offset = 0;  // host only: offset of the function in the image
+  Dim iterations;       // product of the grid extents: the tasks of a host phase, the thread blocks of a GPU phase
 
-  // GPU. The function's parameters: the address of every buffer (params in order, then scratch buffers in buffer
-  // order), every extent as int64_t, and the int32_t* of the run's status word.
+  // GPU only: the function's name. Its parameters are the address of every buffer (params in order, then scratch
+  // buffers in buffer order), every extent as int64_t, and the int32_t* of the run's status word.
   std::string entry;
-  int threads = 0;                            // of a block
-  int64_t dynamic_shared = 0;                 // bytes that the launch asks for
+  int threads = 0;                            // threads per thread block
+  int64_t dynamic_shared = 0;                 // bytes of dynamic shared memory that the launch requests
   int registers = 0;                          // per thread
-  int64_t local_bytes = 0, shared_bytes = 0;  // spills and arrays of a thread; static shared memory
+  int64_t local_bytes = 0, shared_bytes = 0;  // per-thread spills and arrays; static shared memory of a block
 
   bool operator==(const ArtifactPhase&) const = default;
 };
 
 struct Artifact {
-  std::string key;                    // the full cache key; equal keys mean equal artifacts
-  std::vector<uint8_t> image;         // host: text and rodata, position-independent, no relocations left; GPU: a cubin
-  std::string ptx;                    // GPU: what the cubin was assembled from, for drivers that cannot load it
-  std::vector<ArtifactPhase> phases;  // in order; a barrier between
-  std::vector<std::string> externs;   // math functions the image calls, e.g. "_ZGVeN16v_tanf", "tanf"
-  Dim local_bytes;                    // per thread
-  std::string text;                   // LLVM IR or CUDA C++, kept on request only
+  std::string key;             // the full cache key; equal keys mean equal artifacts
+  std::vector<uint8_t> image;  // host: text and rodata, position-independent, fully relocated; GPU: a cubin
+  std::string ptx;             // GPU: the PTX that the cubin was assembled from, for drivers that cannot load the cubin
+  std::vector<ArtifactPhase> phases;  // in order; all iterations of a phase end before the next phase begins
+  std::vector<std::string> externs;   // math functions that the image calls, e.g. "_ZGVeN16v_tanf", "tanf"
+  Dim local_bytes;                    // local memory per thread
+  std::string text;                   // LLVM IR or CUDA C++; kept only on request
 };
 
 }  // namespace fusec::codegen

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads, stores, guards and index values.
+// Writes loads, stores, guards and index values as CUDA C++. Contiguous aligned accesses become vector accesses of up
+// to 16 bytes; all others go lane by lane.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +14,10 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-constexpr int64_t kSharedAlignment = 16;  // of every shared array
+constexpr int64_t kSharedAlignment = 16;  // alignment of every shared array
 
-// One load or store. Axes whose place is known only at run time (clamped or swizzled ones) stand in `linear` as
-// symbols; `before` declares them.
+// One load or store. Axes whose position is known only at run time (clamped or swizzled ones) appear in `linear` as
+// symbols, which `before` declares.
 struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
@@ -23,9 +25,9 @@ struct Access {
   Dim linear;
   LaneForm form;
   std::vector<std::string> before;
-  bool before_varies = false;        // the declarations hold for one lane
-  std::vector<Dim> nonempty;         // extents that must be above 0 for a clamp to have a result
-  std::vector<std::string> symbols;  // to unbind
+  bool before_varies = false;        // the declarations differ from lane to lane
+  std::vector<Dim> nonempty;         // expressions that must be >= 0 for a clamp to have a result (extent - 1)
+  std::vector<std::string> symbols;  // to unbind afterwards
 
   bool contiguous() const { return !before_varies && form.step == 1; }
 };
@@ -37,7 +39,7 @@ int64_t swizzle_of(const std::string& layout) {
   return out;
 }
 
-// A new symbol for the value of `text` in 0 .. extent-1.
+// Returns a new symbol for the value of `text`, which lies in 0 .. extent-1.
 Dim named(Writer& w, Access& a, const std::string& text, const Dim& extent) {
   const std::string name = "c" + std::to_string(w.clamps++);
   a.before.push_back("const " + w.index.type() + " " + name + " = " + text + ";");
@@ -54,8 +56,9 @@ Dim clamped_axis(Writer& w, Access& a, const Dim& index, const Dim& extent) {
   return named(w, a, (w.kernel.fits32 ? "(int)" : "") + call, n);
 }
 
-// The column of row-major (row, column) in "swizzle N": groups of N columns change places by the exclusive or of their
-// number and the row's, so that a column of groups lies in different banks. Lanes that stay in a group stay in order.
+// The column of row-major (row, column) in "swizzle N". Groups of N columns are permuted: the group index is XORed with
+// the row index, so that a column of groups is spread over the shared memory banks. Lanes that stay in a group keep
+// their order.
 Dim swizzled_column(Writer& w, Access& a, const Dim& row, const Dim& column, const Dim& extent) {
   const int64_t group = swizzle_of(a.info->layout);
   const int64_t columns = extent.is_const() ? extent.value() : 0;
@@ -72,7 +75,7 @@ Dim swizzled_column(Writer& w, Access& a, const Dim& row, const Dim& column, con
       fmt::format("({} ^ {}) * {} + {}", operand(w.index.text(w.index.resolve(floordiv(base, group)))),
                   operand(w.index.text(w.index.resolve(mod(row, groups)))), group,
                   operand(w.index.text(w.index.resolve(mod(base, group)))));
-  // A group begins at a multiple of its size, and lanes inside of it at one of theirs.
+  // A group begins at a multiple of its size, and lanes inside it at a multiple of their width.
   const Dim at = named(w, a, in_group ? "(" + text + ") / " + std::to_string(a.width) : text, extent);
   return in_group ? at * a.width + Dim::symbol(ir::kLane) : at;
 }
@@ -105,8 +108,7 @@ bool is_constant(const Writer& w, const Access& a) {
                                                         [&](const auto& pair) { return pair.first == a.buffer; });
 }
 
-// Bytes of the pieces that whole vectors are accessed in: a power of two up to 16 that divides the vector and the
-// address.
+// Size of the pieces of a vector access: a power of two, at most 16 bytes, that divides the vector and the address.
 int64_t piece_bytes(Writer& w, const Access& a) {
   const auto element = static_cast<int64_t>(size_of(a.info->dtype));
   if (a.info->space == ir::Space::reg || !a.contiguous() || a.width == 1) return element;
@@ -134,7 +136,7 @@ std::string address_of(Writer& w, const Access& a) {
 
 // Guards.
 
-// A guard that need not be looked at again, that is one for all lanes, and the rest.
+// A guard without the terms that always hold: terms that are equal for all lanes, and the rest.
 struct Condition {
   bool never = false;
   std::vector<Dim> uniform, lanes;
@@ -142,8 +144,8 @@ struct Condition {
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-// base + step*lane >= 0 where all of base but its constant is a multiple of g: base/g + floor((c + step*lane) / g) >=
-// 0. The lanes agree when that floor is one for all; which of them is asked does not matter then.
+// Tests base + step*lane >= 0, where every term of base but its constant is a multiple of g. That is base/g + floor((c
+// + step*lane) / g) >= 0. The lanes agree if the floor is equal for all of them; then lane 0 answers for all.
 bool lanes_agree(const Index& index, const LaneForm& form, int width) {
   if (!form.step) return false;
   int64_t constant = 0;
@@ -175,7 +177,7 @@ std::string all_hold(Writer& w, const std::vector<Dim>& terms, std::vector<std::
   return joined(more, " && ");
 }
 
-// The guards of all lanes in terms of one; false where that is not known.
+// Rewrites the guards of all lanes as conditions without `lane`; false if that is not possible.
 bool in_all_lanes(Writer& w, const Condition& c, int width, std::vector<Dim>& out) {
   out = c.uniform;
   for (const Dim& d : c.lanes) {
@@ -211,7 +213,7 @@ std::string guarded_value(const std::string& condition, const std::string& value
   return condition.empty() ? value : condition + " ? " + operand(value) + " : " + operand(otherwise);
 }
 
-// What needs declarations first: in a block of its own, for each lane where they vary.
+// A load that needs declarations first. They go into a block of their own, once per lane if they differ by lane.
 void load_with_declarations(Writer& w, const Access& a, const ir::Load& load, const Condition& c) {
   const std::string name = ir::reg_name(load.dst), otherwise = literal(load.otherwise);
   const std::string lane = at_lane(name, a.width);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds over the threads of a team: by shuffles inside of warps, between warps through shared memory.
+// Writes the folds of a reduction over the threads of a team as CUDA C++: with shuffles inside warps, through shared
+// memory between warps. `plan_fold` has decided which is used.
+
 #include <fmt/format.h>
 
 #include "codegen/cuda/reduce.h"
@@ -26,7 +28,8 @@ void check_warp(const Writer& w) {
   if (w.team.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
 }
 
-// mine = the combination with other, the lower thread's left of the other's; `upper`: this is not the lower thread.
+// mine = combination of mine and other, with the lower thread's value on the left. `upper`: this thread is not the
+// lower one.
 void combine_exchanged(Writer& w, const Accumulators& a, const Parts& mine, const Parts& other,
                        const std::string& upper) {
   if (is_symmetric(a.op.combiner)) return w.out.line(combine(w.prelude, a.op, mine, other));
@@ -52,7 +55,7 @@ Parts exchanged(Writer& w, const Accumulators& a, const Parts& mine, const std::
   return out;
 }
 
-// Exclusive or of thread numbers: from, 2*from, ... below `to`, powers of two.
+// Exchanges values by XOR of thread indices: from, 2*from, ... below `to`, powers of two.
 void fold_by_xor(Writer& w, const Accumulators& a, const Parts& mine, int64_t from, int64_t to) {
   check_warp(w);
   w.out.line("#pragma unroll");
@@ -64,7 +67,7 @@ void fold_by_xor(Writer& w, const Accumulators& a, const Parts& mine, int64_t fr
   w.out.close();
 }
 
-// Any number of threads of one warp: the first thread of the neighbouring run, where there is one.
+// For any number of threads in one warp: reads from the first thread of the neighbouring run, where there is one.
 void fold_by_index(Writer& w, const Accumulators& a, const Parts& mine, int64_t from, int64_t total) {
   check_warp(w);
   const std::string t = w.team.thread;
@@ -81,7 +84,7 @@ void fold_by_index(Writer& w, const Accumulators& a, const Parts& mine, int64_t 
   w.out.close();
 }
 
-// Shared arrays of `count` tuples, one for each accumulator that is exchanged.
+// Declares shared arrays of `count` tuples, one tuple for each exchanged accumulator.
 Parts shared_parts(Writer& w, const Accumulators& a, const std::string& use, int64_t count) {
   Parts out;
   for (std::size_t p = 0; p < a.names.size(); ++p) {
@@ -106,12 +109,12 @@ void assign(Writer& w, const Accumulators& a, const Parts& to, const Parts& from
   }
 }
 
-// Tells what an earlier turn of a loop read from what is written now.
+// Separates what an earlier iteration of a loop reads from what is written next.
 void barrier_in_loops(Writer& w) {
   if (w.team.in_loop) write_block_barrier(w);
 }
 
-// Runs of `unit` warps, each with one value: `runs` of them, their first warps `unit` apart.
+// Folds `runs` runs of `unit` warps each. Every run has one value, and the first warps of the runs are `unit` apart.
 void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, int64_t step, const std::string& use) {
   const int64_t warps = w.block_warps, entries = (a.count + step - 1) / step;
   const Parts shared = shared_parts(w, a, use, warps * entries);
@@ -147,7 +150,7 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
   });
 }
 
-// Whatever the numbers: a tree in shared memory.
+// Works for any counts: a tree in shared memory.
 void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step,
                     const std::string& use) {
   const Parts shared = shared_parts(w, a, use, w.block_threads);

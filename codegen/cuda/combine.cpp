@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes the identity and the combination step of each reduction combiner as CUDA C++. The operations and their order
+// must match ir/eval/combine.cpp and codegen/llvm/combine.cpp, because all of them must give the same bits.
+
 #include "codegen/cuda/combine.h"
 
 #include <fmt/format.h>
@@ -75,7 +78,7 @@ ScalarOp op_of(Combiner combiner) {
   }
 }
 
-// x op y of raw values.
+// x op y on raw values.
 std::string applied(Prelude& prelude, ScalarOp op, DType type, const std::string& x, const std::string& y) {
   return raw_op(prelude, op, type, {widen(prelude, type, x), widen(prelude, type, y)}, type);
 }
@@ -115,7 +118,7 @@ std::string max_sum_body(Prelude& prelude, DType t) {
          "  a0 = m;\n  a1 = " + applied(prelude, ScalarOp::add, t, "x", "y") + ";\n";
 }
 
-// NaN before all, then the better value, then the wanted index.
+// NaN wins over numbers, then the better value wins, then the index that the combiner prefers.
 std::string arg_body(Prelude& prelude, const CombineOp& op) {
   const DType t = op.types[0];
   const std::string a = widen(prelude, t, "a0"), b = widen(prelude, t, "b0");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Combiners on tuples of raw values as text, operation by operation as ir/eval/combine.h states them.
+// Writes combiners on tuples of raw values as text. The operations and their order are those of ir/eval/combine.h.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct CombineOp {
 };
 
 Parts identity(const CombineOp& op);
-// The statement "a = combination of a and b"; tuples by a function of the prelude.
+// The statement "a = combination of a and b". Tuples are combined by a function that is added to the prelude.
 std::string combine(Prelude& prelude, const CombineOp& op, const Parts& a, const Parts& b);
 
 }  // namespace fusec::codegen::cuda

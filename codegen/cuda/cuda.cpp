@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The CUDA C++ emitter: writes one function per phase, compiles the text with NVRTC, and reassembles the PTX with
+// nvJitLink where a ptxas workaround changed it. Runs in emit; needs no GPU.
+
 #include "codegen/cuda/cuda.h"
 
 #include <map>
@@ -12,7 +15,7 @@
 namespace fusec::codegen {
 namespace {
 
-// Raised whenever the code written for some kernel changes.
+// Must be raised whenever the code written for any kernel changes.
 constexpr int kCudaWriterVersion = 13;
 
 struct WrittenCuda {

@@ -14,12 +14,12 @@
 
 namespace fusec::codegen {
 
-// The artifact holds PTX and the cubin, and for each phase what the assembler says of registers, stack and shared
-// memory. The cubin is NVRTC's, which assembles a program as a whole, unless its PTX must be written in another way
-// (codegen/ptx/workarounds.h): then nvJitLink's, or without that none. `unsupported`: this build or this machine has no
-// NVRTC. compile_failed: a statement that cannot be written, named, or the log of NVRTC or nvJitLink.
+// The artifact holds PTX and the cubin, and for each phase the registers, stack and shared memory that the assembler
+// reports. The cubin is NVRTC's own, unless the PTX needs a ptxas workaround (codegen/ptx/workarounds.h): then
+// nvJitLink assembles it, and without nvJitLink there is no cubin. `unsupported`: this build or this machine has no
+// NVRTC. compile_failed names a statement that cannot be written, or carries the log of NVRTC or nvJitLink.
 Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
-// `comments`: each statement of the kernel stands above its lines.
+// `comments`: writes each statement of the kernel as a comment above its lines.
 Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& target, bool comments = false);
 bool has_nvrtc();
 // The versions of the writer, NVRTC and nvJitLink; cheap.

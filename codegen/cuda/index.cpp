@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes index expressions of a kernel as C++ text for the CUDA emitter. Divisions with a proven non-negative dividend
+// are unsigned; all others round towards negative infinity. A symbolic divisor is clamped to at least 1.
+
 #include "codegen/cuda/index.h"
 
 #include <algorithm>
@@ -119,14 +122,14 @@ std::string Index::atom_text(const Dim::Atom& atom) {
   return prelude_.use(name) + "(" + text(atom.args[0]) + ", " + text(atom.args[1]) + ")";
 }
 
-// Without the sign of the coefficient, which is given.
+// Writes the absolute term; the caller writes the sign of the coefficient.
 std::string Index::term_text(const Dim::Term& term, int64_t coefficient) {
   std::string out = coefficient == 1 && !term.atoms.empty() ? "" : number(coefficient);
   for (const Dim::Atom& atom : term.atoms) out += (out.empty() ? "" : " * ") + atom_text(atom);
   return out;
 }
 
-// The constant comes last.
+// Writes the constant last.
 std::string Index::text(const Dim& d) {
   if (d.is_const()) return number(d.value());
   std::vector<Dim::Term> terms = d.terms();

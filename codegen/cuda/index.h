@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index expressions as C++ text: int where the kernel's facts say that 32 bits are enough, else i64. What is common to
-// several of them is left to the compiler to share.
+// Index expressions as C++ text: in int where the kernel's facts say that 32 bits suffice, else in i64. Common
+// subexpressions are left to the compiler.
 #pragma once
 
 #include <map>
@@ -24,23 +24,23 @@ class Index {
   Index(const ir::Kernel& kernel, Prelude& prelude);
 
   const std::string& type() const { return type_; }
-  // `name` is written `text` and has the inclusive range; without a range nothing is known of it.
+  // The symbol `name` is written as `text` and has the inclusive range; an empty range means that nothing is known.
   void bind(const std::string& name, const std::string& text, DimRange range);
-  // `name` stands for a resolved expression.
+  // The symbol `name` stands for a resolved expression.
   void alias(const std::string& name, const Dim& value) { aliases_[name] = value; }
   void unbind(const std::string& name);
 
-  // With aliases put in and what the ranges decide simplified.
+  // Substitutes aliases and simplifies what the ranges decide.
   Dim resolve(const Dim& d) const;
   bool proves_nonneg(const Dim& d) const { return fusec::proves_nonneg(d, ranges_); }
-  // Of a resolved expression.
+  // `d` must be resolved.
   std::string text(const Dim& d);
-  // Of a number that is no place in memory: right in 64 bits whatever the facts say.
+  // For a number that is not a memory offset: evaluated so that it is right in 64 bits, whatever the facts say.
   std::string wide_text(const Dim& d);
   LaneForm lane_form(const Dim& d) const;
-  // Whether a register is in it.
+  // Whether a register occurs in it.
   bool uses_data(const Dim& d) const;
-  // The greatest known divisor, facts of extents used; 0 for 0.
+  // The greatest known divisor, using the facts about extents; 0 for 0.
   int64_t divisor(const Dim& d) const;
 
  private:

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar ops of registers: which of several texts of equal results fits the operands.
+// Writes scalar operations on registers as CUDA C++. Picks the cheapest of several equivalent forms, by the dtypes,
+// widths and known bits of the operands.
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,7 +11,7 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-// Divisors that quotient_f32 takes: those of f16.
+// The divisors that quotient_f32 accepts: the range of f16.
 constexpr double kMinDivisor = 0x1p-24, kMaxDivisor = 65504;
 
 bool is_f32(const Writer& w, const ir::Operand& operand) { return dtype_of(w, operand) == DType::f32; }
@@ -19,14 +21,16 @@ ir::KnownBits known_bits_of(const Writer& w, const ir::Operand& operand) {
   return w.digits[std::get<ir::RegId>(operand)];
 }
 
-// Whether a * inverse + a * rest, with the reciprocal in two parts, rounds as a / b does, without a test of any lane.
-// With 11 digits in b no quotient is nearer to the middle of two floats than 2^-36 of itself, and the sum before it is
-// rounded is right to 2^-45; nothing is denormal where a is a multiple of 2^-90.
+// Whether a * inverse + a * rest, with the reciprocal split in two parts, rounds as a / b does, without any test per
+// lane. If b has at most 11 significant bits, no exact result of the division is closer than a relative 2^-36 to the
+// midpoint of two floats, and the sum before rounding is accurate to 2^-45. Nothing is denormal if a is a multiple of
+// 2^-90.
 bool has_short_divisor(const Writer& w, const ir::Let& let) {
   return known_bits_of(w, let.args[1]).count <= 11 && known_bits_of(w, let.args[0]).least >= -90;
 }
 
-// The reciprocal in two parts of one sign, so that zeros keep theirs; the second is not 0, so that infinity stays.
+// The reciprocal as two parts of the same sign, so that zeros keep their sign. The second part is not 0, so that
+// infinity stays infinity.
 struct Reciprocal {
   float first, rest;
 };
@@ -52,7 +56,7 @@ bool write_constant_division(Writer& w, const ir::Let& let) {
   return true;
 }
 
-// f32 lanes over one divisor.
+// All lanes are f32 and share one divisor.
 bool divides_by_one(const Writer& w, const ir::Let& let) {
   const ir::RegInfo& result = w.kernel.regs[let.dst];
   const auto* dividend = std::get_if<ir::RegId>(&let.args[0]);
@@ -73,7 +77,7 @@ bool write_division(Writer& w, const ir::Let& let) {
   return true;
 }
 
-// f32 lanes to bytes, four at a time, and from before they were rounded: one instruction for two lanes.
+// f32 lanes to bytes, four at a time, from the values before rounding: one instruction converts and packs two lanes.
 bool write_bytes(Writer& w, const ir::Let& let) {
   const ir::RegInfo& result = w.kernel.regs[let.dst];
   const auto* from = std::get_if<ir::RegId>(&let.args[0]);
@@ -103,7 +107,7 @@ void write_let(Writer& w, const ir::Let& let) {
   if (is_half(first) && result == first && ir::on_half_bits(let)) {
     return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));
   }
-  if (let.op == ir::ScalarOp::where) {  // choices need no arithmetic
+  if (let.op == ir::ScalarOp::where) {  // a selection needs no arithmetic
     return define(w, let.dst,
                   fmt::format("{} ? {} : {}", operand(raw_operand(w, let.args[0])),
                               operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local buffers: arrays of a thread, shared memory of the block; transposes and block copies.
+// Writes local buffers as CUDA C++: register arrays of a thread, shared memory of a thread block, tile transposes and
+// block copies. Scratch buffers are parameters and are not declared here.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +27,8 @@ int square_of(const ir::Buffer& buffer, const Shape& shape) {
   return static_cast<int>(shape[0].value());
 }
 
-// Accesses inside of more parallel loops than the declaration have these as leading axes; the first access tells.
+// Accesses may lie inside more parallel loops than the declaration; those loops index the leading axes. The first
+// access tells how many.
 void declare_array(Writer& w, ir::BufferId id) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
   const Shape strides = strides_of(buffer);
@@ -33,7 +36,8 @@ void declare_array(Writer& w, ir::BufferId id) {
   w.out.line(fmt::format("{} {}[{}];", register_type(buffer.dtype), buffer_name(w, id), constant_count(buffer, count)));
 }
 
-// How many parallel loops lie between the declaration, which is `around` deep, and the first access in the block.
+// The number of parallel loops around the first access in the block, given that the declaration lies in `around` of
+// them; -1 if there is no access.
 int depth_of_access(const ir::Block& block, ir::BufferId id, int around) {
   for (const ir::Stmt& stmt : block) {
     bool here = false;
@@ -109,7 +113,7 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   w.out.line("}");
 }
 
-// The threads of the team take turns; the elements of the box are counted row by row.
+// The threads of the team copy elements in turn; the elements of the box are numbered row-major.
 void write_copy(Writer& w, const ir::CopyAsync& stmt) {
   Dim count(1);
   for (const Dim& extent : stmt.extents) count *= extent;

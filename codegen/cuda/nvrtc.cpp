@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiles CUDA C++ to PTX and a cubin with NVRTC, which is loaded with dlopen on first use. Used by the CUDA emitter;
+// needs no GPU. The options forbid contraction and approximate division and keep denormals. Builds without CUDA get
+// stubs.
+
 #include "codegen/cuda/nvrtc.h"
 
 #if FUSEC_WITH_CUDA
@@ -49,7 +53,7 @@ const Result<Nvrtc>& nvrtc() {
   return opened;
 }
 
-// A program, destroyed at the end.
+// Owns an NVRTC program.
 class Program {
  public:
   Program(const Nvrtc& api, const std::string& text) : api_(api) {

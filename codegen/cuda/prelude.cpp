@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of helper functions in front of generated CUDA C++, and the code that adds those a kernel uses. Results
+// must match the op table within its tolerances and, where a part replaces an IEEE operation, bit for bit.
+
 #include "codegen/cuda/prelude.h"
 
 #include <string_view>
@@ -12,7 +15,7 @@ struct Part {
   std::string_view name;
   std::string_view needs;  // names, separated by spaces
   std::string_view text;
-  int from_sm = 0;  // of two parts of one name the first that the target has
+  int from_sm = 0;  // among parts of one name, the first that the target supports is used
   bool ptx = false;
 };
 
@@ -29,7 +32,7 @@ typedef unsigned long long u64;
 
 // FUNCTION is `static __device__ __forceinline__`.
 constexpr Part kParts[] = {
-    // Halves.
+    // Conversions between halves and f32.
     {"f32_from_f16", "", R"(FUNCTION float f32_from_f16(u16 v) {
   float out;
   asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(v));
@@ -59,7 +62,7 @@ constexpr Part kParts[] = {
      0, true},
     {"f32_from_bf16", "", R"(FUNCTION float f32_from_bf16(u16 v) { return __uint_as_float((u32)v << 16); }
 )"},
-    // Rounded to odd, so that rounding again to a half equals rounding once.
+    // Rounds to odd, so that a second rounding to a half equals a single rounding.
     {"odd_from_f64", "", R"(FUNCTION float odd_from_f64(double v) {
   const float near = __double2float_rz(v);
   return near == v || v != v ? near : __uint_as_float(__float_as_uint(near) | 1);
@@ -75,12 +78,12 @@ constexpr Part kParts[] = {
   return (u64)near == v ? near : __uint_as_float(__float_as_uint(near) | 1);
 }
 )"},
-    // On the bits of halves.
+    // Operations on the bits of halves.
     {"relu_bits", "", R"(FUNCTION u16 relu_bits(u16 v, u16 lowest) {  // what is above -infinity is a NaN with a sign
   return v > lowest ? v : (i16)v < 0 ? (u16)0 : v;
 }
 )"},
-    // The greater and the smaller; NaN wins, -0 < +0.
+    // Max and min: NaN wins, -0 < +0.
     {"max_f32", "", R"(FUNCTION float max_f32(float a, float b) {
   float out;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
@@ -123,7 +126,7 @@ constexpr Part kParts[] = {
 }
 )",
      0, true},
-    // Quotients of which nothing is known.
+    // Divisions written in PTX, so that the compiler cannot assume anything about their results.
     {"div_f32", "", R"(FUNCTION float div_f32(float a, float b) {
   float out;
   asm("div.rn.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
@@ -158,7 +161,7 @@ constexpr Part kParts[] = {
     {"sign_f64", "",
      R"(FUNCTION double sign_f64(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a == 0.0 ? 0.0 : a; }
 )"},
-    // The remainder moved by one divisor where its sign differs from the divisor's.
+    // Adds the divisor to the remainder where their signs differ.
     {"mod_f32", "", R"(FUNCTION float mod_f32(float a, float b) {
   const float r = fmodf(a, b);
   return r == 0.0f ? copysignf(0.0f, b) : (r < 0.0f) != (b < 0.0f) ? r + b : r;
@@ -169,7 +172,7 @@ constexpr Part kParts[] = {
   return r == 0.0 ? copysign(0.0, b) : (r < 0.0) != (b < 0.0) ? r + b : r;
 }
 )"},
-    // Functions.
+    // Transcendental and activation functions.
     {"exp2_approx", "", R"(FUNCTION float exp2_approx(float a) {  // 2 ulp; denormal results are 0
   float out;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
@@ -184,9 +187,9 @@ constexpr Part kParts[] = {
 }
 )",
      0, true},
-    // Several lanes over one divisor, as a / b rounds: a * (1/b), corrected by its remainder, which is exact where
-    // nothing is
-    // denormal or infinite. One reciprocal and one test for all lanes, where each a / b would have its own of both.
+    // Divides several lanes by one divisor, rounded as a / b rounds: a * (1/b), corrected by its remainder, which is
+    // exact where nothing is denormal or infinite. It needs one reciprocal and one test for all lanes, where each a / b
+    // would need both.
     {"divide_by", "rcp_approx div_f32",
      R"(template <int N> FUNCTION void divide_by(float* quotients, const float* a, float b) {
   float r = rcp_approx(b), out[N], least = 1.0f, most = 1.0f;
@@ -206,11 +209,11 @@ constexpr Part kParts[] = {
   for (int i = 0; i < N; ++i) quotients[i] = div_f32(a[i], b);
 }
 )"},
-    // a / b for the reciprocal of b in two parts.
+    // a / b, given the reciprocal of b in two parts.
     {"quotient_f32", "",
      R"(FUNCTION float quotient_f32(float a, float inverse, float rest) { return fmaf(a, inverse, a * rest); }
 )"},
-    // The same for a divisor of at most 11 digits that only the device knows.
+    // The same for a divisor with at most 11 significant bits that is known only on the device.
     {"divide_by_short", "rcp_approx quotient_f32 div_f32",
      R"(template <int N> FUNCTION void divide_by_short(float* quotients, const float* a, float b) {
   if (!(fabsf(b) >= 0x1p-24f && fabsf(b) <= 65504.0f)) {
@@ -227,7 +230,7 @@ constexpr Part kParts[] = {
   for (int i = 0; i < N; ++i) quotients[i] = quotient_f32(a[i], inverse, rest);
 }
 )"},
-    // |a| < 0.55: a + a^3*P(a^2); else 1 - 2 / (exp(2|a|) + 1). 2 ulp, measured on an H100 over 2^23 samples.
+    // a| < 0.55: a + a^3*P(a^2); else 1 - 2 / (exp(2|a|) + 1). 2 ulp, measured on an H100 over 2^23 samples.
     {"tanh_f32", "exp2_approx rcp_approx", R"(FUNCTION float tanh_f32(float a) {
   const float square = a * a;
   float p = fmaf(-0.006610227825f, square, 0.02130938866f);
@@ -239,7 +242,7 @@ constexpr Part kParts[] = {
   return copysignf(fabsf(a) >= 0.55f ? large : small, a);
 }
 )"},
-    // |a| < 0.9: a + a*P(a^2), 1.4e-8; else 1 - 2^Q(|a|) with Q = log2(erfc), which is 1 from 4 on.
+    // a| < 0.9: a + a*P(a^2), error 1.4e-8; else 1 - 2^Q(|a|) with Q = log2(erfc); the result is 1 from 4 on.
     {"erf_f32", "exp2_approx min_f32", R"(FUNCTION float erf_f32(float a) {
   const float square = a * a, magnitude = fabsf(a), held = min_f32(magnitude, 4.0f);
   float p = fmaf(-0x1.3c61c8p-11f, square, 0x1.47c73p-8f);
@@ -257,9 +260,8 @@ constexpr Part kParts[] = {
   return magnitude < 0.9f ? fmaf(a, p, a) : copysignf(large, a);
 }
 )"},
-    // e / (1 + e) with e = exp(-|a|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A
-    // reciprocal
-    // after one step of Newton's is rounded as a division's.
+    // e / (1 + e) with e = exp(-|a|), or 1 / (1 + e). Nothing overflows, and the divisor lies in 1 .. 2, so it needs no
+    // test. After one Newton step the reciprocal rounds as a division does.
     {"sigmoid_f32", "rcp_approx", R"(FUNCTION float sigmoid_f32(float a) {
   const float e = expf(-fabsf(a)), divisor = e + 1.0f;
   float inverse = rcp_approx(divisor);
@@ -277,7 +279,7 @@ constexpr Part kParts[] = {
   return __uint_as_float((__float_as_uint(shifted) << 23) + (191u << 23));
 }
 )"},
-    // 2^a - 1 for |a| <= 1/2, where exp2_approx is not near enough.
+    // 2^a - 1 for |a| <= 1/2, where exp2_approx is not accurate enough.
     {"exp2_minus_1", "", R"(FUNCTION float exp2_minus_1(float a) {
   const float x = a * 0x1.62e43p-1f;
   float p = fmaf(0x1.6b9c3ep-10f, x, 0x1.12253ap-7f);
@@ -287,10 +289,9 @@ constexpr Part kParts[] = {
   return fmaf(x * x, p, x);
 }
 )"},
-    // max(a, 0) - |a| * Phi(-|a|), the difference free of cancellation. With t = |a| and q = t/(t + 2.5) the second is
-    // exp(-t^2/2) *
-    // q*P(q), P to 6.0e-9, with t^2 in two parts; 2^-64 comes last, so that denormal results round once. 3.9 ulp: all
-    // inputs on an H100.
+    // max(a, 0) - |a| * Phi(-|a|); the subtraction does not cancel. With t = |a| and q = t/(t + 2.5) the second term is
+    // exp(-t^2/2) * q*P(q), with P accurate to 6.0e-9 and t^2 in two parts. The factor 2^-64 is applied last, so that
+    // denormal results round once. 3.9 ulp over all inputs on an H100.
     {"gelu_f32", "exp2_minus_1 rcp_approx min_f32 power_plus_64", R"(FUNCTION float gelu_f32(float a) {
   const float t = min_f32(fabsf(a), 15.0f), square = t * t, shifted = fmaf(square, -0x1.715476p-1f, 12582912.0f);
   float rest = fmaf(square, -0x1.715476p-1f, 12582912.0f - shifted);
@@ -316,10 +317,9 @@ constexpr Part kParts[] = {
 )"},
     {"gelu_f64", "", R"(FUNCTION double gelu_f64(double a) { return a * 0.5 * erfc(a * -0.7071067811865476); }
 )"},
-    // a / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (a + 0.044715*a^3), as exp(-|y|) or 1 over 1 + exp(-|y|). The exponent
-    // of 2, a multiple
-    // of t * (t^2 + 1/0.044715), is in two parts; 2^-64 comes last, so that denormal results round once. 3.6 ulp: all
-    // inputs on an H100.
+    // a / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (a + 0.044715*a^3), computed as exp(-|y|) or 1 over 1 + exp(-|y|). The
+    // exponent of 2, a multiple of t * (t^2 + 1/0.044715), is in two parts. The factor 2^-64 is applied last, so that
+    // denormal results round once. 3.6 ulp over all inputs on an H100.
     {"gelu_tanh_f32", "exp2_minus_1 rcp_approx min_f32 power_plus_64", R"(FUNCTION float gelu_tanh_f32(float a) {
   const float t = min_f32(fabsf(a), 11.0f), sum = fmaf(t, t, 22.36328125f), product = t * sum;
   float low = fmaf(t, t, 22.36328125f - sum) + 0x1.2f6edp-11f;
@@ -339,7 +339,7 @@ constexpr Part kParts[] = {
   return a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a)));
 }
 )"},
-    // Near its zeros b*a + c is all rounding error unless it is rounded once.
+    // Near its zeros, b*a + c is dominated by rounding error unless it is rounded once.
     {"hard_sigmoid_f32", "max_f32 min_f32", R"(FUNCTION float hard_sigmoid_f32(float a, float b, float c) {
   return max_f32(0.0f, min_f32(1.0f, fmaf(b, a, c)));
 }
@@ -348,7 +348,7 @@ constexpr Part kParts[] = {
   return max_f64(0.0, min_f64(1.0, b * a + c));
 }
 )"},
-    // Integers, wrapping: x / 0 = 0, x mod 0 = x, the lowest over -1 wraps, shifts past the width give 0.
+    // Integers wrap: x / 0 = 0, x mod 0 = x, the lowest value divided by -1 wraps, shifts past the width give 0.
     {"int_div", "", R"(template <class T> FUNCTION T int_div(T a, T b) {
   return b == 0 ? T(0) : T(-1) < T(0) && b == T(-1) ? T(0 - (u64)a) : T(a / b);
 }
@@ -384,7 +384,7 @@ constexpr Part kParts[] = {
     {"int_shr", "",
      R"(template <class T> FUNCTION T int_shr(T a, T b) { return (u64)b >= 8 * sizeof(T) ? T(0) : T(a >> b); }
 )"},
-    // Floats to integers truncate and saturate, NaN gives 0.
+    // Conversions of floats to integers truncate and saturate; NaN gives 0.
     {"saturated", "",
      R"(FUNCTION int saturated(int v, int lowest, int highest) { return v < lowest ? lowest : v > highest ? )"
      R"(highest : v; }
@@ -401,7 +401,7 @@ constexpr Part kParts[] = {
     {"u16_from_float", "i32_from_float saturated",
      R"(template <class F> FUNCTION u16 u16_from_float(F v) { return (u16)saturated(i32_from_float(v), 0, 65535); }
 )"},
-    // Lanes to bytes; ptxas makes one instruction of two conversions and their packing.
+    // Converts lanes to bytes; ptxas fuses two conversions and their packing into one instruction.
     {"i8_nearest", "", R"(template <int N> FUNCTION void i8_nearest(i8* to, const float* from) {
   #pragma unroll
   for (int i = 0; i < N; i += 4) {
@@ -471,7 +471,7 @@ FUNCTION i64 i64_from_float(double v) { return v != v ? 0 : __double2ll_rz(v); }
     {"u64_from_float", "", R"(FUNCTION u64 u64_from_float(float v) { return v != v ? 0 : __float2ull_rz(v); }
 FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); }
 )"},
-    // Index arithmetic: udiv and umod of what is not negative; a divisor is at least 1.
+    // Index arithmetic. udiv and umod take non-negative operands; a divisor is at least 1.
     {"udiv", "", R"(template <class A, class B> FUNCTION auto udiv(A a, B b) -> decltype(a + b) {
   if (sizeof(A) == 4 && sizeof(B) == 4) return (u32)a / (u32)b;
   return (u64)a / (u64)b;
@@ -496,7 +496,7 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
     {"greater", "",
      R"(template <class A, class B> FUNCTION auto greater(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
 )"},
-    // An index from data: wrapped when negative, then clamped into 0 .. n-1; what is out of range sets the status word.
+    // An index from data: wrapped if negative, then clamped to 0 .. n-1. An index out of range sets the status word.
     {"clamped", "", R"(FUNCTION i64 clamped(i64 i, i64 n, int* status) {
   if (i < 0) i += n;
   if (i >= 0 && i < n) return i;
@@ -504,7 +504,7 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   return i < 0 ? 0 : n - 1;
 }
 )"},
-    // Accesses of whole vectors, in pieces of type V.
+    // Whole-vector accesses, in pieces of type V.
     {"Pieces", "", R"(template <class V, class T> union Pieces {
   V piece;
   T lanes[sizeof(V) / sizeof(T)];
@@ -535,9 +535,8 @@ FUNCTION u64 u64_from_float(double v) { return v != v ? 0 : __double2ull_rz(v); 
   }
 }
 )"},
-    // By ld.shared as it stands: NVRTC's compiler merges and orders a long row of shared loads by the addresses that
-    // its own
-    // objects happen to have, so that the same text gave other machine code in another process.
+    // Uses ld.shared directly. NVRTC's compiler merges and orders long runs of shared loads by the addresses of its own
+    // objects, so the same text would give different machine code in different processes.
     {"shared_piece", "",
      R"(template <class V> FUNCTION void shared_piece(V& to, const void* from) { to = *(const V*)from; }
 FUNCTION void shared_piece(uint4& to, const void* from) {
@@ -565,7 +564,8 @@ FUNCTION void shared_piece(u32& to, const void* from) {
   }
 }
 )"},
-    // Zeros where it does not hold: as whole pieces, which lane by lane would cost a move each.
+    // Gives zeros where the condition does not hold. It works on whole pieces; lane by lane, each lane would cost a
+    // move.
     {"load_constant_or_zero", "Pieces",
      R"(template <class V, class R, class T, int n> FUNCTION void load_constant_or_zero(R (&to)[n], )"
      R"(const T* from, bool holds) {
@@ -606,7 +606,7 @@ FUNCTION void shared_piece(u32& to, const void* from) {
   }
 }
 )"},
-    // Shuffles of any type: what the thread `from` of the warp has.
+    // Shuffles of any type: the value of thread `from` of the warp.
     {"shuffle", "", R"(template <class T> FUNCTION T shuffle(u32 mask, T v, int from) {
   if constexpr (sizeof(T) < 4) return (T)__shfl_sync(mask, (int)v, from);
   else return __shfl_sync(mask, v, from);

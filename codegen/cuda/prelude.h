@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands before the functions of a CUDA text: only the parts that they use, so that nothing is ever included.
-// Parts are named by the functions that they define.
+// The functions in front of a CUDA text. Only the parts that the text uses are added, so that it never includes
+// anything. Parts are named after the functions that they define.
 //
-// Parts that are written in PTX are left out where FUSEC_SHIM is defined: who runs the text on a CPU brings his own.
+// Parts written in PTX are omitted where FUSEC_SHIM is defined: whoever runs the text on a CPU supplies replacements.
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@ namespace fusec::codegen::cuda {
 
 class Prelude {
  public:
-  // `index_type`: what LANES counts in.
+  // `index_type`: the type of the loop counter in LANES.
   Prelude(const Target& target, std::string index_type) : sm_(target.sm), index_type_(std::move(index_type)) {}
 
-  // Puts in a part of the table, and those that it needs; answers its name.
+  // Adds a part of the table and the parts that it needs; returns its name.
   std::string use(const std::string& name);
-  // A part written for this kernel. False: it is there already.
+  // For a part written for this kernel: whether it has been added already.
   bool has(const std::string& name) const { return present_.contains(name); }
   void define(const std::string& name, const std::string& text);
   std::string str() const;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions by their tree, and scans.
+// Writes reductions, in the order that their tree prescribes, and scans as CUDA C++. Where the plan cannot use the
+// tree's structure, lanes and chunks are counted element by element at run time.
+
 #include "codegen/cuda/reduce.h"
 
 #include <fmt/format.h>
@@ -11,7 +13,7 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-// Tree lanes of a sequence whose lanes are told apart at run time.
+// The most tree lanes of a reduction whose lanes are found at run time.
 constexpr int64_t kMaxLanes = 1024;
 
 struct Plan : ReducePlan {
@@ -65,7 +67,7 @@ void reset(Writer& w, const Accumulators& a) {
   w.out.close();
 }
 
-// The element of this iteration (and lane) into the accumulator `at`: added, or put there.
+// Adds the element of this iteration (and lane) to accumulator `at`, or stores it there.
 void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std::string& at, bool adds) {
   const LaneScope scope(w.index, plan.width);
   Parts yield;
@@ -90,7 +92,7 @@ std::string place(Writer& w, const Plan& plan, const Dim& position) {
   return at.is(0) ? "lane" : w.index.text(at) + " + lane";
 }
 
-// The loops inside of a thread from number `i` on, then `body`.
+// Writes the loops inside a thread, from number `i` on, then `body`.
 void write_thread_loops(Writer& w, const Plan& plan, std::size_t i, const std::function<void()>& body) {
   while (i < plan.loops.size() && plan.loops[i].is_block()) ++i;
   if (i == plan.loops.size()) return body();
@@ -99,15 +101,15 @@ void write_thread_loops(Writer& w, const Plan& plan, std::size_t i, const std::f
   write_loop(w, head, [&] { write_thread_loops(w, plan, i + 1, body); });
 }
 
-// A balanced tree over a number of values that is known at run time only: after n of them, tree l is there where bit l
-// of n is set; a new one merges with the trees of its number's trailing ones.
+// A balanced tree over a number of values that is known only at run time. After n values, subtree l is present if bit l
+// of n is set. A new value merges with the subtrees of the trailing ones of n.
 class Counter {
  public:
   Counter(Writer& w, const Plan& plan) : w_(w), trees_(accumulators_of(w, plan, "trees", 32)) {
     count_ = "count" + plan.id;
     w_.out.line("u32 " + count_ + " = 0;");
   }
-  // `value` is used up.
+  // Overwrites `value`.
   void add(const Accumulators& value) {
     w_.out.line("u32 level" + value.id + " = 0;");
     const std::string level = "level" + value.id;
@@ -132,7 +134,7 @@ class Counter {
   }
 
  private:
-  // value = tree, then value.
+  // value = combination of the tree and value.
   void merge(const Accumulators& value, const std::string& level) {
     if (value.lanes > 1) w_.out.open(for_lanes(w_, value.lanes));
     Parts left;
@@ -159,7 +161,7 @@ struct Threads {
   std::set<std::string> variables;
 };
 
-// Binds the variables of the reduce's block loops; of idle threads they are out of range and not used.
+// Binds the variables of the reduce's block loops. In idle threads they are out of range and not used.
 Threads enter_threads(Writer& w, const Plan& plan) {
   Threads out{{}, 1, w.team, w.block_variables};
   for (const ReduceLoop& loop : plan.loops) {
@@ -175,7 +177,7 @@ void leave_threads(Writer& w, const Threads& threads) {
   w.block_variables = threads.variables;
 }
 
-// Body and element, by the threads that take part.
+// Writes the body and the element for the threads that take part.
 void write_iteration(Writer& w, const Plan& plan, const Threads& threads, const std::function<void()>& element) {
   const Team team = w.team;
   const bool idle = threads.total < team.size && !threads.loops.empty();
@@ -189,7 +191,8 @@ void write_iteration(Writer& w, const Plan& plan, const Threads& threads, const 
   w.team = team;
 }
 
-// From the innermost loop outwards; loops before number `until` are left. Answers whether idle threads have the result.
+// Folds from the innermost loop outwards; loops before number `until` are left. Returns whether idle threads have the
+// result.
 bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, std::size_t until) {
   int64_t array_stride = 1, thread_stride = 1;
   bool everywhere = threads.loops.empty();
@@ -202,7 +205,7 @@ bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Thread
       array_stride *= loop.extent.value();
     } else if (loop.is_block()) {
       int64_t count = constant_extent(w, loop.head);
-      // Neighbouring block loops of one kind are folded at once.
+      // Neighbouring block loops of one kind are folded together.
       while (i > until && plan.loops[i - 1].is_block() && plan.loops[i - 1].kind == loop.kind) {
         count *= constant_extent(w, plan.loops[--i].head);
       }
@@ -213,7 +216,7 @@ bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Thread
   return everywhere;
 }
 
-// The elements of the loops from number `from` on, into all accumulators.
+// Puts the elements of the loops from number `from` on into all accumulators.
 void write_elements(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& a, std::size_t from) {
   const bool sequence = has_sequence(plan);
   const bool idle = threads.total < w.team.size && !threads.loops.empty();
@@ -224,7 +227,7 @@ void write_elements(Writer& w, const Plan& plan, const Threads& threads, const A
   });
 }
 
-// Folds the tuple at accumulator 0 to all threads, and into the registers.
+// Distributes the tuple in accumulator 0 to all threads and stores it in the registers.
 void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, bool everywhere) {
   if (threads.total < w.team.size && !everywhere) broadcast(w, a);
   if (identity_changes(plan.op.combiner, plan.op.types[0])) {
@@ -236,7 +239,7 @@ void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Thre
   }
 }
 
-// One value for each run of the loops inside of loop `at`, and a balanced tree over these.
+// Computes one value for each run of the loops inside loop `at`, and combines these in a balanced tree.
 void write_chunks_at_run_time(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& result,
                               std::size_t at) {
   for (std::size_t i = 0; i < at; ++i) {
@@ -254,7 +257,7 @@ void write_chunks_at_run_time(Writer& w, const Plan& plan, const Threads& thread
   counter.finish(result);
 }
 
-// Tree lanes and chunks found for each element as it comes.
+// Determines the tree lane and chunk of each element at run time.
 void write_counted(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& result) {
   const ir::Tree& tree = plan.stmt.tree;
   Plan lanes = plan;

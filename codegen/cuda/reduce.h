@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a reduction is folded, for its parts: reduce.cpp runs the elements, collective.cpp folds over threads.
+// The parts of a reduction: reduce.cpp runs over the elements, collective.cpp folds over threads.
 #pragma once
 
 #include <string>
@@ -10,26 +10,26 @@
 
 namespace fusec::codegen::cuda {
 
-// Accumulators of one reduce: for each part an array, with a second axis of lanes where these are reduced by
-// themselves.
+// The accumulators of one reduce: an array for each part, with a second axis of lanes in a lane-wise reduction.
 struct Accumulators {
   CombineOp op;
   Parts names;
   int64_t count = 1;
-  int lanes = 1;   // of a lane-wise reduction
-  std::string id;  // of names made for it
+  int lanes = 1;   // above 1 in a lane-wise reduction
+  std::string id;  // suffix of the names made for it
 
-  // Element `at` of every part; stands in a loop over lanes where there are any.
+  // Element `at` of every part. In a lane-wise reduction the text must stand in a loop over lanes.
   Parts element(const std::string& at) const;
 };
 
-// Over `count` runs of `stride` threads each, whose accumulators are equal inside a run; every `step`-th accumulator.
-// Afterwards the first count * stride threads of the team have the result, or all of the team: then true.
+// Folds every `step`-th accumulator over `count` runs of `stride` threads each; inside a run the accumulators are
+// equal. Afterwards the first count * stride threads of the team hold the result; if it returns true, the whole team
+// does.
 bool fold_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step);
-// What the first thread of the team has in the first accumulator, to all.
+// Copies the first accumulator of the team's first thread to all its threads.
 void broadcast(Writer& w, const Accumulators& a);
-// Pairs of neighbours, an odd last one carried, over `count` accumulators `stride` apart; for each such run of the
-// array.
+// Combines neighbouring pairs, carrying an odd last one, over `count` accumulators `stride` apart, for each such run of
+// the array.
 void fold_array(Writer& w, const Accumulators& a, int64_t stride, int64_t count);
 
 }  // namespace fusec::codegen::cuda

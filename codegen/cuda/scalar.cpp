@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes types, constants, casts and scalar ops as CUDA C++ expressions. Definitions of the op table become prelude
+// functions; primitives are infix operators, CUDA functions or table entries of the prelude.
+
 #include "codegen/cuda/scalar.h"
 
 #include <fmt/format.h>
@@ -52,7 +55,7 @@ float half_value(const ir::Constant& c) {
   return c.dtype == DType::f16 ? ir::f32_from_f16(ir::f16_from_f64(c.f)) : ir::f32_from_bf16(ir::bf16_from_f64(c.f));
 }
 
-// a op b in the unsigned type of enough bits, back in T.
+// a op b in an unsigned type with enough bits, converted back.
 std::string wrapping(DType type, const std::string& a, const char* op, const std::string& b) {
   const std::string wide = size_of(type) == 8 ? "u64" : "u32";
   return fmt::format("({})(({}){} {} ({}){})", register_type(type), wide, operand(a), op, wide, operand(b));
@@ -76,7 +79,7 @@ std::string builtin_call(const std::string& name, DType type, const Args& x) {
   return call(type == DType::f64 ? name : name + "f", x);
 }
 
-// What the text says where it is a literal of a float.
+// The value of the text if it is a float literal.
 std::optional<double> number_in(const std::string& text) {
   if (text.find_first_not_of("-+.0123456789ef") != std::string::npos) return std::nullopt;
   char* end = nullptr;
@@ -87,8 +90,8 @@ std::optional<double> number_in(const std::string& text) {
              : std::optional(value);
 }
 
-// NVRTC takes a quotient of two that are not below 0 as not below 0: of 1 / -0, too. What it cannot see into, it cannot
-// take so.
+// NVRTC assumes that the result of dividing two non-negative numbers is not negative, even for 1 / -0. A division in
+// inline PTX is opaque to it.
 std::string quotient(Prelude& prelude, DType type, const Args& x) {
   if (number_in(x[1]).value_or(0) != 0) return infix(x, "/");
   return number_in(x[0]) == 1 ? prelude_call(prelude, "reciprocal", type, {x[1]})
@@ -195,7 +198,7 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
   throw UnsupportedKernel("the op '" + name + "' has no CUDA text");
 }
 
-// A value of a definition's tree and its dtype (compute form, or bool).
+// A value in the tree of a definition, with its dtype (compute form, or bool).
 struct Typed {
   std::string text;
   DType type;
@@ -212,7 +215,7 @@ Typed node_text(Prelude& prelude, const ir::DefNode& node, DType type) {
   for (const ir::DefNode& arg : node.args) {
     const Typed made = node_text(prelude, arg, type);
     args.push_back(made.text);
-    last = made.type;  // of the last operand: for where that of a choice
+    last = made.type;  // the last operand's type: for where it is the type of a choice
   }
   return {scalar_op(prelude, node.op, last, args), result_type(node.op, last, last)};
 }

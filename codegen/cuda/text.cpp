@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the text of CUDA C++ functions: indented lines, comments, parenthesized operands and joined lists. It knows
+// nothing of kernels.
+
 #include "codegen/cuda/text.h"
 
 #include <cctype>
@@ -36,7 +39,7 @@ std::string operand(const std::string& s) {
   for (std::size_t i = 0; i < s.size(); ++i) {
     const char c = s[i];
     const bool opens = c == '(' || c == '[';
-    if (opens && depth == 0 && i == 0) return "(" + s + ")";  // a cast, or parentheses that may not belong together
+    if (opens && depth == 0 && i == 0) return "(" + s + ")";  // a cast, or parentheses that may not match each other
     depth += opens;
     depth -= c == ')' || c == ']';
     const bool part_of_name =

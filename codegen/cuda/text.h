@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of C++ in the making, and pieces of expressions.
+// Builds lines of C++ and pieces of expressions.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace fusec::codegen::cuda {
 
-// Lines with the indentation of the open braces.
+// Lines, indented by the number of open braces.
 class Text {
  public:
   void line(const std::string& s);
   void open(const std::string& head);  // "head {", or "{"
   void close();
-  void comment(const std::string& s);  // of any text; nothing in it leaves the comment
-  // Takes what was written since, so that it can be put somewhere else.
+  void comment(const std::string& s);  // takes any text; nothing in it can end the comment
+  // Cuts off what was written since the mark, so that it can be placed elsewhere.
   std::size_t mark() const { return out_.size(); }
   std::string take_from(std::size_t mark);
   void append(const std::string& lines) { out_ += lines; }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block loops as threads.
+// Writes block loops as threads of a thread block, with their barriers and warp masks. A block loop whose extent is not
+// constant is rejected.
+
 #include <algorithm>
 
 #include "codegen/cuda/writer.h"
@@ -31,7 +33,7 @@ int64_t threads_of(Writer& w, const ir::Stmt& stmt) {
   return codegen::threads_of(stmt, [&](const ir::LoopHead& loop) { return constant_extent(w, loop); });
 }
 
-// The variables of the loops from the innermost out, by division of the thread's number.
+// Binds the loop variables, innermost first, by dividing the thread index.
 void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner) {
   const std::string thread = w.team.thread;
   int64_t stride = inner;

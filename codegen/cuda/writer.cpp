@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Walks the statements of a kernel phase and writes one `__global__` function with launch bounds, parameters and shared
+// memory. It tracks which threads reach each point and rejects barriers and shuffles outside uniform control flow.
+
 #include "codegen/cuda/writer.h"
 
 #include <fmt/format.h>
@@ -11,7 +14,7 @@ namespace fusec::codegen::cuda {
 namespace {
 
 constexpr int64_t kMaxThreads = 1024;
-constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
+constexpr int64_t kStaticShared = 48 << 10;  // bytes of static shared memory that a function may declare
 
 void write_sync(Writer& w, const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
@@ -41,7 +44,7 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* value = std::get_if<ir::IndexValue>(&stmt.v)) return write_index_value(w, *value);
   if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
   if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
-  if (std::holds_alternative<ir::Prefetch>(stmt.v)) return;  // a hint: other threads hide the wait
+  if (std::holds_alternative<ir::Prefetch>(stmt.v)) return;  // only a hint: other threads hide the latency
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(w, *sync);
   if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return write_reduce(w, *reduce);
   if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
@@ -50,7 +53,7 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   throw UnsupportedKernel("tiles are not written in CUDA C++");
 }
 
-// Grid variables, row-major in the number of the block.
+// Binds the grid variables, row-major in blockIdx.x.
 void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid) {
   std::vector<const ir::LoopHead*> varying;
   for (const ir::LoopHead& loop : grid) {
@@ -104,7 +107,8 @@ int64_t shared_bytes(const Writer& w) {
   return out;
 }
 
-// As arrays of their own, or, where they are too many bytes for that, as parts of what the launch asks for.
+// Declares shared buffers as separate arrays or, if they exceed the static limit, as parts of the dynamic shared
+// memory.
 std::string shared_declarations(Writer& w, bool dynamic) {
   Text text;
   int64_t offset = 0;
@@ -120,8 +124,8 @@ std::string shared_declarations(Writer& w, bool dynamic) {
   return text.str();
 }
 
-// A loop that runs once or never is a condition: nvcc keeps a back edge, which work of the next iterations does not
-// cross.
+// A loop that runs at most once becomes a condition. nvcc would keep its back edge and move no work of following
+// iterations across it.
 void open_loop(Writer& w, const ir::LoopHead& head, const Dim& extent) {
   if (w.index.proves_nonneg(1 - extent)) {
     w.out.open("if (" + w.index.text(extent) + " > 0)");

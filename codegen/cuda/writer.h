@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over a kernel that writes CUDA C++: one function per grid phase. Its parts share a Writer.
+// Walks a kernel and writes CUDA C++, one function per grid phase. The parts of the writer share a Writer.
 //
-// Every name in the text is made here: v12 a register, i3 a loop variable, n0 an extent, b4 a parameter or scratch
-// buffer, r4 a reg buffer, s4 a shared one, t1 the thread's number in its team, w12 the shared memory of a reduce,
-// a12_0 accumulators, c2 a clamped index. A wide register is an array, worked on lane by lane in loops that are
-// expanded.
+// All names in the text are made here: v12 is a register, i3 a loop variable, n0 an extent, b4 a parameter or scratch
+// buffer, r4 a reg buffer, s4 a shared buffer, t1 the thread's index in its team, w12 the shared memory of a reduce,
+// a12_0 accumulators, c2 a clamped index. A wide register is an array, processed lane by lane in unrolled loops.
 #pragma once
 
 #include <functional>
@@ -25,8 +24,8 @@
 namespace fusec::codegen::cuda {
 
 struct Team : TeamSize {
-  std::string thread = "t0";         // the number of this thread in it
-  std::string mask = "0xffffffffu";  // of the threads of this warp that are at this point of the program
+  std::string thread = "t0";         // the index of this thread in it
+  std::string mask = "0xffffffffu";  // the threads of this warp that are at this point of the program
 };
 
 struct SharedBuffer {
@@ -39,7 +38,7 @@ struct Writer {
   const ir::Kernel& kernel;
   const Target& target;
   const ir::IdVector<ir::RegId, ir::KnownBits> digits;
-  std::map<ir::RegId, ir::RegId> rounded;  // results of `round` to what they are of
+  std::map<ir::RegId, ir::RegId> rounded;  // maps the result of each `round` to its operand
   bool comments = false;
   Prelude& prelude;
   Index index;
@@ -49,10 +48,10 @@ struct Writer {
   std::map<ir::BufferId, std::size_t> dropped;  // leading axes of reg buffers that block loops index, once known
   std::map<ir::BufferId, int> parallel_depth;   // parallel loops around the declaration of a local buffer
   int parallel = 0;                             // parallel loops around this point
-  std::set<std::string> block_variables;        // of the loops around it
+  std::set<std::string> block_variables;        // of the block loops around this point
   int64_t block_threads = 1, block_warps = 1;
-  int loops = 0, clamps = 0, threads = 0;  // names given
-  std::string loop_name();                 // of the next loop variable
+  int loops = 0, clamps = 0, threads = 0;  // counters for names
+  std::string loop_name();                 // the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
       : kernel(kernel), target(target), digits(ir::known_bits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
@@ -74,7 +73,7 @@ void write_block(Writer& w, const ir::Block& block);
 void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body);
 
 DType dtype_of(const Writer& w, const ir::Operand& operand);
-// The operand at the lane of the loop that it stands in.
+// The operand's text; a wide one is indexed by the lane of the enclosing loop.
 std::string raw_operand(const Writer& w, const ir::Operand& operand);
 std::string compute_operand(Writer& w, const ir::Operand& operand);
 // "float v3 = value;", or an array and a loop over its lanes.
@@ -84,7 +83,7 @@ void declare(Writer& w, ir::RegId reg);
 // "LANES(4) " where width > 1.
 std::string for_lanes(Writer& w, int width);
 inline std::string at_lane(const std::string& name, int width) { return width > 1 ? name + "[lane]" : name; }
-// Shared memory of `count` elements; answers its name.
+// Declares shared memory for `count` elements; returns its name.
 std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count,
                        int64_t element_bytes);
 
@@ -94,33 +93,32 @@ void write_let(Writer& w, const ir::Let& let);
 // threads.cpp: how many threads the statements need; block loops; barriers.
 int64_t threads_of(Writer& w, const ir::Stmt& stmt);
 int64_t constant_extent(Writer& w, const ir::LoopHead& loop);
-// Runs body with the variables of nested block loops bound, for the threads that take part.
-// `inner`: threads that each of their iterations has; `collective`: whether body holds barriers or shuffles.
+// Runs body with the variables of nested block loops bound, for the threads that take part. `inner`: threads that each
+// iteration needs; `collective`: whether body contains barriers or shuffles.
 void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner, bool collective,
                        const std::function<void()>& body);
-// Binds variables of nested block loops by division of the thread's number in its team.
+// Binds the variables of nested block loops by dividing the thread's index in its team.
 void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
 void write_block_barrier(Writer& w);
-// "if (t0 == 0)" for what one thread of the team does; empty where the team is one thread.
+// "t0 == 0", the condition for what one thread of the team does; empty if the team is one thread.
 std::string first_thread(const Writer& w);
 
 // access.cpp
 void write_load(Writer& w, const ir::Load& load);
 void write_store(Writer& w, const ir::Store& store);
 void write_index_value(Writer& w, const ir::IndexValue& stmt);
-// The guard at `lane` of `width` as text; "" when it always holds.
+// The guard at `lane` of `width` as text; "" if it always holds.
 std::string guard_text(Writer& w, const ir::Guard& guard, int width);
 
-// memory.cpp: local buffers and statements on whole ones.
-// `rest`: the statements after the declaration.
+// memory.cpp: local buffers, and statements on whole buffers. `rest`: the statements of the declaration's block.
 void write_alloc(Writer& w, ir::BufferId id, const ir::Block& rest);
 void write_transpose(Writer& w, const ir::TransposeTile& stmt);
 void write_copy(Writer& w, const ir::CopyAsync& stmt);
 std::string buffer_name(const Writer& w, ir::BufferId id);
-// The axes that a thread's copy of a reg buffer has not: those of the parallel loops around the access but not around
-// the declaration. 0 for other buffers.
+// The number of leading axes that a thread's copy of a reg buffer lacks: those indexed by parallel loops around the
+// access but not around the declaration. 0 for other buffers.
 std::size_t dropped_axes(Writer& w, ir::BufferId id);
-// Strides of the axes that are left, in elements.
+// Strides of the remaining axes, in elements.
 Shape kept_strides(Writer& w, ir::BufferId id);
 
 // reduce.cpp

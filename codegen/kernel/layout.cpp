@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes strides and linear element offsets of kernel buffers during emit, including the "pitch P" layout. "swizzle
+// N" is not handled here: the writers of accesses apply it.
+
 #include "codegen/kernel/layout.h"
 
 #include <charconv>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the elements of a kernel's buffers lie.
+// Where the elements of a kernel's buffers lie in memory.
 #pragma once
 
 #include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 
-// Strides in elements: as stated, or row-major over the shape, rows of "pitch P" P elements apart.
+// Strides in elements: the stated ones, or else row-major over the shape; with layout "pitch P" rows are P elements
+// apart.
 Shape strides_of(const ir::Buffer& buffer);
 Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Splits a kernel into grid phases at the start of emit, for all emitters. Perfectly nested outermost grid loops form
+// one phase; statements between grid loops form phases without a grid.
+
 #include "codegen/kernel/phases.h"
 
 namespace fusec::codegen {

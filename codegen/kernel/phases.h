@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels cut into what becomes one function each.
+// Splits a kernel into phases, each of which becomes one function.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace fusec::codegen {
 
-// A nest of grid loops, outermost first, or a run of other statements without any.
+// A nest of grid loops, outermost first, with its body; or a run of other statements, with no grid loops.
 struct Phase {
   std::vector<ir::LoopHead> grid;
   std::vector<const ir::Stmt*> body;
 };
 
-// In order. Pure statements at the top of the kernel are repeated in every later phase.
+// The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
 std::vector<Phase> split_phases(const ir::Kernel& kernel);
 Dim iterations_of(const Phase& phase);
 

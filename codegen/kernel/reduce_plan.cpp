@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides during emit how a GPU reduction is split into chunks, sequences and tree lanes, over loops and threads. The
+// plan must depend only on the kernel, because every GPU writer has to produce the same bits.
+
 #include "codegen/kernel/reduce_plan.h"
 
 #include <algorithm>
@@ -9,7 +12,7 @@ namespace {
 
 using ir::Combiner;
 
-// More accumulators than this would not be registers.
+// A larger array of accumulators would not stay in registers.
 constexpr int64_t kMaxAccumulators = 256;
 
 bool is_two_power(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
@@ -20,7 +23,7 @@ Dim elements_of(const ReducePlan& plan) {
   return out;
 }
 
-// Loops from the innermost out, as long as their product is below `wanted`; the product.
+// Assigns `kind` to loops from the innermost outwards while their product is below `wanted`; returns the product.
 int64_t take(ReducePlan& plan, std::size_t& at, int64_t product, int64_t wanted, LoopKind kind) {
   while (at > 0 && product < wanted && plan.loops[at - 1].extent.is_const()) {
     --at;
@@ -30,7 +33,7 @@ int64_t take(ReducePlan& plan, std::size_t& at, int64_t product, int64_t wanted,
   return product;
 }
 
-// False where the loops do not split as the tree wants it.
+// False if the loops do not split into the lanes and chunks of the tree.
 bool classify(ReducePlan& plan, const ir::Tree& tree, bool order_free) {
   if (order_free) {
     for (ReduceLoop& loop : plan.loops) loop.kind = loop.is_block() ? LoopKind::lane : LoopKind::sequence;
@@ -54,7 +57,8 @@ bool classify(ReducePlan& plan, const ir::Tree& tree, bool order_free) {
   });
 }
 
-// Folding loop by loop is folding neighbours when all but the outermost loop of a kind have powers of two.
+// Folding loop by loop equals folding neighbours if, within each kind, every loop but the outermost has a power-of-two
+// extent.
 bool folds_by_loops(const ReducePlan& plan) {
   for (const LoopKind kind : {LoopKind::lane, LoopKind::chunk}) {
     int64_t inner = kind == LoopKind::lane || std::none_of(plan.loops.begin(), plan.loops.end(),
@@ -70,8 +74,8 @@ bool folds_by_loops(const ReducePlan& plan) {
   return true;
 }
 
-// Whether the accumulators are an array of constant size, but for one loop over chunks outside of all others of a
-// thread.
+// Whether the accumulators form an array of constant size. One loop over chunks of run-time extent is allowed outside a
+// thread's other loops.
 bool fits_registers(const ReducePlan& plan) {
   int64_t count = plan.per;
   bool inside_of_array = false, at_run_time = false;

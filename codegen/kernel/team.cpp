@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes during emit how many threads the block loops of a kernel need, how teams split, and which method folds
+// values across the threads of a team. Both GPU writers call it, so its answers must not depend on the writer.
+
 #include "codegen/kernel/team.h"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes the addresses, alignment and lane structure of loads and stores as LLVM IR, for the host and NVPTX emitters.
+// Clamps indices from data and applies the "swizzle N" layout of shared buffers.
+
 #include "codegen/llvm/address.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@ namespace {
 
 using llvm::Value;
 
-// Of shared buffers; others are laid out as if they had none.
+// Only shared buffers are swizzled; others are laid out as if they had no swizzle.
 int64_t swizzle_of(const ir::Buffer& buffer) {
   constexpr std::string_view kPrefix = "swizzle ";
   int64_t out = 0;
@@ -22,7 +25,7 @@ int64_t swizzle_of(const ir::Buffer& buffer) {
   return out;
 }
 
-// False: the lanes stay in a group.
+// False if the lanes stay in one group.
 bool lanes_change_places(Writer& w, Swizzle& swizzle, int width) {
   const LaneForm form = lane_form(w, w.index.resolve(swizzle.column)), row = lane_form(w, w.index.resolve(swizzle.row));
   const bool in_group =
@@ -44,7 +47,7 @@ Swizzle swizzle_at(const ir::Buffer& buffer, const std::vector<Dim>& index) {
   return out;
 }
 
-// index wrapped when negative, then clamped into 0 .. extent-1; what is outside sets the status word.
+// The index, wrapped if negative, then clamped to 0 .. extent-1. An index out of range sets the status word.
 Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
   auto& b = w.ir.b;
   Value *i = w.index.wide(w.index.resolve(index)), *n = w.index.wide(w.index.resolve(extent));
@@ -67,7 +70,7 @@ Value* swizzled(Writer& w, const Swizzle& s) {
   return w.ir.b.CreateAdd(w.ir.b.CreateMul(group, integer(group, s.group)), value(mod(s.column, s.group)));
 }
 
-// The address `linear` elements into the buffer, moved by the clamped axes and the swizzled one.
+// The address `linear` elements into the buffer, plus the offsets of the clamped axes and the swizzled one.
 Value* address_of(Writer& w, const Access& a, const Dim& linear) {
   Value* at = w.index.pointer(base_of(w, a.buffer), a.element, linear);
   if (a.swizzle.group > 0) at = w.ir.b.CreateGEP(a.element, at, swizzled(w, a.swizzle));
@@ -130,8 +133,7 @@ llvm::Align alignment(Writer& w, const Access& a) {
   return llvm::Align(static_cast<uint64_t>(common));
 }
 
-// AVX2's masked stores are slow on some
-// processors: good for tails alone.
+// AVX2's masked stores are slow on some processors, so they are only used for tails.
 bool masks_all(const Writer& w) { return w.ir.target.has("avx512bw") && w.ir.target.has("avx512vl"); }
 bool masks(const Writer& w, const Access& a) {
   return a.contiguous() && (masks_all(w) || (w.ir.target.has("avx2") && size_of(a.info->dtype) >= 4));

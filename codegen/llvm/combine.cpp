@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the identity and the combination step of each reduction combiner as LLVM IR, and pairwise folds over values
+// and lanes. The order of operations must match ir/eval/combine.cpp, because results must be bit-identical.
+
 #include "codegen/llvm/combine.h"
 
 #include <bit>
@@ -65,7 +68,7 @@ std::vector<ir::Constant> identity_constants(const CombineOp& op) {
   return zeros;
 }
 
-// Whether (value, index) b takes the place of a: NaN before all, then the better value, then the wanted index.
+// Whether the pair (value, index) b replaces a: NaN wins over numbers, then the better value, then the preferred index.
 Value* wins(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b) {
   const DType t = op.types[0];
   const bool greatest = op.combiner == Combiner::argmax || op.combiner == Combiner::argmax_last;
@@ -130,7 +133,7 @@ ScalarOp op_of(Combiner combiner) {
   }
 }
 
-// Every second lane of a followed by b (null: of a alone), from lane `first`.
+// Every second lane of the concatenation of a and b (null: of a alone), from lane `first`.
 Value* stride_two(Ir& ir, Value* a, Value* b, int first) {
   const int n = width_of(a), total = b ? 2 * n : n;
   if (total == 2 && !b) return ir.b.CreateExtractElement(a, static_cast<uint64_t>(first));

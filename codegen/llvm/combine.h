@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Combiners on tuples of raw values (registers of any width), operation by operation as ir/eval/combine.h states them.
+// Builds combiners on tuples of raw values (of any width). The operations and their order are those of
+// ir/eval/combine.h.
 #pragma once
 
 #include <vector>
@@ -18,12 +19,12 @@ struct CombineOp {
 
 Parts identity(Ir& ir, const CombineOp& op, int width);
 Parts combine(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b);
-// b's combination where the mask holds, else a.
+// The combination where the mask holds, else a.
 Parts combine_masked(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b, llvm::Value* mask);
 
-// Neighbours combine, an odd last one is carried, until one is left.
+// Combines neighbours, carrying an odd last one, until one is left.
 Parts fold_pairs(Ir& ir, const CombineOp& op, std::vector<Parts> items);
-// The same over the lanes of equally wide items, in the order (item, lane); the result has width 1.
+// The same over the lanes of items of equal width, in the order (item, lane); the result has width 1.
 Parts fold_lanes(Ir& ir, const CombineOp& op, std::vector<Parts> items);
 
 // Lanes from .. from + count - 1.

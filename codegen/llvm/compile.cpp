@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Generates x86-64 machine code from an LLVM module for the host emitter and flattens the object to an image. It
+// compiles for the given target, not for the machine it runs on.
+
 #include "codegen/llvm/compile.h"
 
 #include <llvm/MC/TargetRegistry.h>

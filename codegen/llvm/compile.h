@@ -14,6 +14,6 @@
 namespace fusec::codegen {
 
 Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target);
-// Runs code generation only: no general IR passes, the writer leaves nothing for them to find.
+// Runs only code generation: no IR passes, because the writer leaves nothing for them to find.
 Result<Image> compile(llvm::Module& module, llvm::TargetMachine& machine);
 }  // namespace fusec::codegen

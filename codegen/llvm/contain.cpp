@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Installs LLVM error handlers that throw instead of aborting, and runs code generation so that a failure leaves the
+// process usable. Used by both LLVM emitters.
+
 #include "codegen/llvm/contain.h"
 
 #include <llvm/IR/LegacyPassManager.h>

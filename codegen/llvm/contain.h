@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LLVM does when an allocation fails inside it, or when it gives up, and how that is kept from ending the process.
+// Handles failed allocations and fatal errors inside LLVM, so that they do not end the process.
 //
-// LLVM is built without exceptions. An exception of operator new passes through its functions without running their
-// destructors, and what does not come from operator new calls LLVM's handlers, which by default abort. Ours throw. What
-// LLVM was working on is half made then, and its destructors may crash over it: it is leaked, some 100 kB.
+// LLVM is built without exceptions. An exception from operator new passes through its functions without running their
+// destructors. Other failures call LLVM's handlers, which abort by default; the handlers installed here throw. In both
+// cases the object LLVM was working on is incomplete and its destructor may crash, so it is leaked (about 100 kB).
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -28,12 +28,13 @@ struct LlvmFatal {
 // Installs the handlers, once.
 void install_llvm_handlers();
 
-// LLVM's passes register themselves in the first compile, under a lock that an exception would leave locked for every
-// compile after it. So until one has ended there must be room for what one takes: std::bad_alloc where there is none.
+// LLVM's passes register themselves during the first compile, under a lock that an exception would leave locked for
+// every later compile. So until a first compile has ended, this checks that there is enough memory for one and throws
+// std::bad_alloc if there is not.
 void expect_room_for_first_compile();
 void first_compile_ended();
 
-// work(state) with a State of its own, which lives in LLVM's memory: destroyed afterwards unless LLVM broke off.
+// Calls work(state) with a new State. The state is destroyed afterwards, unless LLVM threw; then it is leaked.
 template <class State, class Work>
 auto contained(const Work& work) -> std::invoke_result_t<const Work&, State&> {
   install_llvm_handlers();
@@ -55,7 +56,7 @@ auto contained(const Work& work) -> std::invoke_result_t<const Work&, State&> {
   }
 }
 
-// Runs code generation; false: the machine writes no such files. When LLVM breaks off, its passes are leaked.
+// Runs code generation. Returns false if the machine cannot write such files. If LLVM throws, its passes are leaked.
 bool write_file(llvm::Module& module, llvm::TargetMachine& machine, llvm::CodeGenFileType type,
                 llvm::raw_pwrite_stream& stream);
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds conversions between dtypes as LLVM IR, shared by the host and NVPTX emitters. Each conversion must round once,
+// also where it goes through a wider type; the host versions replace missing f16 and bf16 instructions by integer
+// arithmetic.
+
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsX86.h>
@@ -26,7 +30,7 @@ Value* f32_from_f16(Ir& ir, Value* raw) {
   if (ir.target.has_f16c) {
     return b.CreateFPExt(b.CreateBitCast(raw, retyped(raw, b.getHalfTy())), retyped(raw, b.getFloatTy()));
   }
-  // Moves exponent and fraction into place, scales by 2^(127 - 15): exact, and normalises denormals.
+  // Moves exponent and fraction into place and scales by 2^(127 - 15). That is exact, and it normalizes denormals.
   Value* bits = b.CreateZExt(raw, retyped(raw, b.getInt32Ty()));
   Value* magnitude = b.CreateShl(b.CreateAnd(bits, integer(bits, 0x7fff)), integer(bits, 13));
   Value* scaled = b.CreateFMul(as_float(ir, magnitude), number(as_float(ir, magnitude), 0x1p112));
@@ -45,7 +49,7 @@ Value* f16_from_f32(Ir& ir, Value* f) {
   }
   Value* bits = as_bits(ir, f);
   Value* magnitude = b.CreateAnd(bits, integer(bits, 0x7fffffff));
-  // Below 2^-14 the sum with 0.5 has a unit in the last place of 2^-24, that of f16 denormals.
+  // Below 2^-14, the sum with 0.5 has a unit in the last place of 2^-24, that of f16 denormals.
   Value* half = number(f, 0.5);
   Value* denormal = b.CreateSub(as_bits(ir, b.CreateFAdd(as_float(ir, magnitude), half)), integer(bits, 0x3f000000));
   Value* odd = b.CreateAnd(b.CreateLShr(magnitude, integer(bits, 13)), integer(bits, 1));
@@ -60,8 +64,8 @@ Value* f16_from_f32(Ir& ir, Value* f) {
   return b.CreateTrunc(b.CreateOr(out, sign), retyped(f, b.getInt16Ty()));
 }
 
-// The upper half of each of 16 floats, as a mask of that many pieces that LLVM takes for unknown: it would turn a
-// select by a known one into a permutation of two registers, which is seven times as slow. Made once per function.
+// A mask of the upper half of each of 16 floats, in pieces, whose value is hidden from LLVM. LLVM would turn a select
+// by a known mask into a two-register permutation, which is seven times as slow. Made once per function.
 Value* upper_halves(Ir& ir, unsigned pieces) {
   auto& b = ir.b;
   constexpr const char* kName = "upper.halves";
@@ -77,8 +81,8 @@ Value* upper_halves(Ir& ir, unsigned pieces) {
   return b.CreateBitCast(mask, llvm::FixedVectorType::get(b.getInt1Ty(), pieces), kName);
 }
 
-// Sixteen lanes from `from` on by one masked permutation: each word goes to the upper half of a float. Of bytes where
-// there is one (VBMI): it takes half the ports of that of words.
+// Converts sixteen lanes starting at `from` with one masked permutation, which moves each word to the upper half of a
+// float. Uses the byte permutation where the target has it (VBMI), which needs half the ports of the word permutation.
 Value* f32_by_permutation(Ir& ir, Value* raw, int from) {
   auto& b = ir.b;
   const bool bytes = ir.target.has("avx512vbmi");
@@ -108,7 +112,7 @@ Value* f32_from_bf16(Ir& ir, Value* raw) {
   return as_float(ir, ir.b.CreateShl(bits, integer(bits, 16)));
 }
 
-// (bits + 0x7fff + the last kept bit) >> 16; NaN keeps its top bits and becomes quiet.
+// (bits + 0x7fff + the last kept bit) >> 16; a NaN keeps its upper bits and becomes quiet.
 Value* bf16_by_bits(Ir& ir, Value* f) {
   auto& b = ir.b;
   Value* bits = as_bits(ir, f);
@@ -119,7 +123,7 @@ Value* bf16_by_bits(Ir& ir, Value* f) {
   return b.CreateTrunc(out, retyped(f, b.getInt16Ty()));
 }
 
-// AVX512-BF16's conversion of 16 lanes or pairs of them; it takes denormals for zeros.
+// Uses the AVX512-BF16 conversions of 16 lanes or pairs of 16 lanes, which treat denormals as zeros.
 Value* bf16_by_hardware(Ir& ir, Value* f) {
   auto& b = ir.b;
   Value* out = nullptr;
@@ -132,7 +136,7 @@ Value* bf16_by_hardware(Ir& ir, Value* f) {
   return b.CreateBitCast(out, retyped(f, b.getInt16Ty()));
 }
 
-// What the hardware makes zero was zero or a denormal: only then is there more to look at.
+// The hardware result is zero only for zeros and denormals. Only then is the slow path checked.
 Value* bf16_from_f32(Ir& ir, Value* f) {
   auto& b = ir.b;
   if (!ir.target.has("avx512bf16") || !has_classes(ir, f)) return bf16_by_bits(ir, f);
@@ -146,7 +150,7 @@ Value* bf16_from_f32(Ir& ir, Value* f) {
       });
 }
 
-// f64 -> f32 rounded to odd, so that a second rounding to a shorter float equals a single one.
+// f64 -> f32, rounded to odd, so that a second rounding to a shorter float equals a single rounding.
 Value* f32_to_odd(Ir& ir, Value* f) {
   auto& b = ir.b;
   Value* near = b.CreateFPTrunc(f, retyped(f, b.getFloatTy()));
@@ -159,7 +163,7 @@ Value* f32_to_odd(Ir& ir, Value* f) {
   return as_float(ir, b.CreateOr(toward_zero, inexact));
 }
 
-// The integer as f64, with a sticky last bit past 2^53 so that rounding it to f32 or shorter rounds once.
+// The integer as f64, with a sticky last bit above 2^53, so that a conversion to f32 or shorter rounds once.
 Value* f64_sticky(Ir& ir, bool is_signed, Value* v) {
   auto& b = ir.b;
   llvm::Type* f64 = retyped(v, b.getDoubleTy());
@@ -193,8 +197,8 @@ Value* int_to_float(Ir& ir, DType from, DType to, Value* v) {
   return is_signed_int(from) ? ir.b.CreateSIToFP(v, type) : ir.b.CreateUIToFP(v, type);
 }
 
-// Clamps to the floats inside the integer's range, so that the conversion is always defined; what lies past the upper
-// one is selected afterwards.
+// Clamps to the floats inside the integer's range, so that the conversion is always defined. Values above the highest
+// such float are selected afterwards.
 Value* float_to_int(Ir& ir, DType to, Value* f) {
   auto& b = ir.b;
   const int bits = static_cast<int>(8 * size_of(to));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the run-time binary counter of subtrees as LLVM IR. It serves reductions whose element count is unknown to the
+// emitter and must combine in the same balanced order as the evaluator.
+
 #include "codegen/llvm/counter.h"
 
 namespace fusec::codegen {

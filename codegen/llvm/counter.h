@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A balanced tree over a number of values that is known at run time: a binary counter of subtrees. After n elements,
-// subtree l is there where bit l of n is set; an element merges with the subtrees of its index's trailing ones.
+// A balanced tree over a number of values that is known only at run time: a binary counter of subtrees. After n
+// elements, subtree l is present if bit l of n is set. An element merges with the subtrees of its index's trailing
+// ones.
 #pragma once
 
 #include "codegen/llvm/combine.h"
@@ -11,11 +12,13 @@ namespace fusec::codegen {
 class Counter {
  public:
   Counter(Writer& w, const CombineOp& op, int width);
-  // A single element, index an i64; where the mask (null: always) does not hold, the identity.
+  // Adds a single element; `index` is an i64. Where the mask does not hold (null: it always holds), the identity is
+  // added.
   void add(llvm::Value* index, const Parts& element, llvm::Value* mask);
-  // The subtree of one element.
+  // Adds the subtree of one element.
   void put(llvm::Value* index, const Parts& element);
-  // Of `count` elements in all; the subtrees from the smallest up, each before what is there already.
+  // The result for `count` elements in all: combines the subtrees from the smallest up, each to the left of what is
+  // there.
   Parts finish(llvm::Value* count);
 
  private:

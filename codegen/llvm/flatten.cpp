@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copies the text and rodata sections of an x86-64 ELF object into one image and applies its PC-relative relocations,
+// at the end of host emit. The image must need no relocation at load time, so any other relocation is an error.
+
 #include "codegen/llvm/flatten.h"
 
 #include <llvm/BinaryFormat/ELF.h>
@@ -64,7 +67,7 @@ class Flattener {
     return {};
   }
 
-  // symbol + addend - place, in 32 or 64 bits.
+  // Writes symbol + addend - place, in 32 or 64 bits.
   Status relocate(const llvm::object::RelocationRef& relocation, uint64_t section_start) {
     FUSEC_ASSIGN(const uint64_t symbol, symbol_offset(*relocation.getSymbol()));
     llvm::Expected<int64_t> addend = llvm::object::ELFRelocationRef(relocation).getAddend();
@@ -83,7 +86,7 @@ class Flattener {
     return {};
   }
 
-  // Where a symbol lies in the image.
+  // The offset of a symbol in the image.
   Result<uint64_t> symbol_offset(const llvm::object::SymbolRef& symbol) {
     llvm::Expected<llvm::object::section_iterator> section = symbol.getSection();
     if (!section) return broken(section.takeError());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ELF object as one flat, position-independent image.
+// Turns an ELF object into one flat, position-independent image.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace fusec::codegen {
 
-// Sections of code and constants, 64-byte aligned, with all relocations between them applied.
+// The code and constant sections, 64-byte aligned, with all relocations between them applied.
 struct Image {
   std::vector<uint8_t> bytes;
-  std::map<std::string, uint64_t> functions;  // offset by name
+  std::map<std::string, uint64_t> functions;  // offset in the image by name
 };
 
-// Of an x86-64 object. A symbol that is not defined in it, or another relocation, is an error naming it.
+// `object` must be x86-64. An undefined symbol or an unknown relocation is an error that names it.
 Result<Image> flatten(const std::string& object);
 
 }  // namespace fusec::codegen

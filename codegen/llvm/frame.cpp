@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the skeleton of a host phase function as LLVM IR: its signature and attributes, the loads of its arguments and
+// the loop over the grid range that a thread is given.
+
 #include "codegen/llvm/frame.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -16,8 +19,8 @@ std::string features_of(const Target& target) {
   return out;
 }
 
-// args->table[position], or the field itself for position -1; loads have no side effects to order, so they all sit at
-// the entry.
+// args->table[position], or the field itself for position -1. The loads have no side effects, so all of them sit at the
+// entry.
 Value* argument(Frame& frame, Ir& ir, int field, int64_t position, llvm::Type* type) {
   Value*& slot = frame.arguments[{field, position}];
   if (slot) return slot;
@@ -33,7 +36,7 @@ Value* argument(Frame& frame, Ir& ir, int field, int64_t position, llvm::Type* t
 static_assert(sizeof(HostArgs) == 4 * sizeof(void*), "fields of HostArgs are indexed as pointers");
 enum Field { kBuffers, kExtents, kExterns, kStatus };
 
-// Grid variables at `linear`, by division from the innermost; outer ones carry no extent.
+// The grid variables at `linear`, by division from the innermost; the outermost one needs no division.
 std::vector<Value*> delinearize(Ir& ir, Value* linear, const std::vector<Value*>& extents) {
   std::vector<Value*> out(extents.size());
   for (std::size_t i = extents.size(); i-- > 1;) {
@@ -44,7 +47,7 @@ std::vector<Value*> delinearize(Ir& ir, Value* linear, const std::vector<Value*>
   return out;
 }
 
-// The next grid position: a mixed-radix counter, so that the loop has no division.
+// The next grid position, as a mixed-radix counter, so that the loop contains no division.
 std::vector<Value*> advance(Ir& ir, const std::vector<llvm::PHINode*>& at, const std::vector<Value*>& extents) {
   auto& b = ir.b;
   std::vector<Value*> out(at.size());

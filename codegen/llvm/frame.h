@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of a phase for the host: its grid loop, and where arguments, external functions and local memory come
-// from.
+// The host function of a phase: its grid loop, and access to its arguments, external functions and local memory.
 #pragma once
 
 #include <map>
@@ -15,23 +14,25 @@ namespace fusec::codegen {
 // The function under construction: void name(const HostArgs*, i64 begin, i64 end, void* local).
 struct Frame {
   llvm::Function* function = nullptr;
-  llvm::BasicBlock* entry = nullptr;  // stack slots, arguments, index arithmetic on extents; branches to the body
+  llvm::BasicBlock* entry =
+      nullptr;  // holds stack slots, arguments and index arithmetic on extents; branches to the body
   std::map<std::pair<int, int64_t>, llvm::Value*> arguments;
 };
 
-// Opens the function; instructions then go to its body.
+// Opens the function and sets the insertion point to its body.
 Frame open_phase(llvm::Module& module, Ir& ir, const std::string& name);
-// Loads from HostArgs, made once per function at its entry.
+// Loads from HostArgs, made once per function, at its entry.
 llvm::Value* buffer_argument(Frame& frame, Ir& ir, int64_t position);
 llvm::Value* extent_argument(Frame& frame, Ir& ir, int64_t position);
 llvm::Value* extern_argument(Frame& frame, Ir& ir, int64_t position);
 llvm::Value* status_argument(Frame& frame, Ir& ir);
 llvm::Value* local_memory(const Frame& frame);
 
-// body() for every linear grid index of [begin, end) with the variables of `grid` bound in `index`.
+// Builds a loop that runs body() for every linear grid index in [begin, end), with the variables of `grid` bound in
+// `index`.
 void grid_loop(Frame& frame, Ir& ir, Index& index, const std::vector<ir::LoopHead>& grid,
                const std::function<void()>& body);
-// Ends the function. `fence`: streaming stores become visible to other threads first.
+// Ends the function. With `fence`, streaming stores become visible to other threads first.
 void close_phase(Ir& ir, bool fence);
 
 }  // namespace fusec::codegen

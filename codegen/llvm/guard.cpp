@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds guards as i1 values and lane masks in LLVM IR. Drops the terms that ranges prove, and keeps terms on which all
+// lanes agree scalar.
+
 #include "codegen/llvm/guard.h"
 
 #include <algorithm>
@@ -12,8 +15,8 @@ using llvm::Value;
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-// base + step*lane >= 0 where all of base but its constant is a multiple of g: base/g + floor((c + step*lane) / g) >=
-// 0. The lanes agree when that floor is one for all; which of them is asked does not matter then.
+// Tests base + step*lane >= 0, where every term of base but its constant is a multiple of g. That is base/g + floor((c
+// + step*lane) / g) >= 0. The lanes agree if the floor is equal for all of them; then lane 0 answers for all.
 bool lanes_agree(const Writer& w, const LaneForm& form, int width) {
   if (!form.step) return false;
   int64_t constant = 0;
@@ -23,7 +26,7 @@ bool lanes_agree(const Writer& w, const LaneForm& form, int width) {
   return g > 0 && floor_div(constant, g) == floor_div(constant + *form.step * (width - 1), g);
 }
 
-// Data is no place in memory.
+// Values from data are not bounded like memory offsets, so they need 64 bits.
 Value* guard_value(Writer& w, const Dim& d) { return w.index.is_floating(d) ? w.index.wide(d) : w.index.value(d); }
 
 Value* nonneg(Writer& w, const Dim& d) {
@@ -31,7 +34,7 @@ Value* nonneg(Writer& w, const Dim& d) {
   return w.ir.b.CreateICmpSGT(v, integer(v, -1));
 }
 
-// Only |base| up to |step|*width matters, so it is clamped there and compared in 32 bits.
+// Only |base| up to |step|*width matters, so base is clamped there and compared in 32 bits.
 Value* new_lane_mask(Writer& w, const Dim& d, int width) {
   auto& b = w.ir.b;
   const LaneForm form = lane_form(w, d);
@@ -54,7 +57,7 @@ Value* new_lane_mask(Writer& w, const Dim& d, int width) {
   return out;
 }
 
-// base + step*lane >= 0, made once per block of instructions.
+// base + step*lane >= 0, made once per basic block.
 Value* lane_mask(Writer& w, const Dim& d, int width) {
   if (!lane_form(w, d).step) return new_lane_mask(w, d, width);
   Value*& mask = w.masks[{w.ir.b.GetInsertBlock(), width, d}];

@@ -8,7 +8,7 @@
 
 namespace fusec::codegen {
 
-// A guard split by whether it is one for all lanes.
+// A guard, split into terms that are equal for all lanes and terms that are not.
 struct Condition {
   bool never = false;
   std::vector<Dim> uniform, lanes;
@@ -19,7 +19,7 @@ Condition condition_of(Writer& w, const ir::Guard& guard, int width);
 
 // i1: every term is >= 0 at the current lane; null without terms.
 llvm::Value* conjunction(Writer& w, const std::vector<Dim>& terms);
-// The same of each lane: a vector of i1; null without terms.
+// The same for each lane: a vector of i1; null without terms.
 llvm::Value* lane_masks(Writer& w, const std::vector<Dim>& terms, int width);
 // i1: every lane passes.
 llvm::Value* all_lanes(Writer& w, const std::vector<Dim>& terms, int width);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The host emitter: writes each phase of a kernel as an LLVM function over a grid range and compiles the module to an
+// artifact. On the host, block loops are plain loops and barriers are no-ops.
+
 #include "codegen/llvm/host.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -17,7 +20,7 @@
 namespace fusec::codegen {
 namespace {
 
-// Raised whenever the code written for some kernel changes.
+// Must be raised whenever the code written for any kernel changes.
 constexpr int kWriterVersion = 6;
 
 constexpr Traits kHostTraits = {
@@ -55,7 +58,8 @@ class HostWriter : public Writer {
   llvm::Value* local(ir::BufferId id) override {
     const auto found = locals.buffers.find(id);
     if (found == locals.buffers.end()) throw CompileError("'" + kernel.buffers[id].name + "' is used but not declared");
-    // At function entry, for it is kept and the first access may lie in a loop that others follow.
+    // Inserted at the function's entry: the value is cached, and the first access may lie in a loop that other accesses
+    // follow.
     llvm::IRBuilder<>::InsertPointGuard guard(ir.b);
     ir.b.SetInsertPoint(index.outermost()->getTerminator());
     return index.pointer(local_memory(frame), ir.b.getInt8Ty(), index.resolve(found->second.offset));

@@ -12,7 +12,7 @@
 
 namespace fusec::codegen {
 
-// Part of the artifact key: the version of this writer and that of LLVM.
+// Part of the artifact key: the versions of this writer and of LLVM.
 std::string host_emitter_key();
 Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& target);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds index expressions as LLVM IR and places each one at the outermost scope where its symbols are known. Values
+// are memoized per scope, because no later pass removes common subexpressions.
+
 #include "codegen/llvm/index.h"
 
 #include <algorithm>
@@ -79,7 +82,7 @@ int Index::level(const Dim& d) const {
   return out;
 }
 
-// Runs `make` with instructions going to the head of scope `level`.
+// Runs `make` with the insertion point at the head of scope `level`.
 Value* Index::at_level(int level, const std::function<Value*()>& make) {
   if (level == kFloating) return make();
   llvm::IRBuilder<>::InsertPointGuard guard(ir_.b);
@@ -111,7 +114,7 @@ Value* Index::value(const Dim& d) {
   return memo[d] = at_level(at, make);
 }
 
-// Terms of outer scopes first, so that their sum is found there.
+// Adds the terms of outer scopes first, so that their sum is shared there.
 Value* Index::terms_value(const Dim& d) {
   const int at = level(d);
   if (at != kFloating) {
@@ -170,7 +173,7 @@ Value* Index::atom_value(const Dim::Atom& atom) {
   return out;
 }
 
-// floordiv and mod; a symbolic divisor is raised to 1, because hoisted code may run where an extent is 0.
+// floordiv and mod. A symbolic divisor is clamped to at least 1, because hoisted code may run where an extent is 0.
 Value* Index::division(const Dim::Atom& atom) {
   const Dim &n = atom.args[0], &d = atom.args[1];
   const bool is_mod = atom.fn == Dim::Fn::mod;
@@ -202,7 +205,7 @@ bool Index::is_small(const Dim& d) const {
   return low && high && *low > -kSmall && *high < kSmall;
 }
 
-// At the current point, for it is rare.
+// Computed at the current point and not hoisted, because it is rare.
 Value* Index::wide(const Dim& d) {
   auto& b = ir_.b;
   if (type_ == b.getInt64Ty()) return value(d);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index expressions as instructions on i64, or on i32 where that is enough for every place in memory. What does not
-// change in a loop is computed once, at the head of the outermost loop where all its symbols are known, and shared by
-// everything inside: no IR pass has to find it again.
+// Index expressions as instructions on i64, or on i32 where that suffices for every memory offset. A loop-invariant
+// expression is computed once, at the head of the outermost loop where all its symbols are known, and shared by
+// everything inside. No IR pass has to find it again.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace fusec::codegen {
 
-// An address or number as `value + offset`; value null: just the offset.
+// An address or number as `value + offset`; if value is null, it is just the offset.
 struct Sum {
   llvm::Value* value = nullptr;
   int64_t offset = 0;
@@ -22,29 +22,29 @@ struct Sum {
 
 class Index {
  public:
-  // `floating` answers the value (i64) of a symbol that lives only at the current point (a register, a runtime lane),
+  // `floating` returns the value (i64) of a symbol that exists only at the current point (a register, a runtime lane),
   // or null.
   Index(Ir& ir, llvm::IntegerType* type, std::function<llvm::Value*(const std::string&)> floating)
       : ir_(ir), type_(type), floating_(std::move(floating)) {}
   llvm::IntegerType* type() const { return type_; }
 
-  // Opens a scope (function or loop) whose shared instructions go before the terminator of `head`.
+  // Opens a scope (function or loop). Its shared instructions are inserted before the terminator of `head`.
   void push(llvm::BasicBlock* head);
   void pop();
   llvm::BasicBlock* outermost() const { return scopes_.front().head; }
-  // A symbol of the innermost scope, its inclusive range known or not.
+  // Binds a symbol of the innermost scope; its inclusive range may be unknown.
   void bind(const std::string& name, llvm::Value* value, DimRange range);
-  // The same of the outermost scope, where its value is made.
+  // The same for the outermost scope, where its value is made.
   void bind_at_entry(const std::string& name, llvm::Value* value, DimRange range);
   void bind(const std::string& name, int64_t value) { alias(name, Dim(value)); }
-  // `name` stands for a resolved expression.
+  // The symbol `name` stands for a resolved expression.
   void alias(const std::string& name, const Dim& value) { constants_[name] = value; }
   void unbind(const std::string& name);
-  // A floating symbol of which no bound is known.
+  // Declares a floating symbol without known bounds.
   void unknown(const std::string& name) { ranges_[name] = {}; }
   void bound(const std::string& name, int64_t lo, int64_t hi) { ranges_[name] = {Dim(lo), Dim(hi)}; }
 
-  // With constants put in and what the ranges decide simplified.
+  // Substitutes constants and simplifies what the ranges decide.
   Dim resolve(const Dim& d) const;
   const DimRanges& ranges() const { return ranges_; }
   bool proves_nonneg(const Dim& d) const { return fusec::proves_nonneg(d, ranges_); }
@@ -52,13 +52,13 @@ class Index {
   // `d` must be resolved.
   llvm::Value* value(const Dim& d);
   Sum sum(const Dim& d);
-  // In i64, right whatever the type of indices is; `d` may be a number that is no place in memory.
+  // In i64, correct for either index type; `d` need not be a memory offset.
   llvm::Value* wide(const Dim& d);
-  // Whether the bounds of `d` say that value() is right for it.
+  // Whether the bounds of `d` prove that value() is right for it.
   bool is_small(const Dim& d) const;
-  // Whether a register or a runtime lane is in it.
+  // Whether a register or a runtime lane occurs in it.
   bool is_floating(const Dim& d) const { return level(d) == kFloating; }
-  // The address of element `offset` of what `base` points to; `base` is known at function entry.
+  // The address of element `offset` from `base`; `base` must be available at function entry.
   llvm::Value* pointer(llvm::Value* base, llvm::Type* element, const Dim& offset);
 
  private:

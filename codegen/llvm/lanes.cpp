@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Splits index expressions into a base and a constant step per lane, binds `lane` for constant or runtime lanes, and
+// writes index values. Used by both LLVM emitters.
+
 #include "codegen/llvm/lanes.h"
 
 #include <set>

@@ -26,13 +26,13 @@ struct LaneForm {
   bool varies() const { return step != 0; }
 };
 LaneForm lane_form(const Writer& w, const Dim& resolved);
-// The greatest constant that is proven to divide d, what the kernel says of its extents included.
+// The greatest constant that is proven to divide d, using the kernel's facts about its extents.
 int64_t known_divisor(const Writer& w, const Dim& d);
 
-// make() with `lane` standing for the constant or runtime lane `at`.
+// Calls make() with `lane` bound to the constant or runtime lane `at`.
 llvm::Value* with_lane(Writer& w, int64_t at, const std::function<llvm::Value*()>& make);
 llvm::Value* with_lane(Writer& w, llvm::Value* at, const std::function<llvm::Value*()>& make);
-// Runs f at each lane in turn, unrolled.
+// Calls f for each lane in turn; the code is unrolled.
 void each_lane(Writer& w, int width, const std::function<void(int)>& f);
 
 }  // namespace fusec::codegen

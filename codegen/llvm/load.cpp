@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads and prefetches.
+// Writes loads and prefetches as LLVM IR. Guarded loads become masked loads where the target has fast ones, else a
+// branch with a per-lane fallback; a guarded-off lane must not touch memory.
+
 #include "codegen/llvm/address.h"
 #include "codegen/llvm/guard.h"
 #include "codegen/llvm/slots.h"
@@ -22,7 +24,7 @@ Value* load_lanes(Writer& w, const Access& a) {
   return out;
 }
 
-// Lane by lane at run time: small code for what is rare.
+// Loads lane by lane at run time: small code for a rare case.
 Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
   auto& b = w.ir.b;
   llvm::AllocaInst* temporary = stack_slot(w.ir, otherwise->getType());
@@ -41,7 +43,7 @@ Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Valu
   return b.CreateLoad(otherwise->getType(), temporary);
 }
 
-// The same in code for each lane.
+// The same, expanded for each lane.
 Value* load_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
   auto& b = w.ir.b;
   Value* out = otherwise;
@@ -70,7 +72,7 @@ Value* load_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Va
       [&] { return load_each(w, a, lanes, otherwise); });
 }
 
-// An axis without elements has none to clamp to: every index is out of range there.
+// An axis without elements has none to clamp to, so every index is out of range there.
 Condition clamped_axes_nonempty(Writer& w, const Access& a) {
   ir::Guard extents;
   for (std::size_t axis = 0; axis < a.info->shape.size(); ++axis) {
@@ -127,7 +129,8 @@ void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
   const LaneScope scope(w, 1);
   if (!w.traits.prefetches) return;
   const Access a = access_of(w, prefetch.buffer, prefetch.index, 0, 1);
-  // Read, second-level cache and up (what is a page away would push out what is used now), data.
+  // Read access, locality for the second-level cache and above, data cache. The prefetched line lies a page ahead; in
+  // the first-level cache it would evict data in use.
   b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
                     {address(w, a), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
 }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Assigns every local buffer of a kernel to vector slots or to an offset in local memory, before the LLVM writers run.
+// Buffers of sibling blocks share memory, because a block's buffers are dead after it.
+
 #include "codegen/llvm/locals.h"
 
 #include <algorithm>
@@ -7,7 +10,7 @@
 namespace fusec::codegen {
 namespace {
 
-// Above this many slots, promotion costs more than memory does.
+// Above this many slots, promotion is more expensive than memory.
 constexpr int64_t kMaxSlots = 128;
 
 struct Use {
@@ -27,7 +30,7 @@ class Planner {
   }
 
  private:
-  // First walk: how buffers are indexed.
+  // First walk: finds out how buffers are indexed.
   void scan(const ir::Block& block) {
     for (const ir::Stmt& stmt : block) {
       const std::vector<std::string> added = enter(stmt);
@@ -66,7 +69,7 @@ class Planner {
     }
   }
 
-  // Lanes in any fixed order are picked out of the slots; stores say how wide these are.
+  // Lanes in any fixed order are picked out of the slots. Only stores determine the width of the slots.
   void load_access(const ir::Load& load) {
     const ir::Buffer& buffer = kernel_.buffers[load.buffer];
     const int width = kernel_.regs[load.dst].width;
@@ -104,7 +107,7 @@ class Planner {
     use.width = width;
   }
 
-  // Second walk: memory as a stack of open blocks.
+  // Second walk: assigns memory as a stack of open blocks.
   void place(const ir::Block& block, Dim top) {
     for (const ir::Stmt& stmt : block) {
       if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) top = place(alloc->buffer, top);

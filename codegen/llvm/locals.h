@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the local buffers of a kernel live: in vector slots (one SSA value each, after promotion) when every
-// access is known at write time, else in the thread's local memory.
+// Where the local buffers of a kernel are stored: in vector slots (one SSA value each, after promotion) if every access
+// is known at write time, else in the thread's local memory.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 namespace fusec::codegen {
 
 struct LocalBuffer {
-  // Slots: `count` vectors of `width` elements; else memory at `offset` bytes, a Dim over extents.
+  // With slots: `count` vectors of `width` elements. Else memory at `offset` bytes, a Dim over extents.
   bool slots = false;
   int width = 1;
   int64_t count = 0;
@@ -20,13 +20,13 @@ struct LocalBuffer {
 
 struct Locals {
   std::map<ir::BufferId, LocalBuffer> buffers;  // spaces reg and (on a CPU) shared
-  Dim bytes;                                    // of local memory in all
+  Dim bytes;                                    // total size of local memory
 };
 
 inline constexpr int64_t kLocalAlignment = 64;
 
 Dim aligned_bytes(const Dim& elements, DType dtype);  // a multiple of kLocalAlignment
-// `shared_too`: shared memory is the thread's own, as on a CPU.
+// `shared_too`: shared memory is private to the thread, as on a CPU.
 Locals plan_locals(const ir::Kernel& kernel, bool shared_too = true);
 
 }  // namespace fusec::codegen

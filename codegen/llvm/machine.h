@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of machines.
+// The `Machine` tables of the host and of NVPTX.
 #pragma once
 
 #include "codegen/llvm/values.h"
@@ -9,7 +9,7 @@ namespace fusec::codegen {
 const Machine& host_machine();
 const Machine& nvptx_machine();
 
-// Parts of the host's table.
+// Parts of the host's table that other tables use.
 namespace host {
 
 llvm::Value* f32_from_f16(Ir& ir, llvm::Value* raw);

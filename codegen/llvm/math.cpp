@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 functions as polynomials in the vector unit, without branches and tables, so that every lane of every width gives
-// the same bits. Coefficients are minimax fits (reweighted least squares over Chebyshev points, rounded to f32 one at a
-// time from the lowest); the error stated with each is that of the polynomial alone, relative to the function. Where
-// the target has no fused multiply-add, the constants that are split leave room for exact products. f64 goes to libm.
+// Builds the host's transcendental functions in LLVM IR. The f32 functions are polynomials in vector code without
+// tables, and mostly without branches, so that every lane of every width gives the same bits. Coefficients are minimax
+// fits (reweighted least squares over Chebyshev points, rounded to f32 one at a time from the lowest). The error stated
+// with each is that of the polynomial alone, relative to the function. On targets without fused multiply-add, split
+// constants keep the products exact. f64 functions call libm.
+
 #include "codegen/llvm/math.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -19,7 +21,7 @@ Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args);
 
 bool is_f64(const Value* x) { return x->getType()->getScalarType()->isDoubleTy(); }
 
-// a*b + c; fused where the target can, which only code inside this file may do.
+// a*b + c, fused where the target has FMA. Only code in this file may contract.
 Value* fma(Ir& ir, Value* a, Value* b, Value* c) {
   if (ir.target.has("fma")) return call_intrinsic(ir, llvm::Intrinsic::fma, {a, b, c});
   return ir.b.CreateFAdd(ir.b.CreateFMul(a, b), c);
@@ -40,7 +42,7 @@ Value* as_float(Ir& ir, Value* i) { return ir.b.CreateBitCast(i, retyped(i, ir.b
 Value* absolute(Ir& ir, Value* x) { return call_intrinsic(ir, llvm::Intrinsic::fabs, {x}); }
 Value* copysign(Ir& ir, Value* x, Value* sign) { return call_intrinsic(ir, llvm::Intrinsic::copysign, {x, sign}); }
 
-// x held to at most (at least) `bound`; NaN stays NaN.
+// min(x, bound), max(x, bound); NaN stays NaN.
 Value* at_most(Ir& ir, Value* x, double bound) {
   Value* limit = number(x, bound);
   return ir.b.CreateSelect(ir.b.CreateFCmpOLT(limit, x), limit, x);
@@ -50,7 +52,7 @@ Value* at_least(Ir& ir, Value* x, double bound) {
   return ir.b.CreateSelect(ir.b.CreateFCmpOGT(limit, x), limit, x);
 }
 
-// f on pieces of at most `lanes` lanes, narrower vectors filled up to 4.
+// Applies f to pieces of at most `lanes` lanes; narrower vectors are padded to 4.
 Value* in_pieces(Ir& ir, Value* a, Value* b, int lanes, const std::function<Value*(Value*, Value*)>& f) {
   const int width = width_of(a);
   const auto range = [](int from, int to, int last) {
@@ -74,7 +76,7 @@ Value* in_pieces(Ir& ir, Value* a, Value* b, int lanes, const std::function<Valu
   return ir.b.CreateShuffleVector(low, high, range(0, width, width));
 }
 
-// p * 2^n for an integral n, correctly rounded also into denormals, by AVX-512's vscalefps.
+// p * 2^n for an integral n, correctly rounded also for denormal results, by AVX-512's vscalefps.
 Value* scalef(Ir& ir, Value* p, Value* n) {
   return in_pieces(ir, p, n, 16, [&](Value* x, Value* y) -> Value* {
     auto& b = ir.b;
@@ -96,7 +98,7 @@ bool has_scalef(const Ir& ir, const Value* x) {
   return ir.target.has("avx512vl") && (width & (width - 1)) == 0;
 }
 
-// A number and the integer nearest to it, as float and as int: adding 1.5*2^23 leaves the integer in the low bits.
+// The integer nearest to a number, as float and as int. Adding 1.5*2^23 leaves the integer in the low bits.
 struct Nearest {
   Value* as_float;
   Value* as_int;
@@ -114,7 +116,7 @@ Value* power_of_two(Ir& ir, Value* n) {
 }
 
 constexpr double kLog2E = 0x1.715476p+0;
-// ln 2 in two parts; the first has 15 bits, so that its product with an exponent is exact.
+// ln 2 in two parts. The first has 15 bits, so that its product with an exponent is exact.
 constexpr double kLn2Hi = 0x1.62e4p-1, kLn2Lo = 0x1.7f7d1cp-20;
 
 // x = n*ln2 + r with |r| <= ln2/2.
@@ -138,7 +140,7 @@ Value* exp_core(Ir& ir, Value* r) {
   return fma(ir, fma(ir, exp_tail(ir, r), r, one), r, one);
 }
 
-// exp where the result is a normal number.
+// exp for results that are normal numbers.
 Value* exp_normal(Ir& ir, Value* x) {
   const Reduced d = reduce_ln2(ir, x);
   Value* p = exp_core(ir, d.r);
@@ -171,7 +173,7 @@ Value* log_core(Ir& ir, Value* f, Value* e) {
   return fma(ir, exponent, kLn2Hi, b.CreateFAdd(f, tail));
 }
 
-// log's values at the end of its domain: `y` is the argument of the logarithm.
+// The values of log at the ends of its domain; `y` is the argument of the logarithm.
 Value* log_special(Ir& ir, Value* y, Value* result) {
   auto& b = ir.b;
   constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -180,7 +182,7 @@ Value* log_special(Ir& ir, Value* y, Value* result) {
   return b.CreateSelect(b.CreateFCmpULT(y, number(y, 0)), number(y, std::numeric_limits<double>::quiet_NaN()), result);
 }
 
-// Beyond this the reduction by three parts of pi/2 has lost too many bits.
+// Above this magnitude the reduction by parts of pi/2 loses too many bits.
 constexpr double kHuge = 0x1p15;
 
 // sin(x + quarter*pi/2): x = n*pi/2 + r, then sin or cos of r by the parity of n + quarter, its sign by the next bit.
@@ -188,11 +190,11 @@ Value* sin_or_cos(Ir& ir, Value* x, int quarter) {
   auto& b = ir.b;
   const Nearest n = nearest(ir, x, 0x1.45f306p-1);
   Value* r = x;
-  // Parts of pi/2 cut off, not rounded: all positive, so that r of -0 is -0.
+  // The parts of pi/2 are truncated, not rounded. All are positive, so that r of -0 is -0.
   if (ir.target.has("fma")) {
     for (const double part : {0x1.921fb4p+0, 0x1.4442d0p-24, 0x1.846988p-48}) r = fma(ir, n.as_float, -part, r);
   } else {
-    // 8 bits a part and 16 of n: exact products.
+    // 8 bits per part and 16 bits of n make the products exact.
     for (const double part : {0x1.92p+0, 0x1.fap-12, 0x1.54p-20, 0x1.1p-30, 0x1.68c234p-39})
       r = fma(ir, n.as_float, -part, r);
   }
@@ -208,7 +210,7 @@ Value* sin_or_cos(Ir& ir, Value* x, int quarter) {
   return as_float(ir, b.CreateXor(as_int(ir, b.CreateSelect(odd, c, s)), sign));
 }
 
-// The polynomial where |x| is small enough, libm for lanes where it is not.
+// The polynomial where |x| is small enough, libm for the other lanes.
 Value* trigonometric(Ir& ir, Value* x, int quarter, const char* name) {
   auto& b = ir.b;
   Value* near = sin_or_cos(ir, x, quarter);
@@ -218,7 +220,7 @@ Value* trigonometric(Ir& ir, Value* x, int quarter, const char* name) {
       ir, any, [&] { return b.CreateSelect(huge, libm(ir, name, {x}), near); }, [&] { return near; });
 }
 
-// A runtime loop over the lanes keeps the code small; the operands go through the stack.
+// A run-time loop over the lanes keeps the code small; the operands are passed through the stack.
 Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   auto& b = ir.b;
   Value* first = args[0];
@@ -241,11 +243,11 @@ Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
   return b.CreateLoad(first->getType(), spilled[0]);
 }
 
-// p * 2^n with one rounding, also into denormals.
+// p * 2^n with a single rounding, also for denormal results.
 Value* scaled(Ir& ir, Value* p, const Nearest& n) {
   auto& b = ir.b;
   if (has_scalef(ir, p)) return scalef(ir, p, n.as_float);
-  // Two halves of the exponent, so that neither factor overflows; only the second product rounds.
+  // The exponent is split in halves, so that neither factor overflows. Only the second product rounds.
   Value* half = b.CreateAShr(n.as_int, integer(n.as_int, 1));
   Value* rest = b.CreateSub(n.as_int, half);
   return b.CreateFMul(b.CreateFMul(p, power_of_two(ir, half)), power_of_two(ir, rest));
@@ -254,14 +256,14 @@ Value* scaled(Ir& ir, Value* p, const Nearest& n) {
 Value* exp(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "exp", {x});
   auto& b = ir.b;
-  // Past these the result is infinity or 0 anyway. An underflow to 0 would cost some 150 cycles a vector, and masked
-  // softmaxes are full of them.
+  // Outside these bounds the result is infinity or 0 anyway. An underflow to 0 would cost about 150 cycles per vector,
+  // and masked softmaxes underflow in most lanes.
   Value *some = b.CreateFCmpUGE(x, number(x, -104)), *nothing = number(x, 0);
   const Reduced d = reduce_ln2(ir, b.CreateSelect(some, at_most(ir, x, 89), nothing));
   return b.CreateSelect(some, scaled(ir, exp_core(ir, d.r), d.n), nothing);
 }
 
-// With s = 2^(n-1), which does not overflow: exp(x) - 1 = 2*(s*expm1(r) + (s - 1/2)).
+// s = 2^(n-1) does not overflow: exp(x) - 1 = 2*(s*expm1(r) + (s - 1/2)).
 Value* expm1(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "expm1", {x});
   auto& b = ir.b;
@@ -281,7 +283,7 @@ Value* log(Ir& ir, Value* x) {
   return log_special(ir, x, log_core(ir, b.CreateFSub(d.mantissa, number(x, 1)), e));
 }
 
-// u = 1 + x rounded, and what rounding lost is added to the reduced argument.
+// u = 1 + x rounded; the rounding error is added to the reduced argument.
 Value* log1p(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "log1p", {x});
   auto& b = ir.b;
@@ -296,7 +298,7 @@ Value* log1p(Ir& ir, Value* x) {
   return b.CreateSelect(b.CreateFCmpOEQ(x, number(x, 0)), x, log_special(ir, u, out));
 }
 
-// |x| < 0.625: x + x^3*P(x^2), 4.5e-9; else 1 - 2/(exp(2|x|) + 1), which is 1 from 9.1 on.
+// x| < 0.625: x + x^3*P(x^2), 4.5e-9; else 1 - 2/(exp(2|x|) + 1); the result is 1 from 9.1 on.
 Value* tanh(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "tanh", {x});
   auto& b = ir.b;
@@ -310,7 +312,7 @@ Value* tanh(Ir& ir, Value* x) {
   return copysign(ir, b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.625)), small, large), x);
 }
 
-// |x| < 0.9: x + x*P(x^2), 1.4e-8; else 1 - exp(Q(|x|)) with Q = log(erfc), 1.7e-9, which is 1 from 4 on.
+// x| < 0.9: x + x*P(x^2), 1.4e-8; else 1 - exp(Q(|x|)) with Q = log(erfc), 1.7e-9; the result is 1 from 4 on.
 Value* erf(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "erf", {x});
   auto& b = ir.b;
@@ -326,15 +328,15 @@ Value* erf(Ir& ir, Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9)), small, copysign(ir, large, x));
 }
 
-// exp(-|x|) does not overflow.
+// Uses exp(-|x|), which does not overflow.
 Value* sigmoid(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value *e = exp(ir, b.CreateFNeg(absolute(ir, x))), *one = number(x, 1);
   return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
 }
 
-// A number as the sum of two. Without a fused multiply-add, the first has so few bits that it can be multiplied
-// exactly.
+// A number as the sum of two. On targets without fused multiply-add, the first part has few enough bits to be
+// multiplied exactly.
 struct Parts {
   Value* high;
   Value* low;
@@ -354,10 +356,10 @@ Parts square_of(Ir& ir, Value* x) {
   return {b.CreateFMul(high, high), b.CreateFMul(b.CreateFSub(x, high), b.CreateFAdd(x, high))};
 }
 
-// x * Phi(x) = max(x, 0) - |x| * Phi(-|x|), the difference free of cancellation. With t = |x| and q = t/(t + 2.5) the
-// second is exp(-t^2/2) * q*P(q), P to 6.0e-9, with t^2 in two parts; the exponential as 1 + expm1 saves a rounding,
-// and 2^n comes last, so that denormal results round once. From 15 on nothing is left of it. 3.1 ulp, 3.6 without a
-// fused multiply-add.
+// x * Phi(x) = max(x, 0) - |x| * Phi(-|x|); the subtraction does not cancel. With t = |x| and q = t/(t + 2.5) the
+// second term is exp(-t^2/2) * q*P(q), with P accurate to 6.0e-9 and t^2 in two parts. Writing the exponential as 1 +
+// expm1 saves a rounding. The factor 2^n is applied last, so that denormal results round once. From t = 15 on the
+// second term is 0. 3.1 ulp, 3.6 ulp without fused multiply-add.
 Value* gelu(Ir& ir, Value* x) {
   auto& b = ir.b;
   if (is_f64(x)) {
@@ -378,7 +380,7 @@ Value* gelu(Ir& ir, Value* x) {
   return fma(ir, x, sign, b.CreateFNeg(tail));  // -infinity * 0 is NaN
 }
 
-// t * (t^2 + 1/0.044715) for 0 <= t <= 11; the first part of the constant has so few bits that the differences are
+// t * (t^2 + 1/0.044715) for 0 <= t <= 11. The first part of the constant has few enough bits to make the differences
 // exact.
 Parts cubic_of(Ir& ir, Value* t) {
   auto& b = ir.b;
@@ -402,8 +404,9 @@ Parts cubic_of(Ir& ir, Value* t) {
   return {b.CreateFMul(high, short_sum), b.CreateFAdd(b.CreateFMul(low, short_sum), b.CreateFMul(t, rest))};
 }
 
-// x / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (x + 0.044715*x^3), as exp(-|y|) or 1 over 1 + exp(-|y|). The exponent of
-// 2, a multiple of the cubic, is in two parts until its integer is off. From 10.8 on exp(-|y|)*x is 0. 2.8 ulp.
+// x / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (x + 0.044715*x^3), computed as exp(-|y|) or 1 over 1 + exp(-|y|). The
+// exponent of 2, a multiple of the cubic, is kept in two parts until its integer part is subtracted. From 10.8 on
+// exp(-|y|)*x is 0. 2.8 ulp.
 Value* gelu_tanh(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* one = number(x, 1);
@@ -415,7 +418,7 @@ Value* gelu_tanh(Ir& ir, Value* x) {
   }
   constexpr double kScale = -kTwice * 0.044715 * 0x1.71547652b82fep+0;
   const bool has_fma = ir.target.has("fma");
-  const double high = has_fma ? static_cast<float>(kScale) : -0x1.a4p-4;  // of 8 bits
+  const double high = has_fma ? static_cast<float>(kScale) : -0x1.a4p-4;  // without FMA, the first part has 8 bits
   Value* t = at_most(ir, absolute(ir, x), 11);
   const Parts cubic = cubic_of(ir, t);
   const Nearest n = nearest(ir, has_fma ? cubic.high : b.CreateFAdd(cubic.high, cubic.low), kScale);
@@ -427,8 +430,8 @@ Value* gelu_tanh(Ir& ir, Value* x) {
   return b.CreateFDiv(above, b.CreateFAdd(one, scaled(ir, p, n)));
 }
 
-// a*b + c rounded once. The product of two f32 is exact in f64; where the sum is not, rounding it twice is off by next
-// to nothing.
+// a*b + c rounded once. The product of two f32 is exact in f64. Where the sum is not, rounding it twice adds a
+// negligible error.
 Value* fused(Ir& ir, Value* a, Value* b, Value* c) {
   if (is_f64(a) || ir.target.has("fma")) return fma(ir, a, b, c);
   const auto wide = [&](Value* v) { return ir.b.CreateFPExt(v, retyped(v, ir.b.getDoubleTy())); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transcendental functions of the host, of compute-form floats (f32 or f64) of any width.
+// Transcendental functions of the host, on compute-form floats (f32 or f64) of any width.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace fusec::codegen::math {
 
-// `name` of libm, without the f of f32 functions: a polynomial for f32 where there is one, else libm lane by lane,
-// through HostArgs::externs.
+// The libm function `name`, without the suffix f for f32. Uses a polynomial for f32 where there is one, else calls libm
+// lane by lane through HostArgs::externs.
 llvm::Value* function(Ir& ir, const std::string& name, const std::vector<llvm::Value*>& args);
 
 }  // namespace fusec::codegen::math

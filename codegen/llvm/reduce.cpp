@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions by their tree, and scans.
+// Writes reductions of a single thread, in the order that their tree prescribes, and scans as LLVM IR.
 //
 // Element e = (iteration, lane) of a reduction belongs to tree lane e mod L. The trailing unrolled loops and the vector
-// lanes make a group of P elements; where P is a multiple of L (or there is only one group) every element's tree lane
-// is known at write time, and the accumulators are values. Otherwise they are memory, indexed at run time.
+// lanes form a group of P elements. If P is a multiple of L, or there is only one group, the tree lane of every element
+// is known at write time and the accumulators are values. Otherwise they are in memory, indexed at run time.
+
 #include <algorithm>
 #include <numeric>
 
@@ -17,20 +18,21 @@ namespace {
 
 using llvm::Value;
 
-// More tree lanes than this would be too much code to fold.
+// With more tree lanes than this, folding them would take too much code.
 constexpr int64_t kMaxLanes = 1024;
-// Balanced trees up to here are expanded.
+// Balanced trees up to this size are expanded.
 constexpr int64_t kMaxBalanced = 64;
 
-// A reduction over `loops`, of which the last `fixed` are expanded at write time.
+// A reduction, with what the writer derives from it.
 struct Plan {
   const ir::Reduce& stmt;
   CombineOp op;
-  int width = 1;           // of the yield
-  bool lane_wise = false;  // each vector lane is a reduction of its own
-  int per = 1;             // elements of an iteration
+  int width = 1;           // lanes of the yielded value
+  bool lane_wise = false;  // each vector lane is an independent reduction
+  int per = 1;             // elements per iteration
   int64_t lanes = 1;       // of the tree
-  // A loop that a chunk boundary cuts is written as two; its variable then stands for an expression of theirs.
+  // A loop that contains a chunk boundary is written as two loops. Its variable `cut` then stands for an expression in
+  // theirs.
   std::string cut = {};
   Dim cut_value = 0;
 };
@@ -47,7 +49,7 @@ Dim count_of(const Writer& w, const std::vector<ir::LoopHead>& loops) {
   return out;
 }
 
-// Position of the current iteration in row-major order.
+// Row-major position of the current iteration.
 Dim position_of(const std::vector<ir::LoopHead>& loops) {
   Dim out;
   for (const ir::LoopHead& loop : loops) out = out * loop.extent + Dim::symbol(loop.var);
@@ -70,7 +72,7 @@ void write_loops(Writer& w, const std::vector<ir::LoopHead>& loops, const std::f
   write_loop(w, loops[at], [&] { write_loops(w, loops, body, at + 1); });
 }
 
-// Runs the body of one iteration: the yield's parts and the mask, null where nothing is masked.
+// Runs the body of one iteration. Returns the parts of the yield and sets the mask, null if nothing is masked.
 Parts iteration(Writer& w, const Plan& plan, Value*& mask) {
   if (!plan.cut.empty()) w.index.alias(plan.cut, w.index.resolve(plan.cut_value));
   write_block(w, plan.stmt.body);
@@ -88,7 +90,7 @@ Parts lanes_of(Ir& ir, const Parts& parts, int from, int count) {
   return out;
 }
 
-// Accumulators as stack slots that become values.
+// Accumulators in stack slots, which are promoted to values.
 class Accumulators {
  public:
   Accumulators(Writer& w, const CombineOp& op, int64_t count, int width) : w_(w), op_(op) {
@@ -128,11 +130,11 @@ class Accumulators {
   std::vector<std::vector<llvm::AllocaInst*>> slots_;
 };
 
-// Elements of one group at known tree lanes. `group`: the loops whose position is known at write time.
+// Reduces elements whose tree lanes are known. `group`: the loops whose position is known at write time.
 Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops,
                     const std::vector<ir::LoopHead>& group) {
   const auto L = static_cast<int>(plan.lanes);
-  const int chunk = plan.lane_wise ? 1 : std::gcd(plan.per, L);  // vector lanes that go to one accumulator
+  const int chunk = plan.lane_wise ? 1 : std::gcd(plan.per, L);  // vector lanes that share one accumulator
   const int width = plan.lane_wise ? plan.width : chunk;
   Accumulators accumulators(w, plan.op, L / chunk, width);
   write_loops(w, loops, [&] {
@@ -165,7 +167,7 @@ class IndexedLanes {
     runtime_loop(w_.ir, w_.ir.b.getInt64(static_cast<uint64_t>(plan_.lanes)),
                  [&](Value* lane) { store(lane, start_); });
   }
-  // Element k of an iteration, number `position`.
+  // Adds element k of an iteration; its number is `position`.
   void add(const Dim& position, int k, const Parts& element, Value* mask) {
     Value* lane = w_.index.value(w_.index.resolve(mod(position, plan_.lanes)));
     Value* lane_mask = mask ? codegen::lanes_of(w_.ir, mask, k, width_) : nullptr;
@@ -208,7 +210,7 @@ Parts reduce_indexed(Writer& w, const Plan& plan, const std::vector<ir::LoopHead
   return lanes.fold();
 }
 
-// One chunk, L tree lanes.
+// Reduces one chunk with L tree lanes.
 Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
   std::size_t outer = loops.size();
   int64_t group_size = plan.per;
@@ -224,7 +226,7 @@ Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>&
   return reduce_indexed(w, plan, loops);
 }
 
-// {0, 0}, any count.
+// A tree of {0, 0} over any number of elements.
 Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
   const int width = plan.lane_wise ? plan.width : 1;
   Counter counter(w, plan.op, width);
@@ -239,7 +241,7 @@ Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead
   return counter.finish(w.index.wide(count_of(w, loops) * plan.per));
 }
 
-// {0, 0}: every element has a tree lane of its own.
+// A tree of {0, 0}: every element has its own tree lane.
 Parts reduce_balanced(Writer& w, Plan plan, std::vector<ir::LoopHead> loops) {
   const Dim count = count_of(w, loops) * plan.per;
   if (!count.is_const() || count.value() > kMaxBalanced) return reduce_counted(w, plan, loops);
@@ -253,8 +255,8 @@ struct Split {
   std::vector<ir::LoopHead> outer, inner;
 };
 
-// Loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two. False where they do not
-// split.
+// Splits the loops into loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two. False
+// if they do not split.
 bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
   out = {plan.stmt.loops, {}};
   int64_t size = plan.per;
@@ -277,7 +279,7 @@ bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
   return size == chunk;
 }
 
-// Where the loops do not split: every element is asked whether it is the last of its chunk.
+// For loops that do not split into chunks: tests for every element whether it is the last of its chunk.
 Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
   auto& b = w.ir.b;
   const std::vector<ir::LoopHead>& loops = plan.stmt.loops;
@@ -307,7 +309,7 @@ Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
   return counter.finish(w.index.wide(w.index.resolve(ceildiv(count, chunk))));
 }
 
-// Each chunk is reduced by its lanes, the partial results by a balanced tree.
+// Reduces each chunk by its tree lanes, and the partial results by a balanced tree.
 Parts reduce_chunks(Writer& w, Plan plan) {
   Split split;
   if (!split_loops(w, plan, plan.stmt.tree.chunk, split)) return reduce_chunks_indexed(w, plan);

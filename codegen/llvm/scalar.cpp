@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds every scalar op of the op table as LLVM IR for the host and NVPTX emitters. Integer ops must not trap or be
+// undefined for any operand; float ops must match the reference in the op table.
+
 #include "codegen/llvm/scalar.h"
 
 #include <llvm/Analysis/VectorUtils.h>
@@ -20,7 +23,8 @@ namespace build {
 
 Value* zero(const Value* like) { return llvm::Constant::getNullValue(like->getType()); }
 
-// A divisor that never traps: 1 in place of 0, and of -1 under the smallest integer (n / 1 is then what wraps).
+// A divisor that never traps: 1 replaces 0, and also -1 if the dividend is the smallest integer (n / 1 is then the
+// wrapped result).
 Value* safe_divisor(Ir& ir, const A& x) {
   auto& b = ir.b;
   Value* bad = b.CreateICmpEQ(x.b, zero(x.b));
@@ -39,14 +43,14 @@ Value* int_div(Ir& ir, const A& x) {
   return ir.b.CreateSelect(ir.b.CreateICmpEQ(x.b, zero(x.b)), zero(q), q);
 }
 
-// Sign of the dividend; x for a zero divisor.
+// Has the sign of the dividend; x for a zero divisor.
 Value* int_rem(Ir& ir, const A& x) {
   Value* by = safe_divisor(ir, x);
   Value* r = is_signed_int(x.type) ? ir.b.CreateSRem(x.a, by) : ir.b.CreateURem(x.a, by);
   return ir.b.CreateSelect(ir.b.CreateICmpEQ(x.b, zero(x.b)), x.a, r);
 }
 
-// Squares and multiplies, wrapping; a negative exponent gives what 1 / a^|b| truncates to.
+// Exponentiation by squaring, wrapping. A negative exponent gives 1 / a^|b|, truncated.
 Value* int_pow(Ir& ir, const A& x) {
   auto& b = ir.b;
   Value *result_slot = stack_slot(ir, x.a->getType()), *base_slot = stack_slot(ir, x.a->getType());
@@ -78,7 +82,7 @@ Value* int_pow(Ir& ir, const A& x) {
 Value* add(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFAdd(x.a, x.b) : ir.b.CreateAdd(x.a, x.b); }
 Value* sub(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFSub(x.a, x.b) : ir.b.CreateSub(x.a, x.b); }
 Value* mul(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFMul(x.a, x.b) : ir.b.CreateMul(x.a, x.b); }
-// What depends on the divisor alone.
+// The values that depend only on the divisor.
 struct Divisor {
   Value* inverse;
   Value* scale;  // 2^-46 where 2^-20 <= |y| < 2^60, else 0
@@ -96,8 +100,9 @@ Divisor divisor_of(Ir& ir, Value* y) {
 }
 
 // x / splat(y), correctly rounded, by one multiplication with 1/y and one correction (Markstein 1990). For 2^-20 <= |y|
-// < 2^60 and 2^-80 <= |q| the remainder x - q*y is a multiple of 2^-149, hence exact, and nothing overflows; vectors
-// with other lanes are divided. The scale makes 2^-80 the smallest normal number, so that one class test finds them.
+// < 2^60 and 2^-80 <= |q| the remainder x - q*y is a multiple of 2^-149, hence exact, and nothing overflows. Vectors
+// with other lanes are divided. The scale makes 2^-80 the smallest normal number, so that one class test finds such
+// lanes.
 Value* div_by_scalar(Ir& ir, Value* x, Value* y) {
   auto& b = ir.b;
   const int width = width_of(x);
@@ -124,7 +129,7 @@ Value* fmod(Ir& ir, const A& x) {
   return is_float(x.type) ? ir.machine.function(ir, "fmod", {x.a, x.b}) : int_rem(ir, x);
 }
 
-// The remainder moved by one divisor where its sign differs from the divisor's.
+// Adds the divisor to the remainder where their signs differ.
 Value* mod(Ir& ir, const A& x) {
   auto& b = ir.b;
   Value* r = fmod(ir, x);
@@ -182,7 +187,7 @@ Value* erf(Ir& ir, const A& x) { return ir.machine.function(ir, "erf", {x.a}); }
 Value* sigmoid(Ir& ir, const A& x) { return ir.machine.function(ir, "sigmoid", {x.a}); }
 Value* gelu(Ir& ir, const A& x) { return ir.machine.function(ir, "gelu", {x.a}); }
 Value* gelu_tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "gelu_tanh", {x.a}); }
-// Near its zeros b*a + c is all rounding error unless it is rounded once.
+// Near its zeros, b*a + c is dominated by rounding error unless it is rounded once.
 Value* hard_sigmoid(Ir& ir, const A& x) {
   const bool wide = x.a->getType()->getScalarType()->isDoubleTy();
   Value* line =
@@ -201,7 +206,7 @@ Value* asinh(Ir& ir, const A& x) { return ir.machine.function(ir, "asinh", {x.a}
 Value* acosh(Ir& ir, const A& x) { return ir.machine.function(ir, "acosh", {x.a}); }
 Value* atanh(Ir& ir, const A& x) { return ir.machine.function(ir, "atanh", {x.a}); }
 
-// Comparison, logic, bits, choice.
+// Comparison, logic, bits, selection.
 
 using Predicate = llvm::CmpInst::Predicate;
 Value* compare(Ir& ir, const A& x, Predicate f, Predicate s, Predicate u) {
@@ -221,7 +226,7 @@ Value* bit_xor(Ir& ir, const A& x) { return ir.b.CreateXor(x.a, x.b); }
 Value* bit_not(Ir& ir, const A& x) { return ir.b.CreateNot(x.a); }
 Value* bool_not(Ir& ir, const A& x) { return ir.b.CreateNot(x.a); }
 
-// Counts are unsigned; past the width the result is 0.
+// Counts are unsigned; for counts past the width the result is 0.
 Value* shl(Ir& ir, const A& x) {
   auto& b = ir.b;
   const unsigned bits = x.a->getType()->getScalarSizeInBits();
@@ -245,15 +250,15 @@ Value* cast(Ir&, const A&) {
 
 }  // namespace build
 
-// The number that all lanes of a constant have.
+// The number that all lanes of a constant share; null if there is none.
 const llvm::ConstantFP* constant_number(const Value* v) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(v);
   if (c && c->getType()->isVectorTy()) c = c->getSplatValue();
   return llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
 }
 
-// x86's maxps yields its second operand for equal operands and for NaN. So with a constant first, NaN of the other one
-// wins; only +0 for max (-0 for min) against the other zero needs more.
+// x86's maxps returns its second operand for equal operands and for NaN. With the constant first, a NaN in the other
+// operand wins. Only +0 in a max (-0 in a min) against a zero of the other sign needs more.
 Value* extreme_with(Ir& ir, bool is_max, const llvm::ConstantFP* c, Value* constant, Value* x) {
   auto& b = ir.b;
   Value* taken = is_max ? b.CreateFCmpOGT(constant, x) : b.CreateFCmpOLT(constant, x);
@@ -262,7 +267,7 @@ Value* extreme_with(Ir& ir, bool is_max, const llvm::ConstantFP* c, Value* const
   return out;
 }
 
-// AVX-512's vrangeps orders zeros by their signs; of NaN and a number it takes the number.
+// AVX-512's vrangeps orders zeros by their signs. Of a NaN and a number it returns the number.
 Value* extreme_by_range(Ir& ir, bool is_max, Value* x, Value* y) {
   auto& b = ir.b;
   constexpr int kMin = 0, kMax = 1, kSignOfResult = 4;
@@ -277,7 +282,7 @@ Value* extreme_by_range(Ir& ir, bool is_max, Value* x, Value* y) {
   return llvm::concatenateVectors(b, parts);
 }
 
-// Both orders agree but for zeros of unlike sign, which and/or of the bits decides, and for NaN.
+// Both operand orders agree except for NaN and for zeros of unlike sign, which an and/or of the bits decides.
 Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) {
   auto& b = ir.b;
   for (int side = 0; side < 2; ++side, std::swap(x, y)) {
@@ -313,7 +318,8 @@ Value* build_min(Ir& ir, DType type, Value* a, Value* b) {
   return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, {a, b});
 }
 
-// As integers, what is not negative is in order; above the bits of -infinity there is NaN with a sign, which max keeps.
+// Compared as integers, non-negative values are in order. Above the bits of -infinity lie the NaNs with a sign, which
+// max keeps.
 Value* build_on_bits(Ir& ir, ir::ScalarOp op, DType type, Value* raw) {
   auto& b = ir.b;
   if (op == ir::ScalarOp::abs) return b.CreateAnd(raw, integer(raw, 0x7fff));
@@ -324,7 +330,7 @@ Value* build_on_bits(Ir& ir, ir::ScalarOp op, DType type, Value* raw) {
 
 namespace {
 
-// A value of a definition's tree and its dtype (compute form, or bool).
+// A value in the tree of a definition, with its dtype (compute form, or bool).
 struct Typed {
   Value* value;
   DType type;
@@ -345,12 +351,12 @@ Typed build_node(Ir& ir, const ir::DefNode& node, const OpArgs& args) {
   for (std::size_t i = 0; i < node.args.size(); ++i) {
     const Typed arg = build_node(ir, node.args[i], args);
     in[i] = arg.value;
-    type = arg.type;  // of the last operand: for where that of a choice
+    type = arg.type;  // the last operand's type: for where it is the type of a choice
   }
   return {build_op(ir, node.op, {type, in[0], in[1], in[2]}), result_type(node.op, type, type)};
 }
 
-// The tree in the compute type: no rounding to f16 or bf16 inside.
+// Builds the tree in the compute type, without rounding to f16 or bf16 inside.
 Value* build_definition(Ir& ir, ir::ScalarOp op, OpArgs args) {
   args.type = compute_type(args.type);
   return build_node(ir, ir::definition(op), args).value;

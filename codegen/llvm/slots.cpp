@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Maps accesses of slot buffers to stack slots in the LLVM writers. All positions are known at write time, so an index
+// out of range is a compile error.
+
 #include "codegen/llvm/slots.h"
 
 #include "codegen/llvm/lanes.h"

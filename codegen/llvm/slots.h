@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local buffers that are held in stack slots, which become values.
+// Local buffers that are held in stack slots, which are promoted to SSA values.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 namespace fusec::codegen {
 
 bool in_slots(const Writer& w, ir::BufferId id);
-// The stack slot that an access of a slot buffer means.
+// The stack slot of an access to a slot buffer.
 llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<Dim>& index);
-// Lanes of slots in any order, one shuffle for each slot that they come from.
+// Loads lanes from slots in any order, with one shuffle for each slot that they come from.
 llvm::Value* pick_lanes(Writer& w, const ir::Load& load, int width);
 
 }  // namespace fusec::codegen

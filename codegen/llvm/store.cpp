@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes stores as LLVM IR: plain, streaming, masked or lane by lane. A store with a guard must not touch memory in the
+// lanes that the guard switches off.
+
 #include <llvm/IR/Metadata.h>
 
 #include <algorithm>
@@ -61,7 +64,7 @@ void store_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, V
   });
 }
 
-// Masked stores cannot stream, and not all are fast, so full vectors get a branch of their own there.
+// Masked stores cannot stream and are not fast on every target, so full vectors take a separate branch there.
 void store_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v, bool stream) {
   const bool masked = masks(w, a);
   if (w.traits.expands_lanes && !a.contiguous()) return store_expanded(w, a, lanes, v);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole local buffers: where they are, transposes in registers, block copies.
+// Handles whole local buffers in the LLVM writers: their addresses and slots, transposes of square tiles in registers,
+// and block copies as loops.
+
 #include <bit>
 
 #include "codegen/llvm/writer.h"
@@ -10,14 +12,14 @@ namespace {
 
 using llvm::Value;
 
-// Position of a scratch buffer behind the parameters.
+// The position of a scratch buffer, after the parameters.
 int64_t scratch_position(const ir::Kernel& kernel, ir::BufferId id) {
   auto position = static_cast<int64_t>(kernel.params.size());
   for (uint32_t i = 0; i < id.index; ++i) position += kernel.buffers[ir::BufferId{i}].space == ir::Space::scratch;
   return position;
 }
 
-// Rows i of a square tile become columns: at stage s the s x s blocks off the diagonal of every 2s x 2s block swap.
+// Transposes a square tile: at stage s, the two off-diagonal s x s blocks of every 2s x 2s block are swapped.
 void transpose_rows(Writer& w, std::vector<Value*>& rows) {
   const int n = static_cast<int>(rows.size());
   for (int s = 1; s < n; s *= 2) {
@@ -51,7 +53,7 @@ int tile_size(const ir::Buffer& buffer) {
   return static_cast<int>(shape.back().value());
 }
 
-// Row i of a tile as a vector in registers; of slot buffers or memory.
+// The address of row i of a tile, in a slot or in memory.
 Value* row_pointer(Writer& w, ir::BufferId id, int i, int n) {
   const LocalBuffer& local = w.locals.buffers.at(id);
   if (local.slots) return slots_of(w, id)[static_cast<std::size_t>(i)];
@@ -122,7 +124,7 @@ void write_copy_loops(Writer& w, const ir::CopyAsync& stmt) {
       w.ir.b.CreateStore(v, w.index.pointer(base_of(w, stmt.dst), type, w.index.resolve(linear_index(dst, to))));
       return;
     }
-    // The box covers the last axes of both.
+    // The box covers the last axes of both buffers.
     const std::size_t s = src.shape.size() - stmt.extents.size() + axis,
                       d = dst.shape.size() - stmt.extents.size() + axis;
     const std::string var = "copy" + std::to_string(axis);

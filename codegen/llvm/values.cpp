@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds types, constants, branches, run-time loops and small vector operations in LLVM IR; the common vocabulary of
+// the host and NVPTX writers.
+
 #include "codegen/llvm/values.h"
 
 #include <llvm/IR/Intrinsics.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Dispatches the statements of a kernel to the parts of the LLVM writer and writes loops, lets and operands. Every
+// value is defined before its use; a use without a definition is a compile error.
+
 #include "codegen/llvm/writer.h"
 
 #include <llvm/IR/Dominators.h>
@@ -16,14 +19,14 @@ namespace {
 
 using llvm::Value;
 
-// "v12" as a register of the kernel.
+// Parses "v12" as a register of the kernel.
 const ir::RegInfo* register_named(const ir::Kernel& kernel, const std::string& name, ir::RegId& id) {
   if (name.size() < 2 || name[0] != 'v' || !std::all_of(name.begin() + 1, name.end(), ::isdigit)) return nullptr;
   id.index = static_cast<uint32_t>(std::stoul(name.substr(1)));
   return kernel.regs.contains(id) ? &kernel.regs[id] : nullptr;
 }
 
-// The symbols that live at one point: lanes and integer registers.
+// The symbols that exist at one point: lanes and integer registers.
 Value* floating_symbol(Writer& w, const std::string& name) {
   if (name == ir::kLane) return w.lane;
   ir::RegId id;
@@ -79,7 +82,7 @@ void promote(Writer& w) {
     tree->recalculate(*w.frame.function);
     llvm::PromoteMemToReg(w.promotable, *tree);
   } catch (...) {
-    (void)tree.release();  // half made, it may crash when it is destroyed (contain.h)
+    (void)tree.release();  // incomplete; its destructor may crash (contain.h)
     throw;
   }
 }
@@ -117,7 +120,7 @@ void write_block(Writer& w, const ir::Block& block) {
 
 namespace {
 
-// Bottom-tested: `head` holds the phi and what is hoisted into this loop; it is entered only for extent > 0.
+// A bottom-tested loop. `head` holds the phi and what is hoisted into this loop; it is entered only if extent > 0.
 void real_loop(Writer& w, const std::string& var, const Dim& extent, const std::function<void()>& body) {
   auto& b = w.ir.b;
   const auto block = [&](const std::string& name) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over a kernel that writes LLVM IR: one function per grid phase, vectors as they stand in the kernel, unroll
-// loops expanded, all other inner loops real. The parts share a Writer.
+// Walks a kernel and writes LLVM IR, one function per grid phase. Vectors keep their width, `unroll` loops are
+// expanded, and all other inner loops are loops. The parts of the writer share a Writer.
 #pragma once
 
 #include <map>
@@ -22,17 +22,17 @@ struct Register {
   llvm::Value* compute = nullptr;
 };
 
-// Constants of a machine.
+// The constants of a machine.
 struct Traits {
-  int64_t local_alignment;  // of local buffers in memory
-  // Guards that differ by lane are looked at in code for each lane, not in a loop; and in one of them where the facts
-  // say that all agree.
+  int64_t local_alignment;  // alignment of local buffers in memory
+  // Guards that differ by lane are expanded in code for each lane, not in a loop. If the facts prove that all lanes
+  // agree, one lane is tested.
   bool expands_lanes;
   bool prefetches;
-  bool needs_alignment;  // whole vectors are accessed in pieces, as wide as is proven of their addresses
+  bool needs_alignment;  // whole vectors are accessed in pieces no wider than the alignment proven for their addresses
 };
 
-// What differs between machines is virtual.
+// The behaviour that differs between machines is virtual.
 struct Writer {
   const ir::Kernel& kernel;
   const Locals& locals;
@@ -42,9 +42,9 @@ struct Writer {
   Frame frame;
   std::vector<Register> regs;                                             // by RegId
   std::map<ir::BufferId, llvm::Value*> bases;                             // memory of a buffer
-  std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;           // of slot buffers
+  std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;           // slots of slot buffers
   std::vector<llvm::AllocaInst*> promotable;                              // stack slots that become SSA values
-  std::map<std::tuple<llvm::BasicBlock*, int, Dim>, llvm::Value*> masks;  // of lanes, by block and width
+  std::map<std::tuple<llvm::BasicBlock*, int, Dim>, llvm::Value*> masks;  // lane masks, by block and width
   llvm::Value* lane = nullptr;                                            // the current lane (i64) of per-lane code
   bool streams = false;                                                   // streaming stores were written
 
@@ -53,32 +53,32 @@ struct Writer {
   virtual ~Writer() = default;
   Writer(const Writer&) = delete;
 
-  // The function of a phase.
+  // Writes the function of a phase.
   virtual void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) = 0;
-  // The address of a parameter, or of a scratch buffer behind these.
+  // The address of a parameter, or of a scratch buffer; these follow the parameters.
   virtual llvm::Value* buffer(int64_t position) = 0;
   virtual llvm::Value* status() = 0;
-  // Of a function that Machine::function calls.
+  // The address of a function that Machine::function calls.
   virtual llvm::Value* extern_address(const std::string& name) = 0;
-  // The memory of a reg or shared buffer that has no slots.
+  // The memory of a reg or shared buffer without slots.
   virtual llvm::Value* local(ir::BufferId id) = 0;
-  // What must hold for this thread to be the one that stores to the buffer, an i1; null: it is.
+  // The condition (i1) under which this thread stores to the buffer; null: always.
   virtual llvm::Value* may_store(ir::BufferId id) = 0;
-  // Whole vectors; a null store: of several instructions.
+  // Access whole vectors. store() returns null if it emits several instructions, or none that may stream.
   virtual llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) = 0;
   virtual llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) = 0;
-  // Around the code of an iteration of a plain loop, `extent` resolved.
+  // Wraps the code of one iteration of a plain loop; `extent` is resolved.
   virtual void in_loop(const Dim& extent, const std::function<void()>& body) = 0;
-  // Loops of blocks and threads.
+  // Writes loops over blocks and threads.
   virtual void write_parallel(const ir::Loop& loop) = 0;
   virtual void write_sync(const ir::Sync& sync) = 0;
   virtual void write_reduce(const ir::Reduce& reduce) = 0;
   virtual void write_copy(const ir::CopyAsync& copy) = 0;
 };
 
-// Binds what all phases of a kernel know: of registers, nothing.
+// Declares the kernel's registers as index symbols without known bounds.
 void begin_index(Writer& w);
-// Stack slots become values.
+// Promotes the stack slots to SSA values.
 void promote(Writer& w);
 
 void write_stmt(Writer& w, const ir::Stmt& stmt);
@@ -103,7 +103,7 @@ void write_store(Writer& w, const ir::Store& store);
 void write_index_value(Writer& w, const ir::IndexValue& stmt);
 
 // guard.cpp
-// The guard as i1 or a vector of i1 of `width`; null when it always holds.
+// The guard as i1 or a vector of i1 of `width`; null if it always holds.
 llvm::Value* guard_mask(Writer& w, const ir::Guard& guard, int width);
 
 // tile.cpp
@@ -114,7 +114,7 @@ const std::vector<llvm::AllocaInst*>& slots_of(Writer& w, ir::BufferId id);
 llvm::Value* base_of(Writer& w, ir::BufferId id);
 
 // reduce.cpp
-// By the thread that comes here alone.
+// Writes a reduction that one thread computes alone.
 void write_plain_reduce(Writer& w, const ir::Reduce& reduce);
 void write_scan(Writer& w, const ir::Scan& scan);
 

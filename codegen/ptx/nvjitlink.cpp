@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Assembles PTX to a cubin with nvJitLink, which is loaded with dlopen on first use, so nothing of CUDA is linked. Used
+// by emit; needs no GPU. Builds without CUDA get stubs.
+
 #include "codegen/ptx/nvjitlink.h"
 
 #if FUSEC_WITH_CUDA
@@ -11,7 +14,7 @@
 namespace fusec::codegen {
 namespace {
 
-// The names without a version, which libraries of CUDA 12 and 13 export too.
+// Uses the entry points without a version suffix, which the libraries of CUDA 12 and CUDA 13 both export.
 struct NvJitLink {
   decltype(&nvJitLinkVersion) version = nullptr;
   decltype(&nvJitLinkCreate) create = nullptr;
@@ -46,7 +49,7 @@ const Result<NvJitLink>& nvjitlink() {
   return opened;
 }
 
-// A link, destroyed at the end.
+// Owns an nvJitLink handle.
 class Link {
  public:
   Link(const NvJitLink& api, std::vector<const char*> options) : api_(api) {

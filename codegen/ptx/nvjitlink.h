@@ -11,8 +11,8 @@
 
 namespace fusec::codegen {
 
-// Without contraction, with IEEE division and square root and with denormals. `unsupported`: this build or this machine
-// has no nvJitLink.
+// Compiles without contraction, with IEEE division and square root, and with denormals. `unsupported`: this build or
+// this machine has no nvJitLink.
 Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& target);
 bool has_nvjitlink();
 // "13.0", or "none".

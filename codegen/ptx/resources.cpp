@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cubin says of its functions. A cubin is an ELF file. Its section .nv.info is a list of records: a format byte,
-// an attribute byte, two bytes (the value itself, or for format 4 the size of a payload that follows). Those that count
-// here have the payload (index of the function's symbol, value).
+// Reads registers, stack and shared memory of each function from a cubin, during emit. A cubin is an ELF file. Its
+// section .nv.info is a list of records: a format byte, an attribute byte, and two bytes (the value itself or, for
+// format 4, the size of a payload that follows). The records read here have the payload (index of the function's
+// symbol, value). The bytes may come from a cache file, so every offset is checked.
+
 #include "codegen/ptx/resources.h"
 
 #include <elf.h>
@@ -17,7 +19,7 @@ namespace {
 
 constexpr uint8_t kWithPayload = 4;
 constexpr uint8_t kFrameSize = 0x11, kRegisterCount = 0x2f;
-constexpr int64_t kReserved = 1024;  // bytes of shared memory that the system keeps, where it does
+constexpr int64_t kReserved = 1024;  // bytes of shared memory that the system reserves, if it does
 
 class Elf {
  public:

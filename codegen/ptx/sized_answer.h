@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NVRTC and nvJitLink answer in two calls: its size, then its bytes.
+// Queries of NVRTC and nvJitLink that take two calls: one for the size, one for the bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace fusec::codegen {
 
-// Empty where there is none. Both libraries' results are 0 for success.
+// Empty if there is no answer. Both libraries return 0 for success.
 template <class Bytes, class Handle, class Size, class Get>
 Bytes sized_answer(Handle handle, Size size_of, Get get) {
   std::size_t size = 0;
@@ -17,7 +17,7 @@ Bytes sized_answer(Handle handle, Size size_of, Get get) {
   return out;
 }
 
-// Without the zeros that end it.
+// Removes the terminating zeros.
 inline std::string c_text(std::string text) {
   text.erase(text.find_last_not_of('\0') + 1);
   return text;

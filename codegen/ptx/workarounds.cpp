@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rewrites PTX that ptxas miscompiles and attaches the cubin to a GPU artifact; the last part of emit for both GPU
+// emitters. The rewrites work line by line on PTX text. They need not be minimal, but each must keep the result of the
+// instruction that it replaces.
+
 #include "codegen/ptx/workarounds.h"
 
 #include <fmt/format.h>
@@ -25,8 +29,8 @@ namespace {
 
 using Instruction = std::vector<std::string_view>;
 
-// "op \ta, b, c;" -> op, a, b, c; other lines, and lines of several: nothing that is taken for an instruction, or
-// nothing.
+// "op \ta, b, c;" -> op, a, b, c. Other lines, and lines with several instructions, yield nothing or something that no
+// rewrite matches.
 Instruction instruction(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t"), end = line.find(';');
   if (begin == std::string_view::npos || end == std::string_view::npos || end <= begin) return {};
@@ -47,13 +51,13 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, n>& nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// One is +0 or -0, the other 1 or -1.
+// One operand is +0 or -0, the other 1 or -1.
 bool is_zero_beside_one(std::string_view a, std::string_view b) {
   constexpr std::array<std::string_view, 2> kZeros = {"0f00000000", "0f80000000"}, kOnes = {"0f3F800000", "0fBF800000"};
   return (is_one_of(a, kZeros) && is_one_of(b, kOnes)) || (is_one_of(b, kZeros) && is_one_of(a, kOnes));
 }
 
-// An immediate is one of 16 bits, whatever its sign: it goes through a register of as many.
+// The second operand may be an immediate. It goes through a 16-bit register, so its sign does not matter.
 std::string extreme_in_32_bits(const Instruction& parts) {
   const std::string_view name = parts[0].substr(0, 3), sign = parts[0].substr(4, 1);
   return fmt::format(
@@ -63,7 +67,7 @@ std::string extreme_in_32_bits(const Instruction& parts) {
       name, sign, parts[2], parts[3], parts[1]);
 }
 
-// The sign of the result is not known then.
+// ptxas does not derive the sign of this form's result.
 std::string abs_by_max(const Instruction& parts) {
   return fmt::format("\t{{ .reg .b{2} a; sub.u{2} a, 0, {1}; max.s{2} {0}, {1}, a; }}\n", parts[1], parts[2],
                      parts[0].substr(5));
@@ -73,13 +77,13 @@ std::string abs_in_32_bits(const Instruction& parts) {
   return fmt::format("\t{{ .reg .b32 a; cvt.s32.s16 a, {}; abs.s32 a, a; cvt.u16.u32 {}, a; }}\n", parts[2], parts[1]);
 }
 
-// What is not negative stays.
+// Values that are not negative pass unchanged.
 std::string relu_by_mask(const Instruction& i) {
   return fmt::format("\t{{ .reg .b32 s; shr.s32 s, {1}, 31; not.b32 s, s; and.b32 {0}, {1}, s; }}\n", i[1],
                      i[2] == "0" ? i[3] : i[2]);
 }
 
-// As an unsigned one of 32 bits its minus would be lost inside unsigned extremes.
+// The 32-bit unsigned form would lose its negation inside an unsigned min or max.
 std::string negation_in_64_bits(std::string_view to, std::string_view x) {
   return fmt::format("\t{{ .reg .b64 a; cvt.u64.u32 a, {}; sub.u64 a, 0, a; cvt.u32.u64 {}, a; }}\n", x, to);
 }
@@ -89,7 +93,7 @@ std::string disjunction_by_conjunction(const Instruction& i) {
                      i[1], i[2], i[3]);
 }
 
-// What a signed negation negates; nothing: the instruction is none.
+// The operand of a signed negation; empty if the instruction is not a negation.
 std::string_view negated(const Instruction& parts) {
   constexpr std::array<std::string_view, 2> kNegations = {"neg.s32", "neg.s16"};
   constexpr std::array<std::string_view, 2> kDifferences = {"sub.s32", "sub.s16"};
@@ -100,8 +104,8 @@ std::string_view negated(const Instruction& parts) {
   return {};
 }
 
-// Registers that hold what the instructions of a kind give, through moves and conversions. Functions share names: there
-// may be more than are meant.
+// The registers that hold results of instructions of a kind, followed through moves and conversions. Functions share
+// register names, so the set may be larger than necessary.
 template <class Kind>
 std::set<std::string_view> results_of(const std::vector<Instruction>& code, const Kind& is_of_kind) {
   std::set<std::string_view> out;
@@ -126,7 +130,7 @@ bool is_equality(const Instruction& i) {
   return i.size() > 2 && (i[0].starts_with("setp.eq.") || i[0].starts_with("setp.ne."));
 }
 
-// Whether an operand of such an instruction is in a register of `results`.
+// Whether an instruction of a kind has an operand in a register of `results`.
 template <class Kind>
 bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::string_view>& results,
                  const Kind& is_of_kind) {
@@ -136,7 +140,7 @@ bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::strin
   });
 }
 
-// What must not stay in this code.
+// The patterns of this code that must be rewritten.
 struct Traps {
   bool negations = false, relus = false;  // signed, of 32 bits
   bool disjunctions = false;              // of predicates
@@ -148,12 +152,12 @@ Traps traps_of(const std::vector<Instruction>& code) {
           std::any_of(code.begin(), code.end(), is_conjunction)};
 }
 
-// What the assembler takes an f32 to be within; it may be NaN.
+// The range that ptxas derives for an f32 value, which may also be NaN.
 struct Range {
   float lo = -std::numeric_limits<float>::infinity(), hi = std::numeric_limits<float>::infinity();
   bool operator==(const Range&) const = default;
 };
-using Ranges = std::unordered_map<std::string_view, Range>;  // of registers
+using Ranges = std::unordered_map<std::string_view, Range>;  // by register
 
 std::optional<Range> range_of(std::string_view operand, const Ranges& ranges) {
   uint32_t bits = 0;
@@ -166,13 +170,13 @@ std::optional<Range> range_of(std::string_view operand, const Ranges& ranges) {
   return found == ranges.end() ? std::nullopt : std::optional(found->second);
 }
 
-// From the least to the greatest of these; inf - inf says nothing.
+// The smallest range that contains the values; unknown if one of them is NaN (inf - inf).
 Range hull(std::initializer_list<float> values) {
   if (std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); })) return {};
   return {std::min(values), std::max(values)};
 }
 
-// Of the instruction's result; nothing: that of an operand is not known yet.
+// The range of the instruction's result; nullopt while the range of an operand is not known yet.
 std::optional<Range> result_range(const Instruction& i, const Ranges& ranges) {
   const std::string_view name = i[0], op = name.substr(0, name.find('.'));
   if (name.find(".sat") != std::string_view::npos) return Range{0, 1};
@@ -194,7 +198,7 @@ std::optional<Range> result_range(const Instruction& i, const Ranges& ranges) {
   return hull({x->lo * y->lo, x->lo * y->hi, x->hi * y->lo, x->hi * y->hi});
 }
 
-// The registers that it writes: one, or those between braces.
+// The registers that the instruction writes: one, or those between braces.
 std::vector<std::string_view> results(const Instruction& i) {
   std::size_t at = i[0].starts_with('@') ? 2 : 1;
   if (at >= i.size()) return {};
@@ -210,9 +214,9 @@ std::vector<std::string_view> results(const Instruction& i) {
   return out;
 }
 
-// Of one function.
+// The ranges of all registers of one function.
 Ranges ranges_of(std::span<const Instruction> code) {
-  constexpr int kRounds = 8;  // what grows for longer is counted by a loop
+  constexpr int kRounds = 8;  // a range that grows in more rounds than these belongs to a loop counter
   Ranges out;
   std::unordered_set<std::string_view> written;
   for (const Instruction& i : code) {
@@ -221,7 +225,7 @@ Ranges ranges_of(std::span<const Instruction> code) {
   }
   for (const Instruction& i : code) {
     for (std::size_t at = 2; at < i.size(); ++at) {
-      if (!written.contains(i[at])) out.try_emplace(i[at]);  // by a line that is not understood
+      if (!written.contains(i[at])) out.try_emplace(i[at]);  // written by a line that is not parsed
     }
   }
   bool grew = true;
@@ -242,7 +246,7 @@ Ranges ranges_of(std::span<const Instruction> code) {
   return out;
 }
 
-// The comparison of f32 that is true where this one, of numbers, is false; nothing: it is none that NaN makes false.
+// For an ordered f32 comparison, the unordered comparison that is its exact negation; empty for other instructions.
 std::string_view unordered_opposite(const Instruction& i) {
   constexpr std::array<std::array<std::string_view, 2>, 4> kOpposites = {
       {{"setp.ge.f32", "ltu"}, {"setp.gt.f32", "leu"}, {"setp.lt.f32", "geu"}, {"setp.le.f32", "gtu"}}};
@@ -252,7 +256,7 @@ std::string_view unordered_opposite(const Instruction& i) {
   return {};
 }
 
-// Whether the ranges alone would have this ordered comparison be true.
+// Whether the ranges alone make this ordered comparison true.
 bool is_decided(const Instruction& i, const Ranges& ranges) {
   const Range a = range_of(i[2], ranges).value_or(Range()), b = range_of(i[3], ranges).value_or(Range());
   if (a == Range() || b == Range()) return false;
@@ -262,7 +266,7 @@ bool is_decided(const Instruction& i, const Ranges& ranges) {
   return a.hi < b.lo;
 }
 
-// Marks the comparisons of one function in which the assembler would forget NaN.
+// Marks the comparisons of one function in which ptxas would ignore NaN.
 void mark_decided(std::span<const Instruction> code, std::span<uint8_t> marks) {
   if (std::all_of(code.begin(), code.end(), [](const Instruction& i) { return unordered_opposite(i).empty(); })) return;
   const Ranges ranges = ranges_of(code);
@@ -276,7 +280,7 @@ std::string opposite_negated(const Instruction& i) {
                      i[3], i[1]);
 }
 
-// What takes the instruction's place; nothing: it stays.
+// The text that replaces the instruction; empty if it stays.
 std::string replacement(const Instruction& i, const Traps& traps) {
   if (i.empty()) return {};
   constexpr std::array<std::string_view, 4> kExtremes = {"max.u16", "max.s16", "min.u16", "min.s16"};
@@ -300,7 +304,7 @@ std::string replacement(const Instruction& i, const Traps& traps) {
 std::string apply_ptxas_workarounds(const std::string& ptx) {
   std::vector<std::string_view> lines;
   std::vector<Instruction> code;
-  std::vector<std::size_t> functions;  // the line after the last of each
+  std::vector<std::size_t> functions;  // for each function, the line after its last
   for (std::size_t at = 0; at < ptx.size(); at += lines.back().size()) {
     const std::size_t end = std::min(ptx.find('\n', at), ptx.size() - 1) + 1;
     lines.push_back(std::string_view(ptx).substr(at, end - at));

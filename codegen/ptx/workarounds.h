@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTX -> machine code: what both emitters of a GPU end with.
+// PTX -> machine code: the last step of both GPU emitters.
 //
-// NVIDIA's assembler (ptxas; nvJitLink holds the same one) turns some PTX into wrong machine code. Such PTX is written
-// in another way first. Seen for sm_90, by versions 13.0 and, where said, 13.5:
+// NVIDIA's assembler (ptxas; nvJitLink contains the same one) compiles some PTX to wrong machine code.
+// apply_ptxas_workarounds rewrites such PTX to an equivalent form (the ptxas workarounds). The bugs below were observed
+// for sm_90 with version 13.0 and, where stated, also with 13.5.
 //
-//   max.u16 a, x, 1;  setp.eq.s16 p, a, 1;            VIMNMX.U16x2 R, P1, P1, ...: one predicate for both halves of the
-//                                                     register; that of the upper one, which is empty, stays
-//   neg.s32 b, y;  min.s32 c, a, b;  min.s32 d, c, z; VIMNMX3 a, y, z: the minus is lost; the same with max and with
-//   .s16,
-//                                                     and with sub.u32 b, 0, y and unsigned extremes
-//   min.s32 c, a, b;  max.s32 d, c, 0;                VIMNMX.RELU RZ, P, P, a, b: its predicate is not that of d = b;
-//   the same setp.eq.s32 p, d, b;                              with max in place of min neg.s16 b, y;  cvt.s32.s16 c,
-//   b;                  -(-32768) is 32768, here and wherever b is signed; the same with abs.s16 abs.s32 b, y;
-//   setp.lt.s32 p, b, 0;               false where y is -2^31, like all that the sign of b decides: a
-//                                                     remainder; the same with .s64
-//   abs.f32 b, y;  setp.ge.f32 p, b, -1;              true where y is NaN, too, like every ordered comparison of f32
-//   that the
-//                                                     range of a number decides: that of abs, ex2, sin, cos, tanh,
-//                                                     .sat, and of sums, products and choices of these; by 13.5, too
-//   and.pred a, p, q;  or.pred b, p, q;               PLOP3 a, b, p, PT, q, 0x80, 0xc8: b is taken for false by what is
-//   folded xor.pred c, p, b;                                 into it afterwards, any and, or, xor and not; by 13.5, too
-//   selp.f32 a, 0fBF800000, 0f80000000, p;            I2FP of 0 or -1, or FSET.BF: +0 where -0 belongs; by 13.5, too
+//   max.u16 a, x, 1;  setp.eq.s16 p, a, 1;
+//     Becomes VIMNMX.U16x2 R, P1, P1, ...: one predicate serves both halves of the register, and the predicate of
+//     the upper, unused half is the one that is kept.
+//   neg.s32 b, y;  min.s32 c, a, b;  min.s32 d, c, z;
+//     Becomes VIMNMX3 a, y, z: the negation is lost. The same happens with max, with .s16, and with sub.u32 b, 0, y
+//     feeding an unsigned min or max.
+//   min.s32 c, a, b;  max.s32 d, c, 0;  setp.eq.s32 p, d, b;
+//     Becomes VIMNMX.RELU RZ, P, P, a, b: its predicate is not that of d == b. The same happens with max in place of
+//     min.
+//   neg.s16 b, y;  cvt.s32.s16 c, b;
+//     -(-32768) becomes 32768, here and wherever b is used as a signed value. The same happens with abs.s16.
+//   abs.s32 b, y;  setp.lt.s32 p, b, 0;
+//     False for y = -2^31, as is everything that depends on the sign of b, such as a remainder. The same happens with
+//     .s64.
+//   abs.f32 b, y;  setp.ge.f32 p, b, -1;
+//     True even where y is NaN, as is every ordered f32 comparison that the range of an operand decides. Ranges come
+//     from abs, ex2, sin, cos, tanh and .sat, and from sums, products and selections of these. Also in 13.5.
+//   and.pred a, p, q;  or.pred b, p, q;  xor.pred c, p, b;
+//     Becomes PLOP3 a, b, p, PT, q, 0x80, 0xc8: any and, or, xor or not that is then folded into it takes b for
+//     false. Also in 13.5.
+//   selp.f32 a, 0fBF800000, 0f80000000, p;
+//     Becomes I2FP of 0 or -1, or FSET.BF: the result is +0 where -0 is expected. Also in 13.5.
 #pragma once
 
 #include <cstdint>
@@ -33,21 +39,21 @@
 
 namespace fusec::codegen {
 
-// The PTX in which
-//   min, max and abs of 16-bit integers are of 32 bits, and abs of others is a max,
-//   a signed negation of 16 bits is unsigned, and one of 32 is of 64 where a signed min or max takes one: its minus is
-//   drawn into nothing, a max with 0 of which it is asked whether it equals something is a mask, an or of predicates is
-//   the negation of an and, where there is any and, an ordered comparison of f32 that is true of all numbers in the
-//   ranges is the negation of the unordered opposite, a choice between a zero and 1 or -1 of f32 is one between their
-//   bits.
-// The same text where there is none of these.
+// Rewrites the PTX as follows and returns it unchanged where nothing applies:
+//   - 16-bit min, max and abs are done in 32 bits; other integer abs become a max;
+//   - 16-bit signed negations become unsigned ones;
+//   - 32-bit negations feeding a signed min or max are widened to 64 bits so ptxas cannot fold them;
+//   - a max with 0 that is compared for equality becomes a mask;
+//   - where there is any `and` of predicates, an `or` of predicates becomes a negated `and`;
+//   - an ordered f32 comparison that the ranges decide as true becomes the negation of its unordered opposite;
+//   - a selection between an f32 zero and 1 or -1 becomes a selection between their bits.
 std::string apply_ptxas_workarounds(const std::string& ptx);
 
-// Gives the artifact a cubin of its PTX, which has been spared, by nvJitLink, where there is one. compile_failed: its
-// log.
+// Gives the artifact a cubin, assembled by nvJitLink from its PTX, to which apply_ptxas_workarounds has been applied.
+// Leaves the artifact unchanged where there is no nvJitLink. compile_failed carries the log.
 Status add_assembled_cubin(Artifact& artifact, const Target& target);
-// The same with a cubin at hand: what each phase (by its entry) takes of registers and memory is read from it.
-// internal: a phase is not in it.
+// The same with a given cubin. The registers and memory that each phase uses (looked up by its entry) are read from it.
+// internal: a phase is missing in the cubin.
 Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin);
 
 }  // namespace fusec::codegen

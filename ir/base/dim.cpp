@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The polynomial part of Dim: canonical sums of products.
+// The polynomial part of Dim: canonical sums of products, their arithmetic, comparison, exact division, substitution
+// and evaluation. Every result is canonical, so that equal polynomials have equal terms; overflow throws DimOverflow.
+
 #include "fusec/dim.h"
 
 #include <algorithm>
@@ -10,14 +12,14 @@ namespace fusec {
 namespace base {
 namespace {
 
-// Past this an expression is of no use to anyone; only hostile models get here.
+// Larger expressions are of no use; only hostile models reach these limits.
 constexpr std::size_t kMaxTerms = 4096;
 constexpr std::size_t kMaxDegree = 256;
 
 bool term_less(const Dim::Term& a, const Dim::Term& b) { return compare_monomials(a.atoms, b.atoms) < 0; }
 bool atom_less(const Dim::Atom& a, const Dim::Atom& b) { return compare_atoms(a, b) < 0; }
 
-// Sorts terms with sorted atoms, adds equal monomials and drops zeros.
+// Sorts terms whose atoms are sorted, adds equal monomials and drops zeros.
 Terms combine(Terms terms) {
   std::sort(terms.begin(), terms.end(), term_less);
   Terms out;
@@ -268,7 +270,7 @@ int64_t divisor_of(const Dim::Atom& atom) {
   }
 }
 
-// A product of divisors, or only its first factor where the product passes 64 bits.
+// The product of two divisors, or only the first one if the product exceeds 64 bits.
 int64_t saturating_mul(int64_t a, int64_t b) {
   int64_t r;
   return __builtin_mul_overflow(a, b, &r) ? a : r;

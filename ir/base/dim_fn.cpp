@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// floordiv, mod, min and max of Dims: their canonical forms, without knowledge of ranges.
+// Builds floordiv, mod, min and max of Dims in canonical form. It uses only algebraic identities, without ranges of
+// symbols; dim_simplify.cpp uses ranges.
+
 #include <algorithm>
 
 #include "ir/base/dim_internal.h"
@@ -53,7 +55,7 @@ int64_t coefficient_gcd(const Dim& a, int64_t k) {
   return k;
 }
 
-// floor(a / g) where g divides all coefficients but the constant term.
+// floor(a / g), where g divides all coefficients except the constant term.
 Dim divide_coefficients(const Dim& a, int64_t g) {
   Terms out;
   for (const TermView view(a); const Dim::Term& t : view) {
@@ -96,7 +98,7 @@ Dim floordiv_constant(const Dim& a, int64_t k) {
   return s.multiple + of_atom({Fn::floordiv, {}, {x, Dim(k)}});
 }
 
-// a and b without their common factor; false if it is 1.
+// Divides a and b by their common factor; false if it is 1.
 bool cancel(Dim& a, Dim& b, Dim& factor) {
   factor = of_term(common_factor(a, b));
   if (factor.is(1)) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of Dim share: checked arithmetic, comparison of terms, access to them without a copy.
+// Shared by the files of Dim: checked arithmetic, comparison of terms, and access to terms without a copy.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace fusec {
 
 struct DimAccess {
   static const std::vector<Dim::Term>* shared(const Dim& d) { return d.terms_.get(); }
-  // `terms` are canonical: sorted, distinct, no zero coefficient.
+  // `terms` must be canonical: sorted, distinct, without zero coefficients.
   static Dim make(std::vector<Dim::Term> terms);
 };
 
@@ -39,7 +39,7 @@ inline int64_t mul(int64_t a, int64_t b) {
   if (__builtin_mul_overflow(a, b, &r)) throw DimOverflow();
   return r;
 }
-// b != 0. Rounding is toward minus infinity.
+// Rounds toward minus infinity. b != 0.
 inline int64_t floor_div(int64_t a, int64_t b) {
   if (b == -1) return sub(0, a);
   const int64_t q = a / b;
@@ -50,7 +50,7 @@ inline int64_t floor_mod(int64_t a, int64_t b) {
   const int64_t r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-// At least 0; 2^62 stands for 2^63, which only the smallest integer has as a divisor.
+// The result is at least 0. 2^62 stands for 2^63, which only the smallest integer has as a divisor.
 inline int64_t gcd(int64_t a, int64_t b) {
   const auto magnitude = [](int64_t v) {
     return v < 0 ? uint64_t{0} - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
@@ -62,7 +62,7 @@ inline int64_t gcd(int64_t a, int64_t b) {
 int compare_atoms(const Dim::Atom& a, const Dim::Atom& b);
 int compare_monomials(const Atoms& a, const Atoms& b);  // lexicographic, a prefix first
 
-// A graded order, in which multiplication keeps the order: what division of polynomials needs.
+// A graded order, in which multiplication preserves the order, as polynomial division requires.
 bool graded_less(const Atoms& a, const Atoms& b);
 
 // The terms of a Dim without a copy; `d` must outlive it.
@@ -89,20 +89,20 @@ class TermView {
 };
 
 Dim of_atom(Dim::Atom atom);
-Dim of_term(Dim::Term term);                        // its atoms are sorted
-Dim apply(Dim::Fn fn, const Dim& a, const Dim& b);  // the public function of fn, not symbol
-const Dim::Atom* as_atom(const Dim& d);             // when d is just one atom; lives as long as d
+Dim of_term(Dim::Term term);                        // its atoms must be sorted
+Dim apply(Dim::Fn fn, const Dim& a, const Dim& b);  // calls the public function for fn; not for symbol
+const Dim::Atom* as_atom(const Dim& d);             // if d is a single atom, else null; valid as long as d
 int64_t constant_term(const Dim& d);
-std::optional<Atoms> divide(const Atoms& a, const Atoms& b);  // the multiset difference when b divides a
+std::optional<Atoms> divide(const Atoms& a, const Atoms& b);  // the multiset difference if b divides a
 
-// a = multiple * b + rest, where `multiple` takes the terms that b divides; of the constant term, for constant b, the
-// part that b divides. b is one term.
+// a = multiple * b + rest. `multiple` takes the terms that b divides; if b is constant, it also takes the part of the
+// constant term that b divides. b must be a single term.
 struct Split {
   Dim multiple, rest;
 };
 Split split_multiples(const Dim& a, const Dim& b);
 
-// The greatest constant times symbols that divides every term of a and of b.
+// The greatest product of a constant and symbols that divides every term of a and of b.
 Dim::Term common_factor(const Dim& a, const Dim& b);
 
 }  // namespace base

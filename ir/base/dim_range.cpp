@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Derives bounds of Dims from ranges of symbols, for simplification, verification and code generation. The search is
+// sound but incomplete, and a budget per query bounds its time.
+
 #include "ir/base/dim_range.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@ using Fn = Dim::Fn;
 constexpr int kBudget = 600;   // replacements per query
 constexpr int kMaxDepth = 40;  // of nested replacements
 
-// a = slope * atom + rest; nullopt where a is not linear in the atom.
+// a = slope * atom + rest; nullopt if a is not linear in the atom.
 struct Linear {
   Dim slope, rest;
 };
@@ -56,7 +59,7 @@ std::optional<int64_t> better(std::optional<int64_t> a, std::optional<int64_t> b
 
 void Prover::start_query() {
   budget_ = kBudget;
-  depth_ = 0;  // an overflow may have ended the last query anywhere
+  depth_ = 0;  // an overflow may have aborted the last query at any depth
 }
 
 std::optional<int64_t> Prover::lower_bound(const Dim& a) {
@@ -95,7 +98,7 @@ const DimRange* Prover::range(const Dim::Atom& atom) const {
   return it == ranges_.end() ? nullptr : &it->second;
 }
 
-// A ranged symbol of `a` that neither a bound of another one in `a` nor a function in `a` mentions.
+// A ranged symbol of `a` that occurs neither in a bound of another ranged symbol of `a` nor in a function in `a`.
 const Dim::Atom* Prover::next_symbol(const Dim& a) const {
   const Terms* terms = DimAccess::shared(a);
   if (terms == nullptr) return nullptr;
@@ -146,7 +149,7 @@ Prover::Sign Prover::sign(const Dim& a) {
   return bound && *bound >= 0 ? Sign::negative : Sign::unknown;
 }
 
-// The bound of slope * atom + rest when the atom is replaced: (slope * numerator + scale * rest) / scale, rounded up.
+// The bound of slope * atom + rest after replacing the atom: (slope * numerator + scale * rest) / scale, rounded up.
 std::optional<int64_t> Prover::lower_with(const Dim& slope, const Dim& rest, const Bound& bound, int64_t goal) {
   if (bound.scale.is(1)) return lower(slope * bound.numerator + rest, goal);
   if (const std::optional<Dim> q = slope.exact_div(bound.scale)) return lower(*q * bound.numerator + rest, goal);
@@ -167,13 +170,13 @@ std::optional<int64_t> Prover::lower_by_atom(const Dim& a, const Dim::Atom& atom
   const Sign s = sign(slope);
   const bool extremum = atom.fn == Fn::min || atom.fn == Fn::max;
   if (extremum && (s == Sign::unknown || (s == Sign::positive) == (atom.fn == Fn::min))) {
-    // The atom is one of its operands: the worse case of both.
+    // The atom equals one of its operands, so the worse of both cases is the bound.
     const std::optional<int64_t> first = lower(slope * atom.args[0] + rest, goal);
     if (!first) return std::nullopt;
     return worse(first, lower(slope * atom.args[1] + rest, goal));
   }
   if (s == Sign::unknown) {
-    // Linear in the atom: the least value is at one end.
+    // The expression is linear in the atom, so its minimum is at one end.
     const std::vector<Bound> lo = bounds(atom, false), hi = bounds(atom, true);
     if (lo.empty() || hi.empty()) return std::nullopt;
     return worse(lower_with(slope, rest, lo.front(), goal), lower_with(slope, rest, hi.front(), goal));
@@ -198,11 +201,11 @@ std::vector<Prover::Bound> Prover::bounds(const Dim::Atom& atom, bool upper) {
       return out;
     }
     default:
-      return {{x, 1}, {y, 1}};  // max >= both, min <= both; the other side is taken by cases
+      return {{x, 1}, {y, 1}};  // max >= both, min <= both; the other bounds are found by cases
   }
 }
 
-// x / k - (k - 1) / k <= floordiv(x, k) <= x / k, and floordiv rises with x.
+// x / k - (k - 1) / k <= floordiv(x, k) <= x / k, and floordiv is monotone in x.
 std::vector<Prover::Bound> Prover::floordiv_bounds(const Dim& x, const Dim& k, bool upper) {
   std::vector<Bound> out;
   if (const std::optional<Dim> relaxed = relax(x, upper)) out.push_back({floordiv(*relaxed, k), 1});
@@ -216,7 +219,7 @@ std::vector<Prover::Bound> Prover::floordiv_bounds(const Dim& x, const Dim& k, b
   return out;
 }
 
-// x with one ranged symbol replaced by its bound, where x is monotone in it.
+// x with one ranged symbol replaced by its bound, if x is monotone in it.
 std::optional<Dim> Prover::relax(const Dim& x, bool upper) {
   if (first_function(x) != nullptr) return std::nullopt;
   const Dim::Atom* symbol = next_symbol(x);
@@ -267,7 +270,7 @@ bool Prover::atom_nonneg(const Dim::Atom& atom) {
   return false;
 }
 
-// The constant term, when all others are products of nonnegative atoms with positive coefficients.
+// The constant term, if all other terms are products of nonnegative atoms with positive coefficients.
 std::optional<int64_t> Prover::lower_by_terms(const Dim& a) {
   for (const TermView view(a); const Dim::Term& t : view) {
     if (t.atoms.empty()) continue;

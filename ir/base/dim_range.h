@@ -8,13 +8,14 @@
 
 namespace fusec::base {
 
-// Bounds an expression from below by replacing one atom after the other by a bound of it, according to the sign of its
-// coefficient, until unranged symbols (at least 0) and constants remain. Sound, not complete; bounded work per query.
+// Bounds an expression from below. It replaces one atom after another by a bound of the atom, chosen by the sign of its
+// coefficient, until only symbols without ranges (at least 0) and constants remain. Sound, not complete; the work per
+// query is bounded.
 class Prover {
  public:
   explicit Prover(const DimRanges& ranges) : ranges_(ranges) {}
 
-  std::optional<int64_t> lower_bound(const Dim& a);  // the best found
+  std::optional<int64_t> lower_bound(const Dim& a);  // the best bound found
   std::optional<int64_t> upper_bound(const Dim& a);
   bool nonneg(const Dim& a);
   bool within(const Dim& a, const Dim& extent) { return nonneg(a) && nonneg(extent - 1 - a); }  // 0 <= a < extent
@@ -27,7 +28,7 @@ class Prover {
   };
 
   void start_query();
-  std::optional<int64_t> lower(const Dim& a, int64_t goal);  // may stop at a bound of `goal` or more
+  std::optional<int64_t> lower(const Dim& a, int64_t goal);  // may stop at any bound >= `goal`
   std::optional<int64_t> lower_by_atom(const Dim& a, const Dim::Atom& atom, int64_t goal);
   std::optional<int64_t> lower_by_symbol(const Dim& a, const Dim::Atom& atom, int64_t goal);
   std::optional<int64_t> lower_by_terms(const Dim& a);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// simplify: what the ranges of symbols decide about floordiv, mod, min and max.
+// Simplifies Dims by what the ranges of symbols decide about floordiv, mod, min and max. The result equals the input
+// for all values in range; a rewrite that overflows is dropped.
+
 #include "ir/base/dim_simplify.h"
 
 #include <algorithm>
@@ -10,9 +12,9 @@ namespace {
 
 using Fn = Dim::Fn;
 
-constexpr int kMaxRounds = 4;  // two settle every case met so far
+constexpr int kMaxRounds = 4;  // two rounds settle every case seen so far
 
-// Nodes of the expression: what a rewrite must lower to be taken.
+// The number of nodes in the expression. A rewrite is accepted only if it lowers this number.
 int size_of(const Dim& a) {
   int n = 0;
   for (const TermView view(a); const Dim::Term& t : view) {
@@ -25,14 +27,14 @@ int size_of(const Dim& a) {
   return n;
 }
 
-// x = k * quotient + rest by division of polynomials.
+// x = k * multiple + rest, by polynomial division.
 Split divide_polynomials(const Dim& x, const Dim& k) {
   if (TermView(k).size() == 1) return split_multiples(x, k);
   const auto less = [](const Dim::Term& a, const Dim::Term& b) { return graded_less(a.atoms, b.atoms); };
   const Terms divisor = k.terms();
   const Dim::Term& lead = *std::max_element(divisor.begin(), divisor.end(), less);
   Split s{0, x};
-  // Each round takes the greatest term that `lead` divides; what it leaves is smaller in the graded order.
+  // Each round takes the greatest term that `lead` divides. The remainder is smaller in the graded order.
   for (bool found = true; found;) {
     found = false;
     Terms terms = s.rest.terms();
@@ -109,11 +111,11 @@ Dim Simplifier::of_function(const Dim::Atom& atom) {
   return apply(atom.fn, x, y);
 }
 
-// x = k * q + r with 0 <= r < k proven.
+// x = k * q + r with a proof of 0 <= r < k.
 std::optional<Split> Simplifier::divide_in_range(const Dim& x, const Dim& k) {
   Split s = divide_polynomials(x, k);
   if (prover_.within(s.rest, k)) return s;
-  // -k <= r < 0 comes from expressions such as n*i - 1.
+  // -k <= r < 0 results from expressions such as n*i - 1.
   if (prover_.within(s.rest + k, k)) return Split{s.multiple - 1, s.rest + k};
   if (!k.is_const() || k.value() <= 0) return std::nullopt;
   const std::optional<int64_t> lo = prover_.lower_bound(s.rest), hi = prover_.upper_bound(s.rest);
@@ -122,7 +124,7 @@ std::optional<Split> Simplifier::divide_in_range(const Dim& x, const Dim& k) {
   return Split{s.multiple + q, s.rest - mul(q, k.value())};
 }
 
-// floordiv(g*u + v, g*m) = floordiv(u, m) and mod(g*u + v, g*m) = g*mod(u, m) + v where 0 <= v < g
+// floordiv(g*u + v, g*m) = floordiv(u, m) and mod(g*u + v, g*m) = g*mod(u, m) + v for 0 <= v < g
 std::optional<Dim> Simplifier::divide_common(Fn fn, const Dim& x, const Dim& k) {
   if (TermView(k).size() != 1) return std::nullopt;
   std::vector<Dim> tried;
@@ -140,7 +142,7 @@ std::optional<Dim> Simplifier::divide_common(Fn fn, const Dim& x, const Dim& k) 
   return std::nullopt;
 }
 
-// Drops operands that another one is proven to win against.
+// Drops operands over which another operand is proven to win.
 Dim Simplifier::extremum(Fn fn, const Dim& x, const Dim& y) {
   std::vector<Dim> all, kept;
   operands(fn, x, all);
@@ -161,7 +163,7 @@ Dim Simplifier::join_splits(Dim sum) {
   for (bool changed = true; changed;) {
     changed = false;
     Dim next;
-    int size = -1;  // of the sum; asked for only where there is something to join
+    int size = -1;  // size of the sum; computed only if there is something to join
     for (const TermView view(sum); const Dim::Term& t : view) {
       for (std::size_t i = 0; i < t.atoms.size() && !changed; ++i) {
         std::optional<Dim> smaller = joined(sum, t, i);

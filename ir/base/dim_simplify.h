@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// simplify and proves_nonneg for many Dims under the same ranges: what one of them made known serves the others. The
-// accesses of an unrolled window are sums of the same quotients and remainders, which are costly to decide.
+// simplify and proves_nonneg for many Dims under the same ranges, with shared memoization. The accesses of an unrolled
+// window are sums of the same floordiv and mod terms, which are expensive to decide.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace fusec::base {
 
 class Simplifier {
  public:
-  explicit Simplifier(const DimRanges& ranges) : prover_(ranges) {}  // `ranges` must outlive it and stay as they are
+  explicit Simplifier(const DimRanges& ranges) : prover_(ranges) {}  // `ranges` must outlive it and must not change
   Simplifier(const Simplifier&) = delete;
   Simplifier& operator=(const Simplifier&) = delete;
 
@@ -33,7 +33,7 @@ class Simplifier {
   Dim extremum(Dim::Fn fn, const Dim& x, const Dim& y);
   Dim join_splits(Dim sum);
   std::optional<Dim> joined(const Dim& sum, const Dim::Term& t, std::size_t i);
-  const Dim& zero_of(const Dim::Atom& atom);  // x - mod(x, k) - k*floordiv(x, k) of a mod or floordiv
+  const Dim& zero_of(const Dim::Atom& atom);  // x - mod(x, k) - k*floordiv(x, k) for a mod or floordiv atom
 
   Prover prover_;
   std::map<Dim, Dim> simplified_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dim as text.
+// Prints Dims as text and parses them. Printed text parses back to an equal Dim. The parser accepts untrusted text: it
+// limits nesting and reports overflow as an error.
+
 #include <charconv>
 #include <limits>
 
@@ -20,7 +22,7 @@ std::string atom_text(const Dim::Atom& atom) {
 }
 
 void append_term(std::string& out, const Dim::Term& t) {
-  // The lowest number has no positive one to subtract.
+  // The lowest integer has no positive counterpart to subtract.
   const bool negative = t.coefficient < 0 && (out.empty() || t.coefficient != std::numeric_limits<int64_t>::min());
   if (out.empty()) {
     if (negative) out += "-";

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of element types: names, sizes and parsing. The rows are in enum order.
+
 #include "fusec/dtype.h"
 
 #include <array>

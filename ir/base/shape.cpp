@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Helpers on shapes with symbolic extents: text, element count and row-major strides.
+
 #include "fusec/shape.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ bool is_const(const Shape& shape) {
 }
 
 Dim num_elements(const Shape& shape) {
-  // A zero extent wins over an overflow of the others.
+  // A zero extent takes precedence over an overflow of the others.
   for (const Dim& d : shape) {
     if (d.is(0)) return 0;
   }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements Status: code, message and notes. It must not throw; if memory for the text runs out, the status becomes
+// out_of_memory, which needs none.
+
 #include "fusec/status.h"
 
 #include <new>
@@ -12,7 +15,7 @@ struct Status::Text {
 
 namespace {
 
-// Made when the library is loaded, while there is memory.
+// Created when the library is loaded, while there is memory.
 const std::string kNothing;
 const std::string kExhausted = "host memory is exhausted";
 const std::vector<std::string> kNoNotes;
@@ -67,7 +70,7 @@ Status Status::with_note(std::string note) && noexcept {
     more.push_back(std::move(note));
     text_ = std::make_shared<const Text>(Text{message(), std::move(more)});
   } catch (...) {
-    // The code says more than the note.
+    // The status without the note is still useful.
   }
   return std::move(*this);
 }
@@ -84,7 +87,7 @@ std::string Status::str() const noexcept {
     for (const std::string& note : notes()) text += "; " + note;
     return text;
   } catch (...) {
-    return "out of memory";  // short enough to lie in the string itself
+    return "out of memory";  // short enough to be stored in the string object itself
   }
 }
 

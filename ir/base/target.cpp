@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The built-in targets: x86-64 levels and NVIDIA GPUs by compute capability, as data, and the part of a target that
+// determines generated code. Targets are data only: nothing here queries the machine.
+
 #include "fusec/target.h"
 
 #include <algorithm>
@@ -27,8 +30,8 @@ Target x86(int level) {
   return t;
 }
 
-// Figures of vendors' data sheets and of CUDA's table of compute capabilities; copies reach some nine tenths of the
-// data sheet's bandwidth.
+// Figures from vendors' data sheets and from CUDA's table of compute capabilities. Copies reach about 90% of the data
+// sheet's bandwidth.
 struct GpuRow {
   int sm, sm_count, threads_per_sm;
   int shared_kb_per_sm, shared_kb_per_block;
@@ -61,7 +64,7 @@ Target gpu(const GpuRow& row) {
   t.shared_bytes_per_block = row.shared_kb_per_block << 10;
   t.vector_bytes = 16;
   t.copy_gb_per_s = row.copy_gb_per_s;
-  t.launch_us = 1.3;  // one dependent kernel inside of a CUDA graph
+  t.launch_us = 1.3;  // one dependent kernel inside a CUDA graph
   t.last_level_cache = row.l2_mb << 20;
   return t;
 }

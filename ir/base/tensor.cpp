@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements Tensor: owned, shared and borrowed memory with shape and strides. Sizes from outside are checked for
+// overflow before memory is allocated.
+
 #include "fusec/tensor.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@
 namespace fusec {
 namespace {
 
-// The byte count, or nullopt when an extent is negative or the bytes pass 63 bits.
+// The byte count; nullopt if an extent is negative or the byte count exceeds 63 bits.
 std::optional<int64_t> byte_count(DType dtype, const std::vector<int64_t>& shape) {
   if (std::any_of(shape.begin(), shape.end(), [](int64_t d) { return d < 0; })) return std::nullopt;
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
@@ -25,7 +28,7 @@ std::optional<int64_t> byte_count(DType dtype, const std::vector<int64_t>& shape
 
 std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
   std::vector<int64_t> strides(shape.size());
-  // Unsigned: the strides of an empty tensor with huge other extents may wrap; they address nothing.
+  // Unsigned, because the strides of an empty tensor with huge other extents may wrap; they address nothing.
   uint64_t stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = static_cast<int64_t>(stride);

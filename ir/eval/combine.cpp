@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates combiners and the combination tree, the reference for the bits of every reduction. It is written for
+// clarity, not speed.
+
 #include "ir/eval/combine.h"
 
 #include <bit>
@@ -39,7 +42,7 @@ bool less(DType dtype, const Number& a, const Number& b) {
   return dtype == DType::u64 ? static_cast<uint64_t>(a.i) < static_cast<uint64_t>(b.i) : a.i < b.i;
 }
 
-// Whether (value, index) b takes the place of a.
+// Whether the pair (value, index) b replaces a.
 bool wins(Combiner combiner, const TupleTypes& types, const Tuple& a, const Tuple& b) {
   const bool a_nan = is_nan(types[0], a[0]), b_nan = is_nan(types[0], b[0]);
   if (a_nan != b_nan) return b_nan;
@@ -121,7 +124,8 @@ Number cast_number(DType from, DType to, const Number& value) {
   if (is_float(from)) {
     store_double(to, bytes, value.f);
   } else if (from == DType::u64 && value.i < 0 && is_float(to)) {
-    // Past 2^63: half of it, with the lowest bit sticky so that it rounds the same way, and doubled exactly.
+    // Above 2^63: converts half of the value, with a sticky lowest bit so that it rounds the same way, and doubles it
+    // exactly.
     const uint64_t v = static_cast<uint64_t>(value.i);
     store_int(to, bytes, static_cast<int64_t>(v >> 1 | (v & 1)));
     store_double(to, bytes, 2 * load_double(to, bytes));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Combiners and the combination tree, operation by operation: compiled code gives these bits. Every operation is
-// rounded to its operands' dtype.
+// Combiners and the combination tree, operation by operation. Compiled code must give these bits. Every operation is
+// rounded to the dtype of its operands.
 //
 //   add mul max min and or    the scalar op of that name
-//   argmax argmin             the greater (smaller) value wins, NaN before all; equal values (and two NaN): the lower
-//                             index, for *_last the higher
+//   argmax argmin             the greater (smaller) value wins, NaN wins over all; for equal values (and two NaN) the
+//                             lower index wins, for *_last the higher one
 //   welford (mean, m2, n)     n = 0 on one side: the other side. Else n = na + nb, w = nb / n, d = mb - ma,
 //                             mean = ma + d*w, m2 = (m2a + m2b) + (d*d)*(na*w)
 //   max_sum (m, s)            m = max(ma, mb), s = sa*f(ma) + sb*f(mb) with f(x) = 1 if x == m else exp(x - m)
 //
-// Identities: 0; 1; the lowest and the greatest value (infinities for floats); true; false; (the lowest or greatest
-// value, the greatest index or, for *_last, the lowest); (0, 0, 0); (-inf, 0). Every lane of every chunk starts from
-// the identity.
+// In the same order, the identities are: 0; 1; the lowest and the greatest value (infinities for floats); true; false;
+// (the lowest or greatest value, the greatest index or, for *_last, the lowest); (0, 0, 0); (-inf, 0). Every lane of
+// every chunk starts from the identity.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace fusec::ir {
 
-// A value of some dtype: f of floats, i of integers and bool (as load_int gives it).
+// A value of any dtype: f for floats, i for integers and bool (as returned by load_int).
 struct Number {
   double f = 0;
   int64_t i = 0;
@@ -31,11 +31,11 @@ struct Number {
 
 Number load_number(DType dtype, const void* at);
 void store_number(DType dtype, void* at, const Number& value);
-// Rounded to or wrapped into the dtype.
+// Rounds or wraps the value to the dtype.
 Number rounded(DType dtype, const Number& value);
 Number cast_number(DType from, DType to, const Number& value);
 Number number_of(const Constant& constant);
-// `operand` is the dtype of the value operands, `result` that of the result; cast is cast_number.
+// `operand` is the dtype of the value operands, `result` that of the result. A cast is cast_number.
 Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::size_t count);
 
 using Tuple = std::array<Number, 3>;
@@ -44,7 +44,7 @@ using TupleTypes = std::array<DType, 3>;
 Tuple identity(Combiner combiner, const TupleTypes& types);
 Tuple combine(Combiner combiner, const TupleTypes& types, const Tuple& a, const Tuple& b);
 
-// Folds elements that come in rising order of their index; indices may be left out.
+// Folds elements that arrive in rising order of index; indices may be missing.
 class TreeFold {
  public:
   TreeFold(Combiner combiner, const TupleTypes& types, Tree tree, int64_t count);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites as sequential programs: a stable sort, and updates applied one after another.
+// Evaluates composites as sequential programs: topk by a stable sort, scatters by updates applied one after another. A
+// required pass decomposes these ops before partition; this file defines their meaning.
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -58,8 +60,8 @@ Result<Tensor> eval_topk(const OpCall& call) {
 
 namespace {
 
-// The elements of a tensor under updates, in f64 or exact integers; each is rounded to its dtype once, at the end. Of
-// bools, add and max are `or`, mul and min `and`.
+// The elements of a tensor under updates, in f64 or exact integers. Each is rounded to its dtype once, at the end. For
+// bools, add and max are `or`, mul and min are `and`.
 class Updated {
  public:
   Updated(const OpCall& call, Tensor& out) : call_(call), out_(out), reduction_(call.attrs.s("reduction")) {
@@ -68,7 +70,7 @@ class Updated {
     for (int64_t i = 0; i < out.num_elements(); ++i) sums_.push_back(load_number(out.dtype(), at(out, i)));
   }
 
-  // Operand 2's element `from` meets the element `to`.
+  // Applies element `from` of operand 2 to element `to`.
   void apply_update(int64_t from, int64_t to) {
     const Tensor& updates = call_.operand(2);
     if (reduction_ == "none") {

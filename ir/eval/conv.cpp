@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates convolutions for the graph evaluator, in f64 or wrapping integers, as products of filter rows with packed
+// input panels.
+
 #include <algorithm>
 
 #include "ir/eval/op_call.h"
@@ -29,7 +32,7 @@ std::vector<int64_t> panel_offsets(const Window& window, const ImageLayout& in, 
   return offsets;
 }
 
-// The panel [input channel, tap][column]; padding is zero.
+// Fills the panel [input channel, tap][column]; padding is zero.
 template <class T>
 void fill_panel(const T* image, int64_t channels, int64_t channel_stride, const std::vector<int64_t>& offsets,
                 T* panel) {
@@ -52,7 +55,7 @@ void convolve(const OpCall& call, Tensor& out) {
   if (call.operands.size() == 3) {
     load_elements(call.operand(2).dtype(), call.operand(2).data(), 0, 1, image.channels, bias.data());
   }
-  // The spatial axes of the result are adjacent, so that its positions lie at equal steps.
+  // The spatial axes of the result are adjacent, so that its positions are equally spaced.
   const int64_t step = image.spatial_strides.back();
   const int64_t panels = (conv.positions + kPanelColumns - 1) / kPanelColumns;
   parallel_for(call.options.threads, panels, 1, [&](int64_t begin, int64_t end) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates graphs node by node: binds symbols from the inputs, evaluates each node and checks the extents of its
+// result. Calls the eval_<op> functions through the op table.
+
 #include "ir/eval/graph.h"
 
 #include <fmt/format.h>
@@ -51,7 +54,7 @@ Result<Tensor> dispatch(const OpCall& call) {
   return kEvaluators[static_cast<std::size_t>(call.node.op.tensor())](call);
 }
 
-// The declared dtype of each operand with the extents that it has; infer_type then checks the operands at hand.
+// The declared dtype of each operand, with its actual extents. infer_type then checks these operands.
 Result<Type> concrete_type(const Graph& graph, const Node& node, const OpCall& call) {
   if (call.constant != nullptr) return Type{call.constant->dtype(), to_shape(call.constant->shape())};
   std::vector<Type> types;
@@ -67,7 +70,7 @@ struct Binding {
   int64_t value;
 };
 
-// Solves `d` = value for its only unbound symbol, when d is c * symbol + known.
+// Solves `d` = value for its only unbound symbol, if d is c * symbol + known.
 std::optional<std::pair<std::string, int64_t>> solve(const Dim& d, int64_t value, const SymbolValues& bound) {
   std::set<std::string> symbols;
   d.collect_symbols(symbols);
@@ -79,7 +82,8 @@ std::optional<std::pair<std::string, int64_t>> solve(const Dim& d, int64_t value
     at[name] = x;
     return d.eval(at);
   };
-  // The line through the values at 0 and 1; bind() checks afterwards that it was one. Symbols are extents: x >= 0.
+  // Takes the line through the values at 0 and 1; bind() checks afterwards that d is linear. Symbols are extents, so x
+  // >= 0.
   const auto zero = sample(0), one = sample(1);
   if (!zero || !one || *one == *zero) return std::nullopt;
   const bool falls = *one < *zero;
@@ -163,7 +167,7 @@ class SymbolBinder {
   std::map<std::string, Binding> source_;
 };
 
-// The position in `order` after which a value is not read; outputs live on.
+// The position in `order` after which a value has no more users; outputs are never dropped.
 std::vector<std::size_t> last_uses(const Graph& graph) {
   std::vector<std::size_t> last(graph.values.size(), 0);
   for (std::size_t i = 0; i < graph.order.size(); ++i) {
@@ -173,7 +177,7 @@ std::vector<std::size_t> last_uses(const Graph& graph) {
   return last;
 }
 
-// A dimension of a result that is a symbol of its own takes the extent found; any other must agree with it.
+// A result dimension that is just an unbound symbol takes the actual extent; any other must agree with it.
 Status match_extents(const Type& declared, const Tensor& value, SymbolValues& symbols) {
   for (std::size_t i = 0; i < declared.shape.size(); ++i) {
     const Dim& d = declared.shape[i];

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiles and evaluates index expressions for the kernel evaluator, with the same rounding and wrapping as compiled
+// code.
+
 #include "ir/eval/index_code.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index expressions made ready for many evaluations: symbols are slots of an array.
+// Index expressions compiled for repeated evaluation: symbols are slots of an array.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ namespace fusec::ir {
 class IndexCode {
  public:
   IndexCode() = default;
-  // `slot` gives the place of a symbol.
+  // `slot` returns the slot of a symbol.
   IndexCode(const Dim& dim, const std::function<int(const std::string&)>& slot);
-  // Wraps past 64 bits. A divisor below 1 counts as 1, as in compiled code: an extent may be 0 where nothing is loaded.
+  // Wraps past 64 bits. A divisor below 1 counts as 1, as in compiled code, because an extent may be 0 where nothing is
+  // loaded.
   int64_t eval(const std::vector<int64_t>& slots) const;
 
  private:

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements. They never look at values, so that they serve every dtype and wide storage alike.
+// Evaluates the ops that only move elements (broadcast, reshape, slice, gather, pad, ...) and the sources constant,
+// iota and dim. Moves copy bytes and never look at the values, so they serve every dtype and wide storage.
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -19,7 +21,7 @@ Result<Tensor> read_through(const OpCall& call, Extents strides, int64_t offset)
   return out;
 }
 
-// Copies `size` bytes per element of out: source(i) is the position in `in` for position i of out, -1 leaves it.
+// Copies runs of elements to out. source(i) is the position in `in` for run i of out; -1 leaves it unchanged.
 template <class Source>
 void pick(const OpCall& call, const Tensor& in, Tensor& out, int64_t run, const Source& source) {
   const auto bytes = static_cast<int64_t>(size_of(call.storage)) * run;
@@ -32,7 +34,7 @@ void pick(const OpCall& call, const Tensor& in, Tensor& out, int64_t run, const 
                });
 }
 
-// The position in an axis of extent n that padding mode `mode` repeats at i.
+// The position in an axis of extent n that padding mode `mode` repeats at position i.
 int64_t repeated(std::string_view mode, int64_t i, int64_t n) {
   if (mode == "edge") return std::clamp<int64_t>(i, 0, n - 1);
   const auto wrap = [](int64_t a, int64_t period) { return (a % period + period) % period; };

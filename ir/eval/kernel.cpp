@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Executes kernels statement by statement as sequential code, the reference for emitters and for the schedules of
+// lower. Checks every access against the buffer's bounds, as compiled code does not.
+
 #include "ir/eval/kernel.h"
 
 #include <fmt/format.h>
@@ -148,7 +151,7 @@ class Machine {
     return m.data + offset * static_cast<int64_t>(size_of(k_.buffers[b].dtype));
   }
 
-  // Indices from data: wrapped when negative, then clamped.
+  // Indices from data wrap if negative and are then clamped.
   void clamp(const Load& s, const Stmt& stmt, std::vector<int64_t>& index) {
     for (std::size_t a = 0; a < index.size(); ++a) {
       if (!(s.clamp >> a & 1)) continue;
@@ -311,7 +314,7 @@ class Machine {
     }
   }
 
-  // at + position in the box, which spans the last axes.
+  // `at` plus the position in the box, which spans the last axes.
   static std::vector<int64_t> inside(std::vector<int64_t> at, const std::vector<int64_t>& position) {
     for (std::size_t a = 0; a < position.size() && a < at.size(); ++a) {
       at[at.size() - 1 - a] += position[position.size() - 1 - a];
@@ -371,7 +374,7 @@ class Machine {
 
   const Kernel& k_;
   IdVector<BufferId, Memory> memory_;
-  IdVector<RegId, std::size_t> first_;  // of a register's lanes in values_
+  IdVector<RegId, std::size_t> first_;  // position of a register's lanes in values_
   std::vector<Number> values_;
   std::map<std::string, int> slot_of_;
   std::vector<int64_t> slots_;
@@ -381,7 +384,7 @@ class Machine {
   Status status_;
 
  public:
-  std::string out_of_range_;  // the first index from data that was
+  std::string out_of_range_;  // describes the first index from data that was out of range
 };
 
 Status misfit(const Buffer& b, std::string_view what) {

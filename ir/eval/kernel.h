@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The evaluator of kernels: the loop nest read with all tags erased, one element at a time, in the arithmetic that
-// compiled code has: each scalar op by the reference column, rounded to the dtype of its register; reductions by their
-// tree (ir/eval/combine.h); mma sums in f64 and rounds once per mma. Local buffers hold NaN (integers: 0xcd bytes) at
-// their allocation, so that a value that nothing wrote shows in the result.
+// The kernel evaluator: executes the loop nest with all tags erased, one element at a time, in the arithmetic of
+// compiled code. Each scalar op follows the reference column, rounded to the dtype of its register. Reductions follow
+// their tree (ir/eval/combine.h). An mma sums in f64 and rounds once. Local buffers are filled with NaN (integers: 0xcd
+// bytes) when they are allocated, so that an element that was never written shows in the result.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace fusec::ir {
 
-// args: one tensor per parameter, in order, of the parameter's dtype, shape and strides; results are written into them.
-// extents: a value for every Kernel::extents. Scratch buffers are the evaluator's own.
-// invalid_argument: arguments do not fit; facts do not hold; an index taken from data was out of range (after all
+// args: one tensor per parameter, in order, with the parameter's dtype, shape and strides; results are written into
+// them. extents: a value for every Kernel::extents. The evaluator allocates scratch buffers itself. invalid_argument:
+// the arguments do not fit, the facts do not hold, or an index taken from data was out of range (reported after all
 // results are written, with the clamped element). internal: an access out of range that no guard covers.
 Result<std::monostate> evaluate(const Kernel& kernel, const std::vector<Tensor>& args,
                                 const std::map<std::string, int64_t>& extents);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates matrix products for the graph evaluator, in f64 or wrapping integers, with numpy's rules for vectors and
+// batch axes.
+
 #include <algorithm>
 
 #include "ir/eval/op_call.h"
@@ -8,7 +11,8 @@
 namespace fusec::ir {
 namespace {
 
-// One operand as a stack of matrices. `strides` of the batch axes are aligned with the result's and 0 where broadcast.
+// One operand as a stack of matrices. The strides of the batch axes are aligned with the result's; broadcast axes have
+// stride 0.
 struct MatrixStack {
   int64_t rows = 1, columns = 1, row_stride = 0, column_stride = 0;
   Extents batch_strides;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Helpers shared by the eval_<op> functions: coordinate arithmetic, strided copies, and conversion to row-major or to
+// another float type.
+
 #include "ir/eval/op_call.h"
 
 #include <cstring>
@@ -9,7 +12,7 @@
 namespace fusec::ir {
 namespace {
 
-// Drops axes of extent 1 and joins axes that both sides step through alike.
+// Drops axes of extent 1 and merges axes through which both sides step alike.
 void collapse(StridedCopy& copy) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < copy.extents.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One evaluation of one node, as evaluate_node prepares it for the eval_<op> functions.
+// One evaluation of one node, prepared by evaluate_node for the eval_<op> functions.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ struct OpCall {
   const Node& node;
   Attrs attrs;                   // all dimensions are constants
   std::vector<Tensor> operands;  // row-major
-  DType dtype;                   // of the result as the graph declares it
-  DType storage;                 // of the result tensor: f64 for wide floats, else dtype
-  Extents shape;                 // of the result
-  const Tensor* constant;        // of a constant node
+  DType dtype;                   // dtype of the result, as declared by the graph
+  DType storage;                 // dtype of the result tensor: f64 for wide floats, else dtype
+  Extents shape;                 // shape of the result
+  const Tensor* constant;        // data of a constant node, else null
   const EvalOptions& options;
 
   const Tensor& operand(std::size_t i) const { return operands[i]; }
   Result<Tensor> make_result() const { return Tensor::make(storage, shape); }
-  Extents extents(std::string_view attr) const;  // of a dims attribute
+  Extents extents(std::string_view attr) const;  // values of a dims attribute
 };
 
 // "where: message" is invalid_argument with a note that names the node.
 Status node_error(const Node& node, std::string message);
 
-// The indices of operand 1, negative ones counted from the end, each checked against the extent of its axis;
-// `extent_of` gets their row-major position.
+// The indices in operand 1. Negative ones count from the end. Each is checked against the extent of its axis;
+// `extent_of` receives its row-major position.
 Result<Extents> read_indices(const OpCall& call, const std::function<int64_t(int64_t)>& extent_of);
 
 #define TENSOR_OP(name, ...) Result<Tensor> eval_##name(const OpCall& call);
@@ -47,11 +47,11 @@ Result<Tensor> eval_scalar_node(const OpCall& call);
 int64_t product(const Extents& extents);
 int64_t product(const Extents& extents, std::size_t begin, std::size_t end);
 Extents row_major_strides(const Extents& extents);
-// Coordinates of row-major position `index`.
+// The coordinates of row-major position `index`.
 Extents unravel(int64_t index, const Extents& extents);
 int64_t dot(const Extents& a, const Extents& b);
 
-// dst[offset_dst + i.dst_strides] = src[offset_src + i.src_strides] for all i in extents; offsets and strides in
+// dst[dst_offset + i . dst_strides] = src[src_offset + i . src_strides] for all i in extents. Offsets and strides count
 // elements of `size` bytes.
 struct StridedCopy {
   Extents extents, src_strides, dst_strides;
@@ -59,7 +59,7 @@ struct StridedCopy {
 };
 void copy_strided(StridedCopy copy, std::size_t size, const void* src, void* dst, int threads);
 
-// The elements as T, without a copy where they already are.
+// The elements as T, without a copy if they already have that type.
 template <class T>
 class ElementsAs {
  public:

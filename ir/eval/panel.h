@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product that convolutions and matrix products come down to: rows of a matrix times a packed panel of columns.
+// The product shared by convolutions and matrix products: rows of a matrix times a packed panel of columns.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace fusec::ir {
 
 inline constexpr int64_t kPanelColumns = 8;
 
-// out[r][j] = sum over k of a[r * a_stride + k] * panel[k * kPanelColumns + j], for kRows rows. One accumulator per
-// element, k rising: the result does not depend on how the work is cut.
+// out[r][j] = sum over k of a[r * a_stride + k] * panel[k * kPanelColumns + j], for kRows rows. Each element has one
+// accumulator with k rising, so the result does not depend on how the work is split.
 template <int kRows, class T>
 void multiply_rows(const T* a, int64_t a_stride, const T* panel, int64_t depth, T (*out)[kPanelColumns]) {
   T sum[kRows][kPanelColumns] = {};

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates max and average pooling for the graph evaluator, one output position at a time. Fixes the results for
+// windows that consist only of padding.
+
 #include <algorithm>
 #include <limits>
 
@@ -10,8 +13,8 @@
 namespace fusec::ir {
 namespace {
 
-// Calls visit(output image, position in out, taps) once per output position and image plane. The taps are those of the
-// window, in row-major order of the kernel.
+// Calls combine(image plane, taps) once per output position and image plane, and stores its result. The taps are those
+// of the window, in row-major order of the kernel.
 template <class T, class Combine>
 Result<Tensor> pool(const OpCall& call, const Combine& combine) {
   FUSEC_ASSIGN(Tensor out, call.make_result());
@@ -37,7 +40,7 @@ Result<Tensor> pool(const OpCall& call, const Combine& combine) {
   return out;
 }
 
-// The least value of a stored type, -inf for floats: the maximum over a window that holds padding alone.
+// The lowest value of a stored type, -inf for floats: the max over a window that consists only of padding.
 template <class T>
 T lowest(DType dtype) {
   if constexpr (std::is_same_v<T, double>) return -std::numeric_limits<double>::infinity();
@@ -68,8 +71,8 @@ Result<Tensor> eval_max_pool(const OpCall& call) {
   });
 }
 
-// The sum over the elements inside, divided by how many there are, or, with count_include_pad, by how many places of
-// the window lie in the padded input. A window of padding alone gives 0.
+// The sum over the elements inside, divided by their number or, with count_include_pad, by the number of window
+// positions inside the padded input. A window that consists only of padding gives 0.
 Result<Tensor> eval_avg_pool(const OpCall& call) {
   const bool with_padding = call.attrs.i("count_include_pad") == 1;
   return pool<double>(call, [&](const double* plane, const std::vector<Window::Tap>& taps) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions and scans, one output element at a time. Of no elements: sum 0, product 1, mean NaN (0 for integers),
-// maximum and minimum -inf and +inf (the ends of the range for integers).
+// Evaluates reductions, arg reductions and cumsum, one output element at a time. Over no elements, the sum is 0, the
+// product 1, the mean NaN (0 for integers), and max and min are -inf and +inf (the ends of the range for integers).
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +12,7 @@
 namespace fusec::ir {
 namespace {
 
-// Which elements of a row-major operand belong to output element i: start(i) + j . strides for j in extents.
+// The elements of a row-major operand that belong to output element i: start(i) + j . strides for j in extents.
 struct Reduction {
   Extents kept, kept_strides, extents, strides;
 
@@ -66,7 +67,7 @@ Result<Tensor> reduce(const OpCall& call, T identity, const Combine& combine, co
   return out;
 }
 
-// Sums and products of integers are those of uint64_t: they wrap, and signed ones have the same bits.
+// Integer sums and products are computed in uint64_t, which wraps; signed ones have the same bits.
 template <class Run>
 auto visit_wrapping(DType dtype, const Run& run) {
   return is_float(dtype) ? run(double()) : run(uint64_t());
@@ -89,7 +90,7 @@ std::pair<T, T> range_of(DType dtype) {
   }
 }
 
-// Whether b comes before a in the order that `sign` +1 (descending) or -1 asks for. NaN comes first.
+// Whether b wins over a: the larger value if `largest`, else the smaller one. NaN wins over all numbers.
 template <class T>
 bool beats(T b, T a, bool largest) {
   if constexpr (std::is_same_v<T, double>) {
@@ -108,7 +109,7 @@ Result<Tensor> extreme(const OpCall& call, bool largest) {
   });
 }
 
-// NaN counts as the extreme, as in numpy; -0 equals +0 here.
+// NaN counts as the max (or min), as in numpy; -0 equals +0 here.
 template <class T>
 bool takes_place(T b, T a, bool largest, bool last) {
   const bool tie = a == b || (a != a && b != b);

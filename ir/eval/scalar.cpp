@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates scalar ops and casts of the graph evaluator, element by element with numpy's broadcasting, by the reference
+// column of the op table.
+
 #include <algorithm>
 #include <utility>
 
@@ -12,11 +15,11 @@ namespace {
 
 constexpr int64_t kChunk = 512;
 
-// An operand as the result's shape reads it: strides are 0 along broadcast axes.
+// An operand in the shape of the result; strides are 0 along broadcast axes.
 struct BroadcastOperand {
   const Tensor* tensor;
   Extents strides;
-  bool flat;  // the elements lie as in the result
+  bool flat;  // the operand has the shape of the result
 };
 
 BroadcastOperand align(const Tensor& tensor, const Extents& shape) {
@@ -28,7 +31,7 @@ BroadcastOperand align(const Tensor& tensor, const Extents& shape) {
   return out;
 }
 
-// Elements [begin, begin + count) of the result's row-major order.
+// Elements [begin, begin + count) in the row-major order of the result.
 template <class T>
 void load_chunk(const BroadcastOperand& operand, const Extents& shape, int64_t begin, int64_t count, T* out) {
   const Tensor& tensor = *operand.tensor;
@@ -44,7 +47,7 @@ void load_chunk(const BroadcastOperand& operand, const Extents& shape, int64_t b
   }
 }
 
-// The condition of `where` is bool whatever the values are.
+// The condition of `where` is bool, whatever the type of the values.
 template <class T>
 void load_as(const BroadcastOperand& operand, const Extents& shape, int64_t begin, int64_t count, T* out) {
   if (std::is_same_v<T, double> && !is_float(operand.tensor->dtype())) {
@@ -67,7 +70,7 @@ void store_as(DType storage, Tensor& out, int64_t begin, int64_t count, const T*
   }
 }
 
-// f(a, b, c) of every element, in T.
+// Applies f(a, b, c) to every element, in T.
 template <class T, class F>
 void map(const OpCall& call, Tensor& out, const F& f) {
   std::vector<BroadcastOperand> operands;
@@ -83,13 +86,14 @@ void map(const OpCall& call, Tensor& out, const F& f) {
   });
 }
 
-// u64 above the range of i64: halved with its lowest bit kept sticky, so that doubling the rounded half is exact.
+// A u64 above the range of i64: converts half of it with a sticky lowest bit, so that doubling the rounded half is
+// exact.
 void store_big_unsigned(DType dtype, void* at, uint64_t value) {
   store_int(dtype, at, static_cast<int64_t>(value >> 1 | (value & 1)));
   store_double(dtype, at, 2 * load_double(dtype, at));
 }
 
-// One element as the cast of the graph's dtypes; `from` is f64 for wide floats.
+// Casts one element between the graph's dtypes; `from` is f64 for wide floats.
 void cast_element(DType from, const void* source, DType to, void* target) {
   const uint64_t bits = from == DType::u64 ? load_element<uint64_t>(from, source) : 0;
   if (is_float(from)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sliding window of convolutions and poolings over any number of spatial axes.
+// The sliding window of convolutions and poolings, over any number of spatial axes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace fusec::ir {
 
-// How a tensor [N, C, spatial...] or [N, spatial..., C] lies in memory.
+// The memory layout of a tensor [N, C, spatial...] or [N, spatial..., C].
 struct ImageLayout {
   int64_t batch = 0, channels = 0;  // extents
   int64_t batch_stride = 0, channel_stride = 0;
@@ -41,7 +41,7 @@ struct Window {
 
   struct Tap {
     int64_t offset = -1;        // in memory; -1 in the padding
-    bool inside_padded = true;  // false past the padding's end, where only ceil_mode reaches
+    bool inside_padded = true;  // false past the end padding, which only ceil_mode reaches
   };
   Tap tap(const Extents& output, const Extents& position, const ImageLayout& in) const {
     Tap tap;

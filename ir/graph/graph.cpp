@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds and rewrites graphs: adding nodes with inferred types, replacing uses, rebuilding the order, compacting and
+// comparing. Used by import, by every pass and by the parsers.
+
 #include "ir/graph/graph.h"
 
 #include <algorithm>
@@ -104,7 +107,8 @@ namespace {
 
 enum class Visit : uint8_t { none, open, done };
 
-// Appends `root` and what it needs to `order`, producers first; false on a cycle. Iterative: graphs are deep.
+// Appends `root` and its transitive producers to `order`, producers first; false if there is a cycle. Iterative,
+// because graphs are deep.
 bool visit(const Graph& graph, NodeId root, IdVector<NodeId, Visit>& state, std::vector<NodeId>& order) {
   std::vector<std::pair<NodeId, std::size_t>> stack;  // node, next input
   if (state[root] == Visit::none) stack.emplace_back(root, 0);
@@ -126,7 +130,7 @@ bool visit(const Graph& graph, NodeId root, IdVector<NodeId, Visit>& state, std:
   return true;
 }
 
-// Live nodes; also false on a cycle among them.
+// Visits the live nodes; false if there is a cycle among them.
 bool mark_live(const Graph& graph, IdVector<NodeId, Visit>& state, std::vector<NodeId>& order) {
   for (ValueId v : graph.outputs) {
     const NodeId producer = graph.values[v].producer;
@@ -137,7 +141,8 @@ bool mark_live(const Graph& graph, IdVector<NodeId, Visit>& state, std::vector<N
 
 }  // namespace
 
-// Stable: nodes keep their old relative order as far as their inputs allow, new ones come where they are first needed.
+// Stable: nodes keep their relative order as far as their inputs allow. New nodes are placed where they are first
+// needed.
 bool rebuild_order(Graph& graph) {
   IdVector<NodeId, Visit> live(graph.nodes.size(), Visit::none);
   std::vector<NodeId> any;
@@ -194,7 +199,7 @@ bool same_constant(const Graph& a, NodeId x, const Graph& b, NodeId y) {
   return same_tensor(i->second, j->second);
 }
 
-// Maps values of one graph to the other; both directions, so that the map is one to one.
+// Maps values of one graph to the other, in both directions, so that the map is one-to-one.
 class Matching {
  public:
   Matching(const Graph& a, const Graph& b) : to_b_(a.values.size()), to_a_(b.values.size()) {}

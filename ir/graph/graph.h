@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph: typed tensor SSA. Nodes and values are addressed by ids into vectors; there are no pointers and no virtuals.
+// Graph: typed tensor SSA. Nodes and values are addressed by ids into vectors; there are no pointers and no virtual
+// functions.
 #pragma once
 
 #include <map>
@@ -33,17 +34,17 @@ std::string to_string(const Type& type);  // "f32[N, 3]"
 struct Value {
   Type type;
   NodeId producer;   // invalid for graph inputs
-  std::string name;  // of inputs and outputs; else empty
+  std::string name;  // name of an input or output; else empty
 };
 
-// Scalar nodes broadcast their operands by numpy's rule; all value operands have one dtype. Every node has one output
-// (ops with several are imported as several nodes).
+// Scalar nodes broadcast their operands by numpy's rule, and all value operands have one dtype. Every node has one
+// output (ops with several outputs are imported as several nodes).
 struct Node {
   Op op = TensorOp::constant;
   std::vector<ValueId> inputs;
   ValueId output;
   Attrs attrs;
-  std::string origin;  // where it came from, e.g. "/fc1/Add (Add)"; only for messages
+  std::string origin;  // where the node came from, e.g. "/fc1/Add (Add)"; used only in messages
 };
 
 struct Graph {
@@ -52,7 +53,7 @@ struct Graph {
   IdVector<ValueId, Value> values;
   std::vector<NodeId> order;     // live nodes, each after its producers
   std::vector<ValueId> inputs;   // in declaration order
-  std::vector<ValueId> outputs;  // with names; a value may appear more than once
+  std::vector<ValueId> outputs;  // have names; a value may appear more than once
   std::vector<std::string> output_names;
   std::map<NodeId, Tensor> constants;  // data of `constant` nodes; row-major
   std::vector<std::string> symbols;    // free symbols of the input shapes, in order of first use
@@ -71,18 +72,18 @@ ValueId add_scalar_constant(Graph& graph, DType dtype, double value);  // rank 0
 ValueId add_node(Graph& graph, Op op, std::vector<ValueId> inputs, Attrs attrs = {}, std::string origin = {});
 void add_output(Graph& graph, ValueId value, std::string name);
 
-// The result type of `op` on operands of these types, or why there is none: invalid_model, or unsupported where a run
-// might have one.
+// The result type of `op` on operands of these types. invalid_model if there is none; unsupported if a run might have
+// one.
 Result<Type> infer_type(Op op, const std::vector<Type>& inputs, const Attrs& attrs);
 Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 
-// readers[v]: nodes in order that use v, once per use.
+// readers[v]: the nodes that use v, in order, once per use.
 IdVector<ValueId, std::vector<NodeId>> readers(const Graph& graph);
-// Replaces every use of `from` (and output slots) by `to`.
+// Replaces every use of `from`, including output slots, by `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 // Rebuilds `order`: live nodes only, producers first, stable. False if there is a cycle.
 bool rebuild_order(Graph& graph);
-// Renumbers so that dead nodes, values and constants are gone.
+// Renumbers the ids so that dead nodes, values and constants are gone.
 Graph compact(const Graph& graph);
 
 // Equal up to the numbering of ids; constants compare by bytes, origins are ignored.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the public GraphBuilder: each call adds nodes to a graph or records an error, and finish() returns the
+// model or the errors. No exception leaves a public function.
+
 #include "fusec/graph_builder.h"
 
 #include <algorithm>
@@ -13,11 +16,11 @@ using ir::Attrs;
 using ir::ScalarOp;
 using ir::TensorOp;
 
-// Builds the graph; a failing step records why and yields an invalid Var.
+// Builds the graph. A failing step records the reason and returns an invalid Var.
 struct BuilderState {
   ir::Graph graph;
   std::vector<Status> errors;
-  bool exhausted = false;  // there was no memory to record a mistake
+  bool exhausted = false;  // there was no memory to record an error
 
   void record(Status error) noexcept {
     try {
@@ -35,7 +38,7 @@ struct BuilderState {
   static ir::ValueId id(Var v) { return ir::ValueId{v.id_}; }
   static BuilderState* of(Var v) { return v.builder_; }
 
-  // Whether all are valid and of this builder. An invalid one was reported where it arose.
+  // Whether all are valid and belong to this builder. An invalid Var was reported where it arose.
   bool usable(const std::vector<Var>& vars, std::string_view op) {
     for (Var v : vars) {
       if (v.builder_ == nullptr) {
@@ -64,7 +67,7 @@ struct BuilderState {
   }
 
   Var scalar(ScalarOp op, const std::vector<Operand>& operands, Attrs attrs = {}) {
-    // Numbers take the dtype of the first Var; of `where` the condition does not count.
+    // Numbers take the dtype of the first Var; the condition of `where` does not count.
     const std::size_t first = ir::info(op).typing == ir::Typing::select ? 1 : 0;
     std::optional<DType> dtype;
     for (std::size_t i = first; i < operands.size() && !dtype; ++i) {
@@ -83,7 +86,8 @@ struct BuilderState {
 
 namespace {
 
-// Runs one step of building; nothing it throws leaves the library. Null: there was no memory for the builder.
+// Runs one step of building; no exception leaves the library. A null state means that there was no memory for the
+// builder.
 template <class Step>
 Var guarded(BuilderState* state, const Step& step) noexcept {
   if (state == nullptr) return Var();
@@ -111,7 +115,7 @@ const Shape& Var::shape() const {
 
 namespace {
 
-// Without a valid Var there is no builder to tell; the mistake that made it invalid has been recorded.
+// Without a valid Var there is no builder to report to; the error that made the Var invalid has been recorded.
 Var combine(ScalarOp op, std::initializer_list<Operand> operands) {
   for (const Operand& operand : operands) {
     if (BuilderState* state = BuilderState::of(operand.var)) {
@@ -133,7 +137,7 @@ GraphBuilder::GraphBuilder() noexcept {
   try {
     state_ = std::make_unique<BuilderState>();
   } catch (...) {
-    // finish() says so.
+    // finish() reports it.
   }
 }
 GraphBuilder::~GraphBuilder() = default;

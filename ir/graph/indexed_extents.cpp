@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Follows integer inputs through a graph to gathers and scatters, to find the extents that their values index. The
+// result is part of the Model and lets callers create valid inputs.
+
 #include "ir/graph/indexed_extents.h"
 
 #include <algorithm>
@@ -9,7 +12,7 @@
 namespace fusec::ir {
 namespace {
 
-// Which inputs flow, as integers, into each value.
+// Tracks which inputs flow, as integers, into each value.
 class IndexFlow {
  public:
   explicit IndexFlow(const Graph& graph) : extents(graph.inputs.size()), graph_(graph) {

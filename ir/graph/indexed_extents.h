@@ -7,8 +7,8 @@
 
 namespace fusec::ir {
 
-// For each input of the graph, the extents of the axes that its elements select from, as far as they flow there as
-// integers through scalar ops and index maps; empty for inputs that are no indices.
+// For each input of the graph, the extents of the axes into which its elements are used as indices, followed as
+// integers through scalar ops and index maps. Empty for inputs that are not used as indices.
 std::vector<std::vector<Dim>> indexed_extents(const Graph& graph);
 
 }  // namespace fusec::ir

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Type rules: one function infer_<name> per row of tensor_ops.def, and one for all scalar ops.
+// Infers the result type of an op: checks operand count and attributes against the op table, then applies the type rule
+// of the row. Type errors are statuses, not failed checks.
+
 #include <algorithm>
 
 #include "ir/graph/graph.h"
@@ -59,7 +61,7 @@ namespace {
 bool is_select(ScalarOp op) { return info(op).typing == Typing::select; }
 
 Result<Type> infer_scalar(ScalarOp op, const Args& in, const Attrs& attrs) {
-  const std::size_t first = is_select(op) ? 1 : 0;  // of the operands that share a dtype
+  const std::size_t first = is_select(op) ? 1 : 0;  // first of the operands that share a dtype
   if (first == 1 && in[0].dtype != DType::bool_) return bad("the condition must be bool, got " + to_string(in[0]));
   const DType dtype = in[first].dtype;
   for (std::size_t i = first; i < in.size(); ++i) {
@@ -76,7 +78,7 @@ Result<Type> infer_scalar(ScalarOp op, const Args& in, const Attrs& attrs) {
   return Type{result_type(op, dtype, to), std::move(shape)};
 }
 
-// Whether `value` has the attribute kind that the table names.
+// Whether `value` has the attribute kind named in the table.
 bool has_kind(const AttrValue& value, std::string_view kind) {
   if (kind == "int") return std::holds_alternative<int64_t>(value);
   if (kind == "ints") return std::holds_alternative<std::vector<int64_t>>(value);
@@ -86,7 +88,7 @@ bool has_kind(const AttrValue& value, std::string_view kind) {
   return kind == "str" && std::holds_alternative<std::string>(value);
 }
 
-// `table` is "name:kind name:kind"; exactly these attributes must be there.
+// `table` is "name:kind name:kind"; exactly these attributes must be present.
 Status check_attrs(std::string_view table, const Attrs& attrs) {
   std::size_t count = 0;
   while (!table.empty()) {
@@ -143,7 +145,7 @@ Result<Type> infer_type(Op op, const std::vector<Type>& inputs, const Attrs& att
     if (!extents.ok()) return named(std::move(extents));
     return type;
   } catch (const DimOverflow& e) {
-    // ONNX has no rule against extents past 64 bits, of an empty tensor for example.
+    // ONNX has no rule against extents past 64 bits, for example in an empty tensor.
     return named(Status(StatusCode::unsupported, e.what()));
   }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Type rules of reductions and anchors.
+// Type rules of reductions, topk, cumsum, matmul, convolutions and poolings. They prove what constant extents decide
+// and leave the rest to run time.
+
 #include <algorithm>
 
 #include "ir/graph/infer_rules.h"
@@ -58,7 +60,7 @@ Result<Type> infer_reduce_sum(const Args& in, const Attrs& attrs) { return infer
 Result<Type> infer_reduce_prod(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
 Result<Type> infer_reduce_mean(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
 
-// An empty axis: floats give -inf or +inf, integers their lowest or highest number.
+// Over an empty axis, floats give -inf or +inf, integers their lowest or highest value.
 Result<Type> infer_reduce_max(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
 Result<Type> infer_reduce_min(const Args& in, const Attrs& attrs) { return infer_reduce(in, attrs); }
 
@@ -97,7 +99,7 @@ Result<Type> infer_matmul(const Args& in, const Attrs& attrs) {
   if (in[0].dtype != in[1].dtype) return bad("operands must have one type, got " + both);
   FUSEC_TRY(check_number(in[0]));
   if (in[0].rank() < 1 || in[1].rank() < 1) return bad("operands must have rank 1 or more, got " + both);
-  // numpy: a vector on the left is a row, on the right a column, and its axis leaves the result.
+  // numpy's rule: a vector on the left is a row, on the right a column, and its axis is removed from the result.
   Shape a = in[0].shape, b = in[1].shape;
   const bool row = a.size() == 1, column = b.size() == 1;
   if (row) a.insert(a.begin(), 1);
@@ -142,7 +144,7 @@ Status check_window(const Window& w, std::size_t axes) {
 }
 
 // floordiv(H + pads - (dilation*(k-1) + 1), stride) + 1. With ceil_mode the division rounds up, but a window may not
-// start in the padding at the end: then it counts floordiv(H + begin - 1, stride) + 1 starts at most.
+// start in the end padding, so there are at most floordiv(H + begin - 1, stride) + 1 starts.
 Result<Dim> window_extent(const Dim& extent, const Window& w, std::size_t i) {
   const int64_t begin = w.pads[i], end = w.pads[i + w.strides.size()], stride = w.strides[i];
   const Dim reach = w.dilations[i] * (w.kernel[i] - 1) + 1, room = extent + begin + end - reach;

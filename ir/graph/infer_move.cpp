@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Type rules of sources and index maps.
+// Type rules of sources, index maps (reshape, slice, gather, pad, ...) and scatters. They prove what constant extents
+// decide and leave the rest to run time.
+
 #include <algorithm>
 
 #include "ir/graph/infer_rules.h"
@@ -81,7 +83,7 @@ Result<Type> infer_transpose(const Args& in, const Attrs& attrs) {
 
 namespace {
 
-// First and last element of a slice axis lie inside it, where all is constant.
+// If all is constant, the first and last element of a slice axis must lie inside the axis.
 Status check_slice_axis(const Dim& extent, const Dim& start, const Dim& size, int64_t step, int64_t axis) {
   if (step == 0) return bad("the step of axis " + str(axis) + " is 0");
   if (size.is(0)) return Status();
@@ -147,7 +149,7 @@ Result<Type> infer_pad(const Args& in, const Attrs& attrs) {
     for (const Dim& side : {lo, hi}) {
       if (mode == "reflect" && side.is_const() && extent.is_const() && side.value() > 0 &&
           side.value() >= extent.value()) {
-        // ONNX does not say that it cannot: its reference reflects again at the other end.
+        // ONNX does not exclude this; its reference implementation reflects again at the other end.
         return Status(StatusCode::unsupported, where + " reflected by " + side.str());
       }
       if (mode != "constant" && extent.is(0) && !side.is(0)) return bad(where + " has nothing to repeat");
@@ -207,7 +209,7 @@ Result<Type> infer_gather_nd(const Args& in, const Attrs& attrs) {
 
 namespace {
 
-// What both scatters ask of (data, indices, updates), but for the updates' extents.
+// Checks what both scatters require of (data, indices, updates), except the extents of the updates.
 Status check_scatter(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_index(in[1]));
   if (in[2].dtype != in[0].dtype) {
@@ -234,7 +236,7 @@ Result<Type> infer_scatter_elements(const Args& in, const Attrs& attrs) {
   return in[0];
 }
 
-// in[1] is [outer..., depth], in[2] [outer..., the operand's axes after the first `depth`].
+// in[1] is [outer..., depth]; in[2] is [outer..., the operand's axes after the first `depth`].
 Result<Type> infer_scatter_nd(const Args& in, const Attrs& attrs) {
   FUSEC_TRY(check_scatter(in, attrs));
   FUSEC_ASSIGN(const Type rows, infer_gather_nd({in[0], in[1]}, {{"batch_dims", int64_t{0}}}));

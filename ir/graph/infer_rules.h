@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The type rules behind infer_type. A rule may assume that the operand count and the attributes are those of its row.
+// The type rules behind infer_type. A rule may assume that the operand count and the attributes match its row.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ using Args = std::vector<Type>;
 inline std::string str(int64_t v) { return std::to_string(v); }
 
 Status bad(std::string message);  // invalid_model
-// Of two extents or shapes that must be equal and are not: invalid_model where they differ in every run, unsupported
-// where names in them may stand for equal numbers.
+// The error for two extents or shapes that must be equal and are not: invalid_model if they differ in every run,
+// unsupported if names in them may stand for equal numbers.
 Status differ(const Shape& a, const Shape& b, std::string message);
 inline Status differ(const Dim& a, const Dim& b, std::string message) {
   return differ(Shape{a}, Shape{b}, std::move(message));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Wraps a finished graph as a public Model with the names, types and indexed extents of its inputs and outputs. It is
+// called at the end of import and by GraphBuilder::finish.
+
 #include "ir/graph/indexed_extents.h"
 #include "ir/graph/model_internal.h"
 

@@ -6,7 +6,7 @@
 
 namespace fusec::ir {
 
-// The public view of `graph`, which it takes over.
+// The public view of `graph`, of which it takes ownership.
 Model make_model(Graph graph);
 
 }  // namespace fusec::ir

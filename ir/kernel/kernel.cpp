@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Walks kernels: visitors for nested blocks, loops, Dims, operands and definitions of every statement kind, and small
+// helpers on kernels. A new statement kind must be added to each visitor.
+
 #include "ir/kernel/kernel.h"
 
 #include <algorithm>

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel: the structured loop nest of one fused region, in scalar ops of the same table as Graph.
 //
-// The rule: read with all tags erased, as plain sequential loops, a kernel computes the same result. Hence iterations
-// of a grid, cluster or block loop are independent; sibling parallel loops are phases, and data passes only from an
-// earlier phase to a later one (block phases through shared and reg buffers, grid phases through scratch buffers).
+// The rule: read with all tags erased, as plain sequential loops, a kernel computes the same result. Hence the
+// iterations of a grid, cluster or block loop are independent. Sibling parallel loops are phases, and data passes only
+// from an earlier phase to a later one (between block phases through shared and reg buffers, between grid phases
+// through scratch buffers).
 //
 // Index expressions are Dims over extents, loop variables, integer values ("v12") and the symbol `lane`. A value of
-// width w has w lanes; in the statement that makes it, `lane` stands for 0 .. w-1. A statement's width is that of its
-// result (of its operand for a store). Operands of width 1 act on every lane.
+// width w has w lanes; in the statement that defines it, `lane` stands for 0 .. w-1. A statement's width is that of its
+// result (for a store, that of its operand). Operands of width 1 apply to every lane.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +31,15 @@ using RegId = Id<struct RegTag>;  // an SSA value of a kernel, printed %v<index>
 
 inline const std::string kLane = "lane";
 
-// seq: in order. unroll: in order, expanded by the writer; constant extent. block: threads of one block on a GPU, a
-// plain loop on a CPU. grid: blocks on a GPU, tasks on a CPU; only outermost, perfectly nested.
+// seq: in order. unroll: in order, expanded by the writer; the extent is constant. block: threads of a thread block on
+// a GPU, a plain loop on a CPU. grid: thread blocks on a GPU, tasks on a CPU; only outermost and perfectly nested.
 enum class LoopTag : uint8_t { seq, unroll, block, cluster, grid };
 
 enum class Space : uint8_t {
   in,       // parameter, only read
   out,      // parameter, only written
-  reg,      // private to an iteration of the enclosing parallel loops: registers, or local memory on a CPU
-  shared,   // of one block
+  reg,      // private to an iteration of the enclosing parallel loops: registers on a GPU, or local memory on a CPU
+  shared,   // shared by one thread block
   scratch,  // global memory that lives as long as the launch; carries data between grid phases
 };
 
@@ -48,16 +49,16 @@ struct Buffer {
   DType dtype = DType::f32;
   Shape shape;
   Shape strides;       // in elements; empty: row-major. Parameters only
-  int alignment = 0;   // proven alignment in bytes of the base address of a parameter; 0: that of an element
-  std::string layout;  // "" | "swizzle 4" | "pitch 65" | "mma.acc": a name of the fixed layout table
+  int alignment = 0;   // proven alignment in bytes of a parameter's base address; 0: that of an element
+  std::string layout;  // "" | "swizzle 4" | "pitch 65" | "mma.acc": a name from the fixed layout table
   bool operator==(const Buffer&) const = default;
 };
 
 struct Constant {
   DType dtype = DType::f32;
-  double f = 0;                              // of floats
-  int64_t i = 0;                             // of integers and bool, bit pattern for u64
-  bool operator==(const Constant& o) const;  // floats by bits, so that NaN equals itself and 0 differs from -0
+  double f = 0;                              // value of floats
+  int64_t i = 0;                             // value of integers and bool; bit pattern for u64
+  bool operator==(const Constant& o) const;  // compares floats by bits, so that NaN equals itself and 0 differs from -0
 };
 
 using Operand = std::variant<RegId, Constant>;
@@ -75,7 +76,7 @@ struct LoopHead {
   bool operator==(const LoopHead&) const = default;
 };
 
-// How grid phases are separated: the boundary after this loop.
+// How grid phases are separated; applies after this loop.
 enum class Boundary : uint8_t { launches, last_block, coop };
 
 struct Loop {
@@ -84,26 +85,27 @@ struct Loop {
   Boundary boundary = Boundary::launches;
 };
 
-// Declares a local buffer for the rest of the enclosing block; its contents are undefined.
+// Declares a local buffer for the rest of the enclosing block. Its initial contents are undefined.
 struct Alloc {
   BufferId buffer;
 };
 
-// dst = op(args). For cast the type is dst's.
+// dst = op(args). The target type of a cast is that of dst.
 struct Let {
   RegId dst;
   ScalarOp op = ScalarOp::add;
   std::vector<Operand> args;
 };
 
-// dst = the number `value` of an index expression, in dst's dtype (may use `lane`).
+// dst = the value of an index expression, in dst's dtype; it may use `lane`.
 struct IndexValue {
   RegId dst;
   Dim value;
 };
 
-// dst = buffer[index]; where the guard fails, `otherwise`. `clamp` (data-dependent indices only): bit a set: the index
-// of axis a wraps when negative and is clamped into range, and an out-of-range one sets the run's status word.
+// dst = buffer[index], or `otherwise` if the guard fails. `clamp` is for data-dependent indices only. If bit a is set,
+// the index of axis a wraps if negative and is clamped into range, and an index out of range sets the run's status
+// word.
 struct Load {
   RegId dst;
   BufferId buffer;
@@ -115,7 +117,7 @@ struct Load {
 
 enum class StoreHint : uint8_t { none, stream };  // stream: not read again soon; the base is aligned to the vector
 
-// buffer[index] = value where the guard holds.
+// buffer[index] = value if the guard holds.
 struct Store {
   BufferId buffer;
   std::vector<Dim> index;
@@ -130,8 +132,8 @@ struct Prefetch {
   std::vector<Dim> index;
 };
 
-// Combiners work on tuples: add, mul, max, min, and_, or_ on one; argmax, argmin on (value, index), the lower index on
-// ties (the higher for *_last); welford on (mean, m2, n); max_sum on (max, sum scaled by exp(-max)).
+// Combiners work on tuples: add, mul, max, min, and_, or_ on single values; argmax, argmin on (value, index), with the
+// lower index on ties (the higher one for *_last); welford on (mean, m2, n); max_sum on (max, sum scaled by exp(-max)).
 enum class Combiner : uint8_t {
   add,
   mul,
@@ -149,24 +151,26 @@ enum class Combiner : uint8_t {
 int tuple_size(Combiner combiner);
 const char* to_string(Combiner combiner);
 
-// Element i of n belongs to chunk i div chunk and to lane i mod lanes. A lane adds in rising i; lanes combine by
-// adjacent pairs; chunks combine by a balanced tree in index order. chunk 0: one chunk. {1, 0} is a plain sequence, {0,
-// 0} a balanced tree over all n (lanes = n rounded up to a power of two, adjacent pairs first).
+// Element i of n belongs to chunk i div chunk and to lane i mod lanes. A lane adds its elements in rising i; lanes
+// combine by adjacent pairs; chunks combine by a balanced tree in index order. chunk 0 means one chunk. {1, 0} is a
+// plain sequence. {0, 0} is a balanced tree over all n elements (lanes = n rounded up to a power of two, adjacent pairs
+// first).
 struct Tree {
   int64_t lanes = 1, chunk = 0;
   bool operator==(const Tree&) const = default;
 };
 
-// On a GPU: block loops of `loops` are threads, the others run inside each thread. Elements are folded from the
-// innermost loop outwards, each loop (and the lanes) by adjacent pairs: in a thread, by warp shuffles, between warps
-// through shared memory. That is the tree when `lanes` is the product of the innermost extents and each lane has one
-// element per chunk (chunk 0 or = lanes) and every extent but the outermost is a power of two; or {0, 0}; for min, max,
-// and, or and integers the order does not matter. The result is the same in every thread that runs the statement.
+// On a GPU, the block loops among `loops` are threads; the others run inside each thread. Elements are folded from the
+// innermost loop outwards, each loop (and the lanes) by adjacent pairs: within a thread, by warp shuffles, and between
+// warps through shared memory. That equals the tree if `lanes` is the product of the innermost extents, each lane has
+// one element per chunk (chunk is 0 or equals lanes) and every extent but the outermost is a power of two, or if the
+// tree is {0, 0}. For min, max, and, or and integers the order does not matter. The result is the same in every thread
+// that runs the statement.
 //
-// dst = the combination of what `yield` is at each iteration of `loops` (outermost first) and each lane (innermost); a
-// dst as wide as the yield (width > 1) combines each lane by itself. The statement's width is that of the yield. Where
-// the guard fails the iteration takes no part. No iteration: the identity. When dst has the width of the yield, lanes
-// are not combined: each lane is a reduction of its own over `loops` (rows side by side in one vector).
+// dst = the combination of the values of `yield` over all iterations of `loops` (outermost first) and all lanes
+// (innermost). The statement's width is that of the yield. An iteration whose guard fails takes no part. Without any
+// iteration the result is the identity. If dst has the width of the yield (and width > 1), lanes are not combined: each
+// lane is an independent reduction over `loops` (rows side by side in one vector).
 struct Reduce {
   std::vector<RegId> dst;
   Combiner combiner = Combiner::add;
@@ -177,9 +181,9 @@ struct Reduce {
   Guard guard;
 };
 
-// For each iteration: runs body, combines its yield into the running value (lane by lane) in order, and runs `then`,
-// where dst is the running value with (inclusive) or without (exclusive) this iteration's yield. reverse: from the last
-// to the first.
+// For each iteration: runs body, combines its yield into the running value (lane by lane) in order, and runs `then`. In
+// `then`, dst is the running value with (inclusive) or without (exclusive) this iteration's yield. reverse: from the
+// last iteration to the first.
 struct Scan {
   RegId dst;
   Combiner combiner = Combiner::add;
@@ -195,8 +199,8 @@ struct TransposeTile {
   BufferId dst, src;
 };
 
-// Copies the box of `extents` elements at src[src_index] to dst[dst_index]; complete before the first later phase that
-// reads dst. A multi-stage buffer has a leading axis indexed s mod stages.
+// Copies the box of `extents` elements at src[src_index] to dst[dst_index]. It is complete before the first later phase
+// that reads dst. A multi-stage buffer has a leading axis indexed by s mod stages.
 struct CopyAsync {
   BufferId dst, src;
   std::vector<Dim> dst_index, src_index, extents;
@@ -208,16 +212,16 @@ struct Mma {
   std::vector<Dim> a_index, b_index;
 };
 
-// A block loop over the elements (row, column) of a tile buffer, in the layout's order.
+// A block loop over the elements (row, column) of a tile buffer, in the order of its layout.
 struct Each {
   BufferId tile;
   std::string row, column;  // loop variables
   Block body;
 };
 
-// A barrier: what threads of the warp or block stored to shared memory before is seen by the others after. Says nothing
-// when tags are erased; put in by place_syncs (compiler/lower/cuda), exactly where an element of a shared buffer
-// changes hands.
+// A barrier: what threads of the warp or thread block stored to shared memory before it is visible to the others after
+// it. It has no effect when tags are erased. place_syncs (compiler/lower/cuda) inserts it exactly where an element of a
+// shared buffer passes from one thread to another.
 enum class SyncScope : uint8_t { warp, block };
 struct Sync {
   SyncScope scope = SyncScope::block;
@@ -244,19 +248,20 @@ struct Kernel {
   std::map<std::string, int64_t> divisible;  // facts: extent % value == 0
   bool fits32 = false;                       // every address the kernel computes, in elements, is below 2^31
   // Pairs (in, out) of params that may be the same memory: every element is read only by the iteration that overwrites
-  // it, before the write.
+  // it, before that write.
   std::vector<std::pair<BufferId, BufferId>> may_alias;
   Block body;
 };
 
 // Building.
-BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are appended to params
+BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are also appended to params
 RegId add_reg(Kernel& kernel, DType dtype, int width = 1);
 inline std::string reg_name(RegId reg) { return "v" + std::to_string(reg.index); }
 inline Operand float_constant(DType dtype, double value) { return Constant{dtype, value, 0}; }
 inline Operand int_constant(DType dtype, int64_t value) { return Constant{dtype, 0, value}; }
 
-// Whether the bits of an f16 or bf16 operand decide the op without a conversion to f32: max(x, +0), abs, neg.
+// Whether the op can be decided on the bits of an f16 or bf16 operand, without a conversion to f32: max(x, +0), abs,
+// neg.
 bool on_half_bits(const Let& let);
 
 // Visiting. `for_each_stmt` runs f on every statement, outer ones first.
@@ -265,27 +270,27 @@ void for_each_stmt(Block& block, const std::function<void(Stmt&)>& f);
 // Every nested block of one statement.
 std::vector<Block*> nested_blocks(Stmt& stmt);
 std::vector<const Block*> nested_blocks(const Stmt& stmt);
-// Every loop that a statement is or has: of a Reduce, all of its own.
+// Calls f for every loop that a statement is or has; for a Reduce, for all of its loops.
 void for_each_head(Stmt& stmt, const std::function<void(LoopHead&)>& f);
 void for_each_head(const Stmt& stmt, const std::function<void(const LoopHead&)>& f);
-// Every Dim in a statement itself (not in nested blocks): extents, indices, guards.
+// Calls f for every Dim in the statement itself (not in nested blocks): extents, indices, guards.
 void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f);
 void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f);
-// Every operand read by the statement itself; every register it defines.
+// Every operand that the statement itself uses; every register that it defines.
 void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f);
 void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f);
 std::vector<RegId> defined(const Stmt& stmt);
-// What `lane` counts to in the Dims of the statement: the width of its result, of the operand of a store, of the yield
+// The number of lanes in the Dims of the statement: the width of its result, of the operand of a store, or of the yield
 // of a reduce; else 1.
 int width_of(const Kernel& kernel, const Stmt& stmt);
 int width_of(const Kernel& kernel, const Operand& operand);
 
-// The ranges of loop variables enclosing a point, for simplify and proves_nonneg.
+// The ranges of the loop variables that enclose a point, for simplify and proves_nonneg.
 DimRanges ranges_of(const std::vector<LoopHead>& loops);
-// The same, and of `lane` in a statement of that width.
+// The same, with the range of `lane` in a statement of that width.
 DimRanges ranges_of(const std::vector<LoopHead>& loops, int width);
-// `d` with every extent that facts say is a multiple of c written as c times a new symbol, so that == and the prover
-// see it.
+// `d` with every extent that the facts declare a multiple of c replaced by c times a new symbol, so that == and the
+// prover can use the fact.
 Dim with_facts(const Dim& d, const std::map<std::string, int64_t>& divisible);
 
 }  // namespace fusec::ir

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes the known bits of every register of a kernel in one forward walk. The CUDA emitter uses them to choose
+// cheaper divisions; the result must be conservative.
+
 #include "ir/kernel/known_bits.h"
 
 #include <algorithm>
@@ -11,7 +14,7 @@ namespace {
 
 constexpr KnownBits kZero{1 << 20, 0};  // a multiple of everything
 
-// Of all values of a type. The least of floats is that of their denormals.
+// The known bits of all values of a type. For floats, `least` is that of their denormals.
 KnownBits known_bits_of(DType type) {
   switch (type) {
     case DType::f16:
@@ -27,7 +30,7 @@ KnownBits known_bits_of(DType type) {
   }
 }
 
-// What holds of a value that is one of both.
+// The known bits of a value that is one of both.
 KnownBits either(KnownBits a, KnownBits b) { return {std::min(a.least, b.least), std::max(a.count, b.count)}; }
 
 class Finder {
@@ -50,7 +53,7 @@ class Finder {
     return found_[std::get<RegId>(operand)];
   }
 
-  // Rounding to fewer digits leaves multiples of what they were multiples of.
+  // Rounding to fewer bits keeps divisibility.
   static KnownBits rounded(KnownBits d, DType type) {
     const KnownBits all = known_bits_of(type);
     return {std::max(d.least, all.least), std::min(d.count, all.count)};

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements attribute lists of graph nodes: named values sorted by name. Typed access to a missing attribute, or to
+// one of another kind, is a failed FUSEC_CHECK.
+
 #include "ir/ops/attr.h"
 
 #include <algorithm>

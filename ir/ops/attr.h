@@ -13,8 +13,9 @@
 
 namespace fusec::ir {
 
-// Copies are made by alternative. The variant of libstdc++ 12 takes one of such alternatives for never valueless, so
-// that it destroys a value that was never made when its own copy constructor runs out of memory.
+// Copies construct the active alternative explicitly. The variant of libstdc++ 12 assumes that one of these
+// alternatives is never valueless, so it destroys a value that was never constructed if its own copy constructor runs
+// out of memory.
 class AttrValue : public std::variant<int64_t, double, std::string, std::vector<int64_t>, Shape, DType> {
  public:
   using Base = std::variant<int64_t, double, std::string, std::vector<int64_t>, Shape, DType>;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Converts single elements between dtypes in software, as the reference for every backend. Each conversion rounds once;
+// no f16 or bf16 instructions are used.
+
 #include "ir/ops/cast.h"
 
 #include <bit>
@@ -9,7 +12,7 @@
 namespace fusec::ir {
 namespace {
 
-// A binary float of 16 bits: sign, exponent of `exponent_bits`, then the fraction.
+// A 16-bit binary float: sign, exponent of `exponent_bits`, then the fraction.
 struct Half {
   int exponent_bits;
   int fraction_bits() const { return 15 - exponent_bits; }
@@ -41,7 +44,7 @@ uint16_t narrow(double value, Half format) {
   if (exponent == 0) return static_cast<uint16_t>(sign);  // f64 denormals are far below half of the smallest Half
   const int target = exponent - 1023 + format.bias();     // biased exponent in the format
   const uint64_t significand = (bits & kFraction64) | (uint64_t{1} << 52);
-  // A normal number's implicit bit adds 1 to the exponent field, and so does a rounding carry.
+  // The implicit bit of a normal number adds 1 to the exponent field, as does a rounding carry.
   const uint64_t magnitude = target >= 1 ? shift_right_rounded(significand, drop) +
                                                (static_cast<uint64_t>(target - 1) << format.fraction_bits())
                                          : shift_right_rounded(significand, drop + 1 - target);
@@ -49,7 +52,7 @@ uint16_t narrow(double value, Half format) {
                                (magnitude >= format.infinity() ? format.infinity() : static_cast<uint32_t>(magnitude)));
 }
 
-// Of NaN too, where the hardware's f32 -> f64 conversion would only set the quiet bit, as wanted here.
+// Also handles NaN: the hardware's f32 -> f64 conversion would only set the quiet bit, which is what is wanted here.
 float widen_f16(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
   const uint32_t exponent = h >> 10 & 31, fraction = h & 1023;
@@ -79,7 +82,7 @@ void store(void* at, T value) {
 template <class T>
 T saturate(double value) {
   if (std::isnan(value)) return 0;
-  // 2^(bits) as a double is the first value past the range; the lowest value is exact.
+  // 2^(bits) as a double is the first value above the range; the lowest value is exact.
   const double past = std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (value >= past) return std::numeric_limits<T>::max();
   const double lowest = static_cast<double>(std::numeric_limits<T>::lowest());
@@ -178,7 +181,7 @@ void store_int(DType dtype, void* at, int64_t value) {
       return store(at, static_cast<double>(value));
     case DType::f32:
       return store(at, static_cast<float>(value));
-    // |value| > 2^53 is past f16; for bf16 a sticky bit keeps the one rounding right.
+    // f16 overflows for |value| > 2^53 anyway. For bf16, a sticky bit keeps the single rounding correct.
     case DType::f16:
       return store(at, f16_from_f64(static_cast<double>(value)));
     case DType::bf16: {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact conversions between element types. Rounding is to nearest, ties to even, and happens once; denormals and NaN
-// are kept (a NaN keeps its sign and top payload bits and becomes quiet).
+// Exact conversions between element types. Rounding is to nearest, ties to even, and happens once. Denormals and NaN
+// are kept (a NaN keeps its sign and upper payload bits and becomes quiet).
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ float f32_from_f16(uint16_t bits);
 float f32_from_bf16(uint16_t bits);
 inline float f32_from_f64(double value) { return static_cast<float>(value); }
 
-// Floats to integers: truncation, saturation, NaN gives 0.
+// Floats to integers: truncate, saturate; NaN gives 0.
 int64_t i64_from_f64(double value);
 uint64_t u64_from_f64(double value);
 
-// One element at `at`, which need not be aligned. Integers past 2^53 round in load_double. bool is 0 or 1.
+// One element at `at`, which need not be aligned. load_double rounds integers above 2^53. bool is 0 or 1.
 double load_double(DType dtype, const void* at);
-// As if by a cast from f64: floats round once, integers truncate and saturate, NaN gives 0; bool is value != 0.
+// Like a cast from f64: floats round once, integers truncate and saturate, NaN gives 0; bool is value != 0.
 void store_double(DType dtype, void* at, double value);
 // The value of an integer or bool element; u64 above 2^63 - 1 wraps. Floats truncate and saturate.
 int64_t load_int(DType dtype, const void* at);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses the definition and gradient expressions of the op table into trees, once per process, and evaluates them.
+// Emitters expand definitions from these trees; a syntax error in the table is a failed FUSEC_CHECK.
+
 #include "ir/ops/definition.h"
 
 #include <charconv>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The expressions in the op table's columns `definition` and `gradient` as trees.
+// The expressions in the op table's columns `definition` and `gradient`, as trees.
 #pragma once
 
 #include <optional>
@@ -14,22 +14,22 @@ namespace fusec::ir {
 struct DefNode {
   enum class Kind : uint8_t { op, operand, number, y, dy };
   Kind kind = Kind::number;
-  ScalarOp op = ScalarOp::add;  // of kind op
-  int operand = 0;              // of kind operand: 0 is a, 1 is b, 2 is c
+  ScalarOp op = ScalarOp::add;  // for kind op
+  int operand = 0;              // for kind operand: 0 is a, 1 is b, 2 is c
   double number = 0;
-  std::vector<DefNode> args;  // of kind op
+  std::vector<DefNode> args;  // for kind op
 };
 
-// FUSEC_CHECK on bad text: the texts are the table's.
+// FUSEC_CHECK on malformed text: the texts come from the op table.
 DefNode parse_definition(std::string_view text);
 
-// Of a row that is a definition. Parsed once.
+// The tree of a row that is a definition. Parsed once.
 const DefNode& definition(ScalarOp op);
-// One expression per operand; nullopt where that operand has no gradient (the condition of `where`). Empty where the op
-// is not differentiable.
+// One expression per operand; nullopt if that operand has no gradient (the condition of `where`). Empty if the op is
+// not differentiable.
 const std::vector<std::optional<DefNode>>& gradients(ScalarOp op);
 
-// In double, with truth values 0 and 1; rows are computed by their references.
+// Evaluates in double, with truth values 0 and 1. Rows in the tree are computed by their references.
 struct DefInputs {
   double operands[3] = {0, 0, 0};
   double y = 0, dy = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of tensors as the evaluator computes with them: floats as double, signed integers as int64_t, unsigned ones
-// and bools as uint64_t. Storing rounds floats to nearest even and wraps integers.
+// Tensor elements in the types in which the evaluator computes: floats as double, signed integers as int64_t, unsigned
+// integers and bools as uint64_t. Storing rounds floats to nearest even and wraps integers.
 #pragma once
 
 #include <concepts>
@@ -85,7 +85,7 @@ S narrow(T value) {
   }
 }
 
-// A float must not be read as an integer or stored into one: that is what ir/ops/cast.h is for.
+// A float must not be read as an integer or stored into one; ir/ops/cast.h does that.
 template <class S, class T>
 inline constexpr bool kMayHold = std::is_floating_point_v<T> == (kIsHalf<S> || std::is_floating_point_v<S>);
 

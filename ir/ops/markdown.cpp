@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes docs/ops.md from the op tables.
+
 #include "ir/ops/markdown.h"
 
 #include <fmt/format.h>
@@ -52,7 +54,7 @@ const char* text(RegionKind kind) {
   return "";
 }
 
-// Code in a table cell: `|` would end the cell.
+// Code in a table cell, with `|` escaped, because it would end the cell.
 std::string cell(std::string_view code) {
   if (code.empty()) return "";
   std::string out = "`";

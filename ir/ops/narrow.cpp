@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Narrows arrays of f32 to f16 or bf16, with AVX2 and F16C where the CPU has them. Vector and scalar code must give the
+// same bits, including for NaN and denormals.
+
 #include "ir/ops/narrow.h"
 
 #include <algorithm>
@@ -29,7 +32,7 @@ bool has_vectors() {
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c >> 29 & 1) != 0 && __builtin_cpu_supports("avx2");  // bit 29: F16C
 }
 
-// Both convert the first multiple of kLanes elements and say how many these are.
+// Both convert the largest prefix whose length is a multiple of kLanes and return its length.
 [[gnu::target("avx2,f16c")]] int64_t f16_by_vectors(const float* from, int64_t count, Beyond beyond, uint16_t* out) {
   const __m256 top = _mm256_set1_ps(kLargestF16), bottom = _mm256_set1_ps(-kLargestF16), sign = _mm256_set1_ps(-0.0F);
   const __m256 infinity = _mm256_set1_ps(INFINITY);
@@ -46,8 +49,8 @@ bool has_vectors() {
   return i;
 }
 
-// The upper half of the bits, after the lower half and whether the upper is odd have carried into it; of NaN the upper
-// half made quiet.
+// Takes the upper half of the bits, after adding 0x7fff and the upper half's lowest bit (round to nearest even). For
+// NaN it takes the upper half and makes it quiet.
 [[gnu::target("avx2,f16c")]] int64_t bf16_by_vectors(const float* from, int64_t count, uint16_t* out) {
   const __m256i one = _mm256_set1_epi32(1), below_half = _mm256_set1_epi32(0x7fff), quiet = _mm256_set1_epi32(0x40);
   int64_t i = 0;

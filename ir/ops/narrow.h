@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of f32 to f16 or bf16, as weights are: each element with the bits that ir/ops/cast.h gives it.
+// Converts arrays of f32, such as weights, to f16 or bf16. Each element gets the bits that ir/ops/cast.h defines.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace fusec::ir {
 
-// What a finite number past the largest one of f16 becomes.
+// The result for a finite number above the largest f16.
 enum class Beyond : uint8_t { infinity, largest };
 
-// `to` is f16 or bf16; by the processor's own instructions where it has them, `plain` never uses them.
+// `to` is f16 or bf16. Uses the CPU's vector instructions where it has them; `plain` never does.
 void narrow_f32(DType to, const float* from, int64_t count, Beyond beyond, uint16_t* out);
 void narrow_f32_plain(DType to, const float* from, int64_t count, Beyond beyond, uint16_t* out);
 

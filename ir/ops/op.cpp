@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Expands scalar_ops.def and tensor_ops.def into the op tables, with lookup by name and typing. The cost of a
+// definition is the sum of the rows it names, computed at compile time.
+
 #include "ir/ops/op.h"
 
 #include <array>
@@ -27,7 +30,8 @@ constexpr int cost_of(const ScalarTable& rows, std::string_view name) {
   return 0;  // an operand or a number
 }
 
-// The sum over the rows that a definition's text names, operators included. They stand earlier in the table.
+// The sum over the rows that a definition's text names, including operators. These rows precede the definition in the
+// table.
 constexpr int definition_cost(const ScalarTable& rows, std::string_view text) {
   int cost = 0;
   for (std::size_t i = 0; i < text.size();) {

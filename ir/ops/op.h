@@ -13,14 +13,14 @@
 
 namespace fusec::ir {
 
-// Scalar ops work element by element. Primitives have an emitter; definitions are expressions over other rows.
+// Scalar ops work element by element. Primitives have emitter code; definitions are expressions over other rows.
 enum class ScalarOp : uint8_t {
 #define SCALAR_OP(name, ...) name,
 #define SCALAR_DEF(name, ...) name,
 #include "ir/ops/scalar_ops.def"
 };
 
-// Which dtypes a scalar op takes and what it yields.
+// The dtypes that a scalar op accepts, and its result type.
 enum class Typing : uint8_t {
   float_,    // floats -> the same float
   num,       // floats and integers -> the same
@@ -41,16 +41,16 @@ struct ScalarOpInfo {
   bool is_definition;
   std::string_view definition;  // "a*sigmoid(a)"; empty for primitives
   std::string_view gradient;  // one expression per operand over a b c y dy, separated by '|'; empty: not differentiable
-  double domain_lo, domain_hi;  // of test inputs, every operand
+  double domain_lo, domain_hi;  // the range of test inputs, for every operand
   double ulp;  // largest error allowed in f32, in units in the last place, against the reference in f64
-  int cost;    // about cycles per 16 f32 in a vector unit; a definition sums its parts
+  int cost;    // approximate cycles per 16 f32 in a vector unit; a definition sums its parts
 };
 
 const ScalarOpInfo& info(ScalarOp op);
 std::span<const ScalarOpInfo> all_scalar_ops();  // in enum order
 std::optional<ScalarOp> find_scalar_op(std::string_view name);
 
-// Whether `op` takes operands of `dtype` (for select: of the value operands), and the result type then.
+// Whether `op` accepts operands of `dtype` (for select: the value operands), and the result type in that case.
 bool accepts(ScalarOp op, DType dtype);
 DType result_type(ScalarOp op, DType operand, DType cast_to);
 
@@ -59,14 +59,14 @@ enum class TensorOp : uint8_t {
 #include "ir/ops/tensor_ops.def"
 };
 
-// What a partitioner may do with a tensor op.
+// How the partitioner may treat a tensor op.
 enum class RegionKind : uint8_t {
-  source,     // input or constant: owns no work
-  index_map,  // only moves elements: may become index arithmetic of its consumers
+  source,     // input or constant: does no work
+  index_map,  // only moves elements: may become index arithmetic of its users
   reduction,  // reduces or scans axes
   anchor,     // compute-heavy: a library step with epilogue slots
-  composite,  // written out in other rows by a required pass, before partition
-  opaque,     // a step of its own
+  composite,  // decomposed into other rows by a required pass, before partition
+  opaque,     // a separate step
 };
 
 struct TensorOpInfo {
@@ -80,7 +80,7 @@ const TensorOpInfo& info(TensorOp op);
 std::span<const TensorOpInfo> all_tensor_ops();
 std::optional<TensorOp> find_tensor_op(std::string_view name);
 
-// Either kind, as nodes hold it.
+// An op of either kind, as stored in nodes.
 class Op {
  public:
   Op(ScalarOp op) : is_scalar_(true), code_(static_cast<uint8_t>(op)) {}   // NOLINT: implicit by design

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Generates reproducible random tensors for tests, benchmarks and the `random` constants of graph text. Values depend
+// only on seed and index, so they may not change.
+
 #include "ir/ops/random.h"
 
 #include <cmath>

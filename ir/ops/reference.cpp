@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates scalar ops by the reference column of the op table, on doubles, bools and integers of every width. It
+// defines the meaning of every scalar op; all emitters are tested against it.
+
 #include "ir/ops/reference.h"
 
 #include "ir/support/check.h"
@@ -6,7 +9,7 @@
 namespace fusec::ir {
 namespace {
 
-// Whether a row of this typing has a meaning for values of type R.
+// Whether a row with this typing is defined for values of type R.
 template <class R>
 constexpr bool has_reference(Typing typing) {
   constexpr bool is_double = std::is_same_v<R, double>, is_bool = std::is_same_v<R, bool>;
@@ -21,7 +24,7 @@ constexpr bool has_reference(Typing typing) {
     case Typing::int_:
       return !is_double && !is_bool;
     case Typing::bool_:
-      return is_bool || is_double;  // double: conditions inside of definitions
+      return is_bool || is_double;  // double: conditions inside definitions
     case Typing::equal:
     case Typing::select:
     case Typing::cast:

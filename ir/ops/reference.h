@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference of every scalar op, and ref::, what its column uses beyond C++. Where ONNX leaves a result open it is
-// fixed here for all targets: x / 0 = 0, x mod 0 = x, the lowest integer over -1 wraps, shift counts outside the width
-// give 0; min and max propagate NaN and order -0 before +0.
+// The reference of every scalar op, and ref::, the functions that the reference column uses beyond C++. Results that
+// ONNX leaves open are fixed here for all targets: x / 0 = 0, x mod 0 = x, the lowest integer divided by -1 wraps,
+// shift counts outside the width give 0; min and max propagate NaN and order -0 before +0.
 #pragma once
 
 #include <cmath>
@@ -14,9 +14,10 @@
 
 namespace fusec::ir {
 
-// Truth values are 0 and 1; the condition of `where` is nonzero. `cast` returns its operand: conversion is the store's.
+// Truth values are 0 and 1; the condition of `where` is nonzero. `cast` returns its operand: the store converts.
 double eval_scalar(ScalarOp op, double a, double b = 0, double c = 0);
-// In the width of `dtype`, an integer type, of values as load_int gives them (u64 past 2^63 - 1 as its bits).
+// Computes in the width of `dtype`, an integer type, on values as returned by load_int (u64 above 2^63 - 1 as its
+// bits).
 int64_t eval_scalar(ScalarOp op, DType dtype, int64_t a, int64_t b = 0, int64_t c = 0);
 bool eval_scalar(ScalarOp op, bool a, bool b, bool c);
 
@@ -95,7 +96,7 @@ template <class T>
 Wrapping<T> sign(Wrapping<T> a) {
   return int64_t{a > 0} - int64_t{a < 0};
 }
-// By squaring; for b < 0 the truncated 1 / a^-b.
+// By squaring. For b < 0, the truncated value of 1 / a^-b.
 template <class T>
 Wrapping<T> pow(Wrapping<T> a, Wrapping<T> b) {
   if (b < 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: the steps of a compiled model in order, each with its variants and candidates, over a table of allocations.
+// Program: the steps of a compiled model in order, with their variants and candidates, over a table of allocations.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ using AllocId = Id<struct AllocTag>;
 using KernelId = Id<struct KernelTag>;
 
 enum class AllocKind : uint8_t {
-  input,      // memory of the caller, read
-  output,     // memory of the caller, written
+  input,      // caller's memory, read
+  output,     // caller's memory, written
   constant,   // Program::constants
-  temporary,  // in the arena while live
+  temporary,  // in the arena, while live
 };
 
 struct Allocation {
   AllocKind kind = AllocKind::temporary;
-  std::string name;  // of inputs and outputs; else empty
+  std::string name;  // name of an input or output; else empty
   DType dtype = DType::f32;
   Dim elements;          // size
   uint32_t ordinal = 0;  // input, output: its position; constant: index into Program::constants
 };
 
-// A strided window of an allocation: reshape, split, slice, concat and head transposes at borders are views.
+// A strided window of an allocation. Reshape, split, slice, concat and head transposes at fusion boundaries are views.
 struct View {
   AllocId alloc;
   Dim offset;  // elements
@@ -41,26 +41,27 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
-// Launches Program::kernels[kernel]: views in the order of Kernel::params, then one per scratch buffer in buffer order;
-// extents in the order of Kernel::extents.
+// Launches Program::kernels[kernel]. args: views in the order of Kernel::params, then one per scratch buffer in buffer
+// order. extents: in the order of Kernel::extents.
 struct KernelStep {
   KernelId kernel;
   std::vector<View> args;
   std::vector<Dim> extents;
 };
 
-// An operation that a library does after an anchor, in order. `operand` indexes LibraryStep::args where one is read.
+// An operation that a library fuses after an anchor, in order. `operand` is an index into LibraryStep::args, if the op
+// reads one.
 struct Epilogue {
   ScalarOp op =
       ScalarOp::relu;  // relu, hard_swish, ...: unary on the running value; add, mul, ...: binary with operand
   int operand = -1;
-  double alpha = 0, beta = 0;  // of hard_sigmoid (slope, offset), clamp (lo, hi), leaky_relu (slope)
+  double alpha = 0, beta = 0;  // for hard_sigmoid (slope, offset), clamp (lo, hi), leaky_relu (slope)
   bool operator==(const Epilogue&) const = default;
 };
 
-// A call of a library: conv, matmul, max_pool or avg_pool, with its epilogues. args: the op's inputs in graph order,
-// then epilogue operands; the last is the output. Shapes and strides in the views are those of the op's own axes (for
-// conv with layout "first": N C spatial..., whatever the strides).
+// A library call: conv, matmul, max_pool or avg_pool, with its epilogues. args: the op's inputs in graph order, then
+// epilogue operands; the last is the output. Shapes and strides in the views are those of the op's own axes (for conv
+// with layout "first": N C spatial..., whatever the strides).
 struct LibraryStep {
   TensorOp op = TensorOp::conv;
   Attrs attrs;
@@ -72,17 +73,19 @@ struct LibraryStep {
 
 struct Step {
   std::variant<KernelStep, LibraryStep> v;
-  std::string origin;  // for messages and explain
+  std::string origin;  // used by messages and explain
 };
 
-// One way to do the work of a slot: whole step sequences with equal inputs, outputs and layouts.
+// One alternative for the work of a slot: a whole sequence of steps. All candidates have equal inputs, outputs and
+// layouts.
 struct Candidate {
   std::vector<Step> steps;
   std::string why;          // one line for explain
-  double predicted_us = 0;  // the cost model's
+  double predicted_us = 0;  // predicted by the cost model
 };
 
-// when: all of these Dims are >= 0. The last variant of a slot has an empty `when`, so the list covers everything.
+// when: all of these Dims must be >= 0. The last variant of a slot has an empty `when`, so that the list covers every
+// case.
 struct Variant {
   Guard when;
   std::vector<Candidate> candidates;
@@ -103,7 +106,7 @@ struct Program {
   std::vector<Type> input_types, output_types;
   std::vector<std::string> input_names, output_names, symbols;
   int64_t imported_ops = 0;
-  std::vector<std::string> notes;  // reasons kept for explain: "edge %a -> %b not fused: ..."
+  std::vector<std::string> notes;  // kept for explain: "edge %a -> %b not fused: ..."
 };
 
 }  // namespace fusec::ir

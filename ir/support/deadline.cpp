@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks the time limit of a compile. It only compares clocks; the stages decide where to check.
+
 #include "ir/support/deadline.h"
 
 #include <fmt/format.h>

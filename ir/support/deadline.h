@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of the time that one compile may take, which its stages ask for between passes, regions and kernels.
+// The time limit of one compile, which the stages check between passes, regions and kernels.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@ namespace fusec::ir {
 
 class Deadline {
  public:
-  Deadline() = default;  // never
-  // Options::compile_seconds from now on; unset: never.
+  Deadline() = default;  // no limit
+  // Starts now and ends after Options::compile_seconds; unset: no limit.
   explicit Deadline(std::optional<double> seconds);
-  // invalid_argument, with the limit, `stage` and what to do, when the time is over.
+  // invalid_argument, with the limit, `stage` and a remedy, if the time is over.
   Status check(const char* stage) const;
 
  private:

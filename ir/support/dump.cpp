@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes the dumps of compile stages to Options::dump_dir. Without a folder, the text is not even produced.
+
 #include "ir/support/dump.h"
 
 #include <fstream>

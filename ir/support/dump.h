@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options::dump_dir: what stages write for a reader.
+// Options::dump_dir: text that stages write for inspection.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace fusec::ir {
 
-// Writes text() to `name` in the folder `dir`; nothing where `dir` is empty. invalid_argument: the file cannot be
-// written.
+// Writes text() to the file `name` in the folder `dir`. Does nothing if `dir` is empty. invalid_argument: the file
+// cannot be written.
 Status dump(const std::string& dir, const std::string& name, const std::function<std::string()>& text);
 
 }  // namespace fusec::ir

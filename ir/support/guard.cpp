@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Maps the exception being handled to a Status, at the public entry points. If describing it fails for lack of memory,
+// the status is out_of_memory.
+
 #include "ir/support/guard.h"
 
 #include <exception>
@@ -11,7 +14,7 @@ namespace fusec::ir {
 
 namespace {
 
-// May run out of memory over the text.
+// May run out of memory while building the text.
 Status describe_exception(const ExceptionCodes& codes) {
   try {
     throw;

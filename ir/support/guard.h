@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No exception leaves the library: public entry points run their bodies in `guarded`, which answers out_of_memory
+// No exception leaves the library. Public entry points run their bodies in `guarded`, which returns out_of_memory
 // without allocating.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace fusec::ir {
 
-// What an exception becomes: `overflow` for extents that overflow, `other` for what no other row names; internal for
-// broken invariants, out_of_memory for bad_alloc.
+// The status codes for exceptions: `overflow` for extents that overflow, `other` for exceptions not listed here. Broken
+// invariants give internal, bad_alloc gives out_of_memory.
 struct ExceptionCodes {
   StatusCode overflow = StatusCode::invalid_argument;
   StatusCode other = StatusCode::internal;
 };
 
-// Call only while an exception is handled.
+// Call only while an exception is being handled.
 Status status_of_exception(const ExceptionCodes& codes = {}) noexcept;
 
 template <class F>
@@ -29,7 +29,7 @@ auto guarded(const F& f, const ExceptionCodes& codes = {}) noexcept -> decltype(
   }
 }
 
-// The Status with the note that make_note() answers, or without it where there is no memory for it.
+// The Status with the note that make_note() returns, or without it if there is no memory for the note.
 template <class MakeNote>
 Status noted(Status status, const MakeNote& make_note) noexcept {
   try {
@@ -39,7 +39,7 @@ Status noted(Status status, const MakeNote& make_note) noexcept {
   }
 }
 
-// Runs `f` guarded and puts a note on its error.
+// Runs `f` guarded and adds a note to its error.
 template <class F, class MakeNote>
 auto guarded_with_note(const F& f, const MakeNote& make_note, const ExceptionCodes& codes = {}) noexcept
     -> decltype(f()) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements XXH64 and SHA-256, with x86 SHA instructions where the CPU has them. All implementations of a hash give
+// the same digest, because digests are stored in caches and packages.
+
 #include "ir/support/hash.h"
 
 #include <bit>
@@ -36,7 +39,7 @@ uint64_t avalanche(uint64_t h) {
   return h ^ (h >> 32);
 }
 
-// Fewer than 32 bytes that the lanes left over.
+// The fewer than 32 bytes that the lanes leave over.
 uint64_t absorb_tail(uint64_t h, const std::byte* p, const std::byte* end) {
   for (; end - p >= 8; p += 8) h = std::rotl(h ^ lane_round(0, load_little<uint64_t>(p)), 27) * kP1 + kP4;
   if (end - p >= 4) {
@@ -96,7 +99,7 @@ bool has_sha_instructions() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b >> 29 & 1) != 0 && __builtin_cpu_supports("sse4.1");
 }
 
-// The words (a, b, e, f) and (c, d, g, h), the first one highest: the order of the processor's instructions.
+// The words (a, b, e, f) and (c, d, g, h), the first one highest, in the order of the CPU's instructions.
 [[gnu::target("sha,sse4.1")]] void to_registers(const ShaState& state, __m128i& abef, __m128i& cdgh) {
   std::array<int, 8> words;
   std::memcpy(words.data(), state.data(), sizeof(words));
@@ -111,7 +114,7 @@ bool has_sha_instructions() {
   return {high[3], high[2], low[3], low[2], high[1], high[0], low[1], low[0]};
 }
 
-// Ten times as quick with the processor's instructions, which do two rounds each.
+// Ten times as fast with the CPU's instructions, which do two rounds each.
 [[gnu::target("sha,sse4.1")]] void sha_blocks_x86(ShaState& state, const std::byte* data, std::size_t blocks) {
   __m128i abef, cdgh;
   to_registers(state, abef, cdgh);
@@ -139,7 +142,7 @@ bool has_sha_instructions() {
   state = from_registers(abef, cdgh);
 }
 
-// The instructions of one string wait for each other; those of four strings fill the gaps.
+// The instructions for one string wait for each other; interleaving four strings fills the gaps.
 [[gnu::target("sha,sse4.1")]] void sha_blocks_x86_four(std::array<ShaState, 4>& states,
                                                        const std::array<const std::byte*, 4>& data,
                                                        std::size_t blocks) {
@@ -197,7 +200,7 @@ using ShaBlocks = void (*)(ShaState&, const std::byte*, std::size_t);
 
 // The digest of `data` from the state after its whole blocks.
 Sha256Digest finish(ShaState state, std::span<const std::byte> data, ShaBlocks sha_blocks) {
-  // The rest, a one bit, zeros and the length in bits fill one or two more blocks.
+  // The rest of the data, a one bit, zeros and the length in bits fill one or two more blocks.
   std::array<std::byte, 128> last{};
   const std::size_t whole = data.size() / 64 * 64, rest = data.size() - whole;
   if (rest > 0) std::memcpy(last.data(), data.data() + whole, rest);

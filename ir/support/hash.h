@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Content hashes: XXH64 to recognise equal bytes quickly, SHA-256 where a collision must not happen (cache keys).
+// Content hashes: XXH64 to compare bytes quickly, SHA-256 where collisions must not happen (cache keys).
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ using Sha256Digest = std::array<uint8_t, 32>;
 uint64_t hash64(std::span<const std::byte> data, uint64_t seed = 0);
 uint64_t hash64(std::string_view text, uint64_t seed = 0);
 
-// FIPS 180-4, by the processor's own instructions where it has them; `plain` never uses them.
+// FIPS 180-4. Uses the CPU's SHA instructions where it has them; `plain` never does.
 Sha256Digest sha256(std::span<const std::byte> data);
 Sha256Digest sha256(std::string_view text);
 Sha256Digest sha256_plain(std::span<const std::byte> data);
-// The digests of four strings of `bytes` bytes each; twice as quick as one after the other.
+// The digests of four strings of `bytes` bytes each; twice as fast as hashing them one after another.
 std::array<Sha256Digest, 4> sha256_four(const std::array<const std::byte*, 4>& data, std::size_t bytes);
 
 // Lower-case hexadecimal, two digits per byte.

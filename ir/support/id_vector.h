@@ -16,8 +16,8 @@ struct Id {
   auto operator<=>(const Id&) const = default;
 };
 
-// A sequence indexed by Id<Tag>. What operator[] refers to stays where it is while others are added: passes read a type
-// of the graph in the call that adds a node to it.
+// A sequence indexed by Id<Tag>. References from operator[] stay valid while elements are added: passes read a type of
+// the graph in the call that adds a node to it.
 template <class IdType, class T>
 class IdVector {
  public:

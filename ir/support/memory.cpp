@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Allocates host memory for tensors, arenas and weights: aligned, and on huge pages from 4 MiB on. Returns null instead
+// of throwing.
+
 #include "ir/support/memory.h"
 
 #include <sys/mman.h>
@@ -16,7 +19,7 @@ void* allocate_host(std::size_t bytes) {
   const bool huge = bytes >= 2 * kHugePage;
   void* data = nullptr;
   if (posix_memalign(&data, huge ? kHugePage : kHostAlignment, bytes) != 0) return nullptr;
-  if (huge) (void)madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // refused: small pages serve
+  if (huge) (void)madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // if refused, small pages are used
   return data;
 }
 

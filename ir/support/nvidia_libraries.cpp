@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Searches for CUDA and cuDNN libraries and opens them. It ignores the environment in programs that run with elevated
+// rights, because the paths lead to code that is executed.
+
 #include "ir/support/nvidia_libraries.h"
 
 #include <stdlib.h>
@@ -15,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kToolkit = "/usr/local/cuda";
 
-// Empty in a program that runs with more rights than its user has: what it names leads to code.
+// Empty in a program that runs with more rights than its user has, because the variable leads to code.
 std::string environment(const char* name) {
   const char* const value = secure_getenv(name);
   return value != nullptr ? value : "";
@@ -39,8 +42,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return out;
 }
 
-// nvidia/<package> of every python3 on PATH, whose relative folders are passed over: they are whatever the current
-// folder holds.
+// nvidia/<package> of every python3 on PATH. Relative folders on PATH are skipped: they depend on the current folder.
 std::vector<fs::path> packages() {
   std::vector<fs::path> out;
   std::error_code error;
@@ -59,7 +61,7 @@ bool hidden(const NvidiaLibrary& library) {
   return std::find(names.begin(), names.end(), library.name) != names.end();
 }
 
-// Opens the first of some files that is found.
+// Opens the first of the given files that is found.
 class Search {
  public:
   explicit Search(std::vector<std::string> files) : files_(std::move(files)) {}
@@ -83,7 +85,7 @@ class Search {
   }
 
   Result<SharedLibrary> opened = SharedLibrary();
-  std::string faults;  // of files that exist but do not load
+  std::string faults;  // messages about files that exist but do not load
 
  private:
   bool take(Result<SharedLibrary> library) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where NVIDIA's libraries lie. None of them is linked.
+// Finds NVIDIA's libraries at run time. None of them is linked.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 namespace fusec {
 
 struct NvidiaLibrary {
-  const char* name;     // of the file lib<name>.so.<version>
-  int newest, oldest;   // the versions that are taken
-  const char* product;  // what to install for it
+  const char* name;     // as in the file lib<name>.so.<version>
+  int newest, oldest;   // the accepted versions
+  const char* product;  // what to install to get it
 };
 
 inline constexpr NvidiaLibrary kNvrtc{"nvrtc", 13, 12, "the CUDA toolkit"};
@@ -20,17 +20,18 @@ inline constexpr NvidiaLibrary kNvJitLink{"nvJitLink", 13, 12, "the CUDA toolkit
 inline constexpr NvidiaLibrary kCublasLt{"cublasLt", 13, 12, "the CUDA toolkit"};
 inline constexpr NvidiaLibrary kCudnn{"cudnn", 9, 9, "cuDNN 9"};
 
-// The newest version in the first of: $FUSEC_CUDA_HOME/lib64; what the process has loaded; the dynamic linker's own
-// search; /usr/local/cuda/lib64; lib and lib64 of the packages nvidia/* of the python3s on PATH. A library that
-// $FUSEC_HIDE_LIBRARIES names ("nvrtc,cudnn") is in none. unsupported: what was looked for, where, and what to install.
+// Opens the newest version in the first of these places that has one: $FUSEC_CUDA_HOME/lib64; what the process has
+// loaded; the dynamic linker's own search; /usr/local/cuda/lib64; lib and lib64 of the packages nvidia/* of the
+// python3s on PATH. A library named in $FUSEC_HIDE_LIBRARIES ("nvrtc,cudnn") is not found. unsupported: says what was
+// looked for, where, and what to install.
 Result<SharedLibrary> open_nvidia_library(const NvidiaLibrary& library);
 
 // A file below the toolkit's folder ("nvvm/libdevice/libdevice.10.bc"), in the first of $FUSEC_CUDA_HOME,
-// /usr/local/cuda and those packages. unsupported as above.
+// /usr/local/cuda and those packages that has it. unsupported as above.
 Result<std::string> find_toolkit_file(const std::string& name);
 
-// Folders named `nvidia` in the site-packages of a Python whose program is `python`, also where it is a link into
-// another installation or lies in a virtual environment. No Python is run.
+// The folders named `nvidia` in the site-packages of the Python whose program is `python`, even if it is a link into
+// another installation or lies in a virtual environment. Python is not run.
 std::vector<std::string> nvidia_packages(const std::string& python);
 
 }  // namespace fusec

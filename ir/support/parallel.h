@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// parallel_for for slow, plain code (the evaluator): threads are started per call, ranges are fixed beforehand.
+// parallel_for for slow, plain code (the evaluator): threads are started per call, and ranges are fixed beforehand.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace fusec::ir {
 
-// Calls body(begin, end) on disjoint ranges that cover [0, n), on up to `threads` threads (<= 0: all of the machine's),
-// each range at least `grain` long. The first exception of a body is rethrown here after all have ended.
+// Calls body(begin, end) on disjoint ranges that cover [0, n), on up to `threads` threads (<= 0: all of the machine's).
+// Each range has at least `grain` elements. The first exception of a body is rethrown here after all bodies have ended.
 template <class Body>
 void parallel_for(int threads, int64_t n, int64_t grain, const Body& body) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -38,7 +38,7 @@ void parallel_for(int threads, int64_t n, int64_t grain, const Body& body) {
   try {
     for (; started < parts; ++started) workers.emplace_back(run_part, started);
   } catch (...) {
-    // No more threads, or memory for them, can be had: the ranges left over run here.
+    // No more threads, or no memory for them: the remaining ranges run here.
   }
   run_part(0);
   for (; started < parts; ++started) run_part(started);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens shared libraries with dlopen and looks up symbols. Libraries are never closed.
+
 #include "ir/support/shared_library.h"
 
 #include <dlfcn.h>
@@ -7,7 +9,7 @@
 namespace fusec {
 namespace {
 
-// Where the dynamic linker found it.
+// The path at which the dynamic linker found it.
 std::string file_of(void* handle, const std::string& name) {
   link_map* map = nullptr;
   return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && *map->l_name != '\0' ? map->l_name : name;
@@ -19,7 +21,7 @@ Result<SharedLibrary> SharedLibrary::open(const std::string& name, int mode) {
   SharedLibrary library;
   library.handle_ = dlopen(name.c_str(), mode);
   if (library.handle_ == nullptr) {
-    const char* const fault = dlerror();  // null where nothing but "not loaded" can be said
+    const char* const fault = dlerror();  // null if the linker only reports that it is not loaded
     return Status(StatusCode::unsupported, fault != nullptr ? fault : name + " is not loaded");
   }
   library.path_ = file_of(library.handle_, name);

@@ -8,18 +8,19 @@
 
 namespace fusec {
 
-// Stays open for the life of the process: code and threads of a library do not stand being unloaded.
+// Stays open for the life of the process, because a library's code and threads may still be in use.
 class SharedLibrary {
  public:
   SharedLibrary() = default;
-  // A file, or a name (without a slash) that the dynamic linker looks for. unsupported, in the linker's words.
+  // Opens a file, or a name (without a slash) that the dynamic linker searches for. unsupported, with the linker's
+  // message.
   static Result<SharedLibrary> open(const std::string& name);
-  // The same, of what the process has loaded already.
+  // The same, but only if the process has already loaded it.
   static Result<SharedLibrary> loaded(const std::string& name);
 
-  void* handle() const { return handle_; }           // as dlopen gave it
+  void* handle() const { return handle_; }           // from dlopen
   const std::string& path() const { return path_; }  // of its file
-  void* symbol(const char* name) const;              // null when it has none of that name
+  void* symbol(const char* name) const;              // null if there is no such symbol
 
  private:
   static Result<SharedLibrary> open(const std::string& name, int mode);
@@ -28,7 +29,7 @@ class SharedLibrary {
   std::string path_;
 };
 
-// A library's functions, taken by name into the fields of a table.
+// Looks up a library's functions by name and stores them in the fields of a table.
 class FunctionsOf {
  public:
   explicit FunctionsOf(const SharedLibrary& library) : library_(library) {}
@@ -38,13 +39,13 @@ class FunctionsOf {
     if (!want(name, function)) missing_ += (missing_.empty() ? "" : ", ") + std::string(name);
     return *this;
   }
-  // Null where there is none.
+  // Null if there is no such function.
   template <class F>
   bool want(const char* name, F*& function) const {
     function = reinterpret_cast<F*>(library_.symbol(name));
     return function != nullptr;
   }
-  // unsupported when one that is needed is missing: "<path> lacks <names>: <hint>".
+  // unsupported if a needed function is missing: "<path> lacks <names>: <hint>".
   Status status(const std::string& hint) const;
 
  private:

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Registers temporary files in a fixed array that a signal handler can walk. Everything that the handler touches is
+// lock-free and preallocated.
+
 #include "ir/support/temporary_files.h"
 
 #include <fcntl.h>
@@ -20,7 +23,8 @@ struct Slot {
   std::array<char, kMaxBytes> name{};
 };
 
-// Of the process, as its signals are; constant-initialized, so that a handler finds it at any time.
+// One per process, because signals are per process. It is constant-initialized, so that a handler can use it at any
+// time.
 constinit std::array<Slot, kSlots> g_slots;
 
 }  // namespace
@@ -43,7 +47,7 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void remove_temporary_files() {
-  for (const int folders : {0, AT_REMOVEDIR})  // which are empty by then
+  for (const int folders : {0, AT_REMOVEDIR})  // folders last, when they are empty
     for (const Slot& slot : g_slots)
       if (slot.state.load() == Slot::noted) (void)unlinkat(slot.folder, slot.name.data(), folders);
 }

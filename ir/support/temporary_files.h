@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that this process is writing under a name of their own before they are renamed: so that a program that a
-// signal ends can remove them first.
+// Tracks the files that this process is writing under a temporary name before it renames them, so that a program that
+// is ended by a signal can remove them first.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace fusec::ir {
 
-// Notes a file, or a folder of nothing but noted files, for the life of the object. `folder` is a descriptor that
-// `name` is relative to, or AT_FDCWD; it stays open as long. Made before the file is. Of more than 64 at once the rest
-// is not noted, nor are names of more than 4095 bytes.
+// Registers a file, or a folder that contains only registered files, for the life of the object. `name` is relative to
+// the descriptor `folder`, which must stay open as long, or AT_FDCWD. Create the object before the file. Beyond 64 at
+// once, and for names of more than 4095 bytes, nothing is registered.
 class TemporaryFile {
  public:
   TemporaryFile(int folder, const std::string& name);
@@ -22,7 +22,7 @@ class TemporaryFile {
   std::size_t slot_;
 };
 
-// Removes the files that are noted. For signal handlers: it takes no lock and no memory.
+// Removes the registered files. For signal handlers: it takes no lock and allocates no memory.
 void remove_temporary_files();
 
 }  // namespace fusec::ir

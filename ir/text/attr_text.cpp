@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints and parses the attributes of nodes and library steps, driven by the op table. Printed text parses back to
+// equal attributes.
+
 #include "ir/text/attr_text.h"
 
 #include <fmt/format.h>

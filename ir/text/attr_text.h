@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes in text: {axis = 1, perm = [1, 0], shape = [N, 4], mode = "edge", dtype = f32}.
+// Attributes as text: {axis = 1, perm = [1, 0], shape = [N, 4], mode = "edge", dtype = f32}.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct AttrSpec {
   std::string_view name, kind;  // kinds as in tensor_ops.def
 };
 
-// What `op` takes, in print order: the table's attributes, for cast `to`, nothing for other scalar ops.
+// The attributes of `op`, in print order: those of the op table; `to` for cast; none for other scalar ops.
 std::vector<AttrSpec> attr_specs(Op op);
-// " {...}", or nothing for no attributes.
+// " {...}", or nothing if there are no attributes.
 std::string print_attrs(Op op, const Attrs& attrs);
-// In any order. The braces may be missing; whether all attributes are there is for infer_type to say.
+// Parses attributes in any order. The braces may be missing. infer_type checks whether all attributes are present.
 Result<Attrs> parse_attrs(Lexer& lexer, Op op);
 
 }  // namespace fusec::ir

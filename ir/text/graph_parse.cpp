@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses the text form of graphs. It accepts untrusted text: sizes are limited, every type is checked against
+// infer_type, and errors carry line and column.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -137,7 +140,7 @@ class GraphParser {
     return add_constant(graph_, std::move(data));
   }
 
-  // -1 for a negative extent and for more elements than a text may name.
+  // -1 for a negative extent, or for more elements than a text may declare.
   static int64_t element_count(const std::vector<int64_t>& shape) {
     int64_t count = 1;
     for (const int64_t extent : shape) {
@@ -155,7 +158,7 @@ class GraphParser {
     return data;
   }
 
-  // The elements are counted before memory is taken for the shape that the text claims.
+  // Counts the elements before allocating memory for the shape that the text declares.
   Result<Tensor> parse_elements(DType dtype, std::vector<int64_t> shape, int64_t count) {
     std::vector<char> bytes;
     while (!lexer_.peek().is("}")) {

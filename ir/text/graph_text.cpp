@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints graphs as text, for dumps, tests and the `fusec` command. Parsing the text gives the same graph, bit by bit.
+
 #include "ir/text/graph_text.h"
 
 #include <fmt/format.h>

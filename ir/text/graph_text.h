@@ -9,9 +9,9 @@
 //     return %3 as "y"
 //   }
 //
-// Nodes are numbered in `order`; their comment is Node::origin. Constants of up to 16 elements stand in the text,
-// others are named by content_hash and come from a table. `constant f32[64, 64] {random 7}` is a third form, for tests:
-// the values of random_tensor (ir/ops/random.h).
+// Nodes are numbered in `order`; their comment is Node::origin. Constants with up to 16 elements are part of the text;
+// others are named by content_hash and come from a table. A third form, `constant f32[64, 64] {random 7}`, is for
+// tests: the values of random_tensor (ir/ops/random.h).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace fusec::ir {
 
-// Bytes by their hash. Only the bytes count: the text says dtype and shape.
+// Constants by the hash of their bytes. Dtype and shape come from the text.
 using ConstantTable = std::map<uint64_t, Tensor>;
 
 inline constexpr int64_t kInlineElements = 16;
@@ -36,8 +36,8 @@ uint64_t content_hash(const Tensor& tensor);
 ConstantTable constant_table(const Graph& graph);
 
 std::string print(const Graph& graph);
-// same_graph(parse_graph(print(g), constant_table(g)), g) for every graph that verifies. Errors are invalid_model and
-// begin with "line L, column C: ".
+// same_graph(parse_graph(print(g), constant_table(g)), g) holds for every graph that verifies. Errors are invalid_model
+// and begin with "line L, column C: ".
 Result<Graph> parse_graph(std::string_view text, const ConstantTable& constants = {});
 
 }  // namespace fusec::ir

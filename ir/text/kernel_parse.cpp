@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses the text form of kernels. It checks names and grammar and accepts untrusted text: sizes and nesting are
+// limited. All other rules are left to ir/verify.
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -27,7 +30,7 @@ std::optional<E> find_name(std::string_view text, int count) {
   return std::nullopt;
 }
 
-// The part after "prefix." in a word, if it begins so.
+// The part of a word after "prefix."; nullopt if it does not begin with that.
 std::optional<std::string_view> after(std::string_view word, std::string_view prefix) {
   if (word.substr(0, prefix.size()) != prefix || word.size() <= prefix.size() || word[prefix.size()] != '.') {
     return std::nullopt;
@@ -70,7 +73,7 @@ class KernelParser {
     return lexer_.expect(")");
   }
 
-  // ": in f32[n] strides [2] align 64 layout "swizzle 4"" after the name.
+  // Parses ": in f32[n] strides [2] align 64 layout "swizzle 4"" after the name.
   Status declaration(const Token& name, bool parameter) {
     FUSEC_TRY(lexer_.expect(":"));
     Buffer b;
@@ -145,7 +148,7 @@ class KernelParser {
     return lexer_.expect(")");
   }
 
-  // "% 4": the lexer takes "%4" for a value and a lone "%" for a mistake.
+  // Parses "% 4". The lexer reads "%4" as a value and a lone "%" as an error.
   Result<int64_t> modulus() {
     const Token token = lexer_.next();
     if (token.begin >= lexer_.source().size() || lexer_.source()[token.begin] != '%')
@@ -257,7 +260,7 @@ class KernelParser {
     return t.text == "inf" || t.text == "nan" || t.text == "true" || t.text == "false" || parse_dtype(t.text);
   }
 
-  // The implied dtype of a constant may depend on operands after it: `lexer` stands at the constant, read later.
+  // The implied dtype of a constant may depend on later operands. `lexer` points at the constant, which is read later.
   struct LateOperand {
     std::optional<RegId> reg;
     Lexer lexer;
@@ -291,7 +294,7 @@ class KernelParser {
     return resolve(late, implied);
   }
 
-  // "block i0 in 256", the tag taken.
+  // Parses "block i0 in 256" after the tag.
   Result<LoopHead> loop_head(LoopTag tag) {
     FUSEC_ASSIGN(Token var, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
     FUSEC_TRY(lexer_.expect_word("in"));
@@ -312,7 +315,7 @@ class KernelParser {
     return body;
   }
 
-  // Up to a closing brace or a yield.
+  // Parses statements up to a closing brace or a yield.
   Result<Block> statements() {
     if (++depth_ > kMaxDepth) return lexer_.error("nested too deep");
     Block body;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints kernels as text, for dumps, tests, packages and cache keys. It must print invalid kernels too, because verify
+// quotes their statements.
+
 #include "ir/text/kernel_text.h"
 
 #include <fmt/format.h>
@@ -37,7 +40,7 @@ class Printer {
     return out_ + "}\n";
   }
 
-  // Without indentation and nested blocks.
+  // One statement without indentation and nested blocks.
   std::string head(const Stmt& stmt) const {
     return std::visit([&](const auto& s) { return text(s); }, stmt.v);
   }

@@ -11,8 +11,8 @@
 //     }
 //   }
 //
-// Extents are the symbols of parameter shapes and strides in order of appearance; another order or other extents are
-// stated as `extents(m, n)`.
+// By default, extents are the symbols of parameter shapes and strides in order of appearance. Another order or other
+// extents are stated as `extents(m, n)`.
 #pragma once
 
 #include <string>
@@ -27,8 +27,8 @@ std::string print(const Kernel& kernel);
 // One statement without its nested blocks, for messages: "store y[i0], v1".
 std::string print_stmt(const Kernel& kernel, const Stmt& stmt);
 
-// print(*parse_kernel(print(k))) == print(k), and the two kernels are same_kernel. Registers keep their numbers; other
-// checks than those of names and grammar are verify's. Errors are invalid_model, "line L, column C: ...".
+// print(*parse_kernel(print(k))) == print(k), and the two kernels are same_kernel. Registers keep their numbers. Only
+// names and grammar are checked here; verify checks the rest. Errors are invalid_model, "line L, column C: ...".
 Result<Kernel> parse_kernel(std::string_view text);
 
 const char* to_string(LoopTag tag);
@@ -39,8 +39,8 @@ const char* to_string(SyncScope scope);
 // The symbols of parameter shapes and strides, in order of appearance (sorted inside one Dim).
 std::vector<std::string> implied_extents(const Kernel& kernel);
 
-// The dtype that a constant in operand position `arg` has unless its text says otherwise: that of the result, but of
-// the first register operand for comparisons, bool for the condition of a where, f32 for cast.
+// The dtype of a constant in operand position `arg` if its text does not state one: that of the result; for comparisons
+// that of the first register operand; bool for the condition of a where; f32 for cast.
 DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg);
 
 }  // namespace fusec::ir

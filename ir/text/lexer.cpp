@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Splits fusec's text forms into tokens and parses their shared elements. It accepts any bytes; errors are statuses
+// with line and column.
+
 #include "ir/text/lexer.h"
 
 #include <fmt/format.h>
@@ -14,7 +17,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool starts_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool in_word(char c) { return starts_word(c) || is_digit(c) || c == '.'; }
 
-// Bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (RFC 3629).
+// The length of the well-formed UTF-8 sequence at the start of `text`; 0 if there is none (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0}; };
   const auto tail = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };

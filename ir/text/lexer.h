@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokens of fusec's text forms, and the pieces that graph text and kernel text share: names, types, dimensions.
+// The tokens of fusec's text forms, and the elements that graph, kernel and program text share: names, types,
+// dimensions.
 #pragma once
 
 #include <cstddef>
@@ -17,44 +18,45 @@ namespace fusec::ir {
 
 enum class TokenKind : uint8_t {
   end,
-  ident,   // [A-Za-z_][A-Za-z0-9_.]*, so "load.4" is one
-  value,   // %name, %12 or %"any string"; text is what stands after the sigil
+  ident,   // [A-Za-z_][A-Za-z0-9_.]*, so "load.4" is one token
+  value,   // %name, %12 or %"any string"; text is what follows the sigil
   global,  // @name or @"any string"
-  number,  // unsigned, decimal or 0x...; a sign is a token of its own
+  number,  // unsigned, decimal or 0x...; a sign is a separate token
   string,  // "..."
   hash,    // #1f2e3d
   punct,   // one character, or "->"
-  bad,     // text says why
+  bad,     // text is the error message
 };
 
 struct Token {
   TokenKind kind = TokenKind::end;
   std::string text;                // decoded: without sigils, quotes and escapes
-  bool quoted = false;             // of a value or global
+  bool quoted = false;             // for values and globals
   std::size_t begin = 0, end = 0;  // offsets in the source
   bool is(std::string_view punctuation) const { return kind == TokenKind::punct && text == punctuation; }
   bool is_word(std::string_view word) const { return kind == TokenKind::ident && text == word; }
 };
 
-// One token of lookahead over a text that must outlive it. `//` starts a comment that ends with the line.
+// One token of lookahead over a text that must outlive the lexer. `//` starts a comment that ends with the line.
 class Lexer {
  public:
   explicit Lexer(std::string_view source) : source_(source) { advance(); }
 
   const Token& peek() const { return token_; }
   Token next();
-  bool accept(std::string_view punctuation);  // takes it if it is there
+  bool accept(std::string_view punctuation);  // takes it if it is next
   bool accept_word(std::string_view word);
   Status expect(std::string_view punctuation);
   Status expect_word(std::string_view word);
-  // `what` is for the message: "expected <what>, got ...".
+  // `what` is used in the message: "expected <what>, got ...".
   Result<Token> expect(TokenKind kind, std::string_view what);
 
-  // The comment between the last taken token and the end of its line, less the "//" and one space; empty if none.
+  // The comment between the last taken token and the end of its line, without the "//" and one space; empty if there is
+  // none.
   std::string_view trailing_comment() const;
-  // A dimension expression up to a comma or closing bracket outside of parentheses.
+  // A dimension expression up to a comma or closing bracket outside parentheses.
   Result<Dim> dim();
-  // The same, also ended by a brace and where one operand follows another; it may go over lines.
+  // The same, but it also ends at a brace and where one operand directly follows another; it may span lines.
   Result<Dim> expression();
   Result<Shape> shape();      // "[N, 3]"
   Result<DType> dtype();      // "f32"
@@ -63,7 +65,7 @@ class Lexer {
 
   // invalid_model: "line 3, column 7: message".
   Status error_at(std::size_t offset, std::string_view message) const;
-  // The text is at fault for what was found in it, but not for memory that is lacking.
+  // An error found in the text is reported at its position; lack of memory is passed on unchanged.
   Status error_at(std::size_t offset, const Status& found) const {
     return found.code() == StatusCode::out_of_memory ? found : error_at(offset, found.message());
   }
@@ -82,16 +84,16 @@ class Lexer {
 
   std::string_view source_;
   std::size_t position_ = 0;
-  std::size_t last_end_ = 0;  // of the last taken token
+  std::size_t last_end_ = 0;  // end of the last taken token
   Token token_;
 };
 
-// "..." with \" \\ \n \t \r and \xHH for other control bytes and bytes that are not UTF-8.
+// "..." with \" \\ \n \t \r, and \xHH for other control bytes and for bytes that are not UTF-8.
 std::string quote(std::string_view text);
-// The same without the quotes, for comments (double quotes stay as they are).
+// The same without the quotes, for comments (double quotes are not escaped).
 std::string escaped(std::string_view text);
 Result<std::string> unescaped(std::string_view text);
-// "%" and the name, quoted unless it is an identifier.
+// The sigil and the name, which is quoted unless it is an identifier.
 std::string sigil_name(char sigil, std::string_view name);
 
 }  // namespace fusec::ir

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints and parses number literals of every dtype without losing bits. A decimal is rounded only once to its dtype.
+
 #include "ir/text/literal.h"
 
 #include <fmt/format.h>
@@ -42,7 +44,7 @@ std::string shortest(T value) {
   return std::string(buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr);
 }
 
-// With the fewest significant digits that round to the same element.
+// The decimal with the fewest significant digits that rounds to the same element.
 std::string shortest_half(DType dtype, const void* element) {
   const double value = load_element<double>(dtype, element);
   char buffer[64];
@@ -145,7 +147,7 @@ Status parse_literal(Lexer& lexer, DType dtype, void* element) {
   if (is_unsigned_int(dtype)) return parse_integer<uint64_t>(lexer, dtype, element);
   if (lexer.peek().is_word("nan")) return parse_nan(lexer, dtype, element);
   if (dtype == DType::f32) {
-    float value = 0;  // read as f32: by way of f64 it would be rounded twice
+    float value = 0;  // read as f32: a detour through f64 would round twice
     FUSEC_TRY(parse_number(lexer, dtype, value));
     std::memcpy(element, &value, sizeof(value));
     return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers in text: every element of every dtype survives printing and parsing bit by bit.
+// Numbers as text: every element of every dtype survives printing and parsing bit by bit.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace fusec::ir {
 
-// The shortest decimal that reads back as the same value; "inf", "-0", "nan", and "nan(0x7fc00001)" for other NaNs than
-// the usual quiet one. Integers as they are; true and false.
+// The shortest decimal that reads back as the same value; "inf", "-0", "nan", and "nan(0x7fc00001)" for NaNs other than
+// the usual quiet one. Integers in decimal; true and false.
 std::string literal(DType dtype, const void* element);
 std::string literal(double value);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses the text form of programs, which packages contain. It checks ids and the numbers of arguments; constants are
+// left to the caller. The text may be untrusted.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,7 +78,7 @@ class ProgramParser {
     return lexer_.expect(")");
   }
 
-  // The number after a prefix: 12 of "a12" or "k12".
+  // The number after a prefix: 12 for "a12" or "k12".
   static std::optional<uint32_t> numbered(std::string_view text, char prefix) {
     uint32_t index = 0;
     if (text.size() < 2 || text[0] != prefix) return std::nullopt;
@@ -113,7 +116,7 @@ class ProgramParser {
     return static_cast<uint32_t>(value);
   }
 
-  // Notes which allocation an input or output is.
+  // Records which allocation an input or output is.
   Status place(AllocId id, const Token& kind) {
     const Allocation& a = program_.allocs[id];
     if (a.kind != AllocKind::input && a.kind != AllocKind::output) return {};
@@ -262,7 +265,7 @@ class ProgramParser {
     return list;
   }
 
-  // "%a3 + 4*N [N, 64] strides [128, 1]"
+  // Parses "%a3 + 4*N [N, 64] strides [128, 1]".
   Result<View> view() {
     FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::value, "a view, as %a0 [N, 4]"));
     const auto index = numbered(name.text, 'a');
@@ -281,14 +284,14 @@ class ProgramParser {
     return v;
   }
 
-  // From "kernel" to the brace that closes its body.
+  // Parses from "kernel" to the brace that closes its body.
   Status kernel() {
     const std::size_t begin = lexer_.peek().begin;
     std::size_t end = begin;
     int depth = 0;
     do {
       const Token token = lexer_.next();
-      const bool modulus = token.kind == TokenKind::bad && lexer_.source()[token.begin] == '%';  // of a fact: n % 4
+      const bool modulus = token.kind == TokenKind::bad && lexer_.source()[token.begin] == '%';  // in a fact: n % 4
       if (token.kind == TokenKind::end || (token.kind == TokenKind::bad && !modulus)) {
         return lexer_.error_at(begin, "this kernel has no end");
       }
@@ -301,7 +304,7 @@ class ProgramParser {
     return {};
   }
 
-  // What launches name comes after them.
+  // Kernels come after the launches that name them, so launches are checked at the end.
   Status check_launches() const {
     for (const std::vector<AllocId>* list : {&program_.inputs, &program_.outputs}) {
       if (std::find(list->begin(), list->end(), kNone) != list->end()) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints programs as text, for dumps, tests and packages. Constants are named by position; their bytes are not printed.
+
 #include "ir/text/program_text.h"
 
 #include <fmt/format.h>
@@ -31,7 +33,7 @@ std::string alloc_text(AllocId id, const Allocation& a) {
 
 std::string views(const std::vector<View>& list) { return listed(list, print_view); }
 
-// The parameters of an epilogue that its op reads: " alpha 0.1 beta 0".
+// The parameters that an epilogue's op reads: " alpha 0.1 beta 0".
 std::string epilogue_text(const Epilogue& e) {
   std::string out(info(e.op).name);
   if (e.operand >= 0) out += fmt::format(" {}", e.operand);

@@ -8,8 +8,7 @@
 //     slot 0 {
 //       when N - 32 {
 //         candidate picked 12.5 us {  // library with its own epilogue
-//           call matmul {transpose_a = 0, transpose_b = 0} f32(%a0 [N, 128], %a2 [128, 64], %a3 [N, 64]) then relu  //
-//           /fc1
+//           call matmul {transpose_a = 0, transpose_b = 0} f32(%a0 [N, 128], %a2 [128, 64], ...) then relu  // /fc1
 //         }
 //       }
 //       otherwise { ... }
@@ -19,8 +18,8 @@
 //     kernel @... { ... }
 //   }
 //
-// Views are in order of the step's arguments; strides are shown where they are not row-major. A constant's line names
-// its position in Program::constants; the bytes lie elsewhere.
+// Views are in the order of the step's arguments. Strides are printed only if they are not row-major. The line of a
+// constant gives its position in Program::constants; the bytes are not part of the text.
 #pragma once
 
 #include <string>
@@ -32,7 +31,7 @@
 namespace fusec::ir {
 
 std::string print(const Program& program);
-// print(*parse_program(print(p))) == print(p); Program::constants is left empty. Ids and the numbers of arguments are
+// print(*parse_program(print(p))) == print(p). Program::constants is left empty. Ids and the numbers of arguments are
 // checked. Errors are invalid_model, "line L, column C: ...".
 Result<Program> parse_program(std::string_view text);
 std::string print_view(const View& view);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Renames kernels canonically and hashes their text. Lower renames every kernel so that equal ones share an entry. The
+// cache key contains these names, so a change in naming invalidates cached kernels.
+
 #include "ir/text/signature.h"
 
 #include <fmt/format.h>

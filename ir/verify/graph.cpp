@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Verifies the invariants of a graph in one walk over `order`: of a graph read from text and, if verify_each_pass is
+// set, after each pass. It changes nothing; a finding after a pass means a bug in fusec.
+
 #include "ir/verify/graph.h"
 
 #include <fmt/format.h>
@@ -94,7 +97,7 @@ class Verifier {
     return {};
   }
 
-  // `symbols` are those of the input shapes.
+  // `symbols` must be those of the input shapes.
   Status check_symbols() const {
     std::set<std::string> used;
     for (const ValueId v : graph_.inputs) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Verifies the form of kernels (scopes, dtypes, widths, nesting) and runs the range, phase and race checks on kernels
+// of valid form. Only tests and fuzzers call it, on kernels from lower and from text; it changes nothing.
+
 #include "ir/verify/kernel.h"
 
 #include <fmt/format.h>
@@ -36,7 +39,7 @@ bool looks_like_register(const std::string& name) {
          std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Form: everything but ranges, races and phases.
+// Checks everything except ranges, races and phases.
 class FormCheck {
  public:
   FormCheck(const Kernel& kernel, std::vector<std::string>& out) : k_(kernel), out_(out) {}
@@ -54,7 +57,7 @@ class FormCheck {
   }
 
  private:
-  // What ends with the innermost block.
+  // The definitions that go out of scope with the innermost block.
   struct Scope {
     std::vector<RegId> regs;
     std::vector<BufferId> buffers;
@@ -165,7 +168,7 @@ class FormCheck {
     if (own != 1 && own != width) find(s, fmt::format("has an operand of width {} beside width {}", own, width));
   }
 
-  // Symbols of index expressions: extents, loop variables, lane, integer registers.
+  // Checks the symbols of an index expression: extents, loop variables, lane, integer registers.
   void dim(const Dim& d, int width, const Stmt& s) {
     std::set<std::string> symbols;
     d.collect_symbols(symbols);
@@ -428,7 +431,7 @@ class FormCheck {
   std::set<std::string> buffer_names_, loop_names_, loops_;
   IdVector<RegId, char> defined_, known_regs_;  // in scope; ever defined
   Scope scope_;
-  std::vector<LoopTag> tags_;  // of the enclosing loops
+  std::vector<LoopTag> tags_;  // tags of the enclosing loops
 };
 
 }  // namespace

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Collects the accesses of a kernel with resolved indices, guards and enclosing loops, for the range, race and phase
+// checks, and proves inequalities from ranges and guards.
+
 #include "ir/verify/kernel_access.h"
 
 #include <fmt/format.h>
@@ -39,7 +42,7 @@ class Collector {
     for (const Stmt& s : body) stmt(s);
   }
 
-  // What holds inside of a loop that runs once or not at all, as `seq i in max(0, min(1, c))`: c - 1 >= 0.
+  // The condition that holds inside a loop that runs at most once, such as `seq i in max(0, min(1, c))`: c - 1 >= 0.
   std::optional<Dim> condition_of(const LoopHead& head) const {
     const auto argument = [](const Dim& d, Dim::Fn fn, int64_t beside) -> std::optional<Dim> {
       const std::vector<Dim::Term> terms = d.terms();
@@ -75,7 +78,7 @@ class Collector {
     return table_.accesses.back();
   }
 
-  // Every element of the box of `extents` on the last axes, from `index` on.
+  // Records an access to every element of the box of `extents` on the last axes, starting at `index`.
   void box(BufferId b, bool write, std::vector<Dim> index, const std::vector<Dim>& extents, const Stmt& s) {
     const std::size_t depth = loops_.size();
     while (index.size() < k_.buffers[b].shape.size()) index.push_back(0);
@@ -88,7 +91,7 @@ class Collector {
     loops_.resize(depth);
   }
 
-  // The axes of b after those that `index` gives.
+  // Records an access to all elements of the axes of b after those that `index` gives.
   void rest(BufferId b, bool write, const std::vector<Dim>& index, const Stmt& s) {
     const Shape& shape = k_.buffers[b].shape;
     if (index.size() > shape.size()) return;
@@ -156,7 +159,7 @@ class Collector {
   const Kernel& k_;
   AccessTable table_;
   LoopStack loops_;
-  Guard conditions_;  // of the loops around
+  Guard conditions_;  // conditions of the enclosing loops
   std::map<std::string, Dim> values_;
   std::vector<std::unique_ptr<std::vector<Dim>>> boxes_;
   std::size_t order_ = 0, phase_ = 0;
@@ -172,7 +175,8 @@ std::vector<std::string> unit_symbols(const Dim& g, int64_t sign) {
   return out;
 }
 
-// c + d*q >= 0 is d*q >= -d*floor(c/d): the constant of a guard rounded down to a multiple of what divides the rest.
+// c + d*q >= 0 is equivalent to d*q >= -d*floor(c/d): the constant of a guard can be rounded down to a multiple of the
+// divisor of the rest.
 Dim tightened(const Dim& g) {
   int64_t constant = 0;
   for (const Dim::Term& t : g.terms()) {
@@ -184,7 +188,7 @@ Dim tightened(const Dim& g) {
   return rest + floordiv(Dim(constant), Dim(d)) * d;
 }
 
-// The guards that share a symbol with e, tightened.
+// The tightened guards that share a symbol with e.
 std::vector<Dim> related(const Dim& e, const Guard& guards) {
   std::set<std::string> symbols;
   e.collect_symbols(symbols);
@@ -219,7 +223,7 @@ int64_t factor_of(const Dim& d, const std::string& symbol) {
   return 0;
 }
 
-// g, times what makes one of its symbols as large as in e: 100*(n - 1 - i) for e with -100*i.
+// g multiplied so that one of its symbols cancels the same symbol in e: 100*(n - 1 - i) for e with -100*i.
 Dim scaled(const Dim& g, const Dim& e) {
   for (const int64_t sign : {int64_t{1}, int64_t{-1}}) {
     for (const std::string& s : unit_symbols(g, sign)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accesses of a kernel to its buffers, with all that range and race checks need to know of each.
+// The accesses of a kernel to its buffers, with everything that range and race checks need to know of each.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ using LoopStack = std::vector<EnclosingLoop>;
 struct Access {
   BufferId buffer;
   bool write = false;
-  // Registers that hold index expressions are replaced by these, and facts are put in (with_facts). Boxes and whole
-  // tiles are indexed by extra seq loops at the end of `loops`.
+  // Registers that hold index expressions are replaced by these expressions, and facts are applied (with_facts). Boxes
+  // and whole tiles are indexed by extra seq loops at the end of `loops`.
   std::vector<Dim> index;
   Guard guard;
   uint32_t clamp = 0;
@@ -37,22 +37,22 @@ struct Access {
 };
 
 struct AccessTable {
-  std::vector<Access> accesses;                    // in the order of the text
-  std::map<uint32_t, std::size_t> alloc_depth;     // by buffer: how many loops enclose its allocation
-  std::map<std::string, std::size_t> value_depth;  // by "v12": how many loops enclose the definition of a data value
+  std::vector<Access> accesses;                    // in text order
+  std::map<uint32_t, std::size_t> alloc_depth;     // by buffer: number of loops that enclose its allocation
+  std::map<std::string, std::size_t> value_depth;  // by "v12": loops around a data value's definition
 };
 
 AccessTable collect_accesses(const Kernel& kernel);
 
-// Ranges of the loops, of `lane`, and of values taken from data (unbounded).
+// The ranges of the loops, of `lane`, and of values taken from data (unbounded).
 DimRanges ranges_of(const AccessTable& table, const Access& access);
 
-// e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h that share symbols with e.
+// Proves e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h that share symbols with e.
 bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards);
-// The same, or e is proven where a guard narrows the range of a symbol.
+// The same, or e is proven after a guard narrows the range of a symbol.
 bool proves_nonneg_narrowed(const Dim& e, const DimRanges& ranges, const Guard& guards);
 
-// Findings of one kind each. `text` names the statement.
+// Each appends findings of one kind.
 void check_ranges(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);
 void check_races(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);
 void check_phases(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes between phases, and through which memory.
+// Checks what passes between the phases of a kernel and through which memory: reg buffers per thread, survival of reg
+// and shared memory across grid phases, and writes before reads.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,8 @@ namespace {
 
 bool is_local(Space space) { return space != Space::in && space != Space::out; }
 
-// A reg buffer belongs to a thread: parallel loops between its allocation and the access are its leading axes.
+// A reg buffer belongs to a thread, so the parallel loops between its allocation and the access must be its leading
+// axes.
 void check_thread(const Kernel& kernel, const Access& a, std::size_t alloc_depth, std::vector<std::string>& out) {
   const Buffer& b = kernel.buffers[a.buffer];
   std::size_t axis = 0;
@@ -35,7 +38,7 @@ bool is_coop(const Stmt& s) {
   return loop == nullptr || loop->head.tag != LoopTag::grid || loop->boundary == Boundary::coop;
 }
 
-// reg and shared memory survives a coop boundary only.
+// reg and shared memory survives only a coop boundary.
 void check_survival(const Kernel& kernel, BufferId id, const std::vector<const Access*>& list,
                     std::vector<std::string>& out) {
   const Buffer& b = kernel.buffers[id];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Iterations of parallel loops are independent.
+// Proves that the iterations of parallel loops are independent.
 //
 // Two accesses w and x under a loop variable l collide in different iterations if their index vectors are equal for
-// some values of the other variables: sum of c*(v - v') = 0 on each axis, where v' is the copy of v in the iteration of
-// x. The proof peels variables off: from c*(v - v') + R = 0 and |R| < c follows v = v' (and R = 0); so does it where a
-// number g divides R and |c*(v - v')| < g. floordiv(u, d) and mod(u, d) are variables like loop variables; when both
-// are equal, so is u. When l itself turns out equal, or an equation cannot hold, the iterations touch different
-// elements.
+// some values of the other variables: the sum of c*(v - v') is 0 on each axis, where v' is the copy of v in the
+// iteration of x. The proof eliminates variables: c*(v - v') + R = 0 and |R| < c imply v = v' (and R = 0). So does a
+// number g that divides R with |c*(v - v')| < g. floordiv(u, d) and mod(u, d) are treated as variables; if both are
+// equal, so is u. If l itself is proven equal, or an equation cannot hold, the iterations touch different elements.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using fusec::proves_nonneg;
 
 Dim atom_dim(const Dim::Atom& atom) { return Dim::from_terms({{1, {atom}}}); }
 
-// c where e = c * atom + terms without the atom; nullopt where e is not linear in it or does not have it.
+// c, where e = c * atom + terms without the atom; nullopt if e is not linear in the atom or does not contain it.
 std::optional<Dim> coefficient_of(const Dim& e, const Dim& atom) {
   std::vector<Dim::Term> factor;
   for (const Dim::Term& t : e.terms()) {
@@ -43,7 +43,7 @@ std::optional<Dim> coefficient_of(const Dim& e, const Dim& atom) {
   return Dim::from_terms(std::move(factor));
 }
 
-// e with the atom `from` replaced, outside of functions.
+// e with the atom `from` replaced, outside functions.
 Dim replaced(const Dim& e, const Dim& from, const Dim& to) {
   Dim sum = 0;
   for (const Dim::Term& t : e.terms()) {
@@ -54,8 +54,8 @@ Dim replaced(const Dim& e, const Dim& from, const Dim& to) {
   return sum;
 }
 
-// Whether w and x never touch one element while `differs` (if any) has different values in the two, and the first
-// `shared` loops have equal ones.
+// Whether w and x never touch one element if `differs` (if any) has different values in the two and the first `shared`
+// loops have equal ones.
 class Collision {
  public:
   Collision(const AccessTable& table, const Access& w, const Access& x, std::size_t shared, std::string differs)
@@ -141,7 +141,7 @@ class Collision {
 
   bool within(const Dim& e, const Dim& below) { return nonneg(below - 1 - e) && nonneg(below - 1 + e); }
 
-  // e = c*(mine - theirs) + R = 0 implies mine == theirs.
+  // Whether e = c*(mine - theirs) + R = 0 implies mine == theirs.
   bool implies_equal(const Dim& e, const Pair& p) {
     const auto c = coefficient_of(e, p.mine), opposite = coefficient_of(e, p.theirs);
     if (!c || !opposite || !(*c + *opposite).is(0)) return false;
@@ -187,7 +187,7 @@ class Collision {
     return d;
   }
 
-  // mod(u, d) == mod(u', d) and floordiv(w, d) == floordiv(w', d), where d divides w - u, give w == w'.
+  // mod(u, d) == mod(u', d) and floordiv(w, d) == floordiv(w', d), where d divides w - u, imply w == w'.
   bool settle_dividend() {
     for (const Pair& p : pairs_) {
       const Dim::Atom remainder = p.mine.terms()[0].atoms[0];
@@ -205,7 +205,7 @@ class Collision {
 
   bool is_settled(const Dim& d) const { return with_equal_functions(d - other(d)).is(0); }
 
-  // d == d'; false if that is known.
+  // Adds d == d'; false if that is already known.
   bool add_equation(const Dim d) {
     const Dim equation = with_equal_functions(d - other(d));
     if (equation.is(0) || std::find(equations_.begin(), equations_.end(), equation) != equations_.end()) return false;
@@ -220,7 +220,7 @@ class Collision {
   Guard guards_;
   std::vector<Pair> pairs_;
   std::vector<Dim> equations_;
-  std::map<Dim, bool> proven_;  // nonneg of what has been asked
+  std::map<Dim, bool> proven_;  // memoizes nonneg
   bool done_ = false;
 };
 
@@ -233,7 +233,7 @@ class RaceCheck {
     std::map<uint32_t, std::vector<const Access*>> by_buffer;
     for (const Access& a : table_.accesses) by_buffer[a.buffer.index].push_back(&a);
     for (const auto& [buffer, list] : by_buffer) {
-      const bool private_to_thread = k_.buffers[BufferId{buffer}].space == Space::reg;  // check_phases sees to these
+      const bool private_to_thread = k_.buffers[BufferId{buffer}].space == Space::reg;  // check_phases handles these
       for (std::size_t i = 0; i < list.size(); ++i) {
         if (!list[i]->write) continue;
         lanes(*list[i]);

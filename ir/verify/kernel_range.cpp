@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every access stays inside of its buffer.
+// Checks that every access stays inside its buffer: by proof from ranges and guards, or, for guarded accesses that
+// cannot be proven, by sampling for a counterexample.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,12 +24,12 @@ bool uses_data(const AccessTable& table, const Dim& d) {
                      [&](const std::string& s) { return table.value_depth.count(s) != 0; });
 }
 
-// Draws sizes and iterations that favour the ends of ranges.
+// Draws sizes and iterations, favouring the ends of ranges.
 class Sampler {
  public:
   Sampler(const Access& access, const Dim& index, const Dim& extent) : a_(access), index_(index), extent_(extent) {}
 
-  // "x is read at 17 of 0 ... 16 with i0 = 1, n = 17"
+  // Returns, for example, "17 of 17 elements, where i0 = 1, n = 17"; nullopt if no sample lies outside.
   std::optional<std::string> counterexample() {
     for (int i = 0; i < kTrials; ++i) {
       if (!draw()) continue;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists the libraries of a GPU engine in order of preference: cuBLASLt, then cuDNN. Called when an engine is opened; a
+// missing library causes a warning, not an error.
+
 #include "runtime/cache/artifact.h"
 #include "runtime/library/interface/cuda_memory.h"
 #include "runtime/library/interface/library.h"

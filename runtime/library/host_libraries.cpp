@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists the libraries of a host engine in order of preference: oneDNN where it is built in and allowed, then the plain
+// loops, which take every step.
+
 #include "runtime/library/interface/library.h"
 #include "runtime/library/plain/plain.h"
 #if FUSEC_WITH_DNNL

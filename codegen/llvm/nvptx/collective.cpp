@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds over the threads of a team: by shuffles inside of warps, between warps through shared memory.
+// Writes the folds of a reduction over the threads of a team as LLVM IR: with shuffles inside warps, through shared
+// memory between warps. `plan_fold` has decided which is used, as for CUDA C++.
+
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <numeric>
@@ -18,7 +20,7 @@ void check_warp(const GpuWriter& w) {
 
 Value* constant32(GpuWriter& w, int64_t v) { return w.ir.b.getInt32(static_cast<uint32_t>(v)); }
 
-// A shuffle of the words of a scalar; `id` is that of words of 32 bits.
+// Shuffles a scalar as 32-bit words; `id` is the intrinsic for 32-bit words.
 Value* shuffle_scalar(GpuWriter& w, llvm::Intrinsic::ID id, Value* v, Value* from) {
   auto& b = w.ir.b;
   llvm::Type* type = v->getType();
@@ -62,7 +64,8 @@ Value* has_bit(GpuWriter& w, Value* number, int64_t bit) {
   return w.ir.b.CreateICmpNE(w.ir.b.CreateAnd(number, constant32(w, bit)), constant32(w, 0));
 }
 
-// The combination of mine with other, the lower thread's left of the other's; `upper`: this is not the lower thread.
+// The combination of mine and other, with the lower thread's value on the left. `upper`: this thread is not the lower
+// one.
 Parts exchanged(GpuWriter& w, const CombineOp& op, const Parts& mine, const Parts& other,
                 const std::function<Value*()>& upper) {
   if (is_symmetric(op.combiner)) return combine(w.ir, op, mine, other);
@@ -70,7 +73,7 @@ Parts exchanged(GpuWriter& w, const CombineOp& op, const Parts& mine, const Part
   return combine(w.ir, op, choose(w, is_upper, other, mine), choose(w, is_upper, mine, other));
 }
 
-// Exclusive or of thread numbers: from, 2*from, ... below `to`, powers of two.
+// Exchanges values by XOR of thread indices: from, 2*from, ... below `to`, powers of two.
 Parts fold_by_xor(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, int64_t to) {
   check_warp(w);
   for (int64_t s = from; s < to; s *= 2) {
@@ -80,7 +83,7 @@ Parts fold_by_xor(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, i
   return mine;
 }
 
-// Any number of threads of one warp: the first thread of the neighbouring run, where there is one.
+// For any number of threads in one warp: reads from the first thread of the neighbouring run, where there is one.
 Parts fold_by_index(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, int64_t total) {
   check_warp(w);
   auto& b = w.ir.b;
@@ -137,12 +140,12 @@ void where_holds(GpuWriter& w, Value* condition, const std::function<void()>& bo
       w.ir, condition, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
 }
 
-// Tells what an earlier turn of a loop read from what is written now.
+// Separates what an earlier iteration of a loop reads from what is written next.
 void barrier_in_loops(GpuWriter& w) {
   if (w.team.in_loop) write_block_barrier(w);
 }
 
-// Runs of `unit` warps, each with one value: `runs` of them, their first warps `unit` apart.
+// Folds `runs` runs of `unit` warps each. Every run has one value, and the first warps of the runs are `unit` apart.
 void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_t step, const std::string& use) {
   auto& b = w.ir.b;
   const int64_t warps = w.block_warps, entries = (a.count() + step - 1) / step;
@@ -168,7 +171,7 @@ void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_
   }
 }
 
-// Whatever the numbers: a tree in shared memory.
+// Works for any counts: a tree in shared memory.
 void fold_in_shared(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step, const std::string& use) {
   auto& b = w.ir.b;
   const SharedCells shared(w, a, use, w.block_threads);

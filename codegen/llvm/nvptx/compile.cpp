@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiles an LLVM module to PTX with the NVPTX backend, during emit: links libdevice, runs a few scalar passes and
+// generates code. Needs no GPU. Floating-point contraction is disabled.
+
 #include "codegen/llvm/nvptx/compile.h"
 
 #include <llvm/Bitcode/BitcodeReader.h>
@@ -81,7 +84,7 @@ void simplify_with(Analyses& analyses, llvm::Module& module, llvm::TargetMachine
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
-  const llvm::NamedMDNode* const kernels = module.getNamedMetadata("nvvm.annotations");  // null: there is none
+  const llvm::NamedMDNode* const kernels = module.getNamedMetadata("nvvm.annotations");  // null if there is none
   if (kernels != nullptr && module.size() > kernels->getNumOperands()) passes.addPass(llvm::AlwaysInlinerPass());
   passes.addPass(llvm::GlobalDCEPass());
   llvm::FunctionPassManager scalar;
@@ -96,7 +99,7 @@ void simplify_with(Analyses& analyses, llvm::Module& module, llvm::TargetMachine
   passes.run(module, modules);
 }
 
-// When LLVM breaks off, what it was working on is leaked (codegen/llvm/contain.h).
+// If LLVM throws, the object that it was working on is leaked (codegen/llvm/contain.h).
 void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   auto analyses = std::make_unique<Analyses>();
   try {
@@ -107,7 +110,7 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   }
 }
 
-// LLVM's NVPTX (19) converts a signed i1 as if it were unsigned: to 1, where it is -1.
+// LLVM's NVPTX backend (19) converts a signed i1 as if it were unsigned: to 1 instead of -1.
 void convert_signed_bools_by_choice(llvm::Module& module) {
   for (llvm::Function& function : module) {
     for (llvm::BasicBlock& block : function) {

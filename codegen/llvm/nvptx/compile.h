@@ -13,11 +13,11 @@
 
 namespace fusec::codegen::nvptx {
 
-// For an architecture that LLVM does not know yet, the newest before it that it does.
+// Uses the newest architecture that LLVM knows and that is not newer than the target's.
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);
-// Puts in the functions of libdevice that the module calls. `unsupported`: it calls some, and there is no libdevice.
+// Links the libdevice functions that the module calls. `unsupported`: it calls some, and libdevice is not found.
 Status link_libdevice(llvm::Module& module);
-// Simplifies, then generates code.
+// Runs simplifying passes, then code generation.
 Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace fusec::codegen::nvptx

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers of a thread and of a block; accesses in pieces; block copies.
+// Handles memory in the NVPTX writer: private buffers of a thread, shared buffers of a thread block, vector accesses in
+// pieces, and block copies.
+
 #include <algorithm>
 #include <bit>
 
@@ -19,7 +21,8 @@ int64_t constant_count(const ir::Buffer& buffer) {
   throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
 
-// Walks with the number of parallel loops around each statement.
+// Removes from accesses the axes that a thread's private copy lacks. It walks with the number of parallel loops around
+// each statement.
 class Privates {
  public:
   explicit Privates(ir::Kernel& kernel) : kernel_(kernel) {}
@@ -75,10 +78,10 @@ class Privates {
   std::map<ir::BufferId, int> declared_, dropped_;
 };
 
-// How a vector is accessed: in pieces of whole words.
+// A vector is accessed in pieces that consist of whole words.
 struct Words {
-  unsigned per;   // elements of a word
-  unsigned bits;  // of an element
+  unsigned per;   // elements per word
+  unsigned bits;  // per element
   llvm::Type* type;
 };
 
@@ -89,7 +92,7 @@ Words words_of(Ir& ir, llvm::Type* element, uint64_t piece) {
   return {word / bits, bits, ir.b.getIntNTy(word)};
 }
 
-// Bytes of a piece: a power of two that divides the vector and the address.
+// Size of a piece in bytes: a power of two that divides the vector and the address.
 uint64_t piece_of(llvm::Type* type, llvm::Align align) {
   const auto* vector = llvm::cast<llvm::FixedVectorType>(type);
   const uint64_t bytes = vector->getNumElements() * (vector->getScalarSizeInBits() / 8);
@@ -134,7 +137,7 @@ Value* GpuWriter::load(llvm::Type* type, Value* from, llvm::Align align) {
   llvm::Type* element = type->getScalarType();
   const uint64_t piece = piece_of(type, align);
   const Words words = words_of(ir, element, piece);
-  const uint64_t count = piece / (words.type->getScalarSizeInBits() / 8);  // of words in a piece
+  const uint64_t count = piece / (words.type->getScalarSizeInBits() / 8);  // words in a piece
   const auto lanes = static_cast<uint64_t>(llvm::cast<llvm::FixedVectorType>(type)->getNumElements());
   if (words.per == 1 && count == lanes) return b.CreateAlignedLoad(type, from, llvm::Align(piece));
   Value* out = llvm::PoisonValue::get(type);
@@ -178,7 +181,7 @@ llvm::StoreInst* GpuWriter::store(Value* v, Value* to, llvm::Align align) {
   return nullptr;
 }
 
-// The threads of the team take turns; the elements of the box are counted row by row.
+// The threads of the team copy elements in turn; the elements of the box are numbered row-major.
 void GpuWriter::write_copy(const ir::CopyAsync& stmt) {
   const ir::Buffer &src = kernel.buffers[stmt.src], &dst = kernel.buffers[stmt.dst];
   for (const ir::Buffer* buffer : {&src, &dst}) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The NVPTX emitter: writes one LLVM function per phase, compiles the module to PTX, applies the ptxas workarounds and
+// assembles the cubin. Runs in emit; needs neither a GPU nor NVRTC.
+
 #include "codegen/llvm/nvptx/nvptx.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -15,7 +18,7 @@
 namespace fusec::codegen {
 namespace {
 
-// Raised whenever the code written for some kernel changes.
+// Must be raised whenever the code written for any kernel changes.
 constexpr int kNvptxWriterVersion = 8;
 
 struct WrittenGpu {
@@ -47,7 +50,7 @@ Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out
   out.module->setDataLayout(out.machine->createDataLayout());
   try {
     write_phases(kernel, target, out);
-  } catch (const std::runtime_error& e) {  // CompileError, or UnsupportedKernel outside of statements
+  } catch (const std::runtime_error& e) {  // CompileError, or UnsupportedKernel thrown outside statements
     return Status(StatusCode::compile_failed, e.what());
   }
   return {};

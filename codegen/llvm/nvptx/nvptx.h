@@ -12,12 +12,12 @@
 
 namespace fusec::codegen {
 
-// The artifact holds the cubin and its PTX, and for each phase what ptxas says of registers, stack and shared memory.
-// Where there is no nvJitLink the PTX alone, for the driver. `unsupported`: a function of libdevice is needed, which is
-// not found. compile_failed: a statement that cannot be written, named, or nvJitLink's log.
+// The artifact holds the cubin and its PTX, and for each phase the registers, stack and shared memory that ptxas
+// reports. Without nvJitLink it holds only the PTX, for the driver. `unsupported`: a libdevice function is needed and
+// libdevice is not found. compile_failed names a statement that cannot be written, or carries nvJitLink's log.
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target);
-// The PTX alone.
+// Only the PTX.
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target);
 // The versions of the writer, of LLVM and of nvJitLink; cheap.
 std::string nvptx_emitter_key();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over threads by their tree, as codegen/kernel/reduce_plan.h plans them.
+// Writes reductions over threads as LLVM IR, following codegen/kernel/reduce_plan.h. Reductions of a single thread go
+// to codegen/llvm/reduce.cpp; if their order is free, with the cheapest tree.
+
 #include "codegen/llvm/nvptx/reduce.h"
 
 #include <algorithm>
@@ -39,7 +41,7 @@ struct Threads {
   int64_t total = 1;
 };
 
-// The element of this iteration into the accumulators from number `at` on: added, or put there.
+// Adds the element of this iteration to the accumulators from number `at` on, or stores it there.
 void write_element(GpuWriter& w, const Plan& plan, const Cells& a, int64_t at, bool adds) {
   Parts yield;
   for (const ir::Operand& operand : plan.stmt.yield) yield.push_back(splat(w.ir, raw_operand(w, operand), plan.width));
@@ -59,7 +61,7 @@ void write_element(GpuWriter& w, const Plan& plan, const Cells& a, int64_t at, b
   }
 }
 
-// The loops inside of a thread from number `i` on, then `body`.
+// Writes the loops inside a thread, from number `i` on, then `body`.
 void write_thread_loops(GpuWriter& w, const Plan& plan, std::size_t i, const std::function<void()>& body) {
   while (i < plan.loops.size() && plan.loops[i].is_block()) ++i;
   if (i == plan.loops.size()) return body();
@@ -68,7 +70,7 @@ void write_thread_loops(GpuWriter& w, const Plan& plan, std::size_t i, const std
   write_loop(w, head, [&] { write_thread_loops(w, plan, i + 1, body); });
 }
 
-// Body and element, by the threads that take part.
+// Writes the body and the element for the threads that take part.
 void write_iteration(GpuWriter& w, const Plan& plan, const Threads& threads, const std::function<void()>& element) {
   const Team team = w.team;
   for_threads(w, threads.total, [&] {
@@ -81,7 +83,8 @@ void write_iteration(GpuWriter& w, const Plan& plan, const Threads& threads, con
   w.team = team;
 }
 
-// From the innermost loop outwards; loops before number `until` are left. Answers whether idle threads have the result.
+// Folds from the innermost loop outwards; loops before number `until` are left. Returns whether idle threads have the
+// result.
 bool fold_loops(GpuWriter& w, const Plan& plan, const Cells& a, std::size_t until) {
   int64_t array_stride = plan.per, thread_stride = 1;
   bool everywhere = false;
@@ -93,7 +96,7 @@ bool fold_loops(GpuWriter& w, const Plan& plan, const Cells& a, std::size_t unti
       array_stride *= loop.extent.value();
     } else if (loop.is_block()) {
       int64_t count = constant_extent(w, loop.head);
-      // Neighbouring block loops of one kind are folded at once.
+      // Neighbouring block loops of one kind are folded together.
       while (i > until && plan.loops[i - 1].is_block() && plan.loops[i - 1].kind == loop.kind) {
         count *= constant_extent(w, plan.loops[--i].head);
       }
@@ -104,7 +107,7 @@ bool fold_loops(GpuWriter& w, const Plan& plan, const Cells& a, std::size_t unti
   return everywhere;
 }
 
-// The elements of the loops from number `from` on, into all accumulators.
+// Puts the elements of the loops from number `from` on into all accumulators.
 void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& a, std::size_t from) {
   const bool sequence = has_sequence(plan);
   if (sequence || threads.total < w.team.size) a.reset();
@@ -117,7 +120,7 @@ void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, cons
   });
 }
 
-// Folds the tuple at accumulator 0 to all threads, and into the registers.
+// Distributes the tuple in accumulator 0 to all threads and stores it in the registers.
 void write_result(GpuWriter& w, const Plan& plan, const Cells& a, const Threads& threads, bool everywhere) {
   if (threads.total < w.team.size && !everywhere) broadcast(w, a);
   Parts result = a.get(0);
@@ -126,7 +129,8 @@ void write_result(GpuWriter& w, const Plan& plan, const Cells& a, const Threads&
   for (std::size_t p = 0; p < plan.stmt.dst.size(); ++p) define(w, plan.stmt.dst[p], result[p]);
 }
 
-// One value for each run of the loops inside of loop `at`, and a balanced tree over these; then the threads outside.
+// Computes one value for each run of the loops inside loop `at` and combines these in a balanced tree; then folds over
+// the threads outside.
 bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& result,
                               std::size_t at) {
   for (std::size_t i = 0; i < at; ++i) {
@@ -151,7 +155,7 @@ bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& thr
   return everywhere;
 }
 
-// A tree that gives the same bits with as few accumulators as there are lanes.
+// A tree that gives the same bits with only as many accumulators as there are lanes.
 ir::Tree free_tree(const GpuWriter& w, const ir::Reduce& stmt) {
   int width = 1;
   for (const ir::Operand& operand : stmt.yield) width = std::max(width, ir::width_of(w.kernel, operand));

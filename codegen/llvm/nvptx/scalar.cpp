@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What NVPTX has instructions for, and functions: those that codegen/cuda has text of its own for, else libdevice's.
+// The `Machine` table of NVPTX: conversions, min/max and functions. Functions that have their own formula in
+// codegen/cuda use the same formula here; all others call libdevice.
+
 #include <fmt/format.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -14,7 +16,7 @@ namespace {
 using llvm::Value;
 namespace intrinsic = llvm::Intrinsic;
 
-// f of every lane.
+// Applies f to every lane.
 template <class F>
 Value* by_lane(Ir& ir, Value* v, llvm::Type* scalar, const F& f) {
   const int width = width_of(v);
@@ -31,8 +33,9 @@ Value* by_intrinsic(Ir& ir, intrinsic::ID id, Value* v, llvm::Type* scalar) {
   return by_lane(ir, v, scalar, [&](Value* lane, int) -> Value* { return ir.b.CreateIntrinsic(id, {}, {lane}); });
 }
 
-// A PTX instruction of one operand. LLVM knows nothing of it: of the intrinsics for conversions it makes its own, which
-// may give anything where a number does not fit, and round an integer to the nearest float.
+// A PTX instruction with one operand, as inline assembly, which LLVM does not look into. LLVM would replace its
+// conversion intrinsics by its own conversions, which are undefined if a number does not fit and round integers to
+// nearest.
 Value* by_instruction(Ir& ir, std::string_view name, Value* v, llvm::Type* scalar) {
   const auto constraint = [](llvm::Type* type) {
     if (type->isFloatTy()) return 'f';
@@ -93,7 +96,8 @@ Value* integer_from_float(Ir& ir, DType to, Value* f) {
   return b.CreateTrunc(v, retyped(v, b.getIntNTy(bits)));
 }
 
-// Rounded to odd, so that rounding again to a half equals rounding once: `exact` of a number rounded toward zero.
+// Rounds to odd, so that a second rounding to a half equals a single rounding. `near` is rounded toward zero; `exact`
+// says whether that was exact.
 Value* with_sticky_bit(Ir& ir, Value* near, Value* exact) {
   Value* bits = as_bits(ir, near);
   return ir.b.CreateSelect(exact, near, as_float(ir, ir.b.CreateOr(bits, integer(bits, 1))));
@@ -124,7 +128,7 @@ Value* gpu_convert(Ir& ir, DType from, DType to, Value* v) {
   return narrow(ir, to, is_signed ? b.CreateSIToFP(v, f32) : b.CreateUIToFP(v, f32));
 }
 
-// max.NaN orders zeros too; before sm_80, and for f64, NaN loses in hardware.
+// max.NaN also orders zeros. Before sm_80, and for f64, the hardware instructions drop NaN.
 Value* gpu_extreme(Ir& ir, bool is_max, Value* x, Value* y) {
   auto& b = ir.b;
   if (!is_f64(x) && ir.target.sm >= 80)
@@ -144,7 +148,7 @@ Value* exp2_approx(Ir& ir, Value* x) {
   return by_intrinsic(ir, intrinsic::nvvm_ex2_approx_ftz_f, x, ir.b.getFloatTy());
 }
 
-// x = n*ln2 + r; the low bits of `shifted` are n. 2 ulp, as CUDA's expf.
+// x = n*ln2 + r; the low bits of `shifted` hold n. 2 ulp, like CUDA's expf.
 Value* exp_f32(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* part = fma(ir, x, number(x, 0x1.77313p-8), number(x, 0.5));  // log2(e) / 252
@@ -173,7 +177,7 @@ Value* tanh_f32(Ir& ir, Value* x) {
   return call_intrinsic(ir, intrinsic::copysign, {out, x});
 }
 
-// |x| < 0.9: x + x*P(x^2), 1.4e-8; else 1 - 2^Q(|x|) with Q = log2(erfc), which is 1 from 4 on.
+// x| < 0.9: x + x*P(x^2), 1.4e-8; else 1 - 2^Q(|x|) with Q = log2(erfc); the result is 1 from 4 on.
 Value* erf_f32(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value *square = b.CreateFMul(x, x), *magnitude = call_intrinsic(ir, intrinsic::fabs, {x});
@@ -190,8 +194,8 @@ Value* erf_f32(Ir& ir, Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.9f)), fma(ir, x, p, x), large);
 }
 
-// e / (1 + e) with e = exp(-|x|), or 1 / (1 + e): nothing overflows, and the divisor of 1 .. 2 needs no test. A
-// reciprocal after one step of Newton's is rounded as a division's.
+// e / (1 + e) with e = exp(-|x|), or 1 / (1 + e). Nothing overflows, and the divisor lies in 1 .. 2, so it needs no
+// test. After one Newton step the reciprocal rounds as a division does.
 Value* sigmoid_f32(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* e = exp_f32(ir, b.CreateFNeg(call_intrinsic(ir, intrinsic::fabs, {x})));
@@ -202,8 +206,8 @@ Value* sigmoid_f32(Ir& ir, Value* x) {
   return b.CreateFMul(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, number(x, 1)), inverse);
 }
 
-// 2^y for y = x*c, c in two parts, of which `low` is what x lacks: (1 + rest) * power, with 2^64 too much, so that a
-// last factor 2^-64 rounds denormal results once. exp2_approx is not near enough.
+// 2^y for y = (x + low)*c, with c in two parts: (1 + rest) * power. The power is too large by 2^64, so that a last
+// factor 2^-64 rounds denormal results once. exp2_approx is not accurate enough.
 struct Exp2 {
   Value* rest;
   Value* power;
@@ -225,7 +229,7 @@ Exp2 exp2_plus_64(Ir& ir, Value* x, Value* low, double c) {
 
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 
-// max(x, 0) - |x| * Phi(-|x|); as codegen/cuda/prelude.cpp has it.
+// max(x, 0) - |x| * Phi(-|x|); the same formula as in codegen/cuda/prelude.cpp.
 Value* gelu_f32(Ir& ir, Value* x) {
   auto& b = ir.b;
   Value* t = gpu_extreme(ir, false, call_intrinsic(ir, intrinsic::fabs, {x}), number(x, 15));
@@ -246,7 +250,7 @@ Value* gelu_f32(Ir& ir, Value* x) {
   return fma(ir, x, sign, b.CreateFMul(p, number(x, -0x1p-64)));  // -infinity * 0 is NaN
 }
 
-// x / (1 + exp(-y)); as codegen/cuda/prelude.cpp has it.
+// x / (1 + exp(-y)); the same formula as in codegen/cuda/prelude.cpp.
 Value* gelu_tanh_f32(Ir& ir, Value* x) {
   auto& b = ir.b;
   constexpr double kFirst = 22.36328125;

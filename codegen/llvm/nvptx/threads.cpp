@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block loops as threads.
+// Writes block loops as threads of a thread block in LLVM IR, with barriers and warp masks. Tracks whether control flow
+// is uniform and rejects barriers where it is not.
+
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
@@ -52,7 +54,7 @@ Value* thread_part(GpuWriter& w, Value* thread, int64_t stride, int64_t extent) 
          });
 }
 
-// Row-major in the number of the block.
+// Binds the grid variables, row-major in the block index.
 void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
   auto& b = w.ir.b;
   std::vector<const ir::LoopHead*> varying;
@@ -80,7 +82,7 @@ void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
   }
 }
 
-// The variables of the loops from the innermost out.
+// Binds the loop variables, innermost first.
 void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t inner) {
   int64_t stride = inner;
   for (std::size_t i = loops.size(); i-- > 0;) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function of a phase: its parameters, its grid, its shared memory.
+// Writes the kernel function of a phase for NVPTX: its parameters, grid variables, launch bounds and shared memory.
+// Shared arrays above the static limit move to dynamic shared memory.
+
 #include "codegen/llvm/nvptx/writer.h"
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
@@ -15,7 +17,7 @@ namespace {
 using llvm::Value;
 
 constexpr int64_t kMaxThreads = 1024;
-constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
+constexpr int64_t kStaticShared = 48 << 10;  // bytes of static shared memory that a function may declare
 constexpr Traits kGpuTraits = {
     .local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
 
@@ -32,7 +34,7 @@ bool may_alias(const ir::Kernel& kernel, ir::BufferId id) {
                      [&](const auto& pair) { return pair.first == id || pair.second == id; });
 }
 
-// The addresses of buffers, the extents, the status word.
+// The parameters are the buffer addresses, the extents and the status word.
 llvm::Function* add_function(GpuWriter& w, const std::string& name) {
   auto& b = w.ir.b;
   const std::vector<ir::BufferId> buffers = buffers_of(w.kernel);
@@ -49,7 +51,7 @@ llvm::Function* add_function(GpuWriter& w, const std::string& name) {
     function->getArg(i)->setName(buffer.name);
     if (may_alias(w.kernel, buffers[i])) continue;
     function->addParamAttr(i, llvm::Attribute::NoAlias);
-    // Both say that its loads may go through the cache of constant data.
+    // Together with noalias it allows loads through the read-only data cache.
     if (buffer.space == ir::Space::in) function->addParamAttr(i, llvm::Attribute::ReadOnly);
   }
   function->getArg(static_cast<unsigned>(types.size()) - 1)->setName("status");
@@ -74,7 +76,7 @@ void bind_extents(GpuWriter& w) {
   }
 }
 
-// Arrays that are too many bytes to declare become parts of what the launch asks for.
+// Turns arrays that exceed the static limit into parts of the dynamic shared memory.
 void place_shared(GpuWriter& w) {
   const llvm::DataLayout& layout = w.module.getDataLayout();
   int64_t bytes = 0;

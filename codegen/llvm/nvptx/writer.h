@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer for GPUs: LLVM IR for NVPTX, with threads, shared memory and collectives as codegen/cuda writes them.
+// The GPU writer: LLVM IR for NVPTX. It maps threads, shared memory and collectives as codegen/cuda does.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ namespace fusec::codegen::nvptx {
 inline constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
 
 struct Team : TeamSize {
-  llvm::Value* thread = nullptr;  // the number of this thread in it, an i32
-  llvm::Value* mask = nullptr;    // of the threads of this warp that are at this point of the program; null: not known
+  llvm::Value* thread = nullptr;  // the index of this thread in it, an i32
+  llvm::Value* mask = nullptr;    // the threads of this warp that are at this point of the program; null: not known
 };
 
 struct GpuWriter : Writer {
@@ -25,11 +25,11 @@ struct GpuWriter : Writer {
   Team team;
   std::map<std::string, llvm::GlobalVariable*> shared;  // of this phase, by name
   std::vector<llvm::GlobalVariable*> shared_order;
-  std::set<std::string> block_variables;  // of the loops around this point
+  std::set<std::string> block_variables;  // of the block loops around this point
   int64_t block_threads = 1, block_warps = 1;
   llvm::Value* thread_index = nullptr;  // in the block, an i32
   std::map<std::tuple<llvm::Value*, int64_t, int64_t>, llvm::Value*> thread_parts;
-  int64_t dynamic_shared = 0;  // bytes that the launch asks for
+  int64_t dynamic_shared = 0;  // bytes of dynamic shared memory that the launch requests
   int copies = 0;
 
   GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
@@ -50,19 +50,19 @@ struct GpuWriter : Writer {
   void write_copy(const ir::CopyAsync& copy) override;
 };
 
-// The kernel with reg buffers as a thread has them: without the leading axes of the parallel loops that are around
-// their accesses but not around their declarations.
+// Returns the kernel with reg buffers as one thread sees them: without the leading axes of the parallel loops that are
+// around their accesses but not around their declarations.
 ir::Kernel with_private_buffers(ir::Kernel kernel);
 
 // threads.cpp: how many threads the statements need; block loops; barriers.
 int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt);
 int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop);
-// thread / stride % extent, made at function entry; extent 0: without the remainder.
+// thread / stride % extent, computed at function entry; extent 0: without the remainder.
 llvm::Value* thread_part(GpuWriter& w, llvm::Value* thread, int64_t stride, int64_t extent);
 void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid);
-// Binds variables of nested block loops by division of the thread's number in its team.
+// Binds the variables of nested block loops by dividing the thread's index in its team.
 void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
-// body() by the first `count` threads of the team.
+// Runs body() in the first `count` threads of the team.
 void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body);
 void write_block_barrier(GpuWriter& w);
 

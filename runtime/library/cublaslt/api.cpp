@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loads cuBLASLt with dlopen and looks up the functions that fusec calls. Functions that only name versions or
+// algorithms are optional.
+
 #include "runtime/library/cublaslt/api.h"
 
 #include "ir/support/nvidia_libraries.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt opened at run time: its functions. Tests put others in their place.
+// The functions of cuBLASLt, which is opened at run time. Tests substitute their own.
 #pragma once
 
 #include <cublasLt.h>
@@ -20,7 +20,7 @@ struct Api {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
   decltype(&cublasLtMatmul) matmul = nullptr;
-  // May be null: they only name things.
+  // May be null: they are only used for names.
   decltype(&cublasLtGetVersion) version = nullptr;
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) algo_get = nullptr;
 };

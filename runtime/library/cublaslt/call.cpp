@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Turns a Gemm into cuBLASLt descriptors, queries the heuristics for algorithms (at bind) and runs the product (at
+// run). A run allocates nothing: descriptors are on the stack.
+
 #include "runtime/library/cublaslt/call.h"
 
 #include <cstdint>
@@ -37,7 +40,7 @@ cublasLtEpilogue_t epilogue_of(const Gemm& gemm) {
   return gemm.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// The first status that is not success.
+// Keeps the first status that is not success.
 class Steps {
  public:
   bool operator()(cublasStatus_t status) {
@@ -50,7 +53,7 @@ class Steps {
   cublasStatus_t status_ = CUBLAS_STATUS_SUCCESS;
 };
 
-// Descriptors live on the stack: setting them up takes no allocation and well under a microsecond.
+// Descriptors live on the stack. Setting them up allocates nothing and takes well under a microsecond.
 struct Descriptors {
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayoutOpaque_t a, b, c, out;
@@ -89,7 +92,7 @@ struct Preference {
   Preference(const Api& api, const Limits& limits, Steps& steps) {
     steps(api.preference_init(&preference, sizeof(preference)));
     set(api, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(limits.workspace), steps);
-    // Partial sums keep the compute type.
+    // Split-K partial sums stay in the compute type.
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     set(api, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes, steps);
     const auto alignment = static_cast<uint32_t>(limits.alignment);
@@ -124,7 +127,7 @@ Handle::~Handle() {
 
 std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most) {
   Steps steps;
-  // A bias must have an address here, whichever; nothing is read.
+  // The bias needs a non-null address here; it is not read.
   Descriptors d(handle.api, gemm, reinterpret_cast<const void*>(kAnyAddress), steps);
   Preference preference(handle.api, limits, steps);
   if (steps.status() != CUBLAS_STATUS_SUCCESS) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Gemm in cuBLASLt's descriptors, and the algorithms that it has for it.
+// A Gemm as cuBLASLt descriptors, and the algorithms that cuBLASLt offers for it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace fusec::runtime::cublaslt {
 
-// A handle of its own: it is thread-safe.
+// Owns a cuBLASLt handle, which is thread-safe.
 struct Handle {
   Api api;
   cublasLtHandle_t handle = nullptr;
@@ -24,8 +24,8 @@ struct Handle {
   Handle& operator=(const Handle&) = delete;
 };
 
-// One way to do a Gemm, in order of cuBLASLt's estimate. Always given explicitly: what it takes by itself may change
-// with free memory.
+// One algorithm for a Gemm. cuBLASLt's default algorithm choice depends on free memory, so we always pass one
+// explicitly.
 struct AlgoChoice {
   cublasLtMatmulAlgo_t algo{};
   std::size_t workspace = 0;
@@ -34,13 +34,14 @@ struct AlgoChoice {
 
 struct Limits {
   std::size_t workspace = 0;
-  std::size_t alignment = 16;  // bytes that all addresses are multiples of
+  std::size_t alignment = 16;  // every address is a multiple of this many bytes
 };
 
-// At most `most`, the best first. Empty: cuBLASLt has none.
+// At most `most` algorithms, best first by cuBLASLt's estimate. Empty: cuBLASLt has none.
 std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most);
 
-// The algorithm's parameters, and a hash of all of it: "algo=66 tile=20 stages=36 splitk=1 cluster=3 #1a2b3c4d".
+// The algorithm's parameters and a hash of its whole configuration: "algo=66 tile=20 stages=36 splitk=1 cluster=3
+// #1a2b3c4d".
 std::string id_of(const Handle& handle, const AlgoChoice& choice);
 
 // The addresses of one call.

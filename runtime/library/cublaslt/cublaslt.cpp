@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cuBLASLt library: decides which steps it takes, normalizes them to Gemms, picks algorithms at bind and calls them
+// at run. Each Gemm has a second algorithm for addresses that are not 16-byte aligned, because alignment is known only
+// at run.
+
 #include "runtime/library/cublaslt/cublaslt.h"
 
 #include <algorithm>
@@ -19,11 +23,11 @@ using cublaslt::AlgoChoice;
 using cublaslt::Gemm;
 using cublaslt::Handle;
 
-constexpr std::size_t kWide = 16;                  // bytes: every algorithm's alignment
-constexpr int64_t kWorkspace = int64_t{32} << 20;  // what cuBLAS itself takes on Hopper
-constexpr int kMaxAlgorithms = 8;                  // that are choices
+constexpr std::size_t kWide = 16;                  // bytes of alignment with which every algorithm works
+constexpr int64_t kWorkspace = int64_t{32} << 20;  // cuBLAS's own default on Hopper
+constexpr int kMaxAlgorithms = 8;                  // the most that are offered as choices
 
-// A Gemm with the algorithm for addresses at multiples of kWide, and one for those that are not.
+// A Gemm with one algorithm for addresses at multiples of kWide and one for all other addresses.
 struct Chosen {
   Gemm gemm;
   AlgoChoice wide, narrow;
@@ -102,8 +106,8 @@ bool is_float_product(const Problem& p) { return is_float(p.a.dtype) && is_float
 
 bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
 
-// The product to make of a call, or why cuBLASLt makes none. Behind the arguments of the call come a column of ones and
-// zeros.
+// The matrix product to which a call reduces, or the reason why cuBLASLt cannot do it. A column of ones and a buffer of
+// zeros follow the arguments of the call.
 Result<Problem> as_product(const LibraryCall& call) {
   Problem problem = normalize(call);
   if (!is_float_product(problem)) return Status(StatusCode::unsupported, "no arithmetic in integers");
@@ -150,7 +154,7 @@ class CublasLtLibrary : public Library {
       return "cuBLASLt has no " + std::string(ir::info(step.op).name);
     }
     if (!is_float(step.compute)) return std::string("no arithmetic in ") + to_string(step.compute);
-    // In families 20, 23 and 24 of 13.1.
+    // Observed in algorithm families 20, 23 and 24 of 13.1.
     if (numerics_ == Numerics::exact && has_relu(step))
       return "some of cuBLASLt's algorithms make 0 of NaN in their relu";
     return std::nullopt;
@@ -196,7 +200,7 @@ class CublasLtLibrary : public Library {
     FUSEC_ASSIGN(cublaslt::Products plan, cublaslt::plan_matmul(problem, ones, tf32_));
     Result<std::vector<Chosen>> chosen = choose(plan);
     if (!chosen.ok() && problem.bias && plan.gemms.size() == 1) {
-      // Some types have no epilogues.
+      // cuBLASLt has no epilogues for some types.
       FUSEC_ASSIGN(plan, cublaslt::plan_split(problem, ones, tf32_));
       chosen = choose(plan);
     }
@@ -204,7 +208,7 @@ class CublasLtLibrary : public Library {
     return Prepared{std::move(problem), std::move(plan), std::move(chosen).value()};
   }
 
-  // A choice is of the product itself and of addresses at multiples of kWide.
+  // A choice applies to the product itself (the last Gemm), and to addresses at multiples of kWide.
   Status take(const std::string& id, Chosen& chosen) const {
     for (const AlgoChoice& algo : algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMaxAlgorithms)) {
       if (id_of(*handle_, algo) != id) continue;

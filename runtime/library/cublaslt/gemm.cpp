@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plans a normalized matmul as cuBLASLt products at bind time: chooses row- or column-major form, turns irregular axes
+// into batches or separate calls, and places bias and addend. It is pure arithmetic on strides and calls no library.
+
 #include "runtime/library/cublaslt/gemm.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@ constexpr int64_t kMaxCalls = 4096;
 
 enum { kA, kB, kC, kOut, kOperands };
 
-// An axis of the product and its stride in each operand; 0 in those that lack it.
+// An axis of the product with its stride in each operand; 0 in operands that lack it.
 struct Axis {
   int64_t extent = 1;
   int64_t strides[kOperands] = {};
@@ -46,7 +49,7 @@ Product product_of(const Problem& p, const Operand* c) {
   return product;
 }
 
-// Whether a matrix of these axes is column-major with a pitch.
+// Whether a matrix with these axes is column-major with a pitch.
 bool fits(const Axis& rows, const Axis& columns, int operand) {
   const bool contiguous = rows.extent == 1 || rows.strides[operand] == 1;
   return contiguous && (columns.extent == 1 || columns.strides[operand] >= rows.extent);
@@ -64,14 +67,14 @@ void to_batch(Product& p, Axis& axis) {
   axis = Axis{};
 }
 
-// Makes batches of rows or columns until every matrix has a pitch; false: it has none even then.
+// Turns rows or columns into batches until every matrix has a pitch. False if that does not suffice.
 bool make_regular(Product& p) {
   for (int round = 0; round < 3; ++round) {
     const bool a = fits_either(p.m, p.k, kA), b = fits_either(p.k, p.n, kB);
     const bool out = fits_output(p, p.m, p.n) || fits_output(p, p.n, p.m);
     if (a && b && out) return true;
     if (a && b && round == 0) {
-      // The shorter axis, so that long ones stay.
+      // The shorter axis becomes a batch, so that the product keeps the longer one.
       to_batch(p, p.m.extent <= p.n.extent ? p.m : p.n);
     } else if (!a && p.m.extent > 1) {
       to_batch(p, p.m);
@@ -84,7 +87,7 @@ bool make_regular(Product& p) {
   return false;
 }
 
-// The batch axis of cuBLASLt: the longest whose strides go forward.
+// The batch axis for cuBLASLt: the longest whose strides are not negative.
 std::optional<std::size_t> inner_batch(const Product& p) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < p.batches.size(); ++i) {
@@ -113,7 +116,7 @@ Result<std::vector<Offsets>> calls_of(const std::vector<Axis>& loops) {
   return calls;
 }
 
-// Column-major as it is, or the transpose of what lies in memory.
+// The matrix column-major, or, if that does not fit, as the transpose of what lies in memory.
 Matrix matrix_of(const Operand& from, int operand, const Axis& rows, const Axis& columns, const Axis* batch,
                  bool& transposed) {
   transposed = !fits(rows, columns, operand);
@@ -154,7 +157,7 @@ Result<Gemm> gemm_of(const Problem& p, const Operand* c, bool relu, bool tf32, b
   return gemm;
 }
 
-// The operand with the extents of the output, broadcast axes at stride 0.
+// The operand with the extents of the output; broadcast axes have stride 0.
 Operand expanded(Operand operand, const Operand& out) {
   operand.dims = out.dims;
   return operand;
@@ -165,7 +168,7 @@ struct Epilogues {
   bool relu = false;
 };
 
-// [add] [relu], which is what cuBLASLt does after a product.
+// Accepts [add] [relu], which cuBLASLt can apply after a product.
 Result<Epilogues> epilogues_of(const Problem& p) {
   Epilogues epilogues;
   for (const PostOp& post : p.epilogues) {
@@ -182,7 +185,7 @@ Result<Epilogues> epilogues_of(const Problem& p) {
   return epilogues;
 }
 
-// out = ones * bias + addend
+// The problem out = ones * bias + addend.
 Problem spread(const Problem& p, int ones) {
   Problem s = p;
   const std::size_t rank = p.out.dims.size();
@@ -206,7 +209,7 @@ void transpose_matrix(Operand& o) {
   std::swap(o.strides[n - 1], o.strides[n - 2]);
 }
 
-// A matrix times a vector has its bias along rows: as a vector times a matrix it has it along columns.
+// A matrix times a vector has its bias along rows. Written as a vector times a matrix, it has its bias along columns.
 Problem with_row_bias(Problem p) {
   if (!p.bias || is_row(*p.bias) || p.out.dims.back() != 1) return p;
   std::swap(p.a, p.b);
@@ -217,7 +220,7 @@ Problem with_row_bias(Problem p) {
   return p;
 }
 
-// Whether cuBLASLt reads the bias where it lies.
+// Whether cuBLASLt can read the bias in place.
 bool is_plain_vector(const Problem& p) {
   const Operand& bias = *p.bias;
   const std::size_t last = bias.dims.size() - 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matrix product in cuBLASLt's form, as plain data: out = relu(a b + c + bias) over column-major matrices.
 //
-// Ours are row-major, so that out^T = b^T a^T is what is asked wherever rows of the output are contiguous: cuBLASLt's
-// first matrix is then our right one, and its bias, one value per row, is ours, one per column. Axes that no pitch
-// describes (a matrix with no contiguous axis, broadcast rows) become batches; batches that one stride does not
-// describe become calls of their own.
+// Our matrices are row-major. If rows of the output are contiguous, the call therefore computes out^T = b^T a^T:
+// cuBLASLt's first matrix is then our right one, and its bias, one value per row, is ours, one per column. Axes that no
+// pitch describes (a matrix without a contiguous axis, broadcast rows) become batches. Batches that no single stride
+// describes become separate calls.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Matrix {
   int64_t rows = 1, columns = 1, pitch = 1, batch_stride = 0;
 };
 
-// Where one call's matrices begin, in elements.
+// Where the matrices of one call begin, in elements.
 struct Offsets {
   int64_t a = 0, b = 0, c = 0, out = 0;
 };
@@ -30,23 +30,24 @@ struct Gemm {
   Matrix a, b, c, out;
   bool transpose_a = false, transpose_b = false;
   int64_t batch = 1;
-  int bias = -1;  // argument that holds out.rows values
+  int bias = -1;  // argument with out.rows values
   bool relu = false;
   DType compute = DType::f32;
   bool tf32 = false;
   std::vector<Offsets> calls;
 };
 
-// The products that make a problem, in order: one, or two where the bias lies across cuBLASLt's: the first then puts
-// ones * bias + c into the output, the second adds the product. `ones`: the argument index of a column of `ones_needed`
-// ones, of the type of the operands. merge_axes has been done. `unsupported`: what cuBLASLt lacks.
+// The products that solve a problem, in order. There are two if the bias does not run along cuBLASLt's bias axis: the
+// first stores ones * bias + c in the output, the second adds the product. `ones`: the argument index of a column of
+// `ones_needed` ones, in the type of the operands. The caller has called merge_axes. `unsupported`: cuBLASLt lacks
+// something.
 struct Products {
   std::vector<Gemm> gemms;
   int64_t ones_needed = 0;
   int summand = -1;  // argument that is c; -1: none
 };
 Result<Products> plan_matmul(const Problem& problem, int ones, bool tf32);
-// The same with the bias as an operand of its own product even where cuBLASLt could add it.
+// The same with the bias as a separate product, even where cuBLASLt could add it.
 Result<Products> plan_split(const Problem& problem, int ones, bool tf32);
 
 }  // namespace fusec::runtime::cublaslt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a Problem to the plans that solve it. `unsupported`: what cuDNN lacks.
+// Builds the cuDNN plans for a Problem. `unsupported`: cuDNN lacks something.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace fusec::runtime::cudnn {
 
-// Convolution plans in use: equal ones, of which a network has many, are built once, whoever asks. Thread-safe.
+// The convolution plans in use. Equal plans, which are frequent in a network, are built only once. Thread-safe.
 class ConvPlans {
  public:
   Result<std::shared_ptr<const Work>> get(Backend& backend, const ConvSpec& spec);
@@ -36,12 +36,12 @@ struct Context {
   std::size_t workspace_limit = 0;
 };
 
-// choice: an id of conv_choices; empty: the first way that cuDNN has a plan for.
+// choice: an id from conv_choices; empty: the first combination for which cuDNN has a plan.
 Result<Recipe> build_conv(const Context& context, const Problem& problem, const std::string& choice);
 std::vector<Choice> conv_choices(const Context& context, const Problem& problem);
 Result<Recipe> build_pool(const Context& context, const Problem& problem);
 
-// Bias, then epilogues, in place on `out`.
+// Applies the bias, then the epilogues, in place on `out`.
 Status add_posts(const Context& context, const Problem& problem, Order order, Recipe& recipe);
 
 }  // namespace fusec::runtime::cudnn

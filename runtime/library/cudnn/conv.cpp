@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds convolutions for cuDNN at bind: tries image orders (in place or staged through dense temporaries) and epilogue
+// forms until cuDNN has a plan, and lists the alternatives for tuning. Plans are shared between equal convolutions.
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,11 +11,11 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
-// A convolution with its images in given orders, and where their memory is.
+// The images of a convolution in a given order, and whether they are staged.
 struct Images {
   TensorSpec in, out;
   Order order = Order::last;
-  bool stage_in = false, stage_out = false;  // through temporaries
+  bool stage_in = false, stage_out = false;  // staged through temporaries
 };
 
 using Posts = std::vector<PostOp>;
@@ -24,8 +27,8 @@ Posts bias_and_epilogues(const Problem& problem) {
   return posts;
 }
 
-// The order in which cuDNN's ready-made kernels take the addends: the full one, then the bias. The sum is that of f32
-// either way.
+// The addend order that cuDNN's precompiled kernels expect: the full-size one, then the bias. The sum in f32 is the
+// same in both orders.
 Posts residual_first(Posts posts) {
   if (posts.size() >= 2 && posts[0].operand && posts[1].operand && posts[1].op == ir::ScalarOp::add) {
     std::swap(posts[0], posts[1]);
@@ -33,8 +36,8 @@ Posts residual_first(Posts posts) {
   return posts;
 }
 
-// A bias of zeros, for a convolution that has none: cuDNN's ready-made plans compute convolution, addend, bias and
-// relu, and where one is missing there is often only a plan that it compiles, or none.
+// A bias of zeros for a convolution without one. cuDNN's precompiled plans compute convolution, addend, bias and relu.
+// If one of them is missing, there is often only a plan that cuDNN compiles at run time, or none.
 Operand zero_bias(const Problem& problem) {
   Operand bias;
   bias.dtype = problem.out.dtype;
@@ -49,7 +52,7 @@ Result<Pointer> zeros_of(const Context& context, const Operand& operand) {
   return Pointer{Place::fixed, -1, 0, zeros};
 }
 
-// The filter in the order of the input; packed once where it is constant.
+// Places the filter in the order of the input. A constant filter is packed once.
 Result<Pointer> place_filter(const Context& context, const Operand& filter, const TensorSpec& wanted, Recipe& recipe) {
   if (filter.arg < 0) return zeros_of(context, filter);
   const Pointer given{Place::arg, filter.arg, 0, nullptr};
@@ -86,7 +89,7 @@ struct Conv {
     return spec;
   }
 
-  // One plan with these posts, into `to`.
+  // Builds one plan that includes these posts.
   Result<Recipe> with(const Posts& posts) const {
     const ConvSpec what = spec(posts);
     FUSEC_ASSIGN(auto work, context.plans.get(context.backend, what));
@@ -126,7 +129,7 @@ struct Conv {
     return recipe;
   }
 
-  // In a form: one plan with these posts, or the bare convolution and its epilogues one by one.
+  // Builds one form: a plan that includes these posts, or the bare convolution followed by its epilogues one by one.
   Result<Recipe> build(const Posts& posts) const {
     FUSEC_ASSIGN(Recipe recipe, with(posts));
     if (posts.empty()) FUSEC_TRY(add_posts(context, problem, images.order, recipe));
@@ -144,8 +147,8 @@ struct Form {
   Posts posts;
 };
 
-// Whether cuDNN's plans are known to respect these strides. Of 16-bit types it offers fused ones (engines 4 and 7
-// of 9.14 on an H200) that write a batch of slices as if it were dense, outside of the slices.
+// Whether cuDNN's plans are known to respect these strides. For 16-bit types, cuDNN offers fused plans (engines 4 and 7
+// of 9.14 on an H200) that write a batch of slices as if it were dense, so they write outside the slices.
 bool respects_strides(const Problem& problem, const TensorSpec& from, const TensorSpec& to, Order order) {
   if (!is_half(problem.out.dtype)) return true;
   return from.strides == dense(problem.a, order).strides && to.strides == dense(problem.out, order).strides;
@@ -157,7 +160,8 @@ std::vector<Way> ways_of(const Problem& problem) {
   const TensorSpec from = describe(problem.a, in), to = describe(problem.out, out);
   std::vector<Way> ways;
   if (in == out && respects_strides(problem, from, to, in)) ways.push_back({"direct", {from, to, in, false, false}});
-  // Where cuDNN has nothing for these strides: dense temporaries in the order of the input, then in the other.
+  // The fallbacks if cuDNN has nothing for these strides: dense temporaries in the order of the input, then in the
+  // other order.
   for (const Order order : {in, in == Order::last ? Order::first : Order::last}) {
     Images staged{dense(problem.a, order), dense(problem.out, order), order, true, true};
     staged.stage_in = !(staged.in == from);
@@ -248,7 +252,7 @@ std::vector<Choice> conv_choices(const Context& context, const Problem& given) {
   std::vector<Choice> out;
   for (const Way& way : ways_of(problem)) {
     for (const Form& form : forms_of(problem)) {
-      if (form.name == "in_order" && !out.empty()) continue;  // the same plans with their addends exchanged
+      if (form.name == "in_order" && !out.empty()) continue;  // it has the same plans, with the addends exchanged
       const auto plans = context.backend.conv_plans(Conv{context, problem, way.images}.spec(form.posts));
       if (!plans.ok()) continue;
       const std::size_t most = out.empty() ? kMaxPlans : out.size() + kMaxOtherPlans;
@@ -256,7 +260,7 @@ std::vector<Choice> conv_choices(const Context& context, const Problem& given) {
         if (out.size() < most) out.push_back({way.name + "/" + form.name + " " + plan.name});
       }
     }
-    if (!out.empty()) break;  // staging pays only where nothing else is there
+    if (!out.empty()) break;  // staging pays only if nothing else is available
   }
   return out;
 }

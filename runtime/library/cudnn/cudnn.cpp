@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cuDNN library: decides which steps it takes and binds convolutions and poolings to cuDNN plans. It never calls
+// cuDNN directly, only through the Backend, so builds without cuDNN's headers and tests can use it.
+
 #include "runtime/library/cudnn/cudnn.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace fusec::runtime {
 
 // `unsupported`: cuDNN is missing; `device`: it finds no GPU.
 Result<std::shared_ptr<Library>> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory);
-// The same with another backend than cuDNN itself.
+// The same with a substitute backend.
 std::shared_ptr<Library> make_cudnn_library(const Options& options, std::shared_ptr<DeviceMemory> memory,
                                             std::shared_ptr<cudnn::Backend> backend);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Derives cuDNN tensor descriptions (order, strides, dense copies) from normalized operands at bind time. Adjusts only
+// strides that no element uses.
+
 #include "runtime/library/cudnn/describe.h"
 
 #include <algorithm>
@@ -6,7 +9,7 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
-// Axes from the innermost on.
+// Axes from the innermost outwards.
 std::vector<std::size_t> axes_inside_out(std::size_t rank, Order order) {
   std::vector<std::size_t> axes;
   if (order == Order::last) axes.push_back(1);

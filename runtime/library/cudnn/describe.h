@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our operands in cuDNN's words.
+// Converts operands to cuDNN tensor descriptions.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace fusec::runtime::cudnn {
 
 enum class Order { last, first };  // memory order N spatial... C, or N C spatial...
 
-// How an image lies in memory, or, where either fits, `otherwise`.
+// The memory order of an image; `otherwise` if either fits.
 Order order_of(const Operand& image, Order otherwise);
 
-// cuDNN has no images of one spatial axis: they get one of extent 1.
+// cuDNN has no images with one spatial axis; they get a second one of extent 1.
 Problem with_two_axes(Problem problem);
 
-// The same elements with strides at axes of extent 1 as a dense tensor of this order has them, which is what cuDNN
-// compares with.
+// The same elements, with the strides of axes of extent 1 set to those of a dense tensor in this order. cuDNN compares
+// these strides.
 TensorSpec describe(const Operand& operand, Order order);
-// Dense in this order, in memory of its own.
+// A dense tensor in this order, in separate memory.
 TensorSpec dense(const Operand& operand, Order order);
 
 }  // namespace fusec::runtime::cudnn

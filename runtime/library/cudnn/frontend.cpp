@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds, caches, lists and runs convolution plans of cuDNN's graph API through cudnn-frontend. The filters here
+// enforce the numerics that the spec demands; exceptions of cudnn-frontend must not leave this file.
+
 #include "runtime/library/cudnn/frontend.h"
 
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
@@ -13,7 +16,7 @@
 #include <utility>
 
 namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // declared by cudnn-frontend, which looks symbols up in it
+void* cudnn_dlhandle = nullptr;  // declared by cudnn-frontend, which looks up symbols in it
 }
 
 namespace fusec::runtime::cudnn {
@@ -22,7 +25,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-constexpr int64_t kInput = 1, kFilter = 2, kOperands = 3;  // unique ids; pointers are given in their order
+constexpr int64_t kInput = 1, kFilter = 2, kOperands = 3;  // unique ids; pointers are passed in the order of ids
 
 fe::DataType_t type_of(DType dtype) {
   switch (dtype) {
@@ -90,7 +93,7 @@ fe::graph::Conv_fprop_attributes window_of(const Window& window) {
       .set_convolution_mode(fe::ConvolutionMode_t::CROSS_CORRELATION);
 }
 
-// False: a post that cuDNN does not have.
+// False if cuDNN lacks one of the posts.
 bool describe(fe::graph::Graph& graph, const ConvSpec& spec) {
   const fe::DataType_t compute = type_of(spec.compute);
   graph.set_io_data_type(type_of(spec.in.dtype)).set_intermediate_data_type(compute).set_compute_data_type(compute);
@@ -111,7 +114,7 @@ bool describe(fe::graph::Graph& graph, const ConvSpec& spec) {
   return true;
 }
 
-// What our arithmetic forbids. The largest Winograd tiles lose several digits of f32.
+// The plan properties that our numerics forbid. The largest Winograd tiles lose several digits in f32.
 std::vector<fe::NumericalNote_t> forbidden(const ConvSpec& spec) {
   using enum fe::NumericalNote_t;
   std::vector<fe::NumericalNote_t> notes{NONDETERMINISTIC, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION,
@@ -125,7 +128,7 @@ fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
   return error.is_good() ? graph.build_operation_graph(handle) : error;
 }
 
-// Leaves out what is forbidden; an error when nothing remains.
+// Removes forbidden plans; an error if none remains.
 fe::error_t filter(fe::graph::Graph& graph, const ConvSpec& spec) {
   graph.deselect_numeric_notes(forbidden(spec));
   graph.deselect_engines(lossy_engines(spec));
@@ -133,7 +136,7 @@ fe::error_t filter(fe::graph::Graph& graph, const ConvSpec& spec) {
   return graph.check_support();
 }
 
-// "eng28_k2=4_k24=17", as cudnn-frontend names a plan.
+// "eng28_k2=4_k24=17", the form in which cudnn-frontend names a plan.
 bool parse_name(const std::string& name, int64_t& engine, std::unordered_map<fe::KnobType_t, int64_t>& knobs) {
   int at = 0;
   if (std::sscanf(name.c_str(), "eng%" SCNd64 "%n", &engine, &at) != 1) return false;
@@ -146,7 +149,7 @@ bool parse_name(const std::string& name, int64_t& engine, std::unordered_map<fe:
   return true;
 }
 
-// Only the plan of this name; whether it works is not known yet.
+// Adds only the plan with this name. Whether it works is not known until it is built.
 fe::error_t add_named(fe::graph::Graph& graph, const ConvSpec& spec, const std::string& name) {
   int64_t engine = 0;
   std::unordered_map<fe::KnobType_t, int64_t> knobs;
@@ -163,7 +166,7 @@ fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t h
     error = add_named(graph, spec, spec.plan);
     return error.is_good() ? graph.build_plans(fe::BuildPlanPolicy_t::HEURISTICS_CHOICE) : error;
   }
-  // The others take time and are behind A anyway.
+  // The modes after A take time, and their plans rank behind those of A.
   for (const std::vector<fe::HeurMode_t>& modes : {std::vector{A}, std::vector{B, FALLBACK}}) {
     error = graph.create_execution_plans(modes);
     if (error.is_good()) error = filter(graph, spec);
@@ -173,7 +176,7 @@ fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t h
   return error;
 }
 
-// The names of all that the heuristics list, each once.
+// The names of all plans that the heuristics list, without duplicates.
 fe::error_t list_names(const ConvSpec& spec, cudnnHandle_t handle, std::vector<std::string>& names) {
   using enum fe::HeurMode_t;
   fe::graph::Graph graph;
@@ -189,17 +192,17 @@ fe::error_t list_names(const ConvSpec& spec, cudnnHandle_t handle, std::vector<s
   return {fe::error_code_t::OK, ""};
 }
 
-// Whether cuDNN takes the name and the plan keeps to what is allowed.
+// Whether cuDNN accepts the name and the plan meets our numerics.
 bool is_usable(const ConvSpec& spec, cudnnHandle_t handle, const std::string& name) {
   fe::graph::Graph graph;
   describe(graph, spec);
   return lower(graph, handle).is_good() && add_named(graph, spec, name).is_good();
 }
 
-// A graph whose plan can be written down and read.
+// A graph whose plan can be serialized and deserialized.
 class PlanGraph : public fe::graph::Graph {
  public:
-  // Throws what cuDNN objects to.
+  // Throws if cuDNN cannot serialize the plan.
   StoredPlan written() const {
     StoredPlan out;
     if (get_plan_name(out.name).is_bad()) return {};
@@ -212,7 +215,7 @@ class PlanGraph : public fe::graph::Graph {
   }
 };
 
-// The stored plan; null: it does not work.
+// The stored plan; null if it does not work.
 std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle, const StoredPlan& stored) try {
   auto graph = std::make_unique<PlanGraph>();
   describe(*graph, spec);
@@ -229,11 +232,11 @@ void write_plan(const PlanGraph& graph, const ConvSpec& spec, const PlanCache* c
   const StoredPlan plan = graph.written();
   if (!plan.text.empty()) cache->store(spec, plan);
 } catch (const std::exception&) {
-  // Some plans cannot be written down.
+  // Some plans cannot be serialized; they are not cached.
 }
 
-// That cuDNN has no plan. What a full device or a lost one refuses is not kept, nor is a bare convolution, the last
-// resort.
+// Caches that cuDNN has no plan. Failures caused by a full or lost device are not cached, nor those of a bare
+// convolution, which is the last fallback.
 void write_refusal(fe::error_t error, const ConvSpec& spec, const PlanCache* cache) {
   using enum fe::error_code_t;
   const fe::error_code_t code = error.get_code();
@@ -254,7 +257,7 @@ class GraphWork : public Work {
   Status run(void* const* pointers, void* workspace, void* stream) const override try {
     return session_->run(stream, [&](cudnnHandle_t handle) -> Status {
       if (handle == nullptr) return Status(StatusCode::device, "cuDNN does not take the stream");
-      // Not written to: the frontend's signature lacks const.
+      // execute() does not write through it; the frontend's signature lacks const.
       fe::error_t error = graph_->execute(handle, const_cast<void**>(pointers), static_cast<int>(pointers_), workspace);
       if (error.is_good()) return {};
       return Status(StatusCode::device, "cuDNN failed to run " + name_ + ": " + error.get_message());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution plans of cuDNN's graph API. The one translation unit behind this header includes cudnn-frontend.
+// Convolution plans of cuDNN's graph API. Only the translation unit behind this header includes cudnn-frontend.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@
 
 namespace fusec::runtime::cudnn {
 
-// Tells cudnn-frontend which library to call; `library` as dlopen gave it.
+// Tells cudnn-frontend which library to call; `library` is the handle from dlopen.
 void use_library(void* library);
 
-// The plan that the spec names, or the first of cuDNN's heuristics, that keeps to our arithmetic: f32 without TF32
-// unless spec.tf32, no reduced precision, the same bits on every run, no engine of lossy_engines. A plan by name asks
-// no heuristics, one in the cache (which may be null) is not built at all.
+// The plan that the spec names, or else the first in cuDNN's heuristics that meets our numerics: f32 without TF32
+// unless spec.tf32, no reduced precision, the same bits on every run, no engine in lossy_engines. A named plan skips
+// the heuristics. A plan in the cache (which may be null) is not built again.
 Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec, const PlanCache* cache);
 
-// All of these, in the order of the heuristics.
+// All such plans, in the order of the heuristics.
 Result<std::vector<PlanInfo>> conv_plan_names(const std::shared_ptr<Session>& session, const ConvSpec& spec);
 
 }  // namespace fusec::runtime::cudnn

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Wraps cuDNN's descriptor-based functions (pooling, transform, fill, add, activation) as Work, and implements the
+// cuDNN Backend. Descriptors are made at bind; a run only calls the function.
+
 #include "runtime/library/cudnn/legacy.h"
 
 #include <optional>
@@ -58,7 +61,7 @@ struct Descriptors {
   cudnnActivationDescriptor_t activation = nullptr;
 };
 
-// The factors alpha and beta of an op, in the type that cuDNN reads them in.
+// The factors alpha and beta of an op, in the type in which cuDNN reads them.
 struct Factors {
   float one32 = 1, zero32 = 0;
   double one64 = 1, zero64 = 0;
@@ -189,8 +192,7 @@ Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const 
 Result<std::unique_ptr<Work>> fill_plan(std::shared_ptr<Session> session, const TensorSpec& out, double value) {
   auto descriptors = std::make_unique<Descriptors>(std::move(session));
   FUSEC_TRY(descriptors->add(out));
-  double element =
-      0;  // its first bytes are one of the tensor's, of a half a float: seen, where the manual asks for a half
+  double element = 0;  // one element; a float even for halves, as observed, although the manual asks for a half
   ir::store_double(is_half(out.dtype) ? DType::f32 : out.dtype, &element, value);
   return make_plan(std::move(descriptors), out.dtype, "fill",
                    [element](const Descriptors& d, const Factors&, cudnnHandle_t handle, void* const* pointers) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of cuDNN's functions outside the graph API: pooling, copies, fills and epilogues in place. They work on any
-// strides, keep NaN, and run on every GPU, where plans of the graph API for single pointwise ops do not.
+// Plans based on cuDNN's functions outside the graph API: pooling, copies, fills and in-place epilogues. They accept
+// any strides, propagate NaN and run on every GPU, unlike graph API plans for single pointwise ops.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@ Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const 
 Result<std::unique_ptr<Work>> fill_plan(std::shared_ptr<Session> session, const TensorSpec& out, double value);
 Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out);
 
-// All of cuDNN on the device of this name (DeviceMemory::device_name). `device` where it is missing or finds no GPU.
+// The cuDNN backend for the device with this name (DeviceMemory::device_name). `device` if cuDNN is missing or finds no
+// GPU.
 Result<std::shared_ptr<Backend>> open_cudnn(const Options& options, const std::string& device_name);
 
 }  // namespace fusec::runtime::cudnn

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// A bound cuDNN call: resolves the pointers of each stage from arguments, workspace and packed weights, and puts the
+// plans on the stream in order. A run allocates nothing.
+
 #include "runtime/library/cudnn/op.h"
 
 #include <algorithm>
@@ -22,7 +25,7 @@ class CudnnOp : public LibraryOp {
   explicit CudnnOp(Recipe recipe) : recipe_(std::move(recipe)) {}
 
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
-    // The arena promises 64 bytes.
+    // The arena guarantees only 64-byte alignment.
     const auto address = reinterpret_cast<std::uintptr_t>(workspace);
     char* const base = reinterpret_cast<char*>(aligned_bytes(address));
     for (const Stage& stage : recipe_.stages) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bound call: plans in order and where their pointers come from.
+// A bound call: plans in order, and the sources of their pointers.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ enum class Place { arg, temporary, fixed };
 
 struct Pointer {
   Place place = Place::arg;
-  int arg = -1;            // of Place::arg
-  std::size_t offset = 0;  // of Place::temporary, in the workspace
-  void* fixed = nullptr;   // of Place::fixed
+  int arg = -1;            // for Place::arg
+  std::size_t offset = 0;  // for Place::temporary, in the workspace
+  void* fixed = nullptr;   // for Place::fixed
 };
 
 struct Stage {
@@ -30,14 +30,14 @@ struct Stage {
 struct Recipe {
   std::vector<Stage> stages;
   std::size_t temporaries = 0, scratch = 0;  // bytes
-  std::size_t packed = 0;                    // bytes of weights behind Place::fixed
+  std::size_t packed = 0;                    // bytes of weights at fixed pointers
   std::string implementation;
 
-  std::map<int, int64_t> alignments;  // of arguments
+  std::map<int, int64_t> alignments;  // required alignment by argument
 
   Pointer reserve(const TensorSpec& tensor);
   void add(std::shared_ptr<const Work> plan, std::vector<Pointer> pointers);
-  // The plan relies on the tensor's alignment at this pointer.
+  // Records that the plan relies on the tensor's alignment at this pointer.
   void need(const Pointer& pointer, const TensorSpec& tensor);
 };
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loads and stores serialized cuDNN plans as entries of the kernel cache, at bind. The key contains the device and
+// cuDNN's version, because a plan is valid only for these.
+
 #include "runtime/library/cudnn/plan_cache.h"
 
 #include <fmt/format.h>
@@ -11,14 +14,14 @@ std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::st
                                            const std::string& version) {
   if (device.empty() || !options.use_cache) return nullptr;
   auto cache = KernelCache::open_root(cache_root(options), warn_of(options), options.cache_limit);
-  if (!cache.ok()) return nullptr;  // of which the engine's kernels warn
+  if (!cache.ok()) return nullptr;  // the engine's own kernel cache warns of this
   return std::unique_ptr<PlanCache>(
       new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 4; {}; cudnn {}; ", device, version)));
 }
 
 std::string PlanCache::key(const ConvSpec& spec) const { return where_ + to_text(spec); }
 
-// An entry's image is the name, a line's end, and the text.
+// The image of an entry is the name, a line feed, and the text.
 std::optional<StoredPlan> PlanCache::load(const ConvSpec& spec) const {
   const std::optional<codegen::Artifact> entry = cache_->load(key(spec));
   if (!entry) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution plans as cuDNN writes them down, in the kernel cache: building one asks heuristics and may compile
-// kernels, reading one does neither.
+// Stores convolution plans, as serialized by cuDNN, in the kernel cache. Building a plan queries heuristics and may
+// compile kernels; reading a stored one does neither.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,14 @@
 namespace fusec::runtime::cudnn {
 
 struct StoredPlan {
-  std::string name;  // PlanInfo::name; of a refusal: cuDNN's reason
-  std::string
-      text;  // cuDNN's, of one version and device; empty: it has no plan, which may have taken it seconds to find out
+  std::string name;  // PlanInfo::name; for a refusal, cuDNN's reason
+  std::string text;  // serialized for one version and device; empty: cuDNN has no plan
 };
 
-// Thread-safe. Faults are the kernel cache's: a plan is then built.
+// Thread-safe. If the kernel cache fails, the plan is built.
 class PlanCache {
  public:
-  // Null where there is no cache, or the device has no name.
+  // Null if there is no cache or the device has no name.
   static std::unique_ptr<PlanCache> open(const Options& options, const std::string& device, const std::string& version);
   std::optional<StoredPlan> load(const ConvSpec& spec) const;
   void store(const ConvSpec& spec, const StoredPlan& plan) const;

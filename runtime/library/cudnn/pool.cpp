@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds pooling plans for cuDNN at bind, from the descriptor-based API. It rejects windows and paddings that cuDNN
+// would compute differently.
+
 #include <algorithm>
 #include <limits>
 
@@ -7,7 +10,7 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
-// cuDNN pads both ends of an axis alike and rounds its number of windows down.
+// cuDNN pads both ends of an axis equally and rounds the number of windows down.
 const char* unsupported_reason(const Problem& p) {
   const Window& w = p.window;
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {
@@ -22,7 +25,7 @@ const char* unsupported_reason(const Problem& p) {
   return nullptr;
 }
 
-// Every window has padding alone: the largest of no numbers, or an average of 0.
+// Every window consists only of padding: the result is the maximum of an empty set, or an average of 0.
 Result<Recipe> build_pool_of_nothing(const Context& context, const Problem& problem) {
   const Order order = order_of(problem.out, Order::last);
   const double value = problem.op == ir::TensorOp::max_pool ? -std::numeric_limits<double>::infinity() : 0;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens cuDNN with dlopen and manages its handles: up to eight for building plans and one for running them.
+
 #include "runtime/library/cudnn/session.h"
 
 #include "ir/support/nvidia_libraries.h"
@@ -56,7 +58,7 @@ Session::~Session() {
   for (cudnnHandle_t builder : builders_) api.destroy(builder);
 }
 
-// One more is made while others are out; where cuDNN makes none, one waits.
+// Creates another builder if all are in use. If cuDNN cannot create one, it waits.
 cudnnHandle_t Session::take_builder() {
   std::unique_lock lock(build_mutex_);
   cudnnHandle_t made = nullptr;

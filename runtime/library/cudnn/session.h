@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN opened at run time: its functions and the handles of one library instance.
+// cuDNN opened at run time: its functions, and the handles of one library instance.
 #pragma once
 
 #include <cudnn.h>
@@ -15,7 +15,7 @@
 
 namespace fusec::runtime::cudnn {
 
-// The functions called directly; cudnn-frontend finds those of the graph API itself.
+// The functions that are called directly. cudnn-frontend looks up those of the graph API itself.
 struct Api {
   decltype(&cudnnCreate) create = nullptr;
   decltype(&cudnnDestroy) destroy = nullptr;
@@ -38,8 +38,9 @@ struct Api {
   decltype(&cudnnGetVersion) version = nullptr;
 };
 
-// A handle serves one thread at a time. Plans are built, which takes up to seconds, with some, side by side, and run
-// with another, so that a run waits for other runs only. None is made in a run: a capture forbids it.
+// A handle serves one thread at a time. Plans are built, which takes up to seconds, with several handles side by side,
+// and run with another one, so that a run waits only for other runs. A run never creates a handle, because stream
+// capture forbids it.
 class Session {
  public:
   // `unsupported`: cuDNN is missing; `device`: it finds no GPU.
@@ -48,13 +49,13 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // f(handle), which no other thread has meanwhile.
+  // Calls f(handle); no other thread uses the handle meanwhile.
   template <class F>
   auto build(const F& f) {
     const Builder builder(*this);
     return f(builder.handle);
   }
-  // The same with work put on `stream`.
+  // The same for work that is put on `stream`.
   template <class F>
   auto run(void* stream, const F& f) {
     const std::lock_guard lock(run_mutex_);
@@ -62,7 +63,7 @@ class Session {
     return status == CUDNN_STATUS_SUCCESS ? f(run_) : f(nullptr);
   }
 
-  // ok, or `code` with cuDNN's text.
+  // ok, or `code` with cuDNN's message.
   Status check(cudnnStatus_t status, const char* what, StatusCode code) const;
 
   const Api api;
@@ -85,7 +86,7 @@ class Session {
 
   std::mutex build_mutex_, run_mutex_;
   std::condition_variable returned_;
-  std::vector<cudnnHandle_t> builders_, idle_;  // the second: those of the first that nobody has
+  std::vector<cudnnHandle_t> builders_, idle_;  // idle_: the builders that no thread is using
   cudnnHandle_t run_;
 };
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Serializes convolution specs as cache keys and lists the cuDNN engines that are avoided in exact numerics. It does
+// not depend on cuDNN.
+
 #include "runtime/library/cudnn/spec.h"
 
 #include <fmt/format.h>

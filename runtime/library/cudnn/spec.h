@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of cuDNN, as plain data, and who answers. The ops of this folder see nothing of cuDNN but this, so that
-// tests run them with a backend of their own on host memory.
+// Requests to cuDNN as plain data, and the interface that answers them. The ops of this folder use cuDNN only through
+// it, so that tests can run them with their own backend on host memory.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace fusec::runtime::cudnn {
 
-// Axes N C spatial..., two or three of these; axes along which it is broadcast have extent 1.
+// The axes are N C spatial..., with two or three spatial axes. Broadcast axes have extent 1.
 struct TensorSpec {
   DType dtype = DType::f32;
   Extents dims, strides;   // elements
-  int64_t alignment = 16;  // bytes that its address is a multiple of
+  int64_t alignment = 16;  // its address is a multiple of this many bytes
   bool operator==(const TensorSpec&) const = default;
 };
 
@@ -37,21 +37,21 @@ struct ConvSpec {
   bool tf32 = false;   // f32 operands may be rounded to TF32
   bool exact = false;  // NaN and infinities must be kept
   std::size_t workspace_limit = 0;
-  std::string plan = {};  // PlanInfo::name; empty: the first that cuDNN's heuristics name
+  std::string plan = {};  // PlanInfo::name; empty: the first from cuDNN's heuristics
 };
 
-// One line that tells any two specs apart.
+// One line that differs between any two different specs.
 std::string to_text(const ConvSpec& spec);
 
-// Beginnings of the names of plans that would lose what is not finite, where spec.exact forbids that; else none. They
-// are of cuDNN 9.14 on an H200 and 16-bit types. Engines 32 and 47 store 0 for -inf, where a relu behind does not hide
-// it, as they clip by a comparison that -inf fails; the relu of 39 makes 0 of NaN, and behind one kernel of 6 for
-// groups a relu of its own does, which keeps NaN behind others. CudaLibraries.ExactReluKeepsNan and
-// ExactOverflowIsInfinite look for them. The engines of other versions may be sound; without them a slower plan is
-// taken.
+// Prefixes of the names of plans that would lose NaN or infinities where spec.exact forbids that; else empty. They
+// apply to cuDNN 9.14 on an H200 and 16-bit types. Engines 32 and 47 store 0 for -inf unless a following relu hides it,
+// because they clip with a comparison that -inf fails. The relu of engine 39 turns NaN into 0. One grouped kernel of
+// engine 6 followed by a separate relu does so too, although that relu keeps NaN after other kernels.
+// CudaLibraries.ExactReluKeepsNan and ExactOverflowIsInfinite test for this. Engines of other versions may be correct;
+// avoiding them costs a slower plan.
 std::vector<std::string> lossy_engines(const ConvSpec& spec);
 
-// A way of cuDNN to do a convolution.
+// One algorithm of cuDNN for a convolution.
 struct PlanInfo {
   std::string name;  // engine and knobs, "eng28_k2=4_k24=17"
 };
@@ -62,22 +62,22 @@ struct PoolSpec {
   Extents kernel, strides, padding;
 };
 
-// Work that is ready to be put on a stream: immutable, may run in several threads at once, each with its own memory.
+// Work that can be put on a stream. It is immutable and may run in several threads at once, each with its own memory.
 class Work {
  public:
   virtual ~Work() = default;
-  // pointers: device addresses, in the order that the function of Backend names.
+  // pointers: device addresses, in the order that the Backend function states.
   virtual Status run(void* const* pointers, void* workspace, void* stream) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
   virtual std::string name() const = 0;
 };
 
-// All functions are thread-safe; `unsupported` where cuDNN has no way to do it. Plans may outlive the Backend.
+// All functions are thread-safe. `unsupported` if cuDNN has no algorithm. Plans may outlive the Backend.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string version() const { return "unknown"; }
-  // The plans that keep to our arithmetic, in the order of cuDNN's heuristics; none of them is built.
+  // The plans that meet our numerics, in the order of cuDNN's heuristics. None of them is built.
   virtual Result<std::vector<PlanInfo>> conv_plans(const ConvSpec& spec) = 0;
   // in, filter, the operands of `posts` in order, out
   virtual Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device memory that libraries need when they bind: packed weights. The runtime implements it over its driver
-// table, tests over host memory.
+// The device memory that libraries need at bind, for packed weights. The runtime implements it with its driver table,
+// tests with host memory.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace fusec::runtime {
 
-// All functions are thread-safe and done when they return; none is called while a stream captures on the thread.
+// All functions are thread-safe and synchronous. None may be called while a stream captures on the calling thread.
 struct DeviceMemory {
   virtual ~DeviceMemory() = default;
   virtual Result<void*> allocate(std::size_t bytes) = 0;  // 256-byte aligned; out_of_memory
   virtual Status upload(void* device, const void* host, std::size_t bytes) = 0;
   virtual void free(void* device) = 0;
-  // The hardware, "NVIDIA H200, 132 SMs"; empty: not known.
+  // The hardware, "NVIDIA H200, 132 SMs"; empty: unknown.
   virtual std::string device_name() const { return {}; }
 };
 

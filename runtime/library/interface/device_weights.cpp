@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Packs constant weights on the host and uploads them to the GPU at bind, once per layout. The memory is freed with the
+// library instance.
+
 #include "runtime/library/interface/device_weights.h"
 
 #include <bit>

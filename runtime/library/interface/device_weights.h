@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants of an Engine in device memory, in the orders that libraries want: each made once on the host, then shared.
+// The constants of an Engine in device memory, in the orders that libraries request. Each is made once on the host and
+// then shared.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +21,9 @@ class DeviceWeights {
   DeviceWeights(const DeviceWeights&) = delete;
   DeviceWeights& operator=(const DeviceWeights&) = delete;
 
-  // The device address of the constant `from` with `strides`, which are dense in some order.
+  // The device address of the constant `from`, with `strides` that are dense in some order.
   Result<void*> get(const Operand& from, const Extents& strides);
-  // At least `count` times `value`.
+  // At least `count` elements with `value`.
   Result<void*> filled(DType dtype, double value, int64_t count);
 
  private:

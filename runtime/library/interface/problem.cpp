@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Normalizes library calls to Problems at bind: resolves layouts, transposes, vectors and broadcasting into extents and
+// strides. It moves no data; every library starts from its result.
+
 #include "runtime/library/interface/problem.h"
 
 #include <algorithm>
@@ -18,7 +21,7 @@ Operand operand_of(const LibraryCall& call, std::size_t arg) {
   return {static_cast<int>(arg), from.dtype, from.shape, from.strides, from.constant, alignment};
 }
 
-// Aligns the operand with the axes of `out` by numpy's rule.
+// Aligns the operand with the axes of `out` by numpy's broadcasting rule.
 Operand aligned(Operand operand, const Extents& out) {
   FUSEC_CHECK(operand.dims.size() <= out.size()) << "an operand of rank " << operand.dims.size();
   const std::size_t missing = out.size() - operand.dims.size();
@@ -31,7 +34,7 @@ Operand aligned(Operand operand, const Extents& out) {
   return operand;
 }
 
-// Calls f on every operand that has the axes of the output, the output included.
+// Calls f on every operand with the axes of the output, including the output.
 template <class F>
 void for_output_axes(Problem& problem, const F& f) {
   f(problem.out);
@@ -92,7 +95,7 @@ void normalize_image(const LibraryCall& call, Problem& problem) {
   read_window(attrs, {problem.b.dims.begin() + 2, problem.b.dims.end()}, problem);
 }
 
-// A vector gets the axis it lacks; transposes become strides; batch axes get the rank of the output.
+// A vector gets the missing axis, transposes become strides, and batch axes are padded to the rank of the output.
 Operand matrix(Operand operand, bool transposed, bool left, std::size_t rank) {
   const bool vector = operand.dims.size() == 1;
   if (vector) {
@@ -138,7 +141,7 @@ void erase_axis(Operand& operand, std::size_t axis) {
   operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(axis));
 }
 
-// Whether axes i and i + 1 are one axis of this operand. `inner`: extent of axis i + 1 of the output.
+// Whether axes i and i + 1 form one axis in this operand. `inner`: extent of axis i + 1 of the output.
 bool merges(const Operand& operand, std::size_t i, int64_t inner) {
   return operand.strides[i] == operand.strides[i + 1] * inner && (operand.dims[i] == 1) == (operand.dims[i + 1] == 1);
 }
@@ -161,7 +164,7 @@ Problem normalize(const LibraryCall& call) {
   add_epilogues(call, problem);
   if (call.step->bias >= 0) {
     Operand bias = operand_of(call, static_cast<std::size_t>(call.step->bias));
-    // A convolution's bias is [C] on the channel axis.
+    // The bias of a convolution is [C], along the channel axis.
     if (problem.op == ir::TensorOp::conv && bias.dims.size() == 1 && call.step->attrs.s("layout") == "first") {
       bias.dims.resize(problem.out.dims.size() - 1, 1);
       bias.strides.resize(problem.out.dims.size() - 1, 0);
@@ -190,7 +193,7 @@ void drop_unit_batches(Problem& problem) {
   }
 }
 
-// Makes axes i and i + 1 one, or returns false where an operand's strides forbid it.
+// Merges axes i and i + 1; false if an operand's strides forbid it.
 bool merge_batches(Problem& problem, std::size_t i) {
   const int64_t inner = problem.out.dims[i + 1];
   bool fits = merges(problem.a, i, inner) && merges(problem.b, i, inner);
@@ -205,7 +208,7 @@ bool merge_batches(Problem& problem, std::size_t i) {
   return true;
 }
 
-// [batch, rows, k] x [k, columns] is one product of batch * rows rows where the rows lie at equal steps.
+// [batch, rows, k] x [k, columns] is one product with batch * rows rows if all rows are equally spaced.
 void batch_into_rows(Problem& problem) {
   const int64_t rows = problem.out.dims[1];
   const auto fits_rows = [&](const Operand& o) { return rows == 1 || merges(o, 0, rows); };
@@ -271,7 +274,7 @@ void channels_to_end(Operand& o) {
   std::rotate(o.strides.begin() + 1, o.strides.begin() + 2, o.strides.end());
 }
 
-// Whether another argument of the step lies in the same allocation, so that overwriting it early would be seen.
+// Whether another argument of the step lies in the same allocation, so that overwriting it early would be visible.
 bool is_shared(const ir::LibraryStep& step, std::size_t arg) {
   for (std::size_t i = 0; i + 1 < step.args.size(); ++i) {
     if (i != arg && step.args[i].alloc == step.args[arg].alloc) return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problem: a LibraryCall in one normal form for all libraries. Convolutions and poolings have the axes N C spatial...
-// whatever the layout; matrix products have batch..., rows, columns with transposes and vectors resolved; operands of
-// epilogues and the bias have the axes of the output.
+// Problem: a LibraryCall in a normal form shared by all libraries. Convolutions and poolings have the axes N C
+// spatial..., whatever their layout. Matrix products have batch..., rows, columns, with transposes and vectors
+// resolved. Operands of epilogues and the bias have the axes of the output.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace fusec::runtime {
 
 using Extents = std::vector<int64_t>;
 
-// An argument of the call. Axes along which it is broadcast have extent 1 and stride 0.
+// An argument of the call. Broadcast axes have extent 1 and stride 0.
 struct Operand {
   int arg = -1;  // index in LibraryCall::args
   DType dtype = DType::f32;
   Extents dims, strides;  // elements
   const void* constant = nullptr;
-  int64_t alignment = 16;  // bytes, at most 16, that its address is a multiple of where its allocation's is
+  int64_t alignment = 16;  // bytes, at most 16; its address is a multiple of it where its allocation's address is
 };
 
-// One step of the epilogue: scalar op on (running value, operand) or on (running value, alpha, beta).
+// One epilogue: a scalar op on (running value, operand) or on (running value, alpha, beta).
 struct PostOp {
   ir::ScalarOp op = ir::ScalarOp::relu;
   double alpha = 0, beta = 0;
@@ -48,24 +48,25 @@ struct Problem {
 
 int64_t product(const Extents& extents);
 
-// Whether a convolution or matrix product sums over nothing.
+// Whether a convolution or matrix product sums over no elements.
 bool is_empty_product(const Problem& problem);
-// The same as a product over one zero: matrices, or a pointwise convolution, whose elements all are (arg -1, dense).
+// The same problem as a product over one zero: matrices, or a pointwise convolution, whose elements are all 0 (arg -1,
+// dense).
 Problem over_one_zero(Problem empty);
 
-// FUSEC_CHECK that the arguments fit together.
+// Checks with FUSEC_CHECK that the arguments fit together.
 Problem normalize(const LibraryCall& call);
 
-// Merges batch axes of a matrix product where all strides allow it, and batches into rows where the right matrix is
-// shared: fewer and longer axes, same result.
+// Merges batch axes of a matrix product where all strides allow it, and merges batches into rows where the right matrix
+// is shared. The result has fewer and longer axes and describes the same product.
 void merge_axes(Problem& matmul);
 
-// A convolution of window 1 and step 1 without padding and groups is the matrix product [N * spatial, I] x [I, O],
-// which takes rows of any pitch, so slices of channels.
+// A convolution with window 1 and step 1, without padding and groups, is the matrix product [N * spatial, I] x [I, O].
+// Its rows may have any pitch, so slices of channels work.
 bool is_pointwise(const Problem& conv);
 Problem as_matmul(Problem pointwise);
 
-// The index below `count` of an epilogue add whose operand may be the output's own memory, -1: none.
+// The index below `count` of an epilogue add whose operand may share the output's memory; -1: none.
 int summand(const Problem& problem, std::size_t count, const LibraryCall& call);
 
 }  // namespace fusec::runtime

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds oneDNN calls in each layout they support, to be timed alone as a baseline for `bench`. They are never part of
+// a plan.
+
 #include <algorithm>
 #include <functional>
 #include <string_view>
@@ -12,8 +15,8 @@ namespace {
 
 using memory = dnnl::memory;
 
-// One layout of a problem. make: the primitive for these attributes and this layout of the output; empty: oneDNN has
-// none.
+// One layout of a problem. make: returns the primitive for these attributes and this layout of the output; empty if
+// oneDNN has none.
 struct Form {
   std::string layout;
   memory::desc out;
@@ -38,7 +41,7 @@ memory::desc dense_matrix(const Operand& o, bool transposed = false) {
   return describe(o.dims, strides, o.dtype);
 }
 
-// Blocks of channels as wide as a vector; an image of few channels as a network's input has it.
+// Blocks of channels as wide as a vector. An image with few channels, such as a network's input, stays unblocked.
 memory::desc blocked(const Operand& image) {
   using enum memory::format_tag;
   static constexpr memory::format_tag kTags[2][3] = {{nCw8c, nChw8c, nCdhw8c}, {nCw16c, nChw16c, nCdhw16c}};
@@ -117,7 +120,7 @@ std::vector<Form> forms(const Context& context, const Problem& p) {
           product_form(context, p, "any", any(p.a), any(p.b), any(p.out))};
 }
 
-// An operand as large as the output lies as the output does.
+// An operand with the shape and type of the output has the output's layout.
 memory::desc operand_desc(const Problem& p, const Operand& o, const memory::desc& out) {
   if (o.dims == p.out.dims && o.dtype == p.out.dtype) return out;
   return p.op == ir::TensorOp::matmul ? dense_matrix(o) : dense(o, ImageOrder::last);
@@ -153,10 +156,10 @@ bool is_reference(const dnnl::primitive_desc& pd) {
 
 struct Lone {
   IsolatedCall call;
-  int posts = 0;  // leading epilogues that it does
+  int posts = 0;  // number of leading epilogues that are fused
 };
 
-// With as many leading epilogues as an implementation takes.
+// Fuses as many leading epilogues as an implementation supports.
 std::optional<Lone> lone_call(const Context& context, const Problem& p, const Form& form, bool in_place) {
   const dnnl::primitive_desc bare = form.make(attributes({}), form.out);
   if (!bare) return std::nullopt;
@@ -186,12 +189,12 @@ std::vector<IsolatedCall> lone_calls(const Context& context, const Problem& give
       most = std::max(most, lone->posts);
       found.push_back(*std::move(lone));
     } catch (const dnnl::error&) {
-      // oneDNN objects to this layout.
+      // oneDNN rejects this layout.
     }
   }
   std::vector<IsolatedCall> out;
   for (Lone& lone : found) {
-    if (lone.posts == most) out.push_back(std::move(lone.call));  // others do less work
+    if (lone.posts == most) out.push_back(std::move(lone.call));  // the others do less work
   }
   return out;
 }

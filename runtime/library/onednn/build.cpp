@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Helpers shared by the oneDNN builders at bind time: bias normalization, primitive attributes, argument slots, and the
+// epilogues left to loops.
+
 #include "runtime/library/onednn/build.h"
 
 #include <utility>
@@ -22,7 +25,7 @@ dnnl::primitive_attr attributes(const dnnl::post_ops& ops) {
   dnnl::primitive_attr attr;
   attr.set_post_ops(ops);
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attr.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever the environment says
+  attr.set_fpmath_mode(dnnl::fpmath_mode::strict);  // overrides the environment
   return attr;
 }
 

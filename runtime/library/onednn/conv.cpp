@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds oneDNN convolutions at bind: directly on the given strides, as a matmul for pointwise windows, or staged
+// through channels-last temporaries. Reference and gemm implementations are avoided, as are implementations known to be
+// wrong for odd channel counts.
+
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -23,13 +27,13 @@ namespace {
 
 using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
 
-// gemm and ref are 1.5 to 45 times slower than these.
+// The gemm and ref implementations are 1.5 to 45 times slower than these.
 bool is_fast(const char* implementation) {
   const std::string_view name = implementation;
   return name.starts_with("brg") || name.starts_with("jit") || name.starts_with("brdgmm");
 }
 
-// A convolution on these very strides.
+// A convolution on exactly these strides.
 struct Direct {
   const Context& context;
   const Problem& problem;
@@ -43,7 +47,7 @@ struct Direct {
     return describe({problem.out.dims[1]}, {1}, problem.bias->dtype);
   }
 
-  // Empty where oneDNN has none.
+  // Empty if oneDNN has none.
   PrimitiveDesc describe_with(const PostOps& posts) const {
     PrimitiveDesc pd = with_name(all_with(posts), wanted);
     while (pd && errs(pd.impl_info_str())) {
@@ -52,9 +56,10 @@ struct Direct {
     return pd;
   }
 
-  // 16-bit numbers are multiplied in pairs. Where a pixel's last channel has no other, the brg implementations take the
-  // next pixel's first one times zero: NaN where that is not finite. jit_bf16_1x1 of 3.2 has no register left for such
-  // a channel where it takes 30 pixels at once, and multiplies the image with itself.
+  // 16-bit values are multiplied in pairs. If the channel count is odd, the brg implementations pair a pixel's last
+  // channel with the next pixel's first one times zero, which gives NaN if that value is not finite. jit_bf16_1x1 of
+  // 3.2 runs out of registers for such a channel when it processes 30 pixels at once, and multiplies the image by
+  // itself.
   bool errs(std::string_view implementation) const {
     const bool odd = is_half(src.dtype) && problem.b.dims[1] % 2 != 0;
     return odd && (implementation.starts_with("brg") || implementation.starts_with("jit_bf16_1x1"));
@@ -76,7 +81,7 @@ struct Direct {
                          w.after, attr, true);
   }
 
-  // The largest number of leading epilogues that a quick implementation takes; -1: there is none at all.
+  // The largest number of leading epilogues that a fast implementation supports; -1: there is no fast implementation.
   int most_posts() const {
     for (int n = static_cast<int>(supported_prefix(problem, context.numerics)); n >= 0; --n) {
       const PrimitiveDesc pd = describe_with(posts(n, -1));
@@ -84,7 +89,7 @@ struct Direct {
     }
     return -1;
   }
-  // Names of quick implementations, those that take most epilogues first.
+  // Names of the fast implementations, those that fuse most epilogues first.
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     if (const int most = most_posts(); most >= 0) out.push_back(describe_with(posts(most, -1)).impl_info_str());
@@ -131,7 +136,7 @@ Built build_direct(const Direct& conv, int posts) {
   return built;
 }
 
-// Through row-major channels-last temporaries on one side or both.
+// Stages one or both images through row-major channels-last temporaries.
 Built build_staged(const Direct& conv, int posts, const Operand& src, const Operand& dst) {
   Built built;
   Recipe& recipe = built.recipe;
@@ -173,7 +178,7 @@ namespace {
 
 constexpr std::string_view kAsMatmul = "matmul ", kStaged = "staged";
 
-// In the order of its images, of the other one where an image fits either.
+// Uses the memory order of each image; an image that fits either order takes the order of the other image.
 Direct direct_of(const Context& context, const Problem& problem, const std::string& wanted = {}) {
   const std::optional<ImageOrder> in = order_of(problem.a), out = order_of(problem.out);
   return {context, problem, canonical_image(problem.a, in.value_or(out.value_or(ImageOrder::last))),

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Derives oneDNN types, memory descriptors and canonical strides from normalized operands at bind time. Adjusts only
+// strides that no element uses, except in dense_image, which describes new memory.
+
 #include "runtime/library/onednn/describe.h"
 
 #include <algorithm>
@@ -22,7 +25,7 @@ std::vector<std::size_t> inner_first(std::size_t rank, ImageOrder order) {
 std::optional<memory::data_type> data_type(DType dtype) {
   if (dtype == DType::f32) return memory::data_type::f32;
   if (dtype == DType::bf16 && __builtin_cpu_supports("avx512bf16")) return memory::data_type::bf16;
-  // oneDNN wants the F16C forms of AVX-512 for f16.
+  // For f16, oneDNN requires AVX512-FP16.
   if (dtype == DType::f16 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_fp16) {
     return memory::data_type::f16;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our operands in oneDNN's words.
+// Converts operands to oneDNN memory descriptors.
 #pragma once
 
 #include <dnnl.hpp>
@@ -11,18 +11,19 @@ namespace fusec::runtime::onednn {
 
 using dnnl::memory;
 
-// nullopt: a type that oneDNN does not compute with here (f32, and f16 and bf16 where this CPU multiplies them).
+// nullopt: a type in which oneDNN does not compute on this CPU. Supported are f32, and f16 and bf16 where the CPU
+// multiplies them.
 std::optional<memory::data_type> data_type(DType dtype);
 
 memory::desc describe(const Extents& dims, const Extents& strides, DType dtype);
 
 enum class ImageOrder { first, last };
-// How the axes N C spatial... of an image lie in memory; nullopt where either fits (no or one spatial position, or one
-// channel).
+// The memory order of the axes N C spatial... of an image; nullopt if either order fits (no or one spatial position, or
+// one channel).
 std::optional<ImageOrder> order_of(const Operand& image);
 
-// The same elements with strides at axes of extent 1 as oneDNN's format checks expect them, which otherwise miss the
-// fast implementations.
+// The same elements, with the strides of axes of extent 1 set to what oneDNN's format checks expect. With other strides
+// oneDNN would miss its fast implementations.
 Operand canonical_image(Operand image, ImageOrder order);
 Operand canonical_matrix(Operand matrix);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Maps epilogues to oneDNN post-ops at bind. An epilogue whose oneDNN form drops NaN or exceeds the error bounds of the
+// op table must not be mapped here; loops run it after the primitive.
+
 #include "runtime/library/onednn/epilogues.h"
 
 #include <algorithm>
@@ -18,8 +21,9 @@ struct Eltwise {
   float alpha = 0, beta = 0;
 };
 
-// eltwise_relu is maxps(x, 0), which gives 0 for NaN. Instead, in exact mode,
-//   relu(x) = x > 0 ? x : -0 * (exp(x) - 1)          eltwise_elu: its select keeps NaN, and -inf gives 0
+// eltwise_relu is maxps(x, 0), which gives 0 for NaN. Exact mode uses eltwise_elu instead, whose select keeps NaN and
+// whose result for -inf is 0:
+//   relu(x) = x > 0 ? x : -0 * (exp(x) - 1)
 Eltwise relu(Numerics numerics) {
   if (numerics == Numerics::exact) return {algorithm::eltwise_elu, -0.0F};
   return {algorithm::eltwise_relu};
@@ -31,7 +35,7 @@ std::optional<Eltwise> eltwise(const PostOp& post, Numerics numerics) {
     case ScalarOp::relu:
       return relu(numerics);
     case ScalarOp::leaky_relu:
-      if (alpha == 0) return std::nullopt;  // would be the relu without NaN
+      if (alpha == 0) return std::nullopt;  // would be the relu that drops NaN
       return Eltwise{algorithm::eltwise_relu, alpha};
     case ScalarOp::hard_swish:
       return Eltwise{algorithm::eltwise_hardswish, 1.0F / 6, 0.5F};
@@ -77,8 +81,8 @@ bool is_supported(const PostOp& post, Numerics numerics) {
   return binary(post.op) && data_type(post.operand->dtype);
 }
 
-// Strides at axes of extent 1 say nothing, but oneDNN compares them: those of the output for an operand like it, else
-// any plausible number.
+// Strides at axes of extent 1 have no meaning, but oneDNN compares them. An operand like the output gets the output's
+// strides, others get a plausible number.
 dnnl::memory::desc operand_desc(const Operand& operand, const Operand& out) {
   const bool full = operand.dims == out.dims;
   Extents strides = operand.strides;

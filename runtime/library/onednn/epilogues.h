@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which epilogues oneDNN does, and how they are said as post-ops.
+// Which epilogues oneDNN fuses, and how they are expressed as post-ops.
 //
-// What they cost: CPU time per thread of the bare op with bias in us, then % more with the epilogue. oneDNN 3.2,
-// AVX-512 (Sapphire Rapids class, no AMX), 2 threads, f32, channels-last, least of 150 runs; a few % are noise.
+// Costs: CPU time per thread of the bare op with bias in us, then the increase in % with the epilogue. oneDNN 3.2,
+// AVX-512 (Sapphire Rapids class, no AMX), 2 threads, f32, channels-last, minimum of 150 runs. A few % are noise.
 //
 //                     bare relu* leaky hswish sigmoid tanh gelu silu elu  mul{C} add(full) sum sum+relu | clamp*
 // 1x1 64->256 @56      396    32     1      6      38   27   26   49   30      2       38   19       57 |    106
@@ -15,11 +15,10 @@
 // 128x768 x 768x768    551     4     0      4       1    1    3    9    8      5        9    8       11 |     15
 // 128x768 x 768x3072  2231     0     0     -1       4    3    1    3    1     -3        8    2        5 |      5
 //
-// relu* is that of exact mode. Nearly free everywhere: relu (a maximum) in the other modes, leaky_relu, hard_swish,
-// abs, square, mul and add per channel, and the sum over its own memory. relu in exact mode costs its exponential (see
-// epilogues.cpp).
-// * not done by oneDNN but by loops after it, as are hard_sigmoid, exp, max, min: oneDNN's forms drop NaN. Nor are the
-// gelus and elu, whose errors are too large.
+// relu* is the relu of exact mode. Nearly free everywhere are relu (a max) in the other modes, leaky_relu, hard_swish,
+// abs, square, mul and add per channel, and the sum with the output's own memory. In exact mode relu costs an
+// exponential (see epilogues.cpp). clamp* is not fused but done by loops afterwards, as are hard_sigmoid, exp, max and
+// min, because oneDNN's forms drop NaN. The gelus and elu are not fused either, because their errors are too large.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +31,7 @@
 
 namespace fusec::runtime::onednn {
 
-// An operand that a primitive reads: its argument id, description, and the argument of the call.
+// An operand that a primitive reads: its argument id, its descriptor, and the argument of the call.
 struct PostArg {
   int id = 0;
   dnnl::memory::desc desc;
@@ -44,16 +43,16 @@ struct PostOps {
   std::vector<PostArg> args;
 };
 
-// How many of the leading epilogues oneDNN can do with NaN kept (but by relu, unless exact) and errors within the
-// bounds of the op table. The others drop NaN: clamp, hard_sigmoid, max and min use minps and maxps, exp clips its
-// argument first. In exact mode only those that round as one kernel per op does.
+// The number of leading epilogues that oneDNN can fuse with NaN kept (except by relu, unless exact) and errors within
+// the bounds of the op table. The others drop NaN: clamp, hard_sigmoid, max and min use minps and maxps, and exp clips
+// its argument first. In exact mode, only epilogues that round as one kernel per op does are counted.
 std::size_t supported_prefix(const Problem& problem, Numerics numerics);
 
-// The first `count` epilogues. sum_at: the index of an add that reads the output's own memory, -1: none. describe: how
-// an operand lies in memory.
+// The first `count` epilogues. sum_at: the index of an add that reads the output's own memory; -1: none. describe:
+// returns the layout of an operand.
 PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at,
                  const std::function<dnnl::memory::desc(const Operand&)>& describe, Numerics numerics);
-// With the operands where they are.
+// The same, with the operands in their own layout.
 PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out,
                  Numerics numerics);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds oneDNN matrix products at bind. Transposes problems whose output has contiguous columns, and adds a second
+// batch axis where only that form has a fast implementation.
+
 #include <string_view>
 #include <utility>
 
@@ -21,7 +24,7 @@ void transpose(Operand& o) {
   std::swap(o.strides[n - 1], o.strides[n - 2]);
 }
 
-// (A B)^T = B^T A^T: oneDNN writes rows of unit stride only.
+// (A B)^T = B^T A^T: oneDNN writes only outputs whose rows have unit stride.
 Problem with_unit_columns(Problem p) {
   const std::size_t r = p.out.dims.size() - 2;
   if (p.out.strides[r + 1] == 1 || p.out.dims[r + 1] == 1 || p.out.strides[r] != 1) return p;
@@ -99,7 +102,7 @@ std::optional<Built> build(const Context& context, const Problem& problem, const
   return built;
 }
 
-// A head-transposed stack of matrices ([S, H, D] seen as [H, S, D]) has a quick format with two batch axes only.
+// A head-transposed stack of matrices ([S, H, D] seen as [H, S, D]) has a fast format only with two batch axes.
 Problem with_two_batch_axes(Problem p) {
   const auto add_axis = [](Operand& o) {
     o.dims.insert(o.dims.begin(), 1);
@@ -122,7 +125,7 @@ Problem in_columns(const Problem& given) {
   return with_vector_bias(problem, problem.out.dims.size() - 1);
 }
 
-// Names of quick implementations that take most epilogues, the first of them in front.
+// Names of the fast implementations that fuse the most epilogues; the default comes first.
 std::vector<std::string> names_of(const Context& context, const Problem& problem) {
   const Product product{context, problem};
   const int posts = product.most_posts();

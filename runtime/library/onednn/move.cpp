@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copies a dense channels-last result into a strided slice after a oneDNN convolution, split over threads by rows like
+// the convolution.
+
 #include "runtime/library/onednn/move.h"
 
 #include <cstring>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The oneDNN library: decides which steps it takes, binds them and lists choices. It also guards every primitive
+// creation against oneDNN's failures when memory runs out.
+
 #include "runtime/library/onednn/onednn.h"
 
 #include <cstdlib>
@@ -24,7 +27,7 @@ bool has_negative_stride(const Operand& operand) {
   return false;
 }
 
-// What no implementation of oneDNN takes.
+// The reason why no implementation of oneDNN can run the problem; null if there is none.
 const char* unsupported_reason(const Problem& p) {
   const bool has_b = p.op == ir::TensorOp::conv || p.op == ir::TensorOp::matmul;
   if (!onednn::data_type(p.a.dtype) || !onednn::data_type(p.out.dtype)) return "no arithmetic in this type";
@@ -35,10 +38,10 @@ const char* unsupported_reason(const Problem& p) {
   return nullptr;
 }
 
-// A primitive that could not be made for want of memory leaves a broken promise in oneDNN's cache, and asking for the
-// same one again throws std::future_error for ever. Emptying the cache takes it out; primitives in use stay.
+// If memory runs out while a primitive is created, oneDNN's cache keeps a broken promise, and every later request for
+// the same primitive throws std::future_error. Emptying the cache removes it; primitives in use stay valid.
 void empty_primitive_cache() {
-  static std::mutex one_at_a_time;  // the second would read the first one's 0
+  static std::mutex one_at_a_time;  // a second thread would read the capacity 0 set by the first
   const std::lock_guard lock(one_at_a_time);
   int capacity = 0;
   if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success) return;
@@ -46,8 +49,8 @@ void empty_primitive_cache() {
   (void)dnnl_set_primitive_cache_capacity(capacity);
 }
 
-// oneDNN's own operator new answers null where memory is exhausted, and what it makes is then constructed at null. So
-// there must be room for what a primitive takes before it is asked for one.
+// When memory is exhausted, oneDNN's own operator new returns null and the object is then constructed at null. So this
+// checks beforehand that there is enough memory for a primitive.
 void expect_room() {
   constexpr std::size_t kRoom = std::size_t{2} << 20;
   void* const room = ir::allocate_host(kRoom);
@@ -55,7 +58,8 @@ void expect_room() {
   std::free(room);
 }
 
-// Runs what makes primitives. A promise that another call broke is taken out, and the work is done again.
+// Runs work that creates primitives. If another call left a broken promise, the cache is emptied and the work is
+// repeated once.
 template <class Work>
 auto with_whole_cache(const Work& work) -> decltype(work()) {
   for (bool again = true;; again = false) {
@@ -124,7 +128,7 @@ class OneDnnLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override try {
     Problem problem = normalize(call);
     if (const char* reason = unsupported_reason(problem)) return Status(StatusCode::unsupported, reason);
-    const ThreadCount threads(call.threads);  // primitives are split over this many
+    const ThreadCount threads(call.threads);  // primitives are split over this many threads
     const onednn::Context context{engine_, weights_, numerics_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     return with_whole_cache([&]() -> Result<std::unique_ptr<LibraryOp>> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that calls oneDNN: conv, matmul and avg_pool with the epilogues that epilogues.h names.
+// The library that calls oneDNN: conv, matmul and avg_pool with the epilogues named in epilogues.h.
 #pragma once
 
 #include <memory>

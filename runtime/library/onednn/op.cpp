@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// A bound oneDNN call: executes its primitives with the addresses of this run, then moves and trailing epilogues. It
+// also packs weights at bind. Concurrent runs use separate memory objects.
+
 #include "runtime/library/onednn/op.h"
 
 #include <algorithm>
@@ -13,10 +16,10 @@ constexpr std::size_t kAlignment = 64;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Memory objects hold the address they were last given, so each run at a time needs its own.
+// Memory objects hold the address that was set last, so every concurrent run needs its own.
 struct RunState {
   dnnl::stream stream;
-  std::vector<dnnl::memory> memories;              // of all slots in order
+  std::vector<dnnl::memory> memories;              // of all slots, in order
   std::vector<std::vector<dnnl_exec_arg_t>> args;  // by stage
 
   RunState(const dnnl::engine& engine, const Recipe& recipe) : stream(engine) {
@@ -30,7 +33,7 @@ struct RunState {
   }
 };
 
-// Idle run states; runs at the same time make more of them, once.
+// Idle run states. Concurrent runs create further ones, which are then kept.
 class RunStates {
  public:
   RunStates(const dnnl::engine& engine, const Recipe& recipe) : engine_(engine), recipe_(recipe) { put(make()); }
@@ -101,7 +104,7 @@ class OneDnnOp : public LibraryOp {
   }
 
   Status run(void* const* args, void* workspace, const ExecContext&) const override {
-    // Primitives are for the threads of bind.
+    // Primitives are made for the number of threads given at bind.
     const ThreadCount threads(threads_);
     const bool in_place = built_.alias >= 0 && args[built_.alias] == args[args_ - 1];
     const Recipe& recipe = in_place ? built_.in_place : built_.recipe;
@@ -185,7 +188,7 @@ std::shared_ptr<const dnnl::memory> PackedWeights::get(const dnnl::engine& engin
   for (const Entry& entry : entries) {
     if (entry.from == from && entry.packed->get_desc() == to) return entry.packed;
   }
-  // Never written: oneDNN's API lacks const.
+  // The source is never written; oneDNN's API lacks const.
   dnnl::memory source(from, engine, const_cast<void*>(data));
   std::shared_ptr<const dnnl::memory> packed;
   if (from == to) {
@@ -202,7 +205,7 @@ std::shared_ptr<const dnnl::memory> PackedWeights::get(const dnnl::engine& engin
 }
 
 std::shared_ptr<const dnnl::memory> PackedWeights::make(const dnnl::engine& engine, const dnnl::memory::desc& desc) {
-  constexpr std::size_t kPiece = std::size_t{32} << 20;  // what is not touched costs address space alone
+  constexpr std::size_t kPiece = std::size_t{32} << 20;  // memory that is not touched costs only address space
   const std::size_t bytes = round_up(desc.get_size());
   if (!piece_ || used_ + bytes > static_cast<std::size_t>(piece_->bytes())) {
     Result<AlignedBuffer> fresh = AlignedBuffer::make(static_cast<int64_t>(std::max(bytes, kPiece)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bound call: primitives in order, where each of their arguments comes from, and what is done after them.
+// A bound call: primitives in order, the source of each of their arguments, and what runs after them.
 #pragma once
 
 #include <dnnl.hpp>
@@ -22,9 +22,9 @@ struct Slot {
   int id = 0;  // DNNL_ARG_*
   dnnl::memory::desc desc;
   Place place = Place::arg;
-  int arg = -1;                               // of Place::arg
-  std::size_t offset = 0;                     // of Place::temporary, in the workspace
-  std::shared_ptr<const dnnl::memory> fixed;  // of Place::fixed
+  int arg = -1;                               // for Place::arg
+  std::size_t offset = 0;                     // for Place::temporary, in the workspace
+  std::shared_ptr<const dnnl::memory> fixed;  // for Place::fixed
 };
 
 struct Stage {
@@ -37,35 +37,35 @@ struct Recipe {
   std::size_t temporaries = 0, scratchpad = 0;  // bytes
   std::string implementation;
 
-  // A piece of the workspace, 64-byte aligned.
+  // Reserves a part of the workspace, 64-byte aligned.
   std::size_t reserve(std::size_t bytes);
   // Adds a primitive and its scratchpad.
   void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, std::vector<Slot> slots);
   void add_reorder(const dnnl::engine& engine, const Slot& from, const Slot& to);
 };
 
-// What loops do after the primitives: to = posts(from).
+// Loops that run after the primitives: to = posts(from).
 struct Trailing {
   Operand from, to;
   bool from_temporary = false;
-  std::size_t offset = 0;  // of `from` in the workspace
+  std::size_t offset = 0;  // of `from`, in the workspace
   std::vector<PostOp> posts;
 };
 
 struct Built {
   Recipe recipe;
-  std::optional<Move> move;                  // after the recipe
-  std::shared_ptr<const Trailing> trailing;  // after the move; null: nothing
-  // The recipe for when args[alias] is the output's own memory.
+  std::optional<Move> move;                  // runs after the recipe
+  std::shared_ptr<const Trailing> trailing;  // runs after the move; null: nothing
+  // The recipe for the case that args[alias] is the output's own memory; -1: there is none.
   int alias = -1;
   Recipe in_place;
 };
 
-// Weights of the Engine in the formats that primitives asked for, each made once. They lie in a few large pieces of
-// memory on huge pages: a step that streams cold weights from pages of 4 KiB takes a tenth to a quarter longer.
+// The Engine's weights in the formats that primitives requested, each made once. They are placed in a few large blocks
+// on huge pages: a step that streams cold weights from 4 KiB pages takes 10 to 25% longer.
 class PackedWeights {
  public:
-  // `data` described by `from`, as `to`.
+  // `data`, described by `from`, converted to `to`.
   std::shared_ptr<const dnnl::memory> get(const dnnl::engine& engine, const void* data, const dnnl::memory::desc& from,
                                           const dnnl::memory::desc& to);
 
@@ -74,7 +74,7 @@ class PackedWeights {
     dnnl::memory::desc from;
     std::shared_ptr<const dnnl::memory> packed;
   };
-  // Memory for a format, in the piece at hand or in a new one.
+  // Allocates memory for a format, in the current block or in a new one.
   std::shared_ptr<const dnnl::memory> make(const dnnl::engine& engine, const dnnl::memory::desc& desc);
 
   std::mutex mutex_;
@@ -83,7 +83,7 @@ class PackedWeights {
   std::size_t used_ = 0;  // bytes of piece_
 };
 
-// Null when the call has too many arguments.
+// Null if the call has too many arguments.
 std::unique_ptr<LibraryOp> make_op(const dnnl::engine& engine, Built built, const LibraryCall& call);
 
 }  // namespace fusec::runtime::onednn

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds oneDNN average poolings at bind, and computes the end padding that a pooling with ceil_mode needs. Problems
+// for which only a reference implementation exists are left to the next library.
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -28,7 +31,7 @@ Extents end_padding(const Problem& p) {
 std::optional<Built> build_avg_pool(const Context& context, const Problem& problem) {
   const Window& w = problem.window;
   const Extents after = end_padding(problem);
-  // oneDNN divides by the whole kernel; places past the declared padding must not count.
+  // oneDNN divides by the whole kernel, so positions past the declared padding must not count.
   if (problem.count_include_pad && !std::equal(after.begin(), after.end(), w.after.begin(), std::less_equal<>())) {
     return std::nullopt;
   }

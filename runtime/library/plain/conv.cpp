@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Convolution of the plain library: packs input windows into panels and multiplies them with filter rows, for any
+// dtype, stride, group and dilation. Sums go over channels and taps in a fixed order, independent of threads.
+
 #include <algorithm>
 
 #include "runtime/library/plain/finish.h"
@@ -21,8 +24,8 @@ struct ConvLoop {
         group_outputs(p.out.dims[1] / p.groups) {}
 };
 
-// The offset in the input of the window's tap `position` for output coordinates `at` (N C spatial...), without the
-// channel and the last axis, whose input coordinate is *last; false in the padding of an earlier axis.
+// The input offset of the window's tap `position` for output coordinates `at` (N C spatial...), without the channel and
+// the last axis, whose input coordinate is *last. False in the padding of an earlier axis.
 bool tap_offset(const Problem& p, const int64_t* at, const int64_t* position, int64_t* offset, int64_t* last) {
   const Window& w = p.window;
   const std::size_t axes = w.kernel.size();
@@ -39,7 +42,7 @@ bool tap_offset(const Problem& p, const int64_t* at, const int64_t* position, in
   return true;
 }
 
-// panel[input channel, tap][column] for the output positions from `at` on along the last axis.
+// Fills panel[input channel, tap][column] for the output positions from `at` on along the last axis.
 template <class T>
 void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64_t group, int64_t width, T* panel) {
   const Problem& p = loop.problem;
@@ -64,7 +67,7 @@ void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64
   }
 }
 
-// The weights of one output channel in the order of the panel's rows.
+// The weights of one output channel, in the order of the panel's rows.
 template <class T>
 const T* filter_row(const ConvLoop& loop, const void* base, int64_t channel, T* buffer) {
   const Operand& b = loop.problem.b;
@@ -93,7 +96,7 @@ void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* co
   const Operand& out = problem.out;
   const std::size_t rank = out.dims.size(), last = rank - 1;
   const int64_t pieces = (out.dims[last] + kPanelColumns - 1) / kPanelColumns;
-  // tasks: batch, group, outer spatial axes, pieces of the last
+  // tasks: batch, group, outer spatial axes, pieces of the last axis
   int64_t counts[kMaxAxes], tasks = 1;
   std::copy(out.dims.begin(), out.dims.end(), counts);
   counts[1] = problem.groups;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Applies bias and epilogues to runs of values and stores them, at run, for the plain library and for epilogues that
+// oneDNN does not fuse. Results follow the op table, including NaN.
+
 #include "runtime/library/plain/finish.h"
 
 #include <algorithm>
@@ -27,7 +30,7 @@ void each(T* values, const T* other, int64_t step, int64_t count, const F& f) {
   }
 }
 
-// What the row of the op table says, for ops without a faster loop below.
+// The op table's reference, for ops without a faster loop below.
 template <class T>
 T scalar(ScalarOp op, DType dtype, T a, double b, double c) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -46,7 +49,7 @@ T scalar(ScalarOp op, DType dtype, T a, T b) {
     return static_cast<T>(ir::eval_scalar(op, dtype, static_cast<int64_t>(a), static_cast<int64_t>(b)));
 }
 
-// NaN in either operand wins.
+// NaN in the operand is kept.
 template <class T>
 void unary(const PostOp& post, DType dtype, T* v, int64_t n) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -107,7 +110,7 @@ void apply_all(const std::vector<PostOp>& posts, DType dtype, const Run& run, vo
   }
 }
 
-// The axis along which runs are best: the longest of those with the smallest stride of the output.
+// The best axis for runs: the innermost of those with the smallest output stride.
 std::size_t run_axis(const Operand& out) {
   std::size_t best = out.dims.size() - 1;
   for (std::size_t i = out.dims.size(); i-- > 0;) {

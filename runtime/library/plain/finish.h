@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of every plain loop: a run of computed values goes through bias and epilogues and is stored.
+// The end of every plain loop: applies bias and epilogues to a run of computed values and stores it.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,17 @@
 
 namespace fusec::runtime::plain {
 
-inline constexpr int64_t kRun = 256;  // most values of a run
+inline constexpr int64_t kRun = 256;  // maximum number of values in a run
 inline constexpr std::size_t kMaxAxes = 12;
 
-// Values along one axis of the output, from `at` on.
+// Values along one axis of the output, beginning at `at`.
 struct Run {
   const int64_t* at = nullptr;  // coordinates of the first value
   std::size_t axis = 0;
   int64_t count = 0;
 };
 
-// Calls f(T()) with the type that values are computed in.
+// Calls f(T()) with the type in which values are computed.
 template <class F>
 auto visit_running(DType dtype, const F& f) {
   if (dtype == DType::f64) return f(double());
@@ -36,7 +36,7 @@ inline int64_t offset_of(const Operand& operand, const int64_t* at) {
   return offset;
 }
 
-// `count` elements from `offset` in steps of `stride`, as T; the memory itself where it already is that.
+// `count` elements from `offset` in steps of `stride`, as T. Returns the memory itself if it already has that form.
 template <class T>
 const T* load_run(const Operand& operand, const void* base, int64_t offset, int64_t stride, int64_t count, T* buffer) {
   if (is_float(operand.dtype) && size_of(operand.dtype) == sizeof(T) && stride == 1) {
@@ -46,7 +46,7 @@ const T* load_run(const Operand& operand, const void* base, int64_t offset, int6
   return buffer;
 }
 
-// Applies the post-ops in order to the values of the run. `args` as in LibraryOp::run.
+// Applies the post-ops in order to the values of the run. `args` are those of LibraryOp::run.
 void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, float* values);
 void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, double* values);
 void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, int64_t* values);
@@ -70,7 +70,7 @@ void finish(const std::vector<PostOp>& posts, const Operand& out, const Run& run
 void transform(const Operand& from, const Operand& out, const std::vector<PostOp>& posts, void* const* args,
                int threads);
 
-// Coordinates of row-major position `index`.
+// The coordinates of row-major position `index`.
 inline void unravel(int64_t index, const int64_t* extents, std::size_t rank, int64_t* at) {
   for (std::size_t i = rank; i-- > 0;) {
     at[i] = index % extents[i];

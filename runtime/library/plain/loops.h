@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops themselves. args as in LibraryOp::run; workspace: *_workspace() bytes, which depend on the thread count.
+// The loops of the plain library. args are those of LibraryOp::run; workspace has *_workspace() bytes, which depend on
+// the thread count.
 #pragma once
 
 #include <cstddef>

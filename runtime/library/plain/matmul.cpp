@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Matrix product of the plain library: packs panels of the right matrix and multiplies them with rows of the left one,
+// for any dtype and strides. Each sum runs in rising order of k, whatever the thread count.
+
 #include <algorithm>
 
 #include "runtime/library/plain/finish.h"
@@ -8,7 +11,7 @@
 namespace fusec::runtime::plain {
 namespace {
 
-// kPanelRows rows of the left matrix from `row` on, packed unless they can be read where they are.
+// kPanelRows rows of the left matrix from `row` on, packed unless they can be read in place.
 template <class T>
 void take_rows(const Operand& a, const void* base, int64_t offset, int64_t row, int64_t last, int64_t depth, T* buffer,
                const T** rows) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The vectorized inner loops of the plain library for f32 and f64: panel products, running max and sum. Function
+// multiversioning selects the clone for the CPU at load time.
+
 #include "runtime/library/plain/panel.h"
 
-// The loader picks a clone before the thread sanitizer is ready for it.
+// With the thread sanitizer there are no clones, because the loader picks one before the sanitizer is ready.
 #if defined(__SANITIZE_THREAD__)
 #define FUSEC_VECTOR_CLONES
 #else

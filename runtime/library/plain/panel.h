@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of the plain library, compiled for several vector widths of which the CPU's is taken at load time.
+// The inner loops of the plain library, compiled for several vector widths. The loader picks the one for the CPU.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ inline constexpr int64_t kPanelColumns = 16;
 inline constexpr int64_t kPanelRows = 4;
 inline constexpr int64_t kPack = kPanelColumns + kPanelRows;  // packed values per step of the depth
 
-// values[r][j] = sum over i of rows[r][i] * panel[i][j], in rising i. rows: kPanelRows x depth, the last ones may
-// repeat.
+// values[r][j] = sum over i of rows[r][i] * panel[i][j], in rising i. rows: kPanelRows x depth; the last rows may be
+// repeated.
 void multiply_panel(const float* const* rows, int64_t depth, const float* panel, float (*values)[kPanelColumns]);
 void multiply_panel(const double* const* rows, int64_t depth, const double* panel, double (*values)[kPanelColumns]);
 

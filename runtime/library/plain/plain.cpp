@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The plain library: binds every convolution, matmul and pooling to our own loops. It is the last library asked on the
+// host, so it must take whatever the others refuse.
+
 #include "runtime/library/plain/plain.h"
 
 #include <utility>
@@ -18,7 +21,7 @@ class PlainOp : public LibraryOp {
       : problem_(std::move(problem)), posts_(plain::all_posts(problem_)), threads_(threads) {}
 
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
-    // The workspace is for the threads of bind.
+    // The workspace is sized for the threads given at bind.
     const int threads = context.threads < threads_ ? context.threads : threads_;
     if (is_empty(problem_.out.dims)) return {};
     switch (problem_.op) {

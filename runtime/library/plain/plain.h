@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library of plain loops: every step, type and stride; the last resort, and what others are checked against.
+// The library of plain loops. It takes every step, type and stride; it is the last fallback and the reference that
+// other libraries are tested against.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Max and average pooling of the plain library, at run. Runs go along channels or along the last spatial axis; NaN wins
+// a max, and a window of padding only gives 0 (average) or the lowest value (max).
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -13,7 +16,7 @@ namespace {
 
 constexpr std::size_t kSpatial = 3;
 
-// One spatial axis of the window and of the input; axes that the image lacks have extent 1.
+// One spatial axis of the window and of the input. Axes that the image lacks have extent 1.
 struct WindowAxis {
   int64_t kernel = 1, step = 1, dilation = 1, before = 0, after = 0;
   int64_t extent = 1, stride = 0;
@@ -26,7 +29,7 @@ struct WindowAxis {
 struct PoolLoop {
   const Problem& problem;
   std::array<WindowAxis, kSpatial> axes;
-  bool by_channels;  // else runs go along the last spatial axis
+  bool by_channels;  // otherwise runs go along the last spatial axis
   bool is_max = problem.op == ir::TensorOp::max_pool;
 
   PoolLoop(const Problem& p, bool channels) : problem(p), by_channels(channels) {
@@ -39,8 +42,8 @@ struct PoolLoop {
   }
 };
 
-// The part [begin, end) of a run that one tap reaches inside the input, and the part [0, padded) that it reaches inside
-// the padded input.
+// The part [begin, end) of a run for which one tap lies inside the input, and the part [0, padded) for which it lies
+// inside the padded input.
 struct Reach {
   int64_t begin = 0, end = 0, padded = 0;
 };
@@ -59,7 +62,7 @@ struct Running {
   T values[kRun], counts[kRun], buffer[kRun];
 };
 
-// Adds what one tap reaches. `in`: input coordinates of the run's first value.
+// Accumulates the values that one tap reads. `in`: input coordinates of the run's first value.
 template <class T>
 void take_tap(const PoolLoop& loop, const void* base, int64_t offset, const std::array<int64_t, kSpatial>& in,
               int64_t count, Running<T>& run) {
@@ -115,7 +118,7 @@ void pool_run(const PoolLoop& loop, const void* base, const int64_t* at, int64_t
     }
   }
   if (loop.is_max) return;
-  // A window of padding alone gives 0.
+  // A window that consists only of padding gives 0.
   for (int64_t j = 0; j < count; ++j) run.values[j] = run.counts[j] == T(0) ? T(0) : run.values[j] / run.counts[j];
 }
 
