@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: analyses of loop nests that the schedules of host and GPU share.
+
 #include "compiler/lower/schedule.h"
 
 #include <algorithm>
@@ -53,7 +55,8 @@ std::string columns_along(const PerfectNest& nest) {
       if (load == nullptr || load->index.size() != 1) return;
       const auto affine = affine_in(load->index[0], vars);
       if (!affine) return;
-      // By how many loops move it: what spans rows and columns counts for more than a vector along one of them.
+      // The weight is the number of loops that move the load: a load that spans rows and columns counts for more than a
+      // vector along one of them.
       const auto weight = static_cast<int>(affine->coefficients.size());
       if (affine->coefficient(vars.back()).is(1)) rows += weight;
       for (const std::string& v : outer)
@@ -89,7 +92,7 @@ std::string strided_across(const PerfectNest& nest) {
 
 bool divisible_by(const ir::Kernel& kernel, const Dim& extent, int64_t n) {
   if (extent.is_const()) return extent.value() % n == 0;
-  // Each term is a multiple when its coefficient and the facts on its symbols are.
+  // A term is a multiple if the product of its coefficient and the known divisors of its symbols is.
   for (const Dim::Term& term : extent.terms()) {
     int64_t divisor = term.coefficient;
     for (const Dim::Atom& atom : term.atoms)

@@ -22,7 +22,7 @@ namespace {
 // The most padded operands of a region that reduces. An unrolled window has one per position, and a reduction has few
 // threads to compute them: summing 25 positions inside a mean took twenty times as long as storing the sums.
 constexpr int64_t kMostRowPads = 4;
-// Up to this cost (cycles per 16 elements), a producer is recomputed for every element of a reader that repeats its
+// Up to this cost (cycles per 16 elements), a producer is recomputed for every element of a user that repeats its
 // elements.
 constexpr int kCheapToRepeat = 8;
 

@@ -171,7 +171,7 @@ class Placing {
     copy(value);
   }
 
-  // Stores a value in the order that its only reader, a transpose, yields.
+  // Stores a value in the order that its only user, a transpose, yields.
   bool permute_for_reader(ValueId value) {
     const auto it = storage_.find(value);
     const auto& readers = groups_.direct_readers(value);
