@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "codegen/artifact.h"
+#include "codegen/artifact/artifact.h"
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "codegen/cuda/writer.h"
-#include "codegen/layout.h"
+#include "codegen/kernel/layout.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -61,7 +61,7 @@ Dim swizzled_column(Writer& w, Access& a, const Dim& row, const Dim& column, con
   const int64_t columns = extent.is_const() ? extent.value() : 0;
   const int64_t groups = group > 0 ? columns / group : 0;
   if (groups < 1 || columns % group != 0 || (groups & (groups - 1)) != 0) {
-    throw Inexpressible("'" + a.info->name + "' has no power of two of groups to swizzle");
+    throw UnsupportedKernel("'" + a.info->name + "' has no power of two of groups to swizzle");
   }
   const LaneForm form = w.index.lane_form(column);
   const bool in_group = form.step == 1 && !w.index.lane_form(row).varies() && group % a.width == 0 &&
@@ -258,7 +258,7 @@ void check_declared(const Writer& w, ir::BufferId id) {
   const std::string name = buffer_name(w, id);
   const bool found =
       std::any_of(w.shared.begin(), w.shared.end(), [&](const SharedBuffer& s) { return s.name == name; });
-  if (!found) throw Inexpressible("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
+  if (!found) throw UnsupportedKernel("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
 }
 
 // Stores.

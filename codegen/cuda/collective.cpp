@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/cuda/reduce.h"
-#include "codegen/reduce_plan.h"
+#include "codegen/kernel/reduce_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -23,18 +23,18 @@ void each_accumulator(Writer& w, const Accumulators& a, int64_t step, const F& b
 }
 
 void check_warp(const Writer& w) {
-  if (w.team.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
+  if (w.team.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
 }
 
-// mine = the combination with theirs, the lower thread's left of the other's; `upper`: this is not the lower thread.
-void combine_exchanged(Writer& w, const Accumulators& a, const Parts& mine, const Parts& theirs,
+// mine = the combination with other, the lower thread's left of the other's; `upper`: this is not the lower thread.
+void combine_exchanged(Writer& w, const Accumulators& a, const Parts& mine, const Parts& other,
                        const std::string& upper) {
-  if (is_symmetric(a.op.combiner)) return w.out.line(combine(w.prelude, a.op, mine, theirs));
+  if (is_symmetric(a.op.combiner)) return w.out.line(combine(w.prelude, a.op, mine, other));
   Parts left, right;
   for (std::size_t p = 0; p < mine.size(); ++p) {
     const std::string type = register_type(a.op.types[p]), n = std::to_string(p);
-    w.out.line(fmt::format("{0} left{1} = {2} ? {3} : {4};", type, n, upper, theirs[p], mine[p]));
-    w.out.line(fmt::format("const {0} right{1} = {2} ? {4} : {3};", type, n, upper, theirs[p], mine[p]));
+    w.out.line(fmt::format("{0} left{1} = {2} ? {3} : {4};", type, n, upper, other[p], mine[p]));
+    w.out.line(fmt::format("const {0} right{1} = {2} ? {4} : {3};", type, n, upper, other[p], mine[p]));
     left.push_back("left" + n), right.push_back("right" + n);
   }
   w.out.line(combine(w.prelude, a.op, left, right));
@@ -58,8 +58,8 @@ void fold_by_xor(Writer& w, const Accumulators& a, const Parts& mine, int64_t fr
   w.out.line("#pragma unroll");
   w.out.open(fmt::format("for (int s = {}; s < {}; s *= 2)", from, to));
   if (a.lanes > 1) w.out.open(for_lanes(w, a.lanes));
-  const Parts theirs = exchanged(w, a, mine, w.prelude.use("shuffle_xor") + "(" + w.team.mask + ", {}, s)");
-  combine_exchanged(w, a, mine, theirs, "(threadIdx.x & s)");
+  const Parts other = exchanged(w, a, mine, w.prelude.use("shuffle_xor") + "(" + w.team.mask + ", {}, s)");
+  combine_exchanged(w, a, mine, other, "(threadIdx.x & s)");
   if (a.lanes > 1) w.out.close();
   w.out.close();
 }
@@ -73,9 +73,9 @@ void fold_by_index(Writer& w, const Accumulators& a, const Parts& mine, int64_t 
   w.out.line(fmt::format("const int first = ({} ^ s) & -s;", t));
   if (a.lanes > 1) w.out.open(for_lanes(w, a.lanes));
   const std::string source = fmt::format("((threadIdx.x & 31) - {} + first) & 31", t);
-  const Parts theirs = exchanged(w, a, mine, w.prelude.use("shuffle") + "(" + w.team.mask + ", {}, " + source + ")");
+  const Parts other = exchanged(w, a, mine, w.prelude.use("shuffle") + "(" + w.team.mask + ", {}, " + source + ")");
   w.out.open(fmt::format("if (first < {})", total));
-  combine_exchanged(w, a, mine, theirs, "(" + t + " & s)");
+  combine_exchanged(w, a, mine, other, "(" + t + " & s)");
   w.out.close();
   if (a.lanes > 1) w.out.close();
   w.out.close();

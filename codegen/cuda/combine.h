@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "codegen/cuda/prelude.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen::cuda {
 

@@ -4,10 +4,10 @@
 #include <map>
 #include <stdexcept>
 
-#include "codegen/assembler.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/writer.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/workarounds.h"
 
 namespace fusec::codegen {
 namespace {
@@ -34,7 +34,7 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
       made.threads = text.threads;
       made.dynamic_shared = text.dynamic_shared;
     }
-  } catch (const cuda::Inexpressible& e) {
+  } catch (const cuda::UnsupportedKernel& e) {
     return Status(StatusCode::compile_failed, e.what());
   }
   out.text = prelude.str() + functions;
@@ -48,7 +48,7 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
   Artifact artifact;
   artifact.phases = std::move(written.phases);
-  artifact.ptx = spare_assembler(cubin.ptx);
+  artifact.ptx = apply_ptxas_workarounds(cubin.ptx);
   if (artifact.ptx == cubin.ptx) {
     FUSEC_TRY(add_cubin(artifact, std::move(cubin.image)));
   } else {

@@ -12,7 +12,7 @@ namespace fusec::codegen {
 
 // The artifact holds PTX and the cubin, and for each phase what the assembler says of registers, stack and shared
 // memory. The cubin is NVRTC's, which assembles a program as a whole, unless its PTX must be written in another way
-// (codegen/assembler.h): then nvJitLink's, or without that none. `unsupported`: this build or this machine has no
+// (codegen/ptx/workarounds.h): then nvJitLink's, or without that none. `unsupported`: this build or this machine has no
 // NVRTC. compile_failed: a statement that cannot be written, named, or the log of NVRTC or nvJitLink.
 Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 // `comments`: each statement of the kernel stands above its lines.

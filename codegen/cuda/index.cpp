@@ -100,7 +100,7 @@ std::string Index::symbol(const std::string& name) const {
   const auto it = names_.find(name);
   if (it != names_.end()) return (wide_ ? "(i64)" : "") + it->second;
   const ir::RegInfo* info = register_named(name);
-  if (info == nullptr) throw Inexpressible("an index uses '" + name + "', which is not known here");
+  if (info == nullptr) throw UnsupportedKernel("an index uses '" + name + "', which is not known here");
   return "(i64)" + name + (info->width > 1 ? "[lane]" : "");
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "codegen/cuda/prelude.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen::cuda {
 

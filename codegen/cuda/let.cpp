@@ -10,12 +10,12 @@ namespace fusec::codegen::cuda {
 namespace {
 
 // Divisors that quotient_f32 takes: those of f16.
-constexpr double kLeastDivisor = 0x1p-24, kMostDivisor = 65504;
+constexpr double kMinDivisor = 0x1p-24, kMaxDivisor = 65504;
 
 bool is_f32(const Writer& w, const ir::Operand& operand) { return dtype_of(w, operand) == DType::f32; }
 
-ir::Digits digits_of(const Writer& w, const ir::Operand& operand) {
-  if (const auto* value = std::get_if<ir::Constant>(&operand)) return ir::digits_of(*value);
+ir::KnownBits known_bits_of(const Writer& w, const ir::Operand& operand) {
+  if (const auto* value = std::get_if<ir::Constant>(&operand)) return ir::known_bits_of(*value);
   return w.digits[std::get<ir::RegId>(operand)];
 }
 
@@ -23,7 +23,7 @@ ir::Digits digits_of(const Writer& w, const ir::Operand& operand) {
 // With 11 digits in b no quotient is nearer to the middle of two floats than 2^-36 of itself, and the sum before it is
 // rounded is right to 2^-45; nothing is denormal where a is a multiple of 2^-90.
 bool has_short_divisor(const Writer& w, const ir::Let& let) {
-  return digits_of(w, let.args[1]).count <= 11 && digits_of(w, let.args[0]).least >= -90;
+  return known_bits_of(w, let.args[1]).count <= 11 && known_bits_of(w, let.args[0]).least >= -90;
 }
 
 // The reciprocal in two parts of one sign, so that zeros keep theirs; the second is not 0, so that infinity stays.
@@ -43,7 +43,7 @@ bool write_constant_division(Writer& w, const ir::Let& let) {
   const auto* divisor = std::get_if<ir::Constant>(&let.args[1]);
   if (divisor == nullptr) return false;
   const auto b = static_cast<float>(divisor->f);
-  if (!(std::fabs(b) >= kLeastDivisor && std::fabs(b) <= kMostDivisor)) return false;
+  if (!(std::fabs(b) >= kMinDivisor && std::fabs(b) <= kMaxDivisor)) return false;
   const Reciprocal parts = reciprocal_of(b);
   const auto text = [](float v) { return literal({DType::f32, v, 0}); };
   define(w, let.dst,

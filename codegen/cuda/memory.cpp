@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/writer.h"
-#include "codegen/layout.h"
+#include "codegen/kernel/layout.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -16,12 +16,12 @@ Dim elements_of(const Shape& shape, const Shape& strides, std::size_t from) {
 
 int64_t constant_count(const ir::Buffer& buffer, const Dim& count) {
   if (count.is_const()) return count.value();
-  throw Inexpressible("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
+  throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
 
 int square_of(const ir::Buffer& buffer, const Shape& shape) {
   const bool square = shape.size() == 2 && shape[0].is_const() && shape[0] == shape[1];
-  if (!square) throw Inexpressible("'" + buffer.name + "' is not one square tile");
+  if (!square) throw UnsupportedKernel("'" + buffer.name + "' is not one square tile");
   return static_cast<int>(shape[0].value());
 }
 
@@ -66,10 +66,10 @@ std::size_t dropped_axes(Writer& w, ir::BufferId id) {
   if (w.kernel.buffers[id].space != ir::Space::reg) return 0;
   const auto found = w.parallel_depth.find(id);
   if (found == w.parallel_depth.end())
-    throw Inexpressible("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
+    throw UnsupportedKernel("'" + w.kernel.buffers[id].name + "' is not declared inside of the grid");
   const auto here = static_cast<std::size_t>(w.parallel - found->second);
   if (here != w.dropped.at(id))
-    throw Inexpressible("'" + w.kernel.buffers[id].name + "' is used at two depths of block loops");
+    throw UnsupportedKernel("'" + w.kernel.buffers[id].name + "' is used at two depths of block loops");
   return here;
 }
 
@@ -91,14 +91,14 @@ void write_alloc(Writer& w, ir::BufferId id, const ir::Block& rest) {
   w.parallel_depth[id] = w.parallel;
   const int depth = depth_of_access(rest, id, w.parallel);
   w.dropped[id] = static_cast<std::size_t>(std::max(depth, w.parallel) - w.parallel);
-  if (w.dropped[id] > buffer.shape.size()) throw Inexpressible("'" + buffer.name + "' lacks axes of block loops");
+  if (w.dropped[id] > buffer.shape.size()) throw UnsupportedKernel("'" + buffer.name + "' lacks axes of block loops");
   declare_array(w, id);
 }
 
 void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   const ir::Buffer& src = w.kernel.buffers[stmt.src];
   const std::size_t from = dropped_axes(w, stmt.src), to = dropped_axes(w, stmt.dst);
-  if (from != 0 || to != 0) throw Inexpressible("its tiles are not declared beside it");
+  if (from != 0 || to != 0) throw UnsupportedKernel("its tiles are not declared beside it");
   const int n = square_of(src, src.shape);
   const Dim read = kept_strides(w, stmt.src)[0], write = kept_strides(w, stmt.dst)[0];
   w.out.line("#pragma unroll");
@@ -120,7 +120,7 @@ void write_copy(Writer& w, const ir::CopyAsync& stmt) {
   w.index.bind(symbol, var, {Dim(0), w.index.resolve(count) - 1});
   const auto element = [&](ir::BufferId id, const std::vector<Dim>& index) {
     const ir::Buffer& buffer = w.kernel.buffers[id];
-    if (buffer.layout.starts_with("swizzle")) throw Inexpressible("copies do not write swizzled buffers");
+    if (buffer.layout.starts_with("swizzle")) throw UnsupportedKernel("copies do not write swizzled buffers");
     const std::size_t dropped = dropped_axes(w, id);
     const Shape strides = kept_strides(w, id);
     Dim linear, rest = Dim::symbol(symbol);

@@ -5,7 +5,7 @@
 
 #include <nvrtc.h>
 
-#include "codegen/sized_answer.h"
+#include "codegen/ptx/sized_answer.h"
 #include "ir/support/nvidia_libraries.h"
 
 namespace fusec::codegen::cuda {

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 
-#include "codegen/reduce_plan.h"
+#include "codegen/kernel/reduce_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {
 
 // Tree lanes of a sequence whose lanes are told apart at run time.
-constexpr int64_t kMostLanes = 1024;
+constexpr int64_t kMaxLanes = 1024;
 
 struct Plan : ReducePlan {
   const ir::Reduce& stmt;
@@ -22,7 +22,7 @@ struct Plan : ReducePlan {
 
 Plan plan_of(Writer& w, const ir::Reduce& stmt) {
   for (const ir::LoopHead& loop : stmt.loops) {
-    if (loop.tag > ir::LoopTag::block) throw Inexpressible("clusters are not written");
+    if (loop.tag > ir::LoopTag::block) throw UnsupportedKernel("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
   Plan plan{
@@ -30,11 +30,11 @@ Plan plan_of(Writer& w, const ir::Reduce& stmt) {
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted && has_block_loop(stmt)) {
-    throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) +
-                        ", " + std::to_string(stmt.tree.chunk) + ")");
+    throw UnsupportedKernel("its threads do not split into lanes and chunks of tree(" +
+                            std::to_string(stmt.tree.lanes) + ", " + std::to_string(stmt.tree.chunk) + ")");
   }
-  if (plan.counted && stmt.tree.lanes > kMostLanes)
-    throw Inexpressible("a tree of more than " + std::to_string(kMostLanes) + " lanes");
+  if (plan.counted && stmt.tree.lanes > kMaxLanes)
+    throw UnsupportedKernel("a tree of more than " + std::to_string(kMaxLanes) + " lanes");
   return plan;
 }
 
@@ -240,7 +240,7 @@ void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Thre
 void write_chunks_at_run_time(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& result,
                               std::size_t at) {
   for (std::size_t i = 0; i < at; ++i) {
-    if (!plan.loops[i].is_block()) throw Inexpressible("a loop of unknown extent inside of loops over chunks");
+    if (!plan.loops[i].is_block()) throw UnsupportedKernel("a loop of unknown extent inside of loops over chunks");
   }
   Plan inner = plan;
   inner.id += "x";
@@ -264,7 +264,7 @@ void write_counted(Writer& w, const Plan& plan, const Threads& threads, const Ac
   const std::string number = "e" + plan.id, chunk = "chunk" + plan.id;
   const bool chunks = tree.chunk != 0 || tree.lanes == 0;
   const int64_t size = tree.lanes == 0 ? 1 : tree.chunk;  // a balanced tree over all: chunks of one element
-  if (tree.lanes == 0 && tree.chunk != 0) throw Inexpressible("balanced chunks");
+  if (tree.lanes == 0 && tree.chunk != 0) throw UnsupportedKernel("balanced chunks");
   w.out.line("i64 " + number + " = 0, " + chunk + " = 0;");
   reset(w, a);
   const auto close = [&] {
@@ -335,7 +335,7 @@ void write_reduce(Writer& w, const ir::Reduce& stmt) {
 }
 
 void write_scan(Writer& w, const ir::Scan& scan) {
-  if (ir::tuple_size(scan.combiner) != 1) throw Inexpressible("scans are of single values");
+  if (ir::tuple_size(scan.combiner) != 1) throw UnsupportedKernel("scans are of single values");
   const ir::RegInfo& info = w.kernel.regs[scan.dst];
   const CombineOp op{scan.combiner, {info.dtype}};
   const std::string name = ir::reg_name(scan.dst), running = "running" + std::to_string(scan.dst.index);

@@ -66,13 +66,13 @@ std::string arithmetic(DType type, const Args& x, const char* op) {
 }
 
 // A function of the prelude: `name`_f32 or _f64, int_`name` for integers.
-std::string ours(Prelude& prelude, const std::string& name, DType type, const Args& x) {
+std::string prelude_call(Prelude& prelude, const std::string& name, DType type, const Args& x) {
   const std::string full = type == DType::f32 ? name + "_f32" : type == DType::f64 ? name + "_f64" : "int_" + name;
   return call(prelude.use(full), x);
 }
 
 // CUDA's own function: `name`f for float.
-std::string theirs(const std::string& name, DType type, const Args& x) {
+std::string builtin_call(const std::string& name, DType type, const Args& x) {
   return call(type == DType::f64 ? name : name + "f", x);
 }
 
@@ -91,7 +91,8 @@ std::optional<double> number_in(const std::string& text) {
 // take so.
 std::string quotient(Prelude& prelude, DType type, const Args& x) {
   if (number_in(x[1]).value_or(0) != 0) return infix(x, "/");
-  return number_in(x[0]) == 1 ? ours(prelude, "reciprocal", type, {x[1]}) : ours(prelude, "div", type, x);
+  return number_in(x[0]) == 1 ? prelude_call(prelude, "reciprocal", type, {x[1]})
+                              : prelude_call(prelude, "div", type, x);
 }
 
 std::string bitwise(DType type, const Args& x, const char* op) {
@@ -110,31 +111,31 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::mul:
       return arithmetic(type, x, "*");
     case ScalarOp::div:
-      return f ? quotient(prelude, type, x) : ours(prelude, "div", type, x);
+      return f ? quotient(prelude, type, x) : prelude_call(prelude, "div", type, x);
     case ScalarOp::mod:
-      return ours(prelude, "mod", type, x);
+      return prelude_call(prelude, "mod", type, x);
     case ScalarOp::fmod:
-      return f ? theirs("fmod", type, x) : ours(prelude, "rem", type, x);
+      return f ? builtin_call("fmod", type, x) : prelude_call(prelude, "rem", type, x);
     case ScalarOp::min:
     case ScalarOp::max:
-      return ours(prelude, name, type, x);
+      return prelude_call(prelude, name, type, x);
     case ScalarOp::neg:
       return f ? "-" + operand(x[0]) : wrapping(type, "0", "-", x[0]);
     case ScalarOp::abs:
-      return f ? theirs("fabs", type, x) : ours(prelude, "abs", type, x);
+      return f ? builtin_call("fabs", type, x) : prelude_call(prelude, "abs", type, x);
     case ScalarOp::sigmoid:
     case ScalarOp::gelu:
     case ScalarOp::gelu_tanh:
     case ScalarOp::hard_sigmoid:
     case ScalarOp::sign:
-      return ours(prelude, name, type, x);
+      return prelude_call(prelude, name, type, x);
     case ScalarOp::pow:
-      return f ? theirs("pow", type, x) : ours(prelude, "pow", type, x);
+      return f ? builtin_call("pow", type, x) : prelude_call(prelude, "pow", type, x);
     case ScalarOp::round:
-      return theirs("rint", type, x);
+      return builtin_call("rint", type, x);
     case ScalarOp::tanh:
     case ScalarOp::erf:
-      return type == DType::f32 ? ours(prelude, name, type, x) : theirs(name, type, x);
+      return type == DType::f32 ? prelude_call(prelude, name, type, x) : builtin_call(name, type, x);
     case ScalarOp::sqrt:
     case ScalarOp::floor:
     case ScalarOp::ceil:
@@ -154,7 +155,7 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::asinh:
     case ScalarOp::acosh:
     case ScalarOp::atanh:
-      return theirs(name, type, x);
+      return builtin_call(name, type, x);
     case ScalarOp::eq:
       return infix(x, "==");
     case ScalarOp::ne:
@@ -183,15 +184,15 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
     case ScalarOp::bit_not:
       return "(" + register_type(type) + ")~" + operand(x[0]);
     case ScalarOp::shl:
-      return ours(prelude, "shl", type, x);
+      return prelude_call(prelude, "shl", type, x);
     case ScalarOp::shr:
-      return ours(prelude, "shr", type, x);
+      return prelude_call(prelude, "shr", type, x);
     case ScalarOp::where:
       return operand(x[0]) + " ? " + operand(x[1]) + " : " + operand(x[2]);
     default:
       break;
   }
-  throw Inexpressible("the op '" + name + "' has no CUDA text");
+  throw UnsupportedKernel("the op '" + name + "' has no CUDA text");
 }
 
 // A value of a definition's tree and its dtype (compute form, or bool).

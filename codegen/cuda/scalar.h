@@ -11,14 +11,15 @@
 
 #include "codegen/cuda/prelude.h"
 #include "fusec/dtype.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen::cuda {
 
 // Thrown where a kernel cannot be expressed. On its way out it is named after the innermost statement, once.
-class Inexpressible : public std::runtime_error {
+class UnsupportedKernel : public std::runtime_error {
  public:
-  explicit Inexpressible(const std::string& why, bool is_named = false) : std::runtime_error(why), is_named(is_named) {}
+  explicit UnsupportedKernel(const std::string& why, bool is_named = false)
+      : std::runtime_error(why), is_named(is_named) {}
   bool is_named;
 };
 

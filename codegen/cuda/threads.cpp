@@ -23,7 +23,8 @@ Team inside(Writer& w, int64_t total, int64_t inner, bool collective) {
 int64_t constant_extent(Writer& w, const ir::LoopHead& loop) {
   const Dim extent = w.index.resolve(loop.extent);
   if (extent.is_const()) return std::max<int64_t>(0, extent.value());
-  throw Inexpressible("block loop '" + loop.var + "' has the extent " + loop.extent.str() + ", which is no constant");
+  throw UnsupportedKernel("block loop '" + loop.var + "' has the extent " + loop.extent.str() +
+                          ", which is no constant");
 }
 
 int64_t threads_of(Writer& w, const ir::Stmt& stmt) {
@@ -78,7 +79,7 @@ void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_
 }
 
 void write_block_barrier(Writer& w) {
-  if (!w.team.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
+  if (!w.team.whole_block) throw UnsupportedKernel("it needs a barrier where not all threads of the block come");
   w.out.line("__syncthreads();");
 }
 

@@ -10,21 +10,21 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
 
 void write_sync(Writer& w, const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
-  if (w.team.mask.empty()) throw Inexpressible("not all threads of the warp come here together");
+  if (w.team.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
   w.out.line("__syncwarp(" + w.team.mask + ");");
 }
 
 void write_loop_stmt(Writer& w, const ir::Loop& loop) {
   switch (loop.head.tag) {
     case ir::LoopTag::grid:
-      throw Inexpressible("a grid loop must be outermost and perfectly nested");
+      throw UnsupportedKernel("a grid loop must be outermost and perfectly nested");
     case ir::LoopTag::cluster:
-      throw Inexpressible("clusters are not written");
+      throw UnsupportedKernel("clusters are not written");
     case ir::LoopTag::block:
       break;
     default:
@@ -47,7 +47,7 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
   if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
   if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return write_copy(w, *copy);
-  throw Inexpressible("tiles are not written in CUDA C++");
+  throw UnsupportedKernel("tiles are not written in CUDA C++");
 }
 
 // Grid variables, row-major in the number of the block.
@@ -150,8 +150,8 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   const int64_t threads = w.team.size;
   w.block_threads = threads;
   w.block_warps = (threads + 31) / 32;
-  if (threads > kMostThreads)
-    throw Inexpressible(fmt::format("a block of {} threads, the limit is {}", threads, kMostThreads));
+  if (threads > kMaxThreads)
+    throw UnsupportedKernel(fmt::format("a block of {} threads, the limit is {}", threads, kMaxThreads));
   bind_grid(w, phase.grid);
   w.parallel = static_cast<int>(phase.grid.size());
   ir::Block body;
@@ -177,9 +177,9 @@ void write_stmt(Writer& w, const ir::Stmt& stmt) {
   if (w.comments) w.out.comment(ir::print_stmt(w.kernel, stmt));
   try {
     write_plain(w, stmt);
-  } catch (const Inexpressible& e) {
+  } catch (const UnsupportedKernel& e) {
     if (e.is_named) throw;
-    throw Inexpressible("cannot write '" + ir::print_stmt(w.kernel, stmt) + "': " + e.what(), true);
+    throw UnsupportedKernel("cannot write '" + ir::print_stmt(w.kernel, stmt) + "': " + e.what(), true);
   }
 }
 
@@ -194,7 +194,7 @@ void write_block(Writer& w, const ir::Block& block) {
 }
 
 void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body) {
-  if (head.tag >= ir::LoopTag::block) throw Inexpressible("a parallel loop where a plain one is needed");
+  if (head.tag >= ir::LoopTag::block) throw UnsupportedKernel("a parallel loop where a plain one is needed");
   const Dim extent = w.index.resolve(head.extent);
   if (extent.is_const() && extent.value() <= 0) return;
   const Team outer = w.team;

@@ -17,10 +17,10 @@
 #include "codegen/cuda/prelude.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/text.h"
-#include "codegen/phases.h"
-#include "codegen/team.h"
-#include "ir/digits.h"
-#include "ir/kernel.h"
+#include "codegen/kernel/phases.h"
+#include "codegen/kernel/team.h"
+#include "ir/kernel/kernel.h"
+#include "ir/kernel/known_bits.h"
 
 namespace fusec::codegen::cuda {
 
@@ -38,7 +38,7 @@ struct SharedBuffer {
 struct Writer {
   const ir::Kernel& kernel;
   const Target& target;
-  const ir::IdVector<ir::RegId, ir::Digits> digits;
+  const ir::IdVector<ir::RegId, ir::KnownBits> digits;
   std::map<ir::RegId, ir::RegId> rounded;  // results of `round` to what they are of
   bool comments = false;
   Prelude& prelude;
@@ -55,7 +55,7 @@ struct Writer {
   std::string loop_name();                 // of the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
-      : kernel(kernel), target(target), digits(ir::digits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
+      : kernel(kernel), target(target), digits(ir::known_bits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
   Writer(const Writer&) = delete;
 };
 

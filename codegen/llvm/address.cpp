@@ -37,7 +37,7 @@ Swizzle swizzle_at(const ir::Buffer& buffer, const std::vector<Dim>& index) {
   const Dim& extent = buffer.shape.back();
   out.groups = extent.is_const() && extent.value() % out.group == 0 ? extent.value() / out.group : 0;
   if (!std::has_single_bit(static_cast<uint64_t>(out.groups))) {
-    throw Inexpressible("'" + buffer.name + "' has no power of two of groups to swizzle");
+    throw UnsupportedKernel("'" + buffer.name + "' has no power of two of groups to swizzle");
   }
   out.row = index[index.size() - 2];
   out.column = index.back();

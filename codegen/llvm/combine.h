@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "codegen/llvm/values.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 

@@ -3,7 +3,7 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "codegen/artifact.h"
+#include "codegen/artifact/artifact.h"
 
 namespace fusec::codegen {
 namespace {

@@ -71,7 +71,8 @@ class HostWriter : public Writer {
 
   void in_loop(const Dim&, const std::function<void()>& body) override { body(); }
   void write_parallel(const ir::Loop& loop) override {
-    if (loop.head.tag == ir::LoopTag::grid) throw Inexpressible("a grid loop must be outermost and perfectly nested");
+    if (loop.head.tag == ir::LoopTag::grid)
+      throw UnsupportedKernel("a grid loop must be outermost and perfectly nested");
     write_loop(*this, loop.head, [&] { write_block(*this, loop.body); });
   }
   void write_sync(const ir::Sync&) override {}

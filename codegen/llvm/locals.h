@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "codegen/layout.h"
-#include "ir/kernel.h"
+#include "codegen/kernel/layout.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 

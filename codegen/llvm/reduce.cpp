@@ -18,9 +18,9 @@ namespace {
 using llvm::Value;
 
 // More tree lanes than this would be too much code to fold.
-constexpr int64_t kMostLanes = 1024;
+constexpr int64_t kMaxLanes = 1024;
 // Balanced trees up to here are expanded.
-constexpr int64_t kMostBalanced = 64;
+constexpr int64_t kMaxBalanced = 64;
 
 // A reduction over `loops`, of which the last `fixed` are expanded at write time.
 struct Plan {
@@ -242,7 +242,7 @@ Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead
 // {0, 0}: every element has a tree lane of its own.
 Parts reduce_balanced(Writer& w, Plan plan, std::vector<ir::LoopHead> loops) {
   const Dim count = count_of(w, loops) * plan.per;
-  if (!count.is_const() || count.value() > kMostBalanced) return reduce_counted(w, plan, loops);
+  if (!count.is_const() || count.value() > kMaxBalanced) return reduce_counted(w, plan, loops);
   for (ir::LoopHead& loop : loops) loop.tag = ir::LoopTag::unroll;
   while (plan.lanes < count.value()) plan.lanes = std::max<int64_t>(1, 2 * plan.lanes);
   plan.lanes = std::max<int64_t>(1, plan.lanes);
@@ -323,7 +323,7 @@ Parts reduce(Writer& w, const Plan& plan) {
   const ir::Tree& tree = plan.stmt.tree;
   const Dim count = count_of(w, plan.stmt.loops) * plan.per;
   const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
-  if (tree.lanes > kMostLanes) throw Inexpressible("a tree of more than " + std::to_string(kMostLanes) + " lanes");
+  if (tree.lanes > kMaxLanes) throw UnsupportedKernel("a tree of more than " + std::to_string(kMaxLanes) + " lanes");
   if (!one_chunk) return reduce_chunks(w, plan);
   return tree.lanes == 0 ? reduce_balanced(w, plan, plan.stmt.loops) : reduce_lanes(w, plan, plan.stmt.loops);
 }
@@ -339,7 +339,7 @@ void write_plain_reduce(Writer& w, const ir::Reduce& stmt) {
 void write_scan(Writer& w, const ir::Scan& scan) {
   const ir::RegInfo& info = w.kernel.regs[scan.dst];
   const CombineOp op{scan.combiner, {info.dtype}};
-  if (ir::tuple_size(scan.combiner) != 1) throw Inexpressible("scans are of single values");
+  if (ir::tuple_size(scan.combiner) != 1) throw UnsupportedKernel("scans are of single values");
   Accumulators running(w, op, 1, info.width);
   const std::string step = scan.loop.var + ".step";
   write_loop(w, {scan.loop.tag, step, scan.loop.extent}, [&] {

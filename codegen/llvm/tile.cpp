@@ -47,7 +47,7 @@ int tile_size(const ir::Buffer& buffer) {
   const Shape& shape = buffer.shape;
   const bool square = shape.size() >= 2 && shape.back().is_const() && shape[shape.size() - 2] == shape.back() &&
                       shape_product(shape, 0) == shape_product(shape, shape.size() - 2);
-  if (!square) throw Inexpressible("'" + buffer.name + "' is not one square tile");
+  if (!square) throw UnsupportedKernel("'" + buffer.name + "' is not one square tile");
   return static_cast<int>(shape.back().value());
 }
 
@@ -89,7 +89,7 @@ const std::vector<llvm::AllocaInst*>& slots_of(Writer& w, ir::BufferId id) {
 
 void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   const int n = tile_size(w.kernel.buffers[stmt.src]);
-  if (!std::has_single_bit(static_cast<unsigned>(n))) throw Inexpressible("tiles must be a power of two wide");
+  if (!std::has_single_bit(static_cast<unsigned>(n))) throw UnsupportedKernel("tiles must be a power of two wide");
   const bool src_slots = w.locals.buffers.at(stmt.src).slots, dst_slots = w.locals.buffers.at(stmt.dst).slots;
   const DType dtype = w.kernel.buffers[stmt.src].dtype;
   const llvm::Align element(size_of(dtype));

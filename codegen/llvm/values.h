@@ -15,7 +15,7 @@
 
 #include "fusec/dtype.h"
 #include "fusec/target.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 
@@ -26,7 +26,7 @@ class CompileError : public std::runtime_error {
 };
 
 // Thrown by parts that do not know the statement at hand, which is then named.
-class Inexpressible : public std::runtime_error {
+class UnsupportedKernel : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

@@ -105,7 +105,7 @@ void write_stmt(Writer& w, const ir::Stmt& stmt) {
     if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
     if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
     if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return w.write_copy(*copy);
-  } catch (const Inexpressible& e) {
+  } catch (const UnsupportedKernel& e) {
     fail(w, stmt, e.what());
   }
   fail(w, stmt, "tiles are not written");

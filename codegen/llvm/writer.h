@@ -8,12 +8,12 @@
 #include <tuple>
 #include <vector>
 
+#include "codegen/kernel/phases.h"
 #include "codegen/llvm/frame.h"
 #include "codegen/llvm/index.h"
 #include "codegen/llvm/locals.h"
 #include "codegen/llvm/values.h"
-#include "codegen/phases.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
 

@@ -7,17 +7,17 @@
 #include <algorithm>
 #include <limits>
 
-#include "compiler/lower/alias.h"
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rebase.h"
-#include "compiler/lower/region_key.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/nest/alias.h"
+#include "compiler/lower/nest/rebase.h"
+#include "compiler/lower/nest/region_key.h"
+#include "compiler/lower/schedule/schedule.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
-#include "ir/signature.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
+#include "ir/text/signature.h"
 
 namespace fusec::compiler {
 
@@ -56,7 +56,7 @@ class Lowering {
       slot.variants.back().candidates.push_back({{std::move(*step)}, "the only way", 0});
       program_.slots.push_back(std::move(slot));
     }
-    for (const Border& border : partition_.borders) program_.notes.push_back(note(border));
+    for (const FusionBoundary& boundary : partition_.boundaries) program_.notes.push_back(note(boundary));
     return std::move(program_);
   }
 
@@ -103,10 +103,10 @@ class Lowering {
     return text.empty() ? "a region" : text;
   }
 
-  std::string note(const Border& border) const {
-    const Node* from = graph_.producer(border.value);
-    return (from == nullptr ? graph_.values[border.value].name : from->origin) + " -> " +
-           graph_.nodes[border.reader].origin + ": " + border.reason;
+  std::string note(const FusionBoundary& boundary) const {
+    const Node* from = graph_.producer(boundary.value);
+    return (from == nullptr ? graph_.values[boundary.value].name : from->origin) + " -> " +
+           graph_.nodes[boundary.reader].origin + ": " + boundary.reason;
   }
 
   // --- generated kernels ---------------------------------------------------------------------------------------
@@ -153,11 +153,11 @@ class Lowering {
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId owner) {
       const auto count = slices_.find(owner);
-      return count != slices_.end() && count->second > kMostSlicesInPlace;
+      return count != slices_.end() && count->second > kMaxSlicesInPlace;
     });
     collapse(nest);
     Generated made;
-    parametrize(nest, made.extents);
+    abstract_extents(nest, made.extents);
     if (target_.kind == TargetKind::cuda) {
       FUSEC_TRY(schedule_cuda(nest, target_, made.extents));
     } else {
@@ -186,7 +186,7 @@ class Lowering {
     FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
     if (target_.kind != TargetKind::cuda || !nest.domain.has_reduced()) return nest;
     const Dim length = row_length(nest.domain);
-    const bool is_row = columns_along(take_nest(nest.kernel.body[0])).empty();
+    const bool is_row = columns_along(peel_loops(nest.kernel.body[0])).empty();
     if (is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
     return build_nest(graph_, partition_.storage, region, nest_options);

@@ -7,8 +7,8 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/graph.h"
-#include "ir/program.h"
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
 #include "ir/support/deadline.h"
 
 namespace fusec::compiler {

@@ -21,7 +21,7 @@ using ir::ValueId;
 namespace {
 
 // Libraries have no fast kernels for longer chains.
-constexpr size_t kMostEpilogues = 4;
+constexpr size_t kMaxEpilogues = 4;
 
 std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
   const Tensor* data = graph.constant(value);
@@ -111,7 +111,7 @@ class AnchorForming {
       return refuse_all(value, "its reader is already part of another call");
     if (!(graph_.type(node.output) == graph_.type(value)))
       return refuse_all(value, "the reader has another type or shape");
-    if (group(g).epilogues.size() >= kMostEpilogues) return refuse_all(value, "the call has its four epilogues");
+    if (group(g).epilogues.size() >= kMaxEpilogues) return refuse_all(value, "the call has its four epilogues");
     if (!absorb(g, anchor, value, node)) return refuse_all(value, "no epilogue of the library does this op");
     groups_.put(readers[0], g);
     group(g).result = node.output;

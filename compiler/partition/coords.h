@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fusec/dim.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 

@@ -343,7 +343,7 @@ Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered,
   }
 
   AlignmentCheck alignment(graph, nodes, d);
-  for (const Site& site : d.outputs) FUSEC_TRY(alignment.check(site.value, site.coords));
+  for (const AccessPoint& site : d.outputs) FUSEC_TRY(alignment.check(site.value, site.coords));
   for (size_t i = 0; i < d.reductions.size(); ++i)
     FUSEC_TRY(alignment.check(graph.nodes[d.reductions[i]].inputs[0], d.reduction_inputs[i]));
   return d;

@@ -8,12 +8,12 @@
 
 #include "compiler/partition/coords.h"
 #include "fusec/status.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 
 // An access point of a region in its domain: an output, or a reduction's input (full) or result (outer).
-struct Site {
+struct AccessPoint {
   ir::ValueId value;
   bool full = true;  // one element per point of the domain; else one per point of the unreduced axes
   Coords coords;     // in terms of the domain's variables
@@ -22,8 +22,8 @@ struct Site {
 struct Domain {
   Shape extents;
   std::vector<bool> reduced;
-  std::vector<std::string> vars;  // "d0", "d1", ...
-  std::vector<Site> outputs;      // in the order of the region's outputs
+  std::vector<std::string> vars;     // "d0", "d1", ...
+  std::vector<AccessPoint> outputs;  // in the order of the region's outputs
   // The region's reductions, producers first.
   std::vector<ir::NodeId> reductions;
   std::vector<Coords> reduction_inputs;   // coordinates of input 0

@@ -163,7 +163,7 @@ bool Groups::is_read_outside(ValueId value, const std::vector<NodeId>& inside) c
 }
 
 bool Groups::would_cycle(int a, int b) const {
-  constexpr size_t kMostVisits = 4096;
+  constexpr size_t kMaxVisits = 4096;
   const Group &from = all[static_cast<size_t>(a)], &to = all[static_cast<size_t>(b)];
   // A group that ends before a begins does not depend on a, unless it reads a group that spans the beginning of a.
   const Spanning& spanning = spanning_[from.first];
@@ -188,7 +188,7 @@ bool Groups::would_cycle(int a, int b) const {
   while (!todo.empty()) {
     const int g = todo.back();
     todo.pop_back();
-    if (g == a || seen.size() > kMostVisits) return true;
+    if (g == a || seen.size() > kMaxVisits) return true;
     visit_inputs(g);
   }
   return false;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/partition/partition.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 
@@ -95,7 +95,7 @@ void form_anchors(Groups& groups, TargetKind target, const Options& options);
 // Makes views of concats that are long or used by libraries, where all producers can write into the concat.
 void choose_concat_views(Groups& groups);
 // Fuses scalar ops, reductions and index maps into groups, one kernel each.
-void grow_kernels(Groups& groups, TargetKind target, const Options& options);
+void fuse_regions(Groups& groups, TargetKind target, const Options& options);
 // Assigns storage to every materialized value. An operand that a library cannot read through strides is copied by a
 // group of its own.
 std::map<ir::ValueId, Storage> place_values(Groups& groups);

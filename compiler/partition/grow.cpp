@@ -21,7 +21,7 @@ namespace {
 
 // The most padded operands of a region that reduces. An unrolled window has one per position, and a reduction has few
 // threads to compute them: summing 25 positions inside a mean took twenty times as long as storing the sums.
-constexpr int64_t kMostRowPads = 4;
+constexpr int64_t kMaxRowPads = 4;
 // Up to this cost (cycles per 16 elements), a producer is recomputed for every element of a user that repeats its
 // elements.
 constexpr int kCheapToRepeat = 8;
@@ -40,7 +40,7 @@ class Growing {
     for (const auto& [value, base] : producers(node)) {
       const int p = groups_.group_of_value(base);
       if (p == kNoGroup || p == g || groups_.all[static_cast<size_t>(p)].kind != RegionKind::kernel) continue;
-      if (auto why = obstacle(p, g, base, value == base, id)) {
+      if (auto why = fusion_blocker(p, g, base, value == base, id)) {
         groups_.refuse(base, id, *why);
         continue;
       }
@@ -68,7 +68,7 @@ class Growing {
 
   // The reason why group p, which makes `value`, and group g, which holds the reader, must stay apart; nullopt if they
   // can be merged.
-  std::optional<std::string> obstacle(int p, int g, ValueId value, bool direct, NodeId reader) const {
+  std::optional<std::string> fusion_blocker(int p, int g, ValueId value, bool direct, NodeId reader) const {
     if (!options_.fuse) return "fusion is switched off";
     const Group& a = groups_.all[static_cast<size_t>(p)];
     const Group& b = groups_.all[static_cast<size_t>(g)];
@@ -77,17 +77,17 @@ class Growing {
     const bool rows = a.has_reduction || b.has_reduction;
     if (cuda_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
       return "a GPU keeps no row between a scan and another reduction";
-    if (a.nodes.size() + b.nodes.size() > (rows ? kMostRowNodes : kMostNodes)) return "the region would be too large";
-    if (a.cost + b.cost > kMostCost) return "the region would take too long to compile";
-    if (rows && pads_of(a) + pads_of(b) > kMostRowPads) return "a window of many places is stored before it is reduced";
+    if (a.nodes.size() + b.nodes.size() > (rows ? kMaxRowNodes : kMaxNodes)) return "the region would be too large";
+    if (a.cost + b.cost > kMaxCost) return "the region would take too long to compile";
+    if (rows && pads_of(a) + pads_of(b) > kMaxRowPads) return "a window of many places is stored before it is reduced";
     if (groups_.would_cycle(p, g)) return "would make a cycle";
     std::vector<NodeId> nodes = a.nodes;
     nodes.insert(nodes.end(), b.nodes.begin(), b.nodes.end());
     std::sort(nodes.begin(), nodes.end(),
               [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
     const auto outputs = groups_.outputs_of(nodes);
-    if (outputs.size() > kMostOutputs) return "the region would have too many outputs";
-    if ((a.has_concat || b.has_concat) && selected(nodes, rows || outputs.size() > 1) > kMostSelected)
+    if (outputs.size() > kMaxOutputs) return "the region would have too many outputs";
+    if ((a.has_concat || b.has_concat) && selected(nodes, rows || outputs.size() > 1) > kMaxSelected)
       return "each element would choose from too many operands";
     if (reads_own_concat(nodes)) return "its reader loads the concat that it is stored into";
     const Shape& from = graph_.type(value).shape;
@@ -199,7 +199,7 @@ class Growing {
 
 }  // namespace
 
-void grow_kernels(Groups& groups, TargetKind target, const Options& options) {
+void fuse_regions(Groups& groups, TargetKind target, const Options& options) {
   Growing growing(groups, target, options);
   for (NodeId id : groups.graph.order) growing.visit(id);
 }

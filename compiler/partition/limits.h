@@ -9,19 +9,19 @@
 namespace fusec::compiler {
 
 // Larger regions compile slowly and gain nothing: their values no longer fit in registers.
-inline constexpr size_t kMostNodes = 256;
-inline constexpr size_t kMostRowNodes = 96;
-inline constexpr size_t kMostOutputs = 8;
+inline constexpr size_t kMaxNodes = 256;
+inline constexpr size_t kMaxRowNodes = 96;
+inline constexpr size_t kMaxOutputs = 8;
 // The sum of ScalarOpInfo::cost over the scalar ops of a region. LLVM takes about 0.5 ms per unit, and superlinear time
 // above this bound: 256 mish (11,000 units) took 20 s.
-inline constexpr int kMostCost = 1536;
+inline constexpr int kMaxCost = 1536;
 // The most operands of a concat that one kernel copies, with a loop nest for each.
-inline constexpr size_t kMostConcatOperands = 64;
+inline constexpr size_t kMaxConcatOperands = 64;
 // The most slices of one value whose kernels contain the position at which the slice begins. Beyond this number the
 // position is an argument, so that slices of one size are one kernel: a Split to 3,000 outputs takes two kernels.
-inline constexpr size_t kMostSlicesInPlace = 16;
+inline constexpr size_t kMaxSlicesInPlace = 16;
 // The most operands from which one element selects, over all concats of a region that are not split into a loop nest
 // per operand.
-inline constexpr int64_t kMostSelected = 32;
+inline constexpr int64_t kMaxSelected = 32;
 
 }  // namespace fusec::compiler

@@ -31,7 +31,7 @@ class RegionWriter {
     p.storage = place_values(groups_);
     FUSEC_ASSIGN(std::vector<int> order, schedule());
     for (int g : order) p.regions.push_back(region(groups_.all[static_cast<size_t>(g)]));
-    for (int g : order) borders(g, p.borders);
+    for (int g : order) boundaries(g, p.boundaries);
     return p;
   }
 
@@ -109,7 +109,7 @@ class RegionWriter {
     return r;
   }
 
-  void borders(int g, std::vector<Border>& out) const {
+  void boundaries(int g, std::vector<FusionBoundary>& out) const {
     const Group& group = groups_.all[static_cast<size_t>(g)];
     for (NodeId id : group.nodes) {
       std::set<ValueId> seen;
@@ -145,7 +145,7 @@ Result<Partition> partition_of(const Graph& graph, const Target& target, const O
   Groups groups(graph);
   form_anchors(groups, target.kind, options);
   choose_concat_views(groups);
-  grow_kernels(groups, target.kind, options);
+  fuse_regions(groups, target.kind, options);
   return RegionWriter(groups).write();
 }
 
@@ -174,9 +174,9 @@ std::string to_string(const Graph& graph, const Partition& partition) {
     }
     text += "  out " + list_of(graph, region.outputs) + "\n}\n";
   }
-  for (const Border& border : partition.borders)
-    text += "border " + name_of(graph, border.value) + " -> " + name_of(graph, graph.nodes[border.reader].output) +
-            ": " + border.reason + "\n";
+  for (const FusionBoundary& boundary : partition.boundaries)
+    text += "boundary " + name_of(graph, boundary.value) + " -> " +
+            name_of(graph, graph.nodes[boundary.reader].output) + ": " + boundary.reason + "\n";
   return text;
 }
 

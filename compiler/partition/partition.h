@@ -10,8 +10,8 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/graph.h"
-#include "ir/program.h"
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
 
 namespace fusec::compiler {
 
@@ -45,7 +45,7 @@ struct Storage {
 };
 
 // A fusion boundary: an edge that crosses regions, with the reason why it was not fused.
-struct Border {
+struct FusionBoundary {
   ir::ValueId value;
   ir::NodeId reader;
   std::string reason;
@@ -55,7 +55,7 @@ struct Partition {
   std::vector<Region> regions;  // in execution order
   std::map<ir::ValueId, Storage>
       storage;  // of every materialized value and of graph inputs and constants that are read
-  std::vector<Border> borders;
+  std::vector<FusionBoundary> boundaries;
 };
 
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options);

@@ -64,7 +64,7 @@ bool is_long(const Groups& groups, const Node& concat) {
     const Node* part = groups.graph.producer(v);
     operands += part != nullptr && is_concat(*part) ? part->inputs.size() : 1;
   }
-  return operands > kMostConcatOperands;
+  return operands > kMaxConcatOperands;
 }
 
 // Whether a library reads the concat or makes parts of it, and gains by a view.

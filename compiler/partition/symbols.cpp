@@ -7,7 +7,7 @@
 #include <cctype>
 #include <set>
 
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::compiler {
 namespace {

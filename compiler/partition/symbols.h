@@ -6,8 +6,8 @@
 #include <string>
 
 #include "compiler/partition/partition.h"
-#include "ir/graph.h"
-#include "ir/program.h"
+#include "ir/graph/graph.h"
+#include "ir/program/program.h"
 
 namespace fusec::compiler {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/partition/partition.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 

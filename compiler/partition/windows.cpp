@@ -15,7 +15,7 @@ using ir::TensorOp;
 namespace {
 
 // Each position costs a load and a maximum.
-constexpr int64_t kMostPlaces = 16;
+constexpr int64_t kMaxPlaces = 16;
 
 // One spatial axis: position `place` of the window of result o reads element o * step + place - before.
 struct WindowAxis {
@@ -58,7 +58,7 @@ bool windows_overlap(const Node& node) {
 }
 
 bool is_small_window(const Graph& graph, const Node& node) {
-  if (!(node.op == TensorOp::max_pool) || node.attrs.s("layout") != "last" || window_size(node) > kMostPlaces)
+  if (!(node.op == TensorOp::max_pool) || node.attrs.s("layout") != "last" || window_size(node) > kMaxPlaces)
     return false;
   const auto& dilations = node.attrs.ints("dilations");
   const std::vector<WindowAxis> axes = axes_of(graph, node);

@@ -35,7 +35,7 @@ using ir::ValueId;
 
 namespace {
 
-constexpr int64_t kMostTaps = 49;  // 7 x 7
+constexpr int64_t kMaxTaps = 49;  // 7 x 7
 
 bool is_pool(const Node& node) { return node.op == TensorOp::max_pool || node.op == TensorOp::avg_pool; }
 
@@ -83,8 +83,8 @@ class Pool : Expansion {
     bool known = true;
     for (const PoolAxis& a : axes_) {
       known = known && a.is_known();
-      places = a.kernel > kMostTaps ? a.kernel : places * a.kernel;
-      if (places > kMostTaps) return false;
+      places = a.kernel > kMaxTaps ? a.kernel : places * a.kernel;
+      if (places > kMaxTaps) return false;
     }
     return known;
   }
@@ -168,7 +168,7 @@ class Pool : Expansion {
 
 // Returns why cuDNN cannot pool along this axis, or null. cuDNN pads both ends of an axis alike and rounds the number
 // of windows down.
-const char* objection(const PoolAxis& a, bool counts_padding, bool ceil_mode) {
+const char* unsupported_reason(const PoolAxis& a, bool counts_padding, bool ceil_mode) {
   if (a.dilation != 1) return "no dilations";
   if (a.before >= a.kernel) return "no windows of padding alone";
   if (!a.is_known()) return ceil_mode || a.before != a.after ? "both ends are padded alike" : nullptr;
@@ -187,7 +187,7 @@ const char* cudnn_lacks(const Graph& graph, const Node& pool) {
   if (type.rank() > 5) return "three spatial axes at most";
   const bool counts_padding = pool.op == TensorOp::avg_pool && pool.attrs.i("count_include_pad") == 1;
   for (const PoolAxis& a : pool_axes(graph, pool)) {
-    if (const char* reason = objection(a, counts_padding, pool.attrs.i("ceil_mode") == 1)) return reason;
+    if (const char* reason = unsupported_reason(a, counts_padding, pool.attrs.i("ceil_mode") == 1)) return reason;
   }
   return nullptr;
 }

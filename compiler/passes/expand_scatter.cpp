@@ -144,11 +144,11 @@ ValueId Scatter::last_update(const Lines& s, int64_t first) {
 // The same, counted from 0, as a constant: a scatter of 0, 1, ... over -1. Returns nullopt if the indices are not known
 // or the constant would be too large.
 std::optional<ValueId> Scatter::known_last_update(const Lines& s) {
-  constexpr int64_t kMost = int64_t{1} << 22;  // elements of the constant: at most 32 MiB
+  constexpr int64_t kMax = int64_t{1} << 22;  // elements of the constant: at most 32 MiB
   const Tensor* indices = graph_.constant(in(1));
   const Shape target = type(s.target).shape;
   const Shape result = with(target, s.axis, type(s.x).shape[s.axis]);
-  if (indices == nullptr || !is_const(result) || num_elements(result).value() > kMost) return std::nullopt;
+  if (indices == nullptr || !is_const(result) || num_elements(result).value() > kMax) return std::nullopt;
   const bool nd = node_.op == TensorOp::scatter_nd;
   const Shape x = type(in(0)).shape, index = type(in(1)).shape;
   const Shape lines = nd ? Shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(index.back().value())) : result;

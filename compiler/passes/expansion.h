@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/passes/rewriter.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 

@@ -8,8 +8,8 @@
 
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
-#include "ir/eval/element.h"
 #include "ir/ops/cast.h"
+#include "ir/ops/element.h"
 #include "ir/support/parallel.h"
 
 namespace fusec::compiler {

@@ -20,12 +20,12 @@ namespace {
 // The number of elements that folding may make in total, so that the constants of a model do not grow without bound.
 constexpr int64_t kBudget = int64_t{1} << 28;
 // A broadcast or iota of more elements than this is cheaper to compute where it is read than to store.
-constexpr int64_t kMostGenerated = 4096;
+constexpr int64_t kMaxGenerated = 4096;
 
 bool grows(const Graph& graph, const Node& node, int64_t elements) {
   int64_t in = 0;
   for (ir::ValueId v : node.inputs) in += graph.constant(v)->num_elements();
-  return elements > kMostGenerated && elements > 2 * in;
+  return elements > kMaxGenerated && elements > 2 * in;
 }
 
 bool is_foldable(const Graph& graph, const Node& node) {

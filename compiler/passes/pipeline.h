@@ -9,7 +9,7 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "ir/support/deadline.h"
 
 namespace fusec::compiler {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "ir/ops/definition.h"
 
 namespace fusec::compiler {

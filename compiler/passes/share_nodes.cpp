@@ -17,15 +17,14 @@ using ir::TensorOp;
 namespace {
 
 // Larger constants are not compared, because equal ones are rare and costly to find.
-constexpr std::size_t kMostBytes = 1024;
+constexpr std::size_t kMaxBytes = 1024;
 
 std::string key_of(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes[id];
   std::string key = std::string(node.op.name()) + "|" + to_string(graph.type(node.output));
   if (node.op == TensorOp::constant) {
     const Tensor& data = graph.constants.at(id);
-    return data.bytes() > kMostBytes ? ""
-                                     : key + "|" + std::string(static_cast<const char*>(data.data()), data.bytes());
+    return data.bytes() > kMaxBytes ? "" : key + "|" + std::string(static_cast<const char*>(data.data()), data.bytes());
   }
   for (ir::ValueId v : node.inputs) key += "|" + std::to_string(v.index);
   return key + ir::print_attrs(node.op, node.attrs);

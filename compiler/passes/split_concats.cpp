@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: splits a concat of many operands into a concat of concats of at most kMostConcatOperands each, in
+// Optimize pass: splits a concat of many operands into a concat of concats of at most kMaxConcatOperands each, in
 // order. Each inner concat becomes one kernel, so that the time to compile grows with the number of operands and not
 // with its square. Partition makes the outer concat a view into which the inner ones write, so no element is moved
 // twice.
@@ -22,7 +22,7 @@ namespace {
 
 // Splits into parts of nearly equal length, so that most of them share one kernel.
 ValueId concat_of_parts(Graph& graph, const Node& concat) {
-  const size_t n = concat.inputs.size(), parts = (n + kMostConcatOperands - 1) / kMostConcatOperands;
+  const size_t n = concat.inputs.size(), parts = (n + kMaxConcatOperands - 1) / kMaxConcatOperands;
   const auto operand = [&](size_t i) { return concat.inputs.begin() + static_cast<std::ptrdiff_t>(i); };
   std::vector<ValueId> outer;
   for (size_t p = 0; p < parts; ++p) {
@@ -37,7 +37,7 @@ ValueId concat_of_parts(Graph& graph, const Node& concat) {
 Result<bool> split_concats(Graph& graph, const PassContext&) {
   const auto is_long = [&](NodeId id) {
     const Node& node = graph.nodes[id];
-    return node.op == TensorOp::concat && node.inputs.size() > kMostConcatOperands;
+    return node.op == TensorOp::concat && node.inputs.size() > kMaxConcatOperands;
   };
   if (std::none_of(graph.order.begin(), graph.order.end(), is_long)) return false;
   Rewriter rewriter(graph);

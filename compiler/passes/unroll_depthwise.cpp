@@ -25,7 +25,7 @@ using ir::ValueId;
 
 namespace {
 
-constexpr int64_t kMostTaps = 49;  // 7 x 7
+constexpr int64_t kMaxTaps = 49;  // 7 x 7
 
 class Unrolled {
  public:
@@ -102,7 +102,7 @@ bool is_depthwise(const Graph& graph, const Node& node) {
   for (std::size_t axis = 1; axis + 1 < in.size(); ++axis) {
     if (!in[axis].is_const() || !out[axis].is_const() || out[axis].value() == 0) return false;
   }
-  return Unrolled::taps(*weights) <= kMostTaps;
+  return Unrolled::taps(*weights) <= kMaxTaps;
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 // 16 bits hold all only up to 2048 (bf16: 256), and values that scale them on the way from and to integers.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::compiler {
 

@@ -4,7 +4,7 @@
 
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 
 namespace fusec::compiler {
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "fusec/dtype.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::ir {
 

@@ -11,7 +11,7 @@
 
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::ir {
 

@@ -10,9 +10,9 @@
 
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "ir/eval/element.h"
 #include "ir/eval/graph.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
+#include "ir/ops/element.h"
 
 namespace fusec::ir {
 

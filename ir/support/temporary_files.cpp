@@ -11,13 +11,13 @@ namespace fusec::ir {
 namespace {
 
 constexpr std::size_t kSlots = 64;
-constexpr std::size_t kMostBytes = 4096;  // PATH_MAX
+constexpr std::size_t kMaxBytes = 4096;  // PATH_MAX
 
 struct Slot {
   enum State : int { empty, filling, noted };
   std::atomic<int> state{empty};
   int folder = -1;
-  std::array<char, kMostBytes> name{};
+  std::array<char, kMaxBytes> name{};
 };
 
 // Of the process, as its signals are; constant-initialized, so that a handler finds it at any time.
@@ -26,7 +26,7 @@ constinit std::array<Slot, kSlots> g_slots;
 }  // namespace
 
 TemporaryFile::TemporaryFile(int folder, const std::string& name) : slot_(kSlots) {
-  if (name.size() >= kMostBytes) return;
+  if (name.size() >= kMaxBytes) return;
   for (std::size_t i = 0; i < kSlots && slot_ == kSlots; ++i) {
     int expected = Slot::empty;
     if (g_slots[i].state.compare_exchange_strong(expected, Slot::filling)) slot_ = i;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "ir/eval/random.h"
+#include "ir/ops/random.h"
 #include "ir/support/check.h"
 #include "ir/support/guard.h"
 #include "ir/text/attr_text.h"

@@ -11,7 +11,7 @@
 //
 // Nodes are numbered in `order`; their comment is Node::origin. Constants of up to 16 elements stand in the text,
 // others are named by content_hash and come from a table. `constant f32[64, 64] {random 7}` is a third form, for tests:
-// the values of random_tensor (ir/eval/random.h).
+// the values of random_tensor (ir/ops/random.h).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::ir {
 

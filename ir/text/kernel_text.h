@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include "fusec/status.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::ir {
 

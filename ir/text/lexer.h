@@ -11,7 +11,7 @@
 #include "fusec/dtype.h"
 #include "fusec/shape.h"
 #include "fusec/status.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::ir {
 

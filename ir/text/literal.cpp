@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ir/eval/element.h"
+#include "ir/ops/element.h"
 
 namespace fusec::ir {
 namespace {

@@ -27,7 +27,7 @@
 #include <string_view>
 
 #include "fusec/status.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 
 namespace fusec::ir {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fusec/status.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::ir {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel must be for the rule of ir/kernel.h to hold. Each finding names the buffer or register and the
+// What a kernel must be for the rule of ir/kernel/kernel.h to hold. Each finding names the buffer or register and the
 // statement.
 //
 // Form     SSA in scope; operand dtypes by the op table; operand widths 1 or the statement's; `lane` only where the
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "fusec/status.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::ir {
 

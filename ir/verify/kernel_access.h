@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fusec/dim.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::ir {
 

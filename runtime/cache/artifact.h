@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/artifact.h"
+#include "codegen/artifact/artifact.h"
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "runtime/cache/folder.h"

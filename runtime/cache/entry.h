@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/artifact.h"
+#include "codegen/artifact/artifact.h"
 
 namespace fusec::runtime {
 

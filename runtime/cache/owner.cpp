@@ -12,7 +12,7 @@
 namespace fusec::runtime {
 namespace {
 
-constexpr int kMostLinks = 40;  // as Linux follows
+constexpr int kMaxLinks = 40;  // as Linux follows
 
 Status cannot_look(const std::string& path) {
   return Status(StatusCode::cache, "cannot look at '" + path + "': " + std::strerror(errno));
@@ -77,7 +77,7 @@ Status check_folders(const std::string& path) {
     if (lstat(name.c_str(), &info) != 0) return errno == ENOENT ? Status() : cannot_look(name);
     if (S_ISLNK(info.st_mode)) {
       if (!is_ours(info.st_uid)) return Status(StatusCode::cache, "the link '" + name + "' belongs to another user");
-      if (++links > kMostLinks) return Status(StatusCode::cache, "'" + path + "' leads through too many links");
+      if (++links > kMaxLinks) return Status(StatusCode::cache, "'" + path + "' leads through too many links");
       FUSEC_ASSIGN(const std::string target, link_target(name));
       at = target.starts_with('/') ? "" : at.substr(0, at.rfind('/'));
       push_parts(left, target);

@@ -39,7 +39,7 @@ constexpr char kPut[] = "INSERT OR REPLACE INTO times VALUES(?1, ?2, ?3, ?4, ?5,
 
 constexpr std::size_t kLongestKey = 8192, kLongestName = 1024;
 constexpr double kLongestUs = 1e10;
-constexpr int64_t kMostRuns = 1'000'000, kMostBytes = int64_t{1} << 48;
+constexpr int64_t kMaxRuns = 1'000'000, kMaxBytes = int64_t{1} << 48;
 
 enum class Content { ours, empty, foreign, damaged };
 
@@ -128,8 +128,8 @@ bool is_sound(const TuningRow& row) {
   const bool texts = !row.scope.empty() && row.scope.size() <= kLongestKey && !row.call.empty() &&
                      row.call.size() <= kLongestKey && !row.library.empty() && row.library.size() <= kLongestName &&
                      row.choice.size() <= kLongestName && row.failure.size() <= kLongestKey;
-  const bool numbers = row.listed >= 0 && row.listed <= kMostRuns && row.workspace >= 0 &&
-                       row.workspace <= kMostBytes && row.runs >= 0 && row.runs <= kMostRuns && row.time >= 0;
+  const bool numbers = row.listed >= 0 && row.listed <= kMaxRuns && row.workspace >= 0 && row.workspace <= kMaxBytes &&
+                       row.runs >= 0 && row.runs <= kMaxRuns && row.time >= 0;
   if (!texts || !numbers) return false;
   if (row.failed()) return row.median_us == 0;
   return std::isfinite(row.median_us) && row.median_us > 0 && row.median_us <= kLongestUs &&

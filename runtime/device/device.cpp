@@ -7,7 +7,7 @@
 
 #include "ir/support/guard.h"
 #include "runtime/device/host/detect.h"
-#include "runtime/strided_copy.h"
+#include "runtime/device/host/strided_copy.h"
 #if FUSEC_WITH_CUDA
 #include "runtime/device/cuda/tensors.h"
 #endif

@@ -8,7 +8,7 @@
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 
 namespace fusec::runtime {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/cache/artifact.h"
-#include "runtime/library/cuda_memory.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/cuda_memory.h"
+#include "runtime/library/interface/library.h"
 #if FUSEC_WITH_CUBLASLT
 #include "runtime/library/cublaslt/cublaslt.h"
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 #include "runtime/library/plain/plain.h"
 #if FUSEC_WITH_DNNL
 #include "runtime/library/onednn/onednn.h"

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 
 namespace fusec::runtime {
 namespace {

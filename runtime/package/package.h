@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fusec/package.h"
-#include "runtime/link.h"
+#include "runtime/link/link.h"
 #include "runtime/package/file.h"
 #include "runtime/package/format.h"
 #include "runtime/package/manifest.h"

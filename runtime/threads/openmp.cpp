@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenMP functions that oneDNN calls, on the Executor of runtime/parallel.h. Our copy of oneDNN's library asks for
-// these names where the original asks for GNU OpenMP's (cmake/own_openmp.py): regions have GNU OpenMP's meaning
-// (num_threads 0: as many as omp_get_max_threads says; nested regions have one thread; a static loop is split as
-// libgomp splits it), but a team never ends its threads because a region is smaller, and never the process because
+// The OpenMP functions that oneDNN calls, on the Executor of runtime/threads/parallel.h. Our copy of oneDNN's library
+// asks for these names where the original asks for GNU OpenMP's (cmake/own_openmp.py): regions have GNU OpenMP's
+// meaning (num_threads 0: as many as omp_get_max_threads says; nested regions have one thread; a static loop is split
+// as libgomp splits it), but a team never ends its threads because a region is smaller, and never the process because
 // threads cannot be had.
 #include <atomic>
 #include <new>

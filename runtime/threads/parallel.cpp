@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 
 namespace fusec::runtime {
 

@@ -128,7 +128,7 @@ std::unique_ptr<Team> TeamPool::take_idle(int wanted) {
 }
 
 void TeamPool::end_idle_teams() {
-  std::array<std::unique_ptr<Team>, kMostIdle> idle;
+  std::array<std::unique_ptr<Team>, kMaxIdle> idle;
   const std::lock_guard lock(mutex_);
   for (; count_ > 0; --count_) idle[count_ - 1] = std::move(idle_[count_ - 1]);
 }
@@ -150,7 +150,7 @@ void TeamPool::give_back(LeasedThreads* leased) {
   std::unique_ptr<Team> team(static_cast<Team*>(leased));
   team->set_leased(false);
   const std::lock_guard lock(mutex_);
-  if (count_ < kMostIdle) idle_[count_++] = std::move(team);
+  if (count_ < kMaxIdle) idle_[count_++] = std::move(team);
 }
 
 }  // namespace fusec::runtime

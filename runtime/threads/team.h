@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 
 namespace fusec::runtime {
 
@@ -63,11 +63,11 @@ class TeamPool final : public Executor {
   std::unique_ptr<Team> take_idle(int wanted);
   void end_idle_teams();
 
-  static constexpr std::size_t kMostIdle =
+  static constexpr std::size_t kMaxIdle =
       64;  // what runs side by side beyond these gives its threads back to the system
 
   std::mutex mutex_;
-  std::array<std::unique_ptr<Team>, kMostIdle> idle_;
+  std::array<std::unique_ptr<Team>, kMaxIdle> idle_;
   std::size_t count_ = 0;  // of idle_
 };
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "fusec/session.h"
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
 #include "ir/ops/cast.h"
 #include "ir/ops/reference.h"
 #include "ir/text/graph_text.h"

@@ -15,7 +15,7 @@
 #include "fusec/session.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/device/open.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
 #include "runtime/tool/bench.h"
 #include "runtime/tool/bench_record.h"
 #include "runtime/tool/gpu_yardstick.h"

@@ -16,7 +16,7 @@
 namespace fusec::tool {
 namespace {
 
-constexpr std::size_t kMostOutput = 64 << 10;
+constexpr std::size_t kMaxOutput = 64 << 10;
 
 // Reads until the writers are gone or time is up.
 bool drain(int fd, double seconds, std::string& to) {
@@ -30,7 +30,7 @@ bool drain(int fd, double seconds, std::string& to) {
     char buffer[4096];
     const ssize_t n = read(fd, buffer, sizeof buffer);
     if (n == 0 || (n < 0 && errno != EINTR)) return true;
-    if (n > 0 && to.size() < kMostOutput) to.append(buffer, static_cast<std::size_t>(n));
+    if (n > 0 && to.size() < kMaxOutput) to.append(buffer, static_cast<std::size_t>(n));
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "fusec/device.h"
 #include "fusec/session.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
 #include "runtime/tool/bench.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/gpu_yardstick.h"

@@ -21,8 +21,8 @@ struct Explained {
   const compiler::Region* region = nullptr;
   const ir::Candidate* candidate = nullptr;
   std::vector<std::string> nodes;
-  std::vector<const compiler::Border*> borders;  // into it
-  int64_t bytes = 0;                             // its inputs and outputs, each once
+  std::vector<const compiler::FusionBoundary*> boundaries;  // into it
+  int64_t bytes = 0;                                        // its inputs and outputs, each once
 };
 
 int64_t bytes_of(const ir::Graph& graph, ir::ValueId v, const Symbols& symbols) {
@@ -45,19 +45,19 @@ Explained explain_region(const FrontEnd& f, std::size_t i, const Symbols& symbol
     e.candidate = &variant.candidates[static_cast<std::size_t>(std::max(variant.picked, 0))];
   }
   for (const ir::NodeId id : e.region->nodes) e.nodes.push_back(name_of(f.graph, f.graph.nodes[id]));
-  for (const compiler::Border& border : f.partition.borders) {
+  for (const compiler::FusionBoundary& boundary : f.partition.boundaries) {
     const auto& nodes = e.region->nodes;
-    if (std::find(nodes.begin(), nodes.end(), border.reader) != nodes.end()) e.borders.push_back(&border);
+    if (std::find(nodes.begin(), nodes.end(), boundary.reader) != nodes.end()) e.boundaries.push_back(&boundary);
   }
   for (const ir::ValueId v : e.region->inputs) e.bytes += bytes_of(f.graph, v, symbols);
   for (const ir::ValueId v : e.region->outputs) e.bytes += bytes_of(f.graph, v, symbols);
   return e;
 }
 
-std::string border_text(const FrontEnd& f, const compiler::Border& border) {
-  const ir::Node* from = f.graph.producer(border.value);
-  const std::string producer = from == nullptr ? f.graph.values[border.value].name : name_of(f.graph, *from);
-  return fmt::format("{} -> {}: {}", producer, name_of(f.graph, f.graph.nodes[border.reader]), border.reason);
+std::string boundary_text(const FrontEnd& f, const compiler::FusionBoundary& boundary) {
+  const ir::Node* from = f.graph.producer(boundary.value);
+  const std::string producer = from == nullptr ? f.graph.values[boundary.value].name : name_of(f.graph, *from);
+  return fmt::format("{} -> {}: {}", producer, name_of(f.graph, f.graph.nodes[boundary.reader]), boundary.reason);
 }
 
 std::string kernel_texts(const FrontEnd& f, const Explained& e) {
@@ -82,7 +82,8 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
   std::string out =
       fmt::format("step {}: {}, {} ops, {} in and out\n", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
   for (const std::string& node : e.nodes) out += "  " + node + "\n";
-  for (const compiler::Border* border : e.borders) out += "  not fused: " + border_text(f, *border) + "\n";
+  for (const compiler::FusionBoundary* boundary : e.boundaries)
+    out += "  not fused: " + boundary_text(f, *boundary) + "\n";
   if (!detail) return out;
   if (e.candidate != nullptr)
     out += fmt::format("  picked: {}, {:.1f} us predicted\n", e.candidate->why, e.candidate->predicted_us);
@@ -90,10 +91,10 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
 }
 
 Json json_of(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
-  Json borders = Json::array();
-  for (const compiler::Border* border : e.borders) borders.push_back(border_text(f, *border));
+  Json boundaries = Json::array();
+  for (const compiler::FusionBoundary* boundary : e.boundaries) boundaries.push_back(boundary_text(f, *boundary));
   Json json = {
-      {"step", number}, {"kind", kind_text(e)}, {"bytes", e.bytes}, {"nodes", e.nodes}, {"not_fused", borders}};
+      {"step", number}, {"kind", kind_text(e)}, {"bytes", e.bytes}, {"nodes", e.nodes}, {"not_fused", boundaries}};
   if (detail) json["kernel"] = kernel_texts(f, e);
   return json;
 }
@@ -109,7 +110,7 @@ Result<bool> explain(const ExplainFlags& flags) {
   for (std::size_t i = 0; i < f.partition.regions.size(); ++i) {
     const Explained e = explain_region(f, i, symbols);
     if (!flags.node.empty() && !matches(e, flags.node)) continue;
-    for (const compiler::Border* border : e.borders) ++reasons[border->reason];
+    for (const compiler::FusionBoundary* boundary : e.boundaries) ++reasons[boundary->reason];
     out += text(f, e, i, detail);
     list.push_back(json_of(f, e, i, detail));
   }
@@ -122,7 +123,7 @@ Result<bool> explain(const ExplainFlags& flags) {
     return true;
   }
   print_text(out);
-  Table table({"borders", "reason"});
+  Table table({"boundaries", "reason"});
   for (const auto& [reason, count] : reasons) table.row({std::to_string(count), reason});
   if (!reasons.empty()) print_text("\n" + table.str());
   return true;
@@ -132,7 +133,7 @@ Result<bool> explain(const ExplainFlags& flags) {
 
 Command explain_command() {
   auto flags = std::make_shared<ExplainFlags>();
-  return {"explain", "what each step fuses, and why its borders were not fused",
+  return {"explain", "what each step fuses, and why its boundaries were not fused",
           "  fusec explain model.onnx --random-weights 1\n"
           "  fusec explain model.onnx --node /features.0/Add     the step of this node, with its kernel\n"
           "  fusec explain graph.fir -v                          every kernel",

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "fusec/device.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/steps.h"

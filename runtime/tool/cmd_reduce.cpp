@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "compiler/import/onnx/cut.h"
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
 #include "ir/support/temporary_files.h"
 #include "ir/text/graph_text.h"
 #include "runtime/tool/child.h"

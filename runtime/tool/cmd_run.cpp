@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "fusec/session.h"
-#include "ir/eval/element.h"
+#include "ir/ops/element.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/evaluate.h"
 #include "runtime/tool/inputs.h"

@@ -6,12 +6,12 @@
 #include <cstdio>
 
 #include "fusec/device.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
+#include "runtime/plan/tuner.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
-#include "runtime/tuning/tuner.h"
 
 namespace fusec::tool {
 namespace {

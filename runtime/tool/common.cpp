@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "fusec/device.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
 
 namespace fusec::tool {
 namespace {

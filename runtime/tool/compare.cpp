@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ir/eval/element.h"
+#include "ir/ops/element.h"
 
 namespace fusec::tool {
 namespace {

@@ -12,7 +12,7 @@
 #include "compiler/import/onnx/summary.h"
 #include "fusec/onnx.h"
 #include "fusec/session.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 #include "runtime/tool/compare.h"
 #include "runtime/tool/conformance_tiers.h"
 #include "runtime/tool/evaluate.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 #include "runtime/tool/timing.h"
 
 #if defined(__x86_64__)

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <optional>
 
-#include "ir/eval/element.h"
-#include "ir/eval/random.h"
+#include "ir/ops/element.h"
+#include "ir/ops/random.h"
 #include "ir/support/hash.h"
 #include "runtime/tool/npy.h"
 

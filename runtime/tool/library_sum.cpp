@@ -7,17 +7,17 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/bind.h"
-#include "runtime/executor.h"
+#include "runtime/plan/bind.h"
+#include "runtime/run/executor.h"
 
 namespace fusec::tool {
 namespace {
 
 using runtime::AlignedBuffer;
 using runtime::Base;
+using runtime::IsolatedCall;
 using runtime::Launch;
 using runtime::LibraryCall;
-using runtime::LoneCall;
 using runtime::Plan;
 
 constexpr int kModelRuns = 4, kProfileRuns = 2, kCalls = 5, kTrials = 3;  // of one round, or of one trial of layouts
@@ -56,7 +56,7 @@ struct Group {
   LibraryCall call;  // of library steps
   bool in_place = false;
   StepGroup shown;
-  std::vector<LoneCall> layouts;
+  std::vector<IsolatedCall> layouts;
   int best = -1;
 };
 
@@ -70,7 +70,7 @@ class Bench {
     std::vector<int64_t> most;
     int64_t weights = 0, workspace = 0;
     for (const Group& group : groups) {
-      for (const LoneCall& call : group.layouts) {
+      for (const IsolatedCall& call : group.layouts) {
         most.resize(std::max(most.size(), call.bytes.size()));
         for (std::size_t i = 0; i < call.bytes.size(); ++i) {
           const auto bytes = static_cast<int64_t>(call.bytes[i]);
@@ -92,7 +92,7 @@ class Bench {
   }
 
   // Microseconds: the mean of a few calls after one that is not counted; of more than `hopeless` that one.
-  Result<double> time(const LoneCall& call, double hopeless = std::numeric_limits<double>::infinity()) {
+  Result<double> time(const IsolatedCall& call, double hopeless = std::numeric_limits<double>::infinity()) {
     Status failed;
     const auto once = [&] {
       const std::vector<void*> args = arguments(call);
@@ -112,7 +112,7 @@ class Bench {
   int64_t rotated_bytes() const { return rotation_->bytes(); }
 
  private:
-  std::vector<void*> arguments(const LoneCall& call) {
+  std::vector<void*> arguments(const IsolatedCall& call) {
     std::vector<void*> args;
     for (std::size_t i = 0; i < call.bytes.size(); ++i) {
       args.push_back(static_cast<int>(i) == call.weights ? rotation_->next(static_cast<int64_t>(call.bytes[i]))
@@ -211,7 +211,7 @@ Status choose_layout(Bench& bench, Group& group) {
       group.best = static_cast<int>(i);
   }
   if (group.best < 0) return {};
-  const LoneCall& best = group.layouts[static_cast<std::size_t>(group.best)];
+  const IsolatedCall& best = group.layouts[static_cast<std::size_t>(group.best)];
   group.shown.layout = best.layout;
   group.shown.alone = best.op->implementation();
   return {};
@@ -282,20 +282,20 @@ LibrarySum summary(std::vector<Group> groups, const Samples& samples) {
     double total = 0;
     for (const std::size_t step : shown.steps) total += median(samples.steps[step]);
     shown.plan_us = total / shown.count();
-    shown.alone_us = median(samples.groups[g]);
+    shown.isolated_us = median(samples.groups[g]);
     out.groups.push_back(std::move(shown));
   }
   out.rounds = static_cast<int64_t>(samples.ratios.size());
   out.model_us = median(samples.model);
-  out.alone_us = median(samples.sums);
+  out.isolated_us = median(samples.sums);
   out.overhead = median(samples.ratios) - 1;
   return out;
 }
 
-std::vector<LoneCall> lone_calls(const Plan& plan, const Group& group) {
+std::vector<IsolatedCall> lone_calls(const Plan& plan, const Group& group) {
   if (group.shown.generated) return {};
   for (const std::shared_ptr<runtime::Library>& library : plan.loaded->libraries) {
-    std::vector<LoneCall> calls = library->alone(group.call, group.in_place);
+    std::vector<IsolatedCall> calls = library->alone(group.call, group.in_place);
     if (!calls.empty()) return calls;
   }
   return {};
@@ -306,9 +306,9 @@ std::vector<LoneCall> lone_calls(const Plan& plan, const Group& group) {
 LibrarySumParts parts(const LibrarySum& sum) {
   LibrarySumParts out;
   for (const StepGroup& group : sum.groups) {
-    (group.generated ? out.generated : out.slower) += group.count() * (group.plan_us - group.alone_us);
+    (group.generated ? out.generated : out.slower) += group.count() * (group.plan_us - group.isolated_us);
   }
-  out.rest = sum.model_us - sum.alone_us - out.slower - out.generated;
+  out.rest = sum.model_us - sum.isolated_us - out.slower - out.generated;
   return out;
 }
 

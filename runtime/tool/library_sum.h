@@ -10,7 +10,7 @@
 
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 #include "runtime/tool/output.h"
 #include "runtime/tool/timing.h"
 
@@ -24,7 +24,7 @@ struct StepGroup {
   std::string implementation;  // in the plan
   double plan_us = 0;          // of one step in the running model
   std::string layout, alone;   // of the fastest call alone: layout and implementation; empty: none
-  double alone_us = 0;         // of one call
+  double isolated_us = 0;      // of one call
   std::vector<std::pair<std::string, double>> layouts;  // microseconds of each layout in the trials that chose one
   double count() const { return static_cast<double>(steps.size()); }
 };
@@ -33,12 +33,12 @@ struct LibrarySum {
   std::vector<StepGroup> groups;
   int64_t rotated_bytes = 0;  // weights of the calls alone lie in so much memory, used round and round
   int64_t rounds = 0;
-  double model_us = 0;  // a run of the model
-  double alone_us = 0;  // sum of all calls alone
-  double overhead = 0;  // model / sum - 1, both of one round; median over rounds
+  double model_us = 0;     // a run of the model
+  double isolated_us = 0;  // sum of all calls alone
+  double overhead = 0;     // model / sum - 1, both of one round; median over rounds
 };
 
-// The parts of model_us - alone_us, in microseconds. Steps and calls alone count with their medians; what interrupts
+// The parts of model_us - isolated_us, in microseconds. Steps and calls alone count with their medians; what interrupts
 // them now and then is in the rest.
 struct LibrarySumParts {
   double slower = 0;     // library steps in the plan beyond the calls alone

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kWhatWidth = 90;
 
 // Microseconds that the steps of a group take beyond the calls alone.
-double excess(const StepGroup& group) { return group.count() * (group.plan_us - group.alone_us); }
+double excess(const StepGroup& group) { return group.count() * (group.plan_us - group.isolated_us); }
 
 std::vector<StepGroup> by_excess(std::vector<StepGroup> groups) {
   std::stable_sort(groups.begin(), groups.end(),
@@ -25,7 +25,7 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 Json json_of(const LibrarySum& sum) {
   const LibrarySumParts p = parts(sum);
-  Json json = {{"model_ms", sum.model_us / 1e3},     {"sum_ms", sum.alone_us / 1e3},
+  Json json = {{"model_ms", sum.model_us / 1e3},     {"sum_ms", sum.isolated_us / 1e3},
                {"overhead", sum.overhead},           {"rounds", sum.rounds},
                {"rotated_bytes", sum.rotated_bytes}, {"slower_ms", p.slower / 1e3},
                {"generated_ms", p.generated / 1e3},  {"rest_ms", p.rest / 1e3}};
@@ -38,7 +38,7 @@ Json json_of(const LibrarySum& sum) {
                 {"implementation", group.implementation},
                 {"plan_us", group.plan_us}};
     if (!group.generated) {
-      row.update(Json{{"layout", group.layout}, {"alone", group.alone}, {"alone_us", group.alone_us}});
+      row.update(Json{{"layout", group.layout}, {"alone", group.alone}, {"isolated_us", group.isolated_us}});
       for (const auto& [layout, us] : group.layouts) row["layouts_us"][layout] = us;
     }
     json["groups"].push_back(std::move(row));
@@ -50,8 +50,8 @@ std::string report(const LibrarySum& sum) {
   Table table({"count", "plan us", "alone us", "excess us", "in the plan", "layout", "alone", "step"});
   for (const StepGroup& group : by_excess(sum.groups)) {
     table.row({std::to_string(group.steps.size()), fmt::format("{:.1f}", group.plan_us),
-               group.alone.empty() ? "-" : fmt::format("{:.1f}", group.alone_us), fmt::format("{:.1f}", excess(group)),
-               group.implementation, group.layout, group.alone,
+               group.alone.empty() ? "-" : fmt::format("{:.1f}", group.isolated_us),
+               fmt::format("{:.1f}", excess(group)), group.implementation, group.layout, group.alone,
                shortened(group.what + "  " + group.origin, kWhatWidth)});
   }
   const LibrarySumParts p = parts(sum);
@@ -59,8 +59,8 @@ std::string report(const LibrarySum& sum) {
          fmt::format(
              "\nmodel {:.1f} us, sum of its library calls alone {:.1f} us: {:+.1f}% (library steps slower {:+.1f}%, "
              "generated kernels {:+.1f}%, rest {:+.1f}%); {} rounds, weights rotated over {}",
-             sum.model_us, sum.alone_us, 100 * sum.overhead, percent(p.slower, sum.alone_us),
-             percent(p.generated, sum.alone_us), percent(p.rest, sum.alone_us), sum.rounds,
+             sum.model_us, sum.isolated_us, 100 * sum.overhead, percent(p.slower, sum.isolated_us),
+             percent(p.generated, sum.isolated_us), percent(p.rest, sum.isolated_us), sum.rounds,
              bytes_text(sum.rotated_bytes));
 }
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
 #include "runtime/tool/model_check.h"

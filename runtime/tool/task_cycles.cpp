@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/executor.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
+#include "runtime/run/executor.h"
 #include "runtime/tool/timing.h"
 
 namespace fusec::tool {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "fusec/status.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/device/host/memory.h"
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 #include "runtime/tuning/call_stopwatch.h"
 
 namespace fusec::runtime {

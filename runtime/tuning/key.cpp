@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "runtime/device/host/detect.h"
-#include "runtime/library/problem.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime {
 namespace {

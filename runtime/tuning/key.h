@@ -7,8 +7,8 @@
 
 #include "fusec/options.h"
 #include "fusec/target.h"
-#include "runtime/library/library.h"
-#include "runtime/link.h"
+#include "runtime/library/interface/library.h"
+#include "runtime/link/link.h"
 
 namespace fusec::runtime {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/device/device_program.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 #include "runtime/tuning/call_stopwatch.h"
 
 namespace fusec::runtime {

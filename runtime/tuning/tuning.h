@@ -10,7 +10,7 @@
 #include "fusec/options.h"
 #include "fusec/target.h"
 #include "runtime/cache/tuning.h"
-#include "runtime/link.h"
+#include "runtime/link/link.h"
 
 namespace fusec::runtime {
 

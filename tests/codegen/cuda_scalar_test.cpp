@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "codegen/emit.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/nvjitlink.h"
 #include "ir/eval/kernel.h"
 #include "ir/ops/cast.h"
 #include "tests/codegen/cuda_shim_run.h"
@@ -336,7 +336,7 @@ const auto kQuotients = [](const RunKernel& run) {
   }
 };
 
-// Small chains that NVIDIA's assembler has been seen to get wrong (codegen/assembler.h), and their neighbours.
+// Small chains that NVIDIA's assembler has been seen to get wrong (codegen/ptx/workarounds.h), and their neighbours.
 struct Chain {
   DType dtype;
   ir::Kernel kernel;

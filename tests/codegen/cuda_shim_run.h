@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fusec/tensor.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 #include "tests/codegen/differential.h"
 #include "tests/codegen/gpu_run.h"
 

@@ -4,9 +4,9 @@
 
 #include <fstream>
 
-#include "codegen/cuda/resources.h"
 #include "codegen/emit.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/resources.h"
 #include "tests/codegen/cuda_shim_run.h"
 
 namespace fusec::codegen_test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fusec/tensor.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::codegen_test {
 

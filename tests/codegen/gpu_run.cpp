@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/emit.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/nvjitlink.h"
 
 #if FUSEC_WITH_CUDA
 

@@ -9,7 +9,7 @@
 
 #include "fusec/options.h"
 #include "fusec/tensor.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 #include "tests/codegen/differential.h"
 
 namespace fusec::codegen_test {

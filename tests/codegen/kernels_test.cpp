@@ -98,7 +98,7 @@ TEST(Artifact, KeyTellsTargetsAndKernelsApart) {
   EXPECT_NE(key, codegen::artifact_key(other, named_target("x86-64-v3").value()));
 }
 
-TEST(Inexpressible, NamesTheStatement) {
+TEST(UnsupportedKernel, NamesTheStatement) {
   const Target target = named_target("x86-64-v3").value();
   const std::string message = codegen::emit(parsed(kernel_text("skinny")), target).status().str();
   EXPECT_NE(message.find("compile_failed: cannot write"), std::string::npos) << message;

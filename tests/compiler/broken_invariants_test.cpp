@@ -5,7 +5,7 @@
 #include "compiler/passes/pipeline.h"
 #include "compiler/select/select.h"
 #include "fusec/target.h"
-#include "ir/program.h"
+#include "ir/program/program.h"
 
 namespace fusec::compiler {
 namespace {

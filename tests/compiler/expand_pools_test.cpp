@@ -8,8 +8,8 @@
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
 #include "ir/eval/graph.h"
-#include "ir/eval/random.h"
 #include "ir/ops/cast.h"
+#include "ir/ops/random.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
 

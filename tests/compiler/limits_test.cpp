@@ -67,10 +67,10 @@ int cost_of(const ir::Graph& graph, const Region& region) {
 
 void expect_bounds(const Compiled& c) {
   for (const Region& region : c.partition.regions) {
-    EXPECT_LE(region.nodes.size(), kMostNodes);
-    EXPECT_LE(cost_of(c.graph, region), kMostCost);
-    EXPECT_LE(region.outputs.size(), kMostOutputs);
-    for (ir::NodeId id : region.nodes) EXPECT_LE(c.graph.nodes[id].inputs.size(), kMostConcatOperands);
+    EXPECT_LE(region.nodes.size(), kMaxNodes);
+    EXPECT_LE(cost_of(c.graph, region), kMaxCost);
+    EXPECT_LE(region.outputs.size(), kMaxOutputs);
+    for (ir::NodeId id : region.nodes) EXPECT_LE(c.graph.nodes[id].inputs.size(), kMaxConcatOperands);
   }
 }
 
@@ -79,7 +79,7 @@ TEST(Limits, ALongConcatIsKernelsThatWriteIntoOneTensor) {
     for (const int n : {64, 65, 750, 3000}) {
       const Compiled c = compiled(concat_of(n, "  return %c as \"y\"\n"), target);
       expect_bounds(c);
-      const auto most = static_cast<int>(kMostConcatOperands);
+      const auto most = static_cast<int>(kMaxConcatOperands);
       EXPECT_EQ(c.partition.regions.size(), static_cast<std::size_t>((n + most - 1) / most)) << n;
       EXPECT_LE(c.program.kernels.size(), 2U) << "parts of two lengths";
       for (const Region& region : c.partition.regions) {
@@ -105,7 +105,7 @@ TEST(Limits, ALongConcatIsStoredForItsReaders) {
 
 TEST(Limits, AnElementOfASumChoosesFromFewOperands) {
   const std::string tail = "  %s = reduce_sum %c {axes = [1]}: f32[8]\n  return %s as \"y\"\n";
-  const auto few = static_cast<int>(kMostSelected);
+  const auto few = static_cast<int>(kMaxSelected);
   EXPECT_EQ(compiled(concat_of(few, tail)).partition.regions.size(), 1U);
   EXPECT_EQ(compiled(concat_of(few + 1, tail)).partition.regions.size(), 2U);
 }

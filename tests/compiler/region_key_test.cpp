@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks that repeat are scheduled once, each on its own values; a block that differs in anything is not one of them.
-#include "compiler/lower/region_key.h"
+#include "compiler/lower/nest/region_key.h"
 
 #include <gtest/gtest.h>
 
 #include "compiler/lower/lower.h"
-#include "ir/eval/random.h"
+#include "ir/ops/random.h"
 
 namespace fusec::compiler {
 namespace {

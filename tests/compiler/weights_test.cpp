@@ -4,8 +4,8 @@
 
 #include "compiler/passes/convert_precision.h"
 #include "compiler/passes/pipeline.h"
-#include "ir/eval/random.h"
 #include "ir/ops/cast.h"
+#include "ir/ops/random.h"
 
 namespace fusec::compiler {
 namespace {

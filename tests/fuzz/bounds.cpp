@@ -248,10 +248,10 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
   FUSEC_ASSIGN(const std::vector<Bounded> finite, finite_parts(operands));
   FUSEC_ASSIGN(const Tensor finite_most, of_magnitudes(graph, node, finite, false, symbols));
   FUSEC_ASSIGN(Bounded out, make_bounded(dtype, at.shape(), false));
-  const double n = terms(graph, node, operands), u = std::ldexp(1.0, -digits_of(compute));
+  const double n = terms(graph, node, operands), u = std::ldexp(1.0, -known_bits_of(compute));
   // A factor behind a convolution goes into its 16-bit filter, which is then rounded once more (fold_affine).
   const bool refolds = dtype != compute && node.op.tensor() == TensorOp::conv && graph.is_constant(node.inputs[1]);
-  const double filter = refolds ? std::ldexp(1.0, -digits_of(dtype)) : 0;
+  const double filter = refolds ? std::ldexp(1.0, -known_bits_of(dtype)) : 0;
   const bool divides = node.op.tensor() == TensorOp::reduce_mean || node.op.tensor() == TensorOp::avg_pool;
   const bool loose_nan = pads_meet_specials(node, operands);
   const bool tiled = node.op.tensor() == TensorOp::conv && dtype == DType::bf16 && !all_finite(operands[0].at);
@@ -439,7 +439,7 @@ Result<Bounded> with_rounded_bias(const ir::Graph& graph, const ir::Node& node, 
   FUSEC_ASSIGN(Bounded out, make_bounded(dtype, sum.at.shape(), false));
   for (int64_t i = 0; i < out.at.num_elements(); ++i) {
     Range r = load_range(sum, dtype, i);
-    const double more = std::ldexp(std::fabs(bias.as<double>()[i]), -digits_of(dtype) - 1);
+    const double more = std::ldexp(std::fabs(bias.as<double>()[i]), -known_bits_of(dtype) - 1);
     if (std::isfinite(r.at.f) && !is_anything(dtype, r)) r = {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}};
     store_range(out, dtype, i, r);
   }

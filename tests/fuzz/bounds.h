@@ -16,7 +16,7 @@
 #include "fusec/status.h"
 #include "fusec/tensor.h"
 #include "ir/eval/graph.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::fuzz {
 

@@ -16,8 +16,8 @@ struct Range {
   ir::Number lo, at, hi;
 };
 
-DType storage_of(DType dtype);  // f64 for floats
-int digits_of(DType dtype);     // of the fraction: 23 for f32
+DType storage_of(DType dtype);   // f64 for floats
+int known_bits_of(DType dtype);  // of the fraction: 23 for f32
 double largest(DType dtype);
 double unit_at(DType dtype, double value);  // one unit in the last place
 

@@ -9,7 +9,7 @@ namespace fusec::fuzz {
 
 DType storage_of(DType dtype) { return is_float(dtype) ? DType::f64 : dtype; }
 
-int digits_of(DType dtype) {
+int known_bits_of(DType dtype) {
   return dtype == DType::f64 ? 52 : dtype == DType::f32 ? 23 : dtype == DType::f16 ? 10 : 7;
 }
 
@@ -21,7 +21,7 @@ double largest(DType dtype) {
 double unit_at(DType dtype, double value) {
   const int lowest = dtype == DType::f64 ? -1022 : dtype == DType::f16 ? -14 : -126;
   const int exponent = value == 0 || !std::isfinite(value) ? lowest : std::max(std::ilogb(value), lowest);
-  return std::ldexp(1.0, exponent - digits_of(dtype));
+  return std::ldexp(1.0, exponent - known_bits_of(dtype));
 }
 
 Range load_range(const Bounded& b, DType dtype, int64_t i) {

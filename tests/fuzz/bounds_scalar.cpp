@@ -157,7 +157,7 @@ Range joined(DType dtype, const Range& a, const Range& b) {
 
 // What a library's own form of an activation may be off beside `v`, in units of at least 1/4.
 double library_bound(ScalarOp op, DType dtype, double v) {
-  return (info(op).ulp + 1) * std::ldexp(std::max(std::fabs(v), 0.25), -digits_of(compute_type(dtype)));
+  return (info(op).ulp + 1) * std::ldexp(std::max(std::fabs(v), 0.25), -known_bits_of(compute_type(dtype)));
 }
 
 Range with_library_bound(ScalarOp op, DType dtype, Range r) {

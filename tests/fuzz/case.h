@@ -9,7 +9,7 @@
 
 #include "fusec/options.h"
 #include "fusec/tensor.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::fuzz {
 

@@ -93,7 +93,7 @@ DType coarsest(const ir::Graph& graph, ir::ValueId output) {
     };
     const bool rounds = node->op.is_scalar() || !moves(info(node->op.tensor()).kind);
     const DType own = graph.type(v).dtype;
-    if (rounds && is_float(own) && digits_of(own) < digits_of(dtype)) dtype = own;
+    if (rounds && is_float(own) && known_bits_of(own) < known_bits_of(dtype)) dtype = own;
     open.insert(open.end(), node->inputs.begin(), node->inputs.end());
   }
   return dtype;
@@ -252,7 +252,7 @@ Outcome check(const Case& c) {
 
 Outcome crashed(int status) {
   if (!WIFSIGNALED(status)) return {Fault::crash, fmt::format("exit code {} without a result", WEXITSTATUS(status))};
-  if (WTERMSIG(status) == SIGALRM) return {Fault::crash, fmt::format("no end after {} s", kMostSeconds)};
+  if (WTERMSIG(status) == SIGALRM) return {Fault::crash, fmt::format("no end after {} s", kMaxSeconds)};
   return {Fault::crash, fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)))};
 }
 
@@ -262,7 +262,7 @@ Outcome check_apart(const Case& c) {
   const pid_t child = fork();
   if (child == 0) {
     (void)!std::freopen("/dev/null", "w", stderr);  // what a broken heap says
-    alarm(kMostSeconds);
+    alarm(kMaxSeconds);
     const Outcome outcome = check(c);
     const std::string text = std::string(1, static_cast<char>('0' + static_cast<int>(outcome.fault))) + outcome.message;
     _exit(write(ends[1], text.data(), std::min<std::size_t>(text.size(), 4000)) > 0 ? 0 : 1);

@@ -32,7 +32,7 @@ Outcome check_apart(const Case& c);
 
 // A process that checks a case ends itself (SIGALRM) after so long: more is a loop without end, or a machine with too
 // much to do.
-constexpr unsigned kMostSeconds = 60;
+constexpr unsigned kMaxSeconds = 60;
 
 // Of a process that waitpid says ended this way, and left no outcome.
 Outcome crashed(int status);

@@ -10,7 +10,7 @@
 #include "fusec/jit.h"
 #include "fusec/session.h"
 #include "ir/eval/graph.h"
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
 #include "tests/fuzz/random.h"
 
 namespace fusec::fuzz {

@@ -12,7 +12,7 @@
 #include "ir/eval/kernel.h"
 #include "ir/support/check.h"
 #include "ir/verify/kernel.h"
-#include "runtime/resolve.h"
+#include "runtime/plan/resolve.h"
 #include "tests/fuzz/execute.h"
 
 namespace fusec::fuzz {

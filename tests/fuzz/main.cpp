@@ -89,7 +89,7 @@ void stop(int) { shared_totals->stop = 1; }
 
 // Percent. A comparison, a cast or an index that hangs on rounding is rare; NaN, infinities and the largest numbers
 // make more.
-constexpr double kMostUndecided = 1, kMostUndecidedSpecial = 5;
+constexpr double kMaxUndecided = 1, kMaxUndecidedSpecial = 5;
 
 constexpr int kFound = 3;  // exit code of a process that found something
 
@@ -161,7 +161,7 @@ void report(const Settings& s, const Case& c, const Outcome& outcome) {
 // children have no threads of earlier cases to wait for.
 void work(const Settings& s, Totals& totals, int job) {
   for (int64_t& i = totals.next[job]; i < s.count && !totals.stop; i += s.jobs) {
-    alarm(kMostSeconds);
+    alarm(kMaxSeconds);
     const auto started = std::chrono::steady_clock::now();
     const Case c = make_case(s, i);
     if (s.print) fmt::print("seed {} ({})\n{}", c.seed, describe(c.setting), ir::print(c.graph));
@@ -261,7 +261,7 @@ int run(Settings s) {
   fmt::print("{} cases, {} failures, {} elements, {:.3f} % undecided\n", totals.cases, totals.failures,
              totals.plain.elements, percent_undecided(totals.plain));
   const bool decided =
-      percent_undecided(totals.plain) < kMostUndecided && percent_undecided(totals.special) < kMostUndecidedSpecial;
+      percent_undecided(totals.plain) < kMaxUndecided && percent_undecided(totals.special) < kMaxUndecidedSpecial;
   return totals.failures == 0 && (totals.cases == s.count || time_is_up) && decided ? 0 : 1;
 }
 

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "compiler/passes/pipeline.h"
-#include "ir/eval/random.h"
 #include "ir/ops/cast.h"
+#include "ir/ops/random.h"
 #include "ir/support/check.h"
 
 namespace fusec::fuzz {

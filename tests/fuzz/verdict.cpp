@@ -13,7 +13,7 @@ namespace fusec::fuzz {
 namespace {
 
 // A range of more than this share of the tensor's magnitude says little.
-double little(DType dtype) { return std::max(1e-2, std::ldexp(64.0, -digits_of(dtype))); }
+double little(DType dtype) { return std::max(1e-2, std::ldexp(64.0, -known_bits_of(dtype))); }
 
 double magnitude_of(const Bounded& value) {
   double squares = 0, count = 0;

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ir/eval/graph.h"
-#include "ir/eval/random.h"
 #include "ir/ops/cast.h"
+#include "ir/ops/random.h"
 #include "ir/ops/reference.h"
 #include "ir/text/graph_text.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 #include <gtest/gtest.h>
 

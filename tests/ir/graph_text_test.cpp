@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/eval/random.h"
+#include "ir/ops/random.h"
 #include "ir/text/lexer.h"
 #include "ir/text/literal.h"
 

@@ -47,12 +47,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-  constexpr size_t kLeast = kHeader + sizeof(Sha256Digest) + 2 * sizeof(uint64_t);
-  if (seed % 4 == 0 && size > kLeast) {
+  constexpr size_t kMin = kHeader + sizeof(Sha256Digest) + 2 * sizeof(uint64_t);
+  if (seed % 4 == 0 && size > kMin) {
     change_number(data, size, seed / 4);
   } else {
     size = LLVMFuzzerMutate(data, size, max_size);
   }
-  if (seed % 16 != 0 && size > kLeast) seal(data, size);
+  if (seed % 16 != 0 && size > kMin) seal(data, size);
   return size;
 }

@@ -12,8 +12,8 @@
 
 #include "codegen/emit.h"
 #include "fusec/onnx.h"
-#include "runtime/engine_stages.h"
-#include "runtime/link.h"
+#include "runtime/engine/engine_stages.h"
+#include "runtime/link/link.h"
 
 namespace fusec {
 namespace {

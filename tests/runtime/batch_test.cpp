@@ -9,7 +9,7 @@
 #include "fusec/device.h"
 #include "fusec/engine.h"
 #include "fusec/session.h"
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
 #include "ir/ops/cast.h"
 #include "ir/support/hash.h"
 #include "ir/text/graph_text.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/bind.h"
+#include "runtime/plan/bind.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "ir/support/check.h"
-#include "runtime/live_bound.h"
+#include "runtime/plan/live_bound.h"
 #include "tests/runtime/programs.h"
 
 namespace fusec::runtime {

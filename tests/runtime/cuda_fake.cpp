@@ -8,8 +8,8 @@
 #include <cstring>
 #include <list>
 
-#include "runtime/device/cuda/link.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
+#include "runtime/run/cuda/link.h"
 
 namespace fusec::runtime_test {
 namespace {

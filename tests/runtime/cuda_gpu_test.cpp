@@ -10,9 +10,9 @@
 
 #include "fusec/device.h"
 #include "fusec/session.h"
-#include "runtime/device/cuda/link.h"
 #include "runtime/device/cuda/stopwatch.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
+#include "runtime/run/cuda/link.h"
 #include "tests/runtime/programs.h"
 
 namespace fusec::cuda_gpu_test {

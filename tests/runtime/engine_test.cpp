@@ -18,7 +18,7 @@
 #include "fusec/jit.h"
 #include "fusec/session.h"
 #include "ir/eval/graph.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
 
 namespace fusec {
 namespace {

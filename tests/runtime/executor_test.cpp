@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor.h"
+#include "runtime/run/executor.h"
 
 #include <gtest/gtest.h>
 #include <xmmintrin.h>
@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "fusec/session.h"
-#include "runtime/bind.h"
-#include "runtime/parallel.h"
+#include "runtime/plan/bind.h"
+#include "runtime/threads/parallel.h"
 #include "tests/runtime/malloc_count.h"
 #include "tests/runtime/programs.h"
 

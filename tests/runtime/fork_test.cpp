@@ -15,7 +15,7 @@
 #include "fusec/engine.h"
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 
 namespace fusec::fork_test {
 namespace {

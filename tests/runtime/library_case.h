@@ -15,7 +15,7 @@
 
 #include "ir/ops/cast.h"
 #include "ir/ops/reference.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime::testing {
 

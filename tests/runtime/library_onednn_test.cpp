@@ -258,7 +258,7 @@ TEST_F(OneDnn, CallsAloneRunInEachLayout) {
     c.epilogue(ScalarOp::relu);
     c.add(output(s));
     std::vector<std::string> layouts;
-    for (const LoneCall& call : library->alone(c.call, in_place)) {
+    for (const IsolatedCall& call : library->alone(c.call, in_place)) {
       layouts.push_back(call.layout);
       EXPECT_EQ(call.weights, 1);
       ASSERT_EQ(call.bytes.size(), 5U);
@@ -293,7 +293,7 @@ TEST_F(OneDnn, ProductsAlone) {
   c.epilogue(ScalarOp::clamp, -1, 0, 1);  // not oneDNN's: left out
   c.add({3, 50});
   std::size_t count = 0;
-  for (const LoneCall& call : library->alone(c.call, false)) {
+  for (const IsolatedCall& call : library->alone(c.call, false)) {
     EXPECT_EQ(call.weights, -1);
     EXPECT_EQ(call.op->implementation().find('+'), std::string::npos);
     if (call.layout != "any") {

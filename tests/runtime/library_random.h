@@ -12,7 +12,7 @@ namespace fusec::runtime::testing {
 
 using fuzz::Random;
 
-inline constexpr double kMostProducts = 4e5;  // of one case: the loops are slow
+inline constexpr double kMaxProducts = 4e5;  // of one case: the loops are slow
 
 inline Extents list(Random& random, std::size_t n, int64_t low, int64_t high) {
   Extents out(n);
@@ -61,7 +61,7 @@ inline Image random_image(Random& random) {
     for (std::size_t i = 0; i < axes; ++i)
       fits = fits && s.in[i] + s.pads[i] + s.pads[axes + i] > (s.kernel[i] - 1) * s.dilations[i];
     const auto products = static_cast<double>(s.n * s.o * (s.c / groups) * count(out) * count(s.kernel));
-    if (fits && products <= kMostProducts) return s;
+    if (fits && products <= kMaxProducts) return s;
   }
 }
 
@@ -81,7 +81,7 @@ inline Case random_product(Random& random) {
     const Extents batch =
         random.chance(0.5) ? Extents() : list(random, static_cast<std::size_t>(random.between(1, 2)), 1, 4);
     const bool ta = random.chance(0.3), tb = random.chance(0.3), shared = random.chance(0.5);
-    if (static_cast<double>(m * n * k * count(batch)) > kMostProducts) continue;
+    if (static_cast<double>(m * n * k * count(batch)) > kMaxProducts) continue;
     const auto matrix = [](Extents shape, int64_t rows, int64_t columns, bool turned) {
       shape.push_back(turned ? columns : rows);
       shape.push_back(turned ? rows : columns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory_plan.h"
+#include "runtime/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
 

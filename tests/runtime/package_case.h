@@ -15,8 +15,8 @@
 #include "fusec/engine.h"
 #include "fusec/package.h"
 #include "fusec/session.h"
-#include "ir/eval/random.h"
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
+#include "ir/ops/random.h"
 #include "ir/text/graph_text.h"
 #include "runtime/package/format.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
 
 namespace fusec::runtime_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "fusec/engine.h"
-#include "ir/program.h"
-#include "runtime/link.h"
+#include "ir/program/program.h"
+#include "runtime/link/link.h"
 
 namespace fusec::runtime_test {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/single_flight.h"
+#include "runtime/threads/single_flight.h"
 
 #include <gtest/gtest.h>
 

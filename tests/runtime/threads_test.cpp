@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions, leases and teams of runtime/parallel.h, and the OpenMP functions that oneDNN is given.
+// Regions, leases and teams of runtime/threads/parallel.h, and the OpenMP functions that oneDNN is given.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/parallel.h"
+#include "runtime/threads/parallel.h"
 #include "runtime/threads/region.h"
 
 #if FUSEC_WITH_DNNL

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "runtime/state.h"
-#include "runtime/tuning/tuner.h"
+#include "runtime/plan/state.h"
+#include "runtime/plan/tuner.h"
 #include "tests/runtime/cuda_fake.h"
 
 namespace fusec::runtime {

@@ -11,9 +11,9 @@
 
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
-#include "runtime/state.h"
+#include "runtime/plan/state.h"
+#include "runtime/plan/tuner.h"
 #include "runtime/tuning/key.h"
-#include "runtime/tuning/tuner.h"
 #include "tests/runtime/library_case.h"
 
 namespace fusec::runtime {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "fusec/status.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::text_test {
 
@@ -42,7 +42,7 @@ inline constexpr Command kCommands[] = {
     {"kernel", run_kernel},  // kernel text -> the outputs of roundtrip, canonical, verify, error, run, in that order
     {"emit", run_emit},      // kernel text -> the writer's text: `llvm <target>` or `cuda <target>`
     {"pass", run_pass},      // graph text, names of passes -> the graph after them
-    {"partition", run_partition},  // graph text -> regions and borders; `optimized`: of the optimized graph
+    {"partition", run_partition},  // graph text -> regions and boundaries; `optimized`: of the optimized graph
     {"lower", run_lower},          // graph text, a target -> verified kernels; `nest`: before they are scheduled
     {"select", run_select},        // graph text -> the program and what was picked
 #if FUSEC_WITH_ONNX

@@ -9,7 +9,7 @@
 
 #include "fusec/engine.h"
 #include "fusec/session.h"
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::text_test {

@@ -4,7 +4,7 @@
 
 #include "commands.h"
 #include "compiler/lower/lower.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/schedule/schedule.h"
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/select/select.h"
@@ -66,7 +66,7 @@ Result<std::string> run_pass(const std::string& input, const std::string& args) 
   return ir::print(compact(s.graph));
 }
 
-// partition: regions and borders of the graph as it is; `optimized`: of the optimized graph.
+// partition: regions and boundaries of the graph as it is; `optimized`: of the optimized graph.
 Result<std::string> run_partition(const std::string& input, const std::string& args) {
   std::vector<std::string> words;
   FUSEC_ASSIGN(Setting s, setting(input, args, &words));

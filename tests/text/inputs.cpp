@@ -7,8 +7,8 @@
 #include <map>
 #include <sstream>
 
-#include "ir/eval/random.h"
 #include "ir/ops/cast.h"
+#include "ir/ops/random.h"
 #include "ir/text/lexer.h"
 #include "ir/text/literal.h"
 

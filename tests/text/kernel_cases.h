@@ -7,7 +7,7 @@
 
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "ir/kernel.h"
+#include "ir/kernel/kernel.h"
 
 namespace fusec::text_test {
 

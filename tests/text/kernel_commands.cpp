@@ -5,8 +5,8 @@
 
 #include "ir/eval/graph.h"
 #include "ir/eval/kernel.h"
-#include "ir/signature.h"
 #include "ir/text/kernel_text.h"
+#include "ir/text/signature.h"
 #include "ir/verify/kernel.h"
 #include "tests/text/commands.h"
 #include "tests/text/inputs.h"

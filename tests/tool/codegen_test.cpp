@@ -83,8 +83,8 @@ TEST_F(GpuCodegen, LlvmAndNvJitLinkWithoutNvrtc) {
   EXPECT_THAT(w.fusec({"doctor", "--json"}).json()["NVRTC"].get<std::string>(), HasSubstr("not found"));
 }
 
-// NVRTC's own machine code is taken where its PTX needs no other words (codegen/assembler.h); the rest is left to the
-// driver.
+// NVRTC's own machine code is taken where its PTX needs no other words (codegen/ptx/workarounds.h); the rest is left to
+// the driver.
 TEST_F(GpuCodegen, NvrtcWithoutNvJitLink) {
   const Environment hide("FUSEC_HIDE_LIBRARIES", "nvJitLink");
   EXPECT_EQ(compile().code, 0);

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "codegen/kernel/reduce_plan.h"
 #include "codegen/llvm/nvptx/reduce.h"
-#include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::nvptx {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using llvm::Value;
 
 void check_warp(const GpuWriter& w) {
-  if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+  if (w.team.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
 }
 
 Value* constant32(GpuWriter& w, int64_t v) { return w.ir.b.getInt32(static_cast<uint32_t>(v)); }
@@ -62,20 +62,20 @@ Value* has_bit(GpuWriter& w, Value* number, int64_t bit) {
   return w.ir.b.CreateICmpNE(w.ir.b.CreateAnd(number, constant32(w, bit)), constant32(w, 0));
 }
 
-// The combination of mine with theirs, the lower thread's left of the other's; `upper`: this is not the lower thread.
-Parts exchanged(GpuWriter& w, const CombineOp& op, const Parts& mine, const Parts& theirs,
+// The combination of mine with other, the lower thread's left of the other's; `upper`: this is not the lower thread.
+Parts exchanged(GpuWriter& w, const CombineOp& op, const Parts& mine, const Parts& other,
                 const std::function<Value*()>& upper) {
-  if (is_symmetric(op.combiner)) return combine(w.ir, op, mine, theirs);
+  if (is_symmetric(op.combiner)) return combine(w.ir, op, mine, other);
   Value* is_upper = upper();
-  return combine(w.ir, op, choose(w, is_upper, theirs, mine), choose(w, is_upper, mine, theirs));
+  return combine(w.ir, op, choose(w, is_upper, other, mine), choose(w, is_upper, mine, other));
 }
 
 // Exclusive or of thread numbers: from, 2*from, ... below `to`, powers of two.
 Parts fold_by_xor(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, int64_t to) {
   check_warp(w);
   for (int64_t s = from; s < to; s *= 2) {
-    const Parts theirs = shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, mine, constant32(w, s));
-    mine = exchanged(w, op, mine, theirs, [&] { return has_bit(w, w.thread_index, s); });
+    const Parts other = shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, mine, constant32(w, s));
+    mine = exchanged(w, op, mine, other, [&] { return has_bit(w, w.thread_index, s); });
   }
   return mine;
 }
@@ -88,8 +88,8 @@ Parts fold_by_index(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from,
   for (int64_t s = from; s < total; s *= 2) {
     Value* first = b.CreateAnd(b.CreateXor(t, constant32(w, s)), constant32(w, -s));
     Value* source = b.CreateAnd(b.CreateAdd(b.CreateSub(w.thread_index, t), first), constant32(w, 31));
-    const Parts theirs = shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, mine, source);
-    const Parts both = exchanged(w, op, mine, theirs, [&] { return has_bit(w, t, s); });
+    const Parts other = shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, mine, source);
+    const Parts both = exchanged(w, op, mine, other, [&] { return has_bit(w, t, s); });
     mine = choose(w, b.CreateICmpULT(first, constant32(w, total)), both, mine);
   }
   return mine;

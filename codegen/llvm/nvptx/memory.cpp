@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "codegen/layout.h"
+#include "codegen/kernel/layout.h"
 #include "codegen/llvm/nvptx/writer.h"
 
 namespace fusec::codegen::nvptx {
@@ -16,7 +16,7 @@ constexpr uint64_t kPiece = 16;  // bytes of the widest access
 int64_t constant_count(const ir::Buffer& buffer) {
   const Dim count = buffer.shape.empty() ? Dim(1) : buffer.shape[0] * strides_of(buffer)[0];
   if (count.is_const()) return std::max<int64_t>(1, count.value());
-  throw Inexpressible("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
+  throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
 
 // Walks with the number of parallel loops around each statement.
@@ -35,7 +35,7 @@ class Privates {
       }
       if (const auto* tile = std::get_if<ir::TransposeTile>(&stmt.v)) {
         if (dropped(tile->dst, depth) + dropped(tile->src, depth) != 0)
-          throw Inexpressible("a transpose whose tiles are not declared beside it");
+          throw UnsupportedKernel("a transpose whose tiles are not declared beside it");
       }
       int inside = depth;
       if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) inside += loop->head.tag >= ir::LoopTag::block;
@@ -58,12 +58,12 @@ class Privates {
     const ir::Buffer& buffer = kernel_.buffers[id];
     if (buffer.space != ir::Space::reg) return 0;
     const auto found = declared_.find(id);
-    if (found == declared_.end()) throw Inexpressible("'" + buffer.name + "' is not declared inside of the grid");
+    if (found == declared_.end()) throw UnsupportedKernel("'" + buffer.name + "' is not declared inside of the grid");
     const auto [at, is_new] = dropped_.try_emplace(id, depth - found->second);
     if (at->second != depth - found->second)
-      throw Inexpressible("'" + buffer.name + "' is used at two depths of block loops");
+      throw UnsupportedKernel("'" + buffer.name + "' is used at two depths of block loops");
     if (static_cast<std::size_t>(at->second) > buffer.shape.size())
-      throw Inexpressible("'" + buffer.name + "' lacks axes of block loops");
+      throw UnsupportedKernel("'" + buffer.name + "' lacks axes of block loops");
     return at->second;
   }
 
@@ -122,7 +122,7 @@ Value* GpuWriter::local(ir::BufferId id) {
   llvm::Type* element = memory_type(ir, info.dtype);
   if (info.space == ir::Space::shared)
     return shared_array(*this, "s" + std::to_string(id.index), element, constant_count(info));
-  if (!locals.buffers.contains(id)) throw Inexpressible("'" + info.name + "' is used but not declared");
+  if (!locals.buffers.contains(id)) throw UnsupportedKernel("'" + info.name + "' is used but not declared");
   llvm::AllocaInst* slot = stack_slot(ir, llvm::ArrayType::get(element, static_cast<uint64_t>(constant_count(info))));
   slot->setAlignment(llvm::Align(kPiece));
   return slot;
@@ -182,7 +182,7 @@ llvm::StoreInst* GpuWriter::store(Value* v, Value* to, llvm::Align align) {
 void GpuWriter::write_copy(const ir::CopyAsync& stmt) {
   const ir::Buffer &src = kernel.buffers[stmt.src], &dst = kernel.buffers[stmt.dst];
   for (const ir::Buffer* buffer : {&src, &dst}) {
-    if (buffer->layout.starts_with("swizzle")) throw Inexpressible("copies do not write swizzled buffers");
+    if (buffer->layout.starts_with("swizzle")) throw UnsupportedKernel("copies do not write swizzled buffers");
   }
   const bool shared_out = team.size > 1 && dst.space != ir::Space::reg;
   Dim count(1);

@@ -5,11 +5,11 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Verifier.h>
 
-#include "codegen/assembler.h"
 #include "codegen/llvm/contain.h"
 #include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
-#include "codegen/nvjitlink.h"
+#include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/workarounds.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {
@@ -47,7 +47,7 @@ Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out
   out.module->setDataLayout(out.machine->createDataLayout());
   try {
     write_phases(kernel, target, out);
-  } catch (const std::runtime_error& e) {  // CompileError, or Inexpressible outside of statements
+  } catch (const std::runtime_error& e) {  // CompileError, or UnsupportedKernel outside of statements
     return Status(StatusCode::compile_failed, e.what());
   }
   return {};
@@ -63,7 +63,7 @@ std::string text_of_gpu(const llvm::Module& module) {
 Result<std::string> ptx_of(WrittenGpu& written) {
   FUSEC_TRY(nvptx::link_libdevice(*written.module));
   FUSEC_ASSIGN(const std::string ptx, nvptx::write_ptx(*written.module, *written.machine));
-  return spare_assembler(ptx);
+  return apply_ptxas_workarounds(ptx);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over threads by their tree, as codegen/reduce_plan.h plans them.
+// Reductions over threads by their tree, as codegen/kernel/reduce_plan.h plans them.
 #include "codegen/llvm/nvptx/reduce.h"
 
 #include <algorithm>
 
+#include "codegen/kernel/reduce_plan.h"
 #include "codegen/llvm/counter.h"
-#include "codegen/reduce_plan.h"
 
 namespace fusec::codegen::nvptx {
 namespace {
@@ -20,7 +20,7 @@ struct Plan : ReducePlan {
 
 Plan plan_of(GpuWriter& w, const ir::Reduce& stmt) {
   for (const ir::LoopHead& loop : stmt.loops) {
-    if (loop.tag > ir::LoopTag::block) throw Inexpressible("clusters are not written");
+    if (loop.tag > ir::LoopTag::block) throw UnsupportedKernel("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
   Plan plan{
@@ -28,8 +28,8 @@ Plan plan_of(GpuWriter& w, const ir::Reduce& stmt) {
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted) {
-    throw Inexpressible("its threads do not split into lanes and chunks of tree(" + std::to_string(stmt.tree.lanes) +
-                        ", " + std::to_string(stmt.tree.chunk) + ")");
+    throw UnsupportedKernel("its threads do not split into lanes and chunks of tree(" +
+                            std::to_string(stmt.tree.lanes) + ", " + std::to_string(stmt.tree.chunk) + ")");
   }
   return plan;
 }
@@ -111,7 +111,7 @@ void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, cons
   write_thread_loops(w, plan, from, [&] {
     write_iteration(w, plan, threads, [&] {
       const Dim at = w.index.resolve(array_position(plan));
-      if (!at.is_const()) throw Inexpressible("accumulator " + at.str());
+      if (!at.is_const()) throw UnsupportedKernel("accumulator " + at.str());
       write_element(w, plan, a, at.value(), sequence);
     });
   });
@@ -130,7 +130,7 @@ void write_result(GpuWriter& w, const Plan& plan, const Cells& a, const Threads&
 bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& result,
                               std::size_t at) {
   for (std::size_t i = 0; i < at; ++i) {
-    if (!plan.loops[i].is_block()) throw Inexpressible("a loop of unknown extent inside of loops over chunks");
+    if (!plan.loops[i].is_block()) throw UnsupportedKernel("a loop of unknown extent inside of loops over chunks");
   }
   Counter counter(w, plan.op, result.lanes());
   const Cells a(w, plan.op, array_size(plan), result.lanes(), plan.id + "x");

@@ -21,7 +21,7 @@ Team inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
   auto& b = w.ir.b;
   Team out{split(w.team, total, inner), nullptr, w.team.mask};
   if (collective && splits_warps(w.team, total)) {
-    if (w.team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+    if (w.team.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
     Value* some = b.CreateICmpULT(w.team.thread, b.getInt32(static_cast<uint32_t>(total)));
     out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.team.mask, some});
   }
@@ -34,7 +34,8 @@ Team inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
 int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop) {
   const Dim extent = w.index.resolve(loop.extent);
   if (extent.is_const()) return std::max<int64_t>(0, extent.value());
-  throw Inexpressible("block loop '" + loop.var + "' has the extent " + loop.extent.str() + ", which is no constant");
+  throw UnsupportedKernel("block loop '" + loop.var + "' has the extent " + loop.extent.str() +
+                          ", which is no constant");
 }
 
 int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt) {
@@ -105,8 +106,8 @@ void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body)
 }
 
 void GpuWriter::write_parallel(const ir::Loop& loop) {
-  if (loop.head.tag == ir::LoopTag::grid) throw Inexpressible("a grid loop must be outermost and perfectly nested");
-  if (loop.head.tag == ir::LoopTag::cluster) throw Inexpressible("clusters are not written");
+  if (loop.head.tag == ir::LoopTag::grid) throw UnsupportedKernel("a grid loop must be outermost and perfectly nested");
+  if (loop.head.tag == ir::LoopTag::cluster) throw UnsupportedKernel("clusters are not written");
   int64_t inner = 1;
   for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, threads_of(*this, stmt));
   const int64_t total = inner * constant_extent(*this, loop.head);
@@ -140,13 +141,13 @@ void GpuWriter::in_loop(const Dim& extent, const std::function<void()>& body) {
 }
 
 void write_block_barrier(GpuWriter& w) {
-  if (!w.team.whole_block) throw Inexpressible("it needs a barrier where not all threads of the block come");
+  if (!w.team.whole_block) throw UnsupportedKernel("it needs a barrier where not all threads of the block come");
   w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
 }
 
 void GpuWriter::write_sync(const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(*this);
-  if (team.mask == nullptr) throw Inexpressible("not all threads of the warp come here together");
+  if (team.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
   ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {team.mask});
 }
 

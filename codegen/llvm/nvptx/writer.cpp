@@ -14,7 +14,7 @@ namespace {
 
 using llvm::Value;
 
-constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes that a function may declare
 constexpr Traits kGpuTraits = {
     .local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
@@ -119,9 +119,9 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   bind_extents(*this);
   begin_index(*this);
   for (const ir::Stmt* stmt : phase.body) block_threads = std::max(block_threads, threads_of(*this, *stmt));
-  if (block_threads > kMostThreads) {
+  if (block_threads > kMaxThreads) {
     throw CompileError("a block of " + std::to_string(block_threads) + " threads, the limit is " +
-                       std::to_string(kMostThreads));
+                       std::to_string(kMaxThreads));
   }
   block_warps = (block_threads + 31) / 32;
   set_block_size(*this);

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "codegen/kernel/team.h"
 #include "codegen/llvm/writer.h"
-#include "codegen/team.h"
 
 namespace fusec::codegen::nvptx {
 

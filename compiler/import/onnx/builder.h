@@ -10,7 +10,7 @@
 
 #include "fusec/onnx.h"
 #include "fusec/tensor.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::importer {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fusec/tensor.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::importer {
 

@@ -230,9 +230,9 @@ class Importer {
     const std::string& name = !node.name().empty()     ? node.name()
                               : node.output_size() > 0 ? node.output(0)
                                                        : node.name();
-    constexpr std::size_t kMostPrefix = 200;
+    constexpr std::size_t kMaxPrefix = 200;
     std::string prefix = scope.prefix;
-    if (prefix.size() > kMostPrefix) prefix = "..." + prefix.substr(prefix.find('/', prefix.size() - kMostPrefix) + 1);
+    if (prefix.size() > kMaxPrefix) prefix = "..." + prefix.substr(prefix.find('/', prefix.size() - kMaxPrefix) + 1);
     return fmt::format("{}{} ({})", prefix, short_name(name), short_name(node.op_type()));
   }
 

@@ -13,7 +13,7 @@
 #include "fusec/onnx.h"
 #include "fusec/status.h"
 #include "fusec/tensor.h"
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
 
 namespace fusec::importer {
 

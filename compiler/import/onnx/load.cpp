@@ -7,7 +7,7 @@
 #include "compiler/import/onnx/file.h"
 #include "compiler/import/onnx/import.h"
 #include "fusec/onnx.h"
-#include "ir/model_internal.h"
+#include "ir/graph/model_internal.h"
 #include "ir/support/guard.h"
 
 namespace fusec {

@@ -53,7 +53,7 @@ double largest(const Builder& b, const Quantized& q) {
   return std::max(high - zero_low, zero_high - low);
 }
 
-constexpr int64_t kMostPieces = 16;
+constexpr int64_t kMaxPieces = 16;
 
 // Adds to `sums`, by outer and inner index, a bound of the sum of |w - zero| over entry `at` of `count`.
 void add_sums(const Tensor& w, double zero, int64_t at, const Terms& terms, std::vector<double>& sums) {
@@ -94,7 +94,7 @@ std::vector<Dim> equal_pieces(double largest, const Terms& terms, double limit) 
   if (most < 1) return {};
   if (most >= static_cast<double>(count)) return {count};
   int64_t pieces = (count - 1) / static_cast<int64_t>(most) + 1, step = (count - 1) / pieces + 1;
-  if (pieces > kMostPieces) return {};
+  if (pieces > kMaxPieces) return {};
   std::vector<Dim> ends;
   for (int64_t end = step; end < count; end += step) ends.push_back(end);
   ends.push_back(count);
@@ -124,7 +124,7 @@ ExactProduct exact_product(const Builder& b, const Quantized& x, const Quantized
   product.fits_i32 = most * largest(b, w) * all < 0x1p31;
   std::vector<Dim> ends = pieces(b, w, terms, 0x1p24 / most);
   auto n = static_cast<int64_t>(ends.size());
-  if (n < 1 || n > (terms.can_split ? kMostPieces : 1)) return product;
+  if (n < 1 || n > (terms.can_split ? kMaxPieces : 1)) return product;
   return {DType::f32, std::move(ends), true};
 }
 

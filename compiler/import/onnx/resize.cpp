@@ -27,8 +27,8 @@ Val number_of(Builder& b, const Dim& d) {
 
 // Emits 0, 1, ... in f64. A short sequence is a constant, so that positions computed from it are folded.
 Val counted(Builder& b, const Dim& n) {
-  constexpr int64_t kMostKnown = 16384;
-  if (!n.is_const() || n.value() > kMostKnown) return iota(b, {n}, 0, DType::f64);
+  constexpr int64_t kMaxKnown = 16384;
+  if (!n.is_const() || n.value() > kMaxKnown) return iota(b, {n}, 0, DType::f64);
   Tensor values = make_tensor(DType::f64, {n.value()});
   for (int64_t i = 0; i < n.value(); ++i) store_f64(values, i, static_cast<double>(i));
   return b.constant(std::move(values));
@@ -166,10 +166,10 @@ double filter_scale(const ResizedAxis& a, const ResizeRules& rules) {
 
 // The elements within the filter around x, each weighted by its distance.
 std::vector<Tap> taps_around(Builder& b, const ResizedAxis& a, const ResizeRules& rules, Val x) {
-  constexpr int64_t kMostTaps = 4096;
+  constexpr int64_t kMaxTaps = 4096;
   const bool cubic = rules.mode == "cubic";
   const double scale = filter_scale(a, rules), reach = std::ceil((cubic ? 2 : 1) / scale);
-  if (!(2 * reach <= kMostTaps)) fail_unsupported(fmt::format("antialias over {} elements", 2 * reach));
+  if (!(2 * reach <= kMaxTaps)) fail_unsupported(fmt::format("antialias over {} elements", 2 * reach));
   const Val below = unary(b, ScalarOp::floor, x), beyond = sub(b, x, below), last = add(b, number_of(b, a.in), -1);
   const Val zero = b.scalar(DType::f64, 0);
   std::vector<Tap> taps;
@@ -195,9 +195,9 @@ std::vector<Tap> taps_around(Builder& b, const ResizedAxis& a, const ResizeRules
 // The sum of weight * x[index] in `dtype`. The gathered elements keep their own type, so that they need not be stored
 // wider.
 Val interpolated(Builder& b, Val x, int64_t axis, const std::vector<Tap>& taps, DType dtype) {
-  constexpr std::size_t kMostUnrolled = 8;
+  constexpr std::size_t kMaxUnrolled = 8;
   const int64_t rank = b.rank(x);
-  if (taps.size() <= kMostUnrolled) {
+  if (taps.size() <= kMaxUnrolled) {
     Val sum;
     for (const Tap& tap : taps) {
       const Val weight = along_axis(b, cast(b, tap.weight, dtype), axis, rank);

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -57,7 +57,7 @@ std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
       c.reduce = *reduce;
       reduced = true;
     } else if (std::holds_alternative<ir::Loop>(stmt.v) && reduced) {
-      PerfectNest rows = take_nest(stmt);
+      PerfectNest rows = peel_loops(stmt);
       const bool suits =
           rows.heads.size() == 1 && rows.heads[0].extent == c.reduce.loops[0].extent && !reads_any(rows.body, after);
       if (!suits || has_reduction(rows.body)) return std::nullopt;
@@ -123,7 +123,7 @@ class ColumnSchedule {
     body.push_back(partial_sums(reduce, sums, n, strip));
     body.push_back(totals(reduce, after, sums, n, strip));
     Block result;
-    result.push_back(put_nest(grid, std::move(body)));
+    result.push_back(rebuild_loops(grid, std::move(body)));
     return result;
   }
 
@@ -160,7 +160,7 @@ class ColumnSchedule {
     body.push_back({ir::Store{sums, {}, sum, {}, ir::StoreHint::none}});
     body = at_columns(std::move(body), strip, x);
     finish_sums(body, sums, Dim::symbol(y), x);
-    return put_nest({{LoopTag::block, y, n}, {LoopTag::block, x, width_}}, std::move(body));
+    return rebuild_loops({{LoopTag::block, y, n}, {LoopTag::block, x, width_}}, std::move(body));
   }
 
   // Gives the store of the sums its index, and a value as wide as an access.
@@ -194,7 +194,7 @@ class ColumnSchedule {
       stmt = {std::move(all)};
       break;
     }
-    return put_nest({{LoopTag::block, x, width_}}, std::move(body));
+    return rebuild_loops({{LoopTag::block, x, width_}}, std::move(body));
   }
 
   Block chunked() {

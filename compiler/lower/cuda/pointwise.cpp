@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -126,7 +126,7 @@ Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
     Block tile = tile_of(s, shape, g, [&](const Dim& at) {
       return access(s, nest.body, inner.var, shape.lanes * at, inner.extent, shape.lanes);
     });
-    result.push_back(put_nest(heads, std::move(tile)));
+    result.push_back(rebuild_loops(heads, std::move(tile)));
     return result;
   }
   // All rows are linearized: the access number determines the row and the position in it.
@@ -146,7 +146,7 @@ Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
     once.push_back(only_if(s.kernel, total - at, std::move(body)));
     return once;
   });
-  result.push_back(put_nest({{LoopTag::grid, g, ceildiv(total, shape.tile())}}, std::move(tile)));
+  result.push_back(rebuild_loops({{LoopTag::grid, g, ceildiv(total, shape.tile())}}, std::move(tile)));
   return result;
 }
 

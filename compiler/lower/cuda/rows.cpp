@@ -13,7 +13,7 @@
 #include <set>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -27,9 +27,9 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int kMostHeld = 8;           // accesses that a thread holds of one row
-constexpr int kMostHeldElements = 64;  // of all values together, in 4-byte registers of one thread
-constexpr int kMostThreads = 1024;
+constexpr int kMaxHeld = 8;           // accesses that a thread holds of one row
+constexpr int kMaxHeldElements = 64;  // of all values together, in 4-byte registers of one thread
+constexpr int kMaxThreads = 1024;
 constexpr int kGroupThreads = 128;  // rows of fewer threads share a block
 constexpr int kNarrowThreads = 8;   // of a short row that no 16-byte access divides: half a sector of f16
 constexpr int kLongThreads = 512;   // of a row that is read again, or of unknown length
@@ -46,7 +46,7 @@ struct RowShape {
 
 int power_of_two(int64_t n) {
   int p = 1;
-  while (p < n && p < kMostThreads) p *= 2;
+  while (p < n && p < kMaxThreads) p *= 2;
   return p;
 }
 
@@ -64,9 +64,9 @@ RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) 
                     : accesses <= 512     ? 128
                     : accesses <= 2048    ? 256
                     : accesses <= 4096    ? 512
-                                          : kMostThreads;
+                                          : kMaxThreads;
     const int64_t held = (accesses + shape.threads - 1) / shape.threads;
-    if (held <= kMostHeld) shape.held = static_cast<int>(held);
+    if (held <= kMaxHeld) shape.held = static_cast<int>(held);
   }
   shape.rows = std::max(1, kGroupThreads / shape.threads);
   return shape;
@@ -83,7 +83,7 @@ class RowSchedule {
       if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
         if (!note_phase(reduce->loops, reduce->body)) return false;
       } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
-        const PerfectNest loops = take_nest(stmt);
+        const PerfectNest loops = peel_loops(stmt);
         if (!note_phase(loops.heads, loops.body)) return false;
       }
     }
@@ -97,7 +97,7 @@ class RowSchedule {
     if (shape_.held > 0) hold_loads(row);
     Block group = wrap_rows(std::move(row), index);
     Block result;
-    result.push_back(put_nest({{LoopTag::grid, grid_, ceildiv(linear_.total, shape_.rows)}}, std::move(group)));
+    result.push_back(rebuild_loops({{LoopTag::grid, grid_, ceildiv(linear_.total, shape_.rows)}}, std::move(group)));
     return result;
   }
 
@@ -285,12 +285,12 @@ class RowSchedule {
   }
 
   Stmt element_wise(const Stmt& stmt) {
-    const PerfectNest loops = take_nest(stmt);
+    const PerfectNest loops = peel_loops(stmt);
     Block body = accessed(loops.heads, loops.body);
     std::vector<LoopHead> heads = thread_loops();
     if (shape_.held != 1) heads.push_back(step_loop());
-    return heads.empty() ? put_nest({{LoopTag::seq, fresh_var(k_), 1}}, std::move(body))
-                         : put_nest(heads, std::move(body));
+    return heads.empty() ? rebuild_loops({{LoopTag::seq, fresh_var(k_), 1}}, std::move(body))
+                         : rebuild_loops(heads, std::move(body));
   }
 
   // Reduces the thread's own elements lane by lane, then lanes, threads and warps by pairs.
@@ -375,7 +375,7 @@ class RowSchedule {
         if (it->second.empty() || it->second.back() != p) it->second.push_back(p);
       }
     }
-    int room = kMostHeldElements - static_cast<int>(kept_.size()) * shape_.held * shape_.lanes;
+    int room = kMaxHeldElements - static_cast<int>(kept_.size()) * shape_.held * shape_.lanes;
     for (const auto& [held, users] : loads) {
       const int registers = shape_.held * shape_.lanes * static_cast<int>(size_of(k_.buffers[held.from].dtype)) / 4;
       if (users.size() < 2 || registers > room) continue;
@@ -449,7 +449,7 @@ class RowSchedule {
 
 }  // namespace
 
-int64_t longest_held_row() { return int64_t{kMostThreads} * kMostHeld * 4; }
+int64_t longest_held_row() { return int64_t{kMaxThreads} * kMaxHeld * 4; }
 
 std::optional<Block> cuda_rows(const Scheduling& s, const PerfectNest& nest) {
   RowSchedule rows(s, nest);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -95,7 +95,7 @@ Block side_by_side(const Scheduling& s, Block parts) {
     first += linear.total;
   }
   Block result;
-  result.push_back(put_nest({{LoopTag::grid, g, first}}, std::move(body)));
+  result.push_back(rebuild_loops({{LoopTag::grid, g, first}}, std::move(body)));
   return result;
 }
 
@@ -138,7 +138,7 @@ Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& l
   nest.kernel.body.clear();
   const bool independent = is_independent(nest.kernel, body);
   for (Stmt& stmt : body) {
-    for (Stmt& inner : schedule_nest(s, take_nest(std::move(stmt)))) result.push_back(std::move(inner));
+    for (Stmt& inner : schedule_nest(s, peel_loops(std::move(stmt)))) result.push_back(std::move(inner));
   }
   if (independent) result = side_by_side(s, std::move(result));
   nest.kernel.body = std::move(result);

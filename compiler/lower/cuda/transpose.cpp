@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -55,7 +55,7 @@ class TransposeSchedule {
     body.push_back(over_tile(std::move(fill), column_, along_, row_, across_));
     body.push_back(over_tile(std::move(work), row_, across_, column_, along_));
     Block result;
-    result.push_back(put_nest(grid, std::move(body)));
+    result.push_back(rebuild_loops(grid, std::move(body)));
     return result;
   }
 
@@ -82,8 +82,9 @@ class TransposeSchedule {
     substitute(body, inner.var, n);
     if (!divisible_by(k_, inner.extent, kTile)) body = once(inner.extent - n, std::move(body));
     if (!divisible_by(k_, outer.extent, kTile)) body = once(outer.extent - o, std::move(body));
-    return put_nest({{LoopTag::block, w, kWarps}, {LoopTag::block, l, kTile}, {LoopTag::unroll, u, kTile / kWarps}},
-                    std::move(body));
+    return rebuild_loops(
+        {{LoopTag::block, w, kWarps}, {LoopTag::block, l, kTile}, {LoopTag::unroll, u, kTile / kWarps}},
+        std::move(body));
   }
 
   Block once(const Dim& condition, Block body) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -29,7 +29,7 @@ int64_t chunk_rows(int64_t rows) {
 // threads evenly, and a thread finds in its cache the rows that it computed itself.
 constexpr int64_t kManyRows = 32;
 // Up to this number of columns, the partial sums of one chunk stay in the first-level cache.
-constexpr int64_t kMostColumns = 4096;
+constexpr int64_t kMaxColumns = 4096;
 // A chunk of at most this many bytes is summed in registers, one strip of columns after another, because its rows stay
 // in the second-level cache. A larger one is streamed row by row into sums in memory. Each column is summed in the same
 // order.
@@ -58,7 +58,7 @@ std::optional<Pattern> match(const Scheduling& s, const PerfectNest& nest) {
   }
   const bool fits = p.reduce != nullptr && p.reduce->combiner == ir::Combiner::add && p.reduce->loops.size() == 1 &&
                     p.reduce->loops[0].extent.is_const() && p.reduce->loops[0].extent.value() >= kManyRows &&
-                    known_extent(s, p.columns.extent, kMostColumns + 1) <= kMostColumns;
+                    known_extent(s, p.columns.extent, kMaxColumns + 1) <= kMaxColumns;
   return fits ? std::optional(p) : std::nullopt;
 }
 
@@ -86,11 +86,10 @@ class ColumnChunks {
     std::vector<LoopHead> tasks = outer_;
     for (LoopHead& head : tasks) head.tag = LoopTag::grid;
     tasks.push_back({LoopTag::grid, g_, chunks_});
-    const int64_t bytes =
-        chunk_ * known_extent(s_, columns(), kMostColumns + 1) * static_cast<int64_t>(size_of(dtype_));
+    const int64_t bytes = chunk_ * known_extent(s_, columns(), kMaxColumns + 1) * static_cast<int64_t>(size_of(dtype_));
     Block result;
     result.push_back({ir::Alloc{partial_}});
-    result.push_back(put_nest(tasks, bytes <= kStripBytes ? strips() : streamed()));
+    result.push_back(rebuild_loops(tasks, bytes <= kStripBytes ? strips() : streamed()));
     append(result, totals());
     return result;
   }
@@ -133,7 +132,7 @@ class ColumnChunks {
         {ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, summand(r), p_.reduce->yield, {}}});
     body.push_back({ir::Store{partial_, partial_at(Dim::symbol(g_), column()), sum, {}, ir::StoreHint::none}});
     const int64_t base = lanes_for(k_, p_.reduce->body, s_.target),
-                  known = known_extent(s_, columns(), kMostColumns + 1);
+                  known = known_extent(s_, columns(), kMaxColumns + 1);
     return over_columns(body, p_.columns.var, known >= 4 * base ? 4 : known >= 2 * base ? 2 : 1);
   }
 

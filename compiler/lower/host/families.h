@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/schedule/schedule.h"
 
 namespace fusec::compiler {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -17,7 +17,7 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kMostPlanes = 8;  // planes whose vectors stay in registers together
+constexpr int64_t kMaxPlanes = 8;  // planes whose vectors stay in registers together
 
 enum class Walk { planes, dense, fixed, other };
 
@@ -36,7 +36,7 @@ Walk walk_of(const std::vector<Dim>& index, const std::string& along, const Loop
 bool fits(const PerfectNest& nest) {
   if (nest.heads.size() < 2) return false;
   const LoopHead &plane = nest.heads.back(), &along = nest.heads[nest.heads.size() - 2];
-  if (!plane.extent.is_const() || plane.extent.value() < 2 || plane.extent.value() > kMostPlanes) return false;
+  if (!plane.extent.is_const() || plane.extent.value() < 2 || plane.extent.value() > kMaxPlanes) return false;
   bool planes = false;
   for (const Stmt& stmt : nest.body) {
     if (const auto* load = std::get_if<ir::Load>(&stmt.v)) {
@@ -127,7 +127,7 @@ std::optional<Block> schedule_interleave(const Scheduling& s, const PerfectNest&
     heads.push_back({LoopTag::grid, g, ceildiv(vectors, in_task)});
     heads.push_back({LoopTag::seq, r, min(in_task, vectors - Dim(in_task) * Dim::symbol(g))});
     const Dim at = Dim(lanes) * (Dim(in_task) * Dim::symbol(g) + Dim::symbol(r));
-    result.push_back(put_nest(heads, Mixer(s, nest, lanes).body(at)));
+    result.push_back(rebuild_loops(heads, Mixer(s, nest, lanes).body(at)));
   }
   if (divisible_by(s.kernel, along.extent, lanes)) return result;
   PerfectNest rest{nest.heads, clone(s.kernel, nest.body)};

@@ -2,7 +2,7 @@
 // Lower for the host: schedules element-wise nests as tasks of about kTaskElements elements, with vector loops inside.
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -50,15 +50,16 @@ Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
     const std::string g = fresh_var(s.kernel);
     std::vector<LoopHead> heads = nest.heads;
     heads.push_back({LoopTag::grid, g, tasks});
-    result.push_back(put_nest(heads, vector_loops(s.kernel, nest.body, inner.var, Dim(kTaskElements) * Dim::symbol(g),
-                                                  kTaskElements, lanes, true)));
+    result.push_back(rebuild_loops(
+        heads,
+        vector_loops(s.kernel, nest.body, inner.var, Dim(kTaskElements) * Dim::symbol(g), kTaskElements, lanes, true)));
     if (divisible_by(s.kernel, inner.extent, kTaskElements)) return result;
     heads = nest.heads;
     const Dim rest = inner.extent - done;
     heads.push_back({LoopTag::grid, fresh_var(s.kernel), 1});
     for (const LoopHead& head : nest.heads) rename(nest.body, heads, head.var, fresh_var(s.kernel));
-    result.push_back(put_nest(heads, vector_loops(s.kernel, nest.body, inner.var, done, rest, lanes,
-                                                  divisible_by(s.kernel, inner.extent, lanes))));
+    result.push_back(rebuild_loops(heads, vector_loops(s.kernel, nest.body, inner.var, done, rest, lanes,
+                                                       divisible_by(s.kernel, inner.extent, lanes))));
     return result;
   }
   // Outer loops are added to the task until it is large enough.
@@ -72,7 +73,7 @@ Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
   if (outer == 0) nest.heads.insert(nest.heads.begin(), {LoopTag::grid, fresh_var(s.kernel), 1});
   Block body =
       vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes, divisible_by(s.kernel, inner.extent, lanes));
-  result.push_back(put_nest(nest.heads, std::move(body)));
+  result.push_back(rebuild_loops(nest.heads, std::move(body)));
   return result;
 }
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -41,7 +41,7 @@ int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
 
 // The most additions that one lane makes one after another before its sum goes to the next level, in sums over several
 // loops.
-constexpr int64_t kMostAdditions = 128;
+constexpr int64_t kMaxAdditions = 128;
 
 // The elements of a long row that are summed before the sums go to the next level: 128 per lane.
 constexpr int64_t kRowChunk = 4096;
@@ -114,12 +114,12 @@ class ReduceScheduler {
     reduce_.loops.pop_back();
     // The additions that one lane makes one after another; 0 if not known.
     int64_t chain = !inner_.extent.is_const() ? 0
-                    : is_long                 ? kMostAdditions
+                    : is_long                 ? kMaxAdditions
                                               : (inner_.extent.value() + lanes_ - 1) / lanes_;
     for (size_t i = reduce_.loops.size(); i-- > 0;) {
       const Dim& extent = reduce_.loops[i].extent;
       const int64_t times = extent.is_const() ? extent.value() : 0;
-      const bool is_part = sums() && is_float(dtype_) && (chain * times == 0 || chain * times > kMostAdditions);
+      const bool is_part = sums() && is_float(dtype_) && (chain * times == 0 || chain * times > kMaxAdditions);
       if (is_part) passes = as_part(std::move(passes));
       chain = is_part ? times : chain * times;
       Block around;
@@ -271,7 +271,7 @@ class ReduceScheduler {
 
 // Schedules the loops of the last phase, with vectors over the innermost.
 void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
-  PerfectNest nest = take_nest(std::move(stmt));
+  PerfectNest nest = peel_loops(std::move(stmt));
   const LoopHead inner = nest.heads.back();
   nest.heads.pop_back();
   const int lanes = lanes_in_flight(s, nest.body, inner.extent);
@@ -280,7 +280,7 @@ void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
   if (nest.heads.empty()) {
     for (Stmt& inner_stmt : body) out.push_back(std::move(inner_stmt));
   } else {
-    out.push_back(put_nest(nest.heads, std::move(body)));
+    out.push_back(rebuild_loops(nest.heads, std::move(body)));
   }
 }
 
@@ -293,7 +293,7 @@ namespace {
 // those of rows reduced alone.
 constexpr int kRowsTogether = 16;
 // Fewer rows are better scheduled as tasks of their own.
-constexpr int64_t kLeastRowsTogether = 1024;
+constexpr int64_t kMinRowsTogether = 1024;
 
 class RowGroups {
  public:
@@ -327,7 +327,7 @@ class RowGroups {
     for (Stmt& stmt : rest) out.push_back(std::move(stmt));
     nest_.heads.back() = {LoopTag::grid, group, floordiv(row_.extent, kRowsTogether)};
     Block result;
-    result.push_back(put_nest(nest_.heads, std::move(out)));
+    result.push_back(rebuild_loops(nest_.heads, std::move(out)));
     return result;
   }
 
@@ -345,7 +345,7 @@ class RowGroups {
       const auto hint = name ? s_.hints.find(*name) : s_.hints.end();
       rows *= hint == s_.hints.end() ? head.extent : Dim(hint->second);
     }
-    return !rows.is_const() || rows.value() >= kLeastRowsTogether;
+    return !rows.is_const() || rows.value() >= kMinRowsTogether;
   }
 
   ir::BufferId tile(const char* name, Shape shape) {
@@ -426,7 +426,7 @@ Block schedule_rows(const Scheduling& s, PerfectNest nest) {
     }
   }
   Block result;
-  result.push_back(put_nest(nest.heads, std::move(row)));
+  result.push_back(rebuild_loops(nest.heads, std::move(row)));
   return result;
 }
 
@@ -445,7 +445,7 @@ Block schedule_columns(const Scheduling& s, PerfectNest nest, const std::string&
   nest.heads.push_back({LoopTag::grid, g, ceildiv(columns.extent, lanes)});
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block result;
-  result.push_back(put_nest(nest.heads, std::move(nest.body)));
+  result.push_back(rebuild_loops(nest.heads, std::move(nest.body)));
   return result;
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -47,7 +47,7 @@ Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& l
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
   for (Stmt& stmt : body) {
-    PerfectNest loops = take_nest(std::move(stmt));
+    PerfectNest loops = peel_loops(std::move(stmt));
     Block scheduled;
     if (auto mixed = schedule_interleave(s, loops)) {
       scheduled = std::move(*mixed);

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "compiler/lower/rewrite.h"
-#include "compiler/lower/schedule.h"
+#include "compiler/lower/rewrite/rewrite.h"
+#include "compiler/lower/schedule/schedule.h"
 
 namespace fusec::compiler {
 

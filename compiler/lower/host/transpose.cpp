@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
-#include "compiler/lower/rewrite.h"
+#include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
@@ -140,7 +140,7 @@ Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::strin
     if (group > 1) heads.push_back({LoopTag::unroll, u, group});
     const Dim column = Dim(group * size) * Dim::symbol(c) + (group > 1 ? Dim(size) * Dim::symbol(u) : Dim(0));
     Block tile = Tile(s, nest, across, size).body(Dim(size) * Dim::symbol(r), column);
-    result.push_back(put_nest(heads, std::move(tile)));
+    result.push_back(rebuild_loops(heads, std::move(tile)));
   }
   if (!columns.rest.is(0) && !rows.tiled.is(0)) {
     PerfectNest edge =

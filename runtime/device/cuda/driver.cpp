@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "ir/support/shared_library.h"
-#include "runtime/device/forks.h"
+#include "runtime/device/host/forks.h"
 
 namespace fusec::runtime::cuda {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "runtime/device/cuda/detect.h"
 #include "runtime/device/cuda/handles.h"
-#include "runtime/strided_copy.h"
+#include "runtime/device/host/strided_copy.h"
 
 namespace fusec::runtime::cuda {
 namespace {

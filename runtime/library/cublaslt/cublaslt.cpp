@@ -10,7 +10,7 @@
 
 #include "runtime/library/cublaslt/call.h"
 #include "runtime/library/cublaslt/gemm.h"
-#include "runtime/library/device_weights.h"
+#include "runtime/library/interface/device_weights.h"
 
 namespace fusec::runtime {
 namespace {
@@ -21,7 +21,7 @@ using cublaslt::Handle;
 
 constexpr std::size_t kWide = 16;                  // bytes: every algorithm's alignment
 constexpr int64_t kWorkspace = int64_t{32} << 20;  // what cuBLAS itself takes on Hopper
-constexpr int kMostAlgorithms = 8;                 // that are choices
+constexpr int kMaxAlgorithms = 8;                  // that are choices
 
 // A Gemm with the algorithm for addresses at multiples of kWide, and one for those that are not.
 struct Chosen {
@@ -161,7 +161,7 @@ class CublasLtLibrary : public Library {
     const Result<Prepared> prepared = prepare(call);
     if (!prepared.ok() || prepared->problem.a.arg > static_cast<int>(call.args.size())) return out;
     for (const AlgoChoice& algo :
-         algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMostAlgorithms)) {
+         algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMaxAlgorithms)) {
       out.push_back({id_of(*handle_, algo), algo.workspace});
     }
     return out;
@@ -206,7 +206,7 @@ class CublasLtLibrary : public Library {
 
   // A choice is of the product itself and of addresses at multiples of kWide.
   Status take(const std::string& id, Chosen& chosen) const {
-    for (const AlgoChoice& algo : algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMostAlgorithms)) {
+    for (const AlgoChoice& algo : algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMaxAlgorithms)) {
       if (id_of(*handle_, algo) != id) continue;
       chosen.wide = algo;
       return {};

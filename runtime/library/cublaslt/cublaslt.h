@@ -7,8 +7,8 @@
 
 #include "fusec/options.h"
 #include "runtime/library/cublaslt/api.h"
-#include "runtime/library/cuda_memory.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/cuda_memory.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {
 

@@ -8,7 +8,7 @@
 namespace fusec::runtime::cublaslt {
 namespace {
 
-constexpr int64_t kMostCalls = 4096;
+constexpr int64_t kMaxCalls = 4096;
 
 enum { kA, kB, kC, kOut, kOperands };
 
@@ -98,8 +98,8 @@ std::optional<std::size_t> inner_batch(const Product& p) {
 Result<std::vector<Offsets>> calls_of(const std::vector<Axis>& loops) {
   std::vector<Offsets> calls{{}};
   for (const Axis& axis : loops) {
-    if (static_cast<int64_t>(calls.size()) * axis.extent > kMostCalls) {
-      return Status(StatusCode::unsupported, "cuBLASLt would take more than " + std::to_string(kMostCalls) + " calls");
+    if (static_cast<int64_t>(calls.size()) * axis.extent > kMaxCalls) {
+      return Status(StatusCode::unsupported, "cuBLASLt would take more than " + std::to_string(kMaxCalls) + " calls");
     }
     std::vector<Offsets> more;
     for (const Offsets& o : calls) {

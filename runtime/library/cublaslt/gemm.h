@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/library/problem.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::cublaslt {
 

@@ -10,8 +10,8 @@
 #include "fusec/options.h"
 #include "runtime/library/cudnn/describe.h"
 #include "runtime/library/cudnn/op.h"
-#include "runtime/library/device_weights.h"
-#include "runtime/single_flight.h"
+#include "runtime/library/interface/device_weights.h"
+#include "runtime/threads/single_flight.h"
 
 namespace fusec::runtime::cudnn {
 

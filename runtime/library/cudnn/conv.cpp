@@ -182,8 +182,8 @@ std::vector<Form> forms_of(const Problem& problem) {
   return forms;
 }
 
-constexpr std::size_t kMostPlans = 12,
-                      kMostOtherPlans = 4;  // that are choices, of the first form that has any, and of each other
+constexpr std::size_t kMaxPlans = 12,
+                      kMaxOtherPlans = 4;  // that are choices, of the first form that has any, and of each other
 
 }  // namespace
 
@@ -251,7 +251,7 @@ std::vector<Choice> conv_choices(const Context& context, const Problem& given) {
       if (form.name == "in_order" && !out.empty()) continue;  // the same plans with their addends exchanged
       const auto plans = context.backend.conv_plans(Conv{context, problem, way.images}.spec(form.posts));
       if (!plans.ok()) continue;
-      const std::size_t most = out.empty() ? kMostPlans : out.size() + kMostOtherPlans;
+      const std::size_t most = out.empty() ? kMaxPlans : out.size() + kMaxOtherPlans;
       for (const PlanInfo& plan : *plans) {
         if (out.size() < most) out.push_back({way.name + "/" + form.name + " " + plan.name});
       }

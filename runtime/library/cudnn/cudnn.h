@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "fusec/options.h"
-#include "runtime/library/cuda_memory.h"
 #include "runtime/library/cudnn/spec.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/cuda_memory.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {
 

@@ -10,7 +10,7 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
-constexpr std::size_t kMostPointers = 16;
+constexpr std::size_t kMaxPointers = 16;
 constexpr std::size_t kDeviceAlignment = 256;
 
 std::size_t aligned_bytes(std::size_t bytes) {
@@ -26,7 +26,7 @@ class CudnnOp : public LibraryOp {
     const auto address = reinterpret_cast<std::uintptr_t>(workspace);
     char* const base = reinterpret_cast<char*>(aligned_bytes(address));
     for (const Stage& stage : recipe_.stages) {
-      std::array<void*, kMostPointers> pointers{};
+      std::array<void*, kMaxPointers> pointers{};
       for (std::size_t i = 0; i < stage.pointers.size(); ++i) {
         const Pointer& p = stage.pointers[i];
         pointers[i] = p.place == Place::arg ? args[p.arg] : p.place == Place::fixed ? p.fixed : base + p.offset;
@@ -58,7 +58,7 @@ Pointer Recipe::reserve(const TensorSpec& tensor) {
 }
 
 void Recipe::add(std::shared_ptr<const Work> plan, std::vector<Pointer> pointers) {
-  FUSEC_CHECK(pointers.size() <= kMostPointers) << "a plan of " << pointers.size() << " pointers";
+  FUSEC_CHECK(pointers.size() <= kMaxPointers) << "a plan of " << pointers.size() << " pointers";
   scratch = std::max(scratch, plan->workspace_bytes());
   implementation += (implementation.empty() ? "" : " + ") + plan->name();
   stages.push_back({std::move(plan), std::move(pointers)});

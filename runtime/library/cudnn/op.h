@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/library/cudnn/spec.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime::cudnn {
 

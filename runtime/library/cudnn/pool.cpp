@@ -8,7 +8,7 @@ namespace fusec::runtime::cudnn {
 namespace {
 
 // cuDNN pads both ends of an axis alike and rounds its number of windows down.
-const char* objection(const Problem& p) {
+const char* unsupported_reason(const Problem& p) {
   const Window& w = p.window;
   for (std::size_t i = 0; i < w.kernel.size(); ++i) {
     const int64_t in = p.a.dims[2 + i], out = p.out.dims[2 + i], room = in + 2 * w.before[i] - w.kernel[i];
@@ -38,7 +38,7 @@ Result<Recipe> build_pool_of_nothing(const Context& context, const Problem& prob
 Result<Recipe> build_pool(const Context& context, const Problem& given) {
   const Problem problem = with_two_axes(given);
   if (product(problem.a.dims) == 0) return build_pool_of_nothing(context, problem);
-  if (const char* reason = objection(problem)) return Status(StatusCode::unsupported, reason);
+  if (const char* reason = unsupported_reason(problem)) return Status(StatusCode::unsupported, reason);
   const Order in = order_of(problem.a, order_of(problem.out, Order::last)), out = order_of(problem.out, in);
   const Window& w = problem.window;
   const PoolSpec spec{describe(problem.a, in),

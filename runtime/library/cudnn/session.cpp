@@ -7,7 +7,7 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
-constexpr std::size_t kMostBuilders = 8;
+constexpr std::size_t kMaxBuilders = 8;
 
 Result<Api> api_of(const SharedLibrary& library) {
   Api api;
@@ -60,7 +60,7 @@ Session::~Session() {
 cudnnHandle_t Session::take_builder() {
   std::unique_lock lock(build_mutex_);
   cudnnHandle_t made = nullptr;
-  if (idle_.empty() && builders_.size() < kMostBuilders && api.create(&made) == CUDNN_STATUS_SUCCESS) {
+  if (idle_.empty() && builders_.size() < kMaxBuilders && api.create(&made) == CUDNN_STATUS_SUCCESS) {
     builders_.push_back(made);
     return made;
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fusec/status.h"
-#include "runtime/library/problem.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::cudnn {
 

@@ -132,9 +132,9 @@ std::vector<Slot> slots(const Problem& p, const dnnl::primitive_desc& pd, const 
   return out;
 }
 
-LoneCall lone_call(const Context& context, const Problem& p, const Form& form, const dnnl::primitive_desc& pd,
-                   const PostOps& posts) {
-  LoneCall lone{form.layout, nullptr, std::vector<std::size_t>(context.call.args.size()), -1};
+IsolatedCall lone_call(const Context& context, const Problem& p, const Form& form, const dnnl::primitive_desc& pd,
+                       const PostOps& posts) {
+  IsolatedCall lone{form.layout, nullptr, std::vector<std::size_t>(context.call.args.size()), -1};
   Built built;
   built.recipe.implementation = pd.impl_info_str();
   for (const Slot& slot : slots(p, pd, posts)) lone.bytes[static_cast<std::size_t>(slot.arg)] = slot.desc.get_size();
@@ -152,7 +152,7 @@ bool is_reference(const dnnl::primitive_desc& pd) {
 }
 
 struct Lone {
-  LoneCall call;
+  IsolatedCall call;
   int posts = 0;  // leading epilogues that it does
 };
 
@@ -174,7 +174,7 @@ std::optional<Lone> lone_call(const Context& context, const Problem& p, const Fo
 
 }  // namespace
 
-std::vector<LoneCall> lone_calls(const Context& context, const Problem& given, bool in_place) {
+std::vector<IsolatedCall> lone_calls(const Context& context, const Problem& given, bool in_place) {
   const bool product = given.op == ir::TensorOp::matmul;
   const Problem problem = with_vector_bias(given, product ? given.out.dims.size() - 1 : 1);
   std::vector<Lone> found;
@@ -189,7 +189,7 @@ std::vector<LoneCall> lone_calls(const Context& context, const Problem& given, b
       // oneDNN objects to this layout.
     }
   }
-  std::vector<LoneCall> out;
+  std::vector<IsolatedCall> out;
   for (Lone& lone : found) {
     if (lone.posts == most) out.push_back(std::move(lone.call));  // others do less work
   }

@@ -32,7 +32,7 @@ std::vector<std::string> conv_names(const Context& context, const Problem& probl
 std::vector<std::string> matmul_names(const Context& context, const Problem& problem);
 
 // The call in each layout in which oneDNN does as many epilogues as in any.
-std::vector<LoneCall> lone_calls(const Context& context, const Problem& problem, bool in_place);
+std::vector<IsolatedCall> lone_calls(const Context& context, const Problem& problem, bool in_place);
 
 // Shared by them.
 

@@ -5,7 +5,7 @@
 #include <dnnl.hpp>
 #include <optional>
 
-#include "runtime/library/problem.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::onednn {
 

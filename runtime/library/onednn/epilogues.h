@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "fusec/options.h"
-#include "runtime/library/problem.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::onednn {
 

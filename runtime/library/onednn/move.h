@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "runtime/library/problem.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::onednn {
 

@@ -8,9 +8,9 @@
 #include <new>
 
 #include "ir/support/memory.h"
+#include "runtime/library/interface/problem.h"
 #include "runtime/library/onednn/build.h"
 #include "runtime/library/onednn/describe.h"
-#include "runtime/library/problem.h"
 
 namespace fusec::runtime {
 namespace {
@@ -25,7 +25,7 @@ bool has_negative_stride(const Operand& operand) {
 }
 
 // What no implementation of oneDNN takes.
-const char* objection(const Problem& p) {
+const char* unsupported_reason(const Problem& p) {
   const bool has_b = p.op == ir::TensorOp::conv || p.op == ir::TensorOp::matmul;
   if (!onednn::data_type(p.a.dtype) || !onednn::data_type(p.out.dtype)) return "no arithmetic in this type";
   if (has_empty(p.out) || has_empty(p.a) || (has_b && has_empty(p.b))) return "an empty operand";
@@ -90,7 +90,7 @@ class OneDnnLibrary : public Library {
 
   std::vector<Choice> choices(const LibraryCall& call) override try {
     Problem problem = normalize(call);
-    if (objection(problem) != nullptr) return {};
+    if (unsupported_reason(problem) != nullptr) return {};
     const ThreadCount threads(call.threads);
     const onednn::Context context{engine_, weights_, numerics_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
@@ -123,7 +123,7 @@ class OneDnnLibrary : public Library {
 
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override try {
     Problem problem = normalize(call);
-    if (const char* reason = objection(problem)) return Status(StatusCode::unsupported, reason);
+    if (const char* reason = unsupported_reason(problem)) return Status(StatusCode::unsupported, reason);
     const ThreadCount threads(call.threads);  // primitives are split over this many
     const onednn::Context context{engine_, weights_, numerics_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
@@ -138,9 +138,9 @@ class OneDnnLibrary : public Library {
     return Status(StatusCode::unsupported, std::string("oneDNN: ") + error.what());
   }
 
-  std::vector<LoneCall> alone(const LibraryCall& call, bool in_place) override {
+  std::vector<IsolatedCall> alone(const LibraryCall& call, bool in_place) override {
     Problem problem = normalize(call);
-    if (objection(problem) != nullptr) return {};
+    if (unsupported_reason(problem) != nullptr) return {};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const ThreadCount threads(call.threads);
     return with_whole_cache([&] {

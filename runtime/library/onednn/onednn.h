@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "fusec/options.h"
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {
 

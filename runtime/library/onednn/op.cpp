@@ -139,14 +139,14 @@ class OneDnnOp : public LibraryOp {
   static std::size_t bytes(const Recipe& recipe) { return recipe.temporaries + recipe.scratchpad; }
 
   void finish(void* const* args, void* workspace) const {
-    void* extended[kMostArgs + 1];
+    void* extended[kMaxArgs + 1];
     std::copy(args, args + args_, extended);
     if (built_.trailing->from_temporary) extended[args_] = static_cast<char*>(workspace) + built_.trailing->offset;
     plain::transform(built_.trailing->from, built_.trailing->to, built_.trailing->posts, extended, threads_);
   }
 
  public:
-  static constexpr std::size_t kMostArgs = 32;
+  static constexpr std::size_t kMaxArgs = 32;
 
  private:
   Built built_;
@@ -220,7 +220,7 @@ std::shared_ptr<const dnnl::memory> PackedWeights::make(const dnnl::engine& engi
 }
 
 std::unique_ptr<LibraryOp> make_op(const dnnl::engine& engine, Built built, const LibraryCall& call) {
-  if (call.args.size() > OneDnnOp::kMostArgs) return nullptr;
+  if (call.args.size() > OneDnnOp::kMaxArgs) return nullptr;
   return std::make_unique<OneDnnOp>(engine, std::move(built), call.args.size(), std::max(call.threads, 1));
 }
 

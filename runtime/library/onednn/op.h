@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/device/host/memory.h"
+#include "runtime/library/interface/problem.h"
 #include "runtime/library/onednn/move.h"
-#include "runtime/library/problem.h"
 
 namespace fusec::runtime::onednn {
 

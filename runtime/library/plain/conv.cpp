@@ -46,7 +46,7 @@ void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64
   const std::size_t axes = static_cast<std::size_t>(loop.axes), last_axis = axes + 1;
   const int64_t step = p.window.strides[axes - 1], extent = p.a.dims[last_axis], stride = p.a.strides[last_axis];
   for (int64_t tap = 0; tap < loop.taps; ++tap) {
-    int64_t position[kMostAxes], offset = 0, first = 0, begin = width, end = width;
+    int64_t position[kMaxAxes], offset = 0, first = 0, begin = width, end = width;
     unravel(tap, p.window.kernel.data(), axes, position);
     if (tap_offset(p, at, position, &offset, &first)) {
       // first + j * step lies in [0, extent) for j in [begin, end)
@@ -78,7 +78,7 @@ const T* filter_row(const ConvLoop& loop, const void* base, int64_t channel, T* 
   const std::size_t axes = static_cast<std::size_t>(loop.axes);
   for (int64_t c = 0; c < loop.group_inputs; ++c) {
     for (int64_t tap = 0; tap < loop.taps; ++tap) {
-      int64_t position[kMostAxes], offset = channel * b.strides[0] + c * b.strides[1];
+      int64_t position[kMaxAxes], offset = channel * b.strides[0] + c * b.strides[1];
       unravel(tap, loop.problem.window.kernel.data(), axes, position);
       for (std::size_t i = 0; i < axes; ++i) offset += position[i] * b.strides[2 + i];
       ir::load_elements(b.dtype, base, offset, 1, 1, buffer + c * loop.taps + tap);
@@ -94,7 +94,7 @@ void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* co
   const std::size_t rank = out.dims.size(), last = rank - 1;
   const int64_t pieces = (out.dims[last] + kPanelColumns - 1) / kPanelColumns;
   // tasks: batch, group, outer spatial axes, pieces of the last
-  int64_t counts[kMostAxes], tasks = 1;
+  int64_t counts[kMaxAxes], tasks = 1;
   std::copy(out.dims.begin(), out.dims.end(), counts);
   counts[1] = problem.groups;
   counts[last] = pieces;
@@ -102,7 +102,7 @@ void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* co
   parallel_for(threads, tasks, [&](int64_t begin, int64_t end, int thread) {
     T *panel = workspace + thread * loop.depth * kPack, *buffer = panel + loop.depth * kPanelColumns;
     for (int64_t task = begin; task < end; ++task) {
-      int64_t at[kMostAxes];
+      int64_t at[kMaxAxes];
       unravel(task, counts, rank, at);
       const int64_t group = at[1], first = group * loop.group_outputs;
       at[last] *= kPanelColumns;

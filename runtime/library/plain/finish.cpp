@@ -141,7 +141,7 @@ void transform(const Operand& from, const Operand& out, const std::vector<PostOp
                int threads) {
   const std::size_t rank = out.dims.size(), axis = run_axis(out);
   const int64_t length = out.dims[axis], pieces = (length + kRun - 1) / kRun;
-  int64_t counts[kMostAxes];
+  int64_t counts[kMaxAxes];
   std::copy(out.dims.begin(), out.dims.end(), counts);
   counts[axis] = pieces;
   int64_t tasks = 1;
@@ -150,7 +150,7 @@ void transform(const Operand& from, const Operand& out, const std::vector<PostOp
     parallel_for(threads, tasks, [&](int64_t begin, int64_t end, int) {
       T values[kRun];
       for (int64_t task = begin; task < end; ++task) {
-        int64_t at[kMostAxes];
+        int64_t at[kMaxAxes];
         unravel(task, counts, rank, at);
         at[axis] *= kRun;
         const Run run{at, axis, std::min(kRun, length - at[axis])};

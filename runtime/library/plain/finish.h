@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/eval/element.h"
-#include "runtime/library/problem.h"
+#include "ir/ops/element.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::plain {
 
 inline constexpr int64_t kRun = 256;  // most values of a run
-inline constexpr std::size_t kMostAxes = 12;
+inline constexpr std::size_t kMaxAxes = 12;
 
 // Values along one axis of the output, from `at` on.
 struct Run {

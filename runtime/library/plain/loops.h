@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "runtime/library/problem.h"
+#include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::plain {
 

@@ -39,7 +39,7 @@ void multiply(const Problem& problem, const std::vector<PostOp>& posts, void* co
   parallel_for(threads, batches * panels, [&](int64_t begin, int64_t end, int thread) {
     T *panel = workspace + thread * depth * kPack, *buffer = panel + depth * kPanelColumns;
     for (int64_t task = begin; task < end; ++task) {
-      int64_t at[kMostAxes] = {};
+      int64_t at[kMaxAxes] = {};
       unravel(task / panels, out.dims.data(), r, at);
       const int64_t column = task % panels * kPanelColumns, width = std::min(kPanelColumns, columns - column);
       const int64_t a_offset = offset_of(a, at), b_offset = offset_of(b, at) + column * b.strides[r + 1];

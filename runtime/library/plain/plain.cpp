@@ -70,7 +70,7 @@ class PlainLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     if (!call.choice.empty() && call.choice != kLoops) return Status(StatusCode::unsupported, "no such choice");
     Problem problem = normalize(call);
-    if (problem.out.dims.size() > plain::kMostAxes) return Status(StatusCode::unsupported, "more axes than loops have");
+    if (problem.out.dims.size() > plain::kMaxAxes) return Status(StatusCode::unsupported, "more axes than loops have");
     const bool is_pool = problem.op == ir::TensorOp::max_pool || problem.op == ir::TensorOp::avg_pool;
     if (is_pool && problem.out.dims.size() > 5) return Status(StatusCode::unsupported, "more than three spatial axes");
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "runtime/library/library.h"
+#include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {
 

@@ -127,7 +127,7 @@ void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const*
   const bool by_channels = out.strides[1] == 1 || out.dims[rank - 1] == 1;
   const PoolLoop loop(problem, by_channels);
   const std::size_t axis = by_channels ? 1 : rank - 1;
-  int64_t counts[kMostAxes], tasks = 1;
+  int64_t counts[kMaxAxes], tasks = 1;
   std::copy(out.dims.begin(), out.dims.end(), counts);
   counts[axis] = (out.dims[axis] + kRun - 1) / kRun;
   for (std::size_t i = 0; i < rank; ++i) tasks *= counts[i];
@@ -135,7 +135,7 @@ void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const*
     parallel_for(threads, tasks, [&](int64_t begin, int64_t end, int) {
       Running<T> run;
       for (int64_t task = begin; task < end; ++task) {
-        int64_t at[kMostAxes];
+        int64_t at[kMaxAxes];
         unravel(task, counts, rank, at);
         at[axis] *= kRun;
         const int64_t count = std::min(kRun, out.dims[axis] - at[axis]);

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/kernel/layout.h"
+
+#include <charconv>
+
+#include "ir/support/check.h"
+
+namespace fusec::codegen {
+namespace {
+
+int64_t pitch_of(const std::string& layout) {
+  constexpr std::string_view kPrefix = "pitch ";
+  int64_t pitch = 0;
+  if (layout.starts_with(kPrefix)) {
+    std::from_chars(layout.data() + kPrefix.size(), layout.data() + layout.size(), pitch);
+  }
+  return pitch;
+}
+
+}  // namespace
+
+Shape strides_of(const ir::Buffer& buffer) {
+  if (!buffer.strides.empty()) return buffer.strides;
+  const int64_t pitch = pitch_of(buffer.layout);
+  if (pitch == 0 || buffer.shape.size() < 2) return contiguous_strides(buffer.shape);
+  Shape padded = buffer.shape;
+  padded.back() = pitch;
+  return contiguous_strides(padded);
+}
+
+Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index) {
+  const Shape strides = strides_of(buffer);
+  FUSEC_CHECK(index.size() == strides.size())
+      << "buffer '" << buffer.name << "' indexed by " << index.size() << " dims";
+  Dim out;
+  for (std::size_t i = 0; i < index.size(); ++i) out += index[i] * strides[i];
+  return out;
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/kernel/reduce_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace fusec::codegen {
+namespace {
+
+using ir::Combiner;
+
+// More accumulators than this would not be registers.
+constexpr int64_t kMaxAccumulators = 256;
+
+bool is_two_power(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
+
+Dim elements_of(const ReducePlan& plan) {
+  Dim out(plan.per);
+  for (const ReduceLoop& loop : plan.loops) out *= loop.extent;
+  return out;
+}
+
+// Loops from the innermost out, as long as their product is below `wanted`; the product.
+int64_t take(ReducePlan& plan, std::size_t& at, int64_t product, int64_t wanted, LoopKind kind) {
+  while (at > 0 && product < wanted && plan.loops[at - 1].extent.is_const()) {
+    --at;
+    plan.loops[at].kind = kind;
+    product *= plan.loops[at].extent.value();
+  }
+  return product;
+}
+
+// False where the loops do not split as the tree wants it.
+bool classify(ReducePlan& plan, const ir::Tree& tree, bool order_free) {
+  if (order_free) {
+    for (ReduceLoop& loop : plan.loops) loop.kind = loop.is_block() ? LoopKind::lane : LoopKind::sequence;
+    return true;
+  }
+  for (ReduceLoop& loop : plan.loops) loop.kind = LoopKind::chunk;
+  const Dim count = elements_of(plan);
+  const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
+  if (tree.lanes == 0) return one_chunk;
+  std::size_t at = plan.loops.size();
+  const int64_t lanes = take(plan, at, plan.per, tree.lanes, LoopKind::lane);
+  if (lanes != tree.lanes && !(at == 0 && lanes < tree.lanes)) return false;
+  if (one_chunk) {
+    for (std::size_t i = 0; i < at; ++i) plan.loops[i].kind = LoopKind::sequence;
+  } else {
+    if (tree.chunk % tree.lanes != 0) return false;
+    if (take(plan, at, tree.lanes, tree.chunk, LoopKind::sequence) != tree.chunk) return false;
+  }
+  return std::none_of(plan.loops.begin(), plan.loops.end(), [](const ReduceLoop& loop) {
+    return loop.kind == LoopKind::sequence && loop.is_block() && !loop.extent.is(1);
+  });
+}
+
+// Folding loop by loop is folding neighbours when all but the outermost loop of a kind have powers of two.
+bool folds_by_loops(const ReducePlan& plan) {
+  for (const LoopKind kind : {LoopKind::lane, LoopKind::chunk}) {
+    int64_t inner = kind == LoopKind::lane || std::none_of(plan.loops.begin(), plan.loops.end(),
+                                                           [](const auto& l) { return l.kind == LoopKind::lane; })
+                        ? plan.per
+                        : 1;
+    for (std::size_t i = plan.loops.size(); i-- > 0;) {
+      if (plan.loops[i].kind != kind) continue;
+      if (!is_two_power(inner)) return false;
+      inner = plan.loops[i].extent.is_const() ? plan.loops[i].extent.value() : 0;
+    }
+  }
+  return true;
+}
+
+// Whether the accumulators are an array of constant size, but for one loop over chunks outside of all others of a
+// thread.
+bool fits_registers(const ReducePlan& plan) {
+  int64_t count = plan.per;
+  bool inside_of_array = false, at_run_time = false;
+  for (const ReduceLoop& loop : plan.loops) {
+    if (loop.kind == LoopKind::sequence || loop.is_block()) continue;
+    if (!loop.is_array() && (inside_of_array || at_run_time)) return false;
+    at_run_time |= !loop.is_array();
+    inside_of_array |= loop.is_array() && !loop.extent.is(1);
+    count *= loop.is_array() ? loop.extent.value() : 1;
+  }
+  return count <= kMaxAccumulators;
+}
+
+}  // namespace
+
+ReducePlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const Resolve& resolve) {
+  ReducePlan plan;
+  for (const ir::Operand& operand : stmt.yield) plan.width = std::max(plan.width, ir::width_of(kernel, operand));
+  plan.lane_wise = plan.width > 1 && kernel.regs[stmt.dst[0]].width == plan.width;
+  plan.per = plan.lane_wise ? 1 : plan.width;
+  for (const ir::LoopHead& loop : stmt.loops) plan.loops.push_back({loop, LoopKind::sequence, resolve(loop.extent)});
+  const bool order_free = is_order_free(stmt.combiner, kernel.regs[stmt.dst[0]].dtype);
+  plan.counted =
+      !(classify(plan, stmt.tree, order_free) && (order_free || folds_by_loops(plan)) && fits_registers(plan));
+  return plan;
+}
+
+bool has_block_loop(const ir::Reduce& stmt) {
+  return std::any_of(stmt.loops.begin(), stmt.loops.end(),
+                     [](const ir::LoopHead& loop) { return loop.tag == ir::LoopTag::block; });
+}
+
+bool has_sequence(const ReducePlan& plan) {
+  return std::any_of(plan.loops.begin(), plan.loops.end(),
+                     [](const ReduceLoop& loop) { return loop.kind == LoopKind::sequence && !loop.extent.is(1); });
+}
+
+int64_t array_size(const ReducePlan& plan) {
+  int64_t out = plan.per;
+  for (const ReduceLoop& loop : plan.loops) out *= loop.is_array() ? loop.extent.value() : 1;
+  return out;
+}
+
+Dim array_position(const ReducePlan& plan) {
+  Dim out;
+  for (const ReduceLoop& loop : plan.loops) {
+    if (loop.is_array()) out = out * loop.extent + Dim::symbol(loop.head.var);
+  }
+  return out * plan.per;
+}
+
+std::size_t run_time_loop(const ReducePlan& plan) {
+  for (std::size_t i = 0; i < plan.loops.size(); ++i) {
+    if (plan.loops[i].kind != LoopKind::sequence && !plan.loops[i].extent.is_const()) return i;
+  }
+  return plan.loops.size();
+}
+
+bool is_order_free(Combiner combiner, DType dtype) {
+  switch (combiner) {
+    case Combiner::add:
+    case Combiner::mul:
+      return !is_float(dtype);
+    case Combiner::welford:
+    case Combiner::max_sum:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_symmetric(Combiner combiner) { return combiner != Combiner::welford; }
+
+bool identity_changes(Combiner combiner, DType dtype) {
+  return is_float(dtype) && (combiner == Combiner::add || combiner == Combiner::max_sum);
+}
+
+}  // namespace fusec::codegen

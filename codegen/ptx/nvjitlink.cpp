@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/ptx/nvjitlink.h"
+
+#if FUSEC_WITH_CUDA
+
+#include <nvJitLink.h>
+
+#include "codegen/ptx/sized_answer.h"
+#include "ir/support/nvidia_libraries.h"
+
+namespace fusec::codegen {
+namespace {
+
+// The names without a version, which libraries of CUDA 12 and 13 export too.
+struct NvJitLink {
+  decltype(&nvJitLinkVersion) version = nullptr;
+  decltype(&nvJitLinkCreate) create = nullptr;
+  decltype(&nvJitLinkDestroy) destroy = nullptr;
+  decltype(&nvJitLinkAddData) add_data = nullptr;
+  decltype(&nvJitLinkComplete) complete = nullptr;
+  decltype(&nvJitLinkGetLinkedCubinSize) cubin_size = nullptr;
+  decltype(&nvJitLinkGetLinkedCubin) cubin = nullptr;
+  decltype(&nvJitLinkGetErrorLogSize) error_size = nullptr;
+  decltype(&nvJitLinkGetErrorLog) error = nullptr;
+};
+
+Result<NvJitLink> open_nvjitlink() {
+  FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kNvJitLink));
+  NvJitLink out;
+  FunctionsOf functions(library);
+  functions.need("nvJitLinkVersion", out.version)
+      .need("nvJitLinkCreate", out.create)
+      .need("nvJitLinkDestroy", out.destroy)
+      .need("nvJitLinkAddData", out.add_data)
+      .need("nvJitLinkComplete", out.complete)
+      .need("nvJitLinkGetLinkedCubinSize", out.cubin_size)
+      .need("nvJitLinkGetLinkedCubin", out.cubin)
+      .need("nvJitLinkGetErrorLogSize", out.error_size)
+      .need("nvJitLinkGetErrorLog", out.error);
+  FUSEC_TRY(functions.status("nvJitLink of CUDA 12.3 or newer is needed"));
+  return out;
+}
+
+const Result<NvJitLink>& nvjitlink() {
+  static const Result<NvJitLink> opened = open_nvjitlink();
+  return opened;
+}
+
+// A link, destroyed at the end.
+class Link {
+ public:
+  Link(const NvJitLink& api, std::vector<const char*> options) : api_(api) {
+    result_ = api.create(&handle_, static_cast<uint32_t>(options.size()), options.data());
+  }
+  ~Link() {
+    if (handle_ != nullptr) api_.destroy(&handle_);
+  }
+  Link(const Link&) = delete;
+
+  bool run(const std::string& ptx) {
+    if (result_ == NVJITLINK_SUCCESS) {
+      result_ = api_.add_data(handle_, NVJITLINK_INPUT_PTX, ptx.c_str(), ptx.size() + 1, "kernel.ptx");
+    }
+    if (result_ == NVJITLINK_SUCCESS) result_ = api_.complete(handle_);
+    return result_ == NVJITLINK_SUCCESS;
+  }
+  int result() const { return static_cast<int>(result_); }
+  std::string error() const { return c_text(sized_answer<std::string>(handle_, api_.error_size, api_.error)); }
+  std::vector<uint8_t> cubin() const {
+    return sized_answer<std::vector<uint8_t>>(handle_, api_.cubin_size, api_.cubin);
+  }
+
+ private:
+  const NvJitLink& api_;
+  nvJitLinkHandle handle_ = nullptr;
+  nvJitLinkResult result_ = NVJITLINK_SUCCESS;
+};
+
+}  // namespace
+
+Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& target) {
+  if (!nvjitlink().ok()) return nvjitlink().status();
+  const std::string name = "sm_" + std::to_string(target.sm), arch = "-arch=" + name;
+  Link link(*nvjitlink(), {arch.c_str(), "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1", "-no-cache"});
+  if (!link.run(ptx)) {
+    return Status(StatusCode::compile_failed,
+                  "nvJitLink for " + name + ": error " + std::to_string(link.result()) + "\n" + link.error());
+  }
+  return link.cubin();
+}
+
+bool has_nvjitlink() { return nvjitlink().ok(); }
+
+std::string nvjitlink_version() {
+  unsigned major = 0, minor = 0;
+  if (!nvjitlink().ok() || nvjitlink()->version(&major, &minor) != NVJITLINK_SUCCESS) return "none";
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+}  // namespace fusec::codegen
+
+#else
+
+namespace fusec::codegen {
+
+Result<std::vector<uint8_t>> assemble(const std::string&, const Target&) {
+  return Status(StatusCode::unsupported,
+                "this build has no CUDA: configure with -DFUSEC_WITH_CUDA=ON where the toolkit's headers are found");
+}
+
+bool has_nvjitlink() { return false; }
+
+std::string nvjitlink_version() { return "none"; }
+
+}  // namespace fusec::codegen
+
+#endif

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/ptx/workarounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/resources.h"
+
+namespace fusec::codegen {
+namespace {
+
+using Instruction = std::vector<std::string_view>;
+
+// "op \ta, b, c;" -> op, a, b, c; other lines, and lines of several: nothing that is taken for an instruction, or
+// nothing.
+Instruction instruction(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t"), end = line.find(';');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end <= begin) return {};
+  if (line.find(';', end + 1) != std::string_view::npos) return {};
+  line = line.substr(begin, end - begin);
+  Instruction parts;
+  while (!line.empty()) {
+    const std::size_t size = std::min(line.find_first_of(" \t,"), line.size());
+    parts.push_back(line.substr(0, size));
+    const std::size_t next = line.find_first_not_of(" \t,", size);
+    line = next == std::string_view::npos ? std::string_view() : line.substr(next);
+  }
+  return parts;
+}
+
+template <std::size_t n>
+bool is_one_of(std::string_view name, const std::array<std::string_view, n>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// One is +0 or -0, the other 1 or -1.
+bool is_zero_beside_one(std::string_view a, std::string_view b) {
+  constexpr std::array<std::string_view, 2> kZeros = {"0f00000000", "0f80000000"}, kOnes = {"0f3F800000", "0fBF800000"};
+  return (is_one_of(a, kZeros) && is_one_of(b, kOnes)) || (is_one_of(b, kZeros) && is_one_of(a, kOnes));
+}
+
+// An immediate is one of 16 bits, whatever its sign: it goes through a register of as many.
+std::string extreme_in_32_bits(const Instruction& parts) {
+  const std::string_view name = parts[0].substr(0, 3), sign = parts[0].substr(4, 1);
+  return fmt::format(
+      "\t{{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, {3}; cvt.{1}32.{1}16 a, {2}; cvt.{1}32.{1}16 b, y; {0}.{1}32 a, a, "
+      "b; "
+      "cvt.u16.u32 {4}, a; }}\n",
+      name, sign, parts[2], parts[3], parts[1]);
+}
+
+// The sign of the result is not known then.
+std::string abs_by_max(const Instruction& parts) {
+  return fmt::format("\t{{ .reg .b{2} a; sub.u{2} a, 0, {1}; max.s{2} {0}, {1}, a; }}\n", parts[1], parts[2],
+                     parts[0].substr(5));
+}
+
+std::string abs_in_32_bits(const Instruction& parts) {
+  return fmt::format("\t{{ .reg .b32 a; cvt.s32.s16 a, {}; abs.s32 a, a; cvt.u16.u32 {}, a; }}\n", parts[2], parts[1]);
+}
+
+// What is not negative stays.
+std::string relu_by_mask(const Instruction& i) {
+  return fmt::format("\t{{ .reg .b32 s; shr.s32 s, {1}, 31; not.b32 s, s; and.b32 {0}, {1}, s; }}\n", i[1],
+                     i[2] == "0" ? i[3] : i[2]);
+}
+
+// As an unsigned one of 32 bits its minus would be lost inside unsigned extremes.
+std::string negation_in_64_bits(std::string_view to, std::string_view x) {
+  return fmt::format("\t{{ .reg .b64 a; cvt.u64.u32 a, {}; sub.u64 a, 0, a; cvt.u32.u64 {}, a; }}\n", x, to);
+}
+
+std::string disjunction_by_conjunction(const Instruction& i) {
+  return fmt::format("\t{{ .reg .pred q, r; not.pred q, {1}; not.pred r, {2}; and.pred q, q, r; not.pred {0}, q; }}\n",
+                     i[1], i[2], i[3]);
+}
+
+// What a signed negation negates; nothing: the instruction is none.
+std::string_view negated(const Instruction& parts) {
+  constexpr std::array<std::string_view, 2> kNegations = {"neg.s32", "neg.s16"};
+  constexpr std::array<std::string_view, 2> kDifferences = {"sub.s32", "sub.s16"};
+  constexpr std::array<std::string_view, 2> kProducts = {"mul.lo.s32", "mul.lo.s16"};
+  if (parts.size() == 3 && is_one_of(parts[0], kNegations)) return parts[2];
+  if (parts.size() == 4 && is_one_of(parts[0], kDifferences) && parts[2] == "0") return parts[3];
+  if (parts.size() == 4 && is_one_of(parts[0], kProducts) && parts[3] == "-1") return parts[2];
+  return {};
+}
+
+// Registers that hold what the instructions of a kind give, through moves and conversions. Functions share names: there
+// may be more than are meant.
+template <class Kind>
+std::set<std::string_view> results_of(const std::vector<Instruction>& code, const Kind& is_of_kind) {
+  std::set<std::string_view> out;
+  for (std::size_t before = code.size() + 1; out.size() != before;) {
+    before = out.size();
+    for (const Instruction& i : code) {
+      const bool moves = i.size() == 3 && (i[0].starts_with("mov.") || i[0].starts_with("cvt.")) && out.contains(i[2]);
+      if (moves || is_of_kind(i)) out.insert(i[1]);
+    }
+  }
+  return out;
+}
+
+bool is_negation(const Instruction& i) { return i.size() > 2 && i[0].ends_with("s32") && !negated(i).empty(); }
+bool is_relu(const Instruction& i) { return i.size() == 4 && i[0] == "max.s32" && (i[2] == "0" || i[3] == "0"); }
+bool is_extreme(const Instruction& i) {
+  return i.size() > 2 && (i[0] == "min.s32" || i[0] == "max.s32" || i[0] == "abs.s32");
+}
+bool is_conjunction(const Instruction& i) { return i.size() == 4 && i[0] == "and.pred"; }
+bool is_disjunction(const Instruction& i) { return i.size() == 4 && i[0] == "or.pred"; }
+bool is_equality(const Instruction& i) {
+  return i.size() > 2 && (i[0].starts_with("setp.eq.") || i[0].starts_with("setp.ne."));
+}
+
+// Whether an operand of such an instruction is in a register of `results`.
+template <class Kind>
+bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::string_view>& results,
+                 const Kind& is_of_kind) {
+  return std::any_of(code.begin(), code.end(), [&](const Instruction& i) {
+    return is_of_kind(i) &&
+           std::any_of(i.begin() + 2, i.end(), [&](std::string_view operand) { return results.contains(operand); });
+  });
+}
+
+// What must not stay in this code.
+struct Traps {
+  bool negations = false, relus = false;  // signed, of 32 bits
+  bool disjunctions = false;              // of predicates
+};
+
+Traps traps_of(const std::vector<Instruction>& code) {
+  return {is_taken_by(code, results_of(code, is_negation), is_extreme),
+          is_taken_by(code, results_of(code, is_relu), is_equality),
+          std::any_of(code.begin(), code.end(), is_conjunction)};
+}
+
+// What the assembler takes an f32 to be within; it may be NaN.
+struct Range {
+  float lo = -std::numeric_limits<float>::infinity(), hi = std::numeric_limits<float>::infinity();
+  bool operator==(const Range&) const = default;
+};
+using Ranges = std::unordered_map<std::string_view, Range>;  // of registers
+
+std::optional<Range> range_of(std::string_view operand, const Ranges& ranges) {
+  uint32_t bits = 0;
+  const char* const end = operand.data() + operand.size();
+  if (operand.starts_with("0f") && std::from_chars(operand.data() + 2, end, bits, 16).ptr == end) {
+    const float value = std::bit_cast<float>(bits);
+    return std::isnan(value) ? Range() : Range{value, value};
+  }
+  const auto found = ranges.find(operand);
+  return found == ranges.end() ? std::nullopt : std::optional(found->second);
+}
+
+// From the least to the greatest of these; inf - inf says nothing.
+Range hull(std::initializer_list<float> values) {
+  if (std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); })) return {};
+  return {std::min(values), std::max(values)};
+}
+
+// Of the instruction's result; nothing: that of an operand is not known yet.
+std::optional<Range> result_range(const Instruction& i, const Ranges& ranges) {
+  const std::string_view name = i[0], op = name.substr(0, name.find('.'));
+  if (name.find(".sat") != std::string_view::npos) return Range{0, 1};
+  if (op == "ex2") return Range{0, std::numeric_limits<float>::infinity()};
+  if (op == "sin" || op == "cos" || op == "tanh") return Range{-1, 1};
+  constexpr std::array<std::string_view, 7> kFollowed = {"abs", "neg", "mov", "selp", "add", "sub", "mul"};
+  if (!is_one_of(op, kFollowed) || !(name.ends_with(".f32") || name.ends_with(".b32")) || i.size() < 3) return Range();
+  const std::optional<Range> x = range_of(i[2], ranges);
+  if (!x) return std::nullopt;
+  if (op == "abs") return x->lo >= 0 ? *x : Range{0, std::max(-x->lo, x->hi)};
+  if (op == "neg") return Range{-x->hi, -x->lo};
+  if (op == "mov") return x;
+  const std::optional<Range> y = i.size() < 4 ? Range() : range_of(i[3], ranges);
+  if (!y) return std::nullopt;
+  if (op == "selp") return hull({x->lo, x->hi, y->lo, y->hi});
+  if (op == "add") return hull({x->lo + y->lo, x->hi + y->hi});
+  if (op == "sub") return hull({x->lo - y->hi, x->hi - y->lo});
+  if (i[2] == i[3] && x->lo >= 0) return hull({x->lo * x->lo, x->hi * x->hi});
+  return hull({x->lo * y->lo, x->lo * y->hi, x->hi * y->lo, x->hi * y->hi});
+}
+
+// The registers that it writes: one, or those between braces.
+std::vector<std::string_view> results(const Instruction& i) {
+  std::size_t at = i[0].starts_with('@') ? 2 : 1;
+  if (at >= i.size()) return {};
+  if (!i[at].starts_with('{')) return {i[at]};
+  std::vector<std::string_view> out;
+  for (bool last = false; at < i.size() && !last; ++at) {
+    std::string_view name = i[at];
+    last = name.ends_with('}');
+    if (name.starts_with('{')) name.remove_prefix(1);
+    if (last) name.remove_suffix(1);
+    out.push_back(name);
+  }
+  return out;
+}
+
+// Of one function.
+Ranges ranges_of(std::span<const Instruction> code) {
+  constexpr int kRounds = 8;  // what grows for longer is counted by a loop
+  Ranges out;
+  std::unordered_set<std::string_view> written;
+  for (const Instruction& i : code) {
+    if (i.empty()) continue;
+    for (const std::string_view name : results(i)) written.insert(name);
+  }
+  for (const Instruction& i : code) {
+    for (std::size_t at = 2; at < i.size(); ++at) {
+      if (!written.contains(i[at])) out.try_emplace(i[at]);  // by a line that is not understood
+    }
+  }
+  bool grew = true;
+  for (int round = 0; grew; ++round) {
+    grew = false;
+    for (const Instruction& i : code) {
+      if (i.size() < 2) continue;
+      const std::optional<Range> range = result_range(i, out);
+      if (!range) continue;
+      for (const std::string_view name : results(i)) {
+        const auto [at, is_new] = out.try_emplace(name, *range);
+        const Range both = hull({at->second.lo, at->second.hi, range->lo, range->hi});
+        grew |= is_new || both != at->second;
+        if (both != at->second) at->second = round < kRounds ? both : Range();
+      }
+    }
+  }
+  return out;
+}
+
+// The comparison of f32 that is true where this one, of numbers, is false; nothing: it is none that NaN makes false.
+std::string_view unordered_opposite(const Instruction& i) {
+  constexpr std::array<std::array<std::string_view, 2>, 4> kOpposites = {
+      {{"setp.ge.f32", "ltu"}, {"setp.gt.f32", "leu"}, {"setp.lt.f32", "geu"}, {"setp.le.f32", "gtu"}}};
+  for (const auto& [name, opposite] : kOpposites) {
+    if (i.size() == 4 && i[0] == name) return opposite;
+  }
+  return {};
+}
+
+// Whether the ranges alone would have this ordered comparison be true.
+bool is_decided(const Instruction& i, const Ranges& ranges) {
+  const Range a = range_of(i[2], ranges).value_or(Range()), b = range_of(i[3], ranges).value_or(Range());
+  if (a == Range() || b == Range()) return false;
+  if (i[0] == "setp.ge.f32") return a.lo >= b.hi;
+  if (i[0] == "setp.gt.f32") return a.lo > b.hi;
+  if (i[0] == "setp.le.f32") return a.hi <= b.lo;
+  return a.hi < b.lo;
+}
+
+// Marks the comparisons of one function in which the assembler would forget NaN.
+void mark_decided(std::span<const Instruction> code, std::span<uint8_t> marks) {
+  if (std::all_of(code.begin(), code.end(), [](const Instruction& i) { return unordered_opposite(i).empty(); })) return;
+  const Ranges ranges = ranges_of(code);
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (!unordered_opposite(code[i]).empty()) marks[i] = is_decided(code[i], ranges);
+  }
+}
+
+std::string opposite_negated(const Instruction& i) {
+  return fmt::format("\t{{ .reg .pred q; setp.{}.f32 q, {}, {}; not.pred {}, q; }}\n", unordered_opposite(i), i[2],
+                     i[3], i[1]);
+}
+
+// What takes the instruction's place; nothing: it stays.
+std::string replacement(const Instruction& i, const Traps& traps) {
+  if (i.empty()) return {};
+  constexpr std::array<std::string_view, 4> kExtremes = {"max.u16", "max.s16", "min.u16", "min.s16"};
+  if (i.size() == 4 && is_one_of(i[0], kExtremes)) return extreme_in_32_bits(i);
+  if (i.size() == 3 && (i[0] == "abs.s32" || i[0] == "abs.s64")) return abs_by_max(i);
+  if (i.size() == 3 && i[0] == "abs.s16") return abs_in_32_bits(i);
+  if (i.size() == 5 && i[0] == "selp.f32" && is_zero_beside_one(i[2], i[3])) {
+    return fmt::format("\tselp.b32 \t{}, {}, {}, {};\n", i[1], i[2], i[3], i[4]);
+  }
+  if (traps.relus && is_relu(i)) return relu_by_mask(i);
+  if (traps.disjunctions && is_disjunction(i)) return disjunction_by_conjunction(i);
+  if (const std::string_view x = negated(i); !x.empty()) {
+    if (i[0].ends_with("s16")) return fmt::format("\tsub.u16 \t{}, 0, {};\n", i[1], x);
+    if (traps.negations) return negation_in_64_bits(i[1], x);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string apply_ptxas_workarounds(const std::string& ptx) {
+  std::vector<std::string_view> lines;
+  std::vector<Instruction> code;
+  std::vector<std::size_t> functions;  // the line after the last of each
+  for (std::size_t at = 0; at < ptx.size(); at += lines.back().size()) {
+    const std::size_t end = std::min(ptx.find('\n', at), ptx.size() - 1) + 1;
+    lines.push_back(std::string_view(ptx).substr(at, end - at));
+    code.push_back(instruction(lines.back()));
+    if (lines.back().starts_with("}")) functions.push_back(lines.size());
+  }
+  functions.push_back(lines.size());
+  const Traps traps = traps_of(code);
+  std::vector<uint8_t> decided(code.size());
+  for (std::size_t f = 0, begin = 0; f < functions.size(); begin = functions[f++]) {
+    const std::size_t size = functions[f] - begin;
+    mark_decided(std::span(code).subspan(begin, size), std::span(decided).subspan(begin, size));
+  }
+  std::string out;
+  out.reserve(ptx.size() + ptx.size() / 16);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string other = decided[i] != 0 ? opposite_negated(code[i]) : replacement(code[i], traps);
+    out += other.empty() ? lines[i] : std::string_view(other);
+  }
+  return out;
+}
+
+Status add_assembled_cubin(Artifact& artifact, const Target& target) {
+  if (!has_nvjitlink()) return {};
+  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
+  return add_cubin(artifact, std::move(cubin));
+}
+
+Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin) {
+  FUSEC_TRY(cuda::add_resources(cubin, artifact.phases));
+  artifact.image = std::move(cubin);
+  return {};
+}
+
+}  // namespace fusec::codegen

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower: emits the statements that compute graph values at given coordinates. It decides where f16 and bf16 values are
+// rounded, and guards or clamps loads whose index may be out of range.
+
+#include "compiler/lower/nest/eval.h"
+
+#include <algorithm>
+
+#include "compiler/partition/coords.h"
+#include "ir/ops/cast.h"
+#include "ir/ops/definition.h"
+#include "ir/support/check.h"
+
+namespace fusec::compiler {
+
+using ir::BufferId;
+using ir::Constant;
+using ir::Guard;
+using ir::Node;
+using ir::Operand;
+using ir::RegId;
+using ir::ScalarOp;
+using ir::Stmt;
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+// Whether an op needs operands that are rounded to their own type, because its result depends on their last bit.
+bool needs_rounded(ScalarOp op) {
+  switch (info(op).typing) {
+    case ir::Typing::compare:
+    case ir::Typing::equal:
+    case ir::Typing::classify:
+    case ir::Typing::cast:
+      return true;
+    default:
+      return op == ScalarOp::floor || op == ScalarOp::ceil || op == ScalarOp::trunc || op == ScalarOp::round ||
+             op == ScalarOp::sign;
+  }
+}
+
+// Whether f32 represents every number of the type.
+bool fits_f32(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::f32; }
+
+Operand number(DType dtype, double value) {
+  return is_float(dtype) ? ir::float_constant(dtype, value) : ir::int_constant(dtype, static_cast<int64_t>(value));
+}
+
+}  // namespace
+
+void RegionEval::open(ir::Block& block) {
+  blocks_.push_back(&block);
+  known_.emplace_back();
+}
+
+void RegionEval::close() {
+  blocks_.pop_back();
+  known_.pop_back();
+}
+
+Dim RegionEval::clean(const Dim& d) const { return simplify(d, ranges_); }
+
+Coords RegionEval::clean(const Coords& coords) const {
+  Coords result;
+  for (const Dim& c : coords) result.push_back(clean(c));
+  return result;
+}
+
+void RegionEval::define(ValueId value, const Coords& coords, Lowered lowered) {
+  known_.back().insert_or_assign({value, clean(coords)}, std::move(lowered));
+}
+
+void RegionEval::stage(ValueId value, const Coords& coords, BufferId buffer, const std::vector<Dim>& index) {
+  staged_.insert_or_assign({value, clean(coords)}, Staged{buffer, index});
+}
+
+RegId RegionEval::emit(ScalarOp op, DType dtype, std::vector<Operand> args) {
+  const RegId dst = add_reg(nest_.kernel, dtype);
+  append({ir::Let{dst, op, std::move(args)}});
+  return dst;
+}
+
+Lowered RegionEval::eval(ValueId value, const Coords& coords) {
+  const Coords at = clean(coords);
+  const Key key{value, at};
+  for (auto scope = known_.rbegin(); scope != known_.rend(); ++scope)
+    if (auto it = scope->find(key); it != scope->end()) return it->second;
+  Lowered result;
+  if (auto it = staged_.find(key); it != staged_.end()) {
+    const ir::Buffer& buffer = nest_.kernel.buffers[it->second.buffer];
+    const RegId dst = add_reg(nest_.kernel, buffer.dtype);
+    append({ir::Load{dst, it->second.buffer, it->second.index, {}, Constant{buffer.dtype}, 0}});
+    result = {dst, !is_half(graph_.type(value).dtype)};
+  } else {
+    result = make(value, at);
+  }
+  // A value computed under a guard is not valid elsewhere.
+  if (guard_.empty()) define(value, at, result);
+  return result;
+}
+
+Lowered RegionEval::make(ValueId value, const Coords& coords) {
+  const ir::Type& type = graph_.type(value);
+  if (const Tensor* data = graph_.constant(value); data != nullptr && data->num_elements() == 1) {
+    const DType t = compute_type(type.dtype);
+    if (is_float(t)) return {ir::float_constant(t, ir::load_double(type.dtype, data->data()))};
+    return {ir::int_constant(t, ir::load_int(type.dtype, data->data()))};
+  }
+  const bool here = computed_in(graph_, nodes_, value);
+  if (!here) {
+    if (auto window = window_of(graph_, storage_, value)) return load(*window, coords, type.dtype);
+  }
+  const Node* node = graph_.producer(value);
+  FUSEC_CHECK(node != nullptr) << "value " << value.index << " is neither materialized nor computed";
+  if (node->op.is_scalar()) return scalar(*node, coords);
+  if (is_plain_map(node->op)) return eval(node->inputs[0], input_coords(graph_, *node, 0, coords, ranges_));
+  switch (node->op.tensor()) {
+    case TensorOp::iota:
+      return index_value(coords[static_cast<size_t>(node->attrs.i("axis"))], type.dtype);
+    case TensorOp::dim:
+      return index_value(node->attrs.dims("value").at(0), type.dtype);
+    case TensorOp::concat:
+      return concat(*node, coords);
+    case TensorOp::pad:
+      return pad(*node, coords);
+    case TensorOp::gather:
+    case TensorOp::gather_elements:
+    case TensorOp::gather_nd:
+      return gather(*node, coords);
+    case TensorOp::max_pool:
+      return largest(*node, coords);
+    default:
+      FUSEC_CHECK(false) << "no lowering for " << node->op.name() << " at these coordinates";
+      return {};
+  }
+}
+
+Lowered RegionEval::index_value(const Dim& value, DType dtype) {
+  const DType t = compute_type(dtype);
+  if (value.is_const()) return {number(t, static_cast<double>(value.value()))};
+  const RegId dst = add_reg(nest_.kernel, t);
+  append({ir::IndexValue{dst, value}});
+  return finish(dst, dtype);
+}
+
+Lowered RegionEval::finish(Operand operand, DType dtype) {
+  if (!is_half(dtype)) return {operand, true};
+  if (options_.numerics == Numerics::exact) return {rounded({operand, false}, dtype), true};
+  return {operand, false};
+}
+
+Operand RegionEval::rounded(const Lowered& value, DType dtype) {
+  if (!is_half(dtype) || value.exact) return value.operand;
+  const RegId narrow = emit(ScalarOp::cast, dtype, {value.operand});
+  return emit(ScalarOp::cast, DType::f32, {narrow});
+}
+
+namespace {
+
+// Emits a definition's expression tree; operands are the node's arguments.
+Operand expand(RegionEval& eval, const ir::DefNode& def, const std::vector<Operand>& args, DType dtype) {
+  if (def.kind == ir::DefNode::Kind::operand) return args[static_cast<size_t>(def.operand)];
+  if (def.kind == ir::DefNode::Kind::number) return number(dtype, def.number);
+  std::vector<Operand> inner;
+  for (const ir::DefNode& arg : def.args) inner.push_back(expand(eval, arg, args, dtype));
+  if (info(def.op).is_definition) return expand(eval, ir::definition(def.op), inner, dtype);
+  return eval.emit(def.op, result_type(def.op, dtype, dtype), inner);
+}
+
+}  // namespace
+
+Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
+  const ScalarOp op = node.op.scalar();
+  const DType result = graph_.type(node.output).dtype;
+  const size_t value_arg = op == ScalarOp::where ? 1 : 0;
+  const DType in = graph_.type(node.inputs[value_arg]).dtype;
+  std::vector<Operand> args;
+  bool all_exact = true;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const DType t = graph_.type(node.inputs[i]).dtype;
+    Lowered arg = eval(node.inputs[i], input_coords(graph_, node, static_cast<int>(i), coords, ranges_));
+    if (needs_rounded(op)) arg = {rounded(arg, t), true};
+    all_exact = all_exact && arg.exact;
+    args.push_back(arg.operand);
+  }
+  if (op == ScalarOp::cast) {
+    if (compute_type(result) == compute_type(in)) {  // between f32, f16 and bf16: only rounding
+      return is_half(result) ? Lowered{rounded({args[0], false}, result), true} : Lowered{args[0], true};
+    }
+    if (is_half(result) && !fits_f32(in)) {  // rounded once
+      const RegId narrow = emit(op, result, args);
+      return {emit(op, DType::f32, {narrow}), true};
+    }
+    const RegId dst = emit(op, compute_type(result), args);
+    return is_half(result) ? Lowered{rounded({dst, false}, result), true} : Lowered{dst, true};
+  }
+  const DType t = compute_type(in);
+  const Operand dst = info(op).is_definition ? expand(*this, ir::definition(op), args, t)
+                                             : Operand(emit(op, result_type(op, t, t), args));
+  // Ops that select or compare do not round.
+  const bool keeps = op == ScalarOp::where || op == ScalarOp::min || op == ScalarOp::max || op == ScalarOp::neg ||
+                     op == ScalarOp::abs || op == ScalarOp::relu || op == ScalarOp::clamp || needs_rounded(op);
+  if (is_half(result) && keeps && all_exact) return {dst, true};
+  return finish(dst, result);
+}
+
+BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat) {
+  Dim elements = 1;  // that the window spans
+  for (size_t i = 0; i < window.shape.size(); ++i) elements += (window.shape[i] - 1) * window.strides[i];
+  std::string key = std::to_string(window.owner.index) + "+" + window.offset.str() + (flat ? "f" : "n") +
+                    (space == ir::Space::out ? "o" : "i");
+  if (!flat) key += to_string(window.shape) + to_string(window.strides);
+  // A part of a value and the whole share one parameter if it is known which of them is larger.
+  for (; parameters_.contains(key); key += "'") {
+    const BufferId known = parameters_.at(key);
+    const auto at =
+        std::find(nest_.kernel.params.begin(), nest_.kernel.params.end(), known) - nest_.kernel.params.begin();
+    ParamSource& source = nest_.params[static_cast<size_t>(at)];
+    if (!flat || proves_nonneg(source.elements - elements, {})) return known;
+    if (!proves_nonneg(elements - source.elements, {})) continue;
+    source.elements = elements;
+    nest_.kernel.buffers[known].shape = {elements};
+    return known;
+  }
+  ir::Buffer buffer;
+  buffer.name = (space == ir::Space::out ? "y" : "x") + std::to_string(nest_.kernel.params.size());
+  buffer.space = space;
+  buffer.dtype = graph_.type(window.owner).dtype;
+  buffer.shape = flat ? Shape{elements} : window.shape;
+  if (!flat) buffer.strides = window.strides;
+  const BufferId id = add_buffer(nest_.kernel, buffer);
+  nest_.params.push_back({window.owner, window.offset, elements});
+  parameters_[key] = id;
+  return id;
+}
+
+namespace {
+
+bool reads_register(const Dim& d) {
+  std::set<std::string> symbols;
+  d.collect_symbols(symbols);
+  for (const std::string& s : symbols)
+    if (s.size() > 1 && s[0] == 'v' && s.find_first_not_of("0123456789", 1) == std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+// Mirrors an index. A negative index from data counts from the end, and its mirrored index does so too. An index out of
+// range stays out of range.
+Dim RegionEval::mirrored(const Dim& index, const Dim& extent) {
+  if (!reads_register(index)) return extent - 1 - index;
+  const auto value = [&](const Dim& d) {
+    const RegId r = add_reg(nest_.kernel, DType::i64);
+    append({ir::IndexValue{r, d}});
+    return r;
+  };
+  const auto symbol = [](RegId r) { return Dim::symbol(ir::reg_name(r)); };
+  const auto where_negative = [&](RegId r, const Dim& then, const Dim& otherwise) {
+    const RegId negative = emit(ScalarOp::lt, DType::bool_, {r, ir::int_constant(DType::i64, 0)});
+    return emit(ScalarOp::where, DType::i64, {negative, value(then), value(otherwise)});
+  };
+  const RegId from_end = where_negative(value(index), -index - 1, extent - 1 - index);
+  return symbol(where_negative(from_end, symbol(from_end) - extent, symbol(from_end)));
+}
+
+// Changes window and coordinates so that no stride is negative.
+void RegionEval::flip_negative(Window& window, Coords& coords) {
+  for (size_t i = 0; i < coords.size(); ++i) {
+    if (!window.backwards[i]) continue;
+    Dim& stride = window.strides[i];
+    window.offset += (window.shape[i] - 1) * stride;
+    coords[i] = mirrored(coords[i], window.shape[i]);
+    stride = -stride;
+    window.backwards[i] = false;
+  }
+}
+
+Lowered RegionEval::load(const Window& full, const Coords& coords, DType dtype) {
+  Window window = full;
+  Coords at = coords;
+  flip_negative(window, at);
+  uint32_t clamp = 0;
+  for (size_t i = 0; i < at.size(); ++i)
+    if (reads_register(at[i])) clamp |= 1U << i;
+  ir::Load load;
+  load.buffer = parameter(window, ir::Space::in, clamp == 0);
+  load.guard = guard_;
+  load.clamp = clamp;
+  load.otherwise = Constant{dtype};
+  if (clamp != 0) {
+    load.index = at;
+  } else {
+    Dim linear = 0;
+    for (size_t i = 0; i < at.size(); ++i) linear += at[i] * window.strides[i];
+    load.index = {clean(linear)};
+  }
+  load.dst = add_reg(nest_.kernel, dtype);
+  append({load});
+  if (!is_half(dtype)) return {load.dst, true};
+  return {emit(ScalarOp::cast, DType::f32, {load.dst}), true};
+}
+
+void RegionEval::store(ValueId value, const Coords& coords) {
+  const DType dtype = graph_.type(value).dtype;
+  const auto window = window_of(graph_, storage_, value);
+  FUSEC_CHECK(window.has_value()) << "an output without storage";
+  Operand result = eval(value, coords).operand;
+  if (is_half(dtype)) result = emit(ScalarOp::cast, dtype, {result});
+  Dim linear = 0;
+  for (size_t i = 0; i < coords.size(); ++i) linear += coords[i] * window->strides[i];
+  const BufferId buffer = parameter(*window, ir::Space::out, true);
+  append({ir::Store{buffer, {clean(linear)}, result, {}, ir::StoreHint::none}});
+}
+
+Operand RegionEval::in_range(const Guard& guard) {
+  Operand all = ir::int_constant(DType::bool_, 1);
+  bool first = true;
+  for (const Dim& g : guard) {
+    const RegId index = add_reg(nest_.kernel, DType::i64);
+    append({ir::IndexValue{index, g}});
+    const RegId ok = emit(ScalarOp::ge, DType::bool_, {index, ir::int_constant(DType::i64, 0)});
+    all = first ? Operand(ok) : Operand(emit(ScalarOp::and_, DType::bool_, {all, ok}));
+    first = false;
+  }
+  return all;
+}
+
+Lowered RegionEval::select_in_range(const Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype) {
+  const Operand result = emit(ScalarOp::where, compute_type(dtype), {in_range(guard), inside.operand, outside.operand});
+  return {result, inside.exact && outside.exact};
+}
+
+Lowered RegionEval::concat(const Node& node, const Coords& coords) {
+  const auto axis = static_cast<size_t>(node.attrs.i("axis"));
+  Lowered result;
+  bool first = true;
+  for (const Read& read : reads_of(graph_, node, coords, ranges_)) {
+    const ValueId input = node.inputs[static_cast<size_t>(read.input)];
+    const Dim c = clean(read.coords[axis]);
+    const Dim last = graph_.type(input).shape[axis] - 1;
+    const bool above = proves_nonneg(c, ranges_), below = proves_nonneg(last - c, ranges_);
+    if (above && below) return eval(input, read.coords);
+    if (proves_nonneg(-c - 1, ranges_) || proves_nonneg(c - last - 1, ranges_)) continue;
+    Guard guard;
+    if (!above) guard.push_back(c);
+    if (!below) guard.push_back(last - c);
+    const size_t depth = guard_.size();
+    guard_.insert(guard_.end(), guard.begin(), guard.end());
+    Lowered part = eval(input, read.coords);
+    guard_.resize(depth);
+    result = first ? part : select_in_range(guard, part, result, graph_.type(node.output).dtype);
+    first = false;
+  }
+  if (first) return {number(compute_type(graph_.type(node.output).dtype), 0), true};  // in loops that never run
+  return result;
+}
+
+namespace {
+
+bool is_plus_zero(const Operand& operand) {
+  const auto* constant = std::get_if<Constant>(&operand);
+  return constant != nullptr && *constant == Constant{constant->dtype};
+}
+
+}  // namespace
+
+Lowered RegionEval::pad(const Node& node, const Coords& coords) {
+  const DType dtype = graph_.type(node.output).dtype;
+  const Shape& from = graph_.type(node.inputs[0]).shape;
+  const Coords at = clean(reads_of(graph_, node, coords, ranges_)[0].coords);
+  Guard guard;
+  for (size_t i = 0; i < at.size() && node.attrs.s("mode") == "constant"; ++i) {
+    if (!proves_nonneg(at[i], ranges_)) guard.push_back(at[i]);
+    const Dim left = from[i] - 1 - at[i];
+    if (!proves_nonneg(left, ranges_)) guard.push_back(left);
+  }
+  if (guard.empty()) return eval(node.inputs[0], at);
+  Lowered outside{number(compute_type(dtype), 0), true};
+  if (node.inputs.size() > 1) outside = eval(node.inputs[1], Coords(graph_.type(node.inputs[1]).shape.size(), Dim(0)));
+  const size_t depth = guard_.size();
+  guard_.insert(guard_.end(), guard.begin(), guard.end());
+  const Lowered inside = eval(node.inputs[0], at);
+  const bool zero_outside = is_guarded_load(inside.operand);
+  guard_.resize(depth);
+  if (zero_outside && is_plus_zero(outside.operand)) return inside;
+  return select_in_range(guard, inside, outside, dtype);
+}
+
+// Whether `operand` comes from the load emitted last, under all of guard_, which yields 0 where the guard fails.
+bool RegionEval::is_guarded_load(const Operand& operand) const {
+  const auto* reg = std::get_if<RegId>(&operand);
+  const ir::Block& block = *blocks_.back();
+  if (reg == nullptr || block.empty()) return false;
+  RegId made = *reg;
+  auto last = block.rbegin();
+  if (const auto* let = std::get_if<ir::Let>(&last->v);
+      let != nullptr && let->dst == made && let->op == ScalarOp::cast) {
+    const auto* narrow = std::get_if<RegId>(&let->args[0]);
+    if (narrow == nullptr || ++last == block.rend()) return false;
+    made = *narrow;
+  }
+  const auto* load = std::get_if<ir::Load>(&last->v);
+  return load != nullptr && load->dst == made && load->guard == guard_ && is_plus_zero(load->otherwise);
+}
+
+// The max of the positions of a window, in order.
+Lowered RegionEval::largest(const Node& node, const Coords& coords) {
+  const DType type = compute_type(graph_.type(node.output).dtype);
+  std::optional<Lowered> result;
+  for (const Read& read : reads_of(graph_, node, coords, ranges_)) {
+    const Lowered place = eval(node.inputs[0], read.coords);
+    result = result ? Lowered{emit(ScalarOp::max, type, {result->operand, place.operand}), result->exact && place.exact}
+                    : place;
+  }
+  return *result;
+}
+
+Lowered RegionEval::gather(const Node& node, const Coords& coords) {
+  const auto reads = reads_of(graph_, node, coords, ranges_);
+  std::vector<Dim> indices;
+  for (const Read& read : reads) {
+    if (read.input != 1) continue;
+    const Operand index = eval(node.inputs[1], read.coords).operand;
+    if (const auto* constant = std::get_if<Constant>(&index)) {
+      indices.push_back(constant->i);
+      continue;
+    }
+    RegId reg = std::get<RegId>(index);
+    if (nest_.kernel.regs[reg].dtype != DType::i64) reg = emit(ScalarOp::cast, DType::i64, {reg});
+    indices.push_back(Dim::symbol(ir::reg_name(reg)));
+  }
+  Coords at = reads.back().coords;
+  size_t next = 0;
+  for (Dim& c : at)
+    if (c.uses("?")) c = indices[next++];
+  const Shape& from = graph_.type(node.inputs[0]).shape;
+  for (size_t i = 0; i < at.size(); ++i)
+    if (at[i].is_const() && at[i].value() < 0) at[i] = at[i] + from[i];
+  return eval(node.inputs[0], at);
+}
+
+}  // namespace fusec::compiler

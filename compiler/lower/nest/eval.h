@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emits the statements that compute a graph value at given coordinates.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "compiler/lower/nest/nest.h"
+#include "compiler/partition/views.h"
+
+namespace fusec::compiler {
+
+// A computed value. A float narrower than its compute type is `exact` when it has been rounded to its own type.
+struct Lowered {
+  ir::Operand operand;
+  bool exact = true;
+};
+
+class RegionEval {
+ public:
+  RegionEval(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage, const std::set<ir::NodeId>& nodes,
+             const Domain& domain, const NestOptions& options, Nest& nest)
+      : graph_(graph), storage_(storage), nodes_(nodes), options_(options), nest_(nest), ranges_(domain.ranges) {}
+
+  // Opens a block. Statements go to the innermost open block, and values computed there are reused until it is closed.
+  void open(ir::Block& block);
+  void close();
+
+  Lowered eval(ir::ValueId value, const Coords& coords);
+  // The value in the compute type, as reductions take it.
+  ir::Operand compute(ir::ValueId value, const Coords& coords) { return eval(value, coords).operand; }
+  // Stores the value to the parameter in which its storage lies, rounding it to its dtype.
+  void store(ir::ValueId value, const Coords& coords);
+  // Makes `value` at `coords` known as `lowered` in the innermost open block.
+  void define(ir::ValueId value, const Coords& coords, Lowered lowered);
+  // Makes later reads of `value` at `coords` load the local buffer at `index`.
+  void stage(ir::ValueId value, const Coords& coords, ir::BufferId buffer, const std::vector<Dim>& index);
+  // The value rounded to its dtype, in the compute type.
+  ir::Operand rounded(const Lowered& value, DType dtype);
+  // Wraps a result of this dtype that was computed in its compute type; in exact numerics it is rounded.
+  Lowered finish(ir::Operand operand, DType dtype);
+  ir::RegId emit(ir::ScalarOp op, DType dtype, std::vector<ir::Operand> args);
+  void append(ir::Stmt stmt) { blocks_.back()->push_back(std::move(stmt)); }
+  // The ranges of the loop variables; the caller narrows them for parts of the domain.
+  DimRanges& ranges() { return ranges_; }
+
+ private:
+  using Key = std::pair<ir::ValueId, Coords>;
+  struct Staged {
+    ir::BufferId buffer;
+    std::vector<Dim> index;
+  };
+
+  Lowered make(ir::ValueId value, const Coords& coords);
+  Lowered scalar(const ir::Node& node, const Coords& coords);
+  Lowered load(const Window& window, const Coords& coords, DType dtype);
+  Lowered concat(const ir::Node& node, const Coords& coords);
+  Lowered pad(const ir::Node& node, const Coords& coords);
+  Lowered largest(const ir::Node& max_pool, const Coords& coords);
+  Lowered gather(const ir::Node& node, const Coords& coords);
+  Lowered index_value(const Dim& value, DType dtype);
+  Lowered select_in_range(const ir::Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype);
+  ir::Operand in_range(const ir::Guard& guard);
+  bool is_guarded_load(const ir::Operand& operand) const;
+  Dim mirrored(const Dim& index, const Dim& extent);
+  void flip_negative(Window& window, Coords& coords);
+  ir::BufferId parameter(const Window& window, ir::Space space, bool flat);
+  Dim clean(const Dim& d) const;
+  Coords clean(const Coords& coords) const;
+
+  const ir::Graph& graph_;
+  const std::map<ir::ValueId, Storage>& storage_;
+  const std::set<ir::NodeId>& nodes_;
+  const NestOptions& options_;
+  Nest& nest_;
+  DimRanges ranges_;
+  std::vector<ir::Block*> blocks_;
+  std::vector<std::map<Key, Lowered>> known_;
+  std::map<Key, Staged> staged_;
+  std::map<std::string, ir::BufferId> parameters_;
+  ir::Guard guard_;  // the condition under which loads are emitted
+};
+
+}  // namespace fusec::compiler

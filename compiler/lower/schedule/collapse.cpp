@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower: orders pointwise loops by strides and merges loops that together walk every buffer evenly, before extents
+// become arguments. It also takes perfect loop nests apart and puts them together.
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "compiler/lower/rewrite/rewrite.h"
+#include "compiler/lower/schedule/schedule.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::LoopHead;
+using ir::Stmt;
+
+PerfectNest peel_loops(Stmt stmt) {
+  PerfectNest nest;
+  for (;;) {
+    auto& loop = std::get<ir::Loop>(stmt.v);
+    nest.heads.push_back(loop.head);
+    if (loop.body.size() != 1 || !std::holds_alternative<ir::Loop>(loop.body[0].v)) {
+      nest.body = std::move(loop.body);
+      return nest;
+    }
+    Stmt inner = std::move(loop.body[0]);
+    stmt = std::move(inner);
+  }
+}
+
+Stmt rebuild_loops(const std::vector<LoopHead>& heads, Block body) {
+  for (size_t i = heads.size(); i-- > 0;) {
+    Block inner = std::move(body);
+    body.clear();
+    body.push_back({ir::Loop{heads[i], std::move(inner), ir::Boundary::launches}});
+  }
+  return std::move(body[0]);
+}
+
+namespace {
+
+// Whether i * extent(j) + j can become one variable in every Dim of the block.
+bool mergeable(Block& block, const std::string& i, const LoopHead& j) {
+  bool ok = true;
+  for_each_stmt(block, [&](Stmt& stmt) {
+    for_each_dim(stmt, [&](Dim& d) {
+      if (!ok || (!d.uses(i) && !d.uses(j.var))) return;
+      const auto affine = affine_in(d, {i, j.var});
+      ok = affine && affine->coefficient(i) == affine->coefficient(j.var) * j.extent;
+    });
+  });
+  return ok;
+}
+
+// Merges loop i and the loop j inside it into one loop over j's variable.
+void merge(Block& block, LoopHead& i, const LoopHead& j) {
+  for_each_stmt(block, [&](Stmt& stmt) {
+    for_each_dim(stmt, [&](Dim& d) {
+      if (d.uses(i.var)) d = d.substitute({{i.var, 0}});
+    });
+  });
+  i = {i.tag, j.var, i.extent * j.extent};
+}
+
+void collapse_heads(std::vector<LoopHead>& heads, Block& body) {
+  for (size_t i = heads.size(); i-- > 1;) {
+    if (!mergeable(body, heads[i - 1].var, heads[i])) continue;
+    merge(body, heads[i - 1], heads[i]);
+    heads.erase(heads.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// Takes a perfect loop nest apart, changes the heads, and puts it together again.
+template <class F>
+void with_perfect_nest(Stmt& stmt, F change) {
+  PerfectNest nest = peel_loops(std::move(stmt));
+  change(nest.heads, nest.body);
+  stmt = rebuild_loops(nest.heads, std::move(nest.body));
+}
+
+const ir::Store* first_store(const Block& block) {
+  const ir::Store* found = nullptr;
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    if (found == nullptr) found = std::get_if<ir::Store>(&stmt.v);
+  });
+  return found;
+}
+
+bool is_pointwise(const Block& body) {
+  return std::none_of(body.begin(), body.end(), [](const Stmt& s) { return !nested_blocks(s).empty(); });
+}
+
+// Sorts the first `count` loops so that outer loops have the larger strides of an access.
+void sort_by_strides(std::vector<LoopHead>& heads, size_t count, const Affine& access) {
+  std::stable_sort(heads.begin(), heads.begin() + static_cast<std::ptrdiff_t>(count),
+                   [&](const LoopHead& a, const LoopHead& b) {
+                     const Dim d = access.coefficient(a.var) - access.coefficient(b.var);
+                     return !(d == Dim(0)) && proves_nonneg(d, {}) && !proves_nonneg(-d, {});
+                   });
+}
+
+// The strides of the only load that moves with every loop; nullopt when there are several or they are not affine.
+std::optional<Affine> full_load(const Block& body, const std::vector<std::string>& vars) {
+  std::optional<Affine> found;
+  int count = 0;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr || load->index.size() != 1) return;
+    if (!std::all_of(vars.begin(), vars.end(), [&](const std::string& v) { return load->index[0].uses(v); })) return;
+    found = affine_in(load->index[0], vars);
+    ++count;
+  });
+  return count == 1 ? found : std::nullopt;
+}
+
+// Orders loops by the strides of the first store. If the innermost loop moves whole cache lines, the outer loops follow
+// the strides of the load: lines may be stored in any order, while loads are prefetched along one walk.
+void order_loops(std::vector<LoopHead>& heads, const Block& body, const ir::Kernel& kernel) {
+  constexpr int64_t kLine = 64;
+  const ir::Store* store = first_store(body);
+  if (store == nullptr || store->index.size() != 1 || heads.size() < 2) return;
+  std::vector<std::string> vars;
+  for (const LoopHead& head : heads) vars.push_back(head.var);
+  const auto stored = affine_in(store->index[0], vars);
+  if (!stored) return;
+  sort_by_strides(heads, heads.size(), *stored);
+  const LoopHead& inner = heads.back();
+  const auto loaded = full_load(body, vars);
+  if (!loaded || !loaded->coefficient(inner.var).is(1) || !stored->coefficient(inner.var).is(1)) return;
+  const auto bytes = static_cast<int64_t>(size_of(kernel.buffers[store->buffer].dtype));
+  if (inner.extent.is_const() && inner.extent.value() * bytes >= kLine)
+    sort_by_strides(heads, heads.size() - 1, *loaded);
+}
+
+void collapse_inside(Block& block) {
+  for (Stmt& stmt : block) {
+    if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+      collapse_heads(reduce->loops, reduce->body);
+    } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
+      with_perfect_nest(stmt, collapse_heads);
+    }
+  }
+}
+
+}  // namespace
+
+void collapse(Nest& nest) {
+  for (Stmt& stmt : nest.kernel.body) {
+    with_perfect_nest(stmt, [&](std::vector<LoopHead>& heads, Block& body) {
+      if (is_pointwise(body)) order_loops(heads, body, nest.kernel);
+      collapse_heads(heads, body);
+      collapse_inside(body);
+    });
+  }
+}
+
+}  // namespace fusec::compiler

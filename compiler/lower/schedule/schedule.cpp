@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower: analyses of loop nests that the schedules of host and GPU share.
+
+#include "compiler/lower/schedule/schedule.h"
+
+#include <algorithm>
+
+#include "compiler/lower/rewrite/rewrite.h"
+
+namespace fusec::compiler {
+
+using ir::Block;
+using ir::LoopHead;
+using ir::Stmt;
+
+std::map<std::string, int64_t> hints_of(const ir::Kernel& kernel, const std::vector<Dim>& launch) {
+  std::map<std::string, int64_t> hints;
+  for (size_t i = 0; i < launch.size(); ++i)
+    if (launch[i].is_const()) hints[kernel.extents[i]] = launch[i].value();
+  return hints;
+}
+
+int64_t known_extent(const Scheduling& s, const Dim& extent, int64_t otherwise) {
+  if (extent.is_const()) return extent.value();
+  const auto name = extent.as_symbol();
+  const auto hint = name ? s.hints.find(*name) : s.hints.end();
+  return hint == s.hints.end() ? otherwise : hint->second;
+}
+
+bool has_reduction(const Block& block) {
+  bool found = false;
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    found = found || std::holds_alternative<ir::Reduce>(stmt.v) || std::holds_alternative<ir::Scan>(stmt.v);
+  });
+  return found;
+}
+
+std::vector<std::string> vars_of(const std::vector<LoopHead>& heads) {
+  std::vector<std::string> vars;
+  for (const LoopHead& head : heads) vars.push_back(head.var);
+  return vars;
+}
+
+std::string columns_along(const PerfectNest& nest) {
+  int rows = 0;
+  std::map<std::string, int> columns;
+  const auto outer = vars_of(nest.heads);
+  for (const Stmt& stmt : nest.body) {
+    const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    if (reduce == nullptr || reduce->loops.empty()) continue;
+    auto vars = outer;
+    for (const LoopHead& head : reduce->loops) vars.push_back(head.var);
+    for_each_stmt(reduce->body, [&](const Stmt& inner) {
+      const auto* load = std::get_if<ir::Load>(&inner.v);
+      if (load == nullptr || load->index.size() != 1) return;
+      const auto affine = affine_in(load->index[0], vars);
+      if (!affine) return;
+      // The weight is the number of loops that move the load: a load that spans rows and columns counts for more than a
+      // vector along one of them.
+      const auto weight = static_cast<int>(affine->coefficients.size());
+      if (affine->coefficient(vars.back()).is(1)) rows += weight;
+      for (const std::string& v : outer)
+        if (affine->coefficient(v).is(1)) columns[v] += weight;
+    });
+  }
+  std::string best;
+  for (const auto& [var, count] : columns)
+    if (count > rows && (best.empty() || count > columns[best])) best = var;
+  return best;
+}
+
+namespace {
+
+bool worth_tiling(const Dim& extent) { return !extent.is_const() || extent.value() >= 8; }
+
+}  // namespace
+
+std::string strided_across(const PerfectNest& nest) {
+  const auto vars = vars_of(nest.heads);
+  const std::string& inner = vars.back();
+  std::string across;
+  for_each_stmt(nest.body, [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr || load->index.size() != 1 || !load->guard.empty()) return;
+    const auto affine = affine_in(load->index[0], vars);
+    if (!affine || affine->coefficient(inner).is(0) || affine->coefficient(inner).is(1)) return;
+    for (const LoopHead& head : nest.heads)
+      if (affine->coefficient(head.var).is(1) && worth_tiling(head.extent)) across = head.var;
+  });
+  return worth_tiling(nest.heads.back().extent) ? across : "";
+}
+
+bool divisible_by(const ir::Kernel& kernel, const Dim& extent, int64_t n) {
+  if (extent.is_const()) return extent.value() % n == 0;
+  // A term is a multiple if the product of its coefficient and the known divisors of its symbols is.
+  for (const Dim::Term& term : extent.terms()) {
+    int64_t divisor = term.coefficient;
+    for (const Dim::Atom& atom : term.atoms)
+      if (auto it = kernel.divisible.find(atom.name); atom.fn == Dim::Fn::symbol && it != kernel.divisible.end())
+        divisor *= it->second;
+    if (divisor % n != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace fusec::compiler

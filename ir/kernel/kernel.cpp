@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/kernel/kernel.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "ir/ops/cast.h"
+#include "ir/support/check.h"
+#include "ir/text/kernel_text.h"
+#include "ir/text/signature.h"
+
+namespace fusec::ir {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+template <class T, class Like>
+using CopyConst = std::conditional_t<std::is_const_v<Like>, const T, T>;
+
+template <class B, class F>
+void walk(B& block, const F& f) {
+  for (auto& stmt : block) {
+    f(stmt);
+    for (auto* nested : nested_blocks(stmt)) walk(*nested, f);
+  }
+}
+
+template <class S>
+auto nested(S& stmt) {
+  std::vector<CopyConst<Block, S>*> blocks;
+  std::visit(Overloaded{[&](CopyConst<Loop, S>& s) { blocks = {&s.body}; },
+                        [&](CopyConst<Reduce, S>& s) { blocks = {&s.body}; },
+                        [&](CopyConst<Scan, S>& s) {
+                          blocks = {&s.body, &s.then};
+                        },
+                        [&](CopyConst<Each, S>& s) { blocks = {&s.body}; }, [](auto&) {}},
+             stmt.v);
+  return blocks;
+}
+
+template <class List, class F>
+void each_of(List& list, const F& f) {
+  for (auto& item : list) f(item);
+}
+
+template <class S, class F>
+void visit_heads(S& stmt, const F& f) {
+  std::visit(
+      Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head); }, [&](CopyConst<Reduce, S>& s) { each_of(s.loops, f); },
+                 [&](CopyConst<Scan, S>& s) { f(s.loop); }, [](auto&) {}},
+      stmt.v);
+}
+
+template <class S, class F>
+void visit_dims(S& stmt, const F& f) {
+  std::visit(
+      Overloaded{
+          [&](CopyConst<Loop, S>& s) { f(s.head.extent); }, [&](CopyConst<IndexValue, S>& s) { f(s.value); },
+          [&](CopyConst<Load, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
+          [&](CopyConst<Store, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
+          [&](CopyConst<Prefetch, S>& s) { each_of(s.index, f); },
+          [&](CopyConst<Reduce, S>& s) {
+            for (auto& head : s.loops) f(head.extent);
+            each_of(s.guard, f);
+          },
+          [&](CopyConst<Scan, S>& s) { f(s.loop.extent); },
+          [&](CopyConst<CopyAsync, S>& s) { each_of(s.dst_index, f), each_of(s.src_index, f), each_of(s.extents, f); },
+          [&](CopyConst<Mma, S>& s) { each_of(s.a_index, f), each_of(s.b_index, f); }, [](auto&) {}},
+      stmt.v);
+}
+
+template <class S, class F>
+void visit_operands(S& stmt, const F& f) {
+  std::visit(Overloaded{[&](CopyConst<Let, S>& s) { each_of(s.args, f); }, [&](CopyConst<Store, S>& s) { f(s.value); },
+                        [&](CopyConst<Reduce, S>& s) { each_of(s.yield, f); },
+                        [&](CopyConst<Scan, S>& s) { f(s.yield); }, [](auto&) {}},
+             stmt.v);
+}
+
+std::array<char, 8> bytes_of(const Constant& c) {
+  std::array<char, 8> bytes{};
+  if (is_float(c.dtype)) {
+    store_double(c.dtype, bytes.data(), c.f);
+  } else {
+    store_int(c.dtype, bytes.data(), c.i);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool Constant::operator==(const Constant& o) const { return dtype == o.dtype && bytes_of(*this) == bytes_of(o); }
+
+int tuple_size(Combiner combiner) {
+  switch (combiner) {
+    case Combiner::argmax:
+    case Combiner::argmin:
+    case Combiner::argmax_last:
+    case Combiner::argmin_last:
+    case Combiner::max_sum:
+      return 2;
+    case Combiner::welford:
+      return 3;
+    default:
+      return 1;
+  }
+}
+
+const char* to_string(Combiner combiner) {
+  constexpr const char* kNames[] = {"add",    "mul",    "max",         "min",         "and",     "or",
+                                    "argmax", "argmin", "argmax_last", "argmin_last", "welford", "max_sum"};
+  return kNames[static_cast<std::size_t>(combiner)];
+}
+
+BufferId add_buffer(Kernel& kernel, Buffer buffer) {
+  const bool parameter = buffer.space == Space::in || buffer.space == Space::out;
+  const BufferId id = kernel.buffers.push_back(std::move(buffer));
+  if (parameter) kernel.params.push_back(id);
+  return id;
+}
+
+bool on_half_bits(const Let& let) {
+  if (let.op == ScalarOp::abs || let.op == ScalarOp::neg) return true;
+  const auto* zero = let.op == ScalarOp::max ? std::get_if<Constant>(&let.args[1]) : nullptr;
+  return zero != nullptr && zero->f == 0 && !std::signbit(zero->f);
+}
+
+RegId add_reg(Kernel& kernel, DType dtype, int width) { return kernel.regs.push_back({dtype, width}); }
+
+void for_each_stmt(const Block& block, const std::function<void(const Stmt&)>& f) { walk(block, f); }
+void for_each_stmt(Block& block, const std::function<void(Stmt&)>& f) { walk(block, f); }
+
+std::vector<Block*> nested_blocks(Stmt& stmt) { return nested(stmt); }
+std::vector<const Block*> nested_blocks(const Stmt& stmt) { return nested(stmt); }
+
+void for_each_head(Stmt& stmt, const std::function<void(LoopHead&)>& f) { visit_heads(stmt, f); }
+void for_each_head(const Stmt& stmt, const std::function<void(const LoopHead&)>& f) { visit_heads(stmt, f); }
+
+void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f) { visit_dims(stmt, f); }
+void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f) { visit_dims(stmt, f); }
+
+void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f) { visit_operands(stmt, f); }
+void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f) { visit_operands(stmt, f); }
+
+std::vector<RegId> defined(const Stmt& stmt) {
+  return std::visit(
+      Overloaded{[](const Let& s) { return std::vector{s.dst}; },
+                 [](const IndexValue& s) { return std::vector{s.dst}; },
+                 [](const Load& s) { return std::vector{s.dst}; }, [](const Reduce& s) { return s.dst; },
+                 [](const Scan& s) { return std::vector{s.dst}; }, [](const auto&) { return std::vector<RegId>(); }},
+      stmt.v);
+}
+
+int width_of(const Kernel& kernel, const Operand& operand) {
+  const RegId* reg = std::get_if<RegId>(&operand);
+  return reg != nullptr && kernel.regs.contains(*reg) ? kernel.regs[*reg].width : 1;
+}
+
+int width_of(const Kernel& kernel, const Stmt& stmt) {
+  if (const auto* store = std::get_if<Store>(&stmt.v)) return width_of(kernel, store->value);
+  if (const auto* reduce = std::get_if<Reduce>(&stmt.v)) {
+    int width = 1;
+    for (const Operand& y : reduce->yield) width = std::max(width, width_of(kernel, y));
+    return width;
+  }
+  const std::vector<RegId> results = defined(stmt);
+  return results.empty() ? 1 : width_of(kernel, Operand(results[0]));
+}
+
+DimRanges ranges_of(const std::vector<LoopHead>& loops) {
+  DimRanges ranges;
+  for (const LoopHead& loop : loops) ranges[loop.var] = {Dim(0), loop.extent - 1};
+  return ranges;
+}
+
+DimRanges ranges_of(const std::vector<LoopHead>& loops, int width) {
+  DimRanges ranges = ranges_of(loops);
+  ranges[kLane] = {Dim(0), Dim(width - 1)};
+  return ranges;
+}
+
+Dim with_facts(const Dim& d, const std::map<std::string, int64_t>& divisible) {
+  if (divisible.empty()) return d;
+  return d.substitute([&](const std::string& name) -> std::optional<Dim> {
+    const auto it = divisible.find(name);
+    if (it == divisible.end() || it->second <= 1) return std::nullopt;
+    return it->second * Dim::symbol(name + "_part");
+  });
+}
+
+bool same_kernel(const Kernel& a, const Kernel& b) {
+  return print(renamed(a, Renaming::values)) == print(renamed(b, Renaming::values));
+}
+
+}  // namespace fusec::ir

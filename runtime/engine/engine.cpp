@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The line of the compiler, written out once: optimize, partition, lower, select, emit, link, bind.
+#include "fusec/engine.h"
+
+#include <chrono>
+#include <utility>
+
+#include "codegen/emit.h"
+#include "ir/graph/graph.h"
+#include "ir/support/dump.h"
+#include "ir/support/guard.h"
+#include "runtime/device/host/detect.h"
+#include "runtime/device/open.h"
+#include "runtime/engine/engine_kernels.h"
+#include "runtime/engine/engine_parts.h"
+#include "runtime/engine/engine_stages.h"
+#include "runtime/plan/state.h"
+
+namespace fusec {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// LLVM takes some 100 MB per compile side by side.
+constexpr int kMaxCompilers = 8;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The code of each kernel as the writer prints it.
+Status dump_code(const ir::Program& program, const Target& target, const Options& options) {
+  if (options.dump_dir.empty()) return {};
+  const bool cuda_text = target.kind == TargetKind::cuda && options.codegen != Codegen::llvm;
+  for (const ir::KernelId id : runtime::picked_kernels(program)) {
+    FUSEC_ASSIGN(const std::string text, codegen::emit_text(program.kernels[id], target, options.codegen));
+    const std::string file = "emit." + program.kernels[id].name + (cuda_text ? ".cu" : ".ll");
+    FUSEC_TRY(ir::dump(options.dump_dir, file, [&] { return text; }));
+  }
+  return {};
+}
+
+// A GPU has no plain loops to take the place of a library.
+Status needs_no_library(const ir::Program& program, const Target& target, const Options& options) {
+  if (target.kind != TargetKind::cuda || options.use_library) return {};
+  for (const ir::Slot& slot : program.slots)
+    for (const ir::Variant& variant : slot.variants)
+      for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps)
+        if (const auto* call = std::get_if<ir::LibraryStep>(&step.v)) {
+          return Status(StatusCode::unsupported,
+                        "on a GPU '" + std::string(ir::info(call->op).name) +
+                            "' is done by a library, and use_library = "
+                            "false (--no-library) asks for none; leave that out, or compile for a CPU")
+              .with_note("at " + step.origin);
+        }
+  return {};
+}
+
+int compile_threads(const Options& options) {
+  Options machine = options;
+  machine.threads = 0;  // compiling is not bound by the threads of a run
+  return std::min(runtime::host_threads(machine), kMaxCompilers);
+}
+
+Result<Engine> compile_on(const Model& model, const Options& options, const runtime::Machine& machine,
+                          double device_ms) {
+  const Clock::time_point start = Clock::now();
+  FUSEC_ASSIGN(runtime::Parts parts, runtime::compile_parts(model, options, machine.target));
+  parts.machine = machine;
+  FUSEC_ASSIGN(std::shared_ptr<runtime::EngineState> state, runtime::assemble(std::move(parts)));
+  EngineStats& stats = state->stats;
+  stats.compile_ms = milliseconds_since(start) - stats.device_ms - stats.weights_ms;
+  stats.device_ms += device_ms;
+  return Engine(std::shared_ptr<const runtime::EngineState>(std::move(state)));
+}
+
+}  // namespace
+
+Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& target) {
+  if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
+  // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
+  Parts parts;
+  parts.options = options;
+  parts.inputs = model.inputs;
+  EngineStats& stats = parts.stats;
+  const ir::Deadline deadline(options.compile_seconds);
+  FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline));
+  parts.program = std::move(stages.program);
+  stats.stages = std::move(stages.times);
+  stats.weights_ms = stages.weights_ms;
+  FUSEC_TRY(needs_no_library(parts.program, target, options));
+  FUSEC_TRY(dump_code(parts.program, target, options));
+  KernelCounts counts;
+  FUSEC_ASSIGN(parts.artifacts, timed_stage(stats.stages, "emit", [&] {
+                 const std::unique_ptr<KernelCache> cache = KernelCache::open(options);
+                 return obtain_kernels(parts.program, target, options.codegen, cache.get(), options.use_cache,
+                                       compile_threads(options), warn_of(options), counts, deadline);
+               }));
+  stats.distinct_kernels = counts.distinct;
+  stats.compiled_kernels = counts.compiled;
+  stats.cached_kernels = counts.cached;
+  stats.damaged_entries = counts.damaged;
+  return parts;
+}
+
+Result<Engine> runtime::compile_for(const Model& model, const Options& options, const Target& target) {
+  return compile_on(model, options, {Device{}, target, nullptr}, 0);
+}
+
+Result<Engine> Engine::compile(const Model& model, const Options& options) noexcept {
+  return ir::guarded([&]() -> Result<Engine> {
+    const Clock::time_point start = Clock::now();
+    FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
+    const double device_ms = machine.device.kind == TargetKind::cuda ? milliseconds_since(start) : 0;
+    return compile_on(model, options, machine, device_ms);
+  });
+}
+
+}  // namespace fusec

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/engine/engine_kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "codegen/emit.h"
+#include "ir/support/guard.h"
+#include "runtime/threads/single_flight.h"
+
+namespace fusec::runtime {
+namespace {
+
+using ArtifactPtr = std::shared_ptr<const codegen::Artifact>;
+
+struct Obtained {
+  ArtifactPtr artifact;
+  bool compiled = false;
+};
+
+// Kernels that some Engine of this process holds, and compiles under way.
+class KernelPool {
+ public:
+  ArtifactPtr find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    auto it = held_.find(key);
+    if (it == held_.end()) return nullptr;
+    if (ArtifactPtr artifact = it->second.lock()) return artifact;
+    held_.erase(it);
+    return nullptr;
+  }
+  void hold(const ArtifactPtr& artifact) {
+    const std::lock_guard lock(mutex_);
+    if (held_.size() >= sweep_at_) {
+      std::erase_if(held_, [](const auto& item) { return item.second.expired(); });
+      sweep_at_ = 2 * held_.size() + 64;
+    }
+    held_[artifact->key] = artifact;
+  }
+  SingleFlight<std::string, Obtained> flights;
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const codegen::Artifact>> held_;
+  std::size_t sweep_at_ = 64;
+};
+
+// Of the process: equal kernels of different Engines are compiled once.
+KernelPool& pool() {
+  static KernelPool kernels;
+  return kernels;
+}
+
+struct Source {
+  const Target& target;
+  codegen::EmitOptions options;
+  KernelCache* cache;
+  bool reuse;
+};
+
+Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, Codegen emitter, const Source& source) {
+  if (source.cache != nullptr) {
+    if (std::optional<codegen::Artifact> found = source.cache->load(key)) {
+      return Obtained{std::make_shared<codegen::Artifact>(std::move(*found)), false};
+    }
+  }
+  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target, {.codegen = emitter}));
+  auto artifact = std::make_shared<codegen::Artifact>(std::move(made));
+  if (source.cache != nullptr) source.cache->store(*artifact);
+  return Obtained{artifact, true};
+}
+
+// Each emitter's code has a key of its own: what one of them has to make for another is not taken for the other's work.
+Result<Obtained> obtain_by(Codegen emitter, const ir::Kernel& kernel, const Source& source) {
+  const std::string key = codegen::artifact_key(kernel, source.target, emitter);
+  return pool().flights.run(key, [&]() -> Result<Obtained> {
+    if (source.reuse) {
+      if (ArtifactPtr held = pool().find(key)) return Obtained{held, false};
+    }
+    Result<Obtained> fresh = load_or_emit(kernel, key, emitter, source);
+    if (fresh.ok()) pool().hold(fresh->artifact);
+    return fresh;
+  });
+}
+
+Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
+  Result<Obtained> obtained = codegen::by_first_emitter<Obtained>(
+      kernel, source.target, source.options, [&](Codegen emitter) { return obtain_by(emitter, kernel, source); });
+  if (!obtained.ok()) return obtained.status().with_note("while compiling kernel '" + kernel.name + "'");
+  return obtained;
+}
+
+// Calls work(i), which must not throw, for 0 .. n-1 on up to `threads` threads.
+template <class Work>
+void for_each_parallel(std::size_t n, int threads, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  const auto drain = [&] {
+    for (std::size_t i = next++; i < n; i = next++) work(i);
+  };
+  std::vector<std::jthread> helpers;
+  try {
+    const auto wanted = std::min(n, static_cast<std::size_t>(std::max(threads, 1)));
+    for (std::size_t t = 1; t < wanted; ++t) helpers.emplace_back(drain);
+  } catch (...) {
+    // No more threads, or memory for them, can be had: fewer do it.
+  }
+  drain();
+}
+
+}  // namespace
+
+Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
+                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts,
+                                 const ir::Deadline& deadline) {
+  const std::vector<ir::KernelId> used = picked_kernels(program);
+  const Source source{target, {.codegen = codegen, .on_warning = warn}, cache, reuse};
+  std::vector<Result<Obtained>> results(used.size(), Obtained{});
+  for_each_parallel(used.size(), threads, [&](std::size_t i) {
+    results[i] = ir::guarded([&]() -> Result<Obtained> {
+      FUSEC_TRY(deadline.check("emit"));
+      return obtain(program.kernels[used[i]], source);
+    });
+  });
+  if (cache != nullptr) counts.damaged = cache->damaged();
+  Artifacts artifacts;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!results[i].ok()) return results[i].status();
+    artifacts[used[i]] = results[i]->artifact;
+    ++counts.distinct;
+    ++(results[i]->compiled ? counts.compiled : counts.cached);
+  }
+  return artifacts;
+}
+
+}  // namespace fusec::runtime

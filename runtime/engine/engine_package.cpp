@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a model to a package: the line up to emit, once per target.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "fusec/package.h"
+#include "ir/support/guard.h"
+#include "ir/support/temporary_files.h"
+#include "ir/text/program_text.h"
+#include "runtime/cache/entry.h"
+#include "runtime/device/host/detect.h"
+#include "runtime/engine/engine_parts.h"
+#include "runtime/package/format.h"
+#include "runtime/package/manifest.h"
+
+namespace fusec::runtime {
+namespace {
+
+constexpr const char* kProducer = "fusec 0.1.0";
+constexpr int kUsualThreads = 8;  // of the machine that a CPU's code will run on; only hints to caches depend on it
+
+Result<Target> target_to_package(const std::string& name, const Options& options) {
+  if (name == "cpu:native" || name == "native") return host_target({});
+  FUSEC_ASSIGN(Target target, named_target(name));
+  if (target.kind == TargetKind::cpu) target.threads = options.threads > 0 ? options.threads : kUsualThreads;
+  return target;
+}
+
+// Constants of all targets, equal ones once.
+class ConstantPool {
+ public:
+  int64_t add(const Tensor& constant) {
+    const Bytes bytes(static_cast<const std::byte*>(constant.data()), constant.bytes());
+    const auto [at, fresh] = offsets_.emplace(ir::sha256(bytes), static_cast<int64_t>(pool_.size()));
+    if (fresh) {
+      pool_.insert(pool_.end(), bytes.begin(), bytes.end());
+      pool_.resize((pool_.size() + kPackageAlignment - 1) / kPackageAlignment * kPackageAlignment);
+    }
+    return at->second;
+  }
+  std::vector<std::byte> take() { return std::move(pool_); }
+
+ private:
+  std::map<ir::Sha256Digest, int64_t> offsets_;
+  std::vector<std::byte> pool_;
+};
+
+std::vector<std::byte> bytes_of_text(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+// The entries lack their keys, which say how the code was made: nothing looks for them here.
+std::vector<std::byte> code_section(const Artifacts& artifacts) {
+  std::vector<std::byte> out;
+  for (const auto& [id, artifact] : artifacts) {
+    codegen::Artifact unnamed = *artifact;
+    unnamed.key.clear();
+    const std::vector<uint8_t> entry = encode_entry(unnamed);
+    const uint64_t length = entry.size();
+    const auto head = std::as_bytes(std::span(&length, 1)), body = std::as_bytes(std::span(entry));
+    out.insert(out.end(), head.begin(), head.end());
+    out.insert(out.end(), body.begin(), body.end());
+  }
+  return out;
+}
+
+Status cannot_write(const std::string& what) {
+  return Status(StatusCode::invalid_argument, what + ": " + std::strerror(errno));
+}
+
+// To a name beside it, synced, then renamed.
+Status write_file(const std::string& path, const std::vector<std::byte>& head,
+                  const std::vector<NewSection>& sections) {
+  const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
+  const ir::TemporaryFile noted(AT_FDCWD, temporary);
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0) return cannot_write("it cannot be written");
+  Status status;
+  const auto put = [&](const std::vector<std::byte>& bytes) {
+    for (std::size_t done = 0; done < bytes.size() && status.ok();) {
+      const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) status = cannot_write("it cannot be written");
+      done += n > 0 ? static_cast<std::size_t>(n) : 0;
+    }
+  };
+  put(head);
+  for (const NewSection& section : sections) put(section.bytes);
+  if (status.ok() && fsync(fd) != 0) status = cannot_write("it cannot be written");
+  if (close(fd) != 0 && status.ok()) status = cannot_write("it cannot be written");
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) status = cannot_write("it cannot be renamed");
+  if (!status.ok()) (void)unlink(temporary.c_str());
+  return status;
+}
+
+Manifest manifest_for(const Model& model, const Options& options) {
+  Manifest m;
+  m.producer = kProducer;
+  m.numerics = options.numerics;
+  m.precision = options.precision;
+  m.tf32 = options.tf32;
+  m.use_library = options.use_library;
+  m.model = model;
+  m.model.graph = nullptr;
+  return m;
+}
+
+Status add_target(const Model& model, const Target& target, const Options& options, Manifest& manifest,
+                  ConstantPool& pool, std::vector<NewSection>& sections) {
+  FUSEC_ASSIGN(const Parts parts, compile_parts(model, options, target));
+  PackagedTarget packaged{target, {}};
+  for (const Tensor& constant : parts.program.constants) {
+    packaged.constants.push_back({constant.dtype(), constant.shape(), pool.add(constant)});
+  }
+  const auto number = static_cast<uint32_t>(manifest.targets.size());
+  manifest.targets.push_back(std::move(packaged));
+  sections.push_back({SectionKind::program, number, bytes_of_text(ir::print(parts.program))});
+  sections.push_back({SectionKind::code, number, code_section(parts.artifacts)});
+  return {};
+}
+
+Status write(const Model& model, std::span<const std::string> names, const std::string& path, const Options& options,
+             const std::optional<SigningKey>& sign) {
+  if (!path.ends_with(".fsc")) return Status(StatusCode::invalid_argument, "the name of a package must end in .fsc");
+  if (sign && !can_sign()) return sign_digest({}, *sign).status();
+  if (names.empty()) return Status(StatusCode::invalid_argument, "a package needs at least one target");
+  std::vector<Target> targets;
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    FUSEC_ASSIGN(Target target, target_to_package(name, options));
+    if (!seen.insert(target.name).second) {
+      return Status(StatusCode::invalid_argument, "target " + target.name + " is named twice");
+    }
+    targets.push_back(std::move(target));
+  }
+  Manifest manifest = manifest_for(model, options);
+  ConstantPool pool;
+  std::vector<NewSection> sections(1);
+  for (const Target& target : targets) {
+    Status status = add_target(model, target, options, manifest, pool, sections);
+    if (!status.ok()) return std::move(status).with_note("while compiling for " + target.name);
+  }
+  sections.front().bytes = bytes_of_text(print_manifest(manifest));
+  sections.push_back({SectionKind::constants, 0, pool.take()});
+  std::vector<std::byte> head = package_head(sections, host_threads({}));
+  if (sign) FUSEC_TRY(sign_head(head, *sign));
+  return write_file(path, head, sections);
+}
+
+}  // namespace
+}  // namespace fusec::runtime
+
+namespace fusec {
+
+Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
+                     const Options& options, const std::optional<SigningKey>& sign) noexcept {
+  return ir::guarded_with_note([&] { return runtime::write(model, targets, path, options, sign); },
+                               [&] { return fmt::format("while writing package '{}'", path); });
+}
+
+}  // namespace fusec

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/link/link.h"
+
+#include <cstring>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "ir/support/check.h"
+
+namespace fusec::runtime {
+namespace {
+
+Result<LoadedKernel> resolve(const codegen::Artifact& artifact, const std::byte* image) {
+  LoadedKernel kernel;
+  kernel.local_bytes = artifact.local_bytes;
+  for (const codegen::ArtifactPhase& phase : artifact.phases) {
+    FUSEC_CHECK(phase.offset < artifact.image.size()) << "an entry lies outside its image";
+    auto function = reinterpret_cast<codegen::HostFunction>(reinterpret_cast<uintptr_t>(image) + phase.offset);
+    kernel.phases.push_back({.function = function, .iterations = phase.iterations});
+  }
+  for (const std::string& name : artifact.externs) {
+    FUSEC_ASSIGN(const void* address, math_function(name.c_str()));
+    kernel.externs.push_back(address);
+  }
+  return kernel;
+}
+
+// Kernels assume that constants are row-major and aligned as the arena is.
+Status align_constants(ir::Program& program) {
+  for (Tensor& constant : program.constants) {
+    FUSEC_CHECK(constant.is_contiguous()) << "a constant of a Program is not row-major";
+    if (reinterpret_cast<uintptr_t>(constant.data()) % kAlignment == 0) continue;
+    FUSEC_ASSIGN(Tensor copy, Tensor::make(constant.dtype(), constant.shape()));
+    if (constant.bytes() > 0) std::memcpy(copy.data(), std::as_const(constant).data(), constant.bytes());
+    constant = std::move(copy);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<ir::KernelId> picked_kernels(const ir::Program& program) {
+  std::set<ir::KernelId> used;
+  for (const ir::Slot& slot : program.slots) {
+    for (const ir::Variant& variant : slot.variants) {
+      FUSEC_CHECK(variant.picked >= 0 && static_cast<std::size_t>(variant.picked) < variant.candidates.size())
+          << "a variant without a picked candidate: select has not run";
+      for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps) {
+        if (const auto* launch = std::get_if<ir::KernelStep>(&step.v)) used.insert(launch->kernel);
+      }
+    }
+  }
+  return {used.begin(), used.end()};
+}
+
+Result<std::shared_ptr<LoadedProgram>> begin_link(ir::Program program, const Artifacts& artifacts,
+                                                  std::vector<std::shared_ptr<Library>> libraries) {
+  auto loaded = std::make_shared<LoadedProgram>();
+  for (ir::KernelId id : picked_kernels(program)) {
+    auto it = artifacts.find(id);
+    FUSEC_CHECK(it != artifacts.end() && it->second) << "no artifact for kernel " << program.kernels[id].name;
+    loaded->artifacts.push_back(it->second);
+  }
+  FUSEC_TRY(align_constants(program));
+  loaded->kernels.resize(program.kernels.size());
+  loaded->program = std::move(program);
+  loaded->libraries = std::move(libraries);
+  return loaded;
+}
+
+Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
+                                                  std::vector<std::shared_ptr<Library>> libraries) {
+  FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded, begin_link(std::move(program), artifacts, std::move(libraries)));
+  std::vector<std::span<const uint8_t>> images;
+  for (const auto& artifact : loaded->artifacts) images.emplace_back(artifact->image);
+  FUSEC_ASSIGN(loaded->code, CodeMemory::load(images));
+  std::size_t i = 0;
+  for (ir::KernelId id : picked_kernels(loaded->program)) {
+    FUSEC_ASSIGN(loaded->kernels[id], resolve(*loaded->artifacts[i], loaded->code.image(i)));
+    ++i;
+  }
+  return std::shared_ptr<const LoadedProgram>(std::move(loaded));
+}
+
+}  // namespace fusec::runtime

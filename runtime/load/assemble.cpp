@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/load/assemble.h"
+
+#include <chrono>
+#include <utility>
+
+#include "runtime/load/timed_stage.h"
+#if FUSEC_WITH_CUDA
+#include "runtime/run/cuda/library_memory.h"
+#include "runtime/run/cuda/link.h"
+#endif
+
+namespace fusec::runtime {
+namespace {
+
+using Loaded = Result<std::shared_ptr<const LoadedProgram>>;
+
+#if FUSEC_WITH_CUDA
+Loaded link_on_gpu(ir::Program program, const Parts& parts, EngineStats& stats) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const cuda::Current current(*parts.machine.context);
+  FUSEC_TRY(current.status());
+  auto libraries = cuda_libraries(parts.options, cuda::make_library_memory(parts.machine.context));
+  stats.device_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return cuda::link(std::move(program), parts.artifacts, std::move(libraries), parts.machine.context,
+                    &stats.weights_ms);
+}
+#else
+Loaded link_on_gpu(ir::Program, const Parts&, EngineStats&) {
+  return Status(StatusCode::device, "this build has no GPU support");
+}
+#endif
+
+Loaded link_on(ir::Program program, const Parts& parts, EngineStats& stats) {
+  if (parts.machine.device.kind == TargetKind::cuda) return link_on_gpu(std::move(program), parts, stats);
+  return link(std::move(program), parts.artifacts, host_libraries(parts.options));
+}
+
+void note_sizes(const LoadedProgram& loaded, EngineStats& stats) {
+  stats.imported_ops = loaded.program.imported_ops;
+  stats.code_bytes = static_cast<int64_t>(loaded.code.bytes());
+  if (loaded.device) {
+    for (const auto& artifact : loaded.artifacts) stats.code_bytes += static_cast<int64_t>(artifact->image.size());
+  }
+  for (const Tensor& constant : loaded.program.constants)
+    stats.constant_bytes += static_cast<int64_t>(constant.bytes());
+  stats.notes = loaded.program.notes;
+}
+
+}  // namespace
+
+std::vector<TensorInfo> tensor_infos(const std::vector<std::string>& names, const std::vector<ir::Type>& types) {
+  std::vector<TensorInfo> out;
+  for (std::size_t i = 0; i < types.size(); ++i) out.push_back({names[i], types[i].dtype, types[i].shape});
+  return out;
+}
+
+Result<std::shared_ptr<EngineState>> assemble(Parts parts) {
+  auto state = std::make_shared<EngineState>();
+  state->device = parts.machine.device;
+  state->target = parts.machine.target;
+  state->threads = state->target.threads;
+  state->stats = std::move(parts.stats);
+  EngineStats& stats = state->stats;
+  FUSEC_ASSIGN(state->loaded,
+               timed_stage(stats.stages, "link", [&] { return link_on(std::move(parts.program), parts, stats); }));
+  state->options = std::move(parts.options);
+  if (state->program().symbols.empty()) {
+    FUSEC_TRY(timed_stage(stats.stages, "bind", [&] { return state->plan(Bindings()).status(); }));
+  }
+  state->inputs = std::move(parts.inputs);
+  state->outputs = tensor_infos(state->program().output_names, state->program().output_types);
+  note_sizes(*state->loaded, stats);
+  return state;
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Best fit in a given order, for several orders, then a bounded walk that moves the blocks at the peak forward in the
+// order: the packing of intervals is NP-hard, and for real networks one of the first orders usually meets the bound.
+#include "runtime/plan/memory_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "fusec/dim.h"
+#include "runtime/device/host/memory.h"
+
+namespace fusec::runtime {
+namespace {
+
+using Order = std::vector<int>;
+
+// Block visits that the walk may cost: a few tens of milliseconds.
+constexpr int64_t kWalkBudget = 20'000'000;
+constexpr int kWalkRounds = 400;
+
+bool overlap_in_time(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
+
+// The lowest of the smallest gaps that fit between placed neighbours, else the end of the last one.
+int64_t best_fit(const std::vector<Block>& blocks, const std::vector<int64_t>& offsets, const Order& by_offset,
+                 int block) {
+  int64_t best = -1, best_gap = INT64_MAX, end = 0;
+  for (int other : by_offset) {
+    const auto o = static_cast<std::size_t>(other);
+    if (!overlap_in_time(blocks[o], blocks[static_cast<std::size_t>(block)])) continue;
+    const int64_t gap = offsets[o] - end;
+    if (gap >= blocks[static_cast<std::size_t>(block)].bytes && gap < best_gap) {
+      best_gap = gap;
+      best = end;
+    }
+    end = std::max(end, offsets[o] + blocks[o].bytes);
+  }
+  return best >= 0 ? best : end;
+}
+
+MemoryPlan place(const std::vector<Block>& blocks, const Order& order) {
+  MemoryPlan plan;
+  plan.offsets.assign(blocks.size(), 0);
+  Order by_offset;
+  by_offset.reserve(order.size());
+  for (int block : order) {
+    const auto b = static_cast<std::size_t>(block);
+    plan.offsets[b] = best_fit(blocks, plan.offsets, by_offset, block);
+    plan.arena_bytes = std::max(plan.arena_bytes, plan.offsets[b] + blocks[b].bytes);
+    auto at = std::upper_bound(by_offset.begin(), by_offset.end(), plan.offsets[b], [&](int64_t offset, int other) {
+      return offset < plan.offsets[static_cast<std::size_t>(other)];
+    });
+    by_offset.insert(at, block);
+  }
+  return plan;
+}
+
+// What no plan can go below.
+int64_t peak_of_sums(const std::vector<Block>& blocks) {
+  std::map<int, int64_t> change;
+  for (const Block& b : blocks) {
+    change[b.first] += b.bytes;
+    change[b.last + 1] -= b.bytes;
+  }
+  int64_t sum = 0, peak = 0;
+  for (const auto& [step, bytes] : change) peak = std::max(peak, sum += bytes);
+  return peak;
+}
+
+Order ordered_by(const std::vector<Block>& blocks, const std::function<double(const Block&)>& key) {
+  Order order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return key(blocks[static_cast<std::size_t>(a)]) < key(blocks[static_cast<std::size_t>(b)]);
+  });
+  return order;
+}
+
+std::vector<Order> first_orders(const std::vector<Block>& blocks) {
+  const auto size = [](const Block& b) { return static_cast<double>(b.bytes); };
+  const auto length = [](const Block& b) { return static_cast<double>(b.last - b.first + 1); };
+  return {ordered_by(blocks, [&](const Block& b) { return -size(b); }),
+          ordered_by(blocks, [&](const Block& b) { return -size(b) * length(b); }),
+          ordered_by(blocks, [&](const Block& b) { return static_cast<double>(b.first); }),
+          ordered_by(blocks, [&](const Block& b) { return -length(b); })};
+}
+
+// Moves every block that ends at the peak to a place `by` positions earlier.
+void promote_peak(const std::vector<Block>& blocks, const MemoryPlan& plan, Order& order, std::size_t by) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto b = static_cast<std::size_t>(order[i]);
+    if (plan.offsets[b] + blocks[b].bytes != plan.arena_bytes) continue;
+    const std::size_t to = i - std::min(i, by);
+    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(to), order.begin() + static_cast<std::ptrdiff_t>(i),
+                order.begin() + static_cast<std::ptrdiff_t>(i + 1));
+  }
+}
+
+// Sizes rounded up to the alignment.
+std::vector<Block> rounded(std::span<const Block> blocks, int64_t alignment) {
+  std::vector<Block> out;
+  int64_t total = 0;
+  for (const Block& b : blocks) {
+    if (b.bytes > INT64_MAX - alignment) throw DimOverflow();
+    out.push_back({round_up(b.bytes, alignment), b.first, b.last});
+    if (__builtin_add_overflow(total, out.back().bytes, &total)) throw DimOverflow();
+  }
+  return out;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(std::span<const Block> input, int64_t alignment) {
+  const std::vector<Block> blocks = rounded(input, alignment);
+  const int64_t bound = peak_of_sums(blocks);
+  MemoryPlan best;
+  best.arena_bytes = INT64_MAX;
+  Order best_order;
+  for (Order& order : first_orders(blocks)) {
+    MemoryPlan plan = place(blocks, order);
+    if (plan.arena_bytes >= best.arena_bytes) continue;
+    best = std::move(plan);
+    best_order = std::move(order);
+    if (best.arena_bytes == bound) return best;
+  }
+  const auto n = static_cast<int64_t>(blocks.size());
+  const auto rounds = static_cast<int>(std::min<int64_t>(kWalkRounds, kWalkBudget / std::max<int64_t>(n * n, 1)));
+  MemoryPlan current = best;
+  Order order = best_order;
+  for (int round = 0; round < rounds && best.arena_bytes > bound; ++round) {
+    // Short and long moves by turns: 1, 2, 4, ... positions, then to the front.
+    promote_peak(blocks, current, order, std::size_t{1} << (round * 7 % 16));
+    current = place(blocks, order);
+    if (current.arena_bytes < best.arena_bytes) {
+      best = current;
+      best_order = order;
+    } else if (round % 40 == 39) {
+      order = best_order;
+      current = best;
+    }
+  }
+  return best;
+}
+
+}  // namespace fusec::runtime

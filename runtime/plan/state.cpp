@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/plan/state.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/support/guard.h"
+#include "runtime/threads/parallel.h"
+
+namespace fusec::runtime {
+
+PlanPtr PlanCache::find(const Bindings& bindings, int threads) {
+  const std::lock_guard lock(mutex_);
+  auto it = std::find_if(plans_.begin(), plans_.end(),
+                         [&](const PlanPtr& p) { return p->bindings == bindings && p->threads == threads; });
+  if (it == plans_.end()) return nullptr;
+  plans_.splice(plans_.begin(), plans_, it);
+  return plans_.front();
+}
+
+void PlanCache::insert(PlanPtr plan) {
+  const std::lock_guard lock(mutex_);
+  plans_.push_front(std::move(plan));
+  while (plans_.size() > capacity_) plans_.pop_back();
+}
+
+std::size_t PlanCache::size() const {
+  const std::lock_guard lock(mutex_);
+  return plans_.size();
+}
+
+Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings,
+                               int threads, Tuning* tuning) {
+  if (PlanPtr plan = find(bindings, threads)) return plan;
+  std::optional<Lease> team;  // bind takes its threads
+  if (loaded->device == nullptr) {
+    team.emplace(threads);
+    threads = team->threads();
+  }
+  return flights_.run({bindings, threads}, [&]() -> Result<PlanPtr> {
+    if (PlanPtr plan = find(bindings, threads)) return plan;  // of fewer threads, or of a flight that landed meanwhile
+    FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads, tuning));
+    insert(plan);
+    return plan;
+  });
+}
+
+Tuning& EngineState::tuning() const {
+  std::call_once(tuning_made_, [this] { tuning_ = std::make_unique<Tuning>(options, target, *loaded, threads); });
+  return *tuning_;
+}
+
+Result<PlanPtr> EngineState::plan(std::span<const TensorShape> input_shapes, int most_threads) const {
+  FUSEC_ASSIGN(const Bindings bindings, bind_symbols(program(), input_shapes));
+  return plan(bindings, most_threads);
+}
+
+Result<PlanPtr> EngineState::plan(const Bindings& bindings, int most_threads) const {
+  return plans.get(loaded, bindings, std::min(threads, most_threads), &tuning());
+}
+
+std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings) {
+  std::vector<TensorShape> out;
+  for (const ir::Type& type : program.output_types) out.push_back(evaluate(type.shape, bindings));
+  return out;
+}
+
+namespace {
+
+LaunchInfo describe(const Plan& plan, const Launch& launch) {
+  LaunchInfo info;
+  info.origin = launch.step->origin;
+  info.generated = launch.op == nullptr;
+  info.bytes = launch.bytes;
+  if (info.generated) {
+    const auto& step = std::get<ir::KernelStep>(launch.step->v);
+    info.implementation = plan.loaded->program.kernels[step.kernel].name;
+    for (uint32_t p = 0; p < launch.phases; ++p)
+      info.threads = std::max(info.threads, plan.phases[launch.first_phase + p].threads);
+  } else {
+    info.implementation = launch.op->implementation();
+    info.threads = launch.threads;
+  }
+  return info;
+}
+
+}  // namespace
+
+PlanStats describe(const Plan& plan) {
+  PlanStats stats;
+  stats.symbols = plan.bindings;
+  stats.generated = plan.generated;
+  stats.library = plan.library;
+  stats.tuned = plan.tuned;
+  stats.launches = plan.generated + plan.library;
+  stats.arena_bytes = plan.arena_bytes;
+  stats.live_lower_bound_bytes = plan.live_lower_bound_bytes;
+  stats.bind_ms = plan.bind_ms;
+  for (const Launch& launch : plan.launches) {
+    stats.steps.push_back(describe(plan, launch));
+    stats.moved_bytes += launch.bytes;
+  }
+  return stats;
+}
+
+}  // namespace fusec::runtime
+
+namespace fusec {
+
+const std::vector<TensorInfo>& Engine::inputs() const { return state_->inputs; }
+const std::vector<TensorInfo>& Engine::outputs() const { return state_->outputs; }
+const std::vector<std::string>& Engine::symbols() const { return state_->program().symbols; }
+const Target& Engine::target() const { return state_->target; }
+Device Engine::device() const { return state_->device; }
+int Engine::threads() const { return state_->threads; }
+const EngineStats& Engine::stats() const { return state_->stats; }
+
+Result<std::vector<TensorShape>> Engine::output_shapes(std::span<const TensorShape> input_shapes) const noexcept {
+  return ir::guarded([&]() -> Result<std::vector<TensorShape>> {
+    FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state_->program(), input_shapes));
+    return runtime::output_shapes(state_->program(), bindings);
+  });
+}
+
+Result<PlanStats> Engine::plan(std::span<const TensorShape> input_shapes) const noexcept {
+  return ir::guarded([&]() -> Result<PlanStats> {
+    FUSEC_ASSIGN(const runtime::PlanPtr plan, state_->plan(input_shapes));
+    return runtime::describe(*plan);
+  });
+}
+
+}  // namespace fusec

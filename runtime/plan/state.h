@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// EngineState: what an Engine shares: loaded code and a bounded cache of Plans.
+#pragma once
+
+#include <climits>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "fusec/engine.h"
+#include "runtime/link/link.h"
+#include "runtime/plan/bind.h"
+#include "runtime/threads/single_flight.h"
+
+namespace fusec::runtime {
+
+// The Plans used last. Thread-safe; a Plan is made by one thread while the others that want it wait. Where fewer
+// threads can be had than `threads` asks for, on a CPU, the Plan is for those.
+class PlanCache {
+ public:
+  explicit PlanCache(std::size_t capacity = 16) : capacity_(capacity) {}
+  Result<PlanPtr> get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings, int threads,
+                      Tuning* tuning = nullptr);
+  std::size_t size() const;
+
+ private:
+  PlanPtr find(const Bindings& bindings, int threads);
+  void insert(PlanPtr plan);
+
+  const std::size_t capacity_;
+  mutable std::mutex mutex_;
+  std::list<PlanPtr> plans_;                                 // last used first
+  SingleFlight<std::pair<Bindings, int>, PlanPtr> flights_;  // bindings, threads
+};
+
+struct EngineState {
+  std::shared_ptr<const LoadedProgram> loaded;
+  Device device;
+  Target target;
+  Options options;
+  int threads = 1;
+  EngineStats stats;
+  std::vector<TensorInfo> inputs, outputs;
+  mutable PlanCache plans;
+
+  const ir::Program& program() const { return loaded->program; }
+  // For at most `most_threads` of the Engine's threads.
+  Result<PlanPtr> plan(std::span<const TensorShape> input_shapes, int most_threads = INT_MAX) const;
+  Result<PlanPtr> plan(const Bindings& bindings, int most_threads = INT_MAX) const;
+  // Made when it is first asked for.
+  Tuning& tuning() const;
+
+ private:
+  mutable std::once_flag tuning_made_;
+  mutable std::unique_ptr<Tuning> tuning_;
+};
+
+// Engine::compile on the CPU for a description of it that may differ from what was found, but in features that it
+// lacks.
+Result<Engine> compile_for(const Model& model, const Options& options, const Target& target);
+
+std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings);
+PlanStats describe(const Plan& plan);
+
+}  // namespace fusec::runtime

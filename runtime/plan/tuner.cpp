@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/plan/tuner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "ir/support/check.h"
+#include "runtime/plan/bind.h"
+#include "runtime/tuning/key.h"
+#include "runtime/tuning/timed_call.h"
+
+namespace fusec::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct TuneCandidate {
+  std::shared_ptr<Library> library;
+  Choice choice;
+  bool is_own = false;  // bound without its choice
+};
+
+double tuning_seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t seconds_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// All ways to do a call, by libraries that pack for themselves; what they have packed goes with them.
+std::vector<TuneCandidate> candidates_of(const LoadedProgram& loaded, const LibraryCall& call) {
+  std::vector<TuneCandidate> out;
+  for (const std::shared_ptr<Library>& library : loaded.libraries) {
+    if (library->refuses(*call.step)) continue;
+    std::shared_ptr<Library> fresh = library->fresh();
+    if (!fresh) fresh = library;
+    for (Choice& choice : fresh->choices(call)) out.push_back({fresh, std::move(choice)});
+  }
+  return out;
+}
+
+// Tunes one layer.
+class LayerTuner {
+ public:
+  LayerTuner(const LoadedProgram& loaded, const LibraryCall& call, const TuneLimits& limits, Tuning& tuning,
+             TimedCall& timed, TuneReport& report)
+      : loaded_(loaded), call_(call), limits_(limits), tuning_(tuning), timed_(timed), report_(report) {}
+
+  // False: the time was up.
+  Result<bool> run(const Clock::time_point start, TunedLayer& layer) {
+    std::vector<TuneCandidate> all = candidates_of(loaded_, call_);
+    FUSEC_TRY(timed_.begin(call_));
+    const TuneCandidate* own = nullptr;
+    bool finished = true;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      TuneCandidate& candidate = all[i];
+      // The first choice of the first library that can is what they take by themselves.
+      candidate.is_own = own == nullptr && (i == 0 || all[i - 1].library != candidate.library);
+      if (const TuningRow* known = row_of(layer, candidate)) {
+        if (candidate.is_own && known->own && !known->failed()) own = &candidate;
+        continue;
+      }
+      if (limits_.seconds > 0 && tuning_seconds_since(start) >= limits_.seconds) {
+        finished = false;
+        break;
+      }
+      FUSEC_ASSIGN(const TuningRow row, measure(layer, candidate, all.size()));
+      if (candidate.is_own && !row.failed()) own = &candidate;
+      store(layer, {row});
+      (row.failed() ? report_.failed : report_.measured) += 1;
+      is_new_ = true;
+    }
+    if (own != nullptr && is_new_) FUSEC_TRY(settle(layer, *own, all));
+    timed_.end();
+    return finished;
+  }
+
+ private:
+  static const TuningRow* row_of(const TunedLayer& layer, const TuneCandidate& candidate) {
+    const auto it = std::find_if(layer.rows.begin(), layer.rows.end(), [&](const TuningRow& row) {
+      return row.library == candidate.library->name() && row.choice == candidate.choice.id;
+    });
+    return it == layer.rows.end() ? nullptr : &*it;
+  }
+
+  void store(TunedLayer& layer, const std::vector<TuningRow>& rows) {
+    tuning_.add(rows);
+    for (const TuningRow& row : rows) {
+      std::erase_if(layer.rows, [&](const TuningRow& r) { return r.library == row.library && r.choice == row.choice; });
+      layer.rows.push_back(row);
+    }
+  }
+
+  Result<std::unique_ptr<LibraryOp>> bind(const TuneCandidate& candidate) const {
+    LibraryCall call = call_;
+    if (!candidate.is_own) call.choice = candidate.choice.id;
+    return candidate.library->bind(call);
+  }
+
+  static void fill(TuningRow& row, const std::vector<double>& us) {
+    const Spread spread = spread_of(us);
+    row.median_us = spread.median;
+    row.spread = spread.relative;
+    row.runs = static_cast<int64_t>(us.size());
+    row.time = seconds_now();
+  }
+
+  // A row of times, or of why there are none. An error is one of the device itself.
+  Result<TuningRow> measure(const TunedLayer& layer, const TuneCandidate& candidate, std::size_t listed) {
+    TuningRow row;
+    row.scope = tuning_.scope(), row.call = layer.call;
+    row.library = candidate.library->name(), row.choice = candidate.choice.id;
+    row.own = candidate.is_own;
+    row.listed = static_cast<int64_t>(listed);
+    row.time = seconds_now();
+    auto op = bind(candidate);
+    if (op.ok()) row.workspace = static_cast<int64_t>((*op)->workspace_bytes());
+    const TuningRow* const best = best_row(layer.rows);
+    Result<std::vector<double>> us = op.ok() ? timed_.time(**op, limits_.quick, best != nullptr ? best->median_us : 0)
+                                             : Result<std::vector<double>>(op.status());
+    if (us.ok()) {
+      fill(row, *us);
+      return row;
+    }
+    row.failure = us.status().message();
+    row.own = false;
+    // A lost GPU fails all that comes after it; the row remains, so that the next attempt leaves this choice out.
+    if (const Status alive = timed_.alive(); !alive.ok()) {
+      tuning_.add({row});
+      return alive;
+    }
+    return row;
+  }
+
+  // Times the fastest and the libraries' own once more, in turn: the lowest of many noisy times is too low, and the
+  // machine may have changed between the two.
+  Status settle(TunedLayer& layer, const TuneCandidate& own, const std::vector<TuneCandidate>& all) {
+    const TuningRow* best = best_row(layer.rows);
+    if (best == nullptr || best->own) return {};
+    const auto other =
+        std::find_if(all.begin(), all.end(), [&](const TuneCandidate& c) { return row_of(layer, c) == best; });
+    const TuningRow* const base = row_of(layer, own);
+    if (other == all.end() || base == nullptr) return {};
+    auto first = bind(own), second = bind(*other);
+    if (!first.ok() || !second.ok()) return {};
+    Result<std::pair<std::vector<double>, std::vector<double>>> us =
+        timed_.time_in_turn(**first, **second, limits_.quick);
+    if (!us.ok()) return timed_.alive();
+    TuningRow of_own = *base, of_best = *best;
+    fill(of_own, us->first);
+    fill(of_best, us->second);
+    store(layer, {of_own, of_best});
+    return {};
+  }
+
+  const LoadedProgram& loaded_;
+  const LibraryCall& call_;
+  const TuneLimits& limits_;
+  Tuning& tuning_;
+  TimedCall& timed_;
+  TuneReport& report_;
+  bool is_new_ = false;
+};
+
+struct Layers {
+  std::vector<TunedLayer> layers;
+  std::vector<LibraryCall> calls;  // of each
+};
+
+Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
+                 bool again) {
+  Layers out;
+  for (const ResolvedStep& step : resolved.steps) {
+    const auto* const library_step = std::get_if<ir::LibraryStep>(&step.step->v);
+    if (library_step == nullptr || !is_tuned(*library_step)) continue;
+    LibraryCall call = library_call(loaded, step, threads);
+    std::string key = tuning_call(call);
+    const auto it =
+        std::find_if(out.layers.begin(), out.layers.end(), [&](const TunedLayer& l) { return l.call == key; });
+    if (it != out.layers.end()) {
+      ++it->count;
+      continue;
+    }
+    std::vector<TuningRow> rows;
+    if (!again) rows = tuning.rows(key);
+    out.layers.push_back({std::move(key), step.step->origin, 1, std::move(rows)});
+    out.calls.push_back(std::move(call));
+  }
+  return out;
+}
+
+Result<std::unique_ptr<CallStopwatch>> stopwatch_for(const LoadedProgram& loaded, int threads, const Tuning& tuning) {
+  if (loaded.device) return loaded.device->make_stopwatch(tuning.flush_bytes());
+  return make_host_stopwatch(threads, tuning.flush_bytes());
+}
+
+// Indices of incomplete layers, most work first.
+std::vector<std::size_t> order_of_tuning(const Layers& layers) {
+  std::vector<std::size_t> order;
+  std::vector<double> work;
+  for (std::size_t i = 0; i < layers.layers.size(); ++i) {
+    work.push_back(work_of(layers.calls[i]) * static_cast<double>(layers.layers[i].count));
+    if (!is_complete(layers.layers[i].rows)) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return work[a] > work[b]; });
+  return order;
+}
+
+}  // namespace
+
+bool is_tuned(const ir::LibraryStep& step) { return step.op == ir::TensorOp::conv || step.op == ir::TensorOp::matmul; }
+
+TuneTotals totals(const TuneReport& report) {
+  TuneTotals out;
+  for (const TunedLayer& layer : report.layers) {
+    const TuningRow *own = own_row(layer.rows), *best = best_row(layer.rows);
+    if (own == nullptr) continue;
+    out.own_us += static_cast<double>(layer.count) * own->median_us;
+    out.best_us += static_cast<double>(layer.count) * best->median_us;
+  }
+  return out;
+}
+
+double typical_spread(const TuneReport& report) {
+  std::vector<double> spreads;
+  for (const TunedLayer& layer : report.layers) {
+    if (const TuningRow* own = own_row(layer.rows)) spreads.push_back(own->spread);
+  }
+  return spread_of(std::move(spreads)).median;
+}
+
+Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
+                        const TuneLimits& limits, const TuneProgress& progress) {
+  const Clock::time_point start = Clock::now();
+  std::shared_ptr<void> entered;
+  if (loaded.device) {
+    FUSEC_ASSIGN(entered, loaded.device->enter());
+  }
+  const ThreadCount as_at_run(threads);
+  const Lease team(loaded.device ? 1 : threads);  // awake, as in a run
+  TuneReport report;
+  Layers layers = layers_of(loaded, resolved, threads, tuning, limits.again);
+  for (const TunedLayer& layer : layers.layers) report.reused += static_cast<int64_t>(layer.rows.size());
+  const std::vector<std::size_t> order = order_of_tuning(layers);
+  std::unique_ptr<TimedCall> timed;
+  for (std::size_t done = 0; done < order.size() && report.finished; ++done) {
+    if (!timed) {
+      FUSEC_ASSIGN(auto stopwatch, stopwatch_for(loaded, threads, tuning));
+      timed = std::make_unique<TimedCall>(std::move(stopwatch), loaded.device.get());
+    }
+    TunedLayer& layer = layers.layers[order[done]];
+    if (progress) progress(done, order.size(), layer);
+    LayerTuner tuner(loaded, layers.calls[order[done]], limits, tuning, *timed, report);
+    Result<bool> finished = tuner.run(start, layer);
+    if (!finished.ok()) return finished.status().with_note("while timing step '" + layer.origin + "'");
+    report.finished = *finished;
+  }
+  report.layers = std::move(layers.layers);
+  report.seconds = tuning_seconds_since(start);
+  return report;
+}
+
+void profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {
+  const Options& options = tuning.options();
+  const Result<TuneReport> report =
+      tune(loaded, resolved, threads, tuning, {options.tuning_seconds, options.quick_tuning});
+  if (!report.ok()) warn_of(options)("measuring stopped: " + report.status().str());
+}
+
+}  // namespace fusec::runtime

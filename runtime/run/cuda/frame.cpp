@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/run/cuda/frame.h"
+
+#include <algorithm>
+
+#include "runtime/run/cuda/link.h"
+
+namespace fusec::runtime::cuda {
+namespace {
+
+constexpr int64_t kWord = sizeof(int32_t);
+
+int64_t checking_launches(const Plan& plan) {
+  return std::count_if(plan.launches.begin(), plan.launches.end(), [](const Launch& l) { return l.checks_status; });
+}
+
+Status record(const Context& context, std::span<const Event> events, std::size_t index, CUstream stream) {
+  if (events.empty()) return {};
+  return context.check(context.driver().cuEventRecord(events[index].get(), stream), "cuEventRecord");
+}
+
+}  // namespace
+
+Result<bool> RunMemory::reserve(const ContextPtr& context, const Plan& plan) {
+  const int64_t words = std::max<int64_t>(checking_launches(plan), 1) * kWord;
+  FUSEC_ASSIGN(const bool arena_moved, grow(arena, context, plan.arena_bytes));
+  FUSEC_ASSIGN(const bool status_moved, grow(status, context, words));
+  FUSEC_ASSIGN(const bool seen_moved, grow(status_seen, context, status.bytes()));
+  return arena_moved || status_moved || seen_moved;
+}
+
+Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory)
+    : context_(std::move(context)),
+      plan_(std::move(plan)),
+      constants_(static_cast<const Program&>(*plan_->loaded->device).constant_addresses),
+      arena_(memory.arena.data()),
+      status_(memory.status.data()),
+      status_seen_(reinterpret_cast<const int32_t*>(memory.status_seen.data())),
+      args_(plan_->args.size()) {
+  for (uint32_t i = 0; i < args_.size(); ++i) {
+    const Address& to = plan_->args[i];
+    if (to.base == Base::input || to.base == Base::output) {
+      fixups_.push_back({i, to});
+    } else {
+      args_[i] = static_cast<std::byte*>(base(to, {}, {})) + to.bytes;
+    }
+  }
+  for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+    status_words_.push_back(status_ +
+                            (plan_->launches[i].checks_status ? static_cast<int64_t>(checking_.size()) * kWord : 0));
+    if (plan_->launches[i].checks_status) checking_.push_back(i);
+  }
+  for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+    const Launch& launch = plan_->launches[i];
+    first_param_.push_back(params_.size());
+    if (launch.kernel == nullptr) continue;
+    const auto extents = std::get<ir::KernelStep>(launch.step->v).extents.size();
+    for (uint32_t a = 0; a < launch.args; ++a) params_.push_back(&args_[launch.first_arg + a]);
+    for (std::size_t e = 0; e < extents; ++e)
+      params_.push_back(const_cast<int64_t*>(&plan_->extents[launch.first_extent + e]));
+    params_.push_back(&status_words_[i]);
+  }
+}
+
+void* Frame::base(const Address& address, std::span<void* const> inputs, std::span<void* const> outputs) const {
+  switch (address.base) {
+    case Base::input:
+      return inputs[address.ordinal];
+    case Base::output:
+      return outputs[address.ordinal];
+    case Base::constant:
+      return constants_[address.ordinal];
+    case Base::arena:
+      break;
+  }
+  return arena_;
+}
+
+void Frame::complete(std::span<void* const> inputs, std::span<void* const> outputs) {
+  for (const Fixup& fixup : fixups_)
+    args_[fixup.arg] = static_cast<std::byte*>(base(fixup.to, inputs, outputs)) + fixup.to.bytes;
+}
+
+Status Frame::launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstream stream) {
+  if (phase.iterations == 0) return {};
+  const auto index = static_cast<std::size_t>(&launch - plan_->launches.data());
+  const CUresult result = context_->driver().cuLaunchKernel(
+      static_cast<CUfunction>(phase.device_function), static_cast<unsigned>(phase.iterations), 1, 1,
+      static_cast<unsigned>(phase.threads), 1, 1, phase.dynamic_shared, stream, &params_[first_param_[index]], nullptr);
+  return context_->check(result, "cuLaunchKernel");
+}
+
+Status Frame::launch(const Launch& launch, CUstream stream) {
+  if (launch.op != nullptr) {
+    return launch.op->run(args_.data() + launch.first_arg, launch.workspace >= 0 ? arena_ + launch.workspace : nullptr,
+                          {1, stream});
+  }
+  for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
+    FUSEC_TRY(launch_phase(launch, plan_->phases[p], stream));
+  }
+  return {};
+}
+
+Status Frame::copy_outputs(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream) {
+  for (const OutputCopy& copy : plan_->copies) {
+    if (copy.bytes == 0) continue;
+    const CUdeviceptr from = address_of(static_cast<std::byte*>(base(copy.from, inputs, outputs)) + copy.from.bytes);
+    const CUdeviceptr to = address_of(outputs[copy.output]);
+    if (from == to) continue;
+    FUSEC_TRY(
+        context_->check(context_->driver().cuMemcpyDtoDAsync(to, from, static_cast<std::size_t>(copy.bytes), stream),
+                        "cuMemcpyDtoDAsync"));
+  }
+  return {};
+}
+
+Status Frame::clear_indices(CUstream stream) {
+  if (checking_.empty()) return {};
+  return context_->check(context_->driver().cuMemsetD32Async(address_of(status_), 0, checking_.size(), stream),
+                         "cuMemsetD32Async");
+}
+
+Status Frame::fetch_indices(CUstream stream) {
+  if (checking_.empty()) return {};
+  const CUresult result = context_->driver().cuMemcpyDtoHAsync(const_cast<int32_t*>(status_seen_), address_of(status_),
+                                                               checking_.size() * kWord, stream);
+  return context_->check(result, "cuMemcpyDtoHAsync");
+}
+
+Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
+                      std::span<const Event> events) {
+  complete(inputs, outputs);
+  FUSEC_TRY(clear_indices(stream));
+  FUSEC_TRY(record(*context_, events, 0, stream));
+  for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+    if (Status status = launch(plan_->launches[i], stream); !status.ok()) {
+      return std::move(status).with_note("while launching step '" + plan_->launches[i].step->origin + "'");
+    }
+    FUSEC_TRY(record(*context_, events, i + 1, stream));
+  }
+  FUSEC_TRY(copy_outputs(inputs, outputs, stream));
+  return fetch_indices(stream);
+}
+
+Status Frame::check_indices() const {
+  for (std::size_t word = 0; word < checking_.size(); ++word) {
+    if (status_seen_[word] == 0) continue;
+    const std::string& origin = plan_->launches[checking_[word]].step->origin;
+    return Status(StatusCode::invalid_argument, "an index is out of range in '" + origin + "'")
+        .with_note("while running step '" + origin + "'");
+  }
+  return {};
+}
+
+}  // namespace fusec::runtime::cuda

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frame: a Plan's launches with the addresses of one session, put on a stream in order.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/device/cuda/handles.h"
+#include "runtime/plan/plan.h"
+
+namespace fusec::runtime::cuda {
+
+// What a run needs beside the caller's tensors; grows to the largest Plan that its owner runs.
+struct RunMemory {
+  DeviceBuffer arena;
+  DeviceBuffer status;       // one word per launch that checks indices, set by it when one is out of range
+  PinnedBuffer status_seen;  // its copy on the host, after a run
+  // Makes all large enough; true when an address changed, so that Frames must be made anew.
+  Result<bool> reserve(const ContextPtr& context, const Plan& plan);
+};
+
+class Frame {
+ public:
+  Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory);
+
+  const Plan& plan() const { return *plan_; }
+  // Puts the launches and output copies on the stream: no waiting, no allocation. Addresses are those of the caller's
+  // row-major tensors. events, if not empty: one more than launches, recorded before the first and after each.
+  Status enqueue(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
+                 std::span<const Event> events = {});
+  // After a run is over: invalid_argument when an index was out of range.
+  Status check_indices() const;
+
+ private:
+  struct Fixup {
+    uint32_t arg = 0;
+    Address to;
+  };
+  void complete(std::span<void* const> inputs, std::span<void* const> outputs);
+  Status launch(const Launch& launch, CUstream stream);
+  Status launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstream stream);
+  Status copy_outputs(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream);
+  void* base(const Address& address, std::span<void* const> inputs, std::span<void* const> outputs) const;
+  Status clear_indices(CUstream stream);
+  Status fetch_indices(CUstream stream);
+
+  ContextPtr context_;
+  PlanPtr plan_;
+  std::span<void* const> constants_;
+  std::byte* arena_;
+  std::byte* status_;
+  const int32_t* status_seen_;
+  std::vector<void*> args_;
+  std::vector<Fixup> fixups_;             // arguments in the caller's memory
+  std::vector<void*> status_words_;       // by launch
+  std::vector<std::size_t> checking_;     // launches that check indices, in the order of their words
+  std::vector<void*> params_;             // addresses of the arguments of all launches' functions
+  std::vector<std::size_t> first_param_;  // by launch
+};
+
+}  // namespace fusec::runtime::cuda

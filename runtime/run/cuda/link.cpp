@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/run/cuda/link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "runtime/run/cuda/runner.h"
+
+namespace fusec::runtime::cuda {
+namespace {
+
+constexpr int64_t kPlainShared = 48 << 10;    // bytes of shared memory that a block may have without asking
+constexpr int64_t kChunk = int64_t{8} << 20;  // small constants go up together
+
+// Constants in one allocation, uploaded in chunks through host memory that holds many small ones.
+class Upload {
+ public:
+  Upload(const Context& context, const DeviceBuffer& to) : context_(context), to_(to) {}
+
+  Status add(const Tensor& constant, int64_t at) {
+    const auto bytes = static_cast<int64_t>(constant.bytes());
+    if (bytes == 0) return {};
+    if (bytes >= kChunk) return send(constant.data(), at, bytes);
+    if (at + bytes - first_ > kChunk) FUSEC_TRY(flush());
+    if (chunk_.empty()) first_ = at;
+    chunk_.resize(static_cast<std::size_t>(at + bytes - first_));
+    std::memcpy(chunk_.data() + (at - first_), constant.data(), static_cast<std::size_t>(bytes));
+    return {};
+  }
+
+  Status flush() {
+    if (!chunk_.empty()) FUSEC_TRY(send(chunk_.data(), first_, static_cast<int64_t>(chunk_.size())));
+    chunk_.clear();
+    return {};
+  }
+
+ private:
+  Status send(const void* from, int64_t at, int64_t bytes) const {
+    const CUresult result = context_.driver().cuMemcpyHtoD(to_.address() + static_cast<CUdeviceptr>(at), from,
+                                                           static_cast<std::size_t>(bytes));
+    return context_.check(result, "cuMemcpyHtoD");
+  }
+
+  const Context& context_;
+  const DeviceBuffer& to_;
+  std::vector<std::byte> chunk_;
+  int64_t first_ = 0;  // where the chunk begins
+};
+
+Status upload_constants(Program& loaded, const std::vector<Tensor>& constants) {
+  std::vector<int64_t> offsets;
+  int64_t total = 0;
+  for (const Tensor& constant : constants) {
+    offsets.push_back(total);
+    total += round_up(static_cast<int64_t>(constant.bytes()), kDeviceAlignment);
+  }
+  FUSEC_ASSIGN(loaded.constants, DeviceBuffer::make(loaded.context, total));
+  Upload upload(*loaded.context, loaded.constants);
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    loaded.constant_addresses.push_back(loaded.constants.data() + offsets[i]);
+    FUSEC_TRY(upload.add(constants[i], offsets[i]));
+  }
+  FUSEC_TRY(upload.flush());
+  if (total == 0) return {};
+  // Copies from pageable memory answer before they are over on the device.
+  return loaded.context->check(loaded.context->driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+}
+
+Status load_image(const Context& context, const void* image, CUlibrary& to) {
+  const CUresult result = context.driver().cuLibraryLoadData(&to, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  return context.check(result, "cuLibraryLoadData");
+}
+
+// The cubin, else the PTX.
+Result<Code> load_code(const ContextPtr& context, const codegen::Artifact& artifact) {
+  CUlibrary library = nullptr;
+  Status status(StatusCode::device, "there is no cubin");
+  if (!artifact.image.empty()) status = load_image(*context, artifact.image.data(), library);
+  if (!status.ok() && !artifact.ptx.empty() && context->alive().ok()) {
+    if (Status as_ptx = load_image(*context, artifact.ptx.c_str(), library); !as_ptx.ok()) {
+      return std::move(as_ptx).with_note("while loading PTX, because the cubin was refused: " + status.message());
+    }
+    status = {};
+  }
+  FUSEC_TRY(status);
+  return Code(library, Release{context});
+}
+
+// Loads the function now: a first launch that does may wait for what else runs, and cannot be captured.
+Status touch(const Context& context, CUfunction function) {
+  const Driver& driver = context.driver();
+  if (driver.cuFuncLoad != nullptr) return context.check(driver.cuFuncLoad(function), "cuFuncLoad");
+  int registers = 0;
+  return context.check(driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function),
+                       "cuFuncGetAttribute");
+}
+
+Result<LoadedKernel::Phase> load_phase(const Context& context, CUlibrary library, const codegen::ArtifactPhase& phase) {
+  const Driver& driver = context.driver();
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  FUSEC_TRY(context.check(driver.cuLibraryGetKernel(&kernel, library, phase.entry.c_str()), "cuLibraryGetKernel"));
+  FUSEC_TRY(context.check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction"));
+  FUSEC_TRY(touch(context, function));
+  if (phase.dynamic_shared + phase.shared_bytes > kPlainShared) {
+    const CUresult result = driver.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                      static_cast<int>(phase.dynamic_shared));
+    FUSEC_TRY(context.check(result, "cuFuncSetAttribute"));
+  }
+  return LoadedKernel::Phase{nullptr, phase.iterations, function, std::max(phase.threads, 1), phase.dynamic_shared};
+}
+
+Result<LoadedKernel> load_kernel(Program& loaded, const codegen::Artifact& artifact) {
+  FUSEC_ASSIGN(Code code, load_code(loaded.context, artifact));
+  LoadedKernel kernel;
+  for (const codegen::ArtifactPhase& phase : artifact.phases) {
+    Result<LoadedKernel::Phase> made = load_phase(*loaded.context, code.get(), phase);
+    if (!made.ok()) return made.status().with_note("while loading function '" + phase.entry + "'");
+    kernel.phases.push_back(*std::move(made));
+  }
+  loaded.code.push_back(std::move(code));
+  return kernel;
+}
+
+double milliseconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<void>> Program::enter() const {
+  FUSEC_TRY(context->alive());
+  auto current = std::make_shared<Current>(*context);
+  FUSEC_TRY(current->status());
+  return std::shared_ptr<void>(std::move(current));
+}
+
+Result<std::unique_ptr<Runner>> Program::make_runner(const ir::Program& program, const Options& options) const {
+  return cuda::make_runner(program, context, options);
+}
+
+Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
+                                                  std::vector<std::shared_ptr<Library>> libraries, ContextPtr context,
+                                                  double* upload_ms) {
+  using Clock = std::chrono::steady_clock;
+  const Current current(*context);
+  FUSEC_TRY(current.status());
+  FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded, begin_link(std::move(program), artifacts, std::move(libraries)));
+  auto device = std::make_shared<Program>(std::move(context));
+  std::size_t i = 0;
+  for (ir::KernelId id : picked_kernels(loaded->program)) {
+    Result<LoadedKernel> kernel = load_kernel(*device, *loaded->artifacts[i++]);
+    if (!kernel.ok())
+      return kernel.status().with_note("while loading kernel '" + loaded->program.kernels[id].name + "'");
+    loaded->kernels[id] = *std::move(kernel);
+  }
+  const Clock::time_point start = Clock::now();
+  if (Status status = upload_constants(*device, loaded->program.constants); !status.ok()) {
+    return std::move(status).with_note("while moving the model's constants to " + device->context->name());
+  }
+  if (upload_ms != nullptr) *upload_ms += milliseconds(Clock::now() - start);
+  loaded->device = std::move(device);
+  return std::shared_ptr<const LoadedProgram>(std::move(loaded));
+}
+
+}  // namespace fusec::runtime::cuda

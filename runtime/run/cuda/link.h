@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// link for a GPU: cubins and constants in its memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/device/cuda/handles.h"
+#include "runtime/link/link.h"
+
+namespace fusec::runtime::cuda {
+
+class Program final : public DeviceProgram {
+ public:
+  explicit Program(ContextPtr gpu) : context(std::move(gpu)) {}
+  Device device() const override { return {TargetKind::cuda, context->ordinal()}; }
+  Result<std::shared_ptr<void>> enter() const override;
+  Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const override;
+  Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const override;
+  std::string name() const override;
+
+  ContextPtr context;
+  std::vector<Code> code;  // one cubin per kernel that is used
+  DeviceBuffer constants;
+  std::vector<void*> constant_addresses;  // by index in ir::Program::constants
+};
+
+// As runtime::link. Every function is loaded here, none at its first launch. PTX is taken where the driver refuses the
+// cubin. Constants stay on the host too, because libraries pack weights from there. upload_ms, if not null: grows by
+// the time that moving constants took.
+Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
+                                                  std::vector<std::shared_ptr<Library>> libraries, ContextPtr context,
+                                                  double* upload_ms = nullptr);
+
+}  // namespace fusec::runtime::cuda

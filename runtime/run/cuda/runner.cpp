@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/run/cuda/runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fusec/device.h"
+#include "runtime/cache/artifact.h"
+#include "runtime/device/cuda/graphs.h"
+#include "runtime/run/cuda/frame.h"
+#include "runtime/run/cuda/staging.h"
+
+namespace fusec::runtime::cuda {
+namespace {
+
+// A launch on a plain stream costs the host about this much, and so does a copy.
+constexpr double kLaunchUs = 2.5;
+// Runs in a row with one set of pointers after which rotating ones are taken to have settled.
+constexpr int kSettled = 4;
+
+struct State final : PlanState {
+  PlanPtr plan;
+  std::unique_ptr<Frame> frame;
+  GraphCache graphs;
+  uint64_t generation = 0;         // of the memory that frame and graphs hold addresses of
+  bool capturable = true;          // false: a capture failed
+  bool staging_pays = false;       // copying rotating tensors to fixed memory costs less than launching one by one
+  bool fixed = false;              // tensors are copied to fixed memory, because the caller's pointers rotate
+  std::vector<const void*> given;  // the caller's pointers of the last run
+  int same_in_a_row = 0;
+};
+
+// Whether copies of all inputs and outputs cost less than what a graph saves.
+bool staging_pays(const Plan& plan, double copy_gb_per_s) {
+  double bytes = 0;
+  for (const auto* list : {&plan.inputs, &plan.outputs}) {
+    for (const BoundIo& io : *list) {
+      double one = static_cast<double>(size_of(io.dtype));
+      for (int64_t extent : io.shape) one *= static_cast<double>(extent);
+      bytes += 2 * one;  // read and written
+    }
+  }
+  const double copies =
+      kLaunchUs * static_cast<double>(plan.inputs.size() + plan.outputs.size()) + bytes / (1e3 * copy_gb_per_s);
+  return copies < kLaunchUs * static_cast<double>(plan.launches.size());
+}
+
+class GpuRunner final : public Runner {
+ public:
+  GpuRunner(const ir::Program& program, ContextPtr context, Stream stream, Event done, const Options& options)
+      : Runner(program),
+        context_(std::move(context)),
+        stream_(std::move(stream)),
+        done_(std::move(done)),
+        device_{TargetKind::cuda, context_->ordinal()},
+        graphs_wanted_(options.cuda_graph),
+        warn_(warn_of(options)),
+        in_staged_(program.inputs.size()),
+        out_staged_(program.outputs.size()),
+        in_(program.inputs.size()),
+        out_(program.outputs.size()) {}
+  ~GpuRunner() override { (void)settle(); }
+
+  Result<std::unique_ptr<PlanState>> prepare(const PlanPtr& plan) override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto state = std::make_unique<State>();
+    state->plan = plan;
+    state->staging_pays = staging_pays(*plan, kTypicalCopy);
+    FUSEC_TRY(renew(*state));
+    return std::unique_ptr<PlanState>(std::move(state));
+  }
+
+  Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto& own = static_cast<State&>(state);
+    FUSEC_TRY(enter(own));
+    FUSEC_TRY(place(own, inputs, outputs));
+    std::vector<Event> events;
+    if (step_us != nullptr) {
+      FUSEC_ASSIGN(events, make_events(own.plan->launches.size() + 1));
+    }
+    const Status enqueued = enqueue(own, inputs, outputs, stream_.get(), events);
+    const Status waited = wait();  // also after a failure: what was enqueued uses the caller's memory
+    FUSEC_TRY(enqueued);
+    FUSEC_TRY(waited);
+    if (step_us != nullptr) FUSEC_TRY(read_events(events, step_us));
+    for (std::size_t o = 0; o < outputs.size(); ++o) out_staged_[o].finish(outputs[o], row_major_);
+    return own.frame->check_indices();
+  }
+
+  Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto& own = static_cast<State&>(state);
+    FUSEC_TRY(enter(own));
+    FUSEC_TRY(check_on_device(*own.plan, inputs, outputs));
+    FUSEC_TRY(place(own, inputs, outputs));
+    auto* const theirs = static_cast<CUstream>(stream);
+    FUSEC_TRY(order_after_pending(theirs));
+    const Status enqueued = enqueue(own, inputs, outputs, theirs, {});
+    const Status marked = context_->check(driver().cuEventRecord(done_.get(), theirs), "cuEventRecord");
+    pending_ = true;
+    pending_stream_ = theirs;
+    FUSEC_TRY(enqueued);
+    return marked;
+  }
+
+  Status bind(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto& own = static_cast<State&>(state);
+    FUSEC_TRY(enter(own));
+    FUSEC_TRY(place(own, inputs, outputs));
+    if (!graphs_wanted_ || !own.capturable) return {};
+    GraphCache::Entry* entry = own.graphs.find(in_, out_);
+    if (entry == nullptr) entry = &own.graphs.add(in_, out_);
+    return entry->graph ? Status() : capture(own, *entry);
+  }
+
+  int64_t arena_bytes() const override { return memory_.arena.bytes(); }
+
+  void count(SessionStats& stats) const override {
+    Runner::count(stats);
+    stats.captured_graphs = captured_;
+    stats.replayed_graphs = replayed_;
+  }
+
+ private:
+  static constexpr double kTypicalCopy = 1000;  // GB/s; only weighs copies against launches
+
+  const Driver& driver() const { return context_->driver(); }
+
+  // Memory and a Frame for the plan.
+  Status renew(State& state) {
+    FUSEC_TRY(settle());
+    state.graphs.clear();
+    state.frame.reset();
+    const Result<bool> moved = memory_.reserve(context_, *state.plan);
+    if (!moved.ok() || *moved) ++generation_;
+    FUSEC_TRY(moved.status());
+    state.frame = std::make_unique<Frame>(context_, state.plan, memory_);
+    state.generation = generation_;
+    return {};
+  }
+
+  Status enter(State& state) {
+    return state.frame != nullptr && state.generation == generation_ ? Status() : renew(state);
+  }
+
+  // Waits for the caller's stream that was given work last.
+  Status settle() {
+    if (!pending_) return {};
+    pending_ = false;
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    return context_->check(driver().cuEventSynchronize(done_.get()), "cuEventSynchronize");
+  }
+
+  // Work on another stream uses the same arena: it comes after.
+  Status order_after_pending(CUstream stream) {
+    if (!pending_ || pending_stream_ == stream) return {};
+    return context_->check(driver().cuStreamWaitEvent(stream, done_.get(), 0), "cuStreamWaitEvent");
+  }
+
+  Status wait() {
+    pending_ = false;
+    Status status = context_->check(driver().cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");
+    if (status.ok() || context_->alive().ok()) return status;
+    return std::move(status).with_note(
+        "a step of the run failed; CUDA_LAUNCH_BLOCKING=1 without a CUDA graph shows which");
+  }
+
+  Status not_here(const char* kind, const BoundIo& io, const Tensor& t) const {
+    return Status(StatusCode::invalid_argument, std::string(kind) + " '" + io.name + "' lies on " +
+                                                    to_string(t.device()) + ", the Engine runs on " + context_->name());
+  }
+
+  Status check_on_device(const Plan& plan, std::span<const Tensor> inputs, std::span<const Tensor> outputs) const {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].device() != device_) return not_here("input", plan.inputs[i], inputs[i]);
+    }
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      if (outputs[o].device() != device_ && outputs[o].data() != nullptr)
+        return not_here("output", plan.outputs[o], outputs[o]);
+    }
+    return {};
+  }
+
+  // Outputs that are not given lie where the inputs do.
+  Device output_device(std::span<const Tensor> inputs) const {
+    const bool here = std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return !t.on_host(); });
+    return here ? device_ : Device{};
+  }
+
+  // Decides where the launches find every tensor.
+  Status place(State& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+    const Plan& plan = *state.plan;
+    const Device made_on = output_device(inputs);
+    for (std::size_t o = 0; o < outputs.size(); ++o) FUSEC_TRY(take_output(plan.outputs[o], outputs[o], made_on));
+    const bool fixed = rotates(state, inputs, outputs);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].on_host() && inputs[i].device() != device_) return not_here("input", plan.inputs[i], inputs[i]);
+      const char* const why = reason_to_copy(plan.inputs[i], inputs[i]);
+      FUSEC_TRY(place_one(in_staged_[i], inputs[i], why != nullptr || fixed));
+      if (why != nullptr && in_staged_[i].way() == Way::from_device) log_.add(i, "input", plan.inputs[i], why);
+      in_[i] = in_staged_[i].address();
+    }
+    for (uint32_t o = 0; o < outputs.size(); ++o) {
+      if (!outputs[o].on_host() && outputs[o].device() != device_)
+        return not_here("output", plan.outputs[o], outputs[o]);
+      const char* why = reason_to_copy(plan.outputs[o], outputs[o]);
+      if (why == nullptr && clobbers_input(plan, inputs, outputs[o], o)) why = "an input that lies there is read later";
+      FUSEC_TRY(place_one(out_staged_[o], outputs[o], why != nullptr || fixed));
+      if (why != nullptr && out_staged_[o].way() == Way::from_device)
+        log_.add(in_.size() + o, "output", plan.outputs[o], why);
+      out_[o] = out_staged_[o].address();
+    }
+    return {};
+  }
+
+  // Growing gives memory back that work on the caller's stream may still use.
+  Status place_one(Staged& staged, const Tensor& tensor, bool copy) {
+    if (pending_ && staged.grows_for(tensor, copy)) FUSEC_TRY(settle());
+    return staged.place(context_, tensor, copy);
+  }
+
+  static const char* reason_to_copy(const BoundIo& io, const Tensor& t) {
+    if (!t.is_contiguous()) return "it is not row-major";
+    return is_aligned(t.data(), io.alignment) ? nullptr : "it is not aligned";
+  }
+
+  // Whether the caller's pointers change too often for graphs, so that copies to fixed memory are better.
+  bool rotates(State& state, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    if (!state.fixed && !(graphs_wanted_ && state.staging_pays && state.graphs.rotating())) return false;
+    state.fixed = true;
+    bool same = state.given.size() == inputs.size() + outputs.size();
+    state.given.resize(inputs.size() + outputs.size());
+    std::size_t at = 0;
+    const auto look = [&](const void* data) {
+      same = same && state.given[at] == data;
+      state.given[at++] = data;
+    };
+    for (const Tensor& t : inputs) look(t.data());
+    for (const Tensor& t : outputs) look(t.data());
+    state.same_in_a_row = same ? state.same_in_a_row + 1 : 0;
+    if (state.same_in_a_row < kSettled) return true;
+    state.graphs.settle_down();
+    state.same_in_a_row = 0;
+    state.fixed = false;
+    return false;
+  }
+
+  Status enqueue(State& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, CUstream stream,
+                 std::span<const Event> events) {
+    if (stream == stream_.get()) FUSEC_TRY(order_after_pending(stream));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      FUSEC_TRY(in_staged_[i].bring(*context_, inputs[i], row_major_, stream));
+    FUSEC_TRY(events.empty() ? launch(state, stream) : state.frame->enqueue(in_, out_, stream, events));
+    for (std::size_t o = 0; o < outputs.size(); ++o) FUSEC_TRY(out_staged_[o].take_back(*context_, outputs[o], stream));
+    return {};
+  }
+
+  // All launches of the plan: as one graph from the second run with the same addresses on.
+  Status launch(State& state, CUstream stream) {
+    if (!graphs_wanted_ || !state.capturable) return state.frame->enqueue(in_, out_, stream);
+    GraphCache::Entry* const entry = state.graphs.find(in_, out_);
+    if (entry == nullptr) {
+      state.graphs.add(in_, out_);
+      return state.frame->enqueue(in_, out_, stream);
+    }
+    if (!entry->graph) FUSEC_TRY(capture(state, *entry));
+    if (!entry->graph) return state.frame->enqueue(in_, out_, stream);
+    ++replayed_;
+    return context_->check(driver().cuGraphLaunch(entry->graph.get(), stream), "cuGraphLaunch");
+  }
+
+  // Ok without a graph when the plan cannot be captured: it then runs on the plain stream, with one warning.
+  Status capture(State& state, GraphCache::Entry& entry) {
+    Status status = capture_into(*state.frame, entry.graph);
+    captured_ += status.ok();
+    if (status.ok() || !context_->alive().ok()) return status;
+    state.capturable = false;
+    entry.graph.reset();
+    warn_("a plan runs without a CUDA graph: " + std::move(status).str());
+    return {};
+  }
+
+  Status capture_into(Frame& frame, GraphExec& out) {
+    // Other threads may allocate and wait meanwhile.
+    FUSEC_TRY(context_->check(driver().cuStreamBeginCapture(stream_.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                              "cuStreamBeginCapture"));
+    const Status enqueued = frame.enqueue(in_, out_, stream_.get());
+    CUgraph recorded = nullptr;
+    const Status ended = context_->check(driver().cuStreamEndCapture(stream_.get(), &recorded), "cuStreamEndCapture");
+    const Graph graph(recorded, Release{context_});
+    FUSEC_TRY(enqueued);
+    FUSEC_TRY(ended);
+    CUgraphExec made = nullptr;
+    FUSEC_TRY(context_->check(driver().cuGraphInstantiate(&made, recorded, 0), "cuGraphInstantiate"));
+    out = GraphExec(made, Release{context_});
+    FUSEC_TRY(context_->check(driver().cuGraphUpload(made, stream_.get()), "cuGraphUpload"));
+    return context_->check(driver().cuStreamSynchronize(stream_.get()),
+                           "cuStreamSynchronize");  // it may run on another stream
+  }
+
+  Result<std::vector<Event>> make_events(std::size_t count) {
+    std::vector<Event> events;
+    for (std::size_t i = 0; i < count; ++i) {
+      FUSEC_ASSIGN(Event event, make_event(context_, true));
+      events.push_back(std::move(event));
+    }
+    return events;
+  }
+
+  Status read_events(std::span<const Event> events, double* step_us) const {
+    for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+      float ms = 0;
+      FUSEC_TRY(context_->check(driver().cuEventElapsedTime(&ms, events[i].get(), events[i + 1].get()),
+                                "cuEventElapsedTime"));
+      step_us[i] = 1e3 * static_cast<double>(ms);
+    }
+    return {};
+  }
+
+  ContextPtr context_;
+  Stream stream_;
+  Event done_;  // of the last work on a stream of the caller
+  Device device_;
+  bool graphs_wanted_;
+  Warn warn_;
+  bool pending_ = false;  // work on pending_stream_ may be under way
+  CUstream pending_stream_ = nullptr;
+  RunMemory memory_;
+  uint64_t generation_ = 0;
+  RowMajor row_major_;
+  std::vector<Staged> in_staged_, out_staged_;
+  std::vector<void*> in_, out_;  // addresses that the launches use
+  int64_t captured_ = 0, replayed_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, ContextPtr context, const Options& options) {
+  FUSEC_TRY(context->alive());
+  const Current current(*context);
+  FUSEC_TRY(current.status());
+  FUSEC_ASSIGN(Stream stream, make_stream(context));
+  FUSEC_ASSIGN(Event done, make_event(context, false));
+  return std::unique_ptr<Runner>(
+      std::make_unique<GpuRunner>(program, std::move(context), std::move(stream), std::move(done), options));
+}
+
+}  // namespace fusec::runtime::cuda

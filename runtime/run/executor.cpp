@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/run/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/device/host/float_env.h"
+#include "runtime/threads/parallel.h"
+
+namespace fusec::runtime {
+namespace {
+
+int64_t local_stride(const Plan& plan) { return round_up(plan.local_bytes, kAlignment); }
+
+Result<bool> grow(AlignedBuffer& buffer, int64_t bytes) {
+  if (buffer.bytes() >= bytes) return false;
+  buffer = AlignedBuffer();  // first give back, so that both never exist at once
+  FUSEC_ASSIGN(buffer, AlignedBuffer::make(bytes));
+  return true;
+}
+
+// A library's call is bound for a number of threads and may wait for all of them.
+Status too_few(int threads, int wanted) {
+  return Status(StatusCode::out_of_memory,
+                "only " + std::to_string(threads) + " of " + std::to_string(wanted) +
+                    " threads could be started; Options::threads and --threads ask for fewer");
+}
+
+const std::byte* at(const void* base, int64_t bytes) { return static_cast<const std::byte*>(base) + bytes; }
+
+}  // namespace
+
+Result<bool> RunMemory::reserve(const Plan& plan) {
+  FUSEC_ASSIGN(const bool arena_moved, grow(arena, plan.arena_bytes));
+  FUSEC_ASSIGN(const bool locals_moved, grow(locals, local_stride(plan) * plan.threads));
+  return arena_moved || locals_moved;
+}
+
+Frame::Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory)
+    : plan_(std::move(plan)),
+      arena_(memory.arena.data()),
+      locals_(memory.locals.data()),
+      local_stride_(local_stride(*plan_)),
+      args_(plan_->args.size()) {
+  for (uint32_t i = 0; i < args_.size(); ++i) {
+    const Address& to = plan_->args[i];
+    if (to.base == Base::arena) {
+      args_[i] = arena_ + to.bytes;
+    } else if (to.base == Base::constant) {
+      // Kernels and libraries only read their inputs.
+      args_[i] = const_cast<std::byte*>(at(plan_->loaded->program.constants[to.ordinal].data(), to.bytes));
+    } else {
+      fixups_.push_back({i, to});
+    }
+  }
+  for (const Launch& launch : plan_->launches) {
+    const void* const* externs = launch.kernel != nullptr ? launch.kernel->externs.data() : nullptr;
+    host_args_.push_back(
+        {args_.data() + launch.first_arg, plan_->extents.data() + launch.first_extent, externs, &status_});
+  }
+}
+
+void Frame::complete(std::span<const void* const> inputs, std::span<void* const> outputs) {
+  for (const Fixup& fixup : fixups_) {
+    const void* base = fixup.to.base == Base::input ? inputs[fixup.to.ordinal] : outputs[fixup.to.ordinal];
+    args_[fixup.arg] = const_cast<std::byte*>(at(base, fixup.to.bytes));
+  }
+}
+
+void Frame::run_kernel(const Launch& launch, const codegen::HostArgs& args) const {
+  for (uint32_t p = launch.first_phase; p < launch.first_phase + launch.phases; ++p) {
+    const PhaseLaunch& phase = plan_->phases[p];
+    parallel_for(phase.threads, phase.iterations, [&](int64_t begin, int64_t end, int thread) {
+      phase.function(&args, begin, end, locals_ + thread * local_stride_);
+    });
+  }
+}
+
+// Part p of launch l runs on thread (p + parts of the launches before l) modulo the threads, so that small launches lie
+// on threads of their own.
+void Frame::run_group(std::size_t first) const {
+  const Launch* const launches = plan_->launches.data() + first;
+  const int threads = launches->group_threads;
+  parallel_for(threads, threads, [&](int64_t begin, int64_t end, int) {
+    for (auto thread = static_cast<int>(begin); thread < end; ++thread) {
+      int before = 0;
+      for (uint32_t l = 0; l < launches->together; ++l) {
+        const PhaseLaunch& phase = plan_->phases[launches[l].first_phase];
+        const auto parts = static_cast<int>(std::min<int64_t>(phase.threads, phase.iterations));
+        for (int part = (thread - before % threads + threads) % threads; part < parts; part += threads) {
+          phase.function(&host_args_[first + l], part_begin(phase.iterations, parts, part),
+                         part_begin(phase.iterations, parts, part + 1), locals_ + thread * local_stride_);
+        }
+        before += parts;
+      }
+    }
+  });
+}
+
+void Frame::run_task(const Launch& launch, const PhaseLaunch& phase, int64_t task) const {
+  phase.function(&host_args_[static_cast<std::size_t>(&launch - plan_->launches.data())], task, task + 1, locals_);
+}
+
+Status Frame::run_launch(std::size_t index) {
+  const Launch& launch = plan_->launches[index];
+  if (launch.op != nullptr) {
+    return launch.op->run(args_.data() + launch.first_arg, launch.workspace >= 0 ? arena_ + launch.workspace : nullptr,
+                          {launch.threads});
+  }
+  run_kernel(launch, host_args_[index]);
+  if (launch.checks_status && status_ != 0) {
+    status_ = 0;
+    return Status(StatusCode::invalid_argument, "an index is out of range in '" + launch.step->origin + "'");
+  }
+  return {};
+}
+
+Status Frame::run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us) {
+  using Clock = std::chrono::steady_clock;
+  const FloatEnv env;
+  const Lease lease(plan_->team);
+  if (lease.threads() < plan_->team) return too_few(lease.threads(), plan_->team);
+  complete(inputs, outputs);
+  for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+    if (plan_->launches[i].together > 1 && step_us == nullptr) {
+      run_group(i);
+      i += plan_->launches[i].together - 1;
+      continue;
+    }
+    const Clock::time_point start = step_us != nullptr ? Clock::now() : Clock::time_point();
+    Status status = run_launch(i);
+    if (!status.ok())
+      return std::move(status).with_note("while running step '" + plan_->launches[i].step->origin + "'");
+    if (step_us != nullptr) step_us[i] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  }
+  for (const OutputCopy& copy : plan_->copies) {
+    const void* base = copy.from.base == Base::input    ? inputs[copy.from.ordinal]
+                       : copy.from.base == Base::output ? outputs[copy.from.ordinal]
+                                                        : plan_->loaded->program.constants[copy.from.ordinal].data();
+    if (copy.bytes > 0)
+      std::memmove(outputs[copy.output], at(base, copy.from.bytes), static_cast<std::size_t>(copy.bytes));
+  }
+  return {};
+}
+
+}  // namespace fusec::runtime

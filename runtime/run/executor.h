@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a Plan: the launches in order, each phase split over threads.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/device/host/memory.h"
+#include "runtime/plan/plan.h"
+
+namespace fusec::runtime {
+
+// What a run needs beside the caller's tensors; grows to the largest Plan that its owner runs.
+struct RunMemory {
+  AlignedBuffer arena;
+  AlignedBuffer locals;  // one part per thread
+  // Makes both large enough; true when an address changed, so that Frames must be made anew.
+  Result<bool> reserve(const Plan& plan);
+};
+
+// A Plan's argument table, completed with addresses. Runs touch it: one Frame per thread of the host program.
+class Frame {
+ public:
+  Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory);
+  Frame(const Frame&) = delete;  // launches hold the address of its status
+  Frame& operator=(const Frame&) = delete;
+
+  const Plan& plan() const { return *plan_; }
+  // Addresses of the first elements of the caller's row-major tensors, aligned as Plan::inputs and outputs ask.
+  // Allocates nothing. step_us, if not null: gets the microseconds of each launch.
+  Status run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us = nullptr);
+  // One task of a phase of a generated launch, on this thread and on the tensors of the last run.
+  void run_task(const Launch& launch, const PhaseLaunch& phase, int64_t task) const;
+
+ private:
+  struct Fixup {
+    uint32_t arg = 0;
+    Address to;
+  };
+  void complete(std::span<const void* const> inputs, std::span<void* const> outputs);
+  void run_kernel(const Launch& launch, const codegen::HostArgs& args) const;
+  void run_group(std::size_t first) const;
+  Status run_launch(std::size_t index);
+
+  std::shared_ptr<const Plan> plan_;
+  std::byte* arena_;
+  std::byte* locals_;
+  int64_t local_stride_;
+  int32_t status_ = 0;
+  std::vector<void*> args_;
+  std::vector<codegen::HostArgs> host_args_;  // by launch
+  std::vector<Fixup> fixups_;                 // arguments in the caller's memory
+};
+
+}  // namespace fusec::runtime

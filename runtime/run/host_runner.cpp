@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Runner of the CPU: one arena, Frames on it, staging memory for tensors that kernels cannot take where they lie.
+#include <utility>
+
+#include "runtime/device/host/strided_copy.h"
+#include "runtime/run/executor.h"
+#include "runtime/run/runner.h"
+
+namespace fusec::runtime {
+namespace {
+
+struct HostState final : PlanState {
+  explicit HostState(PlanPtr p) : plan(std::move(p)) {}
+  PlanPtr plan;
+  std::unique_ptr<Frame> frame;
+  uint64_t generation = 0;  // of the memory that the frame holds addresses of
+};
+
+Result<void*> staging(AlignedBuffer& buffer, const Tensor& tensor) {
+  const auto bytes = static_cast<int64_t>(tensor.bytes());
+  if (buffer.bytes() < bytes) {
+    FUSEC_ASSIGN(buffer, AlignedBuffer::make(bytes));
+  }
+  return static_cast<void*>(buffer.data());
+}
+
+Status not_here(const char* kind, const BoundIo& io) {
+  return Status(StatusCode::invalid_argument,
+                std::string(kind) + " '" + io.name + "' lies on a GPU, the Engine runs on the CPU");
+}
+
+class HostRunner final : public Runner {
+ public:
+  explicit HostRunner(const ir::Program& program)
+      : Runner(program),
+        in_(program.inputs.size()),
+        out_(program.outputs.size()),
+        in_staging_(in_.size()),
+        out_staging_(out_.size()) {}
+
+  Result<std::unique_ptr<PlanState>> prepare(const PlanPtr& plan) override {
+    auto state = std::make_unique<HostState>(plan);
+    FUSEC_TRY(renew(*state));
+    return std::unique_ptr<PlanState>(std::move(state));
+  }
+
+  Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) override {
+    auto& own = static_cast<HostState&>(state);
+    if (own.generation != generation_) FUSEC_TRY(renew(own));
+    FUSEC_TRY(take_inputs(*own.plan, inputs));
+    FUSEC_TRY(take_outputs(*own.plan, inputs, outputs));
+    FUSEC_TRY(own.frame->run(in_, out_, step_us));
+    give_outputs(outputs);
+    return {};
+  }
+
+  Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, void*) override {
+    return run(state, inputs, outputs, nullptr);
+  }
+
+  Status bind(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) override {
+    return take_outputs(*static_cast<HostState&>(state).plan, inputs, outputs);
+  }
+
+  int64_t arena_bytes() const override { return memory_.arena.bytes(); }
+
+ private:
+  Status renew(HostState& state) {
+    const Result<bool> moved = memory_.reserve(*state.plan);
+    if (!moved.ok() || *moved) ++generation_;
+    FUSEC_TRY(moved.status());
+    state.frame = std::make_unique<Frame>(state.plan, memory_);
+    state.generation = generation_;
+    return {};
+  }
+
+  Status take_inputs(const Plan& plan, std::span<const Tensor> inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& t = inputs[i];
+      if (!t.on_host()) return not_here("input", plan.inputs[i]);
+      in_[i] = t.data();
+      const bool aligned = is_aligned(t.data(), plan.inputs[i].alignment), contiguous = t.is_contiguous();
+      if ((aligned && contiguous) || t.num_elements() == 0) continue;
+      FUSEC_ASSIGN(void* staged, staging(in_staging_[i], t));
+      strided_copy(staged, row_major_.strides(t.shape()), t.data(), t.strides(), t.shape(),
+                   static_cast<int64_t>(size_of(t.dtype())));
+      in_[i] = staged;
+      log_.add(i, "input", plan.inputs[i], contiguous ? "it is not aligned" : "it is not row-major");
+    }
+    return {};
+  }
+
+  Status take_outputs(const Plan& plan, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+    for (uint32_t o = 0; o < outputs.size(); ++o) {
+      FUSEC_TRY(take_output(plan.outputs[o], outputs[o], Device{}));
+      if (!outputs[o].on_host()) return not_here("output", plan.outputs[o]);
+      FUSEC_TRY(place_output(plan, inputs, outputs[o], o));
+    }
+    return {};
+  }
+
+  Status place_output(const Plan& plan, std::span<const Tensor> inputs, Tensor& t, uint32_t o) {
+    const BoundIo& io = plan.outputs[o];
+    out_[o] = t.data();
+    if (t.num_elements() == 0) return {};
+    const bool aligned = is_aligned(t.data(), io.alignment), contiguous = t.is_contiguous();
+    if (aligned && contiguous && !clobbers_input(plan, inputs, t, o)) return {};
+    FUSEC_ASSIGN(out_[o], staging(out_staging_[o], t));
+    log_.add(in_.size() + o, "output", io,
+             !contiguous ? "it is not row-major"
+             : !aligned  ? "it is not aligned"
+                         : "an input that lies there is read later");
+    return {};
+  }
+
+  void give_outputs(std::span<Tensor> outputs) {
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      Tensor& t = outputs[o];
+      if (out_[o] == t.data()) continue;
+      strided_copy(t.data(), t.strides(), out_[o], row_major_.strides(t.shape()), t.shape(),
+                   static_cast<int64_t>(size_of(t.dtype())));
+    }
+  }
+
+  RunMemory memory_;
+  uint64_t generation_ = 0;
+  RowMajor row_major_;
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+  std::vector<AlignedBuffer> in_staging_, out_staging_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_host_runner(const ir::Program& program) { return std::make_unique<HostRunner>(program); }
+
+}  // namespace fusec::runtime

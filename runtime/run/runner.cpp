@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/run/runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fusec/device.h"
+
+namespace fusec::runtime {
+namespace {
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+Status mismatch(const char* kind, const BoundIo& io, const Tensor& given) {
+  return Status(StatusCode::invalid_argument, std::string(kind) + " '" + io.name + "' must be " + to_string(io.dtype) +
+                                                  shape_text(io.shape) + ", given is " + to_string(given.dtype()) +
+                                                  shape_text(given.shape()));
+}
+
+bool is_unset(const Tensor& t) { return t.data() == nullptr && t.rank() == 0; }
+
+// The bytes that a tensor's elements span, as [first, second).
+std::pair<uintptr_t, uintptr_t> span_of(const Tensor& t) {
+  const auto base = reinterpret_cast<uintptr_t>(t.data());
+  const auto element = static_cast<int64_t>(size_of(t.dtype()));
+  if (t.num_elements() == 0) return {base, base};
+  int64_t low = 0, high = element;
+  for (std::size_t i = 0; i < t.shape().size(); ++i) {
+    int64_t& end = t.strides()[i] < 0 ? low : high;
+    end += (t.shape()[i] - 1) * t.strides()[i] * element;
+  }
+  return {base + static_cast<uintptr_t>(low), base + static_cast<uintptr_t>(high)};
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto [a_low, a_high] = span_of(a);
+  const auto [b_low, b_high] = span_of(b);
+  return a_low < b_high && b_low < a_high && a_low < a_high && b_low < b_high;
+}
+
+}  // namespace
+
+void Runner::StagingLog::add(std::size_t slot, const char* kind, const BoundIo& io, const char* why) {
+  ++copies;
+  if (noted[slot]) return;
+  noted[slot] = true;
+  notes.push_back(std::string(kind) + " '" + io.name + "' is copied at each run: " + why);
+}
+
+Status take_output(const BoundIo& io, Tensor& output, const Device& device) {
+  if (is_unset(output)) {
+    FUSEC_ASSIGN(output, make_tensor(device, io.dtype, io.shape));
+  }
+  if (output.dtype() != io.dtype || output.shape() != io.shape) return mismatch("output", io, output);
+  if (output.data() != nullptr || output.num_elements() == 0) return {};
+  return Status(StatusCode::invalid_argument, "output '" + io.name + "' has no memory");
+}
+
+bool is_aligned(const void* data, int64_t alignment) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(alignment) == 0;
+}
+
+bool clobbers_input(const Plan& plan, std::span<const Tensor> inputs, const Tensor& output, uint32_t o) {
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    if (plan.inputs[i].last < plan.outputs[o].first || !overlap(inputs[i], output)) continue;
+    const bool in_place = std::any_of(plan.in_place.begin(), plan.in_place.end(),
+                                      [&](const InPlaceIo& p) { return p.input == i && p.output == o; });
+    if (!in_place || inputs[i].data() != output.data()) return true;
+  }
+  return false;
+}
+
+std::span<const int64_t> RowMajor::strides(std::span<const int64_t> shape) {
+  strides_.resize(shape.size());
+  int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    strides_[i] = stride;
+    stride *= shape[i];
+  }
+  return strides_;
+}
+
+}  // namespace fusec::runtime

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runner: what a Session does on its device. One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fusec/session.h"
+#include "fusec/tensor.h"
+#include "runtime/plan/plan.h"
+
+namespace fusec::runtime {
+
+// What a Runner keeps for one Plan: argument tables, captured graphs.
+class PlanState {
+ public:
+  virtual ~PlanState() = default;
+};
+
+// Inputs are checked by the Session: their number, dtypes, shapes, and that there is memory. Outputs have the right
+// number; those that are empty Tensors are made.
+class Runner {
+ public:
+  explicit Runner(const ir::Program& program)
+      : log_{{}, std::vector<bool>(program.inputs.size() + program.outputs.size())} {}
+  virtual ~Runner() = default;
+
+  // Memory for the plan, and its state.
+  virtual Result<std::unique_ptr<PlanState>> prepare(const PlanPtr& plan) = 0;
+  // step_us, if not null: gets the microseconds of each launch.
+  virtual Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) = 0;
+  // On the caller's stream, without waiting.
+  virtual Status run_async(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                           void* stream) = 0;
+  // Does what can be done once for runs with these tensors.
+  virtual Status bind(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs) = 0;
+  virtual int64_t arena_bytes() const = 0;
+
+  // Adds to stats what is counted here.
+  virtual void count(SessionStats& stats) const {
+    stats.staged_copies = log_.copies;
+    stats.notes = log_.notes;
+  }
+
+ protected:
+  // Copies of caller tensors that could not be used where they lie, and why, once per tensor.
+  struct StagingLog {
+    std::vector<std::string> notes;
+    std::vector<bool> noted;  // by input, then output
+    int64_t copies = 0;
+    void add(std::size_t slot, const char* kind, const BoundIo& io, const char* why);
+  };
+  StagingLog log_;
+};
+
+std::unique_ptr<Runner> make_host_runner(const ir::Program& program);
+
+// Makes an output that is not given on `device`; else checks dtype, shape and that there is memory.
+Status take_output(const BoundIo& io, Tensor& output, const Device& device);
+bool is_aligned(const void* data, int64_t alignment);
+// Whether some input is still read once this output, which shares its memory, has been written.
+bool clobbers_input(const Plan& plan, std::span<const Tensor> inputs, const Tensor& output, uint32_t o);
+
+// Row-major strides, in memory that is used again.
+class RowMajor {
+ public:
+  std::span<const int64_t> strides(std::span<const int64_t> shape);
+
+ private:
+  std::vector<int64_t> strides_;
+};
+
+}  // namespace fusec::runtime

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fusec/session.h"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "ir/support/guard.h"
+#include "runtime/device/device_program.h"
+#include "runtime/plan/state.h"
+#include "runtime/run/runner.h"
+#include "runtime/threads/parallel.h"
+
+namespace fusec {
+namespace {
+
+constexpr std::size_t kReady = 16;  // sets of shapes kept ready, as many as the Engine keeps Plans
+
+}  // namespace
+
+struct Session::Impl {
+  struct Ready {
+    std::vector<int64_t> key;  // ranks and extents of all inputs
+    runtime::PlanPtr plan;
+    std::unique_ptr<runtime::PlanState> state;
+    uint64_t used = 0;
+  };
+
+  Impl(const Engine& e, std::unique_ptr<runtime::Runner> r) : engine(e), runner(std::move(r)) {}
+
+  std::size_t outputs() const { return engine.outputs().size(); }
+  Result<Ready*> ready(std::span<const Tensor> inputs, int most_threads = INT_MAX);
+  Result<Ready*> make_ready(std::span<const TensorShape> shapes, int most_threads = INT_MAX);
+  Status check_inputs(std::span<const Tensor> inputs) const;
+  Status check(std::span<const Tensor> inputs, std::span<const Tensor> outputs) const;
+  Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us = nullptr);
+  Status run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream);
+
+  Engine engine;
+  std::unique_ptr<runtime::Runner> runner;
+  std::vector<Ready> entries;
+  uint64_t clock = 0;
+  std::vector<int64_t> key;
+  std::vector<Tensor> bound_inputs, bound_outputs;
+  int64_t runs = 0;
+};
+
+Status Session::Impl::check_inputs(std::span<const Tensor> inputs) const {
+  const std::vector<TensorInfo>& infos = engine.inputs();
+  if (inputs.size() != infos.size()) {
+    return Status(StatusCode::invalid_argument, "the model has " + std::to_string(infos.size()) +
+                                                    " inputs, given are " + std::to_string(inputs.size()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype() != infos[i].dtype) {
+      return Status(StatusCode::invalid_argument, "input '" + infos[i].name + "' must be " + to_string(infos[i].dtype) +
+                                                      ", given is " + to_string(inputs[i].dtype()));
+    }
+    if (inputs[i].data() == nullptr && inputs[i].num_elements() > 0) {
+      return Status(StatusCode::invalid_argument, "input '" + infos[i].name + "' has no memory");
+    }
+  }
+  return {};
+}
+
+Status Session::Impl::check(std::span<const Tensor> inputs, std::span<const Tensor> outputs_given) const {
+  FUSEC_TRY(check_inputs(inputs));
+  if (outputs_given.size() == outputs()) return {};
+  return Status(StatusCode::invalid_argument, "the model has " + std::to_string(outputs()) + " outputs, given are " +
+                                                  std::to_string(outputs_given.size()));
+}
+
+// An entry is put in when it is whole: one that memory was lacking for leaves none behind.
+Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorShape> shapes, int most_threads) {
+  FUSEC_ASSIGN(runtime::PlanPtr plan, engine.state()->plan(shapes, most_threads));
+  Ready entry;
+  for (const TensorShape& shape : shapes) {
+    entry.key.push_back(static_cast<int64_t>(shape.size()));
+    entry.key.insert(entry.key.end(), shape.begin(), shape.end());
+  }
+  entry.used = ++clock;
+  const auto known = std::find_if(entries.begin(), entries.end(), [&](const Ready& r) { return r.key == entry.key; });
+  if (known != entries.end()) {
+    known->used = entry.used;
+    return &*known;
+  }
+  if (entries.size() >= kReady) {
+    entries.erase(std::min_element(entries.begin(), entries.end(),
+                                   [](const Ready& a, const Ready& b) { return a.used < b.used; }));
+  }
+  FUSEC_ASSIGN(entry.state, runner->prepare(plan));
+  entry.plan = std::move(plan);
+  entries.push_back(std::move(entry));
+  return &entries.back();
+}
+
+Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> inputs, int most_threads) {
+  key.clear();
+  for (const Tensor& t : inputs) {
+    key.push_back(t.rank());
+    key.insert(key.end(), t.shape().begin(), t.shape().end());
+  }
+  for (Ready& entry : entries) {
+    if (entry.key != key) continue;
+    entry.used = ++clock;
+    return &entry;
+  }
+  std::vector<TensorShape> shapes;
+  for (const Tensor& t : inputs) shapes.push_back(t.shape());
+  return make_ready(shapes, most_threads);
+}
+
+Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
+  FUSEC_TRY(check(inputs, outputs));
+  FUSEC_ASSIGN(Ready * entry, ready(inputs));
+  const runtime::Lease team(entry->plan->loaded->device == nullptr ? entry->plan->team : 1);
+  if (entry->plan->loaded->device == nullptr && team.threads() < entry->plan->team) {
+    // Threads that were there when the Plan was made cannot be had now, in a child made by fork for one: another Plan
+    // does with those that can.
+    entries.clear();
+    FUSEC_ASSIGN(entry, ready(inputs, team.threads()));
+  }
+  FUSEC_TRY(runner->run(*entry->state, inputs, outputs, step_us));
+  ++runs;
+  return {};
+}
+
+Status Session::Impl::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) {
+  FUSEC_TRY(check(inputs, outputs));
+  FUSEC_ASSIGN(Ready* const entry, ready(inputs));
+  FUSEC_TRY(runner->run_async(*entry->state, inputs, outputs, stream));
+  ++runs;
+  return {};
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Result<Session> Session::create(const Engine& engine) noexcept {
+  return ir::guarded([&]() -> Result<Session> {
+    const runtime::LoadedProgram& loaded = *engine.state()->loaded;
+    if (!loaded.device) return Session(std::make_unique<Impl>(engine, runtime::make_host_runner(loaded.program)));
+    FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> runner,
+                 loaded.device->make_runner(loaded.program, engine.state()->options));
+    return Session(std::make_unique<Impl>(engine, std::move(runner)));
+  });
+}
+
+Status Session::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) noexcept {
+  return ir::guarded([&] { return impl_->run(inputs, outputs); });
+}
+
+Result<std::vector<Tensor>> Session::run(std::span<const Tensor> inputs) noexcept {
+  return ir::guarded([&]() -> Result<std::vector<Tensor>> {
+    std::vector<Tensor> outputs(impl_->outputs());
+    FUSEC_TRY(impl_->run(inputs, outputs));
+    return outputs;
+  });
+}
+
+Status Session::run_async(std::span<const Tensor> inputs, std::span<Tensor> outputs, void* stream) noexcept {
+  return ir::guarded([&] { return impl_->run_async(inputs, outputs, stream); });
+}
+
+Status Session::bind_io(std::span<const Tensor> inputs, std::span<const Tensor> outputs) noexcept {
+  return ir::guarded([&]() -> Status {
+    FUSEC_TRY(impl_->check(inputs, outputs));
+    std::vector<Tensor> in(inputs.begin(), inputs.end()), out(outputs.begin(), outputs.end());
+    FUSEC_ASSIGN(Impl::Ready* const entry, impl_->ready(in));
+    FUSEC_TRY(impl_->runner->bind(*entry->state, in, out));
+    impl_->bound_inputs = std::move(in);
+    impl_->bound_outputs = std::move(out);
+    return {};
+  });
+}
+
+Status Session::run_bound() noexcept {
+  return ir::guarded([&] { return impl_->run(impl_->bound_inputs, impl_->bound_outputs); });
+}
+
+Status Session::prepare(std::span<const TensorShape> input_shapes) noexcept {
+  return ir::guarded([&] { return impl_->make_ready(input_shapes).status(); });
+}
+
+Result<std::vector<TensorShape>> Session::output_shapes(std::span<const TensorShape> input_shapes) const noexcept {
+  return impl_->engine.output_shapes(input_shapes);
+}
+
+Result<PlanStats> Session::profile(std::span<const Tensor> inputs) noexcept {
+  return ir::guarded([&]() -> Result<PlanStats> {
+    FUSEC_TRY(impl_->check_inputs(inputs));
+    FUSEC_ASSIGN(Impl::Ready* const entry, impl_->ready(inputs));
+    PlanStats stats = runtime::describe(*entry->plan);
+    std::vector<double> us(stats.steps.size());
+    std::vector<Tensor> outputs(impl_->outputs());
+    FUSEC_TRY(impl_->run(inputs, outputs, us.data()));
+    for (std::size_t i = 0; i < us.size(); ++i) stats.steps[i].us = us[i];
+    return stats;
+  });
+}
+
+SessionStats Session::stats() const {
+  SessionStats stats;
+  stats.runs = impl_->runs;
+  stats.prepared = static_cast<int64_t>(impl_->entries.size());
+  stats.arena_bytes = impl_->runner->arena_bytes();
+  impl_->runner->count(stats);
+  return stats;
+}
+
+const Engine& Session::engine() const { return impl_->engine; }
+
+}  // namespace fusec

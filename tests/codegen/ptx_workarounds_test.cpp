@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// PTX that NVIDIA's assembler gets wrong, written in another way.
+#include <gtest/gtest.h>
+
+#include "codegen/emit.h"
+#include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/workarounds.h"
+#include "tests/codegen/cuda_shim_run.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+using codegen::apply_ptxas_workarounds;
+
+TEST(Assembler, IsSparedWhatItGetsWrong) {
+  EXPECT_EQ(apply_ptxas_workarounds("\tmax.u16 \t%rs2, %rs1, 1;\n"),
+            "\t{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, 1; cvt.u32.u16 a, %rs1; cvt.u32.u16 b, y; max.u32 a, a, b; "
+            "cvt.u16.u32 %rs2, a; }\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tmin.s16 \t%rs3, %rs1, %rs2;\n"),
+            "\t{ .reg .b16 y; .reg .b32 a, b; mov.b16 y, %rs2; cvt.s32.s16 a, %rs1; cvt.s32.s16 b, y; min.s32 a, a, b; "
+            "cvt.u16.u32 %rs3, a; }\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tabs.s16 \t%rs2, %rs1;\n"),
+            "\t{ .reg .b32 a; cvt.s32.s16 a, %rs1; abs.s32 a, a; cvt.u16.u32 %rs2, a; }\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tabs.s32 \t%r2, %r1;\n"),
+            "\t{ .reg .b32 a; sub.u32 a, 0, %r1; max.s32 %r2, %r1, a; }\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tabs.s64 \t%rd2, %rd1;\n"),
+            "\t{ .reg .b64 a; sub.u64 a, 0, %rd1; max.s64 %rd2, %rd1, a; }\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tneg.s16 \t%rs2, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tsub.s16 \t%rs2, 0, %rs1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  EXPECT_EQ(apply_ptxas_workarounds("\tmul.lo.s16 \t%rs2, %rs1, -1;\n"), "\tsub.u16 \t%rs2, 0, %rs1;\n");
+  for (const char* choice : {"0f80000000, 0fBF800000", "0f3F800000, 0f80000000", "0f00000000, 0fBF800000"}) {
+    const std::string rest = std::string(" \t%f2, ") + choice + ", %p1;\n";
+    EXPECT_EQ(apply_ptxas_workarounds("\tselp.f32" + rest), "\tselp.b32" + rest);
+  }
+}
+
+// A negation of 32 bits is one that a signed min or max takes.
+TEST(Assembler, IsSparedNegationsInsideExtremes) {
+  const std::string negation = "\tneg.s32 \t%r3, %r1;\n", difference = "\tsub.s32 \t%r4, 0, %r1;\n",
+                    product = "\tmul.lo.s32 \t%r5, %r1, -1;\n", three = negation + difference + product;
+  EXPECT_EQ(apply_ptxas_workarounds(three), three);
+  EXPECT_EQ(apply_ptxas_workarounds(three + "\tmin.s32 \t%r6, %r1, %r2;\n"), three + "\tmin.s32 \t%r6, %r1, %r2;\n");
+  EXPECT_EQ(apply_ptxas_workarounds(three + "\tmin.u32 \t%r6, %r2, %r3;\n"), three + "\tmin.u32 \t%r6, %r2, %r3;\n");
+  const auto wide = [](const char* to) {
+    return std::string("\t{ .reg .b64 a; cvt.u64.u32 a, %r1; sub.u64 a, 0, a; cvt.u32.u64 ") + to + ", a; }\n";
+  };
+  const std::string wide_ones = wide("%r3") + wide("%r4") + wide("%r5");
+  for (const char* extreme :
+       {"\tmin.s32 \t%r6, %r2, %r3;\n", "\tmax.s32 \t%r6, %r4, %r2;\n", "\tmax.s32 \t%r6, %r5, 0;\n"}) {
+    EXPECT_EQ(apply_ptxas_workarounds(three + extreme), wide_ones + extreme);
+  }
+  EXPECT_EQ(apply_ptxas_workarounds(three + "\tabs.s32 \t%r6, %r5;\n"),
+            wide_ones + "\t{ .reg .b32 a; sub.u32 a, 0, %r5; max.s32 %r6, %r5, a; }\n");
+  // Through moves, which may stand before what they move: a loop.
+  const std::string loop = "\tmin.s32 \t%r9, %r2, %r8;\n\tmov.b32 \t%r8, %r7;\n\tmov.u32 \t%r7, %r3;\n";
+  EXPECT_EQ(apply_ptxas_workarounds(loop + negation), loop + wide("%r3"));
+}
+
+TEST(Assembler, IsSparedEqualitiesOfRelus) {
+  const std::string
+      clamp = "\tmin.s32 \t%r2, %r1, 255;\n\tmax.s32 \t%r3, %r2, 0;\n",
+      spared =
+          "\tmin.s32 \t%r2, %r1, 255;\n\t{ .reg .b32 s; shr.s32 s, %r2, 31; not.b32 s, s; and.b32 %r3, %r2, s; }\n",
+      unequal = "\tsetp.ne.s32 \t%p1, %r3, 255;\n", equal = "\tsetp.eq.s32 \t%p1, %r3, 255;\n",
+      narrow = "\tcvt.u16.u32 \t%rs1, %r3;\n\tsetp.eq.s16 \t%p1, 255, %rs1;\n";
+  EXPECT_EQ(apply_ptxas_workarounds(clamp), clamp);
+  EXPECT_EQ(apply_ptxas_workarounds(clamp + unequal), spared + unequal);
+  EXPECT_EQ(apply_ptxas_workarounds(clamp + equal), spared + equal);
+  EXPECT_EQ(apply_ptxas_workarounds(clamp + narrow), spared + narrow);
+}
+
+TEST(Assembler, IsSparedDisjunctionsBesideConjunctions) {
+  const std::string disjunction = "\tor.pred  \t%p3, %p1, %p2;\n", conjunction = "\tand.pred \t%p5, %p4, %p1;\n",
+                    spared =
+                        "\t{ .reg .pred q, r; not.pred q, %p1; not.pred r, %p2; and.pred q, q, r; not.pred %p3, q; }\n";
+  EXPECT_EQ(apply_ptxas_workarounds(disjunction), disjunction);
+  EXPECT_EQ(apply_ptxas_workarounds(conjunction), conjunction);
+  EXPECT_EQ(apply_ptxas_workarounds(disjunction + conjunction), spared + conjunction);
+  EXPECT_EQ(apply_ptxas_workarounds(conjunction + disjunction), conjunction + spared);
+}
+
+std::string opposite(const std::string& comparison, const std::string& operands) {
+  return "\t{ .reg .pred q; setp." + comparison + ".f32 q, " + operands + "; not.pred %p1, q; }\n";
+}
+
+TEST(Assembler, IsSparedComparisonsThatOnlyNanDecides) {
+  struct Case {
+    std::string before, comparison, operands, opposite;  // the last empty: it stays
+  };
+  const std::string abs = "\tabs.f32 \t%f2, %f1;\n", sin = "\tsin.approx.f32 \t%f2, %f1;\n";
+  const std::vector<Case> cases = {
+      {abs, "ge", "%f2, 0f00000000", "ltu"},
+      {abs, "ge", "%f2, 0f80000000", "ltu"},
+      {abs, "gt", "%f2, 0fBF800000", "leu"},
+      {abs, "gt", "%f2, 0f00000000", ""},
+      {abs, "ge", "%f2, 0f3F800000", ""},
+      {abs, "lt", "%f2, 0f3F800000", ""},
+      {abs, "ge", "%f1, 0fBF800000", ""},
+      {abs, "ltu", "%f2, 0fBF800000", ""},
+      {abs, "le", "%f3, %f2", ""},
+      {"\tmov.f32 \t%f3, 0fC0000000;\n" + abs, "le", "%f3, %f2", "gtu"},
+      {"\tmov.f32 \t%f3, 0fC0000000;\n" + abs, "lt", "%f3, %f2", "geu"},
+      {abs + "\tneg.f32 \t%f3, %f2;\n", "lt", "%f3, 0f40000000", "geu"},
+      {abs + "\tneg.f32 \t%f3, %f2;\n\tabs.f32 \t%f4, %f3;\n", "ge", "%f4, 0f00000000", "ltu"},
+      {abs + "\tadd.rn.f32 \t%f3, %f2, 0f3F800000;\n", "gt", "%f3, 0f00000000", "leu"},
+      {abs + "\tsub.rn.f32 \t%f3, %f2, 0f3F800000;\n", "ge", "%f3, 0f00000000", ""},
+      {abs + "\tsub.rn.f32 \t%f3, %f2, 0f3F800000;\n", "ge", "%f3, 0fBF800000", "ltu"},
+      {abs + "\tsub.rn.f32 \t%f3, %f2, %f2;\n", "ge", "%f3, 0fBF800000", ""},
+      {"\tmul.rn.f32 \t%f2, %f1, %f1;\n", "ge", "%f2, 0f00000000", ""},
+      {abs + "\tmul.rn.f32 \t%f3, %f2, %f2;\n", "ge", "%f3, 0f00000000", "ltu"},
+      {abs + "\tselp.f32 \t%f3, %f2, 0f40000000, %p2;\n", "ge", "%f3, 0f00000000", "ltu"},
+      {abs + "\tselp.f32 \t%f3, %f2, 0fC0000000, %p2;\n", "ge", "%f3, 0f00000000", ""},
+      {"\tex2.approx.ftz.f32 \t%f2, %f1;\n", "ge", "%f2, 0f00000000", "ltu"},
+      {sin, "ge", "%f2, 0fBF800000", "ltu"},
+      {sin, "lt", "%f2, 0f40000000", "geu"},
+      {sin, "lt", "%f2, 0f3F800000", ""},
+      {"\tfma.rn.sat.f32 \t%f2, %f1, %f1, %f1;\n", "le", "%f2, 0f3F800000", "gtu"},
+      {"\tmax.NaN.f32 \t%f2, %f1, 0f00000000;\n", "ge", "%f2, 0f00000000", ""},
+      // What is loaded in place of a number may be any.
+      {"\tmov.f32 \t%f2, 0f00000000;\n\tld.global.nc.f32 %f2, [%rd1];\n", "ge", "%f2, 0f00000000", ""},
+      {"\tmov.f32 \t%f2, 0f00000000;\n\tld.global.v2.f32 \t{%f1, %f2}, [%rd1];\n", "ge", "%f2, 0f00000000", ""},
+      {"\tmov.f32 \t%f2, 0f00000000;\n@%p2 ld.global.f32 \t%f2, [%rd1];\n", "ge", "%f2, 0f00000000", ""},
+      // Loops: one that moves, and one that counts down.
+      {"\tmov.f32 \t%f2, %f3;\n\tabs.f32 \t%f3, %f1;\n", "ge", "%f2, 0f00000000", "ltu"},
+      {"\tmov.f32 \t%f2, 0f00000000;\n\tsub.rn.f32 \t%f3, %f2, 0f3F800000;\n\tmov.f32 \t%f2, %f3;\n", "ge",
+       "%f2, 0fC2C80000", ""},
+      // Another function's registers are others.
+      {abs + "}\n", "ge", "%f2, 0f00000000", ""},
+  };
+  for (const Case& c : cases) {
+    const std::string comparison = "\tsetp." + c.comparison + ".f32 \t%p1, " + c.operands + ";\n";
+    EXPECT_EQ(apply_ptxas_workarounds(c.before + comparison),
+              c.before + (c.opposite.empty() ? comparison : opposite(c.opposite, c.operands)));
+  }
+}
+
+TEST(Assembler, OtherTextStays) {
+  const std::string text =
+      "// neg.s16 of a comment\n.version 8.5\n\n$L_1:\n\tneg.s64 \t%rd2, %rd1;\n\tneg.f32 \t%f2, %f1;\n\tsub.s32 "
+      "\t%r3, %r1, %r2;\n"
+      "\tsub.s16 \t%rs3, 1, %rs2;\n\tmul.lo.s16 \t%rs3, %rs2, -2;\n\tselp.f32 \t%f2, 0f40000000, 0f80000000, %p1;\n"
+      "\tselp.f32 \t%f2, 0f3F800000, %f1, %p1;\n\tmax.f32 \t%f2, %f1, 0f00000000;\n\tmin.s64 \t%rd3, %rd2, "
+      "%rd1;\n\tneg.s16 \t%rs1, %rs2; ret;\n@%p1 bra $L_1;\n;\nret;";
+  EXPECT_EQ(apply_ptxas_workarounds(text), text);
+  EXPECT_EQ(apply_ptxas_workarounds(""), "");
+}
+
+// The machine code, too: nvJitLink's, as NVRTC's own is of other PTX.
+TEST(Assembler, BothEmittersSpareIt) {
+  const ir::Kernel kernel = cuda_kernel(
+      R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n], )"
+      R"(%p: out bool[n], %q: out bool[n]) {
+  grid i in n {
+    v0: u8 = load x[i]
+    v1: u8 = max v0, 7
+    store y[i], v1
+    v3: f32 = load s[i]
+    v4: bool = lt v3, 2
+    v5: f32 = where v4, -0, -1
+    store z[i], v5
+    v6: i32 = load w[i]
+    v7: i32 = cast v0
+    v8: i32 = neg v7
+    v9: i32 = min v6, v8
+    v10: i32 = min v9, 100
+    store u[i], v10
+    v11: bool = lt v0, 9
+    v12: bool = or_ v4, v11
+    store p[i], v12
+    v13: bool = and_ v4, v11
+    store q[i], v13
+  }
+}
+)");
+  std::string absent;
+  for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+    const auto made = codegen::emit(kernel, named_target("sm_90").value(), {.codegen = codegen});
+    if (made.status().code() == StatusCode::unsupported) {
+      absent += made.status().str() + "\n";
+      continue;
+    }
+    const std::string& ptx = made.value().ptx;
+    EXPECT_EQ(ptx, apply_ptxas_workarounds(ptx));
+    EXPECT_EQ(ptx.find("neg.s32"), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find("sub.u64 a"), std::string::npos) << ptx;
+    EXPECT_EQ(ptx.find("\tor.pred"), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find("and.pred q, q, r"), std::string::npos) << ptx;
+    EXPECT_EQ(ptx.find("max.u16"), std::string::npos) << ptx;
+    EXPECT_NE(ptx.find("selp.b32"), std::string::npos) << ptx;
+    EXPECT_EQ(made->image.empty(), !codegen::has_nvjitlink());
+    EXPECT_EQ(made->phases.at(0).registers > 0, codegen::has_nvjitlink());
+  }
+  if (!absent.empty()) GTEST_SKIP() << absent;
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test
