@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the lower stage: makes allocations, one kernel per distinct generated region, and library steps with their
+// epilogues. Symbols that clash with names of kernels are renamed meanwhile.
+
 #include "compiler/lower/lower.h"
 
 #include <algorithm>
@@ -108,7 +111,8 @@ class Lowering {
 
   // --- generated kernels ---------------------------------------------------------------------------------------
 
-  // What one region became, in terms of its RegionKey::values: equal regions are scheduled once.
+  // The kernel and arguments of one region, in terms of its RegionKey::values, so that equal regions are scheduled
+  // once.
   struct Generated {
     struct Param {
       size_t owner;  // position among the values
@@ -174,7 +178,7 @@ class Lowering {
     return made;
   }
 
-  // A GPU keeps values of a row in registers, or makes them again: there is no third place.
+  // On GPUs, row values are held in registers or recomputed; they are never spilled to memory.
   Result<Nest> nest_of(const Region& region) {
     NestOptions nest_options;
     nest_options.numerics = options_.numerics;
@@ -202,7 +206,7 @@ class Lowering {
     return num_elements(buffer.shape).substitute(values);
   }
 
-  // Equal kernels share an entry.
+  // Returns the id of a kernel; equal kernels share one.
   ir::KernelId kernel_id(ir::Kernel kernel) {
     kernel = renamed(kernel, ir::Renaming::everything);
     const std::string text = print(kernel);
@@ -251,7 +255,7 @@ class Lowering {
     return ir::Step{std::move(step), origin(region)};
   }
 
-  // A bias is a vector: the axis of extent > 1 alone.
+  // Flattens a bias to a vector: the axis of extent > 1.
   static ir::View flat_bias(const ir::View& v) {
     ir::View flat{v.alloc, v.offset, {1}, {1}};
     for (size_t i = 0; i < v.shape.size(); ++i) {

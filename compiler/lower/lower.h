@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lower: Partition -> Program. Kernels for generated regions, library steps for anchors, views over allocations.
+// The lower stage: turns a Partition into a Program, with kernels for generated regions, library steps for anchors, and
+// views over allocations.
 #pragma once
 
 #include "compiler/partition/partition.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Partition: makes an anchor of each convolution, matmul and pool that is no small window, and fuses a bias and up to
+// four epilogues into its library call. Ops that a library computes imprecisely are not fused, and in exact numerics no
+// op is.
+
 #include <algorithm>
 
 #include "compiler/partition/groups.h"
@@ -16,7 +20,7 @@ using ir::ValueId;
 
 namespace {
 
-// Longer chains leave the fast kernels of libraries.
+// Libraries have no fast kernels for longer chains.
 constexpr size_t kMaxEpilogues = 4;
 
 std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
@@ -25,7 +29,8 @@ std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
   return ir::load_double(data->dtype(), data->data());
 }
 
-// Not the gelus and elu: oneDNN's are 64 and more units in the last place off, and the gelu of infinity is NaN.
+// The gelus and elu are excluded: oneDNN's are off by 64 and more units in the last place, and its gelu of infinity is
+// NaN.
 bool is_unary_epilogue(ScalarOp op) {
   switch (op) {
     case ScalarOp::relu:
@@ -42,13 +47,13 @@ bool is_unary_epilogue(ScalarOp op) {
   }
 }
 
-// max and min drop NaN in oneDNN, as clamp and hard_sigmoid do: fused into a generated kernel they cost less than the
-// pass that would mend them.
+// max and min are excluded because oneDNN's drop NaN, as do its clamp and hard_sigmoid. Fused into a generated kernel
+// they cost less than a pass that corrects the result.
 bool is_binary_epilogue(ScalarOp op) { return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub; }
 
-// What a GPU's libraries do after a call, in this order: bias, an addend as large as the result, relu. All else becomes
-// part of a generated kernel: cuDNN fuses more for some types and layouts only, cuBLASLt has the gelu by tanh alone,
-// and there is no pass over memory that would do the rest.
+// The epilogues of GPU libraries are, in this order: bias, an addend as large as the result, relu. All other ops become
+// part of a generated kernel: cuDNN fuses more only for some types and layouts, cuBLASLt has only the gelu by tanh, and
+// no further pass over memory could compute the rest.
 bool cuda_takes_unary(ScalarOp op, DType dtype) { return op == ScalarOp::relu && dtype != DType::f64; }
 bool cuda_takes_binary(ScalarOp op, bool full) { return op == ScalarOp::add && full; }
 
@@ -59,7 +64,7 @@ int channel_axis(const Graph& graph, const Node& anchor) {
   return anchor.op == TensorOp::matmul ? rank - 1 : -1;
 }
 
-// One value per channel: extent 1 on all other axes, after right-alignment.
+// Whether a tensor has one value per channel: extent 1 on all other axes, after right-alignment.
 bool is_per_channel(const Shape& shape, const Shape& full, int channel) {
   if (channel < 0 || shape.size() > full.size()) return false;
   const size_t shift = full.size() - shape.size();
@@ -94,7 +99,7 @@ class AnchorForming {
  private:
   Group& group(int g) { return groups_.all[static_cast<size_t>(g)]; }
 
-  // Takes the one reader of the group's result into the call, if the library can do it.
+  // Fuses the only user of the group's result into the call, if the library can compute it.
   bool absorb_reader(int g, const Node& anchor) {
     const ValueId value = group(g).result;
     if (groups_.is_graph_output(value)) return false;
@@ -131,7 +136,7 @@ class AnchorForming {
     return false;
   }
 
-  // Whether a GPU's library does `node` after what the group has already.
+  // Whether a GPU library can compute `node` after the epilogues that the group already has.
   bool cuda_takes(int g, const Node& anchor, ValueId value, const Node& node) {
     const ScalarOp op = node.op.scalar();
     const DType dtype = graph_.type(value).dtype;
@@ -143,7 +148,7 @@ class AnchorForming {
     return cuda_takes_binary(op, graph_.type(operand) == graph_.type(value)) || is_bias(g, anchor, value, operand, op);
   }
 
-  // An addend that the call takes as its bias.
+  // Whether the operand is an addend that the call takes as its bias.
   bool is_bias(int g, const Node& anchor, ValueId value, ValueId operand, ScalarOp op) {
     const bool none = !group(g).bias.valid() && anchor.inputs.size() < 3 && group(g).epilogues.empty();
     return op == ScalarOp::add && none && graph_.is_constant(operand) &&

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes the input coordinates of plain index maps and common factorizations of shapes, for partition and lower.
+
 #include "compiler/partition/coords.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ Coords broadcast_coords(const Coords& coords, const Shape& from) {
 
 namespace {
 
-// Splits one axis of a common factorization off the front of a and b; false when neither divides the other.
+// Splits a common factor off the extents a and b; returns false when neither divides the other.
 bool split_front(Dim& a, Dim& b, Dim& factor) {
   if (a == b) {
     factor = a;
@@ -66,7 +68,7 @@ std::optional<Refined> refine(const Shape& a, const Shape& b) {
   }
 }
 
-// Groups over finer factors: each old factor i is now `finer[i]` factors.
+// Adapts groups to finer factors: old factor i has become `finer[i]` factors.
 std::vector<int> regroup(const std::vector<int>& groups, const std::vector<int>& finer) {
   std::vector<int> result;
   size_t next = 0;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds the iteration domain that the outputs and reductions of a region share, or the reason why there is none.
+// Partition uses it to decide whether nodes may be fused, and lower builds the loop nest from it.
+
 #include "compiler/partition/domain.h"
 
 #include <algorithm>
@@ -79,7 +82,7 @@ std::vector<Read> gather_nd_reads(const Graph& graph, const Node& node, const Co
   return reads;
 }
 
-// Where a place of the padding is read; the same place where it is none.
+// The coordinate at which position c of a padded axis is read; c itself where it is no padding.
 Dim padded_coord(const Dim& c, const Dim& extent, const std::string& mode) {
   if (mode == "edge") return min(max(c, 0), extent - 1);
   if (mode == "wrap") return mod(c + extent, extent);
@@ -179,7 +182,8 @@ std::vector<bool> reduced_factors(const Node& node, const std::vector<int>& grou
   return reduced;
 }
 
-// Follows reads from the region's sites and checks that reductions are read where they are computed.
+// Follows reads from the region's access points, and checks that each reduction is read at the coordinates at which it
+// is computed.
 class AlignmentCheck {
  public:
   AlignmentCheck(const Graph& graph, const std::set<NodeId>& nodes, const Domain& domain)
@@ -190,7 +194,7 @@ class AlignmentCheck {
     if (!seen_[value].insert(coords).second) return {};
     const NodeId id = graph_.values[value].producer;
     const Node& node = graph_.nodes[id];
-    // Where each element comes from costs nothing to ask again; what is computed there counts by itself.
+    // An index map costs nothing to evaluate again, so only other ops count toward the limit.
     const bool moves = !node.op.is_scalar() && info(node.op.tensor()).kind == ir::RegionKind::index_map;
     if (!moves && seen_[value].size() > kMaxMaps) return refuse("a value is read at more than 4 index maps", value);
     if (is_reduction(graph_, id)) return check_reduction(id, coords);
@@ -300,7 +304,7 @@ Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered,
   FUSEC_ASSIGN(Shape factors, common_factors(full, sorted.outer, reduction));
   set_factors(d, factors);
 
-  // Groups of each shape over the final factors.
+  // The groups of each shape over the final factors.
   std::vector<Shape> with_factors{factors};
   with_factors.insert(with_factors.end(), full.begin(), full.end());
   const auto groups = factorize(with_factors);

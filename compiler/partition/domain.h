@@ -12,7 +12,7 @@
 
 namespace fusec::compiler {
 
-// Where a region touches its domain: an output, or a reduction's input (full) and result (outer).
+// An access point of a region in its domain: an output, or a reduction's input (full) or result (outer).
 struct AccessPoint {
   ir::ValueId value;
   bool full = true;  // one element per point of the domain; else one per point of the unreduced axes
@@ -24,7 +24,7 @@ struct Domain {
   std::vector<bool> reduced;
   std::vector<std::string> vars;     // "d0", "d1", ...
   std::vector<AccessPoint> outputs;  // in the order of the region's outputs
-  // Of the region's reductions, producers first.
+  // The region's reductions, producers first.
   std::vector<ir::NodeId> reductions;
   std::vector<Coords> reduction_inputs;   // coordinates of input 0
   std::vector<Coords> reduction_results;  // coordinates of the result
@@ -33,21 +33,21 @@ struct Domain {
   bool has_reduced() const { return !reductions.empty(); }
 };
 
-// The domain of a region that computes `nodes` (producers first) and materializes `outputs`, or why there is no common
-// one. Exact: when it answers ok, lower can emit the region as one kernel.
+// Returns the domain of a region that computes `nodes` (producers first) and materializes `outputs`, or an error that
+// says why there is no common domain. The answer is exact: if it is ok, lower can emit the region as one kernel.
 Result<Domain> domain_of(const ir::Graph& graph, const std::vector<ir::NodeId>& nodes,
                          const std::vector<ir::ValueId>& outputs);
 
-// Whether `value` comes from a node of the region, if need be through index maps outside it.
+// Whether a node of the region produces `value`, directly or through index maps outside the region.
 bool computed_in(const ir::Graph& graph, const std::set<ir::NodeId>& nodes, ir::ValueId value);
 
 // The axes a reduction reduces (or scans).
 std::vector<int64_t> reduced_axes(const ir::Node& node);
 bool is_reduction(const ir::Graph& graph, ir::NodeId node);
 
-// How a node that is no plain map reads its inputs: concat, pad, gather, small windows and the like. Coordinates that
-// come from data are the symbol "?"; those that lie outside, of a pad with a constant or a part of a concat, are not
-// read.
+// One read of an input by a node. A node that is no plain map (concat, pad, gather, small windows and the like) may
+// read an input several times. Coordinates that come from data are the symbol "?". Coordinates outside the input, which
+// occur for a pad with a constant and for the parts of a concat, are not read.
 struct Read {
   int input = 0;
   Coords coords;

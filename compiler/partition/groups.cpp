@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Partition: keeps the groups of nodes that become regions, the users of values seen through views, and the test
+// whether merging two groups would create a cycle.
+
 #include "compiler/partition/groups.h"
 
 #include <algorithm>
@@ -78,7 +81,7 @@ void Groups::put(NodeId node, int group) {
   groups_[node] = group;
 }
 
-// The positions from ... to lie in the group whose first node is at `first`.
+// Notes that the group whose first node is at `first` spans the positions from `from` to `to`.
 void Groups::cover(uint32_t first, uint32_t from, uint32_t to) {
   for (uint32_t at = from; at <= to; ++at) {
     Spanning& s = spanning_[at];
@@ -162,7 +165,7 @@ bool Groups::is_read_outside(ValueId value, const std::vector<NodeId>& inside) c
 bool Groups::would_cycle(int a, int b) const {
   constexpr size_t kMaxVisits = 4096;
   const Group &from = all[static_cast<size_t>(a)], &to = all[static_cast<size_t>(b)];
-  // Groups before a do not read it, but for what they read of groups that go on behind its beginning.
+  // A group that ends before a begins does not depend on a, unless it reads a group that spans the beginning of a.
   const Spanning& spanning = spanning_[from.first];
   const uint32_t before = std::min(from.first, spanning.first == to.first ? spanning.second : spanning.first);
   std::vector<int> todo;
@@ -175,7 +178,7 @@ bool Groups::would_cycle(int a, int b) const {
     for (ValueId read : reads)
       for (ValueId base : bases(read)) {
         const int p = group_of_value(base);
-        // Reading a directly is what is being fused; only longer ways round count.
+        // The edge from a to b is the one being fused; only longer paths form a cycle.
         if (p == kNoGroup || (g == b && p == a)) continue;
         if (all[static_cast<size_t>(p)].last < before) continue;
         if (seen.insert(p).second) todo.push_back(p);

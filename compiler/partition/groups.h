@@ -14,17 +14,17 @@ namespace fusec::compiler {
 
 struct Group {
   RegionKind kind = RegionKind::kernel;
-  std::vector<ir::NodeId> nodes;  // by position; the anchor first
+  std::vector<ir::NodeId> nodes;  // in order of position; an anchor comes first
   std::vector<AnchorEpilogue> epilogues;
   ir::ValueId bias;
   ir::ValueId result;  // of anchors: the value it materializes
   bool has_reduction = false;
   bool has_scan = false;
   bool has_concat = false;
-  bool has_float_sum = false;  // or a product: of numbers that are rounded, so that their order matters
+  bool has_float_sum = false;  // a sum or product of floats, whose order affects rounding
   int cost = 0;                // cycles per 16 elements of its scalar ops
   bool alive = true;
-  uint32_t first = UINT32_MAX, last = 0;  // positions of its nodes
+  uint32_t first = UINT32_MAX, last = 0;  // lowest and highest position of its nodes
 };
 
 inline constexpr int kNoGroup = -1;
@@ -41,28 +41,29 @@ class Groups {
   int group_of_value(ir::ValueId value) const;  // of its producer; kNoGroup for inputs, constants and views
   int add(Group group);
   void put(ir::NodeId node, int group);
-  // The nodes of `from` move to `to`.
+  // Moves the nodes of `from` to `to`.
   void absorb(int to, int from);
 
-  // A node that costs nothing by itself: its readers see through it.
+  // Whether the node is a view: it does no work, and its users read through it.
   bool is_view(ir::NodeId node) const { return views_[node]; }
   void make_view(ir::NodeId node) { views_[node] = true; }
   void make_real(ir::NodeId node) { views_[node] = false; }
   bool is_graph_output(ir::ValueId value) const { return outputs_.contains(value); }
-  // What `value` is a view of: the values whose producers do work (several for a concat), or inputs and constants.
+  // The values of which `value` is a view: values whose producers do work (several for a concat), inputs or constants.
   std::vector<ir::ValueId> bases(ir::ValueId value) const;
-  // Whether `value` is a view, perhaps of a view, of a concat that its producers write into.
+  // Whether `value` is a view, directly or through other views, of a concat into which the producers of its operands
+  // write.
   bool views_concat(ir::ValueId value) const;
   // The nodes that do work on `value`, directly or through views.
   std::vector<ir::NodeId> real_readers(ir::ValueId value) const;
   const std::vector<ir::NodeId>& direct_readers(ir::ValueId value) const { return readers_[value]; }
 
-  // Values of the group's nodes that something outside reads.
+  // The values of these nodes that are graph outputs or that a node outside reads.
   std::vector<ir::ValueId> outputs_of(const std::vector<ir::NodeId>& nodes) const;
-  // Whether making one group of a and b would make a cycle.
+  // Whether merging groups a and b would create a cycle of groups.
   bool would_cycle(int a, int b) const;
 
-  // Why a reader is not in the group of what it reads; the first reason stays.
+  // Records why a reader is not in the group of the value it reads. The first reason is kept.
   void refuse(ir::ValueId value, ir::NodeId reader, const std::string& reason) {
     reasons_.emplace(std::pair(value, reader), reason);
   }
@@ -73,8 +74,8 @@ class Groups {
   void collect_readers(ir::ValueId value, std::vector<ir::NodeId>& out) const;
   bool is_read_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // `inside` sorted
 
-  // The two groups of the earliest nodes among those that have nodes before a position and at or behind it, by their
-  // first nodes' positions. A group that is now part of another may still be named.
+  // Of the groups that have nodes both before a position and at or behind it, the two that begin first, named by the
+  // positions of their first nodes. A group that has been absorbed by another may still be named.
   struct Spanning {
     uint32_t first = UINT32_MAX, second = UINT32_MAX;
   };
@@ -88,13 +89,15 @@ class Groups {
   std::map<std::pair<ir::ValueId, ir::NodeId>, std::string> reasons_;
 };
 
-// Every conv, matmul and pool that is no small window becomes a group with the epilogues its target's library fuses.
+// Makes a group of every conv, matmul and pool that is no small window, with the epilogues that the target's library
+// fuses.
 void form_anchors(Groups& groups, TargetKind target, const Options& options);
-// Concats that all producers can write into become views.
+// Makes views of concats that are long or used by libraries, where all producers can write into the concat.
 void choose_concat_views(Groups& groups);
-// Scalar ops, reductions and index maps grow into groups, one kernel each.
+// Fuses scalar ops, reductions and index maps into groups, one kernel each.
 void fuse_regions(Groups& groups, TargetKind target, const Options& options);
-// Places every materialized value; operands that a library cannot read through strides get a copy of their own.
+// Assigns storage to every materialized value. An operand that a library cannot read through strides is copied by a
+// group of its own.
 std::map<ir::ValueId, Storage> place_values(Groups& groups);
 
 }  // namespace fusec::compiler

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Partition: fuses every node that does work and is part of no anchor into the groups of the values it reads. Where it
+// must not, it records the reason.
+
 #include <algorithm>
 
 #include "compiler/partition/domain.h"
@@ -16,10 +19,11 @@ using ir::ValueId;
 
 namespace {
 
-// Padded operands of a region that reduces. An unrolled window has one per place, and a reduction has few threads for
-// them: summing 25 places inside a mean took twenty times as long as storing the sums.
+// The most padded operands of a region that reduces. An unrolled window has one per position, and a reduction has few
+// threads to compute them: summing 25 positions inside a mean took twenty times as long as storing the sums.
 constexpr int64_t kMaxRowPads = 4;
-// A producer that broadcasts is made again for every element of its reader up to this cost (cycles per 16 elements).
+// Up to this cost (cycles per 16 elements), a producer is recomputed for every element of a user that repeats its
+// elements.
 constexpr int kCheapToRepeat = 8;
 
 class Growing {
@@ -51,7 +55,7 @@ class Growing {
     return op.is_scalar() || op.tensor() != TensorOp::constant;
   }
 
-  // What the node reads: (operand, base it is a view of), those of larger size first.
+  // The values that the node reads, as (operand, base it is a view of), those of higher rank first.
   std::vector<std::pair<ValueId, ValueId>> producers(const Node& node) const {
     std::vector<std::pair<ValueId, ValueId>> result;
     for (ValueId input : node.inputs)
@@ -62,7 +66,8 @@ class Growing {
     return result;
   }
 
-  // Why groups p (which makes `value`) and g (which holds the reader) stay apart; nullopt: they can be one.
+  // The reason why group p, which makes `value`, and group g, which holds the reader, must stay apart; nullopt if they
+  // can be merged.
   std::optional<std::string> fusion_blocker(int p, int g, ValueId value, bool direct, NodeId reader) const {
     if (!options_.fuse) return "fusion is switched off";
     const Group& a = groups_.all[static_cast<size_t>(p)];
@@ -90,7 +95,7 @@ class Growing {
     const bool scalar = graph_.nodes[reader].op.is_scalar();
     if (scalar && reads_alike(p, reader)) {
       if (!rows && same_shape(outputs, to) && meet_at(p, g, reader)) return std::nullopt;
-      // Until now the value was stored at its place in p's domain; that is the reader's place, too.
+      // The reader reads the value at the coordinates that it has in p's domain.
       if (rows && b.nodes.size() == 1) return std::nullopt;
     }
     const bool kept = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
@@ -102,9 +107,9 @@ class Growing {
     return std::nullopt;
   }
 
-  // Whether a sum or product in a or b could be taken in another order than in a kernel of its own. Its loops follow
-  // from what it loads and from the loops around it; what reads the result element by element, with nothing but scalars
-  // beside it, changes neither.
+  // Whether merging could change the order of a sum or product of floats in a or b. Its loops depend on its loads and
+  // on the loops around it. A reader that uses the result element by element, with only scalars as other operands,
+  // changes neither.
   bool reorders_sum(const Group& a, const Group& b, ValueId value, bool direct, NodeId reader) const {
     if (!a.has_float_sum && !b.has_float_sum) return false;
     const Node& node = graph_.nodes[reader];
@@ -119,8 +124,8 @@ class Growing {
                          [&](NodeId id) { return graph_.nodes[id].op == ir::TensorOp::pad; });
   }
 
-  // Operands of concats that an element chooses from. With one output and no reduction the longest concat is cut into a
-  // loop nest per operand, where nothing is left to choose.
+  // The number of concat operands from which an element selects. With one output and no reduction, the longest concat
+  // is split into a loop nest per operand, which needs no selection.
   int64_t selected(const std::vector<NodeId>& nodes, bool whole) const {
     int64_t all = 0, longest = 0;
     for (NodeId id : nodes) {
@@ -137,7 +142,7 @@ class Growing {
     return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return graph_.type(v).shape == shape; });
   }
 
-  // Whether a node reads, from memory, a concat that another of them writes into.
+  // Whether one of the nodes loads a concat that another of them writes into.
   bool reads_own_concat(const std::vector<NodeId>& nodes) const {
     const auto made_here = [&](ValueId v) {
       const NodeId id = graph_.values[v].producer;
@@ -154,7 +159,7 @@ class Growing {
     });
   }
 
-  // Whether every element that the reader takes from group p has the coordinates of the element it makes.
+  // Whether the reader reads every value of group p at the coordinates of the element that it computes.
   bool reads_alike(int p, NodeId reader) const {
     const Node& node = graph_.nodes[reader];
     for (const auto& [value, base] : producers(node)) {
@@ -164,9 +169,9 @@ class Growing {
     return true;
   }
 
-  // Whether nothing passes between groups p and g but what the reader in g takes from p. Then they are one where the
-  // reader alone could join p, and nothing has to be looked at again: the sum of an unrolled window grows by one such p
-  // per place.
+  // Whether the only edges between groups p and g are those from p to the reader in g. Then the groups can be merged
+  // where the reader alone could join p, and no check has to be repeated. The sum of an unrolled window gains one such
+  // p per position.
   bool meet_at(int p, int g, NodeId reader) const {
     if (groups_.all[static_cast<size_t>(g)].nodes.size() == 1) return true;
     const std::vector<NodeId>& nodes = groups_.all[static_cast<size_t>(p)].nodes;

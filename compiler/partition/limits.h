@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds on what one generated kernel holds. They keep the time to compile a kernel below two seconds, and that of a
-// model in proportion to its size.
+// Bounds on the contents of one generated kernel. They keep the time to compile a kernel below two seconds, and the
+// time to compile a model proportional to its size.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,16 @@ namespace fusec::compiler {
 inline constexpr size_t kMaxNodes = 256;
 inline constexpr size_t kMaxRowNodes = 96;
 inline constexpr size_t kMaxOutputs = 8;
-// The sum of ScalarOpInfo::cost over the scalar ops of a region. LLVM takes some 0.5 ms per unit, and more than in
-// proportion above this: 256 mish (11,000 units) took 20 s.
+// The sum of ScalarOpInfo::cost over the scalar ops of a region. LLVM takes about 0.5 ms per unit, and superlinear time
+// above this bound: 256 mish (11,000 units) took 20 s.
 inline constexpr int kMaxCost = 1536;
-// Operands of a concat that one kernel copies, a loop nest each.
+// The most operands of a concat that one kernel copies, with a loop nest for each.
 inline constexpr size_t kMaxConcatOperands = 64;
-// Slices of one value whose kernels hold where they begin. Of more, the place is an argument, so that slices of one
-// size are one kernel: a Split to 3,000 outputs is two.
+// The most slices of one value whose kernels contain the position at which the slice begins. Beyond this number the
+// position is an argument, so that slices of one size are one kernel: a Split to 3,000 outputs takes two kernels.
 inline constexpr size_t kMaxSlicesInPlace = 16;
-// Operands that one element chooses from, of all concats of a region that are not cut into a loop nest per operand.
+// The most operands from which one element selects, over all concats of a region that are not split into a loop nest
+// per operand.
 inline constexpr int64_t kMaxSelected = 32;
 
 }  // namespace fusec::compiler

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the partition stage: forms groups, assigns storage, orders the groups as regions and lists the fusion boundaries
+// between them. Symbols that clash with names of kernels are renamed meanwhile.
+
 #include "compiler/partition/partition.h"
 
 #include <algorithm>
@@ -33,8 +36,8 @@ class RegionWriter {
   }
 
  private:
-  // What a node of the group reads. A view that got a copy for a library is read through, as lower does it, where the
-  // group itself makes what lies behind: the copy is made of the group's result.
+  // The values that a node of the group reads. A view that was copied for a library is read through, as lower does, if
+  // the group itself makes the value behind it: the copy is made from the group's result.
   std::vector<ValueId> bases(const Group& group, ValueId value) const {
     std::vector<ValueId> result;
     for (ValueId base : groups_.bases(value)) {
@@ -62,7 +65,7 @@ class RegionWriter {
     return result;
   }
 
-  // Groups after what they read; among ready ones the earliest in the model first.
+  // Orders groups after the groups they read; among those that are ready, the earliest in the model comes first.
   Result<std::vector<int>> schedule() const {
     std::map<int, int> waiting;
     std::map<int, std::vector<int>> readers;

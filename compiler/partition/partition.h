@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// partition: Graph -> Partition. Decides which nodes become one kernel, which a library does, and which cost nothing
-// because they are views. A side table over an unchanged graph.
+// The partition stage: decides which nodes become one kernel, which nodes a library computes, and which cost nothing
+// because they are views. The result is a side table; the graph does not change.
 #pragma once
 
 #include <map>
@@ -36,15 +36,15 @@ struct Region {
   ir::ValueId bias;  // of anchors: an addend of one value per output channel; invalid: none
 };
 
-// Where a materialized value lies: inside the allocation owned by `owner` (itself, or a concat it is an operand of), at
-// `offset` with `strides`, in elements.
+// The storage of a materialized value: it lies in the allocation owned by `owner` (itself, or a concat of which it is
+// an operand), at `offset` with `strides`, in elements.
 struct Storage {
   ir::ValueId owner;
   Dim offset;
   Shape strides;
 };
 
-// An edge that crosses regions, and why it was not fused.
+// A fusion boundary: an edge that crosses regions, with the reason why it was not fused.
 struct FusionBoundary {
   ir::ValueId value;
   ir::NodeId reader;
@@ -59,7 +59,7 @@ struct Partition {
 };
 
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options);
-// One block per region, then the boundaries: what `fusec partition` prints.
+// Returns one block per region, then the fusion boundaries, as `fusec partition` prints them.
 std::string to_string(const ir::Graph& graph, const Partition& partition);
 
 }  // namespace fusec::compiler

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Partition: chooses the concats that become views, and assigns storage to every materialized value. A value that a
+// library or a gather cannot read where it lies is copied by a group of its own.
+
 #include <algorithm>
 
 #include "compiler/partition/groups.h"
@@ -19,7 +22,8 @@ namespace {
 
 bool is_concat(const Node& node) { return node.op == TensorOp::concat; }
 
-// An operand that its producer can write into a slice: made by one node that does work, and stored nowhere else.
+// Whether the producer of a concat operand can write it into a slice of the concat: a node that does work makes it, and
+// it is stored nowhere else.
 bool writable(const Groups& groups, ValueId value, std::set<ValueId>& taken) {
   const NodeId id = groups.graph.values[value].producer;
   if (!id.valid() || groups.graph.is_constant(value) || groups.is_graph_output(value)) return false;
@@ -28,7 +32,8 @@ bool writable(const Groups& groups, ValueId value, std::set<ValueId>& taken) {
   return taken.insert(value).second;
 }
 
-// Readers inside one generated kernel choose the operand by index for nothing; a library needs the whole tensor.
+// Whether a library reads the value. A library needs the whole concat in memory, while a generated kernel selects the
+// operand by index at no cost.
 bool read_by_anchor(const Groups& groups, ValueId value) {
   for (NodeId reader : groups.real_readers(value)) {
     const int g = groups.group_of(reader);
@@ -37,7 +42,8 @@ bool read_by_anchor(const Groups& groups, ValueId value) {
   return false;
 }
 
-// Small windows read each part of a concat where it is, dense; a library is slow at writing into slices of channels.
+// Whether only small windows read the value. They read each part of a concat from dense memory of its own, and a
+// library is slow at writing into slices of channels.
 bool read_by_windows_alone(const Groups& groups, ValueId value) {
   const auto& readers = groups.direct_readers(value);
   return std::all_of(readers.begin(), readers.end(),
@@ -51,7 +57,7 @@ bool made_by_anchors(const Groups& groups, const Node& concat) {
   });
 }
 
-// Its operands are concats of their own, which are too many operands for one kernel.
+// Whether the concat has too many operands for one kernel, counting the operands of concats among them.
 bool is_long(const Groups& groups, const Node& concat) {
   size_t operands = 0;
   for (ValueId v : concat.inputs) {
@@ -61,7 +67,7 @@ bool is_long(const Groups& groups, const Node& concat) {
   return operands > kMaxConcatOperands;
 }
 
-// Whether a library reads or makes parts of it, and gains by a view.
+// Whether a library reads the concat or makes parts of it, and gains by a view.
 bool is_for_library(const Groups& groups, const Node& concat) {
   if (groups.is_graph_output(concat.output)) return false;
   if (!read_by_anchor(groups, concat.output) && !made_by_anchors(groups, concat)) return false;
@@ -98,7 +104,7 @@ class Placing {
     }
   }
 
-  // Operands of concat views lie inside the concat; outer concats come first.
+  // Places the operands of concat views inside the concat; outer concats come first.
   void place_concats() {
     for (auto it = graph_.order.rbegin(); it != graph_.order.rend(); ++it) {
       const Node& node = graph_.nodes[*it];
@@ -114,8 +120,8 @@ class Placing {
     }
   }
 
-  // An index out of the data is held to the axis that it is an index of: that axis has to be one of the memory that is
-  // read.
+  // An index from data is clamped to the axis it indexes, so that axis must be an axis of the memory that is read.
+  // Otherwise the operand is copied.
   void serve_gather(const Node& node) {
     const bool gathers =
         node.op == TensorOp::gather || node.op == TensorOp::gather_elements || node.op == TensorOp::gather_nd;
@@ -146,8 +152,8 @@ class Placing {
     return !last || w->strides[rank - 1].is(1) || w->shape[rank - 1].is(1);
   }
 
-  // Elements of images and matrices lie apart: the libraries of a GPU take no others, those of a host are slow with
-  // them.
+  // Whether several elements share one place in memory. GPU libraries do not take such images and matrices, and host
+  // libraries are slow with them.
   static bool repeats(const Window& w, size_t from) {
     for (size_t i = from; i < w.strides.size(); ++i)
       if (w.strides[i].is(0) && !w.shape[i].is(1)) return true;
@@ -165,7 +171,7 @@ class Placing {
     copy(value);
   }
 
-  // Stores a value in the order in which its only reader, a transpose, wants it.
+  // Stores a value in the order that its only user, a transpose, yields.
   bool permute_for_reader(ValueId value) {
     const auto it = storage_.find(value);
     const auto& readers = groups_.direct_readers(value);
@@ -180,7 +186,7 @@ class Placing {
     return true;
   }
 
-  // A view becomes work of its own: a kernel that moves its elements.
+  // Turns a view into a group of its own: a kernel that moves its elements.
   void copy(ValueId value) {
     const NodeId id = graph_.values[value].producer;
     if (!id.valid() || storage_.contains(value)) return;

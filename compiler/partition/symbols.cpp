@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Renames the symbols of graphs, partitions and programs, so that partition and lower never see a symbol that has the
+// name of a loop, register, lane or argument of a kernel.
+
 #include "compiler/partition/symbols.h"
 
 #include <cctype>
@@ -11,7 +14,7 @@ namespace {
 
 using Names = std::map<std::string, std::string>;
 
-// Loops are d0, i0 and d0p1, registers v0, arguments n0.
+// Kernels name loops d0, i0 and d0p1, registers v0, and arguments n0.
 bool is_kernel_name(const std::string& s) {
   static const std::string kLetters = "dinv";
   return s == ir::kLane ||

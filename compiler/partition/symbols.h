@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbols of a model whose names kernels use for loops, registers, lanes and arguments.
+// Renames symbols of a model whose names kernels use for loops, registers, lanes and arguments.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace fusec::compiler {
 
-// New names for those symbols of the graph; empty: all names are free to use.
+// Returns new names for such symbols of the graph; empty if no name clashes.
 std::map<std::string, std::string> clashing_symbols(const ir::Graph& graph);
 
 std::map<std::string, std::string> inverse(const std::map<std::string, std::string>& names);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes windows (offset and strides) of values that are views, for partition and lower.
+
 #include "compiler/partition/views.h"
 
 #include "compiler/partition/coords.h"
@@ -9,14 +11,14 @@ using ir::TensorOp;
 
 namespace {
 
-// The elements of a dense window may be cut in any way; else each axis of `to` must be evenly strided.
+// A dense window can be reshaped in any way. In other windows each axis of `to` must be evenly strided.
 std::optional<Window> reshape_window(const Window& in, const Shape& to) {
   const auto common = factorize({in.shape, to});
   if (!common) {
     if (!(in.strides == contiguous_strides(in.shape))) return std::nullopt;
     return Window{in.owner, in.offset, to, contiguous_strides(to), std::vector<bool>(to.size())};
   }
-  // Strides of the factors inside each axis of `in`.
+  // The strides of the factors inside each axis of `in`.
   Shape factor_strides(common->factors.size());
   std::vector<bool> backwards(common->factors.size());
   size_t next = 0;

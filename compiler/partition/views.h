@@ -15,13 +15,15 @@ struct Window {
   ir::ValueId owner;
   Dim offset;
   Shape shape, strides;
-  std::vector<bool> backwards;  // axes whose strides are negative, whatever the symbols: no sign shows in -n*n + n
+  std::vector<bool> backwards;  // axes with negative strides; an expression such as -n*n + n does not show its sign
 };
 
-// `in` seen through `node` (broadcast, reshape, transpose or slice); nullopt when no strides can say it.
+// The window of the result of `node` (broadcast, reshape, transpose or slice) if `in` is the window of its input;
+// nullopt when no strides can express it.
 std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, const Window& in);
 
-// The window of `value`: its own storage, or that of what it is a view of; nullopt when it is not materialized.
+// The window of `value`: its own storage, or a window of the value that it views; nullopt when that value is not
+// materialized.
 std::optional<Window> window_of(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
                                 ir::ValueId value);
 

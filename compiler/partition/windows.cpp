@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides which max_pool nodes are small windows, and maps their positions to input coordinates, for partition and
+// lower.
+
 #include "compiler/partition/windows.h"
 
 #include <algorithm>
@@ -11,15 +14,15 @@ using ir::TensorOp;
 
 namespace {
 
-// Each place is a load and a maximum of its own.
+// Each position costs a load and a maximum.
 constexpr int64_t kMaxPlaces = 16;
 
-// One spatial axis: out = in * step + place - before.
+// One spatial axis: position `place` of the window of result o reads element o * step + place - before.
 struct WindowAxis {
   Dim in, out;
   int64_t kernel, step, before;
 
-  // The first and the last window reach inside.
+  // Whether the first and the last window reach into the image.
   bool reaches_inside() const { return before < kernel && proves_nonneg(in - 1 - ((out - 1) * step - before), {}); }
 
   Dim at(const Dim& coord, int64_t place, const DimRanges& ranges) const {

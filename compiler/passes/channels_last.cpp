@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Optimize pass: puts convolutions and pools into layout "last" between transposes, which sink_transposes moves and
+// cancels afterwards. It does nothing in exact numerics.
+
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 
@@ -32,9 +35,10 @@ bool is_spatial(const Node& node) {
 
 }  // namespace
 
-// op(x) -> transpose(op'(transpose(x))) with op' in layout "last". A library's channels-last kernels are never slower
-// than its plain ones and up to 40 times faster for depthwise filters (docs/performance.md); the transposes that meet
-// their inverse go in sink_transposes, what is left at the borders of a chain is priced by what it moves.
+// op(x) -> transpose(op'(transpose(x))) with op' in layout "last". The channels-last kernels of a library are never
+// slower than its plain ones, and up to 40 times faster for depthwise filters (docs/performance.md). sink_transposes
+// removes the transposes that meet their inverse. Those left at the ends of a chain cost the time to move their
+// elements.
 Result<bool> channels_last(Graph& graph, const PassContext& context) {
   if (context.options.numerics == Numerics::exact) return false;
   Rewriter rewriter(graph);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Optimize pass: converts the f32 weights and activations of a model to f16 or bf16 by building a new graph. It keeps
+// the types of inputs and outputs, and values that stand for integers.
+
 #include "compiler/passes/convert_precision.h"
 
 #include <algorithm>
@@ -26,7 +29,8 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 16;  // elements that are worth a thread
 
-// All of it is written: clearing a few hundred MB first would take as long as converting them.
+// Allocates without clearing, because every element is written: clearing a few hundred MB would take as long as
+// converting them.
 Result<Tensor> uninitialized(DType dtype, const Tensor& like) {
   void* data = ir::allocate_host(static_cast<size_t>(like.num_elements()) * size_of(dtype));
   if (data == nullptr)
@@ -35,7 +39,7 @@ Result<Tensor> uninitialized(DType dtype, const Tensor& like) {
                        std::shared_ptr<const void>(data, [](const void* p) { std::free(const_cast<void*>(p)); }));
 }
 
-// The f32 constants of a graph in another type, converted as one array, so that threads start once. Finite numbers stay
+// Converts the f32 constants of a graph to another type as one array, so that threads start once. Finite numbers stay
 // finite: a mask of -1e9 becomes the lowest number of f16.
 class NarrowConstants {
  public:
@@ -72,7 +76,7 @@ class NarrowConstants {
 
  private:
   struct Entry {
-    int64_t start;  // in all elements of the constants one after the other
+    int64_t start;  // position in the concatenation of all constants
     Tensor wide, narrow;
   };
 
@@ -121,7 +125,7 @@ class Converter {
  private:
   bool is_f32(ValueId v) const { return from_.type(v).dtype == DType::f32; }
 
-  // What a value became: f32 if `wide`. Other types than f32 are not `wide`.
+  // The converted value, in f32 if `wide`. Values of types other than f32 are not `wide`.
   ValueId& made(ValueId v, bool wide) { return wide ? wide_[v] : narrow_[v]; }
 
   ValueId cast(ValueId v, DType dtype, const std::string& origin) {
@@ -129,7 +133,7 @@ class Converter {
     return add_node(out_, ir::ScalarOp::cast, {v}, {{"to", dtype}}, origin);
   }
 
-  // A value of the model in the type that a reader computes in.
+  // A value of the model in the type in which a user of it computes.
   ValueId read(ValueId v, bool wide) {
     wide = wide && is_f32(v);
     if (made(v, wide).valid()) return made(v, wide);
@@ -138,8 +142,8 @@ class Converter {
     return made(v, wide) = cast(made(v, !wide), wide ? DType::f32 : to_, "");
   }
 
-  // Whether a node reads an operand in f32. A constant of a result that may become 16 bits is no larger than those can
-  // be: a mask of -1e9 stays finite.
+  // Whether a node reads an operand in f32. If its result may become 16 bits, a constant beyond the range of that type
+  // is read in 16 bits, so that a mask of -1e9 stays finite.
   bool reads_wide(const Node& node, ValueId v) const {
     if (!wide_values_.computes_wide(node)) return false;
     return !is_f32(node.output) || wide_values_.is_whole(node.output) || !is_beyond(v);
@@ -153,7 +157,7 @@ class Converter {
                        [&](float x) { return std::isfinite(x) && std::fabs(x) > largest(to_); });
   }
 
-  // Which values something reads in 16 bits.
+  // The values that a node or an output reads in 16 bits.
   ir::IdVector<ValueId, char> read_narrow() const {
     ir::IdVector<ValueId, char> read(from_.values.size());
     for (NodeId id : from_.order) {
@@ -194,7 +198,7 @@ class Converter {
   WideValues wide_values_;
   NarrowConstants constants_;
   Graph out_;
-  ir::IdVector<ValueId, ValueId> narrow_, wide_;  // by values of the model
+  ir::IdVector<ValueId, ValueId> narrow_, wide_;  // indexed by values of the model
 };
 
 }  // namespace

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// max_pool and avg_pool that no library of a GPU does -> generated code. Few places of known extents: the largest, or
-// the sum, of the input moved to each place.
+// Optimize pass: on a GPU, decomposes max_pool and avg_pool nodes that no library computes into generated code. A
+// window of few positions over known extents becomes the maximum, or the sum, of the input moved to each position.
 //
 //   y[n, o..., c] = max over places t of x[n, o * stride + t * dilation - pad ..., c], the lowest value outside
 //
-// Others: a reduction for each spatial axis, over the places that a table lists for each result.
+// Other windows become a reduction for each spatial axis, over the positions that a table lists for each result.
 //
 //   y[n, o, c] = max over t of padded[n, table[o, t], c],  table[o, t] = o * stride + t * dilation
 //
-// An average divides the sum by the number of places that count, which is the product of those along each axis. Sums of
-// 16-bit types are f32, rounded once.
+// An average divides the sum by the number of positions that count, which is the product of those along each axis. Sums
+// of 16-bit types are f32, rounded once.
+
 #include "compiler/passes/expand_pools.h"
 
 #include <cmath>
@@ -88,7 +89,7 @@ class Pool : Expansion {
     return known;
   }
 
-  // What padding adds to a result: nothing.
+  // The value of padding elements, which do not contribute to the result.
   ValueId neutral(DType dtype) {
     if (!is_max() || is_unsigned_int(dtype)) return number(dtype, 0);
     if (is_float(dtype)) return number(dtype, -std::numeric_limits<double>::infinity());
@@ -107,7 +108,7 @@ class Pool : Expansion {
     return all ? *all : node(TensorOp::broadcast, {neutral(compute_)}, {{"shape", type(node_.output).shape}});
   }
 
-  // To the next place in row-major order; false behind the last.
+  // Advances to the next tap in row-major order; returns false after the last.
   static bool advance(std::vector<int64_t>& tap, const std::vector<int64_t>& kernel) {
     std::size_t i = tap.size();
     for (; i > 0 && ++tap[i - 1] == kernel[i - 1]; --i) tap[i - 1] = 0;
@@ -120,7 +121,7 @@ class Pool : Expansion {
     return v;
   }
 
-  // v with the windows of one axis combined.
+  // Combines the windows of v along one axis.
   ValueId combined(ValueId v, const PoolAxis& a) {
     const DType counts = counter(a.in);
     const Dim padded = a.before + a.in;
@@ -141,14 +142,14 @@ class Pool : Expansion {
         {{"before", with(none, axis, before)}, {"after", with(none, axis, after)}, {"mode", std::string("constant")}});
   }
 
-  // How many places of each window count: at least 1, so that a window of padding alone gives 0.
+  // The number of positions of each window that count: at least 1, so that a window of padding alone yields 0.
   ValueId places() {
     ValueId all = number(compute_, 1);
     for (const PoolAxis& a : axes_) all = node(ScalarOp::mul, {all, places_along(a)});
     return node(ScalarOp::max, {all, number(compute_, 1)});
   }
 
-  // Only ceil_mode reaches past the padding.
+  // The number of positions that count along one axis. Only in ceil_mode do windows reach past the padding.
   ValueId places_along(PoolAxis a) {
     const bool with_padding = node_.attrs.i("count_include_pad") == 1, padded = a.before + a.after > 0;
     if (node_.attrs.i("ceil_mode") == 0 && (with_padding || !padded))
@@ -165,14 +166,15 @@ class Pool : Expansion {
   const std::vector<PoolAxis> axes_;
 };
 
-// cuDNN pads both ends of an axis alike and rounds its number of windows down.
+// Returns why cuDNN cannot pool along this axis, or null. cuDNN pads both ends of an axis alike and rounds the number
+// of windows down.
 const char* unsupported_reason(const PoolAxis& a, bool counts_padding, bool ceil_mode) {
   if (a.dilation != 1) return "no dilations";
   if (a.before >= a.kernel) return "no windows of padding alone";
   if (!a.is_known()) return ceil_mode || a.before != a.after ? "both ends are padded alike" : nullptr;
   const int64_t in = a.in.value(), out = a.out.value(), room = in + 2 * a.before - a.kernel;
   if (room < 0 || room / a.stride + 1 != out) return "both ends are padded alike";
-  const int64_t start = (out - 1) * a.stride - a.before;  // of the last window
+  const int64_t start = (out - 1) * a.stride - a.before;  // start of the last window
   if (start >= in) return "no windows of padding alone";
   return counts_padding && start + a.kernel > in + a.after ? "no places past the padding are counted" : nullptr;
 }

@@ -5,8 +5,9 @@
 
 namespace fusec::compiler {
 
-// What cuDNN's pooling has not that a max_pool or avg_pool needs; null: it has all. Of unknown extents, it has what it
-// has for all of them. runtime/library/cudnn/pool.cpp says the same of a call; a test holds the two together.
+// Returns why cuDNN's pooling cannot compute a max_pool or avg_pool, or null if it can. For symbolic extents, null
+// means that it can for all values. runtime/library/cudnn/pool.cpp applies the same conditions to a call; a test holds
+// the two together.
 const char* cudnn_lacks(const ir::Graph& graph, const ir::Node& pool);
 
 }  // namespace fusec::compiler

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul of integers, which no library of a GPU does -> generated code: products summed along the last axis.
+// Optimize pass: on a GPU, decomposes matmul of integers, which no library computes, into products summed along the
+// last axis.
 //
 //   y[..., i, j] = sum over k of a[..., i, 1, k] * b[..., 1, j, k]
+
 #include <numeric>
 #include <vector>
 
@@ -31,8 +33,8 @@ class Product : Expansion {
   }
 
  private:
-  // The matrix with k behind its other axis, and an axis of the other matrix `before_last` axes before the end. A
-  // vector is k.
+  // The matrix with k as its last axis and with an axis of extent 1, for the other matrix, `before_last` axes before
+  // the end. A vector has only the axis k.
   ValueId along_k(ValueId v, bool swapped, std::size_t before_last) {
     Shape shape = type(v).shape;
     if (shape.size() == 1) {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter_elements and scatter_nd in pull form: every element of the result finds out by itself which updates it gets,
-// so that kernels stay free of writes to computed places.
+// Optimize pass: decomposes scatter_elements and scatter_nd into pull form. Every element of the result finds the
+// updates that apply to it, so that no kernel writes to computed positions.
 //
 //   none  last[p] = greatest q whose index is p, or -1;  y[p] = last[p] < 0 ? x[p] : updates[last[p]]
 //   add   y[p] = x[p] + sum over q of (index[q] == p ? updates[q] : 0);  mul, max, min likewise
 //
-// m updates over n places take n * m comparisons: for scatter_elements in each line, for scatter_nd with the places of
-// the indexed axes taken together (and, other than for none, once per element behind them). Nothing of that size is
-// stored. Where indices are constants and updates replace, `last` is a constant, and the scatter a gather.
+// m updates over n positions take n * m comparisons. scatter_elements compares within each line; scatter_nd compares
+// all positions of the indexed axes together, and for reductions other than none repeats this for each element of the
+// remaining axes. No value of that size is stored. If the indices are constants and the reduction is none, `last` is a
+// constant and the scatter becomes a gather.
 //
-// Indices pass, in a kernel of their own, through a gather from a table of the places, which counts negative ones from
-// the end and makes a run with one out of range invalid. Half floats are combined in f32 and rounded once. A -0 to
-// which nothing is added becomes +0.
+// Indices first pass through a gather from a table of positions, in a kernel of its own. It counts negative indices
+// from the end, and makes a run invalid if an index is out of range. Half floats are combined in f32 and rounded once.
+// A -0 to which nothing is added becomes +0.
+
 #include <cmath>
 #include <optional>
 #include <string>
@@ -32,8 +34,9 @@ using ir::ValueId;
 
 namespace {
 
-// Both scatters as one. target [..., m, ...] is where along `axis` of x [..., n, ..., rest...] each line of the updates
-// [..., m, ..., rest...] goes, in 0 ... n-1. The other axes of target may be shorter than those of x.
+// The common form of both scatters. target [..., m, ...] holds the position in 0 ... n-1, along `axis` of x [..., n,
+// ..., rest...], to which each line of the updates [..., m, ..., rest...] goes. The other axes of target may be shorter
+// than those of x.
 struct Lines {
   ValueId x, target, updates;
   std::size_t axis;
@@ -59,7 +62,7 @@ class Scatter : Expansion {
   ValueId combined(const Lines& s);
 };
 
-// Indices times `stride`, counted from the start and checked.
+// Emits indices times `stride`, counted from the start of the axis and checked.
 ValueId Scatter::places(ValueId indices, const Dim& extent, const Dim& stride, DType dtype) {
   ValueId table = count(1, 0, extent, dtype);
   if (!stride.is(1)) {
@@ -70,7 +73,8 @@ ValueId Scatter::places(ValueId indices, const Dim& extent, const Dim& stride, D
   return node(TensorOp::gather, {table, indices}, {{"axis", int64_t{0}}});
 }
 
-// v, computed by a reduction over nothing, which is a kernel of its own: the pairs then do not each pay for the check.
+// Emits v through a reduction over an axis of extent 1, which is a kernel of its own, so that the index check is not
+// repeated for every pair.
 ValueId Scatter::stored(ValueId v) {
   const std::size_t rank = type(v).shape.size();
   return reduce(TensorOp::reduce_sum, aligned(v, rank + 1), rank);
@@ -82,7 +86,7 @@ ValueId Scatter::scatter_elements() {
   return scattered({in(0), stored(places(in(1), extent, 1, counter(extent))), in(2), axis});
 }
 
-// The indexed axes as one: row-major positions of the updates in it.
+// Merges the indexed axes into one and computes the row-major positions of the updates in it.
 ValueId Scatter::scatter_nd() {
   const Shape x = type(in(0)).shape, index = type(in(1)).shape;
   const auto depth = static_cast<std::size_t>(index.back().value());
@@ -110,14 +114,14 @@ ValueId Scatter::scattered(const Lines& s) {
   return node_.attrs.s("reduction") == "none" ? replaced(s) : combined(s);
 }
 
-// Whether update q goes to place p: [..., p, q, ...].
+// Whether update q goes to position p: [..., p, q, ...].
 ValueId Scatter::hits(const Lines& s) {
   const Shape target = type(s.target).shape;
   return node(ScalarOp::eq, {reshape(s.target, inserted(target, s.axis, 1)),
                              count(target.size() + 1, s.axis, type(s.x).shape[s.axis], type(s.target).dtype)});
 }
 
-// v on the places of the updates' lines, `fill` elsewhere in x.
+// Extends v, which covers the lines of the updates, to the shape of x with `fill`.
 ValueId Scatter::grown(ValueId v, const Lines& s, ValueId fill) {
   const Shape from = type(v).shape, to = type(s.x).shape;
   if (from == to) return v;
@@ -127,7 +131,7 @@ ValueId Scatter::grown(ValueId v, const Lines& s, ValueId fill) {
               {{"before", Shape(to.size(), Dim(0))}, {"after", after}, {"mode", std::string("constant")}});
 }
 
-// The number of the last update of each place, counted from `first`; first - 1 where there is none.
+// The number of the last update of each position, counted from `first`; first - 1 where there is none.
 ValueId Scatter::last_update(const Lines& s, int64_t first) {
   const Dim updates = type(s.target).shape[s.axis];
   const DType dtype = counter(updates);
@@ -137,7 +141,8 @@ ValueId Scatter::last_update(const Lines& s, int64_t first) {
   return reduce(TensorOp::reduce_max, node(ScalarOp::where, {hits(s), order, none}), s.axis + 1);
 }
 
-// The same from 0 for indices that are known: a scatter of 0, 1, ... over -1.
+// The same, counted from 0, as a constant: a scatter of 0, 1, ... over -1. Returns nullopt if the indices are not known
+// or the constant would be too large.
 std::optional<ValueId> Scatter::known_last_update(const Lines& s) {
   constexpr int64_t kMax = int64_t{1} << 22;  // elements of the constant: at most 32 MiB
   const Tensor* indices = graph_.constant(in(1));
@@ -157,13 +162,13 @@ std::optional<ValueId> Scatter::known_last_update(const Lines& s) {
       node_.attrs);
   add_output(g, add_node(g, TensorOp::reshape, {last}, {{"shape", result}}), "last");
   Result<std::vector<Tensor>> value = ir::evaluate(g, {});
-  if (!value.ok()) return std::nullopt;  // an index out of range: the run says so
+  if (!value.ok()) return std::nullopt;  // an index is out of range; the run reports it
   return add_constant(graph_, std::move((*value)[0]), node_.origin);
 }
 
 ValueId Scatter::replaced(const Lines& s) {
   std::optional<ValueId> last = known_last_update(s);
-  // There is always something to gather from: where there may be no updates, a line of zeros goes before them.
+  // A gather needs at least one element. If there may be no updates, a line of zeros is put before them.
   const bool may_be_empty = !type(s.target).shape[s.axis].is_const();
   const int64_t first = may_be_empty ? 1 : 0;
   ValueId updates = s.updates;
@@ -183,21 +188,21 @@ ValueId Scatter::replaced(const Lines& s) {
   return node(ScalarOp::where, {hit, grown(value, s, number(type(value).dtype, 0)), s.x});
 }
 
-// The least (greatest) value of an integer dtype, minus (plus) infinity of floats.
+// The min (max) of an integer dtype, or minus (plus) infinity of a float dtype.
 ValueId Scatter::extreme(DType dtype, bool greatest) {
   if (is_float(dtype)) return number(dtype, greatest ? HUGE_VAL : -HUGE_VAL);
   const auto bits = 8 * size_of(dtype);
   Tensor value = *Tensor::make(dtype, {});
   int64_t end = greatest ? -1 : 0;  // unsigned: all ones
   if (is_signed_int(dtype)) {
-    const int64_t half = int64_t{1} << (bits - 2);  // the ends themselves do not pass through 64 bits
+    const int64_t half = int64_t{1} << (bits - 2);  // in two halves, which do not overflow 64 bits
     end = greatest ? half - 1 + half : -half - half;
   }
   ir::store_int(dtype, value.data(), end);
   return add_constant(graph_, std::move(value), node_.origin);
 }
 
-// Of bools, add and max are `or`, mul and min `and`.
+// For bools, add and max act as `or`, mul and min as `and`.
 ValueId Scatter::combined(const Lines& s) {
   const DType dtype = type(s.x).dtype, compute = dtype == DType::bool_ ? DType::u8 : compute_type(dtype);
   std::string reduction = node_.attrs.s("reduction");

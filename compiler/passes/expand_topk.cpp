@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk -> counting, so that every element finds its place by itself:
+// Optimize pass: decomposes topk into counting, so that every element computes its own position:
 //
 //   place[i] = number of j that come before i;  index[r] = sum of i where place[i] == r
 //
-// Two kernels; nothing of the size of the pairs that are compared is stored. A line of n elements takes n * (n + k)
-// comparisons. k = 1 is argmax.
+// This takes two kernels; no value of the size of the compared pairs is stored. A line of n elements takes n * (n + k)
+// comparisons. k = 1 becomes argmax or, for the smallest of integers, argmin.
+
 #include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
 
@@ -29,7 +30,7 @@ class Topk : Expansion {
   ValueId places(std::size_t axis);
 };
 
-// Whether a comes before b or is equal to it: NaN is above all numbers.
+// Whether a comes before b or is equal to it. NaN is greater than all numbers.
 ValueId Topk::comes_first(ValueId a, ValueId b) {
   const bool largest = node_.attrs.i("largest") == 1;
   const ValueId order = node(largest ? ScalarOp::ge : ScalarOp::le, {a, b});
@@ -37,8 +38,7 @@ ValueId Topk::comes_first(ValueId a, ValueId b) {
   return node(ScalarOp::or_, {order, node(ScalarOp::is_nan, {largest ? a : b})});
 }
 
-// How many elements j of its line come before element i: those before or equal where j < i, those strictly before where
-// not.
+// The number of elements j of its line that come before element i. Elements equal to i count if j < i.
 ValueId Topk::places(std::size_t axis) {
   const Shape shape = type(in(0)).shape;
   const Dim extent = shape[axis];
@@ -56,7 +56,7 @@ ValueId Topk::build() {
   const auto axis = static_cast<std::size_t>(node_.attrs.i("axis"));
   const Dim extent = type(in(0)).shape[axis], k = node_.attrs.dims("k")[0];
   const bool largest = node_.attrs.i("largest") == 1;
-  if (k.is(1) && (largest || !is_float(type(in(0)).dtype))) {  // argmin takes NaN for the least
+  if (k.is(1) && (largest || !is_float(type(in(0)).dtype))) {  // argmin treats NaN as the least
     const ValueId best = node(largest ? TensorOp::argmax : TensorOp::argmin, {in(0)},
                               {{"axis", static_cast<int64_t>(axis)}, {"last", int64_t{0}}});
     return reshape(best, type(node_.output).shape);

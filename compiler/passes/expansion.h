@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes that stand for one composite, in short.
+// Helpers for passes that expand a composite node into several nodes.
 #pragma once
 
 #include <limits>
@@ -30,7 +30,7 @@ class Expansion {
   ValueId reshape(ValueId v, const Shape& shape) {
     return type(v).shape == shape ? v : node(TensorOp::reshape, {v}, {{"shape", shape}});
   }
-  // v with axes of extent 1 behind its own.
+  // Appends axes of extent 1 to v until it has this rank.
   ValueId aligned(ValueId v, std::size_t rank) {
     Shape shape = type(v).shape;
     shape.resize(rank, Dim(1));
@@ -39,13 +39,13 @@ class Expansion {
   ValueId reduce(TensorOp op, ValueId v, std::size_t axis) {
     return node(op, {v}, {{"axes", std::vector<int64_t>{static_cast<int64_t>(axis)}}});
   }
-  // 0, 1, ... along one axis of a tensor of this rank; the others have extent 1.
+  // Emits 0, 1, ... along one axis of a tensor of this rank; the other axes have extent 1.
   ValueId count(std::size_t rank, std::size_t axis, const Dim& extent, DType dtype) {
     Shape shape(rank, Dim(1));
     shape[axis] = extent;
     return node(TensorOp::iota, {}, {{"shape", shape}, {"axis", static_cast<int64_t>(axis)}, {"dtype", dtype}});
   }
-  // Counts up to `bound` in as few bits as are sure to do.
+  // The integer type for counts up to `bound`: i32 if the bound is known to fit, else i64.
   static DType counter(const Dim& bound) {
     return bound.is_const() && bound.value() < std::numeric_limits<int32_t>::max() ? DType::i32 : DType::i64;
   }

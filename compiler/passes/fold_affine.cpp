@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Optimize pass: folds a multiplication, division, addition or subtraction by one constant per channel into the weights
+// and bias of the convolution before it. The convolution must have no other user. The pass does nothing in exact
+// numerics.
+
 #include <algorithm>
 #include <vector>
 
@@ -19,7 +23,7 @@ using ir::ValueId;
 
 namespace {
 
-// The values of a constant per output channel of a conv in layout "first"; empty when it is something else.
+// The values of a constant per output channel of a conv in layout "first"; empty if the constant has another form.
 std::vector<double> per_channel(const Graph& graph, ValueId value, const Shape& full) {
   const Tensor* data = graph.constant(value);
   if (data == nullptr || !full[1].is_const()) return {};
@@ -43,7 +47,7 @@ std::vector<double> per_channel(const Graph& graph, ValueId value, const Shape& 
 
 // data[o, ...] * factor[o], computed in f64 and rounded once.
 Result<Tensor> scaled(const Tensor& data, const std::vector<double>& factor) {
-  constexpr int64_t kChunk = 256, kGrain = 1 << 14;  // elements at a time; worth a thread
+  constexpr int64_t kChunk = 256, kGrain = 1 << 14;  // elements at a time; elements that are worth a thread
   FUSEC_ASSIGN(Tensor result, Tensor::make(data.dtype(), data.shape()));
   const auto channels = static_cast<int64_t>(factor.size());
   const int64_t per = channels == 0 ? 0 : data.num_elements() / channels;
@@ -79,7 +83,8 @@ std::vector<double> bias_of(const Graph& graph, const Node& conv, size_t channel
   return bias;
 }
 
-// A conv of floats in layout "first" with constant weights and bias that only this reader uses.
+// The producer of `value` if it is a conv of floats in layout "first" with constant weights and bias and a single use;
+// else null.
 const Node* foldable_conv(const Graph& graph, ValueId value, const ir::IdVector<ValueId, int>& uses) {
   const Node* conv = graph.producer(value);
   if (conv == nullptr || !(conv->op == TensorOp::conv) || uses[value] != 1 || conv->attrs.s("layout") != "first")
@@ -90,7 +95,8 @@ const Node* foldable_conv(const Graph& graph, ValueId value, const ir::IdVector<
   return conv;
 }
 
-// The conv that also does `op` with one constant per channel; nullopt: not such a pair.
+// Emits the conv into which `node` is folded. Returns nullopt if `node` does not combine such a conv with one constant
+// per channel.
 Result<std::optional<ValueId>> fold(Graph& graph, const Node& node, const ir::IdVector<ValueId, int>& uses) {
   for (size_t side = 0; side < 2; ++side) {
     const Node* found = foldable_conv(graph, node.inputs[side], uses);

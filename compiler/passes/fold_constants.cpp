@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Optimize pass: evaluates nodes whose operands are all constants, within a budget of elements. A node whose evaluation
+// fails is left in the graph, because it must fail only if it runs.
+
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -14,9 +17,9 @@ using ir::TensorOp;
 
 namespace {
 
-// Elements that folding may make in all: constants of a model are not to grow without bound.
+// The number of elements that folding may make in total, so that the constants of a model do not grow without bound.
 constexpr int64_t kBudget = int64_t{1} << 28;
-// A broadcast or iota of more elements than this is cheaper to compute where it is read than to keep.
+// A broadcast or iota of more elements than this is cheaper to compute where it is read than to store.
 constexpr int64_t kMaxGenerated = 4096;
 
 bool grows(const Graph& graph, const Node& node, int64_t elements) {
@@ -43,7 +46,7 @@ Result<bool> fold_constants(Graph& graph, const PassContext&) {
     if (spent + elements > kBudget || grows(graph, node, elements)) return;
     std::vector<Tensor> operands;
     for (ir::ValueId v : node.inputs) operands.push_back(*graph.constant(v));
-    // An error, e.g. an index out of range, is the run's: it must come only if the node runs.
+    // An error, e.g. an index out of range, must be reported only if the node runs.
     Result<Tensor> value = evaluate_node(graph, node, operands);
     if (!value.ok()) return;
     Result<Tensor> dense = ir::contiguous(*value);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no elements, or is reduced from none, is the same number everywhere: a constant or a broadcast one.
+// Optimize pass: replaces values without elements, and reductions and matmuls over no elements, by a constant or a
+// broadcast constant. All elements of such a value are equal.
+
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -22,7 +24,7 @@ bool combines(const Node& node) {
          (info(node.op.tensor()).kind == ir::RegionKind::reduction || node.op == TensorOp::matmul);
 }
 
-// The node's value where every symbol is 1: all elements of the value are equal.
+// Evaluates the node with every symbol set to 1. All elements of the value are equal.
 Result<Tensor> sample(const Graph& graph, const Node& node) {
   ir::EvalOptions options;
   for (const std::string& s : graph.symbols) options.symbols[s] = 1;

@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes, one per file. Each states what it rewrites; none needs another, but the order of pipeline.cpp is the one
-// in which they find most.
+// The passes of the optimize stage. No pass depends on another, but in the order of pipeline.cpp they find the most.
 #pragma once
 
 #include "compiler/passes/pipeline.h"
 
 namespace fusec::compiler {
 
-// Composites are written out in comparisons, reductions and gathers. Required: partition does not know them.
+// Decompose composites into comparisons, reductions and gathers. Required: partition does not handle composites.
 Result<bool> expand_topk(ir::Graph& graph, const PassContext& context);
 Result<bool> expand_scatter(ir::Graph& graph, const PassContext& context);
-// f32 values become options.precision, but those that stand for integers (compiler/passes/wide_values.h).
+// Converts f32 values to options.precision, except those that stand for integers (compiler/passes/wide_values.h).
 Result<bool> convert_precision(ir::Graph& graph, const PassContext& context);
-// Values without elements, and what is reduced from none, become constants.
+// Replaces values without elements, and reductions over no elements, by constants.
 Result<bool> fold_empty(ir::Graph& graph, const PassContext& context);
-// Nodes on constants alone become constants, up to a budget of elements.
+// Evaluates nodes whose operands are all constants, up to a budget of elements.
 Result<bool> fold_constants(ir::Graph& graph, const PassContext& context);
-// Equal nodes on equal operands become one; so do equal small constants.
+// Merges equal nodes on equal operands, and equal small constants.
 Result<bool> share_nodes(ir::Graph& graph, const PassContext& context);
-// Value-preserving one-line rules: x*1 -> x, neg(neg(x)) -> x, a*sigmoid(a) -> silu(a), ...
+// Applies algebraic rules of one line: x*1 -> x, neg(neg(x)) -> x, a*sigmoid(a) -> silu(a), ...
 Result<bool> apply_rules(ir::Graph& graph, const PassContext& context);
-// Index maps that move nothing go; maps of maps become one; transposes that keep the order of elements become reshapes.
+// Removes index maps that move nothing, merges maps of maps, and turns transposes that keep the order of elements into
+// reshapes.
 Result<bool> simplify_maps(ir::Graph& graph, const PassContext& context);
-// matmul of a reshaped operand -> reshape of a matmul, so that element-wise readers see the matmul itself.
+// matmul of a reshaped operand -> reshape of a matmul, so that element-wise users see the matmul itself.
 Result<bool> sink_reshapes(ir::Graph& graph, const PassContext& context);
-// conv * s + t with s, t of one value per channel -> conv with other weights and bias.
+// Folds constants s and t of one value per channel in conv * s + t into the weights and bias of the conv.
 Result<bool> fold_affine(ir::Graph& graph, const PassContext& context);
-// Spelled-out activations behind a conv or matmul become the op that the library fuses.
+// Replaces decomposed activations after a conv or matmul by the op that the library fuses.
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
-// Small tensors that scale large ones, through convolutions from a reduction, are f32 in a 16-bit model.
+// In a 16-bit model, keeps small tensors in f32 that scale large ones and are computed from a reduction through
+// convolutions.
 Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
-// conv and pools work channels-last between transposes.
+// Puts convolutions and pools into layout "last", between transposes.
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
-// Transposes move behind element-wise ops, reductions and concats, until they meet their inverse.
+// Moves transposes behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
-// On a GPU: pools that cuDNN lacks are written out; all of them where no library is to be used. Behind channels_last,
-// which decides whether a max_pool is a small window. Required: nothing else does them there.
+// On a GPU: decomposes the pools that cuDNN lacks, and all pools where no library may be used. It runs after
+// channels_last, which decides whether a max_pool is a small window. Required: nothing else computes these pools.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
-// On a GPU: matmul of integers is written out as a sum of products. Required: nothing else does it there.
+// On a GPU: decomposes matmul of integers into a sum of products. Required: nothing else computes it.
 Result<bool> expand_products(ir::Graph& graph, const PassContext& context);
-// On a GPU: conv of one filter per channel becomes a sum of moved inputs, which is generated code.
+// On a GPU: turns a conv with one filter per channel into a sum of moved inputs, which is generated code.
 Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
-// A concat of many operands becomes a concat of concats of a bounded number of operands.
+// Splits a concat of many operands into a concat of concats with a bounded number of operands.
 Result<bool> split_concats(ir::Graph& graph, const PassContext& context);
-// Every graph output is made by a node of its own.
+// Makes every graph output the result of a node of its own.
 Result<bool> own_outputs(ir::Graph& graph, const PassContext& context);
 
 }  // namespace fusec::compiler

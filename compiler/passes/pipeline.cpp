@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists the passes of the optimize stage in order and runs them, with verification, dumps and timing around each.
+
 #include "compiler/passes/pipeline.h"
 
 #include <algorithm>

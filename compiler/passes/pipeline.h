@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// optimize: Graph -> Graph, by the passes of pipeline.cpp in order.
+// The optimize stage: rewrites a Graph by the passes of pipeline.cpp, in order.
 #pragma once
 
 #include <string>
@@ -17,20 +17,20 @@ namespace fusec::compiler {
 struct PassContext {
   const Target& target;
   const Options& options;
-  double* weights_ms = nullptr;  // if set: grows by the time of converting weights to options.precision
+  double* weights_ms = nullptr;  // if set, the time of converting weights is added to it
 };
 
-// A rewrite of the graph in place; true if it changed something. `order` may hold dead nodes afterwards.
+// Rewrites the graph in place; returns true if it changed something. `order` may hold dead nodes afterwards.
 using PassFunction = Result<bool> (*)(ir::Graph& graph, const PassContext& context);
 
 struct Pass {
   std::string_view name;  // of the pass, its file, its function, its dump and its tests
   PassFunction run;
-  bool required = false;  // the stages behind need it: runs whatever the options leave out
+  bool required = false;  // later stages need it: it runs whatever the options disable
 };
 const std::vector<Pass>& pipeline();
 const Pass* find_pass(std::string_view name);
-// For Options::stop_after_passes: how many passes there are up to the first of this name; 0: there is none.
+// The number of passes up to and including the first of this name, for Options::stop_after_passes; 0 if there is none.
 int passes_up_to(std::string_view name);
 
 struct PassTime {
@@ -39,12 +39,13 @@ struct PassTime {
   bool changed = false;
 };
 
-// Runs the pipeline; passes named in options.disabled_passes are left out, options.stop_after_passes bounds how many
-// run (required ones run all the same), options.dump_dir gets the graph after each pass that changed it. `weights_ms`
-// as in PassContext. `deadline` is asked before each pass.
+// Runs the pipeline. It skips passes named in options.disabled_passes, and options.stop_after_passes bounds how many
+// passes run; required passes run in any case. options.dump_dir gets the graph after each pass that changed it.
+// `weights_ms` is as in PassContext. `deadline` is checked before each pass.
 Status optimize(ir::Graph& graph, const Target& target, const Options& options, std::vector<PassTime>* times = nullptr,
                 double* weights_ms = nullptr, const ir::Deadline& deadline = {});
-// One pass with what the manager does around it: dead nodes go, the graph is verified if asked.
+// Runs one pass as the pipeline does: afterwards it drops dead nodes and, if the options ask for it, verifies the
+// graph.
 Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& context);
 
 }  // namespace fusec::compiler

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts the uses of values for passes of the optimize stage that may rewrite only values with a single use.
+
 #include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {

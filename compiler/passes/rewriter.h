@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walking a graph forward while replacing values: linear, where replacing all uses each time is not.
+// Walks a graph forward while replacing values. This takes linear time, which replacing all uses of each value would
+// not.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ class Rewriter {
   explicit Rewriter(ir::Graph& graph) : graph_(graph) {}
 
   ir::Graph& graph() { return graph_; }
-  // Visits the nodes in order; operands are already the replaced ones. A visit may add nodes.
+  // Visits the nodes in order, with their operands already replaced. A visit may add nodes.
   void walk(const std::function<void(ir::NodeId)>& visit) {
     const std::vector<ir::NodeId> order = graph_.order;
     for (ir::NodeId id : order) {
@@ -42,7 +43,7 @@ class Rewriter {
   bool changed_ = false;
 };
 
-// Uses of every value by nodes in order and by the graph's outputs.
+// Counts the uses of every value by nodes in order and by the graph's outputs.
 ir::IdVector<ir::ValueId, int> use_counts(const ir::Graph& graph);
 
 }  // namespace fusec::compiler

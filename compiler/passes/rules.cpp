@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Matches and applies algebraic rules in the optimize stage, and defines the passes apply_rules and
+// recognize_activations with their rules. Neither pass does anything in exact numerics.
+
 #include "compiler/passes/rules.h"
 
 #include <algorithm>
@@ -59,7 +62,7 @@ class Matcher {
     }
     const Node* node = graph_.producer(value);
     if (node == nullptr || !(node->op == ir::Op(p.op))) return false;
-    if (!root && uses_[value] != 1) return false;  // an inner result that is read elsewhere must stay
+    if (!root && uses_[value] != 1) return false;  // an inner result with other users must stay
     const Binding saved = binding_;
     if (arguments(p, *node, false)) return true;
     binding_ = saved;
@@ -74,7 +77,8 @@ class Matcher {
     return true;
   }
 
-  // The constant is this number as near as its dtype can say it, with its sign: x - -0 makes 0 of -0.
+  // Whether the constant is this number, up to the precision of its dtype and including its sign: x - -0 turns -0 into
+  // 0.
   bool is_number(ValueId value, double number) const {
     const Tensor* data = graph_.constant(value);
     if (data == nullptr || data->num_elements() != 1) return false;
@@ -118,9 +122,9 @@ bool apply_rule_set(Graph& graph, const std::vector<Rule>& rules,
       if (!binding || !allowed(graph, *binding)) continue;
       const std::string origin = graph.nodes[id].origin;
       const DType dtype = graph.type(*(*binding)[0]).dtype;
-      if (is_unsigned_int(dtype) && mentions(rule.from, ScalarOp::neg)) continue;  // which wraps there
+      if (is_unsigned_int(dtype) && mentions(rule.from, ScalarOp::neg)) continue;  // neg wraps there
       const ValueId to = build(graph, rule.to, *binding, dtype, origin);
-      if (!(graph.type(to) == graph.type(value))) continue;  // an operand was broadcast by what goes
+      if (!(graph.type(to) == graph.type(value))) continue;  // the removed ops broadcast an operand
       rewriter.replace(value, to);
       uses.resize(graph.values.size());
       uses[to] += uses[value];
@@ -160,14 +164,15 @@ const std::vector<Rule>& exact_rules() {
 
 namespace {
 
-// What is nearer to the op on the left than the op table asks of it: a cube is rounded twice, pow may be off by four
-// units in the last place.
+// Rules whose right side is within the error bound that the op table grants the left side: a cube is rounded twice,
+// while pow may be off by four units in the last place.
 const std::vector<Rule>& near_rules() {
   static const std::vector<Rule> rules = {parse_rule("pow(a,3) -> a*a*a")};
   return rules;
 }
 
-// Equal up to the op table's bound of the op on the right: for the library's own form of an activation.
+// Rules whose sides are equal up to the op table's error bound of the right side. They yield the form of an activation
+// that the library fuses.
 const std::vector<Rule>& activation_rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> r;
@@ -182,7 +187,7 @@ const std::vector<Rule>& activation_rules() {
   return rules;
 }
 
-// The value is what a conv or matmul yields, perhaps with its bias.
+// Whether the value is the result of a conv or matmul, possibly after a bias, a reshape or a transpose.
 bool behind_anchor(const Graph& graph, ValueId value) {
   for (int depth = 0; depth < 3; ++depth) {
     const Node* node = graph.producer(value);
@@ -202,7 +207,7 @@ bool behind_anchor(const Graph& graph, ValueId value) {
 Result<bool> apply_rules(Graph& graph, const PassContext& context) {
   if (context.options.numerics == Numerics::exact) return false;
   const bool is_changed = apply_rule_set(graph, exact_rules(), [](const Graph&, const Binding&) { return true; });
-  // With a kernel for each op the square of a 16-bit cube would be rounded to 16 bits.
+  // Without fusion each op is a kernel of its own, and the square inside a 16-bit cube would be rounded to 16 bits.
   const auto stays_in_f32 = [&](const Graph& g, const Binding& b) {
     return context.options.fuse || size_of(g.type(*b[0]).dtype) > 2;
   };

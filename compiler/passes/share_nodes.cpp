@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Optimize pass: merges equal nodes on equal operands, and equal small constants.
+
 #include <map>
 
 #include "compiler/passes/passes.h"
@@ -14,7 +16,7 @@ using ir::TensorOp;
 
 namespace {
 
-// Larger constants are compared by nobody: their equality is rare and costly to find.
+// Larger constants are not compared, because equal ones are rare and costly to find.
 constexpr std::size_t kMaxBytes = 1024;
 
 std::string key_of(const Graph& graph, NodeId id) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Optimize passes on index maps: simplify_maps removes and merges maps, sink_reshapes moves reshapes behind matmuls and
+// their biases, and own_outputs gives every graph output a node of its own.
+
 #include <algorithm>
 #include <numeric>
 
@@ -15,7 +18,8 @@ using ir::ValueId;
 
 namespace {
 
-// A cast to the operand's own type. It rounds what is computed in a wider one.
+// Whether the node is a cast to the operand's own type that does not round. It rounds if the operand is computed in a
+// wider type.
 bool casts_nothing(const Graph& graph, const Node& node) {
   const ir::Type& from = graph.type(node.inputs[0]);
   if (!(node.op == ir::ScalarOp::cast) || from.dtype != graph.type(node.output).dtype) return false;
@@ -66,7 +70,8 @@ bool keeps_order(const Shape& shape, const std::vector<int64_t>& perm) {
   return true;
 }
 
-// The node as a simpler one on the same operand or on the operand's operand; invalid: it is simple already.
+// Emits a simpler node on the same operand or on the operand's operand; returns an invalid value if the node is simple
+// already.
 ValueId simpler(Graph& graph, const Node& node) {
   if (node.op.is_scalar() || node.inputs.empty()) return {};
   const ValueId input = node.inputs[0];
@@ -89,7 +94,7 @@ ValueId simpler(Graph& graph, const Node& node) {
   return {};
 }
 
-// A scalar op broadcasts by itself: an operand need not be spread before it.
+// Removes broadcasts of operands of a scalar op, which broadcasts by itself.
 bool drop_broadcasts(Graph& graph, NodeId id) {
   if (!graph.nodes[id].op.is_scalar()) return false;
   bool changed = false;
@@ -132,7 +137,7 @@ Result<bool> simplify_maps(Graph& graph, const PassContext&) {
 
 namespace {
 
-// [a, b, c] merged to [a*b, c]: all but the last axis; and the inverse.
+// Whether `to` is `from` with all but the last axis merged: [a, b, c] -> [a*b, c].
 bool merges_leading(const Shape& from, const Shape& to) {
   if (to.size() != 2 || from.size() < 3 || !(from.back() == to.back())) return false;
   return num_elements(from) == num_elements(to);
@@ -176,7 +181,7 @@ Result<bool> sink_reshapes(Graph& graph, const PassContext&) {
   return rewriter.changed();
 }
 
-// Inputs and constants that are outputs, and values that are outputs twice, get a reshape to their own shape.
+// Adds a reshape to its own shape for each output that is an input, a constant, or an output already.
 Result<bool> own_outputs(Graph& graph, const PassContext&) {
   bool changed = false;
   std::vector<ValueId> seen;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Optimize pass: moves transposes behind scalar ops, reductions, pads and concats, toward the outputs. Transposes that
+// meet are merged, and a transpose that meets its inverse disappears.
+
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
@@ -30,7 +33,7 @@ class Sinking {
   }
 
  private:
-  // The transpose that makes the value, unless it only moves a constant.
+  // The transpose that produces the value, or null if another op does or if its operand is a constant.
   const Node* transpose_of(ValueId value) const {
     const Node* node = graph_.producer(value);
     return node != nullptr && node->op == TensorOp::transpose && !graph_.is_constant(node->inputs[0]) ? node : nullptr;
@@ -73,8 +76,8 @@ class Sinking {
     }
   }
 
-  // op(transpose(x), transpose(y), s) -> transpose(op(x, y, s')) where s' is s with its axes moved, which costs nothing
-  // for vectors and constants.
+  // op(transpose(x), transpose(y), s) -> transpose(op(x, y, s')) where s' is s with its axes moved. Moving them costs
+  // nothing for vectors and constants.
   ValueId sink_scalar(const Node& node) {
     const Node* first = nullptr;
     for (ValueId v : node.inputs)
@@ -96,7 +99,7 @@ class Sinking {
       if (!back.valid()) ++moved;
       inputs.push_back(back);
     }
-    if (moved > 0 && moved >= free) return {};  // as many transposes would come as go
+    if (moved > 0 && moved >= free) return {};  // it would add as many transposes as it removes
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!inputs[i].valid())
         inputs[i] = transposed(with_rank(node.inputs[i], perm.size(), node.origin), inverse(perm), node.origin);
@@ -115,14 +118,15 @@ class Sinking {
     return result;
   }
 
-  // v with axes of extent 1 in front, as broadcasting reads it.
+  // Prepends axes of extent 1 to v, as broadcasting does.
   ValueId with_rank(ValueId v, size_t rank, const std::string& origin) {
     const Shape& shape = graph_.type(v).shape;
     if (shape.size() == rank) return v;
     return add_node(graph_, TensorOp::reshape, {v}, {{"shape", padded(shape, rank)}}, origin);
   }
 
-  // v with its axes as before the transpose, when that needs no move of elements or v is constant; else invalid.
+  // Emits v with its axes in the order before the transpose, if that moves no elements or v is constant; else returns
+  // an invalid value.
   ValueId untransposed(ValueId v, const Perm& perm, const std::string& origin) {
     const Shape shape = graph_.type(v).shape;
     const size_t rank = perm.size();
@@ -130,7 +134,7 @@ class Sinking {
     const Shape full = padded(shape, rank);
     Shape moved(rank);
     for (size_t i = 0; i < rank; ++i) moved[static_cast<size_t>(perm[i])] = full[i];
-    // Axes longer than 1 that keep their order: a reshape.
+    // A reshape suffices if the axes longer than 1 keep their order.
     int64_t last = -1;
     bool ordered = true;
     for (size_t i = 0; i < rank; ++i) {
@@ -143,7 +147,7 @@ class Sinking {
     return add_node(graph_, TensorOp::transpose, {with_rank(v, rank, origin)}, {{"perm", inverse(perm)}}, origin);
   }
 
-  // reduce(transpose(x)) -> transpose'(reduce(x)) over the axes where they came from
+  // reduce(transpose(x)) -> transpose'(reduce(x)), over the same axes as numbered before the transpose
   ValueId sink_reduce(const Node& node, ValueId x, const Perm& perm) {
     const auto axes = node.attrs.ints("axes");
     std::vector<int64_t> mapped;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// concat of many operands -> concat of concats of at most kMaxConcatOperands each, in order: one kernel per inner
-// concat, so that the time to compile grows with the number of operands and not with its square. Partition makes the
-// outer concat a view that the inner ones write into, so nothing is moved twice.
+// Optimize pass: splits a concat of many operands into a concat of concats of at most kMaxConcatOperands each, in
+// order. Each inner concat becomes one kernel, so that the time to compile grows with the number of operands and not
+// with its square. Partition makes the outer concat a view into which the inner ones write, so no element is moved
+// twice.
+
 #include <algorithm>
 
 #include "compiler/partition/limits.h"
@@ -18,7 +20,7 @@ using ir::ValueId;
 
 namespace {
 
-// Parts of nearly equal length, so that most of them become one kernel.
+// Splits into parts of nearly equal length, so that most of them share one kernel.
 ValueId concat_of_parts(Graph& graph, const Node& concat) {
   const size_t n = concat.inputs.size(), parts = (n + kMaxConcatOperands - 1) / kMaxConcatOperands;
   const auto operand = [&](size_t i) { return concat.inputs.begin() + static_cast<std::ptrdiff_t>(i); };
@@ -41,7 +43,7 @@ Result<bool> split_concats(Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   rewriter.walk([&](NodeId id) {
     if (!is_long(id)) return;
-    const Node node = graph.nodes[id];  // a copy: new nodes are added
+    const Node node = graph.nodes[id];  // a copy, because nodes are added
     rewriter.replace(node.output, concat_of_parts(graph, node));
   });
   return rewriter.changed();

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Emits the slice and pad that select what one tap of every window reads, for passes of the optimize stage that unroll
+// convolutions and pools.
+
 #include "compiler/passes/taps.h"
 
 #include <algorithm>
@@ -11,8 +14,8 @@ using ir::ValueId;
 
 namespace {
 
-// Where one tap of one spatial axis reads: results first .. first + count - 1 read start, start + step, ...; others
-// padding.
+// What one tap reads along one spatial axis: results first .. first + count - 1 read the elements start, start + step,
+// ...; other results read padding.
 struct TapRange {
   int64_t first = 0, count = 0, start = 0, step = 1;
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv with one filter per channel -> the sum of its taps, each the input moved by an index map times one weight per
-// channel: on a GPU one generated kernel, with what follows fused. cuDNN's depthwise convolutions take a multiple of
-// the time that their bytes need.
+// Optimize pass: on a GPU, turns a conv with one filter per channel into the sum of its taps, each the input moved by
+// an index map times one weight per channel. The sum is one generated kernel, with what follows fused. cuDNN's
+// depthwise convolutions take a multiple of the time that their memory traffic needs.
 //
 //   y[n, o..., c] = bias[c] + sum over taps t of w[c, t] * x[n, o * stride + t * dilation - pad ..., c], 0 outside
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -61,7 +62,7 @@ class Unrolled {
   ValueId computed(ValueId v) { return dtype_ == compute_ ? v : node(ScalarOp::cast, {v}, {{"to", compute_}}); }
   ValueId zero(DType dtype) { return add_constant(graph_, *Tensor::make(dtype, {}), conv_.origin); }
 
-  // w[:, 0, tap], in the narrow type: the widest access decides how many channels a thread has
+  // w[:, 0, tap], in the narrow type, because the widest access decides how many channels a thread has
   Result<ValueId> weights_of(int64_t number) {
     const int64_t channels = weights_.shape()[0];
     FUSEC_ASSIGN(Tensor one, Tensor::make(dtype_, {channels}));

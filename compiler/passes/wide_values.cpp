@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds the f32 values that convert_precision must keep in f32, by one forward and one backward walk over the graph
+// (optimize stage).
+
 #include "compiler/passes/wide_values.h"
 
 #include <algorithm>
@@ -33,7 +36,7 @@ bool is_reduction(const Node& node) {
 }
 bool is_anchor(const Node& node) { return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::anchor; }
 
-// Whether integers make an integer.
+// Whether the result is an integer if the operands are.
 bool keeps_integers(const Node& node) {
   if (node.op.is_scalar()) {
     switch (node.op.scalar()) {
@@ -80,7 +83,7 @@ WideValues::WideValues(const Graph& graph, double most)
   }
 }
 
-// Anchors are left as they are: what they take and give is stored.
+// Marks a value that contributes to an integer. Results of anchors are not marked, because they are stored.
 void WideValues::need(ValueId v) {
   const Node* producer = graph_.producer(v);
   if (graph_.type(v).dtype != DType::f32 || producer == nullptr || is_anchor(*producer) || graph_.is_constant(v))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which f32 values of a graph stay f32 where the others become 16 bits: those that stand for integers, which 16 bits
-// count up to 2048 (bf16: 256) only, and what scales them on the way from and to integers.
+// Decides which f32 values of a graph stay f32 when the others become 16 bits: values that stand for integers, of which
+// 16 bits hold all only up to 2048 (bf16: 256), and values that scale them on the way from and to integers.
 #pragma once
 
 #include "ir/graph/graph.h"
@@ -9,13 +9,14 @@ namespace fusec::compiler {
 
 class WideValues {
  public:
-  // `most`: integral constants up to this are integers; a larger number says "very large" in a mask.
+  // Integral constants up to `most` are taken for integers. A larger number stands for "very large" in a mask.
   WideValues(const ir::Graph& graph, double most);
 
   bool is_wide(ir::ValueId v) const { return is_whole(v) || scaled_[v]; }
-  // An integer, or on the way to one.
+  // Whether the value is an integer or contributes to one.
   bool is_whole(ir::ValueId v) const { return integral_[v] || needed_[v]; }
-  // Whether the node computes in f32: what it makes is wide, or it takes an integer beside other numbers.
+  // Whether the node computes in f32: its result is wide, it casts to an integer, or it combines an integer with other
+  // numbers.
   bool computes_wide(const ir::Node& node) const;
 
  private:
@@ -29,7 +30,7 @@ class WideValues {
   const double most_;
   ir::IdVector<ir::ValueId, char> integral_;  // made of integers: casts, rounded values, their sums and products
   ir::IdVector<ir::ValueId, char> scaled_;    // such a value times or divided by others
-  ir::IdVector<ir::ValueId, char> needed_;    // becomes an integer, back to the last product or quotient
+  ir::IdVector<ir::ValueId, char> needed_;    // contributes to an integer, back to the last product or division
 };
 
 }  // namespace fusec::compiler

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gates of f16 and bf16 models in f32. A gate is a small tensor that is computed from a reduced one through
-// convolutions or products with constants, and scales a large one: squeeze-and-excitation. What rounding does to it, it
-// does to a whole channel, which no later mean evens out; it costs next to nothing to keep.
+// Optimize pass: computes the gates of f16 and bf16 models in f32. A gate is a small tensor that is computed from a
+// reduction through convolutions or matmuls with constants, and that scales a large tensor, as in
+// squeeze-and-excitation. Rounding a gate affects a whole channel, which no later mean evens out; keeping the gate in
+// f32 costs almost nothing.
 //
 //   y = x * sigmoid(conv(relu(conv(mean(x)))))  ->  y = cast(cast(x) * sigmoid(conv(relu(conv(mean(cast(x)))))))
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -44,14 +46,14 @@ Elements elements_of(const Shape& shape) {
   return e;
 }
 
-// An extent that only a run knows counts as large.
+// A symbolic extent counts as large.
 bool is_much_smaller(const Shape& small, const Shape& large) {
   const Elements s = elements_of(small), l = elements_of(large);
   if (!std::includes(l.symbolic.begin(), l.symbolic.end(), s.symbolic.begin(), s.symbolic.end())) return false;
   return l.known >= s.known * (l.symbolic.size() > s.symbolic.size() ? 1 : kMuchSmaller);
 }
 
-// Which values lie between a reduction and the gate that comes of it.
+// Finds the values between a reduction and the gate that is computed from it.
 class Gates {
  public:
   explicit Gates(const Graph& graph) : graph_(graph) {
@@ -67,7 +69,7 @@ class Gates {
 
   bool empty() const { return wide_.empty(); }
   bool is_wide(ValueId v) const { return wide_.contains(v); }
-  // Whether the node applies a gate to something large.
+  // Whether the node applies a gate to a large tensor.
   bool is_scaled(const Node& node) const { return scaled_.contains(node.output); }
 
  private:
@@ -110,7 +112,7 @@ class Gates {
   }
 
   const Graph& graph_;
-  std::map<ValueId, bool> paths_;  // whether a convolution or product lies on the way
+  std::map<ValueId, bool> paths_;  // whether a convolution or matmul lies on the path
   std::map<ValueId, bool> wide_, scaled_;
 };
 
@@ -142,7 +144,7 @@ class Widener {
 
   const Gates& gates_;
   Rewriter rewriter_;
-  std::map<ValueId, ValueId> wide_;  // by the narrow value that others read
+  std::map<ValueId, ValueId> wide_;  // keyed by the narrow value that other nodes use
 };
 
 }  // namespace

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The select stage: picks the candidate with the lowest predicted time in every variant. It also checks that the
+// variants of every slot cover all shapes.
+
 #include "compiler/select/select.h"
 
 #include <algorithm>

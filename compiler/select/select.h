@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// select: picks one candidate of every variant. A pure function of the program and the target.
+// The select stage: picks one candidate of every variant. It is a pure function of the program and the target.
 #pragma once
 
 #include "fusec/status.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Emits the short node sequences from which op handlers are composed in the import stage: casts, reshapes, slices,
+// reductions and per-channel parameters.
+
 #include "compiler/import/onnx/build_ops.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the Graph in the import stage. It computes nodes on constants and integer arithmetic on symbols at once, adds
+// nodes for everything else, and counts the ops of the file that contribute live nodes.
+
 #include "compiler/import/onnx/builder.h"
 
 #include <fmt/format.h>
@@ -15,7 +18,7 @@ namespace {
 
 bool holds_integers(DType dtype) { return is_int(dtype) || dtype == DType::bool_; }
 
-// Bytes, where all extents are constants.
+// The size in bytes, if all extents are constants; INT64_MAX on overflow.
 std::optional<int64_t> known_bytes(const ir::Type& type) {
   auto bytes = static_cast<int64_t>(size_of(type.dtype));
   bool overflow = false;
@@ -115,7 +118,7 @@ std::optional<Val> Builder::fold_data(ir::Op op, const std::vector<Val>& inputs,
   if (!is_worth_folding(op, tensors, attrs, type)) return std::nullopt;
   const ImportLimits& limits = options_->limits;
   int64_t bytes = known_bytes(type).value_or(0);
-  // Past a limit the node stays a node; nothing is lost but time.
+  // Beyond a limit the node stays in the graph. The result is the same; only time is lost.
   if (bytes > limits.folded_bytes || bytes > limits.folded_total_bytes - folded_bytes_) return std::nullopt;
   folded_bytes_ += bytes;
   return constant(evaluate(op, tensors, attrs));
@@ -146,7 +149,7 @@ ir::ValueId Builder::add_node(ir::Op op, std::vector<ir::ValueId> inputs, ir::At
   return value;
 }
 
-// An integer tensor over symbols as nodes: one `dim` per element, joined.
+// Emits an integer tensor over symbols as nodes: one `dim` per element, concatenated.
 ir::ValueId Builder::spell_out(const Operand& operand) {
   std::vector<ir::ValueId> parts;
   bool is_scalar = operand.type.shape.empty();
@@ -183,7 +186,7 @@ void Builder::begin_op(std::string origin) {
   origin_ = std::move(origin);
 }
 
-// Ops of the file that left a live node which depends on some input or its extents.
+// Counts the ops of the file that have a live node which depends on an input or on a symbolic extent.
 int64_t Builder::count_ops() const {
   std::vector<bool> varies(graph_.values.size(), true), counted(op_ + 1, false);
   int64_t count = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: a Graph under construction. What is known at import is computed at once and never becomes a node: constants
-// as Tensors, shape arithmetic as Dims. Such values enter the graph only when a node needs them as data.
+// Builder: a Graph under construction. Values known at import are kept outside the graph: constants as Tensors, shape
+// arithmetic as Dims. Such a value becomes a node only when a node of the graph needs it as data.
 #pragma once
 
 #include <deque>
@@ -28,10 +28,11 @@ class Builder {
   Val input(const std::string& name, ir::Type type);
   Val constant(Tensor data);
   Val scalar(DType dtype, double value);  // rank 0
-  // An integer or bool tensor of constant shape whose elements, row-major, are these.
+  // Makes an integer or bool tensor of constant shape from its row-major elements.
   Val integers(DType dtype, const std::vector<int64_t>& shape, std::vector<Dim> elements);
 
-  // Throws ImportError when the op does not take these operands. The result is known where all operands are.
+  // Throws ImportError when the op does not take these operands. If all operands are known and small, the result is
+  // computed and no node is added.
   Val emit(ir::Op op, const std::vector<Val>& inputs, ir::Attrs attrs = {});
 
   const ir::Type& type(Val v) const { return at(v).type; }
@@ -39,18 +40,18 @@ class Builder {
   DType dtype(Val v) const { return at(v).type.dtype; }
   int64_t rank(Val v) const { return at(v).type.rank(); }
   const Tensor* data(Val v) const { return at(v).data ? &*at(v).data : nullptr; }
-  // The elements of an integer or bool value that is known, nullopt of others.
+  // The elements of a short integer or bool value that is known at import, else nullopt.
   std::optional<std::vector<Dim>> known_integers(Val v) const;
 
-  // Throws ImportError for a type past the limits.
+  // Throws ImportError for a type whose rank or size exceeds a limit.
   void check_size(const ir::Type& type) const;
 
   ir::ValueId in_graph(Val v);
-  // Nodes emitted from now on come from this op of the file; one count per call.
+  // Attributes the nodes emitted from here on to one op of the file. Each call starts another op.
   void begin_op(std::string origin);
   void set_origin(std::string origin) { origin_ = std::move(origin); }
 
-  // The graph with only live nodes, imported_ops set.
+  // Returns the graph with only live nodes and with imported_ops set.
   ir::Graph finish(const std::vector<std::pair<std::string, Val>>& outputs);
   const ImportOptions& options() const { return *options_; }
 
@@ -58,8 +59,8 @@ class Builder {
   struct Operand {
     ir::Type type;
     ir::ValueId value;                     // invalid until it enters the graph
-    std::optional<Tensor> data;            // contents, when constant
-    std::optional<std::vector<Dim>> dims;  // contents, when integers over symbols
+    std::optional<Tensor> data;            // contents of a constant
+    std::optional<std::vector<Dim>> dims;  // contents of integers over symbols
   };
   Operand& at(Val v);
   const Operand& at(Val v) const;

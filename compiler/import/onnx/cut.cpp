@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cuts an ONNX model down to chosen nodes and serializes the result for `fusec reduce`. It uses the import stage only
+// to learn the types and contents of values.
+
 #include "compiler/import/onnx/cut.h"
 
 #include <fmt/format.h>
@@ -27,7 +30,8 @@ struct Cutter::Impl {
 
 namespace {
 
-// What a node reads, in its subgraphs too: there, names of inner values are among them.
+// Adds the names that a node reads, including those read in its subgraphs. Names of values defined inside the subgraphs
+// are among them.
 void add_reads(const proto::NodeProto& node, Names& to) {
   for (const std::string& name : node.input()) to.insert(name);
   for (const auto& attribute : node.attribute()) {
@@ -36,7 +40,7 @@ void add_reads(const proto::NodeProto& node, Names& to) {
   }
 }
 
-// By the nodes kept.
+// The names that the kept nodes read and make.
 struct Ends {
   Names read, made;
 };
@@ -74,7 +78,7 @@ void set_data(proto::TensorProto& to, const std::string& name, const Tensor& dat
   to.set_raw_data(data.data(), data.bytes());
 }
 
-// What is known at import, with the symbols of the cut as numbers.
+// The contents of a value that is known at import, with the symbols of the cut replaced by numbers.
 std::optional<Tensor> contents(const KnownValue& value, const Cut& cut) {
   if (value.data || !value.integers) return value.data;
   std::vector<int64_t> elements, shape;
@@ -87,7 +91,7 @@ std::optional<Tensor> contents(const KnownValue& value, const Cut& cut) {
   return ints_tensor(value.type.dtype, shape, elements);
 }
 
-// External data that cannot be read stays a reference: commands fill it from a seed.
+// External data that cannot be read stays a reference; commands can fill it from a seed.
 void add_initializer(proto::GraphProto& graph, const proto::TensorProto& tensor, const ImportOptions& options) {
   proto::TensorProto& to = *graph.add_initializer();
   to = tensor;
@@ -157,7 +161,8 @@ Result<std::string> Cutter::cut(const Cut& cut) const {
     if (tensor != impl_->initializers.end() && cut.freed.count(name) == 0) {
       add_initializer(graph, *tensor->second, impl_->options);
     } else if (value == impl_->values.end()) {
-      // An inner value of a subgraph, which its own nodes make; else the command finds out.
+      // The name may be a value defined inside a subgraph, which needs no input. If it is not, importing the result
+      // fails.
       if (tensor != impl_->initializers.end())
         return Status(StatusCode::unsupported, fmt::format("'{}' has no known type", name));
     } else if (const auto data = contents(value->second, cut); data && cut.freed.count(name) == 0) {

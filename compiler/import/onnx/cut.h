@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cutting a model down to some of its nodes, for finding the few that a failure needs.
+// Cuts a model down to some of its nodes, to find the few nodes that reproduce a failure.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@ namespace fusec::importer {
 
 struct Cut {
   std::vector<char> keep;                  // per node of the main graph
-  std::map<std::string, int64_t> symbols;  // extents that become numbers
-  std::set<std::string> freed;             // initializers that become inputs
+  std::map<std::string, int64_t> symbols;  // symbols to be replaced by numbers
+  std::set<std::string> freed;             // initializers to be replaced by inputs
 };
 
 class Cutter {
  public:
-  // Reads the model and imports it as far as that goes, for the types of its values. Errors: of a file that is no
-  // model.
+  // Reads the model and imports as much of it as possible, to learn the types of its values. Fails if the file cannot
+  // be read or is no model.
   static Result<Cutter> read(const std::string& path, const ImportOptions& options);
 
   std::size_t num_nodes() const;
-  const std::vector<std::string>& symbols() const;              // of the values' types
-  std::vector<std::string> initializers(const Cut& cut) const;  // those that its nodes read
+  const std::vector<std::string>& symbols() const;              // that are extents in the types of values
+  std::vector<std::string> initializers(const Cut& cut) const;  // that the kept nodes read
 
-  // The bytes of the model cut down. What kept nodes read and none of them makes becomes an input, or an initializer
-  // where its contents are known; what they make and none of them reads, and what was an output, becomes an output.
-  // External data that is there comes inside. Errors: unsupported where a value's type is not known; invalid_argument
-  // for a cut without nodes.
+  // Serializes the model with only the kept nodes. A value that kept nodes read and none of them makes becomes an
+  // initializer if its contents are known, else an input. A value that they make becomes an output if none of them
+  // reads it or if it was an output of the model. External data that can be read is stored inline. Errors: unsupported
+  // where a value's type is not known or the result exceeds 2 GiB; invalid_argument for a cut without nodes.
   Result<std::string> cut(const Cut& cut) const;
 
  private:

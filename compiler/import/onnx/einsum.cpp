@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses Einsum equations in the import stage, checks them against the ranks of the operands, and expands ellipses to
+// one label per axis.
+
 #include "compiler/import/onnx/einsum.h"
 
 #include <fmt/format.h>
@@ -18,7 +21,7 @@ constexpr int kEllipsis = 256;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// A term with its ellipsis as kEllipsis.
+// Parses a term; an ellipsis becomes one label kEllipsis.
 Labels parse_term(std::string_view term) {
   Labels labels;
   for (std::size_t i = 0; i < term.size(); ++i) {
@@ -36,7 +39,7 @@ Labels parse_term(std::string_view term) {
   return labels;
 }
 
-// kEllipsis as `count` labels.
+// Replaces kEllipsis by `count` labels.
 Labels expand(const Labels& labels, int64_t count) {
   Labels out;
   for (int label : labels) {
@@ -71,7 +74,7 @@ std::map<int, int> count_labels(const std::vector<Labels>& operands) {
   return counts;
 }
 
-// The ellipsis, then the letters that occur once, in the order of their codes.
+// The result of an equation without '->': the ellipsis, then the letters that occur once, in the order of their codes.
 Labels implicit_result(const std::map<int, int>& counts, int64_t ellipsis) {
   Labels labels = expand({kEllipsis}, ellipsis);
   for (auto [label, count] : counts) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The equation of an Einsum.
+// Parses the equation of an ONNX Einsum.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace fusec::importer {
 
-// Axes by label: a letter's code, or for an axis of the ellipsis 256 + its distance from the ellipsis' last axis, so
-// that ellipses of several lengths meet at their ends.
+// One label per axis: the code of a letter, or for an axis of the ellipsis 256 plus its distance from the last axis of
+// the ellipsis. Ellipses of different lengths are thereby aligned at their last axes.
 using Labels = std::vector<int>;
 
 struct Equation {
   std::vector<Labels> operands;
-  Labels result;  // each once, and each in some operand
+  Labels result;  // distinct labels, each in at least one operand
 };
 
 // Throws ImportError for an equation that breaks the rules or does not fit operands of these ranks.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Constructs the errors of the import stage. Every message is made printable and bounded in length, because it may
+// contain strings of an untrusted model.
+
 #include "compiler/import/onnx/error.h"
 
 #include "compiler/import/onnx/names.h"

@@ -9,26 +9,27 @@
 
 namespace fusec::importer {
 
-// How a handler, many calls deep, gives up on a model. Thrown only inside this folder; import_onnx turns it into its
-// Status. The message, which may hold strings of the model, is made one line of UTF-8.
+// The exception with which the code of this folder rejects a model. It is thrown only inside this folder; import_onnx
+// converts it to a Status. The constructor makes the message, which may contain strings of the model, one line of
+// UTF-8.
 struct ImportError {
   explicit ImportError(const Status& any);
   Status status;
-  bool ends_import = false;  // of a node: the nodes after it are not looked at, even if the code is unsupported
+  bool ends_import = false;  // import stops at this node, even if the code is unsupported
 };
 
-// Messages of more than 500 bytes are cut.
+// These truncate messages longer than 500 bytes.
 [[noreturn]] void fail_invalid(const std::string& message);
 [[noreturn]] void fail_unsupported(const std::string& message);
-// The model passes a limit of ImportLimits: unsupported, and import ends there, because going on costs what the limit
-// is there to save.
+// Reports as unsupported that the model exceeds a limit of ImportLimits. Import stops at once, because continuing would
+// cost what the limit is meant to save.
 [[noreturn]] void fail_limit(const std::string& message);
-// Two extents, or two shapes, that ONNX wants to be equal are not: invalid_model where they differ in every run,
-// unsupported where names in them may stand for equal numbers. Call only when they differ.
+// Reports two extents or shapes that ONNX requires to be equal: invalid_model if they differ for all values of the
+// symbols, unsupported if symbols in them may stand for equal numbers. Call only when they differ.
 [[noreturn]] void fail_differ(const Shape& a, const Shape& b, const std::string& message);
 
-// Of what else is thrown while a model is read: protobuf, the onnx library, extents that overflow, memory that is
-// exhausted. Call only while an exception is handled.
+// Converts any other exception thrown while a model is read: from protobuf or the onnx library, from extents that
+// overflow, or when memory is exhausted. Call only while an exception is handled.
 Status status_of_import();
 
 inline void add_note(ImportError& error, std::string note) {
@@ -36,7 +37,7 @@ inline void add_note(ImportError& error, std::string note) {
   error.status = std::move(noted);
 }
 
-// The value of a Result, or its Status thrown.
+// Returns the value of a Result or throws its Status as an ImportError.
 template <class T>
 T take(Result<T> result) {
   if (!result.ok()) throw ImportError{result.status()};

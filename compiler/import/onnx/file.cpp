@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads model files and opens external data files in the import stage. Paths named by a model are untrusted: they must
+// stay below the root folder and must name regular files.
+
 #include "compiler/import/onnx/file.h"
 
 #include <fcntl.h>
@@ -26,7 +29,7 @@ Status bad_path(const std::string& location, const char* why) {
   return {StatusCode::invalid_model, fmt::format("external data file '{}' {}", short_name(location), why)};
 }
 
-// The components of a relative path that stays below its start.
+// Splits a relative path into components. The path must stay below its start.
 Result<std::vector<std::string>> components(const std::string& location) {
   if (location.empty()) return bad_path(location, "has an empty name");
   if (location.find('\0') != std::string::npos) return bad_path(location, "has a NUL in its name");
@@ -104,7 +107,7 @@ std::string folder_of(const std::string& path) {
 Result<File> open_beneath(const std::string& root, const std::string& location) {
   FUSEC_ASSIGN(std::vector<std::string> parts, components(location));
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  // The root itself is the user's and may be a link.
+  // The root is given by the user and may be a symbolic link.
   File at(::open(root.empty() ? "." : root.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
   if (at.fd() < 0) return os_error("open folder", root);
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -26,21 +26,22 @@ class File {
   int fd_ = -1;
 };
 
-// The whole of a file named by the user; invalid_argument when it cannot be read, unsupported past `limit` bytes,
-// out_of_memory.
+// Reads a whole file named by the user. Errors: invalid_argument when it cannot be read, unsupported when it has more
+// than `limit` bytes, out_of_memory.
 Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit);
 
-// Where the files beside `path` are: never empty.
+// The folder that contains `path`; never empty.
 std::string folder_of(const std::string& path);
 
 // Opens `location`, a path that a model names, below `root`. Absolute paths, "..", symbolic links anywhere, hard links
 // and everything but regular files are invalid_model; a file that does not exist is invalid_argument.
 Result<File> open_beneath(const std::string& root, const std::string& location);
 
-// Size of a regular file, read from the descriptor that will be used.
+// Returns the size of a regular file, read from the descriptor that will be used.
 Result<int64_t> file_size(const File& file);
 
-// Fills `to` from `offset`; never maps the file, so that truncating it meanwhile is an error and not a signal.
+// Reads `bytes` bytes at `offset`. It never maps the file, so that a concurrent truncation is an error and not a
+// signal.
 Status read_exactly(const File& file, int64_t offset, void* to, std::size_t bytes);
 
 }  // namespace fusec::importer

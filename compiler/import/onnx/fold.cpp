@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decides which nodes on constants the import stage evaluates, and evaluates nodes on tensors and on integers known as
+// expressions over symbols. Float results may be folded only where every device would compute the same bits.
+
 #include "compiler/import/onnx/fold.h"
 
 #include <algorithm>
@@ -12,7 +15,8 @@ namespace fusec::importer {
 
 namespace {
 
-// Folding what only repeats or counts would trade a few bytes of formula for memory traffic.
+// Results with more elements than the operands have a lower limit: folding a broadcast or iota would replace a short
+// formula by memory traffic.
 constexpr int64_t kMaxFoldElements = 16384, kMaxGrownElements = kMaxShapeElements;
 
 int64_t count(const std::vector<int64_t>& extents) {
@@ -21,8 +25,8 @@ int64_t count(const std::vector<int64_t>& extents) {
   return n;
 }
 
-// Float results that are the correctly rounded ones; f16 and bf16 through f64 included (no double rounding can show for
-// these: 53 >= 2 * 24 + 2).
+// Whether float results of the op are correctly rounded. Narrow types may be computed in f64: double rounding cannot
+// change these results, because 53 >= 2 * 24 + 2.
 bool is_exact(ir::ScalarOp op) {
   using S = ir::ScalarOp;
   constexpr S kExact[] = {S::add,   S::sub,  S::mul,   S::div,   S::sqrt, S::neg,   S::abs,   S::sign, S::min,  S::max,
@@ -30,7 +34,7 @@ bool is_exact(ir::ScalarOp op) {
   return std::find(std::begin(kExact), std::end(kExact), op) != std::end(kExact);
 }
 
-// Whether the elements of the result are elements of operands.
+// Whether every element of the result is an element of an operand.
 bool only_moves(ir::TensorOp op, const ir::Attrs& attrs) {
   const bool scatters = op == ir::TensorOp::scatter_elements || op == ir::TensorOp::scatter_nd;
   return scatters ? attrs.s("reduction") == "none" : ir::info(op).kind == ir::RegionKind::index_map;
@@ -95,7 +99,7 @@ bool is_index_operand(ir::TensorOp op, std::size_t i) {
                     op == T::scatter_nd);
 }
 
-// Index maps only move elements: they are evaluated on the numbers of the elements.
+// Evaluates an index map on the positions of the elements, which works because it only moves elements.
 Elements moved_elements(ir::TensorOp op, const std::vector<KnownIntegers>& in, const ir::Attrs& attrs) {
   std::vector<Dim> pool;
   std::vector<Tensor> tensors;
@@ -186,7 +190,7 @@ Tensor evaluate(ir::Op op, const std::vector<const Tensor*>& inputs, const ir::A
   ir::ValueId result = ir::add_node(graph, op, std::move(ids), attrs);
   Result<Tensor> value = ir::evaluate_node(graph, *graph.producer(result), operands);
   if (value.ok()) return std::move(value).value();
-  // Indices out of range are the model's fault when everything is a constant of the model.
+  // All operands are constants of the model, so an index out of range makes the model invalid.
   bool is_users = value.status().code() == StatusCode::invalid_argument;
   throw ImportError{is_users ? Status(StatusCode::invalid_model, value.status().message()) : value.status()};
 }

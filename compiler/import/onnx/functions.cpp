@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Looks up the functions of a model and the schemas and function bodies of ONNX in the import stage. Models with
+// recursive functions are rejected, so that inlining terminates.
+
 #include "compiler/import/onnx/functions.h"
 
 #include <fmt/format.h>
@@ -21,7 +24,8 @@ namespace {
 
 std::string normal_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-// Calls visit(node) for the nodes of a list and of all graphs inside them. The wire format bounds the depth.
+// Calls visit(node) for the nodes of a list and of all graphs inside them. The check of the wire format bounds the
+// depth.
 template <class Visit>
 void for_each_node(const auto& nodes, const Visit& visit) {
   for (const proto::NodeProto& node : nodes) {
@@ -33,13 +37,13 @@ void for_each_node(const auto& nodes, const Visit& visit) {
   }
 }
 
-// onnx keeps its schemas in one table of the process, which the first look fills. Where memory is exhausted halfway,
-// onnx keeps the half, and says that schemas are registered twice when it is filled again. So the table is built here,
-// and what was left of a failed attempt is taken out first.
+// The onnx library keeps its schemas in one process-wide table, which the first lookup fills. If memory runs out
+// halfway, onnx keeps the partial table, and the next attempt fails because schemas are registered twice. This function
+// therefore fills the table itself, and first removes what a failed attempt left.
 void build_schemas() {
   static std::atomic<bool> built{false};
   static std::mutex building;
-  static bool failed = false;  // an attempt before
+  static bool failed = false;  // whether an earlier attempt failed
   if (built.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(building);
   if (built.load(std::memory_order_relaxed)) return;
@@ -52,7 +56,7 @@ void build_schemas() {
     (void)proto::OpSchemaRegistry::Schema("Add", 1);
   } catch (...) {
     failed = true;
-    throw std::bad_alloc();  // nothing else can fail: onnx counts the schemas and finds some lacking
+    throw std::bad_alloc();  // the only cause; onnx may report it as missing schemas
   }
   built.store(true, std::memory_order_release);
 }
@@ -108,7 +112,7 @@ const proto::FunctionProto* Functions::find(const proto::NodeProto& node) const 
 }
 
 void Functions::check_cycles() const {
-  // Peels off functions that call none of those left; what cannot be peeled off is on a cycle or leads to one.
+  // Removes functions all of whose callees are removed. A function that remains is on a cycle or leads to one.
   std::map<const proto::FunctionProto*, std::set<const proto::FunctionProto*>> callees, callers;
   std::vector<const proto::FunctionProto*> done;
   for (const auto& [key, function] : functions_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions: those that a model brings, and those by which ONNX defines some of its ops.
+// Functions: those defined in a model, and the bodies by which ONNX defines some of its ops.
 #pragma once
 
 #include <map>
@@ -15,10 +15,12 @@ namespace fusec::importer {
 
 using AttributeMap = std::map<std::string, proto::AttributeProto>;
 
-// The node with attributes that refer to the function's replaced by their values; those without a value are left out.
+// Copies a node, replacing references to attributes of the enclosing function by their values. References without a
+// value are dropped.
 proto::NodeProto resolve_attributes(const proto::NodeProto& node, const AttributeMap& attributes);
 
-// The functions of a model. Throws ImportError when one calls itself, be it through others or through subgraphs.
+// The functions of a model. The constructor throws ImportError when two have the same name or one calls itself,
+// directly, through others or through subgraphs.
 class Functions {
  public:
   explicit Functions(const proto::ModelProto& model);
@@ -40,7 +42,8 @@ struct SchemaFunction {
   proto::FunctionProto function;
   AttributeMap defaults;
 };
-// types[i] matters where inputs[i] is valid.
+// Returns the body by which ONNX defines the op, and the defaults of its attributes. types[i] is used only where
+// inputs[i] is valid.
 SchemaFunction schema_function(const proto::OpSchema& schema, const proto::NodeProto& node, int64_t opset,
                                const std::vector<Val>& inputs, const std::vector<ir::Type>& types);
 

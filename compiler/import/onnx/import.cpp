@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs the import stage: binds initializers and inputs, imports the nodes of an ONNX model in order by the handlers of
+// ops.def, inlines functions and takes known If branches. Unsupported ops do not stop it; one error at the end names
+// them all.
+
 #include "compiler/import/onnx/import.h"
 
 #include <fmt/format.h>
@@ -33,17 +37,17 @@ using proto::NodeProto;
 
 constexpr std::size_t kMaxListedOps = 100;
 
-// A name is bound to a value, or to nothing after an op that fusec lacks: then what depends on it is passed over, so
-// that one run finds all such ops.
+// A name is bound to a value, or to nullopt if an unsupported op makes it. Nodes that depend on nullopt are skipped, so
+// that one run finds all unsupported ops.
 using Binding = std::optional<Val>;
 
-// What names mean at one place: in the main graph, a subgraph or a function's body.
+// The meaning of names in the main graph, a subgraph or a function body.
 struct Scope {
-  const Scope* outer = nullptr;  // of a subgraph; functions see nothing outside
+  const Scope* outer = nullptr;  // set for a subgraph; functions see no outer names
   std::unordered_map<std::string, Binding> values;
   const std::map<std::string, int64_t>* opsets = nullptr;
-  const AttributeMap* attributes = nullptr;  // of the call, inside a function
-  std::string prefix;                        // of origins
+  const AttributeMap* attributes = nullptr;  // of the call, in a function body
+  std::string prefix;                        // prepended to origins
 
   const Binding* find(const std::string& name) const {
     for (const Scope* s = this; s != nullptr; s = s->outer) {
@@ -78,7 +82,7 @@ class Importer {
     source_.options = &options;
   }
 
-  // scope: of the main graph; what is bound there stays known after an error.
+  // `scope` is the scope of the main graph. Values bound in it stay available after an error.
   ir::Graph run(Scope& scope) {
     check_model();
     std::map<std::string, int64_t> opsets = read_opsets(model_.opset_import());
@@ -139,7 +143,7 @@ class Importer {
     for (const auto& input : graph.input()) {
       if (!seen.insert(input.name()).second)
         fail_invalid(fmt::format("two inputs have the name '{}'", short_name(input.name())));
-      if (scope.values.count(input.name()) > 0) continue;  // an initializer: its value is what counts
+      if (scope.values.count(input.name()) > 0) continue;  // its initializer is used instead
       within(fmt::format("in input '{}'", short_name(input.name())), [&] {
         ir::Type type = input_type(input);
         if (auto known = options_.constants.find(input.name()); known != options_.constants.end()) {
@@ -184,17 +188,17 @@ class Importer {
     return outputs;
   }
 
-  // Runs `body`, adding `note` to what it throws.
+  // Runs `body` and adds `note` to the errors it throws.
   template <class Body>
   void within(const std::string& note, const Body& body) {
     try {
       body();
     } catch (ImportError& error) {
-      // The innermost places say enough; calls inside calls would repeat each other.
+      // The two innermost places suffice; nested calls would add repetitive notes.
       if (error.status.notes().size() < 2) add_note(error, note);
       throw;
     } catch (const DimOverflow& error) {
-      // ONNX has no rule against such extents, of an empty tensor for example.
+      // No ONNX rule forbids such extents, for example in an empty tensor, so the model is not invalid.
       throw ImportError{Status(StatusCode::unsupported, error.what()).with_note(note)};
     }
   }
@@ -214,7 +218,7 @@ class Importer {
     }
   }
 
-  // What functions hold is there once more for each call: a small file could ask for very much.
+  // Each call copies the contents of its function, so a small file could demand very much memory.
   void count_inlined(const google::protobuf::Message& message) {
     inlined_bytes_ += static_cast<int64_t>(message.ByteSizeLong());
     if (inlined_bytes_ <= options_.limits.inlined_bytes) return;
@@ -263,7 +267,7 @@ class Importer {
     return it == scope.opsets->end() ? 0 : it->second;
   }
 
-  // nullopt when an input depends on an op that is lacking.
+  // Returns nullopt when an input depends on an unsupported op.
   std::optional<std::vector<Val>> read_inputs(const NodeProto& node, const Scope& scope) {
     std::vector<Val> inputs;
     bool complete = true;
@@ -312,7 +316,7 @@ class Importer {
     return results;
   }
 
-  // An op that ONNX defines by a function body counts as one op.
+  // Imports an op by the function body with which ONNX defines it. The op counts as one op.
   std::vector<Binding> expand(const proto::OpSchema& schema, const NodeProto& node, const Scope& scope,
                               const std::vector<Val>& inputs, const std::string& where) {
     std::vector<ir::Type> types;
@@ -331,7 +335,7 @@ class Importer {
     return results;
   }
 
-  // Bodies that ONNX builds for ops of other domains do not say which opset their own nodes are of: the model's.
+  // Bodies that ONNX builds for ops of other domains do not state the opset of their own nodes. They get the model's.
   static void import_default_domain(FunctionProto& function, const Scope& scope) {
     for (const auto& entry : function.opset_import()) {
       if (domain_of(entry.domain()) == "ai.onnx") return;
@@ -361,7 +365,7 @@ class Importer {
     scope.prefix = where + "/";
     for (int i = 0; i < function.input_size(); ++i) {
       bool given = static_cast<std::size_t>(i) < inputs.size() && inputs[static_cast<std::size_t>(i)].valid();
-      // An operand left out is a name for no value.
+      // A parameter without an operand is bound to an invalid value.
       bind(scope, function.input(i), given ? inputs[static_cast<std::size_t>(i)] : Val());
     }
     Nesting nesting(*this);
@@ -369,7 +373,7 @@ class Importer {
     return named_results(function.output(), node, scope);
   }
 
-  // Bodies may leave out what the node does not ask for.
+  // A body need not define outputs that the node does not use.
   static std::vector<Binding> named_results(const auto& names, const NodeProto& node, const Scope& scope) {
     std::vector<Binding> results;
     for (int i = 0; i < node.output_size(); ++i) {
@@ -382,7 +386,7 @@ class Importer {
     return results;
   }
 
-  // An If is taken at import: its condition must be known.
+  // Imports the branch that an If takes. Its condition must be known at import.
   std::vector<Binding> branch(const NodeProto& node, const std::vector<Val>& inputs, Scope& outer) {
     std::optional<std::vector<Dim>> known;
     if (inputs.size() == 1 && inputs[0].valid()) known = b_.known_integers(inputs[0]);
@@ -437,7 +441,7 @@ class Importer {
   Symbols symbols_;
   Functions functions_;
   TensorSource source_;
-  std::vector<std::string> lacking_;  // the first kMaxListedOps of them
+  std::vector<std::string> lacking_;  // messages for the first kMaxListedOps unsupported nodes
   std::size_t lacking_count_ = 0;
   bool inside_one_op_ = false;
   int64_t node_count_ = 0, calls_ = 0, depth_ = 0, inlined_bytes_ = 0;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Defines the public entry points of the import stage, `load_onnx` and `load_onnx_bytes`: they read the file, import it
+// and wrap the graph as a Model. No exception leaves them.
+
 #include <fmt/format.h>
 
 #include "compiler/import/onnx/file.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Defines `materialize_onnx`, which rewrites a model so that all external weights are present, filled from a seed where
+// their file is missing. It runs outside the line and does not import the model.
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -24,12 +27,12 @@ namespace importer {
 
 namespace {
 
-// Past this the weights go to a file of their own: a protobuf message ends at 2 GiB.
+// Beyond this size the weights go to a file of their own, because a protobuf message is limited to 2 GiB.
 constexpr int64_t kInlineBytes = 1'900'000'000;
 // Alignment of tensors in that file, as ONNX recommends for mapping it.
 constexpr int64_t kAlignment = 4096;
 
-// A file under construction; it appears under its name only when it is whole.
+// A file under construction. It is written under a temporary name and renamed when it is complete.
 class Output {
  public:
   explicit Output(const std::string& path) : path_(path), temporary_(path + ".partial"), noted_(AT_FDCWD, temporary_) {
@@ -100,7 +103,7 @@ int64_t stripped_bytes(const proto::ModelProto& model, const ImportLimits& limit
   return total;
 }
 
-// Fills every initializer whose data is outside the model.
+// Stores the data of every external initializer, in the model or in the file `out`.data.
 void materialize(proto::ModelProto& model, const TensorSource& source, const std::string& out, bool is_inline) {
   std::optional<Output> data;
   std::string location = std::filesystem::path(out).filename().string() + ".data";

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks the names of a model, makes strings printable for messages, and converts declared extents to symbols in the
+// import stage.
+
 #include "compiler/import/onnx/names.h"
 
 #include <fmt/format.h>
@@ -12,7 +15,7 @@ namespace fusec::importer {
 
 namespace {
 
-// Length of the UTF-8 sequence at `at`, 0 if there is none.
+// Returns the length of the UTF-8 sequence at `at`, or 0 if there is none.
 std::size_t sequence_length(std::string_view text, std::size_t at) {
   auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned char lead = byte(at);
@@ -26,7 +29,7 @@ std::size_t sequence_length(std::string_view text, std::size_t at) {
   return overlong || surrogate_or_past ? 0 : n;
 }
 
-// [A-Za-z_][A-Za-z0-9_.]*, and no function name of the Dim language.
+// Turns text into an identifier of the Dim language: [A-Za-z_][A-Za-z0-9_.]*, and not the name of a function.
 std::string identifier(const std::string& text) {
   std::string out;
   for (char c : text.substr(0, 64)) {
@@ -74,7 +77,8 @@ Dim Symbols::symbol(const std::string& wish) {
     fail_limit(fmt::format("there are more symbols than the limit symbols = {}", options_->limits.symbols));
   const std::string base = identifier(wish);
   std::string name = base;
-  // Numbers go on where the last one of this name stopped: names that begin alike may be very many.
+  // The search for a free suffix continues where the last one for this name stopped, because very many names may be
+  // alike.
   for (int& i = numbers_.emplace(base, 2).first->second; !taken_.insert(name).second; ++i)
     name = fmt::format("{}_{}", base, i);
   for (const std::string& key : {wish, name}) {

@@ -14,17 +14,18 @@ namespace fusec::importer {
 
 // Throws ImportError for names that are too long, hold NUL or are not UTF-8.
 void check_name(const std::string& name, const ImportLimits& limits);
-// For messages: one line of UTF-8 of at most `most` bytes; control characters and stray bytes are written as \x0a.
+// Makes text printable in a message: one line of UTF-8 of at most `most` bytes, in which control characters and invalid
+// bytes are written as \x0a.
 std::string printable(std::string_view text, std::size_t most);
 inline std::string short_name(std::string_view name) { return printable(name, 80); }
 
-// Turns the extents that a model declares into Dims. A dim_param becomes a symbol of the same name as far as a symbol
-// may have it; extents without a name get a symbol of their own.
+// Converts declared extents to Dims. A dim_param becomes a symbol of the same name, adapted where a symbol cannot have
+// that name. An extent without a name gets a symbol of its own.
 class Symbols {
  public:
   explicit Symbols(const ImportOptions& options) : options_(&options) {}
   Shape shape(const std::string& input, const proto::TensorShapeProto& declared);
-  // invalid_argument when an override names no symbol.
+  // Throws ImportError (invalid_argument) when an override names no symbol.
   void check_overrides() const;
 
  private:
@@ -33,7 +34,7 @@ class Symbols {
 
   const ImportOptions* options_;
   std::map<std::string, Dim> params_;
-  std::map<std::string, int> numbers_;  // the next one to try behind a name that is taken
+  std::map<std::string, int> numbers_;  // by name: the next suffix to try
   std::set<std::string> taken_, overridden_;
 };
 

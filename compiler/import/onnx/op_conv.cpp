@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions.
+// Imports Conv and ConvTranspose. ConvTranspose becomes a convolution of stride 1 on an input with inserted zeros, so
+// that later stages need no op of its own for it.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +22,7 @@ void import_conv(NodeContext& c) {
 
 namespace {
 
-// What a transposed convolution's node says.
+// The window and output padding of a ConvTranspose node.
 struct Transposed {
   Window w;
   std::vector<int64_t> output_padding;
@@ -48,7 +50,7 @@ Transposed read_transposed(const NodeContext& c, const Shape& spatial, std::vect
     bool is_valid = !shape && mode == "VALID";
     int64_t total = is_valid ? 0 : total_padding(t, i, spatial[i], result);
     split_padding(t.w, i, std::max<int64_t>(total, 0), mode != "SAME_UPPER");
-    // A result that is larger than all sums has zeros at its end.
+    // If output_shape is larger than the range of the sums, zeros are added at the end.
     t.w.pads[i + n] += std::min<int64_t>(total, 0);
   }
   return t;
@@ -69,7 +71,7 @@ Val insert_zeros(Builder& b, Val x, const std::vector<int64_t>& strides) {
   return reshape(b, wide, result);
 }
 
-// Pads below 0 take elements away; 0 is left of them.
+// Slices off what negative pads remove, and sets these pads to 0.
 Val crop(Builder& b, Val x, Window& w) {
   for (std::size_t i = 0; i < w.axes(); ++i) {
     int64_t &begin = w.pads[i], &end = w.pads[i + w.axes()];
@@ -83,7 +85,7 @@ Val crop(Builder& b, Val x, Window& w) {
   return x;
 }
 
-// [groups * C, M, k...] -> [groups * M, C, k...], spatial axes backwards.
+// [groups * C, M, k...] -> [groups * M, C, k...], with the spatial axes reversed.
 Val flip_filter(Builder& b, Val filter, int64_t groups) {
   const Shape shape = b.shape(filter);
   std::optional<Dim> channels = groups < 1 ? std::nullopt : shape[0].exact_div(groups);
@@ -105,8 +107,9 @@ Val flip_filter(Builder& b, Val filter, int64_t groups) {
 
 }  // namespace
 
-// The convolution with stride 1 of x, stride - 1 zeros between its elements, with the flipped filter:
-// pads reach - 1 - begin and reach - 1 - end + output_padding, the latter less the zeros after the last element.
+// Computes the convolution of stride 1 of the flipped filter with x, after stride - 1 zeros are inserted after each
+// element of x. The pads are reach - 1 - begin and reach - 1 - end + output_padding, the latter less the zeros after
+// the last element.
 void import_conv_transpose(NodeContext& c) {
   Builder& b = c.b;
   Val x = c.in(0), filter = c.in(1);

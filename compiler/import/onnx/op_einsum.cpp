@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum: result[labels of the result] = sum over the other labels of the product of the operands.
+// Imports Einsum as matrix products, elementwise products and sums:
+//
+//   result[labels of the result] = sum over the other labels of the product of the operands
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +19,7 @@ namespace {
 
 using Extents = std::map<int, Dim>;
 
-// A value with the label of each of its axes, no label twice.
+// A value with one label per axis. Labels are distinct once `diagonal` was applied.
 struct Term {
   Val value;
   Labels labels;
@@ -50,7 +53,7 @@ Shape extents_of(const Labels& labels, const Extents& extents) {
   fail_unsupported(what + ", which may differ");
 }
 
-// Extents of 1 stretch to the other extent of their label.
+// Records the extent of each label. An extent of 1 broadcasts to the other extent of its label.
 void note_extents(const Builder& b, const Term& t, Extents& extents) {
   for (std::size_t i = 0; i < t.labels.size(); ++i) {
     const Dim& extent = b.shape(t.value)[i];
@@ -61,7 +64,7 @@ void note_extents(const Builder& b, const Term& t, Extents& extents) {
   }
 }
 
-// Axes of one label become one axis: y[i] = x[i, i].
+// Merges axes of the same label into one axis: y[i] = x[i, i].
 Term diagonal(Builder& b, Term t) {
   for (std::size_t j = t.labels.size(); j-- > 0;) {
     auto first = std::find(t.labels.begin(), t.labels.end(), t.labels[j]) - t.labels.begin();
@@ -78,7 +81,7 @@ Term diagonal(Builder& b, Term t) {
   return t;
 }
 
-// Without axes of extent 1 that stretch: nothing depends on them.
+// Drops axes of extent 1 that broadcast, because no element depends on them.
 Term unstretched(Builder& b, const Term& t, const Extents& extents) {
   std::vector<int64_t> axes;
   Labels rest;
@@ -90,7 +93,7 @@ Term unstretched(Builder& b, const Term& t, const Extents& extents) {
   return {drop_axes(b, t.value, axes), rest};
 }
 
-// Sums the labels that `keep` lacks; in f32 where the type is narrower.
+// Sums over the labels that `keep` lacks, in f32 where the type is narrower.
 Term sum_others(Builder& b, const Term& t, const Labels& keep) {
   std::vector<int64_t> axes;
   for (std::size_t i = 0; i < t.labels.size(); ++i) {
@@ -101,7 +104,7 @@ Term sum_others(Builder& b, const Term& t, const Labels& keep) {
   return {cast(b, sum, b.dtype(t.value)), filtered(t.labels, [&](int label) { return contains(keep, label); })};
 }
 
-// The axes in this order, with extent 1 where the term lacks the label.
+// Arranges the axes in this order, with extent 1 where the term lacks the label.
 Val arranged(Builder& b, const Term& t, const Labels& order) {
   std::vector<int64_t> perm;
   Shape shape;
@@ -114,7 +117,7 @@ Val arranged(Builder& b, const Term& t, const Labels& order) {
   return reshape(b, transpose(b, t.value, perm), shape);
 }
 
-// [batch..., rows, columns] of these groups of labels, each group of the last two as one axis.
+// Reshapes the term to [batch..., rows, columns]. The labels of `rows` become one axis, and so do those of `columns`.
 Val as_matrices(Builder& b, const Term& t, const Labels& batch, const Labels& rows, const Labels& columns,
                 const Extents& extents) {
   Shape shape = extents_of(batch, extents);
@@ -123,8 +126,9 @@ Val as_matrices(Builder& b, const Term& t, const Labels& batch, const Labels& ro
   return reshape(b, arranged(b, t, joined(joined(batch, rows), columns)), shape);
 }
 
-// sum over the labels that `keep` lacks of x * y. Labels in both and in `keep` are the batch of a matrix product;
-// without rows and columns, or for integers, which the libraries do not multiply, it is a product and a sum.
+// Sums x * y over the labels that `keep` lacks. Labels that both operands and `keep` have are batch axes of a matrix
+// product. Without labels to sum, without rows and columns, or for integers, which libraries do not multiply, it is an
+// elementwise product and a sum.
 Term combine(Builder& b, const Term& x, const Term& y, const Labels& keep, const Extents& extents) {
   auto is_shared = [&](int label) { return contains(y.labels, label); };
   Labels batch = filtered(x.labels, [&](int label) { return is_shared(label) && contains(keep, label); });
@@ -157,7 +161,7 @@ std::vector<Term> read_terms(const NodeContext& c, const Equation& equation, Ext
 
 }  // namespace
 
-// Operands from left to right; a label is summed as soon as neither the result nor a later operand has it.
+// Combines the operands from left to right. A label is summed as soon as neither the result nor a later operand has it.
 void import_einsum(NodeContext& c) {
   Builder& b = c.b;
   std::vector<int64_t> ranks;
@@ -165,7 +169,7 @@ void import_einsum(NodeContext& c) {
   Equation equation = parse_equation(c.s("equation", ""), ranks);
   Extents extents;
   std::vector<Term> terms = read_terms(c, equation, extents);
-  std::map<int, int> later;  // by label: the operands to come that have it
+  std::map<int, int> later;  // by label: the number of remaining operands that have it
   for (const Term& t : terms)
     for (int label : t.labels) ++later[label];
   auto take = [&](const Term& t) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, softmax and dropout.
+// Imports MatMul, Gemm, Softmax, LogSoftmax, Hardmax and Dropout. Dropout is imported for inference only.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,8 +88,7 @@ void import_hardmax(NodeContext& c) {
 
 namespace {
 
-// Whether elements are dropped: in training mode, unless the ratio is 0. Up to opset 6 is_test says that it is not
-// training.
+// Whether elements are dropped: in training mode, unless the ratio is 0. Up to opset 6, is_test != 0 means inference.
 bool drops(const NodeContext& c) {
   if (c.opset() < 7) return c.i("is_test", 0) == 0 && c.f("ratio", 0.5) != 0;
   if (c.opset() < 12 || !c.has(2)) return false;
@@ -100,7 +100,7 @@ bool drops(const NodeContext& c) {
 
 }  // namespace
 
-// Inference: the identity; the mask is all true.
+// In inference, Dropout is the identity and its mask is all true.
 void import_dropout(NodeContext& c) {
   if (drops(c)) fail_unsupported("training mode");
   c.out(c.in(0));

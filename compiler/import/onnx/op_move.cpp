@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move elements.
+// Imports the ops that only move elements: Concat, Gather, Pad, Reshape, Slice, Split, Transpose and the like. Those
+// that amount to a slice or reshape are imported as such, so that partition can treat them as views.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace {
 
 std::size_t at(int64_t axis) { return static_cast<std::size_t>(axis); }
 
-// The last axes of a, then more.
+// The extents [begin, end) of a.
 Shape joined(const Shape& a, std::size_t begin, std::size_t end) {
   return {a.begin() + static_cast<std::ptrdiff_t>(begin), a.begin() + static_cast<std::ptrdiff_t>(end)};
 }
@@ -110,7 +112,7 @@ void import_gather(NodeContext& c) {
   if (!known || known->size() != 1 || !known->front().is_const()) {
     return c.out(c.b.emit(TensorOp::gather, {x, index}, {{"axis", axis}}));
   }
-  // One known element is a slice, which later stages can turn into a view.
+  // A gather of one known index is a slice, which later stages can turn into a view.
   Dim position = known->front(), extent = c.b.shape(x)[at(axis)];
   if (position.value() < 0) position = position + extent;
   Shape result = joined(c.b.shape(x), 0, at(axis));
@@ -130,7 +132,7 @@ void import_gather_nd(NodeContext& c) {
   c.out(c.b.emit(TensorOp::gather_nd, {c.in(0), c.in(1)}, {{"batch_dims", c.i("batch_dims", 0)}}));
 }
 
-// 0 copies an extent, -1 stands for what is left.
+// In the new shape, 0 copies an extent of the operand, unless allowzero is set, and -1 is inferred from the others.
 void import_reshape(NodeContext& c) {
   Val x = c.in(0);
   Shape shape = c.dims(1, "shapes");
@@ -204,7 +206,7 @@ void import_transpose(NodeContext& c) {
 
 namespace {
 
-// Sizes of the pieces of an axis of this extent.
+// The sizes of the pieces of an axis of this extent.
 std::vector<Dim> split_sizes(const NodeContext& c, const Dim& extent) {
   if (std::optional<std::vector<int64_t>> sizes = c.ints("split")) return {sizes->begin(), sizes->end()};
   if (c.has(1)) return c.dims(1, "split sizes");
@@ -272,7 +274,7 @@ SliceSpec read_slice(const NodeContext& c) {
   return spec;
 }
 
-// Negative positions count from the end; then into [low, high].
+// Counts negative positions from the end, then clamps to [low, high].
 Dim clamp_position(const Dim& position, const Dim& extent, const Dim& low, const Dim& high) {
   // Sentinels such as INT64_MAX mean "to the end"; no extent comes near them.
   constexpr int64_t kFar = int64_t{1} << 31;
@@ -296,14 +298,15 @@ void import_slice(NodeContext& c) {
     const Dim extent = sizes[axis];
     int64_t step = spec.steps[i];
     if (step == 0) fail_invalid(fmt::format("the step of axis {} is 0", axis));
-    if (step == INT64_MIN) fail_unsupported(fmt::format("a step of {}", step));  // -step has no 64 bits
-    // Forwards the range is [start, end) in [0, extent]; backwards (end, start] in [-1, extent - 1].
+    if (step == INT64_MIN) fail_unsupported(fmt::format("a step of {}", step));  // -step would overflow
+    // With a positive step the range is [start, end) in [0, extent]; with a negative one it is (end, start] in [-1,
+    // extent - 1].
     Dim low = step > 0 ? Dim(0) : Dim(-1), high = step > 0 ? extent : extent - 1;
     Dim start = clamp_position(spec.starts[i], extent, step > 0 ? low : Dim(0), high);
     Dim end = clamp_position(spec.ends[i], extent, low, high);
     Dim length = step > 0 ? end - start : start - end;
     Dim size = larger(ceildiv(length, step > 0 ? step : -step), 0);
-    // One element has no step, and an empty or full range no start.
+    // An empty range is normalized to start 0, and a range of at most one element to step 1.
     starts[axis] = size.is(0) ? Dim(0) : start;
     steps[axis] = size.is(0) || size.is(1) ? 1 : step;
     sizes[axis] = size;
@@ -341,7 +344,7 @@ PadSpec read_pads(const NodeContext& c, int64_t rank) {
   return spec;
 }
 
-// Negative pads take elements away.
+// Slices off what negative pads remove, and sets these pads to 0.
 Val crop(Builder& b, Val x, PadSpec& spec) {
   for (int64_t axis = 0; axis < b.rank(x); ++axis) {
     Dim &before = spec.before[at(axis)], &after = spec.after[at(axis)];
@@ -380,7 +383,7 @@ void import_pad(NodeContext& c) {
   c.out(c.b.emit(TensorOp::pad, operands, {{"before", spec.before}, {"after", spec.after}, {"mode", mode}}));
 }
 
-// upper keeps column - row >= k, lower column - row <= k; the rest is 0.
+// With `upper`, keeps elements where column - row >= k; else those where column - row <= k. Others become 0.
 void import_trilu(NodeContext& c) {
   Builder& b = c.b;
   Val x = c.in(0);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation layers.
+// Imports normalization layers as reductions and elementwise ops. Statistics of 16-bit models are computed in f32, or
+// in the type that stash_type names.
+
 #include <fmt/format.h>
 
 #include "compiler/import/onnx/build_ops.h"
@@ -14,7 +16,7 @@ struct Moments {
   Val mean, inverse_std, normalized;
 };
 
-// (x - mean) * 1/sqrt(var + epsilon) over these axes, which keep extent 1.
+// (x - mean) * 1/sqrt(var + epsilon) over these axes. The mean and 1/sqrt(...) keep them with extent 1.
 Moments normalize(Builder& b, Val x, const std::vector<int64_t>& axes, double epsilon) {
   Moments m;
   m.mean = reduce(b, TensorOp::reduce_mean, x, axes, true);
@@ -25,7 +27,7 @@ Moments normalize(Builder& b, Val x, const std::vector<int64_t>& axes, double ep
   return m;
 }
 
-// The type that stash_type asks for.
+// Casts x to the type that stash_type asks for, but not to a narrower one.
 Val stash(const NodeContext& c, Val x) {
   DType type = to_dtype(c.i("stash_type", 1));
   if (!is_float(type)) fail_invalid("stash_type must be a float type");
@@ -36,7 +38,7 @@ Val stash(const NodeContext& c, Val x) {
 
 namespace {
 
-// The operand as [N, C, spatial...]; of one axis, it is a batch of one channel.
+// The operand as [N, C, spatial...]. An operand with one axis is a batch of one channel.
 Val with_channels(const NodeContext& c) {
   Val x = c.in(0);
   if (c.b.rank(x) == 1) return reshape(c.b, x, {c.b.shape(x)[0], 1});
@@ -44,7 +46,7 @@ Val with_channels(const NodeContext& c) {
   return x;
 }
 
-// A value per channel of x, in the type of x.
+// Reshapes one value per channel to broadcast to x, in the type of x.
 Val spread(Builder& b, Val v, Val x) { return along_axis(b, cast(b, v, b.dtype(x)), 1, b.rank(x)); }
 
 // scale / sqrt(var + epsilon), one per channel
@@ -71,7 +73,7 @@ Val running_average(const NodeContext& c, Val running, Val current) {
 }
 
 // (x - mean) * scale / sqrt(var + epsilon) + bias with the mean and variance of the batch. Outputs 1 and 2 are the
-// running ones; 3 and 4, which the definition had before opset 14, those of the batch.
+// running mean and variance. Outputs 3 and 4, which the op had before opset 14, are those of the batch.
 void train_batch_normalization(NodeContext& c, Val x) {
   Builder& b = c.b;
   std::vector<int64_t> axes = range_axes(2, b.rank(x));
@@ -95,7 +97,7 @@ bool wants_statistics(const NodeContext& c) {
 
 }  // namespace
 
-// Before opset 14 asking for the statistics of the batch stood for training.
+// Before opset 14, a node that asks for the statistics of the batch is in training mode.
 void import_batch_normalization(NodeContext& c) {
   if (c.i("spatial", 1) == 0) fail_unsupported("spatial = 0");
   Val x = with_channels(c);
@@ -134,7 +136,7 @@ void import_rms_normalization(NodeContext& c) {
   std::vector<int64_t> axes = range_axes(normal_axis(c.i("axis", -1), b.rank(x)), b.rank(x));
   Val mean_square = reduce(b, TensorOp::reduce_mean, mul(b, wide, wide), axes, true);
   Val normalized = mul(b, wide, unary(b, ScalarOp::rsqrt, add(b, mean_square, c.f("epsilon", 1e-5f))));
-  // The result has the type of the scale, which may be another than that of x.
+  // The result has the type of the scale, which may differ from that of x.
   c.out(mul(b, cast(b, cast(b, normalized, b.dtype(x)), b.dtype(c.in(1))), c.in(1)));
 }
 
@@ -148,7 +150,8 @@ void import_instance_normalization(NodeContext& c) {
   c.out(add(b, y, along_axis(b, c.in(2), 1, rank)));
 }
 
-// Rows [N, groups, C / groups * spatial]. Up to opset 20 scale and bias have one entry per group, then one per channel.
+// Normalizes rows of [N, groups, C / groups * spatial]. Up to opset 20 scale and bias have one entry per group, from
+// opset 21 on one per channel.
 void import_group_normalization(NodeContext& c) {
   Builder& b = c.b;
   Val x = c.in(0);

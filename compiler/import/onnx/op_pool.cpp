@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling, over windows and over whole images.
+// Imports pooling over windows (MaxPool, AveragePool, LpPool) and over whole images (the Global ops). The index output
+// of MaxPool is computed from gathered windows, because the `max_pool` node has only one output.
+
 #include <fmt/format.h>
 
 #include "compiler/import/onnx/build_ops.h"
@@ -15,18 +17,18 @@ Val number(Builder& b, const Dim& value) { return b.integers(DType::i64, {}, {va
 
 Val scaled(Builder& b, Val x, const Dim& factor) { return factor.is(1) ? x : mul(b, x, number(b, factor)); }
 
-// 0, 1, ... along one axis of a tensor of this rank; the other extents are 1.
+// Emits 0, 1, ... along one axis of a tensor of this rank; the other extents are 1.
 Val count_along(Builder& b, int64_t rank, int64_t axis, const Dim& extent) {
   Shape shape(static_cast<std::size_t>(rank), Dim(1));
   shape[static_cast<std::size_t>(axis)] = extent;
   return iota(b, shape, axis, DType::i64);
 }
 
-// A spatial axis under its window.
+// One spatial axis and its window.
 struct Axis {
   Dim extent;
   int64_t kernel, stride, dilation, begin, end;
-  bool may_leave;  // whether a window reaches outside of the image
+  bool may_leave;  // whether a window can reach outside the image
 };
 
 Axis axis_of(const Window& w, const Shape& spatial, std::size_t i, int64_t ceil_mode) {
@@ -34,8 +36,8 @@ Axis axis_of(const Window& w, const Shape& spatial, std::size_t i, int64_t ceil_
   return {spatial[i], w.kernel[i], w.strides[i], w.dilations[i], begin, end, begin + end > 0 || ceil_mode != 0};
 }
 
-// What tap k of window o reads: origin + dilation * k with origin = stride * o - begin; where that is padding, the
-// nearest tap that reads the image.
+// The position that tap k of window o reads: origin + dilation * k with origin = stride * o - begin. If that position
+// is padding, the nearest tap inside the image is read instead.
 Val place(Builder& b, const Axis& a, Val window, Val tap) {
   Val origin = scaled(b, window, a.stride), zero = number(b, 0);
   if (!a.may_leave) return add(b, origin, scaled(b, tap, a.dilation));
@@ -49,8 +51,8 @@ Val place(Builder& b, const Axis& a, Val window, Val tap) {
   return b.emit(ScalarOp::clamp, {at, zero, number(b, a.extent - 1)});
 }
 
-// [N, C, H, W] -> [N, C, windows, windows, taps * taps], padding replaced by a neighbour in the same window, which adds
-// no other value and no earlier place.
+// [N, C, H, W] -> [N, C, windows, windows, taps * taps]. Padding is replaced by an element of the same window, which
+// adds neither another value nor an earlier position.
 Val gather_windows(Builder& b, Val x, const std::vector<Axis>& axes, const Shape& result) {
   std::vector<int64_t> perm = {0, 1}, taps;
   Shape rows = result;
@@ -148,8 +150,8 @@ Val lp_root(Builder& b, Val x, int64_t p) {
   return binary(b, ScalarOp::pow, x, b.scalar(b.dtype(x), 1 / static_cast<double>(p)));
 }
 
-// The places of each window that lie in the padded image: min(kernel, ceil((begin + extent + end - stride * o) /
-// dilation)) along an axis.
+// The number of positions of each window that lie in the padded image: the product over the axes of min(kernel,
+// ceil((begin + extent + end - stride * o) / dilation)).
 Val count_places(Builder& b, const std::vector<Axis>& axes, const Shape& result, DType dtype) {
   Val all = b.scalar(dtype, 1);
   auto rank = static_cast<int64_t>(result.size());
@@ -165,7 +167,8 @@ Val count_places(Builder& b, const std::vector<Axis>& axes, const Shape& result,
 
 }  // namespace
 
-// (sum of |x|^p)^(1/p), padding being 0. The sum is the mean over the places of the window times their number.
+// (sum of |x|^p)^(1/p), where padding counts as 0. The sum is the mean over the window times the number of its
+// positions.
 void import_lp_pool(NodeContext& c) {
   Builder& b = c.b;
   int64_t p = read_p(c), ceil_mode = c.i("ceil_mode", 0) != 0;

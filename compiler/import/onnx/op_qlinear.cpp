@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products and convolutions of 8-bit integers.
+// Imports MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv and DynamicQuantizeLinear. Integer sums are computed
+// exactly by float matmul and conv nodes (compiler/import/onnx/quantize.h).
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,15 +23,16 @@ void check_8_bit(const Builder& b, Val x) {
 
 bool is_single(const Builder& b, Val v) { return b.shape(v).empty() || b.shape(v) == Shape{1}; }
 
-// A scale or zero point of rows (axis rank - 2 of the operand) or columns (the last axis): one for all, a vector, or
-// with the axes of the operand.
+// Reshape a scale or zero point of rows (axis rank - 2 of the operand) or columns (the last axis) to broadcast to the
+// operand. The parameter is a single value, a vector, or has the axes of the operand.
 Val of_rows(Builder& b, Val parameter) {
   if (is_single(b, parameter)) return reshape(b, parameter, {});
   return b.rank(parameter) == 1 ? reshape(b, parameter, {b.shape(parameter)[0], 1}) : parameter;
 }
 Val of_columns(Builder& b, Val parameter) { return is_single(b, parameter) ? reshape(b, parameter, {}) : parameter; }
 
-// One for all, or one per out channel of a tensor of this rank with the channels on `axis`.
+// Reshapes a parameter to broadcast: a single value, or one per output channel of a tensor of this rank with the
+// channels on `axis`.
 Val of_channels(Builder& b, Val parameter, int64_t axis, int64_t rank) {
   return is_single(b, parameter) ? reshape(b, parameter, {}) : along_axis(b, parameter, axis, rank);
 }
@@ -40,7 +43,7 @@ Val single(Builder& b, Val parameter, const char* what) {
   return reshape(b, parameter, {});
 }
 
-// The sum over pieces of axis x_axis of x and w_axis of w of what `piece` makes of slices of (x - zero) and (w - zero).
+// Adds up, over pieces of axis x_axis of x and w_axis of w, what `piece` emits for slices of (x - zero) and (w - zero).
 template <class F>
 Val sum_pieces(Builder& b, const Quantized& x, const Quantized& w, const Terms& terms, int64_t x_axis, int64_t w_axis,
                const F& piece) {
@@ -73,7 +76,8 @@ Val multiply(Builder& b, const Quantized& x, const Quantized& y) {
   });
 }
 
-// The same of a convolution. A library may compute it by transforms, whose sums are near an integer only.
+// The same for a convolution. Its sums are rounded, because a library may compute them by transforms whose results are
+// only near integers.
 Val convolve(NodeContext& c, const Quantized& x, const Quantized& filter) {
   Builder& b = c.b;
   check_8_bit(b, x.x), check_8_bit(b, filter.x);
@@ -115,7 +119,8 @@ void import_conv_integer(NodeContext& c) {
   c.out(convolve(c, x, {c.in(1), c.has(3) ? of_channels(b, c.in(3), 0, b.rank(c.in(1))) : Val()}));
 }
 
-// Inputs: a, scale, zero; b, scale, zero; scale and zero of the result, which may be per row as those of a.
+// The inputs are a, scale, zero; b, scale, zero; and scale and zero of the result, which may be per row like those of
+// a.
 void import_qlinear_matmul(NodeContext& c) {
   Builder& b = c.b;
   Val sums = multiply(b, {c.in(0), of_rows(b, c.in(2))}, {c.in(3), of_columns(b, c.in(5))});
@@ -123,7 +128,7 @@ void import_qlinear_matmul(NodeContext& c) {
   c.out(requantize(b, sums, div(b, factor, widen(b, of_rows(b, c.in(6)))), of_rows(b, c.in(7))));
 }
 
-// Inputs as of QLinearMatMul, then a bias in units of x_scale * w_scale.
+// The inputs are those of QLinearMatMul, then a bias in units of x_scale * w_scale.
 void import_qlinear_conv(NodeContext& c) {
   Builder& b = c.b;
   int64_t rank = b.rank(c.in(0));

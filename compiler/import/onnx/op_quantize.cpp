@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear quantization to and from 8- and 16-bit integers.
+// Imports QuantizeLinear, to integers of 8 and 16 bits, and DequantizeLinear. Scales and zero points may be per tensor,
+// per axis or per block.
+
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/ops.h"
@@ -9,8 +11,8 @@ namespace fusec::importer {
 
 namespace {
 
-// One parameter for each block of so many entries of `axis`: entry i takes that of block i / size, the last may be
-// short.
+// Expands one parameter per block of `size` entries of `axis` to one per entry: entry i takes that of block i / size.
+// The last block may be shorter.
 Val spread_blocks(const NodeContext& c, Val parameter, int64_t size) {
   Builder& b = c.b;
   const int64_t rank = b.rank(c.in(0)), axis = normal_axis(c.i("axis", 1), rank);
@@ -22,7 +24,8 @@ Val spread_blocks(const NodeContext& c, Val parameter, int64_t size) {
   return b.emit(TensorOp::gather, {parameter, blocks}, {{"axis", axis}});
 }
 
-// A scale or zero point: one for all, one per entry of `axis`, or one per block of entries.
+// Reshapes a scale or zero point to broadcast to the operand: a single value, one per entry of `axis`, or one per block
+// of entries.
 Val spread(const NodeContext& c, Val parameter) {
   int64_t rank = c.b.rank(c.in(0));
   if (const int64_t size = c.i("block_size", 0); size != 0) return spread_blocks(c, parameter, size);

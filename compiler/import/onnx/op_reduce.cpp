@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions and scans.
+// Imports reductions, ArgMax, ArgMin and CumSum. Composite reductions of narrow floats compute in f32 and round once at
+// their end.
+
 #include <limits>
 
 #include "compiler/import/onnx/build_ops.h"
@@ -13,7 +15,7 @@ namespace {
 struct Reduction {
   std::vector<int64_t> axes;
   bool keep = true;
-  bool is_noop = false;  // noop_with_empty_axes: the elementwise part alone is left
+  bool is_noop = false;  // noop_with_empty_axes: only the elementwise part remains
 };
 
 Reduction read_reduction(const NodeContext& c) {
@@ -26,7 +28,7 @@ Reduction read_reduction(const NodeContext& c) {
   return r;
 }
 
-// What is defined on numbers is computed there: bool as u8, and integers in f64 where `needs_float`.
+// Casts bool to u8, and integers to f64 where `needs_float`.
 Val as_number(Builder& b, Val x, bool needs_float) {
   if (b.dtype(x) == DType::bool_) return cast(b, x, DType::u8);
   return needs_float && !is_float(b.dtype(x)) ? cast(b, x, DType::f64) : x;

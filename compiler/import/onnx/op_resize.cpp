@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize and Upsample: what the versions of the ops say about axes, scales and sizes.
+// Imports Resize and Upsample: reads axes, scales, sizes and modes as each version of the ops defines them.
+// compiler/import/onnx/resize.cpp emits the nodes.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace fusec::importer {
 
 namespace {
 
-// floor(extent * scale), in f32 as ONNX infers shapes. For an extent that is not known the scale must be n / 2^k.
+// floor(extent * scale), in f32 as ONNX infers shapes. For a symbolic extent the scale must be n / 2^k.
 Dim scaled_extent(const Dim& extent, double scale) {
   if (!(scale > 0) || !std::isfinite(scale)) fail_invalid(fmt::format("a scale of {}", scale));
   if (extent.is_const()) {
@@ -50,7 +52,8 @@ void set_scales(std::vector<ResizedAxis>& axes, const std::vector<double>& scale
   }
 }
 
-// keep_aspect_ratio_policy: one scale for all axes, the least or greatest of sizes / extents; sizes are rounded.
+// Sets the result extents from `sizes`. A keep_aspect_ratio_policy other than stretch uses one scale for all axes, the
+// least or greatest of sizes / extents, and rounds the sizes.
 void set_sizes(std::vector<ResizedAxis>& axes, const std::vector<Dim>& sizes, const std::string& policy) {
   check_entries(sizes.size(), axes.size(), "sizes");
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -101,7 +104,7 @@ ResizeRules read_rules(const NodeContext& c) {
   return rules;
 }
 
-// Before opset 11: positions are i / scale, and nearest means rounded down, when scaling down rounded up.
+// Resizes as defined before opset 11: positions are i / scale. Nearest rounds down, or up where the scale is below 1.
 Val resize_by_scales(const NodeContext& c, const std::vector<double>& scales) {
   ResizeRules rules = read_rules(c);
   rules.coordinates = "asymmetric";
@@ -118,7 +121,7 @@ Val resize_by_scales(const NodeContext& c, const std::vector<double>& scales) {
 
 }  // namespace
 
-// Up to opset 6: images of four axes, a scale each for the last two.
+// Up to opset 6 the operand has four axes, and the last two have one scale each.
 void import_upsample(NodeContext& c) {
   if (c.has_attr("height_scale"))
     return c.out(resize_by_scales(c, {1, 1, c.f("height_scale", 1), c.f("width_scale", 1)}));

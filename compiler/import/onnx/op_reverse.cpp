@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReverseSequence.
+// Imports ReverseSequence as a gather of mirrored positions along the time axis.
+
 #include <fmt/format.h>
 
 #include "compiler/import/onnx/build_ops.h"

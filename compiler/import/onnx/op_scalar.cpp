@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops.
+// Imports elementwise ops: those that map to one scalar op, and those that need attributes as operands or several
+// scalar ops.
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -13,20 +15,20 @@ namespace fusec::importer {
 
 namespace {
 
-// A float attribute as an operand in the type of x.
+// Emits a float attribute as an operand in the type of input 0.
 Val parameter(NodeContext& c, const char* name, double otherwise) {
   return c.b.scalar(c.b.dtype(c.in(0)), c.f(name, otherwise));
 }
 
-// x op parameters, each a float attribute.
+// Emits `op` on input 0 and these parameters.
 void with_parameters(NodeContext& c, ScalarOp op, std::initializer_list<Val> parameters) {
   std::vector<Val> operands = {c.in(0)};
   operands.insert(operands.end(), parameters.begin(), parameters.end());
   c.out(c.b.emit(op, operands));
 }
 
-// The second operand in the axes of the first. Up to opset 6 it broadcasts where the attribute asks for it, from `axis`
-// on: [3, 4] at axis 1 of rank 4 is [3, 4, 1]. Later versions broadcast as numpy does.
+// Aligns the second operand with the axes of the first. Up to opset 6 it broadcasts only if the attribute says so, and
+// then from `axis` on: [3, 4] at axis 1 of rank 4 is [3, 4, 1]. Later versions broadcast as numpy does.
 Val second_operand(const NodeContext& c) {
   const Val x = c.in(0), y = c.in(1);
   if (c.opset() >= 7 || c.b.shape(x) == c.b.shape(y)) return y;
@@ -45,7 +47,7 @@ Val second_operand(const NodeContext& c) {
 
 namespace {
 
-// Where ONNX takes integers and our op does not: their results would be rounded, and no model has them.
+// Rejects integer operands, which ONNX allows and our op does not take.
 void refuse_integers(const NodeContext& c) {
   if (is_int(c.b.dtype(c.in(0)))) fail_unsupported(fmt::format("integers, here {}", to_string(c.b.dtype(c.in(0)))));
 }
@@ -77,7 +79,8 @@ void import_bit_shift(NodeContext& c) {
   if (direction != "LEFT" && direction != "RIGHT") fail_invalid("direction must be LEFT or RIGHT");
   Val x = c.in(0), count = c.in(1);
   const DType dtype = c.b.dtype(x);
-  // From opset 28 on: a count outside of the width leaves copies of the sign, as one less than the width does.
+  // From opset 28 on, shifting by a count outside the width fills the result with the sign, as shifting by width - 1
+  // does.
   if (c.opset() >= 28 && direction == "RIGHT" && is_signed_int(dtype)) {
     const Val last = c.b.scalar(dtype, static_cast<double>(8 * size_of(dtype) - 1));
     const Val is_outside = binary(c.b, ScalarOp::or_, binary(c.b, ScalarOp::lt, count, c.b.scalar(dtype, 0)),
@@ -100,7 +103,7 @@ void import_thresholded_relu(NodeContext& c) {
 void import_hard_sigmoid(NodeContext& c) {
   with_parameters(c, ScalarOp::hard_sigmoid, {parameter(c, "alpha", 0.2f), parameter(c, "beta", 0.5)});
 }
-// The defaults are float32 numbers by ONNX's text.
+// ONNX specifies the defaults as float32 numbers.
 void import_selu(NodeContext& c) {
   with_parameters(
       c, ScalarOp::selu,
@@ -150,7 +153,7 @@ void import_is_inf(NodeContext& c) {
   c.out(result);
 }
 
-// fmod = 0: the divisor's sign, that of zeros too.
+// With fmod = 0 the result has the sign of the divisor, also where it is zero.
 void import_mod(NodeContext& c) {
   Builder& b = c.b;
   const bool fmod = c.i("fmod", 0) != 0;

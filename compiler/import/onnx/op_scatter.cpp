@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// TopK and the scatters, each one node of ours; see ir/ops/tensor_ops.def.
+// Imports TopK, Scatter, ScatterElements and ScatterND. Each becomes one node (ir/ops/tensor_ops.def), which the
+// optimize stage expands; TopK gathers its values by the indices of that node.
+
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/ops.h"
 
 namespace fusec::importer {
 
-// Both outputs come in order, whatever `sorted` says: it only allows any other.
+// Both outputs are sorted even where `sorted` is 0, because ONNX then allows any order.
 void import_topk(NodeContext& c) {
   Builder& b = c.b;
   Val x = c.in(0);

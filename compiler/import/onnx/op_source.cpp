@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants, counting and shapes.
+// Imports the ops that make tensors from attributes, counters or shapes: Constant, ConstantOfShape, EyeLike, OneHot,
+// Range, Shape and Size.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +50,7 @@ void import_eye_like(NodeContext& c) {
 
 namespace {
 
-// The depth may be of any number type.
+// The depth of a OneHot, which may have any numeric type.
 Dim one_hot_depth(const NodeContext& c) {
   const Tensor* data = c.b.data(c.in(1));
   if (data != nullptr && is_float(data->dtype())) {
@@ -64,7 +66,8 @@ Dim one_hot_depth(const NodeContext& c) {
 
 }  // namespace
 
-// The new axis holds on where its position is the index, else off. Indices wrap once when negative.
+// The new axis holds `on` at the position that the index names, and `off` elsewhere. Negative indices count from the
+// end.
 void import_one_hot(NodeContext& c) {
   Builder& b = c.b;
   const Dim depth = one_hot_depth(c);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the table of ONNX ops from ops.def for the import stage, and gives handlers checked access to attributes and
+// known inputs of a node.
+
 #include "compiler/import/onnx/ops.h"
 
 #include <fmt/format.h>

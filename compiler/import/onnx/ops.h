@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of ONNX ops, and how a handler sees the node it imports.
+// The table of ONNX ops, and the view of a node that its import handler gets.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ namespace fusec::importer {
 
 struct OpRow;
 
-// One node under import. Everything here throws ImportError on a model that breaks the rules.
+// One node under import. All members throw ImportError on a model that breaks the rules.
 class NodeContext {
  public:
   NodeContext(Builder& builder, const proto::NodeProto& node, const OpRow& row, int64_t opset,
@@ -39,7 +39,7 @@ class NodeContext {
   Val in(std::size_t i) const;
   const std::vector<Val>& inputs() const { return inputs_; }
 
-  bool wants(std::size_t output) const;  // the node names it
+  bool wants(std::size_t output) const;  // whether the node names it
   std::size_t num_outputs() const { return outputs_.size(); }
   void out(Val value) { out(0, value); }
   void out(std::size_t i, Val value);
@@ -58,7 +58,7 @@ class NodeContext {
   std::vector<Dim> dims(std::size_t i, const char* what) const;
   double const_float(std::size_t i, const char* what) const;
 
-  // From attribute `name` or, where there is none, input i: how ONNX moved axes and the like over the versions.
+  // Reads attribute `name` or, if there is none, input i. Later versions of ONNX ops take axes and the like as inputs.
   std::optional<std::vector<int64_t>> attr_or_input(std::string_view name, std::size_t i) const;
 
  private:
@@ -79,14 +79,14 @@ struct OpRow {
   std::string_view name;
   std::string_view since;  // versions of its definition that the handler knows, from opset 6 on: "6 7 13 14"
   Handler handler;
-  std::optional<ir::Op> op;  // of rows that are a name for one op of ours
+  std::optional<ir::Op> op;  // set for rows that map to one op of ours
 };
 
 std::span<const OpRow> all_onnx_ops();             // sorted by name
 const OpRow* find_onnx_op(std::string_view name);  // of the default domain
 bool knows_version(const OpRow& row, int64_t since);
 
-// Below kWholeOpset a model is read where all its ops already had the definitions that kWholeOpset has.
+// A model of an opset below kWholeOpset is read if all its ops already had the definitions that kWholeOpset has.
 inline constexpr int64_t kMinOpset = 1, kWholeOpset = 6, kMaxOpset = 28;
 
 // Handlers. Each row of ops.def names one.
@@ -94,8 +94,8 @@ inline constexpr int64_t kMinOpset = 1, kWholeOpset = 6, kMaxOpset = 28;
 #define ONNX_MAP(name, since, handler, op) void handler(NodeContext&);
 #include "compiler/import/onnx/ops.def"
 
-// 0 <= axis < rank, negative ones counted from the end.
+// Normalizes an axis to 0 <= axis < rank; negative axes count from the end.
 int64_t normal_axis(int64_t axis, int64_t rank);
-std::vector<int64_t> normal_axes(const std::vector<int64_t>& axes, int64_t rank);  // sorted, without doubles
+std::vector<int64_t> normal_axes(const std::vector<int64_t>& axes, int64_t rank);  // sorted and distinct
 
 }  // namespace fusec::importer

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Emits saturating casts for quantized ops in the import stage, and chooses the float type and the pieces in which
+// integer sums stay exact.
+
 #include "compiler/import/onnx/quantize.h"
 
 #include <fmt/format.h>
@@ -30,7 +33,7 @@ std::pair<double, double> bounds(DType dtype) {
   }
 }
 
-// The zero points that can be: those that are known, else all of the type.
+// The range of possible zero points: that of their contents if known, else that of their type.
 std::pair<double, double> zero_range(const Builder& b, const Quantized& q) {
   if (!q.zero.valid()) return {0, 0};
   const Tensor* known = b.data(q.zero);
@@ -52,7 +55,7 @@ double largest(const Builder& b, const Quantized& q) {
 
 constexpr int64_t kMaxPieces = 16;
 
-// The sums of |w - zero| over one of `count`, by outer and inner index, added to `sums`.
+// Adds to `sums`, by outer and inner index, a bound of the sum of |w - zero| over entry `at` of `count`.
 void add_sums(const Tensor& w, double zero, int64_t at, const Terms& terms, std::vector<double>& sums) {
   int64_t inner = terms.inner.value(), block = terms.count.value() * terms.size * inner;
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -62,8 +65,8 @@ void add_sums(const Tensor& w, double zero, int64_t at, const Terms& terms, std:
   }
 }
 
-// The ends of the longest pieces of known contents whose sums of |w - zero| keep to the limit; none where one of
-// `count` alone passes it.
+// Splits known contents into the longest pieces whose sums of |w - zero| stay within the limit. Returns no ends if one
+// entry of `count` alone exceeds it.
 std::vector<Dim> known_pieces(const Tensor& w, double zero, const Terms& terms, double limit) {
   auto width = static_cast<std::size_t>(w.num_elements() / (terms.count.value() * terms.size));
   std::vector<double> sums(width), longer;
@@ -83,7 +86,8 @@ std::vector<Dim> known_pieces(const Tensor& w, double zero, const Terms& terms, 
   return ends;
 }
 
-// Equal pieces, by the largest |w - zero| of the type.
+// Splits into equal pieces by the largest |w - zero| of the type. Returns no ends if that is impossible or takes too
+// many pieces.
 std::vector<Dim> equal_pieces(double largest, const Terms& terms, double limit) {
   int64_t count = terms.count.value();
   double most = std::floor(limit / (largest * static_cast<double>(terms.size)));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Fills weights whose data file is missing with reproducible random numbers in the import stage, and parses the recipes
+// that give their distribution.
+
 #include "compiler/import/onnx/random.h"
 
 #include <array>
@@ -51,7 +54,7 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint32_t key0, uint32_
 }
 
 Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json) {
-  // ONNX leaves the keys of metadata to the producer: such a model is valid.
+  // ONNX leaves the keys of metadata to the producer, so such a model is valid and the error is `unsupported`.
   Status bad(StatusCode::unsupported, "metadata 'weights_recipe' is not an object of name -> [mean, std, min]");
   auto root = nlohmann::json::parse(json, nullptr, false);
   if (!root.is_object()) return bad;
@@ -67,7 +70,7 @@ Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json) {
 }
 
 void fill_random(Tensor& tensor, const Recipe& recipe, uint64_t seed, const std::string& name) {
-  constexpr int64_t kGrain = 16384;  // blocks per thread that are worth starting one
+  constexpr int64_t kGrain = 16384;  // blocks that are worth a thread
   uint64_t stream = fnv1a(name);
   int64_t n = tensor.num_elements();
   ir::parallel_for(0, (n + 1) / 2, kGrain, [&](int64_t begin, int64_t end) {

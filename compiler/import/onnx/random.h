@@ -20,11 +20,12 @@ struct Recipe {
 // Parses metadata_props["weights_recipe"]: a JSON object, tensor name -> [mean, std, min].
 Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json);
 
-// Philox4x32 with ten rounds, and its key.
+// Computes Philox4x32 with ten rounds; key0 and key1 are its key.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint32_t key0, uint32_t key1);
 
-// Standard normal z(seed, name, i) for i in [0, n): Philox4x32-10 with the seed as its key and (i / 2, FNV-1a of the
-// name) as its counter, Box-Muller in f64. Any element can be computed alone, so the result depends on nothing else.
+// Fills the tensor from standard normal z(seed, name, i) for i in [0, n): Philox4x32-10 with the seed as its key and (i
+// / 2, FNV-1a of the name) as its counter, then Box-Muller in f64. Each element depends only on the seed, the name and
+// i.
 void fill_random(Tensor& tensor, const Recipe& recipe, uint64_t seed, const std::string& name);
 
 }  // namespace fusec::importer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One axis after another: where each result lies among the operand's elements (in f64), which elements it takes from
-// there, and their weights. Positions and weights are constants where extents are.
+// Emits resizing in the import stage, one axis after another: the position of each result among the operand's elements
+// (in f64), the elements it takes from there, and their weights. Positions and weights are constants where extents are.
+
 #include "compiler/import/onnx/resize.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ Val number_of(Builder& b, const Dim& d) {
   return cast(b, b.integers(DType::i64, {}, {d}), DType::f64);
 }
 
-// 0, 1, ... in f64: known for as many as are worth folding what is computed from them.
+// Emits 0, 1, ... in f64. A short sequence is a constant, so that positions computed from it are folded.
 Val counted(Builder& b, const Dim& n) {
   constexpr int64_t kMaxKnown = 16384;
   if (!n.is_const() || n.value() > kMaxKnown) return iota(b, {n}, 0, DType::f64);
@@ -39,7 +40,7 @@ Val unscaled(Builder& b, const ResizedAxis& a, Val x) {
                  : div(b, mul(b, x, number_of(b, a.in)), number_of(b, a.out));
 }
 
-// in * scale, which need not be an integer.
+// The result length in * scale, which need not be an integer.
 Val length(Builder& b, const ResizedAxis& a) {
   return a.scale ? mul(b, number_of(b, a.in), *a.scale) : number_of(b, a.out);
 }
@@ -67,7 +68,7 @@ Val position(Builder& b, const ResizedAxis& a, const std::string& mode) {
       const Val is_one = binary(b, ScalarOp::eq, steps, zero);
       return b.emit(ScalarOp::where, {is_one, zero, div(b, mul(b, i, last), steps)});
     }
-    // In this order so that start and end themselves are exact.
+    // This order of operations makes start and end themselves exact.
     const Val mixed = add(b, mul(b, sub(b, steps, i), a.start), mul(b, i, a.end));
     return longer_than_one(b, a, div(b, mul(b, mixed, last), steps), mul(b, last, (a.start + a.end) / 2));
   }
@@ -84,7 +85,7 @@ Val position(Builder& b, const ResizedAxis& a, const std::string& mode) {
   fail_invalid(fmt::format("coordinate_transformation_mode '{}'", mode));
 }
 
-// Into the operand, as an index.
+// Clamps a position to the operand and casts it to an index.
 Val clamped(Builder& b, const ResizedAxis& a, Val x) {
   const Val last = add(b, number_of(b, a.in), -1);
   x = binary(b, ScalarOp::max, binary(b, ScalarOp::min, x, last), b.scalar(DType::f64, 0));
@@ -100,8 +101,8 @@ Val nearest_index(Builder& b, const ResizedAxis& a, const ResizeRules& rules, Va
   fail_invalid(fmt::format("nearest_mode '{}'", mode));
 }
 
-// How often each element comes in a row, where that is all there is to it: i / s rounded down is i div s; centers of
-// the s parts of an element lie less than 1/2 from its own.
+// Returns s if nearest resizing only repeats each element s times. For asymmetric positions, i / s rounded down is i
+// div s. For half pixels, the centers of the s parts of an element lie less than 1/2 from its own center.
 std::optional<int64_t> repetition(const ResizedAxis& a, const ResizeRules& rules) {
   std::optional<Dim> factor = a.out.exact_div(a.in);
   if (!factor || !factor->is_const() || factor->value() < 1) return std::nullopt;
@@ -122,7 +123,7 @@ Val repeated(Builder& b, Val x, int64_t axis, int64_t times) {
   return reshape(b, broadcast(b, reshape(b, x, split), wide), result);
 }
 
-// x[..., index[i], ...]; a slice where the indices are known to rise evenly.
+// x[..., index[i], ...], as a slice where the indices are known and evenly spaced.
 Val picked(Builder& b, Val x, int64_t axis, Val index) {
   if (const Tensor* known = b.data(index); known != nullptr && known->num_elements() > 0) {
     const int64_t n = known->num_elements(), first = load_i64(*known, 0),
@@ -134,7 +135,7 @@ Val picked(Builder& b, Val x, int64_t axis, Val index) {
   return b.emit(TensorOp::gather, {x, index}, {{"axis", axis}});
 }
 
-// Elements of the operand and their weights, per result.
+// For each result, the index and weight of one element of the operand.
 struct Tap {
   Val index, weight;
 };
@@ -186,12 +187,13 @@ std::vector<Tap> taps_around(Builder& b, const ResizedAxis& a, const ResizeRules
     sum = sum.valid() ? add(b, sum, weight) : weight;
     taps.push_back({clamped(b, a, where), weight});
   }
-  if (!rules.exclude_outside && scale == 1) return taps;  // they add up to 1
+  if (!rules.exclude_outside && scale == 1) return taps;  // the weights add up to 1
   for (Tap& tap : taps) tap.weight = div(b, tap.weight, sum);
   return taps;
 }
 
-// sum of weight * x[index] in `dtype`; what is gathered keeps its own, so that it need not be stored wider.
+// The sum of weight * x[index] in `dtype`. The gathered elements keep their own type, so that they need not be stored
+// wider.
 Val interpolated(Builder& b, Val x, int64_t axis, const std::vector<Tap>& taps, DType dtype) {
   constexpr std::size_t kMaxUnrolled = 8;
   const int64_t rank = b.rank(x);

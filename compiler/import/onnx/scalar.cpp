@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Makes tensors, and loads and stores their elements, for the import stage.
+
 #include "compiler/import/onnx/scalar.h"
 
 #include "compiler/import/onnx/error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of row-major tensors by number.
+// Access to elements of row-major tensors by linear index.
 #pragma once
 
 #include <cstdint>

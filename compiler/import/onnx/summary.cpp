@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Collects the ops, element types and inputs of an ONNX model without importing it. It runs outside the line.
+
 #include "compiler/import/onnx/summary.h"
 
 #include <fmt/format.h>
@@ -46,7 +48,7 @@ struct Collector {
     }
   }
 
-  // `to` and `dtype` name element types in attributes.
+  // The attributes `to`, `dtype` and `output_dtype` name element types.
   void attribute(const AttributeProto& a) {
     if (a.has_t()) element_type(a.t().data_type());
     if (a.has_sparse_tensor()) foreign.insert("sparse tensor");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model uses, without importing it.
+// Lists the ops and types that a model uses, without importing it.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ namespace fusec::importer {
 struct ModelSummary {
   struct Input {
     std::string name;
-    std::optional<DType> dtype;  // nullopt: of a foreign type
+    std::optional<DType> dtype;  // nullopt for a foreign type
   };
-  // Of all nodes, those of subgraphs and of the model's functions too: "Conv", "com.acme::Foo". Sorted, each once.
-  // Calls of the model's functions are not among them.
+  // The ops of all nodes, including those in subgraphs and in the model's functions: "Conv", "com.acme::Foo". Sorted,
+  // without duplicates. Calls of the model's functions are not included.
   std::vector<std::string> ops;
   int64_t nodes = 0;
-  std::vector<std::string> foreign_types;  // that are no dense tensors of fusec's dtypes: "FLOAT8E4M3FN", "sequence"
-  std::vector<Input> inputs;               // without those that are initializers
+  std::vector<std::string> foreign_types;  // not dense tensors of fusec's dtypes: "FLOAT8E4M3FN", "sequence"
+  std::vector<Input> inputs;               // without inputs that have an initializer
 };
 
-// Errors: invalid_model, unsupported, as of import where the file itself is refused.
+// Errors: invalid_model or unsupported, as import returns them for a file that it cannot parse.
 Result<ModelSummary> summarize(std::span<const uint8_t> model, const ImportLimits& limits = {});
 
 }  // namespace fusec::importer

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates scalar ops on integer expressions over symbols in the import stage. A result must hold for all extents >=
+// 0; otherwise it is nullopt.
+
 #include "compiler/import/onnx/symbolic.h"
 
 namespace fusec::importer {
@@ -8,10 +11,11 @@ namespace {
 bool nonneg(const Dim& a) { return proves_nonneg(a, {}); }
 bool positive(const Dim& a) { return nonneg(a - 1); }
 
-// Far above the formulas of real models, which have a handful of terms.
+// These limits are far above the formulas of real models, which have a handful of terms.
 constexpr int64_t kMaxAtoms = 1024, kMaxDepth = 48, kMaxProductTerms = 1024;
 
-// Atoms of the expression and of the arguments inside it, at least 1; more than kMaxAtoms where it is nested too deep.
+// Counts the terms and atoms of an expression and of the arguments inside it. Returns more than kMaxAtoms where it is
+// nested too deeply.
 int64_t count_atoms(const Dim& d, int64_t depth) {
   if (d.is_const()) return 1;
   int64_t count = 0;
@@ -44,7 +48,7 @@ std::optional<bool> inverse(std::optional<bool> value) {
   return !*value;
 }
 
-// C division truncates; for operands of one sign that is floordiv.
+// C division truncates. For nonnegative operands that is floordiv.
 std::optional<Dim> divide(const Dim& a, const Dim& b) {
   if (a.is_const() && b.is_const()) {
     if (b.value() == 0) return std::nullopt;
@@ -56,7 +60,7 @@ std::optional<Dim> divide(const Dim& a, const Dim& b) {
   return std::nullopt;
 }
 
-// The sign of the divisor; of the dividend for fmod.
+// The remainder has the sign of the divisor if `floored`, else that of the dividend (fmod).
 std::optional<Dim> remainder(const Dim& a, const Dim& b, bool floored) {
   if (a.is_const() && b.is_const()) {
     if (b.value() == 0) return std::nullopt;

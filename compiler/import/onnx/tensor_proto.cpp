@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the contents of ONNX tensors in the import stage, from inline fields, external files or random numbers. Sizes
+// come from an untrusted file, so they are checked before memory is allocated.
+
 #include "compiler/import/onnx/tensor_proto.h"
 
 #include <fmt/format.h>
@@ -36,14 +39,14 @@ constexpr TypePair kTypes[] = {
     {TensorProto::BFLOAT16, DType::bf16},
 };
 
-// Byte range of external data.
+// The byte range of external data.
 struct External {
   std::string location;
   int64_t offset = 0;
   std::optional<int64_t> length;
 };
 
-// Of extents that checked_extents let pass: beside a zero the others may be as large as they like.
+// The extents must have passed checked_extents. Next to a zero, the others may be arbitrarily large.
 int64_t byte_count(DType dtype, const std::vector<int64_t>& extents) {
   if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return 0;
   return std::accumulate(extents.begin(), extents.end(), static_cast<int64_t>(size_of(dtype)), std::multiplies<>());
@@ -89,7 +92,7 @@ std::optional<File> find_external(const std::string& location, const ImportOptio
   return std::nullopt;
 }
 
-// Memory is taken once the file is known to hold the data.
+// Memory is allocated only after the file is known to hold the data.
 Tensor read_external(const TensorProto& proto, std::vector<int64_t> extents, const TensorSource& source) {
   const External external = parse_external(proto);
   const DType dtype = to_dtype(proto.data_type());
@@ -121,7 +124,7 @@ Tensor read_external(const TensorProto& proto, std::vector<int64_t> extents, con
   return tensor;
 }
 
-// How many values each of the data fields holds.
+// The number of data fields that are set.
 int count_fields(const TensorProto& t) {
   return (t.has_raw_data() && !t.raw_data().empty()) + (t.float_data_size() > 0) + (t.int32_data_size() > 0) +
          (t.int64_data_size() > 0) + (t.double_data_size() > 0) + (t.uint64_data_size() > 0) +
@@ -173,7 +176,7 @@ void copy_raw(const std::string& raw, Tensor& tensor) {
 
 Tensor read_inline(const TensorProto& proto, std::vector<int64_t> extents) {
   const DType dtype = to_dtype(proto.data_type());
-  // What is promised must be there before memory is taken for it.
+  // The data must be present before memory is allocated for it.
   const int64_t n = byte_count(dtype, extents) / static_cast<int64_t>(size_of(dtype));
   if (n > 0 && count_fields(proto) == 0) fail_invalid(fmt::format("it needs {} elements but has no data", n));
   if (count_fields(proto) > 1) fail_invalid("more than one of its data fields is set");

@@ -17,17 +17,17 @@ namespace fusec::importer {
 DType to_dtype(int64_t onnx_type);
 int from_dtype(DType dtype);
 
-// Where the contents of tensors come from beside the model itself.
+// Sources of tensor contents other than the model itself.
 struct TensorSource {
   const ImportOptions* options = nullptr;
   std::map<std::string, Recipe> recipes;
 };
 
-// Every reader of a TensorProto goes through here: extents, counts and sizes are checked before memory is taken.
-// Throws ImportError.
+// Reads the contents of a TensorProto. All code that needs them must call this function: it checks extents, counts and
+// sizes before it allocates memory. Throws ImportError.
 Tensor read_tensor(const proto::TensorProto& tensor, const TensorSource& source);
 
-// The extents, checked: not negative, rank and bytes within the limits.
+// Returns the extents after checking that none is negative and that rank and bytes are within the limits.
 std::vector<int64_t> checked_extents(const proto::TensorProto& tensor, const ImportLimits& limits);
 
 }  // namespace fusec::importer

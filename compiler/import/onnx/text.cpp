@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Imports a model written in ONNX's text syntax. Only tests use it.
+
 #include "compiler/import/onnx/import.h"
 #include "ir/support/guard.h"
 #include "onnx/defs/parser.h"

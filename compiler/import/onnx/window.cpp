@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and checks the window attributes of convolutions and pooling in the import stage, and emits `conv` nodes in
+// layout "first".
+
 #include "compiler/import/onnx/window.h"
 
 #include <fmt/format.h>
@@ -11,7 +14,7 @@
 
 namespace fusec::importer {
 
-// Past 2^31 no real window lies, and sums of such numbers stay within 64 bits.
+// No real window reaches 2^31, and sums of such numbers stay within 64 bits.
 constexpr int64_t kFar = int64_t{1} << 31;
 
 void check_count(const std::vector<int64_t>& values, std::size_t n, int64_t least, const char* what) {
@@ -52,13 +55,13 @@ void split_padding(Window& w, std::size_t i, int64_t total, bool more_at_begin) 
 
 namespace {
 
-// Total padding that makes ceil(extent / stride) windows: (ceil(extent / stride) - 1) * stride + reach - extent, at
+// The total padding that makes ceil(extent / stride) windows: (ceil(extent / stride) - 1) * stride + reach - extent, at
 // least 0. With stride 1 it does not depend on the extent.
 int64_t same_padding(const Dim& extent, int64_t stride, int64_t reach) {
   if (stride == 1) return reach - 1;
   if (!extent.is_const())
     fail_unsupported(fmt::format("auto_pad with stride {} on an extent {}", stride, extent.str()));
-  // Dims, because an extent beside an empty axis may be any number: they throw where 64 bits do not hold.
+  // This is Dim arithmetic because an extent beside an empty axis may be any number: Dims throw on overflow.
   const Dim total = (ceildiv(extent, stride) - 1) * stride + reach - extent;
   return std::max<int64_t>(total.value(), 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows of convolutions and pooling: attributes of a node, checked. Every entry is below 2^31, and so is a reach.
+// Windows of convolutions and pooling, read from the attributes of a node and checked. Every entry and every reach is
+// below 2^31.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +16,30 @@ struct Window {
   int64_t reach(std::size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
 };
 
-// `what` names the attribute in the error: `n` entries, each from `least` (invalid_model) to 2^31 - 1 (unsupported).
+// Checks that an attribute has `n` entries, each from `least` (else invalid_model) to 2^31 - 1 (else unsupported).
+// `what` names the attribute in the error.
 void check_count(const std::vector<int64_t>& values, std::size_t n, int64_t least, const char* what);
 
-// kernel, strides, dilations and pads as the node says; auto_pad is left to the caller.
+// Reads kernel, strides, dilations and pads as the node gives them. The caller must handle auto_pad.
 Window read_window(const NodeContext& c, std::vector<int64_t> kernel);
-// With the pads that auto_pad asks for on these extents.
+// Reads the window with the pads that auto_pad asks for on these extents.
 Window read_window(const NodeContext& c, const Shape& spatial, std::vector<int64_t> kernel);
-// Of pooling: kernel_shape is an attribute.
+// Reads the window of a pooling op, where kernel_shape is an attribute.
 Window read_pool_window(const NodeContext& c);
 
-// NOTSET, VALID, SAME_UPPER or SAME_LOWER.
+// Returns NOTSET, VALID, SAME_UPPER or SAME_LOWER.
 std::string read_auto_pad(const NodeContext& c);
-// Splits a padding between begin and end of axis i. Of an odd one, `more_at_begin` says where the larger half goes.
+// Splits a padding between begin and end of axis i. If `total` is odd, `more_at_begin` says which end gets the larger
+// part.
 void split_padding(Window& w, std::size_t i, int64_t total, bool more_at_begin);
 
-// The extents after batch and channel.
+// The extents of the axes after batch and channel.
 Shape spatial_extents(const Builder& b, Val x);
-// Those of a filter [out channels, in channels, spatial...], which must be known and be kernel_shape where that is
-// given.
+// The spatial extents of a filter [out channels, in channels, spatial...]. They must be known, and equal to
+// kernel_shape if that is given.
 std::vector<int64_t> filter_extents(const NodeContext& c, Val x, Val filter);
 
-// An invalid bias is none.
+// Emits a convolution. An invalid bias means that there is none.
 Val conv(Builder& b, Val x, Val filter, Val bias, const Window& w, int64_t groups);
 ir::Attrs pool_attrs(const Window& w, int64_t ceil_mode);
 

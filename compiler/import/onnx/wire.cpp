@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Scans the protobuf wire format of a model and parses it in the import stage. The scan rejects truncated, deeply
+// nested or oversized files before protobuf allocates memory for them.
+
 #include "compiler/import/onnx/wire.h"
 
 #include <fmt/format.h>
@@ -13,14 +16,14 @@ namespace fusec::importer {
 
 namespace {
 
-// protobuf's own default; graphs inside graphs take three levels each.
+// This is protobuf's own default. Each nested graph takes three levels.
 constexpr int kMaxWireDepth = 100;
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// protobuf describes its messages when the first description is asked for; where memory runs out meanwhile, asking
-// again crashes. So they are made when the library is loaded, in less than half a millisecond.
+// protobuf builds the descriptions of its messages on first use. If memory runs out meanwhile, the next use crashes.
+// They are therefore built when the library is loaded, which takes less than half a millisecond.
 const Descriptor* const kModel = proto::ModelProto::descriptor();
 
 class Scanner {
@@ -113,7 +116,7 @@ Result<proto::ModelProto> parse_model(std::span<const uint8_t> bytes, const Impo
     return Status(StatusCode::invalid_model, "the file is larger than 2 GiB, which protobuf cannot read");
   }
   FUSEC_TRY(scan_wire(bytes, limits));
-  // What protobuf has to say becomes a Status or is found again by check_name.
+  // protobuf must not log: its errors become a Status, and check_name finds invalid names again.
   google::protobuf::LogSilencer silencer;
   proto::ModelProto model;
   google::protobuf::io::CodedInputStream stream(bytes.data(), static_cast<int>(bytes.size()));

@@ -10,11 +10,11 @@
 
 namespace fusec::importer {
 
-// Walks the protobuf wire format without building anything, so that what parsing would cost is known before it is paid:
-// truncation, nesting and the number of messages.
+// Walks the protobuf wire format without building messages, so that truncated files, deep nesting and too many messages
+// are rejected before parsing spends memory on them.
 Status scan_wire(std::span<const uint8_t> bytes, const ImportLimits& limits);
 
-// Scans, then parses.
+// Scans the bytes, then parses them.
 Result<proto::ModelProto> parse_model(std::span<const uint8_t> bytes, const ImportLimits& limits);
 
 }  // namespace fusec::importer

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns: one reduction down columns that lie side by side in memory. A block takes a strip of up to 32 accesses of
-// columns; its groups of threads take every n-th row, add up what they see, and meet in shared memory. Many rows are
-// cut into chunks, whose sums are a second, shorter reduction of the same kind. Chunks and groups depend on the numbers
-// of rows and columns.
+// Lower for CUDA: schedules one reduction down columns that are contiguous in memory. A thread block takes a strip of
+// up to 32 accesses of columns; its groups of threads each take every n-th row and combine their sums in shared
+// memory. Many rows are split into chunks, whose sums are a second, shorter reduction of the same kind. Chunks and
+// groups depend on the numbers of rows and columns.
+
 #include <algorithm>
 #include <set>
 
@@ -20,11 +21,11 @@ using ir::Stmt;
 
 namespace {
 
-constexpr int64_t kRowsOfChunk = 256;  // longer columns are cut into chunks
-constexpr int64_t kFewRows = 16;       // no more than a thread adds up by itself
+constexpr int64_t kRowsOfChunk = 256;  // longer columns are split into chunks
+constexpr int64_t kFewRows = 16;       // as many as a thread adds up by itself
 
-// One reduction over one loop, then element-wise work on its result. Results that are as large as what is reduced, and
-// do not need the sum, are stored on the way: each is read once.
+// One reduction over one loop, then element-wise work on its result. Results that are as large as the reduced value and
+// do not need the sum are stored inside the reduction, so that each element is read once.
 struct ColumnNest {
   ir::Reduce reduce;
   Block before, after;
@@ -48,7 +49,7 @@ bool reads_any(const Block& block, const std::set<RegId>& regs) {
 std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
   ColumnNest c;
   bool reduced = false;
-  std::set<RegId> after;  // what the sum decides
+  std::set<RegId> after;  // registers that depend on the sum
   for (const Stmt& stmt : nest.body) {
     if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
       if (reduced || tuple_size(reduce->combiner) != 1 || reduce->loops.size() != 1) return std::nullopt;
@@ -93,7 +94,7 @@ class ColumnSchedule {
  private:
   static Dim lane() { return Dim::symbol(ir::kLane); }
 
-  // Threads that share a column: every so-many-th row is one's.
+  // The number of threads that share a column. Each takes every n-th row.
   int groups(const Dim& rows) const {
     const int64_t n = rows.is_const() ? rows.value() : 512;
     int groups = n <= 64 ? 8 : n <= 128 ? 16 : 32;
@@ -101,7 +102,8 @@ class ColumnSchedule {
     return groups;
   }
 
-  // Grid over what is outside, `more` and strips of columns; the block reduces `reduce` and goes on with `after`.
+  // Emits a grid over the outer loops, `more` and strips of columns. The thread block computes `reduce` and then runs
+  // `after`.
   Block strips(const ir::Reduce& reduce, const Block& after, const std::vector<LoopHead>& more) {
     const std::string strip = fresh_var(k_);
     std::vector<LoopHead> grid = outer_;
@@ -125,7 +127,7 @@ class ColumnSchedule {
     return result;
   }
 
-  // `block` at the columns of thread x of the strip.
+  // Runs `block` at the columns of thread x of the strip.
   Block at_columns(Block block, const std::string& strip, const std::string& x) {
     const Dim access = Dim(width_) * Dim::symbol(strip) + Dim::symbol(x);
     if (lanes_ > 1) {
@@ -142,7 +144,7 @@ class ColumnSchedule {
     return {warp, Dim::symbol(x) * lanes_ + (lanes_ > 1 ? lane() : Dim(0))};
   }
 
-  // Sums of every n-th row, one per warp and column.
+  // Sums every n-th row; there is one sum per group of threads and column.
   Stmt partial_sums(const ir::Reduce& reduce, BufferId sums, int n, const std::string& strip) {
     const std::string y = fresh_var(k_), x = fresh_var(k_);
     Block body = parts_.before;
@@ -161,7 +163,7 @@ class ColumnSchedule {
     return rebuild_loops({{LoopTag::block, y, n}, {LoopTag::block, x, width_}}, std::move(body));
   }
 
-  // Stores of the sums get their index, and a value as wide as an access.
+  // Gives the store of the sums its index, and a value as wide as an access.
   void finish_sums(Block& body, BufferId sums, const Dim& warp, const std::string& x) {
     auto& inner = std::get<ir::Loop>(body.back().v).body;
     auto& store = std::get<ir::Store>(inner.back().v);
@@ -173,14 +175,14 @@ class ColumnSchedule {
     inner.insert(inner.end() - 1, std::move(splat));
   }
 
-  // The sums of all warps by pairs, and what follows.
+  // Combines the sums of all groups by pairs, then runs what follows.
   Stmt totals(const ir::Reduce& reduce, const Block& after, BufferId sums, int n, const std::string& strip) {
     const std::string x = fresh_var(k_), y = fresh_var(k_);
     Block body = parts_.before;
     const RegId total = add_reg(k_, dtype_, lanes_), part = add_reg(k_, dtype_, lanes_);
     ir::Reduce all{{total}, reduce.combiner, {0, 0}, {{LoopTag::unroll, y, n}}, {}, {part}, {}};
     all.body.push_back({ir::Load{part, sums, sum_at(Dim::symbol(y), x), {}, ir::Constant{dtype_}, 0}});
-    // The element-wise part is made of lanes with a stand-in for the total: a load from the sums.
+    // The element-wise part is vectorized with a placeholder for the total: a load from the sums.
     ir::Load stand_in{reduce.dst[0], sums, {Dim(0), Dim::symbol(columns_.var)}, {}, ir::Constant{dtype_}, 0};
     body.push_back({stand_in});
     body.insert(body.end(), after.begin(), after.end());

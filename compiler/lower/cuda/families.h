@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule families of a GPU: grid over blocks, block loops over threads, lanes as one access of 16 bytes. Figures
-// are those measured on an H100 unless they come from the Target.
+// The schedule families of a GPU: grid loops run over thread blocks, block loops over threads, and lanes are one access
+// of up to 16 bytes. Constants were measured on an H100 unless they come from the Target.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ inline constexpr int kAccessBytes = 16;  // the widest access of a thread
 
 ir::Block cuda_pointwise(const Scheduling& s, PerfectNest nest);
 ir::Block cuda_transpose(const Scheduling& s, PerfectNest nest, const std::string& across);
-// Rows of a length that the registers of a block hold, or that is not known: nullopt where the body has what this
-// family does not do (scans, reductions over several loops that no vector divides).
+// Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
+// phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
 std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, const std::string& along);
 
@@ -25,7 +25,7 @@ int64_t longest_held_row();
 // Puts a barrier between two statements of a block wherever threads exchange elements of a shared buffer.
 void place_syncs(ir::Kernel& kernel);
 
-// Loops over the outer heads of a nest as one loop: a head of the linear index, and what each head's variable is then.
+// Several loops as one loop over a linear index: the number of iterations, and the value of each loop variable.
 struct Linear {
   Dim total;                          // iterations
   std::map<std::string, Dim> values;  // of the heads' variables, in terms of `index`
@@ -35,9 +35,9 @@ Linear linearize(const std::vector<ir::LoopHead>& heads, const Dim& index);
 // A loop that runs its body once where `condition > 0`, else not at all.
 ir::Stmt only_if(ir::Kernel& kernel, const Dim& condition, ir::Block body);
 
-// Lanes that make 16 bytes of the widest element that the block moves between memory and a vector along `var`.
+// The lanes that make 16 bytes of the widest element that the block loads or stores along `var`.
 int lanes_of_access(const ir::Kernel& kernel, const ir::Block& block, const std::string& var);
-// The number where every factor is known.
+// The value of d if every symbol in it has an expected value.
 std::optional<int64_t> known_value(const Scheduling& s, const Dim& d);
 
 }  // namespace fusec::compiler

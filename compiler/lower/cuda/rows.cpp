@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows: the threads of a group share one row. Thread l of warp w of a group holds the accesses j = 0 ... of `lanes`
-// elements each that begin at element
+// Lower for CUDA: schedules rows, each of which a group of threads shares. Thread l of warp w of a group holds the
+// accesses j = 0 ... of `lanes` elements each that begin at element
 //
-//   ((w*held + j)*32 + l)*lanes      of a row that registers hold: each warp has a stretch of its own,
-//   ((j*warps + w)*32 + l)*lanes     of a longer one, read again in every phase.
+//   ((w*held + j)*32 + l)*lanes      of a row that is held in registers: each warp has a stretch of its own,
+//   ((j*warps + w)*32 + l)*lanes     of a longer row, which is read again in every phase.
 //
-// A reduction adds lane by lane over j, then combines lanes and threads by pairs: which elements are added in which
-// order depends on the row's length and type alone.
+// A reduction adds lane by lane over j, then combines lanes and threads by pairs. The order of additions depends on the
+// row's length and type alone.
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -30,7 +31,7 @@ constexpr int kMaxHeld = 8;           // accesses that a thread holds of one row
 constexpr int kMaxHeldElements = 64;  // of all values together, in 4-byte registers of one thread
 constexpr int kMaxThreads = 1024;
 constexpr int kGroupThreads = 128;  // rows of fewer threads share a block
-constexpr int kNarrowThreads = 8;   // of a short row that no 16-byte access divides: half a sector of f16 side by side
+constexpr int kNarrowThreads = 8;   // of a short row that no 16-byte access divides: half a sector of f16
 constexpr int kLongThreads = 512;   // of a row that is read again, or of unknown length
 
 struct RowShape {
@@ -49,7 +50,8 @@ int power_of_two(int64_t n) {
   return p;
 }
 
-// By the row's length and type alone. Up to 4 KB 64 threads do best, 16 to 32 KB 256, 64 KB 512 (measured on an H100).
+// Chooses the shape by the row's length and type alone. On an H100, 64 threads are fastest for rows up to 4 KB, 256 for
+// 16 to 32 KB and 512 for 64 KB.
 RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) {
   RowShape shape;
   shape.lanes = lanes;
@@ -70,7 +72,7 @@ RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) 
   return shape;
 }
 
-// All phases of a row: loops over its elements, as reductions and as the loops that store full outputs.
+// Schedules all phases of a row: reductions, and loops that store full outputs.
 class RowSchedule {
  public:
   RowSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest) {}
@@ -102,7 +104,7 @@ class RowSchedule {
  private:
   // --- what the nest is --------------------------------------------------------------------------------------------
 
-  // Every phase has the row's length; its loops may differ in how they are merged.
+  // Every phase must have the row's length, but may merge its loops differently.
   bool note_phase(const std::vector<LoopHead>& loops, const Block& body) {
     if (loops.empty()) return false;
     Dim length = 1;
@@ -133,7 +135,7 @@ class RowSchedule {
                        [](const Stmt& stmt) { return std::holds_alternative<ir::Alloc>(stmt.v); });
   }
 
-  // lower keeps values of a row only where longest_held_row() allows.
+  // The lower stage keeps values of a row only where longest_held_row() allows it.
   int held_at_least() const {
     const int64_t accesses = (length_->value() + shape_.lanes - 1) / shape_.lanes;
     return static_cast<int>((accesses + shape_.threads - 1) / shape_.threads);
@@ -141,7 +143,7 @@ class RowSchedule {
 
   // --- names and indices -------------------------------------------------------------------------------------------
 
-  // Makes the loop variables; the answer is the row's number.
+  // Creates the loop variables; returns the row's number.
   Dim name_loops() {
     grid_ = fresh_var(k_), r_ = fresh_var(k_), w_ = fresh_var(k_), l_ = fresh_var(k_), j_ = fresh_var(k_);
     const Dim row = shape_.rows > 1 ? Dim(shape_.rows) * Dim::symbol(grid_) + Dim::symbol(r_) : Dim::symbol(grid_);
@@ -156,7 +158,7 @@ class RowSchedule {
     return backward_ ? steps() - 1 - Dim::symbol(j_) : Dim::symbol(j_);
   }
 
-  // Which access of the row is this thread's access j; its first element.
+  // The number within the row of this thread's access j.
   Dim access_number() const {
     const Dim stretch = shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
     return stretch * shape_.warp_threads() + in_warp();
@@ -172,10 +174,10 @@ class RowSchedule {
     return divisible_by(k_, *length_, int64_t{shape_.lanes} * shape_.threads) &&
            (shape_.held == 0 || (*length_ == Dim(int64_t{shape_.held} * shape_.lanes * shape_.threads)));
   }
-  // Lanes divide the row, so an access is inside as a whole.
+  // Lanes divide the row, so an access is inside or outside as a whole.
   ir::Guard inside() const { return always_inside() ? ir::Guard() : ir::Guard{*length_ - shape_.lanes - start()}; }
 
-  // Of the loop variables that name_loops made.
+  // The ranges of the loop variables that name_loops creates.
   DimRanges ranges() const {
     std::vector<LoopHead> heads = thread_loops();
     heads.push_back({LoopTag::seq, j_, steps()});
@@ -191,7 +193,7 @@ class RowSchedule {
 
   // --- phases ------------------------------------------------------------------------------------------------------
 
-  // Whether a phase may go through its row in any order.
+  // Whether a phase may read its row in any order.
   bool is_free(const Stmt& stmt) const {
     const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
     if (reduce == nullptr) return true;
@@ -199,8 +201,8 @@ class RowSchedule {
     return chooses || (reduce->dst.size() == 1 && !is_float(k_.regs[reduce->dst[0]].dtype));
   }
 
-  // A row that is read again is read from where the phase before has ended, as far as the order of sums allows: that
-  // part is still in the L2 cache when the rows of all blocks together are not.
+  // A phase reads a row that is not held from the end at which the previous phase stopped, if the order of sums allows
+  // it. That part is still in the L2 cache even if the rows of all blocks do not fit there.
   void turn(const Stmt& phase) {
     if (shape_.held == 0) backward_ = is_free(phase) && !backward_;
   }
@@ -222,7 +224,7 @@ class RowSchedule {
     return row;
   }
 
-  // A buffer of the row's elements becomes each thread's part of it.
+  // Replaces a buffer of the row's elements by one of each thread's part of the row.
   void keep_in_registers(BufferId id, Block& out) {
     ir::Buffer& buffer = k_.buffers[id];
     buffer.shape.clear();
@@ -262,8 +264,8 @@ class RowSchedule {
     return block;
   }
 
-  // An index from data may be computed from the place in the row; past its end it is out of range, which would be an
-  // error.
+  // Whether the access has an index from data. The index may depend on the position in the row; past the end of the row
+  // it could be out of range, which would be an error.
   static bool takes_data(const ir::Load& load) { return load.clamp != 0; }
   static bool takes_data(const ir::Store&) { return false; }
 
@@ -291,7 +293,7 @@ class RowSchedule {
                          : rebuild_loops(heads, std::move(body));
   }
 
-  // The thread's own elements lane by lane, then lanes, threads and warps by pairs.
+  // Reduces the thread's own elements lane by lane, then lanes, threads and warps by pairs.
   Stmt reduction(const ir::Reduce& whole) {
     ir::Reduce own = whole;
     own.loops = shape_.held == 1 ? std::vector<LoopHead>() : std::vector<LoopHead>{step_loop()};
@@ -312,7 +314,7 @@ class RowSchedule {
     return {std::move(group)};
   }
 
-  // The body for one access, and behind it a carrier of what it yields, as wide as an access.
+  // The body for one access, followed by a statement that carries its yields, as wide as an access.
   Block yields_of(const ir::Reduce& whole) {
     Block body = whole.body;
     body.push_back({ir::Reduce{{}, whole.combiner, {}, {}, {}, whole.yield, {}}});
@@ -358,7 +360,7 @@ class RowSchedule {
                        [&](const Dim& d) { return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane); });
   }
 
-  // What several phases load is loaded by the first of them and kept.
+  // Lets the first of several phases load what all of them need, and holds it in registers.
   void hold_loads(Block& row) {
     std::vector<std::pair<Held, std::vector<size_t>>> loads;  // and the phases that load it
     for (size_t p = 0; p < row.size(); ++p) {
@@ -406,7 +408,7 @@ class RowSchedule {
 
   // --- rows --------------------------------------------------------------------------------------------------------
 
-  // Rows are numbered through; the last block may have fewer.
+  // Replaces the loops over rows by the row's number. The last block may have fewer rows.
   Block wrap_rows(Block row, const Dim& index) {
     row.insert(row.begin(), std::make_move_iterator(first_.begin()), std::make_move_iterator(first_.end()));
     for (const LoopHead& head : nest_.heads) substitute(row, head.var, linear_.values.at(head.var));
@@ -439,7 +441,7 @@ class RowSchedule {
   int max_lanes_ = kAccessBytes;
   RowShape shape_;
   std::string grid_, r_, w_, l_, j_;
-  bool backward_ = false;  // the order of accesses in the phase at hand
+  bool backward_ = false;  // whether the current phase reads its accesses in reverse
   Linear linear_;
   std::set<BufferId> kept_;
   Block first_;  // allocations of held loads

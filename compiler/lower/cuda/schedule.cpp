@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for CUDA: picks the schedule family of each loop nest (pointwise, transpose, columns, rows), merges independent
+// nests into one launch, cleans up the kernel, and places barriers. It also records alignments and whether indices fit
+// 32 bits.
+
 #include <algorithm>
 
 #include "compiler/lower/cuda/families.h"
@@ -15,7 +19,7 @@ Linear linearize(const std::vector<LoopHead>& heads, const Dim& index) {
   Linear result{1, {}};
   Dim rest = index;
   for (size_t i = heads.size(); i-- > 0;) {
-    const bool never = heads[i].extent.is(0);  // runs: nothing divides by it
+    const bool never = heads[i].extent.is(0);  // the loop runs zero times: nothing may divide by its extent
     result.values[heads[i].var] = i == 0 || never ? rest : mod(rest, heads[i].extent);
     if (i > 0 && !never) rest = floordiv(rest, heads[i].extent);
     result.total *= heads[i].extent;
@@ -76,10 +80,11 @@ PerfectNest take_grid(Stmt stmt) {
   }
 }
 
-// Nests that only store, each to elements of its own (the parts of a concat), as one launch: their blocks side by side.
+// Merges nests that only store, each to elements of its own (the parts of a concat), into one launch in which their
+// blocks follow each other.
 Block side_by_side(const Scheduling& s, Block parts) {
   const std::string g = fresh_var(s.kernel);
-  Dim first = 0;  // block of the part at hand
+  Dim first = 0;  // first block of the current part
   Block body;
   for (Stmt& stmt : parts) {
     PerfectNest part = take_grid(std::move(stmt));
@@ -101,8 +106,8 @@ bool is_independent(const ir::Kernel& kernel, const Block& nests) {
   return nests.size() > 1 && !reduces && kernel.may_alias.empty();
 }
 
-// Whether every element of every buffer is below 2^31, for the sizes of the model at hand; sizes that are not known may
-// be any.
+// Whether every element of every buffer is below 2^31 for the expected sizes. Sizes that are not known may be
+// arbitrarily large.
 bool fits_in_32_bits(const Scheduling& s) {
   constexpr int64_t kLimit = int64_t{1} << 31;
   return std::all_of(s.kernel.buffers.begin(), s.kernel.buffers.end(), [&](const ir::Buffer& buffer) {
@@ -111,8 +116,8 @@ bool fits_in_32_bits(const Scheduling& s) {
   });
 }
 
-// What every base address is a multiple of: the arena, constants and the caller's memory are aligned, views may begin
-// anywhere.
+// Records the alignment of every parameter. The arena, constants and the caller's memory are aligned, while views may
+// begin anywhere.
 void align_params(Nest& nest) {
   for (size_t i = 0; i < nest.params.size(); ++i) {
     ir::Buffer& buffer = nest.kernel.buffers[nest.kernel.params[i]];

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for CUDA: places block-wide barriers between statements of a thread block that conflict on a shared buffer.
+// Barriers are placed only outside block loops, where control flow is uniform.
+
 #include <algorithm>
 #include <set>
 
@@ -29,7 +32,8 @@ class SyncPlacer {
  public:
   explicit SyncPlacer(ir::Kernel& kernel) : kernel_(kernel) {}
 
-  // The statements of a block of threads, outside of block loops. `pending`: touched since the last barrier.
+  // Handles the statements of a thread block outside block loops. `pending` has the buffers touched since the last
+  // barrier.
   void run(Block& body, Touched& pending) {
     Block result;
     for (Stmt& stmt : body) {
@@ -52,7 +56,7 @@ class SyncPlacer {
   }
 
  private:
-  // A loop of the whole block: its iterations follow each other, so its end meets its beginning.
+  // Handles a loop that the whole block runs. The end of an iteration may conflict with the beginning of the next one.
   void around(ir::Loop& loop, Touched& pending) {
     Touched end = pending;
     Block first = loop.body;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposes: what is read along one axis and stored along another goes through a square of shared memory, so that both
-// sides touch memory in runs of 32 elements.
+// Lower for CUDA: schedules nests that load along one axis and store along another. Tiles of 32 x 32 elements go
+// through shared memory, so that loads and stores both access runs of 32 elements.
+
 #include <algorithm>
 
 #include "compiler/lower/cuda/families.h"
@@ -70,7 +71,7 @@ class TransposeSchedule {
     return add_buffer(k_, {name, ir::Space::shared, k_.regs[load.dst].dtype, {kTile, kTile}, {}, 0, "pitch 33"});
   }
 
-  // `body` for every element of the tile that exists: threads of a warp go along `inner`, which begins at
+  // Runs `body` for every element of the tile that exists. The threads of a warp go along `inner`, which begins at
   // `inner_start`.
   Stmt over_tile(Block body, const Dim& outer_start, const LoopHead& outer, const Dim& inner_start,
                  const LoopHead& inner) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for the host: schedules a column reduction with few columns and many rows as partial sums of chunks of rows,
+// then their sum. The chunks depend on the number of rows alone, so that threads do not affect results.
+
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
@@ -16,27 +19,29 @@ using ir::Stmt;
 
 namespace {
 
-// Rows per chunk, by the number of rows alone: at most 64 chunks, alike, of about 16 rows or more.
+// The rows per chunk, by the number of rows alone: at most 64 chunks of equal size, of about 16 rows or more.
 int64_t chunk_rows(int64_t rows) {
   const int64_t chunks = std::min<int64_t>(64, (rows + 15) / 16);
   return (rows + chunks - 1) / chunks;
 }
 
-// From here on a column reduction goes by chunks of rows rather than by strips of columns: they fill threads evenly,
-// and a thread finds in its cache the rows that it made itself.
+// From this number of rows on, a column reduction is split into chunks of rows, not into strips of columns. Chunks fill
+// threads evenly, and a thread finds in its cache the rows that it computed itself.
 constexpr int64_t kManyRows = 32;
-// Columns of one chunk's partial sums stay in the first-level cache.
+// Up to this number of columns, the partial sums of one chunk stay in the first-level cache.
 constexpr int64_t kMaxColumns = 4096;
-// A chunk of at most so many bytes is summed in registers, strip by strip of columns: its rows stay in the second-level
-// cache. A larger one is streamed row by row into sums in memory. Each column is summed in the same order.
+// A chunk of at most this many bytes is summed in registers, one strip of columns after another, because its rows stay
+// in the second-level cache. A larger one is streamed row by row into sums in memory. Each column is summed in the same
+// order.
 constexpr int64_t kStripBytes = 256 << 10;
 
 struct Pattern {
-  LoopHead columns;  // the innermost loop; those around it are of independent reductions
+  LoopHead columns;  // the innermost loop; loops around it run independent reductions
   const ir::Reduce* reduce = nullptr;
 };
 
-// One reduction over one loop, then only element-wise work on its result; contiguous along the columns.
+// Matches one reduction over one loop, then only element-wise work on its result, with loads that are contiguous along
+// the columns.
 std::optional<Pattern> match(const Scheduling& s, const PerfectNest& nest) {
   Pattern p;
   if (columns_along(nest) != nest.heads.back().var) return std::nullopt;
@@ -105,20 +110,20 @@ class ColumnChunks {
     return index;
   }
 
-  // `body` over vectors of columns.
+  // Runs `body` over vectors of columns.
   Block over_columns(const Block& body, const std::string& var, int unroll) {
     const int lanes = lanes_for(k_, p_.reduce->body, s_.target, unroll);
     return vector_loops(k_, body, var, 0, columns(), lanes, divisible_by(k_, columns(), lanes));
   }
 
-  // What is summed, at row `row` of the chunk.
+  // The body of the reduction at row `row` of the chunk.
   Block summand(const std::string& row) const {
     Block body = p_.reduce->body;
     substitute(body, rows_.var, Dim(chunk_) * Dim::symbol(g_) + Dim::symbol(row));
     return body;
   }
 
-  // Sums of one chunk, a strip of columns at a time.
+  // Sums one chunk, a strip of columns at a time.
   Block strips() {
     const std::string r = fresh_var(k_);
     const RegId sum = add_reg(k_, dtype_);
@@ -131,7 +136,7 @@ class ColumnChunks {
     return over_columns(body, p_.columns.var, known >= 4 * base ? 4 : known >= 2 * base ? 2 : 1);
   }
 
-  // Sums of one chunk, row by row.
+  // Sums one chunk, row by row.
   Block streamed() {
     const BufferId sums = add_buffer(k_, {"sums", ir::Space::reg, dtype_, {columns()}, {}, 0, ""});
     const std::string c0 = fresh_var(k_), r = fresh_var(k_), c1 = fresh_var(k_);
@@ -156,7 +161,7 @@ class ColumnChunks {
     return task;
   }
 
-  // Sums of the chunks in order, and what follows.
+  // Sums the chunks in order and runs the rest of the body.
   Block totals() {
     PerfectNest second{nest_.heads, {}};
     for (const Stmt& stmt : nest_.body) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule families of a CPU: grid over tasks, vectors as lanes.
+// The schedule families of a CPU: grid loops run over tasks, and lanes are vectors.
 #pragma once
 
 #include <optional>
@@ -8,26 +8,28 @@
 
 namespace fusec::compiler {
 
-// Elements per task: enough to pay for its start, few enough to share among threads.
+// Elements per task: enough to pay for its start, and few enough to share tasks among threads.
 inline constexpr int64_t kTaskElements = 4096;
 
-// Lanes that an element-wise loop over `extent` takes at a time: one vector or several, for memory and for long chains.
+// The lanes that an element-wise loop over `extent` processes at a time: one vector, or several to use memory better
+// and to hide the latency of long chains.
 int lanes_in_flight(const Scheduling& s, const ir::Block& body, const Dim& extent);
 ir::Block schedule_pointwise(const Scheduling& s, PerfectNest nest);
 ir::Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::string& across);
-// A few planes become the innermost axis of what is stored (an image of colours, channels last): vectors of all planes
-// at one place are mixed in registers.
+// Schedules a nest that stores a few planes as the innermost axis (a color image, channels last): vectors of all planes
+// at one position are interleaved in registers. Returns nullopt for other nests.
 std::optional<ir::Block> schedule_interleave(const Scheduling& s, const PerfectNest& nest);
 ir::Block schedule_rows(const Scheduling& s, PerfectNest nest);
 ir::Block schedule_columns(const Scheduling& s, PerfectNest nest, const std::string& along);
-// A column reduction with few columns and many rows: partial sums of row chunks, then their sum.
+// Schedules a column reduction with few columns and many rows as partial sums of row chunks and their sum. Returns
+// nullopt for other nests.
 std::optional<ir::Block> schedule_column_chunks(const Scheduling& s, const PerfectNest& nest);
 
-// Lanes for the widest type the block computes in, times `unroll`.
+// The lanes of a vector of the widest type that the block computes in, times `unroll`.
 int lanes_for(const ir::Kernel& kernel, const ir::Block& block, const Target& target, int unroll = 1);
 
-// `loop` over vectors of `lanes` of its iterations, then the rest under a guard; `length` is the extent. At `base` +
-// ....
+// Runs `body` for `length` iterations of `var` from `base` on: a loop over vectors of `lanes` iterations, then the rest
+// under a guard. `divisible` says that there is no rest.
 ir::Block vector_loops(ir::Kernel& kernel, const ir::Block& body, const std::string& var, const Dim& base,
                        const Dim& length, int lanes, bool divisible);
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for the host: schedules nests that interleave a few planes into the innermost axis, such as an image that
+// becomes channels-last. Elements are reordered in a register tile.
+
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
@@ -18,8 +21,8 @@ constexpr int64_t kMaxPlanes = 8;  // planes whose vectors stay in registers tog
 
 enum class Walk { planes, dense, fixed, other };
 
-// How an access moves with the two innermost loops, `along` over the elements of a plane and `plane` of constant
-// extent.
+// Classifies how an access moves with the two innermost loops: `along` runs over the elements of a plane, and `plane`
+// has a constant extent.
 Walk walk_of(const std::vector<Dim>& index, const std::string& along, const LoopHead& plane) {
   if (index.size() != 1) return Walk::other;
   const auto affine = affine_in(index[0], {along, plane.var});

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for the host: schedules element-wise nests as tasks of about kTaskElements elements, with vector loops inside.
+
 #include "compiler/lower/host/families.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
@@ -10,14 +12,14 @@ using ir::LoopTag;
 
 namespace {
 
-// The loop variable gets another name, in the heads and in the body.
+// Renames a loop variable in the heads and in the body.
 void rename(Block& body, std::vector<LoopHead>& heads, const std::string& var, const std::string& name) {
   for (LoopHead& head : heads)
     if (head.var == var) head.var = name;
   substitute(body, var, Dim::symbol(name));
 }
 
-// Cuts loop `at` into tasks of `size` iterations: the task's loop follows it.
+// Splits loop `at` into tasks of `size` iterations; the loop inside a task follows it.
 void split(const Scheduling& s, PerfectNest& nest, size_t at, int64_t size) {
   const LoopHead head = nest.heads[at];
   const std::string g = fresh_var(s.kernel), r = fresh_var(s.kernel);
@@ -43,7 +45,7 @@ Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
   Block result;
   if (known_extent(s, inner.extent, kTaskElements) >= kTaskElements &&
       (nest.heads.empty() || inner.extent.is_const())) {
-    // The inner loop alone fills tasks: whole ones, and one for what is left.
+    // The inner loop alone fills tasks: full tasks, and one for the remainder.
     const Dim tasks = floordiv(inner.extent, kTaskElements), done = Dim(kTaskElements) * tasks;
     const std::string g = fresh_var(s.kernel);
     std::vector<LoopHead> heads = nest.heads;
@@ -60,7 +62,7 @@ Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
                                                        divisible_by(s.kernel, inner.extent, lanes))));
     return result;
   }
-  // Outer loops join the task until it is large enough.
+  // Outer loops are added to the task until it is large enough.
   int64_t elements = known_extent(s, inner.extent, kTaskElements);
   size_t outer = nest.heads.size();
   while (outer > 0 && elements * known_extent(s, nest.heads[outer - 1].extent, kTaskElements) <= kTaskElements) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for the host: schedules reductions along rows, as lanes that accumulate in order and are combined as a tree,
+// and reductions along columns. The order of a sum depends on extents alone, never on batch, threads or vector width.
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,28 +22,28 @@ using ir::Stmt;
 
 namespace {
 
-// Lanes of the reduction tree, by row length alone, so that results depend on nothing else: 32 f32 accumulate side by
-// side (two AVX-512 registers hide the latency of an addition), 16 for rows that would leave most of 32 idle. The
-// largest of a row takes two instructions in a chain: 64.
+// The lanes of the reduction tree, by row length and combiner alone, so that results depend on nothing else. 32 f32
+// accumulate side by side, because two AVX-512 registers hide the latency of an addition. Rows that would leave most of
+// 32 lanes idle get 16. min and max get 64, because each takes two instructions in a chain.
 int tree_lanes(const Dim& row, Combiner combiner) {
   if (row.is_const() && row.value() <= 64) return 16;
   const bool chained = combiner == Combiner::max || combiner == Combiner::min;
   return chained && row.is_const() && row.value() >= 512 ? 64 : 32;
 }
 
-// The lanes of a sum over several loops: whether it is short is told by all of them. A row with fewer elements than
-// lanes has no use for more.
+// The lanes of a sum over several loops. All loops together decide whether it is short, so it gets at least 32 lanes,
+// unless its inner loop has fewer elements than that.
 int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
   const Dim& inner = loops.back().extent;
   const bool fills = !inner.is_const() || inner.value() >= 32;
   return loops.size() > 1 && fills ? std::max(tree_lanes(inner, combiner), 32) : tree_lanes(inner, combiner);
 }
 
-// Additions in a row that one lane makes before its sum goes to the next level, where loops around the innermost are
-// many.
+// The most additions that one lane makes one after another before its sum goes to the next level, in sums over several
+// loops.
 constexpr int64_t kMaxAdditions = 128;
 
-// Elements of a long row that are summed before the sums go to the next level: 128 per lane.
+// The elements of a long row that are summed before the sums go to the next level: 128 per lane.
 constexpr int64_t kRowChunk = 4096;
 
 ScalarOp combining_op(Combiner c) {
@@ -103,13 +106,13 @@ class ReduceScheduler {
     finish(out);
   }
 
-  // The lanes of the sum, not yet combined: a buffer.
+  // Emits the accumulation; returns the buffer with the lanes of the sum, which are not yet combined.
   ir::BufferId accumulate(Block& out) {
     acc_ = new_lanes("acc");
     const bool is_long = inner_.extent.is_const() && inner_.extent.value() >= 2 * kRowChunk && sums();
     Block passes = is_long ? chunked_passes() : inner_passes();
     reduce_.loops.pop_back();
-    // Additions of one lane in a row; 0: not known.
+    // The additions that one lane makes one after another; 0 if not known.
     int64_t chain = !inner_.extent.is_const() ? 0
                     : is_long                 ? kMaxAdditions
                                               : (inner_.extent.value() + lanes_ - 1) / lanes_;
@@ -131,8 +134,8 @@ class ReduceScheduler {
  private:
   static Dim lane() { return Dim::symbol(ir::kLane); }
 
-  // An inner loop shorter than the lanes would leave all additions to the few it has: it is walked together with the
-  // loop around it, as if its elements lay side by side.
+  // An inner loop shorter than the lanes would use only as many lanes as it has elements. It is merged with the loop
+  // around it, as if all elements were contiguous.
   void merge_short_loops() {
     auto& loops = reduce_.loops;
     if (!sums() || !is_float(dtype_)) return;
@@ -149,7 +152,7 @@ class ReduceScheduler {
 
   bool sums() const { return reduce_.combiner == Combiner::add || reduce_.combiner == Combiner::mul; }
 
-  // Long rows: lanes of one chunk, then added to the lanes of the row.
+  // Sums long rows in chunks: the lanes of each chunk are added to the lanes of the row.
   Block chunked_passes() {
     const ir::BufferId total = acc_;
     acc_ = new_lanes("part");
@@ -180,7 +183,7 @@ class ReduceScheduler {
     return result;
   }
 
-  // What `passes` add up, as one term of a sum that takes its place.
+  // Makes the sum of `passes` one addend of a new sum, which takes its place.
   Block as_part(Block passes) {
     const ir::BufferId total = new_lanes("acc");
     Block part;
@@ -205,7 +208,7 @@ class ReduceScheduler {
     out.push_back({ir::Store{to, {lane()}, sum, {}, ir::StoreHint::none}});
   }
 
-  // Declares the lanes and sets them to what adds nothing.
+  // Declares the lanes and sets them to the identity of the combiner.
   void clear(Block& out) {
     out.push_back({ir::Alloc{acc_}});
     const RegId init = add_reg(kernel_, dtype_, lanes_);
@@ -230,7 +233,7 @@ class ReduceScheduler {
     return result;
   }
 
-  // One vector of iterations: the body, then acc = acc (+) yield.
+  // Emits one vector of iterations: the body, then acc = acc (+) yield.
   Block pass(const Dim& base, const ir::Guard& guard) {
     Block with_yield = reduce_.body;
     with_yield.push_back({ir::Reduce{{}, reduce_.combiner, {}, {}, {}, reduce_.yield, {}}});  // carries the yield along
@@ -244,7 +247,7 @@ class ReduceScheduler {
     block.push_back({ir::Store{acc_, {lane()}, after, {}, ir::StoreHint::none}});
     if (!guard.empty()) {
       add_guard(kernel_, block, guard);
-      for (Stmt& stmt : block)  // the accumulator itself is always there
+      for (Stmt& stmt : block)  // the accumulator needs no guard
         if (auto* load = std::get_if<ir::Load>(&stmt.v); load != nullptr && load->buffer == acc_) load->guard.clear();
     }
     return block;
@@ -266,7 +269,7 @@ class ReduceScheduler {
   ir::BufferId acc_;
 };
 
-// The loops of the last phase: vectors over the innermost.
+// Schedules the loops of the last phase, with vectors over the innermost.
 void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
   PerfectNest nest = peel_loops(std::move(stmt));
   const LoopHead inner = nest.heads.back();
@@ -285,10 +288,11 @@ void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
 
 namespace {
 
-// Rows reduced side by side: lane k of the result is row k. The sums of 16 rows are turned in registers and combined as
-// vectors, in the order in which one row's lanes combine, so that the bits are those of rows reduced alone.
+// The number of rows that are reduced side by side; lane k of the result is row k. The sums of 16 rows are transposed
+// in registers and combined as vectors, in the order in which the lanes of one row are combined, so that the bits equal
+// those of rows reduced alone.
 constexpr int kRowsTogether = 16;
-// Fewer rows are worth more as tasks of their own.
+// Fewer rows are better scheduled as tasks of their own.
 constexpr int64_t kMinRowsTogether = 1024;
 
 class RowGroups {
@@ -352,7 +356,7 @@ class RowGroups {
 
   RegId vector() { return add_reg(s_.kernel, DType::f32, kRowsTogether); }
 
-  // A buffer with the results of all rows.
+  // Emits the reduction of all rows; returns the buffer with their results.
   ir::BufferId reduce_rows(const Block& before, const ir::Reduce& reduce, Block& out) {
     const Dim lane = Dim::symbol(ir::kLane);
     const ir::BufferId lanes = tile("rows", {kRowsTogether, kRowsTogether}),
@@ -377,7 +381,7 @@ class RowGroups {
     return sums;
   }
 
-  // The rows of a turned tile, combined by adjacent pairs.
+  // Combines the rows of a transposed tile by adjacent pairs.
   RegId combined(ir::BufferId turned, ScalarOp op, Block& out) {
     std::vector<RegId> parts;
     for (int64_t k = 0; k < kRowsTogether; ++k) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for the host: picks the schedule family of each loop nest (interleave, pointwise, transpose, column chunks,
+// rows, columns) and cleans up the kernel afterwards.
+
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
@@ -12,18 +15,18 @@ using ir::Stmt;
 
 namespace {
 
-// Bodies of fewer statements run two vectors at a time, of what they store too: memory is quicker by some 5 % when each
-// array is visited for two cache lines in a row.
+// Bodies of fewer statements process two vectors at a time, and at least two of the type they store. Memory is faster
+// by about 5 % when each array is accessed for two cache lines in a row.
 constexpr size_t kShortBody = 24;
-// An op of this cost is a chain of dependent multiplications: four vectors at a time fill the waits of one.
+// An op of this cost is a chain of dependent multiplications. Four vectors at a time hide its latency.
 constexpr int kLongChain = 9;
 
 }  // namespace
 
 int lanes_in_flight(const Scheduling& s, const Block& body, const Dim& extent) {
   const int vector = lanes_for(s.kernel, body, s.target);
-  int64_t narrowest = 8;  // bytes of what is stored
-  int cost = 0;           // of the dearest op
+  int64_t narrowest = 8;  // bytes of the narrowest stored element
+  int cost = 0;           // of the most expensive op
   for_each_stmt(body, [&](const Stmt& stmt) {
     if (const auto* store = std::get_if<ir::Store>(&stmt.v))
       narrowest = std::min(narrowest, static_cast<int64_t>(size_of(s.kernel.buffers[store->buffer].dtype)));

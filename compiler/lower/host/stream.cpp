@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hints for what does not fit into the caches: measured on a 2-core AVX-512 VM, streaming stores bring an addition of
-// 268 MB arrays from 61 to 91 % of the speed of copying; fetching one page ahead, where the hardware stops, brings a
-// sum of rows from 46 to 65 %.
+// Lower for the host: adds streaming stores and prefetches to kernels whose data does not fit into the caches. Measured
+// on a 2-core AVX-512 VM, streaming stores bring an addition of 268 MB arrays from 61 to 91 % of the speed of copying.
+// Prefetching one page ahead, where the hardware prefetcher stops, brings a sum of rows from 46 to 65 %.
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,11 +18,11 @@ using ir::Stmt;
 namespace {
 
 constexpr int64_t kLine = 64;     // bytes of a cache line, on every CPU that this project compiles for
-constexpr int64_t kAhead = 4096;  // bytes: a page, which is where the hardware's own fetching stops
-// A launch that moves this many times the second-level caches leaves nothing of its outputs there.
+constexpr int64_t kAhead = 4096;  // bytes: one page, where the hardware prefetcher stops
+// A launch that moves this many times the size of the second-level caches leaves none of its outputs there.
 constexpr int64_t kCachesMoved = 4;
 
-// Loads of one buffer that walk along a row, all loops around and inside that row taken as one.
+// Identifies loads of one buffer that walk along one row, whatever the loops around and inside that row.
 struct RowWalk {
   uint32_t buffer;
   std::string start;  // where the row begins, in terms of the grid
@@ -43,12 +44,12 @@ class Streamer {
   struct Around {
     std::vector<std::string> grids;
     std::vector<ir::LoopHead> loops;  // sequential ones inside the grid, outermost first
-    bool is_tile = false;             // in an unrolled loop of the innermost
+    bool is_tile = false;             // inside an unrolled loop
   };
 
   int64_t element(ir::BufferId b) const { return static_cast<int64_t>(size_of(kernel_.buffers[b].dtype)); }
 
-  // Whether lane 0 is at a multiple of `bytes`, counted from the start of the buffer, and lane k is k elements on.
+  // Whether lane 0 is at a multiple of `bytes`, counted from the start of the buffer, and lane k is k elements further.
   bool aligned(const std::vector<Dim>& index, int64_t element, int64_t bytes) const {
     if (index.size() != 1) return false;
     const auto affine = affine_in(index[0], {ir::kLane});
@@ -66,8 +67,9 @@ class Streamer {
     buffer.alignment = kLine;
   }
 
-  // A load of neighbouring elements that a sequential loop moves on. Tiles load many rows side by side: those the
-  // hardware follows better alone. What every task reads stays in the caches.
+  // Whether a load reads contiguous elements and a sequential loop moves it. Tiles are excluded: they load many rows
+  // side by side, which the hardware prefetches better alone. Loads that every task repeats are excluded, too: they
+  // stay in the caches.
   bool walks(const ir::Load& load, const Around& around) const {
     const ir::Buffer& buffer = kernel_.buffers[load.buffer];
     if (around.loops.empty() || around.is_tile || buffer.space != ir::Space::in || load.index.size() != 1) return false;
@@ -90,8 +92,8 @@ class Streamer {
     if (walked.empty() || walked.back() != around.loops[0].var) walked.push_back(around.loops[0].var);
   }
 
-  // The first walk of a row comes from memory: hints ahead of it. Where rows are walked again, the second walk fetches
-  // the next row instead, while the caches feed it.
+  // The first walk of a row reads from memory, so prefetches are put ahead of it. If the row is walked again, the
+  // second walk reads from the caches and prefetches the next row instead.
   void prefetch(const ir::Load& load, const Around& around, Block& out) {
     if (!walks(load, around)) return;
     const std::vector<std::string>& walked = walks_[walk_of(load, around)];
@@ -106,14 +108,14 @@ class Streamer {
       out.push_back({ir::Prefetch{load.buffer, {later + at / element(load.buffer)}}});
   }
 
-  // The row, the next one and what is made of them stay in the second-level cache.
+  // Whether the row, the next one and their results stay in the second-level cache.
   bool rows_fit(const Around& around, int64_t bytes) const {
     Dim total(bytes);
     for (const ir::LoopHead& loop : around.loops) total *= loop.extent.substitute(sizes_);
     return total.is_const() && total.value() <= target_.l2_bytes / 4;
   }
 
-  // The grid variable that moves to the next row; empty: none.
+  // The grid variable that moves to the next row; empty if there is none.
   static std::string next_row(const ir::Load& load, const Around& around) {
     return !around.grids.empty() && load.index[0].uses(around.grids.back()) ? around.grids.back() : "";
   }

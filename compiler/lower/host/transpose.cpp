@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for the host: schedules nests that load along one axis and store along another, in square tiles that are
+// transposed in registers. Parts that no tile covers are scheduled pointwise.
+
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
@@ -15,7 +18,7 @@ using ir::Stmt;
 
 namespace {
 
-// The largest part of a loop that square tiles cover, and what is left.
+// The largest part of a loop that square tiles cover, and the remainder.
 struct Split {
   Dim tiled, rest;
 };
@@ -26,7 +29,7 @@ Split split(const ir::Kernel& kernel, const Dim& extent, int tile) {
   return {tiled, extent - tiled};
 }
 
-// The nest with one loop cut down to start <= var < start + extent.
+// Restricts one loop of the nest to start <= var < start + extent.
 PerfectNest part(ir::Kernel& kernel, const PerfectNest& nest, const std::string& var, const Dim& start,
                  const Dim& extent) {
   PerfectNest result{nest.heads, clone(kernel, nest.body)};
@@ -41,7 +44,8 @@ class Tile {
   Tile(const Scheduling& s, const PerfectNest& nest, std::string across, int size)
       : s_(s), nest_(nest), along_(nest.heads.back().var), across_(std::move(across)), size_(size) {}
 
-  // One tile at rows `row` + 0 .. size-1 of the across loop, columns `column` + ... of the inner loop.
+  // Emits one tile: `size` rows of the across loop from `row` on, and as many columns of the inner loop from `column`
+  // on.
   Block body(const Dim& row, const Dim& column) {
     Block result;
     Block work = clone(s_.kernel, nest_.body);
@@ -52,7 +56,7 @@ class Tile {
       *load =
           ir::Load{load->dst, turned, {Dim::symbol(row_var_), Dim::symbol(along_) - column}, {}, load->otherwise, 0};
     }
-    // Elements that lie apart both ways are loaded one by one: size * size of them are too much code in one piece.
+    // Elements that are strided both ways are loaded one by one. size * size such loads are too much code to unroll.
     const bool scatters = std::any_of(work.begin(), work.end(), [&](const Stmt& stmt) { return is_scattered(stmt); });
     substitute(work, across_, row + Dim::symbol(row_var_));
     vectorize(s_.kernel, work, along_, size_, column);
@@ -68,7 +72,7 @@ class Tile {
   }
 
  private:
-  // A load whose lanes are neither one element nor side by side.
+  // Whether the lanes of a load are neither one element nor contiguous.
   bool is_scattered(const Stmt& stmt) const {
     const auto* load = std::get_if<ir::Load>(&stmt.v);
     if (load == nullptr || load->index.empty() || s_.kernel.buffers[load->buffer].space == ir::Space::reg) return false;
@@ -124,8 +128,8 @@ Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::strin
   const Split rows = split(s.kernel, other.extent, size), columns = split(s.kernel, inner.extent, size);
   Block result;
   if (!rows.tiled.is(0) && !columns.tiled.is(0)) {
-    // A task is one strip of columns; it walks along the loads, where the hardware fetches ahead, and stores whole
-    // cache lines, two in a row where the extent allows.
+    // A task is one strip of columns. It walks along the loads, where the hardware prefetches, and stores whole cache
+    // lines, two in a row where the extent allows.
     std::vector<LoopHead> heads;
     const int group = divisible_by(s.kernel, columns.tiled, 2 * size) ? 2 : 1;
     const std::string r = fresh_var(s.kernel), c = fresh_var(s.kernel), u = fresh_var(s.kernel);

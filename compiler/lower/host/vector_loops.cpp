@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower for the host: derives the lanes of a loop body from its widest type, and splits a loop into full vectors and a
+// guarded rest.
+
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: finds the inputs of a region that may share memory with one of its outputs. It runs on the semantic nest,
+// before inputs are rebased and loops are scheduled.
+
 #include "compiler/lower/nest/alias.h"
 
 #include <algorithm>
@@ -13,7 +16,7 @@ using ir::Stmt;
 
 namespace {
 
-// The Dim with the variables of all phases of a row taken for one: d1p0 and d1p2 are d1.
+// Replaces the loop variables of all phases of a row by one: d1p0 and d1p2 become d1.
 Dim without_phase(const Dim& d) {
   return d.substitute([](const std::string& s) -> std::optional<Dim> {
     const size_t p = s.find('p');
@@ -25,7 +28,7 @@ Dim without_phase(const Dim& d) {
 struct Accesses {
   std::vector<Dim> indices;  // distinct, phases merged
   bool guarded = false, by_data = false;
-  int first_store = std::numeric_limits<int>::max(), last_load = -1;  // positions in the text
+  int first_store = std::numeric_limits<int>::max(), last_load = -1;  // positions in program order
 };
 
 void note(Accesses& a, const std::vector<Dim>& index, const ir::Guard& guard, uint32_t clamp) {
@@ -35,7 +38,7 @@ void note(Accesses& a, const std::vector<Dim>& index, const ir::Guard& guard, ui
   if (std::find(a.indices.begin(), a.indices.end(), d) == a.indices.end()) a.indices.push_back(d);
 }
 
-// Distinct iterations write distinct elements: each stride is at least the span of the smaller ones.
+// Whether distinct iterations write distinct elements: each stride equals the span of the smaller ones.
 bool injective(const Dim& index, const Domain& domain) {
   const auto affine = affine_in(index, domain.vars);
   if (!affine) return false;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: emits the statements that compute graph values at given coordinates. It decides where f16 and bf16 values are
+// rounded, and guards or clamps loads whose index may be out of range.
+
 #include "compiler/lower/nest/eval.h"
 
 #include <algorithm>
@@ -23,7 +26,7 @@ using ir::ValueId;
 
 namespace {
 
-// Ops whose result depends on the last bit of their operands' type: they see rounded values.
+// Whether an op needs operands that are rounded to their own type, because its result depends on their last bit.
 bool needs_rounded(ScalarOp op) {
   switch (info(op).typing) {
     case ir::Typing::compare:
@@ -37,7 +40,7 @@ bool needs_rounded(ScalarOp op) {
   }
 }
 
-// Whether f32 holds every number of the type.
+// Whether f32 represents every number of the type.
 bool fits_f32(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::f32; }
 
 Operand number(DType dtype, double value) {
@@ -92,7 +95,7 @@ Lowered RegionEval::eval(ValueId value, const Coords& coords) {
   } else {
     result = make(value, at);
   }
-  // What was made under a guard is not valid elsewhere.
+  // A value computed under a guard is not valid elsewhere.
   if (guard_.empty()) define(value, at, result);
   return result;
 }
@@ -141,7 +144,6 @@ Lowered RegionEval::index_value(const Dim& value, DType dtype) {
   return finish(dst, dtype);
 }
 
-// A result of computing in the compute type; in exact mode it is rounded to its own type at once.
 Lowered RegionEval::finish(Operand operand, DType dtype) {
   if (!is_half(dtype)) return {operand, true};
   if (options_.numerics == Numerics::exact) return {rounded({operand, false}, dtype), true};
@@ -196,7 +198,7 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   const DType t = compute_type(in);
   const Operand dst = info(op).is_definition ? expand(*this, ir::definition(op), args, t)
                                              : Operand(emit(op, result_type(op, t, t), args));
-  // Selecting and comparing make no new digits.
+  // Ops that select or compare do not round.
   const bool keeps = op == ScalarOp::where || op == ScalarOp::min || op == ScalarOp::max || op == ScalarOp::neg ||
                      op == ScalarOp::abs || op == ScalarOp::relu || op == ScalarOp::clamp || needs_rounded(op);
   if (is_half(result) && keeps && all_exact) return {dst, true};
@@ -209,7 +211,7 @@ BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat)
   std::string key = std::to_string(window.owner.index) + "+" + window.offset.str() + (flat ? "f" : "n") +
                     (space == ir::Space::out ? "o" : "i");
   if (!flat) key += to_string(window.shape) + to_string(window.strides);
-  // One parameter for a part and the whole, where it is known which is which.
+  // A part of a value and the whole share one parameter if it is known which of them is larger.
   for (; parameters_.contains(key); key += "'") {
     const BufferId known = parameters_.at(key);
     const auto at =
@@ -245,7 +247,8 @@ bool reads_register(const Dim& d) {
 
 }  // namespace
 
-// An index from data counts from the end where it is negative, and so does what mirrors it; one out of range stays so.
+// Mirrors an index. A negative index from data counts from the end, and its mirrored index does so too. An index out of
+// range stays out of range.
 Dim RegionEval::mirrored(const Dim& index, const Dim& extent) {
   if (!reads_register(index)) return extent - 1 - index;
   const auto value = [&](const Dim& d) {
@@ -262,7 +265,7 @@ Dim RegionEval::mirrored(const Dim& index, const Dim& extent) {
   return symbol(where_negative(from_end, symbol(from_end) - extent, symbol(from_end)));
 }
 
-// A window with only non-negative strides, and the coordinates in it.
+// Changes window and coordinates so that no stride is negative.
 void RegionEval::flip_negative(Window& window, Coords& coords) {
   for (size_t i = 0; i < coords.size(); ++i) {
     if (!window.backwards[i]) continue;
@@ -385,7 +388,7 @@ Lowered RegionEval::pad(const Node& node, const Coords& coords) {
   return select_in_range(guard, inside, outside, dtype);
 }
 
-// Whether `operand` was made just now by a load under all of guard_, which yields 0 where it fails.
+// Whether `operand` comes from the load emitted last, under all of guard_, which yields 0 where the guard fails.
 bool RegionEval::is_guarded_load(const Operand& operand) const {
   const auto* reg = std::get_if<RegId>(&operand);
   const ir::Block& block = *blocks_.back();
@@ -402,7 +405,7 @@ bool RegionEval::is_guarded_load(const Operand& operand) const {
   return load != nullptr && load->dst == made && load->guard == guard_ && is_plus_zero(load->otherwise);
 }
 
-// The largest of the places of a window, in order.
+// The max of the positions of a window, in order.
 Lowered RegionEval::largest(const Node& node, const Coords& coords) {
   const DType type = compute_type(graph_.type(node.output).dtype);
   std::optional<Lowered> result;

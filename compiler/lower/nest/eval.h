@@ -11,7 +11,7 @@
 
 namespace fusec::compiler {
 
-// A computed value. A float of fewer bits than its compute type is `exact` when it has been rounded to its own type.
+// A computed value. A float narrower than its compute type is `exact` when it has been rounded to its own type.
 struct Lowered {
   ir::Operand operand;
   bool exact = true;
@@ -23,26 +23,26 @@ class RegionEval {
              const Domain& domain, const NestOptions& options, Nest& nest)
       : graph_(graph), storage_(storage), nodes_(nodes), options_(options), nest_(nest), ranges_(domain.ranges) {}
 
-  // Statements go to the innermost open block; values made there are known until it is closed.
+  // Opens a block. Statements go to the innermost open block, and values computed there are reused until it is closed.
   void open(ir::Block& block);
   void close();
 
   Lowered eval(ir::ValueId value, const Coords& coords);
   // The value in the compute type, as reductions take it.
   ir::Operand compute(ir::ValueId value, const Coords& coords) { return eval(value, coords).operand; }
-  // Stores the value to the parameter of `storage`, rounding it to its dtype.
+  // Stores the value to the parameter in which its storage lies, rounding it to its dtype.
   void store(ir::ValueId value, const Coords& coords);
-  // Makes `value` at `coords` known as `operand` in the innermost open block.
+  // Makes `value` at `coords` known as `lowered` in the innermost open block.
   void define(ir::ValueId value, const Coords& coords, Lowered lowered);
-  // From now on a read of `value` at `coords` loads the local buffer at `index`.
+  // Makes later reads of `value` at `coords` load the local buffer at `index`.
   void stage(ir::ValueId value, const Coords& coords, ir::BufferId buffer, const std::vector<Dim>& index);
-  // The value as its dtype has it, in the compute type.
+  // The value rounded to its dtype, in the compute type.
   ir::Operand rounded(const Lowered& value, DType dtype);
-  // A result of this dtype, computed in its compute type: rounded in exact mode.
+  // Wraps a result of this dtype that was computed in its compute type; in exact numerics it is rounded.
   Lowered finish(ir::Operand operand, DType dtype);
   ir::RegId emit(ir::ScalarOp op, DType dtype, std::vector<ir::Operand> args);
   void append(ir::Stmt stmt) { blocks_.back()->push_back(std::move(stmt)); }
-  // What is known of the loop variables; the caller narrows it for parts of the domain.
+  // The ranges of the loop variables; the caller narrows them for parts of the domain.
   DimRanges& ranges() { return ranges_; }
 
  private:
@@ -79,7 +79,7 @@ class RegionEval {
   std::vector<std::map<Key, Lowered>> known_;
   std::map<Key, Staged> staged_;
   std::map<std::string, ir::BufferId> parameters_;
-  ir::Guard guard_;  // what holds where loads are made
+  ir::Guard guard_;  // the condition under which loads are emitted
 };
 
 }  // namespace fusec::compiler

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: builds the semantic loop nest of a region over its domain. A region without reductions becomes pointwise
+// loops, split at concats; a region with reductions becomes rows of several phases.
+
 #include "compiler/lower/nest/nest.h"
 
 #include <algorithm>
@@ -115,14 +118,14 @@ class NestBuilder {
     }
   }
 
-  // All results are there before the first is stored: an output may lie over any input that is read at the same
+  // Computes all results before it stores the first, because an output may alias any input that is read at the same
   // element.
   void store_all(const std::vector<std::pair<ValueId, Coords>>& results) {
     for (const auto& [value, coords] : results) eval_->eval(value, coords);
     for (const auto& [value, coords] : results) eval_->store(value, coords);
   }
 
-  // Loop variables are unique in a kernel: those of the second segment on get a suffix.
+  // Loop variables are unique in a kernel, so those of all segments but the first get a suffix.
   static void rename_loops(ir::Stmt& stmt, const std::string& suffix) {
     auto* loop = std::get_if<ir::Loop>(&stmt.v);
     if (loop == nullptr) return;
@@ -132,13 +135,14 @@ class NestBuilder {
     for (ir::Stmt& inner : loop->body) rename_loops(inner, suffix);
   }
 
-  // A part of the domain: start <= var < start + extent. An empty var: all of it.
+  // A part of the domain: start <= var < start + extent. An empty var means the whole domain.
   struct Segment {
     std::string var;
     Dim start, extent;
   };
 
-  // One segment per operand of a concat whose axis is one loop of the domain, so that no element asks which it is.
+  // Returns one segment per operand of a concat whose axis is one loop of the domain, so that no element has to select
+  // its operand.
   std::vector<Segment> segments() const {
     const std::vector<Segment> whole{{"", 0, 0}};
     if (nest_.domain.outputs.size() != 1) return whole;
@@ -160,7 +164,7 @@ class NestBuilder {
     }
   }
 
-  // A window moves along all axes but the last one: there, a concat that it reads splits it.
+  // A window does not extend along the last axis, so a concat along that axis of its input can split the domain.
   std::vector<Segment> channels_of(const Node& window, const Coords& coords, const std::vector<Segment>& whole) const {
     const NodeId id = graph_.values[window.inputs[0]].producer;
     if (!id.valid() || !nodes_.contains(id)) return whole;
@@ -187,7 +191,7 @@ class NestBuilder {
 
   // --- rows ----------------------------------------------------------------------------------------------------
 
-  // A phase of a row: one pass over the reduced axes. Phase p < reductions is reduction p; the last stores full
+  // A phase of a row is one pass over the reduced axes. Phase p < reductions is reduction p; the last phase stores full
   // outputs.
   void rows() {
     plan_staging();
@@ -223,7 +227,7 @@ class NestBuilder {
         eval_->stage(value, phase_coords(staged_coords_.at(value), phase), buffers_.at(value), row_index(phase));
   }
 
-  // Keeps the staged values that are first made in this phase.
+  // Stores the staged values that are first computed in this phase to their buffers.
   void keep_staged(size_t phase) {
     for (const auto& [value, first] : staged_) {
       if (first != phase || is_reduction(graph_, graph_.values[value].producer)) continue;
@@ -296,7 +300,8 @@ class NestBuilder {
     return is_signed_int(t) ? DType::i64 : DType::u64;
   }
 
-  // Sums and products of 16-bit floats carry more digits than their type; one chosen of them has as many as it had.
+  // Whether the result is representable in its type. Sums and products of 16-bit floats are not, but a min or max is as
+  // exact as its elements.
   bool is_exact(const Node& node, const Lowered& element) const {
     const DType t = graph_.type(node.output).dtype;
     const bool chooses = node.op == TensorOp::reduce_max || node.op == TensorOp::reduce_min;
@@ -357,7 +362,7 @@ class NestBuilder {
     for (auto& stmt : loops_block) eval_->append(std::move(stmt));
   }
 
-  // The outputs that have an element for each of the row, and where it is.
+  // The outputs with an element for each element of the row, and the coordinates of that element.
   std::vector<std::pair<ValueId, Coords>> full_results(size_t phase) const {
     std::vector<std::pair<ValueId, Coords>> results;
     for (const AccessPoint& site : nest_.domain.outputs)
@@ -373,8 +378,8 @@ class NestBuilder {
 
   // --- staging -------------------------------------------------------------------------------------------------
 
-  // Chooses the values to keep in local buffers between phases: those needed in several phases that cost more to make
-  // again than to keep, nearest to their readers first. Scans are kept unless they store what they make.
+  // Chooses the values to keep in local buffers between phases: those that several phases need and that cost more to
+  // recompute than to keep, nearest to their users first. Results of scans are kept unless the scan stores the outputs.
   void plan_staging() {
     const size_t last = domain().reductions.size();
     if (options_.stores_in_scan && scans()) {
@@ -418,7 +423,7 @@ class NestBuilder {
       visit(graph_.nodes[id].inputs[static_cast<size_t>(read.input)], read.coords, phase);
   }
 
-  // Whether the coordinates move within a row.
+  // Whether the coordinates vary within a row.
   bool varies(const Coords& coords) const {
     for (const Dim& c : coords)
       for (size_t i = 0; i < nest_.domain.vars.size(); ++i)
@@ -426,7 +431,7 @@ class NestBuilder {
     return false;
   }
 
-  // Cycles to make the value again from what is loaded or staged.
+  // The cycles to recompute the value from loaded or staged values.
   int cost(ValueId value, int depth = 0) const {
     if (!computed_in(graph_, nodes_, value) || staged_.contains(value)) return 1;
     const Node& node = *graph_.producer(value);
@@ -453,7 +458,7 @@ class NestBuilder {
   std::set<NodeId> nodes_;
   Nest nest_;
   std::optional<RegionEval> eval_;
-  std::map<ValueId, size_t> staged_;  // value -> the phase that makes it
+  std::map<ValueId, size_t> staged_;  // value -> the phase that first computes it
   std::map<ValueId, Coords> staged_coords_;
   std::map<ValueId, BufferId> buffers_;
   std::map<ValueId, Use> uses_;

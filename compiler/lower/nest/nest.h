@@ -12,7 +12,7 @@
 
 namespace fusec::compiler {
 
-// What a kernel parameter is: elements `offset` ... of the allocation that `owner` has.
+// The memory of a kernel parameter: `elements` elements from `offset` on, in the allocation of `owner`.
 struct ParamSource {
   ir::ValueId owner;
   Dim offset;
@@ -27,10 +27,10 @@ struct Nest {
 
 struct NestOptions {
   Numerics numerics = Numerics::precise;
-  // A value needed in several phases of a row is kept in a local buffer when making it again costs at least this many
+  // A value needed in several phases of a row is kept in a local buffer when recomputing it costs at least this many
   // cycles per 16 elements (the unit of ScalarOpInfo::cost).
   int stage_cost = 6;
-  // Outputs are stored while the scan runs, from its result: no row is kept. The scan is the region's only reduction.
+  // Outputs are stored while the scan runs, so that no row is kept. The scan must be the region's only reduction.
   bool stores_in_scan = false;
 };
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: moves the start of inputs to the first element that the kernel reads, so that regions on different slices of
+// one value become one kernel.
+
 #include "compiler/lower/nest/rebase.h"
 
 #include <algorithm>
@@ -18,7 +21,7 @@ std::vector<std::string> loop_vars(const ir::Kernel& kernel) {
   return vars;
 }
 
-// The lowest element that the loads of a flat buffer reach, where it is one number; 0 where it is not known.
+// The lowest element that the loads of a flat buffer reach, if it is a constant; 0 if it is not known.
 int64_t first_element(const ir::Kernel& kernel, ir::BufferId buffer, const std::vector<std::string>& vars) {
   std::optional<int64_t> first;
   bool known = true;

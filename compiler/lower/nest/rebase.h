@@ -7,9 +7,9 @@
 
 namespace fusec::compiler {
 
-// Inputs whose owner is one of `owners` begin at the first element that the kernel reads, not at the start of the
-// allocation: regions that take slices of one value, each at its own place, become one kernel. Comes after
-// find_aliases, and leaves inputs that may be an output's memory as they are.
+// Makes inputs whose owner is one of `owners` begin at the first element that the kernel reads, not at the start of the
+// allocation. Regions that take different slices of one value then become one kernel. It must run after find_aliases,
+// and it leaves inputs that may alias an output as they are.
 void rebase_inputs(Nest& nest, const std::function<bool(ir::ValueId)>& owners);
 
 }  // namespace fusec::compiler

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: writes the key of a region, by which regions that differ only in their values share one kernel. The key must
+// contain everything that lower reads of a region.
+
 #include "compiler/lower/nest/region_key.h"
 
 #include <algorithm>
@@ -16,7 +19,7 @@ using ir::ValueId;
 
 namespace {
 
-// Values keep their order, because lower goes through some of them by rising id.
+// Values keep their order, because lower visits some of them by rising id.
 class KeyWriter {
  public:
   KeyWriter(const Graph& graph, const std::map<ValueId, Storage>& storage, const Region& region)
@@ -33,8 +36,8 @@ class KeyWriter {
   }
 
  private:
-  // Values are followed to those in memory, and from these through index maps: they may be views of what the region
-  // makes.
+  // Whether the walk continues to the operands of a value. It ends at values in memory, except at index maps: these may
+  // be views of what the region computes.
   bool goes_on(ValueId v, const Node& node) const {
     return nodes_.contains(graph_.values[v].producer) || !storage_.contains(v) ||
            (!node.op.is_scalar() && is_plain_map(node.op));

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: shares equal values, hoists loop invariants and removes dead code in scheduled kernels. It merges or moves
+// only pure statements: arithmetic, index values and unclamped loads of inputs.
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -34,7 +37,7 @@ std::string operand_key(const Operand& o) {
   return std::string(to_string(c.dtype)) + ":" + std::to_string(bits) + ":" + std::to_string(c.i);
 }
 
-// Equal keys: equal values, where both are defined.
+// Statements with equal keys compute equal values, where both are defined.
 std::string value_key(const Kernel& kernel, const Stmt& stmt) {
   const RegId dst = defined(stmt)[0];
   std::string key = std::string(to_string(kernel.regs[dst].dtype)) + "." + std::to_string(kernel.regs[dst].width);
@@ -73,7 +76,7 @@ class Renamer {
   std::map<std::string, Dim> dims_;
 };
 
-// Whether every value of `narrow` is one of `wide`.
+// Whether every value of `narrow` is a value of `wide`.
 bool holds_all(DType wide, DType narrow) {
   return is_float(narrow) && is_float(wide) && size_of(narrow) < size_of(wide);
 }
@@ -95,7 +98,8 @@ void note_widening(const Kernel& kernel, const Stmt& stmt, std::map<RegId, RegId
   if (from != nullptr && holds_all(kernel.regs[let->dst].dtype, kernel.regs[*from].dtype)) widened[let->dst] = *from;
 }
 
-// Work on a widened f16 or bf16 that its bits decide: max(x, 0), abs, neg. Keeps it as it is on the narrow value.
+// Notes an op on a widened f16 or bf16 that can be done on the bits of the narrow value: max(x, 0), abs, neg. Keeps the
+// op as applied to the narrow value.
 void note_bitwise(const Kernel& kernel, const Stmt& stmt, const std::map<RegId, RegId>& widened,
                   std::map<RegId, ir::Let>& bitwise) {
   const auto* let = std::get_if<ir::Let>(&stmt.v);
@@ -123,7 +127,7 @@ void keep_narrow(const Kernel& kernel, Stmt& stmt, const std::map<RegId, ir::Let
   let->args = it->second.args;
 }
 
-// Floats held to a bound: max(x, c) or min(x, c).
+// Notes floats with a constant bound: max(x, c) or min(x, c).
 void note_bound(const Kernel& kernel, const Stmt& stmt, std::map<RegId, ir::Let>& bounded) {
   const auto* let = std::get_if<ir::Let>(&stmt.v);
   if (let == nullptr || (let->op != ir::ScalarOp::max && let->op != ir::ScalarOp::min)) return;
@@ -132,7 +136,7 @@ void note_bound(const Kernel& kernel, const Stmt& stmt, std::map<RegId, ir::Let>
   if (is_float(kernel.regs[*from].dtype) && kernel.regs[*from] == kernel.regs[let->dst]) bounded[let->dst] = *let;
 }
 
-// Whether no value of the type is past the bound.
+// Whether the bound changes no value of the type.
 bool is_beyond(const ir::Let& bound, DType type) {
   const double c = std::get<ir::Constant>(bound.args[1]).f;
   const int bits = static_cast<int>(8 * size_of(type));
@@ -140,7 +144,7 @@ bool is_beyond(const ir::Let& bound, DType type) {
   return bound.op == ir::ScalarOp::max ? c <= low : c >= low + std::ldexp(1, bits) - 1;
 }
 
-// cast_t(min(x, c)) = cast_t(x) where c is not below the largest t, and the same of max: casts of floats saturate, and
+// cast_t(min(x, c)) = cast_t(x) where c is not below the largest t, and likewise for max: casts of floats saturate, and
 // NaN gives 0 either way.
 void drop_bounds(const Kernel& kernel, Stmt& stmt, const std::map<RegId, ir::Let>& bounded) {
   auto* let = std::get_if<ir::Let>(&stmt.v);
@@ -178,7 +182,7 @@ void share_in(Kernel& kernel, Block& block, std::map<std::string, RegId> known, 
       }
     }
     for (Block* inner : nested_blocks(stmt)) share_in(kernel, *inner, known, renamer);
-    if (!renamer.empty()) renamer.apply(stmt);  // yields read what the body made
+    if (!renamer.empty()) renamer.apply(stmt);  // yields read registers of the body
     result.push_back(std::move(stmt));
   }
   block = std::move(result);
@@ -230,7 +234,8 @@ class Hoister {
     return {};
   }
 
-  // Statements of the loop's body that do not depend on it, when running them is safe even if the loop runs never.
+  // Takes the statements out of the loop's body that do not depend on the loop. If the loop may run zero times, it
+  // takes only statements that are safe to run in any case.
   std::vector<Stmt> take_invariant(Stmt& stmt) {
     std::vector<Stmt> moved;
     if (is_grid(stmt)) return moved;
@@ -265,7 +270,7 @@ class Hoister {
     for (const Block* b : nested_blocks(stmt)) for_each_stmt(*b, f);
   }
 
-  // That every divisor is positive: a constant, or an extent of a loop around.
+  // Whether every divisor is positive: a constant, or the extent of an enclosing loop.
   bool divides_safely(const Dim& d) const {
     for (const Dim::Term& term : d.terms()) {
       for (const Dim::Atom& atom : term.atoms) {
@@ -283,7 +288,8 @@ class Hoister {
     return std::any_of(extents_.begin(), extents_.end(), [&](const auto& loop) { return loop.second == d; });
   }
 
-  // A load of an element that the buffer has: a fixed one, or one for each iteration of a loop around.
+  // Whether the statement may run where its loop does not. A load must read an element that the buffer has: a fixed
+  // one, or one for each iteration of an enclosing loop.
   bool safe(const Stmt& stmt) const {
     if (const auto* index = std::get_if<ir::IndexValue>(&stmt.v)) return divides_safely(index->value);
     const auto* load = std::get_if<ir::Load>(&stmt.v);
@@ -311,7 +317,7 @@ class Hoister {
   }
 
   Kernel& kernel_;
-  std::map<std::string, Dim> extents_;  // of the loops around
+  std::map<std::string, Dim> extents_;  // of the enclosing loops
 };
 
 }  // namespace

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: small rewrites of kernels from which schedules are composed: affine forms of indices, copies, fresh names,
+// vectorization, guards and sums in levels.
+
 #include "compiler/lower/rewrite/rewrite.h"
 
 #include <algorithm>
@@ -94,7 +97,7 @@ std::string fresh_var(Kernel& kernel) {
 
 namespace {
 
-// A name of its own for a loop of the statement, if the one it has is taken.
+// Renames a loop of the statement if its name is taken.
 void own_var(Kernel& kernel, Stmt& stmt, ir::LoopHead& head, std::set<std::string>& taken) {
   if (taken.insert(head.var).second) return;
   const std::string name = fresh_var(kernel);
@@ -236,7 +239,7 @@ class Vectorizer {
     return r != nullptr && kernel_.regs[*r].width > 1;
   }
 
-  // Replaces the variable; true if the Dim had it.
+  // Replaces the variable; returns true if the Dim varies by lane.
   bool widen(Dim& d) {
     Dim before = d;
     d = d.substitute(lanes_);
@@ -247,7 +250,7 @@ class Vectorizer {
     return had;
   }
 
-  // A store to a different element in each lane of a value that is the same in all.
+  // Whether each lane stores to an element of its own a value that is the same in all lanes.
   bool wants_splat(const ir::Store& store) const {
     return !varies(store.value) &&
            std::any_of(store.index.begin(), store.index.end(), [](const Dim& d) { return d.uses(ir::kLane); });
@@ -332,11 +335,11 @@ void add_guard(const Kernel& kernel, Block& block, const ir::Guard& extra) {
 
 namespace {
 
-// Sums of more elements are taken in levels: keeps the rounding error near that of a tree.
+// Sums of more elements are taken in levels, which keeps the rounding error near that of a tree.
 constexpr int64_t kLongSum = 32;
 
-// Elements that one lane adds before the sum goes to the next level: near the square root of all, from 16 to 128, if
-// possible without a rest.
+// The number of elements that one lane adds before the sum goes to the next level: near the square root of all, from 16
+// to 128, and a divisor of their number if possible.
 int64_t sum_chunk(const Dim& rows) {
   if (!rows.is_const()) return 32;
   int64_t chunk = 16;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: simplifies the index expressions, guards and extents of a kernel by the ranges of its loop variables.
+// Simplifiers are cached per loop body and vector width.
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -19,7 +22,7 @@ namespace {
 
 void put_range(DimRanges& ranges, const LoopHead& head) { ranges[head.var] = {Dim(0), head.extent - 1}; }
 
-// What is known at one depth of loops: of their variables and, in a statement of several lanes, of `lane`.
+// The ranges of the loop variables at one depth of loops and, for statements of several lanes, of `lane`.
 class Scope {
  public:
   explicit Scope(DimRanges ranges) : ranges_(std::move(ranges)), dims_(ranges_) {}
@@ -63,7 +66,7 @@ class DimSimplifier {
     block = std::move(result);
   }
 
-  // Drops what is proven.
+  // Drops conditions that are proven or repeated.
   static void reduce_guard(ir::Guard& guard, base::Simplifier& dims) {
     ir::Guard kept;
     for (const Dim& g : guard) {

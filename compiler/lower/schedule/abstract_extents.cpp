@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: replaces extents, strides and buffer sizes of a nest by launch arguments with divisibility facts, so that one
+// kernel serves many shapes. Short, inner and reduced loops keep constant extents.
+
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -15,9 +18,9 @@ using ir::Stmt;
 
 namespace {
 
-// Loops shorter than this keep a constant extent: the writer unrolls or masks them best when it knows them.
+// Loops shorter than this keep a constant extent, because the writer unrolls or masks them best when it knows them.
 constexpr int64_t kShortLoop = 64;
-// The largest power of two that is worth knowing to divide an extent: the widest vector loop.
+// The largest power of two whose divisibility of an extent is worth knowing: the widest vector loop.
 constexpr int64_t kMaxDivisor = 64;
 
 class Parametrizer {
@@ -39,7 +42,7 @@ class Parametrizer {
   }
 
  private:
-  // Only the loops around everything become arguments; reduced and inner ones keep constants.
+  // Only the extents of the outermost loops become arguments; reduced and inner loops keep constants.
   void outer_heads(Stmt& stmt) {
     auto* loop = std::get_if<ir::Loop>(&stmt.v);
     const bool flat = loop != nullptr && (loop->body.size() != 1 || !std::holds_alternative<ir::Loop>(loop->body[0].v));
@@ -53,7 +56,8 @@ class Parametrizer {
     }
   }
 
-  // Divisors before their multiples: a row that one phase merges and another does not has one length in both then.
+  // Names divisors before their multiples. A row whose loops are merged in one phase and not in another then has one
+  // length in both.
   void name_extents() {
     std::vector<Dim> open;
     for_each_head(kernel_.body, [&](const LoopHead& head) {
@@ -78,8 +82,8 @@ class Parametrizer {
     for_each_stmt(block, [&](const Stmt& stmt) { ir::for_each_head(stmt, f); });
   }
 
-  // Constant extents of the loops inside: a stride of that value is the row's length, not an argument that happens to
-  // be as large.
+  // Collects the constant extents of inner loops. A stride of such a value is the row's length, not an argument that
+  // happens to be as large.
   void collect_kept(Stmt& stmt) {
     const auto* loop = std::get_if<ir::Loop>(&stmt.v);
     while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
@@ -131,9 +135,9 @@ class Parametrizer {
     return result;
   }
 
-  // Every access is an unguarded sum of strides: then constant extents can become arguments, too.
+  // Whether every access is an unguarded sum of strides. Then constant extents can become arguments, too.
   bool is_plain() {
-    bool plain = kernel_.body.size() == 1;  // segments of one buffer fit together by their numbers
+    bool plain = kernel_.body.size() == 1;  // segments fit together by constants
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       const auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load != nullptr && (!load->guard.empty() || load->clamp != 0)) plain = false;
@@ -142,21 +146,21 @@ class Parametrizer {
     return plain;
   }
 
-  // An extent or stride in terms of the arguments: one of them, a product of some and a number, or a number. A symbolic
-  // one that is none of these becomes an argument of its own.
+  // Expresses an extent or stride in terms of the arguments: as one of them, as a product of some and a number, or as a
+  // number. A symbolic value that is none of these becomes an argument of its own.
   Dim rewrite_value(const Dim& value, bool is_stride) {
     if (value.is_const() && (!is_stride || value.value() < kShortLoop || is_kept(value))) return value;
     if (uses_local(value)) return rewrite_symbols(value);
     if (auto product = as_product(value)) return *product;
     if (value.is_const()) return value;
-    // Arguments are extents: at least 0.
+    // Arguments are extents, so they must be at least 0.
     if (proves_nonneg(value, {})) return parameter_for(value);
     if (proves_nonneg(-value, {})) return -parameter_for(-value);
     return rewrite_symbols(value);
   }
 
-  // The factorization that leaves the smallest number: 802816 as 256 * 3136 is a stride of rows,
-  // as 49 * 128 * 128 a coincidence.
+  // The factorization with the smallest number: for 802816, 256 * 3136 is a stride of rows, while 49 * 128 * 128 is a
+  // coincidence.
   struct Product {
     Dim arguments;
     int64_t number = 1;
@@ -209,7 +213,8 @@ class Parametrizer {
     return std::find(kernel_.extents.begin(), kernel_.extents.end(), s) != kernel_.extents.end();
   }
 
-  // The size of a flat parameter in terms of the arguments: what its accesses span. Guarded ones may go beyond it.
+  // Sets the size of a flat parameter in terms of the arguments to the span of its accesses. Guarded accesses may go
+  // beyond it, so they leave the span unknown.
   void size_of_param(ir::BufferId id, const ParamSource& source) {
     ir::Buffer& buffer = kernel_.buffers[id];
     if (buffer.shape.size() != 1 || !buffer.strides.empty()) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: orders pointwise loops by strides and merges loops that together walk every buffer evenly, before extents
+// become arguments. It also takes perfect loop nests apart and puts them together.
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -37,7 +40,7 @@ Stmt rebuild_loops(const std::vector<LoopHead>& heads, Block body) {
 
 namespace {
 
-// Whether i * extent(j) + j can be one variable in every Dim of the block.
+// Whether i * extent(j) + j can become one variable in every Dim of the block.
 bool mergeable(Block& block, const std::string& i, const LoopHead& j) {
   bool ok = true;
   for_each_stmt(block, [&](Stmt& stmt) {
@@ -50,7 +53,7 @@ bool mergeable(Block& block, const std::string& i, const LoopHead& j) {
   return ok;
 }
 
-// Loop i around loop j becomes one loop over j's variable.
+// Merges loop i and the loop j inside it into one loop over j's variable.
 void merge(Block& block, LoopHead& i, const LoopHead& j) {
   for_each_stmt(block, [&](Stmt& stmt) {
     for_each_dim(stmt, [&](Dim& d) {
@@ -68,7 +71,7 @@ void collapse_heads(std::vector<LoopHead>& heads, Block& body) {
   }
 }
 
-// Takes a perfect nest of loops apart, changes the heads, and puts it together again.
+// Takes a perfect loop nest apart, changes the heads, and puts it together again.
 template <class F>
 void with_perfect_nest(Stmt& stmt, F change) {
   PerfectNest nest = peel_loops(std::move(stmt));
@@ -88,7 +91,7 @@ bool is_pointwise(const Block& body) {
   return std::none_of(body.begin(), body.end(), [](const Stmt& s) { return !nested_blocks(s).empty(); });
 }
 
-// Outer loops get the larger strides of an access; `heads` up to `count`.
+// Sorts the first `count` loops so that outer loops have the larger strides of an access.
 void sort_by_strides(std::vector<LoopHead>& heads, size_t count, const Affine& access) {
   std::stable_sort(heads.begin(), heads.begin() + static_cast<std::ptrdiff_t>(count),
                    [&](const LoopHead& a, const LoopHead& b) {
@@ -97,7 +100,7 @@ void sort_by_strides(std::vector<LoopHead>& heads, size_t count, const Affine& a
                    });
 }
 
-// The strides of the one load that moves with every loop; none when there are several or they are not affine.
+// The strides of the only load that moves with every loop; nullopt when there are several or they are not affine.
 std::optional<Affine> full_load(const Block& body, const std::vector<std::string>& vars) {
   std::optional<Affine> found;
   int count = 0;
@@ -111,8 +114,8 @@ std::optional<Affine> full_load(const Block& body, const std::vector<std::string
   return count == 1 ? found : std::nullopt;
 }
 
-// Loops follow the strides of the first store. Where runs of whole cache lines are moved, the outer ones follow those
-// of the load: stores of lines may go anywhere, loads are fetched ahead along one walk.
+// Orders loops by the strides of the first store. If the innermost loop moves whole cache lines, the outer loops follow
+// the strides of the load: lines may be stored in any order, while loads are prefetched along one walk.
 void order_loops(std::vector<LoopHead>& heads, const Block& body, const ir::Kernel& kernel) {
   constexpr int64_t kLine = 64;
   const ir::Store* store = first_store(body);

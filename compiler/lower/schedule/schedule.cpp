@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lower: analyses of loop nests that the schedules of host and GPU share.
+
 #include "compiler/lower/schedule/schedule.h"
 
 #include <algorithm>
@@ -53,7 +55,8 @@ std::string columns_along(const PerfectNest& nest) {
       if (load == nullptr || load->index.size() != 1) return;
       const auto affine = affine_in(load->index[0], vars);
       if (!affine) return;
-      // By how many loops move it: what spans rows and columns counts for more than a vector along one of them.
+      // The weight is the number of loops that move the load: a load that spans rows and columns counts for more than a
+      // vector along one of them.
       const auto weight = static_cast<int>(affine->coefficients.size());
       if (affine->coefficient(vars.back()).is(1)) rows += weight;
       for (const std::string& v : outer)
