@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line of the compiler, written out once: optimize, partition, lower, select, emit, link, bind.
-#include "fusec/engine.h"
+// The line, from top to bottom: run_stages goes from import to select, compile_parts adds emit, and assemble
+// (runtime/load/assemble.cpp) links and binds. Nothing else calls one stage after another.
+#include "runtime/engine/engine.h"
 
 #include <chrono>
 #include <utility>
 
 #include "codegen/emit.h"
+#include "compiler/lower/lower.h"
+#include "compiler/select/select.h"
+#include "fusec/engine.h"
 #include "ir/graph/graph.h"
 #include "ir/support/dump.h"
 #include "ir/support/guard.h"
+#include "ir/text/graph_text.h"
+#include "ir/text/program_text.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/device/open.h"
 #include "runtime/engine/engine_kernels.h"
-#include "runtime/engine/engine_parts.h"
-#include "runtime/engine/engine_stages.h"
 #include "runtime/plan/state.h"
 
 namespace fusec {
@@ -62,19 +66,34 @@ int compile_threads(const Options& options) {
   return std::min(runtime::host_threads(machine), kMaxCompilers);
 }
 
-Result<Engine> compile_on(const Model& model, const Options& options, const runtime::Machine& machine,
-                          double device_ms) {
-  const Clock::time_point start = Clock::now();
-  FUSEC_ASSIGN(runtime::Parts parts, runtime::compile_parts(model, options, machine.target));
-  parts.machine = machine;
-  FUSEC_ASSIGN(std::shared_ptr<runtime::EngineState> state, runtime::assemble(std::move(parts)));
-  EngineStats& stats = state->stats;
-  stats.compile_ms = milliseconds_since(start) - stats.device_ms - stats.weights_ms;
-  stats.device_ms += device_ms;
-  return Engine(std::shared_ptr<const runtime::EngineState>(std::move(state)));
-}
-
 }  // namespace
+
+Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Target& target, const Options& options,
+                                            Stage last, const ir::Deadline& deadline) {
+  Stages s;
+  s.graph = imported;
+  FUSEC_TRY(ir::dump(options.dump_dir, "import.fir", [&] { return ir::print(s.graph); }));
+  if (last == Stage::import) return s;
+  FUSEC_TRY(timed_stage(s.times, "optimize", [&] {
+    return compiler::optimize(s.graph, target, options, &s.passes, &s.weights_ms, deadline);
+  }));
+  s.times.back().ms -= s.weights_ms;
+  FUSEC_TRY(ir::dump(options.dump_dir, "optimize.fir", [&] { return ir::print(s.graph); }));
+  if (last == Stage::optimize) return s;
+  FUSEC_TRY(deadline.check("partition"));
+  FUSEC_ASSIGN(s.partition,
+               timed_stage(s.times, "partition", [&] { return compiler::partition(s.graph, target, options); }));
+  FUSEC_TRY(ir::dump(options.dump_dir, "partition.txt", [&] { return compiler::to_string(s.graph, s.partition); }));
+  if (last == Stage::partition) return s;
+  FUSEC_ASSIGN(s.program, timed_stage(s.times, "lower", [&] {
+                 return compiler::lower(s.graph, s.partition, target, options, deadline);
+               }));
+  FUSEC_TRY(ir::dump(options.dump_dir, "lower.fir", [&] { return ir::print(s.program); }));
+  if (last == Stage::lower) return s;
+  FUSEC_TRY(timed_stage(s.times, "select", [&] { return compiler::select(s.program, target); }));
+  FUSEC_TRY(ir::dump(options.dump_dir, "select.fir", [&] { return ir::print(s.program); }));
+  return s;
+}
 
 Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& target) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
@@ -102,6 +121,22 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   stats.damaged_entries = counts.damaged;
   return parts;
 }
+
+namespace {
+
+Result<Engine> compile_on(const Model& model, const Options& options, const runtime::Machine& machine,
+                          double device_ms) {
+  const Clock::time_point start = Clock::now();
+  FUSEC_ASSIGN(runtime::Parts parts, runtime::compile_parts(model, options, machine.target));
+  parts.machine = machine;
+  FUSEC_ASSIGN(std::shared_ptr<runtime::EngineState> state, runtime::assemble(std::move(parts)));
+  EngineStats& stats = state->stats;
+  stats.compile_ms = milliseconds_since(start) - stats.device_ms - stats.weights_ms;
+  stats.device_ms += device_ms;
+  return Engine(std::shared_ptr<const runtime::EngineState>(std::move(state)));
+}
+
+}  // namespace
 
 Result<Engine> runtime::compile_for(const Model& model, const Options& options, const Target& target) {
   return compile_on(model, options, {Device{}, target, nullptr}, 0);

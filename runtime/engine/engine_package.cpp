@@ -19,7 +19,7 @@
 #include "ir/text/program_text.h"
 #include "runtime/cache/entry.h"
 #include "runtime/device/host/detect.h"
-#include "runtime/engine/engine_parts.h"
+#include "runtime/engine/engine.h"
 #include "runtime/package/format.h"
 #include "runtime/package/manifest.h"
 

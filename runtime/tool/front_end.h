@@ -3,7 +3,7 @@
 #pragma once
 
 #include "fusec/target.h"
-#include "runtime/engine/engine_stages.h"
+#include "runtime/engine/engine.h"
 #include "runtime/tool/common.h"
 
 namespace fusec::tool {

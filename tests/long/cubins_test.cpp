@@ -12,7 +12,7 @@
 
 #include "codegen/emit.h"
 #include "fusec/onnx.h"
-#include "runtime/engine/engine_stages.h"
+#include "runtime/engine/engine.h"
 #include "runtime/link/link.h"
 
 namespace fusec {

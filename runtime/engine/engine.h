@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line of the compiler before emit, written out once: for Engine::compile and for the commands that show stages.
+// The line of stages from an imported graph to an Engine. engine.cpp has it once, from top to bottom; the commands that
+// show stages and the writer of packages run parts of it.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,10 @@
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
 #include "fusec/engine.h"
+#include "fusec/model.h"
 #include "ir/graph/graph.h"
 #include "ir/program/program.h"
+#include "runtime/load/assemble.h"
 #include "runtime/load/timed_stage.h"
 
 namespace fusec::runtime {
@@ -29,5 +32,8 @@ struct Stages {
 // which stage it was.
 Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const Options& options, Stage last,
                           const ir::Deadline& deadline = {});
+
+// The model as a selected Program with machine code for `target`: all stages up to emit. The machine is left empty.
+Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target);
 
 }  // namespace fusec::runtime
