@@ -150,7 +150,7 @@ Command import_command() {
                import);
 }
 Command partition_command() {
-  return stage("partition", "print the regions, and why each border between them was not fused",
+  return stage("partition", "print the regions, and why each boundary between them was not fused",
                "  fusec partition model.onnx --random-weights 1\n"
                "  fusec partition graph.fir --disable-pass fold_affine",
                partition);
