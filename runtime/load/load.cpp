@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a package to an Engine, without a compiler.
+// Loads an Engine from a package: picks the packaged target that fits the machine best, reads its Program and
+// artifacts, and passes them to `assemble`. It must not use the compiler: the runtime library is built without it.
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements bind: resolves the Program for the symbol values, binds the library steps (on a GPU several at once),
+// plans the arena, and turns every view into an address and every phase into a thread count. Facts that kernels were
+// compiled for (divisibility, 32-bit indices) are checked here; a run does not check them again.
+
 #include "runtime/plan/bind.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Derives the symbol values from the input shapes before a Plan is looked up or bound: first from axes that are a
+// single symbol, then from axes of the form c*s + r with one unknown symbol. It then checks every axis against these
+// values, so bind may assume that the input shapes fit the model.
+
 #include <optional>
 
 #include "runtime/plan/bind.h"

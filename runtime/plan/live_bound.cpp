@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes a lower bound on the arena size during bind, for the statistics of a Plan and for tests of the memory
+// planner. It must not share code with lifetimes.cpp or memory_plan.cpp, because a shared mistake would go unnoticed.
+
 #include "runtime/plan/live_bound.h"
 
 #include <algorithm>

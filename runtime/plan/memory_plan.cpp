@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Best fit in a given order, for several orders, then a bounded walk that moves the blocks at the peak forward in the
-// order: the packing of intervals is NP-hard, and for real networks one of the first orders usually meets the bound.
+// Assigns arena offsets by best fit, for several block orders, and stops when one of them meets the lower bound.
+// Otherwise a bounded local search moves the blocks at the peak to earlier positions in the order. Optimal packing is
+// NP-hard, and for real networks one of the first orders usually meets the bound.
+
 #include "runtime/plan/memory_plan.h"
 
 #include <algorithm>

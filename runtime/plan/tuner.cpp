@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures the algorithms that the libraries offer for each distinct convolution and matmul of a resolved program, for
+// `fusec tune` and, with Strategy::profile, during bind. Failures are stored like times, so that an algorithm that
+// fails is not tried again.
+
 #include "runtime/plan/tuner.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs a Plan on the CPU: completes the argument table with the caller's addresses, runs the launches in order, each
+// phase or group in one parallel region, and copies the outputs that lie in another allocation. It may assume that bind
+// checked all shapes and facts.
+
 #include "runtime/run/executor.h"
 
 #include <algorithm>

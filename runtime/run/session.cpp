@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the public Session: checks the inputs of a run, finds or binds the Plan for their shapes, and hands the
+// run to the Runner of the device. It keeps the state of the 16 sets of shapes used last.
+
 #include "fusec/session.h"
 
 #include <algorithm>

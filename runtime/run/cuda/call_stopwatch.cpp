@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Times library calls on a GPU for the tuner: implements `Program::make_stopwatch` and `Program::name`. Before each
+// timed call it evicts the last-level cache by copies that read much more memory than they write, and then reads the
+// activations back in.
+
 #include "runtime/tuning/call_stopwatch.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Links for a GPU: loads each cubin, or its PTX if the driver refuses the cubin, resolves every function, and uploads
+// the constants into one allocation. Functions are loaded here and not at their first launch, because a launch that
+// loads code may wait for other work and cannot be captured.
+
 #include "runtime/run/cuda/link.h"
 
 #include <algorithm>

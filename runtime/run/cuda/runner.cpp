@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs Plans on a GPU for a Session: decides for each tensor whether it is used in place or staged, and launches the
+// plan directly or as a captured graph. All runs of a session share one arena, so work on different streams is ordered
+// by an event.
+
 #include "runtime/run/cuda/runner.h"
 
 #include <algorithm>
