@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the kernel cache on top of Folder: loads and stores artifacts by key in the emit stage, bounds the size of
+// the cache, and removes temporary files of writers that died. A write error turns off storing for the rest of the
+// compile.
+
 #include "runtime/cache/artifact.h"
 
 #include <stdlib.h>

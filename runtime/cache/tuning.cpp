@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Stores measured times of library algorithms in a SQLite file, which bind reads and the tuner writes. A file is
+// accepted only if its schema equals ours exactly, and each row is checked when it is read.
+
 #include "runtime/cache/tuning.h"
 
 #include <fcntl.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Obtains the machine code of each picked kernel in the emit stage: from another Engine of the process, from the kernel
+// cache, or by compiling it. Kernels are compiled in parallel, and concurrent requests for one key share a single
+// compilation.
+
 #include "runtime/engine/engine_kernels.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a model to a package: the line up to emit, once per target.
+// Writes a package: runs the stages up to emit once for each target, stores equal constants once, and publishes the
+// file by a rename after it is synced. It does not link, so this machine need not be able to run any of the targets.
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `jit`: selects an Engine by the memory layouts of the inputs and compiles a variant for each new pattern
+// of layouts. A pattern that does not compile, or that exceeds the limit on variants, uses the row-major variant, whose
+// Session copies the inputs.
+
 #include "fusec/jit.h"
 
 #include <functional>

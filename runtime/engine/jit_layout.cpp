@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Recognizes dense, transposed and broadcast input layouts for `jit`, and rewrites the imported graph to read such
+// memory in place through a transpose and a broadcast. The optimizer and partition then treat these as views.
+
 #include "runtime/engine/jit_layout.h"
 
 #include <algorithm>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenMP functions that oneDNN calls, on the Executor of runtime/threads/parallel.h. Our copy of oneDNN's library
-// asks for these names where the original asks for GNU OpenMP's (cmake/own_openmp.py): regions have GNU OpenMP's
-// meaning (num_threads 0: as many as omp_get_max_threads says; nested regions have one thread; a static loop is split
-// as libgomp splits it), but a team never ends its threads because a region is smaller, and never the process because
-// threads cannot be had.
+// Implements the OpenMP entry points that oneDNN calls, on top of the Executor of runtime/threads/parallel.h.
+// cmake/own_openmp.py renames the GNU OpenMP symbols of our copy of oneDNN to the names in this file. Regions have the
+// semantics of GNU OpenMP (`num_threads` 0 means `omp_get_max_threads`, nested regions have one thread, static loops
+// are split as in libgomp). Unlike GNU OpenMP, a smaller region does not end threads of the team, and a failure to
+// start threads does not end the process.
+
 #include <atomic>
 #include <new>
 #include <thread>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements Lease and `parallel_for`, which split host work over the threads of the Executor. In a child made by fork
+// it forgets the teams of the parent, whose threads do not exist there.
+
 #include "runtime/threads/parallel.h"
 
 #include <pthread.h>

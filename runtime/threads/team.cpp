@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the process's own Executor: teams of workers that spin between regions and sleep when idle, and the pool
+// of teams that are not leased. If the system grants no more threads, a team stays smaller; this is not an error.
+
 #include "runtime/threads/team.h"
 
 #include <signal.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Retains the primary context of each GPU once per process and classifies driver errors: errors that break the context
+// are remembered, and `alive` reports them from then on. In a child made by fork it must not call the driver.
+
 #include "runtime/device/cuda/context.h"
 
 #include <map>

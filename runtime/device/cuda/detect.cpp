@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the Target of a GPU from its compute capability and the attributes that the driver reports. Attributes that
+// the driver does not report keep the values of the named target.
+
 #include "runtime/device/cuda/detect.h"
 
 #include <algorithm>

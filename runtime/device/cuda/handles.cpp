@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Creates and releases driver objects: streams, events, graphs, loaded code, device memory and pinned memory. Releasing
+// ignores errors, because a lost GPU has already freed everything.
+
 #include "runtime/device/cuda/handles.h"
 
 #include <string>

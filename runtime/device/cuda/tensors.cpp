@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists GPUs, allocates tensors on them, and copies tensors from, to and within a GPU, for the public functions of
+// fusec/device.h and for staging. Strided copies merge axes first and then use one 2D copy for each plane.
+
 #include "runtime/device/cuda/tensors.h"
 
 #include <algorithm>
