@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens the file of a package and reads it, after checking that it is a regular file and, on request, that only the
+// user and root can change it. Checks apply to the open descriptor, so that replacing the name has no effect.
+
 #include "runtime/package/file.h"
 
 #include <fcntl.h>

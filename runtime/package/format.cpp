@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes and reads the header and section table of a package and verifies the digests of its sections, with several
+// threads. Every offset and length in a file is checked before use.
+
 #include "runtime/package/format.h"
 
 #include <fmt/format.h>

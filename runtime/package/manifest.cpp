@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints and parses the JSON manifest of a package. The file may be malicious: the parser limits nesting, refuses
+// integers out of range, and returns a Status for any other text.
+
 #include "runtime/package/manifest.h"
 
 #include <climits>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens a package: checks trust, signature and digests, then parses the manifest, and later yields the Program and
+// artifacts of one target to load. Constants are used in place in the package's memory.
+
 #include "runtime/package/package.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec bench` for one model: start-up times, run times for each batch and, for plans without library
+// calls, the score against a copy of as many bytes. `--patterns`, `--save` and `--against` are handled by
+// bench_patterns.cpp and bench_gate.cpp.
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec reduce`: replaces symbols of an ONNX model by numbers, removes its nodes and turns its weights into
+// inputs, as long as a given command still fails in the same way. The command runs in a child process, so the candidate
+// may crash or hang.
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec tune`: compiles a model, measures the algorithms of its convolutions and matmuls with the tuner,
+// and stores the times in the tuning database. The Engine is compiled with Strategy::heuristic, because it only serves
+// to list the calls.
+
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec verify`: runs a compiled model and compares its outputs with the evaluator, with a CPU Engine, or
+// with files. On a GPU it also runs the model again with tensors that stay on the device, so that graph replays are
+// checked for equal bits.
+
 #include <fmt/format.h>
 
 #include <cstring>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses `--shape` and `--input`, derives the symbol values and input shapes, and fills the inputs from files or with
+// seeded random values.
+
 #include "runtime/tool/inputs.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loads packages for `run`, `bench` and `inspect`. It refuses flags that only take effect at compile time, and flags
+// that contradict the options in the package.
+
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Times library calls on the CPU for the tuner, with the threads that a run has. Before each call it evicts the caches
+// by reading other memory, and then reads the activations back in.
+
 #include <algorithm>
 #include <chrono>
 #include <vector>

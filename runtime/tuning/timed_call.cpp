@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs one library call repeatedly on operands with random contents and collects its times, for the tuner. An algorithm
+// that is clearly slower than the best one is given up after the first runs. Operands have the same misalignment as in
+// the plan.
+
 #include "runtime/tuning/timed_call.h"
 
 #include <algorithm>

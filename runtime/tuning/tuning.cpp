@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keeps what one Engine knows of measured times: reads the database on first use, answers which algorithms bind should
+// try, and stores new measurements. Faults of the database are one warning and never an error.
+
 #include "runtime/tuning/tuning.h"
 
 #include <unistd.h>
