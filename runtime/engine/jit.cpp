@@ -23,8 +23,8 @@ namespace {
 
 using runtime::Layout;
 
-// Patterns beyond this many are copied to row-major memory: a caller with ever new strides must not fill memory with
-// code.
+// Inputs with patterns beyond this many are copied to row-major memory, so that a caller with ever new strides does not
+// fill memory with code.
 constexpr std::size_t kMaxVariants = 32;
 
 // Session::run or run_async.

@@ -24,7 +24,7 @@ constexpr int kWalkRounds = 400;
 
 bool overlap_in_time(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The lowest of the smallest gaps that fit between placed neighbours, else the end of the last one.
+// The lowest of the smallest gaps between placed neighbours that the block fits in, else the end of the last neighbour.
 int64_t best_fit(const std::vector<Block>& blocks, const std::vector<int64_t>& offsets, const Order& by_offset,
                  int block) {
   int64_t best = -1, best_gap = INT64_MAX, end = 0;
@@ -58,7 +58,7 @@ MemoryPlan place(const std::vector<Block>& blocks, const Order& order) {
   return plan;
 }
 
-// What no plan can go below.
+// A lower bound on the arena size of any plan.
 int64_t peak_of_sums(const std::vector<Block>& blocks) {
   std::map<int, int64_t> change;
   for (const Block& b : blocks) {
@@ -131,7 +131,7 @@ MemoryPlan plan_memory(std::span<const Block> input, int64_t alignment) {
   MemoryPlan current = best;
   Order order = best_order;
   for (int round = 0; round < rounds && best.arena_bytes > bound; ++round) {
-    // Short and long moves by turns: 1, 2, 4, ... positions, then to the front.
+    // Short and long moves alternate: the distance is a power of two of up to 2^15 positions.
     promote_peak(blocks, current, order, std::size_t{1} << (round * 7 % 16));
     current = place(blocks, order);
     if (current.arena_bytes < best.arena_bytes) {

@@ -31,7 +31,7 @@ struct StaticLoop {
   long start = 0, increment = 1, iterations = 0, chunk = 0, turn = 0;
 };
 
-// Trivially destructible: a thread's end runs nothing of ours.
+// Trivially destructible, so no destructor runs when a thread ends.
 struct OpenMpState {
   SharedRegion* region = nullptr;  // that this thread runs a part of
   alignas(SharedRegion) unsigned char own[sizeof(SharedRegion)];
@@ -66,7 +66,7 @@ int max_threads() {
   return said > 0 ? said : cores > 0 ? cores : 1;
 }
 
-// The iterations [first, end) of the loop's next turn on this thread; false: there are none.
+// Sets [first, end) to the iterations of the loop's next chunk on this thread; returns false if there is none.
 bool next_turn(StaticLoop& loop, long* first, long* end) {
   const Region& region = this_thread().region;
   const long parts = region.parts, part = region.part;

@@ -23,7 +23,7 @@ std::atomic<Executor*> own_executor{
     nullptr};  // TeamPool of this process; never deleted, its workers outlive static objects
 std::atomic<Executor*> given_executor{nullptr};
 
-// The threads of the parent do not exist in the child, and whatever a lock of its pool protects may be half changed.
+// In the child, the threads of the parent do not exist, and the state behind the pool's lock may be inconsistent.
 void forget_teams() {
   own_executor = nullptr;
   this_thread() = {};

@@ -117,7 +117,7 @@ class Check {
   int64_t runs_ = 0;
 };
 
-// Takes away what the failure does not need.
+// Removes everything from the model that the failure does not need.
 class Reduction {
  public:
   Reduction(const Cutter& cutter, Check& check) : cutter_(cutter), check_(check) {
@@ -184,7 +184,7 @@ class Reduction {
     return {};
   }
 
-  // Weights that need not be these become inputs, which are random.
+  // Turns weights whose values the failure does not need into inputs, which get random values.
   Status free_initializers() {
     for (const std::string& name : cutter_.initializers(best_)) {
       Cut cut = best_;

@@ -225,7 +225,7 @@ Result<bool> tune(const TuneFlags& flags) {
   std::vector<TunedShapes> all;
   double spent = 0;
   for (const int64_t batch : batches) {
-    // A limit that is used up still lets what is known be shown.
+    // When the limit is used up, measured times of the remaining batches are still shown.
     const double left = flags.time_limit > 0 ? std::max(flags.time_limit - spent, 1e-9) : 0;
     FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, loaded, flags, batch, left));
     spent += one.report.seconds;

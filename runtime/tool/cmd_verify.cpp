@@ -52,7 +52,7 @@ std::string shared_with_reference(const VerifyFlags& flags) {
   return flags.precision == "f32" ? "import" : "import, passes up to convert_precision";
 }
 
-// What outputs are compared with.
+// The source of the expected outputs.
 class Reference {
  public:
   static Result<Reference> make(const Model& model, Options options, const VerifyFlags& flags) {

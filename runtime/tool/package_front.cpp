@@ -17,7 +17,7 @@ Status fixed(const char* flag, const std::string& path) {
       fmt::format("{} is not what '{}' was compiled with; compile it again, or leave the flag out", flag, path));
 }
 
-// What decides on code and weights did so when the package was written.
+// Refuses flags that decide on code and weights, because the package was compiled with its own.
 Status check_flags(const ModelFlags& flags) {
   const std::pair<const char*, bool> ineffective[] = {
       {"--random-weights", flags.random_weights.has_value()},

@@ -45,7 +45,7 @@ Registry& registry() {
   return all;
 }
 
-// CUDA says of a child that its parent's initialization does not count and its own cannot be made.
+// CUDA cannot be used in a child of a process that has initialized it, and the child cannot initialize it again.
 Status of_the_parent(int ordinal) {
   return Status(StatusCode::device,
                 "cuda:" + std::to_string(ordinal) +

@@ -9,7 +9,7 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-// Copies reach some nine tenths of what clock and bus width give.
+// Copies reach about 90 % of the bandwidth that follows from the memory clock and bus width.
 constexpr double kCopyShare = 0.9;
 
 // -1 where the driver does not say.
