@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the kernel cache on top of Folder: loads and stores artifacts by key in the emit stage, bounds the size of
+// the cache, and removes temporary files of writers that died. A write error turns off storing for the rest of the
+// compile.
+
 #include "runtime/cache/artifact.h"
 
 #include <stdlib.h>
@@ -17,8 +21,8 @@ constexpr std::time_t kOrphanAge = 3600;  // seconds; no writer takes that long
 constexpr std::time_t kNoAge = std::numeric_limits<std::time_t>::max();
 constexpr std::time_t kAnyAge = std::numeric_limits<std::time_t>::min();
 constexpr std::time_t kTouchAge = 3600;  // a hit renews the time of use at most once an hour
-// The bound is kept by groups of folders: keys are hashes, so each group holds its part of the bytes, and a store looks
-// at one of them alone: at 2 GiB, one folder of 8 MiB, some hundred entries.
+// The size bound is enforced for each group of folders: keys are hashes, so each group holds about the same number of
+// bytes, and a store only scans its own group. At 2 GiB a group is one folder of 8 MiB with some hundred entries.
 constexpr int64_t kFolders = 256;
 constexpr int64_t kGroupBytes = int64_t{8} << 20;
 
@@ -39,7 +43,7 @@ bool is_entry_name(const std::string& folder, const std::string& name) {
          std::all_of(name.begin(), name.begin() + 64, is_hex);
 }
 
-// Null too in a program that runs with more rights than its user has.
+// Also null in a process that runs with elevated privileges.
 const char* non_empty(const char* name) {
   const char* value = secure_getenv(name);
   return value != nullptr && *value != '\0' ? value : nullptr;
@@ -188,7 +192,7 @@ int64_t KernelCache::remove_oldest(std::vector<Entry> entries, int64_t max_bytes
   return removed;
 }
 
-// The entry just stored stays, however large it is.
+// Removes old entries of the group. The entry just stored is kept, however large it is.
 void KernelCache::keep_bound(const std::string& stored) const {
   const int64_t groups = limit_ <= 0 ? kFolders : std::clamp(limit_ / kGroupBytes, int64_t{1}, kFolders);
   std::vector<Entry> entries;

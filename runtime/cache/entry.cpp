@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Encodes and decodes an Artifact as the bytes of a cache entry; packages use the same encoding. The decoder must
+// accept any input bytes: lengths are checked before memory is allocated, and the digest is checked first.
+
 #include "runtime/cache/entry.h"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads, writes and lists files in a folder through its descriptor, with ownership and mode checks against other users.
+// Files are written under a temporary name, synced and renamed, so that readers never see a partial file.
+
 #include "runtime/cache/folder.h"
 
 #include <dirent.h>

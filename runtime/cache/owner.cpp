@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks that only the user and root can change a file or any folder on its path, and follows symbolic links as the
+// kernel does. The kernel cache, the tuning database and packages use it before they trust a file.
+
 #include "runtime/cache/owner.h"
 
 #include <fcntl.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens SQLite databases with triggers, views, untrusted schemas and memory mapping disabled, because the file may be
+// malicious. Used by tuning.cpp only.
+
 #include "runtime/cache/sqlite.h"
 
 namespace fusec::runtime::sqlite {

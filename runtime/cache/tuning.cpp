@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Stores measured times of library algorithms in a SQLite file, which bind reads and the tuner writes. A file is
+// accepted only if its schema equals ours exactly, and each row is checked when it is read.
+
 #include "runtime/cache/tuning.h"
 
 #include <fcntl.h>
@@ -43,8 +46,8 @@ constexpr int64_t kMaxRuns = 1'000'000, kMaxBytes = int64_t{1} << 48;
 
 enum class Content { ours, empty, foreign, damaged };
 
-// What the file is, by its schema, which must be ours to the letter: no triggers, no views, nothing else. In a
-// transaction: what another process makes meanwhile is seen in full or not at all.
+// Classifies the file by its schema, which must equal ours exactly: no triggers, no views, nothing else. Must run in a
+// transaction, so that concurrent changes of another process are seen completely or not at all.
 Result<Content> content_within(const Connection& db) {
   const auto answer = [&](const Status& status) -> Result<Content> {
     if (db.is_damaged()) return Content::damaged;
@@ -101,13 +104,15 @@ Status make_folder_of(const std::string& path) {
   return Folder::open(folder).status();
 }
 
-// Those that SQLite reads with a database, the last of which undoes what a killed process had begun.
+// Checks the database and all files that SQLite reads beside it. The last one is the journal, from which SQLite rolls
+// back the transaction of a killed process.
 Status check_files(const std::string& path) {
   for (const char* end : {"", "-wal", "-shm", "-journal"}) FUSEC_TRY(check_file(path + end));
   return {};
 }
 
-// SQLite would leave the mode to the umask, and take what another user has just put there.
+// Creates the file with mode 0600. SQLite would apply the umask, and would open a file that another user has just
+// created.
 void make_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file >= 0) (void)close(file);
@@ -152,8 +157,8 @@ TuningDatabase::~TuningDatabase() = default;
 
 Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& path) {
   FUSEC_TRY(check_files(path));
-  // What a killed process left half written must be undone before anyone reads; SQLite itself falls back to reading
-  // alone.
+  // The transaction of a killed process must be rolled back before anyone reads, which needs write access. Without it,
+  // SQLite itself falls back to read-only access.
   FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE));
   FUSEC_ASSIGN(const Content content, content_of(db));
   if (content == Content::damaged) return damaged(path);
@@ -178,7 +183,7 @@ Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open_to_write(const std:
       continue;
     }
     if (content == Content::empty) FUSEC_TRY(make_schema(db));
-    // No write-ahead log: it wants shared memory, which network file systems lack.
+    // A write-ahead log is not used, because it needs shared memory, which network file systems lack.
     FUSEC_TRY(db.run("PRAGMA synchronous=NORMAL"));
     return std::unique_ptr<TuningDatabase>(new TuningDatabase(std::make_unique<Impl>(Impl{std::move(db), false})));
   }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements fusec/device.h: device names, tensors on a device, copies, and the list of devices. It dispatches to the
+// CPU or GPU implementation; in a build without CUDA the GPU functions return a Status.
+
 #include "fusec/device.h"
 
 #include <unistd.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens the device that the Options name and determines its Target, before the first stage of compiling or loading. For
+// a GPU this retains the context, which the Engine keeps.
+
 #include "runtime/device/open.h"
 
 #include "fusec/device.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Obtains the machine code of each picked kernel in the emit stage: from another Engine of the process, from the kernel
+// cache, or by compiling it. Kernels are compiled in parallel, and concurrent requests for one key share a single
+// compilation.
+
 #include "runtime/engine/engine_kernels.h"
 
 #include <algorithm>
@@ -49,7 +53,7 @@ class KernelPool {
   std::size_t sweep_at_ = 64;
 };
 
-// Of the process: equal kernels of different Engines are compiled once.
+// The pool of the process, through which equal kernels of different Engines are compiled once.
 KernelPool& pool() {
   static KernelPool kernels;
   return kernels;
@@ -74,7 +78,7 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
   return Obtained{artifact, true};
 }
 
-// Each emitter's code has a key of its own: what one of them has to make for another is not taken for the other's work.
+// Each emitter's code has its own key, so code from a fallback emitter is never mistaken for that of the first one.
 Result<Obtained> obtain_by(Codegen emitter, const ir::Kernel& kernel, const Source& source) {
   const std::string key = codegen::artifact_key(kernel, source.target, emitter);
   return pool().flights.run(key, [&]() -> Result<Obtained> {
@@ -106,7 +110,7 @@ void for_each_parallel(std::size_t n, int threads, const Work& work) {
     const auto wanted = std::min(n, static_cast<std::size_t>(std::max(threads, 1)));
     for (std::size_t t = 1; t < wanted; ++t) helpers.emplace_back(drain);
   } catch (...) {
-    // No more threads, or memory for them, can be had: fewer do it.
+    // The system grants no more threads or memory for them. The threads that exist do the work.
   }
   drain();
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a model to a package: the line up to emit, once per target.
+// Writes a package: runs the stages up to emit once for each target, stores equal constants once, and publishes the
+// file by a rename after it is synced. It does not link, so this machine need not be able to run any of the targets.
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -36,7 +38,7 @@ Result<Target> target_to_package(const std::string& name, const Options& options
   return target;
 }
 
-// Constants of all targets, equal ones once.
+// The constants of all targets. Equal constants are stored once.
 class ConstantPool {
  public:
   int64_t add(const Tensor& constant) {
@@ -60,7 +62,7 @@ std::vector<std::byte> bytes_of_text(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The entries lack their keys, which say how the code was made: nothing looks for them here.
+// Entries are stored without their cache keys, because packages are not searched by key.
 std::vector<std::byte> code_section(const Artifacts& artifacts) {
   std::vector<std::byte> out;
   for (const auto& [id, artifact] : artifacts) {
@@ -79,7 +81,7 @@ Status cannot_write(const std::string& what) {
   return Status(StatusCode::invalid_argument, what + ": " + std::strerror(errno));
 }
 
-// To a name beside it, synced, then renamed.
+// Writes to a temporary name in the same folder, syncs the file, and renames it.
 Status write_file(const std::string& path, const std::vector<std::byte>& head,
                   const std::vector<NewSection>& sections) {
   const std::string temporary = fmt::format("{}.tmp{}", path, getpid());

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `jit`: selects an Engine by the memory layouts of the inputs and compiles a variant for each new pattern
+// of layouts. A pattern that does not compile, or that exceeds the limit on variants, uses the row-major variant, whose
+// Session copies the inputs.
+
 #include "fusec/jit.h"
 
 #include <functional>
@@ -19,8 +23,8 @@ namespace {
 
 using runtime::Layout;
 
-// Patterns beyond this many are copied to row-major memory: a caller with ever new strides must not fill memory with
-// code.
+// Inputs with patterns beyond this many are copied to row-major memory, so that a caller with ever new strides does not
+// fill memory with code.
 constexpr std::size_t kMaxVariants = 32;
 
 // Session::run or run_async.

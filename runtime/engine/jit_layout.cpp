@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Recognizes dense, transposed and broadcast input layouts for `jit`, and rewrites the imported graph to read such
+// memory in place through a transpose and a broadcast. The optimizer and partition then treat these as views.
+
 #include "runtime/engine/jit_layout.h"
 
 #include <algorithm>
@@ -42,7 +45,7 @@ std::optional<Layout> layout_of(const Tensor& tensor) {
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     if (shape[index(axis)] == 1 || strides[index(axis)] != 0) layout.order.push_back(axis);
   }
-  // Axes of extent 1 impose nothing: outermost.
+  // Axes of extent 1 have no effect on the layout and are ordered first.
   const auto rank_of = [&](int axis) { return shape[index(axis)] == 1 ? INT64_MAX : strides[index(axis)]; };
   std::stable_sort(layout.order.begin(), layout.order.end(), [&](int a, int b) { return rank_of(a) > rank_of(b); });
   int64_t expected = 1;

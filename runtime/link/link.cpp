@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Links for the CPU: copies the images of all picked kernels into executable memory and resolves their entries and math
+// functions. It also holds the parts of link that a GPU shares: listing the picked kernels and aligning the constants.
+
 #include "runtime/link/link.h"
 
 #include <cstring>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Completes an Engine from a Program and its artifacts: opens the libraries, links for the device, and binds at once if
+// the Program has no symbols. Both a compiled model and a loaded package go through this file.
+
 #include "runtime/load/assemble.h"
 
 #include <chrono>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a package to an Engine, without a compiler.
+// Loads an Engine from a package: picks the packaged target that fits the machine best, reads its Program and
+// artifacts, and passes them to `assemble`. It must not use the compiler: the runtime library is built without it.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +19,7 @@
 namespace fusec::runtime {
 namespace {
 
-// Whether the machine runs the code as it is: a cubin runs on later GPUs of its generation.
+// Whether the machine runs the code without compiling PTX: a cubin runs on later GPUs of the same major architecture.
 bool is_native(const Target& target, const Target& machine) {
   return target.kind == TargetKind::cpu || target.sm / 10 == machine.sm / 10;
 }
@@ -50,7 +52,7 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   };
   const PackageState& package = *opened.state();
   const Clock::time_point start = Clock::now();
-  // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
+  // Members are set one by one, because GCC 12 destroys members twice if a later initializer of a braced list throws.
   Parts parts;
   parts.options = options;
   parts.inputs = package.manifest.model.inputs;

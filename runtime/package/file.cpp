@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens the file of a package and reads it, after checking that it is a regular file and, on request, that only the
+// user and root can change it. Checks apply to the open descriptor, so that replacing the name has no effect.
+
 #include "runtime/package/file.h"
 
 #include <fcntl.h>
@@ -71,7 +74,7 @@ Result<OpenFile> OpenFile::open(const std::string& path) {
   OpenFile file(open_folder(folder), -1);
   if (file.folder_ < 0) return cannot_open();
   struct stat info;
-  // Looked at first, because to open some devices is to act on them.
+  // The type is checked before the file is opened, because opening some devices has side effects.
   if (fstatat(file.folder_, name.c_str(), &info, name.empty() ? AT_EMPTY_PATH : 0) != 0) return cannot_open();
   if (!S_ISREG(info.st_mode)) return refused(kind_of(info.st_mode));
   file.fd_ = openat(file.folder_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

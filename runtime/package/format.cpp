@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes and reads the header and section table of a package and verifies the digests of its sections, with several
+// threads. Every offset and length in a file is checked before use.
+
 #include "runtime/package/format.h"
 
 #include <fmt/format.h>
@@ -64,7 +67,7 @@ bool signature_makes_sense(const Header& header) {
   return is_zero(header.zeros) && header.is_signed == (is_zero(header.signature) ? 0 : 1);
 }
 
-// Sections lie one after the other up to the end of the file.
+// Sections must follow one another without gaps up to the end of the file.
 Result<Section> section_of(Bytes file, const Row& row, std::size_t at) {
   const bool known = row.kind >= 1 && row.kind <= static_cast<uint32_t>(SectionKind::constants);
   const bool fits = row.offset == at && row.bytes <= file.size() - at && padded(row.bytes) <= file.size() - at;
@@ -88,7 +91,7 @@ void digest_chunks(Bytes bytes, ir::Sha256Digest* digests) {
 
 using Fetch = std::function<int(std::size_t, std::size_t)>;
 
-// Of the bytes at `offset` of a file, once they are fetched. `fault`: the first that fetch answered.
+// The digest of the bytes at `offset` of a file, after they are fetched. `fault` is set to the first error of fetch.
 ir::Sha256Digest chunked_digest(Bytes bytes, int threads, std::size_t offset = 0, const Fetch& fetch = {},
                                 int* fault = nullptr) {
   const std::size_t groups = (bytes.size() + kGroup - 1) / kGroup;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints and parses the JSON manifest of a package. The file may be malicious: the parser limits nesting, refuses
+// integers out of range, and returns a Status for any other text.
+
 #include "runtime/package/manifest.h"
 
 #include <climits>
@@ -19,8 +22,8 @@ struct Fault {
 
 constexpr int kMaxDepth = 16;  // of lists and objects inside each other; a manifest has 5
 
-// A value whose destructor allocates nothing. That of nlohmann::json moves what lists and objects hold to a list of its
-// own, and ends the process where there is no memory for it.
+// A JSON value whose destructor allocates nothing. The destructor of nlohmann::json moves the elements of arrays and
+// objects to a list, and terminates the process if it cannot allocate the list.
 struct Parsed {
   Json json;
   Parsed() = default;
@@ -39,7 +42,7 @@ struct Parsed {
   }
 };
 
-// Puts what it reads into a Json that outlives it, whatever is thrown.
+// Builds a Json that outlives the reader, even if an exception is thrown.
 class Reader : public nlohmann::detail::json_sax_dom_parser<Json> {
  public:
   using json_sax_dom_parser::json_sax_dom_parser;
@@ -56,7 +59,7 @@ class Reader : public nlohmann::detail::json_sax_dom_parser<Json> {
   int depth_ = 0;
 };
 
-// get<int64_t>() would convert any number, and those out of range to anything.
+// get<int64_t>() would convert any number, with unspecified results out of range.
 int64_t integer_of(const Json& number) {
   if (!number.is_number_integer() || (number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX))
     throw Fault{"not an integer: " + number.dump()};

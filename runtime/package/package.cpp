@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens a package: checks trust, signature and digests, then parses the manifest, and later yields the Program and
+// artifacts of one target to load. Constants are used in place in the package's memory.
+
 #include "runtime/package/package.h"
 
 #include <fmt/format.h>
@@ -56,7 +59,7 @@ PackageInfo info_of(const Manifest& manifest, const std::vector<Section>& sectio
   return info;
 }
 
-// A signature that does not fit is damage; whether its key is one to trust is for the caller to say.
+// A signature that does not match the digest means that the file is damaged. The caller decides which key to trust.
 Status check_signature(const PackageHead& head, const PackageOptions& options) {
   if (!options.verify_key)
     return head.signature && can_sign() ? verify_signature(head.digest, *head.signature) : Status();
@@ -72,7 +75,7 @@ Status check_signature(const PackageHead& head, const PackageOptions& options) {
 
 using Fetch = std::function<int(std::size_t, std::size_t)>;
 
-// Of a whole file in memory, whose head is there; the rest is there after `fetch`.
+// Makes a Package from memory of the file's size. The head is present already; `fetch` reads the rest.
 Result<Package> make_package(OwnedBytes memory, const PackageOptions& options, const std::string& path,
                              const Fetch& fetch) {
   const auto start = std::chrono::steady_clock::now();

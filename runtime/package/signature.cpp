@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Signs and verifies the digest of a package with Ed25519, and reads keys from PEM files. Builds without libsodium
+// return `unsupported`. Private keys are wiped from memory after use.
+
 #include "runtime/package/signature.h"
 
 #include <fmt/format.h>

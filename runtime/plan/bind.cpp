@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements bind: resolves the Program for the symbol values, binds the library steps (on a GPU several at once),
+// plans the arena, and turns every view into an address and every phase into a thread count. Facts that kernels were
+// compiled for (divisibility, 32-bit indices) are checked here; a run does not check them again.
+
 #include "runtime/plan/bind.h"
 
 #include <algorithm>
@@ -26,7 +30,7 @@ constexpr double kOpsPerByte = 4;  // that one core computes while it moves a by
 
 constexpr int64_t kGpuAlignment = 256;  // of workspaces and temporaries, as cuBLASLt and cuDNN like it
 
-// The library's own way, or its first that gives the same bits on every run.
+// Binds the library's own algorithm or, if `reproducible`, its first algorithm that gives the same bits on every run.
 Result<std::unique_ptr<LibraryOp>> bind_with(Library& library, LibraryCall call, bool reproducible) {
   if (!reproducible) return library.bind(call);
   const std::vector<Choice> choices = library.choices(call);
@@ -36,7 +40,7 @@ Result<std::unique_ptr<LibraryOp>> bind_with(Library& library, LibraryCall call,
   return library.bind(call);
 }
 
-// In the fastest way that the tuning database knows of and a library still has; null: as the libraries decide.
+// Binds the fastest algorithm in the tuning database that a library still offers. Null: the libraries decide.
 std::unique_ptr<LibraryOp> bind_tuned(const LoadedProgram& loaded, const LibraryCall& call, Tuning& tuning) {
   if (!is_tuned(*call.step) || !tuning.has_picks()) return nullptr;
   const std::string key = tuning_call(call);
@@ -82,8 +86,8 @@ BoundLibraryStep bind_step(const LoadedProgram& loaded, const ResolvedStep& step
   return {bind_library(loaded, call, step, reproducible), false};
 }
 
-// cuDNN takes milliseconds over a plan, and up to seconds over one that it compiles: these come side by side. A host's
-// libraries split the packing of each constant over their own threads.
+// cuDNN needs milliseconds to make a plan, and up to seconds if it compiles one, so a GPU's steps are bound in
+// parallel. Host libraries use all threads to pack each constant, so a host's steps are bound one by one.
 int binders(const LoadedProgram& loaded, std::size_t steps) {
   if (loaded.device == nullptr) return 1;
   constexpr std::size_t kMax = 8;
@@ -120,7 +124,7 @@ Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedPro
   return ops;
 }
 
-// Elements that a view touches, broadcast axes once.
+// The bytes of the elements that a view touches. Broadcast axes count once.
 int64_t bytes_of(const ResolvedView& view) {
   if (view.empty()) return 0;
   double elements = 1;  // a sum of these is a statistic; it may pass 63 bits for repeated reads
@@ -135,7 +139,7 @@ int64_t bytes_of(const ResolvedStep& step) {
                          [](int64_t sum, const ResolvedView& v) { return sum + bytes_of(v); });
 }
 
-// Multiplications and additions of a convolution or matrix product; 0 of all else.
+// The multiplications and additions of a convolution or matmul; 0 for other ops.
 double arithmetic(const ir::LibraryStep& step, const std::vector<BoundArg>& args) {
   const auto elements = [](const BoundArg& arg) {
     return std::accumulate(arg.shape.begin(), arg.shape.end(), 1.0,
@@ -287,7 +291,7 @@ class Binder {
     return extents;
   }
 
-  // A kernel is wrong, not slow, where a fact it was compiled for does not hold.
+  // If a fact that a kernel was compiled for does not hold, its results are wrong.
   static void check_facts(const ir::Kernel& kernel, const ResolvedStep& step, const Bindings& extents) {
     for (const auto& [extent, divisor] : kernel.divisible) {
       FUSEC_CHECK(extents.count(extent) && extents.at(extent) % divisor == 0)
@@ -303,7 +307,8 @@ class Binder {
     }
   }
 
-  // An output whose allocation is not its own (a model input, a constant, another output's) is copied at the end.
+  // An output that lies in another allocation (a model input, a constant, another output) is copied at the end of a
+  // run.
   void add_copies() {
     for (uint32_t i = 0; i < program_.outputs.size(); ++i) {
       const ir::Allocation& alloc = program_.allocs[program_.outputs[i]];
@@ -335,7 +340,7 @@ class Binder {
   const ArenaLayout& layout_;
 };
 
-// A launch's grid has one axis.
+// Launches use a one-dimensional grid, whose size the driver limits.
 Status check_grids(const Plan& plan) {
   constexpr int64_t kMaxBlocks = INT32_MAX;
   for (const Launch& launch : plan.launches) {

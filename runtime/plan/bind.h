@@ -16,10 +16,11 @@ namespace fusec::runtime {
 // what was given.
 Result<Bindings> bind_symbols(const ir::Program& program, std::span<const std::vector<int64_t>> input_shapes);
 
-// What a library is given for a LibraryStep.
-// Threads that share work of so many bytes and tasks, at most `threads`: none gets less than is worth waking it.
+// The number of threads, at most `threads`, that share work of this many bytes and tasks. No thread gets so little that
+// waking it costs more.
 int threads_for(int64_t bytes, int64_t iterations, int threads);
 
+// The call that a library gets for a LibraryStep.
 LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, int threads);
 
 // Binds library steps (as `tuning` says where it is given, else the first library that takes one), plans the arena,

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Derives the symbol values from the input shapes before a Plan is looked up or bound: first from axes that are a
+// single symbol, then from axes of the form c*s + r with one unknown symbol. It then checks every axis against these
+// values, so bind may assume that the input shapes fit the model.
+
 #include <optional>
 
 #include "runtime/plan/bind.h"
@@ -63,7 +67,8 @@ std::optional<std::pair<std::string, int64_t>> solve(const Dim& dim, int64_t giv
   return at(value) == given ? std::make_optional(std::pair(symbol, value)) : std::nullopt;
 }
 
-// One pass over all axes that may bind: plain symbols, then expressions with one unknown. False: nothing new.
+// Makes one pass over all axes and binds plain symbols and, if `expressions`, expressions with one unknown symbol.
+// Returns false if it bound nothing new.
 bool bind_more(const ir::Program& program, std::span<const std::vector<int64_t>> shapes, bool expressions,
                Bindings& out) {
   bool progress = false;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Groups consecutive host launches whose memory ranges do not conflict, at the end of bind, so that a run needs one
+// parallel region for each group. Inputs and outputs of the caller may share memory, so two different ones conflict as
+// soon as one of them is written.
+
 #include "runtime/plan/independent.h"
 
 #include <algorithm>

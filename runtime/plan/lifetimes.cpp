@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Performs buffer assignment during bind: computes the lifetimes of temporaries, merges an output into the memory of a
+// dying input where the step allows it, and gives each temporary and workspace its offset in the arena. The offsets
+// themselves come from `plan_memory`.
+
 #include "runtime/plan/lifetimes.h"
 
 #include <algorithm>

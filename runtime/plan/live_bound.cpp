@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Computes a lower bound on the arena size during bind, for the statistics of a Plan and for tests of the memory
+// planner. It must not share code with lifetimes.cpp or memory_plan.cpp, because a shared mistake would go unnoticed.
+
 #include "runtime/plan/live_bound.h"
 
 #include <algorithm>
@@ -48,7 +51,8 @@ int64_t mentions(const ResolvedStep& step, ir::AllocId id) {
   return std::count_if(step.args.begin(), step.args.end(), [&](const ResolvedView& v) { return v.alloc == id; });
 }
 
-// Bytes counted twice in the sum of step i: of outputs born here in the place of inputs that die here.
+// The bytes that the sum of step i counts twice: an output that starts here may take the memory of an input that ends
+// here.
 int64_t shared_bytes(const ir::Program& program, const ResolvedProgram& resolved, std::size_t i, const Spans& spans,
                      const LibraryFacts& facts) {
   const ResolvedStep& step = resolved.steps[i];

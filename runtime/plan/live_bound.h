@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that any plan of these steps needs: a yardstick for the memory planner that shares no code with it.
+// The bytes that any plan of these steps needs: a baseline for the memory planner that shares no code with it.
 #pragma once
 
 #include <cstdint>

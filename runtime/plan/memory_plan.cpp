@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Best fit in a given order, for several orders, then a bounded walk that moves the blocks at the peak forward in the
-// order: the packing of intervals is NP-hard, and for real networks one of the first orders usually meets the bound.
+// Assigns arena offsets by best fit, for several block orders, and stops when one of them meets the lower bound.
+// Otherwise a bounded local search moves the blocks at the peak to earlier positions in the order. Optimal packing is
+// NP-hard, and for real networks one of the first orders usually meets the bound.
+
 #include "runtime/plan/memory_plan.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ constexpr int kWalkRounds = 400;
 
 bool overlap_in_time(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
 
-// The lowest of the smallest gaps that fit between placed neighbours, else the end of the last one.
+// The lowest of the smallest gaps between placed neighbours that the block fits in, else the end of the last neighbour.
 int64_t best_fit(const std::vector<Block>& blocks, const std::vector<int64_t>& offsets, const Order& by_offset,
                  int block) {
   int64_t best = -1, best_gap = INT64_MAX, end = 0;
@@ -56,7 +58,7 @@ MemoryPlan place(const std::vector<Block>& blocks, const Order& order) {
   return plan;
 }
 
-// What no plan can go below.
+// A lower bound on the arena size of any plan.
 int64_t peak_of_sums(const std::vector<Block>& blocks) {
   std::map<int, int64_t> change;
   for (const Block& b : blocks) {
@@ -129,7 +131,7 @@ MemoryPlan plan_memory(std::span<const Block> input, int64_t alignment) {
   MemoryPlan current = best;
   Order order = best_order;
   for (int round = 0; round < rounds && best.arena_bytes > bound; ++round) {
-    // Short and long moves by turns: 1, 2, 4, ... positions, then to the front.
+    // Short and long moves alternate: the distance is a power of two of up to 2^15 positions.
     promote_peak(blocks, current, order, std::size_t{1} << (round * 7 % 16));
     current = place(blocks, order);
     if (current.arena_bytes < best.arena_bytes) {

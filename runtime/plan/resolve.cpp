@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Selects the variant of each slot for one set of symbol values and evaluates all offsets, shapes and strides to
+// numbers; this is the first step of bind. A view outside its allocation fails a FUSEC_CHECK.
+
 #include "runtime/plan/resolve.h"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the plan cache of an Engine, which calls bind when it holds no Plan for a set of shapes and a thread
+// count, and the public accessors of Engine. Threads that need the same Plan wait for the one that binds it.
+
 #include "runtime/plan/state.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures the algorithms that the libraries offer for each distinct convolution and matmul of a resolved program, for
+// `fusec tune` and, with Strategy::profile, during bind. Failures are stored like times, so that an algorithm that
+// fails is not tried again.
+
 #include "runtime/plan/tuner.h"
 
 #include <algorithm>
@@ -30,7 +34,8 @@ int64_t seconds_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// All ways to do a call, by libraries that pack for themselves; what they have packed goes with them.
+// All algorithms for a call. Fresh library instances are used where a library has them, so that weights packed for
+// tuning are freed with the candidates.
 std::vector<TuneCandidate> candidates_of(const LoadedProgram& loaded, const LibraryCall& call) {
   std::vector<TuneCandidate> out;
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
@@ -57,7 +62,7 @@ class LayerTuner {
     bool finished = true;
     for (std::size_t i = 0; i < all.size(); ++i) {
       TuneCandidate& candidate = all[i];
-      // The first choice of the first library that can is what they take by themselves.
+      // The libraries' own choice is the first algorithm of the first library that works.
       candidate.is_own = own == nullptr && (i == 0 || all[i - 1].library != candidate.library);
       if (const TuningRow* known = row_of(layer, candidate)) {
         if (candidate.is_own && known->own && !known->failed()) own = &candidate;
@@ -108,7 +113,7 @@ class LayerTuner {
     row.time = seconds_now();
   }
 
-  // A row of times, or of why there are none. An error is one of the device itself.
+  // Returns a row with times, or with the reason of the failure. An error means that the device itself failed.
   Result<TuningRow> measure(const TunedLayer& layer, const TuneCandidate& candidate, std::size_t listed) {
     TuningRow row;
     row.scope = tuning_.scope(), row.call = layer.call;
@@ -127,7 +132,8 @@ class LayerTuner {
     }
     row.failure = us.status().message();
     row.own = false;
-    // A lost GPU fails all that comes after it; the row remains, so that the next attempt leaves this choice out.
+    // After the GPU is lost, every later call fails. The row is stored first, so that the next tuning skips this
+    // choice.
     if (const Status alive = timed_.alive(); !alive.ok()) {
       tuning_.add({row});
       return alive;
@@ -135,8 +141,8 @@ class LayerTuner {
     return row;
   }
 
-  // Times the fastest and the libraries' own once more, in turn: the lowest of many noisy times is too low, and the
-  // machine may have changed between the two.
+  // Times the fastest algorithm and the libraries' own choice again, alternating. The lowest of many noisy times is
+  // biased, and the machine's speed may have changed between the two measurements.
   Status settle(TunedLayer& layer, const TuneCandidate& own, const std::vector<TuneCandidate>& all) {
     const TuningRow* best = best_row(layer.rows);
     if (best == nullptr || best->own) return {};
@@ -197,7 +203,7 @@ Result<std::unique_ptr<CallStopwatch>> stopwatch_for(const LoadedProgram& loaded
   return make_host_stopwatch(threads, tuning.flush_bytes());
 }
 
-// Indices of incomplete layers, most work first.
+// The indices of the layers that lack measurements, by decreasing work.
 std::vector<std::size_t> order_of_tuning(const Layers& layers) {
   std::vector<std::size_t> order;
   std::vector<double> work;

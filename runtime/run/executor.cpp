@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs a Plan on the CPU: completes the argument table with the caller's addresses, runs the launches in order, each
+// phase or group in one parallel region, and copies the outputs that lie in another allocation. It may assume that bind
+// checked all shapes and facts.
+
 #include "runtime/run/executor.h"
 
 #include <algorithm>
@@ -20,7 +24,7 @@ Result<bool> grow(AlignedBuffer& buffer, int64_t bytes) {
   return true;
 }
 
-// A library's call is bound for a number of threads and may wait for all of them.
+// A library call is bound for a fixed number of threads and may wait for all of them, so it cannot run with fewer.
 Status too_few(int threads, int wanted) {
   return Status(StatusCode::out_of_memory,
                 "only " + std::to_string(threads) + " of " + std::to_string(wanted) +
@@ -77,8 +81,8 @@ void Frame::run_kernel(const Launch& launch, const codegen::HostArgs& args) cons
   }
 }
 
-// Part p of launch l runs on thread (p + parts of the launches before l) modulo the threads, so that small launches lie
-// on threads of their own.
+// Part p of launch l runs on thread (p + number of parts of earlier launches) modulo the threads, so that small
+// launches run on different threads.
 void Frame::run_group(std::size_t first) const {
   const Launch* const launches = plan_->launches.data() + first;
   const int threads = launches->group_threads;

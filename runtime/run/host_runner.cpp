@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Runner of the CPU: one arena, Frames on it, staging memory for tensors that kernels cannot take where they lie.
+// Runs Plans on the CPU for a Session: uses the caller's tensors in place where they are row-major and aligned, and
+// stages the others through its own memory. An output that overlaps an input which is read later is staged too.
+
 #include <utility>
 
 #include "runtime/device/host/strided_copy.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Holds what the host runner and the GPU runner share during a run: creating and checking outputs, detecting outputs
+// that would clobber an input, and recording why a tensor is staged.
+
 #include "runtime/run/runner.h"
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the public Session: checks the inputs of a run, finds or binds the Plan for their shapes, and hands the
+// run to the Runner of the device. It keeps the state of the 16 sets of shapes used last.
+
 #include "fusec/session.h"
 
 #include <algorithm>
@@ -70,7 +73,7 @@ Status Session::Impl::check(std::span<const Tensor> inputs, std::span<const Tens
                                                   std::to_string(outputs_given.size()));
 }
 
-// An entry is put in when it is whole: one that memory was lacking for leaves none behind.
+// An entry is added only when it is complete, so a failed allocation leaves no partial entry.
 Result<Session::Impl::Ready*> Session::Impl::make_ready(std::span<const TensorShape> shapes, int most_threads) {
   FUSEC_ASSIGN(runtime::PlanPtr plan, engine.state()->plan(shapes, most_threads));
   Ready entry;
@@ -115,8 +118,8 @@ Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outp
   FUSEC_ASSIGN(Ready * entry, ready(inputs));
   const runtime::Lease team(entry->plan->loaded->device == nullptr ? entry->plan->team : 1);
   if (entry->plan->loaded->device == nullptr && team.threads() < entry->plan->team) {
-    // Threads that were there when the Plan was made cannot be had now, in a child made by fork for one: another Plan
-    // does with those that can.
+    // Fewer threads are available than when the Plan was bound, for example in a child made by fork. Another Plan is
+    // bound for the available threads.
     entries.clear();
     FUSEC_ASSIGN(entry, ready(inputs, team.threads()));
   }

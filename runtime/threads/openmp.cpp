@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenMP functions that oneDNN calls, on the Executor of runtime/threads/parallel.h. Our copy of oneDNN's library
-// asks for these names where the original asks for GNU OpenMP's (cmake/own_openmp.py): regions have GNU OpenMP's
-// meaning (num_threads 0: as many as omp_get_max_threads says; nested regions have one thread; a static loop is split
-// as libgomp splits it), but a team never ends its threads because a region is smaller, and never the process because
-// threads cannot be had.
+// Implements the OpenMP entry points that oneDNN calls, on top of the Executor of runtime/threads/parallel.h.
+// cmake/own_openmp.py renames the GNU OpenMP symbols of our copy of oneDNN to the names in this file. Regions have the
+// semantics of GNU OpenMP (`num_threads` 0 means `omp_get_max_threads`, nested regions have one thread, static loops
+// are split as in libgomp). Unlike GNU OpenMP, a smaller region does not end threads of the team, and a failure to
+// start threads does not end the process.
+
 #include <atomic>
 #include <new>
 #include <thread>
@@ -30,7 +31,7 @@ struct StaticLoop {
   long start = 0, increment = 1, iterations = 0, chunk = 0, turn = 0;
 };
 
-// Trivially destructible: a thread's end runs nothing of ours.
+// Trivially destructible, so no destructor runs when a thread ends.
 struct OpenMpState {
   SharedRegion* region = nullptr;  // that this thread runs a part of
   alignas(SharedRegion) unsigned char own[sizeof(SharedRegion)];
@@ -65,7 +66,7 @@ int max_threads() {
   return said > 0 ? said : cores > 0 ? cores : 1;
 }
 
-// The iterations [first, end) of the loop's next turn on this thread; false: there are none.
+// Sets [first, end) to the iterations of the loop's next chunk on this thread; returns false if there is none.
 bool next_turn(StaticLoop& loop, long* first, long* end) {
   const Region& region = this_thread().region;
   const long parts = region.parts, part = region.part;

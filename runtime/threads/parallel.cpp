@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements Lease and `parallel_for`, which split host work over the threads of the Executor. In a child made by fork
+// it forgets the teams of the parent, whose threads do not exist there.
+
 #include "runtime/threads/parallel.h"
 
 #include <pthread.h>
@@ -20,7 +23,7 @@ std::atomic<Executor*> own_executor{
     nullptr};  // TeamPool of this process; never deleted, its workers outlive static objects
 std::atomic<Executor*> given_executor{nullptr};
 
-// The threads of the parent do not exist in the child, and whatever a lock of its pool protects may be half changed.
+// In the child, the threads of the parent do not exist, and the state behind the pool's lock may be inconsistent.
 void forget_teams() {
   own_executor = nullptr;
   this_thread() = {};

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements the process's own Executor: teams of workers that spin between regions and sleep when idle, and the pool
+// of teams that are not leased. If the system grants no more threads, a team stays smaller; this is not an error.
+
 #include "runtime/threads/team.h"
 
 #include <signal.h>
@@ -12,10 +15,11 @@
 namespace fusec::runtime {
 namespace {
 
-// Of an idle team: the next run of a caller in a loop finds it awake.
+// How long the workers of an idle and of a leased team spin. An idle team spins for a while, so that the next run of a
+// loop finds it awake.
 constexpr std::chrono::microseconds kSpinAfterRun(200), kSpinInRun(5000);
 
-// Threads begun meanwhile handle no signals: those are the host program's.
+// Blocks all signals for threads that are started meanwhile: signals belong to the host program.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -118,7 +122,7 @@ std::unique_ptr<Team> TeamPool::take_idle(int wanted) {
   for (std::size_t i = 0; i < count_; ++i) {
     const int threads = idle_[i]->threads();
     const int before = best < count_ ? idle_[best]->threads() : 0;
-    // The smallest that is large enough, else the largest, to be grown.
+    // Takes the smallest team that is large enough, else the largest one, which is then grown.
     if (best == count_ || (threads >= wanted ? before < wanted || threads < before : threads > before)) best = i;
   }
   if (best == count_) return nullptr;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures the error of one compiled scalar op against the reference column of the op table, for `fusec accuracy`. It
+// compiles the op through all stages and tries special values, the op's domain, and bit patterns of the type.
+
 #include "runtime/tool/accuracy.h"
 
 #include <fmt/format.h>

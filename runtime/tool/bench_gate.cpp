@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The speed gate: patterns and models in rounds that go over all of them, kept in a file or held against one.
+// Implements `fusec bench --save` and `--against`: measures patterns and models in rounds, each of which covers all of
+// them, and stores the record or compares it with a stored one.
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec bench --patterns`: compiles each memory-bound model of a folder and times it alternately with a
+// copy of as many bytes. The score is the copy's time divided by the model's time.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +59,7 @@ Status time_on_gpu(Session& session, std::span<const Tensor> inputs, std::span<T
   return {};
 }
 
-// What a pattern is measured against: one of the two.
+// The baseline of a pattern: exactly one of the two is set.
 struct PatternYardstick {
   std::optional<CopySpeed> cpu;
   std::unique_ptr<GpuYardstick> gpu;
@@ -99,7 +102,7 @@ Status measure(const std::string& path, const Options& options, const Target& ta
   return {};
 }
 
-// In which memory the pattern ran, and how steady that was.
+// Says whether the pattern ran in the cache or in memory, and how steady its times were.
 std::string regime(const PatternRow& row, const Target& target) {
   if (target.kind == TargetKind::cuda) return "memory";
   std::string out = row.bytes <= target.last_level_cache ? "cache" : "memory";

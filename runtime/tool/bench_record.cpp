@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and writes the JSON record of the speed gate, decides whether two records are comparable, and compares them. It
+// measures nothing.
+
 #include "runtime/tool/bench_record.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs another program without a shell, collects its output, and kills it after a time limit. Used by `fusec reduce` to
+// test candidate models.
+
 #include "runtime/tool/child.h"
 
 #include <fcntl.h>

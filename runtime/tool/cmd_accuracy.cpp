@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec accuracy`: parses the ops and types, measures each pair with accuracy.cpp, and prints a table,
+// markdown or JSON. The command fails if a result exceeds its bound in the op table.
+
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec bench` for one model: start-up times, run times for each batch and, for plans without library
+// calls, the score against a copy of as many bytes. `--patterns`, `--save` and `--against` are handled by
+// bench_patterns.cpp and bench_gate.cpp.
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +39,7 @@ int64_t total_bytes(const std::vector<Tensor>& tensors) {
   return sum;
 }
 
-// What copies as many bytes, on the Engine's device.
+// The baseline: a copy of as many bytes on the Engine's device.
 struct Yardstick {
   std::optional<CopySpeed> cpu;
   std::unique_ptr<GpuYardstick> gpu;
@@ -51,7 +55,7 @@ struct Yardstick {
   }
 };
 
-// Wall clock with one synchronization per run; the caches are as the run before left them.
+// Measures wall-clock time with one synchronization per run. Caches are as the previous run left them.
 Status measure_on_gpu(const Call& call, Session& session, std::span<const Tensor> inputs, std::vector<Tensor> outputs,
                       GpuYardstick& copy, const Budget& budget, BenchRow& row) {
   row.us = time_runs(call, budget);
@@ -61,7 +65,7 @@ Status measure_on_gpu(const Call& call, Session& session, std::span<const Tensor
   return {};
 }
 
-// One run that must go well, then runs that are timed.
+// Does one run that must succeed, then times further runs.
 Status measure(Session& session, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs,
                Yardstick& yardstick, const Budget& budget, BenchRow& row) {
   FUSEC_TRY(session.run_bound());

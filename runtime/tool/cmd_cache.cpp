@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec cache`: lists, verifies, bounds and clears the kernel cache. It compiles nothing.
+
 #include <fmt/format.h>
 
 #include <ctime>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec compile`: compiles a model into the kernel cache or, with `-o FILE.fsc`, into a package for one or
+// more targets. It runs no model.
+
 #include <fmt/format.h>
 
 #include <chrono>

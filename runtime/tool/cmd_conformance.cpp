@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec conformance`: finds ONNX test cases, runs them in child processes, and reports results by tier, op
+// and reason. It looks for a GPU in a child process, because children of a process that initialized CUDA cannot use the
+// driver.
+
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine and this build offer, and whether a kernel compiles and runs.
+// Implements `fusec doctor`: reports the devices, libraries and caches that this machine and build offer, and compiles
+// and runs one small kernel as a self-test.
+
 #include <dlfcn.h>
 #include <fmt/format.h>
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec explain`: runs the stages up to select and shows, for each region, its nodes, bytes and kernel, and
+// why each fusion boundary was not fused. It emits and runs no code.
+
 #include <fmt/format.h>
 
 #include <algorithm>

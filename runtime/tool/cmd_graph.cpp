@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partition as a drawing.
+// Implements `fusec graph`: runs the stages up to partition and writes the regions and the edges between them as a
+// Graphviz file.
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec inspect`: compiles a model or loads a package, binds it for the given shapes, and shows launches,
+// kernels and memory. A package without code for this machine is shown from its manifest alone.
+
 #include <fmt/format.h>
 
 #include "fusec/device.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec materialize`: writes an ONNX model with all its weights, where absent ones are random values from a
+// seed. It compiles nothing.
+
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec optimize`: prints the graph after the optimizer or after named passes, lists the passes with their
+// times, and bisects for the first pass after which the compiled outputs differ from the evaluator's.
+
 #include <fmt/format.h>
 
 #include "fusec/session.h"

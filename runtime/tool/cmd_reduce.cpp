@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec reduce`: replaces symbols of an ONNX model by numbers, removes its nodes and turns its weights into
+// inputs, as long as a given command still fails in the same way. The command runs in a child process, so the candidate
+// may crash or hang.
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -113,7 +117,7 @@ class Check {
   int64_t runs_ = 0;
 };
 
-// Takes away what the failure does not need.
+// Removes everything from the model that the failure does not need.
 class Reduction {
  public:
   Reduction(const Cutter& cutter, Check& check) : cutter_(cutter), check_(check) {
@@ -180,7 +184,7 @@ class Reduction {
     return {};
   }
 
-  // Weights that need not be these become inputs, which are random.
+  // Turns weights whose values the failure does not need into inputs, which get random values.
   Status free_initializers() {
     for (const std::string& name : cutter_.initializers(best_)) {
       Cut cut = best_;

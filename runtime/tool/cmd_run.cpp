@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec run`: runs a model or a package once, or the evaluator on the model's graph, and prints a summary
+// of the outputs or stores them as .npy files.
+
 #include <fmt/format.h>
 
 #include <algorithm>

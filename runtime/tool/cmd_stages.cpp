@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that print what one stage makes.
+// Implements the commands that print what one stage returns: `import`, `partition`, `lower`, `select`, `emit` and
+// `bind`.
+
 #include <fmt/format.h>
 
 #include "codegen/emit.h"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec tune`: compiles a model, measures the algorithms of its convolutions and matmuls with the tuner,
+// and stores the times in the tuning database. The Engine is compiled with Strategy::heuristic, because it only serves
+// to list the calls.
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -221,7 +225,7 @@ Result<bool> tune(const TuneFlags& flags) {
   std::vector<TunedShapes> all;
   double spent = 0;
   for (const int64_t batch : batches) {
-    // A limit that is used up still lets what is known be shown.
+    // When the limit is used up, measured times of the remaining batches are still shown.
     const double left = flags.time_limit > 0 ? std::max(flags.time_limit - spent, 1e-9) : 0;
     FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, loaded, flags, batch, left));
     spent += one.report.seconds;

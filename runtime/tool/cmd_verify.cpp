@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Implements `fusec verify`: runs a compiled model and compares its outputs with the evaluator, with a CPU Engine, or
+// with files. On a GPU it also runs the model again with tensors that stay on the device, so that graph replays are
+// checked for equal bits.
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -48,7 +52,7 @@ std::string shared_with_reference(const VerifyFlags& flags) {
   return flags.precision == "f32" ? "import" : "import, passes up to convert_precision";
 }
 
-// What outputs are compared with.
+// The source of the expected outputs.
 class Reference {
  public:
   static Result<Reference> make(const Model& model, Options options, const VerifyFlags& flags) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Declares the command-line flags that several commands share and converts them to Options. Unknown values are refused
+// here, so commands may rely on the Options.
+
 #include "runtime/tool/common.h"
 
 #include <fmt/format.h>

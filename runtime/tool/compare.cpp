@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compares an output with its reference, as a whole by relative L2 error and element by element. NaN and infinity must
+// be in the same places, and a constant or vanishing reference fails because it checks nothing.
+
 #include "runtime/tool/compare.h"
 
 #include <fmt/format.h>

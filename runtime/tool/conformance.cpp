@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs one ONNX test case: imports its model, feeds the tensors of each data set, and compares the outputs. If import
+// needs the contents of inputs, it is repeated with integers, then with all inputs, known at import.
+
 #include "runtime/tool/conformance.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists the ONNX ops of each conformance tier and assigns a model to the first tier that covers its ops.
+
 #include "runtime/tool/conformance_tiers.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases in child processes: a crash or a case without end costs that case alone. A child reads the numbers of cases,
-// one a line, and answers each with a line of JSON.
+// Runs conformance cases in child processes, so that a case that crashes or hangs fails alone. A child reads case
+// numbers, one per line, and answers each with one line of JSON.
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures the fastest copy of this machine's memory, the baseline of memory-bound work on the CPU: memcpy and
+// streaming stores, on all threads and on one.
+
 #include "runtime/tool/copy_speed.h"
 
 #include <algorithm>

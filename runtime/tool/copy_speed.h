@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick of memory-bound work: a copy by all threads, as fast as this machine does it.
+// The baseline of memory-bound work on a CPU: the fastest copy of this machine.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Evaluates a model's graph as imported with the reference evaluator, for commands that compare compiled outputs. It
+// does not use the compiler's later stages.
+
 #include "runtime/tool/evaluate.h"
 
 #include "ir/eval/graph.h"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses the command line with CLI11, runs the chosen command, and maps its Status to an exit code. No other file
+// includes CLI11.
+
 #include "runtime/tool/flags.h"
 
 #include <CLI/CLI.hpp>

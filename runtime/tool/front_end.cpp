@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads a model and runs the stages up to a given one, for the commands that show a stage. A named GPU target needs no
+// GPU.
+
 #include "runtime/tool/front_end.h"
 
 #include "runtime/device/open.h"

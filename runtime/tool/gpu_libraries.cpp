@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds NVIDIA's libraries and asks each for its version, for `fusec doctor`. A library that is missing is reported
+// with what is lost without it.
+
 #include "runtime/tool/gpu_libraries.h"
 
 #include "ir/support/nvidia_libraries.h"

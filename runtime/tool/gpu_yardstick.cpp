@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures the fastest copy on a GPU, the baseline of memory-bound work there: the driver's copy and a compiled copy
+// kernel, each after a flush of the last-level cache. Builds without CUDA return a Status.
+
 #include "runtime/tool/gpu_yardstick.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick of memory-bound work on a GPU: the fastest of the driver's copy and a compiled copy kernel, each timed
+// The baseline of memory-bound work on a GPU: the fastest of the driver's copy and a compiled copy kernel, each timed
 // by events after the last-level cache was flushed by reading, so that its lines are clean.
 #pragma once
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Parses `--shape` and `--input`, derives the symbol values and input shapes, and fills the inputs from files or with
+// seeded random values.
+
 #include "runtime/tool/inputs.h"
 
 #include <fmt/format.h>
@@ -131,7 +134,7 @@ Result<Tensor> indices(DType dtype, const TensorShape& shape, uint64_t seed, int
   return tensor;
 }
 
-// seeds of neighbouring inputs and samples are far apart
+// Spaces the seeds of adjacent inputs and samples far apart.
 constexpr uint64_t kInputStride = 0x9e3779b97f4a7c15, kSampleStride = 0xd1b54a32d192ed03;
 
 Result<Tensor> make_input(const TensorInfo& info, const InputSpec& spec, const TensorShape& shape, std::size_t ordinal,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Removes the process's temporary files when a signal ends it. The handler restores the default action, so the process
+// still ends by the signal.
+
 #include "runtime/tool/interrupt.h"
 
 #include <signal.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures a CPU plan against the sum of its library calls, each timed alone in its fastest layout, for `fusec bench
+// --library-sum`. Model and calls alternate within a round, so that disturbances affect both.
+
 #include "runtime/tool/library_sum.h"
 
 #include <algorithm>

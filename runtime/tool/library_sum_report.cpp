@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints a LibrarySum as JSON and as a table, the groups with the largest excess over their isolated calls first. It
+// measures nothing.
+
 #include <fmt/format.h>
 
 #include <algorithm>

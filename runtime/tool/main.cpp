@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fusec: runs packages itself, with the runtime alone, and hands everything else over to fusec-compiler beside it. So a
-// process that runs a package has neither LLVM nor protobuf in it.
+// The entry point of `fusec`: runs packages with the runtime alone and replaces the process by fusec-compiler for
+// everything else. A process that runs a package therefore loads neither LLVM nor protobuf.
+
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fusec-compiler: every command on models. `fusec` hands over to it.
+// The entry point of `fusec-compiler`, which has every command. `fusec` executes it for all work that needs the
+// compiler.
+
 #include "runtime/tool/commands.h"
 #include "runtime/tool/model_file.h"
 

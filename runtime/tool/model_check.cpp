@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks a model file before any command reads it: a regular file whose name ends in .fsc exactly when its contents are
+// a package. Packages are programs, so one under another name is refused.
+
 #include "runtime/tool/model_check.h"
 
 #include <fmt/format.h>

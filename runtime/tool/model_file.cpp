@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loads ONNX models and graphs in .fir text for the commands of fusec-compiler, and compiles them with a progress line.
+// Packages are refused here.
+
 #include "runtime/tool/model_file.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads and writes .npy files. The length of the header and its fields are checked; big-endian files and unknown types
+// are refused.
+
 #include "runtime/tool/npy.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints tables, JSON and text on stdout and a progress line on stderr. The progress line appears after a second and
+// only on a terminal.
+
 #include "runtime/tool/output.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Loads packages for `run`, `bench` and `inspect`. It refuses flags that only take effect at compile time, and flags
+// that contradict the options in the package.
+
 #include <fmt/format.h>
 
 #include <utility>
@@ -14,7 +17,7 @@ Status fixed(const char* flag, const std::string& path) {
       fmt::format("{} is not what '{}' was compiled with; compile it again, or leave the flag out", flag, path));
 }
 
-// What decides on code and weights did so when the package was written.
+// Refuses flags that decide on code and weights, because the package was compiled with its own.
 Status check_flags(const ModelFlags& flags) {
   const std::pair<const char*, bool> ineffective[] = {
       {"--random-weights", flags.random_weights.has_value()},

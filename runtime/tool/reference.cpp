@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Produces the expected outputs of a model, from the evaluator or from files, and judges compiled outputs against them.
+// For models with f16 or bf16 values the reference is evaluated in f64, and outputs must stay within 1.5 times the
+// rounding error of the evaluator in 16 bits.
+
 #include "runtime/tool/reference.h"
 
 #include <fmt/format.h>

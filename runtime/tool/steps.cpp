@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Prints the launches of a plan as a table or as JSON, with times when they come from Session::profile.
+
 #include "runtime/tool/steps.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures the core cycles of a pattern's arithmetic without its memory traffic, for `fusec bench --cycles`: it runs
+// one task of each phase repeatedly on one thread. The model is compiled for caches that hold everything, so its
+// kernels have no prefetch hints or streaming stores.
+
 #include "runtime/tool/task_cycles.h"
 
 #include <algorithm>
@@ -18,7 +22,7 @@ constexpr int64_t kHoldsAll = int64_t{1} << 46;
 constexpr double kTrialUs = 500;
 constexpr int kTrials = 9;
 
-// Least of a few trials: what disturbs a loop in a first-level cache only adds.
+// The minimum over a few trials, because disturbances only make a loop in a first-level cache slower.
 double least_us(const Call& call) {
   double us = 0, least = std::numeric_limits<double>::infinity();
   int64_t calls = 1;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads a tensor from a .npy file or, in builds with the importer, from an ONNX TensorProto (.pb).
+
 #include "runtime/tool/tensor_file.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Measures wall-clock times of a call, alone or between two copies of as many bytes. Rounds whose two copies differ too
+// much are dropped, because the machine changed its memory speed in between.
+
 #include "runtime/tool/timing.h"
 
 #include <algorithm>

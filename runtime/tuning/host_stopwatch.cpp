@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Times library calls on the CPU for the tuner, with the threads that a run has. Before each call it reads other
+// memory, which evicts the second-level caches, and then reads the activations back in.
+
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -44,7 +47,7 @@ class HostStopwatch final : public CallStopwatch {
   }
 
  private:
-  // By the threads that a run has.
+  // Reads with the threads that a run has.
   void read(const MemoryRange& range) const {
     const auto* const bytes = static_cast<const volatile std::byte*>(range.data);
     parallel_for(threads_, range.bytes / kLine, [&](int64_t begin, int64_t end, int) {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the text keys of the tuning database: one for a normalized library call, one for the device, library versions
+// and options. Times that were stored under another text are not found, so a change of these texts discards them.
+
 #include "runtime/tuning/key.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs one library call repeatedly on operands with random contents and collects its times, for the tuner. An algorithm
+// that is clearly slower than the best one is given up after the first runs. Operands have the same misalignment as in
+// the plan.
+
 #include "runtime/tuning/timed_call.h"
 
 #include <algorithm>
@@ -68,7 +72,7 @@ Status TimedCall::place(const BoundArg& arg, bool is_output) {
     args_.push_back(const_cast<std::byte*>(constant));  // only read
     return {};
   }
-  // At as odd an address as in the plan.
+  // The operand gets the same misalignment as in the plan.
   const int64_t bytes = (high - low + 1) * size, odd = arg.offset % kTimedAlignment;
   FUSEC_ASSIGN(void* const memory, stopwatch_->allocate(bytes + odd));
   auto* const begin = static_cast<std::byte*>(memory) + odd;
@@ -85,7 +89,7 @@ Status TimedCall::place(const BoundArg& arg, bool is_output) {
 
 Result<double> TimedCall::once(const LibraryOp& op) {
   std::vector<void*> args = args_;
-  // As a plan does where it can: the output takes over an operand's memory.
+  // As in a plan, the output takes the memory of an operand if the library allows it.
   if (const std::vector<int> aliases = op.may_alias(); !aliases.empty())
     args.back() = args[static_cast<std::size_t>(aliases[0])];
   const auto bytes = static_cast<int64_t>(op.workspace_bytes());

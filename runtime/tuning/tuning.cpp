@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Keeps what one Engine knows of measured times: reads the database on first use, answers which algorithms bind should
+// try, and stores new measurements. Faults of the database are one warning and never an error.
+
 #include "runtime/tuning/tuning.h"
 
 #include <unistd.h>
@@ -43,14 +46,15 @@ bool is_complete(const std::vector<TuningRow>& rows) {
 Tuning::Tuning(const Options& options, const Target& target, const LoadedProgram& loaded, int threads)
     : options_(options), target_(target), loaded_program_(loaded), threads_(threads), path_(tuning_path(options)) {}
 
-// Reading the processor's name takes longer than a bind.
+// Computed on first use, because reading the processor's name takes longer than a bind.
 const std::string& Tuning::scope_of_machine() {
   if (scope_.empty()) scope_ = tuning_scope(options_, target_, loaded_program_, threads_);
   return scope_;
 }
 
-// A CPU's second-level caches twice over: what lies there comes from the last level then, as in a model whose weights
-// fit that. Where they do not, all choices wait for memory alike. A GPU's weights come from memory.
+// On a CPU, twice the size of the second-level caches: operands then come from the last-level cache, as in a model
+// whose weights fit in it. Where weights do not fit, all algorithms wait for memory alike. On a GPU, more than the
+// last-level cache, because weights come from memory there.
 int64_t Tuning::flush_bytes() const {
   if (target_.kind == TargetKind::cuda) return target_.last_level_cache / 4 * 5;
   return std::clamp<int64_t>(2 * target_.l2_bytes * threads_, int64_t{1} << 20, int64_t{64} << 20);

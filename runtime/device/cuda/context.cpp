@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Retains the primary context of each GPU once per process and classifies driver errors: errors that break the context
+// are remembered, and `alive` reports them from then on. In a child made by fork it must not call the driver.
+
 #include "runtime/device/cuda/context.h"
 
 #include <map>
@@ -42,7 +45,7 @@ Registry& registry() {
   return all;
 }
 
-// CUDA says of a child that its parent's initialization does not count and its own cannot be made.
+// CUDA cannot be used in a child of a process that has initialized it, and the child cannot initialize it again.
 Status of_the_parent(int ordinal) {
   return Status(StatusCode::device,
                 "cuda:" + std::to_string(ordinal) +

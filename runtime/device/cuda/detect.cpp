@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the Target of a GPU from its compute capability and the attributes that the driver reports. Attributes that
+// the driver does not report keep the values of the named target.
+
 #include "runtime/device/cuda/detect.h"
 
 #include <algorithm>
@@ -6,7 +9,7 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-// Copies reach some nine tenths of what clock and bus width give.
+// Copies reach about 90 % of the bandwidth that follows from the memory clock and bus width.
 constexpr double kCopyShare = 0.9;
 
 // -1 where the driver does not say.

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Opens libcuda.so.1 with dlopen once per process, looks up the driver functions and initializes CUDA. fusec does not
+// link CUDA, so a machine without a driver gets a Status and not a loader error.
+
 #include "runtime/device/cuda/driver.h"
 
 #include <atomic>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Looks up captured CUDA graphs by the addresses of the caller's tensors and evicts the least recently used one. It
+// also counts consecutive new sets of addresses, by which the runner detects callers whose addresses rotate.
+
 #include "runtime/device/cuda/graphs.h"
 
 #include <algorithm>

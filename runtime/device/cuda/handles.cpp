@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Creates and releases driver objects: streams, events, graphs, loaded code, device memory and pinned memory. Releasing
+// ignores errors, because a lost GPU has already freed everything.
+
 #include "runtime/device/cuda/handles.h"
 
 #include <string>
@@ -8,7 +11,7 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-// What gives things back cannot fail usefully: a lost GPU has freed everything.
+// Releases a driver object and ignores errors, because a lost GPU has already freed everything.
 template <class Call>
 void quietly(const ContextPtr& context, const Call& call) {
   if (!context) return;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Times work on a GPU with a pair of events on a stream of its own, for tuning and for `fusec bench`. Work that is
+// enqueued before the first event hides the host's launch overhead.
+
 #include "runtime/device/cuda/stopwatch.h"
 
 #include <utility>

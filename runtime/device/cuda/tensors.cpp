@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists GPUs, allocates tensors on them, and copies tensors from, to and within a GPU, for the public functions of
+// fusec/device.h and for staging. Strided copies merge axes first and then use one 2D copy for each plane.
+
 #include "runtime/device/cuda/tensors.h"
 
 #include <algorithm>
@@ -39,7 +42,7 @@ Result<Tensor> on_host(const Tensor& from) {
   return to;
 }
 
-// Axes of a copy: neighbours that are dense in both are one.
+// An axis of a copy. Adjacent axes that are dense in both tensors are merged.
 struct Axis {
   int64_t extent, to, from;  // strides in bytes
 };
@@ -94,7 +97,7 @@ class StridedCopy {
   CUstream stream_;
 };
 
-// Copies from pageable memory and fills answer before they are over on the device.
+// Copies from pageable memory and fills may return before the device has finished them.
 Status wait_for_default_stream(const Context& context) {
   return context.check(context.driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
 }
@@ -193,7 +196,7 @@ Status copy_on_stream(const Context& context, const Tensor& from, void* to, std:
                                                             static_cast<std::size_t>(row), stream),
                          "cuMemcpyDtoDAsync");
   }
-  // The longest axis that a copy of rows can walk goes innermost.
+  // The longest axis that a 2D copy can iterate over goes innermost.
   std::stable_sort(axes.begin(), axes.end(), [&](const Axis& a, const Axis& b) {
     const auto rows = [&](const Axis& axis) { return axis.to >= row && axis.from >= row ? axis.extent : 0; };
     return rows(a) > rows(b);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Builds the Target of this machine from CPUID, and finds the cache sizes and the number of usable cores in /sys, the
+// affinity mask and the control group. The compiler never asks the machine; it only sees this Target.
+
 #include "runtime/device/host/detect.h"
 
 #include <sched.h>

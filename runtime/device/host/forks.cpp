@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counts forks with a pthread_atfork handler, so that CUDA objects opened before a fork are recognized in the child.
+
 #include "runtime/device/host/forks.h"
 
 #include <pthread.h>

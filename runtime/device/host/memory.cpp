@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Allocates aligned host buffers, maps machine code for link, and looks up math functions in libm and libmvec. Code
+// memory is never writable and executable at the same time.
+
 #include "runtime/device/host/memory.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copies strided tensors on the host, axis by axis, with memcpy where the innermost axis is dense in both. Used to
+// stage tensors in a run and by `copy` of fusec/device.h.
+
 #include "runtime/device/host/strided_copy.h"
 
 #include <cstddef>

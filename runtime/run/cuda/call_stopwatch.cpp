@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Times library calls on a GPU for the tuner: implements `Program::make_stopwatch` and `Program::name`. Before each
+// timed call it evicts the last-level cache by copies that read much more memory than they write, and then reads the
+// activations back in.
+
 #include "runtime/tuning/call_stopwatch.h"
 
 #include <algorithm>
@@ -10,7 +14,7 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-// Copies of so much to the same place read much and leave little that is dirty.
+// The flush copies pieces of this size to one place, so it reads much memory and leaves few dirty cache lines.
 constexpr int64_t kFlushPiece = int64_t{4} << 20;
 
 class GpuCallStopwatch final : public CallStopwatch {
@@ -45,7 +49,7 @@ class GpuCallStopwatch final : public CallStopwatch {
   }
 
  private:
-  // A piece of the flushed memory is where all copies go.
+  // All copies write to the first piece of the flush buffer.
   Status prepare(std::span<const MemoryRange> warm, void* stream) const {
     const int64_t pieces = flush_.bytes() / kFlushPiece;
     for (int64_t i = 1; i < pieces; ++i)

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Allocates device memory for the weights that libraries pack at bind, and uploads them. Each call makes the context
+// current by itself, because libraries are bound from several threads.
+
 #include "runtime/run/cuda/library_memory.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Links for a GPU: loads each cubin, or its PTX if the driver refuses the cubin, resolves every function, and uploads
+// the constants into one allocation. Functions are loaded here and not at their first launch, because a launch that
+// loads code may wait for other work and cannot be captured.
+
 #include "runtime/run/cuda/link.h"
 
 #include <algorithm>
@@ -14,7 +18,7 @@ namespace {
 constexpr int64_t kPlainShared = 48 << 10;    // bytes of shared memory that a block may have without asking
 constexpr int64_t kChunk = int64_t{8} << 20;  // small constants go up together
 
-// Constants in one allocation, uploaded in chunks through host memory that holds many small ones.
+// Uploads constants into one allocation. Small constants are gathered in host memory and uploaded in chunks.
 class Upload {
  public:
   Upload(const Context& context, const DeviceBuffer& to) : context_(context), to_(to) {}
@@ -64,7 +68,7 @@ Status upload_constants(Program& loaded, const std::vector<Tensor>& constants) {
   }
   FUSEC_TRY(upload.flush());
   if (total == 0) return {};
-  // Copies from pageable memory answer before they are over on the device.
+  // A copy from pageable memory may return before the device has finished it.
   return loaded.context->check(loaded.context->driver().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
 }
 
@@ -88,7 +92,7 @@ Result<Code> load_code(const ContextPtr& context, const codegen::Artifact& artif
   return Code(library, Release{context});
 }
 
-// Loads the function now: a first launch that does may wait for what else runs, and cannot be captured.
+// Loads the function now. A first launch that loads it may wait for other work and cannot be captured.
 Status touch(const Context& context, CUfunction function) {
   const Driver& driver = context.driver();
   if (driver.cuFuncLoad != nullptr) return context.check(driver.cuFuncLoad(function), "cuFuncLoad");

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Runs Plans on a GPU for a Session: decides for each tensor whether it is used in place or staged, and launches the
+// plan directly or as a captured graph. All runs of a session share one arena, so work on different streams is ordered
+// by an event.
+
 #include "runtime/run/cuda/runner.h"
 
 #include <algorithm>
@@ -13,9 +17,9 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-// A launch on a plain stream costs the host about this much, and so does a copy.
+// The host time of one launch or copy on a stream.
 constexpr double kLaunchUs = 2.5;
-// Runs in a row with one set of pointers after which rotating ones are taken to have settled.
+// After this many consecutive runs with the same pointers, the runner assumes that they no longer rotate.
 constexpr int kSettled = 4;
 
 struct State final : PlanState {
@@ -30,7 +34,7 @@ struct State final : PlanState {
   int same_in_a_row = 0;
 };
 
-// Whether copies of all inputs and outputs cost less than what a graph saves.
+// Whether copying all inputs and outputs costs less than the launch overhead that a graph saves.
 bool staging_pays(const Plan& plan, double copy_gb_per_s) {
   double bytes = 0;
   for (const auto* list : {&plan.inputs, &plan.outputs}) {
@@ -153,7 +157,7 @@ class GpuRunner final : public Runner {
     return state.frame != nullptr && state.generation == generation_ ? Status() : renew(state);
   }
 
-  // Waits for the caller's stream that was given work last.
+  // Waits for the work on the caller's stream that was used last.
   Status settle() {
     if (!pending_) return {};
     pending_ = false;
@@ -162,7 +166,7 @@ class GpuRunner final : public Runner {
     return context_->check(driver().cuEventSynchronize(done_.get()), "cuEventSynchronize");
   }
 
-  // Work on another stream uses the same arena: it comes after.
+  // Orders this stream after pending work on another stream, because both use the same arena.
   Status order_after_pending(CUstream stream) {
     if (!pending_ || pending_stream_ == stream) return {};
     return context_->check(driver().cuStreamWaitEvent(stream, done_.get(), 0), "cuStreamWaitEvent");
@@ -192,7 +196,7 @@ class GpuRunner final : public Runner {
     return {};
   }
 
-  // Outputs that are not given lie where the inputs do.
+  // Outputs that the caller does not give are made on the GPU if any input lies there, else on the host.
   Device output_device(std::span<const Tensor> inputs) const {
     const bool here = std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return !t.on_host(); });
     return here ? device_ : Device{};
@@ -224,7 +228,7 @@ class GpuRunner final : public Runner {
     return {};
   }
 
-  // Growing gives memory back that work on the caller's stream may still use.
+  // Growing frees memory that pending work on the caller's stream may still use, so it waits for that work first.
   Status place_one(Staged& staged, const Tensor& tensor, bool copy) {
     if (pending_ && staged.grows_for(tensor, copy)) FUSEC_TRY(settle());
     return staged.place(context_, tensor, copy);
@@ -266,7 +270,7 @@ class GpuRunner final : public Runner {
     return {};
   }
 
-  // All launches of the plan: as one graph from the second run with the same addresses on.
+  // Enqueues all launches of the plan, as one graph from the second run with the same addresses on.
   Status launch(State& state, CUstream stream) {
     if (!graphs_wanted_ || !state.capturable) return state.frame->enqueue(in_, out_, stream);
     GraphCache::Entry* const entry = state.graphs.find(in_, out_);
@@ -280,7 +284,8 @@ class GpuRunner final : public Runner {
     return context_->check(driver().cuGraphLaunch(entry->graph.get(), stream), "cuGraphLaunch");
   }
 
-  // Ok without a graph when the plan cannot be captured: it then runs on the plain stream, with one warning.
+  // If the plan cannot be captured, this returns ok without a graph: the plan then runs on the stream, with one
+  // warning.
   Status capture(State& state, GraphCache::Entry& entry) {
     Status status = capture_into(*state.frame, entry.graph);
     captured_ += status.ok();
@@ -292,7 +297,7 @@ class GpuRunner final : public Runner {
   }
 
   Status capture_into(Frame& frame, GraphExec& out) {
-    // Other threads may allocate and wait meanwhile.
+    // Thread-local mode lets other threads allocate and synchronize during the capture.
     FUSEC_TRY(context_->check(driver().cuStreamBeginCapture(stream_.get(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                               "cuStreamBeginCapture"));
     const Status enqueued = frame.enqueue(in_, out_, stream_.get());

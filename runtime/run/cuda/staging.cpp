@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Moves one input or output of the caller between its memory and the address that the launches use, during a run on a
+// GPU. Host tensors go through pinned memory; device tensors that are strided, misaligned or at changing addresses are
+// copied on the GPU.
+
 #include "runtime/run/cuda/staging.h"
 
 #include <cstring>
