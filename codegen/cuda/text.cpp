@@ -28,12 +28,6 @@ void Text::comment(const std::string& s) {
   line("// " + safe);
 }
 
-std::string Text::take_from(std::size_t mark) {
-  std::string out = out_.substr(mark);
-  out_.resize(mark);
-  return out;
-}
-
 std::string operand(const std::string& s) {
   int depth = 0;
   for (std::size_t i = 0; i < s.size(); ++i) {

@@ -14,10 +14,6 @@ class Text {
   void open(const std::string& head);  // "head {", or "{"
   void close();
   void comment(const std::string& s);  // takes any text; nothing in it can end the comment
-  // Cuts off what was written since the mark, so that it can be placed elsewhere.
-  std::size_t mark() const { return out_.size(); }
-  std::string take_from(std::size_t mark);
-  void append(const std::string& lines) { out_ += lines; }
   const std::string& str() const { return out_; }
 
  private:

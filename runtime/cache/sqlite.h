@@ -28,7 +28,6 @@ class Statement {
 
   int64_t integer(int column) { return sqlite3_column_int64(statement_.get(), column); }
   double real(int column) { return sqlite3_column_double(statement_.get(), column); }
-  bool is_null(int column) { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
   std::string text(int column) {
     const auto* const bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
     if (bytes == nullptr) return {};

@@ -42,7 +42,7 @@ double unit_in_last_place(double x, const FloatFormat& format) {
 }
 
 struct Sums {
-  double difference = 0, reference = 0, all_squares = 0;
+  double difference = 0, reference = 0;
   int64_t misplaced = 0;  // NaN or Inf on one side alone, or of other sign
   int64_t unequal = 0;
   bool constant = true;

@@ -49,7 +49,6 @@ class Builder {
   ir::ValueId in_graph(Val v);
   // Attributes the nodes emitted from here on to one op of the file. Each call starts another op.
   void begin_op(std::string origin);
-  void set_origin(std::string origin) { origin_ = std::move(origin); }
 
   // Returns the graph with only live nodes and with imported_ops set.
   ir::Graph finish(const std::vector<std::pair<std::string, Val>>& outputs);
