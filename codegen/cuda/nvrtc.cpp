@@ -15,37 +15,18 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-struct Nvrtc {
-  decltype(&nvrtcVersion) version = nullptr;
-  decltype(&nvrtcCreateProgram) create = nullptr;
-  decltype(&nvrtcDestroyProgram) destroy = nullptr;
-  decltype(&nvrtcCompileProgram) compile = nullptr;
-  decltype(&nvrtcGetProgramLogSize) log_size = nullptr;
-  decltype(&nvrtcGetProgramLog) log = nullptr;
-  decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
-  decltype(&nvrtcGetCUBIN) cubin = nullptr;
-  decltype(&nvrtcGetPTXSize) ptx_size = nullptr;
-  decltype(&nvrtcGetPTX) ptx = nullptr;
-  decltype(&nvrtcGetErrorString) error = nullptr;
-};
+// clang-format off
+#define FUSEC_NVRTC(NEED, WANT)                                                                        \
+  NEED(version, nvrtcVersion) NEED(create, nvrtcCreateProgram) NEED(destroy, nvrtcDestroyProgram)      \
+  NEED(compile, nvrtcCompileProgram) NEED(log_size, nvrtcGetProgramLogSize) NEED(log, nvrtcGetProgramLog) \
+  NEED(cubin_size, nvrtcGetCUBINSize) NEED(cubin, nvrtcGetCUBIN) NEED(ptx_size, nvrtcGetPTXSize)       \
+  NEED(ptx, nvrtcGetPTX) NEED(error, nvrtcGetErrorString)
+// clang-format on
+FUSEC_FUNCTION_TABLE(Nvrtc, FUSEC_NVRTC);
 
 Result<Nvrtc> open_nvrtc() {
   FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kNvrtc));
-  Nvrtc out;
-  FunctionsOf functions(library);
-  functions.need("nvrtcVersion", out.version)
-      .need("nvrtcCreateProgram", out.create)
-      .need("nvrtcDestroyProgram", out.destroy)
-      .need("nvrtcCompileProgram", out.compile)
-      .need("nvrtcGetProgramLogSize", out.log_size)
-      .need("nvrtcGetProgramLog", out.log)
-      .need("nvrtcGetCUBINSize", out.cubin_size)
-      .need("nvrtcGetCUBIN", out.cubin)
-      .need("nvrtcGetPTXSize", out.ptx_size)
-      .need("nvrtcGetPTX", out.ptx)
-      .need("nvrtcGetErrorString", out.error);
-  FUSEC_TRY(functions.status("NVRTC of CUDA 12.0 or newer is needed"));
-  return out;
+  return load_functions<Nvrtc>(library, "NVRTC of CUDA 12.0 or newer is needed");
 }
 
 const Result<Nvrtc>& nvrtc() {

@@ -15,33 +15,18 @@ namespace fusec::codegen {
 namespace {
 
 // Uses the entry points without a version suffix, which the libraries of CUDA 12 and CUDA 13 both export.
-struct NvJitLink {
-  decltype(&nvJitLinkVersion) version = nullptr;
-  decltype(&nvJitLinkCreate) create = nullptr;
-  decltype(&nvJitLinkDestroy) destroy = nullptr;
-  decltype(&nvJitLinkAddData) add_data = nullptr;
-  decltype(&nvJitLinkComplete) complete = nullptr;
-  decltype(&nvJitLinkGetLinkedCubinSize) cubin_size = nullptr;
-  decltype(&nvJitLinkGetLinkedCubin) cubin = nullptr;
-  decltype(&nvJitLinkGetErrorLogSize) error_size = nullptr;
-  decltype(&nvJitLinkGetErrorLog) error = nullptr;
-};
+// clang-format off
+#define FUSEC_NVJITLINK(NEED, WANT)                                                                    \
+  NEED(version, nvJitLinkVersion) NEED(create, nvJitLinkCreate) NEED(destroy, nvJitLinkDestroy)        \
+  NEED(add_data, nvJitLinkAddData) NEED(complete, nvJitLinkComplete)                                   \
+  NEED(cubin_size, nvJitLinkGetLinkedCubinSize) NEED(cubin, nvJitLinkGetLinkedCubin)                   \
+  NEED(error_size, nvJitLinkGetErrorLogSize) NEED(error, nvJitLinkGetErrorLog)
+// clang-format on
+FUSEC_FUNCTION_TABLE(NvJitLink, FUSEC_NVJITLINK);
 
 Result<NvJitLink> open_nvjitlink() {
   FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kNvJitLink));
-  NvJitLink out;
-  FunctionsOf functions(library);
-  functions.need("nvJitLinkVersion", out.version)
-      .need("nvJitLinkCreate", out.create)
-      .need("nvJitLinkDestroy", out.destroy)
-      .need("nvJitLinkAddData", out.add_data)
-      .need("nvJitLinkComplete", out.complete)
-      .need("nvJitLinkGetLinkedCubinSize", out.cubin_size)
-      .need("nvJitLinkGetLinkedCubin", out.cubin)
-      .need("nvJitLinkGetErrorLogSize", out.error_size)
-      .need("nvJitLinkGetErrorLog", out.error);
-  FUSEC_TRY(functions.status("nvJitLink of CUDA 12.3 or newer is needed"));
-  return out;
+  return load_functions<NvJitLink>(library, "nvJitLink of CUDA 12.3 or newer is needed");
 }
 
 const Result<NvJitLink>& nvjitlink() {

@@ -33,9 +33,4 @@ Result<SharedLibrary> SharedLibrary::loaded(const std::string& name) { return op
 
 void* SharedLibrary::symbol(const char* name) const { return dlsym(handle_, name); }
 
-Status FunctionsOf::status(const std::string& hint) const {
-  if (missing_.empty()) return {};
-  return Status(StatusCode::unsupported, library_.path() + " lacks " + missing_ + ": " + hint);
-}
-
 }  // namespace fusec

@@ -29,28 +29,33 @@ class SharedLibrary {
   std::string path_;
 };
 
-// Looks up a library's functions by name and stores them in the fields of a table.
-class FunctionsOf {
- public:
-  explicit FunctionsOf(const SharedLibrary& library) : library_(library) {}
-
-  template <class F>
-  FunctionsOf& need(const char* name, F*& function) {
-    if (!want(name, function)) missing_ += (missing_.empty() ? "" : ", ") + std::string(name);
-    return *this;
+// The functions of a library are one list, LIST(NEED, WANT), of NEED(member, function) for each that it must have and
+// WANT(member, function) for each that older versions lack. FUSEC_FUNCTION_TABLE(Table, LIST) makes a struct of it with
+// a pointer per function, null until load_functions fills it. Lists are expanded as they are written, so that a
+// function's name is looked up as it stands even where a header defines a macro of that name.
+#define FUSEC_FUNCTION_MEMBER(member, function) decltype(&::function) member = nullptr;
+#define FUSEC_FUNCTION_NEED(member, function) visit(#function, member, true);
+#define FUSEC_FUNCTION_WANT(member, function) visit(#function, member, false);
+#define FUSEC_FUNCTION_TABLE(Table, LIST)              \
+  struct Table {                                       \
+    LIST(FUSEC_FUNCTION_MEMBER, FUSEC_FUNCTION_MEMBER) \
+    template <class Visit>                             \
+    void for_each_function(const Visit& visit) {       \
+      LIST(FUSEC_FUNCTION_NEED, FUSEC_FUNCTION_WANT)   \
+    }                                                  \
   }
-  // Null if there is no such function.
-  template <class F>
-  bool want(const char* name, F*& function) const {
-    function = reinterpret_cast<F*>(library_.symbol(name));
-    return function != nullptr;
-  }
-  // unsupported if a needed function is missing: "<path> lacks <names>: <hint>".
-  Status status(const std::string& hint) const;
 
- private:
-  const SharedLibrary& library_;
-  std::string missing_;
-};
+// unsupported if a needed function is missing: "<path> lacks <names>: <hint>".
+template <class Table>
+Result<Table> load_functions(const SharedLibrary& library, const std::string& hint) {
+  Table table;
+  std::string missing;
+  table.for_each_function([&]<class F>(const char* name, F*& function, bool is_needed) {
+    function = reinterpret_cast<F*>(library.symbol(name));
+    if (function == nullptr && is_needed) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  });
+  if (missing.empty()) return table;
+  return Status(StatusCode::unsupported, library.path() + " lacks " + missing + ": " + hint);
+}
 
 }  // namespace fusec

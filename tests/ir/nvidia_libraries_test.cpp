@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/support/nvidia_libraries.h"
 
+#include <fenv.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -11,6 +12,10 @@
 #include <vector>
 
 #include "tests/environment.h"
+
+// Functions that no library has.
+extern "C" void fusec_first();
+extern "C" void fusec_second();
 
 namespace fusec {
 namespace {
@@ -125,19 +130,18 @@ TEST_F(NvidiaLibraries, PackagesOfAVirtualEnvironment) {
                                       (real / "lib/python3.12/dist-packages/nvidia").string()}));
 }
 
-TEST(FunctionsOf, AllThatAreMissingAreNamed) {
+#define FUSEC_PRESENT(NEED, WANT) NEED(rounding, fegetround) WANT(absent, fusec_first)
+#define FUSEC_ABSENT(NEED, WANT) NEED(first, fusec_first) NEED(rounding, fegetround) NEED(second, fusec_second)
+FUSEC_FUNCTION_TABLE(Present, FUSEC_PRESENT);
+FUSEC_FUNCTION_TABLE(Absent, FUSEC_ABSENT);
+
+TEST(LoadFunctions, AllThatAreMissingAreNamed) {
   const SharedLibrary math = *SharedLibrary::open("libm.so.6");
-  double (*cosine)(double) = nullptr;
-  void (*absent)() = nullptr;
-  FunctionsOf present(math), lacking(math);
-  EXPECT_TRUE(present.need("cos", cosine).status("").ok());
-  EXPECT_EQ(cosine(0), 1);
-  EXPECT_FALSE(present.want("fusec_first", absent));
-  EXPECT_TRUE(present.status("").ok());
-  const Status status = lacking.need("fusec_first", absent)
-                            .need("cos", cosine)
-                            .need("fusec_second", absent)
-                            .status("a newer one is needed");
+  const Result<Present> present = load_functions<Present>(math, "");
+  ASSERT_TRUE(present.ok());
+  EXPECT_EQ(present->rounding(), FE_TONEAREST);
+  EXPECT_EQ(present->absent, nullptr);
+  const Status status = load_functions<Absent>(math, "a newer one is needed").status();
   EXPECT_EQ(status.code(), StatusCode::unsupported);
   EXPECT_EQ(status.message(), math.path() + " lacks fusec_first, fusec_second: a newer one is needed");
 }

@@ -21,23 +21,12 @@ struct Opened {
 
 std::atomic<const Driver*> table_of_test{nullptr};
 
-Result<Driver> load_functions(const SharedLibrary& library) {
-  Driver table;
-  FunctionsOf functions(library);
-#define FUSEC_LOAD(name) functions.need(#name, table.name);
-  FUSEC_CUDA_DRIVER(FUSEC_LOAD)
-#undef FUSEC_LOAD
-  functions.want("cuFuncLoad", table.cuFuncLoad);
-  if (const Status status = functions.status("a driver of CUDA 12.0 or newer is needed"); !status.ok()) {
-    return Status(StatusCode::device, status.message());
-  }
-  return table;
-}
-
 Result<const Driver*> open_driver() {
   const Result<SharedLibrary> library = SharedLibrary::open("libcuda.so.1");
   if (!library.ok()) return Status(StatusCode::device, "no NVIDIA driver: " + library.status().message());
-  FUSEC_ASSIGN(const Driver table, load_functions(*library));
+  const Result<Driver> loaded = load_functions<Driver>(*library, "a driver of CUDA 12.0 or newer is needed");
+  if (!loaded.ok()) return Status(StatusCode::device, loaded.status().message());
+  const Driver& table = *loaded;
   if (const CUresult result = table.cuInit(0); result != CUDA_SUCCESS) {
     return Status(StatusCode::device, "cuInit: " + error_text(table, result));
   }

@@ -11,9 +11,10 @@
 
 namespace fusec::runtime::cuda {
 
-// All of them are in drivers of CUDA 12.0 and later. Names are those that the library exports.
+// As in ir/support/shared_library.h, but for the members, which have the names that the library exports. Needed ones
+// are in drivers of CUDA 12.0 and later; cuFuncLoad is since 12.4.
 // clang-format off
-#define FUSEC_CUDA_DRIVER(X)                                                                                    \
+#define FUSEC_CUDA_DRIVER(X, WANT)                                                                                    \
   X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem_v2)  \
   X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2) X(cuCtxGetCurrent)        \
   X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemFree_v2)              \
@@ -24,15 +25,22 @@ namespace fusec::runtime::cuda {
   X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuEventCreate) X(cuEventDestroy_v2)                 \
   X(cuEventRecord) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLibraryLoadData) X(cuLibraryUnload)          \
   X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernel)    \
-  X(cuGetErrorName) X(cuGetErrorString)
+  X(cuGetErrorName) X(cuGetErrorString) WANT(cuFuncLoad)
 // clang-format on
 
 // Called as table.cuMemAlloc(...): cuda.h maps that word to the member's name.
 struct Driver {
 #define FUSEC_MEMBER(name) decltype(&::name) name = nullptr;
-  FUSEC_CUDA_DRIVER(FUSEC_MEMBER)
+#define FUSEC_NEED(name) visit(#name, name, true);
+#define FUSEC_WANT(name) visit(#name, name, false);
+  FUSEC_CUDA_DRIVER(FUSEC_MEMBER, FUSEC_MEMBER)
+  template <class Visit>
+  void for_each_function(const Visit& visit) {
+    FUSEC_CUDA_DRIVER(FUSEC_NEED, FUSEC_WANT)
+  }
 #undef FUSEC_MEMBER
-  decltype(&::cuFuncLoad) cuFuncLoad = nullptr;  // since 12.4; may be null
+#undef FUSEC_NEED
+#undef FUSEC_WANT
 };
 
 // The process's driver, opened and initialized at the first call. device, saying what was looked for, when there is

@@ -5,25 +5,23 @@
 #include <cublasLt.h>
 
 #include "fusec/status.h"
+#include "ir/support/shared_library.h"
 
 namespace fusec::runtime::cublaslt {
 
-struct Api {
-  decltype(&cublasLtCreate) create = nullptr;
-  decltype(&cublasLtDestroy) destroy = nullptr;
-  decltype(&cublasLtGetStatusString) status_string = nullptr;
-  decltype(&cublasLtMatmulDescInit_internal) desc_init = nullptr;
-  decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
-  decltype(&cublasLtMatrixLayoutInit_internal) layout_init = nullptr;
-  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set = nullptr;
-  decltype(&cublasLtMatmulPreferenceInit_internal) preference_init = nullptr;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
-  decltype(&cublasLtMatmul) matmul = nullptr;
-  // May be null: they are only used for names.
-  decltype(&cublasLtGetVersion) version = nullptr;
-  decltype(&cublasLtMatmulAlgoConfigGetAttribute) algo_get = nullptr;
-};
+// Those that are only used for names may be missing.
+// clang-format off
+#define FUSEC_CUBLASLT(NEED, WANT)                                                                     \
+  NEED(create, cublasLtCreate) NEED(destroy, cublasLtDestroy)                                          \
+  NEED(status_string, cublasLtGetStatusString) NEED(desc_init, cublasLtMatmulDescInit_internal)        \
+  NEED(desc_set, cublasLtMatmulDescSetAttribute) NEED(layout_init, cublasLtMatrixLayoutInit_internal)  \
+  NEED(layout_set, cublasLtMatrixLayoutSetAttribute)                                                   \
+  NEED(preference_init, cublasLtMatmulPreferenceInit_internal)                                         \
+  NEED(preference_set, cublasLtMatmulPreferenceSetAttribute)                                           \
+  NEED(heuristic, cublasLtMatmulAlgoGetHeuristic) NEED(matmul, cublasLtMatmul)                         \
+  WANT(version, cublasLtGetVersion) WANT(algo_get, cublasLtMatmulAlgoConfigGetAttribute)
+// clang-format on
+FUSEC_FUNCTION_TABLE(Api, FUSEC_CUBLASLT);
 
 // `unsupported`: the library or one of its functions is missing.
 Result<Api> load_api();

@@ -11,37 +11,11 @@ namespace {
 
 constexpr std::size_t kMaxBuilders = 8;
 
-Result<Api> api_of(const SharedLibrary& library) {
-  Api api;
-  FunctionsOf functions(library);
-  functions.need("cudnnCreate", api.create)
-      .need("cudnnDestroy", api.destroy)
-      .need("cudnnSetStream", api.set_stream)
-      .need("cudnnGetErrorString", api.error_string)
-      .need("cudnnCreateTensorDescriptor", api.create_tensor)
-      .need("cudnnDestroyTensorDescriptor", api.destroy_tensor)
-      .need("cudnnSetTensorNdDescriptor", api.set_tensor)
-      .need("cudnnCreatePoolingDescriptor", api.create_pooling)
-      .need("cudnnDestroyPoolingDescriptor", api.destroy_pooling)
-      .need("cudnnSetPoolingNdDescriptor", api.set_pooling)
-      .need("cudnnPoolingForward", api.pooling_forward)
-      .need("cudnnCreateActivationDescriptor", api.create_activation)
-      .need("cudnnDestroyActivationDescriptor", api.destroy_activation)
-      .need("cudnnSetActivationDescriptor", api.set_activation)
-      .need("cudnnActivationForward", api.activation_forward)
-      .need("cudnnAddTensor", api.add_tensor)
-      .need("cudnnTransformTensor", api.transform_tensor)
-      .need("cudnnSetTensor", api.fill_tensor)
-      .need("cudnnGetVersion", api.version);
-  FUSEC_TRY(functions.status("cuDNN 9 is needed"));
-  return api;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Session>> Session::open() {
   FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kCudnn));
-  FUSEC_ASSIGN(const Api api, api_of(library));
+  FUSEC_ASSIGN(const Api api, load_functions<Api>(library, "cuDNN 9 is needed"));
   cudnnHandle_t build = nullptr, run = nullptr;
   cudnnStatus_t status = api.create(&build);
   if (status == CUDNN_STATUS_SUCCESS) status = api.create(&run);

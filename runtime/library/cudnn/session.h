@@ -12,31 +12,25 @@
 #include <vector>
 
 #include "fusec/status.h"
+#include "ir/support/shared_library.h"
 
 namespace fusec::runtime::cudnn {
 
 // The functions that are called directly. cudnn-frontend looks up those of the graph API itself.
-struct Api {
-  decltype(&cudnnCreate) create = nullptr;
-  decltype(&cudnnDestroy) destroy = nullptr;
-  decltype(&cudnnSetStream) set_stream = nullptr;
-  decltype(&cudnnGetErrorString) error_string = nullptr;
-  decltype(&cudnnCreateTensorDescriptor) create_tensor = nullptr;
-  decltype(&cudnnDestroyTensorDescriptor) destroy_tensor = nullptr;
-  decltype(&cudnnSetTensorNdDescriptor) set_tensor = nullptr;
-  decltype(&cudnnCreatePoolingDescriptor) create_pooling = nullptr;
-  decltype(&cudnnDestroyPoolingDescriptor) destroy_pooling = nullptr;
-  decltype(&cudnnSetPoolingNdDescriptor) set_pooling = nullptr;
-  decltype(&cudnnPoolingForward) pooling_forward = nullptr;
-  decltype(&cudnnCreateActivationDescriptor) create_activation = nullptr;
-  decltype(&cudnnDestroyActivationDescriptor) destroy_activation = nullptr;
-  decltype(&cudnnSetActivationDescriptor) set_activation = nullptr;
-  decltype(&cudnnActivationForward) activation_forward = nullptr;
-  decltype(&cudnnAddTensor) add_tensor = nullptr;
-  decltype(&cudnnTransformTensor) transform_tensor = nullptr;
-  decltype(&cudnnSetTensor) fill_tensor = nullptr;
-  decltype(&cudnnGetVersion) version = nullptr;
-};
+// clang-format off
+#define FUSEC_CUDNN(NEED, WANT)                                                                        \
+  NEED(create, cudnnCreate) NEED(destroy, cudnnDestroy) NEED(set_stream, cudnnSetStream)               \
+  NEED(error_string, cudnnGetErrorString) NEED(create_tensor, cudnnCreateTensorDescriptor)             \
+  NEED(destroy_tensor, cudnnDestroyTensorDescriptor) NEED(set_tensor, cudnnSetTensorNdDescriptor)      \
+  NEED(create_pooling, cudnnCreatePoolingDescriptor) NEED(destroy_pooling, cudnnDestroyPoolingDescriptor) \
+  NEED(set_pooling, cudnnSetPoolingNdDescriptor) NEED(pooling_forward, cudnnPoolingForward)            \
+  NEED(create_activation, cudnnCreateActivationDescriptor)                                             \
+  NEED(destroy_activation, cudnnDestroyActivationDescriptor)                                           \
+  NEED(set_activation, cudnnSetActivationDescriptor) NEED(activation_forward, cudnnActivationForward)  \
+  NEED(add_tensor, cudnnAddTensor) NEED(transform_tensor, cudnnTransformTensor)                        \
+  NEED(fill_tensor, cudnnSetTensor) NEED(version, cudnnGetVersion)
+// clang-format on
+FUSEC_FUNCTION_TABLE(Api, FUSEC_CUDNN);
 
 // A handle serves one thread at a time. Plans are built, which takes up to seconds, with several handles side by side,
 // and run with another one, so that a run waits only for other runs. A run never creates a handle, because stream
