@@ -73,13 +73,19 @@ std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen
          ir::print(unnamed);
 }
 
-Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
+Result<Artifact> emit_with(Codegen emitter, const ir::Kernel& kernel, const Target& target,
+                           const EmitOptions& options) {
   return guarded([&]() -> Result<Artifact> {
-    return by_first_emitter<Artifact>(kernel, target, options, [&](Codegen emitter) -> Result<Artifact> {
-      FUSEC_ASSIGN(Artifact artifact, emit_by(emitter, kernel, target, options));
-      artifact.key = artifact_key(kernel, target, emitter);
-      return artifact;
-    });
+    FUSEC_ASSIGN(Artifact artifact, emit_by(emitter, kernel, target, options));
+    artifact.key = artifact_key(kernel, target, emitter);
+    return artifact;
+  });
+}
+
+Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
+  return guarded([&] {
+    return by_first_emitter<Artifact>(kernel, target, options,
+                                      [&](Codegen emitter) { return emit_with(emitter, kernel, target, options); });
   });
 }
 

@@ -40,8 +40,12 @@ Result<T> by_first_emitter(const ir::Kernel& kernel, const Target& target, const
 // The key of the artifact that emit would produce with the first emitter: canonical kernel text, target, emitter and
 // compiler versions. It is cheap: no code is made.
 std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
-// Thread-safe; every call has its own LLVM context. The artifact's key names the emitter that made it. compile_failed
-// carries the compiler's message; `unsupported` means that there is no emitter, or not the requested one.
+// The code of one emitter, one of emitters(target, ...); options.codegen is not read. Thread-safe; every call has its
+// own LLVM context. The artifact's key names the emitter that made it. compile_failed carries the compiler's message;
+// `unsupported` means that this build or this machine lacks the emitter.
+Result<Artifact> emit_with(Codegen emitter, const ir::Kernel& kernel, const Target& target,
+                           const EmitOptions& options = {});
+// The same by the first emitter that takes the kernel.
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options = {});
 // Only the writer's text: LLVM IR, or CUDA C++. Needs no CUDA library.
 Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);

@@ -5,15 +5,13 @@
 
 #include "runtime/engine/engine_kernels.h"
 
-#include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "codegen/emit.h"
 #include "ir/support/guard.h"
+#include "ir/support/parallel.h"
 #include "runtime/threads/single_flight.h"
 
 namespace fusec::runtime {
@@ -72,7 +70,7 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
       return Obtained{std::make_shared<codegen::Artifact>(std::move(*found)), false};
     }
   }
-  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit(kernel, source.target, {.codegen = emitter}));
+  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit_with(emitter, kernel, source.target));
   auto artifact = std::make_shared<codegen::Artifact>(std::move(made));
   if (source.cache != nullptr) source.cache->store(*artifact);
   return Obtained{artifact, true};
@@ -98,23 +96,6 @@ Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
   return obtained;
 }
 
-// Calls work(i), which must not throw, for 0 .. n-1 on up to `threads` threads.
-template <class Work>
-void for_each_parallel(std::size_t n, int threads, const Work& work) {
-  std::atomic<std::size_t> next{0};
-  const auto drain = [&] {
-    for (std::size_t i = next++; i < n; i = next++) work(i);
-  };
-  std::vector<std::jthread> helpers;
-  try {
-    const auto wanted = std::min(n, static_cast<std::size_t>(std::max(threads, 1)));
-    for (std::size_t t = 1; t < wanted; ++t) helpers.emplace_back(drain);
-  } catch (...) {
-    // The system grants no more threads or memory for them. The threads that exist do the work.
-  }
-  drain();
-}
-
 }  // namespace
 
 Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
@@ -123,10 +104,11 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& targe
   const std::vector<ir::KernelId> used = picked_kernels(program);
   const Source source{target, {.codegen = codegen, .on_warning = warn}, cache, reuse};
   std::vector<Result<Obtained>> results(used.size(), Obtained{});
-  for_each_parallel(used.size(), threads, [&](std::size_t i) {
-    results[i] = ir::guarded([&]() -> Result<Obtained> {
+  ir::for_each_parallel(threads, static_cast<int64_t>(used.size()), [&](int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    results[at] = ir::guarded([&]() -> Result<Obtained> {
       FUSEC_TRY(deadline.check("emit"));
-      return obtain(program.kernels[used[i]], source);
+      return obtain(program.kernels[used[at]], source);
     });
   });
   if (cache != nullptr) counts.damaged = cache->damaged();

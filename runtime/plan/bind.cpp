@@ -6,7 +6,6 @@
 #include "runtime/plan/bind.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -103,16 +102,13 @@ Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedPro
     if (std::holds_alternative<ir::LibraryStep>(resolved.steps[i].step->v)) at.push_back(i);
   }
   std::vector<BoundLibraryStep> bound(at.size());
-  std::atomic<std::size_t> next = 0;
-  const int team = binders(loaded, at.size());
-  ir::parallel_for(team, team, 1, [&](int64_t, int64_t) {
+  ir::for_each_parallel(binders(loaded, at.size()), static_cast<int64_t>(at.size()), [&](int64_t i) {
+    const auto n = static_cast<std::size_t>(i);
     const auto entered = loaded.device == nullptr ? Result<std::shared_ptr<void>>(nullptr) : loaded.device->enter();
-    for (std::size_t n = next++; n < at.size(); n = next++) {
-      if (entered.ok())
-        bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning);
-      else
-        bound[n].op = entered.status();
-    }
+    if (entered.ok())
+      bound[n] = bind_step(loaded, resolved.steps[at[n]], threads, tuning);
+    else
+      bound[n].op = entered.status();
   });
   LibraryOps ops(resolved.steps.size());
   for (std::size_t n = 0; n < at.size(); ++n) {
