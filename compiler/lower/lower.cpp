@@ -178,13 +178,13 @@ class Lowering {
     return made;
   }
 
-  // On GPUs, row values are held in registers or recomputed; they are never spilled to memory.
+  // Where the target keeps no rows in memory (GPUs), row values are held in registers or recomputed.
   Result<Nest> nest_of(const Region& region) {
     NestOptions nest_options;
     nest_options.numerics = options_.numerics;
-    nest_options.stores_in_scan = target_.kind == TargetKind::cuda;
+    nest_options.stores_in_scan = !target_.keeps_rows;
     FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
-    if (target_.kind != TargetKind::cuda || !nest.domain.has_reduced()) return nest;
+    if (target_.keeps_rows || !nest.domain.has_reduced()) return nest;
     const Dim length = row_length(nest.domain);
     const bool is_row = columns_along(peel_loops(nest.kernel.body[0])).empty();
     if (is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
@@ -231,11 +231,12 @@ class Lowering {
     step.op = anchor.op.tensor();
     step.attrs = anchor.attrs;
     step.compute = compute_type(graph_.type(anchor.output).dtype);
-    for (ValueId input : anchor.inputs) {
-      FUSEC_ASSIGN(ir::View v, view(input));
+    const std::vector<ir::Role> roles = ir::roles_of(step.op);
+    for (size_t i = 0; i < anchor.inputs.size(); ++i) {
+      FUSEC_ASSIGN(ir::View v, view(anchor.inputs[i]));
       step.args.push_back(std::move(v));
+      if (roles[i] == ir::Role::bias) step.bias = static_cast<int>(i);
     }
-    if (step.op == ir::TensorOp::conv && anchor.inputs.size() > 2) step.bias = 2;
     if (region.bias.valid()) {
       FUSEC_ASSIGN(ir::View v, view(region.bias));
       step.bias = static_cast<int>(step.args.size());

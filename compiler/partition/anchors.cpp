@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partition: makes an anchor of each convolution, matmul and pool that is no small window, and fuses a bias and up to
-// four epilogues into its library call. Ops that a library computes imprecisely are not fused, and in exact numerics no
-// op is.
+// four epilogues into its library call, as far as every library of the target that has the op fuses them
+// (ir/library/capabilities.h). In exact numerics no op is fused.
 
 #include <algorithm>
 
 #include "compiler/partition/groups.h"
 #include "compiler/partition/windows.h"
+#include "ir/library/capabilities.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::compiler {
@@ -20,42 +21,11 @@ using ir::ValueId;
 
 namespace {
 
-// Libraries have no fast kernels for longer chains.
-constexpr size_t kMaxEpilogues = 4;
-
 std::optional<double> scalar_constant(const Graph& graph, ValueId value) {
   const Tensor* data = graph.constant(value);
   if (data == nullptr || data->num_elements() != 1) return std::nullopt;
   return ir::load_double(data->dtype(), data->data());
 }
-
-// The gelus and elu are excluded: oneDNN's are off by 64 and more units in the last place, and its gelu of infinity is
-// NaN.
-bool is_unary_epilogue(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::relu:
-    case ScalarOp::hard_swish:
-    case ScalarOp::sigmoid:
-    case ScalarOp::tanh:
-    case ScalarOp::silu:
-    case ScalarOp::abs:
-    case ScalarOp::square:
-    case ScalarOp::sqrt:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// max and min are excluded because oneDNN's drop NaN, as do its clamp and hard_sigmoid. Fused into a generated kernel
-// they cost less than a pass that corrects the result.
-bool is_binary_epilogue(ScalarOp op) { return op == ScalarOp::add || op == ScalarOp::mul || op == ScalarOp::sub; }
-
-// The epilogues of GPU libraries are, in this order: bias, an addend as large as the result, relu. All other ops become
-// part of a generated kernel: cuDNN fuses more only for some types and layouts, cuBLASLt has only the gelu by tanh, and
-// no further pass over memory could compute the rest.
-bool cuda_takes_unary(ScalarOp op, DType dtype) { return op == ScalarOp::relu && dtype != DType::f64; }
-bool cuda_takes_binary(ScalarOp op, bool full) { return op == ScalarOp::add && full; }
 
 // The axis of output channels: 1 or last for conv by its layout, last for matmul; -1 for pools.
 int channel_axis(const Graph& graph, const Node& anchor) {
@@ -82,8 +52,8 @@ bool is_per_channel(const Shape& shape, const Shape& full, int channel) {
 
 class AnchorForming {
  public:
-  AnchorForming(Groups& groups, TargetKind target, const Options& options)
-      : groups_(groups), graph_(groups.graph), cuda_(target == TargetKind::cuda), options_(options) {}
+  AnchorForming(Groups& groups, const Target& target, const Options& options)
+      : groups_(groups), graph_(groups.graph), libraries_(ir::libraries_of(target)), options_(options) {}
 
   void form(NodeId id) {
     Group group;
@@ -91,13 +61,30 @@ class AnchorForming {
     group.nodes = {id};
     group.result = graph_.nodes[id].output;
     const int g = groups_.add(group);
-    if (graph_.nodes[id].op == TensorOp::max_pool || graph_.nodes[id].op == TensorOp::avg_pool) return;
-    while (options_.fuse && options_.numerics != Numerics::exact && absorb_reader(g, graph_.nodes[id])) {
+    limits_ = epilogue_limits(graph_.nodes[id].op.tensor());
+    while (!limits_.empty() && options_.fuse && options_.numerics != Numerics::exact &&
+           absorb_reader(g, graph_.nodes[id])) {
     }
   }
 
  private:
   Group& group(int g) { return groups_.all[static_cast<size_t>(g)]; }
+
+  // Of the libraries to which bind may give the call; empty: its result takes no epilogues.
+  std::vector<const ir::EpilogueLimits*> epilogue_limits(TensorOp op) const {
+    std::vector<const ir::EpilogueLimits*> limits;
+    for (const ir::LibraryCapabilities* library : libraries_) {
+      if (!ir::contains(library->ops, op)) continue;
+      if (!ir::contains(library->epilogues.anchors, op)) return {};
+      limits.push_back(&library->epilogues);
+    }
+    return limits;
+  }
+
+  template <class Test>
+  bool all_libraries(const Test& test) const {
+    return std::all_of(limits_.begin(), limits_.end(), [&](const ir::EpilogueLimits* l) { return test(*l); });
+  }
 
   // Fuses the only user of the group's result into the call, if the library can compute it.
   bool absorb_reader(int g, const Node& anchor) {
@@ -111,7 +98,8 @@ class AnchorForming {
       return refuse_all(value, "its reader is already part of another call");
     if (!(graph_.type(node.output) == graph_.type(value)))
       return refuse_all(value, "the reader has another type or shape");
-    if (group(g).epilogues.size() >= kMaxEpilogues) return refuse_all(value, "the call has its four epilogues");
+    if (!all_libraries([&](const auto& limits) { return group(g).epilogues.size() < limits.max; }))
+      return refuse_all(value, "the call has its four epilogues");
     if (!absorb(g, anchor, value, node)) return refuse_all(value, "no epilogue of the library does this op");
     groups_.put(readers[0], g);
     group(g).result = node.output;
@@ -126,33 +114,29 @@ class AnchorForming {
   bool absorb(int g, const Node& anchor, ValueId value, const Node& node) {
     const ScalarOp op = node.op.scalar();
     const NodeId id = graph_.values[node.output].producer;
-    if (cuda_ && !cuda_takes(g, anchor, value, node)) return false;
-    if (is_unary_epilogue(op)) {
+    std::vector<ScalarOp> before;
+    for (const AnchorEpilogue& e : group(g).epilogues) before.push_back(e.epilogue.op);
+    const DType dtype = graph_.type(value).dtype;
+    if (!all_libraries([&](const auto& limits) { return ir::fuses(limits, op, dtype, before); })) return false;
+    if (node.inputs.size() == 1) {
       group(g).epilogues.push_back({id, {op, -1, 0, 0}, {}});
       return true;
     }
-    if (op == ScalarOp::leaky_relu) return absorb_with_constants(g, value, node, id);
-    if (is_binary_epilogue(op)) return absorb_binary(g, anchor, value, node, id);
-    return false;
-  }
-
-  // Whether a GPU library can compute `node` after the epilogues that the group already has.
-  bool cuda_takes(int g, const Node& anchor, ValueId value, const Node& node) {
-    const ScalarOp op = node.op.scalar();
-    const DType dtype = graph_.type(value).dtype;
-    const auto& before = group(g).epilogues;
-    if (!is_float(dtype) || (!before.empty() && before.back().epilogue.op == ScalarOp::relu)) return false;
-    if (node.inputs.size() == 1) return cuda_takes_unary(op, dtype);
-    if (node.inputs.size() != 2 || !before.empty()) return false;
-    const ValueId operand = node.inputs[node.inputs[0] == value ? 1 : 0];
-    return cuda_takes_binary(op, graph_.type(operand) == graph_.type(value)) || is_bias(g, anchor, value, operand, op);
+    const bool is_unary = all_libraries([&](const auto& limits) { return ir::contains(limits.unary, op); });
+    return is_unary ? absorb_with_constants(g, value, node, id) : absorb_binary(g, anchor, value, node, id);
   }
 
   // Whether the operand is an addend that the call takes as its bias.
   bool is_bias(int g, const Node& anchor, ValueId value, ValueId operand, ScalarOp op) {
-    const bool none = !group(g).bias.valid() && anchor.inputs.size() < 3 && group(g).epilogues.empty();
+    const bool none = !group(g).bias.valid() && !has_bias(anchor) && group(g).epilogues.empty();
     return op == ScalarOp::add && none && graph_.is_constant(operand) &&
            is_per_channel(graph_.type(operand).shape, graph_.type(value).shape, channel_axis(graph_, anchor));
+  }
+
+  static bool has_bias(const Node& anchor) {
+    const std::vector<ir::Role> roles = ir::roles_of(anchor.op.tensor());
+    const auto at = std::find(roles.begin(), roles.end(), ir::Role::bias) - roles.begin();
+    return at < static_cast<std::ptrdiff_t>(anchor.inputs.size());
   }
 
   bool absorb_with_constants(int g, ValueId value, const Node& node, NodeId id) {
@@ -177,20 +161,22 @@ class AnchorForming {
       return true;
     }
     const bool scalar = num_elements(shape).is(1);
-    if (!scalar && !channel && !(shape == full)) return false;
+    const bool broadcasts = all_libraries([](const auto& limits) { return limits.broadcasts; });
+    if (!(shape == full) && !(broadcasts && (scalar || channel))) return false;
     group(g).epilogues.push_back({id, {op, 0, 0, 0}, operand});
     return true;
   }
 
   Groups& groups_;
   const Graph& graph_;
-  bool cuda_;
+  const std::vector<const ir::LibraryCapabilities*> libraries_;
+  std::vector<const ir::EpilogueLimits*> limits_;  // of the libraries that have the anchor at hand
   const Options& options_;
 };
 
 }  // namespace
 
-void form_anchors(Groups& groups, TargetKind target, const Options& options) {
+void form_anchors(Groups& groups, const Target& target, const Options& options) {
   AnchorForming forming(groups, target, options);
   for (NodeId id : groups.graph.order) {
     const Node& node = groups.graph.nodes[id];

@@ -89,15 +89,15 @@ class Groups {
   std::map<std::pair<ir::ValueId, ir::NodeId>, std::string> reasons_;
 };
 
-// Makes a group of every conv, matmul and pool that is no small window, with the epilogues that the target's library
-// fuses.
-void form_anchors(Groups& groups, TargetKind target, const Options& options);
+// Makes a group of every conv, matmul and pool that is no small window, with the epilogues that the target's libraries
+// fuse.
+void form_anchors(Groups& groups, const Target& target, const Options& options);
 // Makes views of concats that are long or used by libraries, where all producers can write into the concat.
 void choose_concat_views(Groups& groups);
 // Fuses scalar ops, reductions and index maps into groups, one kernel each.
-void fuse_regions(Groups& groups, TargetKind target, const Options& options);
-// Assigns storage to every materialized value. An operand that a library cannot read through strides is copied by a
-// group of its own.
-std::map<ir::ValueId, Storage> place_values(Groups& groups);
+void fuse_regions(Groups& groups, const Target& target, const Options& options);
+// Assigns storage to every materialized value. An operand that a library of the target cannot read through strides is
+// copied by a group of its own.
+std::map<ir::ValueId, Storage> place_values(Groups& groups, const Target& target);
 
 }  // namespace fusec::compiler

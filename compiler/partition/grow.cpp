@@ -28,8 +28,8 @@ constexpr int kCheapToRepeat = 8;
 
 class Growing {
  public:
-  Growing(Groups& groups, TargetKind target, const Options& options)
-      : groups_(groups), graph_(groups.graph), cuda_(target == TargetKind::cuda), options_(options) {}
+  Growing(Groups& groups, const Target& target, const Options& options)
+      : groups_(groups), graph_(groups.graph), keeps_rows_(target.keeps_rows), options_(options) {}
 
   void visit(NodeId id) {
     if (groups_.group_of(id) != kNoGroup || groups_.is_view(id) || !is_work(id)) return;
@@ -75,7 +75,7 @@ class Growing {
     if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, reader))
       return "exact: what else a kernel does may change the order of its sum";
     const bool rows = a.has_reduction || b.has_reduction;
-    if (cuda_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
+    if (!keeps_rows_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
       return "a GPU keeps no row between a scan and another reduction";
     if (a.nodes.size() + b.nodes.size() > (rows ? kMaxRowNodes : kMaxNodes)) return "the region would be too large";
     if (a.cost + b.cost > kMaxCost) return "the region would take too long to compile";
@@ -193,13 +193,13 @@ class Growing {
 
   Groups& groups_;
   const Graph& graph_;
-  const bool cuda_;
+  const bool keeps_rows_;
   const Options& options_;
 };
 
 }  // namespace
 
-void fuse_regions(Groups& groups, TargetKind target, const Options& options) {
+void fuse_regions(Groups& groups, const Target& target, const Options& options) {
   Growing growing(groups, target, options);
   for (NodeId id : groups.graph.order) growing.visit(id);
 }

@@ -24,11 +24,11 @@ namespace {
 
 class RegionWriter {
  public:
-  explicit RegionWriter(Groups& groups) : groups_(groups), graph_(groups.graph) {}
+  RegionWriter(Groups& groups, const Target& target) : groups_(groups), graph_(groups.graph), target_(target) {}
 
   Result<Partition> write() {
     Partition p;
-    p.storage = place_values(groups_);
+    p.storage = place_values(groups_, target_);
     FUSEC_ASSIGN(std::vector<int> order, schedule());
     for (int g : order) p.regions.push_back(region(groups_.all[static_cast<size_t>(g)]));
     for (int g : order) boundaries(g, p.boundaries);
@@ -124,6 +124,7 @@ class RegionWriter {
 
   Groups& groups_;
   const Graph& graph_;
+  const Target& target_;
 };
 
 std::string name_of(const Graph& graph, ValueId v) {
@@ -143,10 +144,10 @@ namespace {
 
 Result<Partition> partition_of(const Graph& graph, const Target& target, const Options& options) {
   Groups groups(graph);
-  form_anchors(groups, target.kind, options);
+  form_anchors(groups, target, options);
   choose_concat_views(groups);
-  fuse_regions(groups, target.kind, options);
-  return RegionWriter(groups).write();
+  fuse_regions(groups, target, options);
+  return RegionWriter(groups, target).write();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "compiler/partition/limits.h"
 #include "compiler/partition/views.h"
 #include "compiler/partition/windows.h"
+#include "ir/library/capabilities.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
@@ -76,7 +77,8 @@ bool is_for_library(const Groups& groups, const Node& concat) {
 
 class Placing {
  public:
-  explicit Placing(Groups& groups) : groups_(groups), graph_(groups.graph) {}
+  Placing(Groups& groups, const Target& target)
+      : groups_(groups), graph_(groups.graph), limits_(ir::stride_limits(target)) {}
 
   std::map<ValueId, Storage> run() {
     for (ValueId v : graph_.inputs) own(v);
@@ -141,13 +143,17 @@ class Placing {
   bool readable(const Node& anchor, size_t i, ValueId value) const {
     const auto w = window_of(graph_, storage_, value);
     if (!w) return false;
-    if (std::find(w->backwards.begin(), w->backwards.end(), true) != w->backwards.end()) return false;
+    const bool is_backwards = std::find(w->backwards.begin(), w->backwards.end(), true) != w->backwards.end();
+    if (is_backwards && !limits_.backwards) return false;
+    const ir::Role role = ir::roles_of(anchor.op.tensor())[i];
+    if (role == ir::Role::bias || role == ir::Role::mask) return true;
     const size_t rank = w->strides.size();
-    const bool product = anchor.op == TensorOp::matmul;
-    if (i < 2 && repeats(*w, product ? rank - std::min<size_t>(rank, 2) : 0)) return false;
-    if (product)
+    const bool is_image = anchor.attrs.find("layout") != nullptr;  // else a matrix
+    if (!limits_.repeated && repeats(*w, is_image ? 0 : rank - std::min<size_t>(rank, 2))) return false;
+    if (limits_.scattered) return true;
+    if (!is_image)
       return rank < 2 || w->strides[rank - 1].is(1) || w->strides[rank - 2].is(1) || w->shape[rank - 1].is(1);
-    if (i > 0) return true;
+    if (role == ir::Role::weight) return true;
     const bool last = anchor.attrs.s("layout") == "last";
     return !last || w->strides[rank - 1].is(1) || w->shape[rank - 1].is(1);
   }
@@ -200,6 +206,7 @@ class Placing {
 
   Groups& groups_;
   const Graph& graph_;
+  const ir::StrideLimits limits_;
   std::map<ValueId, Storage> storage_;
 };
 
@@ -218,6 +225,6 @@ void choose_concat_views(Groups& groups) {
   }
 }
 
-std::map<ValueId, Storage> place_values(Groups& groups) { return Placing(groups).run(); }
+std::map<ValueId, Storage> place_values(Groups& groups, const Target& target) { return Placing(groups, target).run(); }
 
 }  // namespace fusec::compiler

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: on a GPU, decomposes max_pool and avg_pool nodes that no library computes into generated code. A
+// Optimize pass: decomposes max_pool and avg_pool nodes that no library of the target computes into generated code. A
 // window of few positions over known extents becomes the maximum, or the sum, of the input moved to each position.
 //
 //   y[n, o..., c] = max over places t of x[n, o * stride + t * dilation - pad ..., c], the lowest value outside
@@ -13,6 +13,7 @@
 
 #include "compiler/passes/expand_pools.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -40,13 +41,8 @@ constexpr int64_t kMaxTaps = 49;  // 7 x 7
 bool is_pool(const Node& node) { return node.op == TensorOp::max_pool || node.op == TensorOp::avg_pool; }
 
 // The window along one spatial axis, which is `axis` of the tensors.
-struct PoolAxis {
-  std::size_t axis;
-  Dim in, out;
-  int64_t kernel, stride, dilation, before, after;
-
-  int64_t reach() const { return dilation * (kernel - 1) + 1; }
-  bool is_known() const { return in.is_const() && out.is_const(); }
+struct PoolAxis : ir::PoolAxis {
+  std::size_t axis = 0;
 };
 
 std::vector<PoolAxis> pool_axes(const Graph& graph, const Node& node) {
@@ -56,7 +52,8 @@ std::vector<PoolAxis> pool_axes(const Graph& graph, const Node& node) {
   std::vector<PoolAxis> axes;
   for (std::size_t i = 0; i < kernel.size(); ++i) {
     const std::size_t axis = i + (node.attrs.s("layout") == "last" ? 1 : 2);
-    axes.push_back({axis, in[axis], out[axis], kernel[i], strides[i], dilations[i], pads[i], pads[i + kernel.size()]});
+    axes.push_back(
+        {{in[axis], out[axis], kernel[i], strides[i], dilations[i], pads[i], pads[i + kernel.size()]}, axis});
   }
   return axes;
 }
@@ -166,39 +163,33 @@ class Pool : Expansion {
   const std::vector<PoolAxis> axes_;
 };
 
-// Returns why cuDNN cannot pool along this axis, or null. cuDNN pads both ends of an axis alike and rounds the number
-// of windows down.
-const char* unsupported_reason(const PoolAxis& a, bool counts_padding, bool ceil_mode) {
-  if (a.dilation != 1) return "no dilations";
-  if (a.before >= a.kernel) return "no windows of padding alone";
-  if (!a.is_known()) return ceil_mode || a.before != a.after ? "both ends are padded alike" : nullptr;
-  const int64_t in = a.in.value(), out = a.out.value(), room = in + 2 * a.before - a.kernel;
-  if (room < 0 || room / a.stride + 1 != out) return "both ends are padded alike";
-  const int64_t start = (out - 1) * a.stride - a.before;  // start of the last window
-  if (start >= in) return "no windows of padding alone";
-  return counts_padding && start + a.kernel > in + a.after ? "no places past the padding are counted" : nullptr;
+// Whether a library of the target may be asked for the pool and computes it.
+bool is_computed(const Graph& graph, const Node& pool, const PassContext& context) {
+  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context.target);
+  return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
+    return (library->is_built_in || context.options.use_library) && !library_lacks(*library, graph, pool);
+  });
 }
 
 }  // namespace
 
-const char* cudnn_lacks(const Graph& graph, const Node& pool) {
+std::optional<std::string> library_lacks(const ir::LibraryCapabilities& library, const Graph& graph, const Node& pool) {
   const ir::Type& type = graph.type(pool.inputs[0]);
-  if (!is_float(type.dtype)) return "no integers";
-  if (type.rank() > 5) return "three spatial axes at most";
+  if (auto reason = unsupported_reason(library, pool.op.tensor(), compute_type(type.dtype))) return reason;
+  if (type.rank() - 2 > library.pool.max_spatial_axes) return "too many spatial axes";
   const bool counts_padding = pool.op == TensorOp::avg_pool && pool.attrs.i("count_include_pad") == 1;
   for (const PoolAxis& a : pool_axes(graph, pool)) {
-    if (const char* reason = unsupported_reason(a, counts_padding, pool.attrs.i("ceil_mode") == 1)) return reason;
+    if (const char* reason = unsupported_reason(library.pool, a, counts_padding, pool.attrs.i("ceil_mode") == 1))
+      return reason;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 Result<bool> expand_pools(Graph& graph, const PassContext& context) {
-  if (context.target.kind != TargetKind::cuda) return false;
   Rewriter rewriter(graph);
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (!is_pool(node) || is_small_window(graph, node)) return;
-    if (context.options.use_library && cudnn_lacks(graph, node) == nullptr) return;
+    if (!is_pool(node) || is_small_window(graph, node) || is_computed(graph, node, context)) return;
     rewriter.replace(node.output, Pool(graph, node).build());
   });
   return rewriter.changed();

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: on a GPU, decomposes matmul of integers, which no library computes, into products summed along the
-// last axis.
+// Optimize pass: decomposes matmul of types in which no library of the target computes (integers on a GPU) into
+// products summed along the last axis.
 //
 //   y[..., i, j] = sum over k of a[..., i, 1, k] * b[..., 1, j, k]
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
+#include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
 
@@ -54,11 +56,16 @@ class Product : Expansion {
 }  // namespace
 
 Result<bool> expand_products(Graph& graph, const PassContext& context) {
-  if (context.target.kind != TargetKind::cuda) return false;
+  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context.target);
+  const auto is_computed = [&](DType dtype) {
+    return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
+      return !unsupported_reason(*library, TensorOp::matmul, compute_type(dtype));
+    });
+  };
   Rewriter rewriter(graph);
   rewriter.walk([&](NodeId id) {
     const Node node = graph.nodes[id];
-    if (!(node.op == TensorOp::matmul) || is_float(graph.type(node.output).dtype)) return;
+    if (!(node.op == TensorOp::matmul) || is_computed(graph.type(node.output).dtype)) return;
     rewriter.replace(node.output, Product(graph, node).build());
   });
   return rewriter.changed();

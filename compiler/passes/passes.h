@@ -35,12 +35,14 @@ Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Moves transposes behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
-// On a GPU: decomposes the pools that cuDNN lacks, and all pools where no library may be used. It runs after
-// channels_last, which decides whether a max_pool is a small window. Required: nothing else computes these pools.
+// Decomposes the pools that no library of the target computes (ir/library/capabilities.h), or may be asked for. It runs
+// after channels_last, which decides whether a max_pool is a small window. Required: nothing else computes these pools.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
-// On a GPU: decomposes matmul of integers into a sum of products. Required: nothing else computes it.
+// Decomposes matmul of types that no library of the target has, integers on a GPU, into a sum of products. Required:
+// nothing else computes it.
 Result<bool> expand_products(ir::Graph& graph, const PassContext& context);
-// On a GPU: turns a conv with one filter per channel into a sum of moved inputs, which is generated code.
+// Where the target's libraries are slow at it: turns a conv with one filter per channel into a sum of moved inputs,
+// which is generated code.
 Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
 // Splits a concat of many operands into a concat of concats with a bounded number of operands.
 Result<bool> split_concats(ir::Graph& graph, const PassContext& context);

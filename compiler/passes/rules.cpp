@@ -192,7 +192,7 @@ bool behind_anchor(const Graph& graph, ValueId value) {
   for (int depth = 0; depth < 3; ++depth) {
     const Node* node = graph.producer(value);
     if (node == nullptr) return false;
-    if (node->op == ir::TensorOp::conv || node->op == ir::TensorOp::matmul) return true;
+    if (!node->op.is_scalar() && ir::is_product(node->op.tensor())) return true;
     const bool passes =
         node->op == ScalarOp::add || node->op == ir::TensorOp::reshape || node->op == ir::TensorOp::transpose;
     if (!passes) return false;

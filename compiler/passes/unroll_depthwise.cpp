@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: on a GPU, turns a conv with one filter per channel into the sum of its taps, each the input moved by
-// an index map times one weight per channel. The sum is one generated kernel, with what follows fused. cuDNN's
-// depthwise convolutions take a multiple of the time that their memory traffic needs.
+// Optimize pass: where every library of the target is slow at it, turns a conv with one filter per channel into the sum
+// of its taps, each the input moved by an index map times one weight per channel. The sum is one generated kernel, with
+// what follows fused. cuDNN's depthwise convolutions take a multiple of the time that their memory traffic needs.
 //
 //   y[n, o..., c] = bias[c] + sum over taps t of w[c, t] * x[n, o * stride + t * dilation - pad ..., c], 0 outside
 
@@ -13,6 +13,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "compiler/passes/taps.h"
+#include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
 
@@ -105,10 +106,19 @@ bool is_depthwise(const Graph& graph, const Node& node) {
   return Unrolled::taps(*weights) <= kMaxTaps;
 }
 
+// Whether a library of the target computes a conv with one filter per channel as fast as its memory traffic allows.
+bool is_fast_depthwise(const Target& target) {
+  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(target);
+  return std::any_of(libraries.begin(), libraries.end(), [](const ir::LibraryCapabilities* library) {
+    const ir::ConvLimits& conv = library->conv;
+    return ir::contains(library->ops, TensorOp::conv) && !conv.pointwise_only && !conv.is_slow_depthwise;
+  });
+}
+
 }  // namespace
 
 Result<bool> unroll_depthwise(Graph& graph, const PassContext& context) {
-  if (context.target.kind != TargetKind::cuda) return false;
+  if (is_fast_depthwise(context.target)) return false;
   Rewriter rewriter(graph);
   Status status;
   rewriter.walk([&](NodeId id) {

@@ -21,7 +21,6 @@ using ir::Node;
 using ir::NodeId;
 using ir::RegionKind;
 using ir::ScalarOp;
-using ir::TensorOp;
 using ir::ValueId;
 
 namespace {
@@ -81,11 +80,11 @@ class Gates {
   }
   bool is_source(const Node& node) const { return is_small_reduction(node) && !paths_.contains(node.inputs[0]); }
 
-  static bool is_anchor(const Node& node) { return node.op == TensorOp::conv || node.op == TensorOp::matmul; }
+  static bool is_product(const Node& node) { return !node.op.is_scalar() && ir::is_product(node.op.tensor()); }
 
   bool may_pass(const Node& node) const {
     const bool kind = node.op.is_scalar() ? !(node.op == ScalarOp::cast)
-                                          : is_anchor(node) || info(node.op.tensor()).kind == RegionKind::index_map;
+                                          : is_product(node) || info(node.op.tensor()).kind == RegionKind::index_map;
     return kind && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
              return is_half(graph_.type(v).dtype) && (paths_.contains(v) || graph_.is_constant(v));
            });
@@ -96,7 +95,7 @@ class Gates {
     if (is_small_reduction(node)) {
       paths_[node.output] = false;
     } else if (may_pass(node)) {
-      bool anchors = is_anchor(node);
+      bool anchors = is_product(node);
       for (const ValueId v : node.inputs) anchors = anchors || (paths_.contains(v) && paths_.at(v));
       paths_[node.output] = anchors;
     } else if (node.op.is_scalar()) {

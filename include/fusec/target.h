@@ -39,6 +39,11 @@ struct FUSEC_API Target {
   int shared_bytes_per_sm = 0;
   int shared_bytes_per_block = 0;  // that a launch may ask for
 
+  // The libraries of such a machine by name, in order of preference: "onednn", "plain", "cublaslt", "cudnn". What each
+  // computes is a table inside fusec, so that a model can be compiled where they are missing.
+  std::vector<std::string> libraries;
+  bool keeps_rows = true;  // kernels may keep a row of values in memory of the thread; else in registers alone
+
   // Fitted figures used by cost models.
   double copy_gb_per_s = 40;           // read + write
   double launch_us = 1.0;              // cost of starting one step

@@ -23,6 +23,7 @@ Target x86(int level) {
   t.name = t.triple_cpu = "x86-64-v" + std::to_string(level);
   t.vector_bytes = level >= 4 ? 64 : level >= 3 ? 32 : 16;
   t.has_f16c = level >= 3;
+  t.libraries = {"onednn", "plain"};
   t.features.assign(kV2.begin(), kV2.end());
   if (level >= 3) t.features.insert(t.features.end(), kV3.begin(), kV3.end());
   if (level >= 4) t.features.insert(t.features.end(), kV4.begin(), kV4.end());
@@ -57,6 +58,8 @@ Target gpu(const GpuRow& row) {
   t.kind = TargetKind::cuda;
   t.name = "sm_" + std::to_string(row.sm);
   t.sm = row.sm;
+  t.libraries = {"cublaslt", "cudnn"};
+  t.keeps_rows = false;
   t.sm_count = row.sm_count;
   t.registers_per_sm = 64 << 10;
   t.threads_per_sm = row.threads_per_sm;

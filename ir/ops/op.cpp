@@ -4,6 +4,7 @@
 
 #include "ir/ops/op.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
@@ -61,8 +62,13 @@ constexpr ScalarTable kScalarOps = scalar_table();
 constexpr TensorOpInfo kTensorOps[] = {
 #define TENSOR_OP(name, min_inputs, max_inputs, kind, attributes) \
   {#name, min_inputs, max_inputs, RegionKind::kind, attributes},
+#define ANCHOR_OP(name, min_inputs, max_inputs, roles, attributes) \
+  {#name, min_inputs, max_inputs, RegionKind::anchor, attributes, roles},
 #include "ir/ops/tensor_ops.def"
 };
+
+constexpr std::string_view kRoles[] = {"input", "weight", "bias",   "query", "key",
+                                       "value", "mask",   "addend", "scale", "output"};
 
 template <class Op, class Info>
 std::map<std::string_view, Op> index_names(std::span<const Info> rows) {
@@ -131,5 +137,20 @@ std::optional<TensorOp> find_tensor_op(std::string_view name) {
   static const auto index = index_names<TensorOp>(all_tensor_ops());
   return find(index, name);
 }
+
+std::string_view to_string(Role role) { return kRoles[static_cast<std::size_t>(role)]; }
+
+std::vector<Role> roles_of(TensorOp op) {
+  std::vector<Role> roles;
+  for (std::string_view rest = info(op).roles; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    const auto* const at = std::find(std::begin(kRoles), std::end(kRoles), word);
+    roles.push_back(static_cast<Role>(at - std::begin(kRoles)));
+  }
+  return roles;
+}
+
+bool is_product(TensorOp op) { return info(op).roles.find("weight") != std::string_view::npos; }
 
 }  // namespace fusec::ir

@@ -69,16 +69,34 @@ enum class RegionKind : uint8_t {
   opaque,     // a separate step
 };
 
+// What an operand is to the anchor that reads it. Libraries find operands by role.
+enum class Role : uint8_t {
+  input,   // the image, or the left matrix
+  weight,  // the filter, or the right matrix
+  bias,    // added before the epilogues
+  query,
+  key,
+  value,
+  mask,
+  addend,  // of an epilogue that adds or subtracts
+  scale,   // of an epilogue that multiplies
+  output,
+};
+std::string_view to_string(Role role);
+
 struct TensorOpInfo {
   std::string_view name;
   int min_inputs, max_inputs;  // max -1: any number
   RegionKind kind;
   std::string_view attributes;  // "perm:ints axis:int", names and kinds, in print order
+  std::string_view roles = {};  // of an anchor's inputs, in order: "input weight bias"
 };
 
 const TensorOpInfo& info(TensorOp op);
 std::span<const TensorOpInfo> all_tensor_ops();
 std::optional<TensorOp> find_tensor_op(std::string_view name);
+std::vector<Role> roles_of(TensorOp op);  // of an anchor's inputs, with those that may be missing; else empty
+bool is_product(TensorOp op);             // an anchor that sums products of its input and a weight: conv, matmul
 
 // An op of either kind, as stored in nodes.
 class Op {

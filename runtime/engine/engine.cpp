@@ -3,6 +3,7 @@
 // (runtime/load/assemble.cpp) links and binds. Nothing else calls one stage after another.
 #include "runtime/engine/engine.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "compiler/select/select.h"
 #include "fusec/engine.h"
 #include "ir/graph/graph.h"
+#include "ir/library/capabilities.h"
 #include "ir/support/dump.h"
 #include "ir/support/guard.h"
 #include "ir/text/graph_text.h"
@@ -44,9 +46,11 @@ Status dump_code(const ir::Program& program, const Target& target, const Options
   return {};
 }
 
-// A GPU has no plain loops to take the place of a library.
+// A target without loops of our own (a GPU) has nothing to take the place of a library.
 Status needs_no_library(const ir::Program& program, const Target& target, const Options& options) {
-  if (target.kind != TargetKind::cuda || options.use_library) return {};
+  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(target);
+  const bool has_loops = std::any_of(libraries.begin(), libraries.end(), [](const auto* l) { return l->is_built_in; });
+  if (has_loops || options.use_library) return {};
   for (const ir::Slot& slot : program.slots)
     for (const ir::Variant& variant : slot.variants)
       for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps)

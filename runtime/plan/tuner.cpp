@@ -217,7 +217,7 @@ std::vector<std::size_t> order_of_tuning(const Layers& layers) {
 
 }  // namespace
 
-bool is_tuned(const ir::LibraryStep& step) { return step.op == ir::TensorOp::conv || step.op == ir::TensorOp::matmul; }
+bool is_tuned(const ir::LibraryStep& step) { return ir::is_product(step.op); }
 
 TuneTotals totals(const TuneReport& report) {
   TuneTotals out;

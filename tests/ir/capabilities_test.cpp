@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/library/capabilities.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace fusec::ir {
+namespace {
+
+TEST(Roles, EveryInputOfAnAnchorHasOne) {
+  for (const TensorOpInfo& row : all_tensor_ops()) {
+    const std::vector<Role> roles = roles_of(*find_tensor_op(row.name));
+    EXPECT_EQ(roles.size(), row.kind == RegionKind::anchor ? static_cast<std::size_t>(row.max_inputs) : 0) << row.name;
+    EXPECT_EQ(std::set<Role>(roles.begin(), roles.end()).size(), roles.size()) << row.name << " has a role twice";
+    std::string text;
+    for (const Role role : roles) text += (text.empty() ? "" : " ") + std::string(to_string(role));
+    EXPECT_EQ(text, row.roles);
+  }
+  EXPECT_TRUE(is_product(TensorOp::conv) && is_product(TensorOp::matmul));
+  EXPECT_FALSE(is_product(TensorOp::max_pool) || is_product(TensorOp::reshape));
+}
+
+// Every op that a model may have is left to a library that has it, or is decomposed.
+TEST(Capabilities, NamedTargetsHaveLibraries) {
+  for (const std::string& name : target_names()) {
+    const Target target = *named_target(name);
+    const auto libraries = libraries_of(target);
+    ASSERT_EQ(libraries.size(), 2U) << name;
+    for (const TensorOp op : {TensorOp::conv, TensorOp::matmul, TensorOp::avg_pool, TensorOp::max_pool}) {
+      EXPECT_TRUE(std::any_of(libraries.begin(), libraries.end(), [&](const auto* library) {
+        return !unsupported_reason(*library, op, DType::f32);
+      })) << name;
+    }
+    EXPECT_EQ(target.keeps_rows, target.kind == TargetKind::cpu);
+  }
+  EXPECT_TRUE(libraries_of(Target{}).empty());
+}
+
+TEST(Capabilities, ReasonsNameTheLibraryOrTheType) {
+  const LibraryCapabilities& cudnn = library_capabilities("cudnn");
+  EXPECT_EQ(unsupported_reason(cudnn, TensorOp::matmul, DType::f32), "cuDNN is not asked for matmul");
+  EXPECT_EQ(unsupported_reason(cudnn, TensorOp::conv, DType::i32), "no arithmetic in i32");
+  EXPECT_EQ(unsupported_reason(library_capabilities("plain"), TensorOp::conv, DType::i32), std::nullopt);
+}
+
+TEST(Capabilities, Pools) {
+  const PoolLimits limits = library_capabilities("cudnn").pool;
+  PoolAxis axis{12, 10, 5, 1, 1, 1, 1};
+  EXPECT_EQ(unsupported_reason(limits, axis, false, false), nullptr);
+  EXPECT_STREQ(unsupported_reason(limits, {12, 4, 5, 1, 2, 0, 0}, false, false), "no dilations");
+  axis.after = 2, axis.out = 11;
+  EXPECT_STREQ(unsupported_reason(limits, axis, false, false), "both ends are padded alike");
+  EXPECT_EQ(unsupported_reason(library_capabilities("onednn").pool, axis, false, false), nullptr);
+  axis.in = Dim::symbol("H");
+  EXPECT_STREQ(unsupported_reason(limits, axis, false, false), "both ends are padded alike");
+}
+
+TEST(Capabilities, EpiloguesByOrderAndType) {
+  const std::vector<ScalarOp> none, relu{ScalarOp::relu}, add{ScalarOp::add};
+  const EpilogueLimits& gpu = library_capabilities("cudnn").epilogues;
+  const EpilogueLimits& host = library_capabilities("onednn").epilogues;
+  EXPECT_TRUE(fuses(gpu, ScalarOp::add, DType::f16, none) && fuses(gpu, ScalarOp::relu, DType::f16, add));
+  EXPECT_FALSE(fuses(gpu, ScalarOp::relu, DType::f64, none));
+  EXPECT_FALSE(fuses(gpu, ScalarOp::add, DType::f32, relu) || fuses(gpu, ScalarOp::add, DType::f32, add));
+  EXPECT_FALSE(fuses(gpu, ScalarOp::relu, DType::f32, relu) || fuses(gpu, ScalarOp::sigmoid, DType::f32, none));
+  EXPECT_TRUE(fuses(host, ScalarOp::sub, DType::f32, relu) && fuses(host, ScalarOp::relu, DType::i32, relu));
+  EXPECT_FALSE(fuses(host, ScalarOp::gelu, DType::f32, none));
+}
+
+}  // namespace
+}  // namespace fusec::ir
