@@ -18,6 +18,11 @@ std::string operand_text(const char* role, const Operand& o) {
                      o.alignment, o.constant != nullptr ? "c" : "");
 }
 
+// The names and order of the roles in the key.
+constexpr std::pair<Role, const char*> kNames[] = {
+    {Role::input, "a"},     {Role::weight, "b"},  {Role::query, "query"}, {Role::key, "key"},
+    {Role::value, "value"}, {Role::mask, "mask"}, {Role::output, "out"},  {Role::bias, "bias"}};
+
 std::string window_text(const Problem& p) {
   const Window& w = p.window;
   return fmt::format(" window={} step={} dilation={} pad={}+{} groups={}", fmt::join(w.kernel, "x"),
@@ -41,12 +46,12 @@ const char* numerics_text(Numerics numerics) {
 
 std::string tuning_call(const LibraryCall& call) {
   Problem p = normalize(call);
-  const bool conv = p.op == ir::TensorOp::conv;
   if (p.op == ir::TensorOp::matmul) merge_axes(p);
   std::string text = fmt::format("{} {}", ir::info(p.op).name, to_string(p.compute));
-  text += operand_text("a", p.a) + operand_text("b", p.b) + operand_text("out", p.out);
-  if (conv) text += window_text(p);
-  if (p.bias) text += operand_text("bias", *p.bias);
+  for (const auto& [role, name] : kNames) {
+    if (const Operand* operand = p.find(role)) text += operand_text(name, *operand);
+    if (role == Role::output && !p.window.kernel.empty()) text += window_text(p);
+  }
   for (const PostOp& post : p.epilogues) {
     text += fmt::format(" +{}", ir::info(post.op).name);
     if (post.operand) {
@@ -74,9 +79,11 @@ std::string tuning_scope(const Options& options, const Target& target, const Loa
 double work_of(const LibraryCall& call) {
   const Problem p = normalize(call);
   double work = 1;
-  for (const int64_t extent : p.out.dims) work *= static_cast<double>(extent);
-  if (p.op == ir::TensorOp::matmul) return work * static_cast<double>(p.a.dims.back());
-  for (std::size_t i = 1; i < p.b.dims.size(); ++i) work *= static_cast<double>(p.b.dims[i]);
+  for (const int64_t extent : p[Role::output].dims) work *= static_cast<double>(extent);
+  if (p.op == ir::TensorOp::matmul) return work * static_cast<double>(p[Role::input].dims.back());
+  const Operand* const filter = p.find(Role::weight);
+  for (std::size_t i = 1; filter != nullptr && i < filter->dims.size(); ++i)
+    work *= static_cast<double>(filter->dims[i]);
   return work;
 }
 

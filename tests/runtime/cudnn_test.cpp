@@ -123,7 +123,7 @@ struct FakeBackend : cudnn::Backend {
   }
 
   static double apply(const PostSpec& post, double value, const Extents& at, void* operand) {
-    if (!post.operand) return ir::eval_scalar(post.op, value, post.alpha, 0);
+    if (!post.operand) return ir::eval_scalar(ScalarOp::relu, value, 0, 0);
     return value + spec_load(*post.operand, operand, at);
   }
 
@@ -184,7 +184,6 @@ struct FakeBackend : cudnn::Backend {
     });
   }
   Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) override {
-    if (post.operand && post.op != ScalarOp::add) return no();
     return make(post.operand ? "add" : "activation", 0, [post, out](void* const* p) {
       void* const to = p[post.operand ? 1 : 0];
       for_all(out.dims,
@@ -260,7 +259,7 @@ TEST_F(Cudnn, TheAddendComesBeforeTheBias) {
   ASSERT_EQ(fake_->convs[0].posts.size(), 3U);
   EXPECT_EQ(fake_->convs[0].posts[0].operand->dims, fake_->convs[0].out.dims);
   EXPECT_EQ(fake_->convs[0].posts[1].operand->dims, (Extents{1, 16, 1, 1}));
-  EXPECT_EQ(fake_->convs[0].posts[2].op, ScalarOp::relu);
+  EXPECT_FALSE(fake_->convs[0].posts[2].operand);
 }
 
 // cuDNN's ready-made plans have a bias; zeros are made once.
@@ -313,8 +312,8 @@ TEST_F(Cudnn, Pools) {
     bool ceil = false;
     const char *average = "cudnn pooling", *including = "cudnn pooling", *max = "cudnn pooling";
   };
-  const char* const alike = "unsupported: cuDNN's pooling pads both ends alike";
-  const char* const past = "unsupported: cuDNN's average counts places past the padding";
+  const char* const alike = "unsupported: both ends are padded alike";
+  const char* const past = "unsupported: no places past the padding are counted";
   const std::vector<Shape> shapes = {
       {{7, 7}, {3, 3}, {2, 2}, {1, 1, 1, 1}, {4, 4}},
       {{8, 6}, {2, 3}, {2, 1}, {0, 1, 0, 1}, {4, 6}},

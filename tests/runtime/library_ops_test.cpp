@@ -19,14 +19,14 @@ using testing::Extents;
 
 std::vector<std::shared_ptr<Library>> libraries() { return host_libraries(Options()); }
 
-struct Window {
+struct WindowCase {
   Extents strides, pads, dilations;
 };
-Window window(std::size_t axes, int64_t stride = 1, int64_t pad = 0, int64_t dilation = 1) {
+WindowCase window(std::size_t axes, int64_t stride = 1, int64_t pad = 0, int64_t dilation = 1) {
   return {Extents(axes, stride), Extents(2 * axes, pad), Extents(axes, dilation)};
 }
 
-ir::Attrs conv_attrs(const Window& w, int64_t groups, const std::string& layout) {
+ir::Attrs conv_attrs(const WindowCase& w, int64_t groups, const std::string& layout) {
   return {{"strides", w.strides}, {"pads", w.pads}, {"dilations", w.dilations}, {"groups", groups}, {"layout", layout}};
 }
 
@@ -39,7 +39,7 @@ Extents image(int64_t n, int64_t c, const Extents& spatial, const std::string& l
   return shape;
 }
 
-Extents slide(const Extents& in, const Extents& kernel, const Window& w) {
+Extents slide(const Extents& in, const Extents& kernel, const WindowCase& w) {
   Extents out;
   for (std::size_t i = 0; i < in.size(); ++i) {
     const int64_t reach = (kernel[i] - 1) * w.dilations[i] + 1;
@@ -51,7 +51,7 @@ Extents slide(const Extents& in, const Extents& kernel, const Window& w) {
 struct ConvShape {
   int64_t n, c, o;
   Extents in, kernel;
-  Window w;
+  WindowCase w;
   int64_t groups = 1;
   std::string layout = "last";
   Extents out() const { return image(n, o, slide(in, kernel, w), layout); }

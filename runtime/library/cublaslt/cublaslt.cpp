@@ -102,7 +102,9 @@ bool has_relu(const ir::LibraryStep& step) {
                      [](const ir::Epilogue& epilogue) { return epilogue.op == ir::ScalarOp::relu; });
 }
 
-bool is_float_product(const Problem& p) { return is_float(p.a.dtype) && is_float(p.b.dtype) && is_float(p.out.dtype); }
+bool is_float_product(const Problem& p) {
+  return is_float(p[Role::input].dtype) && is_float(p[Role::weight].dtype) && is_float(p[Role::output].dtype);
+}
 
 bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
 
@@ -114,14 +116,15 @@ Result<Problem> as_product(const LibraryCall& call) {
   const int zeros = static_cast<int>(call.args.size()) + 1;
   if (is_empty_product(problem)) {
     problem = over_one_zero(std::move(problem));
-    problem.a.arg = problem.b.arg = zeros;
+    problem[Role::input].arg = problem[Role::weight].arg = zeros;
   }
   if (problem.op == ir::TensorOp::matmul) {
     merge_axes(problem);
     return problem;
   }
-  if (!is_pointwise(problem)) return Status(StatusCode::unsupported, "a convolution of a larger window");
-  if (!is_channels_last(problem.a) || !is_channels_last(problem.out)) {
+  if (auto reason = unsupported_reason(ir::library_capabilities("cublaslt"), problem))
+    return Status(StatusCode::unsupported, *reason);
+  if (!is_channels_last(problem[Role::input]) || !is_channels_last(problem[Role::output])) {
     return Status(StatusCode::unsupported, "an image that is not channels-last");
   }
   return as_matmul(std::move(problem));
@@ -141,7 +144,7 @@ class CublasLtLibrary : public Library {
         tf32_(tf32),
         workspace_(workspace) {}
 
-  std::string name() const override { return "cublaslt"; }
+  std::string name() const override { return std::string(capabilities_.name); }
   std::string version() const override {
     return handle_->api.version != nullptr ? std::to_string(handle_->api.version()) : "unknown";
   }
@@ -150,10 +153,7 @@ class CublasLtLibrary : public Library {
   }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
-    if (step.op != ir::TensorOp::matmul && step.op != ir::TensorOp::conv) {
-      return "cuBLASLt has no " + std::string(ir::info(step.op).name);
-    }
-    if (!is_float(step.compute)) return std::string("no arithmetic in ") + to_string(step.compute);
+    if (auto reason = unsupported_reason(capabilities_, step.op, step.compute)) return reason;
     // Observed in algorithm families 20, 23 and 24 of 13.1.
     if (numerics_ == Numerics::exact && has_relu(step))
       return "some of cuBLASLt's algorithms make 0 of NaN in their relu";
@@ -163,7 +163,7 @@ class CublasLtLibrary : public Library {
   std::vector<Choice> choices(const LibraryCall& call) override {
     std::vector<Choice> out;
     const Result<Prepared> prepared = prepare(call);
-    if (!prepared.ok() || prepared->problem.a.arg > static_cast<int>(call.args.size())) return out;
+    if (!prepared.ok() || prepared->problem[Role::input].arg > static_cast<int>(call.args.size())) return out;
     for (const AlgoChoice& algo :
          algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMaxAlgorithms)) {
       out.push_back({id_of(*handle_, algo), algo.workspace});
@@ -177,11 +177,11 @@ class CublasLtLibrary : public Library {
     if (!call.choice.empty()) FUSEC_TRY(take(call.choice, chosen.back()));
     void *column = nullptr, *zeros = nullptr;
     if (plan.ones_needed > 0) {
-      FUSEC_ASSIGN(column, weights_.filled(problem.bias->dtype, 1, plan.ones_needed));
+      FUSEC_ASSIGN(column, weights_.filled(problem[Role::bias].dtype, 1, plan.ones_needed));
     }
-    if (problem.a.arg > static_cast<int>(call.args.size())) {
-      FUSEC_ASSIGN(zeros,
-                   weights_.filled(problem.a.dtype, 0, std::max(product(problem.a.dims), product(problem.b.dims))));
+    const Operand &a = problem[Role::input], &b = problem[Role::weight];
+    if (a.arg > static_cast<int>(call.args.size())) {
+      FUSEC_ASSIGN(zeros, weights_.filled(a.dtype, 0, std::max(product(a.dims), product(b.dims))));
     }
     return std::unique_ptr<LibraryOp>(std::make_unique<CublasLtOp>(handle_, std::move(chosen), call.args.size(), column,
                                                                    zeros, alias(problem, plan, call)));
@@ -199,7 +199,7 @@ class CublasLtLibrary : public Library {
     const int ones = static_cast<int>(call.args.size());
     FUSEC_ASSIGN(cublaslt::Products plan, cublaslt::plan_matmul(problem, ones, tf32_));
     Result<std::vector<Chosen>> chosen = choose(plan);
-    if (!chosen.ok() && problem.bias && plan.gemms.size() == 1) {
+    if (!chosen.ok() && problem.find(Role::bias) != nullptr && plan.gemms.size() == 1) {
       // cuBLASLt has no epilogues for some types.
       FUSEC_ASSIGN(plan, cublaslt::plan_split(problem, ones, tf32_));
       chosen = choose(plan);
@@ -237,6 +237,7 @@ class CublasLtLibrary : public Library {
     return arg == plan.summand ? arg : -1;
   }
 
+  const ir::LibraryCapabilities& capabilities_ = ir::library_capabilities("cublaslt");
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<const Handle> handle_;
   DeviceWeights weights_;

@@ -28,23 +28,21 @@ struct Product {
 };
 
 Product product_of(const Problem& p, const Operand* c) {
-  const std::size_t r = p.out.dims.size() - 2;
-  const auto axis = [&](std::size_t i, std::size_t a, std::size_t b) {
-    Axis out{p.out.dims[i], {}};
-    out.strides[kA] = a < r + 2 ? p.a.strides[a] : 0;
-    out.strides[kB] = b < r + 2 ? p.b.strides[b] : 0;
+  const Operand &a = p[Role::input], &b = p[Role::weight], &result = p[Role::output];
+  const std::size_t r = result.dims.size() - 2;
+  const auto axis = [&](std::size_t i, std::size_t in_a, std::size_t in_b) {
+    Axis out{result.dims[i], {}};
+    out.strides[kA] = in_a < r + 2 ? a.strides[in_a] : 0;
+    out.strides[kB] = in_b < r + 2 ? b.strides[in_b] : 0;
     out.strides[kC] = c != nullptr ? c->strides[i] : 0;
-    out.strides[kOut] = p.out.strides[i];
+    out.strides[kOut] = result.strides[i];
     return out;
   };
   const std::size_t none = r + 2;
-  Product product{axis(r, r, none),
-                  axis(r + 1, none, r + 1),
-                  {p.a.dims[r + 1], {p.a.strides[r + 1], p.b.strides[r]}},
-                  {},
-                  c != nullptr};
+  Product product{
+      axis(r, r, none), axis(r + 1, none, r + 1), {a.dims[r + 1], {a.strides[r + 1], b.strides[r]}}, {}, c != nullptr};
   for (std::size_t i = 0; i < r; ++i) {
-    if (p.out.dims[i] > 1) product.batches.push_back(axis(i, i, i));
+    if (result.dims[i] > 1) product.batches.push_back(axis(i, i, i));
   }
   return product;
 }
@@ -144,15 +142,15 @@ Result<Gemm> gemm_of(const Problem& p, const Operand* c, bool relu, bool tf32, b
   by_rows = fits_output(product, product.n, product.m);
   const Axis &rows = by_rows ? product.n : product.m, &columns = by_rows ? product.m : product.n;
   bool as_is = false;
-  gemm.out = matrix_of(p.out, kOut, rows, columns, stack, as_is);
+  gemm.out = matrix_of(p[Role::output], kOut, rows, columns, stack, as_is);
   if (c != nullptr) gemm.c = matrix_of(*c, kC, rows, columns, stack, as_is);
   if (by_rows) {
-    gemm.a = matrix_of(p.b, kB, rows, product.k, stack, gemm.transpose_a);
-    gemm.b = matrix_of(p.a, kA, product.k, columns, stack, gemm.transpose_b);
+    gemm.a = matrix_of(p[Role::weight], kB, rows, product.k, stack, gemm.transpose_a);
+    gemm.b = matrix_of(p[Role::input], kA, product.k, columns, stack, gemm.transpose_b);
     for (Offsets& o : gemm.calls) std::swap(o.a, o.b);
   } else {
-    gemm.a = matrix_of(p.a, kA, rows, product.k, stack, gemm.transpose_a);
-    gemm.b = matrix_of(p.b, kB, product.k, columns, stack, gemm.transpose_b);
+    gemm.a = matrix_of(p[Role::input], kA, rows, product.k, stack, gemm.transpose_a);
+    gemm.b = matrix_of(p[Role::weight], kB, product.k, columns, stack, gemm.transpose_b);
   }
   return gemm;
 }
@@ -170,16 +168,20 @@ struct Epilogues {
 
 // Accepts [add] [relu], which cuBLASLt can apply after a product.
 Result<Epilogues> epilogues_of(const Problem& p) {
+  const ir::LibraryCapabilities& library = ir::library_capabilities("cublaslt");
   Epilogues epilogues;
   for (const PostOp& post : p.epilogues) {
     if (epilogues.relu) return Status(StatusCode::unsupported, "cuBLASLt does nothing after relu");
-    if (post.op == ir::ScalarOp::add && post.operand && !epilogues.addend) {
-      if (post.operand->dtype != p.out.dtype) return Status(StatusCode::unsupported, "an addend of another type");
-      epilogues.addend = expanded(*post.operand, p.out);
-    } else if (post.op == ir::ScalarOp::relu) {
-      epilogues.relu = true;
-    } else {
+    const bool is_known = has_epilogue(library.epilogues, post.op, post.operand.has_value());
+    if (!is_known || (post.operand && epilogues.addend)) {
       return Status(StatusCode::unsupported, "cuBLASLt has no such epilogue");
+    }
+    if (post.operand) {
+      if (post.operand->dtype != p[Role::output].dtype)
+        return Status(StatusCode::unsupported, "an addend of another type");
+      epilogues.addend = expanded(*post.operand, p[Role::output]);
+    } else {
+      epilogues.relu = true;
     }
   }
   return epilogues;
@@ -188,14 +190,16 @@ Result<Epilogues> epilogues_of(const Problem& p) {
 // The problem out = ones * bias + addend.
 Problem spread(const Problem& p, int ones) {
   Problem s = p;
-  const std::size_t rank = p.out.dims.size();
-  s.bias.reset();
-  s.a = {ones, p.bias->dtype, p.out.dims, Extents(rank, 0), nullptr};
-  for (std::size_t i = 0; i + 2 < rank; ++i) s.a.dims[i] = 1;
-  s.a.dims[rank - 1] = 1;
-  s.a.strides[rank - 2] = 1;
-  s.b = *p.bias;
-  s.b.dims[rank - 1] = p.out.dims[rank - 1];
+  const std::size_t rank = p[Role::output].dims.size();
+  s.erase(Role::bias);
+  Operand &a = s[Role::input], &b = s[Role::weight];
+  a = {ones, p[Role::bias].dtype, p[Role::output].dims, Extents(rank, 0), nullptr, 16, Role::input};
+  for (std::size_t i = 0; i + 2 < rank; ++i) a.dims[i] = 1;
+  a.dims[rank - 1] = 1;
+  a.strides[rank - 2] = 1;
+  b = p[Role::bias];
+  b.role = Role::weight;
+  b.dims[rank - 1] = p[Role::output].dims[rank - 1];
   return s;
 }
 
@@ -211,21 +215,18 @@ void transpose_matrix(Operand& o) {
 
 // A matrix times a vector has its bias along rows. Written as a vector times a matrix, it has its bias along columns.
 Problem with_row_bias(Problem p) {
-  if (!p.bias || is_row(*p.bias) || p.out.dims.back() != 1) return p;
-  std::swap(p.a, p.b);
-  for (Operand* o : {&p.a, &p.b, &p.out, &*p.bias}) transpose_matrix(*o);
-  for (PostOp& post : p.epilogues) {
-    if (post.operand) transpose_matrix(*post.operand);
-  }
+  if (p.find(Role::bias) == nullptr || is_row(p[Role::bias]) || p[Role::output].dims.back() != 1) return p;
+  p.exchange(Role::input, Role::weight);
+  p.for_each_operand(transpose_matrix);
   return p;
 }
 
 // Whether cuBLASLt can read the bias in place.
 bool is_plain_vector(const Problem& p) {
-  const Operand& bias = *p.bias;
+  const Operand& bias = p[Role::bias];
   const std::size_t last = bias.dims.size() - 1;
-  return bias.dims[last] == p.out.dims[last] && (bias.strides[last] == 1 || bias.dims[last] == 1) &&
-         bias.dtype == p.out.dtype;
+  return bias.dims[last] == p[Role::output].dims[last] && (bias.strides[last] == 1 || bias.dims[last] == 1) &&
+         bias.dtype == p[Role::output].dtype;
 }
 
 Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) {
@@ -236,20 +237,23 @@ Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) 
   if (!split) {
     bool by_rows = false;
     FUSEC_ASSIGN(Gemm gemm, gemm_of(p, addend, epilogues.relu, tf32, by_rows));
-    if (!p.bias || (by_rows && is_row(*p.bias) && is_plain_vector(p) && gemm.out.rows == p.out.dims.back())) {
-      if (p.bias) gemm.bias = p.bias->arg;
+    const Operand* const bias = p.find(Role::bias);
+    if (bias == nullptr ||
+        (by_rows && is_row(p[Role::bias]) && is_plain_vector(p) && gemm.out.rows == p[Role::output].dims.back())) {
+      if (bias != nullptr) gemm.bias = bias->arg;
       plan.gemms = {std::move(gemm)};
       plan.summand = addend != nullptr ? addend->arg : -1;
       return plan;
     }
   }
-  if (!p.bias || p.bias->dtype != p.out.dtype) return Status(StatusCode::unsupported, "a bias of another type");
-  if (!is_row(*p.bias)) return Status(StatusCode::unsupported, "a bias that differs between rows");
+  if (p.find(Role::bias) == nullptr || p[Role::bias].dtype != p[Role::output].dtype)
+    return Status(StatusCode::unsupported, "a bias of another type");
+  if (!is_row(p[Role::bias])) return Status(StatusCode::unsupported, "a bias that differs between rows");
   bool by_rows = false;
   FUSEC_ASSIGN(Gemm first, gemm_of(spread(p, ones), addend, false, false, by_rows));
-  FUSEC_ASSIGN(Gemm second, gemm_of(p, &p.out, epilogues.relu, tf32, by_rows));
+  FUSEC_ASSIGN(Gemm second, gemm_of(p, &p[Role::output], epilogues.relu, tf32, by_rows));
   plan.gemms = {std::move(first), std::move(second)};
-  plan.ones_needed = p.out.dims[p.out.dims.size() - 2];
+  plan.ones_needed = p[Role::output].dims[p[Role::output].dims.size() - 2];
   return plan;
 }
 

@@ -22,7 +22,7 @@ using Posts = std::vector<PostOp>;
 
 Posts bias_and_epilogues(const Problem& problem) {
   Posts posts;
-  if (problem.bias) posts.push_back({ir::ScalarOp::add, 0, 0, problem.bias});
+  if (const Operand* bias = problem.find(Role::bias)) posts.push_back(add_of(*bias));
   posts.insert(posts.end(), problem.epilogues.begin(), problem.epilogues.end());
   return posts;
 }
@@ -40,10 +40,10 @@ Posts residual_first(Posts posts) {
 // If one of them is missing, there is often only a plan that cuDNN compiles at run time, or none.
 Operand zero_bias(const Problem& problem) {
   Operand bias;
-  bias.dtype = problem.out.dtype;
-  bias.dims.assign(problem.out.dims.size(), 1);
-  bias.strides.assign(problem.out.dims.size(), 0);
-  bias.dims[1] = problem.out.dims[1], bias.strides[1] = 1;
+  bias.dtype = problem[Role::output].dtype;
+  bias.dims.assign(problem[Role::output].dims.size(), 1);
+  bias.strides.assign(problem[Role::output].dims.size(), 0);
+  bias.dims[1] = problem[Role::output].dims[1], bias.strides[1] = 1;
   return bias;
 }
 
@@ -78,11 +78,18 @@ struct Conv {
   std::string plan = {};
 
   ConvSpec spec(const Posts& posts) const {
-    ConvSpec spec{
-        images.in,     dense(problem.b, images.order), images.out, problem.window, {}, problem.compute, context.tf32,
-        context.exact, context.workspace_limit,        plan};
+    ConvSpec spec{images.in,
+                  dense(problem[Role::weight], images.order),
+                  images.out,
+                  problem.window,
+                  {},
+                  problem.compute,
+                  context.tf32,
+                  context.exact,
+                  context.workspace_limit,
+                  plan};
     for (const PostOp& post : posts) {
-      PostSpec p{post.op, post.alpha, std::nullopt};
+      PostSpec p;
       if (post.operand) p.operand = describe(*post.operand, images.order);
       spec.posts.push_back(std::move(p));
     }
@@ -94,17 +101,20 @@ struct Conv {
     const ConvSpec what = spec(posts);
     FUSEC_ASSIGN(auto work, context.plans.get(context.backend, what));
     Recipe recipe;
-    Pointer from{Place::arg, problem.a.arg, 0, nullptr}, to{Place::arg, problem.out.arg, 0, nullptr};
-    if (problem.a.arg < 0) {
-      FUSEC_ASSIGN(from, zeros_of(context, problem.a));
+    Pointer from{Place::arg, problem[Role::input].arg, 0, nullptr},
+        to{Place::arg, problem[Role::output].arg, 0, nullptr};
+    if (problem[Role::input].arg < 0) {
+      FUSEC_ASSIGN(from, zeros_of(context, problem[Role::input]));
     } else if (images.stage_in) {
-      FUSEC_ASSIGN(auto copy, context.backend.copy(describe(problem.a, order_of(problem.a, images.order)), images.in));
+      FUSEC_ASSIGN(auto copy,
+                   context.backend.copy(describe(problem[Role::input], order_of(problem[Role::input], images.order)),
+                                        images.in));
       const Pointer staged = recipe.reserve(images.in);
       recipe.add(std::move(copy), {from, staged});
       from = staged;
     }
     if (images.stage_out) to = recipe.reserve(images.out);
-    FUSEC_ASSIGN(const Pointer filter, place_filter(context, problem.b, what.filter, recipe));
+    FUSEC_ASSIGN(const Pointer filter, place_filter(context, problem[Role::weight], what.filter, recipe));
     std::vector<Pointer> pointers{from, filter};
     for (std::size_t i = 0; i < posts.size(); ++i) {
       if (!posts[i].operand) continue;
@@ -122,9 +132,9 @@ struct Conv {
     recipe.need(to, images.out);
     recipe.add(std::move(work), std::move(pointers));
     if (images.stage_out) {
-      const TensorSpec out = describe(problem.out, order_of(problem.out, images.order));
+      const TensorSpec out = describe(problem[Role::output], order_of(problem[Role::output], images.order));
       FUSEC_ASSIGN(auto copy, context.backend.copy(images.out, out));
-      recipe.add(std::move(copy), {to, {Place::arg, problem.out.arg, 0, nullptr}});
+      recipe.add(std::move(copy), {to, {Place::arg, problem[Role::output].arg, 0, nullptr}});
     }
     return recipe;
   }
@@ -150,20 +160,22 @@ struct Form {
 // Whether cuDNN's plans are known to respect these strides. For 16-bit types, cuDNN offers fused plans (engines 4 and 7
 // of 9.14 on an H200) that write a batch of slices as if it were dense, so they write outside the slices.
 bool respects_strides(const Problem& problem, const TensorSpec& from, const TensorSpec& to, Order order) {
-  if (!is_half(problem.out.dtype)) return true;
-  return from.strides == dense(problem.a, order).strides && to.strides == dense(problem.out, order).strides;
+  if (!is_half(problem[Role::output].dtype)) return true;
+  return from.strides == dense(problem[Role::input], order).strides &&
+         to.strides == dense(problem[Role::output], order).strides;
 }
 
 // In order of preference.
 std::vector<Way> ways_of(const Problem& problem) {
-  const Order in = order_of(problem.a, order_of(problem.out, Order::last)), out = order_of(problem.out, in);
-  const TensorSpec from = describe(problem.a, in), to = describe(problem.out, out);
+  const Order in = order_of(problem[Role::input], order_of(problem[Role::output], Order::last)),
+              out = order_of(problem[Role::output], in);
+  const TensorSpec from = describe(problem[Role::input], in), to = describe(problem[Role::output], out);
   std::vector<Way> ways;
   if (in == out && respects_strides(problem, from, to, in)) ways.push_back({"direct", {from, to, in, false, false}});
   // The fallbacks if cuDNN has nothing for these strides: dense temporaries in the order of the input, then in the
   // other order.
   for (const Order order : {in, in == Order::last ? Order::first : Order::last}) {
-    Images staged{dense(problem.a, order), dense(problem.out, order), order, true, true};
+    Images staged{dense(problem[Role::input], order), dense(problem[Role::output], order), order, true, true};
     staged.stage_in = !(staged.in == from);
     staged.stage_out = !(staged.out == to);
     if (staged.stage_in || staged.stage_out)
@@ -175,9 +187,9 @@ std::vector<Way> ways_of(const Problem& problem) {
 std::vector<Form> forms_of(const Problem& problem) {
   const Posts posts = bias_and_epilogues(problem);
   std::vector<Form> forms;
-  if (!posts.empty() && !problem.bias) {
+  if (!posts.empty() && problem.find(Role::bias) == nullptr) {
     Posts biased = posts;
-    biased.insert(biased.begin(), PostOp{ir::ScalarOp::add, 0, 0, zero_bias(problem)});
+    biased.insert(biased.begin(), add_of(zero_bias(problem)));
     forms.push_back({"zero_bias", residual_first(std::move(biased))});
   }
   if (!posts.empty()) forms.push_back({"fused", residual_first(posts)});
@@ -192,15 +204,15 @@ constexpr std::size_t kMaxPlans = 12,
 }  // namespace
 
 Status add_posts(const Context& context, const Problem& problem, Order order, Recipe& recipe) {
-  const TensorSpec out = describe(problem.out, order_of(problem.out, order));
+  const TensorSpec out = describe(problem[Role::output], order_of(problem[Role::output], order));
   for (const PostOp& post : bias_and_epilogues(problem)) {
-    PostSpec spec{post.op, post.alpha, std::nullopt};
+    PostSpec spec;
     std::vector<Pointer> pointers;
     if (post.operand) {
       spec.operand = describe(*post.operand, order);
       pointers.push_back({Place::arg, post.operand->arg, 0, nullptr});
     }
-    pointers.push_back({Place::arg, problem.out.arg, 0, nullptr});
+    pointers.push_back({Place::arg, problem[Role::output].arg, 0, nullptr});
     FUSEC_ASSIGN(auto plan, context.backend.post(spec, out));
     recipe.add(std::move(plan), std::move(pointers));
   }

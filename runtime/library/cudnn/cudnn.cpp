@@ -16,19 +16,6 @@
 namespace fusec::runtime {
 namespace {
 
-bool is_odd_view(const Operand& operand) {
-  return std::any_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s < 0; });
-}
-
-const char* cudnn_objection(const Problem& p) {
-  if (p.out.dims.size() > 5) return "more than three spatial axes";
-  if (is_odd_view(p.a) || is_odd_view(p.b) || is_odd_view(p.out)) return "a negative stride";
-  bool same = p.a.dtype == p.out.dtype && (p.op != ir::TensorOp::conv || p.b.dtype == p.out.dtype);
-  same = same && (!p.bias || p.bias->dtype == p.out.dtype);
-  for (const PostOp& post : p.epilogues) same = same && (!post.operand || post.operand->dtype == p.out.dtype);
-  return same ? nullptr : "operands of several types";
-}
-
 class CudnnLibrary : public Library {
  public:
   CudnnLibrary(const Options& options, std::shared_ptr<DeviceMemory> memory, std::shared_ptr<cudnn::Backend> backend)
@@ -40,7 +27,7 @@ class CudnnLibrary : public Library {
                                                                                               weights_,  tf32,
                                                                                               exact,     workspace} {}
 
-  std::string name() const override { return "cudnn"; }
+  std::string name() const override { return std::string(capabilities_.name); }
   std::string version() const override { return backend_->version(); }
   std::shared_ptr<Library> fresh() const override {
     return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.exact, context_.workspace_limit);
@@ -48,20 +35,17 @@ class CudnnLibrary : public Library {
 
   std::vector<Choice> choices(const LibraryCall& call) override {
     const Problem problem = normalize(call);
-    if (problem.op != ir::TensorOp::conv || cudnn_objection(problem) != nullptr) return {};
+    if (problem.op != ir::TensorOp::conv || unsupported_problem(problem)) return {};
     return cudnn::conv_choices(context_, problem);
   }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
-    const bool pool = step.op == ir::TensorOp::max_pool || step.op == ir::TensorOp::avg_pool;
-    if (!pool && step.op != ir::TensorOp::conv) return "cuDNN is not asked for " + std::string(ir::info(step.op).name);
-    if (!is_float(step.compute)) return std::string("no arithmetic in ") + to_string(step.compute);
-    return std::nullopt;
+    return unsupported_reason(capabilities_, step.op, step.compute);
   }
 
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     const Problem problem = normalize(call);
-    if (const char* reason = cudnn_objection(problem)) return Status(StatusCode::unsupported, reason);
+    if (auto reason = unsupported_problem(problem)) return Status(StatusCode::unsupported, *reason);
     const bool conv = problem.op == ir::TensorOp::conv;
     FUSEC_ASSIGN(cudnn::Recipe recipe,
                  conv ? cudnn::build_conv(context_, problem, call.choice) : cudnn::build_pool(context_, problem));
@@ -69,6 +53,15 @@ class CudnnLibrary : public Library {
   }
 
  private:
+  std::optional<std::string> unsupported_problem(const Problem& problem) const {
+    for (const PostOp& post : problem.epilogues) {
+      if (!has_epilogue(capabilities_.epilogues, post.op, post.operand.has_value()))
+        return "cuDNN has no such epilogue";
+    }
+    return unsupported_reason(capabilities_, problem);
+  }
+
+  const ir::LibraryCapabilities& capabilities_ = ir::library_capabilities("cudnn");
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<cudnn::Backend> backend_;
   cudnn::ConvPlans plans_;

@@ -20,7 +20,6 @@ std::vector<std::size_t> axes_inside_out(std::size_t rank, Order order) {
 }
 
 void insert_spatial_axis(Operand& o) {
-  if (o.dims.empty()) return;
   o.dims.insert(o.dims.begin() + 2, 1);
   o.strides.insert(o.strides.begin() + 2, 0);
 }
@@ -35,12 +34,8 @@ Order order_of(const Operand& image, Order otherwise) {
 }
 
 Problem with_two_axes(Problem problem) {
-  if (problem.out.dims.size() != 3) return problem;
-  insert_spatial_axis(problem.a), insert_spatial_axis(problem.b), insert_spatial_axis(problem.out);
-  if (problem.bias) insert_spatial_axis(*problem.bias);
-  for (PostOp& post : problem.epilogues) {
-    if (post.operand) insert_spatial_axis(*post.operand);
-  }
+  if (problem[Role::output].dims.size() != 3) return problem;
+  problem.for_each_operand(insert_spatial_axis);
   Window& w = problem.window;
   for (Extents* ones : {&w.kernel, &w.strides, &w.dilations}) ones->insert(ones->begin(), 1);
   w.before.insert(w.before.begin(), 0);

@@ -22,10 +22,8 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// A scalar op on the running value; with an operand it is an add.
+// What cuDNN fuses (ir/library/capabilities.h): an add of the operand, or a relu.
 struct PostSpec {
-  ir::ScalarOp op = ir::ScalarOp::relu;
-  double alpha = 0;
   std::optional<TensorSpec> operand;
 };
 

@@ -13,12 +13,12 @@
 namespace fusec::runtime {
 namespace {
 
-Operand operand_of(const LibraryCall& call, std::size_t arg) {
+Operand operand_of(const LibraryCall& call, std::size_t arg, Role role) {
   const BoundArg& from = call.args[arg];
   FUSEC_CHECK(from.shape.size() == from.strides.size()) << "argument " << arg << " lacks strides";
   int64_t alignment = 16;
   while (from.offset % alignment != 0) alignment /= 2;
-  return {static_cast<int>(arg), from.dtype, from.shape, from.strides, from.constant, alignment};
+  return {static_cast<int>(arg), from.dtype, from.shape, from.strides, from.constant, alignment, role};
 }
 
 // Aligns the operand with the axes of `out` by numpy's broadcasting rule.
@@ -37,8 +37,8 @@ Operand aligned(Operand operand, const Extents& out) {
 // Calls f on every operand with the axes of the output, including the output.
 template <class F>
 void for_output_axes(Problem& problem, const F& f) {
-  f(problem.out);
-  if (problem.bias) f(*problem.bias);
+  f(problem[Role::output]);
+  if (problem.find(Role::bias) != nullptr) f(problem[Role::bias]);
   for (PostOp& post : problem.epilogues) {
     if (post.operand) f(*post.operand);
   }
@@ -48,7 +48,9 @@ void add_epilogues(const LibraryCall& call, Problem& problem) {
   for (const ir::Epilogue& epilogue : call.step->epilogues) {
     PostOp post{epilogue.op, epilogue.alpha, epilogue.beta, std::nullopt};
     if (epilogue.operand >= 0) {
-      post.operand = aligned(operand_of(call, static_cast<std::size_t>(epilogue.operand)), problem.out.dims);
+      const Role role = epilogue.op == ir::ScalarOp::mul ? Role::scale : Role::addend;
+      post.operand =
+          aligned(operand_of(call, static_cast<std::size_t>(epilogue.operand), role), problem[Role::output].dims);
     }
     problem.epilogues.push_back(std::move(post));
   }
@@ -62,7 +64,7 @@ void channels_second(Operand& operand) {
 
 void read_window(const ir::Attrs& attrs, Extents kernel, Problem& problem) {
   Window& window = problem.window;
-  const std::size_t axes = problem.out.dims.size() - 2;
+  const std::size_t axes = problem[Role::output].dims.size() - 2;
   window.kernel = std::move(kernel);
   window.strides = attrs.ints("strides");
   window.dilations = attrs.ints("dilations");
@@ -76,23 +78,23 @@ void read_window(const ir::Attrs& attrs, Extents kernel, Problem& problem) {
 
 void normalize_image(const LibraryCall& call, Problem& problem) {
   const ir::Attrs& attrs = call.step->attrs;
-  FUSEC_CHECK(problem.out.dims.size() >= 3 && problem.a.dims.size() == problem.out.dims.size())
-      << "an image of low rank";
+  Operand &in = problem[Role::input], &out = problem[Role::output];
+  FUSEC_CHECK(out.dims.size() >= 3 && in.dims.size() == out.dims.size()) << "an image of low rank";
   if (attrs.s("layout") == "last") {
-    channels_second(problem.a);
+    channels_second(in);
     for_output_axes(problem, channels_second);
   }
-  if (problem.op != ir::TensorOp::conv) {
+  const Operand* const filter = problem.find(Role::weight);
+  if (filter == nullptr) {
     problem.ceil_mode = attrs.i("ceil_mode") == 1;
     problem.count_include_pad = problem.op == ir::TensorOp::avg_pool && attrs.i("count_include_pad") == 1;
     return read_window(attrs, attrs.ints("kernel"), problem);
   }
   problem.groups = attrs.i("groups");
-  problem.b = operand_of(call, 1);
-  FUSEC_CHECK(problem.b.dims.size() == problem.out.dims.size() && problem.b.dims[0] == problem.out.dims[1] &&
-              problem.b.dims[1] * problem.groups == problem.a.dims[1])
+  FUSEC_CHECK(filter->dims.size() == out.dims.size() && filter->dims[0] == out.dims[1] &&
+              filter->dims[1] * problem.groups == in.dims[1])
       << "a filter that does not fit";
-  read_window(attrs, {problem.b.dims.begin() + 2, problem.b.dims.end()}, problem);
+  read_window(attrs, {filter->dims.begin() + 2, filter->dims.end()}, problem);
 }
 
 // A vector gets the missing axis, transposes become strides, and batch axes are padded to the rank of the output.
@@ -124,15 +126,14 @@ void insert_axis(Operand& operand, std::size_t from_end) {
 
 void normalize_matmul(const LibraryCall& call, Problem& problem) {
   const ir::Attrs& attrs = call.step->attrs;
-  Operand a = operand_of(call, 0), b = operand_of(call, 1);
+  Operand &a = problem[Role::input], &b = problem[Role::weight], &out = problem[Role::output];
   if (b.dims.size() == 1) for_output_axes(problem, [](Operand& o) { insert_axis(o, 0); });
   if (a.dims.size() == 1) for_output_axes(problem, [](Operand& o) { insert_axis(o, 1); });
-  const std::size_t rank = problem.out.dims.size();
-  problem.a = matrix(std::move(a), attrs.i("transpose_a") == 1, true, rank);
-  problem.b = matrix(std::move(b), attrs.i("transpose_b") == 1, false, rank);
-  FUSEC_CHECK(rank >= 2 && problem.a.dims[rank - 1] == problem.b.dims[rank - 2] &&
-              problem.a.dims[rank - 2] == problem.out.dims[rank - 2] &&
-              problem.b.dims[rank - 1] == problem.out.dims[rank - 1])
+  const std::size_t rank = out.dims.size();
+  a = matrix(std::move(a), attrs.i("transpose_a") == 1, true, rank);
+  b = matrix(std::move(b), attrs.i("transpose_b") == 1, false, rank);
+  FUSEC_CHECK(rank >= 2 && a.dims[rank - 1] == b.dims[rank - 2] && a.dims[rank - 2] == out.dims[rank - 2] &&
+              b.dims[rank - 1] == out.dims[rank - 1])
       << "matrices that do not fit";
 }
 
@@ -154,65 +155,146 @@ int64_t product(const Extents& extents) {
   return n;
 }
 
+Operand& Problem::operator[](Role role) {
+  const auto at = std::find_if(operands.begin(), operands.end(), [=](const Operand& o) { return o.role == role; });
+  FUSEC_CHECK(at != operands.end()) << "no operand is the " << to_string(role);
+  return *at;
+}
+
+const Operand* Problem::find(Role role) const {
+  const auto at = std::find_if(operands.begin(), operands.end(), [=](const Operand& o) { return o.role == role; });
+  return at == operands.end() ? nullptr : &*at;
+}
+
+void Problem::put(Role role, Operand operand) {
+  erase(role);
+  operand.role = role;
+  operands.push_back(std::move(operand));
+}
+
+void Problem::erase(Role role) {
+  std::erase_if(operands, [=](const Operand& o) { return o.role == role; });
+}
+
+void Problem::exchange(Role one, Role other) { std::swap((*this)[one].role, (*this)[other].role); }
+
+PostOp add_of(Operand operand) {
+  operand.role = Role::addend;
+  return {ir::ScalarOp::add, 0, 0, std::move(operand)};
+}
+
 Problem normalize(const LibraryCall& call) {
-  FUSEC_CHECK(call.step && call.args.size() == call.step->args.size() && call.args.size() >= 2) << "a bad library call";
+  FUSEC_CHECK(call.step) << "a bad library call";
+  return normalize(call, ir::roles_of(call.step->op));
+}
+
+Problem normalize(const LibraryCall& call, std::span<const Role> roles) {
+  FUSEC_CHECK(call.args.size() == call.step->args.size() && call.args.size() >= 2) << "a bad library call";
   Problem problem;
   problem.op = call.step->op;
   problem.compute = call.step->compute;
-  problem.a = operand_of(call, 0);
-  problem.out = operand_of(call, call.args.size() - 1);
+  const std::size_t out = call.args.size() - 1;
+  // The bias and the operands of epilogues follow the inputs. An op's own bias is named by the step, too.
+  for (std::size_t i = 0; i < std::min(roles.size(), out); ++i) {
+    if (roles[i] != Role::bias) problem.operands.push_back(operand_of(call, i, roles[i]));
+  }
+  problem.put(Role::output, operand_of(call, out, Role::output));
   add_epilogues(call, problem);
+  const bool is_image = call.step->attrs.find("layout") != nullptr;
   if (call.step->bias >= 0) {
-    Operand bias = operand_of(call, static_cast<std::size_t>(call.step->bias));
+    const Extents& dims = problem[Role::output].dims;
+    Operand bias = operand_of(call, static_cast<std::size_t>(call.step->bias), Role::bias);
     // The bias of a convolution is [C], along the channel axis.
-    if (problem.op == ir::TensorOp::conv && bias.dims.size() == 1 && call.step->attrs.s("layout") == "first") {
-      bias.dims.resize(problem.out.dims.size() - 1, 1);
-      bias.strides.resize(problem.out.dims.size() - 1, 0);
+    if (is_image && bias.dims.size() == 1 && call.step->attrs.s("layout") == "first") {
+      bias.dims.resize(dims.size() - 1, 1);
+      bias.strides.resize(dims.size() - 1, 0);
     }
-    problem.bias = aligned(std::move(bias), problem.out.dims);
+    problem.put(Role::bias, aligned(std::move(bias), dims));
   }
-  if (problem.op == ir::TensorOp::matmul) {
-    normalize_matmul(call, problem);
-  } else {
-    normalize_image(call, problem);
-  }
+  if (is_image) normalize_image(call, problem);
+  if (problem.op == ir::TensorOp::matmul) normalize_matmul(call, problem);
   return problem;
 }
 
 namespace {
 
+// A bias is small: libraries copy it, or add it by an op of its own.
+bool is_backwards(const Operand& operand) {
+  return operand.role != Role::bias &&
+         std::any_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s < 0; });
+}
+
+// The types of the operands, those of epilogues included, are that of the output.
+bool has_one_type(const Problem& p) {
+  const DType dtype = p[Role::output].dtype;
+  return std::all_of(p.operands.begin(), p.operands.end(), [=](const Operand& o) { return o.dtype == dtype; }) &&
+         std::all_of(p.epilogues.begin(), p.epilogues.end(),
+                     [=](const PostOp& post) { return !post.operand || post.operand->dtype == dtype; });
+}
+
+std::optional<std::string> unsupported_window(const ir::LibraryCapabilities& library, const Problem& p) {
+  const Window& w = p.window;
+  const Operand &in = p[Role::input], &out = p[Role::output];
+  if (product(in.dims) == 0) return std::nullopt;  // no window is read
+  const bool is_pool = p.find(Role::weight) == nullptr;
+  const auto axes = static_cast<int>(w.kernel.size());
+  if (axes > (is_pool ? library.pool.max_spatial_axes : library.conv.max_spatial_axes)) return "too many spatial axes";
+  if (!is_pool) {
+    if (library.conv.pointwise_only && !is_pointwise(p)) return "a convolution of a larger window";
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < w.kernel.size(); ++i) {
+    const ir::PoolAxis axis{in.dims[2 + i], out.dims[2 + i], w.kernel[i], w.strides[i],
+                            w.dilations[i], w.before[i],     w.after[i]};
+    if (const char* reason = unsupported_reason(library.pool, axis, p.count_include_pad, p.ceil_mode)) return reason;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> unsupported_reason(const ir::LibraryCapabilities& library, const Problem& p) {
+  if (!p.window.kernel.empty()) {
+    if (auto reason = unsupported_window(library, p)) return reason;
+  }
+  if (!library.strides.backwards && std::any_of(p.operands.begin(), p.operands.end(), is_backwards))
+    return "a negative stride";
+  if (!library.has_mixed_types && !has_one_type(p)) return "operands of several types";
+  return std::nullopt;
+}
+
+namespace {
+
 void drop_unit_batches(Problem& problem) {
-  for (std::size_t i = 0; i + 2 < problem.out.dims.size();) {
-    if (problem.out.dims[i] != 1) {
+  const Extents& out = problem[Role::output].dims;
+  for (std::size_t i = 0; i + 2 < out.size();) {
+    if (out[i] != 1) {
       ++i;
       continue;
     }
-    const auto erase = [i](Operand& o) { erase_axis(o, i); };
-    erase(problem.a), erase(problem.b);
-    for_output_axes(problem, erase);
+    problem.for_each_operand([i](Operand& o) { erase_axis(o, i); });
   }
 }
 
 // Merges axes i and i + 1; false if an operand's strides forbid it.
 bool merge_batches(Problem& problem, std::size_t i) {
-  const int64_t inner = problem.out.dims[i + 1];
-  bool fits = merges(problem.a, i, inner) && merges(problem.b, i, inner);
-  for_output_axes(problem, [&](const Operand& o) { fits = fits && merges(o, i, inner); });
+  const int64_t inner = problem[Role::output].dims[i + 1];
+  bool fits = true;
+  problem.for_each_operand([&](const Operand& o) { fits = fits && merges(o, i, inner); });
   if (!fits) return false;
-  const auto fold = [i](Operand& o) {
+  problem.for_each_operand([i](Operand& o) {
     o.dims[i + 1] *= o.dims[i];
     erase_axis(o, i);
-  };
-  fold(problem.a), fold(problem.b);
-  for_output_axes(problem, fold);
+  });
   return true;
 }
 
 // [batch, rows, k] x [k, columns] is one product with batch * rows rows if all rows are equally spaced.
 void batch_into_rows(Problem& problem) {
-  const int64_t rows = problem.out.dims[1];
+  Operand &a = problem[Role::input], &b = problem[Role::weight];
+  const int64_t rows = problem[Role::output].dims[1];
   const auto fits_rows = [&](const Operand& o) { return rows == 1 || merges(o, 0, rows); };
-  bool fits = problem.b.dims[0] == 1 && fits_rows(problem.a);
+  bool fits = b.dims[0] == 1 && fits_rows(a);
   for_output_axes(problem, [&](const Operand& o) { fits = fits && fits_rows(o); });
   if (!fits) return;
   const auto fold = [&](Operand& o) {
@@ -220,32 +302,33 @@ void batch_into_rows(Problem& problem) {
     o.dims[1] *= o.dims[0];
     erase_axis(o, 0);
   };
-  fold(problem.a);
+  fold(a);
   for_output_axes(problem, fold);
-  erase_axis(problem.b, 0);
+  erase_axis(b, 0);
 }
 
 }  // namespace
 
 bool is_empty_product(const Problem& problem) {
-  const bool is_product = problem.op == ir::TensorOp::matmul || problem.op == ir::TensorOp::conv;
-  return is_product && (product(problem.a.dims) == 0 || product(problem.b.dims) == 0);
+  return ir::is_product(problem.op) &&
+         (product(problem[Role::input].dims) == 0 || product(problem[Role::weight].dims) == 0);
 }
 
 Problem over_one_zero(Problem p) {
-  const Extents& out = p.out.dims;
+  const Extents out = p[Role::output].dims;
   const std::size_t rank = out.size();
-  const Operand zeros{-1, p.a.dtype, Extents(rank, 1), Extents(rank, 0), nullptr, 16};
-  p.a = p.b = zeros;
+  Operand &a = p[Role::input], &b = p[Role::weight];
+  a = {-1, a.dtype, Extents(rank, 1), Extents(rank, 0), nullptr, 16, Role::input};
+  b = {-1, a.dtype, Extents(rank, 1), Extents(rank, 0), nullptr, 16, Role::weight};
   if (p.op == ir::TensorOp::matmul) {
-    p.a.dims[rank - 2] = out[rank - 2], p.a.strides[rank - 2] = p.a.strides[rank - 1] = 1;
-    p.b.dims[rank - 1] = p.b.strides[rank - 2] = out[rank - 1], p.b.strides[rank - 1] = 1;
+    a.dims[rank - 2] = out[rank - 2], a.strides[rank - 2] = a.strides[rank - 1] = 1;
+    b.dims[rank - 1] = b.strides[rank - 2] = out[rank - 1], b.strides[rank - 1] = 1;
     return p;
   }
-  p.a.dims = out, p.a.dims[1] = 1;
+  a.dims = out, a.dims[1] = 1;
   int64_t stride = 1;
-  for (std::size_t i = rank; i-- > 0; stride *= p.a.dims[i]) p.a.strides[i] = stride;
-  p.b.dims[0] = out[1], p.b.strides.assign(rank, 1);
+  for (std::size_t i = rank; i-- > 0; stride *= a.dims[i]) a.strides[i] = stride;
+  b.dims[0] = out[1], b.strides.assign(rank, 1);
   const Extents ones(rank - 2, 1), none(rank - 2, 0);
   p.window = {ones, ones, ones, none, none};
   p.groups = 1;
@@ -254,8 +337,9 @@ Problem over_one_zero(Problem p) {
 
 void merge_axes(Problem& problem) {
   drop_unit_batches(problem);
-  for (std::size_t i = 0; i + 3 < problem.out.dims.size();) i += merge_batches(problem, i) ? 0 : 1;
-  if (problem.out.dims.size() == 3) batch_into_rows(problem);
+  const Extents& out = problem[Role::output].dims;
+  for (std::size_t i = 0; i + 3 < out.size();) i += merge_batches(problem, i) ? 0 : 1;
+  if (out.size() == 3) batch_into_rows(problem);
 }
 
 bool is_pointwise(const Problem& p) {
@@ -286,20 +370,17 @@ bool is_shared(const ir::LibraryStep& step, std::size_t arg) {
 
 Problem as_matmul(Problem p) {
   p.op = ir::TensorOp::matmul;
-  channels_to_end(p.a);
-  channels_to_end(p.out);
-  if (p.bias) channels_to_end(*p.bias);
-  for (PostOp& post : p.epilogues) {
-    if (post.operand) channels_to_end(*post.operand);
-  }
-  const std::size_t rank = p.out.dims.size();
+  Operand &a = p[Role::input], &b = p[Role::weight];
+  channels_to_end(a);
+  for_output_axes(p, channels_to_end);
+  const std::size_t rank = p[Role::output].dims.size();
   Extents dims(rank, 1), strides(rank, 0);
-  dims[rank - 2] = p.b.dims[1], dims[rank - 1] = p.b.dims[0];
-  strides[rank - 2] = p.b.strides[1], strides[rank - 1] = p.b.strides[0];
-  p.b.dims = std::move(dims);
-  p.b.strides = std::move(strides);
+  dims[rank - 2] = b.dims[1], dims[rank - 1] = b.dims[0];
+  strides[rank - 2] = b.strides[1], strides[rank - 1] = b.strides[0];
+  b.dims = std::move(dims);
+  b.strides = std::move(strides);
   for (std::size_t i = 0; i + 2 < rank; ++i) {
-    if (p.a.dims[i] == 1) p.a.strides[i] = 0;
+    if (a.dims[i] == 1) a.strides[i] = 0;
   }
   merge_axes(p);
   return p;

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problem: a LibraryCall in a normal form shared by all libraries. Convolutions and poolings have the axes N C
 // spatial..., whatever their layout. Matrix products have batch..., rows, columns, with transposes and vectors
-// resolved. Operands of epilogues and the bias have the axes of the output.
+// resolved. Operands of epilogues and the bias have the axes of the output. Libraries find operands by role.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "ir/library/capabilities.h"
 #include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {
 
 using Extents = std::vector<int64_t>;
+using ir::Role;
 
 // An argument of the call. Broadcast axes have extent 1 and stride 0.
 struct Operand {
@@ -21,14 +26,19 @@ struct Operand {
   Extents dims, strides;  // elements
   const void* constant = nullptr;
   int64_t alignment = 16;  // bytes, at most 16; its address is a multiple of it where its allocation's address is
+  Role role = Role::input;
 };
 
-// One epilogue: a scalar op on (running value, operand) or on (running value, alpha, beta).
+// One epilogue: a scalar op on (running value, operand) or on (running value, alpha, beta). Its operand has
+// Role::addend or Role::scale.
 struct PostOp {
   ir::ScalarOp op = ir::ScalarOp::relu;
   double alpha = 0, beta = 0;
   std::optional<Operand> operand;
 };
+
+// The addition of an operand, such as a bias.
+PostOp add_of(Operand operand);
 
 struct Window {
   Extents kernel, strides, dilations, before, after;  // dilation 1: adjacent taps; before, after: padding
@@ -38,12 +48,29 @@ struct Window {
 struct Problem {
   ir::TensorOp op = ir::TensorOp::conv;
   DType compute = DType::f32;
-  Operand a, b, out;            // b: filter [O, I / groups, spatial...] or right matrix; unused by poolings
-  std::optional<Operand> bias;  // added before the epilogues
+  std::vector<Operand>
+      operands;  // one of each role: the op's inputs, a bias that is added before the epilogues, the output
   std::vector<PostOp> epilogues;
   Window window;
   int64_t groups = 1;
   bool count_include_pad = false, ceil_mode = false;
+
+  // The operand of a role. It must be there; its address holds until operands are added or removed.
+  Operand& operator[](Role role);
+  const Operand& operator[](Role role) const { return const_cast<Problem&>(*this)[role]; }
+  const Operand* find(Role role) const;  // null: there is none
+  void put(Role role, Operand operand);  // replaces the one of that role, if any
+  void erase(Role role);                 // if there is one
+  void exchange(Role one, Role other);   // each operand gets the other's role
+
+  // Calls f on every operand, those of epilogues included.
+  template <class F>
+  void for_each_operand(const F& f) {
+    for (Operand& operand : operands) f(operand);
+    for (PostOp& post : epilogues) {
+      if (post.operand) f(*post.operand);
+    }
+  }
 };
 
 int64_t product(const Extents& extents);
@@ -54,8 +81,14 @@ bool is_empty_product(const Problem& problem);
 // dense).
 Problem over_one_zero(Problem empty);
 
-// Checks with FUSEC_CHECK that the arguments fit together.
+// Checks with FUSEC_CHECK that the arguments fit together. The inputs have the roles of the op's row.
 Problem normalize(const LibraryCall& call);
+// The same with other roles for the leading arguments.
+Problem normalize(const LibraryCall& call, std::span<const Role> roles);
+
+// Why the library of these capabilities cannot compute the problem: its axes, strides, types or window; nullopt: these
+// do not stand in its way.
+std::optional<std::string> unsupported_reason(const ir::LibraryCapabilities& library, const Problem& problem);
 
 // Merges batch axes of a matrix product where all strides allow it, and merges batches into rows where the right matrix
 // is shared. The result has fewer and longer axes and describes the same product.

@@ -63,11 +63,11 @@ Form conv_form(const Context& context, const Problem& p, std::string layout, mem
     const memory::dims dilations = less_one(p.window.dilations);
     const Window& w = p.window;
     using PrimitiveDesc = dnnl::convolution_forward::primitive_desc;
-    if (!p.bias) {
+    if (p.find(Role::bias) == nullptr) {
       return PrimitiveDesc(context.engine, kind, how, src, weights, dst, w.strides, dilations, w.before, w.after, attr,
                            true);
     }
-    const memory::desc bias = describe({p.out.dims[1]}, {1}, p.bias->dtype);
+    const memory::desc bias = describe({p[Role::output].dims[1]}, {1}, p[Role::bias].dtype);
     return PrimitiveDesc(context.engine, kind, how, src, weights, bias, dst, w.strides, dilations, w.before, w.after,
                          attr, true);
   };
@@ -94,8 +94,8 @@ Form product_form(const Context& context, const Problem& p, std::string layout, 
                   memory::desc out) {
   auto make = [&context, &p, a, b](const dnnl::primitive_attr& attr, const memory::desc& dst) -> dnnl::primitive_desc {
     using PrimitiveDesc = dnnl::matmul::primitive_desc;
-    if (!p.bias) return PrimitiveDesc(context.engine, a, b, dst, attr, true);
-    return PrimitiveDesc(context.engine, a, b, dense_matrix(*p.bias), dst, attr, true);
+    if (p.find(Role::bias) == nullptr) return PrimitiveDesc(context.engine, a, b, dst, attr, true);
+    return PrimitiveDesc(context.engine, a, b, dense_matrix(p[Role::bias]), dst, attr, true);
   };
   return {std::move(layout), std::move(out), make};
 }
@@ -103,34 +103,36 @@ Form product_form(const Context& context, const Problem& p, std::string layout, 
 std::vector<Form> forms(const Context& context, const Problem& p) {
   const auto images = [&](const auto& form) {
     return std::vector<Form>{
-        form(context, p, "nchw", dense(p.a, ImageOrder::first), dense(p.out, ImageOrder::first)),
-        form(context, p, "nhwc", dense(p.a, ImageOrder::last), dense(p.out, ImageOrder::last)),
-        form(context, p, "blocked", blocked(p.a), blocked(p.out)),
+        form(context, p, "nchw", dense(p[Role::input], ImageOrder::first), dense(p[Role::output], ImageOrder::first)),
+        form(context, p, "nhwc", dense(p[Role::input], ImageOrder::last), dense(p[Role::output], ImageOrder::last)),
+        form(context, p, "blocked", blocked(p[Role::input]), blocked(p[Role::output])),
     };
   };
   if (p.op == ir::TensorOp::conv) {
     std::vector<Form> out = images(conv_form);
-    out.push_back(conv_form(context, p, "any", any(p.a), any(p.out)));
+    out.push_back(conv_form(context, p, "any", any(p[Role::input]), any(p[Role::output])));
     return out;
   }
   if (p.op != ir::TensorOp::matmul) return images(pool_form);
   const auto side = [](const Operand& o, bool transposed) { return o.constant ? any(o) : dense_matrix(o, transposed); };
-  return {product_form(context, p, "plain", side(p.a, false), side(p.b, false), dense_matrix(p.out)),
-          product_form(context, p, "transposed", side(p.a, false), side(p.b, true), dense_matrix(p.out)),
-          product_form(context, p, "any", any(p.a), any(p.b), any(p.out))};
+  return {product_form(context, p, "plain", side(p[Role::input], false), side(p[Role::weight], false),
+                       dense_matrix(p[Role::output])),
+          product_form(context, p, "transposed", side(p[Role::input], false), side(p[Role::weight], true),
+                       dense_matrix(p[Role::output])),
+          product_form(context, p, "any", any(p[Role::input]), any(p[Role::weight]), any(p[Role::output]))};
 }
 
 // An operand with the shape and type of the output has the output's layout.
 memory::desc operand_desc(const Problem& p, const Operand& o, const memory::desc& out) {
-  if (o.dims == p.out.dims && o.dtype == p.out.dtype) return out;
+  if (o.dims == p[Role::output].dims && o.dtype == p[Role::output].dtype) return out;
   return p.op == ir::TensorOp::matmul ? dense_matrix(o) : dense(o, ImageOrder::last);
 }
 
 std::vector<Slot> slots(const Problem& p, const dnnl::primitive_desc& pd, const PostOps& posts) {
-  std::vector<Slot> out{arg_slot(DNNL_ARG_SRC, pd.src_desc(0), p.a.arg),
-                        arg_slot(DNNL_ARG_DST, pd.dst_desc(0), p.out.arg)};
-  if (p.b.arg >= 0) out.push_back(arg_slot(DNNL_ARG_WEIGHTS, pd.weights_desc(0), p.b.arg));
-  if (p.bias) out.push_back(arg_slot(DNNL_ARG_BIAS, pd.weights_desc(1), p.bias->arg));
+  std::vector<Slot> out{arg_slot(DNNL_ARG_SRC, pd.src_desc(0), p[Role::input].arg),
+                        arg_slot(DNNL_ARG_DST, pd.dst_desc(0), p[Role::output].arg)};
+  if (const Operand* b = p.find(Role::weight)) out.push_back(arg_slot(DNNL_ARG_WEIGHTS, pd.weights_desc(0), b->arg));
+  if (const Operand* b = p.find(Role::bias)) out.push_back(arg_slot(DNNL_ARG_BIAS, pd.weights_desc(1), b->arg));
   add_post_args(posts, out);
   return out;
 }
@@ -142,8 +144,8 @@ IsolatedCall lone_call(const Context& context, const Problem& p, const Form& for
   built.recipe.implementation = pd.impl_info_str();
   for (const Slot& slot : slots(p, pd, posts)) lone.bytes[static_cast<std::size_t>(slot.arg)] = slot.desc.get_size();
   built.recipe.add(dnnl::primitive(pd), pd.scratchpad_desc(), slots(p, pd, posts));
-  for (const Operand* side : {&p.a, &p.b}) {
-    if (side->constant) lone.weights = side->arg;
+  for (const Operand* side : {p.find(Role::input), p.find(Role::weight)}) {
+    if (side != nullptr && side->constant != nullptr) lone.weights = side->arg;
   }
   lone.op = make_op(context.engine, std::move(built), context.call);
   return lone;
@@ -179,7 +181,7 @@ std::optional<Lone> lone_call(const Context& context, const Problem& p, const Fo
 
 std::vector<IsolatedCall> lone_calls(const Context& context, const Problem& given, bool in_place) {
   const bool product = given.op == ir::TensorOp::matmul;
-  const Problem problem = with_vector_bias(given, product ? given.out.dims.size() - 1 : 1);
+  const Problem problem = with_vector_bias(given, product ? given[Role::output].dims.size() - 1 : 1);
   std::vector<Lone> found;
   int most = 0;
   for (const Form& form : forms(context, problem)) {

@@ -10,14 +10,14 @@
 
 namespace fusec::runtime::onednn {
 Problem with_vector_bias(Problem problem, std::size_t axis) {
-  if (!problem.bias) return problem;
-  const Operand& bias = *problem.bias;
-  const int64_t extent = problem.out.dims[axis];
+  if (problem.find(Role::bias) == nullptr) return problem;
+  const Operand& bias = problem[Role::bias];
+  const int64_t extent = problem[Role::output].dims[axis];
   bool fits = bias.dims[axis] == extent && (extent == 1 || bias.strides[axis] == 1) && data_type(bias.dtype);
   for (std::size_t i = 0; i < bias.dims.size(); ++i) fits = fits && (i == axis || bias.dims[i] == 1);
   if (fits) return problem;
-  problem.epilogues.insert(problem.epilogues.begin(), PostOp{ir::ScalarOp::add, 0, 0, problem.bias});
-  problem.bias.reset();
+  problem.epilogues.insert(problem.epilogues.begin(), add_of(bias));
+  problem.erase(Role::bias);
   return problem;
 }
 
@@ -55,7 +55,7 @@ std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t don
   if (done >= problem.epilogues.size()) return nullptr;
   const auto first = problem.epilogues.begin() + static_cast<std::ptrdiff_t>(done);
   return std::make_shared<const Trailing>(
-      Trailing{problem.out, problem.out, false, 0, {first, problem.epilogues.end()}});
+      Trailing{problem[Role::output], problem[Role::output], false, 0, {first, problem.epilogues.end()}});
 }
 
 }  // namespace fusec::runtime::onednn

@@ -14,7 +14,7 @@
 namespace fusec::runtime::onednn {
 
 Operand grouped_filter(const Problem& problem) {
-  Operand filter = problem.b;
+  Operand filter = problem[Role::weight];
   if (problem.groups == 1) return filter;
   const int64_t outputs = filter.dims[0] / problem.groups;
   filter.dims[0] = outputs;
@@ -43,8 +43,8 @@ struct Direct {
 
   memory::desc desc(const Operand& o) const { return describe(o.dims, o.strides, o.dtype); }
   std::optional<memory::desc> bias_desc() const {
-    if (!problem.bias) return std::nullopt;
-    return describe({problem.out.dims[1]}, {1}, problem.bias->dtype);
+    if (problem.find(Role::bias) == nullptr) return std::nullopt;
+    return describe({problem[Role::output].dims[1]}, {1}, problem[Role::bias].dtype);
   }
 
   // Empty if oneDNN has none.
@@ -61,7 +61,7 @@ struct Direct {
   // 3.2 runs out of registers for such a channel when it processes 30 pixels at once, and multiplies the image by
   // itself.
   bool errs(std::string_view implementation) const {
-    const bool odd = is_half(src.dtype) && problem.b.dims[1] % 2 != 0;
+    const bool odd = is_half(src.dtype) && problem[Role::weight].dims[1] % 2 != 0;
     return odd && (implementation.starts_with("brg") || implementation.starts_with("jit_bf16_1x1"));
   }
 
@@ -110,7 +110,7 @@ struct Direct {
     recipe.implementation = pd.impl_info_str() + recipe.implementation;
     std::vector<Slot> slots{from, to};
     slots.push_back(weights_slot(context, filter, desc(filter), pd.weights_desc(), recipe));
-    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem.bias->arg));
+    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem[Role::bias].arg));
     add_post_args(posts, slots);
     recipe.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), std::move(slots));
   }
@@ -180,9 +180,9 @@ constexpr std::string_view kAsMatmul = "matmul ", kStaged = "staged";
 
 // Uses the memory order of each image; an image that fits either order takes the order of the other image.
 Direct direct_of(const Context& context, const Problem& problem, const std::string& wanted = {}) {
-  const std::optional<ImageOrder> in = order_of(problem.a), out = order_of(problem.out);
-  return {context, problem, canonical_image(problem.a, in.value_or(out.value_or(ImageOrder::last))),
-          canonical_image(problem.out, out.value_or(in.value_or(ImageOrder::last))), wanted};
+  const std::optional<ImageOrder> in = order_of(problem[Role::input]), out = order_of(problem[Role::output]);
+  return {context, problem, canonical_image(problem[Role::input], in.value_or(out.value_or(ImageOrder::last))),
+          canonical_image(problem[Role::output], out.value_or(in.value_or(ImageOrder::last))), wanted};
 }
 
 std::optional<Built> build_direct_or_matmul(const Context& context, const Problem& given, const Problem& problem,
@@ -204,8 +204,8 @@ std::optional<Built> build_conv(const Context& context, const Problem& given, co
     return built;
   if (!wanted.empty() && wanted != kStaged) return std::nullopt;
   const Direct direct = direct_of(context, problem);
-  const Operand dense_src = dense_image(problem.a, ImageOrder::last),
-                dense_dst = dense_image(problem.out, ImageOrder::last);
+  const Operand dense_src = dense_image(problem[Role::input], ImageOrder::last),
+                dense_dst = dense_image(problem[Role::output], ImageOrder::last);
   for (const auto& [from, to] :
        {std::pair{dense_src, direct.dst}, std::pair{direct.src, dense_dst}, std::pair{dense_src, dense_dst}}) {
     const Direct staged{context, problem, from, to};

@@ -64,8 +64,6 @@ std::optional<algorithm> binary(ScalarOp op) {
       return algorithm::binary_sub;
     case ScalarOp::mul:
       return algorithm::binary_mul;
-    case ScalarOp::div:
-      return algorithm::binary_div;
     default:
       return std::nullopt;
   }
@@ -77,8 +75,9 @@ bool rounds_as_kernels(const PostOp& post, DType out) {
 }
 
 bool is_supported(const PostOp& post, Numerics numerics) {
-  if (!post.operand) return eltwise(post, numerics).has_value();
-  return binary(post.op) && data_type(post.operand->dtype);
+  const ir::LibraryCapabilities& library = ir::library_capabilities("onednn");
+  if (!has_epilogue(library.epilogues, post.op, post.operand.has_value())) return false;
+  return post.operand ? data_type(post.operand->dtype).has_value() : eltwise(post, numerics).has_value();
 }
 
 // Strides at axes of extent 1 have no meaning, but oneDNN compares them. An operand like the output gets the output's
@@ -102,7 +101,7 @@ std::size_t supported_prefix(const Problem& problem, Numerics numerics) {
   std::size_t count = 0;
   for (const PostOp& post : problem.epilogues) {
     if (!is_supported(post, numerics)) break;
-    if (numerics == Numerics::exact && !rounds_as_kernels(post, problem.out.dtype)) break;
+    if (numerics == Numerics::exact && !rounds_as_kernels(post, problem[Role::output].dtype)) break;
     ++count;
   }
   return count;

@@ -26,14 +26,11 @@ void transpose(Operand& o) {
 
 // (A B)^T = B^T A^T: oneDNN writes only outputs whose rows have unit stride.
 Problem with_unit_columns(Problem p) {
-  const std::size_t r = p.out.dims.size() - 2;
-  if (p.out.strides[r + 1] == 1 || p.out.dims[r + 1] == 1 || p.out.strides[r] != 1) return p;
-  std::swap(p.a, p.b);
-  transpose(p.a), transpose(p.b), transpose(p.out);
-  if (p.bias) transpose(*p.bias);
-  for (PostOp& post : p.epilogues) {
-    if (post.operand) transpose(*post.operand);
-  }
+  const std::size_t r = p[Role::output].dims.size() - 2;
+  if (p[Role::output].strides[r + 1] == 1 || p[Role::output].dims[r + 1] == 1 || p[Role::output].strides[r] != 1)
+    return p;
+  p.exchange(Role::input, Role::weight);
+  p.for_each_operand(transpose);
   return p;
 }
 
@@ -41,15 +38,16 @@ struct Product {
   const Context& context;
   const Problem& problem;
   std::string wanted = {};  // name of the implementation; empty: the first
-  Operand a = canonical_matrix(problem.a), b = canonical_matrix(problem.b), out = canonical_matrix(problem.out);
+  Operand a = canonical_matrix(problem[Role::input]), b = canonical_matrix(problem[Role::weight]),
+          out = canonical_matrix(problem[Role::output]);
 
   static memory::desc desc(const Operand& o) { return describe(o.dims, o.strides, o.dtype); }
   std::optional<memory::desc> bias_desc() const {
-    if (!problem.bias) return std::nullopt;
+    if (problem.find(Role::bias) == nullptr) return std::nullopt;
     Extents dims(out.dims.size(), 1), strides(out.dims.size(), out.dims.back());
     dims.back() = out.dims.back();
     strides.back() = 1;
-    return describe(dims, strides, problem.bias->dtype);
+    return describe(dims, strides, problem[Role::bias].dtype);
   }
   MatmulDesc describe_with(const PostOps& posts) const { return with_name(all_with(posts), wanted); }
   MatmulDesc all_with(const PostOps& posts) const {
@@ -74,7 +72,7 @@ struct Product {
     recipe.implementation = pd.impl_info_str();
     std::vector<Slot> slots{arg_slot(DNNL_ARG_SRC, desc(a), a.arg), arg_slot(DNNL_ARG_DST, desc(out), out.arg)};
     slots.push_back(weights_slot(context, b, desc(b), pd.weights_desc(), recipe));
-    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem.bias->arg));
+    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem[Role::bias].arg));
     add_post_args(posts, slots);
     recipe.add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(slots));
   }
@@ -104,15 +102,10 @@ std::optional<Built> build(const Context& context, const Problem& problem, const
 
 // A head-transposed stack of matrices ([S, H, D] seen as [H, S, D]) has a fast format only with two batch axes.
 Problem with_two_batch_axes(Problem p) {
-  const auto add_axis = [](Operand& o) {
+  p.for_each_operand([](Operand& o) {
     o.dims.insert(o.dims.begin(), 1);
     o.strides.insert(o.strides.begin(), 0);
-  };
-  add_axis(p.a), add_axis(p.b), add_axis(p.out);
-  if (p.bias) add_axis(*p.bias);
-  for (PostOp& post : p.epilogues) {
-    if (post.operand) add_axis(*post.operand);
-  }
+  });
   return p;
 }
 
@@ -122,7 +115,7 @@ constexpr std::string_view kBatched = "batched ";
 
 Problem in_columns(const Problem& given) {
   const Problem problem = with_unit_columns(given);
-  return with_vector_bias(problem, problem.out.dims.size() - 1);
+  return with_vector_bias(problem, problem[Role::output].dims.size() - 1);
 }
 
 // Names of the fast implementations that fuse the most epilogues; the default comes first.
@@ -138,11 +131,11 @@ std::vector<std::string> names_of(const Context& context, const Problem& problem
 std::optional<Built> build_matmul(const Context& context, const Problem& given, const std::string& wanted) {
   const Problem problem = in_columns(given);
   if (wanted.starts_with(kBatched)) {
-    if (problem.out.dims.size() != 3) return std::nullopt;
+    if (problem[Role::output].dims.size() != 3) return std::nullopt;
     return build(context, with_two_batch_axes(problem), wanted.substr(kBatched.size()));
   }
   std::optional<Built> built = build(context, problem, wanted);
-  if (wanted.empty() && built && is_gemm(built->recipe.implementation) && problem.out.dims.size() == 3) {
+  if (wanted.empty() && built && is_gemm(built->recipe.implementation) && problem[Role::output].dims.size() == 3) {
     std::optional<Built> other = build(context, with_two_batch_axes(problem), {});
     if (other && !is_gemm(other->recipe.implementation)) return other;
   }
@@ -152,7 +145,7 @@ std::optional<Built> build_matmul(const Context& context, const Problem& given, 
 std::vector<std::string> matmul_names(const Context& context, const Problem& given) {
   const Problem problem = in_columns(given);
   std::vector<std::string> names = names_of(context, problem);
-  if (problem.out.dims.size() != 3) return names;
+  if (problem[Role::output].dims.size() != 3) return names;
   std::vector<std::string> batched = names_of(context, with_two_batch_axes(problem));
   const bool batched_first = !names.empty() && is_gemm(names[0]) && !batched.empty() && !is_gemm(batched[0]);
   for (std::string& name : batched) name.insert(0, kBatched);

@@ -4,6 +4,7 @@
 
 #include "runtime/library/onednn/onednn.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <dnnl.hpp>
 #include <future>
@@ -18,24 +19,14 @@
 namespace fusec::runtime {
 namespace {
 
-bool has_empty(const Operand& operand) { return product(operand.dims) == 0; }
-
-bool has_negative_stride(const Operand& operand) {
-  for (int64_t stride : operand.strides) {
-    if (stride < 0) return true;
-  }
-  return false;
-}
-
-// The reason why no implementation of oneDNN can run the problem; null if there is none.
-const char* unsupported_reason(const Problem& p) {
-  const bool has_b = p.op == ir::TensorOp::conv || p.op == ir::TensorOp::matmul;
-  if (!onednn::data_type(p.a.dtype) || !onednn::data_type(p.out.dtype)) return "no arithmetic in this type";
-  if (has_empty(p.out) || has_empty(p.a) || (has_b && has_empty(p.b))) return "an empty operand";
-  if (has_negative_stride(p.out) || has_negative_stride(p.a) || (has_b && has_negative_stride(p.b)))
-    return "a negative stride";
-  if (p.out.dims.size() > 5 && p.op != ir::TensorOp::matmul) return "more than three spatial axes";
-  return nullptr;
+// The reason why no implementation of oneDNN can run the problem; nullopt if there is none.
+std::optional<std::string> unsupported_problem(const Problem& p) {
+  if (!onednn::data_type(p[Role::input].dtype) || !onednn::data_type(p[Role::output].dtype))
+    return "no arithmetic in this type";
+  const bool has_empty = std::any_of(p.operands.begin(), p.operands.end(),
+                                     [](const Operand& o) { return o.role != Role::bias && product(o.dims) == 0; });
+  if (has_empty) return "an empty operand";
+  return unsupported_reason(ir::library_capabilities("onednn"), p);
 }
 
 // If memory runs out while a primitive is created, oneDNN's cache keeps a broken promise, and every later request for
@@ -94,7 +85,7 @@ class OneDnnLibrary : public Library {
 
   std::vector<Choice> choices(const LibraryCall& call) override try {
     Problem problem = normalize(call);
-    if (unsupported_reason(problem) != nullptr) return {};
+    if (unsupported_problem(problem)) return {};
     const ThreadCount threads(call.threads);
     const onednn::Context context{engine_, weights_, numerics_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
@@ -111,23 +102,12 @@ class OneDnnLibrary : public Library {
   }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
-    switch (step.op) {
-      case ir::TensorOp::conv:
-      case ir::TensorOp::matmul:
-      case ir::TensorOp::avg_pool:
-        break;
-      case ir::TensorOp::max_pool:
-        return "oneDNN's max_pool drops NaN";
-      default:
-        return "no primitive for " + std::string(ir::info(step.op).name);
-    }
-    if (step.compute != DType::f32) return std::string("no arithmetic in ") + to_string(step.compute);
-    return std::nullopt;
+    return unsupported_reason(ir::library_capabilities("onednn"), step.op, step.compute);
   }
 
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override try {
     Problem problem = normalize(call);
-    if (const char* reason = unsupported_reason(problem)) return Status(StatusCode::unsupported, reason);
+    if (auto reason = unsupported_problem(problem)) return Status(StatusCode::unsupported, *reason);
     const ThreadCount threads(call.threads);  // primitives are split over this many threads
     const onednn::Context context{engine_, weights_, numerics_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
@@ -144,7 +124,7 @@ class OneDnnLibrary : public Library {
 
   std::vector<IsolatedCall> alone(const LibraryCall& call, bool in_place) override {
     Problem problem = normalize(call);
-    if (unsupported_reason(problem) != nullptr) return {};
+    if (unsupported_problem(problem)) return {};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const ThreadCount threads(call.threads);
     return with_whole_cache([&] {

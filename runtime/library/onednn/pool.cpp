@@ -22,8 +22,8 @@ Extents end_padding(const Problem& p) {
   const Window& w = p.window;
   Extents after(w.kernel.size());
   for (std::size_t i = 0; i < after.size(); ++i) {
-    const int64_t reach = (p.out.dims[2 + i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilations[i] + 1;
-    after[i] = std::max<int64_t>(reach - p.a.dims[2 + i] - w.before[i], 0);
+    const int64_t reach = (p[Role::output].dims[2 + i] - 1) * w.strides[i] + (w.kernel[i] - 1) * w.dilations[i] + 1;
+    after[i] = std::max<int64_t>(reach - p[Role::input].dims[2 + i] - w.before[i], 0);
   }
   return after;
 }
@@ -31,13 +31,9 @@ Extents end_padding(const Problem& p) {
 std::optional<Built> build_avg_pool(const Context& context, const Problem& problem) {
   const Window& w = problem.window;
   const Extents after = end_padding(problem);
-  // oneDNN divides by the whole kernel, so positions past the declared padding must not count.
-  if (problem.count_include_pad && !std::equal(after.begin(), after.end(), w.after.begin(), std::less_equal<>())) {
-    return std::nullopt;
-  }
-  const std::optional<ImageOrder> in = order_of(problem.a), out = order_of(problem.out);
-  const Operand src = canonical_image(problem.a, in.value_or(out.value_or(ImageOrder::last)));
-  const Operand dst = canonical_image(problem.out, out.value_or(in.value_or(ImageOrder::last)));
+  const std::optional<ImageOrder> in = order_of(problem[Role::input]), out = order_of(problem[Role::output]);
+  const Operand src = canonical_image(problem[Role::input], in.value_or(out.value_or(ImageOrder::last)));
+  const Operand dst = canonical_image(problem[Role::output], out.value_or(in.value_or(ImageOrder::last)));
   const auto desc = [](const Operand& o) { return describe(o.dims, o.strides, o.dtype); };
   const auto how = problem.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
                                              : dnnl::algorithm::pooling_avg_exclude_padding;

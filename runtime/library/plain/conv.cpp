@@ -13,30 +13,35 @@ namespace {
 
 struct ConvLoop {
   const Problem& problem;
+  const Operand &in, &filter, &out;
   int64_t axes, taps, depth, group_inputs, group_outputs;
 
   explicit ConvLoop(const Problem& p)
       : problem(p),
+        in(p[Role::input]),
+        filter(p[Role::weight]),
+        out(p[Role::output]),
         axes(static_cast<int64_t>(p.window.kernel.size())),
         taps(product(p.window.kernel)),
-        depth(p.b.dims[1] * taps),
-        group_inputs(p.b.dims[1]),
-        group_outputs(p.out.dims[1] / p.groups) {}
+        depth(filter.dims[1] * taps),
+        group_inputs(filter.dims[1]),
+        group_outputs(out.dims[1] / p.groups) {}
 };
 
 // The input offset of the window's tap `position` for output coordinates `at` (N C spatial...), without the channel and
 // the last axis, whose input coordinate is *last. False in the padding of an earlier axis.
-bool tap_offset(const Problem& p, const int64_t* at, const int64_t* position, int64_t* offset, int64_t* last) {
-  const Window& w = p.window;
+bool tap_offset(const ConvLoop& loop, const int64_t* at, const int64_t* position, int64_t* offset, int64_t* last) {
+  const Window& w = loop.problem.window;
+  const Operand& image = loop.in;
   const std::size_t axes = w.kernel.size();
-  *offset = at[0] * p.a.strides[0];
+  *offset = at[0] * image.strides[0];
   for (std::size_t i = 0; i < axes; ++i) {
     const int64_t in = at[2 + i] * w.strides[i] + position[i] * w.dilations[i] - w.before[i];
     if (i + 1 == axes) {
       *last = in;
     } else {
-      if (in < 0 || in >= p.a.dims[2 + i]) return false;
-      *offset += in * p.a.strides[2 + i];
+      if (in < 0 || in >= image.dims[2 + i]) return false;
+      *offset += in * image.strides[2 + i];
     }
   }
   return true;
@@ -45,13 +50,14 @@ bool tap_offset(const Problem& p, const int64_t* at, const int64_t* position, in
 // Fills panel[input channel, tap][column] for the output positions from `at` on along the last axis.
 template <class T>
 void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64_t group, int64_t width, T* panel) {
-  const Problem& p = loop.problem;
+  const Window& window = loop.problem.window;
+  const Operand& in = loop.in;
   const std::size_t axes = static_cast<std::size_t>(loop.axes), last_axis = axes + 1;
-  const int64_t step = p.window.strides[axes - 1], extent = p.a.dims[last_axis], stride = p.a.strides[last_axis];
+  const int64_t step = window.strides[axes - 1], extent = in.dims[last_axis], stride = in.strides[last_axis];
   for (int64_t tap = 0; tap < loop.taps; ++tap) {
     int64_t position[kMaxAxes], offset = 0, first = 0, begin = width, end = width;
-    unravel(tap, p.window.kernel.data(), axes, position);
-    if (tap_offset(p, at, position, &offset, &first)) {
+    unravel(tap, window.kernel.data(), axes, position);
+    if (tap_offset(loop, at, position, &offset, &first)) {
       // first + j * step lies in [0, extent) for j in [begin, end)
       begin = std::clamp<int64_t>(first >= 0 ? 0 : (-first + step - 1) / step, 0, width);
       end = std::clamp<int64_t>(first >= extent ? 0 : (extent - 1 - first) / step + 1, begin, width);
@@ -60,8 +66,8 @@ void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64
       T* row = panel + (c * loop.taps + tap) * kPanelColumns;
       std::fill(row, row + kPanelColumns, T(0));
       if (begin == end) continue;
-      const int64_t channel = (group * loop.group_inputs + c) * p.a.strides[1];
-      ir::load_elements(p.a.dtype, base, offset + channel + (first + begin * step) * stride, step * stride, end - begin,
+      const int64_t channel = (group * loop.group_inputs + c) * in.strides[1];
+      ir::load_elements(in.dtype, base, offset + channel + (first + begin * step) * stride, step * stride, end - begin,
                         row + begin);
     }
   }
@@ -70,7 +76,7 @@ void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64
 // The weights of one output channel, in the order of the panel's rows.
 template <class T>
 const T* filter_row(const ConvLoop& loop, const void* base, int64_t channel, T* buffer) {
-  const Operand& b = loop.problem.b;
+  const Operand& b = loop.filter;
   int64_t dense = 1;
   bool is_dense = is_float(b.dtype) && size_of(b.dtype) == sizeof(T);
   for (std::size_t i = b.dims.size(); i-- > 1;) {
@@ -93,7 +99,7 @@ const T* filter_row(const ConvLoop& loop, const void* base, int64_t channel, T* 
 template <class T>
 void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, T* workspace, int threads) {
   const ConvLoop loop(problem);
-  const Operand& out = problem.out;
+  const Operand& out = loop.out;
   const std::size_t rank = out.dims.size(), last = rank - 1;
   const int64_t pieces = (out.dims[last] + kPanelColumns - 1) / kPanelColumns;
   // tasks: batch, group, outer spatial axes, pieces of the last axis
@@ -110,13 +116,13 @@ void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* co
       const int64_t group = at[1], first = group * loop.group_outputs;
       at[last] *= kPanelColumns;
       const int64_t width = std::min(kPanelColumns, out.dims[last] - at[last]);
-      fill_panel(loop, args[problem.a.arg], at, group, width, panel);
+      fill_panel(loop, args[loop.in.arg], at, group, width, panel);
       for (int64_t row = 0; row < loop.group_outputs; row += kPanelRows) {
         const T* rows[kPanelRows];
         T values[kPanelRows][kPanelColumns];
         for (int64_t i = 0; i < kPanelRows; ++i) {
           const int64_t channel = first + std::min(row + i, loop.group_outputs - 1);
-          rows[i] = filter_row(loop, args[problem.b.arg], channel, buffer + i * loop.depth);
+          rows[i] = filter_row(loop, args[loop.filter.arg], channel, buffer + i * loop.depth);
         }
         multiply_panel(rows, loop.depth, panel, values);
         for (int64_t i = 0; i < std::min(kPanelRows, loop.group_outputs - row); ++i) {
@@ -131,12 +137,12 @@ void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* co
 }  // namespace
 
 std::size_t conv_workspace(const Problem& problem, int threads) {
-  const std::size_t size = visit_running(problem.out.dtype, []<class T>(T) { return sizeof(T); });
+  const std::size_t size = visit_running(problem[Role::output].dtype, []<class T>(T) { return sizeof(T); });
   return static_cast<std::size_t>(ConvLoop(problem).depth * kPack * std::max(threads, 1)) * size;
 }
 
 void conv(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads) {
-  visit_running(problem.out.dtype,
+  visit_running(problem[Role::output].dtype,
                 [&]<class T>(T) { convolve(problem, posts, args, static_cast<T*>(workspace), threads); });
 }
 

@@ -136,7 +136,7 @@ void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* 
 
 std::vector<PostOp> all_posts(const Problem& problem) {
   std::vector<PostOp> posts = problem.epilogues;
-  if (problem.bias) posts.insert(posts.begin(), PostOp{ScalarOp::add, 0, 0, problem.bias});
+  if (const Operand* bias = problem.find(Role::bias)) posts.insert(posts.begin(), add_of(*bias));
   return posts;
 }
 

@@ -33,7 +33,7 @@ void pack_panel(const Operand& b, const void* base, int64_t offset, int64_t widt
 
 template <class T>
 void multiply(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, T* workspace, int threads) {
-  const Operand &a = problem.a, &b = problem.b, &out = problem.out;
+  const Operand &a = problem[Role::input], &b = problem[Role::weight], &out = problem[Role::output];
   const std::size_t r = out.dims.size() - 2;
   const int64_t rows = out.dims[r], columns = out.dims[r + 1], depth = a.dims[r + 1];
   const int64_t panels = (columns + kPanelColumns - 1) / kPanelColumns;
@@ -65,13 +65,13 @@ void multiply(const Problem& problem, const std::vector<PostOp>& posts, void* co
 }  // namespace
 
 std::size_t matmul_workspace(const Problem& problem, int threads) {
-  const int64_t depth = problem.a.dims.back();
-  const std::size_t size = visit_running(problem.out.dtype, []<class T>(T) { return sizeof(T); });
+  const int64_t depth = problem[Role::input].dims.back();
+  const std::size_t size = visit_running(problem[Role::output].dtype, []<class T>(T) { return sizeof(T); });
   return static_cast<std::size_t>(depth * kPack * std::max(threads, 1)) * size;
 }
 
 void matmul(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads) {
-  visit_running(problem.out.dtype,
+  visit_running(problem[Role::output].dtype,
                 [&]<class T>(T) { multiply(problem, posts, args, static_cast<T*>(workspace), threads); });
 }
 

@@ -23,7 +23,7 @@ class PlainOp : public LibraryOp {
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
     // The workspace is sized for the threads given at bind.
     const int threads = context.threads < threads_ ? context.threads : threads_;
-    if (is_empty(problem_.out.dims)) return {};
+    if (is_empty(problem_[Role::output].dims)) return {};
     switch (problem_.op) {
       case ir::TensorOp::conv:
         plain::conv(problem_, posts_, args, workspace, threads);
@@ -54,18 +54,10 @@ constexpr char kLoops[] = "loops";
 
 class PlainLibrary : public Library {
  public:
-  std::string name() const override { return "plain"; }
+  std::string name() const override { return std::string(capabilities_.name); }
 
   std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
-    switch (step.op) {
-      case ir::TensorOp::conv:
-      case ir::TensorOp::matmul:
-      case ir::TensorOp::max_pool:
-      case ir::TensorOp::avg_pool:
-        return std::nullopt;
-      default:
-        return "no loops for " + std::string(ir::info(step.op).name);
-    }
+    return unsupported_reason(capabilities_, step.op, step.compute);
   }
 
   std::vector<Choice> choices(const LibraryCall&) override { return {{kLoops}}; }
@@ -73,13 +65,16 @@ class PlainLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     if (!call.choice.empty() && call.choice != kLoops) return Status(StatusCode::unsupported, "no such choice");
     Problem problem = normalize(call);
-    if (problem.out.dims.size() > plain::kMaxAxes) return Status(StatusCode::unsupported, "more axes than loops have");
-    const bool is_pool = problem.op == ir::TensorOp::max_pool || problem.op == ir::TensorOp::avg_pool;
-    if (is_pool && problem.out.dims.size() > 5) return Status(StatusCode::unsupported, "more than three spatial axes");
+    if (problem[Role::output].dims.size() > plain::kMaxAxes)
+      return Status(StatusCode::unsupported, "more axes than loops have");
+    if (auto reason = unsupported_reason(capabilities_, problem)) return Status(StatusCode::unsupported, *reason);
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     return std::unique_ptr<LibraryOp>(
         std::make_unique<PlainOp>(std::move(problem), call.threads > 0 ? call.threads : 1));
   }
+
+ private:
+  const ir::LibraryCapabilities& capabilities_ = ir::library_capabilities("plain");
 };
 
 }  // namespace

@@ -28,6 +28,7 @@ struct WindowAxis {
 
 struct PoolLoop {
   const Problem& problem;
+  const Operand& in = problem[Role::input];
   std::array<WindowAxis, kSpatial> axes;
   bool by_channels;  // otherwise runs go along the last spatial axis
   bool is_max = problem.op == ir::TensorOp::max_pool;
@@ -36,8 +37,8 @@ struct PoolLoop {
     const Window& w = p.window;
     const std::size_t lacking = kSpatial - w.kernel.size();
     for (std::size_t i = 0; i < w.kernel.size(); ++i) {
-      axes[lacking + i] = {w.kernel[i], w.strides[i],    w.dilations[i],    w.before[i],
-                           w.after[i],  p.a.dims[2 + i], p.a.strides[2 + i]};
+      axes[lacking + i] = {w.kernel[i], w.strides[i],   w.dilations[i],   w.before[i],
+                           w.after[i],  in.dims[2 + i], in.strides[2 + i]};
     }
   }
 };
@@ -69,14 +70,14 @@ void take_tap(const PoolLoop& loop, const void* base, int64_t offset, const std:
   const auto& [z, y, x] = loop.axes;
   const bool outer = z.has(in[0]) && y.has(in[1]), outer_padded = z.has_padded(in[0]) && y.has_padded(in[1]);
   Reach reach{0, x.has(in[2]) ? count : 0, x.has_padded(in[2]) ? count : 0};
-  int64_t step = loop.problem.a.strides[1];
+  int64_t step = loop.in.strides[1];
   if (!loop.by_channels) {
     reach = reach_along(x, in[2], count);
     step = x.stride * x.step;
   }
   if (outer && reach.begin < reach.end) {
     offset += in[0] * z.stride + in[1] * y.stride + in[2] * x.stride + reach.begin * step;
-    const T* from = load_run(loop.problem.a, base, offset, step, reach.end - reach.begin, run.buffer);
+    const T* from = load_run(loop.in, base, offset, step, reach.end - reach.begin, run.buffer);
     if (loop.is_max) {
       take_max(from, reach.end - reach.begin, run.values + reach.begin);
     } else {
@@ -99,13 +100,13 @@ T lowest(DType dtype) {
 // `at`: output coordinates N C spatial... of the run's first value.
 template <class T>
 void pool_run(const PoolLoop& loop, const void* base, const int64_t* at, int64_t count, Running<T>& run) {
-  const Problem& p = loop.problem;
-  std::fill_n(run.values, count, loop.is_max ? lowest<T>(p.a.dtype) : T(0));
+  const Operand& image = loop.in;
+  std::fill_n(run.values, count, loop.is_max ? lowest<T>(image.dtype) : T(0));
   if (!loop.is_max) std::fill_n(run.counts, count, T(0));
-  const std::size_t lacking = kSpatial - p.window.kernel.size();
+  const std::size_t lacking = kSpatial - loop.problem.window.kernel.size();
   std::array<int64_t, kSpatial> out{}, in{};
   for (std::size_t i = lacking; i < kSpatial; ++i) out[i] = at[2 + i - lacking];
-  const int64_t offset = at[0] * p.a.strides[0] + at[1] * p.a.strides[1];
+  const int64_t offset = at[0] * image.strides[0] + at[1] * image.strides[1];
   const auto& [z, y, x] = loop.axes;
   for (int64_t kz = 0; kz < z.kernel; ++kz) {
     in[0] = z.input(out[0], kz);
@@ -125,7 +126,7 @@ void pool_run(const PoolLoop& loop, const void* base, const int64_t* at, int64_t
 }  // namespace
 
 void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, int threads) {
-  const Operand& out = problem.out;
+  const Operand& out = problem[Role::output];
   const std::size_t rank = out.dims.size();
   const bool by_channels = out.strides[1] == 1 || out.dims[rank - 1] == 1;
   const PoolLoop loop(problem, by_channels);
@@ -142,7 +143,7 @@ void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const*
         unravel(task, counts, rank, at);
         at[axis] *= kRun;
         const int64_t count = std::min(kRun, out.dims[axis] - at[axis]);
-        pool_run(loop, args[problem.a.arg], at, count, run);
+        pool_run(loop, args[loop.in.arg], at, count, run);
         finish(posts, out, Run{at, axis, count}, args, run.values);
       }
     });
