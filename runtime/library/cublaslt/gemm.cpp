@@ -207,12 +207,6 @@ bool is_row(const Operand& o) {
   return std::all_of(o.dims.begin(), o.dims.end() - 1, [](int64_t e) { return e == 1; });
 }
 
-void transpose_matrix(Operand& o) {
-  const std::size_t n = o.dims.size();
-  std::swap(o.dims[n - 1], o.dims[n - 2]);
-  std::swap(o.strides[n - 1], o.strides[n - 2]);
-}
-
 // A matrix times a vector has its bias along rows. Written as a vector times a matrix, it has its bias along columns.
 Problem with_row_bias(Problem p) {
   if (p.find(Role::bias) == nullptr || is_row(p[Role::bias]) || p[Role::output].dims.back() != 1) return p;

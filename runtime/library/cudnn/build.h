@@ -42,6 +42,6 @@ std::vector<Choice> conv_choices(const Context& context, const Problem& problem)
 Result<Recipe> build_pool(const Context& context, const Problem& problem);
 
 // Applies the bias, then the epilogues, in place on `out`.
-Status add_posts(const Context& context, const Problem& problem, Order order, Recipe& recipe);
+Status add_posts(const Context& context, const Problem& problem, ImageOrder order, Recipe& recipe);
 
 }  // namespace fusec::runtime::cudnn

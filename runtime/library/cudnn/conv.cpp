@@ -14,7 +14,7 @@ namespace {
 // The images of a convolution in a given order, and whether they are staged.
 struct Images {
   TensorSpec in, out;
-  Order order = Order::last;
+  ImageOrder order = ImageOrder::last;
   bool stage_in = false, stage_out = false;  // staged through temporaries
 };
 
@@ -56,7 +56,7 @@ Result<Pointer> zeros_of(const Context& context, const Operand& operand) {
 Result<Pointer> place_filter(const Context& context, const Operand& filter, const TensorSpec& wanted, Recipe& recipe) {
   if (filter.arg < 0) return zeros_of(context, filter);
   const Pointer given{Place::arg, filter.arg, 0, nullptr};
-  if (describe(filter, Order::last) == wanted || describe(filter, Order::first) == wanted) {
+  if (describe(filter, ImageOrder::last) == wanted || describe(filter, ImageOrder::first) == wanted) {
     recipe.need(given, wanted);
     return given;
   }
@@ -65,7 +65,7 @@ Result<Pointer> place_filter(const Context& context, const Operand& filter, cons
     recipe.packed += static_cast<std::size_t>(product(filter.dims)) * size_of(filter.dtype);
     return Pointer{Place::fixed, -1, 0, packed};
   }
-  FUSEC_ASSIGN(auto copy, context.backend.copy(describe(filter, Order::first), wanted));
+  FUSEC_ASSIGN(auto copy, context.backend.copy(describe(filter, ImageOrder::first), wanted));
   const Pointer to = recipe.reserve(wanted);
   recipe.add(std::move(copy), {given, to});
   return to;
@@ -159,7 +159,7 @@ struct Form {
 
 // Whether cuDNN's plans are known to respect these strides. For 16-bit types, cuDNN offers fused plans (engines 4 and 7
 // of 9.14 on an H200) that write a batch of slices as if it were dense, so they write outside the slices.
-bool respects_strides(const Problem& problem, const TensorSpec& from, const TensorSpec& to, Order order) {
+bool respects_strides(const Problem& problem, const TensorSpec& from, const TensorSpec& to, ImageOrder order) {
   if (!is_half(problem[Role::output].dtype)) return true;
   return from.strides == dense(problem[Role::input], order).strides &&
          to.strides == dense(problem[Role::output], order).strides;
@@ -167,19 +167,19 @@ bool respects_strides(const Problem& problem, const TensorSpec& from, const Tens
 
 // In order of preference.
 std::vector<Way> ways_of(const Problem& problem) {
-  const Order in = order_of(problem[Role::input], order_of(problem[Role::output], Order::last)),
-              out = order_of(problem[Role::output], in);
+  const ImageOrder in = order_of(problem[Role::input], order_of(problem[Role::output], ImageOrder::last)),
+                   out = order_of(problem[Role::output], in);
   const TensorSpec from = describe(problem[Role::input], in), to = describe(problem[Role::output], out);
   std::vector<Way> ways;
   if (in == out && respects_strides(problem, from, to, in)) ways.push_back({"direct", {from, to, in, false, false}});
   // The fallbacks if cuDNN has nothing for these strides: dense temporaries in the order of the input, then in the
   // other order.
-  for (const Order order : {in, in == Order::last ? Order::first : Order::last}) {
+  for (const ImageOrder order : {in, in == ImageOrder::last ? ImageOrder::first : ImageOrder::last}) {
     Images staged{dense(problem[Role::input], order), dense(problem[Role::output], order), order, true, true};
     staged.stage_in = !(staged.in == from);
     staged.stage_out = !(staged.out == to);
     if (staged.stage_in || staged.stage_out)
-      ways.push_back({order == Order::last ? "last" : "first", std::move(staged)});
+      ways.push_back({order == ImageOrder::last ? "last" : "first", std::move(staged)});
   }
   return ways;
 }
@@ -203,7 +203,7 @@ constexpr std::size_t kMaxPlans = 12,
 
 }  // namespace
 
-Status add_posts(const Context& context, const Problem& problem, Order order, Recipe& recipe) {
+Status add_posts(const Context& context, const Problem& problem, ImageOrder order, Recipe& recipe) {
   const TensorSpec out = describe(problem[Role::output], order_of(problem[Role::output], order));
   for (const PostOp& post : bias_and_epilogues(problem)) {
     PostSpec spec;

@@ -11,7 +11,7 @@ namespace {
 
 // Every window consists only of padding: the result is the maximum of an empty set, or an average of 0.
 Result<Recipe> build_pool_of_nothing(const Context& context, const Problem& problem) {
-  const Order order = order_of(problem[Role::output], Order::last);
+  const ImageOrder order = order_of(problem[Role::output], ImageOrder::last);
   const double value = problem.op == ir::TensorOp::max_pool ? -std::numeric_limits<double>::infinity() : 0;
   Recipe recipe;
   FUSEC_ASSIGN(auto plan, context.backend.fill(describe(problem[Role::output], order), value));
@@ -25,8 +25,8 @@ Result<Recipe> build_pool_of_nothing(const Context& context, const Problem& prob
 Result<Recipe> build_pool(const Context& context, const Problem& given) {
   const Problem problem = with_two_axes(given);
   if (product(problem[Role::input].dims) == 0) return build_pool_of_nothing(context, problem);
-  const Order in = order_of(problem[Role::input], order_of(problem[Role::output], Order::last)),
-              out = order_of(problem[Role::output], in);
+  const ImageOrder in = order_of(problem[Role::input], order_of(problem[Role::output], ImageOrder::last)),
+                   out = order_of(problem[Role::output], in);
   const Window& w = problem.window;
   const PoolSpec spec{describe(problem[Role::input], in),
                       describe(problem[Role::output], out),

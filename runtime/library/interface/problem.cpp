@@ -342,6 +342,43 @@ void merge_axes(Problem& problem) {
   if (out.size() == 3) batch_into_rows(problem);
 }
 
+namespace {
+
+// Axes from the innermost outwards.
+std::vector<std::size_t> axes_inside_out(std::size_t rank, ImageOrder order) {
+  std::vector<std::size_t> axes;
+  if (order == ImageOrder::last) axes.push_back(1);
+  for (std::size_t i = rank; i-- > 2;) axes.push_back(i);
+  if (order == ImageOrder::first) axes.push_back(1);
+  axes.push_back(0);
+  return axes;
+}
+
+}  // namespace
+
+Operand canonical_image(Operand image, ImageOrder order) {
+  int64_t dense = 1;
+  for (const std::size_t axis : axes_inside_out(image.dims.size(), order)) {
+    if (image.dims[axis] == 1) image.strides[axis] = dense;
+    dense = image.strides[axis] * image.dims[axis];
+  }
+  return image;
+}
+
+Operand dense_image(Operand image, ImageOrder order) {
+  int64_t dense = 1;
+  for (const std::size_t axis : axes_inside_out(image.dims.size(), order)) {
+    image.strides[axis] = std::exchange(dense, dense * image.dims[axis]);
+  }
+  return image;
+}
+
+void transpose_matrix(Operand& matrix) {
+  const std::size_t n = matrix.dims.size();
+  std::swap(matrix.dims[n - 1], matrix.dims[n - 2]);
+  std::swap(matrix.strides[n - 1], matrix.strides[n - 2]);
+}
+
 bool is_pointwise(const Problem& p) {
   const auto all = [](const Extents& extents, int64_t value) {
     return std::all_of(extents.begin(), extents.end(), [=](int64_t e) { return e == value; });

@@ -94,6 +94,16 @@ std::optional<std::string> unsupported_reason(const ir::LibraryCapabilities& lib
 // is shared. The result has fewer and longer axes and describes the same product.
 void merge_axes(Problem& matmul);
 
+// Memory order N C spatial... or N spatial... C of an image, whose axes are N C spatial... in any case.
+enum class ImageOrder { first, last };
+// The same elements, with the strides of axes of extent 1 set to those of a dense image in this order. Libraries
+// compare these strides, though no element uses them.
+Operand canonical_image(Operand image, ImageOrder order);
+// A dense image in this order, in separate memory.
+Operand dense_image(Operand image, ImageOrder order);
+// Exchanges the last two axes.
+void transpose_matrix(Operand& matrix);
+
 // A convolution with window 1 and step 1, without padding and groups, is the matrix product [N * spatial, I] x [I, O].
 // Its rows may have any pitch, so slices of channels work.
 bool is_pointwise(const Problem& conv);

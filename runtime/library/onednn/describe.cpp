@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derives oneDNN types, memory descriptors and canonical strides from normalized operands at bind time. Adjusts only
-// strides that no element uses, except in dense_image, which describes new memory.
+// strides that no element uses.
 
 #include "runtime/library/onednn/describe.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace fusec::runtime::onednn {
-namespace {
-
-// Axes from the innermost outwards.
-std::vector<std::size_t> inner_first(std::size_t rank, ImageOrder order) {
-  std::vector<std::size_t> axes;
-  if (order == ImageOrder::last) axes.push_back(1);
-  for (std::size_t i = rank; i-- > 2;) axes.push_back(i);
-  if (order == ImageOrder::first) axes.push_back(1);
-  axes.push_back(0);
-  return axes;
-}
-
-}  // namespace
 
 std::optional<memory::data_type> data_type(DType dtype) {
   if (dtype == DType::f32) return memory::data_type::f32;
@@ -45,15 +31,6 @@ std::optional<ImageOrder> order_of(const Operand& image) {
   return std::nullopt;
 }
 
-Operand canonical_image(Operand image, ImageOrder order) {
-  int64_t dense = 1;
-  for (std::size_t axis : inner_first(image.dims.size(), order)) {
-    if (image.dims[axis] == 1) image.strides[axis] = dense;
-    dense = image.strides[axis] * image.dims[axis];
-  }
-  return image;
-}
-
 Operand canonical_matrix(Operand matrix) {
   const std::size_t r = matrix.dims.size() - 2, c = r + 1;
   int64_t &rows = matrix.strides[r], &columns = matrix.strides[c];
@@ -70,14 +47,6 @@ Operand canonical_matrix(Operand matrix) {
     dense = std::max(dense, matrix.strides[i] * matrix.dims[i]);
   }
   return matrix;
-}
-
-Operand dense_image(Operand image, ImageOrder order) {
-  int64_t dense = 1;
-  for (std::size_t axis : inner_first(image.dims.size(), order)) {
-    image.strides[axis] = std::exchange(dense, dense * image.dims[axis]);
-  }
-  return image;
 }
 
 }  // namespace fusec::runtime::onednn

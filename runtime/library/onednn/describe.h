@@ -17,17 +17,12 @@ std::optional<memory::data_type> data_type(DType dtype);
 
 memory::desc describe(const Extents& dims, const Extents& strides, DType dtype);
 
-enum class ImageOrder { first, last };
 // The memory order of the axes N C spatial... of an image; nullopt if either order fits (no or one spatial position, or
 // one channel).
 std::optional<ImageOrder> order_of(const Operand& image);
 
-// The same elements, with the strides of axes of extent 1 set to what oneDNN's format checks expect. With other strides
-// oneDNN would miss its fast implementations.
-Operand canonical_image(Operand image, ImageOrder order);
+// The same elements, with the strides of axes of extent 1 set to what oneDNN's format checks expect, as canonical_image
+// does for images. With other strides oneDNN would miss its fast implementations.
 Operand canonical_matrix(Operand matrix);
-
-// Row-major in memory order N spatial... C or N C spatial....
-Operand dense_image(Operand image, ImageOrder order);
 
 }  // namespace fusec::runtime::onednn

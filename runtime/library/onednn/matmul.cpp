@@ -18,19 +18,13 @@ bool is_fast_matmul(const char* implementation) {
   return name.starts_with("brg") || name.starts_with("jit") || name.starts_with("gemm:jit");
 }
 
-void transpose(Operand& o) {
-  const std::size_t n = o.dims.size();
-  std::swap(o.dims[n - 1], o.dims[n - 2]);
-  std::swap(o.strides[n - 1], o.strides[n - 2]);
-}
-
 // (A B)^T = B^T A^T: oneDNN writes only outputs whose rows have unit stride.
 Problem with_unit_columns(Problem p) {
   const std::size_t r = p[Role::output].dims.size() - 2;
   if (p[Role::output].strides[r + 1] == 1 || p[Role::output].dims[r + 1] == 1 || p[Role::output].strides[r] != 1)
     return p;
   p.exchange(Role::input, Role::weight);
-  p.for_each_operand(transpose);
+  p.for_each_operand(transpose_matrix);
   return p;
 }
 
