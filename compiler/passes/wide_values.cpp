@@ -56,7 +56,7 @@ bool keeps_integers(const Node& node) {
         return false;
     }
   }
-  if (is_anchor(node)) return !(node.op == TensorOp::avg_pool);
+  if (is_anchor(node)) return node.op == TensorOp::max_pool || ir::is_product(node.op.tensor());
   if (is_reduction(node)) return !(node.op == TensorOp::reduce_mean);
   return is_index_map(node);
 }
