@@ -136,6 +136,8 @@ const Machine& host_machine() {
                                     .bf16_from_f32 = host::bf16_from_f32,
                                     .convert = [](Ir&, DType, DType, llvm::Value*) -> llvm::Value* { return nullptr; },
                                     .extreme = host::extreme,
+                                    .fma = math::fused,
+                                    .library = math::libm,
                                     .function = math::function};
   return kHost;
 }

@@ -29,20 +29,6 @@ bool mentions(const DefNode& node, ScalarOp op) {
   return std::any_of(node.args.begin(), node.args.end(), [op](const DefNode& arg) { return mentions(arg, op); });
 }
 
-bool is_commutative(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::add:
-    case ScalarOp::mul:
-    case ScalarOp::min:
-    case ScalarOp::max:
-    case ScalarOp::and_:
-    case ScalarOp::or_:
-      return true;
-    default:
-      return false;
-  }
-}
-
 class Matcher {
  public:
   Matcher(const Graph& graph, const ir::IdVector<ValueId, int>& uses) : graph_(graph), uses_(uses) {}
@@ -66,7 +52,7 @@ class Matcher {
     const Binding saved = binding_;
     if (arguments(p, *node, false)) return true;
     binding_ = saved;
-    if (is_commutative(p.op) && arguments(p, *node, true)) return true;
+    if (has(p.op, ir::OpFlag::commutative) && arguments(p, *node, true)) return true;
     binding_ = saved;
     return false;
   }
