@@ -6,16 +6,11 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/windows.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
 
 std::vector<int64_t> reduced_axes(const Node& node) {
   if (node.attrs.find("axes") != nullptr) return node.attrs.ints("axes");

@@ -8,16 +8,10 @@
 #include <utility>
 
 #include "compiler/partition/coords.h"
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 bool is_float_sum(const Graph& graph, NodeId id) {

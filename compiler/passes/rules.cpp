@@ -9,6 +9,7 @@
 #include <cmath>
 #include <optional>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/ops/cast.h"
@@ -16,11 +17,6 @@
 namespace fusec::compiler {
 
 using ir::DefNode;
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::ValueId;
 
 namespace {
 

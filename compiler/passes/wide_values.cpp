@@ -7,15 +7,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/partition/graph_names.h"
+
 namespace fusec::compiler {
 
-using ir::Graph;
-using ir::Node;
 using ir::OpFlag;
 using ir::RegionKind;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
 
 namespace {
 

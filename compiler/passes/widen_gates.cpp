@@ -11,18 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
 using ir::RegionKind;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
 
 namespace {
 
