@@ -101,13 +101,6 @@ struct Written {
   Dim local_bytes;
 };
 
-std::string text_of(const llvm::Module& module) {
-  std::string out;
-  llvm::raw_string_ostream stream(out);
-  module.print(stream, nullptr);
-  return out;
-}
-
 Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
   FUSEC_ASSIGN(out.machine, target_machine(target));
   out.module = std::make_unique<llvm::Module>("kernel", out.context);

@@ -28,8 +28,6 @@
 namespace fusec::compiler {
 namespace {
 
-constexpr int64_t kMaxTaps = 49;  // 7 x 7
-
 bool is_pool(const Node& node) { return node.op == TensorOp::max_pool || node.op == TensorOp::avg_pool; }
 
 // The window along one spatial axis, which is `axis` of the tensors.

@@ -18,8 +18,6 @@
 namespace fusec::compiler {
 namespace {
 
-constexpr int64_t kMaxTaps = 49;  // 7 x 7
-
 class Unrolled {
  public:
   Unrolled(Graph& graph, const Node& conv)

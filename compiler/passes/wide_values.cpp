@@ -24,19 +24,14 @@ bool casts_to_integer(const Graph& graph, const Node& node) {
 
 bool is_scaling(const Node& node) { return node.op == ScalarOp::mul || node.op == ScalarOp::div; }
 
-bool is_index_map(const Node& node) {
-  return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::index_map;
-}
-bool is_reduction(const Node& node) {
-  return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::reduction;
-}
-bool is_anchor(const Node& node) { return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::anchor; }
+bool is_index_map(const Node& node) { return is_kind(node.op, RegionKind::index_map); }
+bool is_anchor(const Node& node) { return is_kind(node.op, RegionKind::anchor); }
 
 // Whether the result is an integer if the operands are.
 bool keeps_integers(const Node& node) {
   if (node.op.is_scalar()) return has(node.op.scalar(), OpFlag::keeps_integers);
   if (is_anchor(node)) return !(node.op == TensorOp::avg_pool);
-  if (is_reduction(node)) return !(node.op == TensorOp::reduce_mean);
+  if (is_kind(node.op, RegionKind::reduction)) return !(node.op == TensorOp::reduce_mean);
   return is_index_map(node);
 }
 

@@ -113,4 +113,6 @@ class Op {
   uint8_t code_;
 };
 
+inline bool is_kind(const Op& op, RegionKind kind) { return !op.is_scalar() && info(op.tensor()).kind == kind; }
+
 }  // namespace fusec::ir
