@@ -121,7 +121,7 @@ TEST(KernelCombine, IdentitiesChangeNoValue) {
     const Number kSmall[] = {{3, 3}, {0, 0}, {1, 1}, {-kInf, -7}, {kInf, -1}};
     for (const Combiner c : kOfNumbers) {
       for (const Number& small : kSmall) {
-        const Tuple x = {rounded(t, small)};
+        const Tuple x = {rounded(t, is_float(t) ? Number{small.f, 0} : Number{0, small.i})};
         const Tuple y = combine(c, {t, t, t}, identity(c, {t, t, t}), x);
         EXPECT_TRUE(y[0].f == x[0].f && y[0].i == x[0].i) << to_string(c) << " " << fusec::to_string(t);
       }
