@@ -6,77 +6,15 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/text.h"
+#include "ir/kernel/combiner.h"
 
 namespace fusec::codegen::cuda {
 namespace {
 
 using ir::Combiner;
 using ir::ScalarOp;
-
-ir::Constant integer_bound(DType type, bool greatest) {
-  if (type == DType::bool_) return {type, 0, greatest};
-  const int bits = static_cast<int>(8 * size_of(type));
-  if (is_unsigned_int(type)) return {type, 0, greatest ? static_cast<int64_t>(~uint64_t{0} >> (64 - bits)) : 0};
-  const auto top = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
-  return {type, 0, greatest ? top : -top - 1};
-}
-
-ir::Constant bound(DType type, bool greatest) {
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  return is_float(type) ? ir::Constant{type, greatest ? kInf : -kInf, 0} : integer_bound(type, greatest);
-}
-
-std::vector<ir::Constant> identity_constants(const CombineOp& op) {
-  const DType t = op.types[0];
-  switch (op.combiner) {
-    case Combiner::mul:
-      return {{t, 1, 1}};
-    case Combiner::max:
-      return {bound(t, false)};
-    case Combiner::min:
-      return {bound(t, true)};
-    case Combiner::and_:
-      return {{t, 0, 1}};
-    case Combiner::argmax:
-      return {bound(t, false), integer_bound(op.types[1], true)};
-    case Combiner::argmin:
-      return {bound(t, true), integer_bound(op.types[1], true)};
-    case Combiner::argmax_last:
-      return {bound(t, false), integer_bound(op.types[1], false)};
-    case Combiner::argmin_last:
-      return {bound(t, true), integer_bound(op.types[1], false)};
-    case Combiner::max_sum:
-      return {bound(t, false), {op.types[1], 0, 0}};
-    case Combiner::add:
-    case Combiner::or_:
-    case Combiner::welford:
-      break;
-  }
-  std::vector<ir::Constant> zeros;
-  for (const DType type : op.types) zeros.push_back({type, 0, 0});
-  return zeros;
-}
-
-ScalarOp op_of(Combiner combiner) {
-  switch (combiner) {
-    case Combiner::mul:
-      return ScalarOp::mul;
-    case Combiner::max:
-      return ScalarOp::max;
-    case Combiner::min:
-      return ScalarOp::min;
-    case Combiner::and_:
-      return ScalarOp::and_;
-    case Combiner::or_:
-      return ScalarOp::or_;
-    default:
-      return ScalarOp::add;
-  }
-}
 
 // x op y on raw values.
 std::string applied(Prelude& prelude, ScalarOp op, DType type, const std::string& x, const std::string& y) {
@@ -151,12 +89,13 @@ std::string tuple_function(Prelude& prelude, const CombineOp& op) {
 
 Parts identity(const CombineOp& op) {
   Parts out;
-  for (const ir::Constant& c : identity_constants(op)) out.push_back(literal(c));
+  for (const ir::Constant& c : identity_constants(op.combiner, op.types)) out.push_back(literal(c));
   return out;
 }
 
 std::string combine(Prelude& prelude, const CombineOp& op, const Parts& a, const Parts& b) {
-  if (op.types.size() == 1) return a[0] + " = " + applied(prelude, op_of(op.combiner), op.types[0], a[0], b[0]) + ";";
+  if (op.types.size() == 1)
+    return a[0] + " = " + applied(prelude, combining_op(op.combiner), op.types[0], a[0], b[0]) + ";";
   return tuple_function(prelude, op) + "(" + joined(a, ", ") + ", " + joined(b, ", ") + ");";
 }
 

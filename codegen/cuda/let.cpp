@@ -14,7 +14,7 @@ namespace {
 // The divisors that quotient_f32 accepts: the range of f16.
 constexpr double kMinDivisor = 0x1p-24, kMaxDivisor = 65504;
 
-bool is_f32(const Writer& w, const ir::Operand& operand) { return dtype_of(w, operand) == DType::f32; }
+bool is_f32(const Writer& w, const ir::Operand& operand) { return dtype_of(w.kernel, operand) == DType::f32; }
 
 ir::KnownBits known_bits_of(const Writer& w, const ir::Operand& operand) {
   if (const auto* value = std::get_if<ir::Constant>(&operand)) return ir::known_bits_of(*value);
@@ -102,7 +102,7 @@ void note_rounding(Writer& w, const ir::Let& let) {
 }  // namespace
 
 void write_let(Writer& w, const ir::Let& let) {
-  const DType first = dtype_of(w, let.args[0]);
+  const DType first = dtype_of(w.kernel, let.args[0]);
   const DType result = w.kernel.regs[let.dst].dtype;
   if (is_half(first) && result == first && ir::on_half_bits(let)) {
     return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));

@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "codegen/cuda/spelling.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen::cuda {
@@ -622,6 +623,17 @@ FUNCTION void shared_piece(u32& to, const void* from) {
      0, true},
 };
 
+// Whether the table has a part named before + name + after.
+constexpr bool has_part(std::string_view before, std::string_view name, std::string_view after) {
+  for (const Part& part : kParts) {
+    if (part.name.size() == before.size() + name.size() + after.size() && part.name.starts_with(before) &&
+        part.name.ends_with(after) && part.name.substr(before.size(), name.size()) == name) {
+      return true;
+    }
+  }
+  return false;
+}
+
 const Part& part_named(const std::string& name, int sm) {
   for (const Part& part : kParts) {
     if (part.name == name && part.from_sm <= sm) return part;
@@ -631,6 +643,17 @@ const Part& part_named(const std::string& name, int sm) {
 }
 
 }  // namespace
+
+namespace spell {
+
+#define SCALAR_OP(name, arity, typing, reference, cuda, ...)     \
+  static_assert(is_complete(cuda, ir::Typing::typing, has_part), \
+                "the op " #name " has no CUDA text, or one with a function that the prelude lacks");
+#define SCALAR_FN(name, reference, cuda, ...) SCALAR_OP(name, 1, float_, reference, cuda)
+#define SCALAR_DEF(...)
+#include "ir/ops/scalar_ops.def"
+
+}  // namespace spell
 
 std::string Prelude::use(const std::string& name) {
   if (!present_.insert(name).second) return name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes types, constants, casts and scalar ops as CUDA C++ expressions. Definitions of the op table become prelude
-// functions; primitives are infix operators, CUDA functions or table entries of the prelude.
+// Writes types, constants, casts and scalar ops as CUDA C++ expressions. The `cuda` column of the op table says how a
+// primitive is written; definitions become functions of the prelude.
 
 #include "codegen/cuda/scalar.h"
 
@@ -11,6 +11,7 @@
 #include <limits>
 #include <optional>
 
+#include "codegen/cuda/spelling.h"
 #include "codegen/cuda/text.h"
 #include "ir/ops/cast.h"
 #include "ir/ops/definition.h"
@@ -55,18 +56,7 @@ float half_value(const ir::Constant& c) {
   return c.dtype == DType::f16 ? ir::f32_from_f16(ir::f16_from_f64(c.f)) : ir::f32_from_bf16(ir::bf16_from_f64(c.f));
 }
 
-// a op b in an unsigned type with enough bits, converted back.
-std::string wrapping(DType type, const std::string& a, const char* op, const std::string& b) {
-  const std::string wide = size_of(type) == 8 ? "u64" : "u32";
-  return fmt::format("({})(({}){} {} ({}){})", register_type(type), wide, operand(a), op, wide, operand(b));
-}
-
-std::string infix(const Args& x, const char* op) { return operand(x[0]) + " " + op + " " + operand(x[1]); }
 std::string call(const std::string& function, const Args& x) { return function + "(" + joined(x, ", ") + ")"; }
-
-std::string arithmetic(DType type, const Args& x, const char* op) {
-  return is_float(type) ? infix(x, op) : wrapping(type, x[0], op, x[1]);
-}
 
 // A function of the prelude: `name`_f32 or _f64, int_`name` for integers.
 std::string prelude_call(Prelude& prelude, const std::string& name, DType type, const Args& x) {
@@ -92,110 +82,58 @@ std::optional<double> number_in(const std::string& text) {
 
 // NVRTC assumes that the result of dividing two non-negative numbers is not negative, even for 1 / -0. A division in
 // inline PTX is opaque to it.
-std::string quotient(Prelude& prelude, DType type, const Args& x) {
-  if (number_in(x[1]).value_or(0) != 0) return infix(x, "/");
+std::string division(Prelude& prelude, DType type, const Args& x) {
+  if (number_in(x[1]).value_or(0) != 0) return operand(x[0]) + " / " + operand(x[1]);
   return number_in(x[0]) == 1 ? prelude_call(prelude, "reciprocal", type, {x[1]})
                               : prelude_call(prelude, "div", type, x);
 }
 
-std::string bitwise(DType type, const Args& x, const char* op) {
-  if (type == DType::bool_) return infix(x, op[0] == '&' ? "&&" : op[0] == '|' ? "||" : "!=");
-  return "(" + register_type(type) + ")(" + infix(x, op) + ")";
+std::string word(char c, DType type, const Form& form, const Args& x) {
+  if (c == 'T') return register_type(type);
+  if (c == 'U') return size_of(type) == 8 ? "u64" : "u32";
+  return c == 'o' ? std::string(form.op) : operand(x[static_cast<std::size_t>(c - 'a')]);
+}
+
+std::string filled(const Form& form, DType type, const Args& x) {
+  std::string out;
+  for (std::size_t i = 0; i < form.text.size(); ++i) {
+    out += form.text[i] == '$' ? word(form.text[++i], type, form, x) : std::string(1, form.text[i]);
+  }
+  return out;
+}
+
+const Spelling& spelling_of(ScalarOp op) {
+  using namespace spell;
+  static constexpr Spelling kRows[] = {
+#define SCALAR_OP(name, arity, typing, reference, cuda, ...) cuda,
+#define SCALAR_FN(name, reference, cuda, ...) cuda,
+#define SCALAR_DEF(name, ...) {},
+#include "ir/ops/scalar_ops.def"
+  };
+  return kRows[static_cast<std::size_t>(op)];
+}
+
+const Form& form_of(const Spelling& spelling, DType type) {
+  if (type == DType::bool_) return spelling.boolean;
+  return type == DType::f32 ? spelling.f32 : type == DType::f64 ? spelling.f64 : spelling.integer;
 }
 
 std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) {
-  const bool f = is_float(type);
-  const std::string name(ir::info(op).name);
-  switch (op) {
-    case ScalarOp::add:
-      return arithmetic(type, x, "+");
-    case ScalarOp::sub:
-      return arithmetic(type, x, "-");
-    case ScalarOp::mul:
-      return arithmetic(type, x, "*");
-    case ScalarOp::div:
-      return f ? quotient(prelude, type, x) : prelude_call(prelude, "div", type, x);
-    case ScalarOp::mod:
-      return prelude_call(prelude, "mod", type, x);
-    case ScalarOp::fmod:
-      return f ? builtin_call("fmod", type, x) : prelude_call(prelude, "rem", type, x);
-    case ScalarOp::min:
-    case ScalarOp::max:
-      return prelude_call(prelude, name, type, x);
-    case ScalarOp::neg:
-      return f ? "-" + operand(x[0]) : wrapping(type, "0", "-", x[0]);
-    case ScalarOp::abs:
-      return f ? builtin_call("fabs", type, x) : prelude_call(prelude, "abs", type, x);
-    case ScalarOp::sigmoid:
-    case ScalarOp::gelu:
-    case ScalarOp::gelu_tanh:
-    case ScalarOp::hard_sigmoid:
-    case ScalarOp::sign:
-      return prelude_call(prelude, name, type, x);
-    case ScalarOp::pow:
-      return f ? builtin_call("pow", type, x) : prelude_call(prelude, "pow", type, x);
-    case ScalarOp::round:
-      return builtin_call("rint", type, x);
-    case ScalarOp::tanh:
-    case ScalarOp::erf:
-      return type == DType::f32 ? prelude_call(prelude, name, type, x) : builtin_call(name, type, x);
-    case ScalarOp::sqrt:
-    case ScalarOp::floor:
-    case ScalarOp::ceil:
-    case ScalarOp::trunc:
-    case ScalarOp::exp:
-    case ScalarOp::expm1:
-    case ScalarOp::log:
-    case ScalarOp::log1p:
-    case ScalarOp::sin:
-    case ScalarOp::cos:
-    case ScalarOp::tan:
-    case ScalarOp::asin:
-    case ScalarOp::acos:
-    case ScalarOp::atan:
-    case ScalarOp::sinh:
-    case ScalarOp::cosh:
-    case ScalarOp::asinh:
-    case ScalarOp::acosh:
-    case ScalarOp::atanh:
+  const Form& form = form_of(spelling_of(op), type);
+  const std::string name(form.text);
+  switch (form.kind) {
+    case Form::Kind::text:
+      return filled(form, type, x);
+    case Form::Kind::builtin:
       return builtin_call(name, type, x);
-    case ScalarOp::eq:
-      return infix(x, "==");
-    case ScalarOp::ne:
-      return infix(x, "!=");
-    case ScalarOp::lt:
-      return infix(x, "<");
-    case ScalarOp::le:
-      return infix(x, "<=");
-    case ScalarOp::gt:
-      return infix(x, ">");
-    case ScalarOp::ge:
-      return infix(x, ">=");
-    case ScalarOp::is_nan:
-      return operand(x[0]) + " != " + operand(x[0]);
-    case ScalarOp::and_:
-    case ScalarOp::bit_and:
-      return bitwise(type, x, "&");
-    case ScalarOp::or_:
-    case ScalarOp::bit_or:
-      return bitwise(type, x, "|");
-    case ScalarOp::xor_:
-    case ScalarOp::bit_xor:
-      return bitwise(type, x, "^");
-    case ScalarOp::not_:
-      return "!" + operand(x[0]);
-    case ScalarOp::bit_not:
-      return "(" + register_type(type) + ")~" + operand(x[0]);
-    case ScalarOp::shl:
-      return prelude_call(prelude, "shl", type, x);
-    case ScalarOp::shr:
-      return prelude_call(prelude, "shr", type, x);
-    case ScalarOp::where:
-      return operand(x[0]) + " ? " + operand(x[1]) + " : " + operand(x[2]);
-    default:
+    case Form::Kind::prelude:
+      return prelude_call(prelude, name, type, x);
+    case Form::Kind::quotient:
+      return division(prelude, type, x);
+    case Form::Kind::none:
       break;
   }
-  throw UnsupportedKernel("the op '" + name + "' has no CUDA text");
+  throw UnsupportedKernel(fmt::format("the op '{}' takes no {}", ir::info(op).name, to_string(type)));
 }
 
 // A value in the tree of a definition, with its dtype (compute form, or bool).

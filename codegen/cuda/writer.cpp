@@ -79,11 +79,6 @@ void bind_extents(Writer& w) {
   }
 }
 
-bool may_alias(const ir::Kernel& kernel, ir::BufferId id) {
-  return std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
-                     [&](const auto& pair) { return pair.first == id || pair.second == id; });
-}
-
 std::string parameters(const Writer& w) {
   std::vector<std::string> out;
   const auto add = [&](ir::BufferId id) {
@@ -221,11 +216,6 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
   w.index.unbind(head.var);
 }
 
-DType dtype_of(const Writer& w, const ir::Operand& operand) {
-  if (const auto* reg = std::get_if<ir::RegId>(&operand)) return w.kernel.regs[*reg].dtype;
-  return std::get<ir::Constant>(operand).dtype;
-}
-
 std::string raw_operand(const Writer& w, const ir::Operand& operand) {
   if (const auto* value = std::get_if<ir::Constant>(&operand)) return literal(*value);
   const ir::RegId reg = std::get<ir::RegId>(operand);
@@ -234,7 +224,7 @@ std::string raw_operand(const Writer& w, const ir::Operand& operand) {
 
 std::string compute_operand(Writer& w, const ir::Operand& operand) {
   if (const auto* value = std::get_if<ir::Constant>(&operand)) return compute_literal(*value);
-  return widen(w.prelude, dtype_of(w, operand), raw_operand(w, operand));
+  return widen(w.prelude, dtype_of(w.kernel, operand), raw_operand(w, operand));
 }
 
 void declare(Writer& w, ir::RegId reg) {

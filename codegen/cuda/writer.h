@@ -72,7 +72,6 @@ void write_block(Writer& w, const ir::Block& block);
 // body() for var = 0 .. extent-1.
 void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body);
 
-DType dtype_of(const Writer& w, const ir::Operand& operand);
 // The operand's text; a wide one is indexed by the lane of the enclosing loop.
 std::string raw_operand(const Writer& w, const ir::Operand& operand);
 std::string compute_operand(Writer& w, const ir::Operand& operand);

@@ -5,9 +5,9 @@
 #include "codegen/llvm/combine.h"
 
 #include <bit>
-#include <limits>
 
 #include "codegen/llvm/scalar.h"
+#include "ir/kernel/combiner.h"
 
 namespace fusec::codegen {
 namespace {
@@ -22,50 +22,6 @@ Value* arithmetic(Ir& ir, ScalarOp op, DType type, Value* a, Value* b = nullptr)
 
 Value* compare(Ir& ir, ScalarOp op, DType type, Value* a, Value* b) {
   return build_op(ir, op, {type, widen(ir, type, a), widen(ir, type, b)});
-}
-
-ir::Constant integer_bound(DType type, bool greatest) {
-  if (type == DType::bool_) return {type, 0, greatest};
-  const int bits = static_cast<int>(8 * size_of(type));
-  if (is_unsigned_int(type)) return {type, 0, greatest ? static_cast<int64_t>(~uint64_t{0} >> (64 - bits)) : 0};
-  const auto top = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
-  return {type, 0, greatest ? top : -top - 1};
-}
-
-ir::Constant bound(DType type, bool greatest) {
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  return is_float(type) ? ir::Constant{type, greatest ? kInf : -kInf, 0} : integer_bound(type, greatest);
-}
-
-std::vector<ir::Constant> identity_constants(const CombineOp& op) {
-  const DType t = op.types[0];
-  switch (op.combiner) {
-    case Combiner::mul:
-      return {{t, 1, 1}};
-    case Combiner::max:
-      return {bound(t, false)};
-    case Combiner::min:
-      return {bound(t, true)};
-    case Combiner::and_:
-      return {{t, 0, 1}};
-    case Combiner::argmax:
-      return {bound(t, false), integer_bound(op.types[1], true)};
-    case Combiner::argmin:
-      return {bound(t, true), integer_bound(op.types[1], true)};
-    case Combiner::argmax_last:
-      return {bound(t, false), integer_bound(op.types[1], false)};
-    case Combiner::argmin_last:
-      return {bound(t, true), integer_bound(op.types[1], false)};
-    case Combiner::max_sum:
-      return {bound(t, false), {op.types[1], 0, 0}};
-    case Combiner::add:
-    case Combiner::or_:
-    case Combiner::welford:
-      break;
-  }
-  std::vector<ir::Constant> zeros;
-  for (const DType type : op.types) zeros.push_back({type, 0, 0});
-  return zeros;
 }
 
 // Whether the pair (value, index) b replaces a: NaN wins over numbers, then the better value, then the preferred index.
@@ -116,23 +72,6 @@ Parts combine_max_sum(Ir& ir, const CombineOp& op, const Parts& a, const Parts& 
   return {m, arithmetic(ir, ScalarOp::add, t, left, right)};
 }
 
-ScalarOp op_of(Combiner combiner) {
-  switch (combiner) {
-    case Combiner::mul:
-      return ScalarOp::mul;
-    case Combiner::max:
-      return ScalarOp::max;
-    case Combiner::min:
-      return ScalarOp::min;
-    case Combiner::and_:
-      return ScalarOp::and_;
-    case Combiner::or_:
-      return ScalarOp::or_;
-    default:
-      return ScalarOp::add;
-  }
-}
-
 // Every second lane of the concatenation of a and b (null: of a alone), from lane `first`.
 Value* stride_two(Ir& ir, Value* a, Value* b, int first) {
   const int n = width_of(a), total = b ? 2 * n : n;
@@ -155,7 +94,8 @@ Parts combine_neighbours(Ir& ir, const CombineOp& op, const Parts& a, const Part
 
 Parts identity(Ir& ir, const CombineOp& op, int width) {
   Parts out;
-  for (const ir::Constant& c : identity_constants(op)) out.push_back(splat(ir, constant(ir, c), width));
+  for (const ir::Constant& c : identity_constants(op.combiner, op.types))
+    out.push_back(splat(ir, constant(ir, c), width));
   return out;
 }
 
@@ -171,7 +111,7 @@ Parts combine(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b) {
     case Combiner::max_sum:
       return combine_max_sum(ir, op, a, b);
     default:
-      return {arithmetic(ir, op_of(op.combiner), op.types[0], a[0], b[0])};
+      return {arithmetic(ir, combining_op(op.combiner), op.types[0], a[0], b[0])};
   }
 }
 

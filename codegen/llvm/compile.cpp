@@ -45,6 +45,13 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target
   return machine;
 }
 
+std::string text_of(const llvm::Module& module) {
+  std::string out;
+  llvm::raw_string_ostream stream(out);
+  module.print(stream, nullptr);
+  return out;
+}
+
 Result<Image> compile(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::SmallVector<char, 0> object;
   llvm::raw_svector_ostream stream(object);

@@ -6,6 +6,7 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include <memory>
+#include <string>
 
 #include "codegen/llvm/flatten.h"
 #include "fusec/status.h"
@@ -16,4 +17,6 @@ namespace fusec::codegen {
 Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target);
 // Runs only code generation: no IR passes, because the writer leaves nothing for them to find.
 Result<Image> compile(llvm::Module& module, llvm::TargetMachine& machine);
+std::string text_of(const llvm::Module& module);
+
 }  // namespace fusec::codegen

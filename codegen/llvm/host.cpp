@@ -101,13 +101,6 @@ struct Written {
   Dim local_bytes;
 };
 
-std::string text_of(const llvm::Module& module) {
-  std::string out;
-  llvm::raw_string_ostream stream(out);
-  module.print(stream, nullptr);
-  return out;
-}
-
 Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
   FUSEC_ASSIGN(out.machine, target_machine(target));
   out.module = std::make_unique<llvm::Module>("kernel", out.context);
@@ -136,6 +129,8 @@ const Machine& host_machine() {
                                     .bf16_from_f32 = host::bf16_from_f32,
                                     .convert = [](Ir&, DType, DType, llvm::Value*) -> llvm::Value* { return nullptr; },
                                     .extreme = host::extreme,
+                                    .fma = math::fused,
+                                    .library = math::libm,
                                     .function = math::function};
   return kHost;
 }

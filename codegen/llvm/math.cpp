@@ -12,12 +12,12 @@
 #include <limits>
 #include <vector>
 
+#include "ir/support/check.h"
+
 namespace fusec::codegen::math {
 namespace {
 
 using llvm::Value;
-
-Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args);
 
 bool is_f64(const Value* x) { return x->getType()->getScalarType()->isDoubleTy(); }
 
@@ -220,29 +220,6 @@ Value* trigonometric(Ir& ir, Value* x, int quarter, const char* name) {
       ir, any, [&] { return b.CreateSelect(huge, libm(ir, name, {x}), near); }, [&] { return near; });
 }
 
-// A run-time loop over the lanes keeps the code small; the operands are passed through the stack.
-Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
-  auto& b = ir.b;
-  Value* first = args[0];
-  llvm::Type* scalar = first->getType()->getScalarType();
-  std::vector<llvm::Type*> types(args.size(), scalar);
-  auto* type = llvm::FunctionType::get(scalar, types, false);
-  Value* callee = ir.extern_address(scalar->isDoubleTy() ? name : name + "f");
-  const int width = width_of(first);
-  if (width == 1) return b.CreateCall(type, callee, args);
-  std::vector<Value*> spilled;
-  for (Value* arg : args) {
-    spilled.push_back(stack_slot(ir, arg->getType()));
-    b.CreateStore(arg, spilled.back());
-  }
-  runtime_loop(ir, b.getInt64(static_cast<uint64_t>(width)), [&](Value* lane) {
-    std::vector<Value*> operands;
-    for (Value* at : spilled) operands.push_back(b.CreateLoad(scalar, b.CreateGEP(scalar, at, lane)));
-    b.CreateStore(b.CreateCall(type, callee, operands), b.CreateGEP(scalar, spilled[0], lane));
-  });
-  return b.CreateLoad(first->getType(), spilled[0]);
-}
-
 // p * 2^n with a single rounding, also for denormal results.
 Value* scaled(Ir& ir, Value* p, const Nearest& n) {
   auto& b = ir.b;
@@ -430,6 +407,39 @@ Value* gelu_tanh(Ir& ir, Value* x) {
   return b.CreateFDiv(above, b.CreateFAdd(one, scaled(ir, p, n)));
 }
 
+Value* sin(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "sin", {x}) : trigonometric(ir, x, 0, "sin"); }
+Value* cos(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "cos", {x}) : trigonometric(ir, x, 1, "cos"); }
+
+using Build = Value* (*)(Ir&, Value*);
+constexpr Build library = nullptr;
+
+Value* build(Ir& ir, Build own, const char* name, Value* x) { return own ? own(ir, x) : libm(ir, name, {x}); }
+
+}  // namespace
+
+// A run-time loop over the lanes keeps the code small; the operands are passed through the stack.
+Value* libm(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
+  auto& b = ir.b;
+  Value* first = args[0];
+  llvm::Type* scalar = first->getType()->getScalarType();
+  std::vector<llvm::Type*> types(args.size(), scalar);
+  auto* type = llvm::FunctionType::get(scalar, types, false);
+  Value* callee = ir.extern_address(scalar->isDoubleTy() ? name : name + "f");
+  const int width = width_of(first);
+  if (width == 1) return b.CreateCall(type, callee, args);
+  std::vector<Value*> spilled;
+  for (Value* arg : args) {
+    spilled.push_back(stack_slot(ir, arg->getType()));
+    b.CreateStore(arg, spilled.back());
+  }
+  runtime_loop(ir, b.getInt64(static_cast<uint64_t>(width)), [&](Value* lane) {
+    std::vector<Value*> operands;
+    for (Value* at : spilled) operands.push_back(b.CreateLoad(scalar, b.CreateGEP(scalar, at, lane)));
+    b.CreateStore(b.CreateCall(type, callee, operands), b.CreateGEP(scalar, spilled[0], lane));
+  });
+  return b.CreateLoad(first->getType(), spilled[0]);
+}
+
 // a*b + c rounded once. The product of two f32 is exact in f64. Where the sum is not, rounding it twice adds a
 // negligible error.
 Value* fused(Ir& ir, Value* a, Value* b, Value* c) {
@@ -438,24 +448,19 @@ Value* fused(Ir& ir, Value* a, Value* b, Value* c) {
   return ir.b.CreateFPTrunc(ir.b.CreateFAdd(ir.b.CreateFMul(wide(a), wide(b)), wide(c)), a->getType());
 }
 
-Value* sin(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "sin", {x}) : trigonometric(ir, x, 0, "sin"); }
-Value* cos(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "cos", {x}) : trigonometric(ir, x, 1, "cos"); }
-
-constexpr struct {
-  const char* name;
-  Value* (*build)(Ir&, Value*);
-} kFunctions[] = {{"exp", exp}, {"expm1", expm1},     {"log", log},   {"log1p", log1p},         {"tanh", tanh},
-                  {"erf", erf}, {"sigmoid", sigmoid}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"sin", sin},
-                  {"cos", cos}};
-
-}  // namespace
-
-Value* function(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
-  for (const auto& f : kFunctions) {
-    if (name == f.name) return f.build(ir, args[0]);
+Value* function(Ir& ir, ir::ScalarOp op, Value* x) {
+  switch (op) {
+#define SCALAR_OP(...)
+#define SCALAR_DEF(...)
+#define SCALAR_FN(name, reference, cuda, host, ...) \
+  case ir::ScalarOp::name:                          \
+    return build(ir, host, #name, x);
+#include "ir/ops/scalar_ops.def"
+    default:
+      break;
   }
-  if (name == "fma") return fused(ir, args[0], args[1], args[2]);
-  return libm(ir, name, args);
+  FUSEC_CHECK(false) << ir::info(op).name << " is no function of one float";
+  return nullptr;
 }
 
 }  // namespace fusec::codegen::math

@@ -9,8 +9,11 @@
 
 namespace fusec::codegen::math {
 
-// The libm function `name`, without the suffix f for f32. Uses a polynomial for f32 where there is one, else calls libm
-// lane by lane through HostArgs::externs.
-llvm::Value* function(Ir& ir, const std::string& name, const std::vector<llvm::Value*>& args);
+// The `host` column of ir/ops/scalar_ops.def: a polynomial for f32 where there is one, else a call of libm.
+llvm::Value* function(Ir& ir, ir::ScalarOp op, llvm::Value* x);
+// Calls the libm function `name` (without the suffix f for f32) lane by lane, through HostArgs::externs.
+llvm::Value* libm(Ir& ir, const std::string& name, const std::vector<llvm::Value*>& args);
+// a*b + c, rounded once.
+llvm::Value* fused(Ir& ir, llvm::Value* a, llvm::Value* b, llvm::Value* c);
 
 }  // namespace fusec::codegen::math

@@ -126,7 +126,7 @@ Value* div(Ir& ir, const A& x) {
   return ir.b.CreateFDiv(x.a, x.b);
 }
 Value* fmod(Ir& ir, const A& x) {
-  return is_float(x.type) ? ir.machine.function(ir, "fmod", {x.a, x.b}) : int_rem(ir, x);
+  return is_float(x.type) ? ir.machine.library(ir, "fmod", {x.a, x.b}) : int_rem(ir, x);
 }
 
 // Adds the divisor to the remainder where their signs differ.
@@ -167,45 +167,19 @@ Value* sign(Ir& ir, const A& x) {
   return b.CreateSelect(b.CreateICmpSLT(x.a, zero(x.a)), integer(x.a, -1), nonzero);
 }
 
-Value* pow(Ir& ir, const A& x) {
-  return is_float(x.type) ? ir.machine.function(ir, "pow", {x.a, x.b}) : int_pow(ir, x);
-}
+Value* pow(Ir& ir, const A& x) { return is_float(x.type) ? ir.machine.library(ir, "pow", {x.a, x.b}) : int_pow(ir, x); }
 Value* sqrt(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::sqrt, {x.a}); }
 Value* floor(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::floor, {x.a}); }
 Value* ceil(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::ceil, {x.a}); }
 Value* trunc(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::trunc, {x.a}); }
 Value* round(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::roundeven, {x.a}); }
 
-// Transcendental functions.
-
-Value* exp(Ir& ir, const A& x) { return ir.machine.function(ir, "exp", {x.a}); }
-Value* expm1(Ir& ir, const A& x) { return ir.machine.function(ir, "expm1", {x.a}); }
-Value* log(Ir& ir, const A& x) { return ir.machine.function(ir, "log", {x.a}); }
-Value* log1p(Ir& ir, const A& x) { return ir.machine.function(ir, "log1p", {x.a}); }
-Value* tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "tanh", {x.a}); }
-Value* erf(Ir& ir, const A& x) { return ir.machine.function(ir, "erf", {x.a}); }
-Value* sigmoid(Ir& ir, const A& x) { return ir.machine.function(ir, "sigmoid", {x.a}); }
-Value* gelu(Ir& ir, const A& x) { return ir.machine.function(ir, "gelu", {x.a}); }
-Value* gelu_tanh(Ir& ir, const A& x) { return ir.machine.function(ir, "gelu_tanh", {x.a}); }
 // Near its zeros, b*a + c is dominated by rounding error unless it is rounded once.
 Value* hard_sigmoid(Ir& ir, const A& x) {
   const bool wide = x.a->getType()->getScalarType()->isDoubleTy();
-  Value* line =
-      wide ? ir.b.CreateFAdd(ir.b.CreateFMul(x.b, x.a), x.c) : ir.machine.function(ir, "fma", {x.b, x.a, x.c});
+  Value* line = wide ? ir.b.CreateFAdd(ir.b.CreateFMul(x.b, x.a), x.c) : ir.machine.fma(ir, x.b, x.a, x.c);
   return build_max(ir, x.type, zero(x.a), build_min(ir, x.type, number(x.a, 1), line));
 }
-Value* sin(Ir& ir, const A& x) { return ir.machine.function(ir, "sin", {x.a}); }
-Value* cos(Ir& ir, const A& x) { return ir.machine.function(ir, "cos", {x.a}); }
-Value* tan(Ir& ir, const A& x) { return ir.machine.function(ir, "tan", {x.a}); }
-Value* asin(Ir& ir, const A& x) { return ir.machine.function(ir, "asin", {x.a}); }
-Value* acos(Ir& ir, const A& x) { return ir.machine.function(ir, "acos", {x.a}); }
-Value* atan(Ir& ir, const A& x) { return ir.machine.function(ir, "atan", {x.a}); }
-Value* sinh(Ir& ir, const A& x) { return ir.machine.function(ir, "sinh", {x.a}); }
-Value* cosh(Ir& ir, const A& x) { return ir.machine.function(ir, "cosh", {x.a}); }
-Value* asinh(Ir& ir, const A& x) { return ir.machine.function(ir, "asinh", {x.a}); }
-Value* acosh(Ir& ir, const A& x) { return ir.machine.function(ir, "acosh", {x.a}); }
-Value* atanh(Ir& ir, const A& x) { return ir.machine.function(ir, "atanh", {x.a}); }
-
 // Comparison, logic, bits, selection.
 
 using Predicate = llvm::CmpInst::Predicate;
@@ -366,9 +340,12 @@ Value* build_definition(Ir& ir, ir::ScalarOp op, OpArgs args) {
 
 Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
   switch (op) {
-#define SCALAR_OP(name, arity, typing, reference, llvm_name, ...) \
-  case ir::ScalarOp::name:                                        \
+#define SCALAR_OP(name, arity, typing, reference, cuda, llvm_name, ...) \
+  case ir::ScalarOp::name:                                              \
     return build::llvm_name(ir, args);
+#define SCALAR_FN(name, ...) \
+  case ir::ScalarOp::name:   \
+    return ir.machine.function(ir, op, args.a);
 #define SCALAR_DEF(name, ...) \
   case ir::ScalarOp::name:    \
     return build_definition(ir, op, args);

@@ -42,8 +42,12 @@ struct Machine {
   llvm::Value* (*convert)(Ir&, DType from, DType to, llvm::Value* compute);
   // The max or min of floats: NaN wins, -0 < +0.
   llvm::Value* (*extreme)(Ir&, bool is_max, llvm::Value*, llvm::Value*);
-  // A float function by its libm name: "tan", also for f32.
-  llvm::Value* (*function)(Ir&, const std::string& name, const std::vector<llvm::Value*>& args);
+  // a*b + c, rounded once.
+  llvm::Value* (*fma)(Ir&, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  // A function of floats of the machine's math library, by its name for f64: "pow", also for f32.
+  llvm::Value* (*library)(Ir&, const std::string& name, const std::vector<llvm::Value*>& args);
+  // A row SCALAR_FN of the op table.
+  llvm::Value* (*function)(Ir&, ir::ScalarOp op, llvm::Value* x);
 };
 
 // The insertion point and its environment, shared by all parts of the writer.

@@ -42,7 +42,7 @@ Value* floating_symbol(Writer& w, const std::string& name) {
 }
 
 void write_let(Writer& w, const ir::Let& let) {
-  const DType first = dtype_of(w, let.args[0]);
+  const DType first = dtype_of(w.kernel, let.args[0]);
   if (is_half(first) && w.kernel.regs[let.dst].dtype == first && ir::on_half_bits(let)) {
     return define(w, let.dst, build_on_bits(w.ir, let.op, first, raw_operand(w, let.args[0])));
   }
@@ -55,7 +55,7 @@ void write_let(Writer& w, const ir::Let& let) {
   }
   for (Value*& arg : args) arg = splat(w.ir, arg, width);
   args.resize(3);
-  const DType type = dtype_of(w, let.args[is_where ? 1 : 0]);
+  const DType type = dtype_of(w.kernel, let.args[is_where ? 1 : 0]);
   define(w, let.dst, build_raw(w.ir, let.op, {type, args[0], args[1], args[2]}, w.kernel.regs[let.dst].dtype));
 }
 
@@ -169,11 +169,6 @@ void define(Writer& w, ir::RegId reg, Value* raw) {
   w.regs[reg.index] = {raw, widen(w.ir, info.dtype, raw)};
 }
 
-DType dtype_of(const Writer& w, const ir::Operand& operand) {
-  if (const auto* reg = std::get_if<ir::RegId>(&operand)) return w.kernel.regs[*reg].dtype;
-  return std::get<ir::Constant>(operand).dtype;
-}
-
 Value* raw_operand(Writer& w, const ir::Operand& operand) {
   if (const auto* value = std::get_if<ir::Constant>(&operand)) return constant(w.ir, *value);
   const ir::RegId reg = std::get<ir::RegId>(operand);
@@ -184,7 +179,7 @@ Value* raw_operand(Writer& w, const ir::Operand& operand) {
 Value* compute_operand(Writer& w, const ir::Operand& operand) {
   Value* raw = raw_operand(w, operand);
   const auto* reg = std::get_if<ir::RegId>(&operand);
-  return reg ? w.regs[reg->index].compute : widen(w.ir, dtype_of(w, operand), raw);
+  return reg ? w.regs[reg->index].compute : widen(w.ir, dtype_of(w.kernel, operand), raw);
 }
 
 }  // namespace fusec::codegen

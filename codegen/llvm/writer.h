@@ -87,7 +87,6 @@ void write_block(Writer& w, const ir::Block& block);
 void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body);
 
 void define(Writer& w, ir::RegId reg, llvm::Value* raw);
-DType dtype_of(const Writer& w, const ir::Operand& operand);
 llvm::Value* raw_operand(Writer& w, const ir::Operand& operand);
 llvm::Value* compute_operand(Writer& w, const ir::Operand& operand);
 [[noreturn]] void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why);

@@ -5,20 +5,13 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/windows.h"
 #include "ir/library/capabilities.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 std::optional<double> scalar_constant(const Graph& graph, ValueId value) {

@@ -6,26 +6,18 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/windows.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
 
 std::vector<int64_t> reduced_axes(const Node& node) {
   if (node.attrs.find("axes") != nullptr) return node.attrs.ints("axes");
   return {node.attrs.i("axis")};
 }
 
-bool is_reduction(const Graph& graph, NodeId node) {
-  const ir::Op op = graph.nodes[node].op;
-  return !op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::reduction;
-}
+bool is_reduction(const Graph& graph, NodeId node) { return is_kind(graph.nodes[node].op, ir::RegionKind::reduction); }
 
 bool computed_in(const Graph& graph, const std::set<NodeId>& nodes, ValueId value) {
   for (;;) {
@@ -195,7 +187,7 @@ class AlignmentCheck {
     const NodeId id = graph_.values[value].producer;
     const Node& node = graph_.nodes[id];
     // An index map costs nothing to evaluate again, so only other ops count toward the limit.
-    const bool moves = !node.op.is_scalar() && info(node.op.tensor()).kind == ir::RegionKind::index_map;
+    const bool moves = is_kind(node.op, ir::RegionKind::index_map);
     if (!moves && seen_[value].size() > kMaxMaps) return refuse("a value is read at more than 4 index maps", value);
     if (is_reduction(graph_, id)) return check_reduction(id, coords);
     for (const Read& read : reads_of(graph_, node, coords, domain_.ranges)) {

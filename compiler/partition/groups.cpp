@@ -8,16 +8,10 @@
 #include <utility>
 
 #include "compiler/partition/coords.h"
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 bool is_float_sum(const Graph& graph, NodeId id) {
@@ -74,7 +68,7 @@ void Groups::put(NodeId node, int group) {
   const ir::Op op = graph.nodes[node].op;
   if (op == TensorOp::max_pool) g.cost += static_cast<int>(window_size(graph.nodes[node]));
   if (op.is_scalar()) g.cost += info(op.scalar()).cost;
-  if (!op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::reduction) g.has_reduction = true;
+  if (is_kind(op, ir::RegionKind::reduction)) g.has_reduction = true;
   if (!op.is_scalar() && op.tensor() == TensorOp::cumsum) g.has_scan = true;
   if (!op.is_scalar() && op.tensor() == TensorOp::concat) g.has_concat = true;
   if (is_float_sum(graph, node)) g.has_float_sum = true;

@@ -5,18 +5,12 @@
 #include <algorithm>
 
 #include "compiler/partition/domain.h"
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 // The most padded operands of a region that reduces. An unrolled window has one per position, and a reduction has few

@@ -9,17 +9,12 @@
 
 #include "compiler/partition/coords.h"
 #include "compiler/partition/domain.h"
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ValueId;
-
 namespace {
 
 class RegionWriter {

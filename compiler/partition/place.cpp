@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/views.h"
@@ -12,13 +13,6 @@
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 bool is_concat(const Node& node) { return node.op == TensorOp::concat; }

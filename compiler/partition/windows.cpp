@@ -6,12 +6,9 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
+
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::TensorOp;
-
 namespace {
 
 // Each position costs a load and a maximum.

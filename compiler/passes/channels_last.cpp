@@ -2,17 +2,11 @@
 // Optimize pass: puts convolutions and pools into layout "last" between transposes, which sink_transposes moves and
 // cancels afterwards. It does nothing in exact numerics.
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 // N C spatial... -> N spatial... C, and back.

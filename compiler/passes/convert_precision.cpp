@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/wide_values.h"
 #include "ir/eval/graph.h"
@@ -19,12 +20,6 @@
 #include "ir/support/parallel.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ValueId;
-
 namespace {
 
 constexpr int64_t kGrain = 1 << 16;  // elements that are worth a thread

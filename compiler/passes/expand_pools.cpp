@@ -20,23 +20,14 @@
 #include <string>
 #include <vector>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/windows.h"
 #include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/taps.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
-
-constexpr int64_t kMaxTaps = 49;  // 7 x 7
 
 bool is_pool(const Node& node) { return node.op == TensorOp::max_pool || node.op == TensorOp::avg_pool; }
 

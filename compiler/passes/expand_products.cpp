@@ -8,19 +8,12 @@
 #include <numeric>
 #include <vector>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
 #include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 class Product : Expansion {

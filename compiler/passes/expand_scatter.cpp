@@ -18,20 +18,13 @@
 #include <optional>
 #include <string>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
 #include "ir/eval/graph.h"
 #include "ir/ops/cast.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 // The common form of both scatters. target [..., m, ...] holds the position in 0 ... n-1, along `axis` of x [..., n,

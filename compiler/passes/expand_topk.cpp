@@ -6,18 +6,11 @@
 // This takes two kernels; no value of the size of the compared pairs is stored. A line of n elements takes n * (n + k)
 // comparisons. k = 1 becomes argmax or, for the smallest of integers, argmin.
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 class Topk : Expansion {

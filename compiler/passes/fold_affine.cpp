@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/ops/cast.h"
@@ -13,14 +14,6 @@
 #include "ir/support/parallel.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 // The values of a constant per output channel of a conv in layout "first"; empty if the constant has another form.

@@ -4,17 +4,12 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/eval/graph.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-
 namespace {
 
 // The number of elements that folding may make in total, so that the constants of a model do not grow without bound.

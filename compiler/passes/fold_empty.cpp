@@ -4,25 +4,17 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/eval/graph.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-
 namespace {
 
 bool is_empty(const Graph& graph, ir::ValueId v) { return num_elements(graph.type(v).shape).is(0); }
 
-bool combines(const Node& node) {
-  return !node.op.is_scalar() &&
-         (info(node.op.tensor()).kind == ir::RegionKind::reduction || node.op == TensorOp::matmul);
-}
+bool combines(const Node& node) { return is_kind(node.op, ir::RegionKind::reduction) || node.op == TensorOp::matmul; }
 
 // Evaluates the node with every symbol set to 1. All elements of the value are equal.
 Result<Tensor> sample(const Graph& graph, const Node& node) {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <optional>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/ops/cast.h"
@@ -16,31 +17,12 @@
 namespace fusec::compiler {
 
 using ir::DefNode;
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::ValueId;
 
 namespace {
 
 bool mentions(const DefNode& node, ScalarOp op) {
   if (node.kind == DefNode::Kind::op && node.op == op) return true;
   return std::any_of(node.args.begin(), node.args.end(), [op](const DefNode& arg) { return mentions(arg, op); });
-}
-
-bool is_commutative(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::add:
-    case ScalarOp::mul:
-    case ScalarOp::min:
-    case ScalarOp::max:
-    case ScalarOp::and_:
-    case ScalarOp::or_:
-      return true;
-    default:
-      return false;
-  }
 }
 
 class Matcher {
@@ -66,7 +48,7 @@ class Matcher {
     const Binding saved = binding_;
     if (arguments(p, *node, false)) return true;
     binding_ = saved;
-    if (is_commutative(p.op) && arguments(p, *node, true)) return true;
+    if (has(p.op, ir::OpFlag::commutative) && arguments(p, *node, true)) return true;
     binding_ = saved;
     return false;
   }

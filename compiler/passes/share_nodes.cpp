@@ -3,17 +3,12 @@
 
 #include <map>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/text/attr_text.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-
 namespace {
 
 // Larger constants are not compared, because equal ones are rare and costly to find.

@@ -5,17 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 // Whether the node is a cast to the operand's own type that does not round. It rounds if the operand is computed in a

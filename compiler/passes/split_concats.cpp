@@ -6,18 +6,12 @@
 
 #include <algorithm>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/limits.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
 
 // Splits into parts of nearly equal length, so that most of them share one kernel.

@@ -9,6 +9,8 @@
 
 namespace fusec::compiler {
 
+constexpr int64_t kMaxTaps = 49;  // 7 x 7: the largest window that passes unroll
+
 // Emits, for each result of `window`, the element of its first operand that lies at `tap` of the result's window: a
 // slice, padded with the scalar `padding` where windows leave the image. `window` is a conv or pool whose spatial
 // extents are known. Returns nullopt if the tap lies outside the image for all results.

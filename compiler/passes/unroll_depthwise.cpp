@@ -10,23 +10,14 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "compiler/passes/taps.h"
 #include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
-
 namespace {
-
-constexpr int64_t kMaxTaps = 49;  // 7 x 7
 
 class Unrolled {
  public:

@@ -7,20 +7,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/partition/graph_names.h"
+
 namespace fusec::compiler {
 
-using ir::Graph;
-using ir::Node;
+using ir::OpFlag;
 using ir::RegionKind;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
 
 namespace {
 
-bool is_rounding(ScalarOp op) {
-  return op == ScalarOp::round || op == ScalarOp::floor || op == ScalarOp::ceil || op == ScalarOp::trunc;
-}
+bool is_rounding(const Node& node) { return node.op.is_scalar() && has(node.op.scalar(), OpFlag::makes_integers); }
 
 bool casts_to_integer(const Graph& graph, const Node& node) {
   return node.op == ScalarOp::cast && is_int(graph.type(node.output).dtype);
@@ -28,36 +24,14 @@ bool casts_to_integer(const Graph& graph, const Node& node) {
 
 bool is_scaling(const Node& node) { return node.op == ScalarOp::mul || node.op == ScalarOp::div; }
 
-bool is_index_map(const Node& node) {
-  return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::index_map;
-}
-bool is_reduction(const Node& node) {
-  return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::reduction;
-}
-bool is_anchor(const Node& node) { return !node.op.is_scalar() && info(node.op.tensor()).kind == RegionKind::anchor; }
+bool is_index_map(const Node& node) { return is_kind(node.op, RegionKind::index_map); }
+bool is_anchor(const Node& node) { return is_kind(node.op, RegionKind::anchor); }
 
 // Whether the result is an integer if the operands are.
 bool keeps_integers(const Node& node) {
-  if (node.op.is_scalar()) {
-    switch (node.op.scalar()) {
-      case ScalarOp::add:
-      case ScalarOp::sub:
-      case ScalarOp::mul:
-      case ScalarOp::neg:
-      case ScalarOp::abs:
-      case ScalarOp::min:
-      case ScalarOp::max:
-      case ScalarOp::square:
-      case ScalarOp::relu:
-      case ScalarOp::clamp:
-      case ScalarOp::where:
-        return true;
-      default:
-        return false;
-    }
-  }
+  if (node.op.is_scalar()) return has(node.op.scalar(), OpFlag::keeps_integers);
   if (is_anchor(node)) return node.op == TensorOp::max_pool || ir::is_product(node.op.tensor());
-  if (is_reduction(node)) return !(node.op == TensorOp::reduce_mean);
+  if (is_kind(node.op, RegionKind::reduction)) return !(node.op == TensorOp::reduce_mean);
   return is_index_map(node);
 }
 
@@ -78,7 +52,7 @@ WideValues::WideValues(const Graph& graph, double most)
   for (auto id = graph.order.rbegin(); id != graph.order.rend(); ++id) {
     const Node& node = graph.nodes[*id];
     const bool passes = needed_[node.output] && !is_scaling(node);
-    if (!casts_to_integer(graph, node) && !passes && !(node.op.is_scalar() && is_rounding(node.op.scalar()))) continue;
+    if (!casts_to_integer(graph, node) && !passes && !is_rounding(node)) continue;
     for (const ValueId v : node.inputs) need(v);
   }
 }
@@ -106,7 +80,7 @@ bool WideValues::is_integral_operand(ValueId v) const {
 bool WideValues::makes_integers(const Node& node) const {
   if (node.op == ScalarOp::cast) return is_int(graph_.type(node.inputs[0]).dtype);
   if (node.op == TensorOp::iota || node.op == TensorOp::dim) return true;
-  if (node.op.is_scalar() && is_rounding(node.op.scalar())) return true;
+  if (is_rounding(node)) return true;
   if (!keeps_integers(node)) return false;
   const auto known = [&](ValueId v) { return integral_[v]; };
   return std::any_of(node.inputs.begin(), node.inputs.end(), known) &&

@@ -11,17 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {
 
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
 using ir::RegionKind;
-using ir::ScalarOp;
-using ir::ValueId;
 
 namespace {
 
@@ -73,8 +69,7 @@ class Gates {
 
  private:
   bool is_small_reduction(const Node& node) const {
-    if (node.op.is_scalar() || info(node.op.tensor()).kind != RegionKind::reduction || node.inputs.size() != 1)
-      return false;
+    if (!is_kind(node.op, RegionKind::reduction) || node.inputs.size() != 1) return false;
     return is_half(graph_.type(node.inputs[0]).dtype) &&
            is_much_smaller(graph_.type(node.output).shape, graph_.type(node.inputs[0]).shape);
   }
@@ -83,8 +78,8 @@ class Gates {
   static bool is_product(const Node& node) { return !node.op.is_scalar() && ir::is_product(node.op.tensor()); }
 
   bool may_pass(const Node& node) const {
-    const bool kind = node.op.is_scalar() ? !(node.op == ScalarOp::cast)
-                                          : is_product(node) || info(node.op.tensor()).kind == RegionKind::index_map;
+    const bool kind =
+        node.op.is_scalar() ? !(node.op == ScalarOp::cast) : is_product(node) || is_kind(node.op, RegionKind::index_map);
     return kind && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
              return is_half(graph_.type(v).dtype) && (paths_.contains(v) || graph_.is_constant(v));
            });

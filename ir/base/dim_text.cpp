@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/base/dim_internal.h"
+#include "ir/support/characters.h"
 #include "ir/support/guard.h"
 
 namespace fusec {
@@ -35,9 +36,6 @@ void append_term(std::string& out, const Dim::Term& t) {
   if (show) out += magnitude;
   for (std::size_t i = 0; i < t.atoms.size(); ++i) out += (show || i > 0 ? "*" : "") + atom_text(t.atoms[i]);
 }
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // sum: ['-'] product (('+'|'-') product)*; product: factor ('*' factor)*; factor: number, symbol, call, '(' sum ')',
 // '-' factor.
@@ -97,12 +95,12 @@ class Parser {
     bool negative = false;
     while (take('-')) negative = !negative;
     skip_space();
-    if (at_ < text_.size() && is_digit(text_[at_])) return number(negative);
+    if (at_ < text_.size() && ir::is_digit(text_[at_])) return number(negative);
     std::optional<Dim> d;
     if (take('(')) {
       d = sum();
       if (d && !take(')')) return fail("expected ')'");
-    } else if (at_ < text_.size() && is_letter(text_[at_])) {
+    } else if (at_ < text_.size() && ir::starts_name(text_[at_])) {
       d = name();
     } else {
       return fail("expected a number, a symbol or '('");
@@ -113,7 +111,7 @@ class Parser {
 
   std::optional<Dim> number(bool negative) {
     std::string digits = negative ? "-" : "";
-    while (at_ < text_.size() && is_digit(text_[at_])) digits += text_[at_++];
+    while (at_ < text_.size() && ir::is_digit(text_[at_])) digits += text_[at_++];
     int64_t value = 0;
     const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (result.ec != std::errc()) return fail("number out of range");
@@ -122,7 +120,7 @@ class Parser {
 
   std::optional<Dim> name() {
     const std::size_t begin = at_;
-    while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]) || text_[at_] == '.')) ++at_;
+    while (at_ < text_.size() && (ir::starts_name(text_[at_]) || ir::is_digit(text_[at_]) || text_[at_] == '.')) ++at_;
     const std::string word(text_.substr(begin, at_ - begin));
     if (!take('(')) return Dim::symbol(word);
     for (int fn = 1; fn <= 4; ++fn) {

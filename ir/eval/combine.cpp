@@ -6,33 +6,18 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
 
+#include "ir/kernel/combiner.h"
 #include "ir/ops/cast.h"
 #include "ir/ops/reference.h"
 
 namespace fusec::ir {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 // a op b in one dtype, rounded.
 Number arithmetic(ScalarOp op, DType dtype, const Number& a, const Number& b) {
   const Number args[] = {a, b};
   return apply(op, dtype, dtype, args, 2);
-}
-
-// The greatest (or lowest) value of an integer type.
-Number integer_bound(DType dtype, bool greatest) {
-  if (dtype == DType::bool_) return {0, greatest};
-  const int bits = static_cast<int>(8 * size_of(dtype));
-  if (is_unsigned_int(dtype)) return {0, greatest ? static_cast<int64_t>(~uint64_t{0} >> (64 - bits)) : 0};
-  const int64_t top = static_cast<int64_t>(~uint64_t{0} >> (65 - bits));
-  return {0, greatest ? top : -top - 1};
-}
-
-Number bound(DType dtype, bool greatest) {
-  return is_float(dtype) ? Number{greatest ? kInf : -kInf, 0} : integer_bound(dtype, greatest);
 }
 
 bool is_nan(DType dtype, const Number& a) { return is_float(dtype) && std::isnan(a.f); }
@@ -78,23 +63,6 @@ Tuple combine_max_sum(const TupleTypes& types, const Tuple& a, const Tuple& b) {
   const Number left = arithmetic(ScalarOp::mul, t, a[1], factor(a[0]));
   const Number right = arithmetic(ScalarOp::mul, t, b[1], factor(b[0]));
   return {m, arithmetic(ScalarOp::add, t, left, right), Number()};
-}
-
-ScalarOp op_of(Combiner combiner) {
-  switch (combiner) {
-    case Combiner::mul:
-      return ScalarOp::mul;
-    case Combiner::max:
-      return ScalarOp::max;
-    case Combiner::min:
-      return ScalarOp::min;
-    case Combiner::and_:
-      return ScalarOp::and_;
-    case Combiner::or_:
-      return ScalarOp::or_;
-    default:
-      return ScalarOp::add;
-  }
 }
 
 }  // namespace
@@ -152,32 +120,10 @@ Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::
 }
 
 Tuple identity(Combiner combiner, const TupleTypes& types) {
-  const DType t = types[0];
-  switch (combiner) {
-    case Combiner::mul:
-      return {Number{1, 1}};
-    case Combiner::max:
-      return {bound(t, false)};
-    case Combiner::min:
-      return {bound(t, true)};
-    case Combiner::and_:
-      return {Number{0, 1}};
-    case Combiner::argmax:
-      return {bound(t, false), integer_bound(types[1], true)};
-    case Combiner::argmin:
-      return {bound(t, true), integer_bound(types[1], true)};
-    case Combiner::argmax_last:
-      return {bound(t, false), integer_bound(types[1], false)};
-    case Combiner::argmin_last:
-      return {bound(t, true), integer_bound(types[1], false)};
-    case Combiner::max_sum:
-      return {Number{-kInf, 0}};
-    case Combiner::add:
-    case Combiner::or_:
-    case Combiner::welford:
-      break;
-  }
-  return {};
+  Tuple out;
+  std::size_t part = 0;
+  for (const Constant& c : identity_constants(combiner, types)) out[part++] = number_of(c);
+  return out;
 }
 
 Tuple combine(Combiner combiner, const TupleTypes& types, const Tuple& a, const Tuple& b) {
@@ -192,7 +138,7 @@ Tuple combine(Combiner combiner, const TupleTypes& types, const Tuple& a, const 
     case Combiner::max_sum:
       return combine_max_sum(types, a, b);
     default:
-      return {arithmetic(op_of(combiner), types[0], a[0], b[0])};
+      return {arithmetic(combining_op(combiner), types[0], a[0], b[0])};
   }
 }
 

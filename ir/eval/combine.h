@@ -9,9 +9,7 @@
 //                             mean = ma + d*w, m2 = (m2a + m2b) + (d*d)*(na*w)
 //   max_sum (m, s)            m = max(ma, mb), s = sa*f(ma) + sb*f(mb) with f(x) = 1 if x == m else exp(x - m)
 //
-// In the same order, the identities are: 0; 1; the lowest and the greatest value (infinities for floats); true; false;
-// (the lowest or greatest value, the greatest index or, for *_last, the lowest); (0, 0, 0); (-inf, 0). Every lane of
-// every chunk starts from the identity.
+// Every lane of every chunk starts from the identity (ir/kernel/combiner.h).
 #pragma once
 
 #include <array>

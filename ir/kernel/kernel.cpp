@@ -134,6 +134,16 @@ bool on_half_bits(const Let& let) {
   return zero != nullptr && zero->f == 0 && !std::signbit(zero->f);
 }
 
+DType dtype_of(const Kernel& kernel, const Operand& operand) {
+  if (const auto* reg = std::get_if<RegId>(&operand)) return kernel.regs[*reg].dtype;
+  return std::get<Constant>(operand).dtype;
+}
+
+bool may_alias(const Kernel& kernel, BufferId id) {
+  return std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
+                     [&](const auto& pair) { return pair.first == id || pair.second == id; });
+}
+
 RegId add_reg(Kernel& kernel, DType dtype, int width) { return kernel.regs.push_back({dtype, width}); }
 
 void for_each_stmt(const Block& block, const std::function<void(const Stmt&)>& f) { walk(block, f); }

@@ -255,6 +255,8 @@ struct Kernel {
 
 // Building.
 BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are also appended to params
+DType dtype_of(const Kernel& kernel, const Operand& operand);
+bool may_alias(const Kernel& kernel, BufferId id);  // whether it may share memory with any other parameter
 RegId add_reg(Kernel& kernel, DType dtype, int width = 1);
 inline std::string reg_name(RegId reg) { return "v" + std::to_string(reg.index); }
 inline Operand float_constant(DType dtype, double value) { return Constant{dtype, value, 0}; }

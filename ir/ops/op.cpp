@@ -12,11 +12,15 @@
 namespace fusec::ir {
 namespace {
 
+using enum OpFlag;
+
 constexpr ScalarOpInfo kScalarRows[] = {
-#define SCALAR_OP(name, arity, typing, reference, llvm, gradient, lo, hi, ulp, cost) \
-  {#name, arity, Typing::typing, false, "", gradient, lo, hi, ulp, cost},
-#define SCALAR_DEF(name, arity, typing, definition, reference, gradient, lo, hi, ulp) \
-  {#name, arity, Typing::typing, true, definition, gradient, lo, hi, ulp, 0},
+#define SCALAR_OP(name, arity, typing, reference, cuda, llvm, flags, gradient, lo, hi, ulp, cost) \
+  {#name, arity, Typing::typing, false, "", flags, gradient, lo, hi, ulp, cost},
+#define SCALAR_FN(name, reference, cuda, host, nvptx, gradient, lo, hi, ulp, cost) \
+  {#name, 1, Typing::float_, false, "", none, gradient, lo, hi, ulp, cost},
+#define SCALAR_DEF(name, arity, typing, definition, reference, flags, gradient, lo, hi, ulp) \
+  {#name, arity, Typing::typing, true, definition, flags, gradient, lo, hi, ulp, 0},
 #include "ir/ops/scalar_ops.def"
 };
 constexpr std::size_t kScalarCount = std::size(kScalarRows);
@@ -93,6 +97,8 @@ std::optional<ScalarOp> find_scalar_op(std::string_view name) {
   static const auto index = index_names<ScalarOp>(all_scalar_ops());
   return find(index, name);
 }
+
+bool has(ScalarOp op, OpFlag flag) { return (static_cast<uint8_t>(info(op).flags) & static_cast<uint8_t>(flag)) != 0; }
 
 bool accepts(ScalarOp op, DType dtype) {
   switch (info(op).typing) {

@@ -16,6 +16,7 @@ namespace fusec::ir {
 // Scalar ops work element by element. Primitives have emitter code; definitions are expressions over other rows.
 enum class ScalarOp : uint8_t {
 #define SCALAR_OP(name, ...) name,
+#define SCALAR_FN(name, ...) name,
 #define SCALAR_DEF(name, ...) name,
 #include "ir/ops/scalar_ops.def"
 };
@@ -34,12 +35,27 @@ enum class Typing : uint8_t {
   cast,      // any -> the node's result type
 };
 
+// Properties of a scalar op, beside its typing. They can be joined by `|`.
+enum class OpFlag : uint8_t {
+  none = 0,
+  commutative = 1,      // op(a, b) is op(b, a)
+  ieee = 2,             // float results are correctly rounded, hence the same bits on every device
+  exact_on_halves = 4,  // of f16 or bf16 operands, the result is a number of that type without rounding
+  discontinuous = 8,    // the last bit of an operand may decide the result
+  keeps_integers = 16,  // of floats that are integers, the result is an integer
+  makes_integers = 32,  // every finite result is an integer
+};
+constexpr OpFlag operator|(OpFlag a, OpFlag b) {
+  return static_cast<OpFlag>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b));
+}
+
 struct ScalarOpInfo {
   std::string_view name;
   int arity;
   Typing typing;
   bool is_definition;
   std::string_view definition;  // "a*sigmoid(a)"; empty for primitives
+  OpFlag flags;
   std::string_view gradient;  // one expression per operand over a b c y dy, separated by '|'; empty: not differentiable
   double domain_lo, domain_hi;  // the range of test inputs, for every operand
   double ulp;  // largest error allowed in f32, in units in the last place, against the reference in f64
@@ -50,6 +66,7 @@ const ScalarOpInfo& info(ScalarOp op);
 std::span<const ScalarOpInfo> all_scalar_ops();  // in enum order
 std::optional<ScalarOp> find_scalar_op(std::string_view name);
 
+bool has(ScalarOp op, OpFlag flag);
 // Whether `op` accepts operands of `dtype` (for select: the value operands), and the result type in that case.
 bool accepts(ScalarOp op, DType dtype);
 DType result_type(ScalarOp op, DType operand, DType cast_to);
@@ -113,5 +130,7 @@ class Op {
   bool is_scalar_;
   uint8_t code_;
 };
+
+inline bool is_kind(const Op& op, RegionKind kind) { return !op.is_scalar() && info(op.tensor()).kind == kind; }
 
 }  // namespace fusec::ir

@@ -44,6 +44,7 @@ R reference_of(ScalarOp op, [[maybe_unused]] R a, [[maybe_unused]] R b, [[maybe_
       break;                                          \
     }
 #define SCALAR_OP(name, arity, typing, reference, ...) REFERENCE(name, typing, reference)
+#define SCALAR_FN(name, reference, ...) REFERENCE(name, float_, reference)
 #define SCALAR_DEF(name, arity, typing, definition, reference, ...) REFERENCE(name, typing, reference)
 #include "ir/ops/scalar_ops.def"
 #undef REFERENCE

@@ -10,12 +10,12 @@
 #include <charconv>
 #include <optional>
 
+#include "ir/support/characters.h"
+
 namespace fusec::ir {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool starts_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool in_word(char c) { return starts_word(c) || is_digit(c) || c == '.'; }
+bool in_word(char c) { return starts_name(c) || is_digit(c) || c == '.'; }
 
 // The length of the well-formed UTF-8 sequence at the start of `text`; 0 if there is none (RFC 3629).
 std::size_t utf8_length(std::string_view text) {
@@ -110,7 +110,7 @@ Result<std::string> unescaped(std::string_view text) {
 }
 
 std::string sigil_name(char sigil, std::string_view name) {
-  const bool plain = !name.empty() && starts_word(name[0]) && std::all_of(name.begin(), name.end(), in_word);
+  const bool plain = !name.empty() && starts_name(name[0]) && std::all_of(name.begin(), name.end(), in_word);
   return plain ? sigil + std::string(name) : sigil + quote(name);
 }
 
@@ -186,7 +186,7 @@ void Lexer::advance() {
   token_.begin = position_;
   if (position_ < source_.size()) {
     const char c = source_[position_];
-    if (starts_word(c)) {
+    if (starts_name(c)) {
       lex_word(TokenKind::ident);
     } else if (is_digit(c)) {
       lex_number();

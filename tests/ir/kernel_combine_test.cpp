@@ -113,6 +113,26 @@ TEST(KernelCombine, EveryStepRounds) {
   EXPECT_EQ(combine(Combiner::add, i8, {Number{0, 100}}, {Number{0, 100}})[0].i, -56);
 }
 
+// All evaluators and writers share the identities, so comparing them finds no mistake here.
+TEST(KernelCombine, IdentitiesChangeNoValue) {
+  const Combiner kOfNumbers[] = {Combiner::add, Combiner::mul, Combiner::max, Combiner::min};
+  for (const DType t : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64,
+                        DType::u8, DType::u16, DType::u32, DType::u64}) {
+    const Number kSmall[] = {{3, 3}, {0, 0}, {1, 1}, {-kInf, -7}, {kInf, -1}};
+    for (const Combiner c : kOfNumbers) {
+      for (const Number& small : kSmall) {
+        const Tuple x = {rounded(t, is_float(t) ? Number{small.f, 0} : Number{0, small.i})};
+        const Tuple y = combine(c, {t, t, t}, identity(c, {t, t, t}), x);
+        EXPECT_TRUE(y[0].f == x[0].f && y[0].i == x[0].i) << to_string(c) << " " << fusec::to_string(t);
+      }
+    }
+  }
+  const TupleTypes flag = {DType::bool_, DType::bool_, DType::bool_};
+  for (const Combiner c : {Combiner::and_, Combiner::or_}) {
+    for (const int64_t v : {0, 1}) EXPECT_EQ(combine(c, flag, identity(c, flag), {Number{0, v}})[0].i, v);
+  }
+}
+
 TEST(KernelCombine, Casts) {
   EXPECT_EQ(cast_number(DType::f32, DType::i8, {300.7, 0}).i, 127);
   EXPECT_EQ(cast_number(DType::f32, DType::i32, {kNan, 0}).i, 0);

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <random>
 
+#include "ir/ops/cast.h"
 #include "ir/ops/definition.h"
 #include "ir/ops/markdown.h"
 #include "ir/ops/op.h"
@@ -45,6 +47,53 @@ TEST(Ops, Typing) {
   EXPECT_EQ(result_type(ScalarOp::lt, DType::f16, DType::f16), DType::bool_);
   EXPECT_EQ(result_type(ScalarOp::cast, DType::f16, DType::i8), DType::i8);
   EXPECT_EQ(result_type(ScalarOp::where, DType::f16, DType::f16), DType::f16);
+}
+
+bool takes_floats(ScalarOp op) { return accepts(op, DType::f32) && op != ScalarOp::cast; }
+
+// Calls f with all operands from a few values, all of them halves.
+void for_small_operands(const std::function<void(double, double, double)>& f) {
+  for (const double a : {-3.0, -1.5, -0.0, 0.0, 0.25, 1.0, 2.0, kInfinity, kNotANumber}) {
+    for (const double b : {-2.0, -0.0, 0.0, 0.5, 1.0, 4.0, -kInfinity}) {
+      for (const double c : {-4.0, 0.0, 0.75, 5.0}) f(a, b, c);
+    }
+  }
+}
+
+bool is_integer(double x) { return !std::isfinite(x) || x == std::trunc(x); }
+
+TEST(Ops, CommutativeOpsAre) {
+  for (ScalarOp op : ops()) {
+    if (!has(op, OpFlag::commutative)) continue;
+    ASSERT_EQ(info(op).arity, 2) << info(op).name;
+    for_small_operands([&](double a, double b, double) {
+      if (!takes_floats(op)) return;
+      const double x = eval_scalar(op, a, b), y = eval_scalar(op, b, a);
+      EXPECT_TRUE((std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y))) << info(op).name;
+    });
+    for (const int64_t a : {-7, 0, 3}) {
+      EXPECT_TRUE(!accepts(op, DType::i32) ||
+                  eval_scalar(op, DType::i32, a, 5) == eval_scalar(op, DType::i32, int64_t{5}, a))
+          << info(op).name;
+    }
+    EXPECT_TRUE(!accepts(op, DType::bool_) ||
+                eval_scalar(op, true, false, false) == eval_scalar(op, false, true, false))
+        << info(op).name;
+  }
+}
+
+TEST(Ops, FlagsOfResultsHold) {
+  for (ScalarOp op : ops()) {
+    if (!takes_floats(op)) continue;
+    for_small_operands([&](double a, double b, double c) {
+      const double y = eval_scalar(op, a, b, c);
+      const bool integers = is_integer(a) && is_integer(b) && is_integer(c);
+      EXPECT_TRUE(!has(op, OpFlag::makes_integers) || is_integer(y)) << info(op).name << " of " << a;
+      EXPECT_TRUE(!has(op, OpFlag::keeps_integers) || !integers || is_integer(y)) << info(op).name << " of " << a;
+      EXPECT_TRUE(!has(op, OpFlag::exact_on_halves) || std::isnan(y) || f32_from_f16(f16_from_f64(y)) == y)
+          << info(op).name << " of " << a;
+    });
+  }
 }
 
 // Tolerance relative to the largest value that the expression adds or subtracts, hence the absolute part.

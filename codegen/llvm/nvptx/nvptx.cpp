@@ -8,6 +8,7 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Verifier.h>
 
+#include "codegen/llvm/compile.h"
 #include "codegen/llvm/contain.h"
 #include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
@@ -56,13 +57,6 @@ Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out
   return {};
 }
 
-std::string text_of_gpu(const llvm::Module& module) {
-  std::string out;
-  llvm::raw_string_ostream stream(out);
-  module.print(stream, nullptr);
-  return out;
-}
-
 Result<std::string> ptx_of(WrittenGpu& written) {
   FUSEC_TRY(nvptx::link_libdevice(*written.module));
   FUSEC_ASSIGN(const std::string ptx, nvptx::write_ptx(*written.module, *written.machine));
@@ -80,7 +74,7 @@ Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, cons
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<Artifact> {
     FUSEC_TRY(write_gpu(kernel, target, written));
     Artifact artifact;
-    if (options.keep_text) artifact.text = text_of_gpu(*written.module);
+    if (options.keep_text) artifact.text = text_of(*written.module);
     FUSEC_ASSIGN(artifact.ptx, ptx_of(written));
     artifact.phases = std::move(written.phases);
     FUSEC_TRY(add_assembled_cubin(artifact, target));
@@ -94,7 +88,7 @@ Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& targ
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
-    return text_of_gpu(*written.module);
+    return text_of(*written.module);
   });
 }
 

@@ -303,20 +303,36 @@ Value* gelu_tanh_f64(Ir& ir, Value* x) {
   return b.CreateFDiv(x, b.CreateFAdd(number(x, 1), e));
 }
 
-Value* gpu_function(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
-  if (!is_f64(args[0])) {
-    if (name == "exp") return exp_f32(ir, args[0]);
-    if (name == "tanh") return tanh_f32(ir, args[0]);
-    if (name == "erf") return erf_f32(ir, args[0]);
-    if (name == "sigmoid") return sigmoid_f32(ir, args[0]);
-    if (name == "gelu") return gelu_f32(ir, args[0]);
-    if (name == "gelu_tanh") return gelu_tanh_f32(ir, args[0]);
+// The functions of the `nvptx` column.
+
+Value* exp(Ir& ir, Value* x) { return is_f64(x) ? libdevice(ir, "exp", {x}) : exp_f32(ir, x); }
+Value* tanh(Ir& ir, Value* x) { return is_f64(x) ? libdevice(ir, "tanh", {x}) : tanh_f32(ir, x); }
+Value* erf(Ir& ir, Value* x) { return is_f64(x) ? libdevice(ir, "erf", {x}) : erf_f32(ir, x); }
+Value* sigmoid(Ir& ir, Value* x) { return is_f64(x) ? sigmoid_f64(ir, x) : sigmoid_f32(ir, x); }
+Value* gelu(Ir& ir, Value* x) { return is_f64(x) ? gelu_f64(ir, x) : gelu_f32(ir, x); }
+Value* gelu_tanh(Ir& ir, Value* x) { return is_f64(x) ? gelu_tanh_f64(ir, x) : gelu_tanh_f32(ir, x); }
+
+using Build = Value* (*)(Ir&, Value*);
+constexpr Build library = nullptr;
+
+Value* build(Ir& ir, Build own, const char* name, Value* x) { return own ? own(ir, x) : libdevice(ir, name, {x}); }
+
+Value* gpu_function(Ir& ir, ir::ScalarOp op, Value* x) {
+  switch (op) {
+#define SCALAR_OP(...)
+#define SCALAR_DEF(...)
+#define SCALAR_FN(name, reference, cuda, host, nvptx, ...) \
+  case ir::ScalarOp::name:                                 \
+    return build(ir, nvptx, #name, x);
+#include "ir/ops/scalar_ops.def"
+    default:
+      break;
   }
-  if (name == "gelu") return gelu_f64(ir, args[0]);
-  if (name == "gelu_tanh") return gelu_tanh_f64(ir, args[0]);
-  if (name == "sigmoid") return sigmoid_f64(ir, args[0]);
-  return libdevice(ir, name, args);
+  FUSEC_CHECK(false) << ir::info(op).name << " is no function of one float";
+  return nullptr;
 }
+
+Value* gpu_fma(Ir& ir, Value* a, Value* b, Value* c) { return libdevice(ir, "fma", {a, b, c}); }
 
 }  // namespace
 }  // namespace fusec::codegen::nvptx
@@ -329,6 +345,8 @@ const Machine& nvptx_machine() {
                                      .bf16_from_f32 = nvptx::bf16_from_f32,
                                      .convert = nvptx::gpu_convert,
                                      .extreme = nvptx::gpu_extreme,
+                                     .fma = nvptx::gpu_fma,
+                                     .library = nvptx::libdevice,
                                      .function = nvptx::gpu_function};
   return kNvptx;
 }

@@ -29,11 +29,6 @@ std::vector<ir::BufferId> buffers_of(const ir::Kernel& kernel) {
   return out;
 }
 
-bool may_alias(const ir::Kernel& kernel, ir::BufferId id) {
-  return std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
-                     [&](const auto& pair) { return pair.first == id || pair.second == id; });
-}
-
 // The parameters are the buffer addresses, the extents and the status word.
 llvm::Function* add_function(GpuWriter& w, const std::string& name) {
   auto& b = w.ir.b;

@@ -12,6 +12,7 @@
 
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/names.h"
+#include "ir/support/characters.h"
 
 namespace fusec::importer {
 
@@ -19,13 +20,11 @@ namespace {
 
 constexpr int kEllipsis = 256;
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
 // Parses a term; an ellipsis becomes one label kEllipsis.
 Labels parse_term(std::string_view term) {
   Labels labels;
   for (std::size_t i = 0; i < term.size(); ++i) {
-    if (is_letter(term[i])) {
+    if (ir::is_letter(term[i])) {
       labels.push_back(term[i]);
     } else if (term.substr(i, 3) == "...") {
       if (std::count(labels.begin(), labels.end(), kEllipsis) > 0)

@@ -25,24 +25,17 @@ int64_t count(const std::vector<int64_t>& extents) {
   return n;
 }
 
-// Whether float results of the op are correctly rounded. Narrow types may be computed in f64: double rounding cannot
-// change these results, because 53 >= 2 * 24 + 2.
-bool is_exact(ir::ScalarOp op) {
-  using S = ir::ScalarOp;
-  constexpr S kExact[] = {S::add,   S::sub,  S::mul,   S::div,   S::sqrt, S::neg,   S::abs,   S::sign, S::min,  S::max,
-                          S::floor, S::ceil, S::trunc, S::round, S::relu, S::clamp, S::where, S::cast, S::recip};
-  return std::find(std::begin(kExact), std::end(kExact), op) != std::end(kExact);
-}
-
 // Whether every element of the result is an element of an operand.
 bool only_moves(ir::TensorOp op, const ir::Attrs& attrs) {
   const bool scatters = op == ir::TensorOp::scatter_elements || op == ir::TensorOp::scatter_nd;
   return scatters ? attrs.s("reduction") == "none" : ir::info(op).kind == ir::RegionKind::index_map;
 }
 
+// Correctly rounded results of narrow types may be computed in f64: double rounding cannot change them, because 53 >=
+// 2 * 24 + 2.
 bool same_bits_everywhere(ir::Op op, const ir::Attrs& attrs, const ir::Type& type) {
   if (!is_float(type.dtype)) return true;
-  return op.is_scalar() ? is_exact(op.scalar()) : only_moves(op.tensor(), attrs);
+  return op.is_scalar() ? has(op.scalar(), ir::OpFlag::ieee) : only_moves(op.tensor(), attrs);
 }
 
 std::vector<int64_t> row_major(const std::vector<int64_t>& extents) {

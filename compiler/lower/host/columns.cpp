@@ -95,10 +95,6 @@ class ColumnChunks {
   }
 
  private:
-  static void append(Block& to, Block from) {
-    for (Stmt& stmt : from) to.push_back(std::move(stmt));
-  }
-
   const Dim& columns() const { return p_.columns.extent; }
   Dim column() const { return Dim::symbol(p_.columns.var); }
   Dim length() const { return n_ % chunk_ == 0 ? Dim(chunk_) : min(chunk_, Dim(n_) - Dim(chunk_) * Dim::symbol(g_)); }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "compiler/lower/host/families.h"
 #include "compiler/lower/rewrite/rewrite.h"
+#include "ir/kernel/combiner.h"
 
 namespace fusec::compiler {
 
@@ -45,51 +45,6 @@ constexpr int64_t kMaxAdditions = 128;
 
 // The elements of a long row that are summed before the sums go to the next level: 128 per lane.
 constexpr int64_t kRowChunk = 4096;
-
-ScalarOp combining_op(Combiner c) {
-  switch (c) {
-    case Combiner::mul:
-      return ScalarOp::mul;
-    case Combiner::max:
-      return ScalarOp::max;
-    case Combiner::min:
-      return ScalarOp::min;
-    case Combiner::and_:
-      return ScalarOp::and_;
-    case Combiner::or_:
-      return ScalarOp::or_;
-    default:
-      return ScalarOp::add;
-  }
-}
-
-int64_t lowest(DType t) {
-  if (is_unsigned_int(t) || t == DType::bool_) return 0;
-  return std::numeric_limits<int64_t>::min() >> (64 - 8 * size_of(t));
-}
-
-int64_t highest(DType t) {
-  if (t == DType::bool_) return 1;
-  const auto bits = 8 * size_of(t);
-  if (is_unsigned_int(t)) return bits == 64 ? -1 : (int64_t{1} << bits) - 1;
-  return std::numeric_limits<int64_t>::max() >> (64 - bits);
-}
-
-Operand identity(Combiner c, DType t) {
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  switch (c) {
-    case Combiner::mul:
-      return is_float(t) ? ir::float_constant(t, 1) : ir::int_constant(t, 1);
-    case Combiner::max:
-      return is_float(t) ? ir::float_constant(t, -kInf) : ir::int_constant(t, lowest(t));
-    case Combiner::min:
-      return is_float(t) ? ir::float_constant(t, kInf) : ir::int_constant(t, highest(t));
-    case Combiner::and_:
-      return ir::int_constant(t, 1);
-    default:
-      return is_float(t) ? ir::float_constant(t, 0) : ir::int_constant(t, 0);
-  }
-}
 
 // Turns one reduction over unit-stride iterations into lanes that accumulate in order, combined at the end.
 class ReduceScheduler {
@@ -212,7 +167,7 @@ class ReduceScheduler {
   void clear(Block& out) {
     out.push_back({ir::Alloc{acc_}});
     const RegId init = add_reg(kernel_, dtype_, lanes_);
-    const Operand zero = identity(reduce_.combiner, dtype_);
+    const Operand zero = identity_constants(reduce_.combiner, {&dtype_, 1})[0];
     out.push_back({ir::Let{init, ScalarOp::where, {ir::int_constant(DType::bool_, 1), zero, zero}}});
     out.push_back({ir::Store{acc_, {lane()}, init, {}, ir::StoreHint::none}});
   }

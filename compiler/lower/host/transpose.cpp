@@ -114,10 +114,6 @@ class Tile {
   std::string row_var_;
 };
 
-void append(Block& to, Block from) {
-  for (Stmt& stmt : from) to.push_back(std::move(stmt));
-}
-
 }  // namespace
 
 Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::string& across) {

@@ -27,18 +27,7 @@ using ir::ValueId;
 namespace {
 
 // Whether an op needs operands that are rounded to their own type, because its result depends on their last bit.
-bool needs_rounded(ScalarOp op) {
-  switch (info(op).typing) {
-    case ir::Typing::compare:
-    case ir::Typing::equal:
-    case ir::Typing::classify:
-    case ir::Typing::cast:
-      return true;
-    default:
-      return op == ScalarOp::floor || op == ScalarOp::ceil || op == ScalarOp::trunc || op == ScalarOp::round ||
-             op == ScalarOp::sign;
-  }
-}
+bool needs_rounded(ScalarOp op) { return has(op, ir::OpFlag::discontinuous); }
 
 // Whether f32 represents every number of the type.
 bool fits_f32(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::f32; }
@@ -198,10 +187,7 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   const DType t = compute_type(in);
   const Operand dst = info(op).is_definition ? expand(*this, ir::definition(op), args, t)
                                              : Operand(emit(op, result_type(op, t, t), args));
-  // Ops that select or compare do not round.
-  const bool keeps = op == ScalarOp::where || op == ScalarOp::min || op == ScalarOp::max || op == ScalarOp::neg ||
-                     op == ScalarOp::abs || op == ScalarOp::relu || op == ScalarOp::clamp || needs_rounded(op);
-  if (is_half(result) && keeps && all_exact) return {dst, true};
+  if (is_half(result) && has(op, ir::OpFlag::exact_on_halves) && all_exact) return {dst, true};
   return finish(dst, result);
 }
 

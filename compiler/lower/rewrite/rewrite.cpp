@@ -14,6 +14,8 @@ namespace fusec::compiler {
 using ir::Block;
 using ir::BufferId;
 using ir::Kernel;
+using ir::LoopHead;
+using ir::LoopTag;
 using ir::Operand;
 using ir::RegId;
 using ir::Stmt;
@@ -203,6 +205,10 @@ class Cloner {
 
 }  // namespace
 
+void append(Block& to, Block from) {
+  for (Stmt& stmt : from) to.push_back(std::move(stmt));
+}
+
 Block clone(Kernel& kernel, const Block& block) { return Cloner(kernel).clone(block); }
 
 bool mentions(const Stmt& stmt, const std::string& symbol) {
@@ -257,9 +263,7 @@ class Vectorizer {
   }
 
   Stmt splat(ir::Store& store) {
-    const auto* r = std::get_if<RegId>(&store.value);
-    const DType dtype = r != nullptr ? kernel_.regs[*r].dtype : std::get<ir::Constant>(store.value).dtype;
-    const RegId wide = add_reg(kernel_, dtype, width_);
+    const RegId wide = add_reg(kernel_, dtype_of(kernel_, store.value), width_);
     Stmt let{ir::Let{wide, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), store.value, store.value}}};
     store.value = wide;
     return let;

@@ -23,6 +23,7 @@ std::optional<Affine> affine_in(const Dim& d, const std::vector<std::string>& va
 // Replaces a symbol in every Dim of a block, including nested blocks.
 void substitute(ir::Block& block, const std::string& var, const Dim& by);
 
+void append(ir::Block& to, ir::Block from);
 // Copies a block, giving the copy registers, loop variables and local buffers of its own.
 ir::Block clone(ir::Kernel& kernel, const ir::Block& block);
 
