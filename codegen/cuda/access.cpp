@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "codegen/cuda/writer.h"
@@ -16,7 +15,7 @@ namespace {
 
 constexpr int64_t kSharedAlignment = 16;  // alignment of every shared array
 
-// One load or store. Axes whose position is known only at run time (clamped or swizzled ones) appear in `linear` as
+// One load or store. Axes whose position is known only at run time (clamped ones) appear in `linear` as
 // symbols, which `before` declares.
 struct Access {
   ir::BufferId buffer;
@@ -31,13 +30,6 @@ struct Access {
 
   bool contiguous() const { return !before_varies && form.step == 1; }
 };
-
-int64_t swizzle_of(const std::string& layout) {
-  constexpr std::string_view kPrefix = "swizzle ";
-  int64_t out = 0;
-  if (layout.starts_with(kPrefix)) std::from_chars(layout.data() + kPrefix.size(), layout.data() + layout.size(), out);
-  return out;
-}
 
 // Returns a new symbol for the value of `text`, which lies in 0 .. extent-1.
 Dim named(Writer& w, Access& a, const std::string& text, const Dim& extent) {
@@ -56,42 +48,14 @@ Dim clamped_axis(Writer& w, Access& a, const Dim& index, const Dim& extent) {
   return named(w, a, (w.kernel.fits32 ? "(int)" : "") + call, n);
 }
 
-// The column of row-major (row, column) in "swizzle N". Groups of N columns are permuted: the group index is XORed with
-// the row index, so that a column of groups is spread over the shared memory banks. Lanes that stay in a group keep
-// their order.
-Dim swizzled_column(Writer& w, Access& a, const Dim& row, const Dim& column, const Dim& extent) {
-  const int64_t group = swizzle_of(a.info->layout);
-  const int64_t columns = extent.is_const() ? extent.value() : 0;
-  const int64_t groups = group > 0 ? columns / group : 0;
-  if (groups < 1 || columns % group != 0 || (groups & (groups - 1)) != 0) {
-    throw UnsupportedKernel("'" + a.info->name + "' has no power of two of groups to swizzle");
-  }
-  const LaneForm form = w.index.lane_form(column);
-  const bool in_group = form.step == 1 && !w.index.lane_form(row).varies() && group % a.width == 0 &&
-                        w.index.divisor(form.base) % a.width == 0;
-  const Dim base = in_group ? form.base : column;
-  a.before_varies |= !in_group && (form.varies() || w.index.lane_form(row).varies());
-  const std::string text =
-      fmt::format("({} ^ {}) * {} + {}", operand(w.index.text(w.index.resolve(floordiv(base, group)))),
-                  operand(w.index.text(w.index.resolve(mod(row, groups)))), group,
-                  operand(w.index.text(w.index.resolve(mod(base, group)))));
-  // A group begins at a multiple of its size, and lanes inside it at a multiple of their width.
-  const Dim at = named(w, a, in_group ? "(" + text + ") / " + std::to_string(a.width) : text, extent);
-  return in_group ? at * a.width + Dim::symbol(ir::kLane) : at;
-}
-
 Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
   Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, false, {}, {}};
   const std::size_t dropped = dropped_axes(w, id);
   const Shape strides = kept_strides(w, id);
-  const bool swizzles = swizzle_of(a.info->layout) > 0 && strides.size() >= 2;
   for (std::size_t i = 0; i < strides.size(); ++i) {
     const std::size_t axis = i + dropped;
     Dim at = w.index.resolve(index[axis]);
     if (clamp >> axis & 1) at = clamped_axis(w, a, index[axis], a.info->shape[axis]);
-    if (swizzles && i + 1 == strides.size()) {
-      at = swizzled_column(w, a, w.index.resolve(index[axis - 1]), at, a.info->shape[axis]);
-    }
     a.linear += at * strides[i];
   }
   a.linear = w.index.resolve(a.linear);

@@ -123,8 +123,6 @@ void write_copy(Writer& w, const ir::CopyAsync& stmt) {
                          var, w.index.text(w.index.resolve(count)), var, shared_out ? w.team.size : 1));
   w.index.bind(symbol, var, {Dim(0), w.index.resolve(count) - 1});
   const auto element = [&](ir::BufferId id, const std::vector<Dim>& index) {
-    const ir::Buffer& buffer = w.kernel.buffers[id];
-    if (buffer.layout.starts_with("swizzle")) throw UnsupportedKernel("copies do not write swizzled buffers");
     const std::size_t dropped = dropped_axes(w, id);
     const Shape strides = kept_strides(w, id);
     Dim linear, rest = Dim::symbol(symbol);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes strides and linear element offsets of kernel buffers during emit, including the "pitch P" layout. "swizzle
-// N" is not handled here: the writers of accesses apply it.
+// Computes strides and linear element offsets of kernel buffers during emit, including the "pitch P" layout.
 
 #include "codegen/kernel/layout.h"
 

@@ -360,18 +360,6 @@ class Machine {
     }
   }
 
-  void run(const Each& s, const Stmt& stmt) {
-    const std::vector<int64_t> shape = memory_[s.tile].shape;
-    if (shape.size() != 2) return fail("a tile has two axes, in " + where(stmt));
-    for (int64_t i = 0; i < shape[0] && ok(); ++i) {
-      for (int64_t j = 0; j < shape[1] && ok(); ++j) {
-        set(s.row, i);
-        set(s.column, j);
-        block(s.body);
-      }
-    }
-  }
-
   const Kernel& k_;
   IdVector<BufferId, Memory> memory_;
   IdVector<RegId, std::size_t> first_;  // position of a register's lanes in values_

@@ -42,7 +42,7 @@ auto nested(S& stmt) {
                         [&](CopyConst<Scan, S>& s) {
                           blocks = {&s.body, &s.then};
                         },
-                        [&](CopyConst<Each, S>& s) { blocks = {&s.body}; }, [](auto&) {}},
+                        [](auto&) {}},
              stmt.v);
   return blocks;
 }

@@ -50,7 +50,7 @@ struct Buffer {
   Shape shape;
   Shape strides;       // in elements; empty: row-major. Parameters only
   int alignment = 0;   // proven alignment in bytes of a parameter's base address; 0: that of an element
-  std::string layout;  // "" | "swizzle 4" | "pitch 65" | "mma.acc": a name from the fixed layout table
+  std::string layout;  // "" | "pitch 65" | "mma.acc": a name from the fixed layout table
   bool operator==(const Buffer&) const = default;
 };
 
@@ -212,13 +212,6 @@ struct Mma {
   std::vector<Dim> a_index, b_index;
 };
 
-// A block loop over the elements (row, column) of a tile buffer, in the order of its layout.
-struct Each {
-  BufferId tile;
-  std::string row, column;  // loop variables
-  Block body;
-};
-
 // A barrier: what threads of the warp or thread block stored to shared memory before it is visible to the others after
 // it. It has no effect when tags are erased. place_syncs (compiler/lower/cuda) inserts it exactly where an element of a
 // shared buffer passes from one thread to another.
@@ -228,8 +221,7 @@ struct Sync {
 };
 
 struct Stmt {
-  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Each,
-               Sync>
+  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Sync>
       v;
 };
 

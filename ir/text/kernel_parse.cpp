@@ -73,7 +73,7 @@ class KernelParser {
     return lexer_.expect(")");
   }
 
-  // Parses ": in f32[n] strides [2] align 64 layout "swizzle 4"" after the name.
+  // Parses ": in f32[n] strides [2] align 64 layout "pitch 65"" after the name.
   Status declaration(const Token& name, bool parameter) {
     FUSEC_TRY(lexer_.expect(":"));
     Buffer b;
@@ -94,7 +94,7 @@ class KernelParser {
       b.alignment = static_cast<int>(bytes);
     }
     if (lexer_.accept_word("layout")) {
-      FUSEC_ASSIGN(Token layout, lexer_.expect(TokenKind::string, "the name of a layout, as \"swizzle 4\""));
+      FUSEC_ASSIGN(Token layout, lexer_.expect(TokenKind::string, "the name of a layout, as \"pitch 65\""));
       b.layout = std::move(layout.text);
     }
     if (buffers_.count(b.name)) return error(name, fmt::format("buffer {} is declared twice", b.name));
@@ -339,7 +339,6 @@ class KernelParser {
     if (word.text == "transpose") return transpose();
     if (word.text == "copy.async") return copy_async();
     if (word.text == "mma") return mma();
-    if (word.text == "each") return each();
     if (word.text == "sync.warp") return Stmt{Sync{SyncScope::warp}};
     if (word.text == "sync.block") return Stmt{Sync{SyncScope::block}};
     return error(word, fmt::format("there is no statement '{}'", word.text));
@@ -537,19 +536,6 @@ class KernelParser {
     FUSEC_TRY(lexer_.expect(","));
     FUSEC_ASSIGN(s.b, buffer());
     FUSEC_ASSIGN(s.b_index, dims("[", "]"));
-    return Stmt{std::move(s)};
-  }
-
-  Result<Stmt> each() {
-    Each s;
-    FUSEC_ASSIGN(Token row, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
-    FUSEC_TRY(lexer_.expect(","));
-    FUSEC_ASSIGN(Token column, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
-    s.row = std::move(row.text);
-    s.column = std::move(column.text);
-    FUSEC_TRY(lexer_.expect_word("in"));
-    FUSEC_ASSIGN(s.tile, buffer());
-    FUSEC_ASSIGN(s.body, block());
     return Stmt{std::move(s)};
   }
 

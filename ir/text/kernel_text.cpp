@@ -179,7 +179,6 @@ class Printer {
     return fmt::format("mma {}, {}, {}", buffer(s.acc), element(s.a, s.a_index), element(s.b, s.b_index));
   }
   std::string text(const Sync& s) const { return fmt::format("sync.{}", to_string(s.scope)); }
-  std::string text(const Each& s) const { return fmt::format("each {}, {} in {}", s.row, s.column, buffer(s.tile)); }
 
   const Kernel& k_;
   std::string out_;

@@ -43,7 +43,6 @@ class Renamer {
 
   void collect(const Stmt& stmt) {
     for_each_head(stmt, [&](const LoopHead& head) { name_loop(head.var); });
-    if (const auto* each = std::get_if<Each>(&stmt.v)) name_loop(each->row), name_loop(each->column);
     if (const auto* alloc = std::get_if<Alloc>(&stmt.v)) keep(alloc->buffer);
     for (const RegId r : defined(stmt)) {
       if (!in_.regs.contains(r) || regs_[r].valid()) continue;
@@ -103,7 +102,6 @@ class Renamer {
   void rewrite_own(CopyAsync& s) { rename(s.dst), rename(s.src); }
   void rewrite_own(Mma& s) { rename(s.acc), rename(s.a), rename(s.b); }
   void rewrite_own(Sync&) {}
-  void rewrite_own(Each& s) { rename(s.tile), rename(s.row), rename(s.column); }
 
   const Kernel& in_;
   Kernel out_;

@@ -28,10 +28,8 @@ bool is_number(std::string_view text) {
 
 bool is_layout(const std::string& name) {
   if (name.empty() || name == "mma.acc" || name == "mma.a" || name == "mma.b") return true;
-  for (const std::string_view family : {"swizzle ", "pitch "}) {
-    if (name.rfind(family, 0) == 0 && is_number(std::string_view(name).substr(family.size()))) return true;
-  }
-  return false;
+  constexpr std::string_view kPitch = "pitch ";
+  return name.starts_with(kPitch) && is_number(std::string_view(name).substr(kPitch.size()));
 }
 
 bool looks_like_register(const std::string& name) {
@@ -411,18 +409,6 @@ class FormCheck {
     if (acc.space != Space::reg || !is_float(acc.dtype) || !is_float(a.dtype) || a.dtype != b.dtype) {
       find(s, "multiplies dtypes or spaces that it cannot");
     }
-  }
-
-  void check(const Each& e, const Stmt& s) {
-    if (!known(e.tile, s)) return;
-    if (k_.buffers[e.tile].shape.size() != 2) return find(s, "goes over what is no matrix");
-    enter(e.row, s);
-    enter(e.column, s);
-    tags_.insert(tags_.end(), 2, LoopTag::block);
-    block(e.body);
-    tags_.resize(tags_.size() - 2);
-    loops_.erase(e.row);
-    loops_.erase(e.column);
   }
 
   const Kernel& k_;

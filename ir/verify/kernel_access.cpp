@@ -148,13 +148,6 @@ class Collector {
     rest(s.acc, false, {}, stmt);
     rest(s.acc, true, {}, stmt);
   }
-  void visit(const Each& s, const Stmt&) {
-    const Shape& shape = k_.buffers[s.tile].shape;
-    push(&s.row, {LoopTag::block, s.row, shape.empty() ? Dim(0) : shape[0]});
-    push(&s.column, {LoopTag::block, s.column, shape.size() < 2 ? Dim(0) : shape[1]});
-    block(s.body);
-    loops_.resize(loops_.size() - 2);
-  }
 
   const Kernel& k_;
   AccessTable table_;
