@@ -14,7 +14,7 @@ namespace {
 using llvm::Value;
 
 // The index, wrapped if negative, then clamped to 0 .. extent-1. An index out of range sets the status word.
-Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
+Value* clamped(Writer& w, const IndexExpr& index, const IndexExpr& extent) {
   auto& b = w.ir.b;
   Value *i = w.index.wide(w.index.resolve(index)), *n = w.index.wide(w.index.resolve(extent));
   Value* zero = b.getInt64(0);
@@ -31,10 +31,10 @@ Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
 }
 
 // The address `linear` elements into the buffer, plus the offsets of the clamped axes.
-Value* address_of(Writer& w, const Access& a, const Dim& linear) {
+Value* address_of(Writer& w, const Access& a, const IndexExpr& linear) {
   Value* at = w.index.pointer(base_of(w, a.buffer), a.element, linear);
   if (a.clamp == 0) return at;
-  const Shape strides = strides_of(*a.info);
+  const ir::IndexShape strides = strides_of(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (!(a.clamp >> axis & 1)) continue;
     Value* i = w.ir.b.CreateTrunc(clamped(w, (*a.index)[axis], a.info->shape[axis]), w.index.type());
@@ -45,11 +45,11 @@ Value* address_of(Writer& w, const Access& a, const Dim& linear) {
 
 }  // namespace
 
-Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
+Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
-  const Shape strides = strides_of(buffer);
+  const ir::IndexShape strides = strides_of(buffer);
   FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' has " << strides.size() << " axes";
-  Dim linear;
+  IndexExpr linear;
   bool one_row = true;
   for (std::size_t i = 0; i < index.size(); ++i) {
     if (clamp >> i & 1) {
@@ -78,7 +78,7 @@ llvm::Align alignment(Writer& w, const Access& a) {
     if (offset != 0) common = std::min(common, offset & -offset);
   };
   divides(known_divisor(w, a.form.base));
-  const Shape strides = strides_of(*a.info);
+  const ir::IndexShape strides = strides_of(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (a.clamp >> axis & 1) divides(known_divisor(w, strides[axis]));
   }

@@ -14,10 +14,10 @@ namespace fusec::codegen {
 struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
-  const std::vector<Dim>* index;
+  const std::vector<IndexExpr>* index;
   uint32_t clamp;
   int width;
-  Dim linear;
+  IndexExpr linear;
   LaneForm form;
   llvm::Type* element;  // in memory
   bool one_row = true;
@@ -26,7 +26,7 @@ struct Access {
   bool uniform() const { return one_row && form.step == 0; }
 };
 
-Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width);
+Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width);
 
 // The address at the current lane. A clamped index that is out of range sets the status word.
 llvm::Value* address(Writer& w, const Access& a);
