@@ -13,7 +13,7 @@ namespace fusec::codegen {
 using ir::IndexExpr;
 
 struct LocalBuffer {
-  // With slots: `count` vectors of `width` elements. Else memory at `offset` bytes, a IndexExpr over extents.
+  // With slots: `count` vectors of `width` elements. Else memory at `offset` bytes, an expression over extents.
   bool slots = false;
   int width = 1;
   int64_t count = 0;

@@ -230,7 +230,7 @@ class Vectorizer {
     return r != nullptr && kernel_.regs[*r].width > 1;
   }
 
-  // Replaces the variable; returns true if the IndexExpr varies by lane.
+  // Replaces the variable; returns true if the expression varies by lane.
   bool widen(IndexExpr& d) {
     IndexExpr before = d;
     d = d.substitute(lanes_);

@@ -40,7 +40,7 @@ Stmt rebuild_loops(const std::vector<LoopHead>& heads, Block body) {
 
 namespace {
 
-// Whether i * extent(j) + j can become one variable in every IndexExpr of the block.
+// Whether i * extent(j) + j can become one variable in every index expression of the block.
 bool mergeable(Block& block, VarId i, const LoopHead& j) {
   bool ok = true;
   for_each_stmt(block, [&](Stmt& stmt) {
