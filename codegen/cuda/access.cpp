@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 
 #include "codegen/cuda/writer.h"
@@ -16,82 +15,48 @@ namespace {
 
 constexpr int64_t kSharedAlignment = 16;  // alignment of every shared array
 
-// One load or store. Axes whose position is known only at run time (clamped or swizzled ones) appear in `linear` as
+// One load or store. Axes whose position is known only at run time (clamped ones) appear in `linear` as
 // symbols, which `before` declares.
 struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
   int width;
-  Dim linear;
+  IndexExpr linear;
   LaneForm form;
   std::vector<std::string> before;
-  bool before_varies = false;        // the declarations differ from lane to lane
-  std::vector<Dim> nonempty;         // expressions that must be >= 0 for a clamp to have a result (extent - 1)
-  std::vector<std::string> symbols;  // to unbind afterwards
+  bool before_varies = false;         // the declarations differ from lane to lane
+  std::vector<IndexExpr> nonempty;    // expressions that must be >= 0 for a clamp to have a result (extent - 1)
+  std::vector<ir::SymbolId> symbols;  // to unbind afterwards
 
   bool contiguous() const { return !before_varies && form.step == 1; }
 };
 
-int64_t swizzle_of(const std::string& layout) {
-  constexpr std::string_view kPrefix = "swizzle ";
-  int64_t out = 0;
-  if (layout.starts_with(kPrefix)) std::from_chars(layout.data() + kPrefix.size(), layout.data() + layout.size(), out);
-  return out;
-}
-
 // Returns a new symbol for the value of `text`, which lies in 0 .. extent-1.
-Dim named(Writer& w, Access& a, const std::string& text, const Dim& extent) {
-  const std::string name = "c" + std::to_string(w.clamps++);
+IndexExpr named(Writer& w, Access& a, const std::string& text, const IndexExpr& extent) {
+  const ir::SymbolId symbol{ir::SymbolKind::local, static_cast<uint32_t>(w.clamps++)};
+  const std::string name = systematic_name(symbol);
   a.before.push_back("const " + w.index.type() + " " + name + " = " + text + ";");
-  w.index.bind(name, name, {Dim(0), extent - 1});
-  a.symbols.push_back(name);
-  return Dim::symbol(name);
+  w.index.bind(symbol, name, {IndexExpr(0), extent - 1});
+  a.symbols.push_back(symbol);
+  return IndexExpr::symbol(symbol);
 }
 
-Dim clamped_axis(Writer& w, Access& a, const Dim& index, const Dim& extent) {
-  const Dim i = w.index.resolve(index), n = w.index.resolve(extent);
+IndexExpr clamped_axis(Writer& w, Access& a, const IndexExpr& index, const IndexExpr& extent) {
+  const IndexExpr i = w.index.resolve(index), n = w.index.resolve(extent);
   a.before_varies |= w.index.lane_form(i).varies();
   if (!w.index.proves_nonneg(n - 1)) a.nonempty.push_back(n - 1);
   const std::string call = w.prelude.use("clamped") + "(" + w.index.text(i) + ", " + w.index.text(n) + ", status)";
   return named(w, a, (w.kernel.fits32 ? "(int)" : "") + call, n);
 }
 
-// The column of row-major (row, column) in "swizzle N". Groups of N columns are permuted: the group index is XORed with
-// the row index, so that a column of groups is spread over the shared memory banks. Lanes that stay in a group keep
-// their order.
-Dim swizzled_column(Writer& w, Access& a, const Dim& row, const Dim& column, const Dim& extent) {
-  const int64_t group = swizzle_of(a.info->layout);
-  const int64_t columns = extent.is_const() ? extent.value() : 0;
-  const int64_t groups = group > 0 ? columns / group : 0;
-  if (groups < 1 || columns % group != 0 || (groups & (groups - 1)) != 0) {
-    throw UnsupportedKernel("'" + a.info->name + "' has no power of two of groups to swizzle");
-  }
-  const LaneForm form = w.index.lane_form(column);
-  const bool in_group = form.step == 1 && !w.index.lane_form(row).varies() && group % a.width == 0 &&
-                        w.index.divisor(form.base) % a.width == 0;
-  const Dim base = in_group ? form.base : column;
-  a.before_varies |= !in_group && (form.varies() || w.index.lane_form(row).varies());
-  const std::string text =
-      fmt::format("({} ^ {}) * {} + {}", operand(w.index.text(w.index.resolve(floordiv(base, group)))),
-                  operand(w.index.text(w.index.resolve(mod(row, groups)))), group,
-                  operand(w.index.text(w.index.resolve(mod(base, group)))));
-  // A group begins at a multiple of its size, and lanes inside it at a multiple of their width.
-  const Dim at = named(w, a, in_group ? "(" + text + ") / " + std::to_string(a.width) : text, extent);
-  return in_group ? at * a.width + Dim::symbol(ir::kLane) : at;
-}
-
-Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
+Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
   Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, false, {}, {}};
   const std::size_t dropped = dropped_axes(w, id);
-  const Shape strides = kept_strides(w, id);
-  const bool swizzles = swizzle_of(a.info->layout) > 0 && strides.size() >= 2;
+  const ir::IndexShape strides = kept_strides(w, id);
   for (std::size_t i = 0; i < strides.size(); ++i) {
     const std::size_t axis = i + dropped;
-    Dim at = w.index.resolve(index[axis]);
+    IndexExpr at = w.index.resolve(index[axis]);
     if (clamp >> axis & 1) at = clamped_axis(w, a, index[axis], a.info->shape[axis]);
-    if (swizzles && i + 1 == strides.size()) {
-      at = swizzled_column(w, a, w.index.resolve(index[axis - 1]), at, a.info->shape[axis]);
-    }
     a.linear += at * strides[i];
   }
   a.linear = w.index.resolve(a.linear);
@@ -100,7 +65,7 @@ Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint
 }
 
 void forget(Writer& w, const Access& a) {
-  for (const std::string& symbol : a.symbols) w.index.unbind(symbol);
+  for (const ir::SymbolId symbol : a.symbols) w.index.unbind(symbol);
 }
 
 bool is_constant(const Writer& w, const Access& a) {
@@ -139,7 +104,7 @@ std::string address_of(Writer& w, const Access& a) {
 // A guard without the terms that always hold: terms that are equal for all lanes, and the rest.
 struct Condition {
   bool never = false;
-  std::vector<Dim> uniform, lanes;
+  std::vector<IndexExpr> uniform, lanes;
 };
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
@@ -157,8 +122,8 @@ bool lanes_agree(const Index& index, const LaneForm& form, int width) {
 
 Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
   Condition out;
-  for (const Dim& term : guard) {
-    const Dim d = w.index.resolve(term);
+  for (const IndexExpr& term : guard) {
+    const IndexExpr d = w.index.resolve(term);
     if (d.is_const()) {
       out.never |= d.value() < 0;
     } else if (!w.index.proves_nonneg(d)) {
@@ -172,15 +137,15 @@ Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
   return out;
 }
 
-std::string all_hold(Writer& w, const std::vector<Dim>& terms, std::vector<std::string> more = {}) {
-  for (const Dim& d : terms) more.push_back(w.index.text(d) + " >= 0");
+std::string all_hold(Writer& w, const std::vector<IndexExpr>& terms, std::vector<std::string> more = {}) {
+  for (const IndexExpr& d : terms) more.push_back(w.index.text(d) + " >= 0");
   return joined(more, " && ");
 }
 
 // Rewrites the guards of all lanes as conditions without `lane`; false if that is not possible.
-bool in_all_lanes(Writer& w, const Condition& c, int width, std::vector<Dim>& out) {
+bool in_all_lanes(Writer& w, const Condition& c, int width, std::vector<IndexExpr>& out) {
   out = c.uniform;
-  for (const Dim& d : c.lanes) {
+  for (const IndexExpr& d : c.lanes) {
     const LaneForm form = w.index.lane_form(d);
     if (!form.step) return false;
     out.push_back(form.base + std::min<int64_t>(0, *form.step * (width - 1)));
@@ -218,7 +183,7 @@ void load_with_declarations(Writer& w, const Access& a, const ir::Load& load, co
   const std::string name = ir::reg_name(load.dst), otherwise = literal(load.otherwise);
   const std::string lane = at_lane(name, a.width);
   declare(w, load.dst);
-  std::vector<Dim> conditions = c.uniform;
+  std::vector<IndexExpr> conditions = c.uniform;
   conditions.insert(conditions.end(), c.lanes.begin(), c.lanes.end());
   const bool vector = piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && c.lanes.empty();
   const bool each_lane = !vector && a.width > 1;
@@ -241,14 +206,14 @@ void load_with_declarations(Writer& w, const Access& a, const ir::Load& load, co
 void load_vector(Writer& w, const Access& a, const ir::Load& load, const Condition& c) {
   const std::string name = ir::reg_name(load.dst), otherwise = literal(load.otherwise);
   declare(w, load.dst);
-  std::vector<Dim> all;
+  std::vector<IndexExpr> all;
   in_all_lanes(w, c, a.width, all);
   if (all.empty()) return w.out.line(load_pieces(w, a, name));
   if (c.lanes.empty() && load.otherwise == ir::Constant{load.otherwise.dtype} && load.otherwise.dtype != DType::bool_) {
     return w.out.line(load_pieces_or_zero(w, a, name, all_hold(w, all)));
   }
   w.out.line("if (" + all_hold(w, all) + ") " + load_pieces(w, a, name));
-  std::vector<Dim> each = c.uniform;
+  std::vector<IndexExpr> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   const std::string rest =
       c.lanes.empty() ? otherwise : guarded_value(all_hold(w, each), from_memory(a, element_at(w, a)), otherwise);
@@ -275,7 +240,7 @@ void store_with_declarations(Writer& w, const Access& a, const std::string& guar
 std::string wide_name(const ir::Store& store) { return ir::reg_name(std::get<ir::RegId>(store.value)); }
 
 void store_vector(Writer& w, const Access& a, const ir::Store& store, const Condition& c, const std::string& first) {
-  std::vector<Dim> all;
+  std::vector<IndexExpr> all;
   in_all_lanes(w, c, a.width, all);
   const std::string whole = fmt::format("{}<{}>({}, {});", w.prelude.use("store_vector"), piece_type(piece_bytes(w, a)),
                                         address_of(w, a), wide_name(store));
@@ -287,7 +252,7 @@ void store_vector(Writer& w, const Access& a, const ir::Store& store, const Cond
   }
   w.out.line((condition.empty() ? "" : "if (" + condition + ") ") + whole);
   if (!c.lanes.empty()) {
-    std::vector<Dim> each = c.uniform;
+    std::vector<IndexExpr> each = c.uniform;
     each.insert(each.end(), c.lanes.begin(), c.lanes.end());
     w.out.line("else " + for_lanes(w, a.width) + "if (" + both(first, all_hold(w, each)) + ") " + lane_by_lane);
   }
@@ -297,11 +262,11 @@ void store_vector(Writer& w, const Access& a, const ir::Store& store, const Cond
 void store_access(Writer& w, const Access& a, const ir::Store& store, const Condition& c) {
   const bool shared_out = a.info->space != ir::Space::reg;
   const std::string first = shared_out ? first_thread(w) : "";
-  std::vector<Dim> unused;
+  std::vector<IndexExpr> unused;
   const bool wide =
       piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && in_all_lanes(w, c, a.width, unused);
   if (wide) return store_vector(w, a, store, c, first);
-  std::vector<Dim> each = c.uniform;
+  std::vector<IndexExpr> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   const std::string guard = both(first, all_hold(w, each)), value = raw_operand(w, store.value);
   if (!a.before.empty()) return store_with_declarations(w, a, guard, value);
@@ -314,7 +279,7 @@ void store_access(Writer& w, const Access& a, const ir::Store& store, const Cond
 std::string guard_text(Writer& w, const ir::Guard& guard, int width) {
   const Condition c = condition_of(w, guard, width);
   if (c.never) return "false";
-  std::vector<Dim> each = c.uniform;
+  std::vector<IndexExpr> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   return all_hold(w, each);
 }
@@ -326,7 +291,7 @@ void write_load(Writer& w, const ir::Load& load) {
   const Condition c = condition_of(w, load.guard, width);
   if (c.never) return define(w, load.dst, literal(load.otherwise));
   const Access a = access_of(w, load.buffer, load.index, load.clamp, width);
-  std::vector<Dim> each = c.uniform, unused;
+  std::vector<IndexExpr> each = c.uniform, unused;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   if (!a.before.empty()) {
     load_with_declarations(w, a, load, c);
@@ -352,7 +317,7 @@ void write_store(Writer& w, const ir::Store& store) {
 void write_index_value(Writer& w, const ir::IndexValue& stmt) {
   const ir::RegInfo& info = w.kernel.regs[stmt.dst];
   const LaneScope scope(w.index, info.width);
-  const Dim value = w.index.resolve(stmt.value);
+  const IndexExpr value = w.index.resolve(stmt.value);
   define(w, stmt.dst, convert(w.prelude, DType::i64, info.dtype, "(i64)" + operand(w.index.wide_text(value))));
 }
 

@@ -33,7 +33,7 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
       made.entry = "phase" + std::to_string(out.phases.size() - 1);
       cuda::PhaseText text = cuda::write_phase(kernel, target, comments, prelude, phase, made.entry);
       functions += text.text;
-      made.iterations = std::move(text.iterations);
+      made.iterations = named(kernel, text.iterations);
       made.threads = text.threads;
       made.dynamic_shared = text.dynamic_shared;
     }

@@ -12,9 +12,11 @@
 
 namespace fusec::codegen::cuda {
 
+using ir::IndexExpr;
+
 // base + step * lane; step nullopt: not affine with a constant step. `varies` false: step is 0.
 struct LaneForm {
-  Dim base;
+  IndexExpr base;
   std::optional<int64_t> step = 0;
   bool varies() const { return step != 0; }
 };
@@ -24,40 +26,40 @@ class Index {
   Index(const ir::Kernel& kernel, Prelude& prelude);
 
   const std::string& type() const { return type_; }
-  // The symbol `name` is written as `text` and has the inclusive range; an empty range means that nothing is known.
-  void bind(const std::string& name, const std::string& text, DimRange range);
-  // The symbol `name` stands for a resolved expression.
-  void alias(const std::string& name, const Dim& value) { aliases_[name] = value; }
-  void unbind(const std::string& name);
+  // The symbol is written as `text` and has the inclusive range; an empty range means that nothing is known.
+  void bind(ir::SymbolId symbol, const std::string& text, ir::IndexRange range);
+  // The symbol stands for a resolved expression.
+  void alias(ir::SymbolId symbol, const IndexExpr& value) { aliases_[symbol] = value; }
+  void unbind(ir::SymbolId symbol);
 
   // Substitutes aliases and simplifies what the ranges decide.
-  Dim resolve(const Dim& d) const;
-  bool proves_nonneg(const Dim& d) const { return fusec::proves_nonneg(d, ranges_); }
+  IndexExpr resolve(const IndexExpr& d) const;
+  bool proves_nonneg(const IndexExpr& d) const { return ir::proves_nonneg(d, ranges_); }
   // `d` must be resolved.
-  std::string text(const Dim& d);
+  std::string text(const IndexExpr& d);
   // For a number that is not a memory offset: evaluated so that it is right in 64 bits, whatever the facts say.
-  std::string wide_text(const Dim& d);
-  LaneForm lane_form(const Dim& d) const;
+  std::string wide_text(const IndexExpr& d);
+  LaneForm lane_form(const IndexExpr& d) const;
   // Whether a register occurs in it.
-  bool uses_data(const Dim& d) const;
+  bool uses_data(const IndexExpr& d) const;
   // The greatest known divisor, using the facts about extents; 0 for 0.
-  int64_t divisor(const Dim& d) const;
+  int64_t divisor(const IndexExpr& d) const;
 
  private:
-  std::string term_text(const Dim::Term& term, int64_t coefficient);
-  std::string atom_text(const Dim::Atom& atom);
-  std::string division(const Dim::Atom& atom);
-  std::string symbol(const std::string& name) const;
-  const ir::RegInfo* register_named(const std::string& name) const;
-  bool uses_lane(const Dim& d) const;
+  std::string term_text(const IndexExpr::Term& term, int64_t coefficient);
+  std::string atom_text(const IndexExpr::Atom& atom);
+  std::string division(const IndexExpr::Atom& atom);
+  std::string symbol_text(ir::SymbolId symbol) const;
+  const ir::RegInfo* register_info(ir::SymbolId symbol) const;
+  bool uses_lane(const IndexExpr& d) const;
 
   const ir::Kernel& kernel_;
   Prelude& prelude_;
   std::string type_;
   bool wide_ = false;
-  std::map<std::string, std::string> names_;
-  std::map<std::string, Dim> aliases_;
-  DimRanges ranges_;
+  std::map<ir::SymbolId, std::string> texts_;
+  std::map<ir::SymbolId, IndexExpr> aliases_;
+  ir::IndexRanges ranges_;
 };
 
 // While it lives, `lane` has the range 0 .. width-1, or is 0 for width 1.

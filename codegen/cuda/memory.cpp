@@ -12,16 +12,16 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-Dim elements_of(const Shape& shape, const Shape& strides, std::size_t from) {
-  return from == shape.size() ? Dim(1) : shape[from] * strides[from];
+IndexExpr elements_of(const ir::IndexShape& shape, const ir::IndexShape& strides, std::size_t from) {
+  return from == shape.size() ? IndexExpr(1) : shape[from] * strides[from];
 }
 
-int64_t constant_count(const ir::Buffer& buffer, const Dim& count) {
+int64_t constant_count(const ir::Buffer& buffer, const IndexExpr& count) {
   if (count.is_const()) return count.value();
   throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
 
-int square_of(const ir::Buffer& buffer, const Shape& shape) {
+int square_of(const ir::Buffer& buffer, const ir::IndexShape& shape) {
   const bool square = shape.size() == 2 && shape[0].is_const() && shape[0] == shape[1];
   if (!square) throw UnsupportedKernel("'" + buffer.name + "' is not one square tile");
   return static_cast<int>(shape[0].value());
@@ -31,8 +31,8 @@ int square_of(const ir::Buffer& buffer, const Shape& shape) {
 // access tells how many.
 void declare_array(Writer& w, ir::BufferId id) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
-  const Shape strides = strides_of(buffer);
-  const Dim count = elements_of(buffer.shape, strides, w.dropped[id]);
+  const ir::IndexShape strides = strides_of(buffer);
+  const IndexExpr count = elements_of(buffer.shape, strides, w.dropped[id]);
   w.out.line(fmt::format("{} {}[{}];", register_type(buffer.dtype), buffer_name(w, id), constant_count(buffer, count)));
 }
 
@@ -77,8 +77,8 @@ std::size_t dropped_axes(Writer& w, ir::BufferId id) {
   return here;
 }
 
-Shape kept_strides(Writer& w, ir::BufferId id) {
-  Shape strides = strides_of(w.kernel.buffers[id]);
+ir::IndexShape kept_strides(Writer& w, ir::BufferId id) {
+  ir::IndexShape strides = strides_of(w.kernel.buffers[id]);
   strides.erase(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(dropped_axes(w, id)));
   return strides;
 }
@@ -87,7 +87,7 @@ void write_alloc(Writer& w, ir::BufferId id, const ir::Block& rest) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
   if (buffer.space == ir::Space::scratch) return;
   if (buffer.space == ir::Space::shared) {
-    const Dim count = elements_of(buffer.shape, strides_of(buffer), 0);
+    const IndexExpr count = elements_of(buffer.shape, strides_of(buffer), 0);
     add_shared(w, memory_type(buffer.dtype), buffer_name(w, id), constant_count(buffer, count),
                static_cast<int64_t>(size_of(buffer.dtype)));
     return;
@@ -104,7 +104,7 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   const std::size_t from = dropped_axes(w, stmt.src), to = dropped_axes(w, stmt.dst);
   if (from != 0 || to != 0) throw UnsupportedKernel("its tiles are not declared beside it");
   const int n = square_of(src, src.shape);
-  const Dim read = kept_strides(w, stmt.src)[0], write = kept_strides(w, stmt.dst)[0];
+  const IndexExpr read = kept_strides(w, stmt.src)[0], write = kept_strides(w, stmt.dst)[0];
   w.out.line("#pragma unroll");
   w.out.line(fmt::format("for (int i = 0; i < {}; ++i) {{", n));
   w.out.line("#pragma unroll");
@@ -115,22 +115,21 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
 
 // The threads of the team copy elements in turn; the elements of the box are numbered row-major.
 void write_copy(Writer& w, const ir::CopyAsync& stmt) {
-  Dim count(1);
-  for (const Dim& extent : stmt.extents) count *= extent;
-  const std::string var = w.loop_name(), symbol = "copy" + var;
+  IndexExpr count(1);
+  for (const IndexExpr& extent : stmt.extents) count *= extent;
+  const std::string var = w.loop_name();
+  const ir::SymbolId symbol{ir::SymbolKind::local, static_cast<uint32_t>(w.clamps++)};
   const bool shared_out = w.team.size > 1 && w.kernel.buffers[stmt.dst].space != ir::Space::reg;
   w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var, shared_out ? w.team.thread : "0",
                          var, w.index.text(w.index.resolve(count)), var, shared_out ? w.team.size : 1));
-  w.index.bind(symbol, var, {Dim(0), w.index.resolve(count) - 1});
-  const auto element = [&](ir::BufferId id, const std::vector<Dim>& index) {
-    const ir::Buffer& buffer = w.kernel.buffers[id];
-    if (buffer.layout.starts_with("swizzle")) throw UnsupportedKernel("copies do not write swizzled buffers");
+  w.index.bind(symbol, var, {IndexExpr(0), w.index.resolve(count) - 1});
+  const auto element = [&](ir::BufferId id, const std::vector<IndexExpr>& index) {
     const std::size_t dropped = dropped_axes(w, id);
-    const Shape strides = kept_strides(w, id);
-    Dim linear, rest = Dim::symbol(symbol);
+    const ir::IndexShape strides = kept_strides(w, id);
+    IndexExpr linear, rest = IndexExpr::symbol(symbol);
     for (std::size_t i = 0; i < strides.size(); ++i) linear += index[i + dropped] * strides[i];
     for (std::size_t k = stmt.extents.size(); k-- > 0;) {
-      const Dim at = k == 0 ? rest : mod(rest, stmt.extents[k]);
+      const IndexExpr at = k == 0 ? rest : mod(rest, stmt.extents[k]);
       linear += at * strides[strides.size() - stmt.extents.size() + k];
       rest = floordiv(rest, stmt.extents[k]);
     }

@@ -27,8 +27,10 @@ Plan plan_of(Writer& w, const ir::Reduce& stmt) {
     if (loop.tag > ir::LoopTag::block) throw UnsupportedKernel("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
-  Plan plan{
-      plan_reduce(w.kernel, stmt, [&](const Dim& d) { return w.index.resolve(d); }), stmt, {stmt.combiner, {}}, {}};
+  Plan plan{plan_reduce(w.kernel, stmt, [&](const IndexExpr& d) { return w.index.resolve(d); }),
+            stmt,
+            {stmt.combiner, {}},
+            {}};
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted && has_block_loop(stmt)) {
@@ -86,8 +88,8 @@ void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std
   }
 }
 
-std::string place(Writer& w, const Plan& plan, const Dim& position) {
-  const Dim at = w.index.resolve(position);
+std::string place(Writer& w, const Plan& plan, const IndexExpr& position) {
+  const IndexExpr at = w.index.resolve(position);
   if (plan.per == 1) return w.index.text(at);
   return at.is(0) ? "lane" : w.index.text(at) + " + lane";
 }
@@ -158,7 +160,7 @@ struct Threads {
   std::vector<ir::LoopHead> loops;
   int64_t total = 1;
   Team outer;
-  std::set<std::string> variables;
+  std::set<ir::SymbolId> variables;
 };
 
 // Binds the variables of the reduce's block loops. In idle threads they are out of range and not used.
@@ -347,9 +349,9 @@ void write_scan(Writer& w, const ir::Scan& scan) {
   w.out.open("");
   w.out.line(type + " " + running + suffix + ";");
   w.out.line(for_lanes(w, info.width) + at_lane(running, info.width) + " = " + identity(op)[0] + ";");
-  const std::string step = scan.loop.var + ".step";
+  const ir::VarId step = derived(scan.loop.var, 1);
   write_loop(w, {scan.loop.tag, step, scan.loop.extent}, [&] {
-    const Dim at = Dim::symbol(step);
+    const IndexExpr at = IndexExpr::symbol(step);
     w.index.alias(scan.loop.var, w.index.resolve(scan.reverse ? scan.loop.extent - 1 - at : at));
     write_block(w, scan.body);
     const auto keep = [&] {

@@ -23,10 +23,10 @@ Team inside(Writer& w, int64_t total, int64_t inner, bool collective) {
 }  // namespace
 
 int64_t constant_extent(Writer& w, const ir::LoopHead& loop) {
-  const Dim extent = w.index.resolve(loop.extent);
+  const IndexExpr extent = w.index.resolve(loop.extent);
   if (extent.is_const()) return std::max<int64_t>(0, extent.value());
-  throw UnsupportedKernel("block loop '" + loop.var + "' has the extent " + loop.extent.str() +
-                          ", which is no constant");
+  throw UnsupportedKernel("block loop '" + name_of(w.kernel, loop.var) + "' has the extent " +
+                          named(w.kernel, loop.extent).str() + ", which is no constant");
 }
 
 int64_t threads_of(Writer& w, const ir::Stmt& stmt) {
@@ -40,7 +40,7 @@ void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inn
   for (std::size_t i = loops.size(); i-- > 0;) {
     const int64_t extent = constant_extent(w, loops[i]);
     if (extent == 1) {
-      w.index.alias(loops[i].var, Dim(0));
+      w.index.alias(loops[i].var, IndexExpr(0));
       continue;
     }
     std::string value =
@@ -51,7 +51,7 @@ void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inn
     if (!outermost) value = w.prelude.use("umod") + "(" + value + ", " + std::to_string(extent) + ")";
     const std::string name = w.loop_name();
     w.out.line("const " + w.index.type() + " " + name + " = " + value + ";");
-    w.index.bind(loops[i].var, name, {Dim(0), Dim(extent - 1)});
+    w.index.bind(loops[i].var, name, {IndexExpr(0), IndexExpr(extent - 1)});
   }
 }
 

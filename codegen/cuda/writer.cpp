@@ -58,24 +58,25 @@ void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid) {
   std::vector<const ir::LoopHead*> varying;
   for (const ir::LoopHead& loop : grid) {
     if (loop.extent.is(1))
-      w.index.alias(loop.var, Dim(0));
+      w.index.alias(loop.var, IndexExpr(0));
     else
       varying.push_back(&loop);
   }
   if (varying.size() > 1) w.out.line("unsigned block = blockIdx.x;");
   for (std::size_t i = varying.size(); i-- > 0;) {
-    const Dim extent = w.index.resolve(varying[i]->extent);
+    const IndexExpr extent = w.index.resolve(varying[i]->extent);
     const std::string name = w.loop_name(), by = "(unsigned)" + operand(w.index.text(extent));
     const std::string value = varying.size() == 1 ? "blockIdx.x" : i == 0 ? "block" : "block % " + by;
     w.out.line(fmt::format("const {} {} = {};", w.index.type(), name, value));
     if (i > 0) w.out.line("block /= " + by + ";");
-    w.index.bind(varying[i]->var, name, {Dim(0), extent - 1});
+    w.index.bind(varying[i]->var, name, {IndexExpr(0), extent - 1});
   }
 }
 
 void bind_extents(Writer& w) {
   for (std::size_t i = 0; i < w.kernel.extents.size(); ++i) {
-    w.index.bind(w.kernel.extents[i], "n" + std::to_string(i), {Dim(0), std::nullopt});
+    const ir::ExtentId id{static_cast<uint32_t>(i)};
+    w.index.bind(id, systematic_name(id), {IndexExpr(0), std::nullopt});
   }
 }
 
@@ -121,15 +122,15 @@ std::string shared_declarations(Writer& w, bool dynamic) {
 
 // A loop that runs at most once becomes a condition. nvcc would keep its back edge and move no work of following
 // iterations across it.
-void open_loop(Writer& w, const ir::LoopHead& head, const Dim& extent) {
+void open_loop(Writer& w, const ir::LoopHead& head, const IndexExpr& extent) {
   if (w.index.proves_nonneg(1 - extent)) {
     w.out.open("if (" + w.index.text(extent) + " > 0)");
-    return w.index.alias(head.var, Dim(0));
+    return w.index.alias(head.var, IndexExpr(0));
   }
   if (head.tag == ir::LoopTag::unroll) w.out.line("#pragma unroll");
   const std::string name = w.loop_name();
   w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
-  w.index.bind(head.var, name, {Dim(0), extent - 1});
+  w.index.bind(head.var, name, {IndexExpr(0), extent - 1});
   w.team.in_loop = true;
 }
 
@@ -194,15 +195,15 @@ void write_block(Writer& w, const ir::Block& block) {
 
 void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body) {
   if (head.tag >= ir::LoopTag::block) throw UnsupportedKernel("a parallel loop where a plain one is needed");
-  const Dim extent = w.index.resolve(head.extent);
+  const IndexExpr extent = w.index.resolve(head.extent);
   if (extent.is_const() && extent.value() <= 0) return;
   const Team outer = w.team;
   if (extent.is(1)) {
-    w.index.alias(head.var, Dim(0));
+    w.index.alias(head.var, IndexExpr(0));
     w.out.open("");
   } else {
     open_loop(w, head, extent);
-    std::set<std::string> symbols;
+    std::set<ir::SymbolId> symbols;
     extent.collect_symbols(symbols);
     const bool varies =
         std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });

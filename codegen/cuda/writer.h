@@ -48,7 +48,7 @@ struct Writer {
   std::map<ir::BufferId, std::size_t> dropped;  // leading axes of reg buffers that block loops index, once known
   std::map<ir::BufferId, int> parallel_depth;   // parallel loops around the declaration of a local buffer
   int parallel = 0;                             // parallel loops around this point
-  std::set<std::string> block_variables;        // of the block loops around this point
+  std::set<ir::SymbolId> block_variables;       // of the block loops around this point
   int64_t block_threads = 1, block_warps = 1;
   int loops = 0, clamps = 0, threads = 0;  // counters for names
   std::string loop_name();                 // the next loop variable
@@ -60,7 +60,7 @@ struct Writer {
 
 struct PhaseText {
   std::string text;
-  Dim iterations;
+  IndexExpr iterations;
   int threads = 1;
   int64_t dynamic_shared = 0;
 };
@@ -118,7 +118,7 @@ std::string buffer_name(const Writer& w, ir::BufferId id);
 // access but not around the declaration. 0 for other buffers.
 std::size_t dropped_axes(Writer& w, ir::BufferId id);
 // Strides of the remaining axes, in elements.
-Shape kept_strides(Writer& w, ir::BufferId id);
+ir::IndexShape kept_strides(Writer& w, ir::BufferId id);
 
 // reduce.cpp
 void write_reduce(Writer& w, const ir::Reduce& reduce);

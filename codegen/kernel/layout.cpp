@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes strides and linear element offsets of kernel buffers during emit, including the "pitch P" layout. "swizzle
-// N" is not handled here: the writers of accesses apply it.
+// Computes strides and linear element offsets of kernel buffers during emit, including the "pitch P" layout.
 
 #include "codegen/kernel/layout.h"
 
@@ -22,20 +21,20 @@ int64_t pitch_of(const std::string& layout) {
 
 }  // namespace
 
-Shape strides_of(const ir::Buffer& buffer) {
+ir::IndexShape strides_of(const ir::Buffer& buffer) {
   if (!buffer.strides.empty()) return buffer.strides;
   const int64_t pitch = pitch_of(buffer.layout);
   if (pitch == 0 || buffer.shape.size() < 2) return contiguous_strides(buffer.shape);
-  Shape padded = buffer.shape;
+  ir::IndexShape padded = buffer.shape;
   padded.back() = pitch;
   return contiguous_strides(padded);
 }
 
-Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index) {
-  const Shape strides = strides_of(buffer);
+IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& index) {
+  const ir::IndexShape strides = strides_of(buffer);
   FUSEC_CHECK(index.size() == strides.size())
       << "buffer '" << buffer.name << "' indexed by " << index.size() << " dims";
-  Dim out;
+  IndexExpr out;
   for (std::size_t i = 0; i < index.size(); ++i) out += index[i] * strides[i];
   return out;
 }

@@ -6,9 +6,11 @@
 
 namespace fusec::codegen {
 
+using ir::IndexExpr;
+
 // Strides in elements: the stated ones, or else row-major over the shape; with layout "pitch P" rows are P elements
 // apart.
-Shape strides_of(const ir::Buffer& buffer);
-Dim linear_index(const ir::Buffer& buffer, const std::vector<Dim>& index);
+ir::IndexShape strides_of(const ir::Buffer& buffer);
+IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& index);
 
 }  // namespace fusec::codegen

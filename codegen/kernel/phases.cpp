@@ -53,8 +53,8 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
   return phases;
 }
 
-Dim iterations_of(const Phase& phase) {
-  Dim out(1);
+IndexExpr iterations_of(const Phase& phase) {
+  IndexExpr out(1);
   for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
   return out;
 }

@@ -8,6 +8,8 @@
 
 namespace fusec::codegen {
 
+using ir::IndexExpr;
+
 // A nest of grid loops, outermost first, with its body; or a run of other statements, with no grid loops.
 struct Phase {
   std::vector<ir::LoopHead> grid;
@@ -16,6 +18,6 @@ struct Phase {
 
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
 std::vector<Phase> split_phases(const ir::Kernel& kernel);
-Dim iterations_of(const Phase& phase);
+IndexExpr iterations_of(const Phase& phase);
 
 }  // namespace fusec::codegen

@@ -17,8 +17,8 @@ constexpr int64_t kMaxAccumulators = 256;
 
 bool is_two_power(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
-Dim elements_of(const ReducePlan& plan) {
-  Dim out(plan.per);
+IndexExpr elements_of(const ReducePlan& plan) {
+  IndexExpr out(plan.per);
   for (const ReduceLoop& loop : plan.loops) out *= loop.extent;
   return out;
 }
@@ -40,7 +40,7 @@ bool classify(ReducePlan& plan, const ir::Tree& tree, bool order_free) {
     return true;
   }
   for (ReduceLoop& loop : plan.loops) loop.kind = LoopKind::chunk;
-  const Dim count = elements_of(plan);
+  const IndexExpr count = elements_of(plan);
   const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
   if (tree.lanes == 0) return one_chunk;
   std::size_t at = plan.loops.size();
@@ -119,10 +119,10 @@ int64_t array_size(const ReducePlan& plan) {
   return out;
 }
 
-Dim array_position(const ReducePlan& plan) {
-  Dim out;
+IndexExpr array_position(const ReducePlan& plan) {
+  IndexExpr out;
   for (const ReduceLoop& loop : plan.loops) {
-    if (loop.is_array()) out = out * loop.extent + Dim::symbol(loop.head.var);
+    if (loop.is_array()) out = out * loop.extent + IndexExpr::symbol(loop.head.var);
   }
   return out * plan.per;
 }

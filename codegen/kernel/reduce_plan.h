@@ -15,12 +15,14 @@
 
 namespace fusec::codegen {
 
+using ir::IndexExpr;
+
 enum class LoopKind : uint8_t { chunk, sequence, lane };
 
 struct ReduceLoop {
   ir::LoopHead head;
   LoopKind kind;
-  Dim extent;  // resolved; a constant for block loops
+  IndexExpr extent;  // resolved; a constant for block loops
   bool is_block() const { return head.tag == ir::LoopTag::block; }
   bool is_array() const { return kind != LoopKind::sequence && !is_block() && extent.is_const(); }
 };
@@ -33,7 +35,7 @@ struct ReducePlan {
   bool counted = false;  // tree lanes are found at run time; impossible across threads
 };
 
-using Resolve = std::function<Dim(const Dim&)>;
+using Resolve = std::function<IndexExpr(const IndexExpr&)>;
 ReducePlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const Resolve& resolve);
 
 bool has_block_loop(const ir::Reduce& stmt);
@@ -41,7 +43,7 @@ bool has_sequence(const ReducePlan& plan);
 // Number of accumulators per thread.
 int64_t array_size(const ReducePlan& plan);
 // The array index of the current iteration's first accumulator.
-Dim array_position(const ReducePlan& plan);
+IndexExpr array_position(const ReducePlan& plan);
 // The loop over chunks whose extent is known only at run time; only block loops may enclose it. The number of loops if
 // there is none.
 std::size_t run_time_loop(const ReducePlan& plan);

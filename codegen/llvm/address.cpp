@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes the addresses, alignment and lane structure of loads and stores as LLVM IR, for the host and NVPTX emitters.
-// Clamps indices from data and applies the "swizzle N" layout of shared buffers.
+// Clamps indices from data.
 
 #include "codegen/llvm/address.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
 
 #include "ir/support/check.h"
 
@@ -15,40 +13,8 @@ namespace {
 
 using llvm::Value;
 
-// Only shared buffers are swizzled; others are laid out as if they had no swizzle.
-int64_t swizzle_of(const ir::Buffer& buffer) {
-  constexpr std::string_view kPrefix = "swizzle ";
-  int64_t out = 0;
-  if (buffer.space == ir::Space::shared && buffer.layout.starts_with(kPrefix)) {
-    std::from_chars(buffer.layout.data() + kPrefix.size(), buffer.layout.data() + buffer.layout.size(), out);
-  }
-  return out;
-}
-
-// False if the lanes stay in one group.
-bool lanes_change_places(Writer& w, Swizzle& swizzle, int width) {
-  const LaneForm form = lane_form(w, w.index.resolve(swizzle.column)), row = lane_form(w, w.index.resolve(swizzle.row));
-  const bool in_group =
-      form.step == 1 && !row.varies() && swizzle.group % width == 0 && known_divisor(w, form.base) % width == 0;
-  if (in_group) swizzle.column = form.base;
-  return !in_group && (form.varies() || row.varies());
-}
-
-Swizzle swizzle_at(const ir::Buffer& buffer, const std::vector<Dim>& index) {
-  Swizzle out{swizzle_of(buffer), 1, {}, {}};
-  if (out.group == 0 || index.size() < 2) return {};
-  const Dim& extent = buffer.shape.back();
-  out.groups = extent.is_const() && extent.value() % out.group == 0 ? extent.value() / out.group : 0;
-  if (!std::has_single_bit(static_cast<uint64_t>(out.groups))) {
-    throw UnsupportedKernel("'" + buffer.name + "' has no power of two of groups to swizzle");
-  }
-  out.row = index[index.size() - 2];
-  out.column = index.back();
-  return out;
-}
-
 // The index, wrapped if negative, then clamped to 0 .. extent-1. An index out of range sets the status word.
-Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
+Value* clamped(Writer& w, const IndexExpr& index, const IndexExpr& extent) {
   auto& b = w.ir.b;
   Value *i = w.index.wide(w.index.resolve(index)), *n = w.index.wide(w.index.resolve(extent));
   Value* zero = b.getInt64(0);
@@ -64,18 +30,11 @@ Value* clamped(Writer& w, const Dim& index, const Dim& extent) {
   return call_intrinsic(w.ir, llvm::Intrinsic::smax, {i, zero});
 }
 
-Value* swizzled(Writer& w, const Swizzle& s) {
-  const auto value = [&](const Dim& d) { return w.index.value(w.index.resolve(d)); };
-  Value* group = w.ir.b.CreateXor(value(floordiv(s.column, s.group)), value(mod(s.row, s.groups)));
-  return w.ir.b.CreateAdd(w.ir.b.CreateMul(group, integer(group, s.group)), value(mod(s.column, s.group)));
-}
-
-// The address `linear` elements into the buffer, plus the offsets of the clamped axes and the swizzled one.
-Value* address_of(Writer& w, const Access& a, const Dim& linear) {
+// The address `linear` elements into the buffer, plus the offsets of the clamped axes.
+Value* address_of(Writer& w, const Access& a, const IndexExpr& linear) {
   Value* at = w.index.pointer(base_of(w, a.buffer), a.element, linear);
-  if (a.swizzle.group > 0) at = w.ir.b.CreateGEP(a.element, at, swizzled(w, a.swizzle));
   if (a.clamp == 0) return at;
-  const Shape strides = strides_of(*a.info);
+  const ir::IndexShape strides = strides_of(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (!(a.clamp >> axis & 1)) continue;
     Value* i = w.ir.b.CreateTrunc(clamped(w, (*a.index)[axis], a.info->shape[axis]), w.index.type());
@@ -86,26 +45,20 @@ Value* address_of(Writer& w, const Access& a, const Dim& linear) {
 
 }  // namespace
 
-Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width) {
+Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
-  const Shape strides = strides_of(buffer);
+  const ir::IndexShape strides = strides_of(buffer);
   FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' has " << strides.size() << " axes";
-  Dim linear;
+  IndexExpr linear;
   bool one_row = true;
-  Swizzle swizzle = swizzle_at(buffer, index);
   for (std::size_t i = 0; i < index.size(); ++i) {
     if (clamp >> i & 1) {
       one_row &= !lane_form(w, w.index.resolve(index[i])).varies();
-    } else if (swizzle.group > 0 && i + 1 == index.size()) {
-      const bool varies = lanes_change_places(w, swizzle, width);
-      if (!varies && width > 1 && swizzle.column != index[i]) linear += Dim::symbol(ir::kLane);
-      one_row &= !varies;
     } else {
       linear += index[i] * strides[i];
     }
   }
-  Access a{id,      &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype),
-           one_row, swizzle};
+  Access a{id, &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype), one_row};
   a.form = lane_form(w, a.linear);
   return a;
 }
@@ -125,11 +78,10 @@ llvm::Align alignment(Writer& w, const Access& a) {
     if (offset != 0) common = std::min(common, offset & -offset);
   };
   divides(known_divisor(w, a.form.base));
-  const Shape strides = strides_of(*a.info);
+  const ir::IndexShape strides = strides_of(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (a.clamp >> axis & 1) divides(known_divisor(w, strides[axis]));
   }
-  if (a.swizzle.group > 0) divides(a.contiguous() ? a.width : 1);
   return llvm::Align(static_cast<uint64_t>(common));
 }
 

@@ -9,33 +9,24 @@
 
 namespace fusec::codegen {
 
-// The column of row-major (row, column) in "swizzle N". Groups of N columns are permuted: the group index is XORed with
-// the row index, so that a column of groups is spread over the shared memory banks. Lanes that stay in a group keep
-// their order; then `column` is that of lane 0.
-struct Swizzle {
-  int64_t group = 0, groups = 1;  // group 0: none
-  Dim row, column;
-};
-
-// The address of one load or store. `linear` omits the axes in `clamp`, each of which adds a multiple of its stride,
-// and the swizzled axis. With `one_row` these axes are equal for all lanes.
+// The address of one load or store. `linear` omits the axes in `clamp`, each of which adds a multiple of its
+// stride. With `one_row` these axes are equal for all lanes.
 struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
-  const std::vector<Dim>* index;
+  const std::vector<IndexExpr>* index;
   uint32_t clamp;
   int width;
-  Dim linear;
+  IndexExpr linear;
   LaneForm form;
   llvm::Type* element;  // in memory
   bool one_row = true;
-  Swizzle swizzle = {};
 
   bool contiguous() const { return one_row && form.step == 1; }
   bool uniform() const { return one_row && form.step == 0; }
 };
 
-Access access_of(Writer& w, ir::BufferId id, const std::vector<Dim>& index, uint32_t clamp, int width);
+Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width);
 
 // The address at the current lane. A clamped index that is out of range sets the status word.
 llvm::Value* address(Writer& w, const Access& a);

@@ -97,7 +97,7 @@ Value* extern_argument(Frame& frame, Ir& ir, int64_t position) {
 Value* status_argument(Frame& frame, Ir& ir) { return argument(frame, ir, kStatus, -1, ir.b.getPtrTy()); }
 Value* local_memory(const Frame& frame) { return frame.function->getArg(3); }
 
-void grid_loop(Frame& frame, Ir& ir, Index& index, const std::vector<ir::LoopHead>& grid,
+void grid_loop(Frame& frame, Ir& ir, Index& index, const ir::Kernel& kernel, const std::vector<ir::LoopHead>& grid,
                const std::function<void()>& body) {
   auto& b = ir.b;
   Value *begin = frame.function->getArg(1), *end = frame.function->getArg(2);
@@ -125,9 +125,10 @@ void grid_loop(Frame& frame, Ir& ir, Index& index, const std::vector<ir::LoopHea
     if (loop.extent.is(1)) index.bind(loop.var, 0);
   }
   for (std::size_t i = 0; i < varying.size(); ++i) {
-    llvm::PHINode* phi = varying.size() == 1 ? linear : b.CreatePHI(b.getInt64Ty(), 2, varying[i]->var);
+    const std::string name = name_of(kernel, varying[i]->var);
+    llvm::PHINode* phi = varying.size() == 1 ? linear : b.CreatePHI(b.getInt64Ty(), 2, name);
     if (phi != linear) phi->addIncoming(start[i], init);
-    index.bind(varying[i]->var, phi, {Dim(0), index.resolve(varying[i]->extent) - 1});
+    index.bind(varying[i]->var, phi, {IndexExpr(0), index.resolve(varying[i]->extent) - 1});
     at.push_back(phi);
   }
   b.CreateBr(inside);

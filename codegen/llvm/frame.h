@@ -30,7 +30,7 @@ llvm::Value* local_memory(const Frame& frame);
 
 // Builds a loop that runs body() for every linear grid index in [begin, end), with the variables of `grid` bound in
 // `index`.
-void grid_loop(Frame& frame, Ir& ir, Index& index, const std::vector<ir::LoopHead>& grid,
+void grid_loop(Frame& frame, Ir& ir, Index& index, const ir::Kernel& kernel, const std::vector<ir::LoopHead>& grid,
                const std::function<void()>& body);
 // Ends the function. With `fence`, streaming stores become visible to other threads first.
 void close_phase(Ir& ir, bool fence);

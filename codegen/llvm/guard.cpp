@@ -27,15 +27,17 @@ bool lanes_agree(const Writer& w, const LaneForm& form, int width) {
 }
 
 // Values from data are not bounded like memory offsets, so they need 64 bits.
-Value* guard_value(Writer& w, const Dim& d) { return w.index.is_floating(d) ? w.index.wide(d) : w.index.value(d); }
+Value* guard_value(Writer& w, const IndexExpr& d) {
+  return w.index.is_floating(d) ? w.index.wide(d) : w.index.value(d);
+}
 
-Value* nonneg(Writer& w, const Dim& d) {
+Value* nonneg(Writer& w, const IndexExpr& d) {
   Value* v = guard_value(w, d);
   return w.ir.b.CreateICmpSGT(v, integer(v, -1));
 }
 
 // Only |base| up to |step|*width matters, so base is clamped there and compared in 32 bits.
-Value* new_lane_mask(Writer& w, const Dim& d, int width) {
+Value* new_lane_mask(Writer& w, const IndexExpr& d, int width) {
   auto& b = w.ir.b;
   const LaneForm form = lane_form(w, d);
   const int64_t reach = form.step ? std::abs(*form.step) * width : 0;
@@ -58,7 +60,7 @@ Value* new_lane_mask(Writer& w, const Dim& d, int width) {
 }
 
 // base + step*lane >= 0, made once per basic block.
-Value* lane_mask(Writer& w, const Dim& d, int width) {
+Value* lane_mask(Writer& w, const IndexExpr& d, int width) {
   if (!lane_form(w, d).step) return new_lane_mask(w, d, width);
   Value*& mask = w.masks[{w.ir.b.GetInsertBlock(), width, d}];
   if (!mask) mask = new_lane_mask(w, d, width);
@@ -69,8 +71,8 @@ Value* lane_mask(Writer& w, const Dim& d, int width) {
 
 Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
   Condition out;
-  for (const Dim& term : guard) {
-    const Dim d = w.index.resolve(term);
+  for (const IndexExpr& term : guard) {
+    const IndexExpr d = w.index.resolve(term);
     if (d.is_const()) {
       out.never |= d.value() < 0;
     } else if (!w.index.proves_nonneg(d)) {
@@ -86,27 +88,27 @@ Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
   return out;
 }
 
-Value* conjunction(Writer& w, const std::vector<Dim>& terms) {
+Value* conjunction(Writer& w, const std::vector<IndexExpr>& terms) {
   Value* out = nullptr;
-  for (const Dim& d : terms) {
+  for (const IndexExpr& d : terms) {
     Value* holds = nonneg(w, w.index.resolve(d));
     out = out ? w.ir.b.CreateAnd(out, holds) : holds;
   }
   return out;
 }
 
-Value* lane_masks(Writer& w, const std::vector<Dim>& terms, int width) {
+Value* lane_masks(Writer& w, const std::vector<IndexExpr>& terms, int width) {
   Value* out = nullptr;
-  for (const Dim& d : terms) {
+  for (const IndexExpr& d : terms) {
     Value* mask = lane_mask(w, d, width);
     out = out ? w.ir.b.CreateAnd(out, mask) : mask;
   }
   return out;
 }
 
-Value* all_lanes(Writer& w, const std::vector<Dim>& terms, int width) {
+Value* all_lanes(Writer& w, const std::vector<IndexExpr>& terms, int width) {
   Value* out = nullptr;
-  for (const Dim& d : terms) {
+  for (const IndexExpr& d : terms) {
     const LaneForm form = lane_form(w, d);
     Value* all = form.step ? nonneg(w, form.base + std::min<int64_t>(0, *form.step * (width - 1)))
                            : w.ir.b.CreateAndReduce(lane_mask(w, d, width));

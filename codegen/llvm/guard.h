@@ -11,17 +11,17 @@ namespace fusec::codegen {
 // A guard, split into terms that are equal for all lanes and terms that are not.
 struct Condition {
   bool never = false;
-  std::vector<Dim> uniform, lanes;
+  std::vector<IndexExpr> uniform, lanes;
 };
 
 // Terms that always hold are left out.
 Condition condition_of(Writer& w, const ir::Guard& guard, int width);
 
 // i1: every term is >= 0 at the current lane; null without terms.
-llvm::Value* conjunction(Writer& w, const std::vector<Dim>& terms);
+llvm::Value* conjunction(Writer& w, const std::vector<IndexExpr>& terms);
 // The same for each lane: a vector of i1; null without terms.
-llvm::Value* lane_masks(Writer& w, const std::vector<Dim>& terms, int width);
+llvm::Value* lane_masks(Writer& w, const std::vector<IndexExpr>& terms, int width);
 // i1: every lane passes.
-llvm::Value* all_lanes(Writer& w, const std::vector<Dim>& terms, int width);
+llvm::Value* all_lanes(Writer& w, const std::vector<IndexExpr>& terms, int width);
 
 }  // namespace fusec::codegen

@@ -35,11 +35,11 @@ class HostWriter : public Writer {
   void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override {
     frame = open_phase(module, ir, name);
     index.push(frame.entry);
-    for (std::size_t i = 0; i < kernel.extents.size(); ++i) {
-      index.bind(kernel.extents[i], extent_argument(frame, ir, static_cast<int64_t>(i)), {Dim(0), std::nullopt});
+    for (uint32_t i = 0; i < kernel.extents.size(); ++i) {
+      index.bind(fusec::ir::ExtentId{i}, extent_argument(frame, ir, i), {IndexExpr(0), std::nullopt});
     }
     begin_index(*this);
-    grid_loop(frame, ir, index, phase.grid, [&] {
+    grid_loop(frame, ir, index, kernel, phase.grid, [&] {
       for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
     });
     close_phase(ir, streams);
@@ -73,7 +73,7 @@ class HostWriter : public Writer {
     return ir.b.CreateAlignedStore(v, to, align);
   }
 
-  void in_loop(const Dim&, const std::function<void()>& body) override { body(); }
+  void in_loop(const IndexExpr&, const std::function<void()>& body) override { body(); }
   void write_parallel(const ir::Loop& loop) override {
     if (loop.head.tag == ir::LoopTag::grid)
       throw UnsupportedKernel("a grid loop must be outermost and perfectly nested");
@@ -107,12 +107,12 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
   out.module->setTargetTriple(out.machine->getTargetTriple().str());
   out.module->setDataLayout(out.machine->createDataLayout());
   const Locals locals = plan_locals(kernel);
-  out.local_bytes = locals.bytes;
+  out.local_bytes = named(kernel, locals.bytes);
   try {
     for (const Phase& phase : split_phases(kernel)) {
       llvm::IRBuilder<> builder(out.context);
       HostWriter w(kernel, locals, builder, target, out.externs);
-      out.phases.push_back({"phase" + std::to_string(out.phases.size()), iterations_of(phase)});
+      out.phases.push_back({"phase" + std::to_string(out.phases.size()), named(kernel, iterations_of(phase))});
       w.write_phase(*out.module, phase, out.phases.back().name);
     }
   } catch (const CompileError& e) {

@@ -14,70 +14,70 @@ namespace {
 
 using llvm::Value;
 
-bool has_function(const Dim& d) {
-  for (const Dim::Term& term : d.terms()) {
-    for (const Dim::Atom& atom : term.atoms) {
-      if (atom.fn != Dim::Fn::symbol) return true;
+bool has_function(const IndexExpr& d) {
+  for (const IndexExpr::Term& term : d.terms()) {
+    for (const IndexExpr::Atom& atom : term.atoms) {
+      if (atom.fn != IndexExpr::Fn::symbol) return true;
     }
   }
   return false;
 }
 
-Dim of_atom(const Dim::Atom& atom) { return Dim::from_terms({{1, {atom}}}); }
+IndexExpr of_atom(const IndexExpr::Atom& atom) { return IndexExpr::from_terms({{1, {atom}}}); }
 
 }  // namespace
 
 void Index::push(llvm::BasicBlock* head) { scopes_.push_back({head, {}, {}, {}}); }
 
 void Index::pop() {
-  const std::vector<std::string> names = scopes_.back().symbols;
+  const std::vector<ir::SymbolId> symbols = scopes_.back().symbols;
   scopes_.pop_back();
-  for (const std::string& name : names) unbind(name);
+  for (const ir::SymbolId symbol : symbols) unbind(symbol);
 }
 
-void Index::bind(const std::string& name, Value* value, DimRange range) {
-  symbols_[name] = {value, static_cast<int>(scopes_.size()) - 1};
-  ranges_[name] = std::move(range);
-  scopes_.back().symbols.push_back(name);
+void Index::bind(ir::SymbolId symbol, Value* value, ir::IndexRange range) {
+  symbols_[symbol] = {value, static_cast<int>(scopes_.size()) - 1};
+  ranges_[symbol] = std::move(range);
+  scopes_.back().symbols.push_back(symbol);
 }
 
-void Index::bind_at_entry(const std::string& name, Value* value, DimRange range) {
-  symbols_[name] = {value, 0};
-  ranges_[name] = std::move(range);
+void Index::bind_at_entry(ir::SymbolId symbol, Value* value, ir::IndexRange range) {
+  symbols_[symbol] = {value, 0};
+  ranges_[symbol] = std::move(range);
 }
 
-void Index::unbind(const std::string& name) {
-  symbols_.erase(name);
-  constants_.erase(name);
-  ranges_.erase(name);
+void Index::unbind(ir::SymbolId symbol) {
+  symbols_.erase(symbol);
+  constants_.erase(symbol);
+  ranges_.erase(symbol);
 }
 
-Dim Index::resolve(const Dim& d) const {
+IndexExpr Index::resolve(const IndexExpr& d) const {
   if (d.is_const()) return d;
   bool substitutes = false;
-  for (const Dim::Term& term : d.terms()) {
-    for (const Dim::Atom& atom : term.atoms) {
-      substitutes |= atom.fn != Dim::Fn::symbol || constants_.contains(atom.name);
+  for (const IndexExpr::Term& term : d.terms()) {
+    for (const IndexExpr::Atom& atom : term.atoms) {
+      substitutes |= atom.fn != IndexExpr::Fn::symbol || constants_.contains(atom.symbol);
     }
   }
   if (!substitutes) return d;
-  const Dim out = d.substitute(constants_);
+  const IndexExpr out = d.substitute(constants_);
   return has_function(out) ? simplify(out, ranges_) : out;
 }
 
-int Index::level(const Dim::Atom& atom) const {
-  if (atom.fn == Dim::Fn::symbol) {
-    const auto it = symbols_.find(atom.name);
+int Index::level(const IndexExpr::Atom& atom) const {
+  if (atom.fn == IndexExpr::Fn::symbol) {
+    const auto it = symbols_.find(atom.symbol);
     return it == symbols_.end() ? kFloating : it->second.level;
   }
   return std::max(level(atom.args[0]), level(atom.args[1]));
 }
 
-int Index::level(const Dim& d) const {
+int Index::level(const IndexExpr& d) const {
   int out = 0;
   if (d.is_const()) return out;
-  for (const Dim::Term& term : d.terms()) {
-    for (const Dim::Atom& atom : term.atoms) out = std::max(out, level(atom));
+  for (const IndexExpr::Term& term : d.terms()) {
+    for (const IndexExpr::Atom& atom : term.atoms) out = std::max(out, level(atom));
   }
   return out;
 }
@@ -90,18 +90,18 @@ Value* Index::at_level(int level, const std::function<Value*()>& make) {
   return make();
 }
 
-Sum Index::sum(const Dim& d) {
+Sum Index::sum(const IndexExpr& d) {
   if (d.is_const()) return {nullptr, d.value()};
-  std::vector<Dim::Term> terms = d.terms();
+  std::vector<IndexExpr::Term> terms = d.terms();
   int64_t offset = 0;
   if (terms.front().atoms.empty()) {
     offset = terms.front().coefficient;
     terms.erase(terms.begin());
   }
-  return {terms_value(Dim::from_terms(std::move(terms))), offset};
+  return {terms_value(IndexExpr::from_terms(std::move(terms))), offset};
 }
 
-Value* Index::value(const Dim& d) {
+Value* Index::value(const IndexExpr& d) {
   const Sum s = sum(d);
   if (!s.value) return number(s.offset);
   if (s.offset == 0) return s.value;
@@ -115,20 +115,20 @@ Value* Index::value(const Dim& d) {
 }
 
 // Adds the terms of outer scopes first, so that their sum is shared there.
-Value* Index::terms_value(const Dim& d) {
+Value* Index::terms_value(const IndexExpr& d) {
   const int at = level(d);
   if (at != kFloating) {
     const auto& memo = scopes_[static_cast<std::size_t>(at)].values;
     const auto found = memo.find(d);
     if (found != memo.end()) return found->second;
   }
-  std::vector<Dim::Term> inner, outer;
-  for (Dim::Term& term : d.terms()) {
-    const int term_level = level(Dim::from_terms({term}));
+  std::vector<IndexExpr::Term> inner, outer;
+  for (IndexExpr::Term& term : d.terms()) {
+    const int term_level = level(IndexExpr::from_terms({term}));
     (term_level == at ? inner : outer).push_back(std::move(term));
   }
-  Value* total = outer.empty() ? nullptr : terms_value(Dim::from_terms(std::move(outer)));
-  for (const Dim::Term& term : inner) {
+  Value* total = outer.empty() ? nullptr : terms_value(IndexExpr::from_terms(std::move(outer)));
+  for (const IndexExpr::Term& term : inner) {
     Value* v = monomial(term);
     total = !total ? v : at_level(at, [&] { return ir_.b.CreateAdd(total, v); });
   }
@@ -136,11 +136,11 @@ Value* Index::terms_value(const Dim& d) {
   return total;
 }
 
-Value* Index::monomial(const Dim::Term& term) {
-  std::vector<Dim::Atom> atoms = term.atoms;
+Value* Index::monomial(const IndexExpr::Term& term) {
+  std::vector<IndexExpr::Atom> atoms = term.atoms;
   std::stable_sort(atoms.begin(), atoms.end(), [&](const auto& a, const auto& b) { return level(a) < level(b); });
   Value* out = nullptr;
-  for (const Dim::Atom& atom : atoms) {
+  for (const IndexExpr::Atom& atom : atoms) {
     Value* v = atom_value(atom);
     out = !out ? v : at_level(level(atom), [&] { return ir_.b.CreateMul(out, v); });
   }
@@ -149,22 +149,22 @@ Value* Index::monomial(const Dim::Term& term) {
   return at_level(at, [&] { return ir_.b.CreateMul(out, number(term.coefficient)); });
 }
 
-Value* Index::atom_value(const Dim::Atom& atom) {
-  if (atom.fn == Dim::Fn::symbol) {
-    const auto it = symbols_.find(atom.name);
-    return it == symbols_.end() ? ir_.b.CreateTrunc(floating(atom.name), type_) : it->second.value;
+Value* Index::atom_value(const IndexExpr::Atom& atom) {
+  if (atom.fn == IndexExpr::Fn::symbol) {
+    const auto it = symbols_.find(atom.symbol);
+    return it == symbols_.end() ? ir_.b.CreateTrunc(floating(atom.symbol), type_) : it->second.value;
   }
   const int at = level(atom);
-  const Dim key = of_atom(atom);
+  const IndexExpr key = of_atom(atom);
   if (at != kFloating) {
     const auto& memo = scopes_[static_cast<std::size_t>(at)].values;
     const auto found = memo.find(key);
     if (found != memo.end()) return found->second;
   }
   Value* out = nullptr;
-  if (atom.fn == Dim::Fn::min || atom.fn == Dim::Fn::max) {
+  if (atom.fn == IndexExpr::Fn::min || atom.fn == IndexExpr::Fn::max) {
     Value *a = value(atom.args[0]), *b = value(atom.args[1]);
-    const auto id = atom.fn == Dim::Fn::min ? llvm::Intrinsic::smin : llvm::Intrinsic::smax;
+    const auto id = atom.fn == IndexExpr::Fn::min ? llvm::Intrinsic::smin : llvm::Intrinsic::smax;
     out = at_level(at, [&] { return call_intrinsic(ir_, id, {a, b}); });
   } else {
     out = division(atom);
@@ -174,9 +174,9 @@ Value* Index::atom_value(const Dim::Atom& atom) {
 }
 
 // floordiv and mod. A symbolic divisor is clamped to at least 1, because hoisted code may run where an extent is 0.
-Value* Index::division(const Dim::Atom& atom) {
-  const Dim &n = atom.args[0], &d = atom.args[1];
-  const bool is_mod = atom.fn == Dim::Fn::mod;
+Value* Index::division(const IndexExpr::Atom& atom) {
+  const IndexExpr &n = atom.args[0], &d = atom.args[1];
+  const bool is_mod = atom.fn == IndexExpr::Fn::mod;
   const bool power = d.is_const() && d.value() > 0 && std::has_single_bit(static_cast<uint64_t>(d.value()));
   const bool nonneg = !power && proves_nonneg(n);
   Value *a = value(n), *by = value(d);
@@ -193,28 +193,28 @@ Value* Index::division(const Dim::Atom& atom) {
   });
 }
 
-Value* Index::floating(const std::string& name) {
-  Value* v = floating_(name);
-  if (!v) throw CompileError("index uses '" + name + "', which is not known here");
+Value* Index::floating(ir::SymbolId symbol) {
+  Value* v = floating_(symbol);
+  if (!v) throw CompileError("index uses '" + systematic_name(symbol) + "', which is not known here");
   return v;
 }
 
-bool Index::is_small(const Dim& d) const {
+bool Index::is_small(const IndexExpr& d) const {
   constexpr int64_t kSmall = int64_t{1} << 30;
   const std::optional<int64_t> low = lower_bound(d, ranges_), high = upper_bound(d, ranges_);
   return low && high && *low > -kSmall && *high < kSmall;
 }
 
 // Computed at the current point and not hoisted, because it is rare.
-Value* Index::wide(const Dim& d) {
+Value* Index::wide(const IndexExpr& d) {
   auto& b = ir_.b;
   if (type_ == b.getInt64Ty()) return value(d);
   if (!is_floating(d) && is_small(d)) return b.CreateSExt(value(d), b.getInt64Ty());
   if (d.is_const()) return b.getInt64(static_cast<uint64_t>(d.value()));
   Value* total = nullptr;
-  for (const Dim::Term& term : d.terms()) {
+  for (const IndexExpr::Term& term : d.terms()) {
     Value* product = nullptr;
-    for (const Dim::Atom& atom : term.atoms) {
+    for (const IndexExpr::Atom& atom : term.atoms) {
       Value* v = wide_atom(atom);
       product = product ? b.CreateMul(product, v) : v;
     }
@@ -225,27 +225,27 @@ Value* Index::wide(const Dim& d) {
   return total;
 }
 
-Value* Index::wide_atom(const Dim::Atom& atom) {
+Value* Index::wide_atom(const IndexExpr::Atom& atom) {
   auto& b = ir_.b;
-  if (atom.fn == Dim::Fn::symbol) {
-    const auto it = symbols_.find(atom.name);
-    return it == symbols_.end() ? floating(atom.name) : b.CreateSExt(it->second.value, b.getInt64Ty());
+  if (atom.fn == IndexExpr::Fn::symbol) {
+    const auto it = symbols_.find(atom.symbol);
+    return it == symbols_.end() ? floating(atom.symbol) : b.CreateSExt(it->second.value, b.getInt64Ty());
   }
   Value *x = wide(atom.args[0]), *y = wide(atom.args[1]);
-  if (atom.fn == Dim::Fn::min) return call_intrinsic(ir_, llvm::Intrinsic::smin, {x, y});
-  if (atom.fn == Dim::Fn::max) return call_intrinsic(ir_, llvm::Intrinsic::smax, {x, y});
+  if (atom.fn == IndexExpr::Fn::min) return call_intrinsic(ir_, llvm::Intrinsic::smin, {x, y});
+  if (atom.fn == IndexExpr::Fn::max) return call_intrinsic(ir_, llvm::Intrinsic::smax, {x, y});
   if (!atom.args[1].is_const()) y = call_intrinsic(ir_, llvm::Intrinsic::smax, {y, b.getInt64(1)});
   Value* rem = b.CreateSRem(x, y);
   Value* below = b.CreateICmpSLT(rem, b.getInt64(0));
-  if (atom.fn == Dim::Fn::mod) return b.CreateAdd(rem, b.CreateSelect(below, y, b.getInt64(0)));
+  if (atom.fn == IndexExpr::Fn::mod) return b.CreateAdd(rem, b.CreateSelect(below, y, b.getInt64(0)));
   return b.CreateSub(b.CreateSDiv(x, y), b.CreateZExt(below, b.getInt64Ty()));
 }
 
-Value* Index::pointer(Value* base, llvm::Type* element, const Dim& offset) {
+Value* Index::pointer(Value* base, llvm::Type* element, const IndexExpr& offset) {
   Sum s = sum(offset);
   Value* at = base;
   if (s.value) {
-    const Dim rest = offset - s.offset;
+    const IndexExpr rest = offset - s.offset;
     const int where = level(rest);
     const auto make = [&] { return ir_.b.CreateGEP(element, base, s.value); };
     if (where == kFloating) {

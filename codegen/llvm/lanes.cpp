@@ -4,6 +4,7 @@
 
 #include "codegen/llvm/lanes.h"
 
+#include <algorithm>
 #include <set>
 
 namespace fusec::codegen {
@@ -11,21 +12,17 @@ namespace {
 
 using llvm::Value;
 
-bool is_vector_register(const Writer& w, const std::string& name) {
-  if (name.size() < 2 || name[0] != 'v' || !std::isdigit(static_cast<unsigned char>(name[1]))) return false;
-  const auto index = static_cast<uint32_t>(std::strtoul(name.c_str() + 1, nullptr, 10));
-  return index < w.kernel.regs.size() && w.kernel.regs[ir::RegId{index}].width > 1 &&
-         ir::reg_name(ir::RegId{index}) == name;
+bool is_vector_register(const Writer& w, ir::SymbolId symbol) {
+  const auto reg = symbol.reg();
+  return reg && w.kernel.regs.contains(*reg) && w.kernel.regs[*reg].width > 1;
 }
 
-bool uses_lane(const Writer& w, const Dim::Atom& atom) {
-  if (atom.fn == Dim::Fn::symbol) return atom.name == ir::kLane || is_vector_register(w, atom.name);
-  std::set<std::string> symbols;
-  for (const Dim& arg : atom.args) arg.collect_symbols(symbols);
-  for (const std::string& name : symbols) {
-    if (name == ir::kLane || is_vector_register(w, name)) return true;
-  }
-  return false;
+bool uses_lane(const Writer& w, const IndexExpr::Atom& atom) {
+  const auto varies = [&](ir::SymbolId symbol) { return symbol == ir::kLane || is_vector_register(w, symbol); };
+  if (atom.fn == IndexExpr::Fn::symbol) return varies(atom.symbol);
+  std::set<ir::SymbolId> symbols;
+  for (const IndexExpr& arg : atom.args) arg.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), varies);
 }
 
 }  // namespace
@@ -39,23 +36,24 @@ LaneScope::LaneScope(Writer& w, int width) : w_(w) {
 }
 LaneScope::~LaneScope() { w_.index.unbind(ir::kLane); }
 
-LaneForm lane_form(const Writer& w, const Dim& resolved) {
+LaneForm lane_form(const Writer& w, const IndexExpr& resolved) {
   LaneForm out;
   if (resolved.is_const()) return {resolved};
-  std::vector<Dim::Term> rest;
-  for (Dim::Term& term : resolved.terms()) {
+  std::vector<IndexExpr::Term> rest;
+  for (IndexExpr::Term& term : resolved.terms()) {
     int varying = 0;
-    for (const Dim::Atom& atom : term.atoms) varying += uses_lane(w, atom);
+    for (const IndexExpr::Atom& atom : term.atoms) varying += uses_lane(w, atom);
     if (varying == 0) {
       rest.push_back(std::move(term));
-    } else if (term.atoms.size() == 1 && term.atoms[0].fn == Dim::Fn::symbol && term.atoms[0].name == ir::kLane) {
+    } else if (term.atoms.size() == 1 && term.atoms[0].fn == IndexExpr::Fn::symbol &&
+               term.atoms[0].symbol == ir::kLane) {
       out.step = term.coefficient;
     } else {
       out.step = std::nullopt;
       return out;
     }
   }
-  out.base = Dim::from_terms(std::move(rest));
+  out.base = IndexExpr::from_terms(std::move(rest));
   return out;
 }
 
@@ -87,17 +85,13 @@ void each_lane(Writer& w, int width, const std::function<void(int)>& f) {
   w.index.bound(ir::kLane, 0, width - 1);
 }
 
-int64_t known_divisor(const Writer& w, const Dim& d) {
-  std::map<std::string, Dim> facts;
-  for (const auto& [extent, by] : w.kernel.divisible) facts[extent] = Dim::symbol(extent) * by;
-  return d.substitute(facts).known_divisor();
-}
+int64_t known_divisor(const Writer& w, const IndexExpr& d) { return with_facts(d, w.kernel).known_divisor(); }
 
 void write_index_value(Writer& w, const ir::IndexValue& stmt) {
   auto& b = w.ir.b;
   const ir::RegInfo& info = w.kernel.regs[stmt.dst];
   const LaneScope scope(w, info.width);
-  const Dim value = w.index.resolve(stmt.value);
+  const IndexExpr value = w.index.resolve(stmt.value);
   const LaneForm form = lane_form(w, value);
   Value* out = nullptr;
   if (form.step) {

@@ -21,13 +21,13 @@ class LaneScope {
 
 // base + step * lane; step nullopt: not affine with a constant step. `varies` false: step is 0.
 struct LaneForm {
-  Dim base;
+  IndexExpr base;
   std::optional<int64_t> step = 0;
   bool varies() const { return step != 0; }
 };
-LaneForm lane_form(const Writer& w, const Dim& resolved);
+LaneForm lane_form(const Writer& w, const IndexExpr& resolved);
 // The greatest constant that is proven to divide d, using the kernel's facts about its extents.
-int64_t known_divisor(const Writer& w, const Dim& d);
+int64_t known_divisor(const Writer& w, const IndexExpr& d);
 
 // Calls make() with `lane` bound to the constant or runtime lane `at`.
 llvm::Value* with_lane(Writer& w, int64_t at, const std::function<llvm::Value*()>& make);

@@ -25,7 +25,7 @@ Value* load_lanes(Writer& w, const Access& a) {
 }
 
 // Loads lane by lane at run time: small code for a rare case.
-Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+Value* load_each(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes, Value* otherwise) {
   auto& b = w.ir.b;
   llvm::AllocaInst* temporary = stack_slot(w.ir, otherwise->getType());
   b.CreateStore(otherwise, temporary);
@@ -44,7 +44,7 @@ Value* load_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Valu
 }
 
 // The same, expanded for each lane.
-Value* load_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+Value* load_expanded(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes, Value* otherwise) {
   auto& b = w.ir.b;
   Value* out = otherwise;
   each_lane(w, a.width, [&](int k) {
@@ -56,7 +56,7 @@ Value* load_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, 
   return out;
 }
 
-Value* load_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* otherwise) {
+Value* load_masked(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes, Value* otherwise) {
   if (w.traits.expands_lanes) {
     if (!a.contiguous()) return load_expanded(w, a, lanes, otherwise);
     return branch(

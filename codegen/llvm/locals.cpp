@@ -33,15 +33,15 @@ class Planner {
   // First walk: finds out how buffers are indexed.
   void scan(const ir::Block& block) {
     for (const ir::Stmt& stmt : block) {
-      const std::vector<std::string> added = enter(stmt);
+      const std::vector<ir::SymbolId> added = enter(stmt);
       scan_access(stmt);
       for (const ir::Block* nested : ir::nested_blocks(stmt)) scan(*nested);
-      for (const std::string& name : added) unrolled_.erase(name);
+      for (const ir::SymbolId symbol : added) unrolled_.erase(symbol);
     }
   }
 
-  std::vector<std::string> enter(const ir::Stmt& stmt) {
-    std::vector<std::string> added;
+  std::vector<ir::SymbolId> enter(const ir::Stmt& stmt) {
+    std::vector<ir::SymbolId> added;
     const auto add = [&](const ir::LoopHead& head) {
       if (head.extent.is_const() && (head.tag == ir::LoopTag::unroll || head.extent.is(1))) added.push_back(head.var);
     };
@@ -74,20 +74,20 @@ class Planner {
     const ir::Buffer& buffer = kernel_.buffers[load.buffer];
     const int width = kernel_.regs[load.dst].width;
     if (width > 1 && load.clamp == 0 && is_const(buffer.shape)) {
-      std::set<std::string> symbols;
-      (linear_index(buffer, load.index) - Dim::symbol(ir::kLane)).collect_symbols(symbols);
+      std::set<ir::SymbolId> symbols;
+      (linear_index(buffer, load.index) - IndexExpr::symbol(ir::kLane)).collect_symbols(symbols);
       const bool in_order = symbols.erase(ir::kLane) == 0;
       if (!in_order && std::includes(unrolled_.begin(), unrolled_.end(), symbols.begin(), symbols.end())) return;
     }
     access(load.buffer, load.index, width, load.clamp == 0);
   }
 
-  void access(ir::BufferId id, const std::vector<Dim>& index, int width, bool plain) {
+  void access(ir::BufferId id, const std::vector<IndexExpr>& index, int width, bool plain) {
     const ir::Buffer& buffer = kernel_.buffers[id];
     if (!plain || !is_const(buffer.shape)) return reject(id);
-    const Dim linear = linear_index(buffer, index);
-    const Dim start = linear - (width > 1 ? Dim::symbol(ir::kLane) : Dim(0));
-    std::set<std::string> symbols;
+    const IndexExpr linear = linear_index(buffer, index);
+    const IndexExpr start = linear - (width > 1 ? IndexExpr::symbol(ir::kLane) : IndexExpr(0));
+    std::set<ir::SymbolId> symbols;
     start.collect_symbols(symbols);
     const bool known = std::includes(unrolled_.begin(), unrolled_.end(), symbols.begin(), symbols.end());
     if (!known || start.known_divisor() % width != 0) return reject(id);
@@ -95,7 +95,7 @@ class Planner {
   }
 
   void tile(ir::BufferId id) {
-    const Shape& shape = kernel_.buffers[id].shape;
+    const ir::IndexShape& shape = kernel_.buffers[id].shape;
     if (shape.empty() || !shape.back().is_const()) return reject(id);
     set_width(id, static_cast<int>(shape.back().value()));
   }
@@ -108,17 +108,17 @@ class Planner {
   }
 
   // Second walk: assigns memory as a stack of open blocks.
-  void place(const ir::Block& block, Dim top) {
+  void place(const ir::Block& block, IndexExpr top) {
     for (const ir::Stmt& stmt : block) {
       if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) top = place(alloc->buffer, top);
       for (const ir::Block* nested : ir::nested_blocks(stmt)) place(*nested, top);
     }
   }
 
-  Dim place(ir::BufferId id, const Dim& top) {
+  IndexExpr place(ir::BufferId id, const IndexExpr& top) {
     const ir::Buffer& buffer = kernel_.buffers[id];
     if (buffer.space != ir::Space::reg && !(shared_too_ && buffer.space == ir::Space::shared)) return top;
-    const Dim elements = num_elements(buffer.shape);
+    const IndexExpr elements = num_elements(buffer.shape);
     LocalBuffer& local = out_.buffers[id];
     const auto use = uses_.find(id);
     if (use != uses_.end() && use->second.slots && elements.is_const()) {
@@ -128,24 +128,24 @@ class Planner {
     }
     if (local.slots) return top;
     local.offset = top;
-    const Dim span = buffer.shape.empty() ? Dim(1) : buffer.shape[0] * strides_of(buffer)[0];
-    const Dim end = top + aligned_bytes(span, buffer.dtype);
-    peak_ = end.is_const() && peak_.is_const() ? Dim(std::max(end.value(), peak_.value())) : max(peak_, end);
+    const IndexExpr span = buffer.shape.empty() ? IndexExpr(1) : buffer.shape[0] * strides_of(buffer)[0];
+    const IndexExpr end = top + aligned_bytes(span, buffer.dtype);
+    peak_ = end.is_const() && peak_.is_const() ? IndexExpr(std::max(end.value(), peak_.value())) : max(peak_, end);
     return end;
   }
 
   const ir::Kernel& kernel_;
   const bool shared_too_;
-  std::set<std::string> unrolled_;
+  std::set<ir::SymbolId> unrolled_;
   std::map<ir::BufferId, Use> uses_;
   Locals out_;
-  Dim peak_;
+  IndexExpr peak_;
 };
 
 }  // namespace
 
-Dim aligned_bytes(const Dim& elements, DType dtype) {
-  return ceildiv(elements * Dim(static_cast<int64_t>(size_of(dtype))), kLocalAlignment) * kLocalAlignment;
+IndexExpr aligned_bytes(const IndexExpr& elements, DType dtype) {
+  return ceildiv(elements * IndexExpr(static_cast<int64_t>(size_of(dtype))), kLocalAlignment) * kLocalAlignment;
 }
 
 Locals plan_locals(const ir::Kernel& kernel, bool shared_too) { return Planner(kernel, shared_too).run(); }

@@ -10,22 +10,24 @@
 
 namespace fusec::codegen {
 
+using ir::IndexExpr;
+
 struct LocalBuffer {
-  // With slots: `count` vectors of `width` elements. Else memory at `offset` bytes, a Dim over extents.
+  // With slots: `count` vectors of `width` elements. Else memory at `offset` bytes, an expression over extents.
   bool slots = false;
   int width = 1;
   int64_t count = 0;
-  Dim offset;
+  IndexExpr offset;
 };
 
 struct Locals {
   std::map<ir::BufferId, LocalBuffer> buffers;  // spaces reg and (on a CPU) shared
-  Dim bytes;                                    // total size of local memory
+  IndexExpr bytes;                              // total size of local memory
 };
 
 inline constexpr int64_t kLocalAlignment = 64;
 
-Dim aligned_bytes(const Dim& elements, DType dtype);  // a multiple of kLocalAlignment
+IndexExpr aligned_bytes(const IndexExpr& elements, DType dtype);  // a multiple of kLocalAlignment
 // `shared_too`: shared memory is private to the thread, as on a CPU.
 Locals plan_locals(const ir::Kernel& kernel, bool shared_too = true);
 

@@ -33,8 +33,8 @@ struct Plan {
   int64_t lanes = 1;       // of the tree
   // A loop that contains a chunk boundary is written as two loops. Its variable `cut` then stands for an expression in
   // theirs.
-  std::string cut = {};
-  Dim cut_value = 0;
+  std::optional<ir::VarId> cut = {};
+  IndexExpr cut_value = 0;
 };
 
 int yield_width(const Writer& w, const ir::Reduce& reduce) {
@@ -43,16 +43,16 @@ int yield_width(const Writer& w, const ir::Reduce& reduce) {
   return width;
 }
 
-Dim count_of(const Writer& w, const std::vector<ir::LoopHead>& loops) {
-  Dim out(1);
+IndexExpr count_of(const Writer& w, const std::vector<ir::LoopHead>& loops) {
+  IndexExpr out(1);
   for (const ir::LoopHead& loop : loops) out *= w.index.resolve(loop.extent);
   return out;
 }
 
 // Row-major position of the current iteration.
-Dim position_of(const std::vector<ir::LoopHead>& loops) {
-  Dim out;
-  for (const ir::LoopHead& loop : loops) out = out * loop.extent + Dim::symbol(loop.var);
+IndexExpr position_of(const std::vector<ir::LoopHead>& loops) {
+  IndexExpr out;
+  for (const ir::LoopHead& loop : loops) out = out * loop.extent + IndexExpr::symbol(loop.var);
   return out;
 }
 
@@ -74,13 +74,13 @@ void write_loops(Writer& w, const std::vector<ir::LoopHead>& loops, const std::f
 
 // Runs the body of one iteration. Returns the parts of the yield and sets the mask, null if nothing is masked.
 Parts iteration(Writer& w, const Plan& plan, Value*& mask) {
-  if (!plan.cut.empty()) w.index.alias(plan.cut, w.index.resolve(plan.cut_value));
+  if (plan.cut) w.index.alias(*plan.cut, w.index.resolve(plan.cut_value));
   write_block(w, plan.stmt.body);
   Parts out;
   for (const ir::Operand& operand : plan.stmt.yield) out.push_back(splat(w.ir, raw_operand(w, operand), plan.width));
   mask = guard_mask(w, plan.stmt.guard, plan.width);
   if (mask) mask = splat(w.ir, mask, plan.width);
-  if (!plan.cut.empty()) w.index.unbind(plan.cut);
+  if (plan.cut) w.index.unbind(*plan.cut);
   return out;
 }
 
@@ -140,7 +140,7 @@ Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
-    const Dim position = w.index.resolve(position_of(group));
+    const IndexExpr position = w.index.resolve(position_of(group));
     FUSEC_CHECK(position.is_const()) << "position " << position.str();
     for (int from = 0; from < plan.per; from += chunk) {
       const int64_t lane = (position.value() * plan.per + from) % L;
@@ -168,7 +168,7 @@ class IndexedLanes {
                  [&](Value* lane) { store(lane, start_); });
   }
   // Adds element k of an iteration; its number is `position`.
-  void add(const Dim& position, int k, const Parts& element, Value* mask) {
+  void add(const IndexExpr& position, int k, const Parts& element, Value* mask) {
     Value* lane = w_.index.value(w_.index.resolve(mod(position, plan_.lanes)));
     Value* lane_mask = mask ? codegen::lanes_of(w_.ir, mask, k, width_) : nullptr;
     store(lane, combine_masked(w_.ir, plan_.op, load(lane), lanes_of(w_.ir, element, k, width_), lane_mask));
@@ -216,7 +216,7 @@ Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>&
   int64_t group_size = plan.per;
   while (outer > 0) {
     const ir::LoopHead& loop = loops[outer - 1];
-    const Dim extent = w.index.resolve(loop.extent);
+    const IndexExpr extent = w.index.resolve(loop.extent);
     if (!extent.is_const() || (loop.tag != ir::LoopTag::unroll && !extent.is(1))) break;
     group_size *= extent.value();
     --outer;
@@ -243,7 +243,7 @@ Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead
 
 // A tree of {0, 0}: every element has its own tree lane.
 Parts reduce_balanced(Writer& w, Plan plan, std::vector<ir::LoopHead> loops) {
-  const Dim count = count_of(w, loops) * plan.per;
+  const IndexExpr count = count_of(w, loops) * plan.per;
   if (!count.is_const() || count.value() > kMaxBalanced) return reduce_counted(w, plan, loops);
   for (ir::LoopHead& loop : loops) loop.tag = ir::LoopTag::unroll;
   while (plan.lanes < count.value()) plan.lanes = std::max<int64_t>(1, 2 * plan.lanes);
@@ -262,20 +262,21 @@ bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
   int64_t size = plan.per;
   while (size < chunk && !out.outer.empty()) {
     ir::LoopHead loop = out.outer.back();
-    const Dim extent = w.index.resolve(loop.extent);
+    const IndexExpr extent = w.index.resolve(loop.extent);
     if (!extent.is_const() || chunk % size != 0) break;
     out.outer.pop_back();
     if (const int64_t wanted = chunk / size; wanted < extent.value()) {
       if (extent.value() % wanted != 0) break;
       plan.cut = loop.var;
-      plan.cut_value = Dim::symbol(loop.var + ".chunk") * wanted + Dim::symbol(loop.var + ".inner");
-      out.outer.push_back({loop.tag, loop.var + ".chunk", extent.value() / wanted});
-      loop = {loop.tag, loop.var + ".inner", wanted};
+      plan.cut_value =
+          IndexExpr::symbol(derived(loop.var, kChunkLoop)) * wanted + IndexExpr::symbol(derived(loop.var, kInnerLoop));
+      out.outer.push_back({loop.tag, derived(loop.var, kChunkLoop), extent.value() / wanted});
+      loop = {loop.tag, derived(loop.var, kInnerLoop), wanted};
     }
     size *= std::min(extent.value(), chunk / size);
     out.inner.insert(out.inner.begin(), loop);
   }
-  if (size != chunk) plan.cut.clear();
+  if (size != chunk) plan.cut.reset();
   return size == chunk;
 }
 
@@ -286,13 +287,13 @@ Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
   const int64_t chunk = plan.stmt.tree.chunk;
   IndexedLanes lanes(w, plan);
   Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
-  const Dim count = count_of(w, loops) * plan.per;
+  const IndexExpr count = count_of(w, loops) * plan.per;
   lanes.reset();
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
     for (int k = 0; k < plan.per; ++k) {
-      const Dim position = position_of(loops) * plan.per + k;
+      const IndexExpr position = position_of(loops) * plan.per + k;
       lanes.add(position, k, element, mask);
       Value* next = w.index.wide(w.index.resolve(position + 1));
       Value* full = b.CreateICmpEQ(w.index.wide(w.index.resolve(mod(position + 1, chunk))), b.getInt64(0));
@@ -323,7 +324,7 @@ Parts reduce_chunks(Writer& w, Plan plan) {
 
 Parts reduce(Writer& w, const Plan& plan) {
   const ir::Tree& tree = plan.stmt.tree;
-  const Dim count = count_of(w, plan.stmt.loops) * plan.per;
+  const IndexExpr count = count_of(w, plan.stmt.loops) * plan.per;
   const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
   if (tree.lanes > kMaxLanes) throw UnsupportedKernel("a tree of more than " + std::to_string(kMaxLanes) + " lanes");
   if (!one_chunk) return reduce_chunks(w, plan);
@@ -343,9 +344,9 @@ void write_scan(Writer& w, const ir::Scan& scan) {
   const CombineOp op{scan.combiner, {info.dtype}};
   if (ir::tuple_size(scan.combiner) != 1) throw UnsupportedKernel("scans are of single values");
   Accumulators running(w, op, 1, info.width);
-  const std::string step = scan.loop.var + ".step";
+  const ir::VarId step = derived(scan.loop.var, kStepLoop);
   write_loop(w, {scan.loop.tag, step, scan.loop.extent}, [&] {
-    const Dim at = Dim::symbol(step);
+    const IndexExpr at = IndexExpr::symbol(step);
     w.index.alias(scan.loop.var, w.index.resolve(scan.reverse ? scan.loop.extent - 1 - at : at));
     write_block(w, scan.body);
     const Parts before = running.get(0);

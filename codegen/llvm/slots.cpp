@@ -13,10 +13,10 @@ namespace {
 using llvm::Value;
 
 // The element of a slot buffer that each lane reads.
-std::vector<int64_t> positions(Writer& w, const Dim& linear, int width) {
+std::vector<int64_t> positions(Writer& w, const IndexExpr& linear, int width) {
   std::vector<int64_t> at;
   each_lane(w, width, [&](int) {
-    const Dim d = w.index.resolve(linear);
+    const IndexExpr d = w.index.resolve(linear);
     FUSEC_CHECK(d.is_const()) << "slot index " << d.str();
     at.push_back(d.value());
   });
@@ -30,7 +30,7 @@ bool in_slots(const Writer& w, ir::BufferId id) {
   return at != w.locals.buffers.end() && at->second.slots;
 }
 
-llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<Dim>& index) {
+llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index) {
   const LaneForm form = lane_form(w, w.index.resolve(linear_index(w.kernel.buffers[id], index)));
   const LocalBuffer& local = w.locals.buffers.at(id);
   FUSEC_CHECK(form.base.is_const()) << "slot index " << form.base.str();

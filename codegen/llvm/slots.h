@@ -10,7 +10,7 @@ namespace fusec::codegen {
 
 bool in_slots(const Writer& w, ir::BufferId id);
 // The stack slot of an access to a slot buffer.
-llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<Dim>& index);
+llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index);
 // Loads lanes from slots in any order, with one shuffle for each slot that they come from.
 llvm::Value* pick_lanes(Writer& w, const ir::Load& load, int width);
 

@@ -35,7 +35,7 @@ void store_lanes(Writer& w, const Access& a, Value* v, bool stream) {
   w.streams = true;
 }
 
-void store_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v) {
+void store_each(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes, Value* v) {
   auto& b = w.ir.b;
   llvm::AllocaInst* temporary = stack_slot(w.ir, v->getType());
   b.CreateStore(v, temporary);
@@ -52,7 +52,7 @@ void store_each(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value
   });
 }
 
-void store_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v) {
+void store_expanded(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes, Value* v) {
   each_lane(w, a.width, [&](int k) {
     branch(
         w.ir, conjunction(w, lanes),
@@ -65,7 +65,7 @@ void store_expanded(Writer& w, const Access& a, const std::vector<Dim>& lanes, V
 }
 
 // Masked stores cannot stream and are not fast on every target, so full vectors take a separate branch there.
-void store_masked(Writer& w, const Access& a, const std::vector<Dim>& lanes, Value* v, bool stream) {
+void store_masked(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes, Value* v, bool stream) {
   const bool masked = masks(w, a);
   if (w.traits.expands_lanes && !a.contiguous()) return store_expanded(w, a, lanes, v);
   const auto rest = [&]() -> Value* {

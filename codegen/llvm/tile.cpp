@@ -39,14 +39,14 @@ void transpose_rows(Writer& w, std::vector<Value*>& rows) {
   }
 }
 
-Dim shape_product(const Shape& shape, std::size_t from) {
-  Dim out(1);
+IndexExpr shape_product(const ir::IndexShape& shape, std::size_t from) {
+  IndexExpr out(1);
   for (std::size_t i = from; i < shape.size(); ++i) out *= shape[i];
   return out;
 }
 
 int tile_size(const ir::Buffer& buffer) {
-  const Shape& shape = buffer.shape;
+  const ir::IndexShape& shape = buffer.shape;
   const bool square = shape.size() >= 2 && shape.back().is_const() && shape[shape.size() - 2] == shape.back() &&
                       shape_product(shape, 0) == shape_product(shape, shape.size() - 2);
   if (!square) throw UnsupportedKernel("'" + buffer.name + "' is not one square tile");
@@ -58,8 +58,8 @@ Value* row_pointer(Writer& w, ir::BufferId id, int i, int n) {
   const LocalBuffer& local = w.locals.buffers.at(id);
   if (local.slots) return slots_of(w, id)[static_cast<std::size_t>(i)];
   const ir::Buffer& buffer = w.kernel.buffers[id];
-  const Shape strides = strides_of(buffer);
-  const Dim pitch = n == 1 ? Dim(1) : strides[strides.size() - 2];
+  const ir::IndexShape strides = strides_of(buffer);
+  const IndexExpr pitch = n == 1 ? IndexExpr(1) : strides[strides.size() - 2];
   return w.index.pointer(base_of(w, id), memory_type(w.ir, buffer.dtype), pitch * i);
 }
 
@@ -116,7 +116,7 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
 void write_copy_loops(Writer& w, const ir::CopyAsync& stmt) {
   const ir::Buffer &src = w.kernel.buffers[stmt.src], &dst = w.kernel.buffers[stmt.dst];
   llvm::Type* type = memory_type(w.ir, src.dtype);
-  std::vector<Dim> from = stmt.src_index, to = stmt.dst_index;
+  std::vector<IndexExpr> from = stmt.src_index, to = stmt.dst_index;
   const std::function<void(std::size_t)> nest = [&](std::size_t axis) {
     if (axis == stmt.extents.size()) {
       Value* read = w.index.pointer(base_of(w, stmt.src), type, w.index.resolve(linear_index(src, from)));
@@ -127,9 +127,9 @@ void write_copy_loops(Writer& w, const ir::CopyAsync& stmt) {
     // The box covers the last axes of both buffers.
     const std::size_t s = src.shape.size() - stmt.extents.size() + axis,
                       d = dst.shape.size() - stmt.extents.size() + axis;
-    const std::string var = "copy" + std::to_string(axis);
-    from[s] += Dim::symbol(var);
-    to[d] += Dim::symbol(var);
+    const ir::VarId var{static_cast<uint32_t>(w.kernel.vars.size() + axis)};
+    from[s] += IndexExpr::symbol(var);
+    to[d] += IndexExpr::symbol(var);
     write_loop(w, {ir::LoopTag::seq, var, stmt.extents[axis]}, [&] { nest(axis + 1); });
   };
   nest(0);

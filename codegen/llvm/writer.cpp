@@ -19,26 +19,19 @@ namespace {
 
 using llvm::Value;
 
-// Parses "v12" as a register of the kernel.
-const ir::RegInfo* register_named(const ir::Kernel& kernel, const std::string& name, ir::RegId& id) {
-  if (name.size() < 2 || name[0] != 'v' || !std::all_of(name.begin() + 1, name.end(), ::isdigit)) return nullptr;
-  id.index = static_cast<uint32_t>(std::stoul(name.substr(1)));
-  return kernel.regs.contains(id) ? &kernel.regs[id] : nullptr;
-}
-
 // The symbols that exist at one point: lanes and integer registers.
-Value* floating_symbol(Writer& w, const std::string& name) {
-  if (name == ir::kLane) return w.lane;
-  ir::RegId id;
-  const ir::RegInfo* info = register_named(w.kernel, name, id);
-  if (!info || !w.regs[id.index].raw) return nullptr;
-  Value* v = w.regs[id.index].raw;
-  if (info->width > 1) {
-    if (!w.lane) throw CompileError("index uses '" + name + "', a vector, in a statement of width 1");
+Value* floating_symbol(Writer& w, ir::SymbolId symbol) {
+  if (symbol == ir::kLane) return w.lane;
+  const auto reg = symbol.reg();
+  if (!reg || !w.kernel.regs.contains(*reg) || !w.regs[reg->index].raw) return nullptr;
+  const ir::RegInfo& info = w.kernel.regs[*reg];
+  Value* v = w.regs[reg->index].raw;
+  if (info.width > 1) {
+    if (!w.lane) throw CompileError("index uses '" + ir::reg_name(*reg) + "', a vector, in a statement of width 1");
     v = w.ir.b.CreateExtractElement(v, w.lane);
   }
-  return is_signed_int(info->dtype) ? w.ir.b.CreateSExt(v, w.ir.b.getInt64Ty())
-                                    : w.ir.b.CreateZExt(v, w.ir.b.getInt64Ty());
+  return is_signed_int(info.dtype) ? w.ir.b.CreateSExt(v, w.ir.b.getInt64Ty())
+                                   : w.ir.b.CreateZExt(v, w.ir.b.getInt64Ty());
 }
 
 void write_let(Writer& w, const ir::Let& let) {
@@ -66,13 +59,12 @@ Writer::Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>
     : kernel(kernel),
       locals(locals),
       ir{builder, target, machine, [this](const std::string& name) { return extern_address(name); }},
-      index(ir, index_type, [this](const std::string& name) { return floating_symbol(*this, name); }),
+      index(ir, index_type, [this](ir::SymbolId symbol) { return floating_symbol(*this, symbol); }),
       traits(traits),
       regs(kernel.regs.size()) {}
 
 void begin_index(Writer& w) {
-  for (std::size_t i = 0; i < w.kernel.regs.size(); ++i)
-    w.index.unknown(ir::reg_name(ir::RegId{static_cast<uint32_t>(i)}));
+  for (std::size_t i = 0; i < w.kernel.regs.size(); ++i) w.index.unknown(ir::RegId{static_cast<uint32_t>(i)});
 }
 
 void promote(Writer& w) {
@@ -120,13 +112,19 @@ void write_block(Writer& w, const ir::Block& block) {
 
 namespace {
 
+std::string loop_name(const Writer& w, ir::VarId var) {
+  constexpr const char* kParts[] = {"", ".chunk", ".inner", ".step"};
+  return name_of(w.kernel, ir::VarId{var.index % ir::kDerived}) + kParts[var.index / ir::kDerived];
+}
+
 // A bottom-tested loop. `head` holds the phi and what is hoisted into this loop; it is entered only if extent > 0.
-void real_loop(Writer& w, const std::string& var, const Dim& extent, const std::function<void()>& body) {
+void real_loop(Writer& w, ir::VarId var, const IndexExpr& extent, const std::function<void()>& body) {
   auto& b = w.ir.b;
-  const auto block = [&](const std::string& name) {
-    return llvm::BasicBlock::Create(b.getContext(), name, w.frame.function);
+  const std::string name = loop_name(w, var);
+  const auto block = [&](const std::string& label) {
+    return llvm::BasicBlock::Create(b.getContext(), label, w.frame.function);
   };
-  llvm::BasicBlock *head = block(var), *inside = block(var + ".body"), *exit = block("");
+  llvm::BasicBlock *head = block(name), *inside = block(name + ".body"), *exit = block("");
   Value* count = w.index.value(extent);
   llvm::BasicBlock* before = b.GetInsertBlock();
   if (extent.is_const()) {
@@ -135,12 +133,12 @@ void real_loop(Writer& w, const std::string& var, const Dim& extent, const std::
     b.CreateCondBr(b.CreateICmpSGT(count, integer(count, 0)), head, exit);
   }
   b.SetInsertPoint(head);
-  llvm::PHINode* i = b.CreatePHI(count->getType(), 2, var);
+  llvm::PHINode* i = b.CreatePHI(count->getType(), 2, name);
   i->addIncoming(integer(count, 0), before);
   b.CreateBr(inside);
   b.SetInsertPoint(inside);
   w.index.push(head);
-  w.index.bind(var, i, {Dim(0), extent - 1});
+  w.index.bind(var, i, {IndexExpr(0), extent - 1});
   w.in_loop(extent, body);
   w.index.pop();
   Value* next = b.CreateAdd(i, integer(count, 1));
@@ -152,10 +150,11 @@ void real_loop(Writer& w, const std::string& var, const Dim& extent, const std::
 }  // namespace
 
 void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body) {
-  const Dim extent = w.index.resolve(head.extent);
+  const IndexExpr extent = w.index.resolve(head.extent);
   if (extent.is_const() && extent.value() <= 0) return;
   if (!extent.is(1) && head.tag != ir::LoopTag::unroll) return real_loop(w, head.var, extent, body);
-  if (!extent.is_const()) throw CompileError("unroll loop '" + head.var + "' has the extent " + extent.str());
+  if (!extent.is_const())
+    throw CompileError("unroll loop '" + loop_name(w, head.var) + "' has the extent " + named(w.kernel, extent).str());
   for (int64_t i = 0; i < extent.value(); ++i) {
     w.index.bind(head.var, i);
     extent.is(1) ? body() : w.in_loop(extent, body);

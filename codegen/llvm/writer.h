@@ -32,6 +32,9 @@ struct Traits {
   bool needs_alignment;  // whole vectors are accessed in pieces no wider than the alignment proven for their addresses
 };
 
+// Loops that the writer makes of one loop of the kernel: derived(var, part).
+enum LoopPart : uint32_t { kWholeLoop, kChunkLoop, kInnerLoop, kStepLoop };
+
 // The behaviour that differs between machines is virtual.
 struct Writer {
   const ir::Kernel& kernel;
@@ -40,13 +43,13 @@ struct Writer {
   Index index;
   const Traits traits;
   Frame frame;
-  std::vector<Register> regs;                                             // by RegId
-  std::map<ir::BufferId, llvm::Value*> bases;                             // memory of a buffer
-  std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;           // slots of slot buffers
-  std::vector<llvm::AllocaInst*> promotable;                              // stack slots that become SSA values
-  std::map<std::tuple<llvm::BasicBlock*, int, Dim>, llvm::Value*> masks;  // lane masks, by block and width
-  llvm::Value* lane = nullptr;                                            // the current lane (i64) of per-lane code
-  bool streams = false;                                                   // streaming stores were written
+  std::vector<Register> regs;                                                   // by RegId
+  std::map<ir::BufferId, llvm::Value*> bases;                                   // memory of a buffer
+  std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;                 // slots of slot buffers
+  std::vector<llvm::AllocaInst*> promotable;                                    // stack slots that become SSA values
+  std::map<std::tuple<llvm::BasicBlock*, int, IndexExpr>, llvm::Value*> masks;  // lane masks, by block and width
+  llvm::Value* lane = nullptr;  // the current lane (i64) of per-lane code
+  bool streams = false;         // streaming stores were written
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
          const Machine& machine, llvm::IntegerType* index_type, const Traits& traits);
@@ -68,7 +71,7 @@ struct Writer {
   virtual llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) = 0;
   virtual llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) = 0;
   // Wraps the code of one iteration of a plain loop; `extent` is resolved.
-  virtual void in_loop(const Dim& extent, const std::function<void()>& body) = 0;
+  virtual void in_loop(const IndexExpr& extent, const std::function<void()>& body) = 0;
   // Writes loops over blocks and threads.
   virtual void write_parallel(const ir::Loop& loop) = 0;
   virtual void write_sync(const ir::Sync& sync) = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the lower stage: makes allocations, one kernel per distinct generated region, and library steps with their
-// epilogues. Symbols that clash with names of kernels are renamed meanwhile.
+// epilogues.
 
 #include "compiler/lower/lower.h"
 
@@ -13,7 +13,6 @@
 #include "compiler/lower/nest/region_key.h"
 #include "compiler/lower/schedule/schedule.h"
 #include "compiler/partition/limits.h"
-#include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
@@ -157,7 +156,7 @@ class Lowering {
     });
     collapse(nest);
     Generated made;
-    abstract_extents(nest, made.extents);
+    made.extents = abstract_extents(nest);
     if (target_.kind == TargetKind::cuda) {
       FUSEC_TRY(schedule_cuda(nest, target_, made.extents));
     } else {
@@ -173,7 +172,7 @@ class Lowering {
     }
     for (const ir::Buffer& buffer : nest.kernel.buffers)
       if (buffer.space == ir::Space::scratch)
-        made.scratch.push_back({buffer.dtype, scratch_elements(buffer, nest.kernel, made.extents)});
+        made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
     made.kernel = kernel_id(std::move(nest.kernel));
     return made;
   }
@@ -186,7 +185,7 @@ class Lowering {
     FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
     if (target_.keeps_rows || !nest.domain.has_reduced()) return nest;
     const Dim length = row_length(nest.domain);
-    const bool is_row = columns_along(peel_loops(nest.kernel.body[0])).empty();
+    const bool is_row = !columns_along(peel_loops(nest.kernel.body[0]));
     if (is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
     return build_nest(graph_, partition_.storage, region, nest_options);
@@ -200,15 +199,13 @@ class Lowering {
   }
 
   // The size of a scratch buffer, whose shape is in terms of the kernel's arguments.
-  static Dim scratch_elements(const ir::Buffer& buffer, const ir::Kernel& kernel, const std::vector<Dim>& launch) {
-    std::map<std::string, Dim> values;
-    for (size_t i = 0; i < launch.size(); ++i) values[kernel.extents[i]] = launch[i];
-    return num_elements(buffer.shape).substitute(values);
+  static Dim scratch_elements(const ir::Buffer& buffer, const std::vector<Dim>& launch) {
+    return to_dim(num_elements(buffer.shape), [&](ir::SymbolId symbol) { return launch.at(symbol.index); });
   }
 
   // Returns the id of a kernel; equal kernels share one.
   ir::KernelId kernel_id(ir::Kernel kernel) {
-    kernel = renamed(kernel, ir::Renaming::everything);
+    kernel = canonical(kernel);
     const std::string text = print(kernel);
     if (auto it = kernels_.find(text); it != kernels_.end()) return it->second;
     kernel.name = "k" + std::to_string(program_.kernels.size());
@@ -283,12 +280,7 @@ class Lowering {
 
 Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
                           const ir::Deadline& deadline) {
-  const std::map<std::string, std::string> names = clashing_symbols(graph);
-  if (names.empty()) return Lowering(graph, partition, target, options, deadline).run();
-  const ir::Graph renamed = with_symbols(graph, names);
-  const Partition parts = with_symbols(partition, names);
-  FUSEC_ASSIGN(ir::Program program, Lowering(renamed, parts, target, options, deadline).run());
-  return with_symbols(std::move(program), inverse(names));
+  return Lowering(graph, partition, target, options, deadline).run();
 }
 
 }  // namespace fusec::compiler

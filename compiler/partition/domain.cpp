@@ -159,7 +159,7 @@ void set_factors(Domain& d, const Shape& factors) {
   d.extents = factors;
   d.reduced.assign(factors.size(), false);
   for (size_t i = 0; i < factors.size(); ++i) {
-    d.vars.push_back("d" + std::to_string(i));
+    d.vars.push_back("d?" + std::to_string(i));
     d.ranges[d.vars.back()] = {Dim(0), factors[i] - 1};
   }
 }

@@ -22,7 +22,7 @@ struct AccessPoint {
 struct Domain {
   Shape extents;
   std::vector<bool> reduced;
-  std::vector<std::string> vars;     // "d0", "d1", ...
+  std::vector<std::string> vars;     // "d?0", "d?1", ...: names of the model have no question mark
   std::vector<AccessPoint> outputs;  // in the order of the region's outputs
   // The region's reductions, producers first.
   std::vector<ir::NodeId> reductions;

@@ -11,7 +11,6 @@
 #include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
-#include "compiler/partition/symbols.h"
 #include "compiler/partition/views.h"
 
 namespace fusec::compiler {
@@ -135,24 +134,12 @@ std::string list_of(const Graph& graph, const std::vector<ValueId>& values) {
 
 }  // namespace
 
-namespace {
-
-Result<Partition> partition_of(const Graph& graph, const Target& target, const Options& options) {
+Result<Partition> partition(const Graph& graph, const Target& target, const Options& options) {
   Groups groups(graph);
   form_anchors(groups, target, options);
   choose_concat_views(groups);
   fuse_regions(groups, target, options);
   return RegionWriter(groups, target).write();
-}
-
-}  // namespace
-
-Result<Partition> partition(const Graph& graph, const Target& target, const Options& options) {
-  const std::map<std::string, std::string> names = clashing_symbols(graph);
-  if (names.empty()) return partition_of(graph, target, options);
-  const Graph renamed = with_symbols(graph, names);
-  FUSEC_ASSIGN(Partition parts, partition_of(renamed, target, options));
-  return with_symbols(std::move(parts), inverse(names));
 }
 
 std::string to_string(const Graph& graph, const Partition& partition) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The polynomial part of Dim: canonical sums of products, their arithmetic, comparison, exact division, substitution
-// and evaluation. Every result is canonical, so that equal polynomials have equal terms; overflow throws DimOverflow.
+// The polynomial part of Dim and IndexExpr: canonical sums of products, their arithmetic, comparison, exact division,
+// substitution and evaluation. Every result is canonical, so that equal polynomials have equal terms; overflow throws
+// DimOverflow.
 
 #include "fusec/dim.h"
 
@@ -16,15 +17,14 @@ namespace {
 constexpr std::size_t kMaxTerms = 4096;
 constexpr std::size_t kMaxDegree = 256;
 
-bool term_less(const Dim::Term& a, const Dim::Term& b) { return compare_monomials(a.atoms, b.atoms) < 0; }
-bool atom_less(const Dim::Atom& a, const Dim::Atom& b) { return compare_atoms(a, b) < 0; }
-
 // Sorts terms whose atoms are sorted, adds equal monomials and drops zeros.
-Terms combine(Terms terms) {
-  std::sort(terms.begin(), terms.end(), term_less);
-  Terms out;
-  for (Dim::Term& t : terms) {
-    if (!out.empty() && compare_monomials(out.back().atoms, t.atoms) == 0) {
+template <class E>
+Terms<E> combine(Terms<E> terms) {
+  std::sort(terms.begin(), terms.end(),
+            [](const Term<E>& a, const Term<E>& b) { return compare_monomials<E>(a.atoms, b.atoms) < 0; });
+  Terms<E> out;
+  for (Term<E>& t : terms) {
+    if (!out.empty() && compare_monomials<E>(out.back().atoms, t.atoms) == 0) {
       out.back().coefficient = add(out.back().coefficient, t.coefficient);
     } else {
       if (!out.empty() && out.back().coefficient == 0) out.pop_back();
@@ -36,13 +36,14 @@ Terms combine(Terms terms) {
 }
 
 // a + sign * b by merging two sorted lists.
-Dim merge(const Dim& a, const Dim& b, int64_t sign) {
-  const TermView x(a), y(b);
-  Terms out;
+template <class E>
+E merge(const E& a, const E& b, int64_t sign) {
+  const TermView<E> x(a), y(b);
+  Terms<E> out;
   out.reserve(x.size() + y.size());
   std::size_t i = 0, j = 0;
   while (i < x.size() || j < y.size()) {
-    const int order = i == x.size() ? 1 : j == y.size() ? -1 : compare_monomials(x[i].atoms, y[j].atoms);
+    const int order = i == x.size() ? 1 : j == y.size() ? -1 : compare_monomials<E>(x[i].atoms, y[j].atoms);
     if (order < 0) {
       out.push_back(x[i++]);
     } else if (order > 0) {
@@ -54,217 +55,108 @@ Dim merge(const Dim& a, const Dim& b, int64_t sign) {
       ++i, ++j;
     }
   }
-  return DimAccess::make(std::move(out));
+  return DimAccess::make<E>(std::move(out));
 }
 
-Dim scale(const Dim& a, int64_t factor) {
+template <class E>
+E scale(const E& a, int64_t factor) {
   if (factor == 0) return 0;
   if (factor == 1) return a;
-  Terms out(TermView(a).begin(), TermView(a).end());
-  for (Dim::Term& t : out) t.coefficient = mul(t.coefficient, factor);
-  return DimAccess::make(std::move(out));
+  Terms<E> out = a.terms();
+  for (Term<E>& t : out) t.coefficient = mul(t.coefficient, factor);
+  return DimAccess::make<E>(std::move(out));
 }
 
-}  // namespace
-
-int compare_atoms(const Dim::Atom& a, const Dim::Atom& b) {
-  if (a.fn != b.fn) return a.fn < b.fn ? -1 : 1;
-  if (a.fn == Dim::Fn::symbol) return a.name.compare(b.name);
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (const int order = compare(a.args[i], b.args[i])) return order;
-  }
-  return 0;
-}
-
-int compare_monomials(const Atoms& a, const Atoms& b) {
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (const int order = compare_atoms(a[i], b[i])) return order;
-  }
-  return a.size() == b.size() ? 0 : a.size() < b.size() ? -1 : 1;
-}
-
-bool graded_less(const Atoms& a, const Atoms& b) {
-  return a.size() != b.size() ? a.size() < b.size() : compare_monomials(a, b) < 0;
-}
-
-Dim of_atom(Dim::Atom atom) {
-  Dim::Term term{1, {}};
-  term.atoms.push_back(std::move(atom));
-  return of_term(std::move(term));
-}
-
-Dim of_term(Dim::Term term) {
-  if (term.coefficient == 0) return 0;
-  Terms terms;
-  terms.push_back(std::move(term));
-  return DimAccess::make(std::move(terms));
-}
-
-const Dim::Atom* as_atom(const Dim& d) {
-  const Terms* terms = DimAccess::shared(d);
-  if (terms == nullptr || terms->size() != 1) return nullptr;
-  const Dim::Term& t = terms->front();
-  return t.coefficient == 1 && t.atoms.size() == 1 ? &t.atoms[0] : nullptr;
-}
-
-int64_t constant_term(const Dim& d) {
-  const Terms* terms = DimAccess::shared(d);
-  if (terms == nullptr) return d.value();
-  return terms->front().atoms.empty() ? terms->front().coefficient : 0;
-}
-
-std::optional<Atoms> divide(const Atoms& a, const Atoms& b) {
-  Atoms out;
-  std::size_t j = 0;
-  for (const Dim::Atom& atom : a) {
-    if (j < b.size() && compare_atoms(atom, b[j]) == 0) {
-      ++j;
-    } else {
-      out.push_back(atom);
-    }
-  }
-  if (j != b.size()) return std::nullopt;
-  return out;
-}
-
-Dim::Term common_factor(const Dim& a, const Dim& b) {
-  Dim::Term common;
-  bool first = true;
-  for (const Dim* d : {&a, &b}) {
-    const TermView terms(*d);
-    for (const Dim::Term& t : terms) {
-      common.coefficient = gcd(common.coefficient, t.coefficient);
-      if (first) {
-        std::copy_if(t.atoms.begin(), t.atoms.end(), std::back_inserter(common.atoms),
-                     [](const Dim::Atom& x) { return x.fn == Dim::Fn::symbol; });
-      } else {
-        Atoms both;
-        std::set_intersection(common.atoms.begin(), common.atoms.end(), t.atoms.begin(), t.atoms.end(),
-                              std::back_inserter(both), atom_less);
-        common.atoms = std::move(both);
-      }
-      first = false;
-    }
-  }
-  return common;
-}
-
-}  // namespace base
-
-using base::Terms;
-using base::TermView;
-
-Dim DimAccess::make(std::vector<Dim::Term> terms) {
-  if (terms.empty()) return 0;
-  if (terms.size() == 1 && terms[0].atoms.empty()) return terms[0].coefficient;
-  if (terms.size() > base::kMaxTerms) throw DimOverflow();
-  Dim d;
-  d.terms_ = std::make_shared<const Terms>(std::move(terms));
-  return d;
-}
-
-Dim Dim::symbol(std::string name) { return base::of_atom({Fn::symbol, std::move(name), {}}); }
-
-std::optional<std::string> Dim::as_symbol() const {
-  const Atom* atom = base::as_atom(*this);
-  if (atom == nullptr || atom->fn != Fn::symbol) return std::nullopt;
-  return atom->name;
-}
-
-std::vector<Dim::Term> Dim::terms() const {
-  const TermView view(*this);
-  return {view.begin(), view.end()};
-}
-
-Dim Dim::from_terms(std::vector<Term> terms) {
-  for (Term& t : terms) std::sort(t.atoms.begin(), t.atoms.end(), base::atom_less);
-  return DimAccess::make(base::combine(std::move(terms)));
-}
-
-Dim operator+(const Dim& a, const Dim& b) {
-  if (a.is_const() && b.is_const()) return base::add(a.value_, b.value_);
+template <class E>
+E sum(const E& a, const E& b) {
+  if (a.is_const() && b.is_const()) return add(a.value(), b.value());
   if (a.is(0)) return b;
   if (b.is(0)) return a;
-  return base::merge(a, b, 1);
+  return merge(a, b, 1);
 }
 
-Dim operator-(const Dim& a, const Dim& b) {
-  if (a.is_const() && b.is_const()) return base::sub(a.value_, b.value_);
+template <class E>
+E difference(const E& a, const E& b) {
+  if (a.is_const() && b.is_const()) return sub(a.value(), b.value());
   if (b.is(0)) return a;
-  return base::merge(a, b, -1);
+  return merge(a, b, -1);
 }
 
-Dim operator*(const Dim& a, const Dim& b) {
-  if (a.is_const() && b.is_const()) return base::mul(a.value_, b.value_);
-  if (a.is_const()) return base::scale(b, a.value_);
-  if (b.is_const()) return base::scale(a, b.value_);
-  if (a.terms_->size() * b.terms_->size() > base::kMaxTerms) throw DimOverflow();
-  Terms out;
-  out.reserve(a.terms_->size() * b.terms_->size());
-  for (const Dim::Term& x : *a.terms_) {
-    for (const Dim::Term& y : *b.terms_) {
-      if (x.atoms.size() + y.atoms.size() > base::kMaxDegree) throw DimOverflow();
-      Dim::Term t{base::mul(x.coefficient, y.coefficient), {}};
+template <class E>
+E product(const E& a, const E& b) {
+  if (a.is_const() && b.is_const()) return mul(a.value(), b.value());
+  if (a.is_const()) return scale(b, a.value());
+  if (b.is_const()) return scale(a, b.value());
+  const TermView<E> left(a), right(b);
+  if (left.size() * right.size() > kMaxTerms) throw DimOverflow();
+  Terms<E> out;
+  out.reserve(left.size() * right.size());
+  for (const Term<E>& x : left) {
+    for (const Term<E>& y : right) {
+      if (x.atoms.size() + y.atoms.size() > kMaxDegree) throw DimOverflow();
+      Term<E> t{mul(x.coefficient, y.coefficient), {}};
       t.atoms.reserve(x.atoms.size() + y.atoms.size());
       std::merge(x.atoms.begin(), x.atoms.end(), y.atoms.begin(), y.atoms.end(), std::back_inserter(t.atoms),
-                 base::atom_less);
+                 atom_less<Atom<E>>);
       out.push_back(std::move(t));
     }
   }
-  return DimAccess::make(base::combine(std::move(out)));
+  return DimAccess::make<E>(combine<E>(std::move(out)));
 }
 
-int compare(const Dim& a, const Dim& b) {
+template <class E>
+int order_of(const E& a, const E& b) {
   if (a.is_const() || b.is_const()) {
     if (a.is_const() != b.is_const()) return a.is_const() ? -1 : 1;
-    return a.value_ == b.value_ ? 0 : a.value_ < b.value_ ? -1 : 1;
+    return a.value() == b.value() ? 0 : a.value() < b.value() ? -1 : 1;
   }
-  if (a.terms_ == b.terms_) return 0;
-  const Terms &x = *a.terms_, &y = *b.terms_;
+  if (DimAccess::shared(a) == DimAccess::shared(b)) return 0;
+  const Terms<E>&x = *DimAccess::shared(a), &y = *DimAccess::shared(b);
   for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
-    if (const int order = base::compare_monomials(x[i].atoms, y[i].atoms)) return order;
+    if (const int order = compare_monomials<E>(x[i].atoms, y[i].atoms)) return order;
     if (x[i].coefficient != y[i].coefficient) return x[i].coefficient < y[i].coefficient ? -1 : 1;
   }
   return x.size() == y.size() ? 0 : x.size() < y.size() ? -1 : 1;
 }
 
-bool operator==(const Dim& a, const Dim& b) {
-  if (a.is_const() || b.is_const()) return a.is_const() == b.is_const() && a.value_ == b.value_;
-  return compare(a, b) == 0;
+template <class E>
+E sorted_sum(Terms<E> terms) {
+  for (Term<E>& t : terms) std::sort(t.atoms.begin(), t.atoms.end(), atom_less<Atom<E>>);
+  return DimAccess::make<E>(combine<E>(std::move(terms)));
 }
 
-std::optional<Dim> Dim::exact_div(const Dim& d) const {
+// Long division by the greatest term of d.
+template <class E>
+std::optional<E> quotient(const E& a, const E& d) {
   if (d.is(0)) return std::nullopt;
-  if (is_const() && d.is_const()) {
-    if (base::floor_mod(value_, d.value_) != 0) return std::nullopt;
-    return base::floor_div(value_, d.value_);
+  if (a.is_const() && d.is_const()) {
+    if (floor_mod(a.value(), d.value()) != 0) return std::nullopt;
+    return floor_div(a.value(), d.value());
   }
-  // Long division by the greatest term of d.
-  const auto less = [](const Term& a, const Term& b) { return base::graded_less(a.atoms, b.atoms); };
-  const TermView divisor(d);
-  const Term& lead = *std::max_element(divisor.begin(), divisor.end(), less);
-  Dim rest = *this, quotient = 0;
+  const auto less = [](const Term<E>& x, const Term<E>& y) { return graded_less<E>(x.atoms, y.atoms); };
+  const TermView<E> divisor(d);
+  const Term<E>& lead = *std::max_element(divisor.begin(), divisor.end(), less);
+  E rest = a, out = 0;
   while (!rest.is(0)) {
-    const TermView terms(rest);
-    const Term& top = *std::max_element(terms.begin(), terms.end(), less);
-    if (base::floor_mod(top.coefficient, lead.coefficient) != 0) return std::nullopt;
-    std::optional<base::Atoms> atoms = base::divide(top.atoms, lead.atoms);
+    const TermView<E> terms(rest);
+    const Term<E>& top = *std::max_element(terms.begin(), terms.end(), less);
+    if (floor_mod(top.coefficient, lead.coefficient) != 0) return std::nullopt;
+    std::optional<Atoms<E>> atoms = divide<E>(top.atoms, lead.atoms);
     if (!atoms) return std::nullopt;
-    const Dim q = base::of_term({base::floor_div(top.coefficient, lead.coefficient), std::move(*atoms)});
-    quotient += q;
+    const E q = of_term<E>({floor_div(top.coefficient, lead.coefficient), std::move(*atoms)});
+    out += q;
     rest = rest - q * d;
   }
-  return quotient;
+  return out;
 }
 
-namespace {
-
-int64_t divisor_of(const Dim::Atom& atom) {
+template <class A>
+int64_t divisor_of(const A& atom) {
   switch (atom.fn) {
-    case Dim::Fn::min:
-    case Dim::Fn::max:
-    case Dim::Fn::mod:
-      return base::gcd(atom.args[0].known_divisor(), atom.args[1].known_divisor());
+    case Fn::min:
+    case Fn::max:
+    case Fn::mod:
+      return gcd(atom.args[0].known_divisor(), atom.args[1].known_divisor());
     default:
       return 1;
   }
@@ -276,104 +168,274 @@ int64_t saturating_mul(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &r) ? a : r;
 }
 
-}  // namespace
-
-int64_t Dim::known_divisor() const {
+template <class E>
+int64_t common_divisor(const E& a) {
   int64_t g = 0;
-  for (const TermView view(*this); const Term& t : view) {
-    int64_t d = base::gcd(t.coefficient, 0);
-    for (const Atom& atom : t.atoms) d = saturating_mul(d, divisor_of(atom));
-    g = base::gcd(g, d);
+  for (const TermView<E> view(a); const Term<E>& t : view) {
+    int64_t d = gcd(t.coefficient, 0);
+    for (const Atom<E>& atom : t.atoms) d = saturating_mul(d, divisor_of(atom));
+    g = gcd(g, d);
   }
   return g;
 }
 
-Dim Dim::substitute(const std::function<std::optional<Dim>(const std::string&)>& map) const {
-  if (is_const()) return *this;
-  Dim sum = 0;
-  for (const Term& t : *terms_) {
-    Dim product = t.coefficient;
-    for (const Atom& atom : t.atoms) {
-      if (atom.fn == Fn::symbol) {
-        const std::optional<Dim> to = map(atom.name);
-        product *= to ? *to : base::of_atom(atom);
-      } else {
-        product *= base::apply(atom.fn, atom.args[0].substitute(map), atom.args[1].substitute(map));
-      }
+// Replaces every symbol by map(symbol), of type To; an empty result keeps it, which needs To = E.
+template <class To, class E, class F>
+To replaced(const E& e, const F& map) {
+  if (e.is_const()) return e.value();
+  To total = 0;
+  for (const TermView<E> view(e); const Term<E>& t : view) {
+    To factor = t.coefficient;
+    for (const Atom<E>& atom : t.atoms) {
+      factor *= atom.fn == Fn::symbol
+                    ? To(map(atom))
+                    : apply<To>(atom.fn, replaced<To>(atom.args[0], map), replaced<To>(atom.args[1], map));
     }
-    sum += product;
+    total += factor;
   }
-  return sum;
+  return total;
 }
 
-Dim Dim::substitute(const std::map<std::string, Dim>& map) const {
-  return substitute([&](const std::string& name) -> std::optional<Dim> {
-    const auto it = map.find(name);
-    if (it == map.end()) return std::nullopt;
-    return it->second;
+template <class E, class F>
+E substituted(const E& e, const F& map) {
+  return replaced<E>(e, [&](const Atom<E>& atom) {
+    const std::optional<E> to = map(symbol_of(atom));
+    return to ? *to : of_atom<E>(atom);
   });
 }
 
-namespace {
-
-std::optional<int64_t> eval_atom(const Dim::Atom& atom, const std::map<std::string, int64_t>& bindings) {
-  if (atom.fn == Dim::Fn::symbol) {
-    const auto it = bindings.find(atom.name);
-    if (it == bindings.end()) return std::nullopt;
-    return it->second;
-  }
-  const std::optional<int64_t> a = atom.args[0].eval(bindings), b = atom.args[1].eval(bindings);
-  if (!a || !b) return std::nullopt;
-  switch (atom.fn) {
-    case Dim::Fn::min:
-      return std::min(*a, *b);
-    case Dim::Fn::max:
-      return std::max(*a, *b);
-    default:
-      break;
-  }
-  if (*b <= 0) return std::nullopt;
-  return atom.fn == Dim::Fn::floordiv ? base::floor_div(*a, *b) : base::floor_mod(*a, *b);
+template <class E, class Map>
+E substituted_by(const E& e, const Map& map) {
+  return replaced<E>(e, [&](const Atom<E>& atom) {
+    const auto it = map.find(symbol_of(atom));
+    return it == map.end() ? of_atom<E>(atom) : it->second;
+  });
 }
 
-}  // namespace
-
-std::optional<int64_t> Dim::eval(const std::map<std::string, int64_t>& bindings) const {
-  if (is_const()) return value_;
-  int64_t sum = 0;
-  for (const Term& t : *terms_) {
-    int64_t product = t.coefficient;
-    for (const Atom& atom : t.atoms) {
-      const std::optional<int64_t> v = eval_atom(atom, bindings);
-      if (!v) return std::nullopt;
-      product = base::mul(product, *v);
-    }
-    sum = base::add(sum, product);
-  }
-  return sum;
-}
-
-void Dim::collect_symbols(std::set<std::string>& out) const {
-  if (is_const()) return;
-  for (const Term& t : *terms_) {
-    for (const Atom& atom : t.atoms) {
-      if (atom.fn == Fn::symbol) out.insert(atom.name);
-      for (const Dim& arg : atom.args) arg.collect_symbols(out);
+template <class E, class S>
+void collect(const E& e, std::set<S>& out) {
+  if (e.is_const()) return;
+  for (const TermView<E> view(e); const Term<E>& t : view) {
+    for (const Atom<E>& atom : t.atoms) {
+      if (atom.fn == Fn::symbol) out.insert(symbol_of(atom));
+      for (const E& arg : atom.args) collect(arg, out);
     }
   }
 }
 
-bool Dim::uses(const std::string& symbol) const {
-  if (is_const()) return false;
-  for (const Term& t : *terms_) {
-    for (const Atom& atom : t.atoms) {
-      if (atom.fn == Fn::symbol && atom.name == symbol) return true;
-      for (const Dim& arg : atom.args) {
-        if (arg.uses(symbol)) return true;
+template <class E, class S>
+bool mentions(const E& e, const S& symbol) {
+  if (e.is_const()) return false;
+  for (const TermView<E> view(e); const Term<E>& t : view) {
+    for (const Atom<E>& atom : t.atoms) {
+      if (atom.fn == Fn::symbol && symbol_of(atom) == symbol) return true;
+      for (const E& arg : atom.args) {
+        if (mentions(arg, symbol)) return true;
       }
     }
   }
   return false;
 }
 
+template <class A, class Bindings>
+std::optional<int64_t> atom_value(const A& atom, const Bindings& bindings);
+
+template <class E, class Bindings>
+std::optional<int64_t> evaluated(const E& e, const Bindings& bindings) {
+  if (e.is_const()) return e.value();
+  int64_t total = 0;
+  for (const TermView<E> view(e); const Term<E>& t : view) {
+    int64_t factor = t.coefficient;
+    for (const Atom<E>& atom : t.atoms) {
+      const std::optional<int64_t> v = atom_value(atom, bindings);
+      if (!v) return std::nullopt;
+      factor = mul(factor, *v);
+    }
+    total = add(total, factor);
+  }
+  return total;
+}
+
+template <class A, class Bindings>
+std::optional<int64_t> atom_value(const A& atom, const Bindings& bindings) {
+  if (atom.fn == Fn::symbol) {
+    const auto it = bindings.find(symbol_of(atom));
+    return it == bindings.end() ? std::nullopt : std::optional(it->second);
+  }
+  const std::optional<int64_t> a = evaluated(atom.args[0], bindings), b = evaluated(atom.args[1], bindings);
+  if (!a || !b) return std::nullopt;
+  if (atom.fn == Fn::min) return std::min(*a, *b);
+  if (atom.fn == Fn::max) return std::max(*a, *b);
+  if (*b <= 0) return std::nullopt;
+  return atom.fn == Fn::floordiv ? floor_div(*a, *b) : floor_mod(*a, *b);
+}
+
+}  // namespace
+
+template <class E>
+int compare_monomials(const Atoms<E>& a, const Atoms<E>& b) {
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (const int order = compare_atoms(a[i], b[i])) return order;
+  }
+  return a.size() == b.size() ? 0 : a.size() < b.size() ? -1 : 1;
+}
+
+template <class E>
+std::optional<Atoms<E>> divide(const Atoms<E>& a, const Atoms<E>& b) {
+  Atoms<E> out;
+  std::size_t j = 0;
+  for (const Atom<E>& atom : a) {
+    if (j < b.size() && compare_atoms(atom, b[j]) == 0) {
+      ++j;
+    } else {
+      out.push_back(atom);
+    }
+  }
+  if (j != b.size()) return std::nullopt;
+  return out;
+}
+
+template <class E>
+Term<E> common_factor(const E& a, const E& b) {
+  Term<E> common;
+  bool first = true;
+  for (const E* d : {&a, &b}) {
+    const TermView<E> terms(*d);
+    for (const Term<E>& t : terms) {
+      common.coefficient = gcd(common.coefficient, t.coefficient);
+      if (first) {
+        std::copy_if(t.atoms.begin(), t.atoms.end(), std::back_inserter(common.atoms),
+                     [](const Atom<E>& x) { return x.fn == Fn::symbol; });
+      } else {
+        Atoms<E> both;
+        std::set_intersection(common.atoms.begin(), common.atoms.end(), t.atoms.begin(), t.atoms.end(),
+                              std::back_inserter(both), atom_less<Atom<E>>);
+        common.atoms = std::move(both);
+      }
+      first = false;
+    }
+  }
+  return common;
+}
+
+}  // namespace base
+
+template <class E>
+E DimAccess::make(std::vector<typename E::Term> terms) {
+  if (terms.empty()) return 0;
+  if (terms.size() == 1 && terms[0].atoms.empty()) return terms[0].coefficient;
+  if (terms.size() > base::kMaxTerms) throw DimOverflow();
+  E d;
+  d.terms_ = std::make_shared<const base::Terms<E>>(std::move(terms));
+  return d;
+}
+
+template Dim DimAccess::make<Dim>(std::vector<Dim::Term>);
+template ir::IndexExpr DimAccess::make<ir::IndexExpr>(std::vector<ir::IndexExpr::Term>);
+
+namespace base {
+
+template int compare_monomials<Dim>(const Atoms<Dim>&, const Atoms<Dim>&);
+template int compare_monomials<ir::IndexExpr>(const Atoms<ir::IndexExpr>&, const Atoms<ir::IndexExpr>&);
+template std::optional<Atoms<Dim>> divide<Dim>(const Atoms<Dim>&, const Atoms<Dim>&);
+template std::optional<Atoms<ir::IndexExpr>> divide<ir::IndexExpr>(const Atoms<ir::IndexExpr>&,
+                                                                   const Atoms<ir::IndexExpr>&);
+template Term<Dim> common_factor(const Dim&, const Dim&);
+template Term<ir::IndexExpr> common_factor(const ir::IndexExpr&, const ir::IndexExpr&);
+
+}  // namespace base
+
+Dim Dim::symbol(std::string name) { return base::of_atom<Dim>({Fn::symbol, std::move(name), {}}); }
+std::optional<std::string> Dim::as_symbol() const {
+  const Atom* atom = base::as_atom(*this);
+  if (atom == nullptr || atom->fn != Fn::symbol) return std::nullopt;
+  return atom->name;
+}
+std::vector<Dim::Term> Dim::terms() const {
+  const base::TermView<Dim> view(*this);
+  return {view.begin(), view.end()};
+}
+Dim Dim::from_terms(std::vector<Term> terms) { return base::sorted_sum<Dim>(std::move(terms)); }
+Dim operator+(const Dim& a, const Dim& b) { return base::sum(a, b); }
+Dim operator-(const Dim& a, const Dim& b) { return base::difference(a, b); }
+Dim operator*(const Dim& a, const Dim& b) { return base::product(a, b); }
+int compare(const Dim& a, const Dim& b) { return base::order_of(a, b); }
+bool operator==(const Dim& a, const Dim& b) { return base::order_of(a, b) == 0; }
+std::optional<Dim> Dim::exact_div(const Dim& d) const { return base::quotient(*this, d); }
+int64_t Dim::known_divisor() const { return base::common_divisor(*this); }
+Dim Dim::substitute(const std::function<std::optional<Dim>(const std::string&)>& map) const {
+  return base::substituted(*this, map);
+}
+Dim Dim::substitute(const std::map<std::string, Dim>& map) const { return base::substituted_by(*this, map); }
+void Dim::collect_symbols(std::set<std::string>& out) const { base::collect(*this, out); }
+bool Dim::uses(const std::string& symbol) const { return base::mentions(*this, symbol); }
+
+std::optional<int64_t> Dim::eval(const std::map<std::string, int64_t>& bindings) const {
+  return base::evaluated(*this, bindings);
+}
+
+namespace ir {
+
+IndexExpr IndexExpr::symbol(SymbolId id) { return base::of_atom<IndexExpr>({Fn::symbol, id, {}}); }
+std::optional<SymbolId> IndexExpr::as_symbol() const {
+  const Atom* atom = base::as_atom(*this);
+  if (atom == nullptr || atom->fn != Fn::symbol) return std::nullopt;
+  return atom->symbol;
+}
+std::vector<IndexExpr::Term> IndexExpr::terms() const {
+  const base::TermView<IndexExpr> view(*this);
+  return {view.begin(), view.end()};
+}
+IndexExpr IndexExpr::from_terms(std::vector<Term> terms) { return base::sorted_sum<IndexExpr>(std::move(terms)); }
+IndexExpr operator+(const IndexExpr& a, const IndexExpr& b) { return base::sum(a, b); }
+IndexExpr operator-(const IndexExpr& a, const IndexExpr& b) { return base::difference(a, b); }
+IndexExpr operator*(const IndexExpr& a, const IndexExpr& b) { return base::product(a, b); }
+int compare(const IndexExpr& a, const IndexExpr& b) { return base::order_of(a, b); }
+bool operator==(const IndexExpr& a, const IndexExpr& b) { return base::order_of(a, b) == 0; }
+std::optional<IndexExpr> IndexExpr::exact_div(const IndexExpr& d) const { return base::quotient(*this, d); }
+int64_t IndexExpr::known_divisor() const { return base::common_divisor(*this); }
+IndexExpr IndexExpr::substitute(const std::function<std::optional<IndexExpr>(SymbolId)>& map) const {
+  return base::substituted(*this, map);
+}
+IndexExpr IndexExpr::substitute(const std::map<SymbolId, IndexExpr>& map) const {
+  return base::substituted_by(*this, map);
+}
+std::optional<int64_t> IndexExpr::eval(const std::map<SymbolId, int64_t>& bindings) const {
+  return base::evaluated(*this, bindings);
+}
+void IndexExpr::collect_symbols(std::set<SymbolId>& out) const { base::collect(*this, out); }
+bool IndexExpr::uses(SymbolId symbol) const { return base::mentions(*this, symbol); }
+
+IndexExpr index_expr(const Dim& d, const std::function<IndexExpr(const std::string&)>& symbol) {
+  return base::replaced<IndexExpr>(d, [&](const Dim::Atom& atom) { return symbol(atom.name); });
+}
+Dim to_dim(const IndexExpr& e, const std::function<Dim(SymbolId)>& symbol) {
+  return base::replaced<Dim>(e, [&](const IndexExpr::Atom& atom) { return symbol(atom.symbol); });
+}
+
+namespace {
+
+// a against b as decimal text: 10 < 2.
+std::strong_ordering compare_decimal(uint64_t a, uint64_t b) {
+  if (a < 10 && b < 10) return a <=> b;
+  const auto digits = [](uint64_t x) {
+    int n = 1;
+    while (x >= 10) x /= 10, ++n;
+    return n;
+  };
+  const int of_a = digits(a), of_b = digits(b);
+  for (int n = of_a; n < of_b; ++n) a *= 10;
+  for (int n = of_b; n < of_a; ++n) b *= 10;
+  return a != b ? a <=> b : of_a <=> of_b;
+}
+
+}  // namespace
+
+std::strong_ordering operator<=>(const SymbolId& a, const SymbolId& b) {
+  if (a.kind != b.kind) return a.kind <=> b.kind;
+  const auto order = compare_decimal(a.index % kDerived, b.index % kDerived);
+  return order != 0 ? order : a.index <=> b.index;
+}
+
+}  // namespace ir
 }  // namespace fusec

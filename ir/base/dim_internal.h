@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the files of Dim: checked arithmetic, comparison of terms, and access to terms without a copy.
+// The arithmetic that Dim and ir::IndexExpr share, written once over E, which is one of them: checked arithmetic of
+// numbers, comparison of terms, and access to terms without a copy. Each file of Dim instantiates its part for both.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,56 @@
 #include <vector>
 
 #include "fusec/dim.h"
+#include "ir/base/index_expr.h"
 
 namespace fusec {
 
 struct DimAccess {
-  static const std::vector<Dim::Term>* shared(const Dim& d) { return d.terms_.get(); }
+  template <class E>
+  static const std::vector<typename E::Term>* shared(const E& d) {
+    return d.terms_.get();
+  }
   // `terms` must be canonical: sorted, distinct, without zero coefficients.
-  static Dim make(std::vector<Dim::Term> terms);
+  template <class E>
+  static E make(std::vector<typename E::Term> terms);
 };
 
 namespace base {
 
-using Atoms = std::vector<Dim::Atom>;
-using Terms = std::vector<Dim::Term>;
+using Fn = Dim::Fn;
+template <class E>
+using Atom = typename E::Atom;
+template <class E>
+using Term = typename E::Term;
+template <class E>
+using Atoms = std::vector<Atom<E>>;
+template <class E>
+using Terms = std::vector<Term<E>>;
+
+// What differs between the two: the symbol of an atom, and the ranges of symbols.
+inline const std::string& symbol_of(const Dim::Atom& atom) { return atom.name; }
+inline ir::SymbolId symbol_of(const ir::IndexExpr::Atom& atom) { return atom.symbol; }
+inline int compare_symbols(const Dim::Atom& a, const Dim::Atom& b) { return a.name.compare(b.name); }
+inline int compare_symbols(const ir::IndexExpr::Atom& a, const ir::IndexExpr::Atom& b) {
+  const auto order = a.symbol <=> b.symbol;
+  return order < 0 ? -1 : order > 0 ? 1 : 0;
+}
+template <class E>
+struct RangesFor;
+template <>
+struct RangesFor<Dim> {
+  using One = DimRange;
+  using All = DimRanges;
+};
+template <>
+struct RangesFor<ir::IndexExpr> {
+  using One = ir::IndexRange;
+  using All = ir::IndexRanges;
+};
+template <class E>
+using Range = typename RangesFor<E>::One;
+template <class E>
+using Ranges = typename RangesFor<E>::All;
 
 inline int64_t add(int64_t a, int64_t b) {
   int64_t r;
@@ -59,21 +97,39 @@ inline int64_t gcd(int64_t a, int64_t b) {
   return g > static_cast<uint64_t>(INT64_MAX) ? int64_t{1} << 62 : static_cast<int64_t>(g);
 }
 
-int compare_atoms(const Dim::Atom& a, const Dim::Atom& b);
-int compare_monomials(const Atoms& a, const Atoms& b);  // lexicographic, a prefix first
+template <class E>
+int compare_monomials(const Atoms<E>& a, const Atoms<E>& b);  // lexicographic, a prefix first
+
+template <class A>
+int compare_atoms(const A& a, const A& b) {
+  if (a.fn != b.fn) return a.fn < b.fn ? -1 : 1;
+  if (a.fn == Fn::symbol) return compare_symbols(a, b);
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (const int order = compare(a.args[i], b.args[i])) return order;
+  }
+  return 0;
+}
+template <class A>
+bool atom_less(const A& a, const A& b) {
+  return compare_atoms(a, b) < 0;
+}
 
 // A graded order, in which multiplication preserves the order, as polynomial division requires.
-bool graded_less(const Atoms& a, const Atoms& b);
+template <class E>
+bool graded_less(const Atoms<E>& a, const Atoms<E>& b) {
+  return a.size() != b.size() ? a.size() < b.size() : compare_monomials<E>(a, b) < 0;
+}
 
-// The terms of a Dim without a copy; `d` must outlive it.
+// The terms of an expression without a copy; `d` must outlive it.
+template <class E>
 class TermView {
  public:
-  explicit TermView(const Dim& d) {
-    if (const Terms* shared = DimAccess::shared(d)) {
+  explicit TermView(const E& d) {
+    if (const Terms<E>* shared = DimAccess::shared(d)) {
       span_ = *shared;
     } else if (d.value() != 0) {
       constant_.coefficient = d.value();
-      span_ = std::span<const Dim::Term>(&constant_, 1);
+      span_ = std::span<const Term<E>>(&constant_, 1);
     }
   }
   TermView(const TermView&) = delete;
@@ -81,32 +137,62 @@ class TermView {
   auto begin() const { return span_.begin(); }
   auto end() const { return span_.end(); }
   std::size_t size() const { return span_.size(); }
-  const Dim::Term& operator[](std::size_t i) const { return span_[i]; }
+  const Term<E>& operator[](std::size_t i) const { return span_[i]; }
 
  private:
-  Dim::Term constant_;
-  std::span<const Dim::Term> span_;
+  Term<E> constant_;
+  std::span<const Term<E>> span_;
 };
 
-Dim of_atom(Dim::Atom atom);
-Dim of_term(Dim::Term term);                        // its atoms must be sorted
-Dim apply(Dim::Fn fn, const Dim& a, const Dim& b);  // calls the public function for fn; not for symbol
-const Dim::Atom* as_atom(const Dim& d);             // if d is a single atom, else null; valid as long as d
-int64_t constant_term(const Dim& d);
-std::optional<Atoms> divide(const Atoms& a, const Atoms& b);  // the multiset difference if b divides a
+template <class E>
+E of_term(Term<E> term) {  // its atoms must be sorted
+  if (term.coefficient == 0) return 0;
+  Terms<E> terms;
+  terms.push_back(std::move(term));
+  return DimAccess::make<E>(std::move(terms));
+}
+template <class E>
+E of_atom(Atom<E> atom) {
+  Term<E> term{1, {}};
+  term.atoms.push_back(std::move(atom));
+  return of_term<E>(std::move(term));
+}
+template <class E>
+E apply(Fn fn, const E& a, const E& b);  // calls the public function for fn; not for symbol
+template <class E>
+const Atom<E>* as_atom(const E& d) {  // if d is a single atom, else null; valid as long as d
+  const Terms<E>* terms = DimAccess::shared(d);
+  if (terms == nullptr || terms->size() != 1) return nullptr;
+  const Term<E>& t = terms->front();
+  return t.coefficient == 1 && t.atoms.size() == 1 ? &t.atoms[0] : nullptr;
+}
+template <class E>
+int64_t constant_term(const E& d) {
+  const Terms<E>* terms = DimAccess::shared(d);
+  if (terms == nullptr) return d.value();
+  return terms->front().atoms.empty() ? terms->front().coefficient : 0;
+}
+template <class E>
+std::optional<Atoms<E>> divide(const Atoms<E>& a, const Atoms<E>& b);  // the multiset difference if b divides a
 
 // a = multiple * b + rest. `multiple` takes the terms that b divides; if b is constant, it also takes the part of the
 // constant term that b divides. b must be a single term.
+template <class E>
 struct Split {
-  Dim multiple, rest;
+  E multiple, rest;
 };
-Split split_multiples(const Dim& a, const Dim& b);
+template <class E>
+Split<E> split_multiples(const E& a, const E& b);
 
 // The greatest product of a constant and symbols that divides every term of a and of b.
-Dim::Term common_factor(const Dim& a, const Dim& b);
+template <class E>
+Term<E> common_factor(const E& a, const E& b);
 
 }  // namespace base
 
 inline bool operator==(const Dim::Atom& a, const Dim::Atom& b) { return base::compare_atoms(a, b) == 0; }
+namespace ir {
+inline bool operator==(const IndexExpr::Atom& a, const IndexExpr::Atom& b) { return base::compare_atoms(a, b) == 0; }
+}  // namespace ir
 
 }  // namespace fusec

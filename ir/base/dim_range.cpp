@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derives bounds of Dims from ranges of symbols, for simplification, verification and code generation. The search is
-// sound but incomplete, and a budget per query bounds its time.
+// Derives bounds of Dims and IndexExprs from ranges of symbols, for simplification, verification and code generation.
+// The search is sound but incomplete, and a budget per query bounds its time.
 
 #include "ir/base/dim_range.h"
 
@@ -10,36 +10,37 @@ namespace fusec {
 namespace base {
 namespace {
 
-using Fn = Dim::Fn;
-
 constexpr int kBudget = 600;   // replacements per query
 constexpr int kMaxDepth = 40;  // of nested replacements
 
 // a = slope * atom + rest; nullopt if a is not linear in the atom.
+template <class E>
 struct Linear {
-  Dim slope, rest;
+  E slope, rest;
 };
-std::optional<Linear> linear_in(const Dim& a, const Dim::Atom& atom) {
-  Linear out;
-  for (const TermView view(a); const Dim::Term& t : view) {
+template <class E>
+std::optional<Linear<E>> linear_in(const E& a, const Atom<E>& atom) {
+  Linear<E> out;
+  for (const TermView<E> view(a); const Term<E>& t : view) {
     const auto n = std::count(t.atoms.begin(), t.atoms.end(), atom);
     if (n > 1) return std::nullopt;
     if (n == 0) {
-      out.rest += of_term(t);
+      out.rest += of_term<E>(t);
       continue;
     }
-    Dim::Term factor = t;
+    Term<E> factor = t;
     factor.atoms.erase(std::find(factor.atoms.begin(), factor.atoms.end(), atom));
-    out.slope += of_term(std::move(factor));
+    out.slope += of_term<E>(std::move(factor));
   }
   return out;
 }
 
-const Dim::Atom* first_function(const Dim& a) {
-  const Terms* terms = DimAccess::shared(a);
+template <class E>
+const Atom<E>* first_function(const E& a) {
+  const Terms<E>* terms = DimAccess::shared(a);
   if (terms == nullptr) return nullptr;
-  for (const Dim::Term& t : *terms) {
-    for (const Dim::Atom& atom : t.atoms) {
+  for (const Term<E>& t : *terms) {
+    for (const Atom<E>& atom : t.atoms) {
       if (atom.fn != Fn::symbol) return &atom;
     }
   }
@@ -57,12 +58,14 @@ std::optional<int64_t> better(std::optional<int64_t> a, std::optional<int64_t> b
 
 }  // namespace
 
-void Prover::start_query() {
+template <class E>
+void Prover<E>::start_query() {
   budget_ = kBudget;
   depth_ = 0;  // an overflow may have aborted the last query at any depth
 }
 
-std::optional<int64_t> Prover::lower_bound(const Dim& a) {
+template <class E>
+std::optional<int64_t> Prover<E>::lower_bound(const E& a) {
   start_query();
   try {
     return lower(a, INT64_MAX);
@@ -71,7 +74,8 @@ std::optional<int64_t> Prover::lower_bound(const Dim& a) {
   }
 }
 
-std::optional<int64_t> Prover::upper_bound(const Dim& a) {
+template <class E>
+std::optional<int64_t> Prover<E>::upper_bound(const E& a) {
   start_query();
   try {
     const std::optional<int64_t> bound = lower(-a, INT64_MAX);
@@ -82,7 +86,8 @@ std::optional<int64_t> Prover::upper_bound(const Dim& a) {
   }
 }
 
-bool Prover::nonneg(const Dim& a) {
+template <class E>
+bool Prover<E>::nonneg(const E& a) {
   if (a.is_const()) return a.value() >= 0;
   start_query();
   try {
@@ -93,46 +98,50 @@ bool Prover::nonneg(const Dim& a) {
   }
 }
 
-const DimRange* Prover::range(const Dim::Atom& atom) const {
-  const auto it = ranges_.find(atom.name);
+template <class E>
+const Range<E>* Prover<E>::range(const Atom<E>& atom) const {
+  const auto it = ranges_.find(symbol_of(atom));
   return it == ranges_.end() ? nullptr : &it->second;
 }
 
 // A ranged symbol of `a` that occurs neither in a bound of another ranged symbol of `a` nor in a function in `a`.
-const Dim::Atom* Prover::next_symbol(const Dim& a) const {
-  const Terms* terms = DimAccess::shared(a);
+template <class E>
+const Atom<E>* Prover<E>::next_symbol(const E& a) const {
+  const Terms<E>* terms = DimAccess::shared(a);
   if (terms == nullptr) return nullptr;
-  std::vector<const Dim::Atom*> ranged, functions;
-  for (const Dim::Term& t : *terms) {
-    for (const Dim::Atom& atom : t.atoms) {
+  std::vector<const Atom<E>*> ranged, functions;
+  for (const Term<E>& t : *terms) {
+    for (const Atom<E>& atom : t.atoms) {
       if (atom.fn != Fn::symbol) functions.push_back(&atom);
       if (atom.fn == Fn::symbol && range(atom) != nullptr) ranged.push_back(&atom);
     }
   }
-  const auto bounds_other = [&](const Dim::Atom* s) {
-    return std::any_of(ranged.begin(), ranged.end(), [&](const Dim::Atom* other) {
-      if (other->name == s->name) return false;
-      const DimRange* r = range(*other);
-      return (r->lo && r->lo->uses(s->name)) || (r->hi && r->hi->uses(s->name));
+  const auto bounds_other = [&](const Atom<E>* s) {
+    return std::any_of(ranged.begin(), ranged.end(), [&](const Atom<E>* other) {
+      if (symbol_of(*other) == symbol_of(*s)) return false;
+      const Range<E>* r = range(*other);
+      return (r->lo && r->lo->uses(symbol_of(*s))) || (r->hi && r->hi->uses(symbol_of(*s)));
     });
   };
-  const auto in_function = [&](const Dim::Atom* s) {
-    return std::any_of(functions.begin(), functions.end(),
-                       [&](const Dim::Atom* f) { return f->args[0].uses(s->name) || f->args[1].uses(s->name); });
+  const auto in_function = [&](const Atom<E>* s) {
+    return std::any_of(functions.begin(), functions.end(), [&](const Atom<E>* f) {
+      return f->args[0].uses(symbol_of(*s)) || f->args[1].uses(symbol_of(*s));
+    });
   };
-  const auto it = std::find_if(ranged.begin(), ranged.end(),
-                               [&](const Dim::Atom* s) { return !bounds_other(s) && !in_function(s); });
+  const auto it =
+      std::find_if(ranged.begin(), ranged.end(), [&](const Atom<E>* s) { return !bounds_other(s) && !in_function(s); });
   return it == ranged.end() ? nullptr : *it;
 }
 
-std::optional<int64_t> Prover::lower(const Dim& a, int64_t goal) {
+template <class E>
+std::optional<int64_t> Prover<E>::lower(const E& a, int64_t goal) {
   if (a.is_const()) return a.value();
   if (--budget_ < 0 || depth_ >= kMaxDepth) return std::nullopt;
   ++depth_;
   std::optional<int64_t> bound;
-  if (const Dim::Atom* symbol = next_symbol(a)) {
+  if (const Atom<E>* symbol = next_symbol(a)) {
     bound = lower_by_symbol(a, *symbol, goal);
-  } else if (const Dim::Atom* fn = first_function(a)) {
+  } else if (const Atom<E>* fn = first_function(a)) {
     bound = lower_by_atom(a, *fn, goal);
   } else {
     bound = lower_by_terms(a);
@@ -141,7 +150,8 @@ std::optional<int64_t> Prover::lower(const Dim& a, int64_t goal) {
   return bound;
 }
 
-Prover::Sign Prover::sign(const Dim& a) {
+template <class E>
+typename Prover<E>::Sign Prover<E>::sign(const E& a) {
   if (a.is_const()) return a.value() >= 0 ? Sign::positive : Sign::negative;
   std::optional<int64_t> bound = lower(a, 0);
   if (bound && *bound >= 0) return Sign::positive;
@@ -150,12 +160,13 @@ Prover::Sign Prover::sign(const Dim& a) {
 }
 
 // The bound of slope * atom + rest after replacing the atom: (slope * numerator + scale * rest) / scale, rounded up.
-std::optional<int64_t> Prover::lower_with(const Dim& slope, const Dim& rest, const Bound& bound, int64_t goal) {
+template <class E>
+std::optional<int64_t> Prover<E>::lower_with(const E& slope, const E& rest, const Bound& bound, int64_t goal) {
   if (bound.scale.is(1)) return lower(slope * bound.numerator + rest, goal);
-  if (const std::optional<Dim> q = slope.exact_div(bound.scale)) return lower(*q * bound.numerator + rest, goal);
+  if (const std::optional<E> q = slope.exact_div(bound.scale)) return lower(*q * bound.numerator + rest, goal);
   if (!bound.scale.is_const()) return std::nullopt;
   const int64_t g = gcd(slope.known_divisor(), bound.scale.value()), scale = bound.scale.value() / g;
-  const std::optional<Dim> reduced = slope.exact_div(g);
+  const std::optional<E> reduced = slope.exact_div(g);
   if (!reduced) return std::nullopt;
   const int64_t scaled_goal = goal == INT64_MAX ? goal : mul(goal, scale);
   const std::optional<int64_t> b = lower(*reduced * bound.numerator + scale * rest, scaled_goal);
@@ -163,8 +174,9 @@ std::optional<int64_t> Prover::lower_with(const Dim& slope, const Dim& rest, con
   return sub(0, floor_div(sub(0, *b), scale));
 }
 
-std::optional<int64_t> Prover::lower_by_atom(const Dim& a, const Dim::Atom& atom, int64_t goal) {
-  const std::optional<Linear> linear = linear_in(a, atom);
+template <class E>
+std::optional<int64_t> Prover<E>::lower_by_atom(const E& a, const Atom<E>& atom, int64_t goal) {
+  const std::optional<Linear<E>> linear = linear_in(a, atom);
   if (!linear) return lower_by_terms(a);
   const auto& [slope, rest] = *linear;
   const Sign s = sign(slope);
@@ -189,8 +201,9 @@ std::optional<int64_t> Prover::lower_by_atom(const Dim& a, const Dim::Atom& atom
   return best;
 }
 
-std::vector<Prover::Bound> Prover::bounds(const Dim::Atom& atom, bool upper) {
-  const Dim &x = atom.args[0], &y = atom.args[1];
+template <class E>
+std::vector<typename Prover<E>::Bound> Prover<E>::bounds(const Atom<E>& atom, bool upper) {
+  const E &x = atom.args[0], &y = atom.args[1];
   switch (atom.fn) {
     case Fn::floordiv:
       return floordiv_bounds(x, y, upper);
@@ -206,9 +219,10 @@ std::vector<Prover::Bound> Prover::bounds(const Dim::Atom& atom, bool upper) {
 }
 
 // x / k - (k - 1) / k <= floordiv(x, k) <= x / k, and floordiv is monotone in x.
-std::vector<Prover::Bound> Prover::floordiv_bounds(const Dim& x, const Dim& k, bool upper) {
+template <class E>
+std::vector<typename Prover<E>::Bound> Prover<E>::floordiv_bounds(const E& x, const E& k, bool upper) {
   std::vector<Bound> out;
-  if (const std::optional<Dim> relaxed = relax(x, upper)) out.push_back({floordiv(*relaxed, k), 1});
+  if (const std::optional<E> relaxed = relax(x, upper)) out.push_back({floordiv(*relaxed, k), 1});
   out.push_back({upper ? x : x - k + 1, k});
   const std::optional<int64_t> bound = lower(upper ? -x : x, INT64_MAX);
   if (bound && k.is_const()) out.push_back({floor_div(upper ? sub(0, *bound) : *bound, k.value()), 1});
@@ -220,26 +234,28 @@ std::vector<Prover::Bound> Prover::floordiv_bounds(const Dim& x, const Dim& k, b
 }
 
 // x with one ranged symbol replaced by its bound, if x is monotone in it.
-std::optional<Dim> Prover::relax(const Dim& x, bool upper) {
+template <class E>
+std::optional<E> Prover<E>::relax(const E& x, bool upper) {
   if (first_function(x) != nullptr) return std::nullopt;
-  const Dim::Atom* symbol = next_symbol(x);
+  const Atom<E>* symbol = next_symbol(x);
   if (symbol == nullptr) return std::nullopt;
-  const std::optional<Linear> linear = linear_in(x, *symbol);
+  const std::optional<Linear<E>> linear = linear_in(x, *symbol);
   if (!linear) return std::nullopt;
   const Sign s = sign(linear->slope);
   if (s == Sign::unknown) return std::nullopt;
-  const DimRange* r = range(*symbol);
-  const std::optional<Dim>& bound = (s == Sign::positive) == upper ? r->hi : r->lo;
+  const Range<E>* r = range(*symbol);
+  const std::optional<E>& bound = (s == Sign::positive) == upper ? r->hi : r->lo;
   if (!bound) return std::nullopt;
   return linear->slope * *bound + linear->rest;
 }
 
-std::optional<int64_t> Prover::lower_by_symbol(const Dim& a, const Dim::Atom& atom, int64_t goal) {
-  const DimRange* r = range(atom);
-  const std::optional<Linear> linear = linear_in(a, atom);
+template <class E>
+std::optional<int64_t> Prover<E>::lower_by_symbol(const E& a, const Atom<E>& atom, int64_t goal) {
+  const Range<E>* r = range(atom);
+  const std::optional<Linear<E>> linear = linear_in(a, atom);
   if (!linear) return lower_by_terms(a);
   const Sign s = sign(linear->slope);
-  const auto at = [&](const std::optional<Dim>& bound) -> std::optional<int64_t> {
+  const auto at = [&](const std::optional<E>& bound) -> std::optional<int64_t> {
     if (!bound) return std::nullopt;
     return lower(linear->slope * *bound + linear->rest, goal);
   };
@@ -248,14 +264,15 @@ std::optional<int64_t> Prover::lower_by_symbol(const Dim& a, const Dim::Atom& at
   return worse(at(r->lo), at(r->hi));
 }
 
-bool Prover::atom_nonneg(const Dim::Atom& atom) {
-  const auto nonneg = [this](const Dim& d) {
+template <class E>
+bool Prover<E>::atom_nonneg(const Atom<E>& atom) {
+  const auto nonneg = [this](const E& d) {
     const std::optional<int64_t> bound = lower(d, 0);
     return bound && *bound >= 0;
   };
   switch (atom.fn) {
     case Fn::symbol: {
-      const DimRange* r = range(atom);
+      const Range<E>* r = range(atom);
       return r == nullptr || (r->lo && nonneg(*r->lo));
     }
     case Fn::floordiv:
@@ -271,27 +288,40 @@ bool Prover::atom_nonneg(const Dim::Atom& atom) {
 }
 
 // The constant term, if all other terms are products of nonnegative atoms with positive coefficients.
-std::optional<int64_t> Prover::lower_by_terms(const Dim& a) {
-  for (const TermView view(a); const Dim::Term& t : view) {
+template <class E>
+std::optional<int64_t> Prover<E>::lower_by_terms(const E& a) {
+  for (const TermView<E> view(a); const Term<E>& t : view) {
     if (t.atoms.empty()) continue;
     if (t.coefficient < 0) return std::nullopt;
-    for (const Dim::Atom& atom : t.atoms) {
+    for (const Atom<E>& atom : t.atoms) {
       if (!atom_nonneg(atom)) return std::nullopt;
     }
   }
   return constant_term(a);
 }
 
+template class Prover<Dim>;
+template class Prover<ir::IndexExpr>;
+
 }  // namespace base
 
-bool proves_nonneg(const Dim& a, const DimRanges& ranges) { return base::Prover(ranges).nonneg(a); }
-
+bool proves_nonneg(const Dim& a, const DimRanges& ranges) { return base::Prover<Dim>(ranges).nonneg(a); }
 std::optional<int64_t> lower_bound(const Dim& a, const DimRanges& ranges) {
-  return base::Prover(ranges).lower_bound(a);
+  return base::Prover<Dim>(ranges).lower_bound(a);
 }
-
 std::optional<int64_t> upper_bound(const Dim& a, const DimRanges& ranges) {
-  return base::Prover(ranges).upper_bound(a);
+  return base::Prover<Dim>(ranges).upper_bound(a);
 }
 
+namespace ir {
+
+bool proves_nonneg(const IndexExpr& a, const IndexRanges& ranges) { return base::Prover<IndexExpr>(ranges).nonneg(a); }
+std::optional<int64_t> lower_bound(const IndexExpr& a, const IndexRanges& ranges) {
+  return base::Prover<IndexExpr>(ranges).lower_bound(a);
+}
+std::optional<int64_t> upper_bound(const IndexExpr& a, const IndexRanges& ranges) {
+  return base::Prover<IndexExpr>(ranges).upper_bound(a);
+}
+
+}  // namespace ir
 }  // namespace fusec

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounds of Dims from ranges of symbols.
+// Bounds of Dims and IndexExprs from ranges of symbols.
 #pragma once
 
 #include <optional>
@@ -11,37 +11,38 @@ namespace fusec::base {
 // Bounds an expression from below. It replaces one atom after another by a bound of the atom, chosen by the sign of its
 // coefficient, until only symbols without ranges (at least 0) and constants remain. Sound, not complete; the work per
 // query is bounded.
+template <class E>
 class Prover {
  public:
-  explicit Prover(const DimRanges& ranges) : ranges_(ranges) {}
+  explicit Prover(const Ranges<E>& ranges) : ranges_(ranges) {}
 
-  std::optional<int64_t> lower_bound(const Dim& a);  // the best bound found
-  std::optional<int64_t> upper_bound(const Dim& a);
-  bool nonneg(const Dim& a);
-  bool within(const Dim& a, const Dim& extent) { return nonneg(a) && nonneg(extent - 1 - a); }  // 0 <= a < extent
+  std::optional<int64_t> lower_bound(const E& a);  // the best bound found
+  std::optional<int64_t> upper_bound(const E& a);
+  bool nonneg(const E& a);
+  bool within(const E& a, const E& extent) { return nonneg(a) && nonneg(extent - 1 - a); }  // 0 <= a < extent
 
  private:
   enum class Sign { negative, positive, unknown };
   // A bound `numerator / scale` of an atom; scale > 0.
   struct Bound {
-    Dim numerator, scale;
+    E numerator, scale;
   };
 
   void start_query();
-  std::optional<int64_t> lower(const Dim& a, int64_t goal);  // may stop at any bound >= `goal`
-  std::optional<int64_t> lower_by_atom(const Dim& a, const Dim::Atom& atom, int64_t goal);
-  std::optional<int64_t> lower_by_symbol(const Dim& a, const Dim::Atom& atom, int64_t goal);
-  std::optional<int64_t> lower_by_terms(const Dim& a);
-  std::optional<int64_t> lower_with(const Dim& slope, const Dim& rest, const Bound& bound, int64_t goal);
-  Sign sign(const Dim& a);
-  bool atom_nonneg(const Dim::Atom& atom);
-  std::vector<Bound> bounds(const Dim::Atom& atom, bool upper);
-  std::vector<Bound> floordiv_bounds(const Dim& x, const Dim& k, bool upper);
-  const DimRange* range(const Dim::Atom& atom) const;
-  const Dim::Atom* next_symbol(const Dim& a) const;
-  std::optional<Dim> relax(const Dim& x, bool upper);
+  std::optional<int64_t> lower(const E& a, int64_t goal);  // may stop at any bound >= `goal`
+  std::optional<int64_t> lower_by_atom(const E& a, const Atom<E>& atom, int64_t goal);
+  std::optional<int64_t> lower_by_symbol(const E& a, const Atom<E>& atom, int64_t goal);
+  std::optional<int64_t> lower_by_terms(const E& a);
+  std::optional<int64_t> lower_with(const E& slope, const E& rest, const Bound& bound, int64_t goal);
+  Sign sign(const E& a);
+  bool atom_nonneg(const Atom<E>& atom);
+  std::vector<Bound> bounds(const Atom<E>& atom, bool upper);
+  std::vector<Bound> floordiv_bounds(const E& x, const E& k, bool upper);
+  const Range<E>* range(const Atom<E>& atom) const;
+  const Atom<E>* next_symbol(const E& a) const;
+  std::optional<E> relax(const E& x, bool upper);
 
-  const DimRanges& ranges_;
+  const Ranges<E>& ranges_;
   int budget_ = 0;
   int depth_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// simplify and proves_nonneg for many Dims under the same ranges, with shared memoization. The accesses of an unrolled
-// window are sums of the same floordiv and mod terms, which are expensive to decide.
+// simplify and proves_nonneg for many expressions under the same ranges, with shared memoization. The accesses of an
+// unrolled window are sums of the same floordiv and mod terms, which are expensive to decide.
 #pragma once
 
 #include <map>
@@ -10,35 +10,36 @@
 
 namespace fusec::base {
 
+template <class E>
 class Simplifier {
  public:
-  explicit Simplifier(const DimRanges& ranges) : prover_(ranges) {}  // `ranges` must outlive it and must not change
+  explicit Simplifier(const Ranges<E>& ranges) : prover_(ranges) {}  // `ranges` must outlive it and must not change
   Simplifier(const Simplifier&) = delete;
   Simplifier& operator=(const Simplifier&) = delete;
 
-  Dim simplify(const Dim& a);
-  bool nonneg(const Dim& a);
+  E simplify(const E& a);
+  bool nonneg(const E& a);
 
  private:
   struct AtomLess {
-    bool operator()(const Dim::Atom& a, const Dim::Atom& b) const { return compare_atoms(a, b) < 0; }
+    bool operator()(const Atom<E>& a, const Atom<E>& b) const { return compare_atoms(a, b) < 0; }
   };
-  using Atoms = std::map<Dim::Atom, Dim, AtomLess>;
+  using AtomValues = std::map<Atom<E>, E, AtomLess>;
 
-  Dim run(const Dim& a);
-  Dim of(const Dim::Atom& atom);
-  Dim of_function(const Dim::Atom& atom);
-  std::optional<Split> divide_in_range(const Dim& x, const Dim& k);
-  std::optional<Dim> divide_common(Dim::Fn fn, const Dim& x, const Dim& k);
-  Dim extremum(Dim::Fn fn, const Dim& x, const Dim& y);
-  Dim join_splits(Dim sum);
-  std::optional<Dim> joined(const Dim& sum, const Dim::Term& t, std::size_t i);
-  const Dim& zero_of(const Dim::Atom& atom);  // x - mod(x, k) - k*floordiv(x, k) for a mod or floordiv atom
+  E run(const E& a);
+  E of(const Atom<E>& atom);
+  E of_function(const Atom<E>& atom);
+  std::optional<Split<E>> divide_in_range(const E& x, const E& k);
+  std::optional<E> divide_common(Fn fn, const E& x, const E& k);
+  E extremum(Fn fn, const E& x, const E& y);
+  E join_splits(E sum);
+  std::optional<E> joined(const E& sum, const Term<E>& t, std::size_t i);
+  const E& zero_of(const Atom<E>& atom);  // x - mod(x, k) - k*floordiv(x, k) for a mod or floordiv atom
 
-  Prover prover_;
-  std::map<Dim, Dim> simplified_;
-  std::map<Dim, bool> nonneg_;
-  Atoms atoms_, zeros_;
+  Prover<E> prover_;
+  std::map<E, E> simplified_;
+  std::map<E, bool> nonneg_;
+  AtomValues atoms_, zeros_;
 };
 
 }  // namespace fusec::base

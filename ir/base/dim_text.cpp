@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints Dims as text and parses them. Printed text parses back to an equal Dim. The parser accepts untrusted text: it
-// limits nesting and reports overflow as an error.
+// Prints Dims and IndexExprs as text and parses Dims. Printed text parses back to an equal Dim. The parser accepts
+// untrusted text: it limits nesting and reports overflow as an error.
 
 #include <charconv>
 #include <limits>
@@ -12,17 +12,24 @@
 namespace fusec {
 namespace {
 
+using base::Atom;
+using base::Term;
 using base::TermView;
 
 constexpr const char* kFnNames[] = {"", "floordiv", "mod", "min", "max"};
 constexpr int kMaxDepth = 256;  // of parentheses and calls: hostile text must not exhaust the stack
 
-std::string atom_text(const Dim::Atom& atom) {
-  if (atom.fn == Dim::Fn::symbol) return atom.name;
+std::string symbol_text(const Dim::Atom& atom) { return atom.name; }
+std::string symbol_text(const ir::IndexExpr::Atom& atom) { return systematic_name(atom.symbol); }
+
+template <class A>
+std::string atom_text(const A& atom) {
+  if (atom.fn == Dim::Fn::symbol) return symbol_text(atom);
   return std::string(kFnNames[static_cast<int>(atom.fn)]) + "(" + atom.args[0].str() + ", " + atom.args[1].str() + ")";
 }
 
-void append_term(std::string& out, const Dim::Term& t) {
+template <class T>
+void append_term(std::string& out, const T& t) {
   // The lowest integer has no positive counterpart to subtract.
   const bool negative = t.coefficient < 0 && (out.empty() || t.coefficient != std::numeric_limits<int64_t>::min());
   if (out.empty()) {
@@ -146,13 +153,14 @@ class Parser {
   std::string error_;
 };
 
-}  // namespace
-
-std::string Dim::str() const {
-  if (is_const()) return std::to_string(value_);
+// The constant comes last.
+template <class E>
+std::string text(const E& e) {
+  if (e.is_const()) return std::to_string(e.value());
   std::string out;
-  const Term* constant = nullptr;
-  for (const Term& t : *terms_) {
+  const Term<E>* constant = nullptr;
+  const TermView<E> terms(e);
+  for (const Term<E>& t : terms) {
     if (t.atoms.empty()) {
       constant = &t;
     } else {
@@ -161,6 +169,20 @@ std::string Dim::str() const {
   }
   if (constant != nullptr) append_term(out, *constant);
   return out;
+}
+
+}  // namespace
+
+std::string Dim::str() const { return text(*this); }
+std::string ir::IndexExpr::str() const { return text(*this); }
+
+std::string ir::systematic_name(SymbolId symbol) {
+  if (symbol.kind == SymbolKind::lane) return "lane";
+  if (symbol.kind == SymbolKind::thread) return "t";
+  constexpr const char* kLetters = "ci\0n\0v";
+  std::string name = kLetters[static_cast<int>(symbol.kind)] + std::to_string(symbol.index % kDerived);
+  if (symbol.index >= kDerived) name += "." + std::to_string(symbol.index / kDerived);
+  return name;
 }
 
 Result<Dim> Dim::parse(std::string_view text) noexcept {

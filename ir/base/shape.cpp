@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ir/base/index_expr.h"
+
 namespace fusec {
 
 std::string to_string(const Shape& shape) {
@@ -13,28 +15,43 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-bool is_const(const Shape& shape) {
-  return std::all_of(shape.begin(), shape.end(), [](const Dim& d) { return d.is_const(); });
+namespace {
+
+template <class S>
+bool all_const(const S& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](const auto& d) { return d.is_const(); });
 }
 
-Dim num_elements(const Shape& shape) {
-  // A zero extent takes precedence over an overflow of the others.
-  for (const Dim& d : shape) {
+// A zero extent takes precedence over an overflow of the others.
+template <class E>
+E product(const std::vector<E>& shape) {
+  for (const E& d : shape) {
     if (d.is(0)) return 0;
   }
-  Dim product = 1;
-  for (const Dim& d : shape) product *= d;
+  E product = 1;
+  for (const E& d : shape) product *= d;
   return product;
 }
 
-Shape contiguous_strides(const Shape& shape) {
-  Shape strides(shape.size());
-  Dim stride = 1;
+template <class E>
+std::vector<E> row_major(const std::vector<E>& shape) {
+  std::vector<E> strides(shape.size());
+  E stride = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = stride;
     if (i > 0) stride *= shape[i];
   }
   return strides;
 }
+
+}  // namespace
+
+bool is_const(const Shape& shape) { return all_const(shape); }
+Dim num_elements(const Shape& shape) { return product(shape); }
+Shape contiguous_strides(const Shape& shape) { return row_major(shape); }
+
+bool ir::is_const(const IndexShape& shape) { return all_const(shape); }
+ir::IndexExpr ir::num_elements(const IndexShape& shape) { return product(shape); }
+ir::IndexShape ir::contiguous_strides(const IndexShape& shape) { return row_major(shape); }
 
 }  // namespace fusec

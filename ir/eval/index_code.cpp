@@ -8,14 +8,14 @@
 
 namespace fusec::ir {
 
-IndexCode::IndexCode(const Dim& dim, const std::function<int(const std::string&)>& slot) {
-  for (const Dim::Term& t : dim.terms()) {
+IndexCode::IndexCode(const IndexExpr& dim, const std::function<int(SymbolId)>& slot) {
+  for (const IndexExpr::Term& t : dim.terms()) {
     Term term{t.coefficient, {}};
-    for (const Dim::Atom& a : t.atoms) {
+    for (const IndexExpr::Atom& a : t.atoms) {
       Atom atom;
       atom.fn = a.fn;
-      if (a.fn == Dim::Fn::symbol) atom.slot = slot(a.name);
-      for (const Dim& arg : a.args) atom.args.emplace_back(arg, slot);
+      if (a.fn == IndexExpr::Fn::symbol) atom.slot = slot(a.symbol);
+      for (const IndexExpr& arg : a.args) atom.args.emplace_back(arg, slot);
       term.atoms.push_back(std::move(atom));
     }
     terms_.push_back(std::move(term));
@@ -33,12 +33,12 @@ int64_t IndexCode::eval(const std::vector<int64_t>& slots) const {
 }
 
 int64_t IndexCode::Atom::eval(const std::vector<int64_t>& slots) const {
-  if (fn == Dim::Fn::symbol) return slots[static_cast<std::size_t>(slot)];
+  if (fn == IndexExpr::Fn::symbol) return slots[static_cast<std::size_t>(slot)];
   const int64_t a = args[0].eval(slots), b = args[1].eval(slots);
-  if (fn == Dim::Fn::min) return std::min(a, b);
-  if (fn == Dim::Fn::max) return std::max(a, b);
+  if (fn == IndexExpr::Fn::min) return std::min(a, b);
+  if (fn == IndexExpr::Fn::max) return std::max(a, b);
   const int64_t divisor = std::max<int64_t>(b, 1), rest = a % divisor;
-  if (fn == Dim::Fn::mod) return rest < 0 ? rest + divisor : rest;
+  if (fn == IndexExpr::Fn::mod) return rest < 0 ? rest + divisor : rest;
   return rest < 0 ? a / divisor - 1 : a / divisor;
 }
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "fusec/dim.h"
+#include "ir/base/index_expr.h"
 
 namespace fusec::ir {
 
@@ -14,14 +14,14 @@ class IndexCode {
  public:
   IndexCode() = default;
   // `slot` returns the slot of a symbol.
-  IndexCode(const Dim& dim, const std::function<int(const std::string&)>& slot);
+  IndexCode(const IndexExpr& dim, const std::function<int(SymbolId)>& slot);
   // Wraps past 64 bits. A divisor below 1 counts as 1, as in compiled code, because an extent may be 0 where nothing is
   // loaded.
   int64_t eval(const std::vector<int64_t>& slots) const;
 
  private:
   struct Atom {
-    Dim::Fn fn = Dim::Fn::symbol;
+    IndexExpr::Fn fn = IndexExpr::Fn::symbol;
     int slot = 0;
     std::vector<IndexCode> args;
     int64_t eval(const std::vector<int64_t>& slots) const;

@@ -40,7 +40,7 @@ class Machine {
   Machine(const Kernel& kernel, const std::map<std::string, int64_t>& extents)
       : k_(kernel), memory_(kernel.buffers.size()) {
     lane_slot_ = slot(kLane);
-    for (const auto& [name, value] : extents) slots_[static_cast<std::size_t>(slot(name))] = value;
+    for (uint32_t i = 0; i < kernel.extents.size(); ++i) set(ExtentId{i}, extents.at(kernel.extents[ExtentId{i}]));
     first_.resize(kernel.regs.size());
     std::size_t lanes = 0;
     for (uint32_t i = 0; i < kernel.regs.size(); ++i) {
@@ -59,23 +59,19 @@ class Machine {
  private:
   // Symbols and index expressions.
 
-  int slot(const std::string& name) {
-    const auto [it, fresh] = slot_of_.emplace(name, static_cast<int>(slots_.size()));
+  int slot(SymbolId symbol) {
+    const auto [it, fresh] = slot_of_.emplace(symbol, static_cast<int>(slots_.size()));
     if (fresh) {
       slots_.push_back(0);
-      note_register(name, it->second);
+      if (const auto reg = symbol.reg(); reg && k_.regs.contains(*reg)) note_register(*reg, it->second);
     }
     return it->second;
   }
 
-  // Registers named in index expressions keep their slots up to date.
-  void note_register(const std::string& name, int at) {
-    if (name.size() < 2 || name[0] != 'v') return;
-    for (uint32_t i = 0; i < k_.regs.size(); ++i) {
-      if (name != reg_name({i})) continue;
-      reg_slots_.emplace(i, at);
-      if (!values_.empty()) publish(RegId{i}, static_cast<int>(slots_[static_cast<std::size_t>(lane_slot_)]));
-    }
+  // Registers in index expressions keep their slots up to date.
+  void note_register(RegId reg, int at) {
+    reg_slots_.emplace(reg.index, at);
+    if (!values_.empty()) publish(reg, static_cast<int>(slots_[static_cast<std::size_t>(lane_slot_)]));
   }
 
   void publish(RegId r, int lane) {
@@ -85,28 +81,28 @@ class Machine {
     slots_[static_cast<std::size_t>(it->second)] = values_[first_[r] + static_cast<std::size_t>(at)].i;
   }
 
-  void set(const std::string& var, int64_t value) { slots_[static_cast<std::size_t>(slot(var))] = value; }
+  void set(SymbolId symbol, int64_t value) { slots_[static_cast<std::size_t>(slot(symbol))] = value; }
 
   void set_lane(int lane) {
     slots_[static_cast<std::size_t>(lane_slot_)] = lane;
     for (const auto& [r, at] : reg_slots_) publish(RegId{r}, lane);
   }
 
-  int64_t eval(const Dim& d) {
+  int64_t eval(const IndexExpr& d) {
     if (d.is_const()) return d.value();
     auto it = code_.find(&d);
-    if (it == code_.end()) it = code_.emplace(&d, IndexCode(d, [&](const std::string& s) { return slot(s); })).first;
+    if (it == code_.end()) it = code_.emplace(&d, IndexCode(d, [&](SymbolId s) { return slot(s); })).first;
     return it->second.eval(slots_);
   }
 
-  std::vector<int64_t> eval(const std::vector<Dim>& list) {
+  std::vector<int64_t> eval(const std::vector<IndexExpr>& list) {
     std::vector<int64_t> values;
-    for (const Dim& d : list) values.push_back(eval(d));
+    for (const IndexExpr& d : list) values.push_back(eval(d));
     return values;
   }
 
   bool holds(const Guard& guard) {
-    return std::all_of(guard.begin(), guard.end(), [&](const Dim& d) { return eval(d) >= 0; });
+    return std::all_of(guard.begin(), guard.end(), [&](const IndexExpr& d) { return eval(d) >= 0; });
   }
 
   void fail(std::string message) {
@@ -360,27 +356,15 @@ class Machine {
     }
   }
 
-  void run(const Each& s, const Stmt& stmt) {
-    const std::vector<int64_t> shape = memory_[s.tile].shape;
-    if (shape.size() != 2) return fail("a tile has two axes, in " + where(stmt));
-    for (int64_t i = 0; i < shape[0] && ok(); ++i) {
-      for (int64_t j = 0; j < shape[1] && ok(); ++j) {
-        set(s.row, i);
-        set(s.column, j);
-        block(s.body);
-      }
-    }
-  }
-
   const Kernel& k_;
   IdVector<BufferId, Memory> memory_;
   IdVector<RegId, std::size_t> first_;  // position of a register's lanes in values_
   std::vector<Number> values_;
-  std::map<std::string, int> slot_of_;
+  std::map<SymbolId, int> slot_of_;
   std::vector<int64_t> slots_;
   std::map<uint32_t, int> reg_slots_;
   int lane_slot_ = 0;
-  std::unordered_map<const Dim*, IndexCode> code_;
+  std::unordered_map<const IndexExpr*, IndexCode> code_;
   Status status_;
 
  public:
@@ -415,10 +399,12 @@ Status Machine::bind(const std::vector<Tensor>& args) {
 }
 
 Status check_extents(const Kernel& kernel, const std::map<std::string, int64_t>& extents) {
-  for (const std::string& name : kernel.extents) {
+  for (uint32_t i = 0; i < kernel.extents.size(); ++i) {
+    const ExtentId id{i};
+    const std::string& name = kernel.extents[id];
     const auto it = extents.find(name);
     if (it == extents.end()) return Status(StatusCode::invalid_argument, "extent " + name + " has no value");
-    const auto fact = kernel.divisible.find(name);
+    const auto fact = kernel.divisible.find(id);
     if (fact != kernel.divisible.end() && it->second % fact->second != 0) {
       return Status(StatusCode::invalid_argument,
                     fmt::format("{} = {} breaks the fact {} % {} == 0", name, it->second, name, fact->second));

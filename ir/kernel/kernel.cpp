@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks kernels: visitors for nested blocks, loops, Dims, operands and definitions of every statement kind, and small
-// helpers on kernels. A new statement kind must be added to each visitor.
+// Walks kernels: visitors for nested blocks, loops, index expressions, operands and definitions of every statement
+// kind, and small helpers on kernels. A new statement kind must be added to each visitor.
 
 #include "ir/kernel/kernel.h"
 
@@ -42,7 +42,7 @@ auto nested(S& stmt) {
                         [&](CopyConst<Scan, S>& s) {
                           blocks = {&s.body, &s.then};
                         },
-                        [&](CopyConst<Each, S>& s) { blocks = {&s.body}; }, [](auto&) {}},
+                        [](auto&) {}},
              stmt.v);
   return blocks;
 }
@@ -61,7 +61,7 @@ void visit_heads(S& stmt, const F& f) {
 }
 
 template <class S, class F>
-void visit_dims(S& stmt, const F& f) {
+void visit_exprs(S& stmt, const F& f) {
   std::visit(
       Overloaded{
           [&](CopyConst<Loop, S>& s) { f(s.head.extent); }, [&](CopyConst<IndexValue, S>& s) { f(s.value); },
@@ -155,8 +155,8 @@ std::vector<const Block*> nested_blocks(const Stmt& stmt) { return nested(stmt);
 void for_each_head(Stmt& stmt, const std::function<void(LoopHead&)>& f) { visit_heads(stmt, f); }
 void for_each_head(const Stmt& stmt, const std::function<void(const LoopHead&)>& f) { visit_heads(stmt, f); }
 
-void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f) { visit_dims(stmt, f); }
-void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f) { visit_dims(stmt, f); }
+void for_each_index(Stmt& stmt, const std::function<void(IndexExpr&)>& f) { visit_exprs(stmt, f); }
+void for_each_index(const Stmt& stmt, const std::function<void(const IndexExpr&)>& f) { visit_exprs(stmt, f); }
 
 void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f) { visit_operands(stmt, f); }
 void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f) { visit_operands(stmt, f); }
@@ -186,25 +186,42 @@ int width_of(const Kernel& kernel, const Stmt& stmt) {
   return results.empty() ? 1 : width_of(kernel, Operand(results[0]));
 }
 
-DimRanges ranges_of(const std::vector<LoopHead>& loops) {
-  DimRanges ranges;
-  for (const LoopHead& loop : loops) ranges[loop.var] = {Dim(0), loop.extent - 1};
+VarId add_var(Kernel& kernel) { return kernel.vars.push_back("i" + std::to_string(kernel.vars.size())); }
+
+IndexRanges ranges_of(const std::vector<LoopHead>& loops) {
+  IndexRanges ranges;
+  for (const LoopHead& loop : loops) ranges[loop.var] = {IndexExpr(0), loop.extent - 1};
   return ranges;
 }
 
-DimRanges ranges_of(const std::vector<LoopHead>& loops, int width) {
-  DimRanges ranges = ranges_of(loops);
-  ranges[kLane] = {Dim(0), Dim(width - 1)};
+IndexRanges ranges_of(const std::vector<LoopHead>& loops, int width) {
+  IndexRanges ranges = ranges_of(loops);
+  ranges[kLane] = {IndexExpr(0), IndexExpr(width - 1)};
   return ranges;
 }
 
-Dim with_facts(const Dim& d, const std::map<std::string, int64_t>& divisible) {
-  if (divisible.empty()) return d;
-  return d.substitute([&](const std::string& name) -> std::optional<Dim> {
-    const auto it = divisible.find(name);
-    if (it == divisible.end() || it->second <= 1) return std::nullopt;
-    return it->second * Dim::symbol(name + "_part");
+IndexExpr with_facts(const IndexExpr& e, const Kernel& kernel) {
+  if (kernel.divisible.empty()) return e;
+  return e.substitute([&](SymbolId symbol) -> std::optional<IndexExpr> {
+    const auto extent = symbol.extent();
+    const auto fact = extent ? kernel.divisible.find(*extent) : kernel.divisible.end();
+    if (fact == kernel.divisible.end() || fact->second <= 1) return std::nullopt;
+    return fact->second * IndexExpr::symbol(derived(symbol, 1));
   });
+}
+
+std::string name_of(const Kernel& kernel, SymbolId symbol) {
+  if (const auto var = symbol.var(); var && kernel.vars.contains(*var)) return kernel.vars[*var];
+  if (const auto extent = symbol.extent()) {
+    if (kernel.extents.contains(*extent)) return kernel.extents[*extent];
+    const ExtentId whole{extent->index % kDerived};  // of with_facts
+    if (kernel.extents.contains(whole)) return kernel.extents[whole] + "_part";
+  }
+  return systematic_name(symbol);
+}
+
+Dim named(const Kernel& kernel, const IndexExpr& e) {
+  return to_dim(e, [&](SymbolId symbol) { return Dim::symbol(name_of(kernel, symbol)); });
 }
 
 }  // namespace fusec::ir

@@ -6,9 +6,9 @@
 // from an earlier phase to a later one (between block phases through shared and reg buffers, between grid phases
 // through scratch buffers).
 //
-// Index expressions are Dims over extents, loop variables, integer values ("v12") and the symbol `lane`. A value of
-// width w has w lanes; in the statement that defines it, `lane` stands for 0 .. w-1. A statement's width is that of its
-// result (for a store, that of its operand). Operands of width 1 apply to every lane.
+// Index expressions are IndexExprs over extents, loop variables, integer registers and kLane. A value of width w has w
+// lanes; in the statement that defines it, kLane stands for 0 .. w-1. A statement's width is that of its result (for a
+// store, that of its operand). Operands of width 1 apply to every lane.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,14 @@
 #include <variant>
 #include <vector>
 
-#include "fusec/dim.h"
 #include "fusec/dtype.h"
-#include "fusec/shape.h"
+#include "ir/base/index_expr.h"
 #include "ir/ops/op.h"
 #include "ir/support/id_vector.h"
 
 namespace fusec::ir {
 
 using BufferId = Id<struct BufferTag>;
-using RegId = Id<struct RegTag>;  // an SSA value of a kernel, printed %v<index>
-
-inline const std::string kLane = "lane";
 
 // seq: in order. unroll: in order, expanded by the writer; the extent is constant. block: threads of a thread block on
 // a GPU, a plain loop on a CPU. grid: thread blocks on a GPU, tasks on a CPU; only outermost and perfectly nested.
@@ -47,10 +43,10 @@ struct Buffer {
   std::string name;  // an identifier, unique in the kernel
   Space space = Space::reg;
   DType dtype = DType::f32;
-  Shape shape;
-  Shape strides;       // in elements; empty: row-major. Parameters only
+  IndexShape shape;
+  IndexShape strides;  // in elements; empty: row-major. Parameters only
   int alignment = 0;   // proven alignment in bytes of a parameter's base address; 0: that of an element
-  std::string layout;  // "" | "swizzle 4" | "pitch 65" | "mma.acc": a name from the fixed layout table
+  std::string layout;  // "" | "pitch 65" | "mma.acc": a name from the fixed layout table
   bool operator==(const Buffer&) const = default;
 };
 
@@ -64,15 +60,15 @@ struct Constant {
 using Operand = std::variant<RegId, Constant>;
 
 // A conjunction of `expr >= 0`, evaluated per lane.
-using Guard = std::vector<Dim>;
+using Guard = std::vector<IndexExpr>;
 
 struct Stmt;
 using Block = std::vector<Stmt>;
 
 struct LoopHead {
   LoopTag tag = LoopTag::seq;
-  std::string var;  // unique in the kernel
-  Dim extent;       // runs 0 .. extent-1
+  VarId var;         // no other loop of the kernel has it
+  IndexExpr extent;  // runs 0 .. extent-1
   bool operator==(const LoopHead&) const = default;
 };
 
@@ -100,7 +96,7 @@ struct Let {
 // dst = the value of an index expression, in dst's dtype; it may use `lane`.
 struct IndexValue {
   RegId dst;
-  Dim value;
+  IndexExpr value;
 };
 
 // dst = buffer[index], or `otherwise` if the guard fails. `clamp` is for data-dependent indices only. If bit a is set,
@@ -109,7 +105,7 @@ struct IndexValue {
 struct Load {
   RegId dst;
   BufferId buffer;
-  std::vector<Dim> index;
+  std::vector<IndexExpr> index;
   Guard guard;
   Constant otherwise;
   uint32_t clamp = 0;
@@ -120,7 +116,7 @@ enum class StoreHint : uint8_t { none, stream };  // stream: not read again soon
 // buffer[index] = value if the guard holds.
 struct Store {
   BufferId buffer;
-  std::vector<Dim> index;
+  std::vector<IndexExpr> index;
   Operand value;
   Guard guard;
   StoreHint hint = StoreHint::none;
@@ -129,7 +125,7 @@ struct Store {
 // Hints that the cache line of buffer[index] will be read.
 struct Prefetch {
   BufferId buffer;
-  std::vector<Dim> index;
+  std::vector<IndexExpr> index;
 };
 
 // Combiners work on tuples: add, mul, max, min, and_, or_ on single values; argmax, argmin on (value, index), with the
@@ -203,20 +199,13 @@ struct TransposeTile {
 // that reads dst. A multi-stage buffer has a leading axis indexed by s mod stages.
 struct CopyAsync {
   BufferId dst, src;
-  std::vector<Dim> dst_index, src_index, extents;
+  std::vector<IndexExpr> dst_index, src_index, extents;
 };
 
 // acc[i, j] += sum over k of a[i, k] * b[k, j] for tile buffers; a and b may be indexed by a leading stage.
 struct Mma {
   BufferId acc, a, b;
-  std::vector<Dim> a_index, b_index;
-};
-
-// A block loop over the elements (row, column) of a tile buffer, in the order of its layout.
-struct Each {
-  BufferId tile;
-  std::string row, column;  // loop variables
-  Block body;
+  std::vector<IndexExpr> a_index, b_index;
 };
 
 // A barrier: what threads of the warp or thread block stored to shared memory before it is visible to the others after
@@ -228,8 +217,7 @@ struct Sync {
 };
 
 struct Stmt {
-  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Each,
-               Sync>
+  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Sync>
       v;
 };
 
@@ -241,12 +229,13 @@ struct RegInfo {
 
 struct Kernel {
   std::string name = "kernel";
-  std::vector<std::string> extents;  // int64 launch arguments, in order
+  IdVector<ExtentId, std::string> extents;  // the names of the int64 launch arguments, in order
+  IdVector<VarId, std::string> vars;        // the names of loop variables
   IdVector<BufferId, Buffer> buffers;
   std::vector<BufferId> params;  // in and out buffers, in argument order
   IdVector<RegId, RegInfo> regs;
-  std::map<std::string, int64_t> divisible;  // facts: extent % value == 0
-  bool fits32 = false;                       // every address the kernel computes, in elements, is below 2^31
+  std::map<ExtentId, int64_t> divisible;  // facts: extent % value == 0
+  bool fits32 = false;                    // every address the kernel computes, in elements, is below 2^31
   // Pairs (in, out) of params that may be the same memory: every element is read only by the iteration that overwrites
   // it, before that write.
   std::vector<std::pair<BufferId, BufferId>> may_alias;
@@ -258,7 +247,8 @@ BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are also appe
 DType dtype_of(const Kernel& kernel, const Operand& operand);
 bool may_alias(const Kernel& kernel, BufferId id);  // whether it may share memory with any other parameter
 RegId add_reg(Kernel& kernel, DType dtype, int width = 1);
-inline std::string reg_name(RegId reg) { return "v" + std::to_string(reg.index); }
+VarId add_var(Kernel& kernel);  // with a systematic name
+inline std::string reg_name(RegId reg) { return systematic_name(reg); }
 inline Operand float_constant(DType dtype, double value) { return Constant{dtype, value, 0}; }
 inline Operand int_constant(DType dtype, int64_t value) { return Constant{dtype, 0, value}; }
 
@@ -275,24 +265,28 @@ std::vector<const Block*> nested_blocks(const Stmt& stmt);
 // Calls f for every loop that a statement is or has; for a Reduce, for all of its loops.
 void for_each_head(Stmt& stmt, const std::function<void(LoopHead&)>& f);
 void for_each_head(const Stmt& stmt, const std::function<void(const LoopHead&)>& f);
-// Calls f for every Dim in the statement itself (not in nested blocks): extents, indices, guards.
-void for_each_dim(Stmt& stmt, const std::function<void(Dim&)>& f);
-void for_each_dim(const Stmt& stmt, const std::function<void(const Dim&)>& f);
+// Calls f for every index expression in the statement itself (not in nested blocks): extents, indices, guards.
+void for_each_index(Stmt& stmt, const std::function<void(IndexExpr&)>& f);
+void for_each_index(const Stmt& stmt, const std::function<void(const IndexExpr&)>& f);
 // Every operand that the statement itself uses; every register that it defines.
 void for_each_operand(Stmt& stmt, const std::function<void(Operand&)>& f);
 void for_each_operand(const Stmt& stmt, const std::function<void(const Operand&)>& f);
 std::vector<RegId> defined(const Stmt& stmt);
-// The number of lanes in the Dims of the statement: the width of its result, of the operand of a store, or of the yield
-// of a reduce; else 1.
+// The number of lanes in the index expressions of the statement: the width of its result, of the operand of a store, or
+// of the yield of a reduce; else 1.
 int width_of(const Kernel& kernel, const Stmt& stmt);
 int width_of(const Kernel& kernel, const Operand& operand);
 
 // The ranges of the loop variables that enclose a point, for simplify and proves_nonneg.
-DimRanges ranges_of(const std::vector<LoopHead>& loops);
-// The same, with the range of `lane` in a statement of that width.
-DimRanges ranges_of(const std::vector<LoopHead>& loops, int width);
-// `d` with every extent that the facts declare a multiple of c replaced by c times a new symbol, so that == and the
-// prover can use the fact.
-Dim with_facts(const Dim& d, const std::map<std::string, int64_t>& divisible);
+IndexRanges ranges_of(const std::vector<LoopHead>& loops);
+// The same, with the range of kLane in a statement of that width.
+IndexRanges ranges_of(const std::vector<LoopHead>& loops, int width);
+// `e` with every extent that the facts declare a multiple of c replaced by c times a symbol for the quotient, so that
+// == and the prover can use the fact.
+IndexExpr with_facts(const IndexExpr& e, const Kernel& kernel);
+
+// The name of a symbol in the kernel's text, and the expression with these names.
+std::string name_of(const Kernel& kernel, SymbolId symbol);
+Dim named(const Kernel& kernel, const IndexExpr& e);
 
 }  // namespace fusec::ir

@@ -87,7 +87,7 @@ struct Candidate {
 // when: all of these Dims must be >= 0. The last variant of a slot has an empty `when`, so that the list covers every
 // case.
 struct Variant {
-  Guard when;
+  std::vector<Dim> when;  // a conjunction of `dim >= 0`
   std::vector<Candidate> candidates;
   int picked = -1;  // set by select
 };

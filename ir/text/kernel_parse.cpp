@@ -7,6 +7,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "ir/ops/cast.h"
@@ -55,12 +56,20 @@ class KernelParser {
     k_.name = std::move(name.text);
     FUSEC_TRY(params());
     FUSEC_TRY(clauses());
+    FUSEC_TRY(resolve_head());
     FUSEC_ASSIGN(k_.body, block());
     if (lexer_.peek().kind != TokenKind::end) return lexer_.expected("the end of the text");
     return std::move(k_);
   }
 
  private:
+  // The shape and strides of a buffer, with the place of their text.
+  struct ShapeText {
+    BufferId buffer;
+    std::size_t at;
+    Shape shape, strides;
+  };
+
   // Head of the kernel.
 
   Status params() {
@@ -73,7 +82,7 @@ class KernelParser {
     return lexer_.expect(")");
   }
 
-  // Parses ": in f32[n] strides [2] align 64 layout "swizzle 4"" after the name.
+  // Parses ": in f32[n] strides [2] align 64 layout "pitch 65"" after the name.
   Status declaration(const Token& name, bool parameter) {
     FUSEC_TRY(lexer_.expect(":"));
     Buffer b;
@@ -84,9 +93,11 @@ class KernelParser {
     if (!fits) return error(word, parameter ? "expected in or out" : "expected reg, shared or scratch");
     b.space = *space;
     FUSEC_ASSIGN(b.dtype, lexer_.dtype());
-    FUSEC_ASSIGN(b.shape, lexer_.shape());
+    const std::size_t at = lexer_.peek().begin;
+    ShapeText shapes{BufferId(), at, {}, {}};
+    FUSEC_ASSIGN(shapes.shape, lexer_.shape());
     if (lexer_.accept_word("strides")) {
-      FUSEC_ASSIGN(b.strides, lexer_.shape());
+      FUSEC_ASSIGN(shapes.strides, lexer_.shape());
     }
     if (lexer_.accept_word("align")) {
       FUSEC_ASSIGN(const int64_t bytes, lexer_.integer());
@@ -94,12 +105,14 @@ class KernelParser {
       b.alignment = static_cast<int>(bytes);
     }
     if (lexer_.accept_word("layout")) {
-      FUSEC_ASSIGN(Token layout, lexer_.expect(TokenKind::string, "the name of a layout, as \"swizzle 4\""));
+      FUSEC_ASSIGN(Token layout, lexer_.expect(TokenKind::string, "the name of a layout, as \"pitch 65\""));
       b.layout = std::move(layout.text);
     }
     if (buffers_.count(b.name)) return error(name, fmt::format("buffer {} is declared twice", b.name));
     const std::string key = b.name;
-    buffers_[key] = add_buffer(k_, std::move(b));
+    shapes.buffer = buffers_[key] = add_buffer(k_, std::move(b));
+    if (!parameter) return resolve(shapes);
+    shapes_.push_back(std::move(shapes));
     return {};
   }
 
@@ -117,8 +130,62 @@ class KernelParser {
         return lexer_.expected("extents, facts, alias or '{'");
       }
     }
-    if (!stated) k_.extents = implied_extents(k_);
+    if (stated) return {};
+    std::vector<Shape> shapes;
+    for (const ShapeText& s : shapes_) shapes.push_back(s.shape), shapes.push_back(s.strides);
+    for (const std::string& name : implied_extents(shapes)) add_extent(name);
     return {};
+  }
+
+  void add_extent(const std::string& name) { symbols_.emplace(name, k_.extents.push_back(name)); }
+
+  // Parameters and facts may mention extents that are stated after them.
+  Status resolve_head() {
+    for (const ShapeText& s : shapes_) FUSEC_TRY(resolve(s));
+    for (const auto& [name, factor] : facts_) {
+      const auto it = symbols_.find(name.text);
+      const auto extent = it == symbols_.end() ? std::nullopt : it->second.extent();
+      if (!extent) return error(name, fmt::format("there is no extent {}", name.text));
+      k_.divisible[*extent] = factor;
+    }
+    return {};
+  }
+
+  Status resolve(const ShapeText& s) {
+    Buffer& b = k_.buffers[s.buffer];
+    for (const Dim& d : s.shape) {
+      FUSEC_ASSIGN(IndexExpr e, resolve(d, s.at));
+      b.shape.push_back(std::move(e));
+    }
+    for (const Dim& d : s.strides) {
+      FUSEC_ASSIGN(IndexExpr e, resolve(d, s.at));
+      b.strides.push_back(std::move(e));
+    }
+    return {};
+  }
+
+  // Index expressions.
+
+  std::optional<SymbolId> symbol(const std::string& name) const {
+    if (name == systematic_name(kLane)) return kLane;
+    if (const auto reg = reg_of(name)) return *reg;
+    const auto it = symbols_.find(name);
+    return it == symbols_.end() ? std::nullopt : std::optional(it->second);
+  }
+
+  Result<IndexExpr> resolve(const Dim& d, std::size_t at) const {
+    std::set<std::string> names;
+    d.collect_symbols(names);
+    for (const std::string& name : names) {
+      if (!symbol(name)) return lexer_.error_at(at, fmt::format("there is no symbol {}", name));
+    }
+    return index_expr(d, [&](const std::string& name) { return IndexExpr::symbol(*symbol(name)); });
+  }
+
+  Result<IndexExpr> expression() {
+    const std::size_t at = lexer_.peek().begin;
+    FUSEC_ASSIGN(const Dim d, lexer_.expression());
+    return resolve(d, at);
   }
 
   Status extents() {
@@ -126,7 +193,7 @@ class KernelParser {
     if (lexer_.accept(")")) return {};
     do {
       FUSEC_ASSIGN(Token name, lexer_.expect(TokenKind::ident, "the name of an extent"));
-      k_.extents.push_back(std::move(name.text));
+      add_extent(name.text);
     } while (lexer_.accept(","));
     return lexer_.expect(")");
   }
@@ -138,12 +205,12 @@ class KernelParser {
         k_.fits32 = true;
         continue;
       }
-      FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::ident, "a fact, as n % 4 == 0"));
+      FUSEC_ASSIGN(Token name, lexer_.expect(TokenKind::ident, "a fact, as n % 4 == 0"));
       FUSEC_ASSIGN(const int64_t factor, modulus());
       for (int i = 0; i < 2; ++i) FUSEC_TRY(lexer_.expect("="));
       FUSEC_ASSIGN(const int64_t rest, lexer_.integer());
       if (rest != 0 || factor < 1) return error(name, "a fact has the form n % 4 == 0");
-      k_.divisible[name.text] = factor;
+      facts_.emplace_back(std::move(name), factor);
     } while (lexer_.accept(","));
     return lexer_.expect(")");
   }
@@ -179,13 +246,13 @@ class KernelParser {
     return it->second;
   }
 
-  Result<std::vector<Dim>> dims(std::string_view open, std::string_view close) {
+  Result<std::vector<IndexExpr>> indices(std::string_view open, std::string_view close) {
     FUSEC_TRY(lexer_.expect(open));
-    std::vector<Dim> list;
+    std::vector<IndexExpr> list;
     if (lexer_.accept(close)) return list;
     do {
-      FUSEC_ASSIGN(Dim d, lexer_.expression());
-      list.push_back(std::move(d));
+      FUSEC_ASSIGN(IndexExpr e, expression());
+      list.push_back(std::move(e));
     } while (lexer_.accept(","));
     FUSEC_TRY(lexer_.expect(close));
     return list;
@@ -193,16 +260,18 @@ class KernelParser {
 
   Result<Guard> guard() {
     if (!lexer_.accept_word("guard")) return Guard();
-    return dims("(", ")");
+    return indices("(", ")");
   }
 
-  static std::optional<RegId> reg_of(const Token& token) {
-    if (token.kind != TokenKind::ident || token.text.size() < 2 || token.text[0] != 'v') return std::nullopt;
-    const auto index = decimal(std::string_view(token.text).substr(1));
-    const bool plain =
-        index && *index >= 0 && *index < kMaxRegs && token.text == reg_name({static_cast<uint32_t>(*index)});
+  static std::optional<RegId> reg_of(const std::string& name) {
+    if (name.size() < 2 || name[0] != 'v') return std::nullopt;
+    const auto index = decimal(std::string_view(name).substr(1));
+    const bool plain = index && *index >= 0 && *index < kMaxRegs && name == reg_name({static_cast<uint32_t>(*index)});
     if (!plain) return std::nullopt;
     return RegId{static_cast<uint32_t>(*index)};
+  }
+  static std::optional<RegId> reg_of(const Token& token) {
+    return token.kind == TokenKind::ident ? reg_of(token.text) : std::nullopt;
   }
 
   bool is_defined(RegId r) const { return r.index < defined_.size() && defined_[r.index]; }
@@ -296,10 +365,12 @@ class KernelParser {
 
   // Parses "block i0 in 256" after the tag.
   Result<LoopHead> loop_head(LoopTag tag) {
-    FUSEC_ASSIGN(Token var, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
+    FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
     FUSEC_TRY(lexer_.expect_word("in"));
-    FUSEC_ASSIGN(Dim extent, lexer_.expression());
-    return LoopHead{tag, std::move(var.text), std::move(extent)};
+    FUSEC_ASSIGN(IndexExpr extent, expression());
+    const VarId var = k_.vars.push_back(name.text);
+    symbols_.insert_or_assign(name.text, var);
+    return LoopHead{tag, var, std::move(extent)};
   }
 
   std::optional<LoopTag> at_loop() const {
@@ -339,7 +410,6 @@ class KernelParser {
     if (word.text == "transpose") return transpose();
     if (word.text == "copy.async") return copy_async();
     if (word.text == "mma") return mma();
-    if (word.text == "each") return each();
     if (word.text == "sync.warp") return Stmt{Sync{SyncScope::warp}};
     if (word.text == "sync.block") return Stmt{Sync{SyncScope::block}};
     return error(word, fmt::format("there is no statement '{}'", word.text));
@@ -361,7 +431,7 @@ class KernelParser {
     if (const auto combiner = after(word.text, "scan")) return scan(word, *combiner, dst[0]);
     if (word.text == "load") return load(dst[0]);
     if (word.text == "index") {
-      FUSEC_ASSIGN(Dim value, lexer_.expression());
+      FUSEC_ASSIGN(IndexExpr value, expression());
       return Stmt{IndexValue{dst[0], std::move(value)}};
     }
     return let(word, dst[0]);
@@ -391,7 +461,7 @@ class KernelParser {
     s.dst = dst;
     s.otherwise.dtype = k_.regs[dst].dtype;
     FUSEC_ASSIGN(s.buffer, buffer());
-    FUSEC_ASSIGN(s.index, dims("[", "]"));
+    FUSEC_ASSIGN(s.index, indices("[", "]"));
     if (lexer_.accept_word("clamp")) {
       FUSEC_TRY(lexer_.expect("("));
       do {
@@ -494,7 +564,7 @@ class KernelParser {
     Store s;
     s.hint = word.text == "store" ? StoreHint::none : StoreHint::stream;
     FUSEC_ASSIGN(s.buffer, buffer());
-    FUSEC_ASSIGN(s.index, dims("[", "]"));
+    FUSEC_ASSIGN(s.index, indices("[", "]"));
     FUSEC_TRY(lexer_.expect(","));
     FUSEC_ASSIGN(s.value, operand(k_.buffers[s.buffer].dtype));
     FUSEC_ASSIGN(s.guard, guard());
@@ -504,7 +574,7 @@ class KernelParser {
   Result<Stmt> prefetch() {
     Prefetch s;
     FUSEC_ASSIGN(s.buffer, buffer());
-    FUSEC_ASSIGN(s.index, dims("[", "]"));
+    FUSEC_ASSIGN(s.index, indices("[", "]"));
     return Stmt{std::move(s)};
   }
 
@@ -519,12 +589,12 @@ class KernelParser {
   Result<Stmt> copy_async() {
     CopyAsync s;
     FUSEC_ASSIGN(s.dst, buffer());
-    FUSEC_ASSIGN(s.dst_index, dims("[", "]"));
+    FUSEC_ASSIGN(s.dst_index, indices("[", "]"));
     FUSEC_TRY(lexer_.expect(","));
     FUSEC_ASSIGN(s.src, buffer());
-    FUSEC_ASSIGN(s.src_index, dims("[", "]"));
+    FUSEC_ASSIGN(s.src_index, indices("[", "]"));
     FUSEC_TRY(lexer_.expect_word("box"));
-    FUSEC_ASSIGN(s.extents, dims("[", "]"));
+    FUSEC_ASSIGN(s.extents, indices("[", "]"));
     return Stmt{std::move(s)};
   }
 
@@ -533,28 +603,18 @@ class KernelParser {
     FUSEC_ASSIGN(s.acc, buffer());
     FUSEC_TRY(lexer_.expect(","));
     FUSEC_ASSIGN(s.a, buffer());
-    FUSEC_ASSIGN(s.a_index, dims("[", "]"));
+    FUSEC_ASSIGN(s.a_index, indices("[", "]"));
     FUSEC_TRY(lexer_.expect(","));
     FUSEC_ASSIGN(s.b, buffer());
-    FUSEC_ASSIGN(s.b_index, dims("[", "]"));
-    return Stmt{std::move(s)};
-  }
-
-  Result<Stmt> each() {
-    Each s;
-    FUSEC_ASSIGN(Token row, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
-    FUSEC_TRY(lexer_.expect(","));
-    FUSEC_ASSIGN(Token column, lexer_.expect(TokenKind::ident, "the name of a loop variable"));
-    s.row = std::move(row.text);
-    s.column = std::move(column.text);
-    FUSEC_TRY(lexer_.expect_word("in"));
-    FUSEC_ASSIGN(s.tile, buffer());
-    FUSEC_ASSIGN(s.body, block());
+    FUSEC_ASSIGN(s.b_index, indices("[", "]"));
     return Stmt{std::move(s)};
   }
 
   Lexer lexer_;
   Kernel k_;
+  std::map<std::string, SymbolId> symbols_;  // extents and loop variables by name
+  std::vector<ShapeText> shapes_;            // of the parameters
+  std::vector<std::pair<Token, int64_t>> facts_;
   std::map<std::string, BufferId> buffers_;
   std::vector<bool> defined_;
   std::vector<RegId> pending_;  // defined by the statement being read

@@ -28,9 +28,21 @@ std::string constant_text(const Constant& c, DType implied) {
   return c.dtype == implied ? text : fmt::format("{} {}", to_string(c.dtype), text);
 }
 
+template <class Names, class MakeId>
+bool are_systematic(const Names& names, const MakeId& id) {
+  uint32_t i = 0;
+  return std::all_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return name == systematic_name(id(i++)); });
+}
+
+bool has_systematic_names(const Kernel& kernel) {
+  return are_systematic(kernel.extents, [](uint32_t i) { return ExtentId{i}; }) &&
+         are_systematic(kernel.vars, [](uint32_t i) { return VarId{i}; });
+}
+
 class Printer {
  public:
-  explicit Printer(const Kernel& kernel) : k_(kernel) {}
+  explicit Printer(const Kernel& kernel) : k_(kernel), systematic_(has_systematic_names(kernel)) {}
 
   std::string kernel() {
     out_ =
@@ -53,8 +65,8 @@ class Printer {
   std::string declaration(BufferId id) const {
     if (!k_.buffers.contains(id)) return "?";
     const Buffer& b = k_.buffers[id];
-    std::string out = fmt::format("{} {}{}", to_string(b.space), fusec::to_string(b.dtype), fusec::to_string(b.shape));
-    if (!b.strides.empty()) out += fmt::format(" strides {}", fusec::to_string(b.strides));
+    std::string out = fmt::format("{} {}{}", to_string(b.space), fusec::to_string(b.dtype), shape(b.shape));
+    if (!b.strides.empty()) out += fmt::format(" strides {}", shape(b.strides));
     if (b.alignment != 0) out += fmt::format(" align {}", b.alignment);
     if (!b.layout.empty()) out += " layout " + quote(b.layout);
     return out;
@@ -62,11 +74,15 @@ class Printer {
 
   std::string clauses() const {
     std::string out;
-    if (k_.extents != implied_extents(k_)) {
+    const std::vector<std::string> implied = implied_extents(k_);
+    if (!std::equal(k_.extents.begin(), k_.extents.end(), implied.begin(), implied.end())) {
       out += fmt::format(" extents({})", listed(k_.extents, [](const std::string& e) { return e; }));
     }
     std::vector<std::string> facts;
-    for (const auto& [extent, factor] : k_.divisible) facts.push_back(fmt::format("{} % {} == 0", extent, factor));
+    for (const auto& [extent, factor] : k_.divisible) {
+      facts.push_back(fmt::format("{} % {} == 0", name_of(k_, extent), factor));
+    }
+    std::sort(facts.begin(), facts.end());
     if (k_.fits32) facts.push_back("fits32");
     if (!facts.empty()) out += fmt::format(" facts({})", listed(facts, [](const std::string& f) { return f; }));
     for (const auto& [in, alias] : k_.may_alias) out += fmt::format(" alias({}, {})", buffer(in), buffer(alias));
@@ -118,12 +134,17 @@ class Printer {
     return constant_text(std::get<Constant>(o), implied);
   }
 
-  static std::string guard(const Guard& g) { return g.empty() ? "" : fmt::format(" guard({})", listed(g)); }
-  static std::string loop(const LoopHead& h) {
-    return fmt::format("{} {} in {}", to_string(h.tag), h.var, h.extent.str());
+  std::string index(const IndexExpr& e) const { return systematic_ ? e.str() : named(k_, e).str(); }
+  std::string indices(const std::vector<IndexExpr>& list) const {
+    return listed(list, [&](const IndexExpr& e) { return index(e); });
   }
-  std::string element(BufferId b, const std::vector<Dim>& index) const {
-    return fmt::format("{}[{}]", buffer(b), listed(index));
+  std::string shape(const IndexShape& list) const { return "[" + indices(list) + "]"; }
+  std::string guard(const Guard& g) const { return g.empty() ? "" : fmt::format(" guard({})", indices(g)); }
+  std::string loop(const LoopHead& h) const {
+    return fmt::format("{} {} in {}", to_string(h.tag), name_of(k_, h.var), index(h.extent));
+  }
+  std::string element(BufferId b, const std::vector<IndexExpr>& at) const {
+    return fmt::format("{}[{}]", buffer(b), indices(at));
   }
 
   std::string text(const Loop& s) const {
@@ -140,7 +161,9 @@ class Printer {
     }
     return fmt::format("{} = {}{}", definition(s.dst), info(s.op).name, args);
   }
-  std::string text(const IndexValue& s) const { return fmt::format("{} = index {}", definition(s.dst), s.value.str()); }
+  std::string text(const IndexValue& s) const {
+    return fmt::format("{} = index {}", definition(s.dst), index(s.value));
+  }
   std::string text(const Load& s) const {
     std::string out = fmt::format("{} = load {}", definition(s.dst), element(s.buffer, s.index));
     if (s.clamp != 0) {
@@ -162,7 +185,7 @@ class Printer {
   std::string text(const Reduce& s) const {
     return fmt::format("{} = reduce.{} tree({}, {}){}{}", listed(s.dst, [&](RegId r) { return definition(r); }),
                        to_string(s.combiner), s.tree.lanes, s.tree.chunk, s.loops.empty() ? "" : " ",
-                       listed(s.loops, loop));
+                       listed(s.loops, [&](const LoopHead& h) { return loop(h); }));
   }
   std::string text(const Scan& s) const {
     return fmt::format("{} = scan.{}{}{} {}", definition(s.dst), to_string(s.combiner), s.exclusive ? " exclusive" : "",
@@ -173,15 +196,15 @@ class Printer {
   }
   std::string text(const CopyAsync& s) const {
     return fmt::format("copy.async {}, {} box [{}]", element(s.dst, s.dst_index), element(s.src, s.src_index),
-                       listed(s.extents));
+                       indices(s.extents));
   }
   std::string text(const Mma& s) const {
     return fmt::format("mma {}, {}, {}", buffer(s.acc), element(s.a, s.a_index), element(s.b, s.b_index));
   }
   std::string text(const Sync& s) const { return fmt::format("sync.{}", to_string(s.scope)); }
-  std::string text(const Each& s) const { return fmt::format("each {}, {} in {}", s.row, s.column, buffer(s.tile)); }
 
   const Kernel& k_;
+  const bool systematic_;  // then expressions print themselves
   std::string out_;
 };
 
@@ -204,9 +227,9 @@ const char* to_string(Boundary boundary) {
   return kNames[static_cast<std::size_t>(boundary)];
 }
 
-std::vector<std::string> implied_extents(const Kernel& kernel) {
+std::vector<std::string> implied_extents(const std::vector<Shape>& shapes) {
   std::vector<std::string> extents;
-  const auto add = [&](const Shape& shape) {
+  for (const Shape& shape : shapes) {
     for (const Dim& d : shape) {
       std::set<std::string> symbols;
       d.collect_symbols(symbols);
@@ -214,9 +237,19 @@ std::vector<std::string> implied_extents(const Kernel& kernel) {
         if (std::find(extents.begin(), extents.end(), s) == extents.end()) extents.push_back(s);
       }
     }
-  };
-  for (const BufferId b : kernel.params) add(kernel.buffers[b].shape), add(kernel.buffers[b].strides);
+  }
   return extents;
+}
+
+std::vector<std::string> implied_extents(const Kernel& kernel) {
+  std::vector<Shape> shapes;
+  for (const BufferId b : kernel.params) {
+    for (const IndexShape* shape : {&kernel.buffers[b].shape, &kernel.buffers[b].strides}) {
+      shapes.emplace_back();
+      for (const IndexExpr& e : *shape) shapes.back().push_back(named(kernel, e));
+    }
+  }
+  return implied_extents(shapes);
 }
 
 DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "fusec/shape.h"
 #include "fusec/status.h"
 #include "ir/kernel/kernel.h"
 
@@ -27,8 +28,8 @@ std::string print(const Kernel& kernel);
 // One statement without its nested blocks, for messages: "store y[i0], v1".
 std::string print_stmt(const Kernel& kernel, const Stmt& stmt);
 
-// print(*parse_kernel(print(k))) == print(k), and the two kernels are same_kernel. Registers keep their numbers. Only
-// names and grammar are checked here; verify checks the rest. Errors are invalid_model, "line L, column C: ...".
+// print(*parse_kernel(print(k))) == print(k). Registers keep their numbers. Only names and grammar are checked here;
+// verify checks the rest. Errors are invalid_model, "line L, column C: ...".
 Result<Kernel> parse_kernel(std::string_view text);
 
 const char* to_string(LoopTag tag);
@@ -38,6 +39,7 @@ const char* to_string(SyncScope scope);
 
 // The symbols of parameter shapes and strides, in order of appearance (sorted inside one Dim).
 std::vector<std::string> implied_extents(const Kernel& kernel);
+std::vector<std::string> implied_extents(const std::vector<Shape>& shapes);
 
 // The dtype of a constant in operand position `arg` if its text does not state one: that of the result; for comparisons
 // that of the first register operand; bool for the condition of a where; f32 for cast.

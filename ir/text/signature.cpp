@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Renames kernels canonically and hashes their text. Lower renames every kernel so that equal ones share an entry. The
-// cache key contains these names, so a change in naming invalidates cached kernels.
+// Renames kernels canonically. Lower renames every kernel so that equal ones share an entry. The cache key contains
+// these names, so a change in naming invalidates cached kernels.
 
 #include "ir/text/signature.h"
-
-#include <fmt/format.h>
-
-#include "ir/support/hash.h"
-#include "ir/text/kernel_text.h"
 
 namespace fusec::ir {
 namespace {
 
-// Collects new names in one walk, then rewrites a copy.
-class Renamer {
+// Collects new ids in one walk, then rewrites a copy.
+class Renumberer {
  public:
-  Renamer(const Kernel& kernel, Renaming what) : in_(kernel), out_(kernel), everything_(what == Renaming::everything) {}
+  explicit Renumberer(const Kernel& kernel) : in_(kernel), out_(kernel) {}
 
   Kernel run() {
+    vars_.resize(in_.vars.size());
     regs_.resize(in_.regs.size());
     buffers_.resize(in_.buffers.size());
+    out_.name = "k";
+    out_.vars = {};
     out_.regs = {};
     out_.buffers = {};
+    for (uint32_t i = 0; i < out_.extents.size(); ++i) out_.extents[ExtentId{i}] = systematic_name(ExtentId{i});
     for (const BufferId b : in_.params) keep(b);
     for_each_stmt(in_.body, [&](const Stmt& s) { collect(s); });
-    if (everything_) rename_extents();
-    for (Buffer& b : out_.buffers) rename(b.shape), rename(b.strides);
-    for (BufferId& b : out_.params) b = buffers_[b];
-    for (auto& [in, out] : out_.may_alias) in = buffers_[in], out = buffers_[out];
+    for (BufferId& b : out_.params) rename(b);
+    for (auto& [in, out] : out_.may_alias) rename(in), rename(out);
     for_each_stmt(out_.body, [&](Stmt& s) { rewrite(s); });
     return std::move(out_);
   }
@@ -36,52 +33,40 @@ class Renamer {
   void keep(BufferId b) {
     if (!in_.buffers.contains(b) || buffers_[b].valid()) return;
     buffers_[b] = out_.buffers.push_back(in_.buffers[b]);
-    if (everything_) out_.buffers[buffers_[b]].name = fmt::format("b{}", buffers_[b].index);
+    out_.buffers[buffers_[b]].name = "b" + std::to_string(buffers_[b].index);
   }
 
-  void name_loop(const std::string& var) { names_.emplace(var, Dim::symbol(fmt::format("i{}", loops_++))); }
+  void keep(VarId var) {
+    if (in_.vars.contains(var) && !vars_[var].valid()) vars_[var] = add_var(out_);
+  }
 
   void collect(const Stmt& stmt) {
-    for_each_head(stmt, [&](const LoopHead& head) { name_loop(head.var); });
-    if (const auto* each = std::get_if<Each>(&stmt.v)) name_loop(each->row), name_loop(each->column);
+    for_each_head(stmt, [&](const LoopHead& head) { keep(head.var); });
     if (const auto* alloc = std::get_if<Alloc>(&stmt.v)) keep(alloc->buffer);
     for (const RegId r : defined(stmt)) {
-      if (!in_.regs.contains(r) || regs_[r].valid()) continue;
-      regs_[r] = out_.regs.push_back(in_.regs[r]);
-      names_.emplace(reg_name(r), Dim::symbol(reg_name(regs_[r])));
+      if (in_.regs.contains(r) && !regs_[r].valid()) regs_[r] = out_.regs.push_back(in_.regs[r]);
     }
   }
 
-  void rename_extents() {
-    std::map<std::string, int64_t> divisible;
-    for (std::size_t i = 0; i < in_.extents.size(); ++i) {
-      out_.extents[i] = fmt::format("n{}", i);
-      names_.insert_or_assign(in_.extents[i], Dim::symbol(out_.extents[i]));
-      if (const auto it = in_.divisible.find(in_.extents[i]); it != in_.divisible.end()) {
-        divisible.emplace(out_.extents[i], it->second);
-      }
-    }
-    out_.divisible = std::move(divisible);
-    out_.name = "k";
+  template <class IdType>
+  static void rename(IdType& id, const IdVector<IdType, IdType>& to) {
+    if (to.contains(id) && to[id].valid()) id = to[id];
   }
+  void rename(VarId& var) const { rename(var, vars_); }
+  void rename(RegId& r) const { rename(r, regs_); }
+  void rename(BufferId& b) const { rename(b, buffers_); }
 
-  void rename(Dim& d) const { d = d.substitute(names_); }
-  void rename(Shape& shape) const {
-    for (Dim& d : shape) rename(d);
-  }
-  void rename(std::string& var) const {
-    const auto it = names_.find(var);
-    if (it != names_.end()) var = it->second.as_symbol().value_or(var);
-  }
-  void rename(RegId& r) const {
-    if (regs_.contains(r) && regs_[r].valid()) r = regs_[r];
-  }
-  void rename(BufferId& b) const {
-    if (buffers_.contains(b) && buffers_[b].valid()) b = buffers_[b];
+  void rename(IndexExpr& e) const {
+    e = e.substitute([&](SymbolId symbol) -> std::optional<IndexExpr> {
+      SymbolId to = symbol;
+      if (auto var = symbol.var()) rename(*var), to = *var;
+      if (auto reg = symbol.reg()) rename(*reg), to = *reg;
+      return to == symbol ? std::nullopt : std::optional(IndexExpr::symbol(to));
+    });
   }
 
   void rewrite(Stmt& stmt) {
-    for_each_dim(stmt, [&](Dim& d) { rename(d); });
+    for_each_index(stmt, [&](IndexExpr& e) { rename(e); });
     for_each_operand(stmt, [&](Operand& o) {
       if (RegId* r = std::get_if<RegId>(&o)) rename(*r);
     });
@@ -103,27 +88,16 @@ class Renamer {
   void rewrite_own(CopyAsync& s) { rename(s.dst), rename(s.src); }
   void rewrite_own(Mma& s) { rename(s.acc), rename(s.a), rename(s.b); }
   void rewrite_own(Sync&) {}
-  void rewrite_own(Each& s) { rename(s.tile), rename(s.row), rename(s.column); }
 
   const Kernel& in_;
   Kernel out_;
-  bool everything_;
+  IdVector<VarId, VarId> vars_;
   IdVector<RegId, RegId> regs_;
   IdVector<BufferId, BufferId> buffers_;
-  std::map<std::string, Dim> names_;
-  std::size_t loops_ = 0;
 };
 
 }  // namespace
 
-Kernel renamed(const Kernel& kernel, Renaming what) { return Renamer(kernel, what).run(); }
-
-std::string canonical_text(const Kernel& kernel) { return print(renamed(kernel, Renaming::everything)); }
-
-bool same_kernel(const Kernel& a, const Kernel& b) {
-  return print(renamed(a, Renaming::values)) == print(renamed(b, Renaming::values));
-}
-
-std::string signature(const Kernel& kernel) { return to_hex(sha256(canonical_text(kernel))); }
+Kernel canonical(const Kernel& kernel) { return Renumberer(kernel).run(); }
 
 }  // namespace fusec::ir

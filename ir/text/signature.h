@@ -2,25 +2,14 @@
 // Which kernels are the same code. Names do not matter; the order of parameters and extents does.
 #pragma once
 
-#include <string>
-
 #include "ir/kernel/kernel.h"
 
 namespace fusec::ir {
 
-// values: renames registers (v0, v1, ...) and loop variables (i0, i1, ...) in order of appearance, and drops registers
-// and buffers that nothing declares. everything: also renames the kernel (k), buffers (b0, ...: parameters, then
-// allocations) and extents (n0, ... in launch order).
-enum class Renaming { values, everything };
-Kernel renamed(const Kernel& kernel, Renaming what);
-
-// Equal after canonical renaming of registers and loop variables.
-bool same_kernel(const Kernel& a, const Kernel& b);
-
-// The text of renamed(kernel, everything). Kernels with equal text are interchangeable: they have the same parameters
-// and extents, in the same order.
-std::string canonical_text(const Kernel& kernel);
-// SHA-256 of the canonical text, 64 hexadecimal digits.
-std::string signature(const Kernel& kernel);
+// The kernel with systematic names and dense ids: the kernel is k, buffers are b0, ... (parameters, then allocations),
+// extents n0, ... in launch order, registers v0, ... and loop variables i0, ... in order of appearance. Registers and
+// buffers that nothing declares are dropped. Kernels with equal canonical texts are interchangeable: they have the same
+// parameters and extents, in the same order.
+Kernel canonical(const Kernel& kernel);
 
 }  // namespace fusec::ir

@@ -28,10 +28,8 @@ bool is_number(std::string_view text) {
 
 bool is_layout(const std::string& name) {
   if (name.empty() || name == "mma.acc" || name == "mma.a" || name == "mma.b") return true;
-  for (const std::string_view family : {"swizzle ", "pitch "}) {
-    if (name.rfind(family, 0) == 0 && is_number(std::string_view(name).substr(family.size()))) return true;
-  }
-  return false;
+  constexpr std::string_view kPitch = "pitch ";
+  return name.starts_with(kPitch) && is_number(std::string_view(name).substr(kPitch.size()));
 }
 
 bool looks_like_register(const std::string& name) {
@@ -69,10 +67,11 @@ class FormCheck {
     std::set<std::string> names(k_.extents.begin(), k_.extents.end());
     if (names.size() != k_.extents.size()) find("an extent is named twice");
     for (const std::string& e : k_.extents) {
-      if (e == kLane || looks_like_register(e)) find(fmt::format("{} is no name for an extent", e));
+      if (e == systematic_name(kLane) || looks_like_register(e)) find(fmt::format("{} is no name for an extent", e));
     }
     for (const auto& [extent, factor] : k_.divisible) {
-      if (names.count(extent) == 0 || factor < 1) find(fmt::format("the fact on {} is of no extent", extent));
+      if (!k_.extents.contains(extent) || factor < 1)
+        find(fmt::format("the fact on {} is of no extent", name_of(k_, extent)));
     }
     for (const BufferId id : k_.params) {
       if (!k_.buffers.contains(id)) return find("a parameter has no buffer");
@@ -90,13 +89,11 @@ class FormCheck {
       find(fmt::format("buffer {} is declared twice", b.name));
     }
     scope_.buffers.push_back(id);
-    std::set<std::string> symbols;
-    for (const Dim& d : b.shape) d.collect_symbols(symbols);
-    for (const Dim& d : b.strides) d.collect_symbols(symbols);
-    for (const std::string& s : symbols) {
-      if (std::find(k_.extents.begin(), k_.extents.end(), s) == k_.extents.end()) {
-        find(fmt::format("{} in the shape of {} is no extent", s, b.name));
-      }
+    std::set<SymbolId> symbols;
+    for (const IndexExpr& d : b.shape) d.collect_symbols(symbols);
+    for (const IndexExpr& d : b.strides) d.collect_symbols(symbols);
+    for (const SymbolId s : symbols) {
+      if (!is_extent(s)) find(fmt::format("{} in the shape of {} is no extent", name_of(k_, s), b.name));
     }
     const bool parameter = b.space == Space::in || b.space == Space::out;
     if (!b.strides.empty() && (!parameter || b.strides.size() != b.shape.size())) {
@@ -169,28 +166,30 @@ class FormCheck {
   }
 
   // Checks the symbols of an index expression: extents, loop variables, lane, integer registers.
-  void dim(const Dim& d, int width, const Stmt& s) {
-    std::set<std::string> symbols;
+  void dim(const IndexExpr& d, int width, const Stmt& s) {
+    std::set<SymbolId> symbols;
     d.collect_symbols(symbols);
-    for (const std::string& name : symbols) symbol(name, width, s);
+    for (const SymbolId id : symbols) symbol(id, width, s);
   }
-  void dims(const std::vector<Dim>& list, int width, const Stmt& s) {
-    for (const Dim& d : list) dim(d, width, s);
+  void dims(const std::vector<IndexExpr>& list, int width, const Stmt& s) {
+    for (const IndexExpr& d : list) dim(d, width, s);
   }
 
-  void symbol(const std::string& name, int width, const Stmt& s) {
-    if (name == kLane) {
+  bool is_extent(SymbolId id) const { return id.extent() && k_.extents.contains(*id.extent()); }
+
+  void symbol(SymbolId id, int width, const Stmt& s) {
+    if (id == kLane) {
       if (width == 1) find(s, "uses lane, but has width 1");
       return;
     }
-    if (loops_.count(name) || std::find(k_.extents.begin(), k_.extents.end(), name) != k_.extents.end()) return;
-    RegId r;
-    if (looks_like_register(name)) std::from_chars(name.data() + 1, name.data() + name.size(), r.index);
-    if (!k_.regs.contains(r) || !defined_[r]) {
+    if (is_extent(id) || (id.var() && loops_.count(*id.var()))) return;
+    const std::string name = name_of(k_, id);
+    const auto reg = id.reg();
+    if (!reg || !k_.regs.contains(*reg) || !defined_[*reg]) {
       return find(s, fmt::format("uses {}, which is no extent, loop variable or register there", name));
     }
-    if (!is_int(k_.regs[r].dtype)) find(s, fmt::format("has {} in an index, which is no integer", name));
-    const int own = k_.regs[r].width;
+    if (!is_int(k_.regs[*reg].dtype)) find(s, fmt::format("has {} in an index, which is no integer", name));
+    const int own = k_.regs[*reg].width;
     if (own != 1 && own != width)
       find(s, fmt::format("has {} of width {} in an index, beside width {}", name, own, width));
   }
@@ -201,7 +200,7 @@ class FormCheck {
     return false;
   }
 
-  bool element(BufferId b, const std::vector<Dim>& index, int width, const Stmt& s) {
+  bool element(BufferId b, const std::vector<IndexExpr>& index, int width, const Stmt& s) {
     if (!known(b, s)) return false;
     const Buffer& buffer = k_.buffers[b];
     dims(index, width, s);
@@ -222,13 +221,15 @@ class FormCheck {
     enter(head.var, s);
     if (head.tag == LoopTag::unroll && !head.extent.is_const()) find(s, "unrolls a loop of unknown extent");
     const bool nested = head.tag != LoopTag::cluster || !inside(LoopTag::block);
-    if (!nested) find(s, fmt::format("has {} {} inside of a block loop", to_string(head.tag), head.var));
+    if (!nested) find(s, fmt::format("has {} {} inside of a block loop", to_string(head.tag), name_of(k_, head.var)));
     tags_.push_back(head.tag);
   }
-  void enter(const std::string& var, const Stmt& s) {
-    const bool clash = var == kLane || looks_like_register(var) || var.empty() ||
-                       std::find(k_.extents.begin(), k_.extents.end(), var) != k_.extents.end();
-    if (clash || !loop_names_.insert(var).second) find(s, fmt::format("has the loop variable {}, which is taken", var));
+  void enter(VarId var, const Stmt& s) {
+    const std::string name = name_of(k_, var);
+    const bool clash = name == systematic_name(kLane) || looks_like_register(name) || name.empty() ||
+                       std::find(k_.extents.begin(), k_.extents.end(), name) != k_.extents.end();
+    const bool own = k_.vars.contains(var) && vars_.insert(var).second && var_names_.insert(name).second;
+    if (clash || !own) find(s, fmt::format("has the loop variable {}, which is taken", name));
     loops_.insert(var);
   }
   void exit(const LoopHead& head) {
@@ -413,22 +414,11 @@ class FormCheck {
     }
   }
 
-  void check(const Each& e, const Stmt& s) {
-    if (!known(e.tile, s)) return;
-    if (k_.buffers[e.tile].shape.size() != 2) return find(s, "goes over what is no matrix");
-    enter(e.row, s);
-    enter(e.column, s);
-    tags_.insert(tags_.end(), 2, LoopTag::block);
-    block(e.body);
-    tags_.resize(tags_.size() - 2);
-    loops_.erase(e.row);
-    loops_.erase(e.column);
-  }
-
   const Kernel& k_;
   std::vector<std::string>& out_;
   std::set<uint32_t> buffers_;  // declared so far
-  std::set<std::string> buffer_names_, loop_names_, loops_;
+  std::set<std::string> buffer_names_, var_names_;
+  std::set<VarId> vars_, loops_;                // seen so far; of the enclosing loops
   IdVector<RegId, char> defined_, known_regs_;  // in scope; ever defined
   Scope scope_;
   std::vector<LoopTag> tags_;  // tags of the enclosing loops

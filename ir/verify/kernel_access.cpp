@@ -4,8 +4,6 @@
 
 #include "ir/verify/kernel_access.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -16,7 +14,7 @@ namespace {
 
 class Collector {
  public:
-  explicit Collector(const Kernel& kernel) : k_(kernel) {}
+  explicit Collector(const Kernel& kernel) : k_(kernel), next_var_(static_cast<uint32_t>(kernel.vars.size())) {}
 
   AccessTable run() {
     for (const BufferId b : k_.params) table_.alloc_depth[b.index] = 0;
@@ -28,11 +26,11 @@ class Collector {
   }
 
  private:
-  Dim resolved(const Dim& d) const { return with_facts(d.substitute(values_), k_.divisible); }
+  IndexExpr resolved(const IndexExpr& d) const { return with_facts(d.substitute(values_), k_); }
 
-  std::vector<Dim> resolved(const std::vector<Dim>& list) const {
-    std::vector<Dim> out;
-    for (const Dim& d : list) out.push_back(resolved(d));
+  std::vector<IndexExpr> resolved(const std::vector<IndexExpr>& list) const {
+    std::vector<IndexExpr> out;
+    for (const IndexExpr& d : list) out.push_back(resolved(d));
     return out;
   }
 
@@ -43,16 +41,16 @@ class Collector {
   }
 
   // The condition that holds inside a loop that runs at most once, such as `seq i in max(0, min(1, c))`: c - 1 >= 0.
-  std::optional<Dim> condition_of(const LoopHead& head) const {
-    const auto argument = [](const Dim& d, Dim::Fn fn, int64_t beside) -> std::optional<Dim> {
-      const std::vector<Dim::Term> terms = d.terms();
+  std::optional<IndexExpr> condition_of(const LoopHead& head) const {
+    const auto argument = [](const IndexExpr& d, IndexExpr::Fn fn, int64_t beside) -> std::optional<IndexExpr> {
+      const std::vector<IndexExpr::Term> terms = d.terms();
       if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn)
         return std::nullopt;
-      const std::vector<Dim>& args = terms[0].atoms[0].args;
+      const std::vector<IndexExpr>& args = terms[0].atoms[0].args;
       return args[0].is(beside) ? std::optional(args[1]) : args[1].is(beside) ? std::optional(args[0]) : std::nullopt;
     };
-    const auto inner = argument(head.extent, Dim::Fn::max, 0);
-    const auto condition = argument(inner.value_or(head.extent), Dim::Fn::min, 1);
+    const auto inner = argument(head.extent, IndexExpr::Fn::max, 0);
+    const auto condition = argument(inner.value_or(head.extent), IndexExpr::Fn::min, 1);
     return condition ? std::optional(resolved(*condition) - 1) : std::nullopt;
   }
 
@@ -60,10 +58,10 @@ class Collector {
     ++order_;
     std::visit([&](const auto& own) { visit(own, s); }, s.v);
     if (std::holds_alternative<IndexValue>(s.v)) return;
-    for (const RegId r : defined(s)) table_.value_depth.emplace(reg_name(r), loops_.size());
+    for (const RegId r : defined(s)) table_.value_depth.emplace(r, loops_.size());
   }
 
-  Access& access(BufferId b, bool write, const std::vector<Dim>& index, const Stmt& s) {
+  Access& access(BufferId b, bool write, const std::vector<IndexExpr>& index, const Stmt& s) {
     Access a;
     a.buffer = b;
     a.write = write;
@@ -79,24 +77,24 @@ class Collector {
   }
 
   // Records an access to every element of the box of `extents` on the last axes, starting at `index`.
-  void box(BufferId b, bool write, std::vector<Dim> index, const std::vector<Dim>& extents, const Stmt& s) {
+  void box(BufferId b, bool write, std::vector<IndexExpr> index, const std::vector<IndexExpr>& extents, const Stmt& s) {
     const std::size_t depth = loops_.size();
     while (index.size() < k_.buffers[b].shape.size()) index.push_back(0);
     for (std::size_t i = 0; i < extents.size() && i < index.size(); ++i) {
-      const std::string var = fmt::format("box{}_{}", order_, i);
+      const VarId var{next_var_++};
       loops_.push_back({&extents[i], LoopTag::seq, var, resolved(extents[i])});
-      index[index.size() - extents.size() + i] += Dim::symbol(var);
+      index[index.size() - extents.size() + i] += IndexExpr::symbol(var);
     }
     access(b, write, index, s).width = 1;
     loops_.resize(depth);
   }
 
   // Records an access to all elements of the axes of b after those that `index` gives.
-  void rest(BufferId b, bool write, const std::vector<Dim>& index, const Stmt& s) {
-    const Shape& shape = k_.buffers[b].shape;
+  void rest(BufferId b, bool write, const std::vector<IndexExpr>& index, const Stmt& s) {
+    const IndexShape& shape = k_.buffers[b].shape;
     if (index.size() > shape.size()) return;
-    boxes_.push_back(
-        std::make_unique<std::vector<Dim>>(shape.begin() + static_cast<std::ptrdiff_t>(index.size()), shape.end()));
+    boxes_.push_back(std::make_unique<std::vector<IndexExpr>>(shape.begin() + static_cast<std::ptrdiff_t>(index.size()),
+                                                              shape.end()));
     box(b, write, index, *boxes_.back(), s);
   }
 
@@ -110,7 +108,7 @@ class Collector {
   }
   void visit(const Alloc& s, const Stmt&) { table_.alloc_depth[s.buffer.index] = loops_.size(); }
   void visit(const Let&, const Stmt&) {}
-  void visit(const IndexValue& s, const Stmt&) { values_[reg_name(s.dst)] = s.value.substitute(values_); }
+  void visit(const IndexValue& s, const Stmt&) { values_[s.dst] = s.value.substitute(values_); }
   void visit(const Load& s, const Stmt& stmt) {
     Access& a = access(s.buffer, false, s.index, stmt);
     guard(a, s.guard);
@@ -118,7 +116,7 @@ class Collector {
   }
   void visit(const Store& s, const Stmt& stmt) { guard(access(s.buffer, true, s.index, stmt), s.guard); }
   void guard(Access& a, const Guard& own) {
-    for (const Dim& g : own) a.guard.push_back(resolved(g));
+    for (const IndexExpr& g : own) a.guard.push_back(resolved(g));
   }
   void visit(const Prefetch&, const Stmt&) {}
   void visit(const Sync&, const Stmt&) {}
@@ -129,7 +127,7 @@ class Collector {
   }
   void visit(const Scan& s, const Stmt&) {
     push(&s, s.loop);
-    table_.value_depth[reg_name(s.dst)] = loops_.size();
+    table_.value_depth[s.dst] = loops_.size();
     block(s.body);
     block(s.then);
     loops_.pop_back();
@@ -148,53 +146,47 @@ class Collector {
     rest(s.acc, false, {}, stmt);
     rest(s.acc, true, {}, stmt);
   }
-  void visit(const Each& s, const Stmt&) {
-    const Shape& shape = k_.buffers[s.tile].shape;
-    push(&s.row, {LoopTag::block, s.row, shape.empty() ? Dim(0) : shape[0]});
-    push(&s.column, {LoopTag::block, s.column, shape.size() < 2 ? Dim(0) : shape[1]});
-    block(s.body);
-    loops_.resize(loops_.size() - 2);
-  }
 
   const Kernel& k_;
   AccessTable table_;
   LoopStack loops_;
   Guard conditions_;  // conditions of the enclosing loops
-  std::map<std::string, Dim> values_;
-  std::vector<std::unique_ptr<std::vector<Dim>>> boxes_;
+  std::map<SymbolId, IndexExpr> values_;
+  std::vector<std::unique_ptr<std::vector<IndexExpr>>> boxes_;
   std::size_t order_ = 0, phase_ = 0;
+  uint32_t next_var_;  // of the boxes, after those of the kernel
 };
 
 // The symbols that stand alone in a term of g with coefficient 1 (sign 1) or -1.
-std::vector<std::string> unit_symbols(const Dim& g, int64_t sign) {
-  std::vector<std::string> out;
-  for (const Dim::Term& t : g.terms()) {
-    if (t.coefficient == sign && t.atoms.size() == 1 && t.atoms[0].fn == Dim::Fn::symbol)
-      out.push_back(t.atoms[0].name);
+std::vector<SymbolId> unit_symbols(const IndexExpr& g, int64_t sign) {
+  std::vector<SymbolId> out;
+  for (const IndexExpr::Term& t : g.terms()) {
+    if (t.coefficient == sign && t.atoms.size() == 1 && t.atoms[0].fn == IndexExpr::Fn::symbol)
+      out.push_back(t.atoms[0].symbol);
   }
   return out;
 }
 
 // c + d*q >= 0 is equivalent to d*q >= -d*floor(c/d): the constant of a guard can be rounded down to a multiple of the
 // divisor of the rest.
-Dim tightened(const Dim& g) {
+IndexExpr tightened(const IndexExpr& g) {
   int64_t constant = 0;
-  for (const Dim::Term& t : g.terms()) {
+  for (const IndexExpr::Term& t : g.terms()) {
     if (t.atoms.empty()) constant = t.coefficient;
   }
-  const Dim rest = g - constant;
+  const IndexExpr rest = g - constant;
   const int64_t d = rest.known_divisor();
   if (d <= 1) return g;
-  return rest + floordiv(Dim(constant), Dim(d)) * d;
+  return rest + floordiv(IndexExpr(constant), IndexExpr(d)) * d;
 }
 
 // The tightened guards that share a symbol with e.
-std::vector<Dim> related(const Dim& e, const Guard& guards) {
-  std::set<std::string> symbols;
+std::vector<IndexExpr> related(const IndexExpr& e, const Guard& guards) {
+  std::set<SymbolId> symbols;
   e.collect_symbols(symbols);
-  std::vector<Dim> out;
-  for (const Dim& g : guards) {
-    if (std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return g.uses(s); })) {
+  std::vector<IndexExpr> out;
+  for (const IndexExpr& g : guards) {
+    if (std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return g.uses(s); })) {
       out.push_back(tightened(g));
     }
   }
@@ -205,28 +197,29 @@ std::vector<Dim> related(const Dim& e, const Guard& guards) {
 
 AccessTable collect_accesses(const Kernel& kernel) { return Collector(kernel).run(); }
 
-DimRanges ranges_of(const AccessTable& table, const Access& access) {
-  DimRanges ranges;
+IndexRanges ranges_of(const AccessTable& table, const Access& access) {
+  IndexRanges ranges;
   for (const auto& [value, depth] : table.value_depth) ranges[value] = {};
-  for (const EnclosingLoop& loop : access.loops) ranges[loop.var] = {Dim(0), loop.extent - 1};
-  ranges[kLane] = {Dim(0), Dim(access.width - 1)};
+  for (const EnclosingLoop& loop : access.loops) ranges[loop.var] = {IndexExpr(0), loop.extent - 1};
+  ranges[kLane] = {IndexExpr(0), IndexExpr(access.width - 1)};
   return ranges;
 }
 
 namespace {
 
 // The constant factor of a symbol that stands alone in a term of d.
-int64_t factor_of(const Dim& d, const std::string& symbol) {
-  for (const Dim::Term& t : d.terms()) {
-    if (t.atoms.size() == 1 && t.atoms[0].fn == Dim::Fn::symbol && t.atoms[0].name == symbol) return t.coefficient;
+int64_t factor_of(const IndexExpr& d, SymbolId symbol) {
+  for (const IndexExpr::Term& t : d.terms()) {
+    if (t.atoms.size() == 1 && t.atoms[0].fn == IndexExpr::Fn::symbol && t.atoms[0].symbol == symbol)
+      return t.coefficient;
   }
   return 0;
 }
 
 // g multiplied so that one of its symbols cancels the same symbol in e: 100*(n - 1 - i) for e with -100*i.
-Dim scaled(const Dim& g, const Dim& e) {
+IndexExpr scaled(const IndexExpr& g, const IndexExpr& e) {
   for (const int64_t sign : {int64_t{1}, int64_t{-1}}) {
-    for (const std::string& s : unit_symbols(g, sign)) {
+    for (const SymbolId s : unit_symbols(g, sign)) {
       const int64_t factor = factor_of(e, s) * sign;
       if (factor > 1) return g * factor;
     }
@@ -236,30 +229,30 @@ Dim scaled(const Dim& g, const Dim& e) {
 
 }  // namespace
 
-bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards) {
-  if (fusec::proves_nonneg(e, ranges)) return true;
-  std::vector<Dim> tight = related(e, guards);
-  for (Dim& g : tight) g = scaled(g, e);
+bool proves_nonneg(const IndexExpr& e, const IndexRanges& ranges, const Guard& guards) {
+  if (ir::proves_nonneg(e, ranges)) return true;
+  std::vector<IndexExpr> tight = related(e, guards);
+  for (IndexExpr& g : tight) g = scaled(g, e);
   for (std::size_t i = 0; i < tight.size(); ++i) {
-    if (fusec::proves_nonneg(e - tight[i], ranges)) return true;
+    if (ir::proves_nonneg(e - tight[i], ranges)) return true;
     for (std::size_t j = 0; j < i; ++j) {
-      if (fusec::proves_nonneg(e - tight[i] - tight[j], ranges)) return true;
+      if (ir::proves_nonneg(e - tight[i] - tight[j], ranges)) return true;
     }
   }
   return false;
 }
 
-bool proves_nonneg_narrowed(const Dim& e, const DimRanges& ranges, const Guard& guards) {
+bool proves_nonneg_narrowed(const IndexExpr& e, const IndexRanges& ranges, const Guard& guards) {
   if (proves_nonneg(e, ranges, guards)) return true;
-  for (const Dim& g : related(e, guards)) {
+  for (const IndexExpr& g : related(e, guards)) {
     for (const int64_t sign : {int64_t{1}, int64_t{-1}}) {
-      for (const std::string& s : unit_symbols(g, sign)) {
+      for (const SymbolId s : unit_symbols(g, sign)) {
         const auto it = ranges.find(s);
         if (it == ranges.end() || !e.uses(s)) continue;
-        DimRanges narrowed = ranges;
+        IndexRanges narrowed = ranges;
         // s + r >= 0: s >= -r; -s + r >= 0: s <= r.
-        (sign > 0 ? narrowed[s].lo : narrowed[s].hi) = sign > 0 ? Dim::symbol(s) - g : g + Dim::symbol(s);
-        if (fusec::proves_nonneg(e, narrowed)) return true;
+        (sign > 0 ? narrowed[s].lo : narrowed[s].hi) = sign > 0 ? IndexExpr::symbol(s) - g : g + IndexExpr::symbol(s);
+        if (ir::proves_nonneg(e, narrowed)) return true;
       }
     }
   }

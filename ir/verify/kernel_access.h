@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fusec/dim.h"
+#include "ir/base/index_expr.h"
 #include "ir/kernel/kernel.h"
 
 namespace fusec::ir {
@@ -15,8 +15,8 @@ namespace fusec::ir {
 struct EnclosingLoop {
   const void* id = nullptr;  // equal for the same loop
   LoopTag tag = LoopTag::seq;
-  std::string var;
-  Dim extent;
+  VarId var;
+  IndexExpr extent;
   bool is_parallel() const { return tag >= LoopTag::block; }
 };
 using LoopStack = std::vector<EnclosingLoop>;
@@ -26,7 +26,7 @@ struct Access {
   bool write = false;
   // Registers that hold index expressions are replaced by these expressions, and facts are applied (with_facts). Boxes
   // and whole tiles are indexed by extra seq loops at the end of `loops`.
-  std::vector<Dim> index;
+  std::vector<IndexExpr> index;
   Guard guard;
   uint32_t clamp = 0;
   int width = 1;
@@ -37,20 +37,20 @@ struct Access {
 };
 
 struct AccessTable {
-  std::vector<Access> accesses;                    // in text order
-  std::map<uint32_t, std::size_t> alloc_depth;     // by buffer: number of loops that enclose its allocation
-  std::map<std::string, std::size_t> value_depth;  // by "v12": loops around a data value's definition
+  std::vector<Access> accesses;                 // in text order
+  std::map<uint32_t, std::size_t> alloc_depth;  // by buffer: number of loops that enclose its allocation
+  std::map<SymbolId, std::size_t> value_depth;  // by register: loops around a data value's definition
 };
 
 AccessTable collect_accesses(const Kernel& kernel);
 
-// The ranges of the loops, of `lane`, and of values taken from data (unbounded).
-DimRanges ranges_of(const AccessTable& table, const Access& access);
+// The ranges of the loops, of kLane, and of values taken from data (unbounded).
+IndexRanges ranges_of(const AccessTable& table, const Access& access);
 
 // Proves e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h that share symbols with e.
-bool proves_nonneg(const Dim& e, const DimRanges& ranges, const Guard& guards);
+bool proves_nonneg(const IndexExpr& e, const IndexRanges& ranges, const Guard& guards);
 // The same, or e is proven after a guard narrows the range of a symbol.
-bool proves_nonneg_narrowed(const Dim& e, const DimRanges& ranges, const Guard& guards);
+bool proves_nonneg_narrowed(const IndexExpr& e, const IndexRanges& ranges, const Guard& guards);
 
 // Each appends findings of one kind.
 void check_ranges(const Kernel& kernel, const AccessTable& table, std::vector<std::string>& out);

@@ -23,10 +23,10 @@ void check_thread(const Kernel& kernel, const Access& a, std::size_t alloc_depth
   for (std::size_t i = alloc_depth; i < a.loops.size(); ++i) {
     const EnclosingLoop& l = a.loops[i];
     if (!l.is_parallel()) continue;
-    const bool indexed = axis < a.index.size() && a.index[axis] == Dim::symbol(l.var);
-    if (!indexed || with_facts(b.shape[axis], kernel.divisible) != l.extent) {
+    const bool indexed = axis < a.index.size() && a.index[axis] == IndexExpr::symbol(l.var);
+    if (!indexed || with_facts(b.shape[axis], kernel) != l.extent) {
       out.push_back(fmt::format("axis {} of reg buffer {} is not that of {} {} in '{}'", axis, b.name, to_string(l.tag),
-                                l.var, print_stmt(kernel, *a.stmt)));
+                                kernel.vars[l.var], print_stmt(kernel, *a.stmt)));
       return;
     }
     ++axis;

@@ -19,17 +19,15 @@
 namespace fusec::ir {
 namespace {
 
-using fusec::proves_nonneg;
-
-Dim atom_dim(const Dim::Atom& atom) { return Dim::from_terms({{1, {atom}}}); }
+IndexExpr atom_dim(const IndexExpr::Atom& atom) { return IndexExpr::from_terms({{1, {atom}}}); }
 
 // c, where e = c * atom + terms without the atom; nullopt if e is not linear in the atom or does not contain it.
-std::optional<Dim> coefficient_of(const Dim& e, const Dim& atom) {
-  std::vector<Dim::Term> factor;
-  for (const Dim::Term& t : e.terms()) {
-    Dim::Term rest{t.coefficient, {}};
+std::optional<IndexExpr> coefficient_of(const IndexExpr& e, const IndexExpr& atom) {
+  std::vector<IndexExpr::Term> factor;
+  for (const IndexExpr::Term& t : e.terms()) {
+    IndexExpr::Term rest{t.coefficient, {}};
     int count = 0;
-    for (const Dim::Atom& a : t.atoms) {
+    for (const IndexExpr::Atom& a : t.atoms) {
       if (atom_dim(a) == atom) {
         ++count;
       } else {
@@ -40,15 +38,15 @@ std::optional<Dim> coefficient_of(const Dim& e, const Dim& atom) {
     if (count == 1) factor.push_back(std::move(rest));
   }
   if (factor.empty()) return std::nullopt;
-  return Dim::from_terms(std::move(factor));
+  return IndexExpr::from_terms(std::move(factor));
 }
 
 // e with the atom `from` replaced, outside functions.
-Dim replaced(const Dim& e, const Dim& from, const Dim& to) {
-  Dim sum = 0;
-  for (const Dim::Term& t : e.terms()) {
-    Dim product = t.coefficient;
-    for (const Dim::Atom& a : t.atoms) product *= atom_dim(a) == from ? to : atom_dim(a);
+IndexExpr replaced(const IndexExpr& e, const IndexExpr& from, const IndexExpr& to) {
+  IndexExpr sum = 0;
+  for (const IndexExpr::Term& t : e.terms()) {
+    IndexExpr product = t.coefficient;
+    for (const IndexExpr::Atom& a : t.atoms) product *= atom_dim(a) == from ? to : atom_dim(a);
     sum += product;
   }
   return sum;
@@ -58,8 +56,9 @@ Dim replaced(const Dim& e, const Dim& from, const Dim& to) {
 // loops have equal ones.
 class Collision {
  public:
-  Collision(const AccessTable& table, const Access& w, const Access& x, std::size_t shared, std::string differs)
-      : differs_(std::move(differs)) {
+  Collision(const AccessTable& table, const Access& w, const Access& x, std::size_t shared,
+            std::optional<SymbolId> differs)
+      : differs_(differs) {
     std::size_t common = 0;
     while (common < w.loops.size() && common < x.loops.size() && w.loops[common].id == x.loops[common].id) ++common;
     for (std::size_t i = shared; i < x.loops.size(); ++i) rename(x.loops[i].var);
@@ -70,17 +69,17 @@ class Collision {
     }
     ranges_ = ranges_of(table, w);
     for (const auto& [name, range] : ranges_of(table, x)) {
-      const Dim copied = other(Dim::symbol(name));
+      const IndexExpr copied = other(IndexExpr::symbol(name));
       ranges_[*copied.as_symbol()] = {range.lo ? std::optional(other(*range.lo)) : std::nullopt,
                                       range.hi ? std::optional(other(*range.hi)) : std::nullopt};
     }
     guards_ = w.guard;
-    for (const Dim& g : x.guard) guards_.push_back(other(g));
-    for (std::size_t i = shared; i < common; ++i) add_pair(Dim::symbol(w.loops[i].var));
-    if (copies_.count(kLane)) add_pair(Dim::symbol(kLane));
-    const DimRanges own = ranges_;
+    for (const IndexExpr& g : x.guard) guards_.push_back(other(g));
+    for (std::size_t i = shared; i < common; ++i) add_pair(IndexExpr::symbol(w.loops[i].var));
+    if (copies_.count(kLane)) add_pair(IndexExpr::symbol(kLane));
+    const IndexRanges own = ranges_;
     for (std::size_t a = 0; a < w.index.size(); ++a) {
-      const Dim left = simplify(w.index[a], own);
+      const IndexExpr left = simplify(w.index[a], own);
       add_functions(left);
       equations_.push_back(left - other(simplify(x.index[a], ranges_of(table, x))));
     }
@@ -89,7 +88,7 @@ class Collision {
   bool impossible() {
     // Each round settles a pair or ends.
     for (std::size_t round = 0; round <= 2 * pairs_.size(); ++round) {
-      for (const Dim& e : equations_) {
+      for (const IndexExpr& e : equations_) {
         if (never_zero(e)) return true;
       }
       if (!settle_one()) return done_;
@@ -100,38 +99,38 @@ class Collision {
 
  private:
   struct Pair {
-    Dim mine, theirs;
+    IndexExpr mine, theirs;
     bool equal = false;
   };
 
-  void rename(const std::string& name) { copies_[name] = Dim::symbol(name + "__2"); }
-  Dim other(const Dim& d) const { return d.substitute(copies_); }
+  void rename(SymbolId symbol) { copies_[symbol] = IndexExpr::symbol(derived(symbol, 1)); }
+  IndexExpr other(const IndexExpr& d) const { return d.substitute(copies_); }
 
-  void add_pair(const Dim& mine) {
-    const Dim theirs = other(mine);
+  void add_pair(const IndexExpr& mine) {
+    const IndexExpr theirs = other(mine);
     if (mine == theirs) return;
     const auto known = [&](const Pair& p) { return p.mine == mine; };
     if (std::none_of(pairs_.begin(), pairs_.end(), known)) pairs_.push_back({mine, theirs});
   }
 
-  void add_functions(const Dim& d) {
-    for (const Dim::Term& t : d.terms()) {
-      for (const Dim::Atom& a : t.atoms) {
-        if (a.fn != Dim::Fn::symbol) add_pair(atom_dim(a));
+  void add_functions(const IndexExpr& d) {
+    for (const IndexExpr::Term& t : d.terms()) {
+      for (const IndexExpr::Atom& a : t.atoms) {
+        if (a.fn != IndexExpr::Fn::symbol) add_pair(atom_dim(a));
       }
     }
   }
 
-  bool nonneg(const Dim& e) {
+  bool nonneg(const IndexExpr& e) {
     const auto [it, fresh] = proven_.emplace(e, false);
     if (fresh) it->second = ir::proves_nonneg(e, ranges_, guards_);
     return it->second;
   }
 
-  bool never_zero(const Dim& e) {
+  bool never_zero(const IndexExpr& e) {
     if (e.is_const()) return !e.is(0);
     int64_t constant = 0;
-    for (const Dim::Term& t : e.terms()) {
+    for (const IndexExpr::Term& t : e.terms()) {
       if (t.atoms.empty()) constant = t.coefficient;
     }
     const int64_t g = (e - constant).known_divisor();
@@ -139,13 +138,13 @@ class Collision {
     return nonneg(e - 1) || nonneg(-e - 1);
   }
 
-  bool within(const Dim& e, const Dim& below) { return nonneg(below - 1 - e) && nonneg(below - 1 + e); }
+  bool within(const IndexExpr& e, const IndexExpr& below) { return nonneg(below - 1 - e) && nonneg(below - 1 + e); }
 
   // Whether e = c*(mine - theirs) + R = 0 implies mine == theirs.
-  bool implies_equal(const Dim& e, const Pair& p) {
+  bool implies_equal(const IndexExpr& e, const Pair& p) {
     const auto c = coefficient_of(e, p.mine), opposite = coefficient_of(e, p.theirs);
     if (!c || !opposite || !(*c + *opposite).is(0)) return false;
-    const Dim part = *c * (p.mine - p.theirs), rest = e - part;
+    const IndexExpr part = *c * (p.mine - p.theirs), rest = e - part;
     if (rest.is(0) && c->is_const()) return true;
     if (within(rest, *c) || within(rest, -*c)) return true;
     const int64_t g = rest.known_divisor();
@@ -156,7 +155,7 @@ class Collision {
     for (Pair& p : pairs_) {
       if (p.equal) continue;
       const bool proven =
-          std::any_of(equations_.begin(), equations_.end(), [&](const Dim& e) { return implies_equal(e, p); });
+          std::any_of(equations_.begin(), equations_.end(), [&](const IndexExpr& e) { return implies_equal(e, p); });
       if (!proven) continue;
       settle(p);
       return true;
@@ -168,19 +167,19 @@ class Collision {
     p.equal = true;
     proven_.clear();
     const auto name = p.theirs.as_symbol();
-    if (p.mine.as_symbol() == differs_) done_ = true;
-    const auto rewrite = [&](Dim& d) {
-      d = name ? d.substitute(std::map<std::string, Dim>{{*name, p.mine}}) : replaced(d, p.theirs, p.mine);
+    if (differs_ && p.mine.as_symbol() == differs_) done_ = true;
+    const auto rewrite = [&](IndexExpr& d) {
+      d = name ? d.substitute(std::map<SymbolId, IndexExpr>{{*name, p.mine}}) : replaced(d, p.theirs, p.mine);
     };
-    for (Dim& e : equations_) rewrite(e);
-    for (Dim& g : guards_) rewrite(g);
+    for (IndexExpr& e : equations_) rewrite(e);
+    for (IndexExpr& g : guards_) rewrite(g);
     if (name) {
       for (Pair& q : pairs_) rewrite(q.theirs);
       for (auto& [from, to] : copies_) rewrite(to);
     }
   }
 
-  Dim with_equal_functions(Dim d) const {
+  IndexExpr with_equal_functions(IndexExpr d) const {
     for (const Pair& q : pairs_) {
       if (q.equal && !q.theirs.as_symbol()) d = replaced(d, q.theirs, q.mine);
     }
@@ -190,12 +189,12 @@ class Collision {
   // mod(u, d) == mod(u', d) and floordiv(w, d) == floordiv(w', d), where d divides w - u, imply w == w'.
   bool settle_dividend() {
     for (const Pair& p : pairs_) {
-      const Dim::Atom remainder = p.mine.terms()[0].atoms[0];
-      if (!p.equal || remainder.fn != Dim::Fn::mod) continue;
+      const IndexExpr::Atom remainder = p.mine.terms()[0].atoms[0];
+      if (!p.equal || remainder.fn != IndexExpr::Fn::mod) continue;
       if (is_settled(floordiv(remainder.args[0], remainder.args[1])) && add_equation(remainder.args[0])) return true;
       for (const Pair& q : pairs_) {
-        const Dim::Atom quotient = q.mine.terms()[0].atoms[0];
-        const bool fits = q.equal && quotient.fn == Dim::Fn::floordiv && quotient.args[1] == remainder.args[1] &&
+        const IndexExpr::Atom quotient = q.mine.terms()[0].atoms[0];
+        const bool fits = q.equal && quotient.fn == IndexExpr::Fn::floordiv && quotient.args[1] == remainder.args[1] &&
                           (quotient.args[0] - remainder.args[0]).exact_div(remainder.args[1]);
         if (fits && add_equation(quotient.args[0])) return true;
       }
@@ -203,24 +202,24 @@ class Collision {
     return false;
   }
 
-  bool is_settled(const Dim& d) const { return with_equal_functions(d - other(d)).is(0); }
+  bool is_settled(const IndexExpr& d) const { return with_equal_functions(d - other(d)).is(0); }
 
   // Adds d == d'; false if that is already known.
-  bool add_equation(const Dim d) {
-    const Dim equation = with_equal_functions(d - other(d));
+  bool add_equation(const IndexExpr d) {
+    const IndexExpr equation = with_equal_functions(d - other(d));
     if (equation.is(0) || std::find(equations_.begin(), equations_.end(), equation) != equations_.end()) return false;
     equations_.push_back(equation);
     add_functions(d);
     return true;
   }
 
-  std::string differs_;
-  std::map<std::string, Dim> copies_;
-  DimRanges ranges_;
+  std::optional<SymbolId> differs_;
+  std::map<SymbolId, IndexExpr> copies_;
+  IndexRanges ranges_;
   Guard guards_;
   std::vector<Pair> pairs_;
-  std::vector<Dim> equations_;
-  std::map<Dim, bool> proven_;  // memoizes nonneg
+  std::vector<IndexExpr> equations_;
+  std::map<IndexExpr, bool> proven_;  // memoizes nonneg
   bool done_ = false;
 };
 
@@ -271,7 +270,7 @@ class RaceCheck {
       const EnclosingLoop& l = w.loops[i];
       const bool single = proves_nonneg(1 - l.extent, ranges_of(table_, w));
       if (!l.is_parallel() || single || Collision(table_, w, x, i, l.var).impossible()) continue;
-      const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), l.var);
+      const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), k_.vars[l.var]);
       if (&w == &x) {
         out_.push_back(fmt::format("{} may write one element of {}: {}", loop, name(w), text(w)));
       } else {
@@ -287,10 +286,10 @@ class RaceCheck {
       if (proves_nonneg(1 - w.loops[i].extent, ranges_of(table_, w))) continue;
       if (Collision(table_, w, r, i, w.loops[i].var).impossible()) continue;
       out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r),
-                                 name(w), w.loops[i].var, text(r), text(w)));
+                                 name(w), k_.vars[w.loops[i].var], text(r), text(w)));
       return;
     }
-    if (r.order > w.order && !Collision(table_, w, r, common, "").impossible()) {
+    if (r.order > w.order && !Collision(table_, w, r, common, std::nullopt).impossible()) {
       out_.push_back(fmt::format("{} may alias {}, but {} comes after {}", name(r), name(w), text(r), text(w)));
     }
   }

@@ -17,17 +17,17 @@ namespace {
 
 constexpr int kTrials = 400;
 
-bool uses_data(const AccessTable& table, const Dim& d) {
-  std::set<std::string> symbols;
+bool uses_data(const AccessTable& table, const IndexExpr& d) {
+  std::set<SymbolId> symbols;
   d.collect_symbols(symbols);
-  return std::any_of(symbols.begin(), symbols.end(),
-                     [&](const std::string& s) { return table.value_depth.count(s) != 0; });
+  return std::any_of(symbols.begin(), symbols.end(), [&](SymbolId s) { return table.value_depth.count(s) != 0; });
 }
 
 // Draws sizes and iterations, favouring the ends of ranges.
 class Sampler {
  public:
-  Sampler(const Access& access, const Dim& index, const Dim& extent) : a_(access), index_(index), extent_(extent) {}
+  Sampler(const Kernel& kernel, const Access& access, const IndexExpr& index, const IndexExpr& extent)
+      : k_(kernel), a_(access), index_(index), extent_(extent) {}
 
   // Returns, for example, "17 of 17 elements, where i0 = 1, n = 17"; nullopt if no sample lies outside.
   std::optional<std::string> counterexample() {
@@ -54,13 +54,13 @@ class Sampler {
   bool draw() {
     constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 31, 64, 65, 100, 1000};
     values_.clear();
-    std::set<std::string> symbols, bound;
+    std::set<SymbolId> symbols, bound;
     for (const EnclosingLoop& l : a_.loops) l.extent.collect_symbols(symbols), bound.insert(l.var);
     bound.insert(kLane);
     index_.collect_symbols(symbols);
     extent_.collect_symbols(symbols);
-    for (const Dim& g : a_.guard) g.collect_symbols(symbols);
-    for (const std::string& s : symbols) {
+    for (const IndexExpr& g : a_.guard) g.collect_symbols(symbols);
+    for (const auto& [name, s] : by_name(symbols)) {
       if (bound.count(s) == 0) values_[s] = kSizes[random(std::size(kSizes))];
     }
     for (const EnclosingLoop& l : a_.loops) {
@@ -70,30 +70,38 @@ class Sampler {
     }
     values_[kLane] = below(a_.width);
     return std::all_of(a_.guard.begin(), a_.guard.end(),
-                       [&](const Dim& g) { return g.eval(values_).value_or(-1) >= 0; });
+                       [&](const IndexExpr& g) { return g.eval(values_).value_or(-1) >= 0; });
+  }
+
+  std::map<std::string, SymbolId> by_name(const std::set<SymbolId>& symbols) const {
+    std::map<std::string, SymbolId> out;
+    for (const SymbolId s : symbols) out.emplace(name_of(k_, s), s);
+    return out;
   }
 
   std::string setting() const {
-    std::set<std::string> used;
+    std::set<SymbolId> used;
     index_.collect_symbols(used);
     extent_.collect_symbols(used);
     std::string out;
-    for (const std::string& s : used) out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", s, values_.at(s));
+    for (const auto& [name, s] : by_name(used))
+      out += fmt::format("{}{} = {}", out.empty() ? "" : ", ", name, values_.at(s));
     return out.empty() ? "always" : out;
   }
 
+  const Kernel& k_;
   const Access& a_;
-  const Dim &index_, &extent_;
-  std::map<std::string, int64_t> values_;
+  const IndexExpr &index_, &extent_;
+  std::map<SymbolId, int64_t> values_;
   uint64_t state_ = 1;
 };
 
 void check_axis(const Kernel& kernel, const AccessTable& table, const Access& a, std::size_t axis,
                 std::vector<std::string>& out) {
   const Buffer& b = kernel.buffers[a.buffer];
-  const Dim extent = with_facts(b.shape[axis], kernel.divisible);
-  const DimRanges ranges = ranges_of(table, a);
-  const Dim index = simplify(a.index[axis], ranges);
+  const IndexExpr extent = with_facts(b.shape[axis], kernel);
+  const IndexRanges ranges = ranges_of(table, a);
+  const IndexExpr index = simplify(a.index[axis], ranges);
   if (proves_nonneg_narrowed(index, ranges, a.guard) && proves_nonneg_narrowed(extent - 1 - index, ranges, a.guard)) {
     return;
   }
@@ -102,12 +110,12 @@ void check_axis(const Kernel& kernel, const AccessTable& table, const Access& a,
     out.push_back(fmt::format("the index of axis {} of {} comes from data: it needs a clamp or a guard", axis, where));
     return;
   }
-  const auto outside = Sampler(a, a.index[axis], extent).counterexample();
+  const auto outside = Sampler(kernel, a, a.index[axis], extent).counterexample();
   if (outside) {
     out.push_back(fmt::format("axis {} of {} is accessed at {}", axis, where, *outside));
   } else if (a.guard.empty()) {
-    out.push_back(
-        fmt::format("cannot prove axis {} of {} in range: 0 <= {} < {}", axis, where, index.str(), extent.str()));
+    out.push_back(fmt::format("cannot prove axis {} of {} in range: 0 <= {} < {}", axis, where,
+                              named(kernel, index).str(), named(kernel, extent).str()));
   }
 }
 

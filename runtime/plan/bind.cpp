@@ -283,14 +283,15 @@ class Binder {
         << "step '" << step.step->origin << "' gives " << step.extents.size() << " extents to kernel " << kernel.name
         << ", which has " << kernel.extents.size();
     Bindings extents;
-    for (std::size_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[i]] = step.extents[i];
+    for (uint32_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i];
     return extents;
   }
 
   // If a fact that a kernel was compiled for does not hold, its results are wrong.
   static void check_facts(const ir::Kernel& kernel, const ResolvedStep& step, const Bindings& extents) {
-    for (const auto& [extent, divisor] : kernel.divisible) {
-      FUSEC_CHECK(extents.count(extent) && extents.at(extent) % divisor == 0)
+    for (const auto& [id, divisor] : kernel.divisible) {
+      const std::string& extent = kernel.extents[id];
+      FUSEC_CHECK(extents.at(extent) % divisor == 0)
           << "step '" << step.step->origin << "' needs " << extent << " % " << divisor << " == 0";
     }
     if (!kernel.fits32) return;

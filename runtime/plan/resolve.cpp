@@ -49,7 +49,7 @@ ResolvedView resolve_view(const ir::Program& program, const ir::View& view, cons
   return out;
 }
 
-bool holds(const ir::Guard& when, const Bindings& bindings) {
+bool holds(const std::vector<Dim>& when, const Bindings& bindings) {
   return std::all_of(when.begin(), when.end(), [&](const Dim& d) { return evaluate(d, bindings) >= 0; });
 }
 

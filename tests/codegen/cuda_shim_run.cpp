@@ -210,7 +210,7 @@ RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args,
   for (const ir::Buffer& b : kernel.buffers) {
     if (b.space != ir::Space::scratch) continue;
     scratch.push_back(std::make_unique<char[]>(
-        static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
+        static_cast<std::size_t>(*named(kernel, num_elements(b.shape)).eval(extents)) * size_of(b.dtype) + 64));
     values.push_back(scratch.back().get());
   }
   RunOutcome out;
@@ -228,7 +228,7 @@ RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args,
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const auto launch =
         reinterpret_cast<void (*)(unsigned, unsigned, void**, bool)>(find(entry_name(number, p) + "_launch"));
-    const int64_t blocks = *codegen::iterations_of(phases[p]).eval(extents);
+    const int64_t blocks = *named(kernel, codegen::iterations_of(phases[p])).eval(extents);
     launch(static_cast<unsigned>(std::max<int64_t>(0, blocks)), static_cast<unsigned>(threads_[number][p]),
            parameters.data(), reversed);
   }

@@ -144,8 +144,7 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
 TEST(CudaMemory, TransposesAndLocalBuffers) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<ShimCase> cases;
-  for (const char* layout :
-       {"", " layout \"swizzle 4\"", " layout \"pitch 33\"", " layout \"swizzle 1\"", " layout \"pitch 36\""}) {
+  for (const char* layout : {"", " layout \"pitch 33\"", " layout \"pitch 36\""}) {
     for (const char* dtype : {"f32", "f16"}) {
       cases.push_back(
           {filled(R"(kernel @transpose(%x: in $T[m, n] align 16, %y: out $T[n, m] align 16) facts(m % 32 == 0, )"

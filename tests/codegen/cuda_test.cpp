@@ -176,9 +176,9 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
           "limit is 1024");
   refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "cluster c", "not written");
   refused(
-      "  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    each i, j in a {\n      store a[i, j], 0\n  "
-      "  }\n  }\n",
-      "each i, j", "not written");
+      "  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    alloc b: shared f32[8, 8]\n    mma a, b[], "
+      "b[]\n  }\n",
+      "mma a", "not written");
   refused(
       "  grid r in n {\n    block t0 in 64 {\n      store y[r, t0], 0\n    }\n    block t in 32 {\n      sync.block\n  "
       "  }\n  }\n",

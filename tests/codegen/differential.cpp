@@ -15,9 +15,9 @@
 namespace fusec::codegen_test {
 namespace {
 
-std::vector<int64_t> eval(const Shape& shape, const Extents& extents) {
+std::vector<int64_t> eval(const ir::Kernel& kernel, const ir::IndexShape& shape, const Extents& extents) {
   std::vector<int64_t> out;
-  for (const Dim& d : shape) out.push_back(*d.eval(extents));
+  for (const ir::IndexExpr& e : shape) out.push_back(*named(kernel, e).eval(extents));
   return out;
 }
 
@@ -31,8 +31,9 @@ int64_t span(const std::vector<int64_t>& shape, const std::vector<int64_t>& stri
   return last + 1;
 }
 
-Tensor make_tensor(const ir::Buffer& buffer, const Extents& extents) {
-  const std::vector<int64_t> shape = eval(buffer.shape, extents), strides = eval(buffer.strides, extents);
+Tensor make_tensor(const ir::Kernel& kernel, const ir::Buffer& buffer, const Extents& extents) {
+  const std::vector<int64_t> shape = eval(kernel, buffer.shape, extents),
+                             strides = eval(kernel, buffer.strides, extents);
   if (strides.empty()) return Tensor::make(buffer.dtype, shape).value();
   auto memory = std::make_shared<Tensor>(Tensor::make(buffer.dtype, {span(shape, strides)}).value());
   Tensor view = Tensor::borrow(buffer.dtype, shape, memory->data(), strides);
@@ -91,7 +92,7 @@ std::vector<Tensor> make_args(const ir::Kernel& kernel, const Extents& extents, 
   std::mt19937_64 random(seed);
   std::vector<Tensor> args;
   for (const ir::BufferId id : kernel.params) {
-    args.push_back(make_tensor(kernel.buffers[id], extents));
+    args.push_back(make_tensor(kernel, kernel.buffers[id], extents));
     fill(args.back(), random, lo, hi);
   }
   return args;

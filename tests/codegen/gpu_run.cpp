@@ -121,7 +121,7 @@ Status GpuLibrary::State::run(std::size_t number, const std::vector<Tensor>& arg
   for (const ir::Buffer& b : kernel.buffers) {
     if (b.space != ir::Space::scratch) continue;
     FUSEC_TRY(fill(buffers.emplace_back(), nullptr,
-                   static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype)));
+                   static_cast<std::size_t>(*named(kernel, num_elements(b.shape)).eval(extents)) * size_of(b.dtype)));
   }
   Guarded word;
   FUSEC_TRY(fill(word, &status, sizeof status));

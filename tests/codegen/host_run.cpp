@@ -39,7 +39,7 @@ int32_t Loaded::run(const std::vector<Tensor>& args, const std::map<std::string,
   for (const ir::Buffer& b : kernel.buffers) {
     if (b.space != ir::Space::scratch) continue;
     scratch.push_back(std::make_unique<char[]>(
-        static_cast<std::size_t>(*num_elements(b.shape).eval(extents)) * size_of(b.dtype) + 64));
+        static_cast<std::size_t>(*named(kernel, num_elements(b.shape)).eval(extents)) * size_of(b.dtype) + 64));
     buffers.push_back(scratch.back().get());
   }
   std::vector<int64_t> values;

@@ -42,7 +42,7 @@ TEST(Kernels, OfTheTextTests) {
     ASSERT_TRUE(kernel.ok()) << name << ": " << kernel.status().str();
     Extents extents;
     for (const std::string& extent : kernel->extents) extents[extent] = 8;
-    for (const auto& [extent, by] : kernel->divisible) extents[extent] = 8 * by;
+    for (const auto& [extent, by] : kernel->divisible) extents[kernel->extents[extent]] = 8 * by;
     expect_like_evaluator(text, extents, {ulp});
   }
 }
@@ -92,7 +92,7 @@ TEST(Artifact, EqualBytesFromEqualKernelsOnAnyThread) {
 TEST(Artifact, KeyTellsTargetsAndKernelsApart) {
   const ir::Kernel kernel = parsed(kMany);
   ir::Kernel other = kernel;
-  other.divisible["n"] = 2;
+  other.divisible[ir::ExtentId{0}] = 2;
   const std::string key = codegen::artifact_key(kernel, named_target("x86-64-v3").value());
   EXPECT_NE(key, codegen::artifact_key(kernel, named_target("x86-64-v4").value()));
   EXPECT_NE(key, codegen::artifact_key(other, named_target("x86-64-v3").value()));

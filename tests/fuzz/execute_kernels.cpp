@@ -73,18 +73,18 @@ Store make_store(const ir::Program& program, const runtime::ResolvedProgram& res
 // The kernel as it is launched: what the verifier cannot prove for all extents it can for these. Throws DimOverflow
 // where a loop that never runs divides by an extent of 0.
 ir::Kernel with_extents(ir::Kernel kernel, const std::map<std::string, int64_t>& extents) {
-  const auto fix = [&](Dim& d) {
-    d = d.substitute([&](const std::string& s) -> std::optional<Dim> {
-      const auto it = extents.find(s);
-      return it == extents.end() ? std::nullopt : std::optional<Dim>(it->second);
+  const auto fix = [&](ir::IndexExpr& e) {
+    e = e.substitute([&](ir::SymbolId symbol) -> std::optional<ir::IndexExpr> {
+      const auto extent = symbol.extent();
+      return extent ? std::optional<ir::IndexExpr>(extents.at(kernel.extents[*extent])) : std::nullopt;
     });
   };
   for (ir::Buffer& buffer : kernel.buffers) {
-    for (Dim& d : buffer.shape) fix(d);
-    for (Dim& d : buffer.strides) fix(d);
+    for (ir::IndexExpr& e : buffer.shape) fix(e);
+    for (ir::IndexExpr& e : buffer.strides) fix(e);
   }
-  for_each_stmt(kernel.body, [&](ir::Stmt& stmt) { for_each_dim(stmt, fix); });
-  kernel.extents.clear();
+  for_each_stmt(kernel.body, [&](ir::Stmt& stmt) { for_each_index(stmt, fix); });
+  kernel.extents = {};
   kernel.divisible.clear();
   return kernel;
 }
@@ -110,7 +110,12 @@ Status check_kernel(const ir::Kernel& kernel) {
 
 Status run_kernel(const ir::Kernel& kernel, const runtime::ResolvedStep& step, Store& store) {
   std::map<std::string, int64_t> extents;
-  for (std::size_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[i]] = step.extents[i];
+  for (uint32_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i];
+  const auto sizes = [&](const ir::IndexShape& shape) {
+    Shape dims;
+    for (const ir::IndexExpr& e : shape) dims.push_back(named(kernel, e));
+    return runtime::evaluate(dims, extents);
+  };
   try {
     FUSEC_TRY(check_kernel(with_extents(kernel, extents)));
   } catch (const DimOverflow&) {
@@ -118,8 +123,7 @@ Status run_kernel(const ir::Kernel& kernel, const runtime::ResolvedStep& step, S
   Tensors args;
   for (std::size_t i = 0; i < kernel.params.size(); ++i) {
     const ir::Buffer& buffer = kernel.buffers[kernel.params[i]];
-    args.push_back(Tensor::borrow(buffer.dtype, runtime::evaluate(buffer.shape, extents), store.at(step.args[i]),
-                                  runtime::evaluate(buffer.strides, extents)));
+    args.push_back(Tensor::borrow(buffer.dtype, sizes(buffer.shape), store.at(step.args[i]), sizes(buffer.strides)));
     if (!store.holds(args.back(), step.args[i]))
       return Status(StatusCode::internal, "kernel " + kernel.name + ": " + buffer.name + " reaches beyond its memory");
   }

@@ -230,7 +230,7 @@ TEST(DimProperty, ASimplifierAnswersAsIfAskedOnce) {
   RandomDims random(11);
   const DimRanges in =
       ranges({{"i", "0", "n - 1"}, {"j", "0", "15"}, {"k", "-3", "i + m"}, {"n", "1", ""}, {"m", "1", "6"}});
-  base::Simplifier simplifier(in);
+  base::Simplifier<Dim> simplifier(in);
   for (int round = 0; round < 2000; ++round) {
     const Dim x = random.make(1 + random.pick(4));
     for (int again = 0; again < 2; ++again) {

@@ -86,12 +86,12 @@ std::string enumerate(const Kernel& kernel, const StoreNest& nest, int64_t n, in
     if (const auto* found = std::get_if<Store>(&s.v)) store = found;
   });
   const std::vector<std::string> names = {"n", "m", "g", "t", "s", "lane"};
-  const auto slot = [&](const std::string& name) {
-    return static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin());
+  const auto slot = [&](SymbolId symbol) {
+    return static_cast<int>(std::find(names.begin(), names.end(), name_of(kernel, symbol)) - names.begin());
   };
   std::vector<IndexCode> guard, index;
-  for (const Dim& d : store->guard) guard.emplace_back(d, slot);
-  for (const Dim& d : store->index) index.emplace_back(d, slot);
+  for (const IndexExpr& d : store->guard) guard.emplace_back(d, slot);
+  for (const IndexExpr& d : store->index) index.emplace_back(d, slot);
   std::map<std::array<int64_t, 2>, std::array<int64_t, 4>> writer;
   std::vector<int64_t> at(names.size());
   for (int64_t i = 0; i < n * nest.t_size * nest.s_size * nest.width; ++i) {

@@ -65,11 +65,11 @@ ir::AllocId ProgramBuilder::temporary(Dim elements) {
 ir::KernelId ProgramBuilder::kernel(const KernelSpec& spec) {
   ir::Kernel kernel;
   kernel.name = spec.name;
-  kernel.extents = {"n"};
+  const ir::IndexExpr length = ir::IndexExpr::symbol(kernel.extents.push_back("n"));
   for (int i = 0; i < spec.inputs + spec.outputs; ++i) {
     const ir::Space space = i < spec.inputs ? ir::Space::in : ir::Space::out;
     const ir::BufferId id =
-        kernel.buffers.push_back({"b" + std::to_string(i), space, DType::f32, {n()}, {}, spec.alignment, ""});
+        kernel.buffers.push_back({"b" + std::to_string(i), space, DType::f32, {length}, {}, spec.alignment, ""});
     kernel.params.push_back(id);
   }
   for (const auto& [in, out] : spec.alias) {
@@ -86,7 +86,7 @@ ir::Step ProgramBuilder::step(ir::KernelId kernel, const std::vector<ir::View>& 
   return {ir::KernelStep{kernel, args, {args.back().shape[0]}}, origin};
 }
 
-ir::Variant ProgramBuilder::variant(ir::Guard when, std::vector<ir::Step> steps) {
+ir::Variant ProgramBuilder::variant(std::vector<Dim> when, std::vector<ir::Step> steps) {
   return {std::move(when), {{std::move(steps), "", 0}}, 0};
 }
 

@@ -45,7 +45,7 @@ class ProgramBuilder {
   void launch(ir::KernelId kernel, const std::vector<ir::View>& args, const std::string& origin = "step");
   ir::Step step(ir::KernelId kernel, const std::vector<ir::View>& args, const std::string& origin = "step") const;
   void slot(std::vector<ir::Variant> variants) { program.slots.push_back({std::move(variants)}); }
-  static ir::Variant variant(ir::Guard when, std::vector<ir::Step> steps);
+  static ir::Variant variant(std::vector<Dim> when, std::vector<ir::Step> steps);
 
   std::shared_ptr<const runtime::LoadedProgram> load(
       std::vector<std::shared_ptr<runtime::Library>> libraries = {}) const;

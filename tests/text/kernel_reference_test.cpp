@@ -190,15 +190,15 @@ TEST(KernelReference, Attention) {
 
 ir::Kernel one_load(uint32_t clamp, int64_t offset) {
   ir::Kernel k;
-  k.extents = {"n"};
-  const Dim n = Dim::symbol("n"), i = Dim::symbol("i");
+  const ir::VarId var = ir::add_var(k);
+  const auto n = ir::IndexExpr::symbol(k.extents.push_back("n")), i = ir::IndexExpr::symbol(var);
   const auto ids = ir::add_buffer(k, {"ids", ir::Space::in, DType::i64, {n}, {}, 0, ""});
   const auto x = ir::add_buffer(k, {"x", ir::Space::in, DType::f32, {4}, {}, 0, ""});
   const auto y = ir::add_buffer(k, {"y", ir::Space::out, DType::f32, {n}, {}, 0, ""});
   const auto v0 = ir::add_reg(k, DType::i64), v1 = ir::add_reg(k, DType::f32);
-  ir::Loop loop{{ir::LoopTag::grid, "i", n}, {}};
+  ir::Loop loop{{ir::LoopTag::grid, var, n}, {}};
   loop.body.push_back({ir::Load{v0, ids, {i}, {}, {}, 0}});
-  loop.body.push_back({ir::Load{v1, x, {Dim::symbol("v0") + offset}, {}, {}, clamp}});
+  loop.body.push_back({ir::Load{v1, x, {ir::IndexExpr::symbol(v0) + offset}, {}, {}, clamp}});
   loop.body.push_back({ir::Store{y, {i}, v1, {}, ir::StoreHint::none}});
   k.body.push_back({std::move(loop)});
   return k;

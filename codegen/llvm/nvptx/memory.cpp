@@ -16,7 +16,7 @@ using llvm::Value;
 constexpr uint64_t kPiece = 16;  // bytes of the widest access
 
 int64_t constant_count(const ir::Buffer& buffer) {
-  const Dim count = buffer.shape.empty() ? Dim(1) : buffer.shape[0] * strides_of(buffer)[0];
+  const IndexExpr count = buffer.shape.empty() ? IndexExpr(1) : buffer.shape[0] * strides_of(buffer)[0];
   if (count.is_const()) return std::max<int64_t>(1, count.value());
   throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
@@ -51,7 +51,7 @@ class Privates {
 
   void drop_axes() {
     for (const auto& [id, axes] : dropped_) {
-      Shape& shape = kernel_.buffers[id].shape;
+      ir::IndexShape& shape = kernel_.buffers[id].shape;
       shape.erase(shape.begin(), shape.begin() + axes);
     }
   }
@@ -70,7 +70,7 @@ class Privates {
     return at->second;
   }
 
-  void access(ir::BufferId id, std::vector<Dim>& index, int depth) {
+  void access(ir::BufferId id, std::vector<IndexExpr>& index, int depth) {
     index.erase(index.begin(), index.begin() + dropped(id, depth));
   }
 
@@ -184,19 +184,16 @@ llvm::StoreInst* GpuWriter::store(Value* v, Value* to, llvm::Align align) {
 // The threads of the team copy elements in turn; the elements of the box are numbered row-major.
 void GpuWriter::write_copy(const ir::CopyAsync& stmt) {
   const ir::Buffer &src = kernel.buffers[stmt.src], &dst = kernel.buffers[stmt.dst];
-  for (const ir::Buffer* buffer : {&src, &dst}) {
-    if (buffer->layout.starts_with("swizzle")) throw UnsupportedKernel("copies do not write swizzled buffers");
-  }
   const bool shared_out = team.size > 1 && dst.space != ir::Space::reg;
-  Dim count(1);
-  for (const Dim& extent : stmt.extents) count *= extent;
+  IndexExpr count(1);
+  for (const IndexExpr& extent : stmt.extents) count *= extent;
   count = index.resolve(count);
-  const std::string turn = "copy" + std::to_string(copies++), self = turn + ".thread";
+  const ir::VarId turn{static_cast<uint32_t>(kernel.vars.size())}, self{turn.index + 1};
   const int64_t threads = shared_out ? team.size : 1;
   bind_threads(*this, {{ir::LoopTag::block, self, threads}}, 1);
-  const Dim number = index.resolve(Dim::symbol(turn) * threads + Dim::symbol(self));
-  const auto place = [&](const ir::Buffer& buffer, std::vector<Dim> at) {
-    Dim rest = number;
+  const IndexExpr number = index.resolve(IndexExpr::symbol(turn) * threads + IndexExpr::symbol(self));
+  const auto place = [&](const ir::Buffer& buffer, std::vector<IndexExpr> at) {
+    IndexExpr rest = number;
     for (std::size_t k = stmt.extents.size(); k-- > 0;) {
       at[at.size() - stmt.extents.size() + k] += k == 0 ? rest : mod(rest, stmt.extents[k]);
       rest = floordiv(rest, stmt.extents[k]);

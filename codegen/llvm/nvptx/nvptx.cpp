@@ -35,7 +35,7 @@ void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& ou
   for (const Phase& phase : split_phases(own)) {
     ArtifactPhase& made = out.phases.emplace_back();
     made.entry = "phase" + std::to_string(out.phases.size() - 1);
-    made.iterations = iterations_of(phase);
+    made.iterations = named(own, iterations_of(phase));
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(own, locals, builder, target, *out.module);
     w.write_phase(*out.module, phase, made.entry);

@@ -25,8 +25,10 @@ Plan plan_of(GpuWriter& w, const ir::Reduce& stmt) {
     if (loop.tag > ir::LoopTag::block) throw UnsupportedKernel("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
-  Plan plan{
-      plan_reduce(w.kernel, stmt, [&](const Dim& d) { return w.index.resolve(d); }), stmt, {stmt.combiner, {}}, {}};
+  Plan plan{plan_reduce(w.kernel, stmt, [&](const IndexExpr& d) { return w.index.resolve(d); }),
+            stmt,
+            {stmt.combiner, {}},
+            {}};
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted) {
@@ -113,7 +115,7 @@ void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, cons
   if (sequence || threads.total < w.team.size) a.reset();
   write_thread_loops(w, plan, from, [&] {
     write_iteration(w, plan, threads, [&] {
-      const Dim at = w.index.resolve(array_position(plan));
+      const IndexExpr at = w.index.resolve(array_position(plan));
       if (!at.is_const()) throw UnsupportedKernel("accumulator " + at.str());
       write_element(w, plan, a, at.value(), sequence);
     });
@@ -141,7 +143,7 @@ bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& thr
   write_loop(w, plan.loops[at].head, [&] {
     write_elements(w, plan, threads, a, at + 1);
     fold_loops(w, plan, a, at + 1);
-    counter.put(w.index.wide(Dim::symbol(plan.loops[at].head.var)), a.get(0));
+    counter.put(w.index.wide(IndexExpr::symbol(plan.loops[at].head.var)), a.get(0));
   });
   result.set(0, counter.finish(w.index.wide(plan.loops[at].extent)));
   bool everywhere = false;

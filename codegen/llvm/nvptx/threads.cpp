@@ -34,10 +34,10 @@ Team inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
 }  // namespace
 
 int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop) {
-  const Dim extent = w.index.resolve(loop.extent);
+  const IndexExpr extent = w.index.resolve(loop.extent);
   if (extent.is_const()) return std::max<int64_t>(0, extent.value());
-  throw UnsupportedKernel("block loop '" + loop.var + "' has the extent " + loop.extent.str() +
-                          ", which is no constant");
+  throw UnsupportedKernel("block loop '" + name_of(w.kernel, loop.var) + "' has the extent " +
+                          named(w.kernel, loop.extent).str() + ", which is no constant");
 }
 
 int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt) {
@@ -60,7 +60,7 @@ void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
   std::vector<const ir::LoopHead*> varying;
   for (const ir::LoopHead& loop : grid) {
     if (loop.extent.is(1)) {
-      w.index.alias(loop.var, Dim(0));
+      w.index.alias(loop.var, IndexExpr(0));
     } else {
       varying.push_back(&loop);
     }
@@ -68,7 +68,7 @@ void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
   if (varying.empty()) return;
   Value* block = at_entry(w, [&] { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {}); });
   for (std::size_t i = varying.size(); i-- > 0;) {
-    const Dim extent = w.index.resolve(varying[i]->extent);
+    const IndexExpr extent = w.index.resolve(varying[i]->extent);
     Value* v = at_entry(w, [&] {
       Value* here = block;
       if (i > 0) {
@@ -78,7 +78,7 @@ void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
       }
       return b.CreateZExt(here, w.index.type());
     });
-    w.index.bind_at_entry(varying[i]->var, v, {Dim(0), extent - 1});
+    w.index.bind_at_entry(varying[i]->var, v, {IndexExpr(0), extent - 1});
   }
 }
 
@@ -88,14 +88,14 @@ void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t 
   for (std::size_t i = loops.size(); i-- > 0;) {
     const int64_t extent = constant_extent(w, loops[i]);
     if (extent == 1) {
-      w.index.alias(loops[i].var, Dim(0));
+      w.index.alias(loops[i].var, IndexExpr(0));
       continue;
     }
     const bool outermost = std::all_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(i),
                                        [&](const ir::LoopHead& loop) { return constant_extent(w, loop) == 1; });
     Value* part = thread_part(w, w.team.thread, stride, outermost ? 0 : extent);
     Value* v = at_entry(w, [&] { return w.ir.b.CreateZExt(part, w.index.type()); });
-    w.index.bind_at_entry(loops[i].var, v, {Dim(0), Dim(extent - 1)});
+    w.index.bind_at_entry(loops[i].var, v, {IndexExpr(0), IndexExpr(extent - 1)});
     stride *= extent;
   }
 }
@@ -128,9 +128,9 @@ void GpuWriter::write_parallel(const ir::Loop& loop) {
   team = outer;
 }
 
-void GpuWriter::in_loop(const Dim& extent, const std::function<void()>& body) {
+void GpuWriter::in_loop(const IndexExpr& extent, const std::function<void()>& body) {
   const Team outer = team;
-  std::set<std::string> symbols;
+  std::set<ir::SymbolId> symbols;
   extent.collect_symbols(symbols);
   const bool varies =
       std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return block_variables.contains(s); });

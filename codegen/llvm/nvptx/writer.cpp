@@ -66,8 +66,9 @@ void bind_extents(GpuWriter& w) {
   const auto first = static_cast<unsigned>(buffers_of(w.kernel).size());
   b.SetInsertPoint(w.frame.entry->getTerminator());
   for (unsigned i = 0; i < w.kernel.extents.size(); ++i) {
-    Value* v = b.CreateTrunc(w.frame.function->getArg(first + i), w.index.type(), w.kernel.extents[i]);
-    w.index.bind(w.kernel.extents[i], v, {Dim(0), std::nullopt});
+    const ir::ExtentId id{i};
+    Value* v = b.CreateTrunc(w.frame.function->getArg(first + i), w.index.type(), w.kernel.extents[id]);
+    w.index.bind(id, v, {IndexExpr(0), std::nullopt});
   }
 }
 

@@ -25,7 +25,7 @@ struct GpuWriter : Writer {
   Team team;
   std::map<std::string, llvm::GlobalVariable*> shared;  // of this phase, by name
   std::vector<llvm::GlobalVariable*> shared_order;
-  std::set<std::string> block_variables;  // of the block loops around this point
+  std::set<ir::SymbolId> block_variables;  // of the block loops around this point
   int64_t block_threads = 1, block_warps = 1;
   llvm::Value* thread_index = nullptr;  // in the block, an i32
   std::map<std::tuple<llvm::Value*, int64_t, int64_t>, llvm::Value*> thread_parts;
@@ -43,7 +43,7 @@ struct GpuWriter : Writer {
   llvm::Value* may_store(ir::BufferId id) override;
   llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override;
   llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override;
-  void in_loop(const Dim& extent, const std::function<void()>& body) override;
+  void in_loop(const IndexExpr& extent, const std::function<void()>& body) override;
   void write_parallel(const ir::Loop& loop) override;
   void write_sync(const ir::Sync& sync) override;
   void write_reduce(const ir::Reduce& reduce) override;

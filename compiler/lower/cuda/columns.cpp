@@ -38,8 +38,8 @@ bool reads_any(const Block& block, const std::set<RegId>& regs) {
       const auto* r = std::get_if<RegId>(&o);
       found |= r != nullptr && regs.contains(*r);
     });
-    for_each_dim(stmt, [&](const Dim& d) {
-      for (RegId r : regs) found |= d.uses(ir::reg_name(r));
+    for_each_index(stmt, [&](const IndexExpr& d) {
+      for (RegId r : regs) found |= d.uses(r);
     });
   };
   for_each_stmt(block, look);
@@ -61,7 +61,7 @@ std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
       const bool suits =
           rows.heads.size() == 1 && rows.heads[0].extent == c.reduce.loops[0].extent && !reads_any(rows.body, after);
       if (!suits || has_reduction(rows.body)) return std::nullopt;
-      substitute(rows.body, rows.heads[0].var, Dim::symbol(c.reduce.loops[0].var));
+      substitute(rows.body, rows.heads[0].var, IndexExpr::symbol(c.reduce.loops[0].var));
       for (Stmt& inner : rows.body) c.reduce.body.push_back(std::move(inner));
     } else if (!nested_blocks(stmt).empty() || std::holds_alternative<ir::Alloc>(stmt.v)) {
       return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
 
 class ColumnSchedule {
  public:
-  ColumnSchedule(const Scheduling& s, const PerfectNest& nest, ColumnNest parts, const std::string& along)
+  ColumnSchedule(const Scheduling& s, const PerfectNest& nest, ColumnNest parts, VarId along)
       : s_(s), k_(s.kernel), parts_(std::move(parts)), rows_(parts_.reduce.loops[0]) {
     for (const LoopHead& head : nest.heads) (head.var == along ? columns_ : outer_.emplace_back()) = head;
     dtype_ = k_.regs[parts_.reduce.dst[0]].dtype;
@@ -92,10 +92,10 @@ class ColumnSchedule {
   }
 
  private:
-  static Dim lane() { return Dim::symbol(ir::kLane); }
+  static IndexExpr lane() { return IndexExpr::symbol(ir::kLane); }
 
   // The number of threads that share a column. Each takes every n-th row.
-  int groups(const Dim& rows) const {
+  int groups(const IndexExpr& rows) const {
     const int64_t n = rows.is_const() ? rows.value() : 512;
     int groups = n <= 64 ? 8 : n <= 128 ? 16 : 32;
     while (groups * width_ < 256 && groups * 4 < n) groups *= 2;
@@ -105,7 +105,7 @@ class ColumnSchedule {
   // Emits a grid over the outer loops, `more` and strips of columns. The thread block computes `reduce` and then runs
   // `after`.
   Block strips(const ir::Reduce& reduce, const Block& after, const std::vector<LoopHead>& more) {
-    const std::string strip = fresh_var(k_);
+    const VarId strip = add_var(k_);
     std::vector<LoopHead> grid = outer_;
     grid.insert(grid.end(), more.begin(), more.end());
     for (LoopHead& head : grid) head.tag = LoopTag::grid;
@@ -128,8 +128,8 @@ class ColumnSchedule {
   }
 
   // Runs `block` at the columns of thread x of the strip.
-  Block at_columns(Block block, const std::string& strip, const std::string& x) {
-    const Dim access = Dim(width_) * Dim::symbol(strip) + Dim::symbol(x);
+  Block at_columns(Block block, VarId strip, VarId x) {
+    const IndexExpr access = IndexExpr(width_) * IndexExpr::symbol(strip) + IndexExpr::symbol(x);
     if (lanes_ > 1) {
       vectorize(k_, block, columns_.var, lanes_, access * lanes_);
     } else {
@@ -140,31 +140,31 @@ class ColumnSchedule {
     return once;
   }
 
-  std::vector<Dim> sum_at(const Dim& warp, const std::string& x) const {
-    return {warp, Dim::symbol(x) * lanes_ + (lanes_ > 1 ? lane() : Dim(0))};
+  std::vector<IndexExpr> sum_at(const IndexExpr& warp, VarId x) const {
+    return {warp, IndexExpr::symbol(x) * lanes_ + (lanes_ > 1 ? lane() : IndexExpr(0))};
   }
 
   // Sums every n-th row; there is one sum per group of threads and column.
-  Stmt partial_sums(const ir::Reduce& reduce, BufferId sums, int n, const std::string& strip) {
-    const std::string y = fresh_var(k_), x = fresh_var(k_);
+  Stmt partial_sums(const ir::Reduce& reduce, BufferId sums, int n, VarId strip) {
+    const VarId y = add_var(k_), x = add_var(k_);
     Block body = parts_.before;
     body.push_back({reduce});
     body = clone(k_, body);
     auto& own = std::get<ir::Reduce>(body.back().v);
     LoopHead& rows = own.loops[0];
-    const std::string step = fresh_var(k_);
-    substitute(own.body, rows.var, Dim(n) * Dim::symbol(step) + Dim::symbol(y));
-    rows = {LoopTag::seq, step, floordiv(rows.extent - Dim::symbol(y) + (n - 1), n)};
+    const VarId step = add_var(k_);
+    substitute(own.body, rows.var, IndexExpr(n) * IndexExpr::symbol(step) + IndexExpr::symbol(y));
+    rows = {LoopTag::seq, step, floordiv(rows.extent - IndexExpr::symbol(y) + (n - 1), n)};
     own.tree = {};
     const RegId sum = own.dst[0];
     body.push_back({ir::Store{sums, {}, sum, {}, ir::StoreHint::none}});
     body = at_columns(std::move(body), strip, x);
-    finish_sums(body, sums, Dim::symbol(y), x);
+    finish_sums(body, sums, IndexExpr::symbol(y), x);
     return rebuild_loops({{LoopTag::block, y, n}, {LoopTag::block, x, width_}}, std::move(body));
   }
 
   // Gives the store of the sums its index, and a value as wide as an access.
-  void finish_sums(Block& body, BufferId sums, const Dim& warp, const std::string& x) {
+  void finish_sums(Block& body, BufferId sums, const IndexExpr& warp, VarId x) {
     auto& inner = std::get<ir::Loop>(body.back().v).body;
     auto& store = std::get<ir::Store>(inner.back().v);
     store.index = sum_at(warp, x);
@@ -176,14 +176,15 @@ class ColumnSchedule {
   }
 
   // Combines the sums of all groups by pairs, then runs what follows.
-  Stmt totals(const ir::Reduce& reduce, const Block& after, BufferId sums, int n, const std::string& strip) {
-    const std::string x = fresh_var(k_), y = fresh_var(k_);
+  Stmt totals(const ir::Reduce& reduce, const Block& after, BufferId sums, int n, VarId strip) {
+    const VarId x = add_var(k_), y = add_var(k_);
     Block body = parts_.before;
     const RegId total = add_reg(k_, dtype_, lanes_), part = add_reg(k_, dtype_, lanes_);
     ir::Reduce all{{total}, reduce.combiner, {0, 0}, {{LoopTag::unroll, y, n}}, {}, {part}, {}};
-    all.body.push_back({ir::Load{part, sums, sum_at(Dim::symbol(y), x), {}, ir::Constant{dtype_}, 0}});
+    all.body.push_back({ir::Load{part, sums, sum_at(IndexExpr::symbol(y), x), {}, ir::Constant{dtype_}, 0}});
     // The element-wise part is vectorized with a placeholder for the total: a load from the sums.
-    ir::Load stand_in{reduce.dst[0], sums, {Dim(0), Dim::symbol(columns_.var)}, {}, ir::Constant{dtype_}, 0};
+    ir::Load stand_in{reduce.dst[0],        sums, {IndexExpr(0), IndexExpr::symbol(columns_.var)}, {},
+                      ir::Constant{dtype_}, 0};
     body.push_back({stand_in});
     body.insert(body.end(), after.begin(), after.end());
     body = at_columns(clone(k_, body), strip, x);
@@ -199,41 +200,42 @@ class ColumnSchedule {
 
   Block chunked() {
     const int64_t n = rows_.extent.value(), chunks = (n + kRowsOfChunk - 1) / kRowsOfChunk;
-    Shape shape;
+    ir::IndexShape shape;
     for (const LoopHead& head : outer_) shape.push_back(head.extent);
     shape.insert(shape.end(), {chunks, columns_.extent});
     const BufferId partial = add_buffer(k_, {"partial", ir::Space::scratch, dtype_, shape, {}, 0, ""});
     Block result;
     result.push_back({ir::Alloc{partial}});
-    const std::string c = fresh_var(k_);
+    const VarId c = add_var(k_);
     for (Stmt& stmt : chunk_sums(partial, c, chunks)) result.push_back(std::move(stmt));
     ir::Reduce second = parts_.reduce;  // of the chunks' sums
-    const std::string r = fresh_var(k_);
+    const VarId r = add_var(k_);
     const RegId part = add_reg(k_, dtype_);
     second.loops = {{LoopTag::seq, r, chunks}};
     second.body.clear();
-    second.body.push_back({ir::Load{part, partial, partial_at(Dim::symbol(r)), {}, ir::Constant{dtype_}, 0}});
+    second.body.push_back({ir::Load{part, partial, partial_at(IndexExpr::symbol(r)), {}, ir::Constant{dtype_}, 0}});
     second.yield = {part};
     for (Stmt& stmt : strips(second, parts_.after, {})) result.push_back(std::move(stmt));
     return result;
   }
 
-  std::vector<Dim> partial_at(const Dim& chunk) const {
-    std::vector<Dim> index;
-    for (const LoopHead& head : outer_) index.push_back(Dim::symbol(head.var));
-    index.insert(index.end(), {chunk, Dim::symbol(columns_.var)});
+  std::vector<IndexExpr> partial_at(const IndexExpr& chunk) const {
+    std::vector<IndexExpr> index;
+    for (const LoopHead& head : outer_) index.push_back(IndexExpr::symbol(head.var));
+    index.insert(index.end(), {chunk, IndexExpr::symbol(columns_.var)});
     return index;
   }
 
-  Block chunk_sums(BufferId partial, const std::string& c, int64_t chunks) {
+  Block chunk_sums(BufferId partial, VarId c, int64_t chunks) {
     ir::Reduce first = parts_.reduce;
     const int64_t n = rows_.extent.value();
-    const Dim start = Dim(kRowsOfChunk) * Dim::symbol(c);
-    const std::string r = fresh_var(k_);
-    substitute(first.body, rows_.var, start + Dim::symbol(r));
-    first.loops = {{LoopTag::seq, r, n % kRowsOfChunk == 0 ? Dim(kRowsOfChunk) : min(kRowsOfChunk, Dim(n) - start)}};
+    const IndexExpr start = IndexExpr(kRowsOfChunk) * IndexExpr::symbol(c);
+    const VarId r = add_var(k_);
+    substitute(first.body, rows_.var, start + IndexExpr::symbol(r));
+    first.loops = {
+        {LoopTag::seq, r, n % kRowsOfChunk == 0 ? IndexExpr(kRowsOfChunk) : min(kRowsOfChunk, IndexExpr(n) - start)}};
     Block publish;
-    publish.push_back({ir::Store{partial, partial_at(Dim::symbol(c)), first.dst[0], {}, ir::StoreHint::none}});
+    publish.push_back({ir::Store{partial, partial_at(IndexExpr::symbol(c)), first.dst[0], {}, ir::StoreHint::none}});
     return strips(first, publish, {{LoopTag::grid, c, chunks}});
   }
 
@@ -248,7 +250,7 @@ class ColumnSchedule {
 
 }  // namespace
 
-std::optional<Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, const std::string& along) {
+std::optional<Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, VarId along) {
   auto parts = column_nest(nest);
   if (!parts || known_extent(s, parts->reduce.loops[0].extent, kFewRows + 1) <= kFewRows) return std::nullopt;
   return ColumnSchedule(s, nest, std::move(*parts), along).run();

@@ -13,11 +13,11 @@ inline constexpr int kWarp = 32;
 inline constexpr int kAccessBytes = 16;  // the widest access of a thread
 
 ir::Block cuda_pointwise(const Scheduling& s, PerfectNest nest);
-ir::Block cuda_transpose(const Scheduling& s, PerfectNest nest, const std::string& across);
+ir::Block cuda_transpose(const Scheduling& s, PerfectNest nest, VarId across);
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
-std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, const std::string& along);
+std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, VarId along);
 
 // The longest row, in elements, whose values stay in the registers of one block.
 int64_t longest_held_row();
@@ -27,17 +27,17 @@ void place_syncs(ir::Kernel& kernel);
 
 // Several loops as one loop over a linear index: the number of iterations, and the value of each loop variable.
 struct Linear {
-  Dim total;                          // iterations
-  std::map<std::string, Dim> values;  // of the heads' variables, in terms of `index`
+  IndexExpr total;                           // iterations
+  std::map<ir::SymbolId, IndexExpr> values;  // of the heads' variables, in terms of `index`
 };
-Linear linearize(const std::vector<ir::LoopHead>& heads, const Dim& index);
+Linear linearize(const std::vector<ir::LoopHead>& heads, const IndexExpr& index);
 
 // A loop that runs its body once where `condition > 0`, else not at all.
-ir::Stmt only_if(ir::Kernel& kernel, const Dim& condition, ir::Block body);
+ir::Stmt only_if(ir::Kernel& kernel, const IndexExpr& condition, ir::Block body);
 
 // The lanes that make 16 bytes of the widest element that the block loads or stores along `var`.
-int lanes_of_access(const ir::Kernel& kernel, const ir::Block& block, const std::string& var);
+int lanes_of_access(const ir::Kernel& kernel, const ir::Block& block, VarId var);
 // The value of d if every symbol in it has an expected value.
-std::optional<int64_t> known_value(const Scheduling& s, const Dim& d);
+std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d);
 
 }  // namespace fusec::compiler

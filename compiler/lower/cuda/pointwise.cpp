@@ -51,7 +51,7 @@ PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
   // A flat nest has one partial access at its end. Several rows would have one each, so lanes must divide a row.
   while (shape.lanes > 1 && nest.heads.size() > 1 && !divisible_by(s.kernel, inner.extent, shape.lanes))
     shape.lanes /= 2;
-  Dim elements = 1;
+  IndexExpr elements = 1;
   for (const LoopHead& head : nest.heads) elements *= head.extent;
   const auto known = known_value(s, elements);
   const int64_t accesses = known.value_or(int64_t{1} << 20) / shape.lanes;
@@ -70,7 +70,7 @@ PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
 }
 
 // Emits the body for one access to a row of `length` elements, from `start` on. The last access may be partial.
-Block access(const Scheduling& s, const Block& body, const std::string& var, const Dim& start, const Dim& length,
+Block access(const Scheduling& s, const Block& body, VarId var, const IndexExpr& start, const IndexExpr& length,
              int lanes) {
   Block result;
   Block whole = clone(s.kernel, body);
@@ -82,7 +82,7 @@ Block access(const Scheduling& s, const Block& body, const std::string& var, con
   if (divisible_by(s.kernel, length, lanes)) {
     result.push_back(only_if(s.kernel, length - start - (lanes - 1), std::move(whole)));
   } else {
-    add_guard(s.kernel, whole, {length - start - 1 - Dim::symbol(ir::kLane)});
+    add_guard(s.kernel, whole, {length - start - 1 - IndexExpr::symbol(ir::kLane)});
     result.push_back(only_if(s.kernel, length - start, std::move(whole)));
   }
   return result;
@@ -90,10 +90,11 @@ Block access(const Scheduling& s, const Block& body, const std::string& var, con
 
 // Emits block t { unroll u { body(access number) } }. The access numbers of one thread block are contiguous.
 template <class Body>
-Block tile_of(const Scheduling& s, const PointShape& shape, const std::string& grid, const Body& body) {
-  const std::string t = fresh_var(s.kernel), u = fresh_var(s.kernel);
-  const Dim step = shape.unroll > 1 ? Dim::symbol(u) : Dim(0);
-  Block inside = body((Dim(shape.unroll) * Dim::symbol(grid) + step) * shape.threads + Dim::symbol(t));
+Block tile_of(const Scheduling& s, const PointShape& shape, VarId grid, const Body& body) {
+  const VarId t = add_var(s.kernel), u = add_var(s.kernel);
+  const IndexExpr step = shape.unroll > 1 ? IndexExpr::symbol(u) : IndexExpr(0);
+  Block inside =
+      body((IndexExpr(shape.unroll) * IndexExpr::symbol(grid) + step) * shape.threads + IndexExpr::symbol(t));
   if (shape.unroll > 1) {
     Block loop;
     loop.push_back({ir::Loop{{LoopTag::unroll, u, shape.unroll}, std::move(inside), ir::Boundary::launches}});
@@ -105,7 +106,7 @@ Block tile_of(const Scheduling& s, const PointShape& shape, const std::string& g
 }
 
 // Whether rows of `accesses` keep most of their thread blocks busy. If not, rows share blocks.
-bool fills_blocks(const Scheduling& s, const Dim& accesses, const PointShape& shape) {
+bool fills_blocks(const Scheduling& s, const IndexExpr& accesses, const PointShape& shape) {
   const int64_t n = known_extent(s, accesses, shape.tile());
   const int64_t covered = (n + shape.tile() - 1) / shape.tile() * shape.tile();
   return 10 * n >= 8 * covered;
@@ -116,14 +117,14 @@ bool fills_blocks(const Scheduling& s, const Dim& accesses, const PointShape& sh
 Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
   const PointShape shape = point_shape(s, nest);
   const LoopHead inner = nest.heads.back();
-  const Dim accesses = ceildiv(inner.extent, shape.lanes);
-  const std::string g = fresh_var(s.kernel);
+  const IndexExpr accesses = ceildiv(inner.extent, shape.lanes);
+  const VarId g = add_var(s.kernel);
   std::vector<LoopHead> heads(nest.heads.begin(), nest.heads.end() - 1);
   Block result;
-  if (heads.empty() || fills_blocks(s, Dim(known_value(s, accesses).value_or(0)), shape)) {
+  if (heads.empty() || fills_blocks(s, IndexExpr(known_value(s, accesses).value_or(0)), shape)) {
     for (LoopHead& head : heads) head.tag = LoopTag::grid;
     heads.push_back({LoopTag::grid, g, ceildiv(accesses, shape.tile())});
-    Block tile = tile_of(s, shape, g, [&](const Dim& at) {
+    Block tile = tile_of(s, shape, g, [&](const IndexExpr& at) {
       return access(s, nest.body, inner.var, shape.lanes * at, inner.extent, shape.lanes);
     });
     result.push_back(rebuild_loops(heads, std::move(tile)));
@@ -132,10 +133,10 @@ Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
   // All rows are linearized: the access number determines the row and the position in it.
   nest.heads.back().extent = floordiv(inner.extent, shape.lanes);
   const auto total = [&] { return linearize(nest.heads, 0).total; }();
-  Block tile = tile_of(s, shape, g, [&](const Dim& at) {
+  Block tile = tile_of(s, shape, g, [&](const IndexExpr& at) {
     Block body = clone(s.kernel, nest.body);
     const Linear linear = linearize(nest.heads, at);
-    const Dim start = shape.lanes * linear.values.at(inner.var);
+    const IndexExpr start = shape.lanes * linear.values.at(inner.var);
     if (shape.lanes > 1) {
       vectorize(s.kernel, body, inner.var, shape.lanes, start);
     } else {

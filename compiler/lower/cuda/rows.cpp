@@ -92,7 +92,7 @@ class RowSchedule {
 
   Block run() {
     choose_shape();
-    const Dim index = name_loops();
+    const IndexExpr index = name_loops();
     Block row = phases();
     if (shape_.held > 0) hold_loads(row);
     Block group = wrap_rows(std::move(row), index);
@@ -107,7 +107,7 @@ class RowSchedule {
   // Every phase must have the row's length, but may merge its loops differently.
   bool note_phase(const std::vector<LoopHead>& loops, const Block& body) {
     if (loops.empty()) return false;
-    Dim length = 1;
+    IndexExpr length = 1;
     for (const LoopHead& head : loops) {
       if (head.extent.uses(ir::kLane)) return false;
       length *= head.extent;
@@ -123,7 +123,7 @@ class RowSchedule {
 
   void choose_shape() {
     int lanes = max_lanes_;
-    const auto divides = [&](const Dim& d) { return divisible_by(k_, d, lanes); };
+    const auto divides = [&](const IndexExpr& d) { return divisible_by(k_, d, lanes); };
     while (lanes > 1 && !std::all_of(inner_.begin(), inner_.end(), divides)) lanes /= 2;
     shape_ =
         shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
@@ -144,41 +144,42 @@ class RowSchedule {
   // --- names and indices -------------------------------------------------------------------------------------------
 
   // Creates the loop variables; returns the row's number.
-  Dim name_loops() {
-    grid_ = fresh_var(k_), r_ = fresh_var(k_), w_ = fresh_var(k_), l_ = fresh_var(k_), j_ = fresh_var(k_);
-    const Dim row = shape_.rows > 1 ? Dim(shape_.rows) * Dim::symbol(grid_) + Dim::symbol(r_) : Dim::symbol(grid_);
+  IndexExpr name_loops() {
+    grid_ = add_var(k_), r_ = add_var(k_), w_ = add_var(k_), l_ = add_var(k_), j_ = add_var(k_);
+    const IndexExpr row = shape_.rows > 1 ? IndexExpr(shape_.rows) * IndexExpr::symbol(grid_) + IndexExpr::symbol(r_)
+                                          : IndexExpr::symbol(grid_);
     linear_ = linearize(nest_.heads, row);
     return row;
   }
 
-  Dim warp() const { return shape_.warps() > 1 ? Dim::symbol(w_) : Dim(0); }
-  Dim in_warp() const { return shape_.warp_threads() > 1 ? Dim::symbol(l_) : Dim(0); }
-  Dim step() const {
+  IndexExpr warp() const { return shape_.warps() > 1 ? IndexExpr::symbol(w_) : IndexExpr(0); }
+  IndexExpr in_warp() const { return shape_.warp_threads() > 1 ? IndexExpr::symbol(l_) : IndexExpr(0); }
+  IndexExpr step() const {
     if (shape_.held == 1) return 0;
-    return backward_ ? steps() - 1 - Dim::symbol(j_) : Dim::symbol(j_);
+    return backward_ ? steps() - 1 - IndexExpr::symbol(j_) : IndexExpr::symbol(j_);
   }
 
   // The number within the row of this thread's access j.
-  Dim access_number() const {
-    const Dim stretch = shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
+  IndexExpr access_number() const {
+    const IndexExpr stretch = shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
     return stretch * shape_.warp_threads() + in_warp();
   }
-  Dim start() const { return access_number() * shape_.lanes; }
+  IndexExpr start() const { return access_number() * shape_.lanes; }
 
-  Dim steps() const {
-    return shape_.held > 0 ? Dim(shape_.held) : ceildiv(*length_, int64_t{shape_.lanes} * shape_.threads);
+  IndexExpr steps() const {
+    return shape_.held > 0 ? IndexExpr(shape_.held) : ceildiv(*length_, int64_t{shape_.lanes} * shape_.threads);
   }
   LoopHead step_loop() const { return {shape_.held > 0 ? LoopTag::unroll : LoopTag::seq, j_, steps()}; }
 
   bool always_inside() const {
     return divisible_by(k_, *length_, int64_t{shape_.lanes} * shape_.threads) &&
-           (shape_.held == 0 || (*length_ == Dim(int64_t{shape_.held} * shape_.lanes * shape_.threads)));
+           (shape_.held == 0 || (*length_ == IndexExpr(int64_t{shape_.held} * shape_.lanes * shape_.threads)));
   }
   // Lanes divide the row, so an access is inside or outside as a whole.
   ir::Guard inside() const { return always_inside() ? ir::Guard() : ir::Guard{*length_ - shape_.lanes - start()}; }
 
   // The ranges of the loop variables that name_loops creates.
-  DimRanges ranges() const {
+  ir::IndexRanges ranges() const {
     std::vector<LoopHead> heads = thread_loops();
     heads.push_back({LoopTag::seq, j_, steps()});
     return ir::ranges_of(heads, shape_.lanes);
@@ -235,11 +236,11 @@ class RowSchedule {
     out.push_back({ir::Alloc{id}});
   }
 
-  std::vector<Dim> kept_at() const {
-    std::vector<Dim> index;
-    for (const LoopHead& head : thread_loops()) index.push_back(Dim::symbol(head.var));
+  std::vector<IndexExpr> kept_at() const {
+    std::vector<IndexExpr> index;
+    for (const LoopHead& head : thread_loops()) index.push_back(IndexExpr::symbol(head.var));
     index.push_back(step());
-    index.push_back(shape_.lanes > 1 ? Dim::symbol(ir::kLane) : Dim(0));
+    index.push_back(shape_.lanes > 1 ? IndexExpr::symbol(ir::kLane) : IndexExpr(0));
     return index;
   }
 
@@ -250,7 +251,7 @@ class RowSchedule {
     LoopHead& inner = accesses.back();
     inner.extent = floordiv(inner.extent, shape_.lanes);
     const Linear where = linearize(accesses, access_number());
-    const Dim at = where.values.at(inner.var) * shape_.lanes;
+    const IndexExpr at = where.values.at(inner.var) * shape_.lanes;
     if (shape_.lanes > 1) {
       vectorize(k_, block, inner.var, shape_.lanes, at);
     } else {
@@ -271,17 +272,17 @@ class RowSchedule {
 
   template <class Access>
   void access(Access& a) {
-    for (Dim& d : a.index) d = simplify(d, ranges());
+    for (IndexExpr& d : a.index) d = simplify(d, ranges());
     if (kept_.contains(a.buffer)) {
       a.index = kept_at();
       a.guard.clear();
       return;
     }
-    const bool moves = std::any_of(a.index.begin(), a.index.end(), [&](const Dim& d) {
+    const bool moves = std::any_of(a.index.begin(), a.index.end(), [&](const IndexExpr& d) {
       return d.uses(j_) || d.uses(l_) || d.uses(w_) || d.uses(ir::kLane);
     });
     if (!moves && !takes_data(a)) return;
-    for (const Dim& g : inside()) a.guard.push_back(g);
+    for (const IndexExpr& g : inside()) a.guard.push_back(g);
   }
 
   Stmt element_wise(const Stmt& stmt) {
@@ -289,7 +290,7 @@ class RowSchedule {
     Block body = accessed(loops.heads, loops.body);
     std::vector<LoopHead> heads = thread_loops();
     if (shape_.held != 1) heads.push_back(step_loop());
-    return heads.empty() ? rebuild_loops({{LoopTag::seq, fresh_var(k_), 1}}, std::move(body))
+    return heads.empty() ? rebuild_loops({{LoopTag::seq, add_var(k_), 1}}, std::move(body))
                          : rebuild_loops(heads, std::move(body));
   }
 
@@ -336,7 +337,7 @@ class RowSchedule {
 
   struct Held {
     BufferId from;
-    std::vector<Dim> index;
+    std::vector<IndexExpr> index;
     ir::Guard guard;
     bool operator==(const Held&) const = default;
   };
@@ -355,9 +356,9 @@ class RowSchedule {
     const bool moves = width_of(k_, {load}) == shape_.lanes && uses_thread(load.index);
     return of_input && moves;
   }
-  bool uses_thread(const std::vector<Dim>& index) const {
+  bool uses_thread(const std::vector<IndexExpr>& index) const {
     return std::any_of(index.begin(), index.end(),
-                       [&](const Dim& d) { return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane); });
+                       [&](const IndexExpr& d) { return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane); });
   }
 
   // Lets the first of several phases load what all of them need, and holds it in registers.
@@ -409,7 +410,7 @@ class RowSchedule {
   // --- rows --------------------------------------------------------------------------------------------------------
 
   // Replaces the loops over rows by the row's number. The last block may have fewer rows.
-  Block wrap_rows(Block row, const Dim& index) {
+  Block wrap_rows(Block row, const IndexExpr& index) {
     row.insert(row.begin(), std::make_move_iterator(first_.begin()), std::make_move_iterator(first_.end()));
     for (const LoopHead& head : nest_.heads) substitute(row, head.var, linear_.values.at(head.var));
     if (shape_.rows == 1) return row;
@@ -419,7 +420,7 @@ class RowSchedule {
     return result;
   }
 
-  void guard_rows(Block& row, const Dim& condition) {
+  void guard_rows(Block& row, const IndexExpr& condition) {
     for_each_stmt(row, [&](Stmt& stmt) {
       const auto add = [&](auto& a) {
         const ir::Space space = k_.buffers[a.buffer].space;
@@ -436,11 +437,11 @@ class RowSchedule {
   const Scheduling& s_;
   ir::Kernel& k_;
   const PerfectNest& nest_;
-  std::optional<Dim> length_;
-  std::vector<Dim> inner_;  // innermost extents of the phases
+  std::optional<IndexExpr> length_;
+  std::vector<IndexExpr> inner_;  // innermost extents of the phases
   int max_lanes_ = kAccessBytes;
   RowShape shape_;
-  std::string grid_, r_, w_, l_, j_;
+  VarId grid_, r_, w_, l_, j_;
   bool backward_ = false;  // whether the current phase reads its accesses in reverse
   Linear linear_;
   std::set<BufferId> kept_;

@@ -15,9 +15,9 @@ using ir::LoopHead;
 using ir::LoopTag;
 using ir::Stmt;
 
-Linear linearize(const std::vector<LoopHead>& heads, const Dim& index) {
+Linear linearize(const std::vector<LoopHead>& heads, const IndexExpr& index) {
   Linear result{1, {}};
-  Dim rest = index;
+  IndexExpr rest = index;
   for (size_t i = heads.size(); i-- > 0;) {
     const bool never = heads[i].extent.is(0);  // the loop runs zero times: nothing may divide by its extent
     result.values[heads[i].var] = i == 0 || never ? rest : mod(rest, heads[i].extent);
@@ -27,14 +27,14 @@ Linear linearize(const std::vector<LoopHead>& heads, const Dim& index) {
   return result;
 }
 
-Stmt only_if(ir::Kernel& kernel, const Dim& condition, Block body) {
+Stmt only_if(ir::Kernel& kernel, const IndexExpr& condition, Block body) {
   return {
-      ir::Loop{{LoopTag::seq, fresh_var(kernel), max(0, min(1, condition))}, std::move(body), ir::Boundary::launches}};
+      ir::Loop{{LoopTag::seq, add_var(kernel), max(0, min(1, condition))}, std::move(body), ir::Boundary::launches}};
 }
 
-int lanes_of_access(const ir::Kernel& kernel, const Block& block, const std::string& var) {
+int lanes_of_access(const ir::Kernel& kernel, const Block& block, VarId var) {
   size_t widest = 1;
-  const auto note = [&](ir::BufferId b, const std::vector<Dim>& index) {
+  const auto note = [&](ir::BufferId b, const std::vector<IndexExpr>& index) {
     const ir::Buffer& buffer = kernel.buffers[b];
     if (buffer.space == ir::Space::reg || index.empty() || !index.back().uses(var)) return;
     widest = std::max(widest, size_of(buffer.dtype));
@@ -46,17 +46,17 @@ int lanes_of_access(const ir::Kernel& kernel, const Block& block, const std::str
   return kAccessBytes / static_cast<int>(widest);
 }
 
-std::optional<int64_t> known_value(const Scheduling& s, const Dim& d) { return d.eval(s.hints); }
+std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d) { return d.eval(s.hints); }
 
 namespace {
 
 Block schedule_nest(const Scheduling& s, PerfectNest nest) {
   if (!has_reduction(nest.body)) {
-    const std::string across = strided_across(nest);
-    return across.empty() ? cuda_pointwise(s, std::move(nest)) : cuda_transpose(s, std::move(nest), across);
+    const auto across = strided_across(nest);
+    return across ? cuda_transpose(s, std::move(nest), *across) : cuda_pointwise(s, std::move(nest));
   }
-  if (const std::string along = columns_along(nest); !along.empty()) {
-    if (auto columns = cuda_columns(s, nest, along)) return std::move(*columns);
+  if (const auto along = columns_along(nest)) {
+    if (auto columns = cuda_columns(s, nest, *along)) return std::move(*columns);
   } else if (auto rows = cuda_rows(s, nest)) {
     return std::move(*rows);
   }
@@ -83,12 +83,12 @@ PerfectNest take_grid(Stmt stmt) {
 // Merges nests that only store, each to elements of its own (the parts of a concat), into one launch in which their
 // blocks follow each other.
 Block side_by_side(const Scheduling& s, Block parts) {
-  const std::string g = fresh_var(s.kernel);
-  Dim first = 0;  // first block of the current part
+  const VarId g = add_var(s.kernel);
+  IndexExpr first = 0;  // first block of the current part
   Block body;
   for (Stmt& stmt : parts) {
     PerfectNest part = take_grid(std::move(stmt));
-    const Dim block = Dim::symbol(g) - first;
+    const IndexExpr block = IndexExpr::symbol(g) - first;
     const Linear linear = linearize(part.heads, block);
     for (const LoopHead& head : part.heads) substitute(part.body, head.var, linear.values.at(head.var));
     body.push_back(only_if(s.kernel, min(block + 1, linear.total - block), std::move(part.body)));
@@ -131,7 +131,7 @@ void align_params(Nest& nest) {
 }  // namespace
 
 Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
-  const std::map<std::string, int64_t> hints = hints_of(nest.kernel, launch);
+  const std::map<ir::SymbolId, int64_t> hints = hints_of(launch);
   const Scheduling s{nest.kernel, target, hints};
   Block result;
   Block body = std::move(nest.kernel.body);

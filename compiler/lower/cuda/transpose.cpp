@@ -22,22 +22,21 @@ constexpr int kWarps = 8;
 
 class TransposeSchedule {
  public:
-  TransposeSchedule(const Scheduling& s, PerfectNest nest, const std::string& across)
+  TransposeSchedule(const Scheduling& s, PerfectNest nest, VarId across)
       : s_(s), k_(s.kernel), nest_(std::move(nest)), along_(nest_.heads.back()) {
     for (const LoopHead& head : nest_.heads)
       if (head.var == across) across_ = head;
   }
 
   Block run() {
-    const std::string i = fresh_var(k_), j = fresh_var(k_);
+    const VarId i = add_var(k_), j = add_var(k_);
     std::vector<LoopHead> grid;
     for (const LoopHead& head : nest_.heads)
       if (head.var != across_.var && head.var != along_.var) grid.push_back({LoopTag::grid, head.var, head.extent});
     grid.push_back({LoopTag::grid, i, ceildiv(across_.extent, kTile)});
     grid.push_back({LoopTag::grid, j, ceildiv(along_.extent, kTile)});
-    row_ = Dim(kTile) * Dim::symbol(i), column_ = Dim(kTile) * Dim::symbol(j);
+    row_ = IndexExpr(kTile) * IndexExpr::symbol(i), column_ = IndexExpr(kTile) * IndexExpr::symbol(j);
     Block body, fill, work = nest_.body;
-    const std::string x = fresh_var(k_), y = fresh_var(k_);  // in the tile: along its rows, and which of them
     for (Stmt& stmt : work) {
       auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load == nullptr || !is_strided(*load)) continue;
@@ -47,10 +46,14 @@ class TransposeSchedule {
       ir::Load from = *load;
       from.dst = value;
       fill.push_back({from});
-      fill.push_back({ir::Store{
-          tile, {Dim::symbol(along_.var) - column_, Dim::symbol(across_.var) - row_}, value, {}, ir::StoreHint::none}});
-      *load = ir::Load{load->dst,       tile, {Dim::symbol(along_.var) - column_, Dim::symbol(across_.var) - row_}, {},
-                       load->otherwise, 0};
+      fill.push_back({ir::Store{tile,
+                                {IndexExpr::symbol(along_.var) - column_, IndexExpr::symbol(across_.var) - row_},
+                                value,
+                                {},
+                                ir::StoreHint::none}});
+      *load = ir::Load{
+          load->dst,       tile, {IndexExpr::symbol(along_.var) - column_, IndexExpr::symbol(across_.var) - row_}, {},
+          load->otherwise, 0};
     }
     body.push_back(over_tile(std::move(fill), column_, along_, row_, across_));
     body.push_back(over_tile(std::move(work), row_, across_, column_, along_));
@@ -73,10 +76,11 @@ class TransposeSchedule {
 
   // Runs `body` for every element of the tile that exists. The threads of a warp go along `inner`, which begins at
   // `inner_start`.
-  Stmt over_tile(Block body, const Dim& outer_start, const LoopHead& outer, const Dim& inner_start,
+  Stmt over_tile(Block body, const IndexExpr& outer_start, const LoopHead& outer, const IndexExpr& inner_start,
                  const LoopHead& inner) {
-    const std::string w = fresh_var(k_), l = fresh_var(k_), u = fresh_var(k_);
-    const Dim o = outer_start + Dim::symbol(w) + Dim(kWarps) * Dim::symbol(u), n = inner_start + Dim::symbol(l);
+    const VarId w = add_var(k_), l = add_var(k_), u = add_var(k_);
+    const IndexExpr o = outer_start + IndexExpr::symbol(w) + IndexExpr(kWarps) * IndexExpr::symbol(u),
+                    n = inner_start + IndexExpr::symbol(l);
     body = clone(k_, body);
     substitute(body, outer.var, o);
     substitute(body, inner.var, n);
@@ -87,7 +91,7 @@ class TransposeSchedule {
         std::move(body));
   }
 
-  Block once(const Dim& condition, Block body) {
+  Block once(const IndexExpr& condition, Block body) {
     Block result;
     result.push_back(only_if(k_, condition, std::move(body)));
     return result;
@@ -97,12 +101,12 @@ class TransposeSchedule {
   ir::Kernel& k_;
   PerfectNest nest_;
   LoopHead along_, across_;
-  Dim row_, column_;
+  IndexExpr row_, column_;
 };
 
 }  // namespace
 
-Block cuda_transpose(const Scheduling& s, PerfectNest nest, const std::string& across) {
+Block cuda_transpose(const Scheduling& s, PerfectNest nest, VarId across) {
   return TransposeSchedule(s, std::move(nest), across).run();
 }
 

@@ -71,12 +71,12 @@ class ColumnChunks {
         p_(std::move(pattern)),
         rows_(p_.reduce->loops[0]),
         outer_(nest.heads.begin(), nest.heads.end() - 1),
-        g_(fresh_var(k_)) {
+        g_(add_var(k_)) {
     n_ = rows_.extent.value();
     chunk_ = chunk_rows(n_);
     chunks_ = (n_ + chunk_ - 1) / chunk_;
     dtype_ = k_.regs[p_.reduce->dst[0]].dtype;
-    Shape shape;
+    ir::IndexShape shape;
     for (const LoopHead& head : outer_) shape.push_back(head.extent);
     shape.insert(shape.end(), {chunks_, columns()});
     partial_ = add_buffer(k_, {"partial", ir::Space::scratch, dtype_, shape, {}, 0, ""});
@@ -95,38 +95,41 @@ class ColumnChunks {
   }
 
  private:
-  const Dim& columns() const { return p_.columns.extent; }
-  Dim column() const { return Dim::symbol(p_.columns.var); }
-  Dim length() const { return n_ % chunk_ == 0 ? Dim(chunk_) : min(chunk_, Dim(n_) - Dim(chunk_) * Dim::symbol(g_)); }
+  const IndexExpr& columns() const { return p_.columns.extent; }
+  IndexExpr column() const { return IndexExpr::symbol(p_.columns.var); }
+  IndexExpr length() const {
+    return n_ % chunk_ == 0 ? IndexExpr(chunk_)
+                            : min(chunk_, IndexExpr(n_) - IndexExpr(chunk_) * IndexExpr::symbol(g_));
+  }
 
-  std::vector<Dim> partial_at(const Dim& chunk, const Dim& column) const {
-    std::vector<Dim> index;
-    for (const LoopHead& head : outer_) index.push_back(Dim::symbol(head.var));
+  std::vector<IndexExpr> partial_at(const IndexExpr& chunk, const IndexExpr& column) const {
+    std::vector<IndexExpr> index;
+    for (const LoopHead& head : outer_) index.push_back(IndexExpr::symbol(head.var));
     index.insert(index.end(), {chunk, column});
     return index;
   }
 
   // Runs `body` over vectors of columns.
-  Block over_columns(const Block& body, const std::string& var, int unroll) {
+  Block over_columns(const Block& body, VarId var, int unroll) {
     const int lanes = lanes_for(k_, p_.reduce->body, s_.target, unroll);
     return vector_loops(k_, body, var, 0, columns(), lanes, divisible_by(k_, columns(), lanes));
   }
 
   // The body of the reduction at row `row` of the chunk.
-  Block summand(const std::string& row) const {
+  Block summand(VarId row) const {
     Block body = p_.reduce->body;
-    substitute(body, rows_.var, Dim(chunk_) * Dim::symbol(g_) + Dim::symbol(row));
+    substitute(body, rows_.var, IndexExpr(chunk_) * IndexExpr::symbol(g_) + IndexExpr::symbol(row));
     return body;
   }
 
   // Sums one chunk, a strip of columns at a time.
   Block strips() {
-    const std::string r = fresh_var(k_);
+    const VarId r = add_var(k_);
     const RegId sum = add_reg(k_, dtype_);
     Block body;
     body.push_back(
         {ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, summand(r), p_.reduce->yield, {}}});
-    body.push_back({ir::Store{partial_, partial_at(Dim::symbol(g_), column()), sum, {}, ir::StoreHint::none}});
+    body.push_back({ir::Store{partial_, partial_at(IndexExpr::symbol(g_), column()), sum, {}, ir::StoreHint::none}});
     const int64_t base = lanes_for(k_, p_.reduce->body, s_.target),
                   known = known_extent(s_, columns(), kMaxColumns + 1);
     return over_columns(body, p_.columns.var, known >= 4 * base ? 4 : known >= 2 * base ? 2 : 1);
@@ -135,11 +138,11 @@ class ColumnChunks {
   // Sums one chunk, row by row.
   Block streamed() {
     const BufferId sums = add_buffer(k_, {"sums", ir::Space::reg, dtype_, {columns()}, {}, 0, ""});
-    const std::string c0 = fresh_var(k_), r = fresh_var(k_), c1 = fresh_var(k_);
+    const VarId c0 = add_var(k_), r = add_var(k_), c1 = add_var(k_);
     Block task, clear, publish, body = summand(r);
     task.push_back({ir::Alloc{sums}});
     clear.push_back({ir::Store{sums,
-                               {Dim::symbol(c0)},
+                               {IndexExpr::symbol(c0)},
                                is_float(dtype_) ? ir::float_constant(dtype_, 0) : ir::int_constant(dtype_, 0),
                                {},
                                ir::StoreHint::none}});
@@ -150,9 +153,9 @@ class ColumnChunks {
     body.push_back({ir::Store{sums, {column()}, after, {}, ir::StoreHint::none}});
     task.push_back(
         {ir::Loop{{LoopTag::seq, r, length()}, over_columns(body, p_.columns.var, 2), ir::Boundary::launches}});
-    publish.push_back({ir::Load{sum, sums, {Dim::symbol(c1)}, {}, ir::Constant{dtype_}, 0}});
+    publish.push_back({ir::Load{sum, sums, {IndexExpr::symbol(c1)}, {}, ir::Constant{dtype_}, 0}});
     publish.push_back(
-        {ir::Store{partial_, partial_at(Dim::symbol(g_), Dim::symbol(c1)), sum, {}, ir::StoreHint::none}});
+        {ir::Store{partial_, partial_at(IndexExpr::symbol(g_), IndexExpr::symbol(c1)), sum, {}, ir::StoreHint::none}});
     append(task, over_columns(publish, c1, 2));
     return task;
   }
@@ -166,11 +169,11 @@ class ColumnChunks {
         second.body.push_back(stmt);
         continue;
       }
-      const std::string c = fresh_var(k_);
+      const VarId c = add_var(k_);
       ir::Reduce total{reduce->dst, reduce->combiner, {}, {{LoopTag::seq, c, chunks_}}, {}, {}, {}};
       const RegId part = add_reg(k_, dtype_);
       total.body.push_back(
-          {ir::Load{part, partial_, partial_at(Dim::symbol(c), column()), {}, ir::Constant{dtype_}, 0}});
+          {ir::Load{part, partial_, partial_at(IndexExpr::symbol(c), column()), {}, ir::Constant{dtype_}, 0}});
       total.yield = {part};
       second.body.push_back({std::move(total)});
     }
@@ -183,7 +186,7 @@ class ColumnChunks {
   Pattern p_;
   LoopHead rows_;
   std::vector<LoopHead> outer_;
-  std::string g_;
+  VarId g_;
   int64_t n_ = 0, chunk_ = 0, chunks_ = 0;
   DType dtype_ = DType::f32;
   BufferId partial_;

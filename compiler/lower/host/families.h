@@ -13,14 +13,14 @@ inline constexpr int64_t kTaskElements = 4096;
 
 // The lanes that an element-wise loop over `extent` processes at a time: one vector, or several to use memory better
 // and to hide the latency of long chains.
-int lanes_in_flight(const Scheduling& s, const ir::Block& body, const Dim& extent);
+int lanes_in_flight(const Scheduling& s, const ir::Block& body, const IndexExpr& extent);
 ir::Block schedule_pointwise(const Scheduling& s, PerfectNest nest);
-ir::Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::string& across);
+ir::Block schedule_transpose(const Scheduling& s, PerfectNest nest, VarId across);
 // Schedules a nest that stores a few planes as the innermost axis (a color image, channels last): vectors of all planes
 // at one position are interleaved in registers. Returns nullopt for other nests.
 std::optional<ir::Block> schedule_interleave(const Scheduling& s, const PerfectNest& nest);
 ir::Block schedule_rows(const Scheduling& s, PerfectNest nest);
-ir::Block schedule_columns(const Scheduling& s, PerfectNest nest, const std::string& along);
+ir::Block schedule_columns(const Scheduling& s, PerfectNest nest, VarId along);
 // Schedules a column reduction with few columns and many rows as partial sums of row chunks and their sum. Returns
 // nullopt for other nests.
 std::optional<ir::Block> schedule_column_chunks(const Scheduling& s, const PerfectNest& nest);
@@ -30,7 +30,7 @@ int lanes_for(const ir::Kernel& kernel, const ir::Block& block, const Target& ta
 
 // Runs `body` for `length` iterations of `var` from `base` on: a loop over vectors of `lanes` iterations, then the rest
 // under a guard. `divisible` says that there is no rest.
-ir::Block vector_loops(ir::Kernel& kernel, const ir::Block& body, const std::string& var, const Dim& base,
-                       const Dim& length, int lanes, bool divisible);
+ir::Block vector_loops(ir::Kernel& kernel, const ir::Block& body, VarId var, const IndexExpr& base,
+                       const IndexExpr& length, int lanes, bool divisible);
 
 }  // namespace fusec::compiler

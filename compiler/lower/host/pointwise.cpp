@@ -13,25 +13,25 @@ using ir::LoopTag;
 namespace {
 
 // Renames a loop variable in the heads and in the body.
-void rename(Block& body, std::vector<LoopHead>& heads, const std::string& var, const std::string& name) {
+void rename(Block& body, std::vector<LoopHead>& heads, VarId var, VarId name) {
   for (LoopHead& head : heads)
     if (head.var == var) head.var = name;
-  substitute(body, var, Dim::symbol(name));
+  substitute(body, var, IndexExpr::symbol(name));
 }
 
 // Splits loop `at` into tasks of `size` iterations; the loop inside a task follows it.
 void split(const Scheduling& s, PerfectNest& nest, size_t at, int64_t size) {
   const LoopHead head = nest.heads[at];
-  const std::string g = fresh_var(s.kernel), r = fresh_var(s.kernel);
-  const Dim done = Dim(size) * Dim::symbol(g);
+  const VarId g = add_var(s.kernel), r = add_var(s.kernel);
+  const IndexExpr done = IndexExpr(size) * IndexExpr::symbol(g);
   const bool whole = divisible_by(s.kernel, head.extent, size);
   nest.heads[at] = {LoopTag::grid, g, whole ? floordiv(head.extent, size) : ceildiv(head.extent, size)};
   nest.heads.insert(nest.heads.begin() + static_cast<std::ptrdiff_t>(at) + 1,
-                    {LoopTag::seq, r, whole ? Dim(size) : min(size, head.extent - done)});
+                    {LoopTag::seq, r, whole ? IndexExpr(size) : min(size, head.extent - done)});
   for (size_t i = at + 2; i < nest.heads.size(); ++i) {
-    nest.heads[i].extent = nest.heads[i].extent.substitute({{head.var, done + Dim::symbol(r)}});
+    nest.heads[i].extent = nest.heads[i].extent.substitute({{head.var, done + IndexExpr::symbol(r)}});
   }
-  substitute(nest.body, head.var, done + Dim::symbol(r));
+  substitute(nest.body, head.var, done + IndexExpr::symbol(r));
 }
 
 }  // namespace
@@ -46,18 +46,18 @@ Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
   if (known_extent(s, inner.extent, kTaskElements) >= kTaskElements &&
       (nest.heads.empty() || inner.extent.is_const())) {
     // The inner loop alone fills tasks: full tasks, and one for the remainder.
-    const Dim tasks = floordiv(inner.extent, kTaskElements), done = Dim(kTaskElements) * tasks;
-    const std::string g = fresh_var(s.kernel);
+    const IndexExpr tasks = floordiv(inner.extent, kTaskElements), done = IndexExpr(kTaskElements) * tasks;
+    const VarId g = add_var(s.kernel);
     std::vector<LoopHead> heads = nest.heads;
     heads.push_back({LoopTag::grid, g, tasks});
     result.push_back(rebuild_loops(
-        heads,
-        vector_loops(s.kernel, nest.body, inner.var, Dim(kTaskElements) * Dim::symbol(g), kTaskElements, lanes, true)));
+        heads, vector_loops(s.kernel, nest.body, inner.var, IndexExpr(kTaskElements) * IndexExpr::symbol(g),
+                            kTaskElements, lanes, true)));
     if (divisible_by(s.kernel, inner.extent, kTaskElements)) return result;
     heads = nest.heads;
-    const Dim rest = inner.extent - done;
-    heads.push_back({LoopTag::grid, fresh_var(s.kernel), 1});
-    for (const LoopHead& head : nest.heads) rename(nest.body, heads, head.var, fresh_var(s.kernel));
+    const IndexExpr rest = inner.extent - done;
+    heads.push_back({LoopTag::grid, add_var(s.kernel), 1});
+    for (const LoopHead& head : nest.heads) rename(nest.body, heads, head.var, add_var(s.kernel));
     result.push_back(rebuild_loops(heads, vector_loops(s.kernel, nest.body, inner.var, done, rest, lanes,
                                                        divisible_by(s.kernel, inner.extent, lanes))));
     return result;
@@ -70,7 +70,7 @@ Block schedule_pointwise(const Scheduling& s, PerfectNest nest) {
     nest.heads[outer].tag = LoopTag::seq;
   }
   if (outer > 0 && 2 * elements <= kTaskElements) split(s, nest, outer - 1, kTaskElements / elements);
-  if (outer == 0) nest.heads.insert(nest.heads.begin(), {LoopTag::grid, fresh_var(s.kernel), 1});
+  if (outer == 0) nest.heads.insert(nest.heads.begin(), {LoopTag::grid, add_var(s.kernel), 1});
   Block body =
       vector_loops(s.kernel, nest.body, inner.var, 0, inner.extent, lanes, divisible_by(s.kernel, inner.extent, lanes));
   result.push_back(rebuild_loops(nest.heads, std::move(body)));

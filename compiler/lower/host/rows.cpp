@@ -25,7 +25,7 @@ namespace {
 // The lanes of the reduction tree, by row length and combiner alone, so that results depend on nothing else. 32 f32
 // accumulate side by side, because two AVX-512 registers hide the latency of an addition. Rows that would leave most of
 // 32 lanes idle get 16. min and max get 64, because each takes two instructions in a chain.
-int tree_lanes(const Dim& row, Combiner combiner) {
+int tree_lanes(const IndexExpr& row, Combiner combiner) {
   if (row.is_const() && row.value() <= 64) return 16;
   const bool chained = combiner == Combiner::max || combiner == Combiner::min;
   return chained && row.is_const() && row.value() >= 512 ? 64 : 32;
@@ -34,7 +34,7 @@ int tree_lanes(const Dim& row, Combiner combiner) {
 // The lanes of a sum over several loops. All loops together decide whether it is short, so it gets at least 32 lanes,
 // unless its inner loop has fewer elements than that.
 int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
-  const Dim& inner = loops.back().extent;
+  const IndexExpr& inner = loops.back().extent;
   const bool fills = !inner.is_const() || inner.value() >= 32;
   return loops.size() > 1 && fills ? std::max(tree_lanes(inner, combiner), 32) : tree_lanes(inner, combiner);
 }
@@ -72,7 +72,7 @@ class ReduceScheduler {
                     : is_long                 ? kMaxAdditions
                                               : (inner_.extent.value() + lanes_ - 1) / lanes_;
     for (size_t i = reduce_.loops.size(); i-- > 0;) {
-      const Dim& extent = reduce_.loops[i].extent;
+      const IndexExpr& extent = reduce_.loops[i].extent;
       const int64_t times = extent.is_const() ? extent.value() : 0;
       const bool is_part = sums() && is_float(dtype_) && (chain * times == 0 || chain * times > kMaxAdditions);
       if (is_part) passes = as_part(std::move(passes));
@@ -87,7 +87,7 @@ class ReduceScheduler {
   }
 
  private:
-  static Dim lane() { return Dim::symbol(ir::kLane); }
+  static IndexExpr lane() { return IndexExpr::symbol(ir::kLane); }
 
   // An inner loop shorter than the lanes would use only as many lanes as it has elements. It is merged with the loop
   // around it, as if all elements were contiguous.
@@ -97,9 +97,9 @@ class ReduceScheduler {
     for (std::size_t n = loops.size(); n > 1; n = loops.size()) {
       const LoopHead inner = loops[n - 1], outer = loops[n - 2];
       if (!inner.extent.is_const() || inner.extent.value() >= tree_lanes(inner.extent, reduce_.combiner)) return;
-      const std::string v = fresh_var(kernel_);
-      substitute(reduce_.body, outer.var, floordiv(Dim::symbol(v), inner.extent));
-      substitute(reduce_.body, inner.var, mod(Dim::symbol(v), inner.extent));
+      const VarId v = add_var(kernel_);
+      substitute(reduce_.body, outer.var, floordiv(IndexExpr::symbol(v), inner.extent));
+      substitute(reduce_.body, inner.var, mod(IndexExpr::symbol(v), inner.extent));
       loops.pop_back();
       loops.back() = {LoopTag::seq, v, outer.extent * inner.extent};
     }
@@ -114,23 +114,24 @@ class ReduceScheduler {
     const LoopHead row = inner_;
     const int64_t chunks = row.extent.value() / kRowChunk;
     Block result;
-    const std::string c = fresh_var(kernel_), r = fresh_var(kernel_);
+    const VarId c = add_var(kernel_), r = add_var(kernel_);
     const Block body = reduce_.body;
-    const auto one_chunk = [&](const Dim& start, const Dim& length, const std::string& var) {
+    const auto one_chunk = [&](const IndexExpr& start, const IndexExpr& length, VarId var) {
       Block block;
       clear(block);
       reduce_.body = body;
-      substitute(reduce_.body, row.var, start + Dim::symbol(var));
+      substitute(reduce_.body, row.var, start + IndexExpr::symbol(var));
       inner_ = {LoopTag::seq, var, length};
       for (Stmt& stmt : inner_passes()) block.push_back(std::move(stmt));
       add_lanes(block, total);
       return block;
     };
-    result.push_back({ir::Loop{
-        {LoopTag::seq, c, chunks}, one_chunk(Dim(kRowChunk) * Dim::symbol(c), kRowChunk, r), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{LoopTag::seq, c, chunks},
+                               one_chunk(IndexExpr(kRowChunk) * IndexExpr::symbol(c), kRowChunk, r),
+                               ir::Boundary::launches}});
     if (row.extent.value() % kRowChunk != 0) {
       acc_ = new_lanes("part");
-      Block rest = one_chunk(Dim(kRowChunk * chunks), row.extent.value() % kRowChunk, fresh_var(kernel_));
+      Block rest = one_chunk(IndexExpr(kRowChunk * chunks), row.extent.value() % kRowChunk, add_var(kernel_));
       for (Stmt& stmt : rest) result.push_back(std::move(stmt));
     }
     inner_ = row;
@@ -174,22 +175,22 @@ class ReduceScheduler {
 
   Block inner_passes() {
     Block result;
-    const Dim full = floordiv(inner_.extent, lanes_);
+    const IndexExpr full = floordiv(inner_.extent, lanes_);
     if (!full.is(0)) {
-      const std::string v = fresh_var(kernel_);
-      Block main = pass(Dim(lanes_) * Dim::symbol(v), {});
+      const VarId v = add_var(kernel_);
+      Block main = pass(IndexExpr(lanes_) * IndexExpr::symbol(v), {});
       result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::Boundary::launches}});
     }
     if (divisible_by(kernel_, inner_.extent, lanes_)) return result;
-    const Dim done = Dim(lanes_) * full;
+    const IndexExpr done = IndexExpr(lanes_) * full;
     Block rest = pass(done, {inner_.extent - 1 - done - lane()});
-    const Dim times = ceildiv(inner_.extent, lanes_) - full;
-    result.push_back({ir::Loop{{LoopTag::seq, fresh_var(kernel_), times}, std::move(rest), ir::Boundary::launches}});
+    const IndexExpr times = ceildiv(inner_.extent, lanes_) - full;
+    result.push_back({ir::Loop{{LoopTag::seq, add_var(kernel_), times}, std::move(rest), ir::Boundary::launches}});
     return result;
   }
 
   // Emits one vector of iterations: the body, then acc = acc (+) yield.
-  Block pass(const Dim& base, const ir::Guard& guard) {
+  Block pass(const IndexExpr& base, const ir::Guard& guard) {
     Block with_yield = reduce_.body;
     with_yield.push_back({ir::Reduce{{}, reduce_.combiner, {}, {}, {}, reduce_.yield, {}}});  // carries the yield along
     Block block = clone(kernel_, with_yield);
@@ -267,16 +268,20 @@ class RowGroups {
   }
 
   Block run() {
-    const std::string group = fresh_var(s_.kernel);
-    base_ = Dim(kRowsTogether) * Dim::symbol(group);
+    const VarId group = add_var(s_.kernel);
+    base_ = IndexExpr(kRowsTogether) * IndexExpr::symbol(group);
     const auto at = std::find_if(nest_.body.begin(), nest_.body.end(),
                                  [](const Stmt& stmt) { return std::holds_alternative<ir::Reduce>(stmt.v); });
     const Block before(nest_.body.begin(), at), after(at + 1, nest_.body.end());
     Block out;
     const ir::BufferId sums = reduce_rows(before, std::get<ir::Reduce>(at->v), out);
     Block rest = before;
-    rest.push_back({ir::Load{
-        std::get<ir::Reduce>(at->v).dst[0], sums, {Dim::symbol(row_.var) - base_}, {}, ir::Constant{DType::f32}, 0}});
+    rest.push_back({ir::Load{std::get<ir::Reduce>(at->v).dst[0],
+                             sums,
+                             {IndexExpr::symbol(row_.var) - base_},
+                             {},
+                             ir::Constant{DType::f32},
+                             0}});
     rest.insert(rest.end(), after.begin(), after.end());
     vectorize(s_.kernel, rest, row_.var, kRowsTogether, base_);
     for (Stmt& stmt : rest) out.push_back(std::move(stmt));
@@ -294,16 +299,16 @@ class RowGroups {
   }
 
   bool has_many_rows() const {
-    Dim rows(1);
+    IndexExpr rows(1);
     for (const LoopHead& head : nest_.heads) {
       const auto name = head.extent.as_symbol();
       const auto hint = name ? s_.hints.find(*name) : s_.hints.end();
-      rows *= hint == s_.hints.end() ? head.extent : Dim(hint->second);
+      rows *= hint == s_.hints.end() ? head.extent : IndexExpr(hint->second);
     }
     return !rows.is_const() || rows.value() >= kMinRowsTogether;
   }
 
-  ir::BufferId tile(const char* name, Shape shape) {
+  ir::BufferId tile(const char* name, ir::IndexShape shape) {
     return add_buffer(
         s_.kernel,
         {name + std::to_string(s_.kernel.buffers.size()), ir::Space::reg, DType::f32, std::move(shape), {}, 0, ""});
@@ -313,12 +318,12 @@ class RowGroups {
 
   // Emits the reduction of all rows; returns the buffer with their results.
   ir::BufferId reduce_rows(const Block& before, const ir::Reduce& reduce, Block& out) {
-    const Dim lane = Dim::symbol(ir::kLane);
+    const IndexExpr lane = IndexExpr::symbol(ir::kLane);
     const ir::BufferId lanes = tile("rows", {kRowsTogether, kRowsTogether}),
                        turned = tile("turned", {kRowsTogether, kRowsTogether});
     const ir::BufferId sums = tile("sums", {kRowsTogether});
     for (const ir::BufferId b : {lanes, turned, sums}) out.push_back({ir::Alloc{b}});
-    const std::string u = fresh_var(s_.kernel);
+    const VarId u = add_var(s_.kernel);
     Block one = before;
     one.push_back({reduce});
     one = clone(s_.kernel, one);
@@ -327,8 +332,8 @@ class RowGroups {
     const ir::BufferId acc = ReduceScheduler(s_.kernel, std::move(own)).accumulate(one);
     const RegId v = vector();
     one.push_back({ir::Load{v, acc, {lane}, {}, ir::Constant{DType::f32}, 0}});
-    one.push_back({ir::Store{lanes, {Dim::symbol(u), lane}, v, {}, ir::StoreHint::none}});
-    substitute(one, row_.var, base_ + Dim::symbol(u));
+    one.push_back({ir::Store{lanes, {IndexExpr::symbol(u), lane}, v, {}, ir::StoreHint::none}});
+    substitute(one, row_.var, base_ + IndexExpr::symbol(u));
     out.push_back({ir::Loop{{LoopTag::seq, u, kRowsTogether}, std::move(one), ir::Boundary::launches}});
     out.push_back({ir::TransposeTile{turned, lanes}});
     out.push_back(
@@ -341,8 +346,8 @@ class RowGroups {
     std::vector<RegId> parts;
     for (int64_t k = 0; k < kRowsTogether; ++k) {
       parts.push_back(vector());
-      out.push_back(
-          {ir::Load{parts.back(), turned, {Dim(k), Dim::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
+      out.push_back({ir::Load{
+          parts.back(), turned, {IndexExpr(k), IndexExpr::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
     }
     for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
       for (size_t k = 0; k < parts.size() / 2; ++k) {
@@ -357,7 +362,7 @@ class RowGroups {
   const Scheduling& s_;
   PerfectNest& nest_;
   LoopHead row_;
-  Dim base_;
+  IndexExpr base_;
 };
 
 }  // namespace
@@ -385,18 +390,18 @@ Block schedule_rows(const Scheduling& s, PerfectNest nest) {
   return result;
 }
 
-Block schedule_columns(const Scheduling& s, PerfectNest nest, const std::string& along) {
+Block schedule_columns(const Scheduling& s, PerfectNest nest, VarId along) {
   sum_in_levels(s.kernel, nest.body);
   const auto it = std::find_if(nest.heads.begin(), nest.heads.end(), [&](const LoopHead& h) { return h.var == along; });
   const LoopHead columns = *it;
   nest.heads.erase(it);
   int lanes = lanes_for(s.kernel, nest.body, s.target);
   while (lanes < 64 && (!columns.extent.is_const() || columns.extent.value() >= 2 * lanes)) lanes *= 2;
-  const std::string g = fresh_var(s.kernel);
-  const Dim base = Dim(lanes) * Dim::symbol(g);
+  const VarId g = add_var(s.kernel);
+  const IndexExpr base = IndexExpr(lanes) * IndexExpr::symbol(g);
   vectorize(s.kernel, nest.body, columns.var, lanes, base);
   if (!divisible_by(s.kernel, columns.extent, lanes))
-    add_guard(s.kernel, nest.body, {columns.extent - 1 - base - Dim::symbol(ir::kLane)});
+    add_guard(s.kernel, nest.body, {columns.extent - 1 - base - IndexExpr::symbol(ir::kLane)});
   nest.heads.push_back({LoopTag::grid, g, ceildiv(columns.extent, lanes)});
   for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
   Block result;

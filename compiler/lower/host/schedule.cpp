@@ -23,7 +23,7 @@ constexpr int kLongChain = 9;
 
 }  // namespace
 
-int lanes_in_flight(const Scheduling& s, const Block& body, const Dim& extent) {
+int lanes_in_flight(const Scheduling& s, const Block& body, const IndexExpr& extent) {
   const int vector = lanes_for(s.kernel, body, s.target);
   int64_t narrowest = 8;  // bytes of the narrowest stored element
   int cost = 0;           // of the most expensive op
@@ -41,7 +41,7 @@ int lanes_in_flight(const Scheduling& s, const Block& body, const Dim& extent) {
 }
 
 Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
-  const std::map<std::string, int64_t> hints = hints_of(nest.kernel, launch);
+  const std::map<ir::SymbolId, int64_t> hints = hints_of(launch);
   const Scheduling s{nest.kernel, target, hints};
   Block result;
   Block body = std::move(nest.kernel.body);
@@ -53,14 +53,13 @@ Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& l
       scheduled = std::move(*mixed);
     } else if (!has_reduction(loops.body)) {
       const bool tiles = lanes_for(s.kernel, loops.body, s.target) > 1;
-      const std::string across = tiles ? strided_across(loops) : "";
-      scheduled =
-          across.empty() ? schedule_pointwise(s, std::move(loops)) : schedule_transpose(s, std::move(loops), across);
+      const auto across = tiles ? strided_across(loops) : std::nullopt;
+      scheduled = across ? schedule_transpose(s, std::move(loops), *across) : schedule_pointwise(s, std::move(loops));
     } else if (auto chunks = schedule_column_chunks(s, loops)) {
       scheduled = std::move(*chunks);
     } else {
-      const std::string along = columns_along(loops);
-      scheduled = along.empty() ? schedule_rows(s, std::move(loops)) : schedule_columns(s, std::move(loops), along);
+      const auto along = columns_along(loops);
+      scheduled = along ? schedule_columns(s, std::move(loops), *along) : schedule_rows(s, std::move(loops));
     }
     for (Stmt& inner : scheduled) result.push_back(std::move(inner));
   }

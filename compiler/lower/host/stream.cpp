@@ -31,7 +31,8 @@ struct RowWalk {
 
 class Streamer {
  public:
-  Streamer(ir::Kernel& kernel, const Target& target, std::map<std::string, Dim> sizes, std::set<ir::BufferId> streamed)
+  Streamer(ir::Kernel& kernel, const Target& target, std::map<ir::SymbolId, int64_t> sizes,
+           std::set<ir::BufferId> streamed)
       : kernel_(kernel), target_(target), sizes_(std::move(sizes)), streamed_(std::move(streamed)) {}
 
   void run() {
@@ -42,7 +43,7 @@ class Streamer {
 
  private:
   struct Around {
-    std::vector<std::string> grids;
+    std::vector<VarId> grids;
     std::vector<ir::LoopHead> loops;  // sequential ones inside the grid, outermost first
     bool is_tile = false;             // inside an unrolled loop
   };
@@ -50,11 +51,11 @@ class Streamer {
   int64_t element(ir::BufferId b) const { return static_cast<int64_t>(size_of(kernel_.buffers[b].dtype)); }
 
   // Whether lane 0 is at a multiple of `bytes`, counted from the start of the buffer, and lane k is k elements further.
-  bool aligned(const std::vector<Dim>& index, int64_t element, int64_t bytes) const {
+  bool aligned(const std::vector<IndexExpr>& index, int64_t element, int64_t bytes) const {
     if (index.size() != 1) return false;
     const auto affine = affine_in(index[0], {ir::kLane});
     if (!affine || !affine->coefficient(ir::kLane).is(1)) return false;
-    const Dim base = ir::with_facts(affine->rest, kernel_.divisible);
+    const IndexExpr base = ir::with_facts(affine->rest, kernel_);
     return (base.known_divisor() * element) % bytes == 0;
   }
 
@@ -73,22 +74,22 @@ class Streamer {
   bool walks(const ir::Load& load, const Around& around) const {
     const ir::Buffer& buffer = kernel_.buffers[load.buffer];
     if (around.loops.empty() || around.is_tile || buffer.space != ir::Space::in || load.index.size() != 1) return false;
-    const std::string& var = around.loops.back().var;
+    const VarId var = around.loops.back().var;
     const auto affine = affine_in(load.index[0], {ir::kLane, var});
     if (!affine || !affine->coefficient(ir::kLane).is(1) || affine->coefficient(var).is(0)) return false;
-    return around.grids.empty() || std::any_of(around.grids.begin(), around.grids.end(),
-                                               [&](const std::string& g) { return load.index[0].uses(g); });
+    return around.grids.empty() ||
+           std::any_of(around.grids.begin(), around.grids.end(), [&](VarId g) { return load.index[0].uses(g); });
   }
 
   static RowWalk walk_of(const ir::Load& load, const Around& around) {
-    std::map<std::string, Dim> start = {{ir::kLane, Dim(0)}};
-    for (const ir::LoopHead& loop : around.loops) start[loop.var] = Dim(0);
+    std::map<ir::SymbolId, IndexExpr> start = {{ir::kLane, IndexExpr(0)}};
+    for (const ir::LoopHead& loop : around.loops) start[loop.var] = IndexExpr(0);
     return {load.buffer.index, load.index[0].substitute(start).str()};
   }
 
   void note_walk(const ir::Load& load, const Around& around) {
     if (!walks(load, around)) return;
-    std::vector<std::string>& walked = walks_[walk_of(load, around)];
+    std::vector<VarId>& walked = walks_[walk_of(load, around)];
     if (walked.empty() || walked.back() != around.loops[0].var) walked.push_back(around.loops[0].var);
   }
 
@@ -96,28 +97,31 @@ class Streamer {
   // second walk reads from the caches and prefetches the next row instead.
   void prefetch(const ir::Load& load, const Around& around, Block& out) {
     if (!walks(load, around)) return;
-    const std::vector<std::string>& walked = walks_[walk_of(load, around)];
-    const std::string& walk = around.loops[0].var;
+    const std::vector<VarId>& walked = walks_[walk_of(load, around)];
+    const VarId walk = around.loops[0].var;
     const int64_t bytes = kernel_.regs[load.dst].width * element(load.buffer);
-    const std::string next = walked.size() > 1 && rows_fit(around, bytes) ? next_row(load, around) : "";
-    if (walk != (next.empty() ? walked[0] : walked[1])) return;
-    const std::string& moved = next.empty() ? around.loops.back().var : next;
-    const Dim by = next.empty() ? Dim(std::max<int64_t>(1, kAhead / bytes)) : Dim(1);
-    const Dim later = load.index[0].substitute({{ir::kLane, Dim(0)}, {moved, Dim::symbol(moved) + by}});
+    const auto next = walked.size() > 1 && rows_fit(around, bytes) ? next_row(load, around) : std::nullopt;
+    if (walk != (next ? walked[1] : walked[0])) return;
+    const VarId moved = next.value_or(around.loops.back().var);
+    const int64_t by = next ? 1 : std::max<int64_t>(1, kAhead / bytes);
+    const IndexExpr later =
+        load.index[0].substitute({{ir::kLane, IndexExpr(0)}, {moved, IndexExpr::symbol(moved) + by}});
     for (int64_t at = 0; at < bytes; at += kLine)
       out.push_back({ir::Prefetch{load.buffer, {later + at / element(load.buffer)}}});
   }
 
   // Whether the row, the next one and their results stay in the second-level cache.
   bool rows_fit(const Around& around, int64_t bytes) const {
-    Dim total(bytes);
-    for (const ir::LoopHead& loop : around.loops) total *= loop.extent.substitute(sizes_);
-    return total.is_const() && total.value() <= target_.l2_bytes / 4;
+    IndexExpr total(bytes);
+    for (const ir::LoopHead& loop : around.loops) total *= loop.extent;
+    const std::optional<int64_t> known = total.eval(sizes_);
+    return known && *known <= target_.l2_bytes / 4;
   }
 
-  // The grid variable that moves to the next row; empty if there is none.
-  static std::string next_row(const ir::Load& load, const Around& around) {
-    return !around.grids.empty() && load.index[0].uses(around.grids.back()) ? around.grids.back() : "";
+  // The grid variable that moves to the next row.
+  static std::optional<VarId> next_row(const ir::Load& load, const Around& around) {
+    const bool moves = !around.grids.empty() && load.index[0].uses(around.grids.back());
+    return moves ? std::optional(around.grids.back()) : std::nullopt;
   }
 
   using OnLoad = std::function<void(const ir::Load&, const Around&, Block&)>;
@@ -144,9 +148,9 @@ class Streamer {
 
   ir::Kernel& kernel_;
   const Target& target_;
-  std::map<std::string, Dim> sizes_;  // of the kernel's arguments
+  std::map<ir::SymbolId, int64_t> sizes_;  // of the kernel's arguments
   std::set<ir::BufferId> streamed_;
-  std::map<RowWalk, std::vector<std::string>> walks_;  // the outermost loop of each walk, in order
+  std::map<RowWalk, std::vector<VarId>> walks_;  // the outermost loop of each walk, in order
 };
 
 }  // namespace
@@ -170,9 +174,7 @@ void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
     if (kernel.buffers[buffer].space != ir::Space::out || bytes(i) < target.l2_bytes) continue;
     if (is_result(nest.params[i].owner) || bytes(i) >= target.last_level_cache) streamed.insert(buffer);
   }
-  std::map<std::string, Dim> sizes;
-  for (size_t i = 0; i < launch.size(); ++i) sizes[kernel.extents[i]] = launch[i];
-  Streamer(nest.kernel, target, std::move(sizes), std::move(streamed)).run();
+  Streamer(nest.kernel, target, hints_of(launch), std::move(streamed)).run();
 }
 
 }  // namespace fusec::compiler

@@ -20,45 +20,45 @@ namespace {
 
 // The largest part of a loop that square tiles cover, and the remainder.
 struct Split {
-  Dim tiled, rest;
+  IndexExpr tiled, rest;
 };
 
-Split split(const ir::Kernel& kernel, const Dim& extent, int tile) {
+Split split(const ir::Kernel& kernel, const IndexExpr& extent, int tile) {
   if (divisible_by(kernel, extent, tile)) return {extent, 0};
-  const Dim tiled = Dim(tile) * floordiv(extent, tile);
+  const IndexExpr tiled = IndexExpr(tile) * floordiv(extent, tile);
   return {tiled, extent - tiled};
 }
 
 // Restricts one loop of the nest to start <= var < start + extent.
-PerfectNest part(ir::Kernel& kernel, const PerfectNest& nest, const std::string& var, const Dim& start,
-                 const Dim& extent) {
+PerfectNest part(ir::Kernel& kernel, const PerfectNest& nest, VarId var, const IndexExpr& start,
+                 const IndexExpr& extent) {
   PerfectNest result{nest.heads, clone(kernel, nest.body)};
   for (LoopHead& head : result.heads)
     if (head.var == var) head.extent = extent;
-  if (!start.is(0)) substitute(result.body, var, start + Dim::symbol(var));
+  if (!start.is(0)) substitute(result.body, var, start + IndexExpr::symbol(var));
   return result;
 }
 
 class Tile {
  public:
-  Tile(const Scheduling& s, const PerfectNest& nest, std::string across, int size)
-      : s_(s), nest_(nest), along_(nest.heads.back().var), across_(std::move(across)), size_(size) {}
+  Tile(const Scheduling& s, const PerfectNest& nest, VarId across, int size)
+      : s_(s), nest_(nest), along_(nest.heads.back().var), across_(across), size_(size) {}
 
   // Emits one tile: `size` rows of the across loop from `row` on, and as many columns of the inner loop from `column`
   // on.
-  Block body(const Dim& row, const Dim& column) {
+  Block body(const IndexExpr& row, const IndexExpr& column) {
     Block result;
     Block work = clone(s_.kernel, nest_.body);
     for (Stmt& stmt : work) {
       auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load == nullptr || !is_strided(*load)) continue;
       const BufferId turned = turn(*load, row, column, result);
-      *load =
-          ir::Load{load->dst, turned, {Dim::symbol(row_var_), Dim::symbol(along_) - column}, {}, load->otherwise, 0};
+      *load = ir::Load{load->dst, turned,          {IndexExpr::symbol(row_var_), IndexExpr::symbol(along_) - column},
+                       {},        load->otherwise, 0};
     }
     // Elements that are strided both ways are loaded one by one. size * size such loads are too much code to unroll.
     const bool scatters = std::any_of(work.begin(), work.end(), [&](const Stmt& stmt) { return is_scattered(stmt); });
-    substitute(work, across_, row + Dim::symbol(row_var_));
+    substitute(work, across_, row + IndexExpr::symbol(row_var_));
     vectorize(s_.kernel, work, along_, size_, column);
     result.push_back({ir::Loop{
         {scatters ? LoopTag::seq : LoopTag::unroll, row_var_, size_}, std::move(work), ir::Boundary::launches}});
@@ -81,22 +81,23 @@ class Tile {
   }
 
   // Loads size rows along `across` and transposes them in registers.
-  BufferId turn(const ir::Load& load, const Dim& row, const Dim& column, Block& out) {
-    if (row_var_.empty()) row_var_ = fresh_var(s_.kernel);
+  BufferId turn(const ir::Load& load, const IndexExpr& row, const IndexExpr& column, Block& out) {
+    if (!row_var_.valid()) row_var_ = add_var(s_.kernel);
     const BufferId read = tile_buffer(load), turned = tile_buffer(load);
     out.push_back({ir::Alloc{read}});
     out.push_back({ir::Alloc{turned}});
-    const std::string u = fresh_var(s_.kernel);
+    const VarId u = add_var(s_.kernel);
     Block rows;
     ir::Load wide = load;
     wide.dst = add_reg(s_.kernel, s_.kernel.regs[load.dst].dtype, size_);
-    const auto turned_dim = [&](const Dim& d) {
-      return d.substitute({{across_, row + Dim::symbol(ir::kLane)}, {along_, column + Dim::symbol(u)}});
+    const auto turned_dim = [&](const IndexExpr& d) {
+      return d.substitute({{across_, row + IndexExpr::symbol(ir::kLane)}, {along_, column + IndexExpr::symbol(u)}});
     };
-    for (Dim& d : wide.index) d = turned_dim(d);
-    for (Dim& d : wide.guard) d = turned_dim(d);
+    for (IndexExpr& d : wide.index) d = turned_dim(d);
+    for (IndexExpr& d : wide.guard) d = turned_dim(d);
     rows.push_back({wide});
-    rows.push_back({ir::Store{read, {Dim::symbol(u), Dim::symbol(ir::kLane)}, wide.dst, {}, ir::StoreHint::none}});
+    rows.push_back(
+        {ir::Store{read, {IndexExpr::symbol(u), IndexExpr::symbol(ir::kLane)}, wide.dst, {}, ir::StoreHint::none}});
     out.push_back({ir::Loop{{LoopTag::unroll, u, size_}, std::move(rows), ir::Boundary::launches}});
     out.push_back({ir::TransposeTile{turned, read}});
     return turned;
@@ -109,14 +110,14 @@ class Tile {
 
   const Scheduling& s_;
   const PerfectNest& nest_;
-  std::string along_, across_;
+  VarId along_, across_;
   int size_;
-  std::string row_var_;
+  VarId row_var_;
 };
 
 }  // namespace
 
-Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::string& across) {
+Block schedule_transpose(const Scheduling& s, PerfectNest nest, VarId across) {
   const int size = lanes_for(s.kernel, nest.body, s.target);
   const LoopHead inner = nest.heads.back();
   const LoopHead other =
@@ -128,14 +129,15 @@ Block schedule_transpose(const Scheduling& s, PerfectNest nest, const std::strin
     // lines, two in a row where the extent allows.
     std::vector<LoopHead> heads;
     const int group = divisible_by(s.kernel, columns.tiled, 2 * size) ? 2 : 1;
-    const std::string r = fresh_var(s.kernel), c = fresh_var(s.kernel), u = fresh_var(s.kernel);
+    const VarId r = add_var(s.kernel), c = add_var(s.kernel), u = add_var(s.kernel);
     for (const LoopHead& head : nest.heads)
       if (head.var != across && head.var != inner.var) heads.push_back({LoopTag::grid, head.var, head.extent});
     heads.push_back({LoopTag::grid, c, floordiv(inner.extent, group * size)});
     heads.push_back({LoopTag::seq, r, floordiv(other.extent, size)});
     if (group > 1) heads.push_back({LoopTag::unroll, u, group});
-    const Dim column = Dim(group * size) * Dim::symbol(c) + (group > 1 ? Dim(size) * Dim::symbol(u) : Dim(0));
-    Block tile = Tile(s, nest, across, size).body(Dim(size) * Dim::symbol(r), column);
+    const IndexExpr column = IndexExpr(group * size) * IndexExpr::symbol(c) +
+                             (group > 1 ? IndexExpr(size) * IndexExpr::symbol(u) : IndexExpr(0));
+    Block tile = Tile(s, nest, across, size).body(IndexExpr(size) * IndexExpr::symbol(r), column);
     result.push_back(rebuild_loops(heads, std::move(tile)));
   }
   if (!columns.rest.is(0) && !rows.tiled.is(0)) {

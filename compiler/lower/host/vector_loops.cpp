@@ -22,26 +22,26 @@ int lanes_for(const ir::Kernel& kernel, const Block& block, const Target& target
   return std::max(1, target.vector_bytes / static_cast<int>(widest)) * unroll;
 }
 
-Block vector_loops(ir::Kernel& kernel, const Block& body, const std::string& var, const Dim& base, const Dim& length,
+Block vector_loops(ir::Kernel& kernel, const Block& body, VarId var, const IndexExpr& base, const IndexExpr& length,
                    int lanes, bool divisible) {
   Block result;
-  const Dim full = floordiv(length, lanes);
+  const IndexExpr full = floordiv(length, lanes);
   if (!full.is(0)) {
-    const std::string v = fresh_var(kernel);
+    const VarId v = add_var(kernel);
     Block main = clone(kernel, body);
-    vectorize(kernel, main, var, lanes, base + Dim(lanes) * Dim::symbol(v));
+    vectorize(kernel, main, var, lanes, base + IndexExpr(lanes) * IndexExpr::symbol(v));
     result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::Boundary::launches}});
   }
   if (divisible || lanes == 1) return result;
-  const Dim done = Dim(lanes) * full;
+  const IndexExpr done = IndexExpr(lanes) * full;
   Block rest = clone(kernel, body);
   vectorize(kernel, rest, var, lanes, base + done);
-  add_guard(kernel, rest, {length - 1 - done - Dim::symbol(ir::kLane)});
-  const Dim times = ceildiv(length, lanes) - full;
+  add_guard(kernel, rest, {length - 1 - done - IndexExpr::symbol(ir::kLane)});
+  const IndexExpr times = ceildiv(length, lanes) - full;
   if (times.is(1)) {
     for (Stmt& stmt : rest) result.push_back(std::move(stmt));
   } else {
-    result.push_back({ir::Loop{{LoopTag::seq, fresh_var(kernel), times}, std::move(rest), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{LoopTag::seq, add_var(kernel), times}, std::move(rest), ir::Boundary::launches}});
   }
   return result;
 }

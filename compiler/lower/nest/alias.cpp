@@ -16,36 +16,38 @@ using ir::Stmt;
 
 namespace {
 
-// Replaces the loop variables of all phases of a row by one: d1p0 and d1p2 become d1.
-Dim without_phase(const Dim& d) {
-  return d.substitute([](const std::string& s) -> std::optional<Dim> {
-    const size_t p = s.find('p');
-    if (s[0] != 'd' || p == std::string::npos) return std::nullopt;
-    return Dim::symbol(s.substr(0, p));
-  });
+// Replaces the loop variables of all phases of a row by those of the first.
+IndexExpr without_phase(const Nest& nest, const IndexExpr& e) {
+  std::map<ir::SymbolId, IndexExpr> first;
+  for (const std::vector<VarId>& phases : nest.axis_vars)
+    for (const VarId var : phases)
+      if (var != phases[0]) first[var] = IndexExpr::symbol(phases[0]);
+  return first.empty() ? e : e.substitute(first);
 }
 
 struct Accesses {
-  std::vector<Dim> indices;  // distinct, phases merged
+  std::vector<IndexExpr> indices;  // distinct, phases merged
   bool guarded = false, by_data = false;
   int first_store = std::numeric_limits<int>::max(), last_load = -1;  // positions in program order
 };
 
-void note(Accesses& a, const std::vector<Dim>& index, const ir::Guard& guard, uint32_t clamp) {
+void note(const Nest& nest, Accesses& a, const std::vector<IndexExpr>& index, const ir::Guard& guard, uint32_t clamp) {
   a.guarded = a.guarded || !guard.empty();
   a.by_data = a.by_data || clamp != 0 || index.size() != 1;
-  const Dim d = without_phase(index[0]);
+  const IndexExpr d = without_phase(nest, index[0]);
   if (std::find(a.indices.begin(), a.indices.end(), d) == a.indices.end()) a.indices.push_back(d);
 }
 
 // Whether distinct iterations write distinct elements: each stride equals the span of the smaller ones.
-bool injective(const Dim& index, const Domain& domain) {
-  const auto affine = affine_in(index, domain.vars);
+bool injective(const IndexExpr& index, const Nest& nest) {
+  std::vector<ir::SymbolId> vars;
+  for (const std::vector<VarId>& phases : nest.axis_vars) vars.push_back(phases[0]);
+  const auto affine = affine_in(index, vars);
   if (!affine) return false;
-  std::vector<std::pair<Dim, Dim>> axes;  // stride, extent
-  for (size_t i = 0; i < domain.vars.size(); ++i)
-    axes.push_back({affine->coefficient(domain.vars[i]), domain.extents[i]});
-  Dim span = 1;
+  std::vector<std::pair<IndexExpr, IndexExpr>> axes;  // stride, extent
+  for (size_t i = 0; i < vars.size(); ++i)
+    axes.push_back({affine->coefficient(vars[i]), index_expr(nest, nest.domain.extents[i])});
+  IndexExpr span = 1;
   while (!axes.empty()) {
     auto next = std::find_if(axes.begin(), axes.end(), [&](const auto& a) { return a.first == span; });
     if (next == axes.end()) return false;
@@ -65,11 +67,11 @@ void find_aliases(Nest& nest) {
   for_each_stmt(k.body, [&](Stmt& stmt) {
     ++position;
     if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
-      note(accesses[load->buffer], load->index, load->guard, load->clamp);
+      note(nest, accesses[load->buffer], load->index, load->guard, load->clamp);
       accesses[load->buffer].last_load = position;
     }
     if (auto* store = std::get_if<ir::Store>(&stmt.v)) {
-      note(accesses[store->buffer], store->index, store->guard, 0);
+      note(nest, accesses[store->buffer], store->index, store->guard, 0);
       accesses[store->buffer].first_store = std::min(accesses[store->buffer].first_store, position);
     }
   });
@@ -79,8 +81,8 @@ void find_aliases(Nest& nest) {
   };
   for (BufferId out : k.params) {
     if (k.buffers[out].space != ir::Space::out || !simple(out)) continue;
-    const Dim& index = accesses[out].indices[0];
-    if (!injective(index, nest.domain)) continue;
+    const IndexExpr& index = accesses[out].indices[0];
+    if (!injective(index, nest)) continue;
     for (BufferId in : k.params)
       if (k.buffers[in].space == ir::Space::in && k.buffers[in].dtype == k.buffers[out].dtype && simple(in) &&
           accesses[in].indices[0] == index && accesses[in].last_load < accesses[out].first_store)

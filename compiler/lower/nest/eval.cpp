@@ -15,7 +15,6 @@ namespace fusec::compiler {
 
 using ir::BufferId;
 using ir::Constant;
-using ir::Guard;
 using ir::Node;
 using ir::Operand;
 using ir::RegId;
@@ -60,8 +59,21 @@ void RegionEval::define(ValueId value, const Coords& coords, Lowered lowered) {
   known_.back().insert_or_assign({value, clean(coords)}, std::move(lowered));
 }
 
-void RegionEval::stage(ValueId value, const Coords& coords, BufferId buffer, const std::vector<Dim>& index) {
+void RegionEval::stage(ValueId value, const Coords& coords, BufferId buffer, const std::vector<IndexExpr>& index) {
   staged_.insert_or_assign({value, clean(coords)}, Staged{buffer, index});
+}
+
+std::vector<IndexExpr> RegionEval::indices(const std::vector<Dim>& list) const {
+  std::vector<IndexExpr> result;
+  for (const Dim& d : list) result.push_back(index(d));
+  return result;
+}
+
+// A symbol for a register in coordinates. Names of the model do not contain a question mark.
+Dim RegionEval::symbol(RegId reg) {
+  const std::string name = "?" + ir::reg_name(reg);
+  nest_.symbols.emplace(name, reg);
+  return Dim::symbol(name);
 }
 
 RegId RegionEval::emit(ScalarOp op, DType dtype, std::vector<Operand> args) {
@@ -129,7 +141,7 @@ Lowered RegionEval::index_value(const Dim& value, DType dtype) {
   const DType t = compute_type(dtype);
   if (value.is_const()) return {number(t, static_cast<double>(value.value()))};
   const RegId dst = add_reg(nest_.kernel, t);
-  append({ir::IndexValue{dst, value}});
+  append({ir::IndexValue{dst, index(value)}});
   return finish(dst, dtype);
 }
 
@@ -206,32 +218,29 @@ BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat)
     if (!flat || proves_nonneg(source.elements - elements, {})) return known;
     if (!proves_nonneg(elements - source.elements, {})) continue;
     source.elements = elements;
-    nest_.kernel.buffers[known].shape = {elements};
+    nest_.kernel.buffers[known].shape = {index(elements)};
     return known;
   }
   ir::Buffer buffer;
   buffer.name = (space == ir::Space::out ? "y" : "x") + std::to_string(nest_.kernel.params.size());
   buffer.space = space;
   buffer.dtype = graph_.type(window.owner).dtype;
-  buffer.shape = flat ? Shape{elements} : window.shape;
-  if (!flat) buffer.strides = window.strides;
+  buffer.shape = indices(flat ? Shape{elements} : window.shape);
+  if (!flat) buffer.strides = indices(window.strides);
   const BufferId id = add_buffer(nest_.kernel, buffer);
   nest_.params.push_back({window.owner, window.offset, elements});
   parameters_[key] = id;
   return id;
 }
 
-namespace {
-
-bool reads_register(const Dim& d) {
+bool RegionEval::reads_register(const Dim& d) const {
   std::set<std::string> symbols;
   d.collect_symbols(symbols);
-  for (const std::string& s : symbols)
-    if (s.size() > 1 && s[0] == 'v' && s.find_first_not_of("0123456789", 1) == std::string::npos) return true;
-  return false;
+  return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) {
+    const auto it = nest_.symbols.find(s);
+    return it != nest_.symbols.end() && it->second.reg();
+  });
 }
-
-}  // namespace
 
 // Mirrors an index. A negative index from data counts from the end, and its mirrored index does so too. An index out of
 // range stays out of range.
@@ -239,10 +248,9 @@ Dim RegionEval::mirrored(const Dim& index, const Dim& extent) {
   if (!reads_register(index)) return extent - 1 - index;
   const auto value = [&](const Dim& d) {
     const RegId r = add_reg(nest_.kernel, DType::i64);
-    append({ir::IndexValue{r, d}});
+    append({ir::IndexValue{r, this->index(d)}});
     return r;
   };
-  const auto symbol = [](RegId r) { return Dim::symbol(ir::reg_name(r)); };
   const auto where_negative = [&](RegId r, const Dim& then, const Dim& otherwise) {
     const RegId negative = emit(ScalarOp::lt, DType::bool_, {r, ir::int_constant(DType::i64, 0)});
     return emit(ScalarOp::where, DType::i64, {negative, value(then), value(otherwise)});
@@ -272,15 +280,15 @@ Lowered RegionEval::load(const Window& full, const Coords& coords, DType dtype) 
     if (reads_register(at[i])) clamp |= 1U << i;
   ir::Load load;
   load.buffer = parameter(window, ir::Space::in, clamp == 0);
-  load.guard = guard_;
+  load.guard = indices(guard_);
   load.clamp = clamp;
   load.otherwise = Constant{dtype};
   if (clamp != 0) {
-    load.index = at;
+    load.index = indices(at);
   } else {
     Dim linear = 0;
     for (size_t i = 0; i < at.size(); ++i) linear += at[i] * window.strides[i];
-    load.index = {clean(linear)};
+    load.index = {index(clean(linear))};
   }
   load.dst = add_reg(nest_.kernel, dtype);
   append({load});
@@ -297,23 +305,24 @@ void RegionEval::store(ValueId value, const Coords& coords) {
   Dim linear = 0;
   for (size_t i = 0; i < coords.size(); ++i) linear += coords[i] * window->strides[i];
   const BufferId buffer = parameter(*window, ir::Space::out, true);
-  append({ir::Store{buffer, {clean(linear)}, result, {}, ir::StoreHint::none}});
+  append({ir::Store{buffer, {index(clean(linear))}, result, {}, ir::StoreHint::none}});
 }
 
-Operand RegionEval::in_range(const Guard& guard) {
+Operand RegionEval::in_range(const Conditions& guard) {
   Operand all = ir::int_constant(DType::bool_, 1);
   bool first = true;
   for (const Dim& g : guard) {
-    const RegId index = add_reg(nest_.kernel, DType::i64);
-    append({ir::IndexValue{index, g}});
-    const RegId ok = emit(ScalarOp::ge, DType::bool_, {index, ir::int_constant(DType::i64, 0)});
+    const RegId value = add_reg(nest_.kernel, DType::i64);
+    append({ir::IndexValue{value, index(g)}});
+    const RegId ok = emit(ScalarOp::ge, DType::bool_, {value, ir::int_constant(DType::i64, 0)});
     all = first ? Operand(ok) : Operand(emit(ScalarOp::and_, DType::bool_, {all, ok}));
     first = false;
   }
   return all;
 }
 
-Lowered RegionEval::select_in_range(const Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype) {
+Lowered RegionEval::select_in_range(const Conditions& guard, const Lowered& inside, const Lowered& outside,
+                                    DType dtype) {
   const Operand result = emit(ScalarOp::where, compute_type(dtype), {in_range(guard), inside.operand, outside.operand});
   return {result, inside.exact && outside.exact};
 }
@@ -329,7 +338,7 @@ Lowered RegionEval::concat(const Node& node, const Coords& coords) {
     const bool above = proves_nonneg(c, ranges_), below = proves_nonneg(last - c, ranges_);
     if (above && below) return eval(input, read.coords);
     if (proves_nonneg(-c - 1, ranges_) || proves_nonneg(c - last - 1, ranges_)) continue;
-    Guard guard;
+    Conditions guard;
     if (!above) guard.push_back(c);
     if (!below) guard.push_back(last - c);
     const size_t depth = guard_.size();
@@ -356,7 +365,7 @@ Lowered RegionEval::pad(const Node& node, const Coords& coords) {
   const DType dtype = graph_.type(node.output).dtype;
   const Shape& from = graph_.type(node.inputs[0]).shape;
   const Coords at = clean(reads_of(graph_, node, coords, ranges_)[0].coords);
-  Guard guard;
+  Conditions guard;
   for (size_t i = 0; i < at.size() && node.attrs.s("mode") == "constant"; ++i) {
     if (!proves_nonneg(at[i], ranges_)) guard.push_back(at[i]);
     const Dim left = from[i] - 1 - at[i];
@@ -388,7 +397,7 @@ bool RegionEval::is_guarded_load(const Operand& operand) const {
     made = *narrow;
   }
   const auto* load = std::get_if<ir::Load>(&last->v);
-  return load != nullptr && load->dst == made && load->guard == guard_ && is_plus_zero(load->otherwise);
+  return load != nullptr && load->dst == made && load->guard == indices(guard_) && is_plus_zero(load->otherwise);
 }
 
 // The max of the positions of a window, in order.
@@ -405,22 +414,22 @@ Lowered RegionEval::largest(const Node& node, const Coords& coords) {
 
 Lowered RegionEval::gather(const Node& node, const Coords& coords) {
   const auto reads = reads_of(graph_, node, coords, ranges_);
-  std::vector<Dim> indices;
+  std::vector<Dim> places;
   for (const Read& read : reads) {
     if (read.input != 1) continue;
     const Operand index = eval(node.inputs[1], read.coords).operand;
     if (const auto* constant = std::get_if<Constant>(&index)) {
-      indices.push_back(constant->i);
+      places.push_back(constant->i);
       continue;
     }
     RegId reg = std::get<RegId>(index);
     if (nest_.kernel.regs[reg].dtype != DType::i64) reg = emit(ScalarOp::cast, DType::i64, {reg});
-    indices.push_back(Dim::symbol(ir::reg_name(reg)));
+    places.push_back(symbol(reg));
   }
   Coords at = reads.back().coords;
   size_t next = 0;
   for (Dim& c : at)
-    if (c.uses("?")) c = indices[next++];
+    if (c.uses("?")) c = places[next++];
   const Shape& from = graph_.type(node.inputs[0]).shape;
   for (size_t i = 0; i < at.size(); ++i)
     if (at[i].is_const() && at[i].value() < 0) at[i] = at[i] + from[i];

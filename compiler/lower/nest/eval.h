@@ -35,7 +35,7 @@ class RegionEval {
   // Makes `value` at `coords` known as `lowered` in the innermost open block.
   void define(ir::ValueId value, const Coords& coords, Lowered lowered);
   // Makes later reads of `value` at `coords` load the local buffer at `index`.
-  void stage(ir::ValueId value, const Coords& coords, ir::BufferId buffer, const std::vector<Dim>& index);
+  void stage(ir::ValueId value, const Coords& coords, ir::BufferId buffer, const std::vector<IndexExpr>& index);
   // The value rounded to its dtype, in the compute type.
   ir::Operand rounded(const Lowered& value, DType dtype);
   // Wraps a result of this dtype that was computed in its compute type; in exact numerics it is rounded.
@@ -46,10 +46,11 @@ class RegionEval {
   DimRanges& ranges() { return ranges_; }
 
  private:
+  using Conditions = std::vector<Dim>;  // each is >= 0
   using Key = std::pair<ir::ValueId, Coords>;
   struct Staged {
     ir::BufferId buffer;
-    std::vector<Dim> index;
+    std::vector<IndexExpr> index;
   };
 
   Lowered make(ir::ValueId value, const Coords& coords);
@@ -60,12 +61,16 @@ class RegionEval {
   Lowered largest(const ir::Node& max_pool, const Coords& coords);
   Lowered gather(const ir::Node& node, const Coords& coords);
   Lowered index_value(const Dim& value, DType dtype);
-  Lowered select_in_range(const ir::Guard& guard, const Lowered& inside, const Lowered& outside, DType dtype);
-  ir::Operand in_range(const ir::Guard& guard);
+  Lowered select_in_range(const Conditions& guard, const Lowered& inside, const Lowered& outside, DType dtype);
+  ir::Operand in_range(const Conditions& guard);
   bool is_guarded_load(const ir::Operand& operand) const;
   Dim mirrored(const Dim& index, const Dim& extent);
   void flip_negative(Window& window, Coords& coords);
   ir::BufferId parameter(const Window& window, ir::Space space, bool flat);
+  IndexExpr index(const Dim& d) const { return index_expr(nest_, d); }
+  std::vector<IndexExpr> indices(const std::vector<Dim>& list) const;
+  Dim symbol(ir::RegId reg);
+  bool reads_register(const Dim& d) const;
   Dim clean(const Dim& d) const;
   Coords clean(const Coords& coords) const;
 
@@ -79,7 +84,7 @@ class RegionEval {
   std::vector<std::map<Key, Lowered>> known_;
   std::map<Key, Staged> staged_;
   std::map<std::string, ir::BufferId> parameters_;
-  ir::Guard guard_;  // the condition under which loads are emitted
+  Conditions guard_;  // the condition under which loads are emitted
 };
 
 }  // namespace fusec::compiler

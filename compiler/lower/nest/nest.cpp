@@ -27,6 +27,14 @@ using ir::ScalarOp;
 using ir::TensorOp;
 using ir::ValueId;
 
+IndexExpr index_expr(const Nest& nest, const Dim& d) {
+  return ir::index_expr(d, [&](const std::string& name) {
+    const auto it = nest.symbols.find(name);
+    FUSEC_CHECK(it != nest.symbols.end()) << "'" << name << "' is no symbol of the model or the nest";
+    return IndexExpr::symbol(it->second);
+  });
+}
+
 namespace {
 
 Combiner combiner_of(const Node& node) {
@@ -54,6 +62,7 @@ class NestBuilder {
               const NestOptions& options, Domain domain)
       : graph_(graph), region_(region), options_(options), nodes_(region.nodes.begin(), region.nodes.end()) {
     nest_.domain = std::move(domain);
+    name_symbols();
     eval_.emplace(graph, storage, nodes_, nest_.domain, options, nest_);
   }
 
@@ -69,17 +78,38 @@ class NestBuilder {
  private:
   Domain& domain() { return nest_.domain; }
 
-  std::vector<LoopHead> loops(bool reduced, const std::string& suffix = "") const {
+  void name_symbols() {
+    const std::set<std::string> symbols(graph_.symbols.begin(), graph_.symbols.end());
+    for (const std::string& name : symbols) nest_.symbols.emplace(name, nest_.kernel.extents.push_back(name));
+    const size_t phases = domain().reductions.size() + 1;
+    for (size_t i = 0; i < domain().vars.size(); ++i) {
+      std::vector<VarId>& vars = nest_.axis_vars.emplace_back();
+      for (size_t p = 0; p < (domain().reduced[i] ? phases : 1); ++p) {
+        vars.push_back(add_var(nest_.kernel));
+        nest_.symbols[domain().reduced[i] ? var_name(i, p) : domain().vars[i]] = vars.back();
+      }
+    }
+  }
+
+  // Every phase has loop variables of its own.
+  std::string var_name(size_t axis, size_t phase) const {
+    return nest_.domain.vars[axis] + "p" + std::to_string(phase);
+  }
+
+  IndexExpr index(const Dim& d) const { return index_expr(nest_, d); }
+
+  std::vector<LoopHead> loops(bool reduced, size_t phase = 0) const {
     std::vector<LoopHead> heads;
-    for (size_t i = 0; i < nest_.domain.extents.size(); ++i)
-      if (nest_.domain.reduced[i] == reduced)
-        heads.push_back({LoopTag::seq, nest_.domain.vars[i] + suffix, nest_.domain.extents[i]});
+    for (size_t i = 0; i < nest_.domain.extents.size(); ++i) {
+      if (nest_.domain.reduced[i] != reduced) continue;
+      heads.push_back({LoopTag::seq, nest_.axis_vars[i][reduced ? phase : 0], index(nest_.domain.extents[i])});
+    }
     return heads;
   }
 
   // Opens nested loops at the end of `block` and returns the innermost body.
-  static Block* nest_loops(Block& block, std::vector<LoopHead> heads) {
-    if (heads.empty()) heads.push_back({LoopTag::seq, "once", 1});
+  Block* nest_loops(Block& block, std::vector<LoopHead> heads) {
+    if (heads.empty()) heads.push_back({LoopTag::seq, add_var(nest_.kernel), 1});
     Block* body = &block;
     for (const LoopHead& head : heads) {
       body->push_back({ir::Loop{head, {}, ir::Boundary::launches}});
@@ -92,14 +122,16 @@ class NestBuilder {
 
   void pointwise() {
     for (const Segment& segment : segments()) {
+      if (!nest_.kernel.body.empty()) give_own_vars();
       auto heads = loops(false);
       DimRanges saved = eval_->ranges();
       std::map<std::string, Dim> shift;
-      for (LoopHead& head : heads) {
-        if (head.var != segment.var) continue;
-        head.extent = segment.extent;
-        shift[head.var] = segment.start + Dim::symbol(head.var);
-        eval_->ranges()[head.var] = {Dim(0), segment.extent - 1};
+      for (size_t i = 0; i < heads.size(); ++i) {
+        const std::string& var = domain().vars[i];
+        if (var != segment.var) continue;
+        heads[i].extent = index(segment.extent);
+        shift[var] = segment.start + Dim::symbol(var);
+        eval_->ranges()[var] = {Dim(0), segment.extent - 1};
       }
       Block top;
       Block* body = nest_loops(top, heads);
@@ -113,8 +145,15 @@ class NestBuilder {
       store_all(results);
       eval_->close();
       eval_->ranges() = saved;
-      if (!nest_.kernel.body.empty()) rename_loops(top[0], "s" + std::to_string(nest_.kernel.body.size()));
       nest_.kernel.body.push_back(std::move(top[0]));
+    }
+  }
+
+  // The next segment has loop variables of its own.
+  void give_own_vars() {
+    for (size_t i = 0; i < domain().vars.size(); ++i) {
+      nest_.axis_vars[i] = {add_var(nest_.kernel)};
+      nest_.symbols[domain().vars[i]] = nest_.axis_vars[i][0];
     }
   }
 
@@ -123,16 +162,6 @@ class NestBuilder {
   void store_all(const std::vector<std::pair<ValueId, Coords>>& results) {
     for (const auto& [value, coords] : results) eval_->eval(value, coords);
     for (const auto& [value, coords] : results) eval_->store(value, coords);
-  }
-
-  // Loop variables are unique in a kernel, so those of all segments but the first get a suffix.
-  static void rename_loops(ir::Stmt& stmt, const std::string& suffix) {
-    auto* loop = std::get_if<ir::Loop>(&stmt.v);
-    if (loop == nullptr) return;
-    const std::string name = loop->head.var + suffix;
-    substitute(loop->body, loop->head.var, Dim::symbol(name));
-    loop->head.var = name;
-    for (ir::Stmt& inner : loop->body) rename_loops(inner, suffix);
   }
 
   // A part of the domain: start <= var < start + extent. An empty var means the whole domain.
@@ -208,20 +237,17 @@ class NestBuilder {
   }
 
   Coords phase_coords(const Coords& coords, size_t phase) const {
-    // Every phase has loop variables of its own.
-    std::map<std::string, Dim> rename;
+    std::map<std::string, Dim> phased;
     for (size_t i = 0; i < nest_.domain.vars.size(); ++i)
-      if (nest_.domain.reduced[i]) rename[nest_.domain.vars[i]] = Dim::symbol(nest_.domain.vars[i] + suffix(phase));
+      if (nest_.domain.reduced[i]) phased[nest_.domain.vars[i]] = Dim::symbol(var_name(i, phase));
     Coords result;
-    for (const Dim& c : coords) result.push_back(c.substitute(rename));
+    for (const Dim& c : coords) result.push_back(c.substitute(phased));
     return result;
   }
 
-  static std::string suffix(size_t phase) { return "p" + std::to_string(phase); }
-
   void enter_phase(size_t phase) {
     for (size_t i = 0; i < domain().vars.size(); ++i)
-      if (domain().reduced[i]) eval_->ranges()[domain().vars[i] + suffix(phase)] = {Dim(0), domain().extents[i] - 1};
+      if (domain().reduced[i]) eval_->ranges()[var_name(i, phase)] = {Dim(0), domain().extents[i] - 1};
     for (const auto& [value, first] : staged_)
       if (first < phase)
         eval_->stage(value, phase_coords(staged_coords_.at(value), phase), buffers_.at(value), row_index(phase));
@@ -236,11 +262,11 @@ class NestBuilder {
     }
   }
 
-  std::vector<Dim> row_index(size_t phase) const {
-    Dim linear = 0;
+  std::vector<IndexExpr> row_index(size_t phase) const {
+    IndexExpr linear = 0;
     for (size_t i = 0; i < nest_.domain.vars.size(); ++i)
       if (nest_.domain.reduced[i])
-        linear = linear * nest_.domain.extents[i] + Dim::symbol(nest_.domain.vars[i] + suffix(phase));
+        linear = linear * index(nest_.domain.extents[i]) + IndexExpr::symbol(nest_.axis_vars[i][phase]);
     return {linear};
   }
 
@@ -256,7 +282,7 @@ class NestBuilder {
     buffer.name = "t" + std::to_string(buffers_.size());
     buffer.space = ir::Space::reg;
     buffer.dtype = compute_type(graph_.type(value).dtype);
-    buffer.shape = {row_length()};
+    buffer.shape = {index(row_length())};
     buffers_[value] = add_buffer(nest_.kernel, buffer);
     eval_->append({ir::Alloc{buffers_[value]}});
   }
@@ -267,7 +293,7 @@ class NestBuilder {
     const DType given = compute_type(graph_.type(node.inputs[0]).dtype), type = combined_type(node);
     ir::Reduce reduce;
     reduce.combiner = combiner_of(node);
-    reduce.loops = loops(true, suffix(p));
+    reduce.loops = loops(true, p);
     enter_phase(p);
     eval_->open(reduce.body);
     keep_staged(p);
@@ -316,15 +342,15 @@ class NestBuilder {
           is_float(type) ? ir::float_constant(type, static_cast<double>(n.value())) : ir::int_constant(type, n.value());
     } else {
       const RegId reg = add_reg(nest_.kernel, type);
-      eval_->append({ir::IndexValue{reg, n}});
+      eval_->append({ir::IndexValue{reg, index(n)}});
       count = reg;
     }
     return eval_->emit(ScalarOp::div, type, {sum, count});
   }
 
   void scan(size_t p, const Node& node) {
-    auto heads = loops(true, suffix(p));
-    if (heads.empty()) heads.push_back({ir::LoopTag::seq, "d" + suffix(p), 1});  // an axis of extent 1
+    auto heads = loops(true, p);
+    if (heads.empty()) heads.push_back({ir::LoopTag::seq, add_var(nest_.kernel), 1});  // an axis of extent 1
     FUSEC_CHECK(heads.size() == 1) << "a scan over one axis";
     const DType type = compute_type(graph_.type(node.output).dtype);
     ir::Scan scan;
@@ -355,7 +381,7 @@ class NestBuilder {
     if (results.empty() || (options_.stores_in_scan && scans())) return;
     enter_phase(phase);
     Block loops_block;
-    Block* body = nest_loops(loops_block, loops(true, suffix(phase)));
+    Block* body = nest_loops(loops_block, loops(true, phase));
     eval_->open(*body);
     store_all(results);
     eval_->close();

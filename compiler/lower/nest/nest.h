@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "compiler/partition/domain.h"
@@ -12,6 +13,9 @@
 
 namespace fusec::compiler {
 
+using ir::IndexExpr;
+using ir::VarId;
+
 // The memory of a kernel parameter: `elements` elements from `offset` on, in the allocation of `owner`.
 struct ParamSource {
   ir::ValueId owner;
@@ -19,11 +23,18 @@ struct ParamSource {
   Dim elements;
 };
 
+// Until abstract_extents, the extents of the kernel are the symbols of the model.
 struct Nest {
   ir::Kernel kernel;
   std::vector<ParamSource> params;  // in the order of kernel.params
   Domain domain;
+  std::map<std::string, ir::SymbolId> symbols;  // of the kernel, by their names in Dims
+  // The loop variables of each axis of the domain: one, or one per phase if the axis is reduced.
+  std::vector<std::vector<VarId>> axis_vars;
 };
+
+// The only place where names become ids: `d` is over symbols of the model, variables of the domain and registers.
+IndexExpr index_expr(const Nest& nest, const Dim& d);
 
 struct NestOptions {
   Numerics numerics = Numerics::precise;

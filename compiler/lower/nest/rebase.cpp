@@ -13,8 +13,8 @@ namespace fusec::compiler {
 
 namespace {
 
-std::vector<std::string> loop_vars(const ir::Kernel& kernel) {
-  std::vector<std::string> vars;
+std::vector<ir::SymbolId> loop_vars(const ir::Kernel& kernel) {
+  std::vector<ir::SymbolId> vars;
   for_each_stmt(kernel.body, [&](const ir::Stmt& stmt) {
     ir::for_each_head(stmt, [&](const ir::LoopHead& head) { vars.push_back(head.var); });
   });
@@ -22,7 +22,7 @@ std::vector<std::string> loop_vars(const ir::Kernel& kernel) {
 }
 
 // The lowest element that the loads of a flat buffer reach, if it is a constant; 0 if it is not known.
-int64_t first_element(const ir::Kernel& kernel, ir::BufferId buffer, const std::vector<std::string>& vars) {
+int64_t first_element(const ir::Kernel& kernel, ir::BufferId buffer, const std::vector<ir::SymbolId>& vars) {
   std::optional<int64_t> first;
   bool known = true;
   for_each_stmt(kernel.body, [&](const ir::Stmt& stmt) {
@@ -41,7 +41,7 @@ int64_t first_element(const ir::Kernel& kernel, ir::BufferId buffer, const std::
 
 void rebase_inputs(Nest& nest, const std::function<bool(ir::ValueId)>& owners) {
   ir::Kernel& kernel = nest.kernel;
-  std::vector<std::string> vars;
+  std::vector<ir::SymbolId> vars;
   for (size_t i = 0; i < nest.params.size(); ++i) {
     const ir::BufferId id = kernel.params[i];
     ir::Buffer& buffer = kernel.buffers[id];
@@ -59,7 +59,7 @@ void rebase_inputs(Nest& nest, const std::function<bool(ir::ValueId)>& owners) {
     });
     nest.params[i].offset += first;
     nest.params[i].elements = nest.params[i].elements - first;
-    buffer.shape = {nest.params[i].elements};
+    buffer.shape = {index_expr(nest, nest.params[i].elements)};
   }
 }
 

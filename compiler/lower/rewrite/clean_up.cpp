@@ -48,8 +48,8 @@ std::string value_key(const Kernel& kernel, const Stmt& stmt) {
     key += " index " + s->value.str();
   } else if (const auto* s = std::get_if<ir::Load>(&stmt.v)) {
     key += " load " + std::to_string(s->buffer.index);
-    for (const Dim& d : s->index) key += " " + d.str();
-    for (const Dim& d : s->guard) key += " g " + d.str();
+    for (const IndexExpr& d : s->index) key += " " + d.str();
+    for (const IndexExpr& d : s->guard) key += " g " + d.str();
     key += " " + operand_key(s->otherwise);
   }
   return key;
@@ -60,7 +60,7 @@ class Renamer {
  public:
   void add(RegId from, RegId to) {
     regs_[from] = to;
-    dims_[ir::reg_name(from)] = Dim::symbol(ir::reg_name(to));
+    symbols_[from] = IndexExpr::symbol(to);
   }
   bool empty() const { return regs_.empty(); }
   void apply(Stmt& stmt) const {
@@ -68,12 +68,12 @@ class Renamer {
       if (auto* r = std::get_if<RegId>(&o))
         if (auto it = regs_.find(*r); it != regs_.end()) *r = it->second;
     });
-    for_each_dim(stmt, [&](Dim& d) { d = d.substitute(dims_); });
+    for_each_index(stmt, [&](IndexExpr& d) { d = d.substitute(symbols_); });
   }
 
  private:
   std::map<RegId, RegId> regs_;
-  std::map<std::string, Dim> dims_;
+  std::map<ir::SymbolId, IndexExpr> symbols_;
 };
 
 // Whether every value of `narrow` is a value of `wide`.
@@ -243,7 +243,7 @@ class Hoister {
     if (loop.body == nullptr) return moved;
     const bool runs = std::all_of(loop.heads.begin(), loop.heads.end(),
                                   [](const LoopHead& h) { return h.extent.is_const() && h.extent.value() > 0; });
-    std::set<std::string> inside;
+    std::set<ir::SymbolId> inside;
     for (const LoopHead& head : loop.heads) inside.insert(head.var);
     std::set<RegId> made;
     Block kept;
@@ -255,7 +255,7 @@ class Hoister {
       for_each_stmt_in(inner, [&](const Stmt& s) {
         for (RegId r : defined(s)) {
           made.insert(r);
-          inside.insert(ir::reg_name(r));
+          inside.insert(r);
         }
       });
       kept.push_back(std::move(inner));
@@ -271,19 +271,19 @@ class Hoister {
   }
 
   // Whether every divisor is positive: a constant, or the extent of an enclosing loop.
-  bool divides_safely(const Dim& d) const {
-    for (const Dim::Term& term : d.terms()) {
-      for (const Dim::Atom& atom : term.atoms) {
-        const bool divides = atom.fn == Dim::Fn::floordiv || atom.fn == Dim::Fn::mod;
+  bool divides_safely(const IndexExpr& d) const {
+    for (const IndexExpr::Term& term : d.terms()) {
+      for (const IndexExpr::Atom& atom : term.atoms) {
+        const bool divides = atom.fn == IndexExpr::Fn::floordiv || atom.fn == IndexExpr::Fn::mod;
         if (divides && !is_positive(atom.args[1])) return false;
-        for (const Dim& arg : atom.args) {
+        for (const IndexExpr& arg : atom.args) {
           if (!divides_safely(arg)) return false;
         }
       }
     }
     return true;
   }
-  bool is_positive(const Dim& d) const {
+  bool is_positive(const IndexExpr& d) const {
     if (d.is_const()) return d.value() > 0;
     return std::any_of(extents_.begin(), extents_.end(), [&](const auto& loop) { return loop.second == d; });
   }
@@ -295,29 +295,29 @@ class Hoister {
     const auto* load = std::get_if<ir::Load>(&stmt.v);
     if (load == nullptr) return true;
     if (load->index.size() != 1) return false;
-    const Dim& size = kernel_.buffers[load->buffer].shape[0];
-    const Dim& index = load->index[0];
+    const IndexExpr& size = kernel_.buffers[load->buffer].shape[0];
+    const IndexExpr& index = load->index[0];
     if (index.is_const()) return size.is_const() && index.value() < size.value();
     const auto var = index.as_symbol();
     const auto around = var ? extents_.find(*var) : extents_.end();
     return around != extents_.end() && around->second == size;
   }
 
-  static bool depends(Stmt& stmt, const std::set<std::string>& inside, const std::set<RegId>& made) {
+  static bool depends(Stmt& stmt, const std::set<ir::SymbolId>& inside, const std::set<RegId>& made) {
     bool found = false;
     for_each_operand(stmt, [&](Operand& o) {
       if (const auto* r = std::get_if<RegId>(&o)) found = found || made.contains(*r);
     });
-    for_each_dim(stmt, [&](Dim& d) {
-      std::set<std::string> symbols;
+    for_each_index(stmt, [&](IndexExpr& d) {
+      std::set<ir::SymbolId> symbols;
       d.collect_symbols(symbols);
-      for (const std::string& s : symbols) found = found || inside.contains(s);
+      for (const ir::SymbolId s : symbols) found = found || inside.contains(s);
     });
     return found;
   }
 
   Kernel& kernel_;
-  std::map<std::string, Dim> extents_;  // of the enclosing loops
+  std::map<ir::SymbolId, IndexExpr> extents_;  // of the enclosing loops
 };
 
 }  // namespace
@@ -326,24 +326,24 @@ void hoist_invariants(Kernel& kernel) { Hoister(kernel).run(kernel.body, true); 
 
 namespace {
 
-void mark_used(Block& block, std::set<RegId>& used, std::set<std::string>& names) {
+void mark_used(Block& block, std::set<RegId>& used, std::set<ir::SymbolId>& symbols) {
   for_each_stmt(block, [&](Stmt& stmt) {
     for_each_operand(stmt, [&](Operand& o) {
       if (const auto* r = std::get_if<RegId>(&o)) used.insert(*r);
     });
-    for_each_dim(stmt, [&](Dim& d) { d.collect_symbols(names); });
+    for_each_index(stmt, [&](IndexExpr& d) { d.collect_symbols(symbols); });
   });
 }
 
-bool sweep(Kernel& kernel, Block& block, const std::set<RegId>& used, const std::set<std::string>& names) {
+bool sweep(Kernel& kernel, Block& block, const std::set<RegId>& used, const std::set<ir::SymbolId>& symbols) {
   bool changed = false;
   for (Stmt& stmt : block)
-    for (Block* inner : nested_blocks(stmt)) changed = sweep(kernel, *inner, used, names) || changed;
+    for (Block* inner : nested_blocks(stmt)) changed = sweep(kernel, *inner, used, symbols) || changed;
   const auto dead = [&](const Stmt& stmt) {
     if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return loop->body.empty();
     if (!is_pure(kernel, stmt)) return false;
     const RegId dst = defined(stmt)[0];
-    return !used.contains(dst) && !names.contains(ir::reg_name(dst));
+    return !used.contains(dst) && !symbols.contains(dst);
   };
   const size_t before = block.size();
   block.erase(std::remove_if(block.begin(), block.end(), dead), block.end());
@@ -355,9 +355,9 @@ bool sweep(Kernel& kernel, Block& block, const std::set<RegId>& used, const std:
 void remove_dead(Kernel& kernel) {
   for (bool again = true; again;) {
     std::set<RegId> used;
-    std::set<std::string> names;
-    mark_used(kernel.body, used, names);
-    again = sweep(kernel, kernel.body, used, names);
+    std::set<ir::SymbolId> symbols;
+    mark_used(kernel.body, used, symbols);
+    again = sweep(kernel, kernel.body, used, symbols);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lower: small rewrites of kernels from which schedules are composed: affine forms of indices, copies, fresh names,
+// Lower: small rewrites of kernels from which schedules are composed: affine forms of indices, copies,
 // vectorization, guards and sums in levels.
 
 #include "compiler/lower/rewrite/rewrite.h"
@@ -20,19 +20,21 @@ using ir::Operand;
 using ir::RegId;
 using ir::Stmt;
 
-Dim Affine::coefficient(const std::string& var) const {
+IndexExpr Affine::coefficient(ir::SymbolId var) const {
   auto it = coefficients.find(var);
-  return it == coefficients.end() ? Dim(0) : it->second;
+  return it == coefficients.end() ? IndexExpr(0) : it->second;
 }
 
-bool divisible_by(const ir::Kernel& kernel, const Dim& extent, int64_t n) {
+bool divisible_by(const ir::Kernel& kernel, const IndexExpr& extent, int64_t n) {
   if (extent.is_const()) return extent.value() % n == 0;
   // Each term is a multiple when its coefficient and the facts on its symbols are.
-  for (const Dim::Term& term : extent.terms()) {
+  for (const IndexExpr::Term& term : extent.terms()) {
     int64_t divisor = term.coefficient;
-    for (const Dim::Atom& atom : term.atoms)
-      if (auto it = kernel.divisible.find(atom.name); atom.fn == Dim::Fn::symbol && it != kernel.divisible.end())
+    for (const IndexExpr::Atom& atom : term.atoms) {
+      const auto name = atom.fn == IndexExpr::Fn::symbol ? atom.symbol.extent() : std::nullopt;
+      if (const auto it = name ? kernel.divisible.find(*name) : kernel.divisible.end(); it != kernel.divisible.end())
         divisor *= it->second;
+    }
     if (divisor % n != 0) return false;
   }
   return true;
@@ -40,79 +42,67 @@ bool divisible_by(const ir::Kernel& kernel, const Dim& extent, int64_t n) {
 
 namespace {
 
-bool atom_uses(const Dim::Atom& atom, const std::vector<std::string>& vars) {
-  for (const Dim& arg : atom.args)
-    for (const std::string& v : vars)
+bool atom_uses(const IndexExpr::Atom& atom, const std::vector<ir::SymbolId>& vars) {
+  for (const IndexExpr& arg : atom.args)
+    for (const ir::SymbolId v : vars)
       if (arg.uses(v)) return true;
   return false;
 }
 
 }  // namespace
 
-std::optional<Affine> affine_in(const Dim& d, const std::vector<std::string>& vars) {
+std::optional<Affine> affine_in(const IndexExpr& d, const std::vector<ir::SymbolId>& vars) {
   Affine result;
-  std::vector<Dim::Term> rest;
-  for (Dim::Term term : d.terms()) {
-    std::string var;
+  std::vector<IndexExpr::Term> rest;
+  for (IndexExpr::Term term : d.terms()) {
+    std::optional<ir::SymbolId> var;
     for (size_t i = 0; i < term.atoms.size(); ++i) {
-      const Dim::Atom& atom = term.atoms[i];
-      if (atom.fn != Dim::Fn::symbol) {
+      const IndexExpr::Atom& atom = term.atoms[i];
+      if (atom.fn != IndexExpr::Fn::symbol) {
         if (atom_uses(atom, vars)) return std::nullopt;
         continue;
       }
-      if (std::find(vars.begin(), vars.end(), atom.name) == vars.end()) continue;
-      if (!var.empty()) return std::nullopt;
-      var = atom.name;
+      if (std::find(vars.begin(), vars.end(), atom.symbol) == vars.end()) continue;
+      if (var) return std::nullopt;
+      var = atom.symbol;
       term.atoms.erase(term.atoms.begin() + static_cast<std::ptrdiff_t>(i--));
     }
-    if (var.empty()) {
+    if (!var) {
       rest.push_back(term);
     } else {
-      result.coefficients[var] = result.coefficient(var) + Dim::from_terms({term});
+      result.coefficients[*var] = result.coefficient(*var) + IndexExpr::from_terms({term});
     }
   }
-  result.rest = Dim::from_terms(rest);
+  result.rest = IndexExpr::from_terms(rest);
   return result;
 }
 
-void substitute(Block& block, const std::string& var, const Dim& by) {
-  const std::map<std::string, Dim> map{{var, by}};
+void substitute(Block& block, VarId var, const IndexExpr& by) {
+  const std::map<ir::SymbolId, IndexExpr> map{{var, by}};
   for_each_stmt(block, [&](Stmt& stmt) {
-    for_each_dim(stmt, [&](Dim& d) {
+    for_each_index(stmt, [&](IndexExpr& d) {
       if (d.uses(var)) d = d.substitute(map);
     });
   });
 }
 
-std::string fresh_var(Kernel& kernel) {
-  std::set<std::string> used;
-  for_each_stmt(kernel.body,
-                [&](Stmt& stmt) { for_each_head(stmt, [&](ir::LoopHead& head) { used.insert(head.var); }); });
-  for (size_t i = kernel.regs.size();; ++i) {
-    std::string name = "i" + std::to_string(i);
-    if (!used.contains(name)) {
-      add_reg(kernel, DType::i64);  // so that the next name differs even before this one is placed
-      return name;
-    }
-  }
-}
-
 namespace {
 
-// Renames a loop of the statement if its name is taken.
-void own_var(Kernel& kernel, Stmt& stmt, ir::LoopHead& head, std::set<std::string>& taken) {
+// Gives a loop of the statement another variable if its own is taken.
+void own_var(Kernel& kernel, Stmt& stmt, ir::LoopHead& head, std::set<VarId>& taken) {
   if (taken.insert(head.var).second) return;
-  const std::string name = fresh_var(kernel);
-  for (Block* inner : nested_blocks(stmt)) substitute(*inner, head.var, Dim::symbol(name));
+  const VarId own = add_var(kernel);
+  for (Block* inner : nested_blocks(stmt)) substitute(*inner, head.var, IndexExpr::symbol(own));
   if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
-    for (Dim& d : reduce->guard) d = d.substitute({{head.var, Dim::symbol(name)}});
-    for (ir::LoopHead& other : reduce->loops) other.extent = other.extent.substitute({{head.var, Dim::symbol(name)}});
+    for (IndexExpr& d : reduce->guard) d = d.substitute({{head.var, IndexExpr::symbol(own)}});
+    for (ir::LoopHead& other : reduce->loops)
+      other.extent = other.extent.substitute({{head.var, IndexExpr::symbol(own)}});
   }
-  head.var = name;
-  taken.insert(name);
+  head.var = own;
+  taken.insert(own);
 }
 
-void give_own_vars(Kernel& kernel, Block& block, std::set<std::string>& taken) {
+void give_own_vars(Kernel& kernel, Block& block, std::set<VarId>& taken) {
   for (Stmt& stmt : block) {
     for_each_head(stmt, [&](ir::LoopHead& head) { own_var(kernel, stmt, head, taken); });
     for (Block* inner : nested_blocks(stmt)) give_own_vars(kernel, *inner, taken);
@@ -122,7 +112,7 @@ void give_own_vars(Kernel& kernel, Block& block, std::set<std::string>& taken) {
 }  // namespace
 
 void give_own_vars(Kernel& kernel) {
-  std::set<std::string> taken;
+  std::set<VarId> taken;
   give_own_vars(kernel, kernel.body, taken);
 }
 
@@ -145,14 +135,14 @@ class Cloner {
     const ir::RegInfo info = kernel_.regs[reg];
     const RegId copy = add_reg(kernel_, info.dtype, info.width);
     regs_[reg] = copy;
-    dims_[ir::reg_name(reg)] = Dim::symbol(ir::reg_name(copy));
+    symbols_[reg] = IndexExpr::symbol(copy);
     return copy;
   }
 
   void fresh_loop(ir::LoopHead& head) {
-    const std::string name = fresh_var(kernel_);
-    dims_[head.var] = Dim::symbol(name);
-    head.var = name;
+    const VarId var = add_var(kernel_);
+    symbols_[head.var] = IndexExpr::symbol(var);
+    head.var = var;
   }
 
   void define(Stmt& stmt) {
@@ -175,7 +165,7 @@ class Cloner {
   }
 
   void rename(Stmt& stmt) {
-    for_each_dim(stmt, [&](Dim& d) { d = d.substitute(dims_); });
+    for_each_index(stmt, [&](IndexExpr& d) { d = d.substitute(symbols_); });
     for_each_operand(stmt, [&](Operand& operand) {
       if (auto* r = std::get_if<RegId>(&operand)) *r = reg(*r);
     });
@@ -200,7 +190,7 @@ class Cloner {
   Kernel& kernel_;
   std::map<RegId, RegId> regs_;
   std::map<BufferId, BufferId> buffers_;
-  std::map<std::string, Dim> dims_;
+  std::map<ir::SymbolId, IndexExpr> symbols_;
 };
 
 }  // namespace
@@ -211,10 +201,9 @@ void append(Block& to, Block from) {
 
 Block clone(Kernel& kernel, const Block& block) { return Cloner(kernel).clone(block); }
 
-bool mentions(const Stmt& stmt, const std::string& symbol) {
+bool mentions(const Stmt& stmt, ir::SymbolId symbol) {
   bool found = false;
-  Stmt& s = const_cast<Stmt&>(stmt);  // for_each_dim only offers mutable access; nothing is changed
-  for_each_dim(s, [&](Dim& d) { found = found || d.uses(symbol); });
+  for_each_index(stmt, [&](const IndexExpr& d) { found = found || d.uses(symbol); });
   if (found) return true;
   for (const Block* block : nested_blocks(stmt))
     for (const Stmt& inner : *block)
@@ -226,8 +215,8 @@ namespace {
 
 class Vectorizer {
  public:
-  Vectorizer(Kernel& kernel, std::string var, int width, const Dim& base)
-      : kernel_(kernel), width_(width), lanes_{{std::move(var), base + Dim::symbol(ir::kLane)}} {}
+  Vectorizer(Kernel& kernel, VarId var, int width, const IndexExpr& base)
+      : kernel_(kernel), width_(width), lanes_{{var, base + IndexExpr::symbol(ir::kLane)}} {}
 
   void run(Block& block) {
     for (size_t i = 0; i < block.size(); ++i) {
@@ -245,21 +234,21 @@ class Vectorizer {
     return r != nullptr && kernel_.regs[*r].width > 1;
   }
 
-  // Replaces the variable; returns true if the Dim varies by lane.
-  bool widen(Dim& d) {
-    Dim before = d;
+  // Replaces the variable; returns true if the expression varies by lane.
+  bool widen(IndexExpr& d) {
+    IndexExpr before = d;
     d = d.substitute(lanes_);
     bool had = !(d == before);
-    std::set<std::string> symbols;
+    std::set<ir::SymbolId> symbols;
     d.collect_symbols(symbols);
-    for (const std::string& s : symbols) had = had || (s[0] == 'v' && vector_names_.contains(s));
+    for (const ir::SymbolId s : symbols) had = had || vectors_.contains(s);
     return had;
   }
 
   // Whether each lane stores to an element of its own a value that is the same in all lanes.
   bool wants_splat(const ir::Store& store) const {
     return !varies(store.value) &&
-           std::any_of(store.index.begin(), store.index.end(), [](const Dim& d) { return d.uses(ir::kLane); });
+           std::any_of(store.index.begin(), store.index.end(), [](const IndexExpr& d) { return d.uses(ir::kLane); });
   }
 
   Stmt splat(ir::Store& store) {
@@ -271,13 +260,13 @@ class Vectorizer {
 
   void make_vector(RegId reg) {
     kernel_.regs[reg].width = width_;
-    vector_names_.insert(ir::reg_name(reg));
+    vectors_.insert(reg);
   }
 
-  bool widen_all(std::vector<Dim>& index, ir::Guard& guard) {
+  bool widen_all(std::vector<IndexExpr>& index, ir::Guard& guard) {
     bool varying = false;
-    for (Dim& d : index) varying = widen(d) || varying;
-    for (Dim& d : guard) varying = widen(d) || varying;
+    for (IndexExpr& d : index) varying = widen(d) || varying;
+    for (IndexExpr& d : guard) varying = widen(d) || varying;
     return varying;
   }
 
@@ -289,20 +278,20 @@ class Vectorizer {
     } else if (auto* s = std::get_if<ir::Load>(&stmt.v)) {
       bool varying = widen_all(s->index, s->guard);
       if (lane_buffers_.contains(s->buffer)) {
-        s->index.push_back(Dim::symbol(ir::kLane));
+        s->index.push_back(IndexExpr::symbol(ir::kLane));
         varying = true;
       }
       if (varying) make_vector(s->dst);
     } else if (auto* s = std::get_if<ir::Store>(&stmt.v)) {
       widen_all(s->index, s->guard);
-      if (lane_buffers_.contains(s->buffer)) s->index.push_back(Dim::symbol(ir::kLane));
+      if (lane_buffers_.contains(s->buffer)) s->index.push_back(IndexExpr::symbol(ir::kLane));
     } else if (auto* s = std::get_if<ir::Alloc>(&stmt.v)) {
       ir::Buffer& buffer = kernel_.buffers[s->buffer];
       buffer.shape.push_back(width_);
       lane_buffers_.insert(s->buffer);
     } else if (auto* s = std::get_if<ir::Reduce>(&stmt.v)) {
       run(s->body);
-      for (Dim& d : s->guard) widen(d);
+      for (IndexExpr& d : s->guard) widen(d);
       if (std::any_of(s->yield.begin(), s->yield.end(), [&](const Operand& o) { return varies(o); }))
         for (RegId r : s->dst) make_vector(r);
     } else if (auto* s = std::get_if<ir::Scan>(&stmt.v)) {
@@ -316,14 +305,14 @@ class Vectorizer {
 
   Kernel& kernel_;
   int width_;
-  std::map<std::string, Dim> lanes_;
+  std::map<ir::SymbolId, IndexExpr> lanes_;
   std::set<BufferId> lane_buffers_;
-  std::set<std::string> vector_names_;
+  std::set<ir::SymbolId> vectors_;
 };
 
 }  // namespace
 
-void vectorize(Kernel& kernel, Block& block, const std::string& var, int width, const Dim& base) {
+void vectorize(Kernel& kernel, Block& block, VarId var, int width, const IndexExpr& base) {
   if (width == 1) return substitute(block, var, base);
   Vectorizer(kernel, var, width, base).run(block);
 }
@@ -344,7 +333,7 @@ constexpr int64_t kLongSum = 32;
 
 // The number of elements that one lane adds before the sum goes to the next level: near the square root of all, from 16
 // to 128, and a divisor of their number if possible.
-int64_t sum_chunk(const Dim& rows) {
+int64_t sum_chunk(const IndexExpr& rows) {
   if (!rows.is_const()) return 32;
   int64_t chunk = 16;
   while (chunk < 128 && chunk * chunk < rows.value()) chunk *= 2;
@@ -381,12 +370,12 @@ void sum_in_levels(ir::Kernel& kernel, ir::Reduce& sum) {
     return sum_in_levels(kernel, sum);
   }
   const int64_t chunk = sum_chunk(rows.extent);
-  const std::string c = fresh_var(kernel), r = fresh_var(kernel);
-  const Dim done = Dim(chunk) * Dim::symbol(c);
+  const VarId c = add_var(kernel), r = add_var(kernel);
+  const IndexExpr done = IndexExpr(chunk) * IndexExpr::symbol(c);
   const bool whole = divisible_by(kernel, rows.extent, chunk);
   sum.loops = {{LoopTag::seq, c, ceildiv(rows.extent, chunk)}};
-  inner.loops = {{LoopTag::seq, r, whole ? Dim(chunk) : min(chunk, rows.extent - done)}};
-  substitute(inner.body, rows.var, done + Dim::symbol(r));
+  inner.loops = {{LoopTag::seq, r, whole ? IndexExpr(chunk) : min(chunk, rows.extent - done)}};
+  substitute(inner.body, rows.var, done + IndexExpr::symbol(r));
   sum.body.push_back({std::move(inner)});
 }
 

@@ -20,20 +20,20 @@ using ir::Stmt;
 
 namespace {
 
-void put_range(DimRanges& ranges, const LoopHead& head) { ranges[head.var] = {Dim(0), head.extent - 1}; }
+void put_range(ir::IndexRanges& ranges, const LoopHead& head) { ranges[head.var] = {IndexExpr(0), head.extent - 1}; }
 
 // The ranges of the loop variables at one depth of loops and, for statements of several lanes, of `lane`.
 class Scope {
  public:
-  explicit Scope(DimRanges ranges) : ranges_(std::move(ranges)), dims_(ranges_) {}
+  explicit Scope(ir::IndexRanges ranges) : ranges_(std::move(ranges)), dims_(ranges_) {}
 
-  const DimRanges& ranges() const { return ranges_; }
-  base::Simplifier& dims() { return dims_; }
-  base::Simplifier& dims(int width) {
+  const ir::IndexRanges& ranges() const { return ranges_; }
+  base::Simplifier<IndexExpr>& dims() { return dims_; }
+  base::Simplifier<IndexExpr>& dims(int width) {
     auto& lanes = lanes_[width];
     if (!lanes) {
-      DimRanges ranges = ranges_;
-      ranges[ir::kLane] = {Dim(0), Dim(width - 1)};
+      ir::IndexRanges ranges = ranges_;
+      ranges[ir::kLane] = {IndexExpr(0), IndexExpr(width - 1)};
       lanes = std::make_unique<Lanes>(std::move(ranges));
     }
     return lanes->dims;
@@ -41,12 +41,12 @@ class Scope {
 
  private:
   struct Lanes {
-    explicit Lanes(DimRanges r) : ranges(std::move(r)), dims(ranges) {}
-    const DimRanges ranges;
-    base::Simplifier dims;
+    explicit Lanes(ir::IndexRanges r) : ranges(std::move(r)), dims(ranges) {}
+    const ir::IndexRanges ranges;
+    base::Simplifier<IndexExpr> dims;
   };
-  const DimRanges ranges_;
-  base::Simplifier dims_;
+  const ir::IndexRanges ranges_;
+  base::Simplifier<IndexExpr> dims_;
   std::map<int, std::unique_ptr<Lanes>> lanes_;
 };
 
@@ -54,7 +54,7 @@ class DimSimplifier {
  public:
   explicit DimSimplifier(Kernel& kernel) : kernel_(kernel) {}
 
-  void run(Block& block, const DimRanges& ranges) {
+  void run(Block& block, const ir::IndexRanges& ranges) {
     Scope scope(ranges);
     run(block, scope);
   }
@@ -67,10 +67,10 @@ class DimSimplifier {
   }
 
   // Drops conditions that are proven or repeated.
-  static void reduce_guard(ir::Guard& guard, base::Simplifier& dims) {
+  static void reduce_guard(ir::Guard& guard, base::Simplifier<IndexExpr>& dims) {
     ir::Guard kept;
-    for (const Dim& g : guard) {
-      const Dim s = dims.simplify(g);
+    for (const IndexExpr& g : guard) {
+      const IndexExpr s = dims.simplify(g);
       if (dims.nonneg(s)) continue;
       if (std::find(kept.begin(), kept.end(), s) == kept.end()) kept.push_back(s);
     }
@@ -82,8 +82,8 @@ class DimSimplifier {
     return r != nullptr ? kernel_.regs[*r].width : 1;
   }
 
-  static void access(std::vector<Dim>& index, ir::Guard& guard, base::Simplifier& dims) {
-    for (Dim& d : index) d = dims.simplify(d);
+  static void access(std::vector<IndexExpr>& index, ir::Guard& guard, base::Simplifier<IndexExpr>& dims) {
+    for (IndexExpr& d : index) d = dims.simplify(d);
     reduce_guard(guard, dims);
   }
 
@@ -94,7 +94,7 @@ class DimSimplifier {
     if (auto* s = std::get_if<ir::IndexValue>(&stmt.v))
       s->value = scope.dims(kernel_.regs[s->dst].width).simplify(s->value);
     if (auto* s = std::get_if<ir::Reduce>(&stmt.v)) {
-      DimRanges ranges = scope.ranges();
+      ir::IndexRanges ranges = scope.ranges();
       for (LoopHead& head : s->loops) {
         head.extent = simplify(head.extent, ranges);
         put_range(ranges, head);
@@ -104,7 +104,7 @@ class DimSimplifier {
       reduce_guard(s->guard, inner.dims(width_of(s->yield[0])));
     }
     if (auto* s = std::get_if<ir::Scan>(&stmt.v)) {
-      DimRanges ranges = scope.ranges();
+      ir::IndexRanges ranges = scope.ranges();
       put_range(ranges, s->loop);
       Scope inner(std::move(ranges));
       run(s->body, inner);
@@ -123,7 +123,7 @@ class DimSimplifier {
       for (Stmt& stmt : body) out.push_back(std::move(stmt));
       return;
     }
-    DimRanges ranges = scope.ranges();
+    ir::IndexRanges ranges = scope.ranges();
     put_range(ranges, loop.head);
     run(loop.body, ranges);
     out.push_back({std::move(loop)});

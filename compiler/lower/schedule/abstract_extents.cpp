@@ -25,29 +25,57 @@ constexpr int64_t kMaxDivisor = 64;
 
 class Parametrizer {
  public:
-  Parametrizer(Nest& nest, std::vector<Dim>& launch) : nest_(nest), kernel_(nest.kernel), launch_(launch) {}
+  explicit Parametrizer(Nest& nest)
+      : nest_(nest), kernel_(nest.kernel), symbols_(static_cast<uint32_t>(nest.kernel.extents.size())) {}
 
-  void run() {
+  // The values of the arguments.
+  std::vector<Dim> run() {
     collect_vars(kernel_.body);
     plain_ = is_plain();
     for (Stmt& stmt : kernel_.body) collect_kept(stmt);
     for (Stmt& stmt : kernel_.body) outer_heads(stmt);
     name_extents();
-    for_each_stmt(kernel_.body, [&](Stmt& stmt) { for_each_dim(stmt, [&](Dim& d) { d = rewrite(d); }); });
+    for_each_stmt(kernel_.body, [&](Stmt& stmt) { for_each_index(stmt, [&](IndexExpr& d) { d = rewrite(d); }); });
     for (ir::Buffer& buffer : kernel_.buffers)
       if (buffer.space == ir::Space::reg)
-        for (Dim& d : buffer.shape) d = rewrite(d);
+        for (IndexExpr& d : buffer.shape) d = rewrite(d);
     collect_extents();
     for (size_t i = 0; i < kernel_.params.size(); ++i) size_of_param(kernel_.params[i], nest_.params[i]);
+    std::vector<Dim> launch;
+    for (const IndexExpr& value : launch_) launch.push_back(named(kernel_, value));
+    if (symbols_ > 0) drop_symbols();
+    return launch;
   }
 
  private:
+  // Until here the model's symbols are extents, too, in front of the arguments.
+  void drop_symbols() {
+    const auto moved = [&](ir::ExtentId id) { return ir::ExtentId{id.index - symbols_}; };
+    const auto move = [&](IndexExpr& e) {
+      e = e.substitute([&](ir::SymbolId symbol) -> std::optional<IndexExpr> {
+        const auto extent = symbol.extent();
+        return extent ? std::optional(IndexExpr::symbol(moved(*extent))) : std::nullopt;
+      });
+    };
+    for_each_stmt(kernel_.body, [&](Stmt& stmt) { for_each_index(stmt, move); });
+    for (ir::Buffer& buffer : kernel_.buffers) {
+      for (IndexExpr& e : buffer.shape) move(e);
+      for (IndexExpr& e : buffer.strides) move(e);
+    }
+    ir::IdVector<ir::ExtentId, std::string> arguments;
+    std::map<ir::ExtentId, int64_t> facts;
+    for (uint32_t i = symbols_; i < kernel_.extents.size(); ++i) arguments.push_back(kernel_.extents[ir::ExtentId{i}]);
+    for (const auto& [extent, divisor] : kernel_.divisible) facts[moved(extent)] = divisor;
+    kernel_.extents = std::move(arguments);
+    kernel_.divisible = std::move(facts);
+  }
+
   // Only the extents of the outermost loops become arguments; reduced and inner loops keep constants.
   void outer_heads(Stmt& stmt) {
     auto* loop = std::get_if<ir::Loop>(&stmt.v);
     const bool flat = loop != nullptr && (loop->body.size() != 1 || !std::holds_alternative<ir::Loop>(loop->body[0].v));
     while (loop != nullptr) {
-      const Dim value = loop->head.extent;
+      const IndexExpr value = loop->head.extent;
       const bool suits =
           !value.is_const() || (plain_ && value.value() >= kShortLoop && (flat || value.value() % kMaxDivisor == 0));
       if (suits) loop->head.extent = parameter_for(value);
@@ -59,16 +87,16 @@ class Parametrizer {
   // Names divisors before their multiples. A row whose loops are merged in one phase and not in another then has one
   // length in both.
   void name_extents() {
-    std::vector<Dim> open;
+    std::vector<IndexExpr> open;
     for_each_head(kernel_.body, [&](const LoopHead& head) {
-      const Dim& d = head.extent;
+      const IndexExpr& d = head.extent;
       const auto symbol = d.as_symbol();
       if (d.is_const() || uses_local(d) || (symbol && is_argument(*symbol))) return;
       if (std::find(open.begin(), open.end(), d) == open.end()) open.push_back(d);
     });
     while (!open.empty()) {
-      const auto has_divisor = [&](const Dim& d) {
-        return std::any_of(open.begin(), open.end(), [&](const Dim& o) { return !(o == d) && d.exact_div(o); });
+      const auto has_divisor = [&](const IndexExpr& d) {
+        return std::any_of(open.begin(), open.end(), [&](const IndexExpr& o) { return !(o == d) && d.exact_div(o); });
       };
       auto next = std::find_if_not(open.begin(), open.end(), has_divisor);
       if (next == open.end()) next = open.begin();
@@ -94,20 +122,19 @@ class Parametrizer {
     });
   }
 
-  bool is_kept(const Dim& d) const { return d.is_const() && kept_.contains(d.value()); }
+  bool is_kept(const IndexExpr& d) const { return d.is_const() && kept_.contains(d.value()); }
 
-  Dim parameter_for(const Dim& value) {
-    auto it = names_.find(value);
-    if (it != names_.end()) return Dim::symbol(it->second);
-    const std::string name = "n" + std::to_string(launch_.size());
-    names_[value] = name;
+  IndexExpr parameter_for(const IndexExpr& value) {
+    auto it = arguments_.find(value);
+    if (it != arguments_.end()) return IndexExpr::symbol(it->second);
+    const ir::ExtentId argument = kernel_.extents.push_back("n" + std::to_string(launch_.size()));
+    arguments_[value] = argument;
     launch_.push_back(value);
-    kernel_.extents.push_back(name);
     int64_t divisor = 1;
     const int64_t known = value.known_divisor();
     while (divisor < kMaxDivisor && known % (divisor * 2) == 0) divisor *= 2;
-    if (divisor > 1) kernel_.divisible[name] = divisor;
-    return Dim::symbol(name);
+    if (divisor > 1) kernel_.divisible[argument] = divisor;
+    return IndexExpr::symbol(argument);
   }
 
   void collect_vars(const Block& block) {
@@ -123,15 +150,15 @@ class Parametrizer {
     });
   }
 
-  Dim rewrite(const Dim& d) {
+  IndexExpr rewrite(const IndexExpr& d) {
     if (is_kept(d)) return d;
     if (const auto name = d.as_symbol(); name && is_argument(*name)) return d;
-    if (auto it = names_.find(d); it != names_.end()) return Dim::symbol(it->second);
+    if (auto it = arguments_.find(d); it != arguments_.end()) return IndexExpr::symbol(it->second);
     const auto affine = affine_in(d, vars_);
     if (!affine) return rewrite_symbols(d);
-    Dim result = rewrite_value(affine->rest, false);
+    IndexExpr result = rewrite_value(affine->rest, false);
     for (const auto& [var, coefficient] : affine->coefficients)
-      result += rewrite_value(coefficient, true) * Dim::symbol(var);
+      result += rewrite_value(coefficient, true) * IndexExpr::symbol(var);
     return result;
   }
 
@@ -141,14 +168,14 @@ class Parametrizer {
     for_each_stmt(kernel_.body, [&](Stmt& stmt) {
       const auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load != nullptr && (!load->guard.empty() || load->clamp != 0)) plain = false;
-      for_each_dim(stmt, [&](Dim& d) { plain = plain && affine_in(d, vars_).has_value(); });
+      for_each_index(stmt, [&](IndexExpr& d) { plain = plain && affine_in(d, vars_).has_value(); });
     });
     return plain;
   }
 
   // Expresses an extent or stride in terms of the arguments: as one of them, as a product of some and a number, or as a
   // number. A symbolic value that is none of these becomes an argument of its own.
-  Dim rewrite_value(const Dim& value, bool is_stride) {
+  IndexExpr rewrite_value(const IndexExpr& value, bool is_stride) {
     if (value.is_const() && (!is_stride || value.value() < kShortLoop || is_kept(value))) return value;
     if (uses_local(value)) return rewrite_symbols(value);
     if (auto product = as_product(value)) return *product;
@@ -162,73 +189,64 @@ class Parametrizer {
   // The factorization with the smallest number: for 802816, 256 * 3136 is a stride of rows, while 49 * 128 * 128 is a
   // coincidence.
   struct Product {
-    Dim arguments;
+    IndexExpr arguments;
     int64_t number = 1;
   };
 
-  std::optional<Product> best_product(const Dim& value, int depth) const {
-    if (auto it = names_.find(value); it != names_.end()) return Product{Dim::symbol(it->second), 1};
+  std::optional<Product> best_product(const IndexExpr& value, int depth) const {
+    if (auto it = arguments_.find(value); it != arguments_.end()) return Product{IndexExpr::symbol(it->second), 1};
     std::optional<Product> best;
     if (value.is_const()) best = {1, value.value()};
     if (depth == 3) return best;
-    for (const auto& [argument, name] : names_) {
+    for (const auto& [argument, id] : arguments_) {
       if (argument.is(0) || argument.is(1)) continue;
       const auto quotient = value.exact_div(argument);
       if (!quotient) continue;
       const auto rest = best_product(*quotient, depth + 1);
       if (rest && (!best || std::abs(rest->number) < std::abs(best->number)))
-        best = {rest->arguments * Dim::symbol(name), rest->number};
+        best = {rest->arguments * IndexExpr::symbol(id), rest->number};
     }
     return best;
   }
 
-  std::optional<Dim> as_product(const Dim& value) const {
+  std::optional<IndexExpr> as_product(const IndexExpr& value) const {
     const auto product = best_product(value, 0);
     return product ? std::optional(product->arguments * product->number) : std::nullopt;
   }
 
-  // Registers are local names, not model symbols.
-  static bool is_register(const std::string& s) {
-    return s.size() > 1 && s[0] == 'v' && s.find_first_not_of("0123456789", 1) == std::string::npos;
-  }
+  static bool is_local(ir::SymbolId s) { return !s.extent(); }
 
-  bool is_local(const std::string& s) const {
-    return is_register(s) || s == ir::kLane || std::binary_search(vars_.begin(), vars_.end(), s);
-  }
-
-  bool uses_local(const Dim& d) const {
-    std::set<std::string> symbols;
+  static bool uses_local(const IndexExpr& d) {
+    std::set<ir::SymbolId> symbols;
     d.collect_symbols(symbols);
-    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return is_local(s); });
+    return std::any_of(symbols.begin(), symbols.end(), is_local);
   }
 
-  Dim rewrite_symbols(const Dim& d) {
-    return d.substitute([&](const std::string& s) -> std::optional<Dim> {
+  IndexExpr rewrite_symbols(const IndexExpr& d) {
+    return d.substitute([&](ir::SymbolId s) -> std::optional<IndexExpr> {
       if (is_local(s) || is_argument(s)) return std::nullopt;
-      return parameter_for(Dim::symbol(s));
+      return parameter_for(IndexExpr::symbol(s));
     });
   }
 
-  bool is_argument(const std::string& s) const {
-    return std::find(kernel_.extents.begin(), kernel_.extents.end(), s) != kernel_.extents.end();
-  }
+  bool is_argument(ir::SymbolId s) const { return s.extent() && s.index >= symbols_; }
 
   // Sets the size of a flat parameter in terms of the arguments to the span of its accesses. Guarded accesses may go
   // beyond it, so they leave the span unknown.
   void size_of_param(ir::BufferId id, const ParamSource& source) {
     ir::Buffer& buffer = kernel_.buffers[id];
     if (buffer.shape.size() != 1 || !buffer.strides.empty()) {
-      for (Dim& d : buffer.shape) d = rewrite_value(d, false);
-      for (Dim& d : buffer.strides) d = rewrite_value(d, true);
+      for (IndexExpr& d : buffer.shape) d = rewrite_value(d, false);
+      for (IndexExpr& d : buffer.strides) d = rewrite_value(d, true);
       return;
     }
-    std::optional<Dim> span;
+    std::optional<IndexExpr> span;
     bool known = true;
-    const auto note = [&](ir::BufferId b, const Dim& index, bool guarded) {
+    const auto note = [&](ir::BufferId b, const IndexExpr& index, bool guarded) {
       if (b != id) return;
       const auto affine = affine_in(index, vars_);
       if (guarded || !affine) return void(known = false);
-      Dim last = affine->rest;
+      IndexExpr last = affine->rest;
       for (const auto& [var, coefficient] : affine->coefficients) {
         if (proves_nonneg(-coefficient, {})) continue;  // largest at the loop's start
         if (!proves_nonneg(coefficient, {})) known = false;
@@ -248,21 +266,22 @@ class Parametrizer {
       if (const auto* store = std::get_if<ir::Store>(&stmt.v))
         note(store->buffer, store->index[0], !store->guard.empty());
     });
-    buffer.shape = {known && span ? *span : rewrite_value(source.elements, false)};
+    buffer.shape = {known && span ? *span : rewrite_value(index_expr(nest_, source.elements), false)};
   }
 
   Nest& nest_;
   Kernel& kernel_;
-  std::vector<Dim>& launch_;
-  std::map<Dim, std::string> names_;
-  std::vector<std::string> vars_;
-  std::map<std::string, Dim> extents_;  // of loops, in terms of the arguments
+  const uint32_t symbols_;         // the number of extents that are symbols of the model
+  std::vector<IndexExpr> launch_;  // the values of the arguments, in terms of these
+  std::map<IndexExpr, ir::ExtentId> arguments_;
+  std::vector<ir::SymbolId> vars_;
+  std::map<ir::SymbolId, IndexExpr> extents_;  // of loops, in terms of the arguments
   std::set<int64_t> kept_;
   bool plain_ = false;
 };
 
 }  // namespace
 
-void abstract_extents(Nest& nest, std::vector<Dim>& launch) { Parametrizer(nest, launch).run(); }
+std::vector<Dim> abstract_extents(Nest& nest) { return Parametrizer(nest).run(); }
 
 }  // namespace fusec::compiler

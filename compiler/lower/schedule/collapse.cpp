@@ -40,11 +40,11 @@ Stmt rebuild_loops(const std::vector<LoopHead>& heads, Block body) {
 
 namespace {
 
-// Whether i * extent(j) + j can become one variable in every Dim of the block.
-bool mergeable(Block& block, const std::string& i, const LoopHead& j) {
+// Whether i * extent(j) + j can become one variable in every index expression of the block.
+bool mergeable(Block& block, VarId i, const LoopHead& j) {
   bool ok = true;
   for_each_stmt(block, [&](Stmt& stmt) {
-    for_each_dim(stmt, [&](Dim& d) {
+    for_each_index(stmt, [&](IndexExpr& d) {
       if (!ok || (!d.uses(i) && !d.uses(j.var))) return;
       const auto affine = affine_in(d, {i, j.var});
       ok = affine && affine->coefficient(i) == affine->coefficient(j.var) * j.extent;
@@ -56,7 +56,7 @@ bool mergeable(Block& block, const std::string& i, const LoopHead& j) {
 // Merges loop i and the loop j inside it into one loop over j's variable.
 void merge(Block& block, LoopHead& i, const LoopHead& j) {
   for_each_stmt(block, [&](Stmt& stmt) {
-    for_each_dim(stmt, [&](Dim& d) {
+    for_each_index(stmt, [&](IndexExpr& d) {
       if (d.uses(i.var)) d = d.substitute({{i.var, 0}});
     });
   });
@@ -95,19 +95,19 @@ bool is_pointwise(const Block& body) {
 void sort_by_strides(std::vector<LoopHead>& heads, size_t count, const Affine& access) {
   std::stable_sort(heads.begin(), heads.begin() + static_cast<std::ptrdiff_t>(count),
                    [&](const LoopHead& a, const LoopHead& b) {
-                     const Dim d = access.coefficient(a.var) - access.coefficient(b.var);
-                     return !(d == Dim(0)) && proves_nonneg(d, {}) && !proves_nonneg(-d, {});
+                     const IndexExpr d = access.coefficient(a.var) - access.coefficient(b.var);
+                     return !(d == IndexExpr(0)) && proves_nonneg(d, {}) && !proves_nonneg(-d, {});
                    });
 }
 
 // The strides of the only load that moves with every loop; nullopt when there are several or they are not affine.
-std::optional<Affine> full_load(const Block& body, const std::vector<std::string>& vars) {
+std::optional<Affine> full_load(const Block& body, const std::vector<ir::SymbolId>& vars) {
   std::optional<Affine> found;
   int count = 0;
   for_each_stmt(body, [&](const Stmt& stmt) {
     const auto* load = std::get_if<ir::Load>(&stmt.v);
     if (load == nullptr || load->index.size() != 1) return;
-    if (!std::all_of(vars.begin(), vars.end(), [&](const std::string& v) { return load->index[0].uses(v); })) return;
+    if (!std::all_of(vars.begin(), vars.end(), [&](ir::SymbolId v) { return load->index[0].uses(v); })) return;
     found = affine_in(load->index[0], vars);
     ++count;
   });
@@ -120,7 +120,7 @@ void order_loops(std::vector<LoopHead>& heads, const Block& body, const ir::Kern
   constexpr int64_t kLine = 64;
   const ir::Store* store = first_store(body);
   if (store == nullptr || store->index.size() != 1 || heads.size() < 2) return;
-  std::vector<std::string> vars;
+  std::vector<ir::SymbolId> vars;
   for (const LoopHead& head : heads) vars.push_back(head.var);
   const auto stored = affine_in(store->index[0], vars);
   if (!stored) return;

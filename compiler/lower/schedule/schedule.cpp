@@ -13,17 +13,17 @@ using ir::Block;
 using ir::LoopHead;
 using ir::Stmt;
 
-std::map<std::string, int64_t> hints_of(const ir::Kernel& kernel, const std::vector<Dim>& launch) {
-  std::map<std::string, int64_t> hints;
-  for (size_t i = 0; i < launch.size(); ++i)
-    if (launch[i].is_const()) hints[kernel.extents[i]] = launch[i].value();
+std::map<ir::SymbolId, int64_t> hints_of(const std::vector<Dim>& launch) {
+  std::map<ir::SymbolId, int64_t> hints;
+  for (uint32_t i = 0; i < launch.size(); ++i)
+    if (launch[i].is_const()) hints[ir::ExtentId{i}] = launch[i].value();
   return hints;
 }
 
-int64_t known_extent(const Scheduling& s, const Dim& extent, int64_t otherwise) {
+int64_t known_extent(const Scheduling& s, const IndexExpr& extent, int64_t otherwise) {
   if (extent.is_const()) return extent.value();
-  const auto name = extent.as_symbol();
-  const auto hint = name ? s.hints.find(*name) : s.hints.end();
+  const auto symbol = extent.as_symbol();
+  const auto hint = symbol ? s.hints.find(*symbol) : s.hints.end();
   return hint == s.hints.end() ? otherwise : hint->second;
 }
 
@@ -35,15 +35,15 @@ bool has_reduction(const Block& block) {
   return found;
 }
 
-std::vector<std::string> vars_of(const std::vector<LoopHead>& heads) {
-  std::vector<std::string> vars;
+std::vector<ir::SymbolId> vars_of(const std::vector<LoopHead>& heads) {
+  std::vector<ir::SymbolId> vars;
   for (const LoopHead& head : heads) vars.push_back(head.var);
   return vars;
 }
 
-std::string columns_along(const PerfectNest& nest) {
+std::optional<VarId> columns_along(const PerfectNest& nest) {
   int rows = 0;
-  std::map<std::string, int> columns;
+  std::map<ir::SymbolId, int> columns;
   const auto outer = vars_of(nest.heads);
   for (const Stmt& stmt : nest.body) {
     const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
@@ -59,26 +59,26 @@ std::string columns_along(const PerfectNest& nest) {
       // vector along one of them.
       const auto weight = static_cast<int>(affine->coefficients.size());
       if (affine->coefficient(vars.back()).is(1)) rows += weight;
-      for (const std::string& v : outer)
+      for (const ir::SymbolId v : outer)
         if (affine->coefficient(v).is(1)) columns[v] += weight;
     });
   }
-  std::string best;
+  std::optional<ir::SymbolId> best;
   for (const auto& [var, count] : columns)
-    if (count > rows && (best.empty() || count > columns[best])) best = var;
-  return best;
+    if (count > rows && (!best || count > columns[*best])) best = var;
+  return best ? best->var() : std::nullopt;
 }
 
 namespace {
 
-bool worth_tiling(const Dim& extent) { return !extent.is_const() || extent.value() >= 8; }
+bool worth_tiling(const IndexExpr& extent) { return !extent.is_const() || extent.value() >= 8; }
 
 }  // namespace
 
-std::string strided_across(const PerfectNest& nest) {
+std::optional<VarId> strided_across(const PerfectNest& nest) {
   const auto vars = vars_of(nest.heads);
-  const std::string& inner = vars.back();
-  std::string across;
+  const ir::SymbolId inner = vars.back();
+  std::optional<VarId> across;
   for_each_stmt(nest.body, [&](const Stmt& stmt) {
     const auto* load = std::get_if<ir::Load>(&stmt.v);
     if (load == nullptr || load->index.size() != 1 || !load->guard.empty()) return;
@@ -87,7 +87,7 @@ std::string strided_across(const PerfectNest& nest) {
     for (const LoopHead& head : nest.heads)
       if (affine->coefficient(head.var).is(1) && worth_tiling(head.extent)) across = head.var;
   });
-  return worth_tiling(nest.heads.back().extent) ? across : "";
+  return worth_tiling(nest.heads.back().extent) ? across : std::nullopt;
 }
 
 }  // namespace fusec::compiler

@@ -5,7 +5,7 @@
 
 #include <functional>
 #include <map>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "compiler/lower/nest/nest.h"
@@ -13,9 +13,9 @@
 
 namespace fusec::compiler {
 
-// Turns extents and strides into launch arguments, so that one kernel serves many shapes. `launch` gets the value of
+// Turns extents and strides into launch arguments, so that one kernel serves many shapes. Returns the value of
 // each of Kernel::extents over the model's symbols.
-void abstract_extents(Nest& nest, std::vector<Dim>& launch);
+std::vector<Dim> abstract_extents(Nest& nest);
 // Merges loops that together walk every buffer evenly, and orders pointwise loops by the strides of the first store.
 void collapse(Nest& nest);
 
@@ -44,19 +44,19 @@ ir::Stmt rebuild_loops(const std::vector<ir::LoopHead>& heads, ir::Block body);
 struct Scheduling {
   ir::Kernel& kernel;
   const Target& target;
-  const std::map<std::string, int64_t>& hints;  // expected values: arguments that are constant in the model
+  const std::map<ir::SymbolId, int64_t>& hints;  // expected values: arguments that are constant in the model
 };
-std::map<std::string, int64_t> hints_of(const ir::Kernel& kernel, const std::vector<Dim>& launch);
+std::map<ir::SymbolId, int64_t> hints_of(const std::vector<Dim>& launch);
 // The extent if it is constant or has an expected value, else `otherwise`.
-int64_t known_extent(const Scheduling& s, const Dim& extent, int64_t otherwise);
+int64_t known_extent(const Scheduling& s, const IndexExpr& extent, int64_t otherwise);
 
 bool has_reduction(const ir::Block& block);
-std::vector<std::string> vars_of(const std::vector<ir::LoopHead>& heads);
+std::vector<ir::SymbolId> vars_of(const std::vector<ir::LoopHead>& heads);
 // The outer loop along which the reductions' loads are contiguous, if they are not contiguous along the reduced loop;
-// empty for rows.
-std::string columns_along(const PerfectNest& nest);
+// none for rows.
+std::optional<VarId> columns_along(const PerfectNest& nest);
 // The loop along which some load is contiguous while it is strided along the innermost loop, both long enough for
-// tiles; empty if there is none.
-std::string strided_across(const PerfectNest& nest);
+// tiles.
+std::optional<VarId> strided_across(const PerfectNest& nest);
 
 }  // namespace fusec::compiler
