@@ -78,8 +78,8 @@ class Gates {
   static bool is_product(const Node& node) { return !node.op.is_scalar() && ir::is_product(node.op.tensor()); }
 
   bool may_pass(const Node& node) const {
-    const bool kind =
-        node.op.is_scalar() ? !(node.op == ScalarOp::cast) : is_product(node) || is_kind(node.op, RegionKind::index_map);
+    const bool kind = node.op.is_scalar() ? !(node.op == ScalarOp::cast)
+                                          : is_product(node) || is_kind(node.op, RegionKind::index_map);
     return kind && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
              return is_half(graph_.type(v).dtype) && (paths_.contains(v) || graph_.is_constant(v));
            });

@@ -151,8 +151,8 @@ class ColumnChunks {
     body.push_back({ir::Load{before, sums, {column()}, {}, ir::Constant{dtype_}, 0}});
     body.push_back({ir::Let{after, ScalarOp::add, {before, p_.reduce->yield[0]}}});
     body.push_back({ir::Store{sums, {column()}, after, {}, ir::StoreHint::none}});
-    task.push_back(
-        {ir::Loop{{LoopTag::seq, r, length()}, over_columns(body, p_.columns.var, 2), ir::Boundary::launches}});
+    Block rows = over_columns(body, p_.columns.var, 2);
+    task.push_back({ir::Loop{{LoopTag::seq, r, length()}, std::move(rows), ir::Boundary::launches}});
     publish.push_back({ir::Load{sum, sums, {IndexExpr::symbol(c1)}, {}, ir::Constant{dtype_}, 0}});
     publish.push_back(
         {ir::Store{partial_, partial_at(IndexExpr::symbol(g_), IndexExpr::symbol(c1)), sum, {}, ir::StoreHint::none}});

@@ -126,9 +126,8 @@ class ReduceScheduler {
       add_lanes(block, total);
       return block;
     };
-    result.push_back({ir::Loop{{LoopTag::seq, c, chunks},
-                               one_chunk(IndexExpr(kRowChunk) * IndexExpr::symbol(c), kRowChunk, r),
-                               ir::Boundary::launches}});
+    Block whole = one_chunk(IndexExpr(kRowChunk) * IndexExpr::symbol(c), kRowChunk, r);
+    result.push_back({ir::Loop{{LoopTag::seq, c, chunks}, std::move(whole), ir::Boundary::launches}});
     if (row.extent.value() % kRowChunk != 0) {
       acc_ = new_lanes("part");
       Block rest = one_chunk(IndexExpr(kRowChunk * chunks), row.extent.value() % kRowChunk, add_var(kernel_));
