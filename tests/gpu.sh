@@ -53,7 +53,7 @@ part_doctor() {
 
 part_units() {
   local test
-  # Of code generation only what runs on the card: the rest is compiled and run through the shim wherever there is no card.
+  # Of code generation only what runs on the card: the rest is compiled and run by emulation wherever there is no card.
   local -A filter=([codegen]='*Gpu*' [runtime]='*Gpu*:*Cuda*:*Nvptx*:*Cudnn*:*Cublas*')
   for test in codegen runtime; do
     [ -x "bin/fusec_${test}_test" ] || continue

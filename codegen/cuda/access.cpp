@@ -49,7 +49,7 @@ IndexExpr clamped_axis(Writer& w, Access& a, const IndexExpr& index, const Index
   return named(w, a, (w.kernel.fits32 ? "(int)" : "") + call, n);
 }
 
-Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
+Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
   Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, false, {}, {}};
   const std::size_t dropped = dropped_axes(w, id);
   const ir::IndexShape strides = kept_strides(w, id);
@@ -95,7 +95,7 @@ std::string element_at(Writer& w, const Access& a) {
   return name + "[" + index + "]";
 }
 
-std::string address_of(Writer& w, const Access& a) {
+std::string format_address(Writer& w, const Access& a) {
   return buffer_name(w, a.buffer) + " + " + operand(w.index.text(a.form.base));
 }
 
@@ -120,7 +120,7 @@ bool lanes_agree(const Index& index, const LaneForm& form, int width) {
   return g > 0 && floor_div(constant, g) == floor_div(constant + *form.step * (width - 1), g);
 }
 
-Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
+Condition make_condition(Writer& w, const ir::Guard& guard, int width) {
   Condition out;
   for (const IndexExpr& term : guard) {
     const IndexExpr d = w.index.resolve(term);
@@ -166,12 +166,13 @@ std::string load_pieces(Writer& w, const Access& a, const std::string& to) {
   const std::string function = w.prelude.use(shared              ? "load_shared"
                                              : is_constant(w, a) ? "load_constant"
                                                                  : "load_vector");
-  return fmt::format("{}<{}>({}, {});", function, piece_type(piece_bytes(w, a)), to, address_of(w, a));
+  return fmt::format("{}<{}>({}, {});", function, piece_type(piece_bytes(w, a)), to, format_address(w, a));
 }
 
 std::string load_pieces_or_zero(Writer& w, const Access& a, const std::string& to, const std::string& condition) {
   const std::string function = w.prelude.use(is_constant(w, a) ? "load_constant_or_zero" : "load_vector_or_zero");
-  return fmt::format("{}<{}>({}, {}, {});", function, piece_type(piece_bytes(w, a)), to, address_of(w, a), condition);
+  return fmt::format("{}<{}>({}, {}, {});", function, piece_type(piece_bytes(w, a)), to, format_address(w, a),
+                     condition);
 }
 
 std::string guarded_value(const std::string& condition, const std::string& value, const std::string& otherwise) {
@@ -243,7 +244,7 @@ void store_vector(Writer& w, const Access& a, const ir::Store& store, const Cond
   std::vector<IndexExpr> all;
   in_all_lanes(w, c, a.width, all);
   const std::string whole = fmt::format("{}<{}>({}, {});", w.prelude.use("store_vector"), piece_type(piece_bytes(w, a)),
-                                        address_of(w, a), wide_name(store));
+                                        format_address(w, a), wide_name(store));
   const std::string condition = both(first, all_hold(w, all));
   const std::string lane_by_lane = element_at(w, a) + " = " + raw_operand(w, store.value) + ";";
   if (!a.before.empty()) {
@@ -277,7 +278,7 @@ void store_access(Writer& w, const Access& a, const ir::Store& store, const Cond
 }  // namespace
 
 std::string guard_text(Writer& w, const ir::Guard& guard, int width) {
-  const Condition c = condition_of(w, guard, width);
+  const Condition c = make_condition(w, guard, width);
   if (c.never) return "false";
   std::vector<IndexExpr> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
@@ -288,9 +289,9 @@ void write_load(Writer& w, const ir::Load& load) {
   const int width = w.kernel.regs[load.dst].width;
   const LaneScope scope(w.index, width);
   check_declared(w, load.buffer);
-  const Condition c = condition_of(w, load.guard, width);
+  const Condition c = make_condition(w, load.guard, width);
   if (c.never) return define(w, load.dst, literal(load.otherwise));
-  const Access a = access_of(w, load.buffer, load.index, load.clamp, width);
+  const Access a = make_access(w, load.buffer, load.index, load.clamp, width);
   std::vector<IndexExpr> each = c.uniform, unused;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   if (!a.before.empty()) {
@@ -307,9 +308,9 @@ void write_store(Writer& w, const ir::Store& store) {
   const int width = ir::width_of(w.kernel, store.value);
   const LaneScope scope(w.index, width);
   check_declared(w, store.buffer);
-  const Condition c = condition_of(w, store.guard, width);
+  const Condition c = make_condition(w, store.guard, width);
   if (c.never) return;
-  const Access a = access_of(w, store.buffer, store.index, 0, width);
+  const Access a = make_access(w, store.buffer, store.index, 0, width);
   store_access(w, a, store, c);
   forget(w, a);
 }

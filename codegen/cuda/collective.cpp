@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the folds of a reduction over the threads of a team as CUDA C++: with shuffles inside warps, through shared
-// memory between warps. `plan_fold` has decided which is used.
+// Writes the folds of a reduction over the threads of a thread group as CUDA C++: with shuffles inside warps, through
+// shared memory between warps. `plan_thread_combine` has decided which is used.
 
 #include <fmt/format.h>
 
 #include "codegen/cuda/reduce.h"
-#include "codegen/kernel/reduce_plan.h"
+#include "codegen/kernel/reduction_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -25,7 +25,7 @@ void each_accumulator(Writer& w, const Accumulators& a, int64_t step, const F& b
 }
 
 void check_warp(const Writer& w) {
-  if (w.team.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
+  if (w.thread_group.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
 }
 
 // mine = combination of mine and other, with the lower thread's value on the left. `upper`: this thread is not the
@@ -61,7 +61,7 @@ void fold_by_xor(Writer& w, const Accumulators& a, const Parts& mine, int64_t fr
   w.out.line("#pragma unroll");
   w.out.open(fmt::format("for (int s = {}; s < {}; s *= 2)", from, to));
   if (a.lanes > 1) w.out.open(for_lanes(w, a.lanes));
-  const Parts other = exchanged(w, a, mine, w.prelude.use("shuffle_xor") + "(" + w.team.mask + ", {}, s)");
+  const Parts other = exchanged(w, a, mine, w.prelude.use("shuffle_xor") + "(" + w.thread_group.mask + ", {}, s)");
   combine_exchanged(w, a, mine, other, "(threadIdx.x & s)");
   if (a.lanes > 1) w.out.close();
   w.out.close();
@@ -70,13 +70,14 @@ void fold_by_xor(Writer& w, const Accumulators& a, const Parts& mine, int64_t fr
 // For any number of threads in one warp: reads from the first thread of the neighbouring run, where there is one.
 void fold_by_index(Writer& w, const Accumulators& a, const Parts& mine, int64_t from, int64_t total) {
   check_warp(w);
-  const std::string t = w.team.thread;
+  const std::string t = w.thread_group.thread;
   w.out.line("#pragma unroll");
   w.out.open(fmt::format("for (int s = {}; s < {}; s *= 2)", from, total));
   w.out.line(fmt::format("const int first = ({} ^ s) & -s;", t));
   if (a.lanes > 1) w.out.open(for_lanes(w, a.lanes));
   const std::string source = fmt::format("((threadIdx.x & 31) - {} + first) & 31", t);
-  const Parts other = exchanged(w, a, mine, w.prelude.use("shuffle") + "(" + w.team.mask + ", {}, " + source + ")");
+  const Parts other =
+      exchanged(w, a, mine, w.prelude.use("shuffle") + "(" + w.thread_group.mask + ", {}, " + source + ")");
   w.out.open(fmt::format("if (first < {})", total));
   combine_exchanged(w, a, mine, other, "(" + t + " & s)");
   w.out.close();
@@ -111,7 +112,7 @@ void assign(Writer& w, const Accumulators& a, const Parts& to, const Parts& from
 
 // Separates what an earlier iteration of a loop reads from what is written next.
 void barrier_in_loops(Writer& w) {
-  if (w.team.in_loop) write_block_barrier(w);
+  if (w.thread_group.in_loop) write_block_barrier(w);
 }
 
 // Folds `runs` runs of `unit` warps each. Every run has one value, and the first warps of the runs are `unit` apart.
@@ -124,7 +125,8 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
     assign(w, a, slots(a, shared, "threadIdx.x / 32" + slot), a.element(i), "threadIdx.x % 32 == 0");
   });
   write_block_barrier(w);
-  const std::string base = w.team.alignment == 0 ? "" : fmt::format("threadIdx.x / 32 - {} / 32 + ", w.team.thread);
+  const std::string base =
+      w.thread_group.alignment == 0 ? "" : fmt::format("threadIdx.x / 32 - {} / 32 + ", w.thread_group.thread);
   each_accumulator(w, a, step, [&](const std::string& i) {
     if (warps_fold_runs(runs, w.block_threads)) {
       assign(
@@ -154,9 +156,9 @@ void fold_warps(Writer& w, const Accumulators& a, int64_t runs, int64_t unit, in
 void fold_in_shared(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step,
                     const std::string& use) {
   const Parts shared = shared_parts(w, a, use, w.block_threads);
-  const std::string t = w.team.thread;
+  const std::string t = w.thread_group.thread;
   each_accumulator(w, a, step, [&](const std::string& i) {
-    if (w.team.in_loop || a.count > step) write_block_barrier(w);
+    if (w.thread_group.in_loop || a.count > step) write_block_barrier(w);
     assign(w, a, slots(a, shared, "threadIdx.x"), a.element(i));
     write_block_barrier(w);
     w.out.open(fmt::format("for (int s = 1; s < {}; s *= 2)", count));
@@ -199,25 +201,25 @@ void fold_array(Writer& w, const Accumulators& a, int64_t stride, int64_t count)
   if (many) w.out.close();
 }
 
-bool fold_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step) {
+bool combine_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step) {
   if (count <= 1) return false;
   const int64_t total = stride * count;
   const std::string use = stride > 1 ? "outer" : "";
-  const ThreadFold fold = plan_fold(w.team, stride, count);
+  const ThreadCombine fold = plan_thread_combine(w.thread_group, stride, count);
   switch (fold.way) {
-    case FoldWay::by_xor:
+    case CombineMethod::by_xor:
       each_accumulator(w, a, step, [&](const std::string& i) { fold_by_xor(w, a, a.element(i), stride, total); });
       return false;
-    case FoldWay::by_index:
+    case CombineMethod::by_index:
       each_accumulator(w, a, step, [&](const std::string& i) { fold_by_index(w, a, a.element(i), stride, total); });
       return false;
-    case FoldWay::by_warps:
+    case CombineMethod::by_warps:
       if (stride < 32) {
         each_accumulator(w, a, step, [&](const std::string& i) { fold_by_xor(w, a, a.element(i), stride, 32); });
       }
       fold_warps(w, a, fold.runs, fold.unit, step, use);
       return true;
-    case FoldWay::in_shared:
+    case CombineMethod::in_shared:
       fold_in_shared(w, a, stride, count, step, use);
       return true;
   }
@@ -225,19 +227,19 @@ bool fold_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t coun
 }
 
 void broadcast(Writer& w, const Accumulators& a) {
-  if (w.team.size <= 32 && in_one_warp(w.team)) {
+  if (w.thread_group.size <= 32 && in_one_warp(w.thread_group)) {
     check_warp(w);
-    const std::string source = fmt::format("(threadIdx.x - {}) & 31", w.team.thread);
+    const std::string source = fmt::format("(threadIdx.x - {}) & 31", w.thread_group.thread);
     for (const std::string& part : a.element("0")) {
       w.out.line(statement(
-          w, a, fmt::format("{0} = {1}({2}, {0}, {3});", part, w.prelude.use("shuffle"), w.team.mask, source)));
+          w, a, fmt::format("{0} = {1}({2}, {0}, {3});", part, w.prelude.use("shuffle"), w.thread_group.mask, source)));
     }
     return;
   }
-  const Parts shared = shared_parts(w, a, "all", w.block_threads / w.team.size + 1);
-  const std::string slot = fmt::format("(threadIdx.x - {}) / {}", w.team.thread, w.team.size);
+  const Parts shared = shared_parts(w, a, "all", w.block_threads / w.thread_group.size + 1);
+  const std::string slot = fmt::format("(threadIdx.x - {}) / {}", w.thread_group.thread, w.thread_group.size);
   barrier_in_loops(w);
-  assign(w, a, slots(a, shared, slot), a.element("0"), w.team.thread + " == 0");
+  assign(w, a, slots(a, shared, slot), a.element("0"), w.thread_group.thread + " == 0");
   write_block_barrier(w);
   assign(w, a, a.element("0"), slots(a, shared, slot));
 }

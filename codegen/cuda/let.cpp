@@ -16,9 +16,9 @@ constexpr double kMinDivisor = 0x1p-24, kMaxDivisor = 65504;
 
 bool is_f32(const Writer& w, const ir::Operand& operand) { return dtype_of(w.kernel, operand) == DType::f32; }
 
-ir::KnownBits known_bits_of(const Writer& w, const ir::Operand& operand) {
-  if (const auto* value = std::get_if<ir::Constant>(&operand)) return ir::known_bits_of(*value);
-  return w.digits[std::get<ir::RegId>(operand)];
+ir::KnownBits compute_known_bits(const Writer& w, const ir::Operand& operand) {
+  if (const auto* value = std::get_if<ir::Constant>(&operand)) return ir::compute_known_bits(*value);
+  return w.known_bits[std::get<ir::RegId>(operand)];
 }
 
 // Whether a * inverse + a * rest, with the reciprocal split in two parts, rounds as a / b does, without any test per
@@ -26,7 +26,7 @@ ir::KnownBits known_bits_of(const Writer& w, const ir::Operand& operand) {
 // midpoint of two floats, and the sum before rounding is accurate to 2^-45. Nothing is denormal if a is a multiple of
 // 2^-90.
 bool has_short_divisor(const Writer& w, const ir::Let& let) {
-  return known_bits_of(w, let.args[1]).count <= 11 && known_bits_of(w, let.args[0]).least >= -90;
+  return compute_known_bits(w, let.args[1]).count <= 11 && compute_known_bits(w, let.args[0]).least >= -90;
 }
 
 // The reciprocal as two parts of the same sign, so that zeros keep their sign. The second part is not 0, so that
@@ -35,7 +35,7 @@ struct Reciprocal {
   float first, rest;
 };
 
-Reciprocal reciprocal_of(float b) {
+Reciprocal compute_reciprocal(float b) {
   const double whole = 1.0 / b;
   auto first = static_cast<float>(whole);
   if (std::fabs(static_cast<double>(first)) > std::fabs(whole)) first = std::nextafter(first, 0.0f);
@@ -48,7 +48,7 @@ bool write_constant_division(Writer& w, const ir::Let& let) {
   if (divisor == nullptr) return false;
   const auto b = static_cast<float>(divisor->f);
   if (!(std::fabs(b) >= kMinDivisor && std::fabs(b) <= kMaxDivisor)) return false;
-  const Reciprocal parts = reciprocal_of(b);
+  const Reciprocal parts = compute_reciprocal(b);
   const auto text = [](float v) { return literal({DType::f32, v, 0}); };
   define(w, let.dst,
          fmt::format("{}({}, {}, {})", w.prelude.use("quotient_f32"), compute_operand(w, let.args[0]),
@@ -104,7 +104,7 @@ void note_rounding(Writer& w, const ir::Let& let) {
 void write_let(Writer& w, const ir::Let& let) {
   const DType first = dtype_of(w.kernel, let.args[0]);
   const DType result = w.kernel.regs[let.dst].dtype;
-  if (is_half(first) && result == first && ir::on_half_bits(let)) {
+  if (is_16_bit_float(first) && result == first && ir::on_half_bits(let)) {
     return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));
   }
   if (let.op == ir::ScalarOp::where) {  // a selection needs no arithmetic

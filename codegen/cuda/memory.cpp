@@ -12,7 +12,7 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-IndexExpr elements_of(const ir::IndexShape& shape, const ir::IndexShape& strides, std::size_t from) {
+IndexExpr count_elements(const ir::IndexShape& shape, const ir::IndexShape& strides, std::size_t from) {
   return from == shape.size() ? IndexExpr(1) : shape[from] * strides[from];
 }
 
@@ -21,7 +21,7 @@ int64_t constant_count(const ir::Buffer& buffer, const IndexExpr& count) {
   throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
 
-int square_of(const ir::Buffer& buffer, const ir::IndexShape& shape) {
+int check_square(const ir::Buffer& buffer, const ir::IndexShape& shape) {
   const bool square = shape.size() == 2 && shape[0].is_const() && shape[0] == shape[1];
   if (!square) throw UnsupportedKernel("'" + buffer.name + "' is not one square tile");
   return static_cast<int>(shape[0].value());
@@ -31,8 +31,8 @@ int square_of(const ir::Buffer& buffer, const ir::IndexShape& shape) {
 // access tells how many.
 void declare_array(Writer& w, ir::BufferId id) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
-  const ir::IndexShape strides = strides_of(buffer);
-  const IndexExpr count = elements_of(buffer.shape, strides, w.dropped[id]);
+  const ir::IndexShape strides = compute_strides(buffer);
+  const IndexExpr count = count_elements(buffer.shape, strides, w.dropped[id]);
   w.out.line(fmt::format("{} {}[{}];", register_type(buffer.dtype), buffer_name(w, id), constant_count(buffer, count)));
 }
 
@@ -78,7 +78,7 @@ std::size_t dropped_axes(Writer& w, ir::BufferId id) {
 }
 
 ir::IndexShape kept_strides(Writer& w, ir::BufferId id) {
-  ir::IndexShape strides = strides_of(w.kernel.buffers[id]);
+  ir::IndexShape strides = compute_strides(w.kernel.buffers[id]);
   strides.erase(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(dropped_axes(w, id)));
   return strides;
 }
@@ -87,7 +87,7 @@ void write_alloc(Writer& w, ir::BufferId id, const ir::Block& rest) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
   if (buffer.space == ir::Space::scratch) return;
   if (buffer.space == ir::Space::shared) {
-    const IndexExpr count = elements_of(buffer.shape, strides_of(buffer), 0);
+    const IndexExpr count = count_elements(buffer.shape, compute_strides(buffer), 0);
     add_shared(w, memory_type(buffer.dtype), buffer_name(w, id), constant_count(buffer, count),
                static_cast<int64_t>(size_of(buffer.dtype)));
     return;
@@ -103,7 +103,7 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   const ir::Buffer& src = w.kernel.buffers[stmt.src];
   const std::size_t from = dropped_axes(w, stmt.src), to = dropped_axes(w, stmt.dst);
   if (from != 0 || to != 0) throw UnsupportedKernel("its tiles are not declared beside it");
-  const int n = square_of(src, src.shape);
+  const int n = check_square(src, src.shape);
   const IndexExpr read = kept_strides(w, stmt.src)[0], write = kept_strides(w, stmt.dst)[0];
   w.out.line("#pragma unroll");
   w.out.line(fmt::format("for (int i = 0; i < {}; ++i) {{", n));
@@ -113,15 +113,16 @@ void write_transpose(Writer& w, const ir::TransposeTile& stmt) {
   w.out.line("}");
 }
 
-// The threads of the team copy elements in turn; the elements of the box are numbered row-major.
+// The threads of the thread group copy elements in turn; the elements of the box are numbered row-major.
 void write_copy(Writer& w, const ir::CopyAsync& stmt) {
   IndexExpr count(1);
   for (const IndexExpr& extent : stmt.extents) count *= extent;
   const std::string var = w.loop_name();
   const ir::SymbolId symbol{ir::SymbolKind::local, static_cast<uint32_t>(w.clamps++)};
-  const bool shared_out = w.team.size > 1 && w.kernel.buffers[stmt.dst].space != ir::Space::reg;
-  w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var, shared_out ? w.team.thread : "0",
-                         var, w.index.text(w.index.resolve(count)), var, shared_out ? w.team.size : 1));
+  const bool shared_out = w.thread_group.size > 1 && w.kernel.buffers[stmt.dst].space != ir::Space::reg;
+  w.out.open(fmt::format("for ({} {} = {}; {} < {}; {} += {})", w.index.type(), var,
+                         shared_out ? w.thread_group.thread : "0", var, w.index.text(w.index.resolve(count)), var,
+                         shared_out ? w.thread_group.size : 1));
   w.index.bind(symbol, var, {IndexExpr(0), w.index.resolve(count) - 1});
   const auto element = [&](ir::BufferId id, const std::vector<IndexExpr>& index) {
     const std::size_t dropped = dropped_axes(w, id);

@@ -9,7 +9,7 @@
 
 #include <nvrtc.h>
 
-#include "codegen/ptx/sized_answer.h"
+#include "codegen/ptx/two_call_query.h"
 #include "ir/support/nvidia_libraries.h"
 
 namespace fusec::codegen::cuda {
@@ -53,13 +53,13 @@ class Program {
   std::string log() const { return text(api_.log_size, api_.log); }
   std::string ptx() const { return text(api_.ptx_size, api_.ptx); }
   std::vector<uint8_t> cubin() const {
-    return sized_answer<std::vector<uint8_t>>(program_, api_.cubin_size, api_.cubin);
+    return two_call_query<std::vector<uint8_t>>(program_, api_.cubin_size, api_.cubin);
   }
 
  private:
   template <class Size, class Get>
   std::string text(Size size_of, Get get) const {
-    return c_text(sized_answer<std::string>(program_, size_of, get));
+    return c_text(two_call_query<std::string>(program_, size_of, get));
   }
 
   const Nvrtc& api_;

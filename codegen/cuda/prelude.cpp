@@ -677,7 +677,7 @@ std::string Prelude::str() const {
   if (present_.contains("LANES")) {
     out += "#define LANES(n) _Pragma(\"unroll\") for (" + index_type_ + " lane = 0; lane < n; ++lane)\n";
   }
-  if (!ptx_.empty()) out += "\n#ifndef FUSEC_SHIM\n" + ptx_ + "#endif\n";
+  if (!ptx_.empty()) out += "\n#ifndef FUSEC_CUDA_EMULATION\n" + ptx_ + "#endif\n";
   if (!text_.empty()) out += "\n" + text_;
   return out;
 }

@@ -2,7 +2,8 @@
 // The functions in front of a CUDA text. Only the parts that the text uses are added, so that it never includes
 // anything. Parts are named after the functions that they define.
 //
-// Parts written in PTX are omitted where FUSEC_SHIM is defined: whoever runs the text on a CPU supplies replacements.
+// Parts written in PTX are omitted where FUSEC_CUDA_EMULATION is defined: whoever runs the text on a CPU supplies
+// replacements.
 #pragma once
 
 #include <map>

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "codegen/kernel/reduce_plan.h"
+#include "codegen/kernel/reduction_plan.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -16,21 +16,21 @@ namespace {
 // The most tree lanes of a reduction whose lanes are found at run time.
 constexpr int64_t kMaxLanes = 1024;
 
-struct Plan : ReducePlan {
+struct PlannedReduction : ReductionPlan {
   const ir::Reduce& stmt;
   CombineOp op;
   std::string id;
 };
 
-Plan plan_of(Writer& w, const ir::Reduce& stmt) {
+PlannedReduction plan_reduction(Writer& w, const ir::Reduce& stmt) {
   for (const ir::LoopHead& loop : stmt.loops) {
     if (loop.tag > ir::LoopTag::block) throw UnsupportedKernel("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
-  Plan plan{plan_reduce(w.kernel, stmt, [&](const IndexExpr& d) { return w.index.resolve(d); }),
-            stmt,
-            {stmt.combiner, {}},
-            {}};
+  PlannedReduction plan{plan_reduce(w.kernel, stmt, [&](const IndexExpr& d) { return w.index.resolve(d); }),
+                        stmt,
+                        {stmt.combiner, {}},
+                        {}};
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted && has_block_loop(stmt)) {
@@ -48,7 +48,7 @@ std::string array_suffix(int64_t count, int lanes) {
   return "[" + std::to_string(count) + "]" + (lanes > 1 ? "[" + std::to_string(lanes) + "]" : "");
 }
 
-Accumulators accumulators_of(Writer& w, const Plan& plan, const std::string& letter, int64_t count) {
+Accumulators declare_accumulators(Writer& w, const PlannedReduction& plan, const std::string& letter, int64_t count) {
   Accumulators a{plan.op, {}, count, plan.lane_wise ? plan.width : 1, plan.id};
   for (std::size_t p = 0; p < plan.op.types.size(); ++p) {
     a.names.push_back(letter + plan.id + "_" + std::to_string(p));
@@ -70,7 +70,7 @@ void reset(Writer& w, const Accumulators& a) {
 }
 
 // Adds the element of this iteration (and lane) to accumulator `at`, or stores it there.
-void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std::string& at, bool adds) {
+void write_element(Writer& w, const PlannedReduction& plan, const Accumulators& a, const std::string& at, bool adds) {
   const LaneScope scope(w.index, plan.width);
   Parts yield;
   for (const ir::Operand& operand : plan.stmt.yield) yield.push_back(raw_operand(w, operand));
@@ -88,14 +88,14 @@ void write_element(Writer& w, const Plan& plan, const Accumulators& a, const std
   }
 }
 
-std::string place(Writer& w, const Plan& plan, const IndexExpr& position) {
+std::string place(Writer& w, const PlannedReduction& plan, const IndexExpr& position) {
   const IndexExpr at = w.index.resolve(position);
   if (plan.per == 1) return w.index.text(at);
   return at.is(0) ? "lane" : w.index.text(at) + " + lane";
 }
 
 // Writes the loops inside a thread, from number `i` on, then `body`.
-void write_thread_loops(Writer& w, const Plan& plan, std::size_t i, const std::function<void()>& body) {
+void write_thread_loops(Writer& w, const PlannedReduction& plan, std::size_t i, const std::function<void()>& body) {
   while (i < plan.loops.size() && plan.loops[i].is_block()) ++i;
   if (i == plan.loops.size()) return body();
   ir::LoopHead head = plan.loops[i].head;
@@ -107,7 +107,7 @@ void write_thread_loops(Writer& w, const Plan& plan, std::size_t i, const std::f
 // of n is set. A new value merges with the subtrees of the trailing ones of n.
 class Counter {
  public:
-  Counter(Writer& w, const Plan& plan) : w_(w), trees_(accumulators_of(w, plan, "trees", 32)) {
+  Counter(Writer& w, const PlannedReduction& plan) : w_(w), trees_(declare_accumulators(w, plan, "trees", 32)) {
     count_ = "count" + plan.id;
     w_.out.line("u32 " + count_ + " = 0;");
   }
@@ -159,13 +159,13 @@ class Counter {
 struct Threads {
   std::vector<ir::LoopHead> loops;
   int64_t total = 1;
-  Team outer;
+  ThreadGroupVars outer;
   std::set<ir::SymbolId> variables;
 };
 
 // Binds the variables of the reduce's block loops. In idle threads they are out of range and not used.
-Threads enter_threads(Writer& w, const Plan& plan) {
-  Threads out{{}, 1, w.team, w.block_variables};
+Threads enter_threads(Writer& w, const PlannedReduction& plan) {
+  Threads out{{}, 1, w.thread_group, w.block_variables};
   for (const ReduceLoop& loop : plan.loops) {
     if (loop.is_block()) out.loops.push_back(loop.head), out.total *= constant_extent(w, loop.head);
   }
@@ -180,22 +180,26 @@ void leave_threads(Writer& w, const Threads& threads) {
 }
 
 // Writes the body and the element for the threads that take part.
-void write_iteration(Writer& w, const Plan& plan, const Threads& threads, const std::function<void()>& element) {
-  const Team team = w.team;
-  const bool idle = threads.total < team.size && !threads.loops.empty();
-  if (idle) w.out.open("if (" + team.thread + " < " + std::to_string(threads.total) + ")"), w.team.whole_block = false;
-  if (!threads.loops.empty()) w.team.size = 1;
+void write_iteration(Writer& w, const PlannedReduction& plan, const Threads& threads,
+                     const std::function<void()>& element) {
+  const ThreadGroupVars thread_group = w.thread_group;
+  const bool idle = threads.total < thread_group.size && !threads.loops.empty();
+  if (idle)
+    w.out.open("if (" + thread_group.thread + " < " + std::to_string(threads.total) + ")"),
+        w.thread_group.uniform = false;
+  if (!threads.loops.empty()) w.thread_group.size = 1;
   w.parallel += static_cast<int>(threads.loops.size());
   write_block(w, plan.stmt.body);
   w.parallel -= static_cast<int>(threads.loops.size());
   element();
   if (idle) w.out.close();
-  w.team = team;
+  w.thread_group = thread_group;
 }
 
 // Folds from the innermost loop outwards; loops before number `until` are left. Returns whether idle threads have the
 // result.
-bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, std::size_t until) {
+bool fold_loops(Writer& w, const PlannedReduction& plan, const Accumulators& a, const Threads& threads,
+                std::size_t until) {
   int64_t array_stride = 1, thread_stride = 1;
   bool everywhere = threads.loops.empty();
   fold_array(w, a, array_stride, plan.per);
@@ -211,7 +215,7 @@ bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Thread
       while (i > until && plan.loops[i - 1].is_block() && plan.loops[i - 1].kind == loop.kind) {
         count *= constant_extent(w, plan.loops[--i].head);
       }
-      if (count > 1) everywhere = fold_threads(w, a, thread_stride, count, array_stride);
+      if (count > 1) everywhere = combine_threads(w, a, thread_stride, count, array_stride);
       thread_stride *= count;
     }
   }
@@ -219,9 +223,10 @@ bool fold_loops(Writer& w, const Plan& plan, const Accumulators& a, const Thread
 }
 
 // Puts the elements of the loops from number `from` on into all accumulators.
-void write_elements(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& a, std::size_t from) {
+void write_elements(Writer& w, const PlannedReduction& plan, const Threads& threads, const Accumulators& a,
+                    std::size_t from) {
   const bool sequence = has_sequence(plan);
-  const bool idle = threads.total < w.team.size && !threads.loops.empty();
+  const bool idle = threads.total < w.thread_group.size && !threads.loops.empty();
   if (sequence || idle) reset(w, a);
   write_thread_loops(w, plan, from, [&] {
     write_iteration(w, plan, threads,
@@ -230,8 +235,9 @@ void write_elements(Writer& w, const Plan& plan, const Threads& threads, const A
 }
 
 // Distributes the tuple in accumulator 0 to all threads and stores it in the registers.
-void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Threads& threads, bool everywhere) {
-  if (threads.total < w.team.size && !everywhere) broadcast(w, a);
+void write_result(Writer& w, const PlannedReduction& plan, const Accumulators& a, const Threads& threads,
+                  bool everywhere) {
+  if (threads.total < w.thread_group.size && !everywhere) broadcast(w, a);
   if (identity_changes(plan.op.combiner, plan.op.types[0])) {
     w.out.line(for_lanes(w, a.lanes) + combine(w.prelude, plan.op, a.element("0"), identity(plan.op)));
   }
@@ -242,16 +248,16 @@ void write_result(Writer& w, const Plan& plan, const Accumulators& a, const Thre
 }
 
 // Computes one value for each run of the loops inside loop `at`, and combines these in a balanced tree.
-void write_chunks_at_run_time(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& result,
-                              std::size_t at) {
+void write_chunks_at_run_time(Writer& w, const PlannedReduction& plan, const Threads& threads,
+                              const Accumulators& result, std::size_t at) {
   for (std::size_t i = 0; i < at; ++i) {
     if (!plan.loops[i].is_block()) throw UnsupportedKernel("a loop of unknown extent inside of loops over chunks");
   }
-  Plan inner = plan;
+  PlannedReduction inner = plan;
   inner.id += "x";
   Counter counter(w, plan);
   write_loop(w, plan.loops[at].head, [&] {
-    const Accumulators a = accumulators_of(w, inner, "a", array_size(plan));
+    const Accumulators a = declare_accumulators(w, inner, "a", array_size(plan));
     write_elements(w, plan, threads, a, at + 1);
     fold_loops(w, plan, a, threads, at + 1);
     counter.add(a);
@@ -260,11 +266,11 @@ void write_chunks_at_run_time(Writer& w, const Plan& plan, const Threads& thread
 }
 
 // Determines the tree lane and chunk of each element at run time.
-void write_counted(Writer& w, const Plan& plan, const Threads& threads, const Accumulators& result) {
+void write_counted(Writer& w, const PlannedReduction& plan, const Threads& threads, const Accumulators& result) {
   const ir::Tree& tree = plan.stmt.tree;
-  Plan lanes = plan;
+  PlannedReduction lanes = plan;
   lanes.id += "x";
-  const Accumulators a = accumulators_of(w, lanes, "a", tree.lanes == 0 ? 1 : tree.lanes);
+  const Accumulators a = declare_accumulators(w, lanes, "a", tree.lanes == 0 ? 1 : tree.lanes);
   Counter counter(w, plan);
   const std::string number = "e" + plan.id, chunk = "chunk" + plan.id;
   const bool chunks = tree.chunk != 0 || tree.lanes == 0;
@@ -309,28 +315,28 @@ void write_counted(Writer& w, const Plan& plan, const Threads& threads, const Ac
 }  // namespace
 
 void write_reduce(Writer& w, const ir::Reduce& stmt) {
-  const Plan plan = plan_of(w, stmt);
+  const PlannedReduction plan = plan_reduction(w, stmt);
   for (const ir::RegId dst : stmt.dst) declare(w, dst);
   w.out.open("");
   const Threads threads = enter_threads(w, plan);
   const std::size_t at_run_time = plan.counted ? plan.loops.size() : run_time_loop(plan);
   bool everywhere = threads.loops.empty();
   if (plan.counted) {
-    const Accumulators a = accumulators_of(w, plan, "a", 1);
+    const Accumulators a = declare_accumulators(w, plan, "a", 1);
     write_counted(w, plan, threads, a);
     write_result(w, plan, a, threads, true);
   } else if (at_run_time < plan.loops.size()) {
-    const Accumulators a = accumulators_of(w, plan, "a", 1);
+    const Accumulators a = declare_accumulators(w, plan, "a", 1);
     write_chunks_at_run_time(w, plan, threads, a, at_run_time);
     for (std::size_t i = at_run_time; i-- > 0;) {
       int64_t stride = 1;
       for (std::size_t k = i + 1; k < plan.loops.size(); ++k)
         stride *= plan.loops[k].is_block() ? constant_extent(w, plan.loops[k].head) : 1;
-      everywhere = fold_threads(w, a, stride, constant_extent(w, plan.loops[i].head), 1);
+      everywhere = combine_threads(w, a, stride, constant_extent(w, plan.loops[i].head), 1);
     }
     write_result(w, plan, a, threads, everywhere);
   } else {
-    const Accumulators a = accumulators_of(w, plan, "a", array_size(plan));
+    const Accumulators a = declare_accumulators(w, plan, "a", array_size(plan));
     write_elements(w, plan, threads, a, 0);
     everywhere = fold_loops(w, plan, a, threads, 0);
     write_result(w, plan, a, threads, everywhere);

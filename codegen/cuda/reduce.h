@@ -23,10 +23,10 @@ struct Accumulators {
 };
 
 // Folds every `step`-th accumulator over `count` runs of `stride` threads each; inside a run the accumulators are
-// equal. Afterwards the first count * stride threads of the team hold the result; if it returns true, the whole team
-// does.
-bool fold_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step);
-// Copies the first accumulator of the team's first thread to all its threads.
+// equal. Afterwards the first count * stride threads of the thread group hold the result; if it returns true, the whole
+// thread group does.
+bool combine_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step);
+// Copies the first accumulator of the thread group's first thread to all its threads.
 void broadcast(Writer& w, const Accumulators& a);
 // Combines neighbouring pairs, carrying an odd last one, over `count` accumulators `stride` apart, for each such run of
 // the array.

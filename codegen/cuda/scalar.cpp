@@ -206,25 +206,25 @@ std::string literal(const ir::Constant& c) {
 }
 
 std::string compute_literal(const ir::Constant& c) {
-  return is_half(c.dtype) ? f32_literal(half_value(c)) : literal(c);
+  return is_16_bit_float(c.dtype) ? f32_literal(half_value(c)) : literal(c);
 }
 
 std::string widen(Prelude& prelude, DType dtype, const std::string& raw) {
-  if (!is_half(dtype)) return raw;
+  if (!is_16_bit_float(dtype)) return raw;
   return call(prelude.use(dtype == DType::f16 ? "f32_from_f16" : "f32_from_bf16"), {raw});
 }
 
 std::string narrow(Prelude& prelude, DType dtype, const std::string& compute) {
-  if (!is_half(dtype)) return compute;
+  if (!is_16_bit_float(dtype)) return compute;
   return call(prelude.use(dtype == DType::f16 ? "f16_from_f32" : "bf16_from_f32"), {compute});
 }
 
 std::string convert(Prelude& prelude, DType from, DType to, const std::string& v) {
-  if (from == to && !is_half(to)) return v;
+  if (from == to && !is_16_bit_float(to)) return v;
   if (to == DType::bool_) return operand(v) + " != 0";
-  if (from == DType::bool_ && is_half(to)) return narrow(prelude, to, "(float)" + operand(v));
-  if (is_int(from) && is_half(to)) return int_to_half(prelude, from, to, v);
-  if (is_half(to)) return narrow(prelude, to, from == DType::f64 ? call(prelude.use("odd_from_f64"), {v}) : v);
+  if (from == DType::bool_ && is_16_bit_float(to)) return narrow(prelude, to, "(float)" + operand(v));
+  if (is_int(from) && is_16_bit_float(to)) return int_to_half(prelude, from, to, v);
+  if (is_16_bit_float(to)) return narrow(prelude, to, from == DType::f64 ? call(prelude.use("odd_from_f64"), {v}) : v);
   if (is_float(from) && is_int(to)) return call(prelude.use(std::string(to_string(to)) + "_from_float"), {v});
   if (compute_type(from) == to) return v;
   return "(" + register_type(to) + ")" + operand(v);

@@ -9,12 +9,12 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-Team inside(Writer& w, int64_t total, int64_t inner, bool collective) {
-  Team out{split(w.team, total, inner), "", w.team.mask};
-  if (collective && splits_warps(w.team, total)) {
+ThreadGroupVars inside(Writer& w, int64_t total, int64_t inner, bool collective) {
+  ThreadGroupVars out{split(w.thread_group, total, inner), "", w.thread_group.mask};
+  if (collective && splits_warps(w.thread_group, total)) {
     out.mask = "m" + std::to_string(w.threads);
-    w.out.line("const unsigned " + out.mask + " = __ballot_sync(" + w.team.mask + ", " + w.team.thread + " < " +
-               std::to_string(total) + ");");
+    w.out.line("const unsigned " + out.mask + " = __ballot_sync(" + w.thread_group.mask + ", " + w.thread_group.thread +
+               " < " + std::to_string(total) + ");");
   }
   out.thread = "t" + std::to_string(++w.threads);
   return out;
@@ -29,13 +29,13 @@ int64_t constant_extent(Writer& w, const ir::LoopHead& loop) {
                           named(w.kernel, loop.extent).str() + ", which is no constant");
 }
 
-int64_t threads_of(Writer& w, const ir::Stmt& stmt) {
-  return codegen::threads_of(stmt, [&](const ir::LoopHead& loop) { return constant_extent(w, loop); });
+int64_t count_threads(Writer& w, const ir::Stmt& stmt) {
+  return codegen::count_threads(stmt, [&](const ir::LoopHead& loop) { return constant_extent(w, loop); });
 }
 
 // Binds the loop variables, innermost first, by dividing the thread index.
 void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner) {
-  const std::string thread = w.team.thread;
+  const std::string thread = w.thread_group.thread;
   int64_t stride = inner;
   for (std::size_t i = loops.size(); i-- > 0;) {
     const int64_t extent = constant_extent(w, loops[i]);
@@ -60,15 +60,15 @@ void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_
   int64_t total = inner;
   for (const ir::LoopHead& loop : loops) total *= constant_extent(w, loop);
   if (total == 0) return;
-  const Team outer = w.team;
+  const ThreadGroupVars outer = w.thread_group;
   const auto variables = w.block_variables;
-  const Team own = inside(w, total, inner, collective);
+  const ThreadGroupVars own = inside(w, total, inner, collective);
   w.out.open(total < outer.size ? "if (" + outer.thread + " < " + std::to_string(total) + ")" : "");
   bind_threads(w, loops, inner);
-  w.team = own;
+  w.thread_group = own;
   for (const ir::LoopHead& loop : loops) w.block_variables.insert(loop.var);
   if (inner > 1) {
-    w.out.line("const int " + w.team.thread + " = " + w.prelude.use("umod") + "(" + outer.thread + ", " +
+    w.out.line("const int " + w.thread_group.thread + " = " + w.prelude.use("umod") + "(" + outer.thread + ", " +
                std::to_string(inner) + ");");
   }
   w.parallel += static_cast<int>(loops.size());
@@ -77,14 +77,14 @@ void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_
   w.out.close();
   for (const ir::LoopHead& loop : loops) w.index.unbind(loop.var);
   w.block_variables = variables;
-  w.team = outer;
+  w.thread_group = outer;
 }
 
 void write_block_barrier(Writer& w) {
-  if (!w.team.whole_block) throw UnsupportedKernel("it needs a barrier where not all threads of the block come");
+  if (!w.thread_group.uniform) throw UnsupportedKernel("it needs a barrier where not all threads of the block come");
   w.out.line("__syncthreads();");
 }
 
-std::string first_thread(const Writer& w) { return w.team.size > 1 ? w.team.thread + " == 0" : ""; }
+std::string first_thread(const Writer& w) { return w.thread_group.size > 1 ? w.thread_group.thread + " == 0" : ""; }
 
 }  // namespace fusec::codegen::cuda

@@ -18,8 +18,8 @@ constexpr int64_t kStaticShared = 48 << 10;  // bytes of static shared memory th
 
 void write_sync(Writer& w, const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
-  if (w.team.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
-  w.out.line("__syncwarp(" + w.team.mask + ");");
+  if (w.thread_group.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
+  w.out.line("__syncwarp(" + w.thread_group.mask + ");");
 }
 
 void write_loop_stmt(Writer& w, const ir::Loop& loop) {
@@ -34,7 +34,7 @@ void write_loop_stmt(Writer& w, const ir::Loop& loop) {
       return write_loop(w, loop.head, [&] { write_block(w, loop.body); });
   }
   int64_t inner = 1;
-  for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, threads_of(w, stmt));
+  for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, count_threads(w, stmt));
   write_block_loops(w, {loop.head}, inner, is_collective(loop.body), [&] { write_block(w, loop.body); });
 }
 
@@ -131,7 +131,7 @@ void open_loop(Writer& w, const ir::LoopHead& head, const IndexExpr& extent) {
   const std::string name = w.loop_name();
   w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
   w.index.bind(head.var, name, {IndexExpr(0), extent - 1});
-  w.team.in_loop = true;
+  w.thread_group.in_loop = true;
 }
 
 }  // namespace
@@ -146,8 +146,8 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
-  for (const ir::Stmt* stmt : phase.body) w.team.size = std::max(w.team.size, threads_of(w, *stmt));
-  const int64_t threads = w.team.size;
+  for (const ir::Stmt* stmt : phase.body) w.thread_group.size = std::max(w.thread_group.size, count_threads(w, *stmt));
+  const int64_t threads = w.thread_group.size;
   w.block_threads = threads;
   w.block_warps = (threads + 31) / 32;
   if (threads > kMaxThreads)
@@ -159,7 +159,7 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   write_block(w, body);
 
   PhaseText out;
-  out.iterations = iterations_of(phase);
+  out.iterations = count_iterations(phase);
   out.threads = static_cast<int>(threads);
   const int64_t shared = shared_bytes(w);
   out.dynamic_shared = shared > kStaticShared ? shared : 0;
@@ -197,7 +197,7 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
   if (head.tag >= ir::LoopTag::block) throw UnsupportedKernel("a parallel loop where a plain one is needed");
   const IndexExpr extent = w.index.resolve(head.extent);
   if (extent.is_const() && extent.value() <= 0) return;
-  const Team outer = w.team;
+  const ThreadGroupVars outer = w.thread_group;
   if (extent.is(1)) {
     w.index.alias(head.var, IndexExpr(0));
     w.out.open("");
@@ -207,13 +207,13 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
     extent.collect_symbols(symbols);
     const bool varies =
         std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });
-    if (varies || w.index.uses_data(extent)) w.team.whole_block = false;
-    if (w.index.uses_data(extent) || (varies && (w.team.alignment % 32 != 0 || w.team.size % 32 != 0)))
-      w.team.mask.clear();
+    if (varies || w.index.uses_data(extent)) w.thread_group.uniform = false;
+    if (w.index.uses_data(extent) || (varies && (w.thread_group.alignment % 32 != 0 || w.thread_group.size % 32 != 0)))
+      w.thread_group.mask.clear();
   }
   body();
   w.out.close();
-  w.team = outer;
+  w.thread_group = outer;
   w.index.unbind(head.var);
 }
 

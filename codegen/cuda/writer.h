@@ -2,8 +2,9 @@
 // Walks a kernel and writes CUDA C++, one function per grid phase. The parts of the writer share a Writer.
 //
 // All names in the text are made here: v12 is a register, i3 a loop variable, n0 an extent, b4 a parameter or scratch
-// buffer, r4 a reg buffer, s4 a shared buffer, t1 the thread's index in its team, w12 the shared memory of a reduce,
-// a12_0 accumulators, c2 a clamped index. A wide register is an array, processed lane by lane in unrolled loops.
+// buffer, r4 a reg buffer, s4 a shared buffer, t1 the thread's index in its thread group, w12 the shared memory of a
+// reduce, a12_0 accumulators, c2 a clamped index. A wide register is an array, processed lane by lane in unrolled
+// loops.
 #pragma once
 
 #include <functional>
@@ -17,13 +18,13 @@
 #include "codegen/cuda/scalar.h"
 #include "codegen/cuda/text.h"
 #include "codegen/kernel/phases.h"
-#include "codegen/kernel/team.h"
+#include "codegen/kernel/thread_group.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/known_bits.h"
 
 namespace fusec::codegen::cuda {
 
-struct Team : TeamSize {
+struct ThreadGroupVars : ThreadGroup {
   std::string thread = "t0";         // the index of this thread in it
   std::string mask = "0xffffffffu";  // the threads of this warp that are at this point of the program
 };
@@ -37,13 +38,13 @@ struct SharedBuffer {
 struct Writer {
   const ir::Kernel& kernel;
   const Target& target;
-  const ir::IdVector<ir::RegId, ir::KnownBits> digits;
+  const ir::IdVector<ir::RegId, ir::KnownBits> known_bits;
   std::map<ir::RegId, ir::RegId> rounded;  // maps the result of each `round` to its operand
   bool comments = false;
   Prelude& prelude;
   Index index;
   Text out;
-  Team team;
+  ThreadGroupVars thread_group;
   std::vector<SharedBuffer> shared;             // of this phase
   std::map<ir::BufferId, std::size_t> dropped;  // leading axes of reg buffers that block loops index, once known
   std::map<ir::BufferId, int> parallel_depth;   // parallel loops around the declaration of a local buffer
@@ -54,7 +55,11 @@ struct Writer {
   std::string loop_name();                 // the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
-      : kernel(kernel), target(target), digits(ir::known_bits_of(kernel)), prelude(prelude), index(kernel, prelude) {}
+      : kernel(kernel),
+        target(target),
+        known_bits(ir::compute_known_bits(kernel)),
+        prelude(prelude),
+        index(kernel, prelude) {}
   Writer(const Writer&) = delete;
 };
 
@@ -90,16 +95,16 @@ std::string add_shared(Writer& w, const std::string& type, const std::string& na
 void write_let(Writer& w, const ir::Let& let);
 
 // threads.cpp: how many threads the statements need; block loops; barriers.
-int64_t threads_of(Writer& w, const ir::Stmt& stmt);
+int64_t count_threads(Writer& w, const ir::Stmt& stmt);
 int64_t constant_extent(Writer& w, const ir::LoopHead& loop);
 // Runs body with the variables of nested block loops bound, for the threads that take part. `inner`: threads that each
 // iteration needs; `collective`: whether body contains barriers or shuffles.
 void write_block_loops(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner, bool collective,
                        const std::function<void()>& body);
-// Binds the variables of nested block loops by dividing the thread's index in its team.
+// Binds the variables of nested block loops by dividing the thread's index in its thread group.
 void bind_threads(Writer& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
 void write_block_barrier(Writer& w);
-// "t0 == 0", the condition for what one thread of the team does; empty if the team is one thread.
+// "t0 == 0", the condition for what one thread of the thread group does; empty if the thread group is one thread.
 std::string first_thread(const Writer& w);
 
 // access.cpp

@@ -10,7 +10,7 @@
 namespace fusec::codegen {
 namespace {
 
-int64_t pitch_of(const std::string& layout) {
+int64_t parse_pitch(const std::string& layout) {
   constexpr std::string_view kPrefix = "pitch ";
   int64_t pitch = 0;
   if (layout.starts_with(kPrefix)) {
@@ -21,9 +21,9 @@ int64_t pitch_of(const std::string& layout) {
 
 }  // namespace
 
-ir::IndexShape strides_of(const ir::Buffer& buffer) {
+ir::IndexShape compute_strides(const ir::Buffer& buffer) {
   if (!buffer.strides.empty()) return buffer.strides;
-  const int64_t pitch = pitch_of(buffer.layout);
+  const int64_t pitch = parse_pitch(buffer.layout);
   if (pitch == 0 || buffer.shape.size() < 2) return contiguous_strides(buffer.shape);
   ir::IndexShape padded = buffer.shape;
   padded.back() = pitch;
@@ -31,7 +31,7 @@ ir::IndexShape strides_of(const ir::Buffer& buffer) {
 }
 
 IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& index) {
-  const ir::IndexShape strides = strides_of(buffer);
+  const ir::IndexShape strides = compute_strides(buffer);
   FUSEC_CHECK(index.size() == strides.size())
       << "buffer '" << buffer.name << "' indexed by " << index.size() << " dims";
   IndexExpr out;

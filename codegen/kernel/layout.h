@@ -10,7 +10,7 @@ using ir::IndexExpr;
 
 // Strides in elements: the stated ones, or else row-major over the shape; with layout "pitch P" rows are P elements
 // apart.
-ir::IndexShape strides_of(const ir::Buffer& buffer);
+ir::IndexShape compute_strides(const ir::Buffer& buffer);
 IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& index);
 
 }  // namespace fusec::codegen

@@ -53,7 +53,7 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
   return phases;
 }
 
-IndexExpr iterations_of(const Phase& phase) {
+IndexExpr count_iterations(const Phase& phase) {
   IndexExpr out(1);
   for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
   return out;

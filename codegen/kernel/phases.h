@@ -18,6 +18,6 @@ struct Phase {
 
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
 std::vector<Phase> split_phases(const ir::Kernel& kernel);
-IndexExpr iterations_of(const Phase& phase);
+IndexExpr count_iterations(const Phase& phase);
 
 }  // namespace fusec::codegen

@@ -31,10 +31,10 @@ Value* clamped(Writer& w, const IndexExpr& index, const IndexExpr& extent) {
 }
 
 // The address `linear` elements into the buffer, plus the offsets of the clamped axes.
-Value* address_of(Writer& w, const Access& a, const IndexExpr& linear) {
-  Value* at = w.index.pointer(base_of(w, a.buffer), a.element, linear);
+Value* compute_address(Writer& w, const Access& a, const IndexExpr& linear) {
+  Value* at = w.index.pointer(get_base_address(w, a.buffer), a.element, linear);
   if (a.clamp == 0) return at;
-  const ir::IndexShape strides = strides_of(*a.info);
+  const ir::IndexShape strides = compute_strides(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (!(a.clamp >> axis & 1)) continue;
     Value* i = w.ir.b.CreateTrunc(clamped(w, (*a.index)[axis], a.info->shape[axis]), w.index.type());
@@ -45,9 +45,9 @@ Value* address_of(Writer& w, const Access& a, const IndexExpr& linear) {
 
 }  // namespace
 
-Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
+Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
   const ir::Buffer& buffer = w.kernel.buffers[id];
-  const ir::IndexShape strides = strides_of(buffer);
+  const ir::IndexShape strides = compute_strides(buffer);
   FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' has " << strides.size() << " axes";
   IndexExpr linear;
   bool one_row = true;
@@ -63,8 +63,8 @@ Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index
   return a;
 }
 
-Value* address(Writer& w, const Access& a) { return address_of(w, a, w.index.resolve(a.linear)); }
-Value* first_address(Writer& w, const Access& a) { return address_of(w, a, a.form.base); }
+Value* address(Writer& w, const Access& a) { return compute_address(w, a, w.index.resolve(a.linear)); }
+Value* first_address(Writer& w, const Access& a) { return compute_address(w, a, a.form.base); }
 
 llvm::Align alignment(Writer& w, const Access& a) {
   const auto element = static_cast<int64_t>(size_of(a.info->dtype));
@@ -78,7 +78,7 @@ llvm::Align alignment(Writer& w, const Access& a) {
     if (offset != 0) common = std::min(common, offset & -offset);
   };
   divides(known_divisor(w, a.form.base));
-  const ir::IndexShape strides = strides_of(*a.info);
+  const ir::IndexShape strides = compute_strides(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
     if (a.clamp >> axis & 1) divides(known_divisor(w, strides[axis]));
   }

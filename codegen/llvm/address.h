@@ -26,7 +26,7 @@ struct Access {
   bool uniform() const { return one_row && form.step == 0; }
 };
 
-Access access_of(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width);
+Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width);
 
 // The address at the current lane. A clamped index that is out of range sets the status word.
 llvm::Value* address(Writer& w, const Access& a);

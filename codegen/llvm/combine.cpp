@@ -153,7 +153,7 @@ Parts fold_lanes(Ir& ir, const CombineOp& op, std::vector<Parts> items) {
   return items[0];
 }
 
-Value* lanes_of(Ir& ir, Value* v, int from, int count) {
+Value* extract_lanes(Ir& ir, Value* v, int from, int count) {
   if (count == width_of(v)) return v;
   if (count == 1) return ir.b.CreateExtractElement(v, static_cast<uint64_t>(from));
   std::vector<int> lanes;

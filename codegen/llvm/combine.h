@@ -28,6 +28,6 @@ Parts fold_pairs(Ir& ir, const CombineOp& op, std::vector<Parts> items);
 Parts fold_lanes(Ir& ir, const CombineOp& op, std::vector<Parts> items);
 
 // Lanes from .. from + count - 1.
-llvm::Value* lanes_of(Ir& ir, llvm::Value* v, int from, int count);
+llvm::Value* extract_lanes(Ir& ir, llvm::Value* v, int from, int count);
 
 }  // namespace fusec::codegen

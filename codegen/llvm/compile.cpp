@@ -45,7 +45,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target
   return machine;
 }
 
-std::string text_of(const llvm::Module& module) {
+std::string print_to_text(const llvm::Module& module) {
   std::string out;
   llvm::raw_string_ostream stream(out);
   module.print(stream, nullptr);

@@ -17,6 +17,6 @@ namespace fusec::codegen {
 Result<std::unique_ptr<llvm::TargetMachine>> target_machine(const Target& target);
 // Runs only code generation: no IR passes, because the writer leaves nothing for them to find.
 Result<Image> compile(llvm::Module& module, llvm::TargetMachine& machine);
-std::string text_of(const llvm::Module& module);
+std::string print_to_text(const llvm::Module& module);
 
 }  // namespace fusec::codegen

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/llvm/machine.h"
+#include "codegen/llvm/target_hooks.h"
 #include "codegen/llvm/values.h"
 #include "ir/support/check.h"
 
@@ -234,14 +234,14 @@ Value* bf16_from_f32(Ir& ir, Value* f) { return codegen::bf16_from_f32(ir, f); }
 }  // namespace host
 
 Value* widen(Ir& ir, DType dtype, Value* raw) {
-  if (dtype == DType::f16) return ir.machine.f32_from_f16(ir, raw);
+  if (dtype == DType::f16) return ir.hooks.f32_from_f16(ir, raw);
   if (dtype == DType::bf16) return f32_from_bf16(ir, raw);
   return raw;
 }
 
 Value* narrow(Ir& ir, DType dtype, Value* compute) {
-  if (dtype == DType::f16) return ir.machine.f16_from_f32(ir, compute);
-  if (dtype == DType::bf16) return ir.machine.bf16_from_f32(ir, compute);
+  if (dtype == DType::f16) return ir.hooks.f16_from_f32(ir, compute);
+  if (dtype == DType::bf16) return ir.hooks.bf16_from_f32(ir, compute);
   return compute;
 }
 
@@ -251,7 +251,7 @@ Value* convert(Ir& ir, DType from, DType to, Value* v) {
     if (from == DType::bool_) return v;
     return is_float(from) ? b.CreateFCmpUNE(v, number(v, 0)) : b.CreateICmpNE(v, integer(v, 0));
   }
-  if (Value* out = ir.machine.convert(ir, from, to, v)) return out;
+  if (Value* out = ir.hooks.convert(ir, from, to, v)) return out;
   if (from == DType::bool_) {
     Value* bits = b.CreateZExt(v, retyped(v, b.getInt32Ty()));
     if (is_float(to)) return int_to_float(ir, DType::i32, to, bits);

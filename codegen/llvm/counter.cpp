@@ -22,7 +22,7 @@ void Counter::add(Value* index, const Parts& element, Value* mask) {
 void Counter::put(Value* index, const Parts& element) {
   auto& b = w_.ir.b;
   store(element);
-  llvm::Function* function = w_.frame.function;
+  llvm::Function* function = w_.phase_function.function;
   const auto block = [&] { return llvm::BasicBlock::Create(b.getContext(), "", function); };
   llvm::BasicBlock *before = b.GetInsertBlock(), *head = block(), *merge = block(), *exit = block();
   b.CreateBr(head);

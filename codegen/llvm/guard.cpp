@@ -69,7 +69,7 @@ Value* lane_mask(Writer& w, const IndexExpr& d, int width) {
 
 }  // namespace
 
-Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
+Condition make_condition(Writer& w, const ir::Guard& guard, int width) {
   Condition out;
   for (const IndexExpr& term : guard) {
     const IndexExpr d = w.index.resolve(term);
@@ -88,7 +88,7 @@ Condition condition_of(Writer& w, const ir::Guard& guard, int width) {
   return out;
 }
 
-Value* conjunction(Writer& w, const std::vector<IndexExpr>& terms) {
+Value* all_terms_hold(Writer& w, const std::vector<IndexExpr>& terms) {
   Value* out = nullptr;
   for (const IndexExpr& d : terms) {
     Value* holds = nonneg(w, w.index.resolve(d));
@@ -119,9 +119,9 @@ Value* all_lanes(Writer& w, const std::vector<IndexExpr>& terms, int width) {
 
 Value* guard_mask(Writer& w, const ir::Guard& guard, int width) {
   const LaneScope scope(w, width);
-  const Condition c = condition_of(w, guard, width);
+  const Condition c = make_condition(w, guard, width);
   if (c.never) return llvm::Constant::getNullValue(with_width(w.ir.b.getInt1Ty(), width));
-  Value* uniform = conjunction(w, c.uniform);
+  Value* uniform = all_terms_hold(w, c.uniform);
   Value* lanes = lane_masks(w, c.lanes, width);
   if (!uniform) return lanes;
   uniform = splat(w.ir, uniform, width);

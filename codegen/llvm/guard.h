@@ -15,10 +15,10 @@ struct Condition {
 };
 
 // Terms that always hold are left out.
-Condition condition_of(Writer& w, const ir::Guard& guard, int width);
+Condition make_condition(Writer& w, const ir::Guard& guard, int width);
 
 // i1: every term is >= 0 at the current lane; null without terms.
-llvm::Value* conjunction(Writer& w, const std::vector<IndexExpr>& terms);
+llvm::Value* all_terms_hold(Writer& w, const std::vector<IndexExpr>& terms);
 // The same for each lane: a vector of i1; null without terms.
 llvm::Value* lane_masks(Writer& w, const std::vector<IndexExpr>& terms, int width);
 // i1: every lane passes.

@@ -12,8 +12,8 @@
 
 #include "codegen/llvm/compile.h"
 #include "codegen/llvm/contain.h"
-#include "codegen/llvm/machine.h"
 #include "codegen/llvm/math.h"
+#include "codegen/llvm/target_hooks.h"
 #include "codegen/llvm/writer.h"
 #include "ir/support/check.h"
 
@@ -30,29 +30,29 @@ class HostWriter : public Writer {
  public:
   HostWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
              std::vector<std::string>& externs)
-      : Writer(kernel, locals, builder, target, host_machine(), builder.getInt64Ty(), kHostTraits), externs_(externs) {}
+      : Writer(kernel, locals, builder, target, host_hooks(), builder.getInt64Ty(), kHostTraits), externs_(externs) {}
 
   void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override {
-    frame = open_phase(module, ir, name);
-    index.push(frame.entry);
+    phase_function = open_phase(module, ir, name);
+    index.push(phase_function.entry);
     for (uint32_t i = 0; i < kernel.extents.size(); ++i) {
-      index.bind(fusec::ir::ExtentId{i}, extent_argument(frame, ir, i), {IndexExpr(0), std::nullopt});
+      index.bind(fusec::ir::ExtentId{i}, extent_argument(phase_function, ir, i), {IndexExpr(0), std::nullopt});
     }
     begin_index(*this);
-    grid_loop(frame, ir, index, kernel, phase.grid, [&] {
+    grid_loop(phase_function, ir, index, kernel, phase.grid, [&] {
       for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
     });
     close_phase(ir, streams);
     promote(*this);
   }
 
-  llvm::Value* buffer(int64_t position) override { return buffer_argument(frame, ir, position); }
-  llvm::Value* status() override { return status_argument(frame, ir); }
+  llvm::Value* buffer(int64_t position) override { return buffer_argument(phase_function, ir, position); }
+  llvm::Value* status() override { return status_argument(phase_function, ir); }
 
   llvm::Value* extern_address(const std::string& name) override {
     auto at = std::find(externs_.begin(), externs_.end(), name);
     if (at == externs_.end()) at = externs_.insert(at, name);
-    return extern_argument(frame, ir, at - externs_.begin());
+    return extern_argument(phase_function, ir, at - externs_.begin());
   }
 
   llvm::Value* local(ir::BufferId id) override {
@@ -62,7 +62,7 @@ class HostWriter : public Writer {
     // follow.
     llvm::IRBuilder<>::InsertPointGuard guard(ir.b);
     ir.b.SetInsertPoint(index.outermost()->getTerminator());
-    return index.pointer(local_memory(frame), ir.b.getInt8Ty(), index.resolve(found->second.offset));
+    return index.pointer(local_memory(phase_function), ir.b.getInt8Ty(), index.resolve(found->second.offset));
   }
 
   llvm::Value* may_store(ir::BufferId) override { return nullptr; }
@@ -112,7 +112,7 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
     for (const Phase& phase : split_phases(kernel)) {
       llvm::IRBuilder<> builder(out.context);
       HostWriter w(kernel, locals, builder, target, out.externs);
-      out.phases.push_back({"phase" + std::to_string(out.phases.size()), named(kernel, iterations_of(phase))});
+      out.phases.push_back({"phase" + std::to_string(out.phases.size()), named(kernel, count_iterations(phase))});
       w.write_phase(*out.module, phase, out.phases.back().name);
     }
   } catch (const CompileError& e) {
@@ -123,15 +123,16 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
 
 }  // namespace
 
-const Machine& host_machine() {
-  static constexpr Machine kHost = {.f32_from_f16 = host::f32_from_f16,
-                                    .f16_from_f32 = host::f16_from_f32,
-                                    .bf16_from_f32 = host::bf16_from_f32,
-                                    .convert = [](Ir&, DType, DType, llvm::Value*) -> llvm::Value* { return nullptr; },
-                                    .extreme = host::extreme,
-                                    .fma = math::fused,
-                                    .library = math::libm,
-                                    .function = math::function};
+const TargetHooks& host_hooks() {
+  static constexpr TargetHooks kHost = {
+      .f32_from_f16 = host::f32_from_f16,
+      .f16_from_f32 = host::f16_from_f32,
+      .bf16_from_f32 = host::bf16_from_f32,
+      .convert = [](Ir&, DType, DType, llvm::Value*) -> llvm::Value* { return nullptr; },
+      .min_max = host::min_max,
+      .fma = math::fused,
+      .library = math::libm,
+      .function = math::function};
   return kHost;
 }
 
@@ -141,7 +142,7 @@ Result<Artifact> emit_host(const ir::Kernel& kernel, const Target& target, const
   return contained<Written>([&](Written& written) -> Result<Artifact> {
     FUSEC_TRY(write(kernel, target, written));
     Artifact artifact;
-    if (options.keep_text) artifact.text = text_of(*written.module);
+    if (options.keep_text) artifact.text = print_to_text(*written.module);
     FUSEC_ASSIGN(Image image, compile(*written.module, *written.machine));
     for (const HostPhase& phase : written.phases) {
       codegen::ArtifactPhase& made = artifact.phases.emplace_back();
@@ -161,7 +162,7 @@ Result<std::string> emit_host_text(const ir::Kernel& kernel, const Target& targe
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
-    return text_of(*written.module);
+    return print_to_text(*written.module);
   });
 }
 

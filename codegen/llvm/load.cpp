@@ -32,7 +32,7 @@ Value* load_each(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes
   runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(a.width)), [&](Value* lane) {
     with_lane(w, lane, [&] {
       return branch(
-          w.ir, conjunction(w, lanes),
+          w.ir, all_terms_hold(w, lanes),
           [&]() -> Value* {
             b.CreateStore(b.CreateLoad(a.element, address(w, a)), b.CreateGEP(a.element, temporary, lane));
             return nullptr;
@@ -49,7 +49,7 @@ Value* load_expanded(Writer& w, const Access& a, const std::vector<IndexExpr>& l
   Value* out = otherwise;
   each_lane(w, a.width, [&](int k) {
     Value* lane = branch(
-        w.ir, conjunction(w, lanes), [&]() -> Value* { return b.CreateLoad(a.element, address(w, a)); },
+        w.ir, all_terms_hold(w, lanes), [&]() -> Value* { return b.CreateLoad(a.element, address(w, a)); },
         [&] { return b.CreateExtractElement(otherwise, static_cast<uint64_t>(k)); });
     out = b.CreateInsertElement(out, lane, static_cast<uint64_t>(k));
   });
@@ -78,7 +78,7 @@ Condition clamped_axes_nonempty(Writer& w, const Access& a) {
   for (std::size_t axis = 0; axis < a.info->shape.size(); ++axis) {
     if (a.clamp >> axis & 1) extents.push_back(a.info->shape[axis] - 1);
   }
-  return condition_of(w, extents, 1);
+  return make_condition(w, extents, 1);
 }
 
 Value* load_clamped(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
@@ -89,14 +89,14 @@ Value* load_clamped(Writer& w, const Access& a, const Condition& c, Value* other
     return otherwise;
   };
   if (nonempty.never) return empty();
-  return nonempty.uniform.empty() ? load() : branch(w.ir, conjunction(w, nonempty.uniform), load, empty);
+  return nonempty.uniform.empty() ? load() : branch(w.ir, all_terms_hold(w, nonempty.uniform), load, empty);
 }
 
 Value* load_guarded(Writer& w, const Access& a, const Condition& c, Value* otherwise) {
   if (c.never) return otherwise;
   const auto body = [&] { return load_clamped(w, a, c, otherwise); };
   if (c.uniform.empty()) return body();
-  return branch(w.ir, conjunction(w, c.uniform), body, [&] { return otherwise; });
+  return branch(w.ir, all_terms_hold(w, c.uniform), body, [&] { return otherwise; });
 }
 
 }  // namespace
@@ -119,8 +119,8 @@ void write_load(Writer& w, const ir::Load& load) {
     return define(w, load.dst, mask ? w.ir.b.CreateSelect(mask, v, otherwise) : v);
   }
   const LaneScope scope(w, width);
-  const Access a = access_of(w, load.buffer, load.index, load.clamp, width);
-  const Condition c = condition_of(w, load.guard, width);
+  const Access a = make_access(w, load.buffer, load.index, load.clamp, width);
+  const Condition c = make_condition(w, load.guard, width);
   define(w, load.dst, from_memory(w.ir, dtype, load_guarded(w, a, c, to_memory(w.ir, dtype, otherwise))));
 }
 
@@ -128,7 +128,7 @@ void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
   auto& b = w.ir.b;
   const LaneScope scope(w, 1);
   if (!w.traits.prefetches) return;
-  const Access a = access_of(w, prefetch.buffer, prefetch.index, 0, 1);
+  const Access a = make_access(w, prefetch.buffer, prefetch.index, 0, 1);
   // Read access, locality for the second-level cache and above, data cache. The prefetched line lies a page ahead; in
   // the first-level cache it would evict data in use.
   b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},

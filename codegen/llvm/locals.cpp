@@ -128,7 +128,7 @@ class Planner {
     }
     if (local.slots) return top;
     local.offset = top;
-    const IndexExpr span = buffer.shape.empty() ? IndexExpr(1) : buffer.shape[0] * strides_of(buffer)[0];
+    const IndexExpr span = buffer.shape.empty() ? IndexExpr(1) : buffer.shape[0] * compute_strides(buffer)[0];
     const IndexExpr end = top + aligned_bytes(span, buffer.dtype);
     peak_ = end.is_const() && peak_.is_const() ? IndexExpr(std::max(end.value(), peak_.value())) : max(peak_, end);
     return end;

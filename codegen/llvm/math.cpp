@@ -323,7 +323,7 @@ Value* cut(Ir& ir, Value* x, int64_t mask) {
   return as_float(ir, ir.b.CreateAnd(bits, integer(bits, mask)));
 }
 
-Parts square_of(Ir& ir, Value* x) {
+Parts compute_square(Ir& ir, Value* x) {
   auto& b = ir.b;
   if (ir.target.has("fma")) {
     Value* square = b.CreateFMul(x, x);
@@ -344,7 +344,7 @@ Value* gelu(Ir& ir, Value* x) {
     return b.CreateFMul(b.CreateFMul(x, number(x, 0.5)), rest);
   }
   Value* t = at_most(ir, absolute(ir, x), 15);
-  const Parts square = square_of(ir, t);
+  const Parts square = compute_square(ir, t);
   const Reduced d = reduce_ln2(ir, b.CreateFMul(square.high, number(x, -0.5)));
   Value* e = expm1_core(ir, fma(ir, square.low, -0.5, d.r));
   Value* q = b.CreateFDiv(t, b.CreateFAdd(t, number(x, 2.5)));
@@ -359,7 +359,7 @@ Value* gelu(Ir& ir, Value* x) {
 
 // t * (t^2 + 1/0.044715) for 0 <= t <= 11. The first part of the constant has few enough bits to make the differences
 // exact.
-Parts cubic_of(Ir& ir, Value* t) {
+Parts compute_cubic(Ir& ir, Value* t) {
   auto& b = ir.b;
   constexpr double kHigh = 22.36328125, kLow = 1 / 0.044715 - kHigh;
   Value* first = number(t, kHigh);
@@ -397,7 +397,7 @@ Value* gelu_tanh(Ir& ir, Value* x) {
   const bool has_fma = ir.target.has("fma");
   const double high = has_fma ? static_cast<float>(kScale) : -0x1.a4p-4;  // without FMA, the first part has 8 bits
   Value* t = at_most(ir, absolute(ir, x), 11);
-  const Parts cubic = cubic_of(ir, t);
+  const Parts cubic = compute_cubic(ir, t);
   const Nearest n = nearest(ir, has_fma ? cubic.high : b.CreateFAdd(cubic.high, cubic.low), kScale);
   Value* r = fma(ir, cubic.high, high, b.CreateFNeg(n.as_float));
   r = fma(ir, cubic.low, kScale, fma(ir, cubic.high, kScale - high, r));

@@ -24,7 +24,7 @@ constexpr int64_t kMaxLanes = 1024;
 constexpr int64_t kMaxBalanced = 64;
 
 // A reduction, with what the writer derives from it.
-struct Plan {
+struct PlannedReduction {
   const ir::Reduce& stmt;
   CombineOp op;
   int width = 1;           // lanes of the yielded value
@@ -43,21 +43,21 @@ int yield_width(const Writer& w, const ir::Reduce& reduce) {
   return width;
 }
 
-IndexExpr count_of(const Writer& w, const std::vector<ir::LoopHead>& loops) {
+IndexExpr compute_count(const Writer& w, const std::vector<ir::LoopHead>& loops) {
   IndexExpr out(1);
   for (const ir::LoopHead& loop : loops) out *= w.index.resolve(loop.extent);
   return out;
 }
 
 // Row-major position of the current iteration.
-IndexExpr position_of(const std::vector<ir::LoopHead>& loops) {
+IndexExpr compute_position(const std::vector<ir::LoopHead>& loops) {
   IndexExpr out;
   for (const ir::LoopHead& loop : loops) out = out * loop.extent + IndexExpr::symbol(loop.var);
   return out;
 }
 
-Plan plan_of(Writer& w, const ir::Reduce& stmt) {
-  Plan plan{stmt, {stmt.combiner, {}}};
+PlannedReduction plan_reduction(Writer& w, const ir::Reduce& stmt) {
+  PlannedReduction plan{stmt, {stmt.combiner, {}}};
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.width = yield_width(w, stmt);
   plan.lane_wise = plan.width > 1 && w.kernel.regs[stmt.dst[0]].width == plan.width;
@@ -73,7 +73,7 @@ void write_loops(Writer& w, const std::vector<ir::LoopHead>& loops, const std::f
 }
 
 // Runs the body of one iteration. Returns the parts of the yield and sets the mask, null if nothing is masked.
-Parts iteration(Writer& w, const Plan& plan, Value*& mask) {
+Parts iteration(Writer& w, const PlannedReduction& plan, Value*& mask) {
   if (plan.cut) w.index.alias(*plan.cut, w.index.resolve(plan.cut_value));
   write_block(w, plan.stmt.body);
   Parts out;
@@ -84,9 +84,9 @@ Parts iteration(Writer& w, const Plan& plan, Value*& mask) {
   return out;
 }
 
-Parts lanes_of(Ir& ir, const Parts& parts, int from, int count) {
+Parts extract_lanes(Ir& ir, const Parts& parts, int from, int count) {
   Parts out;
-  for (Value* part : parts) out.push_back(lanes_of(ir, part, from, count));
+  for (Value* part : parts) out.push_back(extract_lanes(ir, part, from, count));
   return out;
 }
 
@@ -131,7 +131,7 @@ class Accumulators {
 };
 
 // Reduces elements whose tree lanes are known. `group`: the loops whose position is known at write time.
-Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops,
+Parts reduce_static(Writer& w, const PlannedReduction& plan, const std::vector<ir::LoopHead>& loops,
                     const std::vector<ir::LoopHead>& group) {
   const auto L = static_cast<int>(plan.lanes);
   const int chunk = plan.lane_wise ? 1 : std::gcd(plan.per, L);  // vector lanes that share one accumulator
@@ -140,13 +140,13 @@ Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
-    const IndexExpr position = w.index.resolve(position_of(group));
+    const IndexExpr position = w.index.resolve(compute_position(group));
     FUSEC_CHECK(position.is_const()) << "position " << position.str();
     for (int from = 0; from < plan.per; from += chunk) {
       const int64_t lane = (position.value() * plan.per + from) % L;
       const int first = plan.lane_wise ? 0 : from;
-      Value* part_mask = mask ? lanes_of(w.ir, mask, first, width) : nullptr;
-      accumulators.add(lane / chunk, lanes_of(w.ir, element, first, width), part_mask);
+      Value* part_mask = mask ? extract_lanes(w.ir, mask, first, width) : nullptr;
+      accumulators.add(lane / chunk, extract_lanes(w.ir, element, first, width), part_mask);
     }
   });
   const std::vector<Parts> all = accumulators.all();
@@ -156,7 +156,7 @@ Parts reduce_static(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>
 // Accumulators in stack memory, one per tree lane, indexed at run time.
 class IndexedLanes {
  public:
-  IndexedLanes(Writer& w, const Plan& plan)
+  IndexedLanes(Writer& w, const PlannedReduction& plan)
       : w_(w), plan_(plan), width_(plan.lane_wise ? plan.width : 1), start_(identity(w.ir, plan.op, width_)) {
     for (Value* part : start_) {
       memory_.push_back(stack_slot(w.ir, llvm::ArrayType::get(part->getType(), static_cast<uint64_t>(plan.lanes))));
@@ -170,8 +170,8 @@ class IndexedLanes {
   // Adds element k of an iteration; its number is `position`.
   void add(const IndexExpr& position, int k, const Parts& element, Value* mask) {
     Value* lane = w_.index.value(w_.index.resolve(mod(position, plan_.lanes)));
-    Value* lane_mask = mask ? codegen::lanes_of(w_.ir, mask, k, width_) : nullptr;
-    store(lane, combine_masked(w_.ir, plan_.op, load(lane), lanes_of(w_.ir, element, k, width_), lane_mask));
+    Value* lane_mask = mask ? codegen::extract_lanes(w_.ir, mask, k, width_) : nullptr;
+    store(lane, combine_masked(w_.ir, plan_.op, load(lane), extract_lanes(w_.ir, element, k, width_), lane_mask));
   }
   Parts fold() {
     std::vector<Parts> all;
@@ -192,26 +192,26 @@ class IndexedLanes {
   }
 
   Writer& w_;
-  const Plan& plan_;
+  const PlannedReduction& plan_;
   const int width_;
   const Parts start_;
   std::vector<llvm::AllocaInst*> memory_;
 };
 
 // Accumulators indexed by (position * per + lane) mod L.
-Parts reduce_indexed(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+Parts reduce_indexed(Writer& w, const PlannedReduction& plan, const std::vector<ir::LoopHead>& loops) {
   IndexedLanes lanes(w, plan);
   lanes.reset();
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
-    for (int k = 0; k < plan.per; ++k) lanes.add(position_of(loops) * plan.per + k, k, element, mask);
+    for (int k = 0; k < plan.per; ++k) lanes.add(compute_position(loops) * plan.per + k, k, element, mask);
   });
   return lanes.fold();
 }
 
 // Reduces one chunk with L tree lanes.
-Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+Parts reduce_lanes(Writer& w, const PlannedReduction& plan, const std::vector<ir::LoopHead>& loops) {
   std::size_t outer = loops.size();
   int64_t group_size = plan.per;
   while (outer > 0) {
@@ -227,23 +227,23 @@ Parts reduce_lanes(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>&
 }
 
 // A tree of {0, 0} over any number of elements.
-Parts reduce_counted(Writer& w, const Plan& plan, const std::vector<ir::LoopHead>& loops) {
+Parts reduce_counted(Writer& w, const PlannedReduction& plan, const std::vector<ir::LoopHead>& loops) {
   const int width = plan.lane_wise ? plan.width : 1;
   Counter counter(w, plan.op, width);
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
     for (int k = 0; k < plan.per; ++k) {
-      Value* index = w.index.wide(w.index.resolve(position_of(loops) * plan.per + k));
-      counter.add(index, lanes_of(w.ir, element, k, width), mask ? lanes_of(w.ir, mask, k, width) : nullptr);
+      Value* index = w.index.wide(w.index.resolve(compute_position(loops) * plan.per + k));
+      counter.add(index, extract_lanes(w.ir, element, k, width), mask ? extract_lanes(w.ir, mask, k, width) : nullptr);
     }
   });
-  return counter.finish(w.index.wide(count_of(w, loops) * plan.per));
+  return counter.finish(w.index.wide(compute_count(w, loops) * plan.per));
 }
 
 // A tree of {0, 0}: every element has its own tree lane.
-Parts reduce_balanced(Writer& w, Plan plan, std::vector<ir::LoopHead> loops) {
-  const IndexExpr count = count_of(w, loops) * plan.per;
+Parts reduce_balanced(Writer& w, PlannedReduction plan, std::vector<ir::LoopHead> loops) {
+  const IndexExpr count = compute_count(w, loops) * plan.per;
   if (!count.is_const() || count.value() > kMaxBalanced) return reduce_counted(w, plan, loops);
   for (ir::LoopHead& loop : loops) loop.tag = ir::LoopTag::unroll;
   while (plan.lanes < count.value()) plan.lanes = std::max<int64_t>(1, 2 * plan.lanes);
@@ -257,7 +257,7 @@ struct Split {
 
 // Splits the loops into loops over chunks and loops inside a chunk of `chunk` elements; may cut one loop in two. False
 // if they do not split.
-bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
+bool split_loops(const Writer& w, PlannedReduction& plan, int64_t chunk, Split& out) {
   out = {plan.stmt.loops, {}};
   int64_t size = plan.per;
   while (size < chunk && !out.outer.empty()) {
@@ -281,19 +281,19 @@ bool split_loops(const Writer& w, Plan& plan, int64_t chunk, Split& out) {
 }
 
 // For loops that do not split into chunks: tests for every element whether it is the last of its chunk.
-Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
+Parts reduce_chunks_indexed(Writer& w, const PlannedReduction& plan) {
   auto& b = w.ir.b;
   const std::vector<ir::LoopHead>& loops = plan.stmt.loops;
   const int64_t chunk = plan.stmt.tree.chunk;
   IndexedLanes lanes(w, plan);
   Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
-  const IndexExpr count = count_of(w, loops) * plan.per;
+  const IndexExpr count = compute_count(w, loops) * plan.per;
   lanes.reset();
   write_loops(w, loops, [&] {
     Value* mask = nullptr;
     const Parts element = iteration(w, plan, mask);
     for (int k = 0; k < plan.per; ++k) {
-      const IndexExpr position = position_of(loops) * plan.per + k;
+      const IndexExpr position = compute_position(loops) * plan.per + k;
       lanes.add(position, k, element, mask);
       Value* next = w.index.wide(w.index.resolve(position + 1));
       Value* full = b.CreateICmpEQ(w.index.wide(w.index.resolve(mod(position + 1, chunk))), b.getInt64(0));
@@ -311,20 +311,20 @@ Parts reduce_chunks_indexed(Writer& w, const Plan& plan) {
 }
 
 // Reduces each chunk by its tree lanes, and the partial results by a balanced tree.
-Parts reduce_chunks(Writer& w, Plan plan) {
+Parts reduce_chunks(Writer& w, PlannedReduction plan) {
   Split split;
   if (!split_loops(w, plan, plan.stmt.tree.chunk, split)) return reduce_chunks_indexed(w, plan);
   Counter counter(w, plan.op, plan.lane_wise ? plan.width : 1);
   write_loops(w, split.outer, [&] {
     const Parts result = reduce_lanes(w, plan, split.inner);
-    counter.put(w.index.wide(w.index.resolve(position_of(split.outer))), result);
+    counter.put(w.index.wide(w.index.resolve(compute_position(split.outer))), result);
   });
-  return counter.finish(w.index.wide(count_of(w, split.outer)));
+  return counter.finish(w.index.wide(compute_count(w, split.outer)));
 }
 
-Parts reduce(Writer& w, const Plan& plan) {
+Parts reduce(Writer& w, const PlannedReduction& plan) {
   const ir::Tree& tree = plan.stmt.tree;
-  const IndexExpr count = count_of(w, plan.stmt.loops) * plan.per;
+  const IndexExpr count = compute_count(w, plan.stmt.loops) * plan.per;
   const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
   if (tree.lanes > kMaxLanes) throw UnsupportedKernel("a tree of more than " + std::to_string(kMaxLanes) + " lanes");
   if (!one_chunk) return reduce_chunks(w, plan);
@@ -334,7 +334,7 @@ Parts reduce(Writer& w, const Plan& plan) {
 }  // namespace
 
 void write_plain_reduce(Writer& w, const ir::Reduce& stmt) {
-  const Plan plan = plan_of(w, stmt);
+  const PlannedReduction plan = plan_reduction(w, stmt);
   const Parts result = reduce(w, plan);
   for (std::size_t i = 0; i < stmt.dst.size(); ++i) define(w, stmt.dst[i], result[i]);
 }

@@ -7,7 +7,7 @@
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "codegen/llvm/machine.h"
+#include "codegen/llvm/target_hooks.h"
 #include "ir/ops/definition.h"
 #include "ir/support/check.h"
 
@@ -88,7 +88,7 @@ struct Divisor {
   Value* scale;  // 2^-46 where 2^-20 <= |y| < 2^60, else 0
 };
 
-Divisor divisor_of(Ir& ir, Value* y) {
+Divisor make_divisor(Ir& ir, Value* y) {
   auto& b = ir.b;
   llvm::IRBuilder<>::InsertPointGuard guard(b);
   const auto* made = llvm::dyn_cast<llvm::Instruction>(y);
@@ -106,7 +106,7 @@ Divisor divisor_of(Ir& ir, Value* y) {
 Value* div_by_scalar(Ir& ir, Value* x, Value* y) {
   auto& b = ir.b;
   const int width = width_of(x);
-  const Divisor d = divisor_of(ir, y);
+  const Divisor d = make_divisor(ir, y);
   Value *inverse = splat(ir, d.inverse, width), *divisor = splat(ir, y, width);
   Value* quotient = b.CreateFMul(x, inverse);
   Value* scaled = b.CreateFMul(quotient, splat(ir, d.scale, width));
@@ -125,9 +125,7 @@ Value* div(Ir& ir, const A& x) {
   if (one && is_f32 && has_classes(ir, x.a)) return div_by_scalar(ir, x.a, one);
   return ir.b.CreateFDiv(x.a, x.b);
 }
-Value* fmod(Ir& ir, const A& x) {
-  return is_float(x.type) ? ir.machine.library(ir, "fmod", {x.a, x.b}) : int_rem(ir, x);
-}
+Value* fmod(Ir& ir, const A& x) { return is_float(x.type) ? ir.hooks.library(ir, "fmod", {x.a, x.b}) : int_rem(ir, x); }
 
 // Adds the divisor to the remainder where their signs differ.
 Value* mod(Ir& ir, const A& x) {
@@ -167,7 +165,7 @@ Value* sign(Ir& ir, const A& x) {
   return b.CreateSelect(b.CreateICmpSLT(x.a, zero(x.a)), integer(x.a, -1), nonzero);
 }
 
-Value* pow(Ir& ir, const A& x) { return is_float(x.type) ? ir.machine.library(ir, "pow", {x.a, x.b}) : int_pow(ir, x); }
+Value* pow(Ir& ir, const A& x) { return is_float(x.type) ? ir.hooks.library(ir, "pow", {x.a, x.b}) : int_pow(ir, x); }
 Value* sqrt(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::sqrt, {x.a}); }
 Value* floor(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::floor, {x.a}); }
 Value* ceil(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::ceil, {x.a}); }
@@ -177,7 +175,7 @@ Value* round(Ir& ir, const A& x) { return call_intrinsic(ir, llvm::Intrinsic::ro
 // Near its zeros, b*a + c is dominated by rounding error unless it is rounded once.
 Value* hard_sigmoid(Ir& ir, const A& x) {
   const bool wide = x.a->getType()->getScalarType()->isDoubleTy();
-  Value* line = wide ? ir.b.CreateFAdd(ir.b.CreateFMul(x.b, x.a), x.c) : ir.machine.fma(ir, x.b, x.a, x.c);
+  Value* line = wide ? ir.b.CreateFAdd(ir.b.CreateFMul(x.b, x.a), x.c) : ir.hooks.fma(ir, x.b, x.a, x.c);
   return build_max(ir, x.type, zero(x.a), build_min(ir, x.type, number(x.a, 1), line));
 }
 // Comparison, logic, bits, selection.
@@ -257,7 +255,7 @@ Value* extreme_by_range(Ir& ir, bool is_max, Value* x, Value* y) {
 }
 
 // Both operand orders agree except for NaN and for zeros of unlike sign, which an and/or of the bits decides.
-Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) {
+Value* min_max(Ir& ir, bool is_max, Value* x, Value* y) {
   auto& b = ir.b;
   for (int side = 0; side < 2; ++side, std::swap(x, y)) {
     const llvm::ConstantFP* c = constant_number(x);
@@ -278,17 +276,17 @@ Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) {
 
 namespace host {
 
-Value* extreme(Ir& ir, bool is_max, Value* x, Value* y) { return codegen::extreme(ir, is_max, x, y); }
+Value* min_max(Ir& ir, bool is_max, Value* x, Value* y) { return codegen::min_max(ir, is_max, x, y); }
 
 }  // namespace host
 
 Value* build_max(Ir& ir, DType type, Value* a, Value* b) {
-  if (is_float(type)) return ir.machine.extreme(ir, true, a, b);
+  if (is_float(type)) return ir.hooks.min_max(ir, true, a, b);
   return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, {a, b});
 }
 
 Value* build_min(Ir& ir, DType type, Value* a, Value* b) {
-  if (is_float(type)) return ir.machine.extreme(ir, false, a, b);
+  if (is_float(type)) return ir.hooks.min_max(ir, false, a, b);
   return call_intrinsic(ir, is_signed_int(type) ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, {a, b});
 }
 
@@ -345,7 +343,7 @@ Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
     return build::llvm_name(ir, args);
 #define SCALAR_FN(name, ...) \
   case ir::ScalarOp::name:   \
-    return ir.machine.function(ir, op, args.a);
+    return ir.hooks.function(ir, op, args.a);
 #define SCALAR_DEF(name, ...) \
   case ir::ScalarOp::name:    \
     return build_definition(ir, op, args);

@@ -38,7 +38,7 @@ llvm::AllocaInst* slot_at(Writer& w, ir::BufferId id, const std::vector<IndexExp
   if (form.base.value() < 0 || slot >= local.count) {
     throw CompileError("index out of range of '" + w.kernel.buffers[id].name + "'");
   }
-  return slots_of(w, id)[static_cast<std::size_t>(slot)];
+  return get_slots(w, id)[static_cast<std::size_t>(slot)];
 }
 
 Value* pick_lanes(Writer& w, const ir::Load& load, int width) {
@@ -52,7 +52,7 @@ Value* pick_lanes(Writer& w, const ir::Load& load, int width) {
       if (at[k] / local.width == slot) order[k] = static_cast<int>(at[k] % local.width), used = true;
     }
     if (!used) continue;
-    llvm::AllocaInst* from = slots_of(w, load.buffer)[static_cast<std::size_t>(slot)];
+    llvm::AllocaInst* from = get_slots(w, load.buffer)[static_cast<std::size_t>(slot)];
     Value* lanes = w.ir.b.CreateShuffleVector(w.ir.b.CreateLoad(from->getAllocatedType(), from), order);
     if (out) {
       for (std::size_t k = 0; k < at.size(); ++k) {

@@ -42,7 +42,7 @@ void store_each(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes,
   runtime_loop(w.ir, b.getInt64(static_cast<uint64_t>(a.width)), [&](Value* lane) {
     with_lane(w, lane, [&] {
       return branch(
-          w.ir, conjunction(w, lanes),
+          w.ir, all_terms_hold(w, lanes),
           [&]() -> Value* {
             b.CreateStore(b.CreateLoad(a.element, b.CreateGEP(a.element, temporary, lane)), address(w, a));
             return nullptr;
@@ -55,7 +55,7 @@ void store_each(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes,
 void store_expanded(Writer& w, const Access& a, const std::vector<IndexExpr>& lanes, Value* v) {
   each_lane(w, a.width, [&](int k) {
     branch(
-        w.ir, conjunction(w, lanes),
+        w.ir, all_terms_hold(w, lanes),
         [&]() -> Value* {
           w.ir.b.CreateStore(w.ir.b.CreateExtractElement(v, static_cast<uint64_t>(k)), address(w, a));
           return nullptr;
@@ -104,7 +104,7 @@ void store_guarded(Writer& w, const Access& a, const Condition& c, Value* v, boo
   if (c.uniform.empty()) {
     body();
   } else {
-    branch(w.ir, conjunction(w, c.uniform), body, [] { return nullptr; });
+    branch(w.ir, all_terms_hold(w, c.uniform), body, [] { return nullptr; });
   }
 }
 
@@ -122,10 +122,10 @@ void write_store(Writer& w, const ir::Store& store) {
     return;
   }
   const LaneScope scope(w, width);
-  const Access a = access_of(w, store.buffer, store.index, 0, width);
+  const Access a = make_access(w, store.buffer, store.index, 0, width);
   Value* stored = to_memory(w.ir, a.info->dtype, v);
   const auto write = [&]() -> Value* {
-    store_guarded(w, a, condition_of(w, store.guard, width), stored, store.hint == ir::StoreHint::stream);
+    store_guarded(w, a, make_condition(w, store.guard, width), stored, store.hint == ir::StoreHint::stream);
     return nullptr;
   };
   if (Value* mine = w.may_store(store.buffer)) {

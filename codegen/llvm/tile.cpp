@@ -56,16 +56,16 @@ int tile_size(const ir::Buffer& buffer) {
 // The address of row i of a tile, in a slot or in memory.
 Value* row_pointer(Writer& w, ir::BufferId id, int i, int n) {
   const LocalBuffer& local = w.locals.buffers.at(id);
-  if (local.slots) return slots_of(w, id)[static_cast<std::size_t>(i)];
+  if (local.slots) return get_slots(w, id)[static_cast<std::size_t>(i)];
   const ir::Buffer& buffer = w.kernel.buffers[id];
-  const ir::IndexShape strides = strides_of(buffer);
+  const ir::IndexShape strides = compute_strides(buffer);
   const IndexExpr pitch = n == 1 ? IndexExpr(1) : strides[strides.size() - 2];
-  return w.index.pointer(base_of(w, id), memory_type(w.ir, buffer.dtype), pitch * i);
+  return w.index.pointer(get_base_address(w, id), memory_type(w.ir, buffer.dtype), pitch * i);
 }
 
 }  // namespace
 
-Value* base_of(Writer& w, ir::BufferId id) {
+Value* get_base_address(Writer& w, ir::BufferId id) {
   Value*& base = w.bases[id];
   if (base) return base;
   const ir::Space space = w.kernel.buffers[id].space;
@@ -78,7 +78,7 @@ Value* base_of(Writer& w, ir::BufferId id) {
   return nullptr;
 }
 
-const std::vector<llvm::AllocaInst*>& slots_of(Writer& w, ir::BufferId id) {
+const std::vector<llvm::AllocaInst*>& get_slots(Writer& w, ir::BufferId id) {
   std::vector<llvm::AllocaInst*>& slots = w.slots[id];
   if (slots.empty()) {
     const LocalBuffer& local = w.locals.buffers.at(id);
@@ -119,9 +119,10 @@ void write_copy_loops(Writer& w, const ir::CopyAsync& stmt) {
   std::vector<IndexExpr> from = stmt.src_index, to = stmt.dst_index;
   const std::function<void(std::size_t)> nest = [&](std::size_t axis) {
     if (axis == stmt.extents.size()) {
-      Value* read = w.index.pointer(base_of(w, stmt.src), type, w.index.resolve(linear_index(src, from)));
+      Value* read = w.index.pointer(get_base_address(w, stmt.src), type, w.index.resolve(linear_index(src, from)));
       Value* v = w.ir.b.CreateLoad(type, read);
-      w.ir.b.CreateStore(v, w.index.pointer(base_of(w, stmt.dst), type, w.index.resolve(linear_index(dst, to))));
+      w.ir.b.CreateStore(v,
+                         w.index.pointer(get_base_address(w, stmt.dst), type, w.index.resolve(linear_index(dst, to))));
       return;
     }
     // The box covers the last axes of both buffers.

@@ -33,15 +33,15 @@ class UnsupportedKernel : public std::runtime_error {
 
 struct Ir;
 
-// The operations whose code depends on the machine. There is one table each: host_machine, nvptx_machine.
-struct Machine {
+// The operations whose code depends on the machine. There is one table each: host_hooks, nvptx_hooks.
+struct TargetHooks {
   llvm::Value* (*f32_from_f16)(Ir&, llvm::Value* raw);
   llvm::Value* (*f16_from_f32)(Ir&, llvm::Value*);
   llvm::Value* (*bf16_from_f32)(Ir&, llvm::Value*);
   // A cast that the machine does in its own way; null if the common code is to be used.
   llvm::Value* (*convert)(Ir&, DType from, DType to, llvm::Value* compute);
   // The max or min of floats: NaN wins, -0 < +0.
-  llvm::Value* (*extreme)(Ir&, bool is_max, llvm::Value*, llvm::Value*);
+  llvm::Value* (*min_max)(Ir&, bool is_max, llvm::Value*, llvm::Value*);
   // a*b + c, rounded once.
   llvm::Value* (*fma)(Ir&, llvm::Value* a, llvm::Value* b, llvm::Value* c);
   // A function of floats of the machine's math library, by its name for f64: "pow", also for f32.
@@ -54,7 +54,7 @@ struct Machine {
 struct Ir {
   llvm::IRBuilder<>& b;
   const Target& target;
-  const Machine& machine;
+  const TargetHooks& hooks;
   // The address of a function in HostArgs::externs, as a pointer that is valid at the current point.
   std::function<llvm::Value*(const std::string& name)> extern_address;
 };

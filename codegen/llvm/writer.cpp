@@ -36,7 +36,7 @@ Value* floating_symbol(Writer& w, ir::SymbolId symbol) {
 
 void write_let(Writer& w, const ir::Let& let) {
   const DType first = dtype_of(w.kernel, let.args[0]);
-  if (is_half(first) && w.kernel.regs[let.dst].dtype == first && ir::on_half_bits(let)) {
+  if (is_16_bit_float(first) && w.kernel.regs[let.dst].dtype == first && ir::on_half_bits(let)) {
     return define(w, let.dst, build_on_bits(w.ir, let.op, first, raw_operand(w, let.args[0])));
   }
   const bool is_where = let.op == ir::ScalarOp::where;
@@ -55,10 +55,10 @@ void write_let(Writer& w, const ir::Let& let) {
 }  // namespace
 
 Writer::Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
-               const Machine& machine, llvm::IntegerType* index_type, const Traits& traits)
+               const TargetHooks& hooks, llvm::IntegerType* index_type, const Traits& traits)
     : kernel(kernel),
       locals(locals),
-      ir{builder, target, machine, [this](const std::string& name) { return extern_address(name); }},
+      ir{builder, target, hooks, [this](const std::string& name) { return extern_address(name); }},
       index(ir, index_type, [this](ir::SymbolId symbol) { return floating_symbol(*this, symbol); }),
       traits(traits),
       regs(kernel.regs.size()) {}
@@ -71,7 +71,7 @@ void promote(Writer& w) {
   if (w.promotable.empty()) return;
   auto tree = std::make_unique<llvm::DominatorTree>();
   try {
-    tree->recalculate(*w.frame.function);
+    tree->recalculate(*w.phase_function.function);
     llvm::PromoteMemToReg(w.promotable, *tree);
   } catch (...) {
     (void)tree.release();  // incomplete; its destructor may crash (contain.h)
@@ -122,7 +122,7 @@ void real_loop(Writer& w, ir::VarId var, const IndexExpr& extent, const std::fun
   auto& b = w.ir.b;
   const std::string name = loop_name(w, var);
   const auto block = [&](const std::string& label) {
-    return llvm::BasicBlock::Create(b.getContext(), label, w.frame.function);
+    return llvm::BasicBlock::Create(b.getContext(), label, w.phase_function.function);
   };
   llvm::BasicBlock *head = block(name), *inside = block(name + ".body"), *exit = block("");
   Value* count = w.index.value(extent);

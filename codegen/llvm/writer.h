@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "codegen/kernel/phases.h"
-#include "codegen/llvm/frame.h"
 #include "codegen/llvm/index.h"
 #include "codegen/llvm/locals.h"
+#include "codegen/llvm/phase_function.h"
 #include "codegen/llvm/values.h"
 #include "ir/kernel/kernel.h"
 
@@ -42,7 +42,7 @@ struct Writer {
   Ir ir;
   Index index;
   const Traits traits;
-  Frame frame;
+  PhaseFunction phase_function;
   std::vector<Register> regs;                                                   // by RegId
   std::map<ir::BufferId, llvm::Value*> bases;                                   // memory of a buffer
   std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;                 // slots of slot buffers
@@ -52,7 +52,7 @@ struct Writer {
   bool streams = false;         // streaming stores were written
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
-         const Machine& machine, llvm::IntegerType* index_type, const Traits& traits);
+         const TargetHooks& hooks, llvm::IntegerType* index_type, const Traits& traits);
   virtual ~Writer() = default;
   Writer(const Writer&) = delete;
 
@@ -61,7 +61,7 @@ struct Writer {
   // The address of a parameter, or of a scratch buffer; these follow the parameters.
   virtual llvm::Value* buffer(int64_t position) = 0;
   virtual llvm::Value* status() = 0;
-  // The address of a function that Machine::function calls.
+  // The address of a function that TargetHooks::function calls.
   virtual llvm::Value* extern_address(const std::string& name) = 0;
   // The memory of a reg or shared buffer without slots.
   virtual llvm::Value* local(ir::BufferId id) = 0;
@@ -112,8 +112,8 @@ llvm::Value* guard_mask(Writer& w, const ir::Guard& guard, int width);
 void write_transpose(Writer& w, const ir::TransposeTile& stmt);
 void write_copy_loops(Writer& w, const ir::CopyAsync& stmt);
 // The stack slots of a slot buffer.
-const std::vector<llvm::AllocaInst*>& slots_of(Writer& w, ir::BufferId id);
-llvm::Value* base_of(Writer& w, ir::BufferId id);
+const std::vector<llvm::AllocaInst*>& get_slots(Writer& w, ir::BufferId id);
+llvm::Value* get_base_address(Writer& w, ir::BufferId id);
 
 // reduce.cpp
 // Writes a reduction that one thread computes alone.

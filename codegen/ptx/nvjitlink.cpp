@@ -8,7 +8,7 @@
 
 #include <nvJitLink.h>
 
-#include "codegen/ptx/sized_answer.h"
+#include "codegen/ptx/two_call_query.h"
 #include "ir/support/nvidia_libraries.h"
 
 namespace fusec::codegen {
@@ -53,9 +53,9 @@ class Link {
     return result_ == NVJITLINK_SUCCESS;
   }
   int result() const { return static_cast<int>(result_); }
-  std::string error() const { return c_text(sized_answer<std::string>(handle_, api_.error_size, api_.error)); }
+  std::string error() const { return c_text(two_call_query<std::string>(handle_, api_.error_size, api_.error)); }
   std::vector<uint8_t> cubin() const {
-    return sized_answer<std::vector<uint8_t>>(handle_, api_.cubin_size, api_.cubin);
+    return two_call_query<std::vector<uint8_t>>(handle_, api_.cubin_size, api_.cubin);
   }
 
  private:

@@ -96,7 +96,7 @@ void for_each_record(std::span<const uint8_t> info, const F& f) {
 
 }  // namespace
 
-std::map<std::string, Resources> resources_of(const std::vector<uint8_t>& cubin) {
+std::map<std::string, Resources> read_resources(const std::vector<uint8_t>& cubin) {
   const Elf elf(cubin);
   std::map<std::string, Resources> out;
   const Elf64_Shdr* info = elf.section(".nv.info");
@@ -114,7 +114,7 @@ std::map<std::string, Resources> resources_of(const std::vector<uint8_t>& cubin)
 }
 
 Status add_resources(const std::vector<uint8_t>& cubin, std::vector<ArtifactPhase>& phases) {
-  const std::map<std::string, Resources> resources = resources_of(cubin);
+  const std::map<std::string, Resources> resources = read_resources(cubin);
   for (ArtifactPhase& phase : phases) {
     const auto used = resources.find(phase.entry);
     if (used == resources.end()) return Status(StatusCode::internal, "the cubin says nothing of " + phase.entry);

@@ -18,7 +18,7 @@ struct Resources {
 };
 
 // The resources of each function in a cubin; empty if the bytes are not a cubin. Any bytes are safe input.
-std::map<std::string, Resources> resources_of(const std::vector<uint8_t>& cubin);
+std::map<std::string, Resources> read_resources(const std::vector<uint8_t>& cubin);
 
 // Reads the registers and memory of the phases from their cubin. internal: a phase is missing in it.
 Status add_resources(const std::vector<uint8_t>& cubin, std::vector<ArtifactPhase>& phases);

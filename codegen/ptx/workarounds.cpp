@@ -107,7 +107,7 @@ std::string_view negated(const Instruction& parts) {
 // The registers that hold results of instructions of a kind, followed through moves and conversions. Functions share
 // register names, so the set may be larger than necessary.
 template <class Kind>
-std::set<std::string_view> results_of(const std::vector<Instruction>& code, const Kind& is_of_kind) {
+std::set<std::string_view> find_results(const std::vector<Instruction>& code, const Kind& is_of_kind) {
   std::set<std::string_view> out;
   for (std::size_t before = code.size() + 1; out.size() != before;) {
     before = out.size();
@@ -121,10 +121,10 @@ std::set<std::string_view> results_of(const std::vector<Instruction>& code, cons
 
 bool is_negation(const Instruction& i) { return i.size() > 2 && i[0].ends_with("s32") && !negated(i).empty(); }
 bool is_relu(const Instruction& i) { return i.size() == 4 && i[0] == "max.s32" && (i[2] == "0" || i[3] == "0"); }
-bool is_extreme(const Instruction& i) {
+bool is_min_max(const Instruction& i) {
   return i.size() > 2 && (i[0] == "min.s32" || i[0] == "max.s32" || i[0] == "abs.s32");
 }
-bool is_conjunction(const Instruction& i) { return i.size() == 4 && i[0] == "and.pred"; }
+bool is_and(const Instruction& i) { return i.size() == 4 && i[0] == "and.pred"; }
 bool is_disjunction(const Instruction& i) { return i.size() == 4 && i[0] == "or.pred"; }
 bool is_equality(const Instruction& i) {
   return i.size() > 2 && (i[0].starts_with("setp.eq.") || i[0].starts_with("setp.ne."));
@@ -146,10 +146,9 @@ struct Traps {
   bool disjunctions = false;              // of predicates
 };
 
-Traps traps_of(const std::vector<Instruction>& code) {
-  return {is_taken_by(code, results_of(code, is_negation), is_extreme),
-          is_taken_by(code, results_of(code, is_relu), is_equality),
-          std::any_of(code.begin(), code.end(), is_conjunction)};
+Traps find_traps(const std::vector<Instruction>& code) {
+  return {is_taken_by(code, find_results(code, is_negation), is_min_max),
+          is_taken_by(code, find_results(code, is_relu), is_equality), std::any_of(code.begin(), code.end(), is_and)};
 }
 
 // The range that ptxas derives for an f32 value, which may also be NaN.
@@ -159,7 +158,7 @@ struct Range {
 };
 using Ranges = std::unordered_map<std::string_view, Range>;  // by register
 
-std::optional<Range> range_of(std::string_view operand, const Ranges& ranges) {
+std::optional<Range> find_range(std::string_view operand, const Ranges& ranges) {
   uint32_t bits = 0;
   const char* const end = operand.data() + operand.size();
   if (operand.starts_with("0f") && std::from_chars(operand.data() + 2, end, bits, 16).ptr == end) {
@@ -184,12 +183,12 @@ std::optional<Range> result_range(const Instruction& i, const Ranges& ranges) {
   if (op == "sin" || op == "cos" || op == "tanh") return Range{-1, 1};
   constexpr std::array<std::string_view, 7> kFollowed = {"abs", "neg", "mov", "selp", "add", "sub", "mul"};
   if (!is_one_of(op, kFollowed) || !(name.ends_with(".f32") || name.ends_with(".b32")) || i.size() < 3) return Range();
-  const std::optional<Range> x = range_of(i[2], ranges);
+  const std::optional<Range> x = find_range(i[2], ranges);
   if (!x) return std::nullopt;
   if (op == "abs") return x->lo >= 0 ? *x : Range{0, std::max(-x->lo, x->hi)};
   if (op == "neg") return Range{-x->hi, -x->lo};
   if (op == "mov") return x;
-  const std::optional<Range> y = i.size() < 4 ? Range() : range_of(i[3], ranges);
+  const std::optional<Range> y = i.size() < 4 ? Range() : find_range(i[3], ranges);
   if (!y) return std::nullopt;
   if (op == "selp") return hull({x->lo, x->hi, y->lo, y->hi});
   if (op == "add") return hull({x->lo + y->lo, x->hi + y->hi});
@@ -215,7 +214,7 @@ std::vector<std::string_view> results(const Instruction& i) {
 }
 
 // The ranges of all registers of one function.
-Ranges ranges_of(std::span<const Instruction> code) {
+Ranges find_ranges(std::span<const Instruction> code) {
   constexpr int kRounds = 8;  // a range that grows in more rounds than these belongs to a loop counter
   Ranges out;
   std::unordered_set<std::string_view> written;
@@ -258,7 +257,7 @@ std::string_view unordered_opposite(const Instruction& i) {
 
 // Whether the ranges alone make this ordered comparison true.
 bool is_decided(const Instruction& i, const Ranges& ranges) {
-  const Range a = range_of(i[2], ranges).value_or(Range()), b = range_of(i[3], ranges).value_or(Range());
+  const Range a = find_range(i[2], ranges).value_or(Range()), b = find_range(i[3], ranges).value_or(Range());
   if (a == Range() || b == Range()) return false;
   if (i[0] == "setp.ge.f32") return a.lo >= b.hi;
   if (i[0] == "setp.gt.f32") return a.lo > b.hi;
@@ -269,7 +268,7 @@ bool is_decided(const Instruction& i, const Ranges& ranges) {
 // Marks the comparisons of one function in which ptxas would ignore NaN.
 void mark_decided(std::span<const Instruction> code, std::span<uint8_t> marks) {
   if (std::all_of(code.begin(), code.end(), [](const Instruction& i) { return unordered_opposite(i).empty(); })) return;
-  const Ranges ranges = ranges_of(code);
+  const Ranges ranges = find_ranges(code);
   for (std::size_t i = 0; i < code.size(); ++i) {
     if (!unordered_opposite(code[i]).empty()) marks[i] = is_decided(code[i], ranges);
   }
@@ -312,7 +311,7 @@ std::string apply_ptxas_workarounds(const std::string& ptx) {
     if (lines.back().starts_with("}")) functions.push_back(lines.size());
   }
   functions.push_back(lines.size());
-  const Traps traps = traps_of(code);
+  const Traps traps = find_traps(code);
   std::vector<uint8_t> decided(code.size());
   for (std::size_t f = 0, begin = 0; f < functions.size(); begin = functions[f++]) {
     const std::size_t size = functions[f] - begin;

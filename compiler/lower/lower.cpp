@@ -16,7 +16,7 @@
 #include "compiler/partition/views.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
-#include "ir/text/signature.h"
+#include "ir/text/structural_hash.h"
 
 namespace fusec::compiler {
 
@@ -37,7 +37,7 @@ class Lowering {
     for (NodeId id : graph.order) {
       const Node& node = graph.nodes[id];
       if (node.op != ir::Op(ir::TensorOp::slice)) continue;
-      if (const auto window = window_of(graph, partition.storage, node.inputs[0])) ++slices_[window->owner];
+      if (const auto view = find_view(graph, partition.storage, node.inputs[0])) ++slices_[view->base];
     }
   }
 
@@ -75,21 +75,21 @@ class Lowering {
     }
   }
 
-  AllocId allocate(ValueId owner, AllocKind kind, uint32_t ordinal) {
-    const ir::Type& type = graph_.type(owner);
+  AllocId allocate(ValueId base, AllocKind kind, uint32_t ordinal) {
+    const ir::Type& type = graph_.type(base);
     const AllocId id =
-        program_.allocs.push_back({kind, graph_.values[owner].name, type.dtype, num_elements(type.shape), ordinal});
-    allocs_[owner] = id;
+        program_.allocs.push_back({kind, graph_.values[base].name, type.dtype, num_elements(type.shape), ordinal});
+    allocs_[base] = id;
     return id;
   }
 
-  AllocId alloc_of(ValueId owner) {
-    if (auto it = allocs_.find(owner); it != allocs_.end()) return it->second;
-    if (const Tensor* data = graph_.constant(owner)) {
+  AllocId get_or_allocate(ValueId base) {
+    if (auto it = allocs_.find(base); it != allocs_.end()) return it->second;
+    if (const Tensor* data = graph_.constant(base)) {
       program_.constants.push_back(*data);
-      return allocate(owner, AllocKind::constant, static_cast<uint32_t>(program_.constants.size() - 1));
+      return allocate(base, AllocKind::constant, static_cast<uint32_t>(program_.constants.size() - 1));
     }
-    return allocate(owner, AllocKind::temporary, 0);
+    return allocate(base, AllocKind::temporary, 0);
   }
 
   std::string origin(const Region& region) const {
@@ -105,7 +105,7 @@ class Lowering {
   std::string note(const FusionBoundary& boundary) const {
     const Node* from = graph_.producer(boundary.value);
     return (from == nullptr ? graph_.values[boundary.value].name : from->origin) + " -> " +
-           graph_.nodes[boundary.reader].origin + ": " + boundary.reason;
+           graph_.nodes[boundary.user].origin + ": " + boundary.reason;
   }
 
   // --- generated kernels ---------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Lowering {
   // once.
   struct Generated {
     struct Param {
-      size_t owner;  // position among the values
+      size_t base;  // position among the values
       Dim offset, elements;
     };
     struct Scratch {
@@ -139,7 +139,7 @@ class Lowering {
     step.kernel = made.kernel;
     step.extents = made.extents;
     for (const Generated::Param& param : made.params)
-      step.args.push_back({alloc_of(key.values[param.owner]), param.offset, {param.elements}, {1}});
+      step.args.push_back({get_or_allocate(key.values[param.base]), param.offset, {param.elements}, {1}});
     for (const Generated::Scratch& scratch : made.scratch) {
       const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", scratch.dtype, scratch.elements, 0});
       step.args.push_back({id, 0, {scratch.elements}, {1}});
@@ -148,10 +148,10 @@ class Lowering {
   }
 
   Result<Generated> generate(const Region& region, const std::vector<ValueId>& values) {
-    FUSEC_ASSIGN(Nest nest, nest_of(region));
+    FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
     find_aliases(nest);
-    rebase_inputs(nest, [&](ValueId owner) {
-      const auto count = slices_.find(owner);
+    rebase_inputs(nest, [&](ValueId base) {
+      const auto count = slices_.find(base);
       return count != slices_.end() && count->second > kMaxSlicesInPlace;
     });
     collapse(nest);
@@ -166,8 +166,8 @@ class Lowering {
       });
     }
     for (const ParamSource& source : nest.params) {
-      const auto at = std::lower_bound(values.begin(), values.end(), source.owner);
-      FUSEC_CHECK(at != values.end() && *at == source.owner) << "a parameter that the region's key does not know";
+      const auto at = std::lower_bound(values.begin(), values.end(), source.base);
+      FUSEC_CHECK(at != values.end() && *at == source.base) << "a parameter that the region's key does not know";
       made.params.push_back({static_cast<size_t>(at - values.begin()), source.offset, source.elements});
     }
     for (const ir::Buffer& buffer : nest.kernel.buffers)
@@ -178,17 +178,17 @@ class Lowering {
   }
 
   // Where the target keeps no rows in memory (GPUs), row values are held in registers or recomputed.
-  Result<Nest> nest_of(const Region& region) {
-    NestOptions nest_options;
+  Result<LoopNest> build_region_nest(const Region& region) {
+    LoopNestOptions nest_options;
     nest_options.numerics = options_.numerics;
     nest_options.stores_in_scan = !target_.keeps_rows;
-    FUSEC_ASSIGN(Nest nest, build_nest(graph_, partition_.storage, region, nest_options));
+    FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
     if (target_.keeps_rows || !nest.domain.has_reduced()) return nest;
     const Dim length = row_length(nest.domain);
     const bool is_row = !columns_along(peel_loops(nest.kernel.body[0]));
     if (is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
-    return build_nest(graph_, partition_.storage, region, nest_options);
+    return build_loop_nest(graph_, partition_.storage, region, nest_options);
   }
 
   static Dim row_length(const Domain& domain) {
@@ -217,9 +217,9 @@ class Lowering {
   // --- library steps -------------------------------------------------------------------------------------------
 
   Result<ir::View> view(ValueId value) {
-    const auto window = window_of(graph_, partition_.storage, value);
-    if (!window) return Status(StatusCode::internal, "an operand of a library step is not materialized");
-    return ir::View{alloc_of(window->owner), window->offset, window->shape, window->strides};
+    const auto view = find_view(graph_, partition_.storage, value);
+    if (!view) return Status(StatusCode::internal, "an operand of a library step is not materialized");
+    return ir::View{get_or_allocate(view->base), view->offset, view->shape, view->strides};
   }
 
   Result<ir::Step> library_step(const Region& region) {

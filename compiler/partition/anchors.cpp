@@ -83,24 +83,24 @@ class AnchorForming {
   bool absorb_reader(int g, const Node& anchor) {
     const ValueId value = group(g).result;
     if (groups_.is_graph_output(value)) return false;
-    const auto& readers = groups_.direct_readers(value);
-    if (readers.size() != 1) return refuse_all(value, "read by several nodes, so it must be stored");
-    const Node& node = graph_.nodes[readers[0]];
+    const auto& users = groups_.direct_users(value);
+    if (users.size() != 1) return record_blockers(value, "read by several nodes, so it must be stored");
+    const Node& node = graph_.nodes[users[0]];
     if (!node.op.is_scalar()) return false;
-    if (groups_.group_of(readers[0]) != kNoGroup)
-      return refuse_all(value, "its reader is already part of another call");
+    if (groups_.group_of(users[0]) != kNoGroup)
+      return record_blockers(value, "its user is already part of another call");
     if (!(graph_.type(node.output) == graph_.type(value)))
-      return refuse_all(value, "the reader has another type or shape");
+      return record_blockers(value, "the user has another type or shape");
     if (!all_libraries([&](const auto& limits) { return group(g).epilogues.size() < limits.max; }))
-      return refuse_all(value, "the call has its four epilogues");
-    if (!absorb(g, anchor, value, node)) return refuse_all(value, "no epilogue of the library does this op");
-    groups_.put(readers[0], g);
+      return record_blockers(value, "the call has its four epilogues");
+    if (!absorb(g, anchor, value, node)) return record_blockers(value, "no epilogue of the library does this op");
+    groups_.put(users[0], g);
     group(g).result = node.output;
     return true;
   }
 
-  bool refuse_all(ValueId value, const char* why) {
-    for (NodeId reader : groups_.real_readers(value)) groups_.refuse(value, reader, why);
+  bool record_blockers(ValueId value, const char* why) {
+    for (NodeId user : groups_.real_users(value)) groups_.record_blocker(value, user, why);
     return false;
   }
 
@@ -173,7 +173,7 @@ void form_anchors(Groups& groups, const Target& target, const Options& options) 
   AnchorForming forming(groups, target, options);
   for (NodeId id : groups.graph.order) {
     const Node& node = groups.graph.nodes[id];
-    if (node.op.is_scalar() || info(node.op.tensor()).kind != ir::RegionKind::anchor) continue;
+    if (node.op.is_scalar() || info(node.op.tensor()).kind != ir::OpPattern::anchor) continue;
     if (!is_small_window(groups.graph, node)) forming.form(id);
   }
 }

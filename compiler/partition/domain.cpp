@@ -17,7 +17,7 @@ std::vector<int64_t> reduced_axes(const Node& node) {
   return {node.attrs.i("axis")};
 }
 
-bool is_reduction(const Graph& graph, NodeId node) { return is_kind(graph.nodes[node].op, ir::RegionKind::reduction); }
+bool is_reduction(const Graph& graph, NodeId node) { return is_kind(graph.nodes[node].op, ir::OpPattern::reduction); }
 
 bool computed_in(const Graph& graph, const std::set<NodeId>& nodes, ValueId value) {
   for (;;) {
@@ -97,7 +97,7 @@ Coords pad_coords(const Graph& graph, const Node& node, const Coords& coords, co
 
 }  // namespace
 
-std::vector<Read> reads_of(const Graph& graph, const Node& node, const Coords& coords, const DimRanges& ranges) {
+std::vector<Read> find_reads(const Graph& graph, const Node& node, const Coords& coords, const DimRanges& ranges) {
   std::vector<Read> reads;
   if (is_plain_map(node.op)) {
     for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -187,13 +187,14 @@ class AlignmentCheck {
     const NodeId id = graph_.values[value].producer;
     const Node& node = graph_.nodes[id];
     // An index map costs nothing to evaluate again, so only other ops count toward the limit.
-    const bool moves = is_kind(node.op, ir::RegionKind::index_map);
-    if (!moves && seen_[value].size() > kMaxMaps) return refuse("a value is read at more than 4 index maps", value);
+    const bool moves = is_kind(node.op, ir::OpPattern::index_map);
+    if (!moves && seen_[value].size() > kMaxMaps)
+      return make_unsupported("a value is read at more than 4 index maps", value);
     if (is_reduction(graph_, id)) return check_reduction(id, coords);
-    for (const Read& read : reads_of(graph_, node, coords, domain_.ranges)) {
+    for (const Read& read : find_reads(graph_, node, coords, domain_.ranges)) {
       const ValueId input = node.inputs[static_cast<size_t>(read.input)];
       if (reads_data(read.coords) && computed_in(graph_, nodes_, input))
-        return refuse("gathered data is computed in the region", input);
+        return make_unsupported("gathered data is computed in the region", input);
       FUSEC_TRY(check(input, read.coords));
     }
     return {};
@@ -212,10 +213,10 @@ class AlignmentCheck {
     const auto found = std::find(domain_.reductions.begin(), domain_.reductions.end(), id);
     FUSEC_CHECK(found != domain_.reductions.end()) << "a reduction outside the domain";
     if (coords == domain_.reduction_results[static_cast<size_t>(found - domain_.reductions.begin())]) return {};
-    return refuse("a reduction is read at other coordinates than it is computed at", graph_.nodes[id].output);
+    return make_unsupported("a reduction is read at other coordinates than it is computed at", graph_.nodes[id].output);
   }
 
-  Status refuse(const char* why, ValueId value) const {
+  Status make_unsupported(const char* why, ValueId value) const {
     const Node* node = graph_.producer(value);
     return Status(StatusCode::unsupported, std::string(why) + (node ? " (" + std::string(node->op.name()) + ")" : ""));
   }
@@ -226,7 +227,7 @@ class AlignmentCheck {
   std::map<ValueId, std::set<Coords>> seen_;
 };
 
-Status refuse(const char* why) { return Status(StatusCode::unsupported, why); }
+Status make_unsupported(const char* why) { return Status(StatusCode::unsupported, why); }
 
 struct Sorted {
   std::vector<Shape> full, outer;  // shapes of outputs by level
@@ -240,14 +241,14 @@ Result<Sorted> sort_outputs(const Graph& graph, const std::vector<ValueId>& outp
   for (ValueId v : outputs) {
     const Shape& shape = graph.type(v).shape;
     const Dim n = num_elements(shape);
-    if (!(n == total) && !(n == rows)) return refuse("outputs differ in their number of elements");
+    if (!(n == total) && !(n == rows)) return make_unsupported("outputs differ in their number of elements");
     s.is_full.push_back(n == total);
     (n == total ? s.full : s.outer).push_back(shape);
   }
   return s;
 }
 
-Dim rows_of(const Graph& graph, const std::vector<NodeId>& reductions, const Dim& total) {
+Dim count_rows(const Graph& graph, const std::vector<NodeId>& reductions, const Dim& total) {
   return reductions.empty() || graph.nodes[reductions[0]].op == TensorOp::cumsum
              ? total
              : num_elements(graph.type(graph.nodes[reductions[0]].output).shape);
@@ -256,7 +257,7 @@ Dim rows_of(const Graph& graph, const std::vector<NodeId>& reductions, const Dim
 // Factors that suit every full shape and, on the unreduced axes, every outer shape.
 Result<Shape> common_factors(const std::vector<Shape>& full, const std::vector<Shape>& outer, const Node* reduction) {
   auto f = factorize(full);
-  if (!f) return refuse("shapes do not factor alike");
+  if (!f) return make_unsupported("shapes do not factor alike");
   if (outer.empty()) return f->factors;
   const auto reduced = reduced_factors(*reduction, f->groups[0], f->factors.size());
   std::vector<Shape> rows(1);
@@ -264,7 +265,7 @@ Result<Shape> common_factors(const std::vector<Shape>& full, const std::vector<S
     if (!reduced[i]) rows[0].push_back(f->factors[i]);
   rows.insert(rows.end(), outer.begin(), outer.end());
   auto g = factorize(rows);
-  if (!g) return refuse("shapes do not factor alike on the unreduced axes");
+  if (!g) return make_unsupported("shapes do not factor alike on the unreduced axes");
   Shape factors;
   size_t next = 0, row = 0;
   for (size_t i = 0; i < reduced.size(); ++i) {
@@ -280,7 +281,8 @@ Result<Shape> common_factors(const std::vector<Shape>& full, const std::vector<S
 
 }  // namespace
 
-Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered, const std::vector<ValueId>& outputs) {
+Result<Domain> compute_domain(const Graph& graph, const std::vector<NodeId>& ordered,
+                              const std::vector<ValueId>& outputs) {
   Domain d;
   const std::set<NodeId> nodes(ordered.begin(), ordered.end());
   for (NodeId id : ordered)
@@ -289,8 +291,8 @@ Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered,
   for (NodeId id : d.reductions) full.push_back(graph.type(graph.nodes[id].inputs[0]).shape);
   const Dim total = num_elements(full.empty() ? graph.type(outputs[0]).shape : full[0]);
   for (const Shape& shape : full)
-    if (!(num_elements(shape) == total)) return refuse("reductions over different domains");
-  FUSEC_ASSIGN(Sorted sorted, sort_outputs(graph, outputs, total, rows_of(graph, d.reductions, total)));
+    if (!(num_elements(shape) == total)) return make_unsupported("reductions over different domains");
+  FUSEC_ASSIGN(Sorted sorted, sort_outputs(graph, outputs, total, count_rows(graph, d.reductions, total)));
   full.insert(full.end(), sorted.full.begin(), sorted.full.end());
   const Node* reduction = d.reductions.empty() ? nullptr : &graph.nodes[d.reductions[0]];
   FUSEC_ASSIGN(Shape factors, common_factors(full, sorted.outer, reduction));
@@ -300,12 +302,13 @@ Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered,
   std::vector<Shape> with_factors{factors};
   with_factors.insert(with_factors.end(), full.begin(), full.end());
   const auto groups = factorize(with_factors);
-  if (!groups || groups->factors.size() != factors.size()) return refuse("shapes do not factor alike");
+  if (!groups || groups->factors.size() != factors.size()) return make_unsupported("shapes do not factor alike");
   for (size_t i = 0; i < d.reductions.size(); ++i) {
     auto reduced = reduced_factors(graph.nodes[d.reductions[i]], groups->groups[i + 1], factors.size());
-    if (i > 0 && reduced != d.reduced) return refuse("reductions over different axes");
+    if (i > 0 && reduced != d.reduced) return make_unsupported("reductions over different axes");
     const bool scans = graph.nodes[d.reductions[i]].op == TensorOp::cumsum;
-    if (scans && std::count(reduced.begin(), reduced.end(), true) > 1) return refuse("a scan over more than one loop");
+    if (scans && std::count(reduced.begin(), reduced.end(), true) > 1)
+      return make_unsupported("a scan over more than one loop");
     d.reduced = reduced;
   }
   for (size_t i = 0; i < d.reductions.size(); ++i) {
@@ -330,7 +333,8 @@ Result<Domain> domain_of(const Graph& graph, const std::vector<NodeId>& ordered,
       continue;
     }
     const auto f = factorize({rows, graph.type(outputs[i]).shape});
-    if (!f || f->factors.size() != rows.size()) return refuse("shapes do not factor alike on the unreduced axes");
+    if (!f || f->factors.size() != rows.size())
+      return make_unsupported("shapes do not factor alike on the unreduced axes");
     d.outputs.push_back({outputs[i], false, grouped_coords(d, f->groups[1], outer_factors(d))});
   }
 

@@ -35,8 +35,8 @@ struct Domain {
 
 // Returns the domain of a region that computes `nodes` (producers first) and materializes `outputs`, or an error that
 // says why there is no common domain. The answer is exact: if it is ok, lower can emit the region as one kernel.
-Result<Domain> domain_of(const ir::Graph& graph, const std::vector<ir::NodeId>& nodes,
-                         const std::vector<ir::ValueId>& outputs);
+Result<Domain> compute_domain(const ir::Graph& graph, const std::vector<ir::NodeId>& nodes,
+                              const std::vector<ir::ValueId>& outputs);
 
 // Whether a node of the region produces `value`, directly or through index maps outside the region.
 bool computed_in(const ir::Graph& graph, const std::set<ir::NodeId>& nodes, ir::ValueId value);
@@ -52,6 +52,7 @@ struct Read {
   int input = 0;
   Coords coords;
 };
-std::vector<Read> reads_of(const ir::Graph& graph, const ir::Node& node, const Coords& coords, const DimRanges& ranges);
+std::vector<Read> find_reads(const ir::Graph& graph, const ir::Node& node, const Coords& coords,
+                             const DimRanges& ranges);
 
 }  // namespace fusec::compiler

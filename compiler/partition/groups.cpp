@@ -28,7 +28,7 @@ Groups::Groups(const Graph& g)
       positions_(g.nodes.size(), UINT32_MAX),
       groups_(g.nodes.size(), kNoGroup),
       views_(g.nodes.size(), 0),
-      readers_(readers(g)),
+      users_(users(g)),
       outputs_(g.outputs.begin(), g.outputs.end()) {
   spanning_.resize(g.order.size());
   uint32_t next = 0;
@@ -68,7 +68,7 @@ void Groups::put(NodeId node, int group) {
   const ir::Op op = graph.nodes[node].op;
   if (op == TensorOp::max_pool) g.cost += static_cast<int>(window_size(graph.nodes[node]));
   if (op.is_scalar()) g.cost += info(op.scalar()).cost;
-  if (is_kind(op, ir::RegionKind::reduction)) g.has_reduction = true;
+  if (is_kind(op, ir::OpPattern::reduction)) g.has_reduction = true;
   if (!op.is_scalar() && op.tensor() == TensorOp::cumsum) g.has_scan = true;
   if (!op.is_scalar() && op.tensor() == TensorOp::concat) g.has_concat = true;
   if (is_float_sum(graph, node)) g.has_float_sum = true;
@@ -121,38 +121,38 @@ bool Groups::views_concat(ValueId value) const {
   }
 }
 
-void Groups::collect_readers(ValueId value, std::vector<NodeId>& out) const {
-  for (NodeId reader : readers_[value]) {
-    if (views_[reader]) {
-      collect_readers(graph.nodes[reader].output, out);
-    } else if (std::find(out.begin(), out.end(), reader) == out.end()) {
-      out.push_back(reader);
+void Groups::collect_users(ValueId value, std::vector<NodeId>& out) const {
+  for (NodeId user : users_[value]) {
+    if (views_[user]) {
+      collect_users(graph.nodes[user].output, out);
+    } else if (std::find(out.begin(), out.end(), user) == out.end()) {
+      out.push_back(user);
     }
   }
 }
 
-std::vector<NodeId> Groups::real_readers(ValueId value) const {
+std::vector<NodeId> Groups::real_users(ValueId value) const {
   std::vector<NodeId> result;
-  collect_readers(value, result);
+  collect_users(value, result);
   return result;
 }
 
-std::vector<ValueId> Groups::outputs_of(const std::vector<NodeId>& nodes) const {
+std::vector<ValueId> Groups::find_outputs(const std::vector<NodeId>& nodes) const {
   std::vector<NodeId> inside = nodes;
   std::sort(inside.begin(), inside.end());
   std::vector<ValueId> result;
   for (NodeId id : nodes) {
     const ValueId v = graph.nodes[id].output;
-    if (is_graph_output(v) || is_read_outside(v, inside)) result.push_back(v);
+    if (is_graph_output(v) || is_used_outside(v, inside)) result.push_back(v);
   }
   return result;
 }
 
-bool Groups::is_read_outside(ValueId value, const std::vector<NodeId>& inside) const {
-  return std::any_of(readers_[value].begin(), readers_[value].end(), [&](NodeId reader) {
-    if (!views_[reader]) return !std::binary_search(inside.begin(), inside.end(), reader);
-    const ValueId view = graph.nodes[reader].output;
-    return is_graph_output(view) || is_read_outside(view, inside);
+bool Groups::is_used_outside(ValueId value, const std::vector<NodeId>& inside) const {
+  return std::any_of(users_[value].begin(), users_[value].end(), [&](NodeId user) {
+    if (!views_[user]) return !std::binary_search(inside.begin(), inside.end(), user);
+    const ValueId view = graph.nodes[user].output;
+    return is_graph_output(view) || is_used_outside(view, inside);
   });
 }
 
@@ -188,9 +188,9 @@ bool Groups::would_cycle(int a, int b) const {
   return false;
 }
 
-std::string Groups::reason(ValueId value, NodeId reader) const {
-  if (auto it = reasons_.find({value, reader}); it != reasons_.end()) return it->second;
-  const int from = group_of_value(value), to = group_of(reader);
+std::string Groups::reason(ValueId value, NodeId user) const {
+  if (auto it = reasons_.find({value, user}); it != reasons_.end()) return it->second;
+  const int from = group_of_value(value), to = group_of(user);
   if (from == kNoGroup) return "a model input or constant";
   if (all[static_cast<size_t>(to)].kind == RegionKind::anchor) return "operand of a library step";
   if (all[static_cast<size_t>(from)].kind == RegionKind::anchor) return "result of a library step";

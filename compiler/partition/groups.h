@@ -55,24 +55,24 @@ class Groups {
   // write.
   bool views_concat(ir::ValueId value) const;
   // The nodes that do work on `value`, directly or through views.
-  std::vector<ir::NodeId> real_readers(ir::ValueId value) const;
-  const std::vector<ir::NodeId>& direct_readers(ir::ValueId value) const { return readers_[value]; }
+  std::vector<ir::NodeId> real_users(ir::ValueId value) const;
+  const std::vector<ir::NodeId>& direct_users(ir::ValueId value) const { return users_[value]; }
 
   // The values of these nodes that are graph outputs or that a node outside reads.
-  std::vector<ir::ValueId> outputs_of(const std::vector<ir::NodeId>& nodes) const;
+  std::vector<ir::ValueId> find_outputs(const std::vector<ir::NodeId>& nodes) const;
   // Whether merging groups a and b would create a cycle of groups.
   bool would_cycle(int a, int b) const;
 
-  // Records why a reader is not in the group of the value it reads. The first reason is kept.
-  void refuse(ir::ValueId value, ir::NodeId reader, const std::string& reason) {
-    reasons_.emplace(std::pair(value, reader), reason);
+  // Records why a user is not in the group of the value it reads. The first reason is kept.
+  void record_blocker(ir::ValueId value, ir::NodeId user, const std::string& reason) {
+    reasons_.emplace(std::pair(value, user), reason);
   }
-  std::string reason(ir::ValueId value, ir::NodeId reader) const;
+  std::string reason(ir::ValueId value, ir::NodeId user) const;
 
  private:
   void cover(uint32_t first, uint32_t from, uint32_t to);
-  void collect_readers(ir::ValueId value, std::vector<ir::NodeId>& out) const;
-  bool is_read_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // `inside` sorted
+  void collect_users(ir::ValueId value, std::vector<ir::NodeId>& out) const;
+  bool is_used_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // `inside` sorted
 
   // Of the groups that have nodes both before a position and at or behind it, the two that begin first, named by the
   // positions of their first nodes. A group that has been absorbed by another may still be named.
@@ -84,7 +84,7 @@ class Groups {
   std::vector<Spanning> spanning_;  // by position
   ir::IdVector<ir::NodeId, int> groups_;
   ir::IdVector<ir::NodeId, char> views_;
-  ir::IdVector<ir::ValueId, std::vector<ir::NodeId>> readers_;
+  ir::IdVector<ir::ValueId, std::vector<ir::NodeId>> users_;
   std::set<ir::ValueId> outputs_;
   std::map<std::pair<ir::ValueId, ir::NodeId>, std::string> reasons_;
 };
@@ -98,6 +98,6 @@ void choose_concat_views(Groups& groups);
 void fuse_regions(Groups& groups, const Target& target, const Options& options);
 // Assigns storage to every materialized value. An operand that a library of the target cannot read through strides is
 // copied by a group of its own.
-std::map<ir::ValueId, Storage> place_values(Groups& groups, const Target& target);
+std::map<ir::ValueId, Storage> assign_buffers(Groups& groups, const Target& target);
 
 }  // namespace fusec::compiler

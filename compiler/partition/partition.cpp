@@ -22,7 +22,7 @@ class RegionWriter {
 
   Result<Partition> write() {
     Partition p;
-    p.storage = place_values(groups_, target_);
+    p.storage = assign_buffers(groups_, target_);
     FUSEC_ASSIGN(std::vector<int> order, schedule());
     for (int g : order) p.regions.push_back(region(groups_.all[static_cast<size_t>(g)]));
     for (int g : order) boundaries(g, p.boundaries);
@@ -49,7 +49,7 @@ class RegionWriter {
     return !inside.contains(graph_.values[base].producer) && computed_in(graph_, inside, base);
   }
 
-  std::set<int> inputs_of(int g) const {
+  std::set<int> find_input_groups(int g) const {
     std::set<int> result;
     const Group& group = groups_.all[static_cast<size_t>(g)];
     for (NodeId id : group.nodes)
@@ -62,15 +62,15 @@ class RegionWriter {
   // Orders groups after the groups they read; among those that are ready, the earliest in the model comes first.
   Result<std::vector<int>> schedule() const {
     std::map<int, int> waiting;
-    std::map<int, std::vector<int>> readers;
+    std::map<int, std::vector<int>> users;
     using Ready = std::pair<uint32_t, int>;
     std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
     for (int g = 0; g < static_cast<int>(groups_.all.size()); ++g) {
       const Group& group = groups_.all[static_cast<size_t>(g)];
       if (!group.alive) continue;
-      const auto inputs = inputs_of(g);
+      const auto inputs = find_input_groups(g);
       waiting[g] = static_cast<int>(inputs.size());
-      for (int p : inputs) readers[p].push_back(g);
+      for (int p : inputs) users[p].push_back(g);
       if (inputs.empty()) ready.emplace(group.first, g);
     }
     std::vector<int> order;
@@ -78,7 +78,7 @@ class RegionWriter {
       const int g = ready.top().second;
       ready.pop();
       order.push_back(g);
-      for (int r : readers[g])
+      for (int r : users[g])
         if (--waiting[r] == 0) ready.emplace(groups_.all[static_cast<size_t>(r)].first, r);
     }
     if (order.size() != waiting.size()) return Status(StatusCode::internal, "partition made a cycle of regions");
@@ -91,7 +91,8 @@ class RegionWriter {
     r.nodes = group.nodes;
     r.epilogues = group.epilogues;
     r.bias = group.bias;
-    r.outputs = group.kind == RegionKind::anchor ? std::vector<ValueId>{group.result} : groups_.outputs_of(group.nodes);
+    r.outputs =
+        group.kind == RegionKind::anchor ? std::vector<ValueId>{group.result} : groups_.find_outputs(group.nodes);
     const std::set<NodeId> inside(group.nodes.begin(), group.nodes.end());
     for (NodeId id : group.nodes)
       for (ValueId input : graph_.nodes[id].inputs)
@@ -121,14 +122,14 @@ class RegionWriter {
   const Target& target_;
 };
 
-std::string name_of(const Graph& graph, ValueId v) {
+std::string format_name(const Graph& graph, ValueId v) {
   const ir::Value& value = graph.values[v];
   return value.name.empty() ? "%" + std::to_string(v.index) : "%" + value.name;
 }
 
-std::string list_of(const Graph& graph, const std::vector<ValueId>& values) {
+std::string format_values(const Graph& graph, const std::vector<ValueId>& values) {
   std::string text;
-  for (ValueId v : values) text += (text.empty() ? "" : ", ") + name_of(graph, v) + ": " + to_string(graph.type(v));
+  for (ValueId v : values) text += (text.empty() ? "" : ", ") + format_name(graph, v) + ": " + to_string(graph.type(v));
   return text;
 }
 
@@ -148,18 +149,18 @@ std::string to_string(const Graph& graph, const Partition& partition) {
   for (const Region& region : partition.regions) {
     text +=
         "region r" + std::to_string(number++) + (region.kind == RegionKind::anchor ? " library" : " kernel") + " {\n";
-    text += "  in  " + list_of(graph, region.inputs) + "\n";
+    text += "  in  " + format_values(graph, region.inputs) + "\n";
     for (ir::NodeId id : region.nodes) {
       const Node& node = graph.nodes[id];
-      text += "  " + name_of(graph, node.output) + " = " + std::string(node.op.name());
-      for (ValueId input : node.inputs) text += " " + name_of(graph, input);
+      text += "  " + format_name(graph, node.output) + " = " + std::string(node.op.name());
+      for (ValueId input : node.inputs) text += " " + format_name(graph, input);
       text += node.origin.empty() ? "\n" : "   // " + node.origin + "\n";
     }
-    text += "  out " + list_of(graph, region.outputs) + "\n}\n";
+    text += "  out " + format_values(graph, region.outputs) + "\n}\n";
   }
   for (const FusionBoundary& boundary : partition.boundaries)
-    text += "boundary " + name_of(graph, boundary.value) + " -> " +
-            name_of(graph, graph.nodes[boundary.reader].output) + ": " + boundary.reason + "\n";
+    text += "boundary " + format_name(graph, boundary.value) + " -> " +
+            format_name(graph, graph.nodes[boundary.user].output) + ": " + boundary.reason + "\n";
   return text;
 }
 

@@ -36,10 +36,10 @@ struct Region {
   ir::ValueId bias;  // of anchors: an addend of one value per output channel; invalid: none
 };
 
-// The storage of a materialized value: it lies in the allocation owned by `owner` (itself, or a concat of which it is
+// The storage of a materialized value: it lies in the allocation owned by `base` (itself, or a concat of which it is
 // an operand), at `offset` with `strides`, in elements.
 struct Storage {
-  ir::ValueId owner;
+  ir::ValueId base;
   Dim offset;
   Shape strides;
 };
@@ -47,7 +47,7 @@ struct Storage {
 // A fusion boundary: an edge that crosses regions, with the reason why it was not fused.
 struct FusionBoundary {
   ir::ValueId value;
-  ir::NodeId reader;
+  ir::NodeId user;
   std::string reason;
 };
 

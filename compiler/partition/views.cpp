@@ -11,12 +11,12 @@ using ir::TensorOp;
 
 namespace {
 
-// A dense window can be reshaped in any way. In other windows each axis of `to` must be evenly strided.
-std::optional<Window> reshape_window(const Window& in, const Shape& to) {
+// A dense view can be reshaped in any way. In other views each axis of `to` must be evenly strided.
+std::optional<StridedView> reshape_window(const StridedView& in, const Shape& to) {
   const auto common = factorize({in.shape, to});
   if (!common) {
     if (!(in.strides == contiguous_strides(in.shape))) return std::nullopt;
-    return Window{in.owner, in.offset, to, contiguous_strides(to), std::vector<bool>(to.size())};
+    return StridedView{in.base, in.offset, to, contiguous_strides(to), std::vector<bool>(to.size())};
   }
   // The strides of the factors inside each axis of `in`.
   Shape factor_strides(common->factors.size());
@@ -32,7 +32,7 @@ std::optional<Window> reshape_window(const Window& in, const Shape& to) {
     }
     next += count;
   }
-  Window out{in.owner, in.offset, to, Shape(to.size(), Dim(0)), std::vector<bool>(to.size())};
+  StridedView out{in.base, in.offset, to, Shape(to.size(), Dim(0)), std::vector<bool>(to.size())};
   next = 0;
   for (size_t axis = 0; axis < to.size(); ++axis) {
     const auto count = static_cast<size_t>(common->groups[1][axis]);
@@ -45,16 +45,16 @@ std::optional<Window> reshape_window(const Window& in, const Shape& to) {
   return out;
 }
 
-Window broadcast_window(const Window& in, const Shape& shape) {
-  Window out{in.owner, in.offset, shape, Shape(shape.size(), Dim(0)), std::vector<bool>(shape.size())};
+StridedView broadcast_window(const StridedView& in, const Shape& shape) {
+  StridedView out{in.base, in.offset, shape, Shape(shape.size(), Dim(0)), std::vector<bool>(shape.size())};
   const size_t shift = shape.size() - in.shape.size();
   for (size_t i = 0; i < in.shape.size(); ++i)
     if (!in.shape[i].is(1)) out.strides[i + shift] = in.strides[i], out.backwards[i + shift] = in.backwards[i];
   return out;
 }
 
-Window transpose_window(const Window& in, const std::vector<int64_t>& perm) {
-  Window out{in.owner, in.offset, {}, {}, {}};
+StridedView transpose_window(const StridedView& in, const std::vector<int64_t>& perm) {
+  StridedView out{in.base, in.offset, {}, {}, {}};
   for (int64_t p : perm) {
     out.shape.push_back(in.shape[static_cast<size_t>(p)]);
     out.strides.push_back(in.strides[static_cast<size_t>(p)]);
@@ -63,8 +63,8 @@ Window transpose_window(const Window& in, const std::vector<int64_t>& perm) {
   return out;
 }
 
-Window slice_window(const Window& in, const ir::Attrs& attrs, const Shape& shape) {
-  Window out{in.owner, in.offset, shape, {}, {}};
+StridedView slice_window(const StridedView& in, const ir::Attrs& attrs, const Shape& shape) {
+  StridedView out{in.base, in.offset, shape, {}, {}};
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t step = attrs.ints("steps")[i];
     out.offset += attrs.dims("starts")[i] * in.strides[i];
@@ -76,7 +76,7 @@ Window slice_window(const Window& in, const ir::Attrs& attrs, const Shape& shape
 
 }  // namespace
 
-std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, const Window& in) {
+std::optional<StridedView> view_through(const ir::Graph& graph, const ir::Node& node, const StridedView& in) {
   if (node.op.is_scalar()) return std::nullopt;
   const Shape& shape = graph.type(node.output).shape;
   switch (node.op.tensor()) {
@@ -93,15 +93,15 @@ std::optional<Window> through(const ir::Graph& graph, const ir::Node& node, cons
   }
 }
 
-std::optional<Window> window_of(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
-                                ir::ValueId value) {
+std::optional<StridedView> find_view(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
+                                     ir::ValueId value) {
   if (auto it = storage.find(value); it != storage.end())
-    return Window{it->second.owner, it->second.offset, graph.type(value).shape, it->second.strides,
-                  std::vector<bool>(it->second.strides.size())};
+    return StridedView{it->second.base, it->second.offset, graph.type(value).shape, it->second.strides,
+                       std::vector<bool>(it->second.strides.size())};
   const ir::Node* node = graph.producer(value);
   if (node == nullptr || node->op.is_scalar() || node->inputs.size() != 1) return std::nullopt;
-  auto in = window_of(graph, storage, node->inputs[0]);
-  return in ? through(graph, *node, *in) : std::nullopt;
+  auto in = find_view(graph, storage, node->inputs[0]);
+  return in ? view_through(graph, *node, *in) : std::nullopt;
 }
 
 }  // namespace fusec::compiler

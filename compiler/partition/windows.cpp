@@ -31,7 +31,7 @@ struct WindowAxis {
 };
 
 // Axis i + 1 of the tensors is spatial axis i.
-std::vector<WindowAxis> axes_of(const Graph& graph, const Node& node) {
+std::vector<WindowAxis> collect_axes(const Graph& graph, const Node& node) {
   const auto &kernel = node.attrs.ints("kernel"), &steps = node.attrs.ints("strides"), &pads = node.attrs.ints("pads");
   std::vector<WindowAxis> axes;
   for (size_t i = 0; i < kernel.size(); ++i) {
@@ -58,14 +58,14 @@ bool is_small_window(const Graph& graph, const Node& node) {
   if (!(node.op == TensorOp::max_pool) || node.attrs.s("layout") != "last" || window_size(node) > kMaxPlaces)
     return false;
   const auto& dilations = node.attrs.ints("dilations");
-  const std::vector<WindowAxis> axes = axes_of(graph, node);
+  const std::vector<WindowAxis> axes = collect_axes(graph, node);
   return std::all_of(dilations.begin(), dilations.end(), [](int64_t d) { return d == 1; }) &&
          std::all_of(axes.begin(), axes.end(), [](const WindowAxis& a) { return a.reaches_inside(); });
 }
 
 std::vector<Coords> window_coords(const Graph& graph, const Node& node, const Coords& coords, const DimRanges& ranges) {
   std::vector<Coords> places{coords};
-  const std::vector<WindowAxis> axes = axes_of(graph, node);
+  const std::vector<WindowAxis> axes = collect_axes(graph, node);
   for (size_t i = 0; i < axes.size(); ++i) {
     std::vector<Coords> more;
     for (const Coords& c : places) {

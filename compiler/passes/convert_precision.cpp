@@ -199,7 +199,7 @@ class Converter {
 }  // namespace
 
 Result<Graph> with_precision(const Graph& graph, DType to, double* weights_ms) {
-  if (!is_half(to))
+  if (!is_16_bit_float(to))
     return Status(StatusCode::invalid_argument,
                   std::string("a model is converted to f16 or bf16, not ") + to_string(to));
   Converter converter(graph, to);

@@ -117,7 +117,7 @@ class Pool : Expansion {
     const ValueId places =
         node(ScalarOp::mul, {count(2, 1, a.kernel, counts), number(counts, static_cast<double>(a.dilation))});
     table = node(ScalarOp::add, {table, places});
-    v = pad(v, a.axis, a.before, max((a.out - 1) * a.stride + a.reach() - padded, 0));
+    v = pad(v, a.axis, a.before, max((a.out - 1) * a.stride + a.dilated_extent() - padded, 0));
     v = node(TensorOp::gather, {v, table}, {{"axis", static_cast<int64_t>(a.axis)}});
     return reduce(is_max() ? TensorOp::reduce_max : TensorOp::reduce_sum, cast(v, compute_), a.axis + 1);
   }

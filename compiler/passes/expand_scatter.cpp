@@ -51,7 +51,7 @@ class Scatter : Expansion {
   ValueId last_update(const Lines& s, int64_t first);
   std::optional<ValueId> known_last_update(const Lines& s);
   ValueId replaced(const Lines& s);
-  ValueId extreme(DType dtype, bool greatest);
+  ValueId min_max(DType dtype, bool greatest);
   ValueId combined(const Lines& s);
 };
 
@@ -182,7 +182,7 @@ ValueId Scatter::replaced(const Lines& s) {
 }
 
 // The min (max) of an integer dtype, or minus (plus) infinity of a float dtype.
-ValueId Scatter::extreme(DType dtype, bool greatest) {
+ValueId Scatter::min_max(DType dtype, bool greatest) {
   if (is_float(dtype)) return number(dtype, greatest ? HUGE_VAL : -HUGE_VAL);
   const auto bits = 8 * size_of(dtype);
   Tensor value = *Tensor::make(dtype, {});
@@ -208,8 +208,8 @@ ValueId Scatter::combined(const Lines& s) {
   };
   if (reduction == "add") return fold(ScalarOp::add, TensorOp::reduce_sum, number(compute, 0));
   if (reduction == "mul") return fold(ScalarOp::mul, TensorOp::reduce_prod, number(compute, 1));
-  if (reduction == "max") return fold(ScalarOp::max, TensorOp::reduce_max, extreme(compute, false));
-  return fold(ScalarOp::min, TensorOp::reduce_min, extreme(compute, true));
+  if (reduction == "max") return fold(ScalarOp::max, TensorOp::reduce_max, min_max(compute, false));
+  return fold(ScalarOp::min, TensorOp::reduce_min, min_max(compute, true));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ Result<Tensor> scaled(const Tensor& data, const std::vector<double>& factor) {
   return result;
 }
 
-Result<Tensor> vector_of(DType dtype, const std::vector<double>& values) {
+Result<Tensor> make_vector(DType dtype, const std::vector<double>& values) {
   FUSEC_ASSIGN(Tensor result, Tensor::make(dtype, {static_cast<int64_t>(values.size())}));
   const auto size = size_of(dtype);
   for (size_t i = 0; i < values.size(); ++i)
@@ -67,7 +67,7 @@ Result<Tensor> vector_of(DType dtype, const std::vector<double>& values) {
   return result;
 }
 
-std::vector<double> bias_of(const Graph& graph, const Node& conv, size_t channels) {
+std::vector<double> read_bias(const Graph& graph, const Node& conv, size_t channels) {
   std::vector<double> bias(channels, 0.0);
   if (conv.inputs.size() < 3) return bias;
   const Tensor* data = graph.constant(conv.inputs[2]);
@@ -98,7 +98,7 @@ Result<std::optional<ValueId>> fold(Graph& graph, const Node& node, const ir::Id
     const bool swapped = side == 1;
     const auto values = per_channel(graph, node.inputs[1 - side], graph.type(conv.output).shape);
     if (values.empty() || (swapped && (node.op == ScalarOp::div || node.op == ScalarOp::sub))) continue;
-    std::vector<double> scale(values.size(), 1.0), bias = bias_of(graph, conv, values.size());
+    std::vector<double> scale(values.size(), 1.0), bias = read_bias(graph, conv, values.size());
     for (size_t c = 0; c < values.size(); ++c) {
       if (node.op == ScalarOp::mul) scale[c] = values[c];
       if (node.op == ScalarOp::div) scale[c] = 1.0 / values[c];
@@ -115,7 +115,7 @@ Result<std::optional<ValueId>> fold(Graph& graph, const Node& node, const ir::Id
     std::vector<ValueId> inputs{conv.inputs[0], weights};
     const bool has_bias = conv.inputs.size() > 2 || node.op == ScalarOp::add || node.op == ScalarOp::sub;
     if (has_bias) {
-      FUSEC_ASSIGN(Tensor folded, vector_of(dtype, bias));
+      FUSEC_ASSIGN(Tensor folded, make_vector(dtype, bias));
       inputs.push_back(add_constant(graph, std::move(folded), conv.origin));
     }
     return std::optional(add_node(graph, TensorOp::conv, inputs, conv.attrs, conv.origin));

@@ -14,7 +14,7 @@ namespace {
 
 bool is_empty(const Graph& graph, ir::ValueId v) { return num_elements(graph.type(v).shape).is(0); }
 
-bool combines(const Node& node) { return is_kind(node.op, ir::RegionKind::reduction) || node.op == TensorOp::matmul; }
+bool combines(const Node& node) { return is_kind(node.op, ir::OpPattern::reduction) || node.op == TensorOp::matmul; }
 
 // Evaluates the node with every symbol set to 1. All elements of the value are equal.
 Result<Tensor> sample(const Graph& graph, const Node& node) {

@@ -59,7 +59,7 @@ Result<bool> run_pass(const Pass& pass, ir::Graph& graph, const PassContext& con
   if (*changed && !rebuild_order(graph))
     return Status(StatusCode::internal, "pass " + std::string(pass.name) + " made a cycle");
   if (context.options.verify_each_pass) {
-    Status status = verify(graph, ir::Stage::optimized);
+    Status status = verify(graph, ir::GraphForm::optimized);
     if (!status.ok()) return std::move(status).with_note("after pass " + std::string(pass.name));
   }
   return changed;

@@ -14,7 +14,7 @@ namespace {
 // Larger constants are not compared, because equal ones are rare and costly to find.
 constexpr std::size_t kMaxBytes = 1024;
 
-std::string key_of(const Graph& graph, NodeId id) {
+std::string make_key(const Graph& graph, NodeId id) {
   const Node& node = graph.nodes[id];
   std::string key = std::string(node.op.name()) + "|" + to_string(graph.type(node.output));
   if (node.op == TensorOp::constant) {
@@ -31,7 +31,7 @@ Result<bool> share_nodes(Graph& graph, const PassContext&) {
   Rewriter rewriter(graph);
   std::map<std::string, ir::ValueId> known;
   rewriter.walk([&](NodeId id) {
-    std::string key = key_of(graph, id);
+    std::string key = make_key(graph, id);
     if (key.empty()) return;
     const ir::ValueId value = graph.nodes[id].output;
     rewriter.replace(value, known.emplace(std::move(key), value).first->second);

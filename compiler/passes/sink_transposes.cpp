@@ -28,7 +28,7 @@ class Sinking {
 
  private:
   // The transpose that produces the value, or null if another op does or if its operand is a constant.
-  const Node* transpose_of(ValueId value) const {
+  const Node* find_transpose(ValueId value) const {
     const Node* node = graph_.producer(value);
     return node != nullptr && node->op == TensorOp::transpose && !graph_.is_constant(node->inputs[0]) ? node : nullptr;
   }
@@ -36,7 +36,7 @@ class Sinking {
   ValueId transposed(ValueId value, const Perm& perm, const std::string& origin) {
     if (std::is_sorted(perm.begin(), perm.end())) return value;
     // transpose(transpose(x)) -> one transpose of x
-    if (const Node* inner = transpose_of(value)) {
+    if (const Node* inner = find_transpose(value)) {
       Perm both;
       for (int64_t p : perm) both.push_back(inner->attrs.ints("perm")[static_cast<size_t>(p)]);
       return transposed(inner->inputs[0], both, origin);
@@ -48,7 +48,7 @@ class Sinking {
     if (node.op.is_scalar()) return sink_scalar(node);
     if (node.inputs.empty()) return {};
     if (node.op == TensorOp::concat) return sink_concat(node);
-    const Node* t = transpose_of(node.inputs[0]);
+    const Node* t = find_transpose(node.inputs[0]);
     if (t == nullptr) return {};
     const Perm perm = t->attrs.ints("perm");
     const ValueId x = t->inputs[0];
@@ -75,7 +75,7 @@ class Sinking {
   ValueId sink_scalar(const Node& node) {
     const Node* first = nullptr;
     for (ValueId v : node.inputs)
-      if (const Node* t = transpose_of(v);
+      if (const Node* t = find_transpose(v);
           t != nullptr && first == nullptr && graph_.type(v).rank() == graph_.type(node.output).rank())
         first = t;
     if (first == nullptr) return {};
@@ -83,7 +83,7 @@ class Sinking {
     std::vector<ValueId> inputs;
     int free = 0, moved = 0;
     for (ValueId v : node.inputs) {
-      const Node* t = transpose_of(v);
+      const Node* t = find_transpose(v);
       if (t != nullptr && t->attrs.ints("perm") == perm) {
         inputs.push_back(t->inputs[0]);
         ++free;
@@ -172,12 +172,12 @@ class Sinking {
   }
 
   ValueId sink_concat(const Node& node) {
-    const Node* first = transpose_of(node.inputs[0]);
+    const Node* first = find_transpose(node.inputs[0]);
     if (first == nullptr) return {};
     const Perm perm = first->attrs.ints("perm");
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) {
-      const Node* t = transpose_of(v);
+      const Node* t = find_transpose(v);
       if (t == nullptr || t->attrs.ints("perm") != perm) return {};
       inputs.push_back(t->inputs[0]);
     }

@@ -55,7 +55,7 @@ class Unrolled {
   ValueId zero(DType dtype) { return add_constant(graph_, *Tensor::make(dtype, {}), conv_.origin); }
 
   // w[:, 0, tap], in the narrow type, because the widest access decides how many channels a thread has
-  Result<ValueId> weights_of(int64_t number) {
+  Result<ValueId> make_weights(int64_t number) {
     const int64_t channels = weights_.shape()[0];
     FUSEC_ASSIGN(Tensor one, Tensor::make(dtype_, {channels}));
     const auto size = static_cast<int64_t>(size_of(dtype_));
@@ -69,7 +69,7 @@ class Unrolled {
   Status add_tap(const std::vector<int64_t>& tap, int64_t number) {
     const std::optional<ValueId> moved = moved_by_tap(graph_, conv_, tap, zero_);
     if (!moved) return {};
-    FUSEC_ASSIGN(const ValueId weight, weights_of(number));
+    FUSEC_ASSIGN(const ValueId weight, make_weights(number));
     const ValueId product = scalar(ScalarOp::mul, {computed(*moved), computed(weight)});
     sum_ = sum_ ? scalar(ScalarOp::add, {*sum_, product}) : product;
     return {};

@@ -12,7 +12,7 @@
 namespace fusec::compiler {
 
 using ir::OpFlag;
-using ir::RegionKind;
+using ir::OpPattern;
 
 namespace {
 
@@ -24,14 +24,14 @@ bool casts_to_integer(const Graph& graph, const Node& node) {
 
 bool is_scaling(const Node& node) { return node.op == ScalarOp::mul || node.op == ScalarOp::div; }
 
-bool is_index_map(const Node& node) { return is_kind(node.op, RegionKind::index_map); }
-bool is_anchor(const Node& node) { return is_kind(node.op, RegionKind::anchor); }
+bool is_index_map(const Node& node) { return is_kind(node.op, OpPattern::index_map); }
+bool is_anchor(const Node& node) { return is_kind(node.op, OpPattern::anchor); }
 
 // Whether the result is an integer if the operands are.
 bool keeps_integers(const Node& node) {
   if (node.op.is_scalar()) return has(node.op.scalar(), OpFlag::keeps_integers);
   if (is_anchor(node)) return node.op == TensorOp::max_pool || ir::is_product(node.op.tensor());
-  if (is_kind(node.op, RegionKind::reduction)) return !(node.op == TensorOp::reduce_mean);
+  if (is_kind(node.op, OpPattern::reduction)) return !(node.op == TensorOp::reduce_mean);
   return is_index_map(node);
 }
 

@@ -17,7 +17,7 @@
 
 namespace fusec::compiler {
 
-using ir::RegionKind;
+using ir::OpPattern;
 
 namespace {
 
@@ -28,7 +28,7 @@ struct Elements {
   std::vector<std::string> symbolic;  // sorted
 };
 
-Elements elements_of(const Shape& shape) {
+Elements count_elements(const Shape& shape) {
   Elements e;
   for (const Dim& extent : shape) {
     if (extent.is_const()) {
@@ -43,7 +43,7 @@ Elements elements_of(const Shape& shape) {
 
 // A symbolic extent counts as large.
 bool is_much_smaller(const Shape& small, const Shape& large) {
-  const Elements s = elements_of(small), l = elements_of(large);
+  const Elements s = count_elements(small), l = count_elements(large);
   if (!std::includes(l.symbolic.begin(), l.symbolic.end(), s.symbolic.begin(), s.symbolic.end())) return false;
   return l.known >= s.known * (l.symbolic.size() > s.symbolic.size() ? 1 : kMuchSmaller);
 }
@@ -69,8 +69,8 @@ class Gates {
 
  private:
   bool is_small_reduction(const Node& node) const {
-    if (!is_kind(node.op, RegionKind::reduction) || node.inputs.size() != 1) return false;
-    return is_half(graph_.type(node.inputs[0]).dtype) &&
+    if (!is_kind(node.op, OpPattern::reduction) || node.inputs.size() != 1) return false;
+    return is_16_bit_float(graph_.type(node.inputs[0]).dtype) &&
            is_much_smaller(graph_.type(node.output).shape, graph_.type(node.inputs[0]).shape);
   }
   bool is_source(const Node& node) const { return is_small_reduction(node) && !paths_.contains(node.inputs[0]); }
@@ -78,15 +78,15 @@ class Gates {
   static bool is_product(const Node& node) { return !node.op.is_scalar() && ir::is_product(node.op.tensor()); }
 
   bool may_pass(const Node& node) const {
-    const bool kind = node.op.is_scalar() ? !(node.op == ScalarOp::cast)
-                                          : is_product(node) || is_kind(node.op, RegionKind::index_map);
+    const bool kind =
+        node.op.is_scalar() ? !(node.op == ScalarOp::cast) : is_product(node) || is_kind(node.op, OpPattern::index_map);
     return kind && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
-             return is_half(graph_.type(v).dtype) && (paths_.contains(v) || graph_.is_constant(v));
+             return is_16_bit_float(graph_.type(v).dtype) && (paths_.contains(v) || graph_.is_constant(v));
            });
   }
 
   void visit(const Node& node) {
-    if (!is_half(graph_.type(node.output).dtype) || graph_.is_constant(node.output)) return;
+    if (!is_16_bit_float(graph_.type(node.output).dtype) || graph_.is_constant(node.output)) return;
     if (is_small_reduction(node)) {
       paths_[node.output] = false;
     } else if (may_pass(node)) {
@@ -133,7 +133,7 @@ class Widener {
   ValueId cast(ValueId v, DType to) { return add_node(rewriter_.graph(), ScalarOp::cast, {v}, {{"to", to}}, ""); }
   ValueId widened(ValueId v) {
     if (const auto it = wide_.find(v); it != wide_.end()) return it->second;
-    return is_half(rewriter_.graph().type(v).dtype) ? cast(v, DType::f32) : v;
+    return is_16_bit_float(rewriter_.graph().type(v).dtype) ? cast(v, DType::f32) : v;
   }
 
   const Gates& gates_;

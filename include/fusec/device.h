@@ -21,9 +21,9 @@ struct FUSEC_API DeviceInfo {
   Device device;
   std::string name;  // "NVIDIA H100 80GB HBM3"
   int64_t memory_bytes = 0;
-  std::string driver;   // "13.0": the CUDA version that a GPU's driver speaks; empty for the CPU
-  Target target;        // what an Engine on it is compiled for
-  std::string figures;  // where target's figures come from: "from the device", ...
+  std::string driver;         // "13.0": the CUDA version that a GPU's driver speaks; empty for the CPU
+  Target target;              // what an Engine on it is compiled for
+  std::string limits_source;  // where target's figures come from: "from the device", ...
 };
 // The CPU, then the GPUs that this process can use, by ordinal.
 FUSEC_API std::vector<DeviceInfo> devices();

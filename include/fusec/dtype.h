@@ -22,8 +22,8 @@ constexpr bool is_float(DType t) { return t <= DType::bf16; }
 constexpr bool is_int(DType t) { return t >= DType::i8 && t <= DType::u64; }
 constexpr bool is_signed_int(DType t) { return t >= DType::i8 && t <= DType::i64; }
 constexpr bool is_unsigned_int(DType t) { return t >= DType::u8 && t <= DType::u64; }
-constexpr bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+constexpr bool is_16_bit_float(DType t) { return t == DType::f16 || t == DType::bf16; }
 // The type a kernel computes in: f32 for f16 and bf16, else the type itself.
-constexpr DType compute_type(DType t) { return is_half(t) ? DType::f32 : t; }
+constexpr DType compute_type(DType t) { return is_16_bit_float(t) ? DType::f32 : t; }
 
 }  // namespace fusec

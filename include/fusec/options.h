@@ -53,7 +53,8 @@ struct FUSEC_API Options {
   int64_t workspace_limit = int64_t{256} << 20;  // bytes that one library call of a GPU may ask for
   Strategy strategy = Strategy::cached;
   std::optional<std::string> tuning_db;  // a file; default: tuning.v1.sqlite in the cache folder
-  // Of Strategy::profile: seconds after which one bind measures no more (0: no limit), and fewer runs of each choice.
+  // Of Strategy::profile: seconds after which one bind measures no more (0: no limit), and fewer runs of each
+  // algorithm.
   double tuning_seconds = 0;
   bool quick_tuning = false;
   // Seconds that one compile may take: for an Engine, a variant of jit, or one target of a package. Asked for between

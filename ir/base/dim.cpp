@@ -151,7 +151,7 @@ std::optional<E> quotient(const E& a, const E& d) {
 }
 
 template <class A>
-int64_t divisor_of(const A& atom) {
+int64_t compute_divisor(const A& atom) {
   switch (atom.fn) {
     case Fn::min:
     case Fn::max:
@@ -173,7 +173,7 @@ int64_t common_divisor(const E& a) {
   int64_t g = 0;
   for (const TermView<E> view(a); const Term<E>& t : view) {
     int64_t d = gcd(t.coefficient, 0);
-    for (const Atom<E>& atom : t.atoms) d = saturating_mul(d, divisor_of(atom));
+    for (const Atom<E>& atom : t.atoms) d = saturating_mul(d, compute_divisor(atom));
     g = gcd(g, d);
   }
   return g;

@@ -14,13 +14,13 @@ constexpr int kMaxRounds = 4;  // two rounds settle every case seen so far
 
 // The number of nodes in the expression. A rewrite is accepted only if it lowers this number.
 template <class E>
-int size_of(const E& a) {
+int measure_size(const E& a) {
   int n = 0;
   for (const TermView<E> view(a); const Term<E>& t : view) {
     n += t.coefficient == 1 ? 1 : 2;
     for (const Atom<E>& atom : t.atoms) {
       n += atom.fn == Fn::symbol ? 1 : 4;
-      for (const E& arg : atom.args) n += size_of(arg);
+      for (const E& arg : atom.args) n += measure_size(arg);
     }
   }
   return n;
@@ -167,7 +167,7 @@ E Simplifier<E>::extremum(Fn fn, const E& x, const E& y) {
   return result;
 }
 
-// Adds a multiple of zero_of an atom wherever that makes the sum smaller.
+// Adds a multiple of get_zero an atom wherever that makes the sum smaller.
 template <class E>
 E Simplifier<E>::join_splits(E sum) {
   for (bool changed = true; changed;) {
@@ -178,8 +178,8 @@ E Simplifier<E>::join_splits(E sum) {
       for (std::size_t i = 0; i < t.atoms.size() && !changed; ++i) {
         std::optional<E> smaller = joined(sum, t, i);
         if (!smaller) continue;
-        if (size < 0) size = size_of(sum);
-        if (size_of(*smaller) >= size) continue;
+        if (size < 0) size = measure_size(sum);
+        if (measure_size(*smaller) >= size) continue;
         next = std::move(*smaller);
         changed = true;
       }
@@ -196,14 +196,14 @@ std::optional<E> Simplifier<E>::joined(const E& sum, const Term<E>& t, std::size
   if (atom.fn != Fn::mod && atom.fn != Fn::floordiv) return std::nullopt;
   Term<E> others = t;
   others.atoms.erase(others.atoms.begin() + static_cast<std::ptrdiff_t>(i));
-  if (atom.fn == Fn::mod) return sum + of_term<E>(std::move(others)) * zero_of(atom);
+  if (atom.fn == Fn::mod) return sum + of_term<E>(std::move(others)) * get_zero(atom);
   const std::optional<E> factor = of_term<E>(std::move(others)).exact_div(atom.args[1]);
   if (!factor) return std::nullopt;
-  return sum + *factor * zero_of(atom);
+  return sum + *factor * get_zero(atom);
 }
 
 template <class E>
-const E& Simplifier<E>::zero_of(const Atom<E>& atom) {
+const E& Simplifier<E>::get_zero(const Atom<E>& atom) {
   const auto known = zeros_.find(atom);
   if (known != zeros_.end()) return known->second;
   const E &x = atom.args[0], &k = atom.args[1];

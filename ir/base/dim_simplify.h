@@ -34,7 +34,7 @@ class Simplifier {
   E extremum(Fn fn, const E& x, const E& y);
   E join_splits(E sum);
   std::optional<E> joined(const E& sum, const Term<E>& t, std::size_t i);
-  const E& zero_of(const Atom<E>& atom);  // x - mod(x, k) - k*floordiv(x, k) for a mod or floordiv atom
+  const E& get_zero(const Atom<E>& atom);  // x - mod(x, k) - k*floordiv(x, k) for a mod or floordiv atom
 
   Prover<E> prover_;
   std::map<E, E> simplified_;

@@ -103,7 +103,7 @@ Number cast_number(DType from, DType to, const Number& value) {
   return load_number(to, bytes);
 }
 
-Number number_of(const Constant& constant) { return rounded(constant.dtype, {constant.f, constant.i}); }
+Number make_number(const Constant& constant) { return rounded(constant.dtype, {constant.f, constant.i}); }
 
 Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::size_t count) {
   if (op == ScalarOp::cast) return cast_number(operand, result, args[0]);
@@ -122,7 +122,7 @@ Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::
 Tuple identity(Combiner combiner, const TupleTypes& types) {
   Tuple out;
   std::size_t part = 0;
-  for (const Constant& c : identity_constants(combiner, types)) out[part++] = number_of(c);
+  for (const Constant& c : identity_constants(combiner, types)) out[part++] = make_number(c);
   return out;
 }
 
@@ -142,7 +142,7 @@ Tuple combine(Combiner combiner, const TupleTypes& types, const Tuple& a, const 
   }
 }
 
-TreeFold::TreeFold(Combiner combiner, const TupleTypes& types, Tree tree, int64_t count)
+TreeCombiner::TreeCombiner(Combiner combiner, const TupleTypes& types, Tree tree, int64_t count)
     : combiner_(combiner),
       types_(types),
       lane_count_(tree.lanes > 0 ? tree.lanes
@@ -151,20 +151,20 @@ TreeFold::TreeFold(Combiner combiner, const TupleTypes& types, Tree tree, int64_
       count_(count),
       lanes_(static_cast<std::size_t>(lane_count_), identity(combiner, types)) {}
 
-void TreeFold::add(int64_t index, const Tuple& element) {
+void TreeCombiner::add(int64_t index, const Tuple& element) {
   close_chunks_before(index / chunk_size_);
   Tuple& lane = lanes_[static_cast<std::size_t>(index % lane_count_)];
   lane = combine(combiner_, types_, lane, element);
 }
 
-void TreeFold::close_chunks_before(int64_t chunk) {
+void TreeCombiner::close_chunks_before(int64_t chunk) {
   while (static_cast<int64_t>(chunks_.size()) < chunk) {
     chunks_.push_back(fold_pairs(lanes_));
     lanes_.assign(lanes_.size(), identity(combiner_, types_));
   }
 }
 
-Tuple TreeFold::fold_pairs(std::vector<Tuple> items) const {
+Tuple TreeCombiner::fold_pairs(std::vector<Tuple> items) const {
   while (items.size() > 1) {
     const std::size_t half = items.size() / 2;
     for (std::size_t i = 0; i < half; ++i) items[i] = combine(combiner_, types_, items[2 * i], items[2 * i + 1]);
@@ -174,7 +174,7 @@ Tuple TreeFold::fold_pairs(std::vector<Tuple> items) const {
   return items[0];
 }
 
-Tuple TreeFold::finish() {
+Tuple TreeCombiner::finish() {
   if (count_ <= 0) return identity(combiner_, types_);
   close_chunks_before((count_ + chunk_size_ - 1) / chunk_size_);
   return fold_pairs(chunks_);

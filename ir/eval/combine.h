@@ -32,7 +32,7 @@ void store_number(DType dtype, void* at, const Number& value);
 // Rounds or wraps the value to the dtype.
 Number rounded(DType dtype, const Number& value);
 Number cast_number(DType from, DType to, const Number& value);
-Number number_of(const Constant& constant);
+Number make_number(const Constant& constant);
 // `operand` is the dtype of the value operands, `result` that of the result. A cast is cast_number.
 Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::size_t count);
 
@@ -43,9 +43,9 @@ Tuple identity(Combiner combiner, const TupleTypes& types);
 Tuple combine(Combiner combiner, const TupleTypes& types, const Tuple& a, const Tuple& b);
 
 // Folds elements that arrive in rising order of index; indices may be missing.
-class TreeFold {
+class TreeCombiner {
  public:
-  TreeFold(Combiner combiner, const TupleTypes& types, Tree tree, int64_t count);
+  TreeCombiner(Combiner combiner, const TupleTypes& types, Tree tree, int64_t count);
   void add(int64_t index, const Tuple& element);
   Tuple finish();
 

@@ -19,7 +19,7 @@ namespace {
 
 Status invalid(std::string message) { return Status(StatusCode::invalid_argument, std::move(message)); }
 
-Result<Extents> eval_extents(const Shape& shape, const SymbolValues& symbols) {
+Result<Extents> eval_extents(const Shape& shape, const SymbolBindings& symbols) {
   Extents extents;
   for (const Dim& d : shape) {
     const auto value = d.eval(symbols);
@@ -30,7 +30,7 @@ Result<Extents> eval_extents(const Shape& shape, const SymbolValues& symbols) {
 }
 
 // The attributes with every dimension replaced by its value.
-Result<Attrs> eval_attrs(const Attrs& attrs, const SymbolValues& symbols) {
+Result<Attrs> eval_attrs(const Attrs& attrs, const SymbolBindings& symbols) {
   Attrs out;
   for (const auto& [name, value] : attrs.items()) {
     const Shape* dims = std::get_if<Shape>(&value);
@@ -71,13 +71,13 @@ struct Binding {
 };
 
 // Solves `d` = value for its only unbound symbol, if d is c * symbol + known.
-std::optional<std::pair<std::string, int64_t>> solve(const Dim& d, int64_t value, const SymbolValues& bound) {
+std::optional<std::pair<std::string, int64_t>> solve(const Dim& d, int64_t value, const SymbolBindings& bound) {
   std::set<std::string> symbols;
   d.collect_symbols(symbols);
   std::erase_if(symbols, [&](const std::string& s) { return bound.contains(s); });
   if (symbols.size() != 1) return std::nullopt;
   const std::string& name = *symbols.begin();
-  SymbolValues at = bound;
+  SymbolBindings at = bound;
   const auto sample = [&](int64_t x) {
     at[name] = x;
     return d.eval(at);
@@ -111,7 +111,7 @@ class SymbolBinder {
  public:
   SymbolBinder(const Graph& graph, const std::vector<Tensor>& inputs) : graph_(graph), inputs_(inputs) {}
 
-  Result<SymbolValues> bind() {
+  Result<SymbolBindings> bind() {
     for_each_axis([&](const Dim& d, const Binding& at) {
       if (const auto name = d.as_symbol()) add(*name, at);
     });
@@ -163,7 +163,7 @@ class SymbolBinder {
 
   const Graph& graph_;
   const std::vector<Tensor>& inputs_;
-  SymbolValues values_;
+  SymbolBindings values_;
   std::map<std::string, Binding> source_;
 };
 
@@ -178,7 +178,7 @@ std::vector<std::size_t> last_uses(const Graph& graph) {
 }
 
 // A result dimension that is just an unbound symbol takes the actual extent; any other must agree with it.
-Status match_extents(const Type& declared, const Tensor& value, SymbolValues& symbols) {
+Status match_extents(const Type& declared, const Tensor& value, SymbolBindings& symbols) {
   for (std::size_t i = 0; i < declared.shape.size(); ++i) {
     const Dim& d = declared.shape[i];
     const int64_t found = value.shape()[i];
@@ -192,7 +192,7 @@ Status match_extents(const Type& declared, const Tensor& value, SymbolValues& sy
 }
 
 Result<std::vector<Tensor>> run(const Graph& graph, const std::vector<Tensor>& inputs, EvalOptions options) {
-  FUSEC_ASSIGN(SymbolValues bound, bind_symbols(graph, inputs));
+  FUSEC_ASSIGN(SymbolBindings bound, bind_symbols(graph, inputs));
   options.symbols.merge(bound);
   IdVector<ValueId, std::optional<Tensor>> values(graph.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -229,7 +229,7 @@ Status node_error(const Node& node, std::string message) {
       .with_note(fmt::format("while evaluating node{} ({})", origin, node.op.name()));
 }
 
-Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<Tensor>& inputs) {
+Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<Tensor>& inputs) {
   if (inputs.size() != graph.inputs.size()) {
     return invalid(fmt::format("{} inputs are given, expected {}", inputs.size(), graph.inputs.size()));
   }

@@ -15,19 +15,19 @@
 
 namespace fusec::ir {
 
-using SymbolValues = std::map<std::string, int64_t>;
+using SymbolBindings = std::map<std::string, int64_t>;
 
 struct EvalOptions {
   int threads = 1;  // 0: all threads of the machine; results do not depend on it
   // With `wide`, floats stay in f64 between ops and are rounded only by `cast` and at outputs. Otherwise every op's
   // result is rounded to its dtype.
   bool wide = false;
-  SymbolValues symbols;  // symbols in addition to those that the inputs bind
+  SymbolBindings symbols;  // symbols in addition to those that the inputs bind
 };
 
 // The values of the symbols in the input shapes, from the given inputs. invalid_argument names input and axis if the
 // number, rank, dtype or an extent of the inputs does not fit.
-Result<SymbolValues> bind_symbols(const Graph& graph, const std::vector<Tensor>& inputs);
+Result<SymbolBindings> bind_symbols(const Graph& graph, const std::vector<Tensor>& inputs);
 
 // The outputs, row-major. Inputs may be strided. invalid_argument for inputs that do not fit, and for indices out of
 // range, which names the node.

@@ -35,9 +35,9 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-class Machine {
+class Interpreter {
  public:
-  Machine(const Kernel& kernel, const std::map<std::string, int64_t>& extents)
+  Interpreter(const Kernel& kernel, const std::map<std::string, int64_t>& extents)
       : k_(kernel), memory_(kernel.buffers.size()) {
     lane_slot_ = slot(kLane);
     for (uint32_t i = 0; i < kernel.extents.size(); ++i) set(ExtentId{i}, extents.at(kernel.extents[ExtentId{i}]));
@@ -114,7 +114,7 @@ class Machine {
   // Registers.
 
   Number read(const Operand& o, int lane) const {
-    if (const auto* c = std::get_if<Constant>(&o)) return number_of(*c);
+    if (const auto* c = std::get_if<Constant>(&o)) return make_number(*c);
     const RegId r = std::get<RegId>(o);
     return values_[first_[r] + static_cast<std::size_t>(std::min(lane, k_.regs[r].width - 1))];
   }
@@ -224,7 +224,7 @@ class Machine {
     for (int lane = 0; lane < k_.regs[s.dst].width && ok(); ++lane) {
       set_lane(lane);
       if (!holds(s.guard)) {
-        write(s.dst, lane, number_of(s.otherwise));
+        write(s.dst, lane, make_number(s.otherwise));
         continue;
       }
       std::vector<int64_t> index = eval(s.index);
@@ -259,8 +259,8 @@ class Machine {
     const int64_t per_iteration = lane_wise ? 1 : width;
     TupleTypes types{};
     for (std::size_t i = 0; i < s.dst.size() && i < 3; ++i) types[i] = k_.regs[s.dst[i]].dtype;
-    std::vector<TreeFold> folds(static_cast<std::size_t>(lane_wise ? width : 1),
-                                TreeFold(s.combiner, types, s.tree, count * per_iteration));
+    std::vector<TreeCombiner> folds(static_cast<std::size_t>(lane_wise ? width : 1),
+                                    TreeCombiner(s.combiner, types, s.tree, count * per_iteration));
     for (int64_t i = 0; i < count && ok(); ++i) {
       int64_t rest = i;
       for (std::size_t l = s.loops.size(); l-- > 0; rest /= sizes[l]) set(s.loops[l].var, rest % sizes[l]);
@@ -375,7 +375,7 @@ Status misfit(const Buffer& b, std::string_view what) {
   return Status(StatusCode::invalid_argument, fmt::format("argument {}: {}", b.name, what));
 }
 
-Status Machine::bind(const std::vector<Tensor>& args) {
+Status Interpreter::bind(const std::vector<Tensor>& args) {
   if (args.size() != k_.params.size()) {
     return Status(StatusCode::invalid_argument,
                   fmt::format("{} arguments for {} parameters", args.size(), k_.params.size()));
@@ -419,7 +419,7 @@ Result<std::monostate> evaluate(const Kernel& kernel, const std::vector<Tensor>&
                                 const std::map<std::string, int64_t>& extents) {
   return guarded([&]() -> Result<std::monostate> {
     FUSEC_TRY(check_extents(kernel, extents));
-    Machine machine(kernel, extents);
+    Interpreter machine(kernel, extents);
     FUSEC_TRY(machine.bind(args));
     FUSEC_TRY(machine.run());
     if (!machine.out_of_range_.empty()) return Status(StatusCode::invalid_argument, machine.out_of_range_);

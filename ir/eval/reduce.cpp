@@ -101,7 +101,7 @@ bool beats(T b, T a, bool largest) {
   return largest ? b > a : b < a;
 }
 
-Result<Tensor> extreme(const OpCall& call, bool largest) {
+Result<Tensor> min_max(const OpCall& call, bool largest) {
   return visit_compute(call.dtype, [&]<class T>(T) {
     const auto [low, high] = range_of<T>(call.dtype);
     return reduce<T>(
@@ -168,8 +168,8 @@ Result<Tensor> eval_reduce_mean(const OpCall& call) {
   });
 }
 
-Result<Tensor> eval_reduce_max(const OpCall& call) { return extreme(call, true); }
-Result<Tensor> eval_reduce_min(const OpCall& call) { return extreme(call, false); }
+Result<Tensor> eval_reduce_max(const OpCall& call) { return min_max(call, true); }
+Result<Tensor> eval_reduce_min(const OpCall& call) { return min_max(call, false); }
 Result<Tensor> eval_argmax(const OpCall& call) { return arg_extreme(call, true); }
 Result<Tensor> eval_argmin(const OpCall& call) { return arg_extreme(call, false); }
 

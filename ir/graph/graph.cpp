@@ -90,7 +90,7 @@ void add_output(Graph& graph, ValueId value, std::string name) {
   graph.output_names.push_back(std::move(name));
 }
 
-IdVector<ValueId, std::vector<NodeId>> readers(const Graph& graph) {
+IdVector<ValueId, std::vector<NodeId>> users(const Graph& graph) {
   IdVector<ValueId, std::vector<NodeId>> out(graph.values.size());
   for (NodeId n : graph.order) {
     for (ValueId v : graph.nodes[n].inputs) out[v].push_back(n);

@@ -77,8 +77,8 @@ void add_output(Graph& graph, ValueId value, std::string name);
 Result<Type> infer_type(Op op, const std::vector<Type>& inputs, const Attrs& attrs);
 Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 
-// readers[v]: the nodes that use v, in order, once per use.
-IdVector<ValueId, std::vector<NodeId>> readers(const Graph& graph);
+// users[v]: the nodes that use v, in order, once per use.
+IdVector<ValueId, std::vector<NodeId>> users(const Graph& graph);
 // Replaces every use of `from`, including output slots, by `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 // Rebuilds `order`: live nodes only, producers first, stable. False if there is a cycle.

@@ -30,7 +30,7 @@ class IndexFlow {
                                                   node.op == TensorOp::gather_nd);
     const bool scatters = node.op == TensorOp::scatter_elements || node.op == TensorOp::scatter_nd;
     if (gathers || scatters) note(node);
-    const bool moves = node.op.is_scalar() || is_kind(node.op, RegionKind::index_map);
+    const bool moves = node.op.is_scalar() || is_kind(node.op, OpPattern::index_map);
     if (!moves || !is_int(graph_.type(node.output).dtype)) return;
     std::set<std::size_t> all;
     for (std::size_t i = 0; i < (gathers ? 1 : node.inputs.size()); ++i) {

@@ -147,10 +147,10 @@ Status check_window(const Window& w, std::size_t axes) {
 // start in the end padding, so there are at most floordiv(H + begin - 1, stride) + 1 starts.
 Result<Dim> window_extent(const Dim& extent, const Window& w, std::size_t i) {
   const int64_t begin = w.pads[i], end = w.pads[i + w.strides.size()], stride = w.strides[i];
-  const Dim reach = w.dilations[i] * (w.kernel[i] - 1) + 1, room = extent + begin + end - reach;
+  const Dim dilated_extent = w.dilations[i] * (w.kernel[i] - 1) + 1, room = extent + begin + end - dilated_extent;
   if (room.is_const() && room.value() < 0) {
-    return bad("the window of " + reach.str() + " does not fit the padded extent " + (extent + begin + end).str() +
-               " of spatial axis " + str(static_cast<int64_t>(i)));
+    return bad("the window of " + dilated_extent.str() + " does not fit the padded extent " +
+               (extent + begin + end).str() + " of spatial axis " + str(static_cast<int64_t>(i)));
   }
   if (!w.ceil_mode) return floordiv(room, stride) + 1;
   return min(ceildiv(room, stride), floordiv(extent + begin - 1, stride)) + 1;

@@ -48,14 +48,14 @@ auto nested(S& stmt) {
 }
 
 template <class List, class F>
-void each_of(List& list, const F& f) {
+void for_each_item(List& list, const F& f) {
   for (auto& item : list) f(item);
 }
 
 template <class S, class F>
 void visit_heads(S& stmt, const F& f) {
   std::visit(
-      Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head); }, [&](CopyConst<Reduce, S>& s) { each_of(s.loops, f); },
+      Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head); }, [&](CopyConst<Reduce, S>& s) { for_each_item(s.loops, f); },
                  [&](CopyConst<Scan, S>& s) { f(s.loop); }, [](auto&) {}},
       stmt.v);
 }
@@ -63,30 +63,32 @@ void visit_heads(S& stmt, const F& f) {
 template <class S, class F>
 void visit_exprs(S& stmt, const F& f) {
   std::visit(
-      Overloaded{
-          [&](CopyConst<Loop, S>& s) { f(s.head.extent); }, [&](CopyConst<IndexValue, S>& s) { f(s.value); },
-          [&](CopyConst<Load, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
-          [&](CopyConst<Store, S>& s) { each_of(s.index, f), each_of(s.guard, f); },
-          [&](CopyConst<Prefetch, S>& s) { each_of(s.index, f); },
-          [&](CopyConst<Reduce, S>& s) {
-            for (auto& head : s.loops) f(head.extent);
-            each_of(s.guard, f);
-          },
-          [&](CopyConst<Scan, S>& s) { f(s.loop.extent); },
-          [&](CopyConst<CopyAsync, S>& s) { each_of(s.dst_index, f), each_of(s.src_index, f), each_of(s.extents, f); },
-          [&](CopyConst<Mma, S>& s) { each_of(s.a_index, f), each_of(s.b_index, f); }, [](auto&) {}},
+      Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head.extent); }, [&](CopyConst<IndexValue, S>& s) { f(s.value); },
+                 [&](CopyConst<Load, S>& s) { for_each_item(s.index, f), for_each_item(s.guard, f); },
+                 [&](CopyConst<Store, S>& s) { for_each_item(s.index, f), for_each_item(s.guard, f); },
+                 [&](CopyConst<Prefetch, S>& s) { for_each_item(s.index, f); },
+                 [&](CopyConst<Reduce, S>& s) {
+                   for (auto& head : s.loops) f(head.extent);
+                   for_each_item(s.guard, f);
+                 },
+                 [&](CopyConst<Scan, S>& s) { f(s.loop.extent); },
+                 [&](CopyConst<CopyAsync, S>& s) {
+                   for_each_item(s.dst_index, f), for_each_item(s.src_index, f), for_each_item(s.extents, f);
+                 },
+                 [&](CopyConst<Mma, S>& s) { for_each_item(s.a_index, f), for_each_item(s.b_index, f); }, [](auto&) {}},
       stmt.v);
 }
 
 template <class S, class F>
 void visit_operands(S& stmt, const F& f) {
-  std::visit(Overloaded{[&](CopyConst<Let, S>& s) { each_of(s.args, f); }, [&](CopyConst<Store, S>& s) { f(s.value); },
-                        [&](CopyConst<Reduce, S>& s) { each_of(s.yield, f); },
-                        [&](CopyConst<Scan, S>& s) { f(s.yield); }, [](auto&) {}},
-             stmt.v);
+  std::visit(
+      Overloaded{[&](CopyConst<Let, S>& s) { for_each_item(s.args, f); }, [&](CopyConst<Store, S>& s) { f(s.value); },
+                 [&](CopyConst<Reduce, S>& s) { for_each_item(s.yield, f); },
+                 [&](CopyConst<Scan, S>& s) { f(s.yield); }, [](auto&) {}},
+      stmt.v);
 }
 
-std::array<char, 8> bytes_of(const Constant& c) {
+std::array<char, 8> get_bytes(const Constant& c) {
   std::array<char, 8> bytes{};
   if (is_float(c.dtype)) {
     store_double(c.dtype, bytes.data(), c.f);
@@ -98,7 +100,7 @@ std::array<char, 8> bytes_of(const Constant& c) {
 
 }  // namespace
 
-bool Constant::operator==(const Constant& o) const { return dtype == o.dtype && bytes_of(*this) == bytes_of(o); }
+bool Constant::operator==(const Constant& o) const { return dtype == o.dtype && get_bytes(*this) == get_bytes(o); }
 
 int tuple_size(Combiner combiner) {
   switch (combiner) {
@@ -188,14 +190,14 @@ int width_of(const Kernel& kernel, const Stmt& stmt) {
 
 VarId add_var(Kernel& kernel) { return kernel.vars.push_back("i" + std::to_string(kernel.vars.size())); }
 
-IndexRanges ranges_of(const std::vector<LoopHead>& loops) {
+IndexRanges compute_ranges(const std::vector<LoopHead>& loops) {
   IndexRanges ranges;
   for (const LoopHead& loop : loops) ranges[loop.var] = {IndexExpr(0), loop.extent - 1};
   return ranges;
 }
 
-IndexRanges ranges_of(const std::vector<LoopHead>& loops, int width) {
-  IndexRanges ranges = ranges_of(loops);
+IndexRanges compute_ranges(const std::vector<LoopHead>& loops, int width) {
+  IndexRanges ranges = compute_ranges(loops);
   ranges[kLane] = {IndexExpr(0), IndexExpr(width - 1)};
   return ranges;
 }

@@ -73,12 +73,12 @@ struct LoopHead {
 };
 
 // How grid phases are separated; applies after this loop.
-enum class Boundary : uint8_t { launches, last_block, coop };
+enum class PhaseBoundary : uint8_t { launches, last_block, coop };
 
 struct Loop {
   LoopHead head;
   Block body;
-  Boundary boundary = Boundary::launches;
+  PhaseBoundary boundary = PhaseBoundary::launches;
 };
 
 // Declares a local buffer for the rest of the enclosing block. Its initial contents are undefined.
@@ -278,9 +278,9 @@ int width_of(const Kernel& kernel, const Stmt& stmt);
 int width_of(const Kernel& kernel, const Operand& operand);
 
 // The ranges of the loop variables that enclose a point, for simplify and proves_nonneg.
-IndexRanges ranges_of(const std::vector<LoopHead>& loops);
+IndexRanges compute_ranges(const std::vector<LoopHead>& loops);
 // The same, with the range of kLane in a statement of that width.
-IndexRanges ranges_of(const std::vector<LoopHead>& loops, int width);
+IndexRanges compute_ranges(const std::vector<LoopHead>& loops, int width);
 // `e` with every extent that the facts declare a multiple of c replaced by c times a symbol for the quotient, so that
 // == and the prover can use the fact.
 IndexExpr with_facts(const IndexExpr& e, const Kernel& kernel);

@@ -15,7 +15,7 @@ namespace {
 constexpr KnownBits kZero{1 << 20, 0};  // a multiple of everything
 
 // The known bits of all values of a type. For floats, `least` is that of their denormals.
-KnownBits known_bits_of(DType type) {
+KnownBits compute_known_bits(DType type) {
   switch (type) {
     case DType::f16:
       return {-24, 11};
@@ -36,7 +36,7 @@ KnownBits either(KnownBits a, KnownBits b) { return {std::min(a.least, b.least),
 class Finder {
  public:
   explicit Finder(const Kernel& kernel) : kernel_(kernel) {
-    for (const RegInfo& reg : kernel.regs) found_.push_back(known_bits_of(reg.dtype));
+    for (const RegInfo& reg : kernel.regs) found_.push_back(compute_known_bits(reg.dtype));
   }
 
   IdVector<RegId, KnownBits> run() {
@@ -49,13 +49,13 @@ class Finder {
 
  private:
   KnownBits of(const Operand& operand) const {
-    if (const auto* value = std::get_if<Constant>(&operand)) return ir::known_bits_of(*value);
+    if (const auto* value = std::get_if<Constant>(&operand)) return ir::compute_known_bits(*value);
     return found_[std::get<RegId>(operand)];
   }
 
   // Rounding to fewer bits keeps divisibility.
   static KnownBits rounded(KnownBits d, DType type) {
-    const KnownBits all = known_bits_of(type);
+    const KnownBits all = compute_known_bits(type);
     return {std::max(d.least, all.least), std::min(d.count, all.count)};
   }
 
@@ -92,8 +92,8 @@ class Finder {
 
 }  // namespace
 
-KnownBits known_bits_of(const Constant& value) {
-  if (!is_float(value.dtype)) return known_bits_of(value.dtype);
+KnownBits compute_known_bits(const Constant& value) {
+  if (!is_float(value.dtype)) return compute_known_bits(value.dtype);
   double number = 0;
   store_double(value.dtype, &number, value.f);
   number = load_double(value.dtype, &number);
@@ -104,6 +104,6 @@ KnownBits known_bits_of(const Constant& value) {
   return {exponent - count, count};
 }
 
-IdVector<RegId, KnownBits> known_bits_of(const Kernel& kernel) { return Finder(kernel).run(); }
+IdVector<RegId, KnownBits> compute_known_bits(const Kernel& kernel) { return Finder(kernel).run(); }
 
 }  // namespace fusec::ir

@@ -14,7 +14,7 @@ struct KnownBits {
   bool operator==(const KnownBits&) const = default;
 };
 
-IdVector<RegId, KnownBits> known_bits_of(const Kernel& kernel);
-KnownBits known_bits_of(const Constant& value);
+IdVector<RegId, KnownBits> compute_known_bits(const Kernel& kernel);
+KnownBits compute_known_bits(const Constant& value);
 
 }  // namespace fusec::ir

@@ -36,19 +36,19 @@ const char* text(Typing typing) {
   return "";
 }
 
-const char* text(RegionKind kind) {
+const char* text(OpPattern kind) {
   switch (kind) {
-    case RegionKind::source:
+    case OpPattern::source:
       return "source";
-    case RegionKind::index_map:
+    case OpPattern::index_map:
       return "index map";
-    case RegionKind::reduction:
+    case OpPattern::reduction:
       return "reduction";
-    case RegionKind::anchor:
+    case OpPattern::anchor:
       return "anchor";
-    case RegionKind::composite:
+    case OpPattern::composite:
       return "composite";
-    case RegionKind::opaque:
+    case OpPattern::opaque:
       return "opaque";
   }
   return "";

@@ -28,7 +28,7 @@ using ScalarTable = std::array<ScalarOpInfo, kScalarCount>;
 
 constexpr bool is_name_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
 
-constexpr int cost_of(const ScalarTable& rows, std::string_view name) {
+constexpr int find_cost(const ScalarTable& rows, std::string_view name) {
   for (const ScalarOpInfo& row : rows) {
     if (row.name == name) return row.cost;
   }
@@ -42,11 +42,11 @@ constexpr int definition_cost(const ScalarTable& rows, std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     std::size_t end = i;
     while (end < text.size() && is_name_char(text[end])) ++end;
-    if (end > i) cost += cost_of(rows, text.substr(i, end - i));
-    if (end == i && text[i] == '+') cost += cost_of(rows, "add");
-    if (end == i && text[i] == '-') cost += cost_of(rows, "sub");
-    if (end == i && text[i] == '*') cost += cost_of(rows, "mul");
-    if (end == i && text[i] == '/') cost += cost_of(rows, "div");
+    if (end > i) cost += find_cost(rows, text.substr(i, end - i));
+    if (end == i && text[i] == '+') cost += find_cost(rows, "add");
+    if (end == i && text[i] == '-') cost += find_cost(rows, "sub");
+    if (end == i && text[i] == '*') cost += find_cost(rows, "mul");
+    if (end == i && text[i] == '/') cost += find_cost(rows, "div");
     i = end > i ? end : i + 1;
   }
   return cost;
@@ -65,9 +65,9 @@ constexpr ScalarTable kScalarOps = scalar_table();
 
 constexpr TensorOpInfo kTensorOps[] = {
 #define TENSOR_OP(name, min_inputs, max_inputs, kind, attributes) \
-  {#name, min_inputs, max_inputs, RegionKind::kind, attributes},
+  {#name, min_inputs, max_inputs, OpPattern::kind, attributes},
 #define ANCHOR_OP(name, min_inputs, max_inputs, roles, attributes) \
-  {#name, min_inputs, max_inputs, RegionKind::anchor, attributes, roles},
+  {#name, min_inputs, max_inputs, OpPattern::anchor, attributes, roles},
 #include "ir/ops/tensor_ops.def"
 };
 

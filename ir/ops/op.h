@@ -77,7 +77,7 @@ enum class TensorOp : uint8_t {
 };
 
 // How the partitioner may treat a tensor op.
-enum class RegionKind : uint8_t {
+enum class OpPattern : uint8_t {
   source,     // input or constant: does no work
   index_map,  // only moves elements: may become index arithmetic of its users
   reduction,  // reduces or scans axes
@@ -104,7 +104,7 @@ std::string_view to_string(Role role);
 struct TensorOpInfo {
   std::string_view name;
   int min_inputs, max_inputs;  // max -1: any number
-  RegionKind kind;
+  OpPattern kind;
   std::string_view attributes;  // "perm:ints axis:int", names and kinds, in print order
   std::string_view roles = {};  // of an anchor's inputs, in order: "input weight bias"
 };
@@ -131,6 +131,6 @@ class Op {
   uint8_t code_;
 };
 
-inline bool is_kind(const Op& op, RegionKind kind) { return !op.is_scalar() && info(op.tensor()).kind == kind; }
+inline bool is_kind(const Op& op, OpPattern kind) { return !op.is_scalar() && info(op.tensor()).kind == kind; }
 
 }  // namespace fusec::ir

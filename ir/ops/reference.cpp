@@ -34,7 +34,7 @@ constexpr bool has_reference(Typing typing) {
 }
 
 template <class R>
-R reference_of(ScalarOp op, [[maybe_unused]] R a, [[maybe_unused]] R b, [[maybe_unused]] R c) {
+R evaluate_reference(ScalarOp op, [[maybe_unused]] R a, [[maybe_unused]] R b, [[maybe_unused]] R c) {
   switch (op) {
 #define REFERENCE(name, typing, reference)            \
   case ScalarOp::name:                                \
@@ -56,14 +56,14 @@ R reference_of(ScalarOp op, [[maybe_unused]] R a, [[maybe_unused]] R b, [[maybe_
 template <class T>
 int64_t in_width(ScalarOp op, int64_t a, int64_t b, int64_t c) {
   using R = ref::Wrapping<T>;
-  return static_cast<int64_t>(reference_of<R>(op, R(a), R(b), R(c)).v);
+  return static_cast<int64_t>(evaluate_reference<R>(op, R(a), R(b), R(c)).v);
 }
 
 }  // namespace
 
-double eval_scalar(ScalarOp op, double a, double b, double c) { return reference_of<double>(op, a, b, c); }
+double eval_scalar(ScalarOp op, double a, double b, double c) { return evaluate_reference<double>(op, a, b, c); }
 
-bool eval_scalar(ScalarOp op, bool a, bool b, bool c) { return reference_of<bool>(op, a, b, c); }
+bool eval_scalar(ScalarOp op, bool a, bool b, bool c) { return evaluate_reference<bool>(op, a, b, c); }
 
 int64_t eval_scalar(ScalarOp op, DType dtype, int64_t a, int64_t b, int64_t c) {
   switch (dtype) {

@@ -100,7 +100,7 @@ struct Program {
   std::string name;
   std::vector<Slot> slots;  // in execution order
   IdVector<AllocId, Allocation> allocs;
-  IdVector<KernelId, Kernel> kernels;  // distinct by signature
+  IdVector<KernelId, Kernel> kernels;  // distinct by structural hash
   std::vector<Tensor> constants;
   std::vector<AllocId> inputs, outputs;
   std::vector<Type> input_types, output_types;

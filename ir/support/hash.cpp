@@ -215,7 +215,7 @@ Sha256Digest finish(ShaState state, std::span<const std::byte> data, ShaBlocks s
   return digest;
 }
 
-Sha256Digest digest_of(std::span<const std::byte> data, ShaBlocks sha_blocks) {
+Sha256Digest compute_digest(std::span<const std::byte> data, ShaBlocks sha_blocks) {
   ShaState state = kShaStart;
   sha_blocks(state, data.data(), data.size() / 64);
   return finish(state, data, sha_blocks);
@@ -240,8 +240,8 @@ uint64_t hash64(std::span<const std::byte> data, uint64_t seed) {
 
 uint64_t hash64(std::string_view text, uint64_t seed) { return hash64(bytes_of(text), seed); }
 
-Sha256Digest sha256(std::span<const std::byte> data) { return digest_of(data, sha_blocks); }
-Sha256Digest sha256_plain(std::span<const std::byte> data) { return digest_of(data, sha_blocks_plain); }
+Sha256Digest sha256(std::span<const std::byte> data) { return compute_digest(data, sha_blocks); }
+Sha256Digest sha256_plain(std::span<const std::byte> data) { return compute_digest(data, sha_blocks_plain); }
 Sha256Digest sha256(std::string_view text) { return sha256(bytes_of(text)); }
 
 std::array<Sha256Digest, 4> sha256_four(const std::array<const std::byte*, 4>& data, std::size_t bytes) {

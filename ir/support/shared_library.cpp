@@ -10,7 +10,7 @@ namespace fusec {
 namespace {
 
 // The path at which the dynamic linker found it.
-std::string file_of(void* handle, const std::string& name) {
+std::string find_file(void* handle, const std::string& name) {
   link_map* map = nullptr;
   return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr && *map->l_name != '\0' ? map->l_name : name;
 }
@@ -24,7 +24,7 @@ Result<SharedLibrary> SharedLibrary::open(const std::string& name, int mode) {
     const char* const fault = dlerror();  // null if the linker only reports that it is not loaded
     return Status(StatusCode::unsupported, fault != nullptr ? fault : name + " is not loaded");
   }
-  library.path_ = file_of(library.handle_, name);
+  library.path_ = find_file(library.handle_, name);
   return library;
 }
 

@@ -49,13 +49,13 @@ class GraphParser {
  private:
   // %0 and %"0" are different values.
   using Name = std::pair<bool, std::string>;
-  static Name name_of(const Token& token) {
+  static Name parse_name(const Token& token) {
     const bool numbered = !token.quoted && token.text[0] >= '0' && token.text[0] <= '9';
     return {numbered, token.text};
   }
 
   Status define(const Token& token, ValueId value) {
-    if (names_.emplace(name_of(token), value).second) return {};
+    if (names_.emplace(parse_name(token), value).second) return {};
     return lexer_.error_at(token.begin, fmt::format("{} is defined twice", spelled(token)));
   }
 
@@ -65,7 +65,7 @@ class GraphParser {
 
   Result<ValueId> use() {
     FUSEC_ASSIGN(const Token token, lexer_.expect(TokenKind::value, "a value, as %0"));
-    const auto it = names_.find(name_of(token));
+    const auto it = names_.find(parse_name(token));
     if (it == names_.end()) return lexer_.error_at(token.begin, fmt::format("{} is not defined", spelled(token)));
     return it->second;
   }
@@ -77,7 +77,7 @@ class GraphParser {
       FUSEC_ASSIGN(Token token, lexer_.expect(TokenKind::value, "an input, as %x: f32[N]"));
       FUSEC_TRY(lexer_.expect(":"));
       FUSEC_ASSIGN(Type type, lexer_.type());
-      if (name_of(token).first) return lexer_.error_at(token.begin, "a number as the name of an input needs quotes");
+      if (parse_name(token).first) return lexer_.error_at(token.begin, "a number as the name of an input needs quotes");
       FUSEC_TRY(define(token, add_input(graph_, token.text, std::move(type))));
     } while (lexer_.accept(","));
     return lexer_.expect(")");

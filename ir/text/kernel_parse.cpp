@@ -168,7 +168,7 @@ class KernelParser {
 
   std::optional<SymbolId> symbol(const std::string& name) const {
     if (name == systematic_name(kLane)) return kLane;
-    if (const auto reg = reg_of(name)) return *reg;
+    if (const auto reg = parse_reg(name)) return *reg;
     const auto it = symbols_.find(name);
     return it == symbols_.end() ? std::nullopt : std::optional(it->second);
   }
@@ -263,22 +263,22 @@ class KernelParser {
     return indices("(", ")");
   }
 
-  static std::optional<RegId> reg_of(const std::string& name) {
+  static std::optional<RegId> parse_reg(const std::string& name) {
     if (name.size() < 2 || name[0] != 'v') return std::nullopt;
     const auto index = decimal(std::string_view(name).substr(1));
     const bool plain = index && *index >= 0 && *index < kMaxRegs && name == reg_name({static_cast<uint32_t>(*index)});
     if (!plain) return std::nullopt;
     return RegId{static_cast<uint32_t>(*index)};
   }
-  static std::optional<RegId> reg_of(const Token& token) {
-    return token.kind == TokenKind::ident ? reg_of(token.text) : std::nullopt;
+  static std::optional<RegId> parse_reg(const Token& token) {
+    return token.kind == TokenKind::ident ? parse_reg(token.text) : std::nullopt;
   }
 
   bool is_defined(RegId r) const { return r.index < defined_.size() && defined_[r.index]; }
 
   // "v3: f32.16"
   Result<RegId> definition(const Token& name) {
-    const auto reg = reg_of(name);
+    const auto reg = parse_reg(name);
     if (!reg) return error(name, "expected a statement or a register, as v0");
     if (is_defined(*reg)) return error(name, fmt::format("{} is defined twice", name.text));
     FUSEC_TRY(lexer_.expect(":"));
@@ -301,7 +301,7 @@ class KernelParser {
   }
 
   Result<RegId> use(const Token& token) const {
-    const auto reg = reg_of(token);
+    const auto reg = parse_reg(token);
     if (!reg || !is_defined(*reg)) return error(token, fmt::format("{} is not defined", token.text));
     return *reg;
   }
@@ -546,7 +546,7 @@ class KernelParser {
     FUSEC_ASSIGN(s.head, loop_head(tag));
     if (lexer_.accept_word("boundary")) {
       const Token word = lexer_.next();
-      const auto boundary = find_name<Boundary>(word.text, 3);
+      const auto boundary = find_name<PhaseBoundary>(word.text, 3);
       if (!boundary) return error(word, "expected launches, last_block or coop");
       s.boundary = *boundary;
     }

@@ -115,6 +115,6 @@ class Verifier {
 
 }  // namespace
 
-Status verify(const Graph& graph, Stage) { return Verifier(graph).check(); }
+Status verify(const Graph& graph, GraphForm) { return Verifier(graph).check(); }
 
 }  // namespace fusec::ir

@@ -240,7 +240,7 @@ class FormCheck {
 
   void check(const Loop& loop, const Stmt& s) {
     if (loop.head.tag == LoopTag::grid) grid(loop, s);
-    if (loop.boundary != Boundary::launches && (loop.head.tag != LoopTag::grid || !tags_.empty())) {
+    if (loop.boundary != PhaseBoundary::launches && (loop.head.tag != LoopTag::grid || !tags_.empty())) {
       find(s, "has a boundary, but is no outermost grid loop");
     }
     enter(loop.head, s);

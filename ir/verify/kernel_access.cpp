@@ -41,7 +41,7 @@ class Collector {
   }
 
   // The condition that holds inside a loop that runs at most once, such as `seq i in max(0, min(1, c))`: c - 1 >= 0.
-  std::optional<IndexExpr> condition_of(const LoopHead& head) const {
+  std::optional<IndexExpr> infer_condition(const LoopHead& head) const {
     const auto argument = [](const IndexExpr& d, IndexExpr::Fn fn, int64_t beside) -> std::optional<IndexExpr> {
       const std::vector<IndexExpr::Term> terms = d.terms();
       if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn)
@@ -100,7 +100,7 @@ class Collector {
 
   void visit(const Loop& s, const Stmt&) {
     push(&s, s.head);
-    const auto condition = condition_of(s.head);
+    const auto condition = infer_condition(s.head);
     if (condition) conditions_.push_back(*condition);
     block(s.body);
     if (condition) conditions_.pop_back();
@@ -197,7 +197,7 @@ std::vector<IndexExpr> related(const IndexExpr& e, const Guard& guards) {
 
 AccessTable collect_accesses(const Kernel& kernel) { return Collector(kernel).run(); }
 
-IndexRanges ranges_of(const AccessTable& table, const Access& access) {
+IndexRanges compute_ranges(const AccessTable& table, const Access& access) {
   IndexRanges ranges;
   for (const auto& [value, depth] : table.value_depth) ranges[value] = {};
   for (const EnclosingLoop& loop : access.loops) ranges[loop.var] = {IndexExpr(0), loop.extent - 1};
@@ -208,7 +208,7 @@ IndexRanges ranges_of(const AccessTable& table, const Access& access) {
 namespace {
 
 // The constant factor of a symbol that stands alone in a term of d.
-int64_t factor_of(const IndexExpr& d, SymbolId symbol) {
+int64_t find_factor(const IndexExpr& d, SymbolId symbol) {
   for (const IndexExpr::Term& t : d.terms()) {
     if (t.atoms.size() == 1 && t.atoms[0].fn == IndexExpr::Fn::symbol && t.atoms[0].symbol == symbol)
       return t.coefficient;
@@ -220,7 +220,7 @@ int64_t factor_of(const IndexExpr& d, SymbolId symbol) {
 IndexExpr scaled(const IndexExpr& g, const IndexExpr& e) {
   for (const int64_t sign : {int64_t{1}, int64_t{-1}}) {
     for (const SymbolId s : unit_symbols(g, sign)) {
-      const int64_t factor = factor_of(e, s) * sign;
+      const int64_t factor = find_factor(e, s) * sign;
       if (factor > 1) return g * factor;
     }
   }

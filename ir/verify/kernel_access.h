@@ -45,7 +45,7 @@ struct AccessTable {
 AccessTable collect_accesses(const Kernel& kernel);
 
 // The ranges of the loops, of kLane, and of values taken from data (unbounded).
-IndexRanges ranges_of(const AccessTable& table, const Access& access);
+IndexRanges compute_ranges(const AccessTable& table, const Access& access);
 
 // Proves e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h that share symbols with e.
 bool proves_nonneg(const IndexExpr& e, const IndexRanges& ranges, const Guard& guards);

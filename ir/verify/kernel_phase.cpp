@@ -35,7 +35,7 @@ void check_thread(const Kernel& kernel, const Access& a, std::size_t alloc_depth
 
 bool is_coop(const Stmt& s) {
   const Loop* loop = std::get_if<Loop>(&s.v);
-  return loop == nullptr || loop->head.tag != LoopTag::grid || loop->boundary == Boundary::coop;
+  return loop == nullptr || loop->head.tag != LoopTag::grid || loop->boundary == PhaseBoundary::coop;
 }
 
 // reg and shared memory survives only a coop boundary.

@@ -22,7 +22,7 @@ namespace {
 IndexExpr atom_dim(const IndexExpr::Atom& atom) { return IndexExpr::from_terms({{1, {atom}}}); }
 
 // c, where e = c * atom + terms without the atom; nullopt if e is not linear in the atom or does not contain it.
-std::optional<IndexExpr> coefficient_of(const IndexExpr& e, const IndexExpr& atom) {
+std::optional<IndexExpr> find_coefficient(const IndexExpr& e, const IndexExpr& atom) {
   std::vector<IndexExpr::Term> factor;
   for (const IndexExpr::Term& t : e.terms()) {
     IndexExpr::Term rest{t.coefficient, {}};
@@ -67,8 +67,8 @@ class Collision {
     for (const auto& [value, depth] : table.value_depth) {
       if (depth > shared) rename(value);
     }
-    ranges_ = ranges_of(table, w);
-    for (const auto& [name, range] : ranges_of(table, x)) {
+    ranges_ = compute_ranges(table, w);
+    for (const auto& [name, range] : compute_ranges(table, x)) {
       const IndexExpr copied = other(IndexExpr::symbol(name));
       ranges_[*copied.as_symbol()] = {range.lo ? std::optional(other(*range.lo)) : std::nullopt,
                                       range.hi ? std::optional(other(*range.hi)) : std::nullopt};
@@ -81,7 +81,7 @@ class Collision {
     for (std::size_t a = 0; a < w.index.size(); ++a) {
       const IndexExpr left = simplify(w.index[a], own);
       add_functions(left);
-      equations_.push_back(left - other(simplify(x.index[a], ranges_of(table, x))));
+      equations_.push_back(left - other(simplify(x.index[a], compute_ranges(table, x))));
     }
   }
 
@@ -142,7 +142,7 @@ class Collision {
 
   // Whether e = c*(mine - theirs) + R = 0 implies mine == theirs.
   bool implies_equal(const IndexExpr& e, const Pair& p) {
-    const auto c = coefficient_of(e, p.mine), opposite = coefficient_of(e, p.theirs);
+    const auto c = find_coefficient(e, p.mine), opposite = find_coefficient(e, p.theirs);
     if (!c || !opposite || !(*c + *opposite).is(0)) return false;
     const IndexExpr part = *c * (p.mine - p.theirs), rest = e - part;
     if (rest.is(0) && c->is_const()) return true;
@@ -268,7 +268,7 @@ class RaceCheck {
     const std::size_t common = common_loops(w, x);
     for (std::size_t i = depth == table_.alloc_depth.end() ? 0 : depth->second; i < common; ++i) {
       const EnclosingLoop& l = w.loops[i];
-      const bool single = proves_nonneg(1 - l.extent, ranges_of(table_, w));
+      const bool single = proves_nonneg(1 - l.extent, compute_ranges(table_, w));
       if (!l.is_parallel() || single || Collision(table_, w, x, i, l.var).impossible()) continue;
       const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), k_.vars[l.var]);
       if (&w == &x) {
@@ -283,7 +283,7 @@ class RaceCheck {
   void aliased(const Access& w, const Access& r) {
     const std::size_t common = common_loops(w, r);
     for (std::size_t i = 0; i < common; ++i) {
-      if (proves_nonneg(1 - w.loops[i].extent, ranges_of(table_, w))) continue;
+      if (proves_nonneg(1 - w.loops[i].extent, compute_ranges(table_, w))) continue;
       if (Collision(table_, w, r, i, w.loops[i].var).impossible()) continue;
       out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r),
                                  name(w), k_.vars[w.loops[i].var], text(r), text(w)));

@@ -100,7 +100,7 @@ void check_axis(const Kernel& kernel, const AccessTable& table, const Access& a,
                 std::vector<std::string>& out) {
   const Buffer& b = kernel.buffers[a.buffer];
   const IndexExpr extent = with_facts(b.shape[axis], kernel);
-  const IndexRanges ranges = ranges_of(table, a);
+  const IndexRanges ranges = compute_ranges(table, a);
   const IndexExpr index = simplify(a.index[axis], ranges);
   if (proves_nonneg_narrowed(index, ranges, a.guard) && proves_nonneg_narrowed(extent - 1 - index, ranges, a.guard)) {
     return;

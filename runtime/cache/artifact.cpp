@@ -32,7 +32,7 @@ std::pair<std::string, std::string> split(const std::string& path) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-std::string folder_of(int64_t index) {
+std::string make_folder_name(int64_t index) {
   constexpr char kHex[] = "0123456789abcdef";
   return {kHex[index / 16], kHex[index % 16]};
 }
@@ -59,14 +59,14 @@ std::string cache_root(const Options& options) {
   return {};
 }
 
-Warn warn_of(const Options& options) {
+Warn make_warn(const Options& options) {
   if (options.on_warning) return options.on_warning;
   return [](const std::string& text) { (void)std::fprintf(stderr, "fusec: warning: %s\n", text.c_str()); };
 }
 
 std::unique_ptr<KernelCache> KernelCache::open(const Options& options) {
   if (!options.use_cache) return nullptr;
-  const Warn warn = warn_of(options);
+  const Warn warn = make_warn(options);
   Result<std::unique_ptr<KernelCache>> cache = open_root(cache_root(options), warn, options.cache_limit);
   if (cache.ok()) return std::move(cache).value();
   warn("running without the kernel cache: " + cache.status().message());
@@ -197,7 +197,7 @@ void KernelCache::keep_bound(const std::string& stored) const {
   const int64_t groups = limit_ <= 0 ? kFolders : std::clamp(limit_ / kGroupBytes, int64_t{1}, kFolders);
   std::vector<Entry> entries;
   for (int64_t i = std::stoll(stored.substr(0, 2), nullptr, 16) % groups; i < kFolders; i += groups) {
-    (void)sweep(folder_of(i), kOrphanAge, entries);
+    (void)sweep(make_folder_name(i), kOrphanAge, entries);
   }
   if (limit_ > 0) (void)remove_oldest(std::move(entries), limit_ / groups, stored);
 }

@@ -27,7 +27,7 @@ using Warn = std::function<void(const std::string&)>;
 // set.
 std::string cache_root(const Options& options);
 // Options::on_warning, or one line on stderr.
-Warn warn_of(const Options& options);
+Warn make_warn(const Options& options);
 
 class KernelCache {
  public:

@@ -18,7 +18,7 @@ constexpr std::size_t kDigest = sizeof(ir::Sha256Digest);
 constexpr std::size_t kHeader = 8 + 4 + 4 + 8;
 constexpr uint64_t kMaxParts = 1 << 16;  // phases or externs of one kernel
 
-ir::Sha256Digest digest_of(std::span<const uint8_t> bytes) { return ir::sha256(std::as_bytes(bytes)); }
+ir::Sha256Digest compute_digest(std::span<const uint8_t> bytes) { return ir::sha256(std::as_bytes(bytes)); }
 
 class Writer {
  public:
@@ -117,7 +117,7 @@ std::vector<uint8_t> encode_entry(const codegen::Artifact& artifact) {
   out.string(artifact.local_bytes.str());
   const uint64_t length = out.bytes().size() + kDigest;
   for (int i = 0; i < 8; ++i) out.bytes()[16 + static_cast<std::size_t>(i)] = static_cast<uint8_t>(length >> (8 * i));
-  const ir::Sha256Digest digest = digest_of(out.bytes());
+  const ir::Sha256Digest digest = compute_digest(out.bytes());
   out.raw(digest.data(), digest.size());
   return std::move(out.bytes());
 }
@@ -125,7 +125,7 @@ std::vector<uint8_t> encode_entry(const codegen::Artifact& artifact) {
 std::optional<codegen::Artifact> decode_entry(std::span<const uint8_t> bytes) {
   if (!starts_as_entry(bytes)) return std::nullopt;
   const auto content = bytes.first(bytes.size() - kDigest);
-  const ir::Sha256Digest digest = digest_of(content);
+  const ir::Sha256Digest digest = compute_digest(content);
   if (std::memcmp(digest.data(), bytes.data() + content.size(), kDigest) != 0) return std::nullopt;
   Reader in(content.subspan(kHeader));
   codegen::Artifact artifact;

@@ -51,7 +51,7 @@ void make_parents(const std::string& path) {
   }
 }
 
-std::string parent_of(const std::string& path) {
+std::string get_parent_folder(const std::string& path) {
   const std::size_t last = path.find_last_not_of('/');
   const std::size_t slash = last == std::string::npos ? last : path.rfind('/', last);
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -131,7 +131,7 @@ Result<Folder> Folder::check(int fd, const std::string& label) {
 Result<Folder> Folder::open(const std::string& path) {
   make_parents(path);
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return fault("cannot make the folder '" + path + "'");
-  FUSEC_TRY(check_folders(parent_of(path)));
+  FUSEC_TRY(check_folders(get_parent_folder(path)));
   return check(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path);
 }
 

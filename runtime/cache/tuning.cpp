@@ -68,7 +68,7 @@ Result<Content> content_within(const Connection& db) {
   return *check == "ok" ? Content::ours : Content::damaged;
 }
 
-Result<Content> content_of(const Connection& db) {
+Result<Content> read_content(const Connection& db) {
   FUSEC_TRY(db.run("BEGIN"));
   Result<Content> content = content_within(db);
   (void)db.run("ROLLBACK");  // nothing was written
@@ -118,7 +118,7 @@ void make_file(const std::string& path) {
   if (file >= 0) (void)close(file);
 }
 
-TuningRow row_of(Statement& s) {
+TuningRow read_row(Statement& s) {
   return {s.text(0), s.text(1), s.text(2),    s.text(3),    s.integer(4) != 0, s.integer(5),
           s.real(6), s.real(7), s.integer(8), s.integer(9), s.text(10),        s.integer(11)};
 }
@@ -132,7 +132,7 @@ bool is_better(const TuningRow& a, const TuningRow& b) {
 bool is_sound(const TuningRow& row) {
   const bool texts = !row.scope.empty() && row.scope.size() <= kLongestKey && !row.call.empty() &&
                      row.call.size() <= kLongestKey && !row.library.empty() && row.library.size() <= kLongestName &&
-                     row.choice.size() <= kLongestName && row.failure.size() <= kLongestKey;
+                     row.algorithm.size() <= kLongestName && row.failure.size() <= kLongestKey;
   const bool numbers = row.listed >= 0 && row.listed <= kMaxRuns && row.workspace >= 0 && row.workspace <= kMaxBytes &&
                        row.runs >= 0 && row.runs <= kMaxRuns && row.time >= 0;
   if (!texts || !numbers) return false;
@@ -160,7 +160,7 @@ Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& 
   // The transaction of a killed process must be rolled back before anyone reads, which needs write access. Without it,
   // SQLite itself falls back to read-only access.
   FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE));
-  FUSEC_ASSIGN(const Content content, content_of(db));
+  FUSEC_ASSIGN(const Content content, read_content(db));
   if (content == Content::damaged) return damaged(path);
   if (content == Content::foreign) return foreign(path);
   return std::unique_ptr<TuningDatabase>(
@@ -173,7 +173,7 @@ Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open_to_write(const std:
     make_file(path);
     FUSEC_TRY(check_files(path));
     FUSEC_ASSIGN(Connection db, Connection::open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
-    FUSEC_ASSIGN(const Content content, content_of(db));
+    FUSEC_ASSIGN(const Content content, read_content(db));
     if (content == Content::foreign) return foreign(path);
     if (content == Content::damaged) {
       const std::string aside = path + ".damaged";
@@ -197,7 +197,7 @@ Result<std::vector<TuningRow>> TuningDatabase::rows(const std::string& scope, in
   std::vector<TuningRow> out;
   int code = SQLITE_ROW;
   while ((code = select.step()) == SQLITE_ROW) {
-    TuningRow row = row_of(select);
+    TuningRow row = read_row(select);
     if (is_sound(row)) {
       out.push_back(std::move(row));
     } else if (skipped != nullptr) {
@@ -211,8 +211,8 @@ Result<std::vector<TuningRow>> TuningDatabase::rows(const std::string& scope, in
 Status TuningDatabase::put(const TuningRow& row) {
   if (!is_sound(row)) return Status(StatusCode::cache, "a measurement that makes no sense is not stored");
   FUSEC_ASSIGN(Statement put, impl_->db.prepare(kPut));
-  put.bind(1, row.scope), put.bind(2, row.call), put.bind(3, row.library), put.bind(4, row.choice);
-  put.bind(5, int64_t{row.own}), put.bind(6, row.listed), put.bind(7, row.median_us), put.bind(8, row.spread);
+  put.bind(1, row.scope), put.bind(2, row.call), put.bind(3, row.library), put.bind(4, row.algorithm);
+  put.bind(5, int64_t{row.is_default}), put.bind(6, row.listed), put.bind(7, row.median_us), put.bind(8, row.spread);
   put.bind(9, row.runs), put.bind(10, row.workspace), put.bind(11, row.failure), put.bind(12, row.time);
   if (put.step() == SQLITE_DONE) return {};
   return impl_->db.fault("cannot write to the tuning database");
@@ -220,7 +220,7 @@ Status TuningDatabase::put(const TuningRow& row) {
 
 Result<int64_t> TuningDatabase::merge(const TuningDatabase& other) {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
-  const auto key = [](const TuningRow& r) { return Key(r.scope, r.call, r.library, r.choice); };
+  const auto key = [](const TuningRow& r) { return Key(r.scope, r.call, r.library, r.algorithm); };
   FUSEC_ASSIGN(const std::vector<TuningRow> theirs, other.rows({}));
   FUSEC_TRY(impl_->db.run("BEGIN IMMEDIATE"));
   int64_t taken = 0;

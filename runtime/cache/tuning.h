@@ -14,14 +14,14 @@
 
 namespace fusec::runtime {
 
-// One choice of one call. Failures are rows too: they are not tried again.
+// One algorithm of one call. Failures are rows too: they are not tried again.
 struct TuningRow {
-  std::string scope, call;      // runtime/tuning/key.h
-  std::string library, choice;  // Library::name(), Choice::id
-  bool own = false;             // what the libraries take by themselves
-  int64_t listed = 0;           // choices that the call had when this was measured
-  double median_us = 0;         // 0 where it failed
-  double spread = 0;            // quartile distance / median
+  std::string scope, call;         // runtime/tuning/key.h
+  std::string library, algorithm;  // Library::name(), Algorithm::id
+  bool is_default = false;         // what the libraries take by themselves
+  int64_t listed = 0;              // algorithms that the call had when this was measured
+  double median_us = 0;            // 0 where it failed
+  double spread = 0;               // quartile distance / median
   int64_t runs = 0;
   int64_t workspace = 0;  // bytes
   std::string failure;    // why it failed; empty: it did not

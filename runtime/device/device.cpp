@@ -26,7 +26,7 @@ DeviceInfo host_info() {
   DeviceInfo info;
   info.name = "CPU";
   info.memory_bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  info.figures = "from the device";
+  info.limits_source = "from the device";
   if (Result<Target> target = runtime::host_target({}); target.ok()) info.target = *std::move(target);
   return info;
 }

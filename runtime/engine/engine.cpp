@@ -117,7 +117,7 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   FUSEC_ASSIGN(parts.artifacts, timed_stage(stats.stages, "emit", [&] {
                  const std::unique_ptr<KernelCache> cache = KernelCache::open(options);
                  return obtain_kernels(parts.program, target, options.codegen, cache.get(), options.use_cache,
-                                       compile_threads(options), warn_of(options), counts, deadline);
+                                       compile_threads(options), make_warn(options), counts, deadline);
                }));
   stats.distinct_kernels = counts.distinct;
   stats.compiled_kernels = counts.compiled;

@@ -43,7 +43,7 @@ class KernelPool {
     }
     held_[artifact->key] = artifact;
   }
-  SingleFlight<std::string, Obtained> flights;
+  SingleFlight<std::string, Obtained> in_flight;
 
  private:
   std::mutex mutex_;
@@ -79,7 +79,7 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
 // Each emitter's code has its own key, so code from a fallback emitter is never mistaken for that of the first one.
 Result<Obtained> obtain_by(Codegen emitter, const ir::Kernel& kernel, const Source& source) {
   const std::string key = codegen::artifact_key(kernel, source.target, emitter);
-  return pool().flights.run(key, [&]() -> Result<Obtained> {
+  return pool().in_flight.run(key, [&]() -> Result<Obtained> {
     if (source.reuse) {
       if (ArtifactPtr held = pool().find(key)) return Obtained{held, false};
     }

@@ -31,9 +31,9 @@ constexpr std::size_t kMaxVariants = 32;
 using Call = std::function<Status(Session&, std::span<const Tensor>, std::span<Tensor>)>;
 
 // An Engine and its idle Sessions, one per call under way at most.
-class Variant {
+class LayoutVariant {
  public:
-  explicit Variant(Engine engine) : engine_(std::move(engine)) {}
+  explicit LayoutVariant(Engine engine) : engine_(std::move(engine)) {}
 
   Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, const Call& call) {
     FUSEC_ASSIGN(Session session, take());
@@ -61,7 +61,7 @@ class Variant {
   std::vector<Session> idle_;
 };
 
-using VariantPtr = std::shared_ptr<Variant>;
+using LayoutVariantPtr = std::shared_ptr<LayoutVariant>;
 using Pattern = std::vector<Layout>;
 
 bool all_contiguous(std::span<const Tensor> tensors) {
@@ -76,31 +76,31 @@ bool all_contiguous(std::span<const Tensor> tensors) {
 struct JitFunction::Impl {
   Model model;
   Options options;
-  VariantPtr row_major;
+  LayoutVariantPtr row_major;
   std::mutex mutex;
-  std::map<Pattern, VariantPtr> variants;  // null: the pattern does not compile
-  runtime::SingleFlight<Pattern, VariantPtr> flights;
+  std::map<Pattern, LayoutVariantPtr> variants;  // null: the pattern does not compile
+  runtime::SingleFlight<Pattern, LayoutVariantPtr> in_flight;
 
-  Result<VariantPtr> compile(const Pattern& pattern) {
+  Result<LayoutVariantPtr> compile(const Pattern& pattern) {
     Model variant = model;
     variant.graph = std::make_shared<ir::Graph>(runtime::with_layouts(*model.graph, pattern));
     Result<Engine> engine = Engine::compile(variant, options);
     // A later call may have the memory.
     if (engine.status().code() == StatusCode::out_of_memory) return engine.status();
-    VariantPtr made = engine.ok() ? std::make_shared<Variant>(std::move(engine).value()) : nullptr;
+    LayoutVariantPtr made = engine.ok() ? std::make_shared<LayoutVariant>(std::move(engine).value()) : nullptr;
     const std::lock_guard lock(mutex);
     variants[pattern] = made;
     return made;
   }
 
   // Null: use the row-major variant.
-  VariantPtr find(const Pattern& pattern) {
+  LayoutVariantPtr find(const Pattern& pattern) {
     {
       const std::lock_guard lock(mutex);
       if (auto it = variants.find(pattern); it != variants.end()) return it->second;
       if (variants.size() >= kMaxVariants) return nullptr;
     }
-    Result<VariantPtr> made = flights.run(pattern, [&] { return compile(pattern); });
+    Result<LayoutVariantPtr> made = in_flight.run(pattern, [&] { return compile(pattern); });
     return made.ok() ? *made : nullptr;
   }
 
@@ -113,12 +113,12 @@ struct JitFunction::Impl {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const int rank = model.graph->type(model.graph->inputs[i]).rank();
       if (inputs[i].rank() != rank) return row_major->run(inputs, outputs, call);  // which says what is wrong
-      const std::optional<Layout> layout = runtime::layout_of(inputs[i]);
+      const std::optional<Layout> layout = runtime::infer_layout(inputs[i]);
       pattern.push_back(layout.value_or(runtime::row_major_layout(rank)));
       plain &= pattern.back() == runtime::row_major_layout(rank);
-      memory.push_back(layout ? runtime::memory_of(inputs[i], *layout) : inputs[i]);
+      memory.push_back(layout ? runtime::borrow_memory(inputs[i], *layout) : inputs[i]);
     }
-    const VariantPtr variant = plain ? nullptr : find(pattern);
+    const LayoutVariantPtr variant = plain ? nullptr : find(pattern);
     return variant ? variant->run(memory, outputs, call) : row_major->run(inputs, outputs, call);
   }
 };
@@ -152,7 +152,7 @@ Result<JitFunction> jit(const Model& model, const Options& options) noexcept {
     auto impl = std::make_shared<JitFunction::Impl>();
     impl->model = model;
     impl->options = options;
-    impl->row_major = std::make_shared<Variant>(std::move(engine));
+    impl->row_major = std::make_shared<LayoutVariant>(std::move(engine));
     return JitFunction(std::move(impl));
   });
 }

@@ -38,7 +38,7 @@ Layout row_major_layout(int rank) {
   return layout;
 }
 
-std::optional<Layout> layout_of(const Tensor& tensor) {
+std::optional<Layout> infer_layout(const Tensor& tensor) {
   if (tensor.is_contiguous()) return row_major_layout(tensor.rank());
   const std::vector<int64_t>&shape = tensor.shape(), &strides = tensor.strides();
   Layout layout;
@@ -56,7 +56,7 @@ std::optional<Layout> layout_of(const Tensor& tensor) {
   return layout;
 }
 
-Tensor memory_of(const Tensor& tensor, const Layout& layout) {
+Tensor borrow_memory(const Tensor& tensor, const Layout& layout) {
   std::vector<int64_t> shape;
   for (int axis : layout.order) shape.push_back(tensor.shape()[index(axis)]);
   // The runtime only reads inputs.

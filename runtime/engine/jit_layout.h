@@ -20,9 +20,9 @@ struct Layout {
 
 Layout row_major_layout(int rank);
 // nullopt: the memory has gaps, overlaps or runs backwards.
-std::optional<Layout> layout_of(const Tensor& tensor);
+std::optional<Layout> infer_layout(const Tensor& tensor);
 // The memory itself, as a row-major tensor of the axes in `layout`.
-Tensor memory_of(const Tensor& tensor, const Layout& layout);
+Tensor borrow_memory(const Tensor& tensor, const Layout& layout);
 
 // The graph with each input replaced by its memory, followed by the transpose and broadcast that give back the input.
 ir::Graph with_layouts(const ir::Graph& graph, std::span<const Layout> layouts);

@@ -23,7 +23,7 @@ std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,
     if (library.ok()) {
       libraries.push_back(*std::move(library));
     } else {
-      warn_of(options)(std::string(loss) + ": " + library.status().message());
+      make_warn(options)(std::string(loss) + ": " + library.status().message());
     }
   };
 #if FUSEC_WITH_CUBLASLT

@@ -67,7 +67,7 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
   FUSEC_ASSIGN(const uint32_t target, pick_target(package.manifest, parts.machine.target, options.target));
   const Target& picked = package.manifest.targets[target].target;
   if (!is_native(picked, parts.machine.target)) {
-    warn_of(options)(
+    make_warn(options)(
         fmt::format("'{}' has no machine code for {}: the driver compiles the PTX of {}, which takes a while",
                     package.path, parts.machine.target.name, picked.name));
   }

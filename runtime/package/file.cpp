@@ -26,7 +26,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 Status refused(std::string why) { return Status(StatusCode::invalid_argument, std::move(why)); }
 Status cannot_open() { return refused(std::string("it cannot be opened: ") + std::strerror(errno)); }
 
-const char* kind_of(mode_t mode) {
+const char* describe_kind(mode_t mode) {
   if (S_ISDIR(mode)) return "it is not a file but a folder";
   if (S_ISFIFO(mode)) return "it is not a file but a FIFO";
   if (S_ISSOCK(mode)) return "it is not a file but a socket";
@@ -43,7 +43,7 @@ std::pair<std::string, std::string> split(const std::string& path) {
 int open_folder(const std::string& path) { return ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }
 
 // Where an open file lies, past symbolic links; empty without /proc.
-std::string place_of(int fd) {
+std::string find_path(int fd) {
   std::array<char, PATH_MAX + 1> place{};
   const ssize_t length = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), place.data(), PATH_MAX);
   return length > 0 ? std::string(place.data(), static_cast<std::size_t>(length)) : std::string();
@@ -76,10 +76,10 @@ Result<OpenFile> OpenFile::open(const std::string& path) {
   struct stat info;
   // The type is checked before the file is opened, because opening some devices has side effects.
   if (fstatat(file.folder_, name.c_str(), &info, name.empty() ? AT_EMPTY_PATH : 0) != 0) return cannot_open();
-  if (!S_ISREG(info.st_mode)) return refused(kind_of(info.st_mode));
+  if (!S_ISREG(info.st_mode)) return refused(describe_kind(info.st_mode));
   file.fd_ = openat(file.folder_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file.fd_ < 0 || fstat(file.fd_, &info) != 0) return cannot_open();
-  if (!S_ISREG(info.st_mode)) return refused(kind_of(info.st_mode));
+  if (!S_ISREG(info.st_mode)) return refused(describe_kind(info.st_mode));
   file.size_ = info.st_size;
   return file;
 }
@@ -108,7 +108,7 @@ int OpenFile::read(std::size_t offset, void* to, std::size_t bytes) const noexce
 Status OpenFile::check_trust() const {
   FUSEC_TRY(check_owner(fd_, "it"));
   FUSEC_TRY(check_owner(folder_, "its folder"));
-  const std::string place = place_of(fd_);
+  const std::string place = find_path(fd_);
   const int folder = place.starts_with('/') ? open_folder(split(place).first) : -1;
   if (folder < 0) return {};  // there is no /proc, or it lies outside of what this process can name
   Status status = check_owner(folder, "the folder that its link leads to");

@@ -44,7 +44,7 @@ std::size_t padded(std::size_t bytes) {
 Status broken(std::string why) { return Status(StatusCode::invalid_model, std::move(why)); }
 Status makes_no_sense() { return broken("its table makes no sense"); }
 
-Header header_of(Bytes head) {
+Header read_header(Bytes head) {
   Header header;
   std::memcpy(&header, head.data(), sizeof(Header));
   return header;
@@ -68,7 +68,7 @@ bool signature_makes_sense(const Header& header) {
 }
 
 // Sections must follow one another without gaps up to the end of the file.
-Result<Section> section_of(Bytes file, const Row& row, std::size_t at) {
+Result<Section> read_section(Bytes file, const Row& row, std::size_t at) {
   const bool known = row.kind >= 1 && row.kind <= static_cast<uint32_t>(SectionKind::constants);
   const bool fits = row.offset == at && row.bytes <= file.size() - at && padded(row.bytes) <= file.size() - at;
   if (!known || !fits) return makes_no_sense();
@@ -137,7 +137,7 @@ std::vector<std::byte> package_head(std::vector<NewSection>& sections, int threa
 }
 
 Status sign_head(std::vector<std::byte>& head, const SigningKey& key) {
-  Header header = header_of(head);
+  Header header = read_header(head);
   FUSEC_ASSIGN(header.signature, sign_digest(header.digest, key));
   header.is_signed = 1;
   std::memcpy(head.data(), &header, sizeof(Header));
@@ -145,7 +145,7 @@ Status sign_head(std::vector<std::byte>& head, const SigningKey& key) {
 }
 
 Result<std::size_t> package_head_bytes(std::span<const std::byte, kPackageHeader> bytes, int64_t file_bytes) {
-  const Header header = header_of(bytes);
+  const Header header = read_header(bytes);
   if (!begins_as_package(bytes)) return broken("it is no package: it does not begin with FUSECPKG");
   if (file_bytes < static_cast<int64_t>(sizeof(Header))) return broken("it is too short for a package");
   if (header.version != kPackageVersion) {
@@ -162,10 +162,10 @@ Result<std::size_t> package_head_bytes(std::span<const std::byte, kPackageHeader
   return head;
 }
 
-Result<PackageHead> package_head_of(Bytes file) {
+Result<PackageHead> read_package_head(Bytes file) {
   if (file.size() < sizeof(Header)) return broken("it is too short for a package");
   FUSEC_ASSIGN(std::size_t at, package_head_bytes(file.first<kPackageHeader>(), static_cast<int64_t>(file.size())));
-  const Header header = header_of(file);
+  const Header header = read_header(file);
   if (!signature_makes_sense(header) || head_digest(file.first(at)) != header.digest)
     return broken("its header was changed");
   PackageHead head{{}, header.digest, {}};
@@ -173,7 +173,7 @@ Result<PackageHead> package_head_of(Bytes file) {
   for (uint32_t i = 0; i < header.sections; ++i) {
     Row row;
     std::memcpy(&row, file.data() + sizeof(Header) + i * sizeof(Row), sizeof(Row));
-    FUSEC_ASSIGN(const Section section, section_of(file, row, at));
+    FUSEC_ASSIGN(const Section section, read_section(file, row, at));
     at += section.padded.size();
     head.sections.push_back(section);
   }
@@ -196,7 +196,7 @@ Status check_digests(const PackageHead& head, Bytes file, int threads, const Fet
 }
 
 Result<std::vector<Section>> package_sections(Bytes file, int threads) {
-  FUSEC_ASSIGN(PackageHead head, package_head_of(file));
+  FUSEC_ASSIGN(PackageHead head, read_package_head(file));
   FUSEC_TRY(check_digests(head, file, threads));
   return std::move(head.sections);
 }

@@ -72,7 +72,7 @@ struct PackageHead {
 // package, or one of another version or length.
 Result<std::size_t> package_head_bytes(std::span<const std::byte, kPackageHeader> header, int64_t file_bytes);
 // Reads the table of `file`, whose head must be there, and checks the head's digest. Sections point into `file`.
-Result<PackageHead> package_head_of(Bytes file);
+Result<PackageHead> read_package_head(Bytes file);
 // Checks the digests of all sections. Before a piece of the file is looked at, `fetch(offset, bytes)` makes it be
 // there; it is called from several threads, must not throw and answers errno, -1 for bytes that the file lacks.
 Status check_digests(const PackageHead& head, Bytes file, int threads,

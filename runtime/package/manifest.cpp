@@ -60,29 +60,29 @@ class Reader : public nlohmann::detail::json_sax_dom_parser<Json> {
 };
 
 // get<int64_t>() would convert any number, with unspecified results out of range.
-int64_t integer_of(const Json& number) {
+int64_t read_integer(const Json& number) {
   if (!number.is_number_integer() || (number.is_number_unsigned() && number.get<uint64_t>() > INT64_MAX))
     throw Fault{"not an integer: " + number.dump()};
   return number.get<int64_t>();
 }
-int small_integer_of(const Json& number) {
-  const int64_t value = integer_of(number);
+int read_small_integer(const Json& number) {
+  const int64_t value = read_integer(number);
   if (value < 0 || value > INT_MAX) throw Fault{"not a count: " + number.dump()};
   return static_cast<int>(value);
 }
-std::vector<int64_t> integers_of(const Json& list) {
+std::vector<int64_t> read_integers(const Json& list) {
   std::vector<int64_t> numbers;
-  for (const Json& number : list) numbers.push_back(integer_of(number));
+  for (const Json& number : list) numbers.push_back(read_integer(number));
   return numbers;
 }
 
-Json json_of(const std::vector<Dim>& dims) {
+Json make_json(const std::vector<Dim>& dims) {
   Json list = Json::array();
   for (const Dim& d : dims) list.push_back(d.str());
   return list;
 }
 
-std::vector<Dim> dims_of(const Json& list) {
+std::vector<Dim> read_dims(const Json& list) {
   std::vector<Dim> dims;
   for (const Json& item : list) {
     Result<Dim> d = Dim::parse(item.get<std::string>());
@@ -93,36 +93,36 @@ std::vector<Dim> dims_of(const Json& list) {
   return dims;
 }
 
-DType dtype_of(const Json& name) {
+DType read_dtype(const Json& name) {
   const auto dtype = parse_dtype(name.get<std::string>());
   if (!dtype) throw Fault{"there is no dtype '" + name.get<std::string>() + "'"};
   return *dtype;
 }
 
-Json json_of(const std::vector<TensorInfo>& infos) {
+Json make_json(const std::vector<TensorInfo>& infos) {
   Json list = Json::array();
   for (const TensorInfo& info : infos) {
-    Json item = {{"name", info.name}, {"dtype", to_string(info.dtype)}, {"shape", json_of(info.shape)}};
-    if (!info.indexed_extents.empty()) item["indexed_extents"] = json_of(info.indexed_extents);
+    Json item = {{"name", info.name}, {"dtype", to_string(info.dtype)}, {"shape", make_json(info.shape)}};
+    if (!info.indexed_extents.empty()) item["indexed_extents"] = make_json(info.indexed_extents);
     list.push_back(std::move(item));
   }
   return list;
 }
 
-std::vector<TensorInfo> infos_of(const Json& list) {
+std::vector<TensorInfo> read_infos(const Json& list) {
   std::vector<TensorInfo> infos;
   for (const Json& item : list) {
     TensorInfo info;
     info.name = item.at("name").get<std::string>();
-    info.dtype = dtype_of(item.at("dtype"));
-    info.shape = dims_of(item.at("shape"));
-    if (item.contains("indexed_extents")) info.indexed_extents = dims_of(item.at("indexed_extents"));
+    info.dtype = read_dtype(item.at("dtype"));
+    info.shape = read_dims(item.at("shape"));
+    if (item.contains("indexed_extents")) info.indexed_extents = read_dims(item.at("indexed_extents"));
     infos.push_back(std::move(info));
   }
   return infos;
 }
 
-Json json_of(const PackagedTarget& packaged) {
+Json make_json(const PackagedTarget& packaged) {
   const Target& t = packaged.target;
   Json constants = Json::array();
   for (const PackagedConstant& c : packaged.constants) {
@@ -137,42 +137,43 @@ Json json_of(const PackagedTarget& packaged) {
   return item;
 }
 
-PackagedTarget target_of(const Json& item) {
+PackagedTarget read_target(const Json& item) {
   PackagedTarget packaged;
   Target& t = packaged.target;
   t.name = item.at("name").get<std::string>();
   if (item.at("kind").get<std::string>() == "cuda") {
     t.kind = TargetKind::cuda;
-    t.sm = small_integer_of(item.at("sm"));
+    t.sm = read_small_integer(item.at("sm"));
   } else {
     t.features = item.at("features").get<std::vector<std::string>>();
-    t.vector_bytes = small_integer_of(item.at("vector_bytes"));
+    t.vector_bytes = read_small_integer(item.at("vector_bytes"));
   }
   for (const Json& c : item.at("constants")) {
-    packaged.constants.push_back({dtype_of(c.at("dtype")), integers_of(c.at("shape")), integer_of(c.at("offset"))});
+    packaged.constants.push_back(
+        {read_dtype(c.at("dtype")), read_integers(c.at("shape")), read_integer(c.at("offset"))});
   }
   return packaged;
 }
 
-Numerics numerics_of(const std::string& name) {
+Numerics read_numerics(const std::string& name) {
   for (std::size_t i = 0; i < std::size(kNumerics); ++i) {
     if (name == kNumerics[i]) return static_cast<Numerics>(i);
   }
   throw Fault{"there are no numerics '" + name + "'"};
 }
 
-Manifest manifest_of(const Json& json) {
+Manifest read_manifest(const Json& json) {
   Manifest m;
   m.producer = json.at("producer").get<std::string>();
   const Json& options = json.at("options");
-  m.numerics = numerics_of(options.at("numerics").get<std::string>());
-  if (options.contains("precision")) m.precision = dtype_of(options.at("precision"));
+  m.numerics = read_numerics(options.at("numerics").get<std::string>());
+  if (options.contains("precision")) m.precision = read_dtype(options.at("precision"));
   m.tf32 = options.at("tf32").get<bool>();
   m.use_library = options.at("library").get<bool>();
-  m.model.inputs = infos_of(json.at("inputs"));
-  m.model.outputs = infos_of(json.at("outputs"));
+  m.model.inputs = read_infos(json.at("inputs"));
+  m.model.outputs = read_infos(json.at("outputs"));
   m.model.symbols = json.at("symbols").get<std::vector<std::string>>();
-  for (const Json& item : json.at("targets")) m.targets.push_back(target_of(item));
+  for (const Json& item : json.at("targets")) m.targets.push_back(read_target(item));
   return m;
 }
 
@@ -183,11 +184,11 @@ std::string print_manifest(const Manifest& m) {
       {"numerics", kNumerics[static_cast<std::size_t>(m.numerics)]}, {"tf32", m.tf32}, {"library", m.use_library}};
   if (m.precision) options["precision"] = to_string(*m.precision);
   Json targets = Json::array();
-  for (const PackagedTarget& target : m.targets) targets.push_back(json_of(target));
+  for (const PackagedTarget& target : m.targets) targets.push_back(make_json(target));
   const Json json = {{"producer", m.producer},
                      {"options", std::move(options)},
-                     {"inputs", json_of(m.model.inputs)},
-                     {"outputs", json_of(m.model.outputs)},
+                     {"inputs", make_json(m.model.inputs)},
+                     {"outputs", make_json(m.model.outputs)},
                      {"symbols", m.model.symbols},
                      {"targets", std::move(targets)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -198,7 +199,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
     Parsed parsed;
     Reader reader(parsed.json, /*allow_exceptions_=*/true);
     (void)Json::sax_parse(text, &reader);
-    return manifest_of(parsed.json);
+    return read_manifest(parsed.json);
   } catch (const Json::exception& fault) {
     return Status(StatusCode::invalid_model, fault.what());
   } catch (const Fault& fault) {

@@ -43,7 +43,7 @@ Status check_sections(const std::vector<Section>& sections, std::size_t targets)
   return whole ? Status() : broken_package("its sections are not those of its targets");
 }
 
-PackageInfo info_of(const Manifest& manifest, const std::vector<Section>& sections, std::size_t bytes) {
+PackageInfo make_info(const Manifest& manifest, const std::vector<Section>& sections, std::size_t bytes) {
   PackageInfo info;
   info.producer = manifest.producer;
   info.numerics = manifest.numerics;
@@ -81,7 +81,7 @@ Result<Package> make_package(OwnedBytes memory, const PackageOptions& options, c
   const auto start = std::chrono::steady_clock::now();
   auto state = std::make_shared<PackageState>();
   state->path = path;
-  FUSEC_ASSIGN(PackageHead head, package_head_of(memory.bytes));
+  FUSEC_ASSIGN(PackageHead head, read_package_head(memory.bytes));
   FUSEC_TRY(check_signature(head, options));
   FUSEC_TRY(check_digests(head, memory.bytes, host_threads({}), fetch));
   make_read_only(memory);
@@ -91,7 +91,7 @@ Result<Package> make_package(OwnedBytes memory, const PackageOptions& options, c
   if (manifest == state->sections.end()) return broken_package("it has no manifest");
   FUSEC_ASSIGN(state->manifest, parse_manifest(text_of(manifest->bytes)));
   FUSEC_TRY(check_sections(state->sections, state->manifest.targets.size()));
-  state->info = info_of(state->manifest, state->sections, memory.bytes.size());
+  state->info = make_info(state->manifest, state->sections, memory.bytes.size());
   if (head.signature) state->info.signed_by = ir::to_hex(head.signature->key.bytes);
   state->info.verify_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   state->memory = std::move(memory);

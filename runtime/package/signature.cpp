@@ -29,7 +29,7 @@ constexpr std::string_view kPrivatePrefix("\x30\x2e\x02\x01\x00\x30\x05\x06\x03\
 
 Status no_key(std::string why) { return Status(StatusCode::invalid_argument, std::move(why)); }
 
-int digit_of(char c) {
+int decode_digit(char c) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const std::size_t at = kDigits.find(c);
   return at == std::string_view::npos ? -1 : static_cast<int>(at);
@@ -47,7 +47,7 @@ std::string decoded(std::string_view text) {
   for (const char c : text) {
     if (c == '\n' || c == '\r' || c == ' ' || c == '\t') continue;
     if (c == '=') break;
-    const int digit = digit_of(c);
+    const int digit = decode_digit(c);
     if (digit < 0) return {};
     bits = bits << 6 | static_cast<uint32_t>(digit);
     count += 6;
@@ -57,7 +57,7 @@ std::string decoded(std::string_view text) {
 }
 
 // The 32 bytes of a key of that label and prefix.
-Result<std::array<uint8_t, 32>> key_of(std::string_view pem, std::string_view label, std::string_view prefix) {
+Result<std::array<uint8_t, 32>> parse_key(std::string_view pem, std::string_view label, std::string_view prefix) {
   const std::string begin = fmt::format("-----BEGIN {}-----", label), end = fmt::format("-----END {}-----", label);
   const std::size_t from = pem.find(begin), to = pem.find(end);
   if (from == std::string_view::npos || to == std::string_view::npos || to < from) {
@@ -81,7 +81,7 @@ Result<std::array<uint8_t, 32>> read_key(const std::string& path, std::string_vi
   if (file.size() > kMaxKeyFile) return no_key("it is too large for a key");
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   if (file.read(0, text.data(), text.size()) != 0) return no_key("it cannot be read");
-  auto key = key_of(text, label, prefix);
+  auto key = parse_key(text, label, prefix);
   wipe(text);
   return key;
 }
@@ -89,7 +89,7 @@ Result<std::array<uint8_t, 32>> read_key(const std::string& path, std::string_vi
 #if FUSEC_WITH_SODIUM
 using Message = std::array<uint8_t, kContext.size() + sizeof(ir::Sha256Digest)>;
 
-Message message_of(const ir::Sha256Digest& digest) {
+Message make_message(const ir::Sha256Digest& digest) {
   Message message;
   std::memcpy(message.data(), kContext.data(), kContext.size());
   std::memcpy(message.data() + kContext.size(), digest.data(), digest.size());
@@ -107,7 +107,7 @@ Result<Signature> sign_digest(const ir::Sha256Digest& digest, const SigningKey& 
   Signature signature;
   std::array<uint8_t, crypto_sign_SECRETKEYBYTES> secret;
   (void)crypto_sign_seed_keypair(signature.key.bytes.data(), secret.data(), key.seed.data());
-  const Message message = message_of(digest);
+  const Message message = make_message(digest);
   (void)crypto_sign_detached(signature.bytes.data(), nullptr, message.data(), message.size(), secret.data());
   sodium_memzero(secret.data(), secret.size());
   return signature;
@@ -115,7 +115,7 @@ Result<Signature> sign_digest(const ir::Sha256Digest& digest, const SigningKey& 
 
 Status verify_signature(const ir::Sha256Digest& digest, const Signature& signature) {
   if (sodium_init() < 0) return Status(StatusCode::internal, "libsodium does not start");
-  const Message message = message_of(digest);
+  const Message message = make_message(digest);
   const int wrong =
       crypto_sign_verify_detached(signature.bytes.data(), message.data(), message.size(), signature.key.bytes.data());
   return wrong == 0 ? Status() : Status(StatusCode::invalid_model, "its signature does not fit its content");

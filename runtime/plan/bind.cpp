@@ -32,10 +32,12 @@ constexpr int64_t kGpuAlignment = 256;  // of workspaces and temporaries, as cuB
 // Binds the library's own algorithm or, if `reproducible`, its first algorithm that gives the same bits on every run.
 Result<std::unique_ptr<LibraryOp>> bind_with(Library& library, LibraryCall call, bool reproducible) {
   if (!reproducible) return library.bind(call);
-  const std::vector<Choice> choices = library.choices(call);
-  const auto it = std::find_if(choices.begin(), choices.end(), [](const Choice& c) { return c.deterministic; });
-  if (it == choices.end() && !choices.empty()) return Status(StatusCode::unsupported, "no reproducible way");
-  if (it != choices.begin()) call.choice = it->id;
+  const std::vector<Algorithm> algorithms = library.algorithms(call);
+  const auto it =
+      std::find_if(algorithms.begin(), algorithms.end(), [](const Algorithm& c) { return c.deterministic; });
+  if (it == algorithms.end() && !algorithms.empty())
+    return Status(StatusCode::unsupported, "no reproducible algorithm");
+  if (it != algorithms.begin()) call.algorithm = it->id;
   return library.bind(call);
 }
 
@@ -45,9 +47,9 @@ std::unique_ptr<LibraryOp> bind_tuned(const LoadedProgram& loaded, const Library
   const std::string key = tuning_call(call);
   for (const TuningPick& pick : tuning.picks(key)) {
     for (const std::shared_ptr<Library>& library : loaded.libraries) {
-      if (library->name() != pick.library || library->refuses(*call.step)) continue;
+      if (library->name() != pick.library || library->get_unsupported_reason(*call.step)) continue;
       LibraryCall chosen = call;
-      chosen.choice = pick.choice;
+      chosen.algorithm = pick.algorithm;
       auto op = library->bind(chosen);
       if (op.ok()) return std::move(op).value();
     }
@@ -60,7 +62,7 @@ Result<std::unique_ptr<LibraryOp>> bind_library(const LoadedProgram& loaded, con
                                                 const ResolvedStep& step, bool reproducible) {
   std::string reasons = loaded.libraries.empty() ? "; none was found, or their use is off" : "";
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
-    std::optional<std::string> reason = library->refuses(*call.step);
+    std::optional<std::string> reason = library->get_unsupported_reason(*call.step);
     if (!reason) {
       auto op = bind_with(*library, call, reproducible);
       if (op.ok() || op.status().code() != StatusCode::unsupported) return op;
@@ -121,7 +123,7 @@ Result<LibraryOps> bind_libraries(const LoadedProgram& loaded, const ResolvedPro
 }
 
 // The bytes of the elements that a view touches. Broadcast axes count once.
-int64_t bytes_of(const ResolvedView& view) {
+int64_t count_bytes(const ResolvedView& view) {
   if (view.empty()) return 0;
   double elements = 1;  // a sum of these is a statistic; it may pass 63 bits for repeated reads
   for (std::size_t i = 0; i < view.shape.size(); ++i) {
@@ -130,9 +132,9 @@ int64_t bytes_of(const ResolvedView& view) {
   return static_cast<int64_t>(std::min(elements * static_cast<double>(size_of(view.dtype)), 1e15));
 }
 
-int64_t bytes_of(const ResolvedStep& step) {
+int64_t count_bytes(const ResolvedStep& step) {
   return std::accumulate(step.args.begin(), step.args.end(), int64_t{0},
-                         [](int64_t sum, const ResolvedView& v) { return sum + bytes_of(v); });
+                         [](int64_t sum, const ResolvedView& v) { return sum + count_bytes(v); });
 }
 
 // The multiplications and additions of a convolution or matmul; 0 for other ops.
@@ -204,7 +206,7 @@ class Binder {
     return {Base::arena, 0, std::max<int64_t>(layout_.alloc_offset[id.index], 0) + offset};
   }
 
-  BoundIo* io_of(const Address& address) {
+  BoundIo* find_io(const Address& address) {
     if (address.base == Base::input) return &plan_.inputs[address.ordinal];
     if (address.base == Base::output) return &plan_.outputs[address.ordinal];
     return nullptr;
@@ -227,7 +229,7 @@ class Binder {
       launch.workspace = layout_.workspace_offset[i];
       ++plan_.library;
     }
-    launch.bytes = bytes_of(step);
+    launch.bytes = count_bytes(step);
     plan_.launches.push_back(launch);
   }
 
@@ -250,7 +252,7 @@ class Binder {
         << "argument " << arg << " of step '" << step.step->origin << "' lies at byte " << to.bytes
         << ", its kernel needs "
         << "alignment " << alignment;
-    if (BoundIo* io = io_of(to)) {
+    if (BoundIo* io = find_io(to)) {
       io->alignment = std::max(io->alignment, alignment);
       io->first = std::min(io->first, at);
       io->last = std::max(io->last, at);
@@ -270,7 +272,7 @@ class Binder {
     for (const LoadedKernel::Phase& phase : launch.kernel->phases) {
       const int64_t iterations = evaluate(phase.iterations, extents);
       const int threads =
-          phase.device_function != nullptr ? phase.threads : threads_for(bytes_of(step), iterations, plan_.threads);
+          phase.device_function != nullptr ? phase.threads : threads_for(count_bytes(step), iterations, plan_.threads);
       if (phase.device_function == nullptr) plan_.team = std::max(plan_.team, threads);
       plan_.phases.push_back(
           {phase.function, iterations, threads, phase.device_function, static_cast<uint32_t>(phase.dynamic_shared)});
@@ -314,7 +316,7 @@ class Binder {
       plan_.copies.push_back({address(program_.outputs[i], 0), i, resolved_.alloc_bytes[program_.outputs[i].index]});
       const int end = static_cast<int>(resolved_.steps.size());
       plan_.outputs[i].first = plan_.outputs[i].last = end;
-      if (BoundIo* io = io_of(plan_.copies.back().from)) io->last = end;
+      if (BoundIo* io = find_io(plan_.copies.back().from)) io->last = end;
     }
   }
 
@@ -373,7 +375,7 @@ LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, 
     call.args.push_back(std::move(arg));
   }
   if (loaded.device == nullptr) {
-    const double work = static_cast<double>(bytes_of(step)) + arithmetic(*call.step, call.args) / kOpsPerByte;
+    const double work = static_cast<double>(count_bytes(step)) + arithmetic(*call.step, call.args) / kOpsPerByte;
     call.threads = threads_for(static_cast<int64_t>(std::min(work, 1e15)), threads, threads);
   }
   return call;

@@ -74,9 +74,9 @@ void group_independent(Plan& plan, const ResolvedProgram& resolved) {
       threads += plan.phases[plan.launches[end].first_phase].threads;
     }
     Launch& launch = plan.launches[first];
-    launch.together = static_cast<uint32_t>(std::max<std::size_t>(end - first, 1));
+    launch.group_size = static_cast<uint32_t>(std::max<std::size_t>(end - first, 1));
     launch.group_threads = std::max(threads_for(bytes, threads, plan.team), 1);
-    first += launch.together;
+    first += launch.group_size;
   }
 }
 

@@ -110,26 +110,26 @@ ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolv
   check_written_first(program, resolved);
   const std::vector<Lifetime> lives = lifetimes(program, resolved);
   const Parents parents = merge_in_place(program, resolved, ops, lives);
-  std::vector<Block> blocks;
+  std::vector<BufferInterval> intervals;
   std::vector<std::size_t> block_of(program.allocs.size(), SIZE_MAX);
   for (uint32_t id = 0; id < program.allocs.size(); ++id) {
     if (program.allocs[ir::AllocId{id}].kind != ir::AllocKind::temporary || !lives[id].used() || parents[id] != id)
       continue;
-    block_of[id] = blocks.size();
-    blocks.push_back({resolved.alloc_bytes[id], lives[id].first, lives[id].last});
+    block_of[id] = intervals.size();
+    intervals.push_back({resolved.alloc_bytes[id], lives[id].first, lives[id].last});
   }
   for (uint32_t id = 0; id < program.allocs.size(); ++id) {
     if (parents[id] == id) continue;
     block_of[id] = block_of[root(parents, id)];
-    blocks[block_of[id]].last = std::max(blocks[block_of[id]].last, lives[id].last);
+    intervals[block_of[id]].last = std::max(intervals[block_of[id]].last, lives[id].last);
   }
   std::vector<std::size_t> workspace_block(ops.size(), SIZE_MAX);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (!ops[i] || ops[i]->workspace_bytes() == 0) continue;
-    workspace_block[i] = blocks.size();
-    blocks.push_back({static_cast<int64_t>(ops[i]->workspace_bytes()), static_cast<int>(i), static_cast<int>(i)});
+    workspace_block[i] = intervals.size();
+    intervals.push_back({static_cast<int64_t>(ops[i]->workspace_bytes()), static_cast<int>(i), static_cast<int>(i)});
   }
-  const MemoryPlan plan = plan_memory(blocks, alignment);
+  const MemoryPlan plan = plan_memory(intervals, alignment);
   const auto offsets_of = [&](const std::vector<std::size_t>& block) {
     std::vector<int64_t> offsets(block.size(), -1);
     for (std::size_t i = 0; i < block.size(); ++i) {

@@ -20,7 +20,7 @@ bool is_temporary(const ir::Program& program, ir::AllocId id) {
   return program.allocs[id].kind == ir::AllocKind::temporary;
 }
 
-Spans spans_of(const ir::Program& program, const ResolvedProgram& resolved) {
+Spans collect_spans(const ir::Program& program, const ResolvedProgram& resolved) {
   Spans spans;
   for (std::size_t i = 0; i < resolved.steps.size(); ++i) {
     for (const ResolvedView& view : resolved.steps[i].args) {
@@ -77,7 +77,7 @@ int64_t shared_bytes(const ir::Program& program, const ResolvedProgram& resolved
 
 int64_t live_lower_bound_bytes(const ir::Program& program, const ResolvedProgram& resolved,
                                const std::function<LibraryFacts(std::size_t)>& facts) {
-  const Spans spans = spans_of(program, resolved);
+  const Spans spans = collect_spans(program, resolved);
   std::vector<int64_t> arriving(resolved.steps.size()), leaving(resolved.steps.size());
   for (const auto& [id, span] : spans) {
     arriving[span.born] += resolved.alloc_bytes[id.index];

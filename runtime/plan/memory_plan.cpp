@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assigns arena offsets by best fit, for several block orders, and stops when one of them meets the lower bound.
-// Otherwise a bounded local search moves the blocks at the peak to earlier positions in the order. Optimal packing is
-// NP-hard, and for real networks one of the first orders usually meets the bound.
+// Assigns arena offsets by best fit, for several interval orders, and stops when one of them meets the lower bound.
+// Otherwise a bounded local search moves the intervals at the peak to earlier positions in the order. Optimal packing
+// is NP-hard, and for real networks one of the first orders usually meets the bound.
 
 #include "runtime/plan/memory_plan.h"
 
@@ -18,50 +18,53 @@ namespace {
 
 using Order = std::vector<int>;
 
-// Block visits that the walk may cost: a few tens of milliseconds.
+// Interval visits that the walk may cost: a few tens of milliseconds.
 constexpr int64_t kWalkBudget = 20'000'000;
 constexpr int kWalkRounds = 400;
 
-bool overlap_in_time(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
+bool overlap_in_time(const BufferInterval& a, const BufferInterval& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
-// The lowest of the smallest gaps between placed neighbours that the block fits in, else the end of the last neighbour.
-int64_t best_fit(const std::vector<Block>& blocks, const std::vector<int64_t>& offsets, const Order& by_offset,
-                 int block) {
+// The lowest of the smallest gaps between placed neighbours that the interval fits in, else the end of the last
+// neighbour.
+int64_t best_fit(const std::vector<BufferInterval>& intervals, const std::vector<int64_t>& offsets,
+                 const Order& by_offset, int interval) {
   int64_t best = -1, best_gap = INT64_MAX, end = 0;
   for (int other : by_offset) {
     const auto o = static_cast<std::size_t>(other);
-    if (!overlap_in_time(blocks[o], blocks[static_cast<std::size_t>(block)])) continue;
+    if (!overlap_in_time(intervals[o], intervals[static_cast<std::size_t>(interval)])) continue;
     const int64_t gap = offsets[o] - end;
-    if (gap >= blocks[static_cast<std::size_t>(block)].bytes && gap < best_gap) {
+    if (gap >= intervals[static_cast<std::size_t>(interval)].bytes && gap < best_gap) {
       best_gap = gap;
       best = end;
     }
-    end = std::max(end, offsets[o] + blocks[o].bytes);
+    end = std::max(end, offsets[o] + intervals[o].bytes);
   }
   return best >= 0 ? best : end;
 }
 
-MemoryPlan place(const std::vector<Block>& blocks, const Order& order) {
+MemoryPlan place(const std::vector<BufferInterval>& intervals, const Order& order) {
   MemoryPlan plan;
-  plan.offsets.assign(blocks.size(), 0);
+  plan.offsets.assign(intervals.size(), 0);
   Order by_offset;
   by_offset.reserve(order.size());
-  for (int block : order) {
-    const auto b = static_cast<std::size_t>(block);
-    plan.offsets[b] = best_fit(blocks, plan.offsets, by_offset, block);
-    plan.arena_bytes = std::max(plan.arena_bytes, plan.offsets[b] + blocks[b].bytes);
+  for (int interval : order) {
+    const auto b = static_cast<std::size_t>(interval);
+    plan.offsets[b] = best_fit(intervals, plan.offsets, by_offset, interval);
+    plan.arena_bytes = std::max(plan.arena_bytes, plan.offsets[b] + intervals[b].bytes);
     auto at = std::upper_bound(by_offset.begin(), by_offset.end(), plan.offsets[b], [&](int64_t offset, int other) {
       return offset < plan.offsets[static_cast<std::size_t>(other)];
     });
-    by_offset.insert(at, block);
+    by_offset.insert(at, interval);
   }
   return plan;
 }
 
 // A lower bound on the arena size of any plan.
-int64_t peak_of_sums(const std::vector<Block>& blocks) {
+int64_t peak_of_sums(const std::vector<BufferInterval>& intervals) {
   std::map<int, int64_t> change;
-  for (const Block& b : blocks) {
+  for (const BufferInterval& b : intervals) {
     change[b.first] += b.bytes;
     change[b.last + 1] -= b.bytes;
   }
@@ -70,29 +73,30 @@ int64_t peak_of_sums(const std::vector<Block>& blocks) {
   return peak;
 }
 
-Order ordered_by(const std::vector<Block>& blocks, const std::function<double(const Block&)>& key) {
-  Order order(blocks.size());
+Order ordered_by(const std::vector<BufferInterval>& intervals,
+                 const std::function<double(const BufferInterval&)>& key) {
+  Order order(intervals.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return key(blocks[static_cast<std::size_t>(a)]) < key(blocks[static_cast<std::size_t>(b)]);
+    return key(intervals[static_cast<std::size_t>(a)]) < key(intervals[static_cast<std::size_t>(b)]);
   });
   return order;
 }
 
-std::vector<Order> first_orders(const std::vector<Block>& blocks) {
-  const auto size = [](const Block& b) { return static_cast<double>(b.bytes); };
-  const auto length = [](const Block& b) { return static_cast<double>(b.last - b.first + 1); };
-  return {ordered_by(blocks, [&](const Block& b) { return -size(b); }),
-          ordered_by(blocks, [&](const Block& b) { return -size(b) * length(b); }),
-          ordered_by(blocks, [&](const Block& b) { return static_cast<double>(b.first); }),
-          ordered_by(blocks, [&](const Block& b) { return -length(b); })};
+std::vector<Order> first_orders(const std::vector<BufferInterval>& intervals) {
+  const auto size = [](const BufferInterval& b) { return static_cast<double>(b.bytes); };
+  const auto length = [](const BufferInterval& b) { return static_cast<double>(b.last - b.first + 1); };
+  return {ordered_by(intervals, [&](const BufferInterval& b) { return -size(b); }),
+          ordered_by(intervals, [&](const BufferInterval& b) { return -size(b) * length(b); }),
+          ordered_by(intervals, [&](const BufferInterval& b) { return static_cast<double>(b.first); }),
+          ordered_by(intervals, [&](const BufferInterval& b) { return -length(b); })};
 }
 
-// Moves every block that ends at the peak to a place `by` positions earlier.
-void promote_peak(const std::vector<Block>& blocks, const MemoryPlan& plan, Order& order, std::size_t by) {
+// Moves every interval that ends at the peak to a place `by` positions earlier.
+void promote_peak(const std::vector<BufferInterval>& intervals, const MemoryPlan& plan, Order& order, std::size_t by) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto b = static_cast<std::size_t>(order[i]);
-    if (plan.offsets[b] + blocks[b].bytes != plan.arena_bytes) continue;
+    if (plan.offsets[b] + intervals[b].bytes != plan.arena_bytes) continue;
     const std::size_t to = i - std::min(i, by);
     std::rotate(order.begin() + static_cast<std::ptrdiff_t>(to), order.begin() + static_cast<std::ptrdiff_t>(i),
                 order.begin() + static_cast<std::ptrdiff_t>(i + 1));
@@ -100,10 +104,10 @@ void promote_peak(const std::vector<Block>& blocks, const MemoryPlan& plan, Orde
 }
 
 // Sizes rounded up to the alignment.
-std::vector<Block> rounded(std::span<const Block> blocks, int64_t alignment) {
-  std::vector<Block> out;
+std::vector<BufferInterval> rounded(std::span<const BufferInterval> intervals, int64_t alignment) {
+  std::vector<BufferInterval> out;
   int64_t total = 0;
-  for (const Block& b : blocks) {
+  for (const BufferInterval& b : intervals) {
     if (b.bytes > INT64_MAX - alignment) throw DimOverflow();
     out.push_back({round_up(b.bytes, alignment), b.first, b.last});
     if (__builtin_add_overflow(total, out.back().bytes, &total)) throw DimOverflow();
@@ -113,27 +117,27 @@ std::vector<Block> rounded(std::span<const Block> blocks, int64_t alignment) {
 
 }  // namespace
 
-MemoryPlan plan_memory(std::span<const Block> input, int64_t alignment) {
-  const std::vector<Block> blocks = rounded(input, alignment);
-  const int64_t bound = peak_of_sums(blocks);
+MemoryPlan plan_memory(std::span<const BufferInterval> input, int64_t alignment) {
+  const std::vector<BufferInterval> intervals = rounded(input, alignment);
+  const int64_t bound = peak_of_sums(intervals);
   MemoryPlan best;
   best.arena_bytes = INT64_MAX;
   Order best_order;
-  for (Order& order : first_orders(blocks)) {
-    MemoryPlan plan = place(blocks, order);
+  for (Order& order : first_orders(intervals)) {
+    MemoryPlan plan = place(intervals, order);
     if (plan.arena_bytes >= best.arena_bytes) continue;
     best = std::move(plan);
     best_order = std::move(order);
     if (best.arena_bytes == bound) return best;
   }
-  const auto n = static_cast<int64_t>(blocks.size());
+  const auto n = static_cast<int64_t>(intervals.size());
   const auto rounds = static_cast<int>(std::min<int64_t>(kWalkRounds, kWalkBudget / std::max<int64_t>(n * n, 1)));
   MemoryPlan current = best;
   Order order = best_order;
   for (int round = 0; round < rounds && best.arena_bytes > bound; ++round) {
     // Short and long moves alternate: the distance is a power of two of up to 2^15 positions.
-    promote_peak(blocks, current, order, std::size_t{1} << (round * 7 % 16));
-    current = place(blocks, order);
+    promote_peak(intervals, current, order, std::size_t{1} << (round * 7 % 16));
+    current = place(intervals, order);
     if (current.arena_bytes < best.arena_bytes) {
       best = current;
       best_order = order;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan_memory: offsets in one arena for blocks with lifetimes, so that blocks alive at the same step never overlap.
+// plan_memory: offsets in one arena for intervals with lifetimes, so that intervals alive at the same step never
+// overlap.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace fusec::runtime {
 
 // Alive at the steps first .. last, both included.
-struct Block {
+struct BufferInterval {
   int64_t bytes = 0;
   int first = 0, last = 0;
 };
@@ -21,8 +22,8 @@ struct MemoryPlan {
   int64_t arena_bytes = 0;
 };
 
-// Deterministic. Throws DimOverflow when all blocks together pass 63 bits. Time grows with the square of the number of
-// blocks; the search for a better plan is bounded.
-MemoryPlan plan_memory(std::span<const Block> blocks, int64_t alignment = kAlignment);
+// Deterministic. Throws DimOverflow when all intervals together pass 63 bits. Time grows with the square of the number
+// of intervals; the search for a better plan is bounded.
+MemoryPlan plan_memory(std::span<const BufferInterval> intervals, int64_t alignment = kAlignment);
 
 }  // namespace fusec::runtime

@@ -38,11 +38,11 @@ struct Launch {
   uint32_t first_extent = 0, first_phase = 0, phases = 0;
   bool checks_status = false;  // the kernel has data-dependent indices
   const LibraryOp* op = nullptr;
-  int threads = 1;         // of a library's call
-  uint32_t together = 1;   // of the first of launches without a barrier between them: how many they are
-  int group_threads = 1;   // that share these
-  int64_t workspace = -1;  // bytes from the arena's start
-  int64_t bytes = 0;       // that the step touches, broadcast axes once
+  int threads = 1;          // of a library's call
+  uint32_t group_size = 1;  // of the first of launches without a barrier between them: how many they are
+  int group_threads = 1;    // that share these
+  int64_t workspace = -1;   // bytes from the arena's start
+  int64_t bytes = 0;        // that the step touches, broadcast axes once
 };
 
 // A tensor of the caller.
@@ -84,7 +84,7 @@ struct Plan {
   int64_t local_bytes = 0;  // of one thread
   int64_t live_lower_bound_bytes = 0;
   int64_t generated = 0, library = 0;  // launches by kind
-  int64_t tuned = 0;                   // library launches with a choice of the tuning database
+  int64_t tuned = 0;                   // library launches with an algorithm of the tuning database
   double bind_ms = 0;
 };
 

@@ -40,7 +40,7 @@ Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loade
     team.emplace(threads);
     threads = team->threads();
   }
-  return flights_.run({bindings, threads}, [&]() -> Result<PlanPtr> {
+  return in_flight_.run({bindings, threads}, [&]() -> Result<PlanPtr> {
     if (PlanPtr plan = find(bindings, threads)) return plan;  // of fewer threads, or of a flight that landed meanwhile
     FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads, tuning));
     insert(plan);

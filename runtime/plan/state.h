@@ -31,8 +31,8 @@ class PlanCache {
 
   const std::size_t capacity_;
   mutable std::mutex mutex_;
-  std::list<PlanPtr> plans_;                                 // last used first
-  SingleFlight<std::pair<Bindings, int>, PlanPtr> flights_;  // bindings, threads
+  std::list<PlanPtr> plans_;                                   // last used first
+  SingleFlight<std::pair<Bindings, int>, PlanPtr> in_flight_;  // bindings, threads
 };
 
 struct EngineState {

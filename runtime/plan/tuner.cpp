@@ -22,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 struct TuneCandidate {
   std::shared_ptr<Library> library;
-  Choice choice;
-  bool is_own = false;  // bound without its choice
+  Algorithm algorithm;
+  bool is_default = false;  // bound if none is requested
 };
 
 double tuning_seconds_since(Clock::time_point start) {
@@ -36,13 +36,13 @@ int64_t seconds_now() {
 
 // All algorithms for a call. Fresh library instances are used where a library has them, so that weights packed for
 // tuning are freed with the candidates.
-std::vector<TuneCandidate> candidates_of(const LoadedProgram& loaded, const LibraryCall& call) {
+std::vector<TuneCandidate> collect_candidates(const LoadedProgram& loaded, const LibraryCall& call) {
   std::vector<TuneCandidate> out;
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
-    if (library->refuses(*call.step)) continue;
-    std::shared_ptr<Library> fresh = library->fresh();
+    if (library->get_unsupported_reason(*call.step)) continue;
+    std::shared_ptr<Library> fresh = library->clone();
     if (!fresh) fresh = library;
-    for (Choice& choice : fresh->choices(call)) out.push_back({fresh, std::move(choice)});
+    for (Algorithm& algorithm : fresh->algorithms(call)) out.push_back({fresh, std::move(algorithm)});
   }
   return out;
 }
@@ -56,16 +56,16 @@ class LayerTuner {
 
   // False: the time was up.
   Result<bool> run(const Clock::time_point start, TunedLayer& layer) {
-    std::vector<TuneCandidate> all = candidates_of(loaded_, call_);
+    std::vector<TuneCandidate> all = collect_candidates(loaded_, call_);
     FUSEC_TRY(timed_.begin(call_));
-    const TuneCandidate* own = nullptr;
+    const TuneCandidate* by_default = nullptr;
     bool finished = true;
     for (std::size_t i = 0; i < all.size(); ++i) {
       TuneCandidate& candidate = all[i];
-      // The libraries' own choice is the first algorithm of the first library that works.
-      candidate.is_own = own == nullptr && (i == 0 || all[i - 1].library != candidate.library);
-      if (const TuningRow* known = row_of(layer, candidate)) {
-        if (candidate.is_own && known->own && !known->failed()) own = &candidate;
+      // The libraries' default algorithm is the first algorithm of the first library that works.
+      candidate.is_default = by_default == nullptr && (i == 0 || all[i - 1].library != candidate.library);
+      if (const TuningRow* known = find_row(layer, candidate)) {
+        if (candidate.is_default && known->is_default && !known->failed()) by_default = &candidate;
         continue;
       }
       if (limits_.seconds > 0 && tuning_seconds_since(start) >= limits_.seconds) {
@@ -73,20 +73,20 @@ class LayerTuner {
         break;
       }
       FUSEC_ASSIGN(const TuningRow row, measure(layer, candidate, all.size()));
-      if (candidate.is_own && !row.failed()) own = &candidate;
+      if (candidate.is_default && !row.failed()) by_default = &candidate;
       store(layer, {row});
       (row.failed() ? report_.failed : report_.measured) += 1;
       is_new_ = true;
     }
-    if (own != nullptr && is_new_) FUSEC_TRY(settle(layer, *own, all));
+    if (by_default != nullptr && is_new_) FUSEC_TRY(settle(layer, *by_default, all));
     timed_.end();
     return finished;
   }
 
  private:
-  static const TuningRow* row_of(const TunedLayer& layer, const TuneCandidate& candidate) {
+  static const TuningRow* find_row(const TunedLayer& layer, const TuneCandidate& candidate) {
     const auto it = std::find_if(layer.rows.begin(), layer.rows.end(), [&](const TuningRow& row) {
-      return row.library == candidate.library->name() && row.choice == candidate.choice.id;
+      return row.library == candidate.library->name() && row.algorithm == candidate.algorithm.id;
     });
     return it == layer.rows.end() ? nullptr : &*it;
   }
@@ -94,19 +94,20 @@ class LayerTuner {
   void store(TunedLayer& layer, const std::vector<TuningRow>& rows) {
     tuning_.add(rows);
     for (const TuningRow& row : rows) {
-      std::erase_if(layer.rows, [&](const TuningRow& r) { return r.library == row.library && r.choice == row.choice; });
+      std::erase_if(layer.rows,
+                    [&](const TuningRow& r) { return r.library == row.library && r.algorithm == row.algorithm; });
       layer.rows.push_back(row);
     }
   }
 
   Result<std::unique_ptr<LibraryOp>> bind(const TuneCandidate& candidate) const {
     LibraryCall call = call_;
-    if (!candidate.is_own) call.choice = candidate.choice.id;
+    if (!candidate.is_default) call.algorithm = candidate.algorithm.id;
     return candidate.library->bind(call);
   }
 
   static void fill(TuningRow& row, const std::vector<double>& us) {
-    const Spread spread = spread_of(us);
+    const Spread spread = compute_spread(us);
     row.median_us = spread.median;
     row.spread = spread.relative;
     row.runs = static_cast<int64_t>(us.size());
@@ -117,8 +118,8 @@ class LayerTuner {
   Result<TuningRow> measure(const TunedLayer& layer, const TuneCandidate& candidate, std::size_t listed) {
     TuningRow row;
     row.scope = tuning_.scope(), row.call = layer.call;
-    row.library = candidate.library->name(), row.choice = candidate.choice.id;
-    row.own = candidate.is_own;
+    row.library = candidate.library->name(), row.algorithm = candidate.algorithm.id;
+    row.is_default = candidate.is_default;
     row.listed = static_cast<int64_t>(listed);
     row.time = seconds_now();
     auto op = bind(candidate);
@@ -131,9 +132,9 @@ class LayerTuner {
       return row;
     }
     row.failure = us.status().message();
-    row.own = false;
+    row.is_default = false;
     // After the GPU is lost, every later call fails. The row is stored first, so that the next tuning skips this
-    // choice.
+    // algorithm.
     if (const Status alive = timed_.alive(); !alive.ok()) {
       tuning_.add({row});
       return alive;
@@ -141,16 +142,16 @@ class LayerTuner {
     return row;
   }
 
-  // Times the fastest algorithm and the libraries' own choice again, alternating. The lowest of many noisy times is
-  // biased, and the machine's speed may have changed between the two measurements.
-  Status settle(TunedLayer& layer, const TuneCandidate& own, const std::vector<TuneCandidate>& all) {
+  // Times the fastest algorithm and the libraries' default algorithm again, alternating. The lowest of many noisy times
+  // is biased, and the machine's speed may have changed between the two measurements.
+  Status settle(TunedLayer& layer, const TuneCandidate& by_default, const std::vector<TuneCandidate>& all) {
     const TuningRow* best = best_row(layer.rows);
-    if (best == nullptr || best->own) return {};
+    if (best == nullptr || best->is_default) return {};
     const auto other =
-        std::find_if(all.begin(), all.end(), [&](const TuneCandidate& c) { return row_of(layer, c) == best; });
-    const TuningRow* const base = row_of(layer, own);
+        std::find_if(all.begin(), all.end(), [&](const TuneCandidate& c) { return find_row(layer, c) == best; });
+    const TuningRow* const base = find_row(layer, by_default);
     if (other == all.end() || base == nullptr) return {};
-    auto first = bind(own), second = bind(*other);
+    auto first = bind(by_default), second = bind(*other);
     if (!first.ok() || !second.ok()) return {};
     Result<std::pair<std::vector<double>, std::vector<double>>> us =
         timed_.time_in_turn(**first, **second, limits_.quick);
@@ -176,8 +177,8 @@ struct Layers {
   std::vector<LibraryCall> calls;  // of each
 };
 
-Layers layers_of(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
-                 bool again) {
+Layers collect_layers(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
+                      bool again) {
   Layers out;
   for (const ResolvedStep& step : resolved.steps) {
     const auto* const library_step = std::get_if<ir::LibraryStep>(&step.step->v);
@@ -208,7 +209,7 @@ std::vector<std::size_t> order_of_tuning(const Layers& layers) {
   std::vector<std::size_t> order;
   std::vector<double> work;
   for (std::size_t i = 0; i < layers.layers.size(); ++i) {
-    work.push_back(work_of(layers.calls[i]) * static_cast<double>(layers.layers[i].count));
+    work.push_back(count_work(layers.calls[i]) * static_cast<double>(layers.layers[i].count));
     if (!is_complete(layers.layers[i].rows)) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return work[a] > work[b]; });
@@ -222,9 +223,9 @@ bool is_tuned(const ir::LibraryStep& step) { return ir::is_product(step.op); }
 TuneTotals totals(const TuneReport& report) {
   TuneTotals out;
   for (const TunedLayer& layer : report.layers) {
-    const TuningRow *own = own_row(layer.rows), *best = best_row(layer.rows);
-    if (own == nullptr) continue;
-    out.own_us += static_cast<double>(layer.count) * own->median_us;
+    const TuningRow *by_default = default_row(layer.rows), *best = best_row(layer.rows);
+    if (by_default == nullptr) continue;
+    out.default_us += static_cast<double>(layer.count) * by_default->median_us;
     out.best_us += static_cast<double>(layer.count) * best->median_us;
   }
   return out;
@@ -233,9 +234,9 @@ TuneTotals totals(const TuneReport& report) {
 double typical_spread(const TuneReport& report) {
   std::vector<double> spreads;
   for (const TunedLayer& layer : report.layers) {
-    if (const TuningRow* own = own_row(layer.rows)) spreads.push_back(own->spread);
+    if (const TuningRow* by_default = default_row(layer.rows)) spreads.push_back(by_default->spread);
   }
-  return spread_of(std::move(spreads)).median;
+  return compute_spread(std::move(spreads)).median;
 }
 
 Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
@@ -248,7 +249,7 @@ Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& reso
   const ThreadCount as_at_run(threads);
   const Lease team(loaded.device ? 1 : threads);  // awake, as in a run
   TuneReport report;
-  Layers layers = layers_of(loaded, resolved, threads, tuning, limits.again);
+  Layers layers = collect_layers(loaded, resolved, threads, tuning, limits.again);
   for (const TunedLayer& layer : layers.layers) report.reused += static_cast<int64_t>(layer.rows.size());
   const std::vector<std::size_t> order = order_of_tuning(layers);
   std::unique_ptr<TimedCall> timed;
@@ -273,7 +274,7 @@ void profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int t
   const Options& options = tuning.options();
   const Result<TuneReport> report =
       tune(loaded, resolved, threads, tuning, {options.tuning_seconds, options.quick_tuning});
-  if (!report.ok()) warn_of(options)("measuring stopped: " + report.status().str());
+  if (!report.ok()) make_warn(options)("measuring stopped: " + report.status().str());
 }
 
 }  // namespace fusec::runtime

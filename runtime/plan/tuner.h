@@ -16,7 +16,7 @@ namespace fusec::runtime {
 bool is_tuned(const ir::LibraryStep& step);
 
 struct TuneLimits {
-  double seconds = 0;  // no choice is begun after so many; 0: no limit
+  double seconds = 0;  // no algorithm is begun after so many; 0: no limit
   bool quick = false;  // fewer runs of each
   bool again = false;  // also what is known
 };
@@ -31,15 +31,15 @@ struct TunedLayer {
 
 struct TuneReport {
   std::vector<TunedLayer> layers;                // in order of execution
-  int64_t measured = 0, reused = 0, failed = 0;  // choices: timed here, known before, tried here in vain
+  int64_t measured = 0, reused = 0, failed = 0;  // algorithms: timed here, known before, tried here in vain
   double seconds = 0;
   bool finished = true;  // false: the time was up
 };
 
-// Totals of the layers that have both times, in microseconds of one run: by the libraries' own choices, and by the
+// Totals of the layers that have both times, in microseconds of one run: by the libraries' own algorithms, and by the
 // fastest.
 struct TuneTotals {
-  double own_us = 0, best_us = 0;
+  double default_us = 0, best_us = 0;
 };
 TuneTotals totals(const TuneReport& report);
 // The median spread of the libraries' own times: large on a machine that does other work.
@@ -49,7 +49,7 @@ double typical_spread(const TuneReport& report);
 using TuneProgress = std::function<void(std::size_t done, std::size_t all, const TunedLayer& layer)>;
 
 // Measures what `tuning` has no rows of, the layers of most work first, and gives it each row as soon as it is known. A
-// choice that fails is a row; an error is one of the device or of memory.
+// algorithm that fails is a row; an error is one of the device or of memory.
 Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
                         const TuneLimits& limits, const TuneProgress& progress = {});
 

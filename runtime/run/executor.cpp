@@ -89,7 +89,7 @@ void Frame::run_group(std::size_t first) const {
   parallel_for(threads, threads, [&](int64_t begin, int64_t end, int) {
     for (auto thread = static_cast<int>(begin); thread < end; ++thread) {
       int before = 0;
-      for (uint32_t l = 0; l < launches->together; ++l) {
+      for (uint32_t l = 0; l < launches->group_size; ++l) {
         const PhaseLaunch& phase = plan_->phases[launches[l].first_phase];
         const auto parts = static_cast<int>(std::min<int64_t>(phase.threads, phase.iterations));
         for (int part = (thread - before % threads + threads) % threads; part < parts; part += threads) {
@@ -127,9 +127,9 @@ Status Frame::run(std::span<const void* const> inputs, std::span<void* const> ou
   if (lease.threads() < plan_->team) return too_few(lease.threads(), plan_->team);
   complete(inputs, outputs);
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
-    if (plan_->launches[i].together > 1 && step_us == nullptr) {
+    if (plan_->launches[i].group_size > 1 && step_us == nullptr) {
       run_group(i);
-      i += plan_->launches[i].together - 1;
+      i += plan_->launches[i].group_size - 1;
       continue;
     }
     const Clock::time_point start = step_us != nullptr ? Clock::now() : Clock::time_point();

@@ -27,7 +27,7 @@ Status mismatch(const char* kind, const BoundIo& io, const Tensor& given) {
 bool is_unset(const Tensor& t) { return t.data() == nullptr && t.rank() == 0; }
 
 // The bytes that a tensor's elements span, as [first, second).
-std::pair<uintptr_t, uintptr_t> span_of(const Tensor& t) {
+std::pair<uintptr_t, uintptr_t> compute_span(const Tensor& t) {
   const auto base = reinterpret_cast<uintptr_t>(t.data());
   const auto element = static_cast<int64_t>(size_of(t.dtype()));
   if (t.num_elements() == 0) return {base, base};
@@ -40,8 +40,8 @@ std::pair<uintptr_t, uintptr_t> span_of(const Tensor& t) {
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
-  const auto [a_low, a_high] = span_of(a);
-  const auto [b_low, b_high] = span_of(b);
+  const auto [a_low, a_high] = compute_span(a);
+  const auto [b_low, b_high] = compute_span(b);
   return a_low < b_high && b_low < a_high && a_low < a_high && b_low < b_high;
 }
 

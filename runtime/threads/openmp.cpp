@@ -37,7 +37,7 @@ struct OpenMpState {
   alignas(SharedRegion) unsigned char own[sizeof(SharedRegion)];
   alignas(Lease) unsigned char lease[sizeof(Lease)];
   int nested = 0;
-  Region outer;  // of nested regions
+  ParallelRegion outer;  // of nested regions
   StaticLoop loop;
 
   SharedRegion& own_region() { return *std::launder(reinterpret_cast<SharedRegion*>(own)); }
@@ -68,7 +68,7 @@ int max_threads() {
 
 // Sets [first, end) to the iterations of the loop's next chunk on this thread; returns false if there is none.
 bool next_turn(StaticLoop& loop, long* first, long* end) {
-  const Region& region = this_thread().region;
+  const ParallelRegion& region = this_thread().region;
   const long parts = region.parts, part = region.part;
   long from, to;
   if (loop.chunk == 0) {

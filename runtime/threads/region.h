@@ -10,13 +10,13 @@
 namespace fusec::runtime {
 
 // What a thread knows of the region that it is in.
-struct Region {
+struct ParallelRegion {
   int part = 0, parts = 1;
   bool inside = false;  // in a region of several parts; regions begun here have one
 };
 
 struct ThreadState {
-  Region region;
+  ParallelRegion region;
   LeasedThreads* leased = nullptr;  // by this thread
   int openmp_threads = 0;           // that libraries use; 0: not said
 };
@@ -32,7 +32,7 @@ class InRegion {
   InRegion& operator=(const InRegion&) = delete;
 
  private:
-  Region saved_;
+  ParallelRegion saved_;
 };
 
 // A short wait, to be repeated: `pause`, and now and then the processor for whoever wants it.

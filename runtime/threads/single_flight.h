@@ -21,18 +21,18 @@ class SingleFlight {
   template <class Make>
   Result<Value> run(const Key& key, const Make& make) {
     std::unique_lock lock(mutex_);
-    if (auto it = flights_.find(key); it != flights_.end()) {
+    if (auto it = in_flight_.find(key); it != in_flight_.end()) {
       std::shared_ptr<Flight> flight = it->second;
       landed_.wait(lock, [&] { return flight->answer.has_value(); });
       return *flight->answer;
     }
     auto flight = std::make_shared<Flight>();
-    const auto at = flights_.emplace(key, flight).first;
+    const auto at = in_flight_.emplace(key, flight).first;
     lock.unlock();
     Result<Value> answer = ir::guarded([&]() -> Result<Value> { return make(); });
     lock.lock();
     land(*flight, answer);
-    flights_.erase(at);  // by place: looking for a key may throw
+    in_flight_.erase(at);  // by place: looking for a key may throw
     landed_.notify_all();
     return answer;
   }
@@ -50,7 +50,7 @@ class SingleFlight {
   }
   std::mutex mutex_;
   std::condition_variable landed_;
-  std::map<Key, std::shared_ptr<Flight>> flights_;
+  std::map<Key, std::shared_ptr<Flight>> in_flight_;
 };
 
 }  // namespace fusec::runtime

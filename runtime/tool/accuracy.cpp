@@ -188,8 +188,8 @@ struct Range {
   int64_t first, begin, end;
 };
 
-void judge(AccuracyRow& row, const Inputs& inputs, const std::vector<Tensor>& in, const Tensor& got,
-           const Range& range) {
+void record_errors(AccuracyRow& row, const Inputs& inputs, const std::vector<Tensor>& in, const Tensor& got,
+                   const Range& range) {
   const bool is_float_result = is_float(got.dtype());
   for (int64_t i = range.begin; i < range.end; ++i) {
     Operands x;
@@ -259,7 +259,7 @@ Status run_chunk(AccuracyRow& row, const Inputs& inputs, Session& session, int64
   FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(in));
   std::vector<AccuracyRow> parts(std::max(1U, std::thread::hardware_concurrency()), AccuracyRow{row.op, row.dtype});
   in_parallel(count, [&](int64_t begin, int64_t end, int64_t p) {
-    judge(parts[static_cast<std::size_t>(p)], inputs, in, got[0], {first, begin, end});
+    record_errors(parts[static_cast<std::size_t>(p)], inputs, in, got[0], {first, begin, end});
   });
   for (const AccuracyRow& part : parts) merge(row, part);
   row.inputs += count;

@@ -20,7 +20,7 @@
 #include "runtime/plan/state.h"
 #include "runtime/tool/bench.h"
 #include "runtime/tool/bench_record.h"
-#include "runtime/tool/gpu_yardstick.h"
+#include "runtime/tool/gpu_baseline.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
 
@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRounds = 5;
-// A model's yardstick: fixed, since its inputs and outputs say little of what it moves.
+// A model's baseline: fixed, since its inputs and outputs say little of what it moves.
 constexpr int64_t kModelCopyBytes = int64_t{64} << 20;
 
 struct GateCase {
@@ -44,8 +44,8 @@ struct GateCase {
 
 struct Yardstick {
   std::optional<CopySpeed> cpu;
-  std::unique_ptr<GpuYardstick> gpu;
-  CopyWay model_way;  // of the CPU: found once, so that every round copies alike
+  std::unique_ptr<GpuBaseline> gpu;
+  CopyMethod model_way;  // of the CPU: found once, so that every round copies alike
 };
 
 struct Timed {
@@ -124,7 +124,7 @@ Status prepare(GateCase& c, Options options, ModelFlags flags) {
   return {};
 }
 
-Result<std::vector<GateCase>> cases_of(const BenchFlags& flags) {
+Result<std::vector<GateCase>> collect_cases(const BenchFlags& flags) {
   std::vector<GateCase> cases;
   const auto add = [&](const std::string& where, const char* flag, bool is_pattern) -> Status {
     FUSEC_ASSIGN(const std::vector<std::string> files, model_files(where, flag));
@@ -155,7 +155,7 @@ std::string today() {
                      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
 }
 
-Result<BenchOrigin> origin_of(const Options& options, const BenchFlags& flags) {
+Result<BenchOrigin> make_origin(const Options& options, const BenchFlags& flags) {
   FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
   BenchOrigin origin;
   const bool on_gpu = machine.device.kind == TargetKind::cuda;
@@ -171,7 +171,7 @@ Result<BenchOrigin> origin_of(const Options& options, const BenchFlags& flags) {
 }
 
 // The libraries of an engine, and what made its code: a line of the key of every kernel.
-std::string versions_of(const Engine& engine) {
+std::string list_versions(const Engine& engine) {
   std::string text = codegen::artifact_key(ir::Kernel(), engine.target());
   text = text.substr(0, text.find('\n'));
   for (const auto& library : engine.state()->loaded->libraries)
@@ -186,7 +186,7 @@ Result<Yardstick> make_yardstick(const Options& options, int threads) {
     copy.model_way = copy.cpu->fastest(kModelCopyBytes);
     return copy;
   }
-  FUSEC_ASSIGN(copy.gpu, GpuYardstick::make(options, compile_model));
+  FUSEC_ASSIGN(copy.gpu, GpuBaseline::make(options, compile_model));
   FUSEC_TRY(copy.gpu->prepare());
   for (const std::string& note : copy.gpu->notes()) fmt::print(stderr, "fusec: {}\n", note);
   return copy;
@@ -197,7 +197,7 @@ Result<BenchRecord> run_rounds(std::vector<GateCase> cases, BenchOrigin origin, 
   FUSEC_ASSIGN(Yardstick copy, make_yardstick(options, origin.threads));
   for (GateCase& c : cases) {
     if (const Status status = prepare(c, options, flags); !status.ok()) fail(c, status);
-    if (c.engine && origin.versions.empty()) origin.versions = versions_of(*c.engine);
+    if (c.engine && origin.versions.empty()) origin.versions = list_versions(*c.engine);
   }
   Budget budget = flags.budget();
   budget.seconds /= kRounds;
@@ -221,7 +221,7 @@ Result<BenchRecord> read_record(const std::string& path) {
   std::ostringstream text;
   text << in.rdbuf();
   if (!in) return Status(StatusCode::invalid_argument, fmt::format("--against '{}': the file cannot be read", path));
-  return record_of_json(Json::parse(text.str(), nullptr, false), path);
+  return parse_record(Json::parse(text.str(), nullptr, false), path);
 }
 
 Status unwritable(const std::string& path) {
@@ -237,14 +237,14 @@ Status check_writable(const std::string& path) {
 
 Status save(const BenchRecord& record, const std::string& path) {
   std::ofstream out(path);
-  out << json_of(record).dump(1) << '\n';
+  out << make_json(record).dump(1) << '\n';
   out.close();
   return out ? Status() : unwritable(path);
 }
 
-Json json_of(const BenchVerdict& verdict) {
-  Json json = {{"slower", Json::array()}, {"ok", verdict.ok()}, {"faster", Json::array()}, {"same", Json::array()}};
-  for (const BenchChange& c : verdict.changes) {
+Json make_json(const BenchComparison& result) {
+  Json json = {{"slower", Json::array()}, {"ok", result.ok()}, {"faster", Json::array()}, {"same", Json::array()}};
+  for (const BenchChange& c : result.changes) {
     json[c.slower   ? "slower"
          : c.faster ? "faster"
                     : "same"]
@@ -256,9 +256,9 @@ Json json_of(const BenchVerdict& verdict) {
                     {"now_spread", c.now_spread}});
   }
   json["failed"] = Json::array();
-  for (const BenchCase& c : verdict.failed) json["failed"].push_back({{"name", c.name}, {"error", c.error}});
-  json["missing"] = verdict.missing;
-  json["added"] = verdict.added;
+  for (const BenchCase& c : result.failed) json["failed"].push_back({{"name", c.name}, {"error", c.error}});
+  json["missing"] = result.missing;
+  json["added"] = result.added;
   return json;
 }
 
@@ -280,10 +280,10 @@ void print_record(const BenchRecord& record) {
 
 std::string told(const BenchOrigin& o) { return fmt::format("{}, commit {}", o.date, o.commit); }
 
-void print_verdict(const BenchVerdict& verdict, const BenchOrigin& before, const BenchOrigin& now) {
+void print_comparison(const BenchComparison& result, const BenchOrigin& before, const BenchOrigin& now) {
   Table table({"case", "times a copy before", "spread", "now", "spread", "now / before", ""});
   int64_t slower = 0;
-  for (const BenchChange& c : verdict.changes) {
+  for (const BenchChange& c : result.changes) {
     slower += c.slower;
     table.row({c.name, fmt::format("{:.3f}", c.before), percent(c.before_spread), fmt::format("{:.3f}", c.now),
                percent(c.now_spread), fmt::format("{:.3f}", c.ratio),
@@ -291,21 +291,21 @@ void print_verdict(const BenchVerdict& verdict, const BenchOrigin& before, const
                : c.faster ? "faster"
                           : ""});
   }
-  for (const BenchCase& c : verdict.failed) table.row({c.name, "", "", "", "", "", "FAILED"});
+  for (const BenchCase& c : result.failed) table.row({c.name, "", "", "", "", "", "FAILED"});
   print_text(table.str());
-  if (!verdict.missing.empty()) print_text(fmt::format("only in the file: {}", fmt::join(verdict.missing, ", ")));
-  if (!verdict.added.empty()) print_text(fmt::format("not in the file: {}", fmt::join(verdict.added, ", ")));
+  if (!result.missing.empty()) print_text(fmt::format("only in the file: {}", fmt::join(result.missing, ", ")));
+  if (!result.added.empty()) print_text(fmt::format("not in the file: {}", fmt::join(result.added, ", ")));
   print_text(fmt::format("{} of {} slower by over 3% and beyond both spreads, {} failed; before: {}; now: {}", slower,
-                         verdict.changes.size(), verdict.failed.size(), told(before), told(now)));
+                         result.changes.size(), result.failed.size(), told(before), told(now)));
 }
 
 }  // namespace
 
 Result<bool> bench_gate(const BenchFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
-  FUSEC_ASSIGN(std::vector<GateCase> cases, cases_of(flags));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
+  FUSEC_ASSIGN(std::vector<GateCase> cases, collect_cases(flags));
   if (!flags.save.empty()) FUSEC_TRY(check_writable(flags.save));
-  FUSEC_ASSIGN(BenchOrigin origin, origin_of(options, flags));
+  FUSEC_ASSIGN(BenchOrigin origin, make_origin(options, flags));
   std::optional<BenchRecord> before;
   if (!flags.against.empty()) {
     FUSEC_ASSIGN(before, read_record(flags.against));
@@ -318,12 +318,12 @@ Result<bool> bench_gate(const BenchFlags& flags) {
   if (!flags.save.empty() && !all_ran)
     fmt::print(stderr, "fusec: '{}' is not written, since not every case ran\n", flags.save);
   if (!before) {
-    flags.json ? print(json_of(now)) : print_record(now);
+    flags.json ? print(make_json(now)) : print_record(now);
     return all_ran;
   }
-  FUSEC_ASSIGN(const BenchVerdict verdict, compare(*before, now, flags.against));
-  flags.json ? print(json_of(verdict)) : print_verdict(verdict, before->origin, now.origin);
-  return verdict.ok();
+  FUSEC_ASSIGN(const BenchComparison result, compare(*before, now, flags.against));
+  flags.json ? print(make_json(result)) : print_comparison(result, before->origin, now.origin);
+  return result.ok();
 }
 
 }  // namespace fusec::tool

@@ -13,7 +13,7 @@
 #include "fusec/session.h"
 #include "runtime/device/open.h"
 #include "runtime/tool/bench.h"
-#include "runtime/tool/gpu_yardstick.h"
+#include "runtime/tool/gpu_baseline.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/steps.h"
@@ -40,14 +40,14 @@ struct PatternRow {
   double copy_gb_per_s() const { return static_cast<double>(bytes) / (1e3 * paired.copy_us); }
 };
 
-int64_t bytes_of(const std::vector<Tensor>& tensors) {
+int64_t count_bytes(const std::vector<Tensor>& tensors) {
   int64_t sum = 0;
   for (const Tensor& t : tensors) sum += static_cast<int64_t>(t.bytes());
   return sum;
 }
 
 // Rounds on a GPU are all alike: each begins with a flushed cache.
-Status time_on_gpu(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, GpuYardstick& copy,
+Status time_on_gpu(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, GpuBaseline& copy,
                    const BenchFlags& flags, PatternRow& row) {
   FUSEC_ASSIGN(const GpuPaired timed, copy.time(session, inputs, outputs, row.bytes, flags.budget()));
   row.paired.us = timed.us;
@@ -62,7 +62,7 @@ Status time_on_gpu(Session& session, std::span<const Tensor> inputs, std::span<T
 // The baseline of a pattern: exactly one of the two is set.
 struct PatternYardstick {
   std::optional<CopySpeed> cpu;
-  std::unique_ptr<GpuYardstick> gpu;
+  std::unique_ptr<GpuBaseline> gpu;
 };
 
 Status time_pattern(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, PatternYardstick& copy,
@@ -74,7 +74,7 @@ Status time_pattern(Session& session, std::span<const Tensor> inputs, std::span<
     if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
   };
   row.paired = time_paired(call, *copy.cpu, row.bytes, flags.budget());
-  row.copy_kind = to_string(row.paired.way);
+  row.copy_kind = to_string(row.paired.method);
   return failed;
 }
 
@@ -94,7 +94,7 @@ Status measure(const std::string& path, const Options& options, const Target& ta
   FUSEC_ASSIGN(row.profile, session.profile(inputs));
   row.launches = row.profile.launches;
   row.library = row.profile.library;
-  row.bytes = bytes_of(inputs) + bytes_of(outputs);
+  row.bytes = count_bytes(inputs) + count_bytes(outputs);
   FUSEC_TRY(time_pattern(session, inputs, outputs, copy, flags, row));
   if (flags.cycles) {
     FUSEC_ASSIGN(row.cycles, task_cycles(loaded.model, options, target, inputs, outputs));
@@ -110,7 +110,7 @@ std::string regime(const PatternRow& row, const Target& target) {
   return row.paired.copy_spread > kMixed ? out + ", mixed speeds" : out;
 }
 
-Json json_of(const PatternRow& row, const std::string& device, const Target& target, bool steps) {
+Json make_json(const PatternRow& row, const std::string& device, const Target& target, bool steps) {
   Json json = {{"pattern", row.name}};
   if (!row.status.ok()) {
     json["error"] = row.status.str();
@@ -140,7 +140,7 @@ Json json_of(const PatternRow& row, const std::string& device, const Target& tar
   return json;
 }
 
-Json json_of(const std::vector<CopyRow>& rows) {
+Json make_json(const std::vector<CopyRow>& rows) {
   Json list = Json::array();
   for (const CopyRow& row : rows) {
     list.push_back({{"bytes", row.bytes}, {"kind", to_string(row.kind)}, {"gb_per_s", row.gb_per_s}});
@@ -208,7 +208,7 @@ Result<std::vector<std::string>> model_files(const std::string& where, const std
 }
 
 Result<bool> bench_patterns(const BenchFlags& flags) {
-  FUSEC_ASSIGN(Options options, options_of(flags));
+  FUSEC_ASSIGN(Options options, parse_options(flags));
   options.cuda_graph = false;  // a GPU's patterns are timed between events on a plain stream
   FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
   const Target& target = machine.target;
@@ -218,7 +218,7 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   PatternYardstick copy;
   std::vector<CopyRow> copies;
   if (on_gpu) {
-    FUSEC_ASSIGN(copy.gpu, GpuYardstick::make(options, compile_model));
+    FUSEC_ASSIGN(copy.gpu, GpuBaseline::make(options, compile_model));
     FUSEC_TRY(copy.gpu->prepare());
     for (const std::string& note : copy.gpu->notes()) fmt::print(stderr, "fusec: {}\n", note);
   } else {
@@ -238,11 +238,11 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   }
   if (flags.json) {
     Json patterns = Json::array();
-    for (const PatternRow& row : rows) patterns.push_back(json_of(row, options.device, target, flags.steps));
+    for (const PatternRow& row : rows) patterns.push_back(make_json(row, options.device, target, flags.steps));
     Json json = {{"device", options.device},
                  {"target", target.name},
                  {"threads", target.threads},
-                 {"copy", json_of(copies)},
+                 {"copy", make_json(copies)},
                  {"patterns", patterns}};
     if (on_gpu) json["read_gb_per_s"] = copy.gpu->read_gb_per_s();
     print(json);

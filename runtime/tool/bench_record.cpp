@@ -20,7 +20,7 @@ Status invalid(const std::string& where, const std::string& why) {
   return Status(StatusCode::invalid_argument, fmt::format("'{}' {}; make one with fusec bench --save", where, why));
 }
 
-double median_of(std::vector<double> values) {
+double compute_median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[(values.size() - 1) / 2];
 }
@@ -64,13 +64,13 @@ Result<BenchRecord> parsed(const Json& json, const std::string& where) {
   return record;
 }
 
-BenchChange change_of(const BenchCase& before, const BenchCase& now) {
+BenchChange compute_change(const BenchCase& before, const BenchCase& now) {
   const auto [before_low, before_high] = std::minmax_element(before.ratios.begin(), before.ratios.end());
   const auto [now_low, now_high] = std::minmax_element(now.ratios.begin(), now.ratios.end());
   BenchChange change;
   change.name = now.name;
-  change.before = median_of(before.ratios);
-  change.now = median_of(now.ratios);
+  change.before = compute_median(before.ratios);
+  change.now = compute_median(now.ratios);
   change.before_spread = *before_high / *before_low - 1;
   change.now_spread = *now_high / *now_low - 1;
   change.ratio = change.now / change.before;
@@ -81,7 +81,7 @@ BenchChange change_of(const BenchCase& before, const BenchCase& now) {
 
 }  // namespace
 
-Json json_of(const BenchRecord& record) {
+Json make_json(const BenchRecord& record) {
   const BenchOrigin& o = record.origin;
   Json json = {{"format", kFormat},    {"date", o.date},        {"commit", o.commit},     {"device", o.device},
                {"machine", o.machine}, {"threads", o.threads},  {"numerics", o.numerics}, {"precision", o.precision},
@@ -94,7 +94,7 @@ Json json_of(const BenchRecord& record) {
   return json;
 }
 
-Result<BenchRecord> record_of_json(const Json& json, const std::string& where) {
+Result<BenchRecord> parse_record(const Json& json, const std::string& where) {
   try {
     return parsed(json, where);
   } catch (const nlohmann::json::exception& e) {
@@ -123,32 +123,32 @@ Status comparable(const BenchOrigin& before, const BenchOrigin& now, const std::
   return {};
 }
 
-bool BenchVerdict::ok() const {
+bool BenchComparison::ok() const {
   return failed.empty() && std::none_of(changes.begin(), changes.end(), [](const BenchChange& c) { return c.slower; });
 }
 
-Result<BenchVerdict> compare(const BenchRecord& before, const BenchRecord& now, const std::string& where) {
+Result<BenchComparison> compare(const BenchRecord& before, const BenchRecord& now, const std::string& where) {
   FUSEC_TRY(comparable(before.origin, now.origin, where));
   std::map<std::string, const BenchCase*> left;
   for (const BenchCase& c : before.cases) left[c.name] = &c;
-  BenchVerdict verdict;
+  BenchComparison result;
   for (const BenchCase& c : now.cases) {
     const auto found = left.find(c.name);
     if (!c.error.empty()) {
-      verdict.failed.push_back(c);
+      result.failed.push_back(c);
     } else if (found == left.end()) {
-      verdict.added.push_back(c.name);
+      result.added.push_back(c.name);
     } else {
-      verdict.changes.push_back(change_of(*found->second, c));
+      result.changes.push_back(compute_change(*found->second, c));
     }
     if (found != left.end()) left.erase(found);
   }
-  for (const auto& [name, c] : left) verdict.missing.push_back(name);
-  if (verdict.changes.empty() && verdict.failed.empty())
+  for (const auto& [name, c] : left) result.missing.push_back(name);
+  if (result.changes.empty() && result.failed.empty())
     return Status(
         StatusCode::invalid_argument,
         fmt::format("--against '{}': none of its cases was run; give the same --patterns and --models", where));
-  return verdict;
+  return result;
 }
 
 }  // namespace fusec::tool

@@ -33,10 +33,10 @@ struct BenchRecord {
   std::vector<BenchCase> cases;
 };
 
-Json json_of(const BenchRecord& record);
+Json make_json(const BenchRecord& record);
 // invalid_argument, naming `where`: another format, a missing or foreign key, a ratio that is no positive number, no
 // case at all.
-Result<BenchRecord> record_of_json(const Json& json, const std::string& where);
+Result<BenchRecord> parse_record(const Json& json, const std::string& where);
 
 // invalid_argument when times of `now` say nothing beside those of the record in `where`: the device, the machine or a
 // setting differs.
@@ -50,7 +50,7 @@ struct BenchChange {
   bool slower = false, faster = false;
 };
 
-struct BenchVerdict {
+struct BenchComparison {
   std::vector<BenchChange> changes;         // of cases in both, in the order of `now`
   std::vector<BenchCase> failed;            // of `now`
   std::vector<std::string> missing, added;  // only in the record; only in `now`
@@ -60,6 +60,6 @@ struct BenchVerdict {
 // Slower: the median grew by more than 3 % and every round of `now` is slower than every round of the record, which
 // five equal rounds against five do by chance once in 252 times. Faster: the same the other way round.
 // invalid_argument when no case is in both.
-Result<BenchVerdict> compare(const BenchRecord& before, const BenchRecord& now, const std::string& where);
+Result<BenchComparison> compare(const BenchRecord& before, const BenchRecord& now, const std::string& where);
 
 }  // namespace fusec::tool

@@ -24,7 +24,7 @@ struct AccuracyFlags : ModelFlags {
 constexpr DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,  DType::i16,  DType::i32,
                              DType::i64, DType::u8,  DType::u16,  DType::u32, DType::u64, DType::bool_};
 
-Result<std::vector<ir::ScalarOp>> ops_of(const AccuracyFlags& flags) {
+Result<std::vector<ir::ScalarOp>> parse_ops(const AccuracyFlags& flags) {
   std::vector<ir::ScalarOp> ops;
   for (const std::string& name : split(flags.ops, ',')) {
     const auto op = ir::find_scalar_op(name);
@@ -39,7 +39,7 @@ Result<std::vector<ir::ScalarOp>> ops_of(const AccuracyFlags& flags) {
   return ops;
 }
 
-Result<std::vector<DType>> dtypes_of(const AccuracyFlags& flags) {
+Result<std::vector<DType>> parse_dtypes(const AccuracyFlags& flags) {
   std::vector<DType> dtypes;
   for (const std::string& name : split(flags.dtypes, ',')) {
     const auto dtype = parse_dtype(name);
@@ -51,8 +51,8 @@ Result<std::vector<DType>> dtypes_of(const AccuracyFlags& flags) {
 }
 
 Result<std::vector<AccuracyRow>> measure(const AccuracyFlags& flags, const AccuracyOptions& options) {
-  FUSEC_ASSIGN(const std::vector<ir::ScalarOp> ops, ops_of(flags));
-  FUSEC_ASSIGN(const std::vector<DType> dtypes, dtypes_of(flags));
+  FUSEC_ASSIGN(const std::vector<ir::ScalarOp> ops, parse_ops(flags));
+  FUSEC_ASSIGN(const std::vector<DType> dtypes, parse_dtypes(flags));
   std::vector<AccuracyRow> rows;
   for (const ir::ScalarOp op : ops) {
     for (const DType dtype : dtypes) {
@@ -74,16 +74,16 @@ std::string at_text(const AccuracyRow& row) {
   return text;
 }
 
-std::string verdict(const AccuracyRow& row) {
+std::string result(const AccuracyRow& row) {
   return row.ok() ? "ok" : row.wrong > 0 ? fmt::format("{} WRONG", row.wrong) : "ABOVE";
 }
 
 void print_rows(const std::vector<AccuracyRow>& rows) {
-  Table table({"op", "dtype", "inputs", "ulp", "on domain", "bound", "at", "got", "reference", "verdict"});
+  Table table({"op", "dtype", "inputs", "ulp", "on domain", "bound", "at", "got", "reference", "result"});
   for (const AccuracyRow& r : rows) {
     table.row({std::string(info(r.op).name), to_string(r.dtype), std::to_string(r.inputs),
                fmt::format("{:.3g}", r.worst), fmt::format("{:.3g}", r.worst_on_domain), fmt::format("{:g}", r.bound),
-               at_text(r), fmt::format("{:.9g}", r.got), fmt::format("{:.9g}", r.want), verdict(r)});
+               at_text(r), fmt::format("{:.9g}", r.got), fmt::format("{:.9g}", r.want), result(r)});
   }
   print_text(table.str());
 }
@@ -110,7 +110,7 @@ void print_markdown(const std::vector<AccuracyRow>& rows) {
   print_text(text);
 }
 
-Json json_of(const std::vector<AccuracyRow>& rows) {
+Json make_json(const std::vector<AccuracyRow>& rows) {
   Json list = Json::array();
   for (const AccuracyRow& r : rows) {
     list.push_back({{"op", info(r.op).name},
@@ -128,14 +128,14 @@ Json json_of(const std::vector<AccuracyRow>& rows) {
 
 Result<bool> accuracy(const AccuracyFlags& flags) {
   AccuracyOptions options;
-  FUSEC_ASSIGN(options.compile, options_of(flags));
+  FUSEC_ASSIGN(options.compile, parse_options(flags));
   if (flags.samples < 1) return Status(StatusCode::invalid_argument, "--samples wants a count of at least 1");
   options.samples = flags.samples;
   options.exhaustive = flags.exhaustive;
   FUSEC_ASSIGN(const std::vector<AccuracyRow> rows, measure(flags, options));
   const bool ok = std::all_of(rows.begin(), rows.end(), [](const AccuracyRow& r) { return r.ok(); });
   if (flags.json) {
-    print(Json{{"ok", ok}, {"device", options.compile.device}, {"rows", json_of(rows)}});
+    print(Json{{"ok", ok}, {"device", options.compile.device}, {"rows", make_json(rows)}});
   } else if (flags.markdown) {
     print_markdown(rows);
   } else {

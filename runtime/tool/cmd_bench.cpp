@@ -12,7 +12,7 @@
 #include "runtime/plan/state.h"
 #include "runtime/tool/bench.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/gpu_yardstick.h"
+#include "runtime/tool/gpu_baseline.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/library_sum.h"
 #include "runtime/tool/steps.h"
@@ -42,22 +42,22 @@ int64_t total_bytes(const std::vector<Tensor>& tensors) {
 // The baseline: a copy of as many bytes on the Engine's device.
 struct Yardstick {
   std::optional<CopySpeed> cpu;
-  std::unique_ptr<GpuYardstick> gpu;
+  std::unique_ptr<GpuBaseline> gpu;
 
   static Result<Yardstick> make(const Front& front, const Engine& engine, const Options& options) {
-    Yardstick yardstick;
+    Yardstick baseline;
     if (engine.device().kind == TargetKind::cuda) {
-      FUSEC_ASSIGN(yardstick.gpu, GpuYardstick::make(options, front.compile));
+      FUSEC_ASSIGN(baseline.gpu, GpuBaseline::make(options, front.compile));
     } else {
-      FUSEC_ASSIGN(yardstick.cpu, CopySpeed::make(0, engine.threads()));
+      FUSEC_ASSIGN(baseline.cpu, CopySpeed::make(0, engine.threads()));
     }
-    return yardstick;
+    return baseline;
   }
 };
 
 // Measures wall-clock time with one synchronization per run. Caches are as the previous run left them.
 Status measure_on_gpu(const Call& call, Session& session, std::span<const Tensor> inputs, std::vector<Tensor> outputs,
-                      GpuYardstick& copy, const Budget& budget, BenchRow& row) {
+                      GpuBaseline& copy, const Budget& budget, BenchRow& row) {
   row.us = time_runs(call, budget);
   FUSEC_ASSIGN(row.host, copy.host_us(session, inputs, outputs));
   FUSEC_ASSIGN(row.copy_us, copy.wall_copy_us(row.bytes));
@@ -67,17 +67,17 @@ Status measure_on_gpu(const Call& call, Session& session, std::span<const Tensor
 
 // Does one run that must succeed, then times further runs.
 Status measure(Session& session, std::span<const Tensor> inputs, const std::vector<Tensor>& outputs,
-               Yardstick& yardstick, const Budget& budget, BenchRow& row) {
+               Yardstick& baseline, const Budget& budget, BenchRow& row) {
   FUSEC_TRY(session.run_bound());
   Status failed;
   const Call call = [&] {
     if (Status status = session.run_bound(); !status.ok()) failed = std::move(status);
   };
-  if (yardstick.gpu) {
-    FUSEC_TRY(measure_on_gpu(call, session, inputs, outputs, *yardstick.gpu, budget, row));
+  if (baseline.gpu) {
+    FUSEC_TRY(measure_on_gpu(call, session, inputs, outputs, *baseline.gpu, budget, row));
     return failed;
   }
-  CopySpeed& copy = *yardstick.cpu;
+  CopySpeed& copy = *baseline.cpu;
   FUSEC_TRY(copy.reserve(row.bytes));
   if (row.plan.library == 0) {
     Paired paired = time_paired(call, copy, row.bytes, budget);
@@ -98,7 +98,7 @@ Result<LibrarySum> measure_library_sum(const Engine& engine, const Symbols& symb
   return library_sum(plan, inputs, outputs, rotate, flags.budget());
 }
 
-Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& yardstick, int64_t batch,
+Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& baseline, int64_t batch,
                              const BenchFlags& flags) {
   BenchRow row;
   row.batch = batch;
@@ -113,7 +113,7 @@ Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& 
   FUSEC_ASSIGN(const std::vector<Tensor> outputs, make_outputs(engine, out_shapes));
   row.bytes = total_bytes(inputs) + total_bytes(outputs);
   FUSEC_TRY(session.bind_io(inputs, outputs));
-  FUSEC_TRY(measure(session, inputs, outputs, yardstick, flags.budget(), row));
+  FUSEC_TRY(measure(session, inputs, outputs, baseline, flags.budget(), row));
   row.compiled_kernels = engine.stats().compiled_kernels;
   if (flags.library_sum) {
     FUSEC_ASSIGN(row.library_sum, measure_library_sum(engine, row.symbols, inputs, outputs, flags));
@@ -124,7 +124,7 @@ Result<BenchRow> bench_batch(const Loaded& loaded, Session& session, Yardstick& 
   return row;
 }
 
-Json json_of(const BenchRow& row, bool steps) {
+Json make_json(const BenchRow& row, bool steps) {
   Json json;
   if (row.batch > 0) json["batch"] = row.batch;
   json.update(Json{{"symbols", row.symbols},
@@ -142,7 +142,7 @@ Json json_of(const BenchRow& row, bool steps) {
                    {"compiled_kernels", row.compiled_kernels}});
   if (row.score) json["score"] = *row.score;
   if (row.host) json["host_us"] = row.host->queued, json["host_after_wait_us"] = row.host->after_wait;
-  if (row.library_sum) json["library_sum"] = json_of(*row.library_sum);
+  if (row.library_sum) json["library_sum"] = make_json(*row.library_sum);
   if (steps) json["steps"] = steps_json(row.plan);
   return json;
 }
@@ -156,7 +156,7 @@ void print_json(const Engine& engine, const StartUp& start, const std::vector<Be
                 const BenchFlags& flags) {
   const EngineStats& stats = engine.stats();
   Json json = {{"device", to_string(engine.device())}, {"target", engine.target().name}, {"threads", engine.threads()}};
-  json.update(json_of(rows.front(), flags.steps));
+  json.update(make_json(rows.front(), flags.steps));
   json.erase("batch");
   json.update(Json{{"compile_ms", start.compile_ms},
                    {"ready_ms", start.ready_ms},
@@ -170,7 +170,7 @@ void print_json(const Engine& engine, const StartUp& start, const std::vector<Be
   for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;
   json["stages_ms"] = stages;
   json["batches"] = Json::array();
-  for (const BenchRow& row : rows) json["batches"].push_back(json_of(row, flags.steps));
+  for (const BenchRow& row : rows) json["batches"].push_back(make_json(row, flags.steps));
   print(json);
 }
 
@@ -208,7 +208,7 @@ void print_report(const Engine& engine, const StartUp& start, const std::vector<
 
 Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   const double before_device = process_ms();
-  FUSEC_ASSIGN(const Options options, options_of(flags));  // looks for a GPU where none is named
+  FUSEC_ASSIGN(const Options options, parse_options(flags));  // looks for a GPU where none is named
   StartUp start;
   start.device_ms = process_ms() - before_device;
   if (flags.library_sum && options.device != "cpu") {
@@ -222,17 +222,17 @@ Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request, batches.front()));
   FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, symbols));
-  FUSEC_ASSIGN(const Engine engine, engine_of(front, loaded, options));
+  FUSEC_ASSIGN(const Engine engine, make_engine(front, loaded, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_TRY(session.prepare(shapes));
   start.weights_ms = loaded.weights_ms + engine.stats().weights_ms;
   start.device_ms += engine.stats().device_ms;
   start.compile_ms = loaded.load_ms + engine.stats().compile_ms;
   start.ready_ms = process_ms() - start.weights_ms - start.device_ms;
-  FUSEC_ASSIGN(Yardstick yardstick, Yardstick::make(front, engine, options));
+  FUSEC_ASSIGN(Yardstick baseline, Yardstick::make(front, engine, options));
   std::vector<BenchRow> rows;
   for (const int64_t batch : batches) {
-    FUSEC_ASSIGN(BenchRow row, bench_batch(loaded, session, yardstick, batch, flags));
+    FUSEC_ASSIGN(BenchRow row, bench_batch(loaded, session, baseline, batch, flags));
     rows.push_back(std::move(row));
   }
   if (flags.json) {

@@ -75,7 +75,7 @@ Result<bool> cache(const CacheFlags& flags) {
   if (root.empty()) {
     return Status(StatusCode::invalid_argument, "there is no cache folder: HOME is not set; give --cache-dir DIR");
   }
-  FUSEC_ASSIGN(const auto opened, runtime::KernelCache::open_root(root, runtime::warn_of(options)));
+  FUSEC_ASSIGN(const auto opened, runtime::KernelCache::open_root(root, runtime::make_warn(options)));
   if (flags.action == "ls") {
     show_list(*opened, flags.json);
   } else if (flags.action == "stats") {

@@ -20,7 +20,7 @@ struct CompileFlags : ModelFlags {
   std::string output, sign;
 };
 
-Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cache) {
+Json make_json(const Engine& engine, const Loaded& loaded, const std::string& cache) {
   const EngineStats& stats = engine.stats();
   Json stages = Json::object();
   for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;
@@ -39,12 +39,12 @@ Json json_of(const Engine& engine, const Loaded& loaded, const std::string& cach
 }
 
 Result<bool> compile_into_cache(const CompileFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   const std::string cache = options.use_cache ? runtime::cache_root(options) : "";
   if (flags.json) {
-    print(json_of(engine, loaded, cache));
+    print(make_json(engine, loaded, cache));
     return true;
   }
   const EngineStats& stats = engine.stats();
@@ -59,7 +59,7 @@ Result<bool> compile_into_cache(const CompileFlags& flags) {
 }
 
 // Without --target: what this machine is, or the GPU that --device names.
-Result<std::vector<std::string>> targets_of(const CompileFlags& flags, const Options& options) {
+Result<std::vector<std::string>> choose_targets(const CompileFlags& flags, const Options& options) {
   std::vector<std::string> targets = listed_targets(flags);
   if (!targets.empty()) return targets;
   if (flags.device.empty() || options.device == "cpu") return std::vector<std::string>{"cpu:native"};
@@ -71,8 +71,8 @@ Result<bool> compile_into_package(CompileFlags flags) {
   const CompileFlags given = flags;
   flags.targets.clear();  // more than one may be named
   if (flags.device.empty()) flags.device = "cpu";
-  FUSEC_ASSIGN(const Options options, options_of(flags));
-  FUSEC_ASSIGN(const std::vector<std::string> targets, targets_of(given, options));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
+  FUSEC_ASSIGN(const std::vector<std::string> targets, choose_targets(given, options));
   std::optional<SigningKey> key;
   if (!flags.sign.empty()) {
     FUSEC_ASSIGN(key, read_signing_key(flags.sign));

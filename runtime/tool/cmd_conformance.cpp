@@ -105,7 +105,7 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string rule_of(const ConformanceFlags& flags) {
+std::string describe_rule(const ConformanceFlags& flags) {
   return fmt::format(
       "|got - expected| <= {:g} + {:g} |expected| (a case's own data.json has precedence; f16, bf16: or 2 ulp); others "
       "equal",
@@ -135,13 +135,13 @@ void print_tables(const std::vector<CaseResult>& results, const std::string& whe
       print_text(fmt::format("{:5}  {}{}", names.size(), shortened(reason, 200), all ? ": " + joined(names) : ""));
     }
   }
-  print_text(fmt::format("\n{}; {}\n{}", summary_line(count(results)), where, rule_of(flags)));
+  print_text(fmt::format("\n{}; {}\n{}", summary_line(count(results)), where, describe_rule(flags)));
 }
 
 void print_markdown(const std::vector<CaseResult>& results, const std::string& where, const ConformanceFlags& flags) {
   std::string text =
       fmt::format("{}; {}. {}\n\n| tier | passed | wrong | unsupported | total |\n|---|---|---|---|---|\n",
-                  summary_line(count(results)), where, rule_of(flags));
+                  summary_line(count(results)), where, describe_rule(flags));
   for (const auto& [tier, c] : by_tier(results)) {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", tier, c.passed, c.wrong, c.unsupported, c.total());
   }
@@ -158,7 +158,7 @@ void print_markdown(const std::vector<CaseResult>& results, const std::string& w
   print_text(text);
 }
 
-Json json_of(const std::vector<CaseResult>& results, const std::string& where, const ConformanceFlags& flags) {
+Json make_json(const std::vector<CaseResult>& results, const std::string& where, const ConformanceFlags& flags) {
   const Counts c = count(results);
   Json json = {{"total", c.total()},
                {"passed", c.passed},
@@ -167,14 +167,14 @@ Json json_of(const std::vector<CaseResult>& results, const std::string& where, c
                {"given_constants", c.constants},
                {"engine", flags.engine},
                {"on", where},
-               {"tolerance", rule_of(flags)}};
+               {"tolerance", describe_rule(flags)}};
   Json tiers = Json::object();
   for (const auto& [tier, t] : by_tier(results)) {
     tiers[tier] = {{"total", t.total()}, {"passed", t.passed}, {"wrong", t.wrong}, {"unsupported", t.unsupported}};
   }
   json["tiers"] = std::move(tiers);
   json["cases"] = Json::array();
-  for (const CaseResult& r : results) json["cases"].push_back(json_of(r));
+  for (const CaseResult& r : results) json["cases"].push_back(make_json(r));
   return json;
 }
 
@@ -201,7 +201,7 @@ Result<CaseOptions> case_options(const ConformanceFlags& given) {
     return Status(StatusCode::invalid_argument, "--rtol and --atol are not negative, --time-limit is more than 0");
   }
   if (flags.engine == "compiled") {
-    FUSEC_ASSIGN(options.compiled, options_of(flags));
+    FUSEC_ASSIGN(options.compiled, parse_options(flags));
     if (options.compiled->threads == 0) options.compiled->threads = 1;  // the processes fill the machine
   }
   return options;
@@ -226,7 +226,7 @@ Result<bool> conformance(const ConformanceFlags& flags) {
   const std::string where =
       options.compiled ? fmt::format("compiled, {}, {}", options.compiled->device, flags.numerics) : "evaluator";
   if (flags.json) {
-    print(json_of(results, where, flags));
+    print(make_json(results, where, flags));
   } else if (flags.markdown) {
     print_markdown(results, where, flags);
   } else {

@@ -82,7 +82,7 @@ std::string gpu_text(const DeviceInfo& gpu) {
   return fmt::format(
       "{}, {}, {}, driver for CUDA {}; {} SMs, {} of L2, {} of shared memory a block, copies at {:.0f} GB/s ({})",
       gpu.name, t.name, bytes_text(gpu.memory_bytes), gpu.driver, t.sm_count, bytes_text(t.last_level_cache),
-      bytes_text(t.shared_bytes_per_block), t.copy_gb_per_s, gpu.figures);
+      bytes_text(t.shared_bytes_per_block), t.copy_gb_per_s, gpu.limits_source);
 }
 
 // A GPU that is not there is no fault; one that fails is.
@@ -110,13 +110,13 @@ std::vector<Finding> gpu_findings(const Options& options) {
 Result<Finding> copy_finding(const Target& target) {
   constexpr int64_t kBytes = 64 << 20;
   FUSEC_ASSIGN(const CopySpeed copy, CopySpeed::make(kBytes, target.threads));
-  const CopyWay way = copy.fastest(kBytes);
-  const double gb_per_s = static_cast<double>(kBytes) / (1e3 * copy.best_us(way, kBytes, 5));
-  return Finding{"copy", fmt::format("{:.1f} GB/s ({}, 64 MiB)", gb_per_s, to_string(way))};
+  const CopyMethod method = copy.fastest(kBytes);
+  const double gb_per_s = static_cast<double>(kBytes) / (1e3 * copy.best_us(method, kBytes, 5));
+  return Finding{"copy", fmt::format("{:.1f} GB/s ({}, 64 MiB)", gb_per_s, to_string(method))};
 }
 
 Result<bool> doctor(const ModelFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
   Options on_cpu = options;
   on_cpu.device = "cpu";
   FUSEC_ASSIGN(const Target target, runtime::host_target(on_cpu));

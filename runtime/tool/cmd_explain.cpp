@@ -28,12 +28,12 @@ struct Explained {
   int64_t bytes = 0;                                        // its inputs and outputs, each once
 };
 
-int64_t bytes_of(const ir::Graph& graph, ir::ValueId v, const Symbols& symbols) {
+int64_t count_bytes(const ir::Graph& graph, ir::ValueId v, const Symbols& symbols) {
   const ir::Type& type = graph.type(v);
   return num_elements(type.shape).eval(symbols).value_or(0) * static_cast<int64_t>(size_of(type.dtype));
 }
 
-std::string name_of(const ir::Graph& graph, const ir::Node& node) {
+std::string format_name(const ir::Graph& graph, const ir::Node& node) {
   const std::string& name = graph.values[node.output].name;
   std::string out(node.op.name());
   if (!node.origin.empty()) out += " from " + node.origin;
@@ -47,20 +47,20 @@ Explained explain_region(const FrontEnd& f, std::size_t i, const Symbols& symbol
     const ir::Variant& variant = f.program.slots[i].variants.back();
     e.candidate = &variant.candidates[static_cast<std::size_t>(std::max(variant.picked, 0))];
   }
-  for (const ir::NodeId id : e.region->nodes) e.nodes.push_back(name_of(f.graph, f.graph.nodes[id]));
+  for (const ir::NodeId id : e.region->nodes) e.nodes.push_back(format_name(f.graph, f.graph.nodes[id]));
   for (const compiler::FusionBoundary& boundary : f.partition.boundaries) {
     const auto& nodes = e.region->nodes;
-    if (std::find(nodes.begin(), nodes.end(), boundary.reader) != nodes.end()) e.boundaries.push_back(&boundary);
+    if (std::find(nodes.begin(), nodes.end(), boundary.user) != nodes.end()) e.boundaries.push_back(&boundary);
   }
-  for (const ir::ValueId v : e.region->inputs) e.bytes += bytes_of(f.graph, v, symbols);
-  for (const ir::ValueId v : e.region->outputs) e.bytes += bytes_of(f.graph, v, symbols);
+  for (const ir::ValueId v : e.region->inputs) e.bytes += count_bytes(f.graph, v, symbols);
+  for (const ir::ValueId v : e.region->outputs) e.bytes += count_bytes(f.graph, v, symbols);
   return e;
 }
 
 std::string boundary_text(const FrontEnd& f, const compiler::FusionBoundary& boundary) {
   const ir::Node* from = f.graph.producer(boundary.value);
-  const std::string producer = from == nullptr ? f.graph.values[boundary.value].name : name_of(f.graph, *from);
-  return fmt::format("{} -> {}: {}", producer, name_of(f.graph, f.graph.nodes[boundary.reader]), boundary.reason);
+  const std::string producer = from == nullptr ? f.graph.values[boundary.value].name : format_name(f.graph, *from);
+  return fmt::format("{} -> {}: {}", producer, format_name(f.graph, f.graph.nodes[boundary.user]), boundary.reason);
 }
 
 std::string kernel_texts(const FrontEnd& f, const Explained& e) {
@@ -93,7 +93,7 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
   return out + kernel_texts(f, e);
 }
 
-Json json_of(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
+Json make_json(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   Json boundaries = Json::array();
   for (const compiler::FusionBoundary* boundary : e.boundaries) boundaries.push_back(boundary_text(f, *boundary));
   Json json = {
@@ -115,7 +115,7 @@ Result<bool> explain(const ExplainFlags& flags) {
     if (!flags.node.empty() && !matches(e, flags.node)) continue;
     for (const compiler::FusionBoundary* boundary : e.boundaries) ++reasons[boundary->reason];
     out += text(f, e, i, detail);
-    list.push_back(json_of(f, e, i, detail));
+    list.push_back(make_json(f, e, i, detail));
   }
   if (list.empty() && !flags.node.empty()) {
     return Status(StatusCode::invalid_argument,

@@ -33,7 +33,7 @@ Status look(const Engine& engine, Inspected& out) {
   return {};
 }
 
-Json json_of(const PackageInfo& info) {
+Json make_json(const PackageInfo& info) {
   Json sections = Json::array();
   for (const PackageSection& s : info.sections) {
     sections.push_back({{"name", s.name}, {"offset", s.offset}, {"bytes", s.bytes}, {"sha256", s.sha256}});
@@ -113,7 +113,7 @@ void print_report(const Engine& engine, const Inspected& seen, const ModelFlags&
 // A package is shown on machines that it has no code for, too.
 void show_package_alone(const PackageInfo& info, const Status& why, const ModelFlags& flags) {
   if (flags.json) {
-    print(Json{{"package", json_of(info)}, {"runs_here", false}, {"why", why.str()}});
+    print(Json{{"package", make_json(info)}, {"runs_here", false}, {"why", why.str()}});
   } else {
     print_package(info);
     print_text("\nnot for this machine: " + why.str());
@@ -121,11 +121,11 @@ void show_package_alone(const PackageInfo& info, const Status& why, const ModelF
 }
 
 Result<bool> inspect(const Front& front, const ModelFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
   FUSEC_ASSIGN(const Loaded loaded, front.load(flags));
   Inspected seen;
   FUSEC_TRY(resolve_shapes(loaded.model, flags, seen));
-  const Result<Engine> engine = engine_of(front, loaded, options);
+  const Result<Engine> engine = make_engine(front, loaded, options);
   if (!engine.ok() && loaded.package && flags.device.empty() && flags.targets.empty()) {
     show_package_alone(loaded.package->info(), engine.status(), flags);
     return true;
@@ -134,7 +134,7 @@ Result<bool> inspect(const Front& front, const ModelFlags& flags) {
   FUSEC_TRY(look(*engine, seen));
   if (flags.json) {
     Json json = report_json(*engine, seen, flags);
-    if (loaded.package) json.update(Json{{"package", json_of(loaded.package->info())}, {"runs_here", true}});
+    if (loaded.package) json.update(Json{{"package", make_json(loaded.package->info())}, {"runs_here", true}});
     print(json);
   } else {
     if (loaded.package) print_package(loaded.package->info());

@@ -81,13 +81,13 @@ struct Trial {
     FUSEC_ASSIGN(const Engine engine, Engine::compile(model, some));
     FUSEC_ASSIGN(Session session, Session::create(engine));
     FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
-    return judge(model, got, Expected{reference, {}}, std::nullopt).ok;
+    return compare_to_expected(model, got, Expected{reference, {}}, std::nullopt).ok;
   }
 };
 
 Result<Trial> make_trial(const OptimizeFlags& flags) {
   Trial trial;
-  FUSEC_ASSIGN(trial.options, options_of(flags));
+  FUSEC_ASSIGN(trial.options, parse_options(flags));
   FUSEC_ASSIGN(Loaded loaded, load_model(flags));
   trial.model = std::move(loaded.model);
   FUSEC_ASSIGN(const Request request, parse_request(trial.model, flags));

@@ -16,7 +16,7 @@
 #include <fstream>
 #include <memory>
 
-#include "compiler/import/onnx/cut.h"
+#include "compiler/import/onnx/submodel.h"
 #include "ir/graph/model_internal.h"
 #include "ir/support/temporary_files.h"
 #include "ir/text/graph_text.h"
@@ -29,8 +29,8 @@ namespace fusec::tool {
 namespace {
 
 namespace fs = std::filesystem;
-using importer::Cut;
-using importer::Cutter;
+using importer::Submodel;
+using importer::SubmodelExtractor;
 
 struct ReduceFlags {
   std::string model, out, match;
@@ -120,7 +120,7 @@ class Check {
 // Removes everything from the model that the failure does not need.
 class Reduction {
  public:
-  Reduction(const Cutter& cutter, Check& check) : cutter_(cutter), check_(check) {
+  Reduction(const SubmodelExtractor& cutter, Check& check) : cutter_(cutter), check_(check) {
     best_.keep.assign(cutter.num_nodes(), 1);
   }
 
@@ -144,7 +144,7 @@ class Reduction {
 
  private:
   // Whether the model cut so still fails: then it is the best so far.
-  Result<bool> try_cut(const Cut& cut) {
+  Result<bool> try_cut(const Submodel& cut) {
     const Result<std::string> bytes = cutter_.cut(cut);
     if (!bytes.ok()) return false;
     FUSEC_ASSIGN(const bool fails, check_.fails(*bytes));
@@ -159,7 +159,7 @@ class Reduction {
   Status fix_symbols() {
     for (const std::string& symbol : cutter_.symbols()) {
       for (const int64_t extent : {1, 2, 3, 8}) {
-        Cut cut = best_;
+        Submodel cut = best_;
         cut.symbols[symbol] = extent;
         FUSEC_ASSIGN(const bool fails, try_cut(cut));
         if (fails) break;
@@ -176,7 +176,7 @@ class Reduction {
         if (best_.keep[i]) kept.push_back(i);
       }
       for (std::size_t end = kept.size(); end > 0; end -= std::min(size, end)) {
-        Cut cut = best_;
+        Submodel cut = best_;
         for (std::size_t i = end - std::min(size, end); i < end; ++i) cut.keep[kept[i]] = 0;
         FUSEC_TRY(try_cut(cut).status());
       }
@@ -187,16 +187,16 @@ class Reduction {
   // Turns weights whose values the failure does not need into inputs, which get random values.
   Status free_initializers() {
     for (const std::string& name : cutter_.initializers(best_)) {
-      Cut cut = best_;
+      Submodel cut = best_;
       cut.freed.insert(name);
       FUSEC_TRY(try_cut(cut).status());
     }
     return {};
   }
 
-  const Cutter& cutter_;
+  const SubmodelExtractor& cutter_;
   Check& check_;
-  Cut best_;
+  Submodel best_;
   std::string bytes_;
 };
 
@@ -237,7 +237,7 @@ Result<bool> reduce(ReduceFlags flags) {
   ImportOptions import;
   import.random_weights = flags.random_weights.value_or(0);
   const auto start = std::chrono::steady_clock::now();
-  FUSEC_ASSIGN(const Cutter cutter, Cutter::read(flags.model, import));
+  FUSEC_ASSIGN(const SubmodelExtractor cutter, SubmodelExtractor::read(flags.model, import));
   FUSEC_ASSIGN(Check check, Check::make(flags));
   Reduction reduction(cutter, check);
   const Status status = reduction.run();

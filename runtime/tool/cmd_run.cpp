@@ -50,7 +50,7 @@ Summary summarize(const Tensor& tensor) {
 }
 
 // Names of outputs may hold what a file name must not.
-std::string file_of(const std::string& name) {
+std::string make_file_name(const std::string& name) {
   std::string out = name.empty() ? "output" : name;
   for (char& c : out) {
     if (c == '/' || c == '\\' || c == ':' || c == '\0') c = '_';
@@ -61,27 +61,27 @@ std::string file_of(const std::string& name) {
 Result<std::string> store(const std::string& dir, const std::string& name, const Tensor& tensor) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
-  const std::string path = (std::filesystem::path(dir) / file_of(name)).string();
+  const std::string path = (std::filesystem::path(dir) / make_file_name(name)).string();
   FUSEC_TRY(write_npy(path, tensor));
   return path;
 }
 
-Result<std::vector<Tensor>> outputs_of(const Front& front, const Loaded& loaded, const std::vector<Tensor>& inputs,
-                                       const Options& options, const RunFlags& flags) {
+Result<std::vector<Tensor>> compute_outputs(const Front& front, const Loaded& loaded, const std::vector<Tensor>& inputs,
+                                            const Options& options, const RunFlags& flags) {
   if (flags.evaluator) return evaluate_model(loaded.model, inputs, false);
-  FUSEC_ASSIGN(const Engine engine, engine_of(front, loaded, options));
+  FUSEC_ASSIGN(const Engine engine, make_engine(front, loaded, options));
   tell_engine(engine, flags);
   FUSEC_ASSIGN(Session session, Session::create(engine));
   return session.run(inputs);
 }
 
 Result<bool> run(const Front& front, const RunFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
   FUSEC_ASSIGN(const Loaded loaded, front.load(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, outputs_of(front, loaded, inputs, options, flags));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, compute_outputs(front, loaded, inputs, options, flags));
   const std::string where = flags.evaluator ? "evaluator" : options.device;
   Json list = Json::array();
   Table table({"output", "dtype", "shape", "min", "max", "mean", "first elements"});

@@ -107,7 +107,7 @@ std::string text(const runtime::Plan& plan, const runtime::Launch& launch) {
 }
 
 Result<bool> bind(const StageFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));

@@ -64,10 +64,10 @@ class TuningBar {
   bool shown_ = false;
 };
 
-std::string name_of(const TuningRow& row) { return row.library + " " + row.choice; }
+std::string format_name(const TuningRow& row) { return row.library + " " + row.algorithm; }
 
-Json json_of(const TuningRow& row) {
-  Json json = {{"library", row.library}, {"choice", row.choice}, {"own", row.own}};
+Json make_json(const TuningRow& row) {
+  Json json = {{"library", row.library}, {"algorithm", row.algorithm}, {"default", row.is_default}};
   if (row.failed()) {
     json["failure"] = row.failure;
     return json;
@@ -76,13 +76,13 @@ Json json_of(const TuningRow& row) {
   return json;
 }
 
-Json json_of(const TunedLayer& layer, const Symbols& symbols) {
+Json make_json(const TunedLayer& layer, const Symbols& symbols) {
   Json json = {{"origin", layer.origin}, {"count", layer.count}, {"symbols", symbols}, {"call", layer.call}};
-  const TuningRow *own = own_row(layer.rows), *best = best_row(layer.rows);
-  json["heuristic"] = own != nullptr ? json_of(*own) : Json();
-  json["best"] = best != nullptr ? json_of(*best) : Json();
-  json["choices"] = Json::array();
-  for (const TuningRow& row : layer.rows) json["choices"].push_back(json_of(row));
+  const TuningRow *by_default = default_row(layer.rows), *best = best_row(layer.rows);
+  json["heuristic"] = by_default != nullptr ? make_json(*by_default) : Json();
+  json["best"] = best != nullptr ? make_json(*best) : Json();
+  json["algorithms"] = Json::array();
+  for (const TuningRow& row : layer.rows) json["algorithms"].push_back(make_json(row));
   return json;
 }
 
@@ -92,7 +92,7 @@ struct Summed {
   bool finished = true;
 };
 
-Summed sum_of(const std::vector<TunedShapes>& all) {
+Summed sum_reports(const std::vector<TunedShapes>& all) {
   Summed sum;
   for (const TunedShapes& one : all) {
     sum.measured += one.report.measured, sum.reused += one.report.reused, sum.failed += one.report.failed;
@@ -100,14 +100,14 @@ Summed sum_of(const std::vector<TunedShapes>& all) {
     sum.finished = sum.finished && one.report.finished;
     sum.spread = std::max(sum.spread, runtime::typical_spread(one.report));
     const runtime::TuneTotals totals = runtime::totals(one.report);
-    sum.heuristic_us += totals.own_us, sum.tuned_us += totals.best_us;
+    sum.heuristic_us += totals.default_us, sum.tuned_us += totals.best_us;
   }
   return sum;
 }
 
 void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
                 const std::string& database) {
-  const Summed sum = sum_of(all);
+  const Summed sum = sum_reports(all);
   Json json = {{"device", to_string(engine.device())},
                {"database", database},
                {"merged", merged},
@@ -122,7 +122,7 @@ void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64
                {"scope", engine.state()->tuning().scope()}};
   json["layers"] = Json::array();
   for (const TunedShapes& one : all) {
-    for (const TunedLayer& layer : one.report.layers) json["layers"].push_back(json_of(layer, one.symbols));
+    for (const TunedLayer& layer : one.report.layers) json["layers"].push_back(make_json(layer, one.symbols));
   }
   print(json);
 }
@@ -130,15 +130,15 @@ void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64
 std::string us_text(const TuningRow* row) { return row == nullptr ? "-" : fmt::format("{:.1f}", row->median_us); }
 
 void print_layers(const TunedShapes& shapes) {
-  Table table({"count", "own us", "best us", "speedup", "the library's own", "fastest", "step", "call"});
+  Table table({"count", "default us", "best us", "speedup", "default", "fastest", "step", "call"});
   for (const TunedLayer& layer : shapes.report.layers) {
-    const TuningRow *own = own_row(layer.rows), *best = best_row(layer.rows);
-    const bool same = own != nullptr && best == own;
-    table.row({std::to_string(layer.count), us_text(own), us_text(best),
-               own != nullptr ? fmt::format("{:.2f}", own->median_us / best->median_us) : "-",
-               own != nullptr ? shortened(name_of(*own), kChoiceWidth) : "-",
+    const TuningRow *by_default = default_row(layer.rows), *best = best_row(layer.rows);
+    const bool same = by_default != nullptr && best == by_default;
+    table.row({std::to_string(layer.count), us_text(by_default), us_text(best),
+               by_default != nullptr ? fmt::format("{:.2f}", by_default->median_us / best->median_us) : "-",
+               by_default != nullptr ? shortened(format_name(*by_default), kChoiceWidth) : "-",
                same              ? "the same"
-               : best != nullptr ? shortened(name_of(*best), kChoiceWidth)
+               : best != nullptr ? shortened(format_name(*best), kChoiceWidth)
                                  : "-",
                shortened(layer.origin, kOriginWidth), shortened(layer.call, kCallWidth)});
   }
@@ -149,12 +149,12 @@ void print_layers(const TunedShapes& shapes) {
 void print_report(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
                   const std::string& database) {
   for (const TunedShapes& one : all) print_layers(one);
-  const Summed sum = sum_of(all);
+  const Summed sum = sum_reports(all);
   print_text(fmt::format("{}; {} measured, {} reused, {} failed, {} merged; {:.1f} s{}", runs_on(engine), sum.measured,
                          sum.reused, sum.failed, merged, sum.seconds,
                          sum.finished ? "" : "; the time was up, another `fusec tune` goes on from here"));
   print_text(fmt::format(
-      "convolutions and matrix products: {:.1f} us by the libraries' own choices, {:.1f} us by the fastest ({:+.1f}%)",
+      "convolutions and matrix products: {:.1f} us by the default algorithms, {:.1f} us by the fastest ({:+.1f}%)",
       sum.heuristic_us, sum.tuned_us, sum.heuristic_us > 0 ? 100 * (sum.tuned_us / sum.heuristic_us - 1) : 0.0));
   if (sum.spread > kBusy) {
     print_text(fmt::format("times vary by {:.0f}%: the machine has other work to do; measure --again when it has not",
@@ -168,7 +168,7 @@ Result<int64_t> merge_databases(const TuneFlags& flags, const Options& options) 
   const std::string path = runtime::tuning_path(options);
   if (path.empty())
     return Status(StatusCode::invalid_argument, "--merge needs a database to merge into; give --tuning-db FILE");
-  FUSEC_ASSIGN(const auto to, TuningDatabase::open_to_write(path, runtime::warn_of(options)));
+  FUSEC_ASSIGN(const auto to, TuningDatabase::open_to_write(path, runtime::make_warn(options)));
   int64_t taken = 0;
   for (const std::string& from : flags.merge) {
     auto other = TuningDatabase::open(from);
@@ -203,7 +203,7 @@ Result<bool> tune(const TuneFlags& flags) {
   }
   if (!(flags.time_limit >= 0))
     return Status(StatusCode::invalid_argument, "--time-limit is a number of seconds, 0 for none");
-  FUSEC_ASSIGN(Options options, options_of(flags));
+  FUSEC_ASSIGN(Options options, parse_options(flags));
   options.strategy = Strategy::heuristic;  // of the engine, which is only a list of calls here
   FUSEC_ASSIGN(const int64_t merged, merge_databases(flags, options));
   const std::string database = runtime::tuning_path(options);
@@ -243,19 +243,19 @@ Result<bool> tune(const TuneFlags& flags) {
 
 Command tune_command() {
   auto flags = std::make_shared<TuneFlags>();
-  return {"tune", "time every way that the libraries have for a model's convolutions and matrix products",
+  return {"tune", "time every algorithm that the libraries have for a model's convolutions and matrix products",
           "  fusec tune model.onnx --random-weights 1\n"
           "  fusec tune model.onnx --batch 1,8,32 --time-limit 300     stops after 5 minutes; run it again to go on\n"
-          "  fusec tune model.onnx --quick --json                      fewer runs of each choice\n"
+          "  fusec tune model.onnx --quick --json                      fewer runs of each algorithm\n"
           "  fusec tune --merge other.sqlite                           takes over times of an equal machine\n"
           "\nTimes and failures are kept in the tuning database, which later runs of any model read by themselves\n"
-          "(--strategy cached). What is known is not measured again. Interrupting it loses the choice at hand.",
+          "(--strategy cached). What is known is not measured again. Interrupting it loses the algorithm at hand.",
           [flags](Flags& f) {
             f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
             declare_common(f, *flags, kEverything & ~kRuns);
             f.option("--batch", flags->batch, "1,7,64: each of these");
-            f.option("--time-limit", flags->time_limit, "seconds after which no choice is begun (default: none)");
-            f.flag("--quick", flags->quick, "fewer runs of each choice");
+            f.option("--time-limit", flags->time_limit, "seconds after which no algorithm is begun (default: none)");
+            f.flag("--quick", flags->quick, "fewer runs of each algorithm");
             f.flag("--again", flags->again, "measure what is known too: after a run on a busy machine, say");
             f.option("--merge", flags->merge,
                      "FILE: first takes over the rows of another database; may be given again");

@@ -29,19 +29,19 @@ struct VerifyFlags : ModelFlags {
 
 struct Row {
   Symbols symbols;
-  Verdict verdict;
+  ComparisonResult result;
   int64_t samples = 0;
   std::optional<int64_t> replays;  // of a GPU: later runs that were one graph launch
 };
 
 // Of an f32 model in 16 bits: that of its precision.
-std::optional<double> tolerance_of(const VerifyFlags& flags) {
+std::optional<double> choose_tolerance(const VerifyFlags& flags) {
   if (flags.tolerance || flags.precision == "f32") return flags.tolerance;
   return default_tolerance(*parse_dtype(flags.precision));
 }
 
 std::string tolerance_text(const VerifyFlags& flags) {
-  const auto tolerance = tolerance_of(flags);
+  const auto tolerance = choose_tolerance(flags);
   return tolerance ? fmt::format("{:g}", *tolerance) : "f64 f32 1e-05, f16 0.005, bf16 0.04, others equal";
 }
 
@@ -69,10 +69,10 @@ class Reference {
     return r;
   }
   bool has_rounding(const VerifyFlags& flags) const {
-    return !cpu_ && !flags.from_files() && !flags.wide && has_halves(model_);
+    return !cpu_ && !flags.from_files() && !flags.wide && has_16_bit_floats(model_);
   }
   Result<Expected> outputs(const std::vector<Tensor>& inputs, const VerifyFlags& flags) {
-    if (!cpu_ && !flags.from_files() && !flags.wide) return expected_of(model_, inputs);
+    if (!cpu_ && !flags.from_files() && !flags.wide) return compute_expected(model_, inputs);
     Expected expected;
     FUSEC_ASSIGN(expected.outputs, cpu_                 ? cpu_->run(inputs)
                                    : flags.from_files() ? read_references(model_, flags.reference)
@@ -108,7 +108,7 @@ Result<int64_t> run_again(Session& session, const std::vector<Tensor>& inputs, c
 
 constexpr int64_t kRoundedSamples = 4;
 
-int64_t samples_of(const Model& model, const Request& request, const Reference& against, const VerifyFlags& flags) {
+int64_t choose_samples(const Model& model, const Request& request, const Reference& against, const VerifyFlags& flags) {
   if (!has_random_inputs(model, request)) return 1;
   if (flags.samples > 0) return flags.samples;
   return against.has_rounding(flags) ? kRoundedSamples : 1;
@@ -119,8 +119,8 @@ Result<Row> verify_once(const Loaded& loaded, Session& session, Request request,
   Row row;
   const Model& model = loaded.model;
   FUSEC_ASSIGN(row.symbols, solve_symbols(model, request, batch));
-  row.samples = samples_of(model, request, against, flags);
-  Judge judge(model, tolerance_of(flags));
+  row.samples = choose_samples(model, request, against, flags);
+  OutputComparison comparison(model, choose_tolerance(flags));
   for (; request.sample < static_cast<uint64_t>(row.samples); ++request.sample) {
     FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(model, request, row.symbols));
     FUSEC_ASSIGN(const std::vector<Tensor> got, session.run(inputs));
@@ -129,27 +129,27 @@ Result<Row> verify_once(const Loaded& loaded, Session& session, Request request,
       row.replays = row.replays.value_or(0) + replays;
     }
     FUSEC_ASSIGN(const Expected expected, against.outputs(inputs, flags));
-    judge.add(got, expected);
+    comparison.add(got, expected);
   }
-  row.verdict = judge.verdict();
+  row.result = comparison.result();
   return row;
 }
 
 Json json_of_rows(const std::vector<Row>& rows, const Options& options, const VerifyFlags& flags) {
-  Verdict all;
+  ComparisonResult all;
   Json batches = Json::array();
   for (const Row& row : rows) {
-    all.ok = all.ok && row.verdict.ok;
-    all.worst_rel_l2 = std::max(all.worst_rel_l2, row.verdict.worst_rel_l2);
-    all.worst_ulp = std::max(all.worst_ulp, row.verdict.worst_ulp);
-    all.outputs.insert(all.outputs.end(), row.verdict.outputs.begin(), row.verdict.outputs.end());
+    all.ok = all.ok && row.result.ok;
+    all.worst_rel_l2 = std::max(all.worst_rel_l2, row.result.worst_rel_l2);
+    all.worst_ulp = std::max(all.worst_ulp, row.result.worst_ulp);
+    all.outputs.insert(all.outputs.end(), row.result.outputs.begin(), row.result.outputs.end());
     Json entry = {{"symbols", row.symbols}};
     entry["samples"] = row.samples;
-    entry.update(json_of(row.verdict));
+    entry.update(make_json(row.result));
     if (row.replays) entry["replayed_graphs"] = *row.replays;
     batches.push_back(std::move(entry));
   }
-  Json json = json_of(all);
+  Json json = make_json(all);
   json["device"] = options.device;
   json["reference"] = flags.reference;
   json["shared"] = shared_with_reference(flags);
@@ -160,11 +160,11 @@ Json json_of_rows(const std::vector<Row>& rows, const Options& options, const Ve
 }
 
 void print_rows(const std::vector<Row>& rows, const Options& options, const VerifyFlags& flags) {
-  Table table({"symbols", "output", "rel_l2", "max_ulp", "max_abs", "ref_rms", "verdict"});
+  Table table({"symbols", "output", "rel_l2", "max_ulp", "max_abs", "ref_rms", "result"});
   bool ok = true;
   for (const Row& row : rows) {
-    ok = ok && row.verdict.ok;
-    for (const OutputDiff& d : row.verdict.outputs) {
+    ok = ok && row.result.ok;
+    for (const OutputDiff& d : row.result.outputs) {
       table.row({row.symbols.empty() ? "-" : symbols_text(row.symbols), d.name, fmt::format("{:.3g}", d.rel_l2),
                  fmt::format("{:.4g}", d.max_ulp), fmt::format("{:.3g}", d.max_abs), fmt::format("{:.4g}", d.ref_rms),
                  d.ok ? "ok" : d.why});
@@ -176,7 +176,7 @@ void print_rows(const std::vector<Row>& rows, const Options& options, const Veri
 }
 
 Result<bool> verify(const VerifyFlags& flags) {
-  FUSEC_ASSIGN(const Options options, options_of(flags));
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
   if (flags.reference == "cpu" && options.device == "cpu") {
     return Status(StatusCode::invalid_argument,
                   "--reference cpu compares another device with the CPU; on the CPU use evaluator or a folder");
@@ -197,7 +197,7 @@ Result<bool> verify(const VerifyFlags& flags) {
   bool ok = true;
   for (const int64_t batch : batches) {
     FUSEC_ASSIGN(Row row, verify_once(loaded, session, request, reference, batch, flags));
-    ok = ok && row.verdict.ok;
+    ok = ok && row.result.ok;
     rows.push_back(std::move(row));
   }
   if (flags.json) {
@@ -231,7 +231,7 @@ Command verify_command() {
         f.option(
             "--samples", flags->samples,
             "random inputs, by whose errors' root mean square is judged; default: 4 where rounding to f16 or bf16 is "
-            "the yardstick, else 1");
+            "the baseline, else 1");
         f.option("--batch", flags->batch, "1,7,64: run each of these batches");
         f.flag("--wide", flags->wide, "the evaluator keeps floats in f64 between ops");
       },

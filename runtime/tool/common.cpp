@@ -31,13 +31,14 @@ constexpr double kQuickTuningSeconds = 15;
 const double kBeforeMain = 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 const Clock::time_point kStart = Clock::now();
 
-Status not_of(const std::string& flag, const std::string& given, const std::string& list) {
+Status reject_value(const std::string& flag, const std::string& given, const std::string& list) {
   return Status(StatusCode::invalid_argument, fmt::format("{} {} is not one of {}", flag, given, list));
 }
 
-Result<std::string> device_of(const ModelFlags& flags) {
+Result<std::string> choose_device(const ModelFlags& flags) {
   if (!flags.device.empty()) {
-    if (!parse_device(flags.device).ok()) return not_of("--device", flags.device, "cpu, cuda, cuda:0, cuda:1, ...");
+    if (!parse_device(flags.device).ok())
+      return reject_value("--device", flags.device, "cpu, cuda, cuda:0, cuda:1, ...");
     return flags.device;
   }
   FUSEC_ASSIGN(const std::string name, single_target(flags));
@@ -46,11 +47,11 @@ Result<std::string> device_of(const ModelFlags& flags) {
   return std::string(gpu_status().ok() ? "cuda:0" : "cpu");
 }
 
-Result<Codegen> codegen_of(const ModelFlags& flags) {
+Result<Codegen> parse_codegen(const ModelFlags& flags) {
   if (flags.codegen == "auto") return Codegen::automatic;
   if (flags.codegen == "nvrtc") return Codegen::nvrtc;
   if (flags.codegen == "llvm") return Codegen::llvm;
-  return not_of("--codegen", flags.codegen, "auto, nvrtc, llvm");
+  return reject_value("--codegen", flags.codegen, "auto, nvrtc, llvm");
 }
 
 Status add_tuning(const ModelFlags& flags, Options& options) {
@@ -61,11 +62,11 @@ Status add_tuning(const ModelFlags& flags, Options& options) {
   } else if (flags.strategy == "reproducible") {
     options.strategy = Strategy::reproducible;
   } else if (flags.strategy != "cached") {
-    return not_of("--strategy", flags.strategy, "heuristic, profile, cached, reproducible");
+    return reject_value("--strategy", flags.strategy, "heuristic, profile, cached, reproducible");
   }
   if (!flags.tuning_db.empty()) options.tuning_db = flags.tuning_db;
   if (flags.tune.empty()) return {};
-  if (flags.tune != "quick" && flags.tune != "full") return not_of("--tune", flags.tune, "quick, full");
+  if (flags.tune != "quick" && flags.tune != "full") return reject_value("--tune", flags.tune, "quick, full");
   if (flags.strategy != "cached" && flags.strategy != "profile") {
     return Status(StatusCode::invalid_argument, "--tune is a --strategy profile, not " + flags.strategy);
   }
@@ -182,10 +183,10 @@ Result<std::string> single_target(const ModelFlags& flags) {
   return names.empty() ? std::string() : std::move(names.front());
 }
 
-Result<Options> options_of(const ModelFlags& flags) {
+Result<Options> parse_options(const ModelFlags& flags) {
   Options options;
-  FUSEC_ASSIGN(options.device, device_of(flags));
-  FUSEC_ASSIGN(options.codegen, codegen_of(flags));
+  FUSEC_ASSIGN(options.device, choose_device(flags));
+  FUSEC_ASSIGN(options.codegen, parse_codegen(flags));
   FUSEC_TRY(add_tuning(flags, options));
   options.tf32 = flags.tf32;
   options.cuda_graph = !flags.no_cuda_graph;
@@ -202,14 +203,14 @@ Result<Options> options_of(const ModelFlags& flags) {
   if (flags.precision == "f16" || flags.precision == "bf16") {
     options.precision = parse_dtype(flags.precision);
   } else if (flags.precision != "f32") {
-    return not_of("--precision", flags.precision, "f32, f16, bf16");
+    return reject_value("--precision", flags.precision, "f32, f16, bf16");
   }
   if (flags.numerics == "exact") {
     options.numerics = Numerics::exact;
   } else if (flags.numerics == "fast") {
     options.numerics = Numerics::fast;
   } else if (flags.numerics != "precise") {
-    return not_of("--numerics", flags.numerics, "precise, exact, fast");
+    return reject_value("--numerics", flags.numerics, "precise, exact, fast");
   }
   if (flags.threads < 0)
     return Status(StatusCode::invalid_argument, "--threads is negative; 0 means as many as there are");

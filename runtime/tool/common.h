@@ -59,7 +59,7 @@ std::vector<std::string> listed_targets(const ModelFlags& flags);
 
 // invalid_argument for words that are not in the lists of --help. The device is --device, else what --target is for,
 // else cuda:0 where one is usable, else cpu.
-Result<Options> options_of(const ModelFlags& flags);
+Result<Options> parse_options(const ModelFlags& flags);
 const char* numerics_name(Numerics numerics);
 // "cpu, x86-64-v4, 8 threads, precise", "cuda:0, sm_90, precise".
 std::string runs_on(const Engine& engine);

@@ -109,7 +109,7 @@ template <class T>
 ElementDiff worst_element(const Tensor& got, const Tensor& reference, double rtol, double atol, double half_ulps) {
   ElementDiff diff;
   const FloatFormat format = format_of(reference.dtype());
-  const bool is_half = reference.dtype() == DType::f16 || reference.dtype() == DType::bf16;
+  const bool is_16_bit_float = reference.dtype() == DType::f16 || reference.dtype() == DType::bf16;
   for (int64_t i = 0; i < reference.num_elements(); ++i) {
     T a, b;
     ir::load_elements(got.dtype(), got.data(), i, 1, 1, &a);
@@ -118,7 +118,7 @@ ElementDiff worst_element(const Tensor& got, const Tensor& reference, double rto
     bool near = a == b || (std::isnan(x) && std::isnan(y));
     if (std::is_floating_point_v<T> && !near && std::isfinite(x) && std::isfinite(y)) {
       const double ulps = std::abs(x - y) / unit_in_last_place(y, format);
-      near = std::abs(x - y) <= atol + rtol * std::abs(y) || (is_half && ulps <= half_ulps);
+      near = std::abs(x - y) <= atol + rtol * std::abs(y) || (is_16_bit_float && ulps <= half_ulps);
       diff.max_ulp = std::max(diff.max_ulp, ulps);
     }
     if (!near && diff.why.empty()) diff.why = fmt::format("element {} is {}, expected {}", i, x, y);

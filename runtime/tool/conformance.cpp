@@ -203,7 +203,7 @@ const char* to_string(CaseStatus status) {
   return kNames[static_cast<std::size_t>(status)];
 }
 
-Json json_of(const CaseResult& r) {
+Json make_json(const CaseResult& r) {
   return {{"name", r.name},
           {"status", to_string(r.status)},
           {"reason", r.reason},
@@ -251,7 +251,7 @@ CaseResult run_case(const fs::path& folder, const CaseOptions& options) try {
     Case c{std::move(*bytes), std::move(*summary), folder, options, options.rtol, options.atol};
     read_tolerances(c);
     result = run_sets(c);
-    result.tier = tier_of(c.summary);
+    result.tier = find_tier(c.summary);
     if (c.summary.nodes == 1 && c.summary.ops.size() == 1) result.op = c.summary.ops[0];
   } else {
     result = answer(summary.status().code() == StatusCode::unsupported ? CaseStatus::unsupported : CaseStatus::wrong,

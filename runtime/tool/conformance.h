@@ -20,13 +20,13 @@ struct CaseResult {
   std::string name;
   CaseStatus status = CaseStatus::wrong;
   std::string reason;            // one line; of passed ones empty
-  std::string tier;              // what its ops ask for: see tier_of
+  std::string tier;              // what its ops ask for: see find_tier
   std::string op;                // of a model of one node, else empty
   double max_ulp = 0;            // of its float outputs, in units in the last place of what is expected
   bool given_constants = false;  // import had to know the contents of inputs: they came from the data set
 };
-Json json_of(const CaseResult& result);
-CaseResult case_of_json(const Json& json);  // what json_of made
+Json make_json(const CaseResult& result);
+CaseResult case_of_json(const Json& json);  // what make_json made
 
 struct CaseOptions {
   std::optional<Options> compiled;  // nullopt: by the evaluator

@@ -53,7 +53,7 @@ std::size_t tier_index(std::string_view op) {
 
 }  // namespace
 
-std::string tier_of(const importer::ModelSummary& model) {
+std::string find_tier(const importer::ModelSummary& model) {
   if (!model.foreign_types.empty()) return "other";
   std::size_t last = 0;
   for (const std::string& op : model.ops) last = std::max(last, tier_index(op));

@@ -58,7 +58,7 @@ using Folders = std::vector<std::filesystem::path>;
   while (lines.fill(fd)) {
     while (lines.next(line)) {
       const std::size_t i = std::stoul(line);
-      const Json json = json_of(run_case(folders[i], options));
+      const Json json = make_json(run_case(folders[i], options));
       send_all(fd, json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
     }
   }

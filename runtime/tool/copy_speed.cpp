@@ -82,9 +82,9 @@ const char* to_string(CopyKind kind) {
   return "";
 }
 
-std::string to_string(const CopyWay& way) {
-  return std::string(to_string(way.kind)) +
-         (way.threads == 1 ? ", 1 thread" : ", " + std::to_string(way.threads) + " threads");
+std::string to_string(const CopyMethod& method) {
+  return std::string(to_string(method.kind)) +
+         (method.threads == 1 ? ", 1 thread" : ", " + std::to_string(method.threads) + " threads");
 }
 
 Result<CopySpeed> CopySpeed::make(int64_t bytes, int threads) {
@@ -110,11 +110,11 @@ Status CopySpeed::reserve(int64_t bytes) {
   return {};
 }
 
-void CopySpeed::run(const CopyWay& way, int64_t bytes) const {
+void CopySpeed::run(const CopyMethod& method, int64_t bytes) const {
   const int64_t total = half(bytes);
-  runtime::parallel_for(way.threads, (total + kLine - 1) / kLine, [&](int64_t begin, int64_t end, int) {
+  runtime::parallel_for(method.threads, (total + kLine - 1) / kLine, [&](int64_t begin, int64_t end, int) {
     const int64_t first = begin * kLine;
-    copy_range(way.kind, to_.data() + first, from_.data() + first, std::min(end * kLine, total) - first);
+    copy_range(method.kind, to_.data() + first, from_.data() + first, std::min(end * kLine, total) - first);
   });
 }
 
@@ -125,23 +125,23 @@ std::vector<CopyKind> CopySpeed::kinds() const {
   return out;
 }
 
-double CopySpeed::best_us(const CopyWay& way, int64_t bytes, int tries) const {
+double CopySpeed::best_us(const CopyMethod& method, int64_t bytes, int tries) const {
   double best = 1e300;
-  for (int i = 0; i < tries; ++i) best = std::min(best, time_us([&] { run(way, bytes); }));
+  for (int i = 0; i < tries; ++i) best = std::min(best, time_us([&] { run(method, bytes); }));
   return best;
 }
 
-CopyWay CopySpeed::fastest(int64_t bytes) const {
-  std::vector<CopyWay> ways;
+CopyMethod CopySpeed::fastest(int64_t bytes) const {
+  std::vector<CopyMethod> methods;
   for (const CopyKind kind : kinds()) {
-    ways.push_back({kind, threads_});
-    if (threads_ > 1) ways.push_back({kind, 1});
+    methods.push_back({kind, threads_});
+    if (threads_ > 1) methods.push_back({kind, 1});
   }
-  std::vector<double> best(ways.size(), 1e300);
+  std::vector<double> best(methods.size(), 1e300);
   for (int i = 0; i < kTries; ++i) {
-    for (std::size_t w = 0; w < ways.size(); ++w) best[w] = std::min(best[w], best_us(ways[w], bytes, 2));
+    for (std::size_t w = 0; w < methods.size(); ++w) best[w] = std::min(best[w], best_us(methods[w], bytes, 2));
   }
-  return ways[static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin())];
+  return methods[static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin())];
 }
 
 std::vector<CopyRow> copy_table(CopySpeed& copy, int64_t max_bytes) {

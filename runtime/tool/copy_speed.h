@@ -19,11 +19,11 @@ enum class CopyKind : uint8_t {
 const char* to_string(CopyKind kind);
 
 // Small copies are quicker on one thread.
-struct CopyWay {
+struct CopyMethod {
   CopyKind kind = CopyKind::memcpy_;
   int threads = 1;
 };
-std::string to_string(const CopyWay& way);  // "avx512 streaming, 2 threads"
+std::string to_string(const CopyMethod& method);  // "avx512 streaming, 2 threads"
 
 class CopySpeed {
  public:
@@ -32,12 +32,12 @@ class CopySpeed {
   // More traffic, if asked for.
   Status reserve(int64_t bytes);
 
-  void run(const CopyWay& way, int64_t bytes) const;
+  void run(const CopyMethod& method, int64_t bytes) const;
   int threads() const { return threads_; }
   std::vector<CopyKind> kinds() const;  // that this machine has
   // By the best of a few interleaved tries of every kind, on all threads and on one.
-  CopyWay fastest(int64_t bytes) const;
-  double best_us(const CopyWay& way, int64_t bytes, int tries) const;
+  CopyMethod fastest(int64_t bytes) const;
+  double best_us(const CopyMethod& method, int64_t bytes, int tries) const;
 
  private:
   runtime::AlignedBuffer from_, to_;

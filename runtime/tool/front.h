@@ -27,6 +27,6 @@ struct Front {
 
 // Of packages, which `load` opens; flags that contradict the package are refused.
 Front package_front();
-Result<Engine> engine_of(const Front& front, const Loaded& loaded, const Options& options);
+Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options);
 
 }  // namespace fusec::tool

@@ -12,7 +12,7 @@ namespace fusec::tool {
 namespace {
 
 // A GPU's target by name needs no GPU.
-Result<Target> target_of(const Options& options) {
+Result<Target> choose_target(const Options& options) {
   if (Result<Target> named = named_target(options.target); named.ok() && named->kind == TargetKind::cuda) return named;
   FUSEC_ASSIGN(runtime::Machine machine, runtime::open_machine(options));
   return std::move(machine.target);
@@ -22,8 +22,8 @@ Result<Target> target_of(const Options& options) {
 
 Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last) {
   FrontEnd f;
-  FUSEC_ASSIGN(f.options, options_of(flags));
-  FUSEC_ASSIGN(f.target, target_of(f.options));
+  FUSEC_ASSIGN(f.options, parse_options(flags));
+  FUSEC_ASSIGN(f.target, choose_target(f.options));
   FUSEC_ASSIGN(Loaded loaded, load_model(flags));
   f.model = std::move(loaded.model);
   FUSEC_ASSIGN(static_cast<runtime::Stages&>(f),

@@ -25,7 +25,7 @@ const TensorInfo* find_input(const Model& model, const std::string& name) {
   return it == model.inputs.end() ? nullptr : &*it;
 }
 
-std::string names_of(const Model& model) {
+std::string join_names(const Model& model) {
   std::string out;
   for (const TensorInfo& input : model.inputs) out += (out.empty() ? "" : ", ") + input.name;
   return out.empty() ? "none" : out;
@@ -73,7 +73,7 @@ Status parse_shape_flag(const Model& model, const std::string& text, Request& re
     std::string symbols;
     for (const std::string& s : model.symbols) symbols += (symbols.empty() ? "" : ", ") + s;
     return bad(fmt::format("--shape {}: the model has no such input or symbol; inputs: {}; symbols: {}", text,
-                           names_of(model), symbols.empty() ? "none" : symbols));
+                           join_names(model), symbols.empty() ? "none" : symbols));
   }
   return {};
 }
@@ -178,7 +178,7 @@ Result<Request> parse_request(const Model& model, const ModelFlags& flags) {
     FUSEC_ASSIGN(const Assignment a, parse_assignment("--input", text));
     const TensorInfo* info = find_input(model, a.name);
     if (info == nullptr) {
-      return bad(fmt::format("--input {}: the model has no such input; it has: {}", a.name, names_of(model)));
+      return bad(fmt::format("--input {}: the model has no such input; it has: {}", a.name, join_names(model)));
     }
     FUSEC_ASSIGN(request.inputs[a.name], parse_spec(*info, a.value));
   }

@@ -216,7 +216,7 @@ Status choose_layout(Bench& bench, Group& group) {
   if (group.best < 0) return {};
   const IsolatedCall& best = group.layouts[static_cast<std::size_t>(group.best)];
   group.shown.layout = best.layout;
-  group.shown.alone = best.op->implementation();
+  group.shown.isolated_implementation = best.op->implementation();
   return {};
 }
 
@@ -268,9 +268,9 @@ Status round(BoundModel& model, Bench& bench, const std::vector<Group>& groups, 
   double sum = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (groups[g].best < 0) continue;
-    FUSEC_ASSIGN(const double alone, bench.time(groups[g].layouts[static_cast<std::size_t>(groups[g].best)]));
-    samples.groups[g].push_back(alone);
-    sum += alone * groups[g].shown.count();
+    FUSEC_ASSIGN(const double isolated_us, bench.time(groups[g].layouts[static_cast<std::size_t>(groups[g].best)]));
+    samples.groups[g].push_back(isolated_us);
+    sum += isolated_us * groups[g].shown.count();
   }
   samples.model.push_back(us);
   samples.sums.push_back(sum);
@@ -295,10 +295,10 @@ LibrarySum summary(std::vector<Group> groups, const Samples& samples) {
   return out;
 }
 
-std::vector<IsolatedCall> lone_calls(const Plan& plan, const Group& group) {
+std::vector<IsolatedCall> isolated_calls_of_problem(const Plan& plan, const Group& group) {
   if (group.shown.generated) return {};
   for (const std::shared_ptr<runtime::Library>& library : plan.loaded->libraries) {
-    std::vector<IsolatedCall> calls = library->alone(group.call, group.in_place);
+    std::vector<IsolatedCall> calls = library->isolated_calls(group.call, group.in_place);
     if (!calls.empty()) return calls;
   }
   return {};
@@ -320,7 +320,7 @@ Result<LibrarySum> library_sum(std::shared_ptr<const Plan> plan, std::span<const
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(plan->loaded->program, plan->bindings));
   std::vector<Group> groups = group_steps(*plan, resolved);
   Bench bench(plan->threads);
-  for (Group& group : groups) group.layouts = lone_calls(*plan, group);
+  for (Group& group : groups) group.layouts = isolated_calls_of_problem(*plan, group);
   FUSEC_TRY(bench.reserve(groups, rotate));
   for (Group& group : groups) FUSEC_TRY(choose_layout(bench, group));
   FUSEC_ASSIGN(BoundModel model, BoundModel::make(plan, inputs, outputs));

@@ -20,11 +20,11 @@ namespace fusec::tool {
 struct StepGroup {
   std::vector<std::size_t> steps;  // indices into Plan::launches
   bool generated = false;
-  std::string what, origin;    // of the first: shapes, node names
-  std::string implementation;  // in the plan
-  double plan_us = 0;          // of one step in the running model
-  std::string layout, alone;   // of the fastest call alone: layout and implementation; empty: none
-  double isolated_us = 0;      // of one call
+  std::string what, origin;                     // of the first: shapes, node names
+  std::string implementation;                   // in the plan
+  double plan_us = 0;                           // of one step in the running model
+  std::string layout, isolated_implementation;  // of the fastest call alone: layout and implementation; empty: none
+  double isolated_us = 0;                       // of one call
   std::vector<std::pair<std::string, double>> layouts;  // microseconds of each layout in the trials that chose one
   double count() const { return static_cast<double>(steps.size()); }
 };
@@ -53,7 +53,7 @@ LibrarySumParts parts(const LibrarySum& sum);
 Result<LibrarySum> library_sum(std::shared_ptr<const runtime::Plan> plan, std::span<const Tensor> inputs,
                                std::span<const Tensor> outputs, int64_t rotate, const Budget& budget);
 
-Json json_of(const LibrarySum& sum);
+Json make_json(const LibrarySum& sum);
 std::string report(const LibrarySum& sum);
 
 }  // namespace fusec::tool

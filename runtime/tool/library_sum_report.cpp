@@ -26,7 +26,7 @@ double percent(double part, double whole) { return whole > 0 ? 100 * part / whol
 
 }  // namespace
 
-Json json_of(const LibrarySum& sum) {
+Json make_json(const LibrarySum& sum) {
   const LibrarySumParts p = parts(sum);
   Json json = {{"model_ms", sum.model_us / 1e3},     {"sum_ms", sum.isolated_us / 1e3},
                {"overhead", sum.overhead},           {"rounds", sum.rounds},
@@ -41,7 +41,8 @@ Json json_of(const LibrarySum& sum) {
                 {"implementation", group.implementation},
                 {"plan_us", group.plan_us}};
     if (!group.generated) {
-      row.update(Json{{"layout", group.layout}, {"alone", group.alone}, {"isolated_us", group.isolated_us}});
+      row.update(Json{
+          {"layout", group.layout}, {"isolated", group.isolated_implementation}, {"isolated_us", group.isolated_us}});
       for (const auto& [layout, us] : group.layouts) row["layouts_us"][layout] = us;
     }
     json["groups"].push_back(std::move(row));
@@ -50,11 +51,11 @@ Json json_of(const LibrarySum& sum) {
 }
 
 std::string report(const LibrarySum& sum) {
-  Table table({"count", "plan us", "alone us", "excess us", "in the plan", "layout", "alone", "step"});
+  Table table({"count", "plan us", "isolated us", "excess us", "in the plan", "layout", "isolated", "step"});
   for (const StepGroup& group : by_excess(sum.groups)) {
     table.row({std::to_string(group.steps.size()), fmt::format("{:.1f}", group.plan_us),
-               group.alone.empty() ? "-" : fmt::format("{:.1f}", group.isolated_us),
-               fmt::format("{:.1f}", excess(group)), group.implementation, group.layout, group.alone,
+               group.isolated_implementation.empty() ? "-" : fmt::format("{:.1f}", group.isolated_us),
+               fmt::format("{:.1f}", excess(group)), group.implementation, group.layout, group.isolated_implementation,
                shortened(group.what + "  " + group.origin, kWhatWidth)});
   }
   const LibrarySumParts p = parts(sum);

@@ -35,7 +35,7 @@ Result<Model> load_fir(const std::string& path) {
   text << in.rdbuf();
   Result<ir::Graph> graph = ir::parse_graph(graph_of_test(text.str()));
   if (!graph.ok()) return graph.status().with_note(fmt::format("while reading '{}'", path));
-  FUSEC_TRY(ir::verify(*graph, ir::Stage::imported));
+  FUSEC_TRY(ir::verify(*graph, ir::GraphForm::imported));
   return ir::make_model(std::move(*graph));
 }
 

@@ -49,7 +49,7 @@ Result<Loaded> load_package(const ModelFlags& flags) {
   }
   FUSEC_ASSIGN(Package package, Package::open(flags.model, how));
   const PackageInfo& info = package.info();
-  FUSEC_ASSIGN(const Options asked, options_of(flags));
+  FUSEC_ASSIGN(const Options asked, parse_options(flags));
   if (asked.precision && asked.precision != info.precision) return fixed("--precision", flags.model);
   if (asked.numerics != Numerics::precise && asked.numerics != info.numerics) return fixed("--numerics", flags.model);
   if (asked.tf32 && !info.tf32) return fixed("--tf32", flags.model);
@@ -64,7 +64,7 @@ Result<Loaded> load_package(const ModelFlags& flags) {
 
 Front package_front() { return {load_package, nullptr, nullptr}; }
 
-Result<Engine> engine_of(const Front& front, const Loaded& loaded, const Options& options) {
+Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options) {
   if (loaded.package) return Engine::load(*loaded.package, options);
   return front.compile(loaded.model, options);
 }

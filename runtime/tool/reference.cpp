@@ -30,7 +30,7 @@ std::optional<std::string> file_for(const std::string& dir, const std::string& s
   return std::nullopt;
 }
 
-std::string stem_of(const std::string& name) {
+std::string make_stem(const std::string& name) {
   std::string out = name;
   for (char& c : out) {
     if (c == '/' || c == '\\' || c == ':' || c == '\0') c = '_';
@@ -38,23 +38,24 @@ std::string stem_of(const std::string& name) {
   return out;
 }
 
-std::optional<std::string> file_of(const std::string& dir, const char* kind, const TensorInfo& info, std::size_t i) {
-  if (auto named = file_for(dir, stem_of(info.name))) return named;
+std::optional<std::string> find_output_file(const std::string& dir, const char* kind, const TensorInfo& info,
+                                            std::size_t i) {
+  if (auto named = file_for(dir, make_stem(info.name))) return named;
   return file_for(dir, fmt::format("{}_{}", kind, i));
 }
 
 }  // namespace
 
-bool has_halves(const Model& model) {
+bool has_16_bit_floats(const Model& model) {
   const ir::Graph& graph = *model.graph;
   return std::any_of(graph.order.begin(), graph.order.end(),
-                     [&](ir::NodeId id) { return is_half(graph.type(graph.nodes[id].output).dtype); });
+                     [&](ir::NodeId id) { return is_16_bit_float(graph.type(graph.nodes[id].output).dtype); });
 }
 
-Result<Expected> expected_of(const Model& model, const std::vector<Tensor>& inputs) {
+Result<Expected> compute_expected(const Model& model, const std::vector<Tensor>& inputs) {
   Expected expected;
   FUSEC_ASSIGN(expected.outputs, evaluate_model(model, inputs, false));
-  if (!has_halves(model)) return expected;
+  if (!has_16_bit_floats(model)) return expected;
   FUSEC_ASSIGN(const std::vector<Tensor> wide, evaluate_model(model, inputs, true));
   expected.rounding.resize(wide.size());
   for (std::size_t i = 0; i < wide.size(); ++i) {
@@ -81,11 +82,11 @@ Result<Model> in_precision(const Model& model, const Options& options) {
 Result<std::vector<Tensor>> read_references(const Model& model, const std::string& dir) {
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < model.outputs.size(); ++i) {
-    const auto path = file_of(dir, "output", model.outputs[i], i);
+    const auto path = find_output_file(dir, "output", model.outputs[i], i);
     if (!path) {
       return Status(StatusCode::invalid_argument,
                     fmt::format("'{}' has neither {}.npy nor output_{}.npy (or .pb) for output '{}'", dir,
-                                stem_of(model.outputs[i].name), i, model.outputs[i].name));
+                                make_stem(model.outputs[i].name), i, model.outputs[i].name));
     }
     FUSEC_ASSIGN(const Tensor tensor, read_tensor_file(*path));
     FUSEC_ASSIGN(Tensor typed, as_dtype(tensor, model.outputs[i].dtype, fmt::format("'{}'", *path)));
@@ -120,7 +121,7 @@ bool is_more_than_rounding(const OutputDiff& diff) {
 
 }  // namespace
 
-void Judge::add(const std::vector<Tensor>& got, const Expected& expected) {
+void OutputComparison::add(const std::vector<Tensor>& got, const Expected& expected) {
   outputs_.resize(expected.outputs.size());
   ++samples_;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -142,8 +143,8 @@ void Judge::add(const std::vector<Tensor>& got, const Expected& expected) {
   }
 }
 
-Verdict Judge::verdict() const {
-  Verdict verdict;
+ComparisonResult OutputComparison::result() const {
+  ComparisonResult result;
   for (const Sums& sums : outputs_) {
     OutputDiff diff = sums.worst;
     diff.rel_l2 = std::sqrt(sums.squares / samples_);
@@ -155,34 +156,32 @@ Verdict Judge::verdict() const {
                              kTimesRounding, *diff.rounding);
     }
     diff.ok = diff.why.empty();
-    verdict.ok = verdict.ok && diff.ok;
-    verdict.worst_rel_l2 = std::max(verdict.worst_rel_l2, diff.rel_l2);
-    verdict.worst_ulp = std::max(verdict.worst_ulp, diff.max_ulp);
-    verdict.outputs.push_back(std::move(diff));
+    result.ok = result.ok && diff.ok;
+    result.worst_rel_l2 = std::max(result.worst_rel_l2, diff.rel_l2);
+    result.worst_ulp = std::max(result.worst_ulp, diff.max_ulp);
+    result.outputs.push_back(std::move(diff));
   }
-  return verdict;
+  return result;
 }
 
-Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
-              std::optional<double> tolerance) {
-  Judge one(model, tolerance);
+ComparisonResult compare_to_expected(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
+                                     std::optional<double> tolerance) {
+  OutputComparison one(model, tolerance);
   one.add(got, expected);
-  return one.verdict();
+  return one.result();
 }
 
-Json json_of(const Verdict& verdict) {
+Json make_json(const ComparisonResult& result) {
   Json outputs = Json::array();
-  for (const OutputDiff& diff : verdict.outputs) {
+  for (const OutputDiff& diff : result.outputs) {
     Json entry = {{"name", diff.name},       {"ok", diff.ok},           {"rel_l2", diff.rel_l2},
                   {"max_ulp", diff.max_ulp}, {"max_abs", diff.max_abs}, {"ref_rms", diff.ref_rms}};
     if (diff.rounding) entry["rounding_rel_l2"] = *diff.rounding;
     if (!diff.ok) entry["why"] = diff.why;
     outputs.push_back(std::move(entry));
   }
-  return {{"ok", verdict.ok},
-          {"worst_rel_l2", verdict.worst_rel_l2},
-          {"worst_ulp", verdict.worst_ulp},
-          {"outputs", outputs}};
+  return {
+      {"ok", result.ok}, {"worst_rel_l2", result.worst_rel_l2}, {"worst_ulp", result.worst_ulp}, {"outputs", outputs}};
 }
 
 }  // namespace fusec::tool

@@ -23,8 +23,8 @@ struct Expected {
   std::vector<std::optional<double>> rounding;  // by output; empty: none
 };
 // Whether some values are 16-bit floats.
-bool has_halves(const Model& model);
-Result<Expected> expected_of(const Model& model, const std::vector<Tensor>& inputs);
+bool has_16_bit_floats(const Model& model);
+Result<Expected> compute_expected(const Model& model, const std::vector<Tensor>& inputs);
 // An f32 model as options.precision makes it: scales are in the weights before these are rounded, once, as in the
 // compiled model.
 Result<Model> in_precision(const Model& model, const Options& options);
@@ -35,21 +35,21 @@ Result<std::vector<Tensor>> read_references(const Model& model, const std::strin
 // Inputs that the request does not name, from input_<i>.pb or .npy in `dir`, as ONNX's test sets lie.
 Status add_input_files(const Model& model, const std::string& dir, Request& request);
 
-struct Verdict {
+struct ComparisonResult {
   bool ok = true;
   double worst_rel_l2 = 0, worst_ulp = 0;
   std::vector<OutputDiff> outputs;
 };
-Verdict judge(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
-              std::optional<double> tolerance);
+ComparisonResult compare_to_expected(const Model& model, const std::vector<Tensor>& got, const Expected& expected,
+                                     std::optional<double> tolerance);
 
 // Judges the outputs of several inputs together: relative errors, and those of rounding, by their root mean square.
 // Each of the two is one draw of a number that swings with the input, so that their ratio for one input says little.
-class Judge {
+class OutputComparison {
  public:
-  Judge(const Model& model, std::optional<double> tolerance) : model_(model), tolerance_(tolerance) {}
+  OutputComparison(const Model& model, std::optional<double> tolerance) : model_(model), tolerance_(tolerance) {}
   void add(const std::vector<Tensor>& got, const Expected& expected);
-  Verdict verdict() const;
+  ComparisonResult result() const;
 
  private:
   struct Sums {
@@ -63,6 +63,6 @@ class Judge {
   std::vector<Sums> outputs_;
   int samples_ = 0;
 };
-Json json_of(const Verdict& verdict);
+Json make_json(const ComparisonResult& result);
 
 }  // namespace fusec::tool

@@ -18,7 +18,7 @@ namespace {
 #if FUSEC_WITH_ONNX
 Result<Tensor> read_pb(const std::string& path) try {
   ImportOptions options;
-  options.model_dir = importer::folder_of(path);
+  options.model_dir = importer::get_parent_folder(path);
   FUSEC_ASSIGN(const std::vector<uint8_t> bytes, importer::read_file(path, options.limits.model_bytes));
   importer::proto::TensorProto proto;
   if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {

@@ -86,8 +86,8 @@ double percentile(std::vector<double> values, double p) {
 Paired time_paired(const Call& call, CopySpeed& copy, int64_t bytes, const Budget& budget) {
   double last_us = 0;
   for (int64_t i = 0; i < std::max<int64_t>(budget.warmup, 1); ++i) last_us = time_us(call);
-  const CopyWay way = copy.fastest(bytes);
-  const Call copy_call = [&] { copy.run(way, bytes); };
+  const CopyMethod method = copy.fastest(bytes);
+  const Call copy_call = [&] { copy.run(method, bytes); };
   const int64_t calls = repeats_for(last_us), copies = repeats_for(time_us(copy_call));
   std::vector<Round> rounds;
   int64_t steady = 0;
@@ -102,7 +102,7 @@ Paired time_paired(const Call& call, CopySpeed& copy, int64_t bytes, const Budge
     steady += round.steady();
   }
   Paired out = summary(rounds);
-  out.way = way;
+  out.method = method;
   return out;
 }
 

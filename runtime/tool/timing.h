@@ -31,7 +31,7 @@ struct Paired {
   double copy_us = 0;            // median over kept rounds
   double score = 0;              // median of copy time / call time over kept rounds
   double copy_spread = 0;        // of kept rounds: slowest copy / fastest copy
-  CopyWay way;                   // the fastest at this size
+  CopyMethod method;             // the fastest at this size
   int64_t rounds = 0, kept = 0;  // kept: rounds whose two copies differ by at most 8 %
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CallStopwatch: times bound calls of a library alone, on memory of the device. Before each run other memory is read,
 // so that weights come from further away, and then the activations are: as in a model, where an earlier step has just
-// written them. It is the same for every choice.
+// written them. It is the same for every algorithm.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 namespace fusec::runtime {
 namespace {
 
-std::string operand_text(const char* role, const Operand& o) {
+std::string operand_text(const char* role, const CallOperand& o) {
   return fmt::format(" {}={}[{}]({})@{}{}", role, to_string(o.dtype), fmt::join(o.dims, ","), fmt::join(o.strides, ","),
                      o.alignment, o.constant != nullptr ? "c" : "");
 }
@@ -49,18 +49,18 @@ std::string tuning_call(const LibraryCall& call) {
   if (p.op == ir::TensorOp::matmul) merge_axes(p);
   std::string text = fmt::format("{} {}", ir::info(p.op).name, to_string(p.compute));
   for (const auto& [role, name] : kNames) {
-    if (const Operand* operand = p.find(role)) text += operand_text(name, *operand);
+    if (const CallOperand* operand = p.find(role)) text += operand_text(name, *operand);
     if (role == Role::output && !p.window.kernel.empty()) text += window_text(p);
   }
-  for (const PostOp& post : p.epilogues) {
-    text += fmt::format(" +{}", ir::info(post.op).name);
-    if (post.operand) {
-      text += operand_text("c", *post.operand);
-    } else if (post.alpha != 0 || post.beta != 0) {
-      text += fmt::format("({},{})", post.alpha, post.beta);
+  for (const BoundEpilogue& epilogue : p.epilogues) {
+    text += fmt::format(" +{}", ir::info(epilogue.op).name);
+    if (epilogue.operand) {
+      text += operand_text("c", *epilogue.operand);
+    } else if (epilogue.alpha != 0 || epilogue.beta != 0) {
+      text += fmt::format("({},{})", epilogue.alpha, epilogue.beta);
     }
   }
-  const int sum = summand(p, p.epilogues.size(), call);
+  const int sum = find_addend(p, p.epilogues.size(), call);
   return sum < 0 ? text : text + fmt::format(" in_place={}", sum);
 }
 
@@ -76,12 +76,12 @@ std::string tuning_scope(const Options& options, const Target& target, const Loa
   return text;
 }
 
-double work_of(const LibraryCall& call) {
+double count_work(const LibraryCall& call) {
   const Problem p = normalize(call);
   double work = 1;
   for (const int64_t extent : p[Role::output].dims) work *= static_cast<double>(extent);
   if (p.op == ir::TensorOp::matmul) return work * static_cast<double>(p[Role::input].dims.back());
-  const Operand* const filter = p.find(Role::weight);
+  const CallOperand* const filter = p.find(Role::weight);
   for (std::size_t i = 1; filter != nullptr && i < filter->dims.size(); ++i)
     work *= static_cast<double>(filter->dims[i]);
   return work;

@@ -18,6 +18,6 @@ std::string tuning_call(const LibraryCall& call);
 std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads);
 
 // Multiplications of the call, for an order of tuning.
-double work_of(const LibraryCall& call);
+double count_work(const LibraryCall& call);
 
 }  // namespace fusec::runtime

@@ -40,7 +40,7 @@ int runs_for(double us, bool quick) {
 
 }  // namespace
 
-Spread spread_of(std::vector<double> us) {
+Spread compute_spread(std::vector<double> us) {
   if (us.empty()) return {};
   std::sort(us.begin(), us.end());
   const auto at = [&](double p) { return us[static_cast<std::size_t>(p * static_cast<double>(us.size() - 1) + 0.5)]; };

@@ -15,7 +15,7 @@ namespace fusec::runtime {
 struct Spread {
   double median = 0, relative = 0;  // relative: quartile distance / median
 };
-Spread spread_of(std::vector<double> us);
+Spread compute_spread(std::vector<double> us);
 
 class TimedCall {
  public:

@@ -15,24 +15,25 @@ namespace fusec::runtime {
 
 namespace {
 
-constexpr double kWorthwhile = 0.97;  // of the time of the libraries' own choice; what is closer is noise
+constexpr double kWorthwhile = 0.97;  // of the time of the libraries' default algorithm; what is closer is noise
 
-bool is_worthwhile(const TuningRow& row, const TuningRow* own) {
-  return !row.failed() && (own == nullptr || row.median_us < kWorthwhile * own->median_us);
+bool is_worthwhile(const TuningRow& row, const TuningRow* by_default) {
+  return !row.failed() && (by_default == nullptr || row.median_us < kWorthwhile * by_default->median_us);
 }
 
 }  // namespace
 
-const TuningRow* own_row(const std::vector<TuningRow>& rows) {
-  const auto it = std::find_if(rows.begin(), rows.end(), [](const TuningRow& r) { return r.own && !r.failed(); });
+const TuningRow* default_row(const std::vector<TuningRow>& rows) {
+  const auto it =
+      std::find_if(rows.begin(), rows.end(), [](const TuningRow& r) { return r.is_default && !r.failed(); });
   return it == rows.end() ? nullptr : &*it;
 }
 
 const TuningRow* best_row(const std::vector<TuningRow>& rows) {
-  const TuningRow* const own = own_row(rows);
-  const TuningRow* best = own;
+  const TuningRow* const by_default = default_row(rows);
+  const TuningRow* best = by_default;
   for (const TuningRow& row : rows) {
-    if (is_worthwhile(row, own) && (best == nullptr || row.median_us < best->median_us)) best = &row;
+    if (is_worthwhile(row, by_default) && (best == nullptr || row.median_us < best->median_us)) best = &row;
   }
   return best;
 }
@@ -66,7 +67,7 @@ std::string Tuning::scope() {
 }
 
 void Tuning::warn_once(const std::string& text) {
-  if (!std::exchange(warned_, true)) warn_of(options_)(text);
+  if (!std::exchange(warned_, true)) make_warn(options_)(text);
 }
 
 void Tuning::load() {
@@ -98,21 +99,21 @@ bool Tuning::has_picks() {
 std::vector<TuningPick> Tuning::picks(const std::string& call) {
   if (!has_picks()) return {};
   const std::vector<TuningRow> known = rows(call);
-  const TuningRow* const own = own_row(known);
+  const TuningRow* const by_default = default_row(known);
   std::vector<const TuningRow*> better;
   for (const TuningRow& row : known) {
-    if (is_worthwhile(row, own) && &row != own) better.push_back(&row);
+    if (is_worthwhile(row, by_default) && &row != by_default) better.push_back(&row);
   }
   std::stable_sort(better.begin(), better.end(),
                    [](const TuningRow* a, const TuningRow* b) { return a->median_us < b->median_us; });
   std::vector<TuningPick> out;
-  for (const TuningRow* row : better) out.push_back({row->library, row->choice});
+  for (const TuningRow* row : better) out.push_back({row->library, row->algorithm});
   return out;
 }
 
 TuningDatabase* Tuning::writer() {
   if (writer_ || unwritable_ || path_.empty()) return writer_.get();
-  Result<std::unique_ptr<TuningDatabase>> opened = TuningDatabase::open_to_write(path_, warn_of(options_));
+  Result<std::unique_ptr<TuningDatabase>> opened = TuningDatabase::open_to_write(path_, make_warn(options_));
   if (opened.ok()) {
     writer_ = std::move(opened).value();
   } else {
@@ -127,7 +128,7 @@ void Tuning::add(const std::vector<TuningRow>& rows) {
   load();
   for (const TuningRow& row : rows) {
     std::vector<TuningRow>& known = known_[row.call];
-    std::erase_if(known, [&](const TuningRow& r) { return r.library == row.library && r.choice == row.choice; });
+    std::erase_if(known, [&](const TuningRow& r) { return r.library == row.library && r.algorithm == row.algorithm; });
     known.push_back(row);
     TuningDatabase* const to = writer();
     if (to == nullptr) continue;
@@ -142,8 +143,8 @@ void Tuning::add(const std::vector<TuningRow>& rows) {
 void Tuning::note_vanished(const std::string& call, const TuningPick& pick) {
   const std::lock_guard lock(mutex_);
   if (std::exchange(noted_, true)) return;
-  warn_of(options_)(pick.library + " no longer has '" + pick.choice + "', which was measured as the fastest for " +
-                    call + "; the next best is taken");
+  make_warn(options_)(pick.library + " no longer has '" + pick.algorithm + "', which was measured as the fastest for " +
+                      call + "; the next best is taken");
 }
 
 }  // namespace fusec::runtime

@@ -15,14 +15,14 @@
 namespace fusec::runtime {
 
 struct TuningPick {
-  std::string library, choice;
+  std::string library, algorithm;
 };
 
 // The row of what the libraries take by themselves, and the one to take: the fastest, if it is faster than that by more
 // than noise; null: none was measured.
-const TuningRow* own_row(const std::vector<TuningRow>& rows);
+const TuningRow* default_row(const std::vector<TuningRow>& rows);
 const TuningRow* best_row(const std::vector<TuningRow>& rows);
-// Whether every choice that was listed has a row.
+// Whether every algorithm that was listed has a row.
 bool is_complete(const std::vector<TuningRow>& rows);
 
 // Thread-safe. The database is read once, when a call is first asked for; where there is none that costs nothing. Its
@@ -46,7 +46,7 @@ class Tuning {
   std::vector<TuningPick> picks(const std::string& call);
   // Remembers the rows and stores them; each has scope() and is on disk by itself.
   void add(const std::vector<TuningRow>& rows);
-  // Says, once, that a library has no such choice any more.
+  // Says, once, that a library has no such algorithm any more.
   void note_vanished(const std::string& call, const TuningPick& pick);
 
  private:

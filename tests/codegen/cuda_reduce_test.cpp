@@ -4,7 +4,7 @@
 
 #include "codegen/emit.h"
 #include "ir/text/kernel_text.h"
-#include "tests/codegen/cuda_shim_run.h"
+#include "tests/codegen/cuda_emulation_run.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -77,8 +77,8 @@ constexpr Form kForms[] = {
     {"groups of eight", "0, 0", "block w in 12, unroll q in 2, block l in 8", "16*w + 8*q + l", 1},
 };
 
-std::vector<ShimCase> forms(const std::string& combiner, const std::string& dtype) {
-  std::vector<ShimCase> out;
+std::vector<EmulationCase> forms(const std::string& combiner, const std::string& dtype) {
+  std::vector<EmulationCase> out;
   for (const Form& f : kForms) {
     std::vector<Extents> extents;
     for (const int64_t n : {0, 1, 23, 200}) extents.push_back({{"m", 2}, {"n", n}});
@@ -96,7 +96,7 @@ TEST(CudaReduce, FormsOfSums) {
 TEST(CudaReduce, CombinersAndTypes) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
   const Form f = kForms[15];
-  std::vector<ShimCase> cases;
+  std::vector<EmulationCase> cases;
   const std::vector<Extents> extents = {{{"m", 2}, {"n", 300}}};
   for (const char* dtype : {"f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u32", "u64"}) {
     for (const char* combiner : {"add", "mul", "max", "min"}) {
@@ -113,7 +113,7 @@ TEST(CudaReduce, CombinersAndTypes) {
 
 TEST(CudaReduce, Tuples) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
-  std::vector<ShimCase> cases;
+  std::vector<EmulationCase> cases;
   for (const char* dtype : {"f32", "f64", "f16"}) {
     for (const auto& [loops, at, tree] : std::vector<std::tuple<const char*, const char*, const char*>>{
              {"block t in 16", "4*t", "64, 0"},
@@ -165,7 +165,7 @@ TEST(CudaReduce, Tuples) {
 
 TEST(CudaReduce, MaxAndSumOfExponentials) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
-  std::vector<ShimCase> cases;
+  std::vector<EmulationCase> cases;
   for (const char* loops : {"block t in 64", "seq t in 64", "block t in 16, unroll u in 4"}) {
     const std::string at =
         std::string(loops).find('u', 10) != std::string::npos && loops[14] == ',' ? "16*t + 4*u" : "4*t";
@@ -267,7 +267,7 @@ TEST(CudaReduce, LanesLoopsAndIdleThreads) {
 
 TEST(CudaScan, InclusiveExclusiveReverse) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
-  std::vector<ShimCase> cases;
+  std::vector<EmulationCase> cases;
   for (const char* mode : {"", " exclusive", " reverse", " exclusive reverse"}) {
     cases.push_back({std::string(R"(kernel @scan(%x: in f32[m, n, 2], %y: out f32[m, n, 2]) {
   grid r in m {

@@ -16,7 +16,7 @@
 #include "codegen/ptx/nvjitlink.h"
 #include "ir/eval/kernel.h"
 #include "ir/ops/cast.h"
-#include "tests/codegen/cuda_shim_run.h"
+#include "tests/codegen/cuda_emulation_run.h"
 #include "tests/codegen/scalar_inputs.h"
 
 namespace fusec::codegen_test {
@@ -62,7 +62,7 @@ struct Columns {
   }
 };
 
-std::string call_of(ScalarOp op) {
+std::string format_call(ScalarOp op) {
   const auto& row = ir::info(op);
   if (op == ScalarOp::where) return "where v3, v0, v1";
   std::string out(row.name);
@@ -81,7 +81,7 @@ std::vector<ScalarOp> accepted(DType dtype) {
 ir::Kernel op_columns(DType dtype, int width = 2) {
   Columns columns;
   columns.width = width;
-  for (const ScalarOp op : accepted(dtype)) columns.add(call_of(op), result_type(op, dtype, dtype));
+  for (const ScalarOp op : accepted(dtype)) columns.add(format_call(op), result_type(op, dtype, dtype));
   return cuda_kernel(columns.text(dtype));
 }
 
@@ -104,7 +104,7 @@ ir::Kernel definition_columns(DType dtype, int width = 2) {
   Columns columns;
   columns.width = width;
   for (const ScalarOp op : definitions()) {
-    if (accepts(op, dtype)) columns.add(call_of(op), dtype);
+    if (accepts(op, dtype)) columns.add(format_call(op), dtype);
   }
   return cuda_kernel(columns.text(dtype));
 }
@@ -142,9 +142,9 @@ std::vector<Tensor> copies(const std::vector<Tensor>& args, std::size_t inputs) 
   return out;
 }
 
-double bound_of(ScalarOp op, DType dtype) {
+double choose_bound(ScalarOp op, DType dtype) {
   const double ulp = ir::info(op).ulp;
-  return ulp == 0 ? 0 : is_half(dtype) ? 1.01 : ulp;
+  return ulp == 0 ? 0 : is_16_bit_float(dtype) ? 1.01 : ulp;
 }
 
 // Columns of both within `bound` ulp of the rounded reference (half a unit more); the worst place is told.
@@ -156,7 +156,7 @@ void expect_column(const Tensor& got, const Tensor& want, double bound, const st
   int64_t where = 0, wrong = 0;
   for (int64_t i = 0; i < got.num_elements(); ++i) {
     const char *g = got.as<char>() + i * size, *w = want.as<char>() + i * size;
-    const double error = is_float(got.dtype()) ? error_of(got.dtype(), g, ir::load_double(want.dtype(), w))
+    const double error = is_float(got.dtype()) ? compute_error(got.dtype(), g, ir::load_double(want.dtype(), w))
                          : std::memcmp(g, w, static_cast<std::size_t>(size)) == 0 ? 0.0
                                                                                   : INFINITY;
     wrong += !(error <= allowed);
@@ -195,7 +195,7 @@ void expect_all_ops(const std::vector<ir::Kernel>& kernels, const RunKernel& run
     const std::vector<ScalarOp> ops = accepted(dtype);
     for (std::size_t i = 4; i < want.size(); ++i) {
       const bool is_cast = k % 2 == 1;
-      const double bound = is_cast ? 0 : bound_of(ops[i - 4], dtype);
+      const double bound = is_cast ? 0 : choose_bound(ops[i - 4], dtype);
       const std::string name =
           is_cast ? std::string("cast to ") + to_string(want[i].dtype()) : std::string(ir::info(ops[i - 4]).name);
       expect_column(got[i], want[i], bound, name + " " + to_string(dtype), want);
@@ -225,14 +225,14 @@ void expect_definitions(const ir::Kernel& kernel, const RunKernel& run) {
 
 // Runs `check` with kernels on the CPU.
 template <class Check>
-void under_shim(const std::vector<ir::Kernel>& kernels, Codegen codegen, const Check& check) {
+void under_emulation(const std::vector<ir::Kernel>& kernels, Codegen codegen, const Check& check) {
   std::vector<std::string> texts;
   for (const ir::Kernel& kernel : kernels) {
     const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), codegen);
     ASSERT_TRUE(text.ok()) << text.status().str();
     texts.push_back(*text);
   }
-  const auto library = ShimLibrary::make(kernels, texts);
+  const auto library = EmulationLibrary::make(kernels, texts);
   ASSERT_NE(library, nullptr);
   check([&](std::size_t k, const std::vector<Tensor>& args, const Extents& extents) {
     return library->run(k, args, extents, false).error;
@@ -254,22 +254,22 @@ const auto kDefinitions = [](const RunKernel& run) { expect_definitions(definiti
 
 TEST(CudaScalar, OpsAndCastsOfAllTypes) {
   FUSEC_NEEDS_COMPILER();
-  under_shim(all_op_kernels(), Codegen::nvrtc, kAllOps);
+  under_emulation(all_op_kernels(), Codegen::nvrtc, kAllOps);
 }
 
 TEST(NvptxScalar, OpsAndCastsOfAllTypes) {
   FUSEC_NEEDS_LLVM_COMPILER();
-  under_shim(all_op_kernels(), Codegen::llvm, kAllOps);
+  under_emulation(all_op_kernels(), Codegen::llvm, kAllOps);
 }
 
 TEST(CudaScalar, Definitions) {
   FUSEC_NEEDS_COMPILER();
-  under_shim({definition_columns(DType::f32)}, Codegen::nvrtc, kDefinitions);
+  under_emulation({definition_columns(DType::f32)}, Codegen::nvrtc, kDefinitions);
 }
 
 TEST(NvptxScalar, Definitions) {
   FUSEC_NEEDS_LLVM_COMPILER();
-  under_shim({definition_columns(DType::f32)}, Codegen::llvm, kDefinitions);
+  under_emulation({definition_columns(DType::f32)}, Codegen::llvm, kDefinitions);
 }
 
 // Four lanes to bytes, truncated and rounded: a text of their own.
@@ -439,7 +439,7 @@ class Draw {
   ir::Kernel kernel(int expressions) {
     for (int i = 0; i < expressions; ++i) {
       const DType type = any_type();
-      const auto [statement, result] = statement_of(type, 3);
+      const auto [statement, result] = make_statement(type, 3);
       columns_.add(statement, result);
     }
     return cuda_kernel(columns_.text(operands_));
@@ -448,16 +448,16 @@ class Draw {
  private:
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(rng_); }
   template <class T>
-  const T& one_of(const std::vector<T>& all) {
+  const T& pick_one(const std::vector<T>& all) {
     return all[below(all.size())];
   }
   DType any_type() { return below(3) > 0 ? operands_ : kCudaDtypes[below(std::size(kCudaDtypes))]; }
 
   std::string constant(DType type) {
     if (type == DType::bool_) return below(2) == 0 ? "false" : "true";
-    if (is_float(type)) return one_of<std::string>({"0", "-0", "1", "-1", "0.5", "-2", "3"});
-    if (is_unsigned_int(type)) return one_of<std::string>({"0", "1", "2", "7"});
-    return one_of<std::string>({"0", "1", "-1", "2", "-7"});
+    if (is_float(type)) return pick_one<std::string>({"0", "-0", "1", "-1", "0.5", "-2", "3"});
+    if (is_unsigned_int(type)) return pick_one<std::string>({"0", "1", "2", "7"});
+    return pick_one<std::string>({"0", "1", "-1", "2", "-7"});
   }
   std::string leaf(DType type) {
     if (type == operands_) return "v" + std::to_string(below(3));
@@ -466,21 +466,21 @@ class Draw {
   }
   std::string value(DType type, int depth) {
     if (depth == 0) return leaf(type);
-    const auto [statement, result] = statement_of(type, depth);
+    const auto [statement, result] = make_statement(type, depth);
     const std::string made = "v" + columns_.let(statement, result);
     return result == type ? made : "v" + columns_.let("cast " + made, type);
   }
   // An op of operands of `type`, and the type of its result.
-  std::pair<std::string, DType> statement_of(DType type, int depth) {
+  std::pair<std::string, DType> make_statement(DType type, int depth) {
     // Half of them are what an assembler merges with its neighbours.
     static const std::set<std::string_view> kMerged = {"neg", "abs",  "min",   "max", "add",
                                                        "sub", "sign", "where", "relu"};
     const bool merged = below(2) == 0;
     std::vector<ScalarOp> ops = {ScalarOp::cast};
     for (const ScalarOp op : accepted(type)) {
-      if (bound_of(op, type) == 0 && (!merged || kMerged.contains(ir::info(op).name))) ops.push_back(op);
+      if (choose_bound(op, type) == 0 && (!merged || kMerged.contains(ir::info(op).name))) ops.push_back(op);
     }
-    const ScalarOp op = one_of(ops);
+    const ScalarOp op = pick_one(ops);
     const auto deeper = [&] {
       return value(type, depth - 1 - static_cast<int>(below(3) == 0 ? below(static_cast<std::size_t>(depth)) : 0));
     };
@@ -520,7 +520,7 @@ std::vector<Chain> chosen_chains(int count) {
   return random_chains(count, seed);
 }
 
-std::vector<ir::Kernel> kernels_of(const std::vector<Chain>& chains) {
+std::vector<ir::Kernel> collect_kernels(const std::vector<Chain>& chains) {
   std::vector<ir::Kernel> out;
   for (const Chain& c : chains) out.push_back(c.kernel);
   return out;
@@ -552,29 +552,29 @@ void expect_chains(const std::vector<Chain>& chains, const RunKernel& run) {
 TEST(CudaScalar, RandomChains) {
   FUSEC_NEEDS_COMPILER();
   const std::vector<Chain> all = chosen_chains(1);
-  under_shim(kernels_of(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
+  under_emulation(collect_kernels(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 TEST(NvptxScalar, RandomChains) {
   FUSEC_NEEDS_LLVM_COMPILER();
   const std::vector<Chain> all = chosen_chains(1);
-  under_shim(kernels_of(all), Codegen::llvm, [&](const RunKernel& run) { expect_chains(all, run); });
+  under_emulation(collect_kernels(all), Codegen::llvm, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 TEST(CudaScalar, Chains) {
   FUSEC_NEEDS_COMPILER();
   const std::vector<Chain> all = chains();
-  under_shim(kernels_of(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
+  under_emulation(collect_kernels(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 TEST(CudaScalar, BytesOfFourLanes) {
   FUSEC_NEEDS_COMPILER();
-  under_shim({byte_columns()}, Codegen::nvrtc, kBytes);
+  under_emulation({byte_columns()}, Codegen::nvrtc, kBytes);
 }
 
 TEST(CudaScalar, QuotientsOfHalves) {
   FUSEC_NEEDS_COMPILER();
-  under_shim({quotients()}, Codegen::nvrtc, kQuotients);
+  under_emulation({quotients()}, Codegen::nvrtc, kQuotients);
 }
 
 class GpuScalar : public testing::TestWithParam<GpuMode> {};
@@ -599,7 +599,7 @@ TEST_P(GpuScalar, Chains) {
   FUSEC_NEEDS_GPU(GetParam());
   std::vector<Chain> all = chains();
   for (Chain& c : chosen_chains(4)) all.push_back(std::move(c));
-  on_gpu(kernels_of(all), GetParam(), [&](const RunKernel& run) { expect_chains(all, run); });
+  on_gpu(collect_kernels(all), GetParam(), [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, GpuScalar, testing::ValuesIn(kGpuModes), [](const auto& info) {

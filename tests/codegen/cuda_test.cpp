@@ -7,7 +7,7 @@
 #include "codegen/emit.h"
 #include "codegen/ptx/nvjitlink.h"
 #include "codegen/ptx/resources.h"
-#include "tests/codegen/cuda_shim_run.h"
+#include "tests/codegen/cuda_emulation_run.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -75,14 +75,14 @@ TEST(CudaArtifact, DamagedCubinsSayNothing) {
   const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), {.codegen = Codegen::nvrtc});
   if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
   ASSERT_TRUE(artifact.ok()) << artifact.status().str();
-  EXPECT_EQ(codegen::cuda::resources_of(artifact->image).size(), 2u);
-  EXPECT_TRUE(codegen::cuda::resources_of({}).empty());
+  EXPECT_EQ(codegen::cuda::read_resources(artifact->image).size(), 2u);
+  EXPECT_TRUE(codegen::cuda::read_resources({}).empty());
   for (std::size_t i = 0; i < artifact->image.size(); i += 7) {
     std::vector<uint8_t> cut(artifact->image.begin(), artifact->image.begin() + static_cast<std::ptrdiff_t>(i)),
         bent = artifact->image;
     bent[i] ^= 0xff;
-    EXPECT_TRUE(codegen::cuda::resources_of(cut).empty() || i >= 64);  // without the file's header there is nothing
-    codegen::cuda::resources_of(bent);
+    EXPECT_TRUE(codegen::cuda::read_resources(cut).empty() || i >= 64);  // without the file's header there is nothing
+    codegen::cuda::read_resources(bent);
   }
 }
 

@@ -5,7 +5,7 @@
 #include "codegen/emit.h"
 #include "codegen/ptx/nvjitlink.h"
 #include "codegen/ptx/workarounds.h"
-#include "tests/codegen/cuda_shim_run.h"
+#include "tests/codegen/cuda_emulation_run.h"
 
 namespace fusec::codegen_test {
 namespace {

@@ -48,7 +48,7 @@ std::vector<uint64_t> special_bits(DType dtype) {
   return out;
 }
 
-double error_of(DType dtype, const char* got, double want) {
+double compute_error(DType dtype, const char* got, double want) {
   const double g = ir::load_double(dtype, got);
   char rounded[8];
   ir::store_double(dtype, rounded, want);

@@ -15,7 +15,7 @@ void put_bits(Tensor& t, int64_t i, uint64_t bits);
 // Zeros, ones, bounds of all types, halves between integers, denormals, infinities, NaN.
 std::vector<uint64_t> special_bits(DType dtype);
 // Error in units in the last place of `dtype` at the unrounded `want`; an infinity where it counts as no error at all.
-double error_of(DType dtype, const char* got, double want);
+double compute_error(DType dtype, const char* got, double want);
 // All rows of the op table but definitions and cast.
 std::vector<ir::ScalarOp> primitives();
 

@@ -137,7 +137,7 @@ std::vector<Reference> reference(ScalarOp op, const Inputs& in, DType dtype) {
 }
 
 // All bytes, with one pattern for every NaN: which of two NaN an addition keeps is the hardware's.
-std::string bytes_of(const Tensor& t) {
+std::string copy_bytes(const Tensor& t) {
   std::string out(t.as<char>(), t.bytes());
   const std::size_t size = size_of(t.dtype());
   for (std::size_t i = 0; is_float(t.dtype()) && i < out.size(); i += size) {
@@ -158,7 +158,7 @@ Worst worst_error(const Tensor& got, const std::vector<Reference>& want, DType d
     const Reference& r = want[static_cast<std::size_t>(i)];
     double error = 0;
     if (is_float(dtype)) {
-      error = error_of(dtype, at, r.f);
+      error = compute_error(dtype, at, r.f);
     } else {
       error = ir::load_int(dtype, at) == r.i ||
                       (dtype == DType::bool_ && float_operands && ir::load_int(dtype, at) == (r.f != 0))
@@ -174,7 +174,7 @@ void expect_op(ScalarOp op, DType dtype, const std::vector<int>& widths, int64_t
   const DType to = result_type(op, dtype, dtype);
   const Inputs in = make_inputs(op, dtype, sweep);
   const std::vector<Reference> want = reference(op, in, dtype);
-  const double bound = info(op).ulp == 0 ? 0 : is_half(dtype) ? 1.01 : info(op).ulp;
+  const double bound = info(op).ulp == 0 ? 0 : is_16_bit_float(dtype) ? 1.01 : info(op).ulp;
   for (const Target& target : usable_targets()) {
     std::string first;
     for (const int width : widths) {
@@ -197,7 +197,7 @@ void expect_op(ScalarOp op, DType dtype, const std::vector<int>& widths, int64_t
                                     << target.name << " at" << operands << ": "
                                     << ir::load_double(
                                            to, args.back().as<char>() + worst.at * static_cast<int64_t>(size_of(to)));
-      const std::string bytes = bytes_of(args.back());
+      const std::string bytes = copy_bytes(args.back());
       if (first.empty()) first = bytes;
       ASSERT_TRUE(first == bytes) << info(op).name << ": the bits depend on the width, " << width << " on "
                                   << target.name;
@@ -293,7 +293,7 @@ TEST(Scalar, ReluOfHalves) {
       for (int64_t i = 0; i < x.num_elements(); ++i) {
         const char* got = args[1].as<char>() + 2 * i;
         const double want = ir::eval_scalar(ScalarOp::max, ir::load_double(dtype, x.as<char>() + 2 * i), 0);
-        ASSERT_EQ(error_of(dtype, got, want), 0) << type << " bits " << i << " " << target.name;
+        ASSERT_EQ(compute_error(dtype, got, want), 0) << type << " bits " << i << " " << target.name;
       }
     }
   }

@@ -29,7 +29,7 @@ struct Pool {
 constexpr int64_t kBatch = 2, kChannels = 3;
 
 // kind: 0: the largest, 1: the mean of what lies inside, 2: that of the padding too.
-ir::Graph graph_of(const Pool& p, int kind) {
+ir::Graph make_graph(const Pool& p, int kind) {
   ir::Graph g;
   Shape shape{Dim::symbol("N")};
   if (!p.last) shape.push_back(kChannels);
@@ -52,7 +52,7 @@ ir::Graph graph_of(const Pool& p, int kind) {
 bool expand(ir::Graph& g, const Target& target, const Options& options = {}) {
   const Result<bool> changed = run_pass(*find_pass("expand_pools"), g, {target, options});
   EXPECT_TRUE(changed.ok()) << changed.status().str();
-  EXPECT_TRUE(verify(g, ir::Stage::optimized).ok()) << ir::print(g);
+  EXPECT_TRUE(verify(g, ir::GraphForm::optimized).ok()) << ir::print(g);
   g = compact(g);
   return *changed;
 }
@@ -89,7 +89,7 @@ Tensor image(const Pool& p, bool special) {
 }
 
 void expect_same(const Pool& p, int kind) {
-  const ir::Graph before = graph_of(p, kind);
+  const ir::Graph before = make_graph(p, kind);
   ir::Graph after = before;
   Options options;
   options.use_library = false;  // all that are no small windows
@@ -167,7 +167,7 @@ TEST(ExpandPools, SumsAreWide) {
   for (const int64_t kernel : {7, 60}) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
       Pool p{{kernel + 1, kernel}, {kernel, kernel}, {1, 1}, {0, 0, 0, 0}, {1, 1}, false, dtype};
-      ir::Graph g = graph_of(p, 1);
+      ir::Graph g = make_graph(p, 1);
       Options options;
       options.use_library = false;
       ASSERT_TRUE(expand(g, *named_target("sm_90"), options));
@@ -177,7 +177,7 @@ TEST(ExpandPools, SumsAreWide) {
       }
       const auto y = ir::evaluate(g, {x});
       ASSERT_TRUE(y.ok());
-      const auto want = ir::evaluate(graph_of(p, 1), {x});
+      const auto want = ir::evaluate(make_graph(p, 1), {x});
       for (int64_t i = 0; i < (*y)[0].num_elements(); ++i) EXPECT_EQ(at((*y)[0], i), at((*want)[0], i));
     }
   }
@@ -188,20 +188,20 @@ TEST(ExpandPools, LeavesOthers) {
   Pool dilated = usual;
   dilated.dilations = {2, 1};
   for (const int kind : {0, 1, 2}) {
-    ir::Graph g = graph_of(dilated, kind);
+    ir::Graph g = make_graph(dilated, kind);
     EXPECT_FALSE(expand(g, *named_target("x86-64-v3"))) << "plain loops do it";
     EXPECT_TRUE(expand(g, *named_target("sm_90")));
-    g = graph_of(usual, kind);
+    g = make_graph(usual, kind);
     EXPECT_FALSE(expand(g, *named_target("sm_90"))) << "cuDNN does it";
     usual.symbolic = true;
-    g = graph_of(usual, kind);
+    g = make_graph(usual, kind);
     EXPECT_FALSE(expand(g, *named_target("sm_90"))) << "cuDNN does it whatever the extent";
     usual.symbolic = false;
   }
   Pool small{{8, 8}, {2, 2}, {1, 1}, {0, 0, 1, 1}, {1, 1}};  // cuDNN does not, but partition
-  ir::Graph g = graph_of(small, 0);
+  ir::Graph g = make_graph(small, 0);
   EXPECT_FALSE(expand(g, *named_target("sm_90")));
-  EXPECT_TRUE(expand(g = graph_of(small, 1), *named_target("sm_90")));
+  EXPECT_TRUE(expand(g = make_graph(small, 1), *named_target("sm_90")));
 }
 
 // Nothing is left to a library, whatever the options leave out.
@@ -210,7 +210,8 @@ TEST(ExpandPools, PartitionMakesKernelsOfIt) {
   for (const Pass& pass : pipeline()) options.disabled_passes.emplace_back(pass.name);
   for (const bool symbolic : {true, false}) {
     for (const int kind : {0, 1, 2}) {
-      ir::Graph g = graph_of({{9, 12}, {3, 5}, {1, 2}, {1, 0, 2, 1}, {2, 1}, true, DType::f16, false, symbolic}, kind);
+      ir::Graph g =
+          make_graph({{9, 12}, {3, 5}, {1, 2}, {1, 0, 2, 1}, {2, 1}, true, DType::f16, false, symbolic}, kind);
       const Target target = *named_target("sm_90");
       ASSERT_TRUE(optimize(g, target, options).ok());
       const auto parts = partition(g, target, options);

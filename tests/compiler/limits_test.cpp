@@ -43,7 +43,7 @@ std::string listed(int n, const std::function<std::string(int)>& item) {
 }
 
 // A concat of n inputs; `tail` may go on with %c.
-std::string concat_of(int n, const std::string& tail) {
+std::string make_concat(int n, const std::string& tail) {
   const std::string inputs = listed(n, [](int i) { return "%x" + std::to_string(i) + ": f32[8, 16]"; });
   const std::string operands = listed(n, [](int i) { return "%x" + std::to_string(i); });
   return "graph @main(" + inputs + ") {\n  %c = concat " + operands + " {axis = 1}: f32[8, " + std::to_string(16 * n) +
@@ -51,14 +51,14 @@ std::string concat_of(int n, const std::string& tail) {
 }
 
 // %x through n times the line of `step`, which is given the names of its result and of its operand.
-std::string chain_of(int n, const std::function<std::string(const std::string&, const std::string&)>& step) {
+std::string make_chain(int n, const std::function<std::string(const std::string&, const std::string&)>& step) {
   std::string text = "graph @main(%x: f32[4096], %c: bool[4096]) {\n";
   for (int i = 0; i < n; ++i)
     text += "  " + step("%a" + std::to_string(i), i ? "%a" + std::to_string(i - 1) : "%x") + "\n";
   return text + "  return %a" + std::to_string(n - 1) + " as \"y\"\n}\n";
 }
 
-int cost_of(const ir::Graph& graph, const Region& region) {
+int sum_costs(const ir::Graph& graph, const Region& region) {
   int cost = 0;
   for (ir::NodeId id : region.nodes)
     if (graph.nodes[id].op.is_scalar()) cost += ir::info(graph.nodes[id].op.scalar()).cost;
@@ -68,7 +68,7 @@ int cost_of(const ir::Graph& graph, const Region& region) {
 void expect_bounds(const Compiled& c) {
   for (const Region& region : c.partition.regions) {
     EXPECT_LE(region.nodes.size(), kMaxNodes);
-    EXPECT_LE(cost_of(c.graph, region), kMaxCost);
+    EXPECT_LE(sum_costs(c.graph, region), kMaxCost);
     EXPECT_LE(region.outputs.size(), kMaxOutputs);
     for (ir::NodeId id : region.nodes) EXPECT_LE(c.graph.nodes[id].inputs.size(), kMaxConcatOperands);
   }
@@ -77,13 +77,13 @@ void expect_bounds(const Compiled& c) {
 TEST(Limits, ALongConcatIsKernelsThatWriteIntoOneTensor) {
   for (const char* target : {"x86-64-v3", "sm_90"}) {
     for (const int n : {64, 65, 750, 3000}) {
-      const Compiled c = compiled(concat_of(n, "  return %c as \"y\"\n"), target);
+      const Compiled c = compiled(make_concat(n, "  return %c as \"y\"\n"), target);
       expect_bounds(c);
       const auto most = static_cast<int>(kMaxConcatOperands);
       EXPECT_EQ(c.partition.regions.size(), static_cast<std::size_t>((n + most - 1) / most)) << n;
       EXPECT_LE(c.program.kernels.size(), 2U) << "parts of two lengths";
       for (const Region& region : c.partition.regions) {
-        EXPECT_EQ(c.partition.storage.at(region.outputs[0]).owner, c.graph.outputs[0]) << "nothing is moved twice";
+        EXPECT_EQ(c.partition.storage.at(region.outputs[0]).base, c.graph.outputs[0]) << "nothing is moved twice";
       }
     }
   }
@@ -91,14 +91,14 @@ TEST(Limits, ALongConcatIsKernelsThatWriteIntoOneTensor) {
 
 TEST(Limits, AConcatUpToTheLimitIsOneKernelWithItsReader) {
   const std::string tail = "  %r = relu %c: f32[8, 1024]\n  return %r as \"y\"\n";
-  EXPECT_EQ(compiled(concat_of(64, tail)).partition.regions.size(), 1U);
+  EXPECT_EQ(compiled(make_concat(64, tail)).partition.regions.size(), 1U);
 }
 
 TEST(Limits, ALongConcatIsStoredForItsReaders) {
   const std::string tail =
       "  %r = relu %c: f32[8, 4800]\n  %s = reduce_sum %c {axes = [1]}: f32[8]\n  return %r as \"y\", %s as \"z\", %c "
       "as \"c\"\n";
-  const Compiled c = compiled(concat_of(300, tail));
+  const Compiled c = compiled(make_concat(300, tail));
   expect_bounds(c);
   EXPECT_LE(c.partition.regions.size(), 7U);
 }
@@ -106,8 +106,8 @@ TEST(Limits, ALongConcatIsStoredForItsReaders) {
 TEST(Limits, AnElementOfASumChoosesFromFewOperands) {
   const std::string tail = "  %s = reduce_sum %c {axes = [1]}: f32[8]\n  return %s as \"y\"\n";
   const auto few = static_cast<int>(kMaxSelected);
-  EXPECT_EQ(compiled(concat_of(few, tail)).partition.regions.size(), 1U);
-  EXPECT_EQ(compiled(concat_of(few + 1, tail)).partition.regions.size(), 2U);
+  EXPECT_EQ(compiled(make_concat(few, tail)).partition.regions.size(), 1U);
+  EXPECT_EQ(compiled(make_concat(few + 1, tail)).partition.regions.size(), 2U);
 }
 
 TEST(Limits, ChainsGrowByKernelsAndNotInThem) {
@@ -123,14 +123,14 @@ TEST(Limits, ChainsGrowByKernelsAndNotInThem) {
   for (const auto& [step, most] :
        {std::pair(std::function(wheres), std::size_t{13}), std::pair(std::function(adds), std::size_t{13}),
         std::pair(std::function(mishes), std::size_t{120})}) {
-    const Compiled c = compiled(chain_of(3000, step));
+    const Compiled c = compiled(make_chain(3000, step));
     expect_bounds(c);
     EXPECT_LE(c.partition.regions.size(), most);
   }
 }
 
 // n rows of %x, each an output.
-std::string split_of(int n) {
+std::string make_split(int n) {
   std::string text = "graph @main(%x: f32[" + std::to_string(n) + ", 8]) {\n";
   for (int i = 0; i < n; ++i) {
     text += "  %" + std::to_string(i) + " = slice %x {starts = [" + std::to_string(i) +
@@ -143,19 +143,19 @@ std::string split_of(int n) {
 TEST(Limits, ASplitIsOneKernelThatIsToldWhereItsPartBegins) {
   for (const char* target : {"x86-64-v3", "sm_90"}) {
     for (const int n : {17, 3000}) {
-      const Compiled c = compiled(split_of(n), target);
+      const Compiled c = compiled(make_split(n), target);
       EXPECT_EQ(c.program.slots.size(), static_cast<std::size_t>(n));
       EXPECT_LE(c.program.kernels.size(), 2U) << "the first may be in place";
       const auto& last = std::get<ir::KernelStep>(c.program.slots.back().variants[0].candidates[0].steps[0].v);
       EXPECT_TRUE(last.args[0].offset.is(8 * (n - 1))) << last.args[0].offset.str();
     }
-    EXPECT_EQ(compiled(split_of(16), target).program.kernels.size(), 16U);
+    EXPECT_EQ(compiled(make_split(16), target).program.kernels.size(), 16U);
   }
 }
 
 TEST(Limits, TimeIsAskedForInEachStage) {
   const Target target = *named_target("x86-64-v3");
-  const std::string text = concat_of(2, "  return %c as \"y\"\n");
+  const std::string text = make_concat(2, "  return %c as \"y\"\n");
   const ir::Deadline over(0.0), never, far(1e9);
   ir::Graph graph = *ir::parse_graph(text);
   const auto expect_over = [](const Status& status, const std::string& stage) {

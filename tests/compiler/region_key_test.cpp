@@ -16,7 +16,7 @@ struct Block {
 };
 
 // h = exp(h * weights) * factor, block after block.
-ir::Graph graph_of(const std::vector<Block>& blocks) {
+ir::Graph make_graph(const std::vector<Block>& blocks) {
   ir::Graph g;
   ir::ValueId h = add_input(g, "x", {DType::f32, {16, 32}});
   int64_t from = 32;
@@ -32,7 +32,7 @@ ir::Graph graph_of(const std::vector<Block>& blocks) {
   return g;
 }
 
-std::vector<std::string> keys_of(const ir::Graph& g, const Partition& parts) {
+std::vector<std::string> collect_keys(const ir::Graph& g, const Partition& parts) {
   std::vector<std::string> keys;
   for (const Region& region : parts.regions)
     if (region.kind == RegionKind::kernel) keys.push_back(region_key(g, parts.storage, region).text);
@@ -40,10 +40,10 @@ std::vector<std::string> keys_of(const ir::Graph& g, const Partition& parts) {
 }
 
 TEST(RegionKey, SaysWhatABlockIsAndNotWhereItIs) {
-  const ir::Graph g = graph_of({{0.5}, {0.5}, {0.25}, {0.5, 48}, {0.5}, {0.5}});
+  const ir::Graph g = make_graph({{0.5}, {0.5}, {0.25}, {0.5, 48}, {0.5}, {0.5}});
   const auto parts = partition(g, named_target("sm_90").value(), {});
   ASSERT_TRUE(parts.ok()) << parts.status().str();
-  const auto keys = keys_of(g, *parts);
+  const auto keys = collect_keys(g, *parts);
   ASSERT_EQ(keys.size(), 6U);
   EXPECT_EQ(keys[0], keys[1]);
   EXPECT_EQ(keys[0], keys[4]);
@@ -53,7 +53,7 @@ TEST(RegionKey, SaysWhatABlockIsAndNotWhereItIs) {
 }
 
 TEST(RegionKey, EqualBlocksShareAKernelOnTheirOwnValues) {
-  const ir::Graph g = graph_of({{0.5}, {0.5}, {0.25}});
+  const ir::Graph g = make_graph({{0.5}, {0.5}, {0.25}});
   const Target target = named_target("sm_90").value();
   const auto parts = partition(g, target, {});
   ASSERT_TRUE(parts.ok()) << parts.status().str();

@@ -13,7 +13,7 @@ namespace {
 bool has_composite(const ir::Graph& graph) {
   return std::any_of(graph.order.begin(), graph.order.end(), [&](ir::NodeId id) {
     const ir::Op op = graph.nodes[id].op;
-    return !op.is_scalar() && info(op.tensor()).kind == ir::RegionKind::composite;
+    return !op.is_scalar() && info(op.tensor()).kind == ir::OpPattern::composite;
   });
 }
 

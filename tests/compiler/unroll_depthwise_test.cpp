@@ -21,7 +21,7 @@ struct Conv {
   DType dtype = DType::f32;
 };
 
-ir::Graph graph_of(const Conv& c) {
+ir::Graph make_graph(const Conv& c) {
   ir::Graph g;
   Shape shape{Dim::symbol("N")};
   for (const int64_t extent : c.in) shape.push_back(extent);
@@ -45,7 +45,7 @@ ir::Graph graph_of(const Conv& c) {
 bool run_on(ir::Graph& g, const Target& target, const Options& options = {}) {
   const Result<bool> changed = run_pass(*find_pass("unroll_depthwise"), g, {target, options});
   EXPECT_TRUE(changed.ok()) << changed.status().str();
-  EXPECT_TRUE(verify(g, ir::Stage::optimized).ok());
+  EXPECT_TRUE(verify(g, ir::GraphForm::optimized).ok());
   return *changed;
 }
 
@@ -60,7 +60,7 @@ bool has_conv(const ir::Graph& g) {
 double tolerance(DType dtype) { return dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 0x1p-10 : 0x1p-7; }
 
 void expect_same(const Conv& c) {
-  const ir::Graph before = graph_of(c);
+  const ir::Graph before = make_graph(c);
   ir::Graph after = before;
   ASSERT_TRUE(run_on(after, *named_target("sm_90")));
   EXPECT_FALSE(has_conv(compact(after)));
@@ -87,8 +87,9 @@ TEST(UnrollDepthwise, GivesWhatTheConvolutionGives) {
         for (const auto& pads : std::vector<std::vector<int64_t>>{
                  {0, 0, 0, 0}, {1, 2, 0, 3}, {kernel / 2, kernel / 2, kernel / 2, kernel / 2}}) {
           for (const int64_t extent : {1, 4, 13}) {
-            const int64_t reach = dilation * (kernel - 1) + 1;
-            if (extent + pads[0] + pads[2] < reach || extent + 2 + pads[1] + pads[3] < reach) continue;
+            const int64_t dilated_extent = dilation * (kernel - 1) + 1;
+            if (extent + pads[0] + pads[2] < dilated_extent || extent + 2 + pads[1] + pads[3] < dilated_extent)
+              continue;
             expect_same({{extent, extent + 2}, {kernel, kernel}, {stride, stride}, pads, {dilation, dilation}});
           }
         }
@@ -107,14 +108,14 @@ TEST(UnrollDepthwise, TypesRanksAndBias) {
 
 TEST(UnrollDepthwise, LeavesOthers) {
   const Conv usual{{6, 6}, {3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}};
-  ir::Graph g = graph_of(usual);
+  ir::Graph g = make_graph(usual);
   EXPECT_FALSE(run_on(g, *named_target("x86-64-v3"))) << "oneDNN's are good";
   Conv large = usual;
   large.in = {12, 12};
   large.kernel = {9, 9};
-  g = graph_of(large);
+  g = make_graph(large);
   EXPECT_FALSE(run_on(g, *named_target("sm_90"))) << "more than 49 taps";
-  g = graph_of(usual);
+  g = make_graph(usual);
   for (ir::Node& node : g.nodes) {
     if (node.op == ir::TensorOp::conv) node.attrs.set("layout", std::string("first"));
   }

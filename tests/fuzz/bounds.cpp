@@ -78,7 +78,7 @@ Result<Bounded> joined(DType dtype, const Tensors& results) {
 
 // Ops that only move elements, and reductions that rise with each element.
 Result<Bounded> monotone(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                         const ir::SymbolValues& symbols) {
+                         const ir::SymbolBindings& symbols) {
   FUSEC_ASSIGN(const std::vector<Tensors> ins, passes(graph, node, operands));
   Tensors results;
   for (const Tensors& in : ins) {
@@ -99,7 +99,7 @@ Result<Tensor> magnitude(const Bounded& b, bool middle) {
 }
 
 Result<Tensor> of_magnitudes(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                             bool middle, const ir::SymbolValues& symbols) {
+                             bool middle, const ir::SymbolBindings& symbols) {
   Tensors in;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     in.push_back(operands[i].at);
@@ -148,7 +148,7 @@ bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)
 // Whether a product of some of the elements, in some order, may over- or underflow: per result. Zeros and infinities
 // are left out, for what they make is the same in any order as long as nothing else becomes one.
 Result<Tensor> may_leave(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                         const ir::SymbolValues& symbols) {
+                         const ir::SymbolBindings& symbols) {
   const double top = largest(compute_type(graph.type(node.output).dtype)) / 16;
   const auto side = [&](const Bounded& x, bool large) {
     return mapped(x.at, [&](int64_t i) {
@@ -203,7 +203,7 @@ bool all_finite(const Tensor& t) {
 // NaN for each result that hangs on an element that may be anything. Where results are NaN at both ends of a range, one
 // that such an element takes part in need not be NaN between them: the ends of two elements may cancel.
 Result<Tensor> hanging(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                       const ir::SymbolValues& symbols) {
+                       const ir::SymbolBindings& symbols) {
   Tensors in;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Bounded& x = operands[i];
@@ -229,7 +229,7 @@ bool pads_meet_specials(const ir::Node& node, const std::vector<Bounded>& operan
 // the operation f changes by at most f(m) - f(|at|) within the ranges and by terms * u * f(m) through rounding (Higham,
 // Accuracy and Stability, 3.1 and 4.2).
 Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands,
-                            const ir::SymbolValues& symbols) {
+                            const ir::SymbolBindings& symbols) {
   const DType dtype = graph.type(node.output).dtype, compute = compute_type(dtype);
   const bool multiplies = node.op.tensor() == TensorOp::conv || node.op.tensor() == TensorOp::matmul;
   if (multiplies && dtype == DType::bf16)
@@ -286,7 +286,7 @@ Result<Bounded> combination(const ir::Graph& graph, const ir::Node& node, std::v
 
 // The index of an extreme holds when the other elements cannot reach it.
 Result<Bounded> arg_extreme(const ir::Graph& graph, const ir::Node& node, const Bounded& x,
-                            const ir::SymbolValues& symbols) {
+                            const ir::SymbolBindings& symbols) {
   FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, {x.at}, symbols));
   if (decided(x)) return exactly(at);
   const bool largest_wins = node.op.tensor() == TensorOp::argmax;
@@ -328,7 +328,8 @@ bool is_order_certain(DType dtype, const Range& a, const Range& b) {
 }
 
 // A place in order holds when every other element is certain to come before or after.
-Result<Bounded> topk(const ir::Graph& graph, const ir::Node& node, const Bounded& x, const ir::SymbolValues& symbols) {
+Result<Bounded> topk(const ir::Graph& graph, const ir::Node& node, const Bounded& x,
+                     const ir::SymbolBindings& symbols) {
   FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, {x.at}, symbols));
   if (decided(x)) return exactly(at);
   const DType dtype = graph.type(node.inputs[0]).dtype;
@@ -363,10 +364,10 @@ Result<Bounded> everything(DType dtype, const std::vector<int64_t>& shape) {
 }
 
 Result<Bounded> tensor_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                              const ir::SymbolValues& symbols, const Tensor& at) {
+                              const ir::SymbolBindings& symbols, const Tensor& at) {
   const DType dtype = graph.type(node.output).dtype;
   const TensorOp op = node.op.tensor();
-  const bool moves = info(op).kind == ir::RegionKind::index_map;
+  const bool moves = info(op).kind == ir::OpPattern::index_map;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     // Undecided indices may point anywhere, undecided integers may sum up to anything.
     const bool index = moves && i > 0 && op != TensorOp::pad && op != TensorOp::concat;
@@ -427,7 +428,7 @@ bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
 // A constant that is added behind a convolution or product goes into its bias, and what the sum is multiplied with goes
 // there, too (fold_affine): the product of both is rounded before the sum.
 Result<Bounded> with_rounded_bias(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                                  Bounded sum, const ir::SymbolValues& symbols) {
+                                  Bounded sum, const ir::SymbolBindings& symbols) {
   const DType dtype = graph.type(node.output).dtype;
   if (!is_float(dtype) || (node.op != ir::Op(ir::ScalarOp::add) && node.op != ir::Op(ir::ScalarOp::sub))) return sum;
   const bool first = is_known(graph, node.inputs[0]), second = is_known(graph, node.inputs[1]);
@@ -449,7 +450,7 @@ Result<Bounded> with_rounded_bias(const ir::Graph& graph, const ir::Node& node, 
 }  // namespace
 
 Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                                const ir::SymbolValues& symbols) {
+                                const ir::SymbolBindings& symbols) {
   Tensors middle;
   for (const Bounded& b : operands) middle.push_back(b.at);
   FUSEC_ASSIGN(const Tensor at, evaluate_wide(graph, node, middle, symbols));
@@ -478,7 +479,7 @@ Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node,
   const DType dtype = graph.type(node.output).dtype;
   const bool is_relu = node.op == ir::Op(ir::ScalarOp::relu);
   const bool sums = node.op == ir::Op(TensorOp::conv) || node.op == ir::Op(ir::ScalarOp::add);
-  const bool stores_zero = on_gpu && is_half(dtype) && sums;
+  const bool stores_zero = on_gpu && is_16_bit_float(dtype) && sums;
   if (!is_float(dtype) || !(is_relu || stores_zero) || !is_behind_product(graph, node.output)) return out;
   FUSEC_ASSIGN(Bounded lost, make_bounded(dtype, out.at.shape(), false));
   for (int64_t i = 0; i < out.at.num_elements(); ++i) {
@@ -491,9 +492,9 @@ Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node,
 
 // cuDNN has no plan that adds the bias of some convolutions: what is to be added to it has been rounded then.
 Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands,
-                                         Bounded sum, const ir::SymbolValues& symbols) {
+                                         Bounded sum, const ir::SymbolBindings& symbols) {
   const DType dtype = graph.type(node.output).dtype;
-  if (node.op != ir::Op(TensorOp::conv) || node.inputs.size() < 3 || !is_half(dtype)) return sum;
+  if (node.op != ir::Op(TensorOp::conv) || node.inputs.size() < 3 || !is_16_bit_float(dtype)) return sum;
   FUSEC_ASSIGN(Tensor zeros, mapped(operands[2].at, [](int64_t) { return 0.0; }));
   operands[2] = exactly(std::move(zeros));
   FUSEC_ASSIGN(const Bounded product, evaluate_bounds(graph, node, operands, symbols));
@@ -540,7 +541,7 @@ void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector
 
 Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
                                              Numerics numerics, bool on_gpu) {
-  FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(graph, inputs));
+  FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(graph, inputs));
   ir::IdVector<ir::ValueId, Bounded> values(graph.values.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     FUSEC_ASSIGN(values[graph.inputs[i]], input_bounds(inputs[i]));
@@ -558,7 +559,7 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
       FUSEC_ASSIGN(values[node.output],
                    with_lost_specials(graph, node, operands, on_gpu, std::move(values[node.output])));
     }
-    values[node.output].jumps = jumps_of(graph, node, operands, values[node.output]);
+    values[node.output].jumps = find_jumps(graph, node, operands, values[node.output]);
   }
   std::vector<Bounded> out;
   for (const ir::ValueId v : graph.outputs) out.push_back(values[v]);
@@ -566,7 +567,7 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
 }
 
 Result<Tensor> evaluate_wide(const ir::Graph& graph, const ir::Node& node, const std::vector<Tensor>& operands,
-                             const ir::SymbolValues& symbols) {
+                             const ir::SymbolBindings& symbols) {
   ir::EvalOptions options;
   options.wide = true;
   options.symbols = symbols;

@@ -32,7 +32,7 @@ Bounded exactly(Tensor value);  // of storage dtype
 
 // One node; symbols as in ir::EvalOptions. Errors are those of the evaluator.
 Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                                const ir::SymbolValues& symbols);
+                                const ir::SymbolBindings& symbols);
 // An input of the graph.
 Result<Bounded> input_bounds(const Tensor& input);
 // Every output. Unless numerics are exact, a library's relu behind a convolution or product may lose NaN, and cuDNN the
@@ -41,14 +41,14 @@ Result<Bounded> input_bounds(const Tensor& input);
 Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
                                              Numerics numerics = Numerics::precise, bool on_gpu = false);
 
-struct Verdict {
+struct ComparisonResult {
   int64_t elements = 0;
   int64_t undecided = 0;  // nothing or little is asked of these
   int64_t wrong = 0, first_wrong = -1;
   std::string message;  // of the first wrong element
 };
 // `got` is row-major.
-Verdict compare(const Tensor& got, const Bounded& want);
+ComparisonResult compare(const Tensor& got, const Bounded& want);
 
 // Elements of which nothing or little is known: anything, or a range wide against the tensor's magnitude.
 std::vector<bool> undecided(const Bounded& value, DType dtype);

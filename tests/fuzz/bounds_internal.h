@@ -39,11 +39,11 @@ Result<Bounded> scalar_bounds(const ir::Graph& graph, const ir::Node& node, cons
                               const std::vector<int64_t>& shape);
 
 // Bounded::jumps of the node's result, of these operands. Of tensor ops all elements, where an operand has any.
-std::vector<bool> jumps_of(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                           const Bounded& result);
+std::vector<bool> find_jumps(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                             const Bounded& result);
 
 // evaluate_node(wide) with declared dtypes.
 Result<Tensor> evaluate_wide(const ir::Graph& graph, const ir::Node& node, const std::vector<Tensor>& operands,
-                             const ir::SymbolValues& symbols);
+                             const ir::SymbolBindings& symbols);
 
 }  // namespace fusec::fuzz

@@ -31,7 +31,7 @@ struct Samples {
 };
 
 // Ends, middle, zeros inside, and NaN where the operand may be one.
-Samples samples_of(DType dtype, const Range& r) {
+Samples make_samples(DType dtype, const Range& r) {
   Samples out;
   if (!is_float(dtype)) {
     out.values = {r.at, r.lo, r.hi};
@@ -97,7 +97,7 @@ Range reference_range(ScalarOp op, DType operand, DType result, const Range* arg
   std::array<Samples, 3> s;
   for (std::size_t i = 0; i < count; ++i) {
     const bool condition = info(op).typing == Typing::select && i == 0;
-    s[i] = samples_of(condition ? DType::bool_ : operand, args[i]);
+    s[i] = make_samples(condition ? DType::bool_ : operand, args[i]);
   }
   // Ranges that meet can be equal, though no pair of their samples is.
   if (info(op).typing == Typing::equal && is_float(operand)) {
@@ -267,8 +267,8 @@ bool has_steps(const ir::Op& op) {
 
 }  // namespace
 
-std::vector<bool> jumps_of(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                           const Bounded& result) {
+std::vector<bool> find_jumps(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                             const Bounded& result) {
   const DType dtype = graph.type(node.output).dtype;
   std::vector<bool> out(static_cast<std::size_t>(result.at.num_elements()));
   for (std::size_t k = 0; k < operands.size(); ++k) {

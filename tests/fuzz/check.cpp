@@ -24,7 +24,7 @@
 namespace fusec::fuzz {
 namespace {
 
-Result<std::vector<Bounded>> bounds_of(const Case& c, const Run& run) {
+Result<std::vector<Bounded>> compute_bounds(const Case& c, const Run& run) {
   return evaluate_bounds(c.graph, run.inputs, c.setting.numerics, c.setting.device != "cpu");
 }
 
@@ -35,7 +35,7 @@ std::string first_wrong(const Case& c, const Tensors& got, const std::vector<Bou
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (got[i].shape() != want[i].at.shape())
       return fmt::format("output {} has another shape", c.graph.output_names[i]);
-    const Verdict v = compare(got[i], want[i]);
+    const ComparisonResult v = compare(got[i], want[i]);
     if (count != nullptr) {
       count->elements += v.elements;
       count->undecided += v.undecided;
@@ -88,8 +88,8 @@ DType coarsest(const ir::Graph& graph, ir::ValueId output) {
     open.pop_back();
     const ir::Node* node = graph.producer(v);
     if (node == nullptr || !seen.insert(v).second) continue;
-    const auto moves = [](ir::RegionKind kind) {
-      return kind == ir::RegionKind::index_map || kind == ir::RegionKind::source;
+    const auto moves = [](ir::OpPattern kind) {
+      return kind == ir::OpPattern::index_map || kind == ir::OpPattern::source;
     };
     const bool rounds = node->op.is_scalar() || !moves(info(node->op.tensor()).kind);
     const DType own = graph.type(v).dtype;
@@ -160,7 +160,7 @@ std::string worse_near(const Case& c, const Run& run, const std::vector<Bounded>
   std::vector<std::vector<Bounded>> want = {bounds};
   for (int i = 0; i < kRunsNear; ++i) {
     Run other = run_near(run, random);
-    Result<std::vector<Bounded>> others = bounds_of(c, other);
+    Result<std::vector<Bounded>> others = compute_bounds(c, other);
     if (!others.ok()) continue;  // an index out of range
     near.runs.push_back(std::move(other));
     want.push_back(std::move(*others));
@@ -214,10 +214,11 @@ const char* to_string(Fault fault) {
 }
 
 Outcome check(const Case& c) {
-  if (const Status valid = ir::verify(c.graph, ir::Stage::imported); !valid.ok()) return {Fault::bad_case, valid.str()};
+  if (const Status valid = ir::verify(c.graph, ir::GraphForm::imported); !valid.ok())
+    return {Fault::bad_case, valid.str()};
   std::vector<std::vector<Bounded>> want;
   for (std::size_t run = 0; run < c.runs.size(); ++run) {
-    Result<std::vector<Bounded>> bounds = bounds_of(c, c.runs[run]);
+    Result<std::vector<Bounded>> bounds = compute_bounds(c, c.runs[run]);
     if (!bounds.ok()) return {Fault::bad_case, in_run(run, bounds.status().str())};
     const Result<Tensors> rounded = ir::evaluate(c.graph, c.runs[run].inputs);
     if (!rounded.ok()) return {Fault::bad_case, in_run(run, rounded.status().str())};

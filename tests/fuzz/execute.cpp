@@ -76,7 +76,7 @@ Tensor relaid(Random& random, Memory& memory, const Tensor& from) {
   return out;
 }
 
-Options options_of(const Setting& s) {
+Options make_options(const Setting& s) {
   Options o;
   o.numerics = s.numerics;
   o.threads = s.threads;
@@ -173,7 +173,7 @@ Result<Tensors> call(Session& session, const JitFunction* function, Call how, co
 Result<std::vector<Tensors>> execute(const Case& c) {
   if (c.setting.kernel_evaluator) return execute_kernels(c);
   const Model model = ir::make_model(c.graph);
-  const Options options = options_of(c.setting);
+  const Options options = make_options(c.setting);
   FUSEC_ASSIGN(const Engine engine, Engine::compile(model, options));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   std::optional<JitFunction> function;

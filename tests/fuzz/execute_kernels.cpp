@@ -187,7 +187,7 @@ Status run_library(const ir::LibraryStep& step, const runtime::ResolvedStep& at,
 }
 
 Result<Tensors> run_once(const Case& c, const ir::Program& program, const Tensors& inputs) {
-  FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(c.graph, inputs));
+  FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(c.graph, inputs));
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(program, symbols));
   Store store = make_store(program, resolved, inputs);
   for (const runtime::ResolvedStep& step : resolved.steps) {

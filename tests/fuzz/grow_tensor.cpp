@@ -266,7 +266,7 @@ Ints some_axes(Maker& m, ValueId v) {
   return axes;
 }
 
-ValueId one_of(Maker& m, const std::vector<Choice>& choices) {
+ValueId pick_one(Maker& m, const std::vector<Choice>& choices) {
   std::vector<double> weights;
   for (const Choice& c : choices) weights.push_back(c.weight);
   return choices[m.random.weighted(weights)].grow(m);
@@ -278,18 +278,18 @@ ValueId index_map_node(Maker& m) {
   static const std::vector<Choice> choices = {{4, reshape},     {4, transpose}, {2, broadcast}, {4, slice},
                                               {3, concat},      {2, pad},       {1.5, gather},  {0.5, gather_elements},
                                               {0.5, gather_nd}, {0.7, iota},    {0.3, dim}};
-  return one_of(m, choices);
+  return pick_one(m, choices);
 }
 
 ValueId composite_node(Maker& m) {
   static const std::vector<Choice> choices = {{1, topk}, {1, scatter_elements}, {1, scatter_nd}};
-  return one_of(m, choices);
+  return pick_one(m, choices);
 }
 
 ValueId reduction_node(Maker& m) {
   std::vector<TensorOp> rows;
   for (std::size_t i = 0; i < ir::all_tensor_ops().size(); ++i)
-    if (ir::all_tensor_ops()[i].kind == ir::RegionKind::reduction) rows.push_back(static_cast<TensorOp>(i));
+    if (ir::all_tensor_ops()[i].kind == ir::OpPattern::reduction) rows.push_back(static_cast<TensorOp>(i));
   const TensorOp op = m.random.pick(rows);
   const std::string_view attributes = info(op).attributes;
   const bool axes = attributes.starts_with("axes");
@@ -462,7 +462,7 @@ ValueId epilogue(Maker& m, ValueId v) {
 
 ValueId anchor_node(Maker& m) {
   static const std::vector<Choice> choices = {{3, matmul}, {3, conv}, {1.5, pool}, {0.7, branches}};
-  ValueId v = one_of(m, choices);
+  ValueId v = pick_one(m, choices);
   for (int64_t n = m.random.below(4); n > 0; --n) v = epilogue(m, v);
   return v;
 }

@@ -36,11 +36,11 @@ std::vector<Dim> choose_extents(Random& random, bool symbolic) {
   return out;
 }
 
-std::vector<ir::SymbolValues> choose_symbols(Random& random, const std::vector<Dim>& extents, std::size_t runs) {
+std::vector<ir::SymbolBindings> choose_symbols(Random& random, const std::vector<Dim>& extents, std::size_t runs) {
   std::set<std::string> names;
   for (const Dim& d : extents) d.collect_symbols(names);
-  std::vector<ir::SymbolValues> out(runs);
-  for (ir::SymbolValues& values : out)
+  std::vector<ir::SymbolBindings> out(runs);
+  for (ir::SymbolBindings& values : out)
     for (const std::string& name : names) {
       values[name] = random.chance(0.06)   ? 0
                      : random.chance(0.15) ? 1
@@ -69,13 +69,13 @@ Maker::Maker(uint64_t seed) : random(seed), seed_(seed) {
 
 int64_t Maker::least(const Dim& d) const {
   int64_t out = std::numeric_limits<int64_t>::max();
-  for (const ir::SymbolValues& s : symbols_) out = std::min(out, d.eval(s).value_or(-1));
+  for (const ir::SymbolBindings& s : symbols_) out = std::min(out, d.eval(s).value_or(-1));
   return out;
 }
 
 int64_t Maker::most(const Dim& d) const {
   int64_t out = -1;
-  for (const ir::SymbolValues& s : symbols_)
+  for (const ir::SymbolBindings& s : symbols_)
     out = std::max(out, d.eval(s).value_or(std::numeric_limits<int32_t>::max()));
   return out;
 }

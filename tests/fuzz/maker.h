@@ -79,7 +79,7 @@ class Maker {
   Tensor special(const Tensor& from, bool index);
 
   ir::Graph graph_;
-  std::vector<ir::SymbolValues> symbols_;  // per run
+  std::vector<ir::SymbolBindings> symbols_;  // per run
   std::vector<Run> runs_;
   std::vector<bool> is_index_;  // per input
   ir::IdVector<ValueId, Values> values_;

@@ -22,7 +22,7 @@ using MaybeCase = std::optional<Case>;
 
 constexpr int kMaxTries = 1500;
 
-Tensor copy_of(const Tensor& t) {
+Tensor make_copy(const Tensor& t) {
   Tensor out = *Tensor::make(t.dtype(), t.shape());
   std::copy_n(t.as<char>(), t.bytes(), out.as<char>());
   return out;
@@ -45,7 +45,7 @@ void drop_unread_inputs(Case& c) {
 }
 
 // The message without its numbers.
-std::string kind_of(const std::string& message) {
+std::string find_kind(const std::string& message) {
   std::string out;
   for (const char ch : message.substr(0, 60))
     if (std::isalpha(static_cast<unsigned char>(ch))) out += ch;
@@ -53,7 +53,7 @@ std::string kind_of(const std::string& message) {
 }
 
 // Inputs cut to the extents that the graph now has.
-bool cut_inputs(Case& c, const ir::SymbolValues& symbols) {
+bool cut_inputs(Case& c, const ir::SymbolBindings& symbols) {
   for (Run& run : c.runs) {
     for (std::size_t i = 0; i < run.inputs.size(); ++i) {
       std::vector<int64_t> shape;
@@ -113,7 +113,7 @@ namespace {
 class Shrinker {
  public:
   Shrinker(Case c, const Outcome& outcome)
-      : best_(std::move(c)), fault_(outcome.fault), error_(kind_of(outcome.message)) {}
+      : best_(std::move(c)), fault_(outcome.fault), error_(find_kind(outcome.message)) {}
 
   Case run() {
     for (bool changed = true; changed && tries_ < kMaxTries;) {
@@ -137,7 +137,7 @@ class Shrinker {
     drop_unread_inputs(*c);
     c->graph = ir::compact(c->graph);
     const Outcome outcome = check_apart(*c);
-    if (outcome.fault != fault_ || (fault_ == Fault::error && kind_of(outcome.message) != error_)) return false;
+    if (outcome.fault != fault_ || (fault_ == Fault::error && find_kind(outcome.message) != error_)) return false;
     best_ = std::move(*c);
     return true;
   }
@@ -322,7 +322,7 @@ class Shrinker {
   // 0: zeros, 1: ones, 2: small counting numbers, 3: rounded to eighths.
   static bool simplify_tensor(Tensor& t, int kind) {
     const Tensor old = t;
-    t = copy_of(t);
+    t = make_copy(t);
     const auto size = static_cast<int64_t>(size_of(t.dtype()));
     for (int64_t i = 0; i < t.num_elements(); ++i) {
       char* at = t.as<char>() + i * size;

@@ -73,7 +73,7 @@ Status permute_inputs(Case& c, Random& random) {
 Result<std::vector<Case>> with_numbers(const Case& c) {
   std::vector<Case> out;
   for (const Run& run : c.runs) {
-    FUSEC_ASSIGN(const ir::SymbolValues symbols, ir::bind_symbols(c.graph, run.inputs));
+    FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(c.graph, run.inputs));
     std::optional<Case> numbers = with_dims(c, [&](const Dim& d) { return Dim(d.eval(symbols).value_or(0)); });
     if (!numbers) return Status(StatusCode::internal, "the graph does not take the numbers of its symbols");
     numbers->runs = {run};
@@ -84,7 +84,7 @@ Result<std::vector<Case>> with_numbers(const Case& c) {
 
 }  // namespace
 
-std::optional<Beside> beside_of(const std::string& name) {
+std::optional<Beside> find_beside(const std::string& name) {
   const auto* const found = std::find(kNames.begin(), kNames.end(), name);
   if (found == kNames.end()) return std::nullopt;
   return static_cast<Beside>(found - kNames.begin());

@@ -11,7 +11,7 @@
 namespace fusec::fuzz {
 
 // By its name on the command line; nullopt: there is none of that name.
-std::optional<Beside> beside_of(const std::string& name);
+std::optional<Beside> find_beside(const std::string& name);
 const char* to_string(Beside beside);
 
 // The case in another form that computes the same: what `beside` says, chosen by the case's seed. One case with all

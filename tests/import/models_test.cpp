@@ -9,9 +9,9 @@
 #include <fstream>
 #include <string>
 
-#include "compiler/import/onnx/cut.h"
 #include "compiler/import/onnx/file.h"
 #include "compiler/import/onnx/import.h"
+#include "compiler/import/onnx/submodel.h"
 #include "compiler/import/onnx/wire.h"
 #include "ir/verify/graph.h"
 
@@ -69,7 +69,7 @@ TEST(Models, OpsAreCountedAndShapeArithmeticIsGone) {
     ASSERT_TRUE(model.ok()) << model.status().str();
     auto graph = import_onnx(*model);
     ASSERT_TRUE(graph.ok()) << expected.name << ": " << graph.status().str();
-    EXPECT_TRUE(ir::verify(*graph, ir::Stage::imported).ok()) << expected.name;
+    EXPECT_TRUE(ir::verify(*graph, ir::GraphForm::imported).ok()) << expected.name;
     EXPECT_EQ(graph->imported_ops, expected.ops) << expected.name;
     EXPECT_EQ(to_string(graph->type(graph->outputs[0]).shape), expected.output) << expected.name;
     for (ir::NodeId id : graph->order) {
@@ -133,7 +133,7 @@ TEST(Models, ConstantsAreInputsOfTheModel) {
 
 // Strings have no type in a graph: a model that import refuses can be cut, but what is a string does not become an
 // input.
-TEST(Cutter, FreesOnlyWhatHasAType) {
+TEST(SubmodelExtractor, FreesOnlyWhatHasAType) {
   proto::ModelProto model;
   model.set_ir_version(8);
   model.add_opset_import()->set_version(17);
@@ -151,7 +151,7 @@ TEST(Cutter, FreesOnlyWhatHasAType) {
   graph.add_output()->set_name("y");
   const std::string path = ::testing::TempDir() + "fusec_strings.onnx";
   std::ofstream(path, std::ios::binary) << model.SerializeAsString();
-  const Result<Cutter> cutter = Cutter::read(path, ImportOptions());
+  const Result<SubmodelExtractor> cutter = SubmodelExtractor::read(path, ImportOptions());
   std::filesystem::remove(path);
   ASSERT_TRUE(cutter.ok()) << cutter.status().str();
   EXPECT_TRUE(cutter->cut({{1}, {}, {}}).ok());

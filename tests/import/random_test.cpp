@@ -19,7 +19,7 @@ TEST(Random, PhiloxKnownAnswers) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-Tensor filled(int64_t n, const Recipe& recipe, uint64_t seed, const std::string& name) {
+Tensor filled(int64_t n, const WeightDistribution& recipe, uint64_t seed, const std::string& name) {
   Tensor tensor = make_tensor(DType::f32, {n});
   fill_random(tensor, recipe, seed, name);
   return tensor;

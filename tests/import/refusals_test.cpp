@@ -122,7 +122,7 @@ int type_named(const std::string& text) {
 using Types = std::map<std::string, int>;  // of each type parameter: the number of an element type
 
 // y = op(operands of [2, 3, 4, 4]) with what the schema asks for.
-proto::ModelProto model_of(const proto::OpSchema& schema, const Types& types, int64_t opset) {
+proto::ModelProto make_model(const proto::OpSchema& schema, const Types& types, int64_t opset) {
   auto model = parse_hostile("(float[4] x) => (float y) { y = Relu(x) }", "",
                              fmt::format(R"(<ir_version: 10, opset_import: ["" : {}]>)", opset));
   proto::GraphProto& graph = *model.mutable_graph();
@@ -193,7 +193,7 @@ TEST(Refusals, NeverCallATypeInvalidThatOnnxAllows) {
       if (schema == nullptr || schema->deprecated()) continue;
       std::set<std::string> told;
       for (const Types& types : choices(*schema)) {
-        const Result<ir::Graph> graph = import_onnx(model_of(*schema, types, opset));
+        const Result<ir::Graph> graph = import_onnx(make_model(*schema, types, opset));
         ++models;
         if (graph.ok() || graph.status().code() != StatusCode::invalid_model) continue;
         if (!blames_a_type(graph.status().message()) || !told.insert(graph.status().message()).second) continue;

@@ -12,7 +12,7 @@ namespace fusec::ir {
 namespace {
 
 // The value of a 16-bit float by its definition.
-double value_of(uint16_t bits, int exponent_bits) {
+double decode_value(uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (bits & 0x7fff) >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1);
   const double sign = bits & 0x8000 ? -1 : 1;
@@ -35,7 +35,7 @@ TEST(Cast, EveryHalfWidensExactlyAndComesBack) {
   for (const Format& f : kFormats) {
     for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
       const uint16_t h = static_cast<uint16_t>(bits);
-      const double expected = value_of(h, f.exponent_bits);
+      const double expected = decode_value(h, f.exponent_bits);
       const float wide = f.widen(h);
       ASSERT_EQ(std::signbit(wide), bits >> 15 != 0);
       if (std::isnan(expected)) {
@@ -58,9 +58,9 @@ TEST(Cast, HalvesRoundToNearestEven) {
     const uint16_t infinity = static_cast<uint16_t>(((1 << f.exponent_bits) - 1) << (15 - f.exponent_bits));
     for (uint16_t h = 0; h < infinity; ++h) {
       const uint16_t next = static_cast<uint16_t>(h + 1);
-      const double lo = value_of(h, f.exponent_bits);
-      const double step = h + 1 < infinity ? value_of(next, f.exponent_bits) - lo
-                                           : lo - value_of(static_cast<uint16_t>(h - 1), f.exponent_bits);
+      const double lo = decode_value(h, f.exponent_bits);
+      const double step = h + 1 < infinity ? decode_value(next, f.exponent_bits) - lo
+                                           : lo - decode_value(static_cast<uint16_t>(h - 1), f.exponent_bits);
       const double middle = lo + step / 2;
       ASSERT_EQ(f.from_f64(std::nextafter(middle, 0)), h);
       ASSERT_EQ(f.from_f64(middle), h & 1 ? next : h);

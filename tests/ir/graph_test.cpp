@@ -59,7 +59,7 @@ TEST(Graph, MisuseIsAnInternalError) {
 
 TEST(Graph, Readers) {
   const Graph g = sample();
-  const auto r = readers(g);
+  const auto r = users(g);
   EXPECT_EQ(r[g.inputs[0]].size(), 2u);
   EXPECT_EQ(r[g.outputs[0]].size(), 0u);
 }

@@ -27,9 +27,9 @@ struct Fault {
 };
 
 TEST(VerifyGraph, AcceptsAGoodGraph) {
-  EXPECT_TRUE(verify(valid_graph(), Stage::imported).ok());
-  EXPECT_TRUE(verify(valid_graph(), Stage::optimized).ok());
-  EXPECT_TRUE(verify(Graph(), Stage::imported).ok());
+  EXPECT_TRUE(verify(valid_graph(), GraphForm::imported).ok());
+  EXPECT_TRUE(verify(valid_graph(), GraphForm::optimized).ok());
+  EXPECT_TRUE(verify(Graph(), GraphForm::imported).ok());
 }
 
 TEST(VerifyGraph, FindsEveryPlantedFault) {
@@ -65,7 +65,7 @@ TEST(VerifyGraph, FindsEveryPlantedFault) {
   for (const Fault& fault : faults) {
     Graph graph = valid_graph();
     fault.plant(graph);
-    const Status status = verify(graph, Stage::imported);
+    const Status status = verify(graph, GraphForm::imported);
     EXPECT_EQ(status.code(), StatusCode::internal) << fault.message;
     EXPECT_NE(status.str().find(fault.message), std::string::npos) << status.str() << "\nexpected: " << fault.message;
   }
@@ -75,7 +75,7 @@ TEST(VerifyGraph, NamesTheNode) {
   Graph graph = valid_graph();
   graph.nodes[graph.order[2]].origin = "/fc/Mul";
   graph.nodes[graph.order[2]].inputs.pop_back();
-  EXPECT_NE(verify(graph, Stage::imported).str().find("in node 2 '/fc/Mul'"), std::string::npos);
+  EXPECT_NE(verify(graph, GraphForm::imported).str().find("in node 2 '/fc/Mul'"), std::string::npos);
 }
 
 }  // namespace

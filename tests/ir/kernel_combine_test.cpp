@@ -23,7 +23,7 @@ std::vector<float> values(int64_t n) {
 }
 
 float folded(Tree tree, const std::vector<float>& x) {
-  TreeFold fold(Combiner::add, kF32, tree, static_cast<int64_t>(x.size()));
+  TreeCombiner fold(Combiner::add, kF32, tree, static_cast<int64_t>(x.size()));
   for (std::size_t i = 0; i < x.size(); ++i) fold.add(static_cast<int64_t>(i), {Number{x[i], 0}});
   return static_cast<float>(fold.finish()[0].f);
 }
@@ -54,18 +54,18 @@ TEST(KernelCombine, BalancedTreeTakesAdjacentPairsFirst) {
 }
 
 TEST(KernelCombine, LeftOutElementsKeepTheirPlaces) {
-  TreeFold fold(Combiner::max, kF32, {4, 8}, 40);
+  TreeCombiner fold(Combiner::max, kF32, {4, 8}, 40);
   fold.add(3, {Number{-7, 0}});
   fold.add(35, {Number{-5, 0}});
   EXPECT_EQ(fold.finish()[0].f, -5);
-  TreeFold none(Combiner::max, kF32, {4, 8}, 40);
+  TreeCombiner none(Combiner::max, kF32, {4, 8}, 40);
   EXPECT_EQ(none.finish()[0].f, -kInf);
-  EXPECT_EQ(TreeFold(Combiner::mul, kF32, {1, 0}, 0).finish()[0].f, 1);
+  EXPECT_EQ(TreeCombiner(Combiner::mul, kF32, {1, 0}, 0).finish()[0].f, 1);
 }
 
 Tuple arg(Combiner c, const std::vector<double>& x, Tree tree = {4, 0}) {
   const TupleTypes types = {DType::f32, DType::i64, DType::f32};
-  TreeFold fold(c, types, tree, static_cast<int64_t>(x.size()));
+  TreeCombiner fold(c, types, tree, static_cast<int64_t>(x.size()));
   for (std::size_t i = 0; i < x.size(); ++i)
     fold.add(static_cast<int64_t>(i), {Number{x[i], 0}, Number{0, static_cast<int64_t>(i)}});
   return fold.finish();
@@ -85,7 +85,7 @@ TEST(KernelCombine, ArgTies) {
 
 TEST(KernelCombine, Welford) {
   const std::vector<float> x = {1000, 1001, 1002, 1004};
-  TreeFold fold(Combiner::welford, kF32, {2, 0}, 4);
+  TreeCombiner fold(Combiner::welford, kF32, {2, 0}, 4);
   for (int i = 0; i < 4; ++i) fold.add(i, {Number{x[static_cast<std::size_t>(i)], 0}, Number{}, Number{1, 0}});
   const Tuple t = fold.finish();
   EXPECT_EQ(t[0].f, 1001.75);
@@ -95,7 +95,7 @@ TEST(KernelCombine, Welford) {
 
 TEST(KernelCombine, MaxSumKeepsInfinitiesAndNan) {
   const auto fold = [](const std::vector<double>& x) {
-    TreeFold f(Combiner::max_sum, kF32, {4, 0}, static_cast<int64_t>(x.size()));
+    TreeCombiner f(Combiner::max_sum, kF32, {4, 0}, static_cast<int64_t>(x.size()));
     for (std::size_t i = 0; i < x.size(); ++i) f.add(static_cast<int64_t>(i), {Number{x[i], 0}, Number{1, 0}});
     return f.finish();
   };

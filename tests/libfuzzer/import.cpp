@@ -27,7 +27,7 @@ fusec::ImportOptions options() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using fusec::StatusCode;
   const fusec::Result<fusec::ir::Graph> graph = fusec::importer::import_onnx(std::span(data, size), options());
-  const fusec::Status status = graph.ok() ? fusec::ir::verify(*graph, fusec::ir::Stage::imported) : graph.status();
+  const fusec::Status status = graph.ok() ? fusec::ir::verify(*graph, fusec::ir::GraphForm::imported) : graph.status();
   if (status.code() == StatusCode::internal || status.code() == StatusCode::out_of_memory)
     fusec::libfuzzer::fail(status.str());
   if (status.str().find('\n') != std::string::npos) fusec::libfuzzer::fail("more than one line: " + status.str());

@@ -19,7 +19,7 @@ void check(const Status& status) {
     libfuzzer::fail(status.str());
 }
 
-std::vector<NewSection> copy_of(const std::vector<Section>& sections) {
+std::vector<NewSection> make_copy(const std::vector<Section>& sections) {
   std::vector<NewSection> copies;
   for (const Section& s : sections) copies.push_back({s.kind, s.target, {s.bytes.begin(), s.bytes.end()}});
   return copies;
@@ -38,7 +38,7 @@ void mutate(NewSection& section, unsigned seed) {
 std::vector<std::byte> resealed(Bytes file, unsigned seed) {
   const Result<std::vector<Section>> sections = package_sections(file, 1);
   if (!sections.ok() || sections->empty()) return {};
-  std::vector<NewSection> copies = copy_of(*sections);
+  std::vector<NewSection> copies = make_copy(*sections);
   mutate(copies[seed % copies.size()], seed / 8);
   std::vector<std::byte> out = package_head(copies, 1);
   for (const NewSection& s : copies) out.insert(out.end(), s.bytes.begin(), s.bytes.end());

@@ -18,7 +18,7 @@ namespace {
 
 void check_graph(std::string_view text) {
   const Result<ir::Graph> graph = ir::parse_graph(text);
-  if (!graph.ok() || !ir::verify(*graph, ir::Stage::imported).ok()) return;
+  if (!graph.ok() || !ir::verify(*graph, ir::GraphForm::imported).ok()) return;
   const std::string printed = ir::print(*graph);
   const Result<ir::Graph> again = ir::parse_graph(printed, ir::constant_table(*graph));
   if (!again.ok()) libfuzzer::fail(again.status().str() + "\n" + printed);

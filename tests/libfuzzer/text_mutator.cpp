@@ -43,7 +43,7 @@ constexpr const char* kWords[] = {"0",
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '%'; }
 
-std::vector<std::string> words_of(const std::string& text) {
+std::vector<std::string> split_words(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = at + 1;
@@ -54,7 +54,7 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
@@ -88,7 +88,7 @@ size_t mutate_text(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   std::minstd_rand random(seed / 8);
   const std::string text(reinterpret_cast<const char*>(data), size);
   const bool are_words = random() % 4 != 0;
-  std::vector<std::string> parts = are_words ? words_of(text) : lines_of(text);
+  std::vector<std::string> parts = are_words ? split_words(text) : split_lines(text);
   for (std::size_t n = 1 + random() % 3; n > 0; --n) change(parts, are_words, random);
   std::string out;
   for (const std::string& part : parts) out += part;

@@ -139,8 +139,8 @@ int64_t measure(const Work& work) {
   return seen;
 }
 
-std::string name_of(const void* address) {
-  const Place place = place_of(address);
+std::string find_name(const void* address) {
+  const Place place = find_place(address);
   if (!place.symbol.empty()) return place.module + "!" + demangled(place.symbol).substr(0, 110);
   Dl_info info = {};
   char offset[32] = "?";
@@ -169,14 +169,14 @@ Crash explain(const Report& report) {
   int shown = 0;
   // The handler itself and what the kernel called it through come first.
   for (int i = 2; i < report.frames && shown < 12; ++i) {
-    const Place place = place_of(report.stack[i]);
+    const Place place = find_place(report.stack[i]);
     for (const Known& known : kKnown) {
       const bool is_it = known.signal == report.signal && !is_ours(place) && place.module == known.module &&
                          place.symbol.find(known.symbol) != std::string::npos;
       if (is_it && crash.known == nullptr) crash.known = known.cause;
     }
     if (place.module == "libc.so.6") continue;
-    crash.where += "\n      " + name_of(report.stack[i]);
+    crash.where += "\n      " + find_name(report.stack[i]);
     ++shown;
     if (is_ours(place)) break;
   }
@@ -323,7 +323,7 @@ bool loop(const Work& work, int tries, uint32_t seed) {
   return once.good() && always.good();
 }
 
-int main_of(int argc, char** argv, const std::string& folder) {
+int run_main(int argc, char** argv, const std::string& folder) {
   int tries = 150;
   uint32_t seed = 1;
   int64_t at = 0;
@@ -379,7 +379,7 @@ int main(int argc, char** argv) {
       std::filesystem::temp_directory_path() / ("fusec_oom." + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
-  const int code = fusec::oom_test::main_of(argc, argv, folder.string());
+  const int code = fusec::oom_test::run_main(argc, argv, folder.string());
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   return code;

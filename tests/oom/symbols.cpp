@@ -61,7 +61,7 @@ const void* load_base() {
 
 }  // namespace
 
-Place place_of(const void* address) {
+Place find_place(const void* address) {
   static std::map<std::string, Functions> files;
   static const void* const base = load_base();
   Dl_info info = {};

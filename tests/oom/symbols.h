@@ -11,7 +11,7 @@ struct Place {
   std::string symbol;  // mangled; empty: unknown
 };
 
-Place place_of(const void* address);
+Place find_place(const void* address);
 std::string demangled(const std::string& symbol);
 
 }  // namespace fusec::oom_test

@@ -87,7 +87,7 @@ void must(const Status& status) {
   if (!status.ok()) must(Result<int>(status));
 }
 
-Options options_of(const std::string& folder, bool cached) {
+Options make_options(const std::string& folder, bool cached) {
   Options options;
   options.threads = 1;
   options.use_cache = cached;
@@ -115,7 +115,7 @@ Work import_work(const std::string& name, const std::string& path, bool later) {
 // cached: all kernels are in the cache folder, and no Engine holds them.
 Work compile_work(const std::string& name, const std::string& folder, bool cached) {
   const auto model = std::make_shared<Model>();
-  const auto options = std::make_shared<Options>(options_of(folder, cached));
+  const auto options = std::make_shared<Options>(make_options(folder, cached));
   return {name,
           [=] {
             *model = must(load_onnx(folder + "/fixed.onnx"));
@@ -125,7 +125,7 @@ Work compile_work(const std::string& name, const std::string& folder, bool cache
 }
 
 Work package_work(const std::string& folder) {
-  const auto options = std::make_shared<Options>(options_of(folder, true));
+  const auto options = std::make_shared<Options>(make_options(folder, true));
   return {"package open + load", [] {},
           [=, path = folder + "/model.fsc"]() -> Status {
             FUSEC_ASSIGN(const Package package, Package::open(path));
@@ -153,7 +153,7 @@ struct Run {
 Work session_work(const std::string& folder) {
   const auto run = std::make_shared<Run>();
   const auto compile = [=] {
-    return must(Engine::compile(must(load_onnx(folder + "/symbol.onnx")), options_of(folder, true)));
+    return must(Engine::compile(must(load_onnx(folder + "/symbol.onnx")), make_options(folder, true)));
   };
   return {"session create + bind + run",
           [=] {
@@ -188,7 +188,7 @@ Work builder_work(const std::string& folder) {
   };
   return {"graph builder + jit",
           [=] {
-            state->options = options_of(folder, true);
+            state->options = make_options(folder, true);
             state->x = must(Tensor::make(DType::f32, {4, 64}));
             must(call());
           },
@@ -201,8 +201,8 @@ void write_files(const std::string& folder) {
   write_model(folder + "/fixed.onnx", "2");
   write_model(folder + "/symbol.onnx", "N");
   const std::vector<std::string> targets = {"cpu:native"};
-  must(
-      write_package(must(load_onnx(folder + "/fixed.onnx")), targets, folder + "/model.fsc", options_of(folder, true)));
+  must(write_package(must(load_onnx(folder + "/fixed.onnx")), targets, folder + "/model.fsc",
+                     make_options(folder, true)));
 }
 
 std::vector<Work> works(const std::string& folder) {

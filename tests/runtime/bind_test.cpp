@@ -44,7 +44,7 @@ TEST(BindSymbols, SolvesExpressionsOnceOtherAxesAreKnown) {
   EXPECT_EQ(*bindings, (Bindings{{"s", 3}, {"past", 7}}));
 }
 
-std::string error_of(const ir::Program& program, const std::vector<std::vector<int64_t>>& shapes) {
+std::string get_error(const ir::Program& program, const std::vector<std::vector<int64_t>>& shapes) {
   const auto bindings = bind_symbols(program, shapes);
   EXPECT_FALSE(bindings.ok());
   return bindings.ok() ? "" : bindings.status().str();
@@ -53,27 +53,27 @@ std::string error_of(const ir::Program& program, const std::vector<std::vector<i
 TEST(BindSymbols, ErrorsNameInputAxisExpectedAndGiven) {
   const Dim s = Dim::symbol("s");
   const ir::Program program = with_inputs({{s, 8}, {s, s + 1}}, {"s"});
-  EXPECT_EQ(error_of(program, {{3, 8}}), "invalid_argument: the model has 2 inputs, given are 1");
-  EXPECT_EQ(error_of(program, {{3}, {3, 4}}), "invalid_argument: input 'x0' must have the shape [s, 8], given is [3]");
-  EXPECT_EQ(error_of(program, {{3, 9}, {3, 4}}),
+  EXPECT_EQ(get_error(program, {{3, 8}}), "invalid_argument: the model has 2 inputs, given are 1");
+  EXPECT_EQ(get_error(program, {{3}, {3, 4}}), "invalid_argument: input 'x0' must have the shape [s, 8], given is [3]");
+  EXPECT_EQ(get_error(program, {{3, 9}, {3, 4}}),
             "invalid_argument: input 'x0' of type f32[s, 8]: axis 1 must be 8, given is 9");
   EXPECT_EQ(
-      error_of(program, {{3, 8}, {2, 4}}),
+      get_error(program, {{3, 8}, {2, 4}}),
       "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 0 must be s = 3 (as in an earlier axis), given is 2");
-  EXPECT_EQ(error_of(program, {{3, 8}, {3, 5}}),
+  EXPECT_EQ(get_error(program, {{3, 8}, {3, 5}}),
             "invalid_argument: input 'x1' of type f32[s, s + 1]: axis 1 must be s + 1 = 4 with s = 3, given is 5");
-  EXPECT_EQ(error_of(program, {{-1, 8}, {3, 4}}),
+  EXPECT_EQ(get_error(program, {{-1, 8}, {3, 4}}),
             "invalid_argument: input 'x0' of type f32[s, 8]: axis 0 must be at least 0, given is -1");
 }
 
 TEST(BindSymbols, AnUnsolvableExpressionIsAnError) {
   const ir::Program program = with_inputs({{Dim(2) * Dim::symbol("s")}}, {"s"});
-  EXPECT_NE(error_of(program, {{7}}).find("axis 0 must be 2*s for some value of its symbols, given is 7"),
+  EXPECT_NE(get_error(program, {{7}}).find("axis 0 must be 2*s for some value of its symbols, given is 7"),
             std::string::npos);
 }
 
 TEST(BindSymbols, ASymbolOfNoInputIsAnError) {
-  EXPECT_EQ(error_of(with_inputs({{8}}, {"s"}), {{8}}),
+  EXPECT_EQ(get_error(with_inputs({{8}}, {"s"}), {{8}}),
             "invalid_argument: no input shape gives the symbol 's' a value");
 }
 
@@ -204,7 +204,7 @@ class FakeLibrary : public Library {
   explicit FakeLibrary(std::vector<int> alias, std::string refusal = {})
       : alias_(std::move(alias)), refusal_(std::move(refusal)) {}
   std::string name() const override { return "fake"; }
-  std::optional<std::string> refuses(const ir::LibraryStep&) const override {
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep&) const override {
     return refusal_.empty() ? std::nullopt : std::make_optional(refusal_);
   }
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {

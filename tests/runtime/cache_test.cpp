@@ -75,7 +75,7 @@ class CacheTest : public testing::Test {
     options.on_warning = [this](const std::string& text) { warnings_.push_back(text); };
     return KernelCache::open(options);
   }
-  fs::path file_of(const std::string& key) const { return root_ / "v1" / entry_path(key); }
+  fs::path get_file(const std::string& key) const { return root_ / "v1" / entry_path(key); }
 
   fs::path base_, root_;
   std::vector<std::string> warnings_;
@@ -90,7 +90,7 @@ TEST_F(CacheTest, StoredArtifactsComeBack) {
   EXPECT_FALSE(cache->load("another key").has_value());
   EXPECT_TRUE(warnings_.empty());
   struct stat info;
-  ASSERT_EQ(stat(file_of(sample().key).c_str(), &info), 0);
+  ASSERT_EQ(stat(get_file(sample().key).c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   ASSERT_EQ(stat(root_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
@@ -99,9 +99,9 @@ TEST_F(CacheTest, StoredArtifactsComeBack) {
 TEST_F(CacheTest, EveryTruncatedEntryIsIgnoredAndReplaced) {
   const auto cache = open();
   cache->store(sample());
-  const std::vector<uint8_t> whole = read_file(file_of(sample().key));
+  const std::vector<uint8_t> whole = read_file(get_file(sample().key));
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    write_file(file_of(sample().key), {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)});
+    write_file(get_file(sample().key), {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)});
     EXPECT_FALSE(cache->load(sample().key).has_value()) << length;
   }
   EXPECT_EQ(cache->verify().size(), 1u);
@@ -147,7 +147,7 @@ TEST_F(CacheTest, NonsenseUnderAValidDigestIsRefused) {
 TEST_F(CacheTest, AnEntryOfAnotherKeyIsNotUsed) {
   const auto cache = open();
   cache->store(sample("right"));
-  write_file(file_of("right"), encode_entry(sample("wrong")));
+  write_file(get_file("right"), encode_entry(sample("wrong")));
   EXPECT_FALSE(cache->load("right").has_value());
   EXPECT_EQ(cache->verify(), std::vector<std::string>{entry_path("right")});
 }
@@ -155,7 +155,7 @@ TEST_F(CacheTest, AnEntryOfAnotherKeyIsNotUsed) {
 TEST_F(CacheTest, ForeignFilesAreLeftAlone) {
   const auto cache = open();
   cache->store(sample());
-  const fs::path folder = file_of(sample().key).parent_path();
+  const fs::path folder = get_file(sample().key).parent_path();
   write_file(folder / "notes.txt", {1, 2, 3});
   write_file(root_ / "v1" / "stray", {1});
   fs::create_directory(root_ / "v1" / "zz");
@@ -192,7 +192,7 @@ TEST_F(CacheTest, AFileInPlaceOfTheFolderIsRefused) {
 TEST_F(CacheTest, LinkedAndSharedEntriesAreNotUsed) {
   const auto cache = open();
   cache->store(sample());
-  const fs::path file = file_of(sample().key);
+  const fs::path file = get_file(sample().key);
   ASSERT_EQ(chmod(file.c_str(), 0666), 0);
   EXPECT_FALSE(cache->load(sample().key).has_value());
   fs::rename(file, base_ / "planted");
@@ -294,7 +294,7 @@ TEST_F(CacheTest, GcRemovesWhatWasUsedLongestAgo) {
   const int64_t each = cache->list()[0].bytes;
   EXPECT_EQ(cache->stats().bytes, 3 * each);
   const auto age = [&](const char* key, int days) {
-    fs::last_write_time(file_of(key), fs::file_time_type::clock::now() - std::chrono::hours(24 * days));
+    fs::last_write_time(get_file(key), fs::file_time_type::clock::now() - std::chrono::hours(24 * days));
   };
   age("a", 3);
   age("b", 5);
@@ -313,7 +313,7 @@ TEST_F(CacheTest, AStoreKeepsTheBoundByWhatWasUsedLongestAgo) {
   for (int i = 0; i < 20; ++i) {
     const std::string key = "k" + std::to_string(i);
     old->store(sample(key));
-    fs::last_write_time(file_of(key), fs::file_time_type::clock::now() - std::chrono::hours(100 - i));
+    fs::last_write_time(get_file(key), fs::file_time_type::clock::now() - std::chrono::hours(100 - i));
   }
   const int64_t all = old->stats().bytes;
   ASSERT_TRUE(old->load("k0").has_value());  // the oldest, but it is used
@@ -341,7 +341,7 @@ TEST_F(CacheTest, TheEntryJustStoredStaysAndZeroIsNoBound) {
 TEST_F(CacheTest, LargeBoundsAreKeptByFolders) {
   const auto cache = open();
   cache->store(sample("new"));
-  const fs::path folder = file_of("new").parent_path();
+  const fs::path folder = get_file("new").parent_path();
   const auto plant = [](const fs::path& in, char c, int hours) {
     fs::create_directories(in);
     fs::permissions(in, fs::perms::owner_all);
@@ -366,7 +366,7 @@ TEST_F(CacheTest, LargeBoundsAreKeptByFolders) {
 TEST_F(CacheTest, AStoreCollectsWhatKilledWritersLeft) {
   const auto cache = open();
   cache->store(sample());
-  const fs::path folder = file_of(sample().key).parent_path();
+  const fs::path folder = get_file(sample().key).parent_path();
   for (const char* name : {".tmp-1-old", ".tmp-2-young"}) write_file(folder / name, {1});
   fs::last_write_time(folder / ".tmp-1-old", fs::file_time_type::clock::now() - std::chrono::hours(2));
   EXPECT_EQ(cache->stats().left_over, 2);
@@ -379,13 +379,13 @@ TEST_F(CacheTest, ADamagedEntryIsCountedAndToldOnce) {
   const auto cache = open();
   for (const char* key : {"a", "b", "c"}) cache->store(sample(key));
   for (const char* key : {"a", "b"}) {
-    std::vector<uint8_t> bytes = read_file(file_of(key));
+    std::vector<uint8_t> bytes = read_file(get_file(key));
     bytes[bytes.size() / 2] ^= 1;
-    write_file(file_of(key), bytes);
+    write_file(get_file(key), bytes);
   }
-  std::vector<uint8_t> newer = read_file(file_of("c"));
+  std::vector<uint8_t> newer = read_file(get_file("c"));
   newer[8] = 200;  // the format's version
-  write_file(file_of("c"), newer);
+  write_file(get_file("c"), newer);
   for (const char* key : {"a", "b", "c", "never stored"}) EXPECT_FALSE(cache->load(key).has_value());
   EXPECT_EQ(cache->damaged(), 2);
   ASSERT_EQ(warnings_.size(), 1u);

@@ -19,10 +19,10 @@ using ir::TensorOp;
 using testing::Case;
 using testing::check;
 using testing::Extents;
+using testing::make_matmul_attrs;
 using testing::Product;
 using testing::product_case;
 using testing::product_cases;
-using testing::product_of;
 
 // What the fake has seen and what it refuses; one test at a time.
 struct Seen {
@@ -239,7 +239,7 @@ TEST_F(CublasLt, Types) {
     }
   }
   Case c = product_case(product_cases()[0], "", DType::i32);
-  EXPECT_TRUE(make()->refuses(*c.step));
+  EXPECT_TRUE(make()->get_unsupported_reason(*c.step));
 }
 
 TEST_F(CublasLt, OneCallWhereStridesAllow) {
@@ -275,7 +275,7 @@ TEST_F(CublasLt, FreesWhatItUploads) {
 TEST_F(CublasLt, AddendInPlace) {
   EXPECT_EQ(run(product_case(product_cases()[0], "bar"), 3e-6, 3), "cublaslt");
   EXPECT_EQ(run(product_case(product_cases()[6], "a"), 3e-6, 2), "cublaslt");
-  Case broadcast(TensorOp::matmul, product_of());
+  Case broadcast(TensorOp::matmul, make_matmul_attrs());
   broadcast.add({5, 7});
   broadcast.add({7, 9});
   broadcast.epilogue(ScalarOp::add, broadcast.add({5, 1}));
@@ -353,19 +353,19 @@ TEST_F(CublasLt, Choices) {
   seen.listed = 20;
   const auto library = make();
   Case c = product_case(product_cases()[0], "bar");
-  const std::vector<Choice> choices = library->choices(c.call);
-  ASSERT_EQ(choices.size(), 8U);
-  EXPECT_EQ(library->choices(c.call)[3].id, choices[3].id);
-  EXPECT_EQ(choices[3].workspace, 4096U + 3U);
+  const std::vector<Algorithm> algorithms = library->algorithms(c.call);
+  ASSERT_EQ(algorithms.size(), 8U);
+  EXPECT_EQ(library->algorithms(c.call)[3].id, algorithms[3].id);
+  EXPECT_EQ(algorithms[3].workspace, 4096U + 3U);
   check(*library, c);
   EXPECT_EQ(seen.algorithm, 0U);
-  c.call.choice = choices[3].id;
-  const auto fresh = library->fresh();
+  c.call.algorithm = algorithms[3].id;
+  const auto fresh = library->clone();
   EXPECT_EQ(check(*fresh, c), "cublaslt");
   EXPECT_EQ(seen.algorithm, 3U);
   seen.listed = 2;  // another day
   EXPECT_EQ(check(*library, c), "unsupported: cuBLASLt does not list this algorithm");
-  EXPECT_TRUE(library->choices(product_case({{5, 0}, {0, 9}, {5, 9}}).call).empty());
+  EXPECT_TRUE(library->algorithms(product_case({{5, 0}, {0, 9}, {5, 9}}).call).empty());
 }
 
 // A bias across cuBLASLt's takes two products: the choice is of the one that multiplies.
@@ -373,7 +373,7 @@ TEST_F(CublasLt, ChoicesOfTheProductThatCounts) {
   seen.listed = 3;
   Case c = product_case(product_cases()[15], "bar");
   const auto library = make();
-  c.call.choice = library->choices(c.call)[2].id;
+  c.call.algorithm = library->algorithms(c.call)[2].id;
   EXPECT_EQ(check(*library, c), "cublaslt x2");
   EXPECT_EQ(seen.algorithm, 2U);
 }
@@ -383,7 +383,7 @@ TEST_F(CublasLt, Refusals) {
   Case gelu = product_case(product_cases()[0]);
   gelu.epilogue(ScalarOp::gelu);
   EXPECT_EQ(refused(std::move(gelu)), "unsupported: cuBLASLt has no such epilogue");
-  Case late(TensorOp::matmul, product_of());
+  Case late(TensorOp::matmul, make_matmul_attrs());
   late.add({5, 7});
   late.add({7, 9});
   late.epilogue(ScalarOp::relu);
@@ -398,7 +398,7 @@ TEST_F(CublasLt, NoReluWhereNanMustBeKept) {
     Options options;
     options.numerics = numerics;
     Case with = product_case(product_cases()[0], "bar"), without = product_case(product_cases()[0], "ba");
-    for (const auto& library : {make(options), make(options)->fresh()}) {
+    for (const auto& library : {make(options), make(options)->clone()}) {
       EXPECT_EQ(check(*library, with), numerics == Numerics::exact
                                            ? "unsupported: some of cuBLASLt's algorithms make 0 of NaN in their relu"
                                            : "cublaslt");

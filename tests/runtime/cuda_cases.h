@@ -6,7 +6,7 @@
 
 namespace fusec::runtime::testing {
 
-inline ir::Attrs product_of(bool ta = false, bool tb = false) {
+inline ir::Attrs make_matmul_attrs(bool ta = false, bool tb = false) {
   return {{"transpose_a", int64_t{ta}}, {"transpose_b", int64_t{tb}}};
 }
 
@@ -18,7 +18,7 @@ struct Product {
 
 // bias, addend and relu by their letters
 inline Case product_case(const Product& p, const std::string& what = "", DType dtype = DType::f32) {
-  Case c(ir::TensorOp::matmul, product_of(p.ta, p.tb));
+  Case c(ir::TensorOp::matmul, make_matmul_attrs(p.ta, p.tb));
   c.step->compute = compute_type(dtype);
   c.add(p.a, p.a_strides, false, dtype);
   c.add(p.b, p.b_strides, false, dtype);
@@ -78,8 +78,8 @@ inline Extents image_extents(int64_t n, int64_t c, const Extents& spatial, bool 
 inline Extents image_output(const Image& s) {
   Extents out;
   for (std::size_t i = 0; i < s.in.size(); ++i) {
-    const int64_t reach = (s.kernel[i] - 1) * s.dilations[i] + 1;
-    out.push_back((s.in[i] + s.pads[i] + s.pads[s.in.size() + i] - reach) / s.strides[i] + 1);
+    const int64_t dilated_extent = (s.kernel[i] - 1) * s.dilations[i] + 1;
+    out.push_back((s.in[i] + s.pads[i] + s.pads[s.in.size() + i] - dilated_extent) / s.strides[i] + 1);
   }
   return out;
 }

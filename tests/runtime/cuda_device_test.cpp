@@ -53,7 +53,7 @@ TEST(CudaDevice, FiguresAreTheDevicesOwn) {
   EXPECT_EQ(gpu.name, "Fake GPU");
   EXPECT_EQ(gpu.driver, "13.0");
   EXPECT_EQ(gpu.memory_bytes, int64_t{80} << 30);
-  EXPECT_EQ(gpu.figures, "from the device");
+  EXPECT_EQ(gpu.limits_source, "from the device");
   EXPECT_EQ(gpu.target.name, "sm_90");
   EXPECT_EQ(gpu.target.sm_count, 114);
   EXPECT_EQ(gpu.target.shared_bytes_per_block, 232448);
@@ -70,7 +70,7 @@ TEST(CudaDevice, UnknownArchitecturesAreTheClosestLowerOne) {
   EXPECT_EQ(gpu.target.name, "sm_90");
   EXPECT_EQ(gpu.target.sm_count, 114);
   EXPECT_EQ(gpu.target.copy_gb_per_s, named_target("sm_90")->copy_gb_per_s);
-  EXPECT_EQ(gpu.figures, "from the device, bandwidth from the table; sm_95 is treated as sm_90");
+  EXPECT_EQ(gpu.limits_source, "from the device, bandwidth from the table; sm_95 is treated as sm_90");
   fake.sm = 70;
   EXPECT_EQ(devices().size(), 1u);
   Options options;

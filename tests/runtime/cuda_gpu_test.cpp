@@ -108,7 +108,7 @@ Tensor on_gpu(const std::vector<float>& values) {
   EXPECT_TRUE(copy(host(values), t).ok());
   return t;
 }
-std::vector<float> values_of(const Tensor& t) {
+std::vector<float> copy_values(const Tensor& t) {
   Tensor h = *Tensor::make(t.dtype(), t.shape());
   const Status status = copy(t, h);
   EXPECT_TRUE(status.ok()) << status.str();
@@ -122,14 +122,14 @@ TEST_F(Gpu, HostAndDeviceTensorsPlainlyAndByGraph) {
     const Tensor x = host(values);
     const auto y = session.run(std::span(&x, 1));
     ASSERT_TRUE(y.ok()) << y.status().str();
-    EXPECT_EQ(values_of((*y)[0]), iota(1000, static_cast<float>(round + 5)));
+    EXPECT_EQ(copy_values((*y)[0]), iota(1000, static_cast<float>(round + 5)));
   }
   EXPECT_EQ(session.stats().captured_graphs, 1);
   const Tensor x = on_gpu(iota(777));
   Tensor y = *make_tensor(kGpu, DType::f32, {777});
   for (int round = 0; round < 4; ++round) {
     ASSERT_TRUE(session.run(std::span(&x, 1), std::span(&y, 1)).ok());
-    EXPECT_EQ(values_of(y), iota(777, 5));
+    EXPECT_EQ(copy_values(y), iota(777, 5));
   }
   EXPECT_EQ(session.stats().captured_graphs, 2);
 }
@@ -147,7 +147,7 @@ TEST_F(Gpu, AChainIsReplayedAsOneGraph) {
   }
   EXPECT_EQ(session.stats().captured_graphs, 1);
   EXPECT_EQ(session.stats().replayed_graphs, 20);
-  EXPECT_EQ(values_of(y), iota(64, 60));
+  EXPECT_EQ(copy_values(y), iota(64, 60));
 }
 
 TEST_F(Gpu, RotatingPointers) {
@@ -159,7 +159,7 @@ TEST_F(Gpu, RotatingPointers) {
   }
   for (std::size_t i = 0; i < xs.size(); ++i) {
     ASSERT_TRUE(session.run(std::span(&xs[i], 1), std::span(&ys[i], 1)).ok());
-    EXPECT_EQ(values_of(ys[i]), iota(64, static_cast<float>(i + 30)));
+    EXPECT_EQ(copy_values(ys[i]), iota(64, static_cast<float>(i + 30)));
   }
   EXPECT_EQ(session.stats().captured_graphs, 1);
 }
@@ -182,7 +182,7 @@ TEST_F(Gpu, StreamsOfTheCallerTakeTurns) {
                      return Status();
                    });
                  }).ok());
-    for (const Tensor& y : ys) EXPECT_EQ(values_of(y), iota(4096, 8));
+    for (const Tensor& y : ys) EXPECT_EQ(copy_values(y), iota(4096, 8));
   }
 }
 
@@ -203,7 +203,7 @@ TEST_F(Gpu, StridedCopies) {
   const Tensor turned = Tensor::borrow(DType::f32, {3, 4, 5}, const_cast<void*>(memory.data()), {1, 3, 12}, kGpu);
   Tensor dense = *make_tensor(kGpu, DType::f32, {3, 4, 5});
   ASSERT_TRUE(copy(turned, dense).ok());
-  const std::vector<float> got = values_of(dense);
+  const std::vector<float> got = copy_values(dense);
   for (int i = 0; i < 60; ++i)
     EXPECT_EQ(got[static_cast<std::size_t>(i)], static_cast<float>(i / 20 + i / 5 % 4 * 3 + i % 5 * 12));
 }
@@ -220,7 +220,7 @@ TEST_F(Gpu, EightThreads) {
           const std::vector<float> values = iota(static_cast<std::size_t>(100 + i % 3), static_cast<float>(t));
           const Tensor x = i % 2 ? host(values) : on_gpu(values);
           FUSEC_ASSIGN(const std::vector<Tensor> y, session.run(std::span(&x, 1)));
-          if (values_of(y[0]) != iota(values.size(), static_cast<float>(t + 10)))
+          if (copy_values(y[0]) != iota(values.size(), static_cast<float>(t + 10)))
             return Status(StatusCode::internal, "wrong numbers");
         }
         return Status();
@@ -236,7 +236,7 @@ TEST_F(Gpu, LargeSharedMemoryIsAskedFor) {
   const Tensor x = host({1, 2});
   const auto y = session.run(std::span(&x, 1));
   ASSERT_TRUE(y.ok()) << y.status().str();
-  EXPECT_EQ(values_of((*y)[0]), iota(2, 2));
+  EXPECT_EQ(copy_values((*y)[0]), iota(2, 2));
 }
 
 TEST_F(Gpu, FiguresAreThoseOfADevice) {
@@ -246,7 +246,7 @@ TEST_F(Gpu, FiguresAreThoseOfADevice) {
     ++gpus;
     EXPECT_FALSE(info.name.empty());
     EXPECT_FALSE(info.driver.empty());
-    EXPECT_FALSE(info.figures.empty());
+    EXPECT_FALSE(info.limits_source.empty());
     EXPECT_GT(info.memory_bytes, 0);
     EXPECT_EQ(info.target.name, "sm_" + std::to_string(info.target.sm));
     EXPECT_GE(info.target.sm, 75);

@@ -151,8 +151,10 @@ class DeviceLibrary : public Library {
   DeviceLibrary(std::shared_ptr<Library> library, const Driver& driver, void* stream)
       : library_(std::move(library)), driver_(driver), stream_(stream) {}
   std::string name() const override { return library_->name(); }
-  std::optional<std::string> refuses(const ir::LibraryStep& step) const override { return library_->refuses(step); }
-  std::vector<Choice> choices(const LibraryCall& call) override { return library_->choices(call); }
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
+    return library_->get_unsupported_reason(step);
+  }
+  std::vector<Algorithm> algorithms(const LibraryCall& call) override { return library_->algorithms(call); }
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     FUSEC_ASSIGN(auto op, library_->bind(call));
     return std::unique_ptr<LibraryOp>(std::make_unique<DeviceOp>(std::move(op), call, driver_, stream_));
@@ -188,17 +190,17 @@ class CudaLibraries : public ::testing::Test {
     kept_.push_back(std::move(c));
     return what;
   }
-  // By every library and each of its choices that is deterministic.
+  // By every library and each of its algorithms that is deterministic.
   void for_every_choice(Case& c, double tolerance) {
     for (const auto& [name, library] : libraries_) {
-      if (library->refuses(*c.step)) continue;
-      std::vector<Choice> choices = library->choices(c.call);
-      choices.push_back({});
-      for (const Choice& choice : choices) {
-        if (!choice.deterministic) continue;
+      if (library->get_unsupported_reason(*c.step)) continue;
+      std::vector<Algorithm> algorithms = library->algorithms(c.call);
+      algorithms.push_back({});
+      for (const Algorithm& algorithm : algorithms) {
+        if (!algorithm.deterministic) continue;
         SCOPED_TRACE(to_string(c.call.args[0].dtype) + ::testing::PrintToString(c.call.args[1].shape) + " by " + name +
-                     " " + choice.id);
-        c.call.choice = choice.id;
+                     " " + algorithm.id);
+        c.call.algorithm = algorithm.id;
         ++seen_[check(*library, c, tolerance)];
       }
     }
@@ -312,10 +314,10 @@ TEST_F(CudaLibraries, RandomProductsByEveryChoice) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     fuzz::Random random(seed);
     Case c = testing::random_product(random);
-    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::text_of(c));
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::describe_case(c));
     const double tolerance = testing::tolerance_of(c.call.args[0].dtype);
     for_every_choice(c, tolerance);
-    c.call.choice.clear();
+    c.call.algorithm.clear();
     EXPECT_EQ(run("cublaslt", std::move(c), tolerance).find("unsupported"), std::string::npos);
   }
 }
@@ -325,7 +327,7 @@ TEST_F(CudaLibraries, RandomConvolutions) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     fuzz::Random random(seed);
     Case c = testing::random_conv(random);
-    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::text_of(c));
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::describe_case(c));
     const double tolerance = testing::tolerance_of(c.call.args[0].dtype);
     EXPECT_EQ(run("cudnn", std::move(c), tolerance).find("unsupported"), std::string::npos);
   }

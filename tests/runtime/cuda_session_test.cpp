@@ -59,7 +59,7 @@ Tensor on_gpu(const std::vector<float>& values) {
   EXPECT_TRUE(copy(host(values), t).ok());
   return t;
 }
-std::vector<float> values_of(const Tensor& t) {
+std::vector<float> copy_values(const Tensor& t) {
   Tensor h = *Tensor::make(t.dtype(), t.shape());
   EXPECT_TRUE(copy(t, h).ok());
   return {h.as<float>(), h.as<float>() + h.num_elements()};
@@ -77,7 +77,7 @@ TEST(CudaSession, HostTensorsGoThroughPinnedMemory) {
   const auto y = session.run(std::span(&x, 1));
   ASSERT_TRUE(y.ok()) << y.status().str();
   EXPECT_TRUE((*y)[0].on_host());
-  EXPECT_EQ(values_of((*y)[0]), plus(iota(5), 3));
+  EXPECT_EQ(copy_values((*y)[0]), plus(iota(5), 3));
   EXPECT_EQ(fake.count("cuMemcpyHtoDAsync"), 1);
   EXPECT_EQ(fake.count("cuMemcpyDtoHAsync"), 1);
   EXPECT_EQ(session.stats().staged_copies, 0);
@@ -89,7 +89,7 @@ TEST(CudaSession, DeviceTensorsAreUsedWhereTheyLie) {
   const Tensor x = on_gpu(iota(6));
   Tensor y = on_gpu(std::vector<float>(6));
   ASSERT_TRUE(run(session, x, y).ok());
-  EXPECT_EQ(values_of(y), plus(iota(6), 1));
+  EXPECT_EQ(copy_values(y), plus(iota(6), 1));
   ASSERT_EQ(fake.launches.size(), 1u);
   const runtime_test::FakeLaunch& launch = fake.launches[0];
   EXPECT_EQ(launch.grid, 6u);
@@ -100,7 +100,7 @@ TEST(CudaSession, DeviceTensorsAreUsedWhereTheyLie) {
   const auto made = session.run(std::span(&x, 1));
   ASSERT_TRUE(made.ok());
   EXPECT_EQ((*made)[0].device(), kGpu);
-  EXPECT_EQ(values_of((*made)[0]), plus(iota(6), 1));
+  EXPECT_EQ(copy_values((*made)[0]), plus(iota(6), 1));
 }
 
 TEST(CudaSession, TheSecondRunWithTheSameMemoryIsCaptured) {
@@ -115,7 +115,7 @@ TEST(CudaSession, TheSecondRunWithTheSameMemoryIsCaptured) {
   EXPECT_EQ(fake.count("cuStreamBeginCapture"), 1);
   EXPECT_EQ(fake.count("cuLaunchKernel"), 8);
   EXPECT_EQ(fake.count("cuGraphLaunch"), 3);
-  EXPECT_EQ(values_of(y), plus(iota(6), 4));
+  EXPECT_EQ(copy_values(y), plus(iota(6), 4));
   EXPECT_EQ(session.stats().captured_graphs, 1);
   EXPECT_EQ(session.stats().replayed_graphs, 3);
 }
@@ -153,7 +153,7 @@ TEST(CudaSession, BoundTensorsAreCapturedWhenTheyAreBound) {
   EXPECT_EQ(fake.launches.size(), 0u);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.run_bound().ok());
   EXPECT_EQ(fake.count("cuGraphLaunch"), 3);
-  EXPECT_EQ(values_of(x), plus(iota(4), 6));
+  EXPECT_EQ(copy_values(x), plus(iota(4), 6));
 }
 
 TEST(CudaSession, GraphsAreBounded) {
@@ -185,7 +185,7 @@ TEST(CudaSession, RotatingPointersAreCopiedToFixedMemory) {
   }
   for (std::size_t i = 0; i < xs.size(); ++i) {
     ASSERT_TRUE(run(session, xs[i], ys[i]).ok());
-    EXPECT_EQ(values_of(ys[i]), plus(iota(4), static_cast<float>(i) + 12));
+    EXPECT_EQ(copy_values(ys[i]), plus(iota(4), static_cast<float>(i) + 12));
   }
   EXPECT_EQ(session.stats().captured_graphs, 1);
   EXPECT_GE(session.stats().replayed_graphs, 20);
@@ -204,8 +204,8 @@ TEST(CudaSession, StridedDeviceTensorsAreCopiedOnTheDevice) {
   const Tensor x = Tensor::borrow(DType::f32, {5}, memory.as<float>() + 1, {2}, kGpu);
   Tensor back = Tensor::borrow(DType::f32, {5}, memory.as<float>() + 18, {-2}, kGpu);
   ASSERT_TRUE(run(session, x, back).ok());
-  EXPECT_EQ(values_of(memory)[11], 11);
-  EXPECT_EQ(values_of(back), (std::vector<float>{2, 4, 6, 8, 10}));
+  EXPECT_EQ(copy_values(memory)[11], 11);
+  EXPECT_EQ(copy_values(back), (std::vector<float>{2, 4, 6, 8, 10}));
   EXPECT_EQ(session.stats().notes, (std::vector<std::string>{"input 'x' is copied at each run: it is not row-major",
                                                              "output 'y' is copied at each run: it is not row-major"}));
 }
@@ -231,7 +231,7 @@ TEST(CudaSession, RunAsyncUsesTheCallersStream) {
   EXPECT_EQ(fake.waits, (std::vector<const void*>{b.get(), nullptr}));  // one arena: each comes after the one before
   ASSERT_TRUE(run(session, x, y).ok());
   EXPECT_EQ(fake.waits.size(), 3u);
-  EXPECT_EQ(values_of(y), plus(iota(4), 2));
+  EXPECT_EQ(copy_values(y), plus(iota(4), 2));
   const Tensor on_host = host(iota(4));
   EXPECT_EQ(session.run_async(std::span(&on_host, 1), std::span(&y, 1), a.get()).str(),
             "invalid_argument: input 'x' lies on cpu, the Engine runs on cuda:0");
@@ -302,7 +302,7 @@ TEST(CudaSession, ManyShapesShareOneArena) {
     const Tensor in = on_gpu(iota(static_cast<std::size_t>(size)));
     const auto out = session.run(std::span(&in, 1));
     ASSERT_TRUE(out.ok()) << out.status().str();
-    EXPECT_EQ(values_of((*out)[0]), plus(iota(static_cast<std::size_t>(size)), 3));
+    EXPECT_EQ(copy_values((*out)[0]), plus(iota(static_cast<std::size_t>(size)), 3));
   }
   EXPECT_EQ(session.stats().arena_bytes, 2 * 16384);
 }
@@ -462,7 +462,7 @@ TEST(CudaSession, EightThreadsWithASessionEach) {
               plus(iota(static_cast<std::size_t>(8 + i % 3)), static_cast<float>(t * 100 + i));
           const Tensor x = i % 2 ? host(values) : on_gpu(values);
           FUSEC_ASSIGN(const std::vector<Tensor> y, session.run(std::span(&x, 1)));
-          if (values_of(y[0]) != plus(values, 5)) return Status(StatusCode::internal, "wrong numbers");
+          if (copy_values(y[0]) != plus(values, 5)) return Status(StatusCode::internal, "wrong numbers");
         }
         return Status();
       }();
@@ -500,7 +500,7 @@ class FakeLibraries final : public runtime::Library {
  public:
   explicit FakeLibraries(bool capturable) : capturable_(capturable) {}
   std::string name() const override { return "fake"; }
-  std::optional<std::string> refuses(const ir::LibraryStep&) const override { return std::nullopt; }
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep&) const override { return std::nullopt; }
   Result<std::unique_ptr<runtime::LibraryOp>> bind(const runtime::LibraryCall&) override {
     EXPECT_NE(FakeDriver::current(), nullptr);
     return std::unique_ptr<runtime::LibraryOp>(std::make_unique<FakeLibraryOp>(capturable_));
@@ -527,7 +527,7 @@ TEST(CudaSession, ALibraryThatCannotBeCapturedRunsPlainlyAfterOneWarning) {
     for (int i = 0; i < 4; ++i) {
       const auto out = session.run(std::span(&in, 1));
       ASSERT_TRUE(out.ok()) << out.status().str();
-      EXPECT_EQ(values_of((*out)[0]), plus(iota(4), 1));
+      EXPECT_EQ(copy_values((*out)[0]), plus(iota(4), 1));
     }
     EXPECT_EQ(session.stats().replayed_graphs, capturable ? 3 : 0);
     EXPECT_EQ(warnings.size(), capturable ? 0u : 1u);

@@ -19,7 +19,7 @@ ConvSpec a_spec() {
   spec.filter = {DType::f16, {4, 8, 3, 3}, {72, 1, 24, 8}};
   spec.out = {DType::f16, {1, 4, 3, 3}, {36, 1, 12, 4}};
   spec.window = {{3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
-  spec.posts = {{spec.out}, {std::nullopt}};
+  spec.epilogues = {{spec.out}, {std::nullopt}};
   return spec;
 }
 
@@ -28,13 +28,13 @@ TEST(CudnnPlanCache, KeepsPlansOfOneSpecDeviceAndVersion) {
   ASSERT_NE(mkdtemp(dir.data()), nullptr);
   Options options;
   options.cache_dir = dir;
-  const auto cache = PlanCache::open(options, "a GPU", "91900");
+  const auto cache = CudnnPlanCache::open(options, "a GPU", "91900");
   ASSERT_NE(cache, nullptr);
   const ConvSpec spec = a_spec();
   EXPECT_FALSE(cache->load(spec));
   const StoredPlan plan{"eng1_k2=3", std::string("text\n\0more", 10)};
   cache->store(spec, plan);
-  const auto again = PlanCache::open(options, "a GPU", "91900")->load(spec);
+  const auto again = CudnnPlanCache::open(options, "a GPU", "91900")->load(spec);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->name, plan.name);
   EXPECT_EQ(again->text, plan.text);
@@ -43,22 +43,22 @@ TEST(CudnnPlanCache, KeepsPlansOfOneSpecDeviceAndVersion) {
   cache->store(refused, {"two\nlines", ""});
   EXPECT_EQ(cache->load(refused)->name, "two lines");
   EXPECT_EQ(cache->load(refused)->text, "");
-  EXPECT_FALSE(PlanCache::open(options, "another GPU", "91900")->load(spec));
-  EXPECT_FALSE(PlanCache::open(options, "a GPU", "91901")->load(spec));
+  EXPECT_FALSE(CudnnPlanCache::open(options, "another GPU", "91900")->load(spec));
+  EXPECT_FALSE(CudnnPlanCache::open(options, "a GPU", "91901")->load(spec));
   std::vector<ConvSpec> others(10, spec);
   others[0].in.alignment = 8, others[1].filter.strides[0] = 80, others[2].out.dims[0] = 2,
   others[3].window.before = {1, 1};
-  others[4].posts.pop_back(), others[5].posts.emplace_back(), others[6].tf32 = true, others[7].workspace_limit = 1,
-                                                              others[8].plan = "eng2", others[9].exact = true;
+  others[4].epilogues.pop_back(), others[5].epilogues.emplace_back(),
+      others[6].tf32 = true, others[7].workspace_limit = 1, others[8].plan = "eng2", others[9].exact = true;
   for (const ConvSpec& other : others) EXPECT_FALSE(cache->load(other));
   fs::remove_all(dir);
 }
 
 TEST(CudnnPlanCache, IsAbsentWithoutACacheOrAName) {
   Options options;
-  EXPECT_EQ(PlanCache::open(options, "", "91900"), nullptr);
+  EXPECT_EQ(CudnnPlanCache::open(options, "", "91900"), nullptr);
   options.use_cache = false;
-  EXPECT_EQ(PlanCache::open(options, "a GPU", "91900"), nullptr);
+  EXPECT_EQ(CudnnPlanCache::open(options, "a GPU", "91900"), nullptr);
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ namespace fusec::runtime {
 namespace {
 
 using cudnn::ConvSpec;
+using cudnn::CudnnPlan;
+using cudnn::EpilogueSpec;
 using cudnn::PoolSpec;
-using cudnn::PostSpec;
 using cudnn::TensorSpec;
-using cudnn::Work;
 using ir::ScalarOp;
 using ir::TensorOp;
 using testing::Case;
@@ -50,7 +50,7 @@ void spec_store(const TensorSpec& spec, void* base, const Extents& at, double va
   ir::store_double(spec.dtype, spec_element(spec, base, at), value);
 }
 
-class FakeWork : public Work {
+class FakeWork : public CudnnPlan {
  public:
   FakeWork(std::string name, std::size_t workspace, std::function<void(void* const*)> work)
       : name_(std::move(name)), workspace_(workspace), work_(std::move(work)) {}
@@ -91,20 +91,20 @@ struct FakeBackend : cudnn::Backend {
   std::vector<ConvSpec> convs;                // that were taken
   std::vector<PoolSpec> pools;
 
-  static Result<std::unique_ptr<Work>> make(std::string name, std::size_t workspace,
-                                            std::function<void(void* const*)> work) {
-    return std::unique_ptr<Work>(std::make_unique<FakeWork>(std::move(name), workspace, std::move(work)));
+  static Result<std::unique_ptr<CudnnPlan>> make(std::string name, std::size_t workspace,
+                                                 std::function<void(void* const*)> work) {
+    return std::unique_ptr<CudnnPlan>(std::make_unique<FakeWork>(std::move(name), workspace, std::move(work)));
   }
-  static Result<std::unique_ptr<Work>> no() { return Status(StatusCode::unsupported, "the fake objects"); }
+  static Result<std::unique_ptr<CudnnPlan>> no() { return Status(StatusCode::unsupported, "the fake objects"); }
 
-  Result<std::vector<cudnn::PlanInfo>> conv_plans(const ConvSpec& s) override {
+  Result<std::vector<cudnn::CudnnPlanInfo>> conv_plans(const ConvSpec& s) override {
     if (!takes(s)) return no().status();
-    std::vector<cudnn::PlanInfo> out;
+    std::vector<cudnn::CudnnPlanInfo> out;
     for (const std::string& plan : plans) out.push_back({plan});
     return out;
   }
 
-  Result<std::unique_ptr<Work>> conv(const ConvSpec& s) override {
+  Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& s) override {
     const auto has = [&](const std::vector<std::string>& list) {
       return std::find(list.begin(), list.end(), s.plan) != list.end();
     };
@@ -114,7 +114,7 @@ struct FakeBackend : cudnn::Backend {
   }
 
   bool takes(const ConvSpec& s) const {
-    if (s.in.dims.size() < 4 || s.posts.size() > (fuses ? most_posts : 0)) return false;
+    if (s.in.dims.size() < 4 || s.epilogues.size() > (fuses ? most_posts : 0)) return false;
     const bool last = is_dense_spec(s.filter, true), first = is_dense_spec(s.filter, false);
     if (!(last && takes_last) && !(first && takes_first)) return false;
     const bool dense = (last && takes_last && is_dense_spec(s.in, true) && is_dense_spec(s.out, true)) ||
@@ -122,9 +122,9 @@ struct FakeBackend : cudnn::Backend {
     return takes_views || dense;
   }
 
-  static double apply(const PostSpec& post, double value, const Extents& at, void* operand) {
-    if (!post.operand) return ir::eval_scalar(ScalarOp::relu, value, 0, 0);
-    return value + spec_load(*post.operand, operand, at);
+  static double apply(const EpilogueSpec& epilogue, double value, const Extents& at, void* operand) {
+    if (!epilogue.operand) return ir::eval_scalar(ScalarOp::relu, value, 0, 0);
+    return value + spec_load(*epilogue.operand, operand, at);
   }
 
   static void run_conv(const ConvSpec& s, void* const* p) {
@@ -142,13 +142,14 @@ struct FakeBackend : cudnn::Backend {
         sum += spec_load(s.in, p[0], x) * spec_load(s.filter, p[1], w);
       });
       std::size_t next = 2;
-      for (const PostSpec& post : s.posts) sum = apply(post, sum, at, post.operand ? p[next++] : nullptr);
+      for (const EpilogueSpec& epilogue : s.epilogues)
+        sum = apply(epilogue, sum, at, epilogue.operand ? p[next++] : nullptr);
       spec_store(s.out, p[next], at, sum);
     });
   }
 
   // As cuDNN's documentation has it: the same padding at both ends, the window in full when padding counts.
-  Result<std::unique_ptr<Work>> pool(const PoolSpec& s) override {
+  Result<std::unique_ptr<CudnnPlan>> pool(const PoolSpec& s) override {
     pools.push_back(s);
     for (std::size_t i = 0; i < s.kernel.size(); ++i) {
       const int64_t room = s.in.dims[2 + i] + 2 * s.padding[i] - s.kernel[i];
@@ -173,21 +174,21 @@ struct FakeBackend : cudnn::Backend {
     });
   }
 
-  Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) override {
+  Result<std::unique_ptr<CudnnPlan>> copy(const TensorSpec& from, const TensorSpec& to) override {
     return make("copy", 0, [from, to](void* const* p) {
       for_all(to.dims, [&](const Extents& at) { spec_store(to, p[1], at, spec_load(from, p[0], at)); });
     });
   }
-  Result<std::unique_ptr<Work>> fill(const TensorSpec& out, double value) override {
+  Result<std::unique_ptr<CudnnPlan>> fill(const TensorSpec& out, double value) override {
     return make("fill", 0, [out, value](void* const* p) {
       for_all(out.dims, [&](const Extents& at) { spec_store(out, p[0], at, value); });
     });
   }
-  Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) override {
-    return make(post.operand ? "add" : "activation", 0, [post, out](void* const* p) {
-      void* const to = p[post.operand ? 1 : 0];
+  Result<std::unique_ptr<CudnnPlan>> epilogue(const EpilogueSpec& epilogue, const TensorSpec& out) override {
+    return make(epilogue.operand ? "add" : "activation", 0, [epilogue, out](void* const* p) {
+      void* const to = p[epilogue.operand ? 1 : 0];
       for_all(out.dims,
-              [&](const Extents& at) { spec_store(out, to, at, apply(post, spec_load(out, to, at), at, p[0])); });
+              [&](const Extents& at) { spec_store(out, to, at, apply(epilogue, spec_load(out, to, at), at, p[0])); });
     });
   }
 };
@@ -230,7 +231,7 @@ TEST_F(Cudnn, Types) {
                 fuses ? "cudnn conv" : "cudnn conv + add + add + activation");
     }
   }
-  EXPECT_TRUE(make()->refuses(*image_case(image_cases()[0], true, true, 0, DType::i32).step));
+  EXPECT_TRUE(make()->get_unsupported_reason(*image_case(image_cases()[0], true, true, 0, DType::i32).step));
 }
 
 // cuDNN has plans for slices of wider 16-bit images that take them for dense.
@@ -250,16 +251,16 @@ TEST_F(Cudnn, NothingToSum) {
       EXPECT_EQ(run(image_case(no_image, last, constant)), "cudnn conv");
     }
   }
-  EXPECT_TRUE(make()->choices(image_case(no_image, true).call).empty());
+  EXPECT_TRUE(make()->algorithms(image_case(no_image, true).call).empty());
 }
 
 TEST_F(Cudnn, TheAddendComesBeforeTheBias) {
   run(image_case(image_cases()[0], true));
   ASSERT_EQ(fake_->convs.size(), 1U);
-  ASSERT_EQ(fake_->convs[0].posts.size(), 3U);
-  EXPECT_EQ(fake_->convs[0].posts[0].operand->dims, fake_->convs[0].out.dims);
-  EXPECT_EQ(fake_->convs[0].posts[1].operand->dims, (Extents{1, 16, 1, 1}));
-  EXPECT_FALSE(fake_->convs[0].posts[2].operand);
+  ASSERT_EQ(fake_->convs[0].epilogues.size(), 3U);
+  EXPECT_EQ(fake_->convs[0].epilogues[0].operand->dims, fake_->convs[0].out.dims);
+  EXPECT_EQ(fake_->convs[0].epilogues[1].operand->dims, (Extents{1, 16, 1, 1}));
+  EXPECT_FALSE(fake_->convs[0].epilogues[2].operand);
 }
 
 // cuDNN's ready-made plans have a bias; zeros are made once.
@@ -271,19 +272,19 @@ TEST_F(Cudnn, AnEpilogueWithoutABiasGetsZeros) {
     EXPECT_EQ(check(*library, c), "cudnn conv");
   }
   ASSERT_FALSE(fake_->convs.empty());
-  ASSERT_EQ(fake_->convs[0].posts.size(), 3U);
-  EXPECT_EQ(fake_->convs[0].posts[1].operand->dims, (Extents{1, 16, 1, 1}));
+  ASSERT_EQ(fake_->convs[0].epilogues.size(), 3U);
+  EXPECT_EQ(fake_->convs[0].epilogues[1].operand->dims, (Extents{1, 16, 1, 1}));
   EXPECT_EQ(memory_->made, 1);
   fake_->most_posts = 2;
   Case c = image_case(image_cases()[0], false);
   c.step->bias = -1;
   EXPECT_EQ(check(*make(), c), "cudnn conv");
-  EXPECT_EQ(fake_->convs.back().posts.size(), 2U);
+  EXPECT_EQ(fake_->convs.back().epilogues.size(), 2U);
   Case bare = image_case(image_cases()[0], false);
   bare.step->bias = -1;
   bare.step->epilogues.clear();
   EXPECT_EQ(check(*make(), bare), "cudnn conv");
-  EXPECT_EQ(fake_->convs.back().posts.size(), 0U);
+  EXPECT_EQ(fake_->convs.back().epilogues.size(), 0U);
 }
 
 TEST_F(Cudnn, FiltersArePackedOnce) {
@@ -370,7 +371,7 @@ bool takes_pool(Library& library, const ir::Graph& graph, const ir::Node& node, 
     if (testing::count(shape) == 0) return true;  // a step without results is not bound
     c.add(shape, {}, false, dtype);
   }
-  return !library.refuses(*c.step) && library.bind(c.call).ok();
+  return !library.get_unsupported_reason(*c.step) && library.bind(c.call).ok();
 }
 
 struct PoolGraph {
@@ -444,7 +445,7 @@ TEST_F(Cudnn, TheCompilerKnowsWhichTypesAndRanksItPools) {
 
 TEST_F(Cudnn, Refusals) {
   Case matmul(TensorOp::matmul, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
-  EXPECT_EQ(make()->refuses(*matmul.step), "cuDNN is not asked for matmul");
+  EXPECT_EQ(make()->get_unsupported_reason(*matmul.step), "cuDNN is not asked for matmul");
   fake_->takes_last = fake_->takes_first = false;
   EXPECT_EQ(run(image_case(image_cases()[0], true)), "unsupported: the fake objects");
 }
@@ -471,20 +472,20 @@ TEST_F(Cudnn, Choices) {
   const auto library = make();
   Case c = image_case(image_cases()[0], true);
   std::vector<std::string> ids;
-  for (const Choice& choice : library->choices(c.call)) ids.push_back(choice.id);
+  for (const Algorithm& algorithm : library->algorithms(c.call)) ids.push_back(algorithm.id);
   EXPECT_EQ(ids, (std::vector<std::string>{"direct/fused eng0", "direct/fused eng1_k2=4", "direct/fused eng7",
                                            "direct/bare eng0", "direct/bare eng1_k2=4", "direct/bare eng7"}));
   EXPECT_TRUE(fake_->convs.empty());
-  c.call.choice = "direct/fused eng1_k2=4";
-  EXPECT_EQ(check(*library->fresh(), c), "cudnn conveng1_k2=4");
-  c.call.choice = "direct/bare eng1_k2=4";
+  c.call.algorithm = "direct/fused eng1_k2=4";
+  EXPECT_EQ(check(*library->clone(), c), "cudnn conveng1_k2=4");
+  c.call.algorithm = "direct/bare eng1_k2=4";
   EXPECT_EQ(check(*library, c), "cudnn conveng1_k2=4 + add + add + activation");
   for (const char* gone : {"direct/fused eng9", "direct/fused eng7", "nonsense"}) {
-    c.call.choice = gone;
+    c.call.algorithm = gone;
     EXPECT_EQ(library->bind(c.call).status().code(), StatusCode::unsupported) << gone;
   }
   fake_->fuses = false;
-  EXPECT_EQ(library->choices(c.call).size(), 3U);
+  EXPECT_EQ(library->algorithms(c.call).size(), 3U);
 }
 
 TEST_F(Cudnn, EqualConvolutionsShareOnePlan) {
@@ -498,7 +499,7 @@ TEST_F(Cudnn, EqualConvolutionsShareOnePlan) {
 TEST_F(Cudnn, EqualPlansThatSeveralThreadsAskForAreBuiltOnce) {
   struct Slow : FakeBackend {
     std::atomic<int> builds = 0, asking = 0;
-    Result<std::unique_ptr<Work>> conv(const ConvSpec&) override {
+    Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec&) override {
       ++builds;
       while (asking < 8) std::this_thread::yield();
       for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // so that the others are inside of get()
@@ -508,7 +509,7 @@ TEST_F(Cudnn, EqualPlansThatSeveralThreadsAskForAreBuiltOnce) {
   cudnn::ConvPlans plans;
   ConvSpec one, other;
   other.plan = "eng1";
-  std::array<std::shared_ptr<const Work>, 8> got;
+  std::array<std::shared_ptr<const CudnnPlan>, 8> got;
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < got.size(); ++i) {
     threads.emplace_back([&, i] {
@@ -539,7 +540,7 @@ TEST_F(Cudnn, EnginesAreLeftOutInExactAlone) {
     options.numerics = numerics;
     Case c = image_case(image_cases()[0], true, true, 0, dtype, epilogues);
     fake_->convs.clear();
-    EXPECT_EQ(check(*make(options)->fresh(), c, 2e-3), "cudnn conv");
+    EXPECT_EQ(check(*make(options)->clone(), c, 2e-3), "cudnn conv");
     return cudnn::lossy_engines(fake_->convs.at(0));
   };
   using Names = std::vector<std::string>;

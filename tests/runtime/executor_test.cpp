@@ -151,7 +151,7 @@ TEST(Executor, IndependentLaunchesShareARegion) {
     const auto plan = bind(b.load(), {{"n", n}}, 5);
     ASSERT_TRUE(plan.ok()) << plan.status().str();
     std::vector<uint32_t> together;
-    for (const Launch& launch : (*plan)->launches) together.push_back(launch.together);
+    for (const Launch& launch : (*plan)->launches) together.push_back(launch.group_size);
     EXPECT_EQ(together, (std::vector<uint32_t>{1, 2, 1, 1, 1}));
     EXPECT_EQ((*plan)->launches[1].group_threads, n == 7 ? 1 : 5);
     std::vector<float> x(static_cast<std::size_t>(n)), expected;
@@ -170,7 +170,7 @@ TEST(Executor, LaunchesOnMemoryOfTheCallerThatMayBeTheSameAreApart) {
   b.launch(one, {flat(y), flat(q)});
   const auto plan = bind(b.load(), {{"n", 1000}}, 2);
   ASSERT_TRUE(plan.ok()) << plan.status().str();
-  EXPECT_EQ((*plan)->launches[0].together, 1u);
+  EXPECT_EQ((*plan)->launches[0].group_size, 1u);
 }
 
 TEST(Executor, AnIndexOutOfRangeNamesItsStepAndTheNextRunWorks) {

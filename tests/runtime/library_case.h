@@ -224,7 +224,7 @@ inline double expected_value(const Case& c, const Extents& at, double* magnitude
 // Runs the case on `library` (with the output's memory taking over argument `alias` if >= 0) and compares. Returns the
 // implementation, or "unsupported: ..." when bind passes the call on.
 inline std::string check(Library& library, Case& c, double tolerance = 3e-6, int alias = -1) {
-  if (const auto reason = library.refuses(*c.step)) return "unsupported: " + *reason;
+  if (const auto reason = library.get_unsupported_reason(*c.step)) return "unsupported: " + *reason;
   auto op = library.bind(c.call);
   if (!op.ok()) {
     EXPECT_EQ(op.status().code(), StatusCode::unsupported) << op.status().str();

@@ -187,7 +187,7 @@ TEST_F(OneDnn, PixelsThatAreNotFiniteStayApart) {
           }
         }
         c.add(last ? Extents{2, 6, 2} : Extents{2, 2, 6}, {}, false, dtype);
-        testing::check(*library->fresh(), c, 2e-2);  // packed weights are known by their address
+        testing::check(*library->clone(), c, 2e-2);  // packed weights are known by their address
       }
     }
   }
@@ -209,7 +209,7 @@ TEST_F(OneDnn, OddChannelsOfAnyNumberOfPixels) {
         c.add({1, pixels, channels}, {}, false, dtype);
         c.add({2, channels, 1}, {}, pixels % 2 == 0, dtype);
         c.add({1, pixels, 2}, {}, false, dtype);
-        testing::check(*library->fresh(), c, 2e-2);  // packed weights are known by their address
+        testing::check(*library->clone(), c, 2e-2);  // packed weights are known by their address
       }
     }
   }
@@ -258,7 +258,7 @@ TEST_F(OneDnn, CallsAloneRunInEachLayout) {
     c.epilogue(ScalarOp::relu);
     c.add(output(s));
     std::vector<std::string> layouts;
-    for (const IsolatedCall& call : library->alone(c.call, in_place)) {
+    for (const IsolatedCall& call : library->isolated_calls(c.call, in_place)) {
       layouts.push_back(call.layout);
       EXPECT_EQ(call.weights, 1);
       ASSERT_EQ(call.bytes.size(), 5U);
@@ -293,7 +293,7 @@ TEST_F(OneDnn, ProductsAlone) {
   c.epilogue(ScalarOp::clamp, -1, 0, 1);  // not oneDNN's: left out
   c.add({3, 50});
   std::size_t count = 0;
-  for (const IsolatedCall& call : library->alone(c.call, false)) {
+  for (const IsolatedCall& call : library->isolated_calls(c.call, false)) {
     EXPECT_EQ(call.weights, -1);
     EXPECT_EQ(call.op->implementation().find('+'), std::string::npos);
     if (call.layout != "any") {

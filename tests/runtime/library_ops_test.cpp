@@ -42,8 +42,8 @@ Extents image(int64_t n, int64_t c, const Extents& spatial, const std::string& l
 Extents slide(const Extents& in, const Extents& kernel, const WindowCase& w) {
   Extents out;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const int64_t reach = (kernel[i] - 1) * w.dilations[i] + 1;
-    out.push_back((in[i] + w.pads[i] + w.pads[in.size() + i] - reach) / w.strides[i] + 1);
+    const int64_t dilated_extent = (kernel[i] - 1) * w.dilations[i] + 1;
+    out.push_back((in[i] + w.pads[i] + w.pads[in.size() + i] - dilated_extent) / w.strides[i] + 1);
   }
   return out;
 }

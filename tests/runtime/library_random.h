@@ -31,7 +31,7 @@ inline std::string random_epilogues(Random& random) {
   return what;
 }
 
-inline std::string text_of(const Case& c) {
+inline std::string describe_case(const Case& c) {
   std::string text = to_string(c.call.args[0].dtype);
   for (const BoundArg& arg : c.call.args) text += " " + ::testing::PrintToString(arg.shape);
   for (const char* name : {"strides", "pads", "dilations"})

@@ -11,12 +11,12 @@ using testing::Case;
 
 void check_by_every_choice(Case c) {
   for (const auto& library : host_libraries(Options())) {
-    if (library->refuses(*c.step)) continue;
-    std::vector<Choice> choices = library->choices(c.call);
-    choices.insert(choices.begin(), Choice{});
-    for (const Choice& choice : choices) {
-      SCOPED_TRACE(testing::text_of(c) + " by " + library->name() + " " + choice.id);
-      c.call.choice = choice.id;
+    if (library->get_unsupported_reason(*c.step)) continue;
+    std::vector<Algorithm> algorithms = library->algorithms(c.call);
+    algorithms.insert(algorithms.begin(), Algorithm{});
+    for (const Algorithm& algorithm : algorithms) {
+      SCOPED_TRACE(testing::describe_case(c) + " by " + library->name() + " " + algorithm.id);
+      c.call.algorithm = algorithm.id;
       testing::check(*library, c, testing::tolerance_of(c.call.args[0].dtype));
     }
   }

@@ -54,7 +54,7 @@ class FakeAttentionOp : public LibraryOp {
 class FakeAttention : public Library {
  public:
   std::string name() const override { return "fake"; }
-  std::optional<std::string> refuses(const ir::LibraryStep&) const override { return std::nullopt; }
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep&) const override { return std::nullopt; }
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     Problem problem = normalize(call, kRoles);
     if (problem[Role::query].dims.back() != problem[Role::key].dims.back())

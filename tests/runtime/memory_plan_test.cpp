@@ -11,69 +11,70 @@
 namespace fusec::runtime {
 namespace {
 
-bool conflict(const Block& a, int64_t at_a, const Block& b, int64_t at_b) {
+bool conflict(const BufferInterval& a, int64_t at_a, const BufferInterval& b, int64_t at_b) {
   return a.first <= b.last && b.first <= a.last && at_a < at_b + b.bytes && at_b < at_a + a.bytes;
 }
 
-int64_t peak(const std::vector<Block>& blocks) {
+int64_t peak(const std::vector<BufferInterval>& intervals) {
   int64_t most = 0;
-  for (const Block& at : blocks) {
+  for (const BufferInterval& at : intervals) {
     int64_t sum = 0;
-    for (const Block& b : blocks) sum += b.first <= at.first && at.first <= b.last ? (b.bytes + 63) / 64 * 64 : 0;
+    for (const BufferInterval& b : intervals)
+      sum += b.first <= at.first && at.first <= b.last ? (b.bytes + 63) / 64 * 64 : 0;
     most = std::max(most, sum);
   }
   return most;
 }
 
 // Like a network: mostly short lives, some long skips, sizes over three orders of magnitude.
-std::vector<Block> random_blocks(std::mt19937& random) {
-  std::vector<Block> blocks(10 + random() % 150);
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
+std::vector<BufferInterval> random_blocks(std::mt19937& random) {
+  std::vector<BufferInterval> intervals(10 + random() % 150);
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
     const int first = static_cast<int>(i), life = random() % 4 == 0 ? 1 + random() % 20 : 1 + random() % 2;
-    blocks[i] = {1 + static_cast<int64_t>(random() % (random() % 3 == 0 ? 500'000 : 5'000)), first, first + life};
+    intervals[i] = {1 + static_cast<int64_t>(random() % (random() % 3 == 0 ? 500'000 : 5'000)), first, first + life};
   }
-  return blocks;
+  return intervals;
 }
 
 TEST(MemoryPlan, LiveBlocksNeverOverlapAndThePeakIsNearTheBound) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
-    const std::vector<Block> blocks = random_blocks(random);
-    const MemoryPlan plan = plan_memory(blocks);
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::vector<BufferInterval> intervals = random_blocks(random);
+    const MemoryPlan plan = plan_memory(intervals);
+    for (std::size_t i = 0; i < intervals.size(); ++i) {
       ASSERT_EQ(plan.offsets[i] % 64, 0);
       ASSERT_GE(plan.offsets[i], 0);
-      ASSERT_LE(plan.offsets[i] + blocks[i].bytes, plan.arena_bytes);
+      ASSERT_LE(plan.offsets[i] + intervals[i].bytes, plan.arena_bytes);
       for (std::size_t j = 0; j < i; ++j) {
-        ASSERT_FALSE(conflict(blocks[i], plan.offsets[i], blocks[j], plan.offsets[j]))
+        ASSERT_FALSE(conflict(intervals[i], plan.offsets[i], intervals[j], plan.offsets[j]))
             << "blocks " << i << " and " << j;
       }
     }
-    EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(peak(blocks))) << "round " << round;
+    EXPECT_LE(static_cast<double>(plan.arena_bytes), 1.1 * static_cast<double>(peak(intervals))) << "round " << round;
   }
 }
 
 TEST(MemoryPlan, IsDeterministic) {
   std::mt19937 random(11);
-  const std::vector<Block> blocks = random_blocks(random);
-  EXPECT_EQ(plan_memory(blocks).offsets, plan_memory(blocks).offsets);
+  const std::vector<BufferInterval> intervals = random_blocks(random);
+  EXPECT_EQ(plan_memory(intervals).offsets, plan_memory(intervals).offsets);
 }
 
 TEST(MemoryPlan, EmptyAndZeroSizedBlocksTakeNothing) {
   EXPECT_EQ(plan_memory({}).arena_bytes, 0);
-  const std::vector<Block> blocks = {{0, 0, 3}, {64, 1, 2}};
-  EXPECT_EQ(plan_memory(blocks).arena_bytes, 64);
+  const std::vector<BufferInterval> intervals = {{0, 0, 3}, {64, 1, 2}};
+  EXPECT_EQ(plan_memory(intervals).arena_bytes, 64);
 }
 
 TEST(MemoryPlan, SizesPast63BitsAreRefused) {
-  const std::vector<Block> sum = {{INT64_MAX / 2, 0, 1}, {INT64_MAX / 2, 0, 1}, {128, 0, 1}};
+  const std::vector<BufferInterval> sum = {{INT64_MAX / 2, 0, 1}, {INT64_MAX / 2, 0, 1}, {128, 0, 1}};
   EXPECT_THROW((void)plan_memory(sum), DimOverflow);
-  const std::vector<Block> rounding = {{INT64_MAX, 0, 1}};
+  const std::vector<BufferInterval> rounding = {{INT64_MAX, 0, 1}};
   EXPECT_THROW((void)plan_memory(rounding), DimOverflow);
 }
 
 TEST(MemoryPlan, ManyBlocksTakeBoundedTime) {
-  std::vector<Block> chain(4000);
+  std::vector<BufferInterval> chain(4000);
   for (std::size_t i = 0; i < chain.size(); ++i)
     chain[i] = {int64_t(64 * (1 + i % 97)), int(i), int(i) + 1 + int(i % 5)};
   EXPECT_GT(plan_memory(chain).arena_bytes, 0);

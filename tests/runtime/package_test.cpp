@@ -154,7 +154,7 @@ TEST_F(PackageTest, WhatCannotBeReadIsTold) {
   ASSERT_TRUE(write({"cpu:x86-64-v2"}).ok());
   const std::vector<char> bytes = read_bytes(path());
   const auto file = std::as_bytes(std::span(bytes));
-  const auto head = runtime::package_head_of(file);
+  const auto head = runtime::read_package_head(file);
   ASSERT_TRUE(head.ok());
   const auto answer = [&](int fault) {
     return runtime::check_digests(*head, file, 2, [=](std::size_t, std::size_t) { return fault; }).str();

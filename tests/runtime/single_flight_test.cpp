@@ -31,17 +31,17 @@ struct Heavy {
 
 // The answers of a thread that works and of one that waits for it.
 template <class Value, class Make>
-std::pair<StatusCode, StatusCode> two_threads(SingleFlight<Key, Value>& flights, const Make& make) {
+std::pair<StatusCode, StatusCode> two_threads(SingleFlight<Key, Value>& in_flight, const Make& make) {
   std::atomic<bool> compared = false;
   const Key key{&compared};
   StatusCode waiter = StatusCode::ok, worker = StatusCode::ok;
   std::thread second;
-  worker = flights
+  worker = in_flight
                .run(key,
                     [&]() -> Result<Value> {
                       second = std::thread([&] {
                         waiter = ir::guarded([&] {
-                                   return flights.run(key, [&]() -> Result<Value> {
+                                   return in_flight.run(key, [&]() -> Result<Value> {
                                      return Status(StatusCode::internal, "the waiter worked itself");
                                    });
                                  })
@@ -59,22 +59,23 @@ std::pair<StatusCode, StatusCode> two_threads(SingleFlight<Key, Value>& flights,
 
 TEST(SingleFlight, WaitersWakeWhateverThrows) {
   using Codes = std::pair<StatusCode, StatusCode>;
-  SingleFlight<Key, int> flights;
-  EXPECT_EQ(two_threads(flights, [] { return Result<int>(7); }), Codes(StatusCode::ok, StatusCode::ok));
-  EXPECT_EQ(two_threads(flights, []() -> Result<int> { throw std::bad_alloc(); }),
+  SingleFlight<Key, int> in_flight;
+  EXPECT_EQ(two_threads(in_flight, [] { return Result<int>(7); }), Codes(StatusCode::ok, StatusCode::ok));
+  EXPECT_EQ(two_threads(in_flight, []() -> Result<int> { throw std::bad_alloc(); }),
             Codes(StatusCode::out_of_memory, StatusCode::out_of_memory));
-  EXPECT_EQ(two_threads(flights, []() -> Result<int> { throw std::runtime_error("odd"); }),
+  EXPECT_EQ(two_threads(in_flight, []() -> Result<int> { throw std::runtime_error("odd"); }),
             Codes(StatusCode::internal, StatusCode::internal));
-  EXPECT_EQ(two_threads(flights, []() -> Result<int> { throw 7; }), Codes(StatusCode::internal, StatusCode::internal));
+  EXPECT_EQ(two_threads(in_flight, []() -> Result<int> { throw 7; }),
+            Codes(StatusCode::internal, StatusCode::internal));
   // Each of these flights has landed: the next one flies anew.
-  EXPECT_EQ(two_threads(flights, [] { return Result<int>(7); }), Codes(StatusCode::ok, StatusCode::ok));
+  EXPECT_EQ(two_threads(in_flight, [] { return Result<int>(7); }), Codes(StatusCode::ok, StatusCode::ok));
 }
 
 TEST(SingleFlight, WaitersWakeWhenTheAnswerCannotBeCopied) {
   using Codes = std::pair<StatusCode, StatusCode>;
-  SingleFlight<Key, Heavy> flights;
+  SingleFlight<Key, Heavy> in_flight;
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(two_threads(flights, [] { return Result<Heavy>(Heavy()); }),
+    EXPECT_EQ(two_threads(in_flight, [] { return Result<Heavy>(Heavy()); }),
               Codes(StatusCode::ok, StatusCode::out_of_memory));
   }
 }

@@ -21,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-TuningRow row(const std::string& choice, double us = 10, const std::string& call = "matmul") {
-  return {"a machine", call, "onednn", choice, false, 2, us, 0.1, 11, 64, "", 1000};
+TuningRow row(const std::string& algorithm, double us = 10, const std::string& call = "matmul") {
+  return {"a machine", call, "onednn", algorithm, false, 2, us, 0.1, 11, 64, "", 1000};
 }
 
 class TuningDatabaseTest : public ::testing::Test {
@@ -62,7 +62,7 @@ class TuningDatabaseTest : public ::testing::Test {
 TEST_F(TuningDatabaseTest, KeepsRows) {
   EXPECT_EQ(TuningDatabase::open(path_).status().code(), StatusCode::cache);
   TuningRow failed = row("b", 0);
-  failed.failure = "it failed", failed.own = true;
+  failed.failure = "it failed", failed.is_default = true;
   {
     const auto db = writer();
     ASSERT_TRUE(db->put(row("a", 20)).ok());
@@ -220,8 +220,8 @@ TEST_F(TuningDatabaseTest, MergeKeepsWhatIsBetterMeasured) {
   longer.runs = 100, later.time = 2000, fewer.runs = 3;
   {
     const auto to = writer(), from = writer(other);
-    for (const char* choice : {"more runs there", "later there", "fewer runs there", "only here"})
-      ASSERT_TRUE(to->put(row(choice)).ok());
+    for (const char* algorithm : {"more runs there", "later there", "fewer runs there", "only here"})
+      ASSERT_TRUE(to->put(row(algorithm)).ok());
     ASSERT_TRUE(to->put(failed).ok());
     for (const TuningRow& r : {longer, later, fewer, row("failed here"), row("only there")})
       ASSERT_TRUE(from->put(r).ok());

@@ -22,20 +22,20 @@ using runtime_test::ProgramBuilder;
 
 class CountedOp final : public LibraryOp {
  public:
-  CountedOp(std::string choice, int& runs) : choice_(std::move(choice)), runs_(runs) {}
+  CountedOp(std::string algorithm, int& runs) : algorithm_(std::move(algorithm)), runs_(runs) {}
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
     ++runs_;
     EXPECT_NE(context.stream, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(workspace) % 256, 0u);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(reinterpret_cast<uintptr_t>(args[i]) % 256, 0u);
     EXPECT_EQ(static_cast<const float*>(args[1])[3], 4);  // the constant
-    return choice_ == "fails" ? Status(StatusCode::device, "it fails to run") : Status();
+    return algorithm_ == "fails" ? Status(StatusCode::device, "it fails to run") : Status();
   }
   std::size_t workspace_bytes() const override { return 100; }
-  std::string implementation() const override { return choice_; }
+  std::string implementation() const override { return algorithm_; }
 
  private:
-  std::string choice_;
+  std::string algorithm_;
   int& runs_;
 };
 
@@ -43,15 +43,16 @@ class CountedOp final : public LibraryOp {
 class ChoosyLibrary final : public Library {
  public:
   std::string name() const override { return "choosy"; }
-  std::optional<std::string> refuses(const ir::LibraryStep&) const override { return std::nullopt; }
-  std::vector<Choice> choices(const LibraryCall&) override {
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep&) const override { return std::nullopt; }
+  std::vector<Algorithm> algorithms(const LibraryCall&) override {
     ++listings;
     return {{"own"}, {"absent"}, {"fails"}, {"works", 100}};
   }
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     EXPECT_NE(FakeDriver::current(), nullptr);
-    if (call.choice == "absent") return Status(StatusCode::unsupported, "it is absent");
-    return std::unique_ptr<LibraryOp>(std::make_unique<CountedOp>(call.choice.empty() ? "own" : call.choice, runs));
+    if (call.algorithm == "absent") return Status(StatusCode::unsupported, "it is absent");
+    return std::unique_ptr<LibraryOp>(
+        std::make_unique<CountedOp>(call.algorithm.empty() ? "own" : call.algorithm, runs));
   }
   int listings = 0, runs = 0;
 };
@@ -84,10 +85,10 @@ TEST(TuningOnAGpu, TimesByEventsAndKeepsFailures) {
       EXPECT_EQ(library->listings, again ? 0 : 1);
       EXPECT_EQ(library->runs > 0, !again);
       ASSERT_EQ(report->layers.size(), 1u);
-      EXPECT_EQ(own_row(report->layers[0].rows)->choice, "own");
+      EXPECT_EQ(default_row(report->layers[0].rows)->algorithm, "own");
       std::vector<std::string> failures;
       for (const TuningRow& row : report->layers[0].rows) {
-        if (row.failed()) failures.push_back(row.choice + ": " + row.failure);
+        if (row.failed()) failures.push_back(row.algorithm + ": " + row.failure);
       }
       EXPECT_THAT(failures, ::testing::UnorderedElementsAre("absent: it is absent", "fails: it fails to run"));
       EXPECT_THAT(state.tuning().scope(), ::testing::HasSubstr("; choosy 1"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tuning on the CPU, from choices to a second process that measures nothing.
+// Tuning on the CPU, from algorithms to a second process that measures nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -86,13 +86,13 @@ TEST_F(TuningTest, MeasuresOnceAndKeepsWhatItMeasured) {
   EXPECT_EQ(first.reused, 0);
   EXPECT_TRUE(first.finished);
   for (const TunedLayer& layer : first.layers) {
-    ASSERT_NE(own_row(layer.rows), nullptr) << layer.call;
-    EXPECT_LE(best_row(layer.rows)->median_us, own_row(layer.rows)->median_us);
-    for (const TuningRow& row : layer.rows) EXPECT_TRUE(is_sound(row)) << row.choice;
+    ASSERT_NE(default_row(layer.rows), nullptr) << layer.call;
+    EXPECT_LE(best_row(layer.rows)->median_us, default_row(layer.rows)->median_us);
+    for (const TuningRow& row : layer.rows) EXPECT_TRUE(is_sound(row)) << row.algorithm;
   }
   const TuneTotals sums = totals(first);
-  EXPECT_GT(sums.own_us, 0);
-  EXPECT_LE(sums.best_us, sums.own_us);
+  EXPECT_GT(sums.default_us, 0);
+  EXPECT_LE(sums.best_us, sums.default_us);
   const std::vector<TuningRow> rows = stored();
   EXPECT_EQ(static_cast<int64_t>(rows.size()), first.measured + first.failed);
   const TuneReport second = tune_engine(engine(Strategy::heuristic));
@@ -170,7 +170,7 @@ TEST_F(TuningTest, ChoicesThatVanishedAreNotedOnce) {
   for (const TunedLayer& layer : tune_engine(engine(Strategy::heuristic)).layers) {
     const auto db = TuningDatabase::open_to_write(tuning_path(options_), [](const std::string&) {});
     TuningRow gone = layer.rows[0];
-    gone.choice = "of another day", gone.median_us = 1e-3, gone.own = false;
+    gone.algorithm = "of another day", gone.median_us = 1e-3, gone.is_default = false;
     ASSERT_TRUE((*db)->put(gone).ok());
     gone.library = "nobody";
     ASSERT_TRUE((*db)->put(gone).ok());
@@ -243,22 +243,22 @@ TEST(TuningChoices, OfOneDnn) {
   };
   for (const int64_t kernel : {1, 3}) {
     testing::Case c = image(kernel);
-    const std::vector<Choice> choices = library->choices(c.call);
-    ASSERT_FALSE(choices.empty());
-    EXPECT_GE(choices.size(), kernel == 1 ? 2u : 1u);
+    const std::vector<Algorithm> algorithms = library->algorithms(c.call);
+    ASSERT_FALSE(algorithms.empty());
+    EXPECT_GE(algorithms.size(), kernel == 1 ? 2u : 1u);
     const std::string own = testing::check(*library, c, 1e-5);
-    for (const Choice& choice : choices) {
+    for (const Algorithm& algorithm : algorithms) {
       testing::Case chosen = image(kernel);
-      chosen.call.choice = choice.id;
-      const std::string what = testing::check(*library->fresh(), chosen, 1e-5);
-      if (&choice == &choices[0]) {
+      chosen.call.algorithm = algorithm.id;
+      const std::string what = testing::check(*library->clone(), chosen, 1e-5);
+      if (&algorithm == &algorithms[0]) {
         EXPECT_EQ(what, own);
       }
-      if (!choice.id.starts_with("matmul")) {
-        EXPECT_THAT(what, HasSubstr(choice.id));
+      if (!algorithm.id.starts_with("matmul")) {
+        EXPECT_THAT(what, HasSubstr(algorithm.id));
       }
     }
-    c.call.choice = "of another day";
+    c.call.algorithm = "of another day";
     EXPECT_EQ(library->bind(c.call).status().code(), StatusCode::unsupported);
   }
 }

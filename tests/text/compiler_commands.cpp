@@ -84,7 +84,7 @@ Result<std::string> run_lower(const std::string& input, const std::string& args)
     FUSEC_ASSIGN(compiler::Partition parts, compiler::partition(s.graph, s.target, s.options));
     for (const compiler::Region& region : parts.regions) {
       if (region.kind != compiler::RegionKind::kernel) continue;
-      FUSEC_ASSIGN(compiler::Nest nest, compiler::build_nest(s.graph, parts.storage, region, {}));
+      FUSEC_ASSIGN(compiler::LoopNest nest, compiler::build_loop_nest(s.graph, parts.storage, region, {}));
       text += ir::print(nest.kernel);
     }
     return text;

@@ -10,7 +10,7 @@ namespace fusec::text_test {
 
 Result<std::string> run_roundtrip(const std::string& input, const std::string&) {
   FUSEC_ASSIGN(const ir::Graph graph, ir::parse_graph(input));
-  FUSEC_TRY(ir::verify(graph, ir::Stage::imported));
+  FUSEC_TRY(ir::verify(graph, ir::GraphForm::imported));
   std::string text = ir::print(graph);
   FUSEC_ASSIGN(const ir::Graph again, ir::parse_graph(text, ir::constant_table(graph)));
   if (!ir::same_graph(graph, again))
@@ -32,7 +32,7 @@ Result<std::string> run_error(const std::string& input, const std::string& args)
 
 Result<std::string> run_run(const std::string& input, const std::string& args) {
   FUSEC_ASSIGN(const ir::Graph graph, ir::parse_graph(input));
-  FUSEC_TRY(ir::verify(graph, ir::Stage::imported));
+  FUSEC_TRY(ir::verify(graph, ir::GraphForm::imported));
   return run_values(graph, input, args);
 }
 

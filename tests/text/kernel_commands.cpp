@@ -6,7 +6,7 @@
 #include "ir/eval/graph.h"
 #include "ir/eval/kernel.h"
 #include "ir/text/kernel_text.h"
-#include "ir/text/signature.h"
+#include "ir/text/structural_hash.h"
 #include "ir/verify/kernel.h"
 #include "tests/text/commands.h"
 #include "tests/text/inputs.h"
@@ -31,7 +31,7 @@ Result<std::string> roundtrip(const ir::Kernel& kernel) {
   return text;
 }
 
-std::string verdict(const ir::Kernel& kernel) {
+std::string result(const ir::Kernel& kernel) {
   const std::vector<std::string> all = ir::findings(kernel);
   if (all.empty()) return "verified\n";
   std::string out;
@@ -109,7 +109,7 @@ Result<std::string> run_kernel(const std::string& input, const std::string& args
     out += text;
   }
   if (args.find("canonical") != std::string::npos) out += canonical_text(*kernel);
-  if (args.find("verify") != std::string::npos) out += verdict(*kernel);
+  if (args.find("verify") != std::string::npos) out += result(*kernel);
   if (args.find("run") != std::string::npos) {
     FUSEC_ASSIGN(const std::string values, evaluated(input));
     out += values;

@@ -26,7 +26,7 @@ struct Array {
   double& at(std::size_t i, std::size_t j) { return v[i * size(1) + j]; }
 };
 
-Array array_of(const Tensor& t) {
+Array make_array(const Tensor& t) {
   Array out{{}, t.shape()};
   for (int64_t i = 0; i < t.num_elements(); ++i) {
     out.v.push_back(ir::load_double(t.dtype(), t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype()))));
@@ -45,12 +45,12 @@ void expect_matches(const std::string& file, double tolerance, const Reference& 
   auto c = parse_kernel_case(text);
   ASSERT_TRUE(c.ok()) << c.status().str();
   std::vector<Array> expected;
-  for (const Tensor& t : c->args) expected.push_back(array_of(t));
+  for (const Tensor& t : c->args) expected.push_back(make_array(t));
   reference(expected);
   const auto done = ir::evaluate(c->kernel, c->args, c->extents);
   ASSERT_TRUE(done.ok()) << done.status().str();
   for (std::size_t p = 0; p < c->args.size(); ++p) {
-    const Array got = array_of(c->args[p]);
+    const Array got = make_array(c->args[p]);
     for (std::size_t i = 0; i < got.v.size(); ++i) {
       ASSERT_NEAR(got.v[i], expected[p].v[i], tolerance)
           << c->kernel.buffers[c->kernel.params[p]].name << " element " << i;

@@ -12,8 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using tool::BenchCase;
+using tool::BenchComparison;
 using tool::BenchRecord;
-using tool::BenchVerdict;
 
 BenchRecord record(std::vector<BenchCase> cases) {
   BenchRecord r;
@@ -22,17 +22,17 @@ BenchRecord record(std::vector<BenchCase> cases) {
   return r;
 }
 
-BenchVerdict verdict(const BenchRecord& before, const BenchRecord& now) {
-  Result<BenchVerdict> result = tool::compare(before, now, "f.json");
+BenchComparison compared(const BenchRecord& before, const BenchRecord& now) {
+  Result<BenchComparison> result = tool::compare(before, now, "f.json");
   EXPECT_TRUE(result.ok()) << result.status().str();
-  return result.ok() ? *result : BenchVerdict();
+  return result.ok() ? *result : BenchComparison();
 }
 
 const BenchCase kBefore = {"a", {1.00, 1.01, 0.99, 1.00, 1.02}, 1, ""};
 
 TEST(BenchRecord, SlowerNeedsThreePercentAndNoOverlap) {
   const auto now = [](std::vector<double> ratios) {
-    return verdict(record({kBefore}), record({{"a", std::move(ratios), 1, ""}})).changes.at(0);
+    return compared(record({kBefore}), record({{"a", std::move(ratios), 1, ""}})).changes.at(0);
   };
   EXPECT_FALSE(now({1.00, 1.01, 0.99, 1.00, 1.02}).slower);
   EXPECT_FALSE(now({1.025, 1.03, 1.025, 1.03, 1.025}).slower);  // no overlap, 2.5 %
@@ -46,11 +46,11 @@ TEST(BenchRecord, SlowerNeedsThreePercentAndNoOverlap) {
 
 TEST(BenchRecord, CasesOfOneSideAreNamedAndFailedOnesFail) {
   const BenchRecord before = record({kBefore, {"gone", {1}, 1, ""}});
-  const BenchVerdict v = verdict(before, record({kBefore, {"new", {1}, 1, ""}}));
+  const BenchComparison v = compared(before, record({kBefore, {"new", {1}, 1, ""}}));
   EXPECT_TRUE(v.ok());
   EXPECT_THAT(v.missing, ElementsAre("gone"));
   EXPECT_THAT(v.added, ElementsAre("new"));
-  const BenchVerdict failed = verdict(before, record({kBefore, {"gone", {}, 0, "it does not compile"}}));
+  const BenchComparison failed = compared(before, record({kBefore, {"gone", {}, 0, "it does not compile"}}));
   EXPECT_FALSE(failed.ok());
   EXPECT_EQ(failed.failed.at(0).name, "gone");
   EXPECT_TRUE(failed.missing.empty());
@@ -74,19 +74,18 @@ TEST(BenchRecord, OnlyLikeIsHeldAgainstLike) {
   refuses([](auto& o) { o.threads = 8; }, {"--threads 2"});
   BenchRecord now = record({kBefore});
   now.origin.commit = now.origin.date = now.origin.versions = "another";
-  EXPECT_TRUE(verdict(record({kBefore}), now).ok());
+  EXPECT_TRUE(compared(record({kBefore}), now).ok());
 }
 
 TEST(BenchRecord, ReadsWhatItWritesAndNothingElse) {
-  const tool::Json good = json_of(record({kBefore}));
-  const auto read = tool::record_of_json(good, "f.json");
+  const tool::Json good = make_json(record({kBefore}));
+  const auto read = tool::parse_record(good, "f.json");
   ASSERT_TRUE(read.ok()) << read.status().str();
-  EXPECT_EQ(json_of(*read), good);
+  EXPECT_EQ(make_json(*read), good);
   const auto refuses = [&](auto&& change, const std::string& why) {
     tool::Json json = good;
     change(json);
-    EXPECT_THAT(tool::record_of_json(json, "f.json").status().str(),
-                testing::AllOf(HasSubstr("f.json"), HasSubstr(why)));
+    EXPECT_THAT(tool::parse_record(json, "f.json").status().str(), testing::AllOf(HasSubstr("f.json"), HasSubstr(why)));
   };
   refuses([](auto& j) { j = tool::Json::array(); }, "is no record");
   refuses([](auto& j) { j["format"] = 2; }, "has format 2, and this fusec reads format 1");

@@ -95,7 +95,7 @@ TEST(Json, BenchLibrarySum) {
     (group["kind"] == "library" ? library_us : generated_us) += count * group["plan_us"].get<double>();
     if (group["kind"] == "generated") continue;
     EXPECT_TRUE(group["layouts_us"].contains(group["layout"].get<std::string>()));
-    EXPECT_THAT(group["alone"], testing::StartsWith("onednn "));
+    EXPECT_THAT(group["isolated"], testing::StartsWith("onednn "));
     EXPECT_EQ(count, group["what"].get<std::string>().find("+add") == std::string::npos ? 1 : 2);
     isolated_us += count * group["isolated_us"].get<double>();
   }
@@ -124,7 +124,7 @@ TEST(Json, TuneMeasuresOnce) {
   EXPECT_GT(j["tuned_us"], 0);
   EXPECT_LE(j["tuned_us"], j["heuristic_us"]);
   ASSERT_EQ(j["layers"].size(), 1u);
-  expect_keys(j["layers"][0], {"origin", "count", "symbols", "call", "heuristic", "best", "choices"});
+  expect_keys(j["layers"][0], {"origin", "count", "symbols", "call", "heuristic", "best", "algorithms"});
   EXPECT_THAT(j["layers"][0]["call"], testing::StartsWith("matmul f32 a=f32[5,8]"));
   const json again = tune({}).json();
   EXPECT_EQ(again["measured"], 0);

@@ -28,7 +28,7 @@ class PackageTool : public testing::Test {
     return w.path("m.fsc");
   }
   // The bytes of every output of `fusec run`.
-  std::string outputs_of(const std::vector<std::string>& arguments) {
+  std::string compute_outputs(const std::vector<std::string>& arguments) {
     const std::string dir = w.path("out");
     std::filesystem::remove_all(dir);
     std::vector<std::string> line = {"run", "--output-dir", dir, "--device", "cpu"};
@@ -47,17 +47,17 @@ TEST_F(PackageTool, SameBitsAsTheModel) {
   for (const char* name : {"mobilenet_v3_small", "squeezenet1_1"}) {
     const std::string model = kModels + name + ".onnx";
     const std::string package = compiled(model, {"--target", "cpu:x86-64-v2,cpu:native"});
-    EXPECT_EQ(outputs_of({package}), outputs_of({model, "--random-weights", "3"})) << name;
-    EXPECT_EQ(outputs_of({package, "--target", "x86-64-v2"}),
-              outputs_of({model, "--random-weights", "3", "--target", "x86-64-v2"}));
+    EXPECT_EQ(compute_outputs({package}), compute_outputs({model, "--random-weights", "3"})) << name;
+    EXPECT_EQ(compute_outputs({package, "--target", "x86-64-v2"}),
+              compute_outputs({model, "--random-weights", "3", "--target", "x86-64-v2"}));
   }
 }
 
 TEST_F(PackageTool, OptionsOfTheCompileAreKept) {
   const std::string model = kModels + "mobilenet_v3_small.onnx";
   const std::string package = compiled(model, {"--precision", "bf16"});
-  EXPECT_EQ(outputs_of({package, "--precision", "bf16"}),
-            outputs_of({model, "--random-weights", "3", "--precision", "bf16"}));
+  EXPECT_EQ(compute_outputs({package, "--precision", "bf16"}),
+            compute_outputs({model, "--random-weights", "3", "--precision", "bf16"}));
   const Outcome outcome = w.fusec({"run", package, "--precision", "f16"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--precision is not what"));

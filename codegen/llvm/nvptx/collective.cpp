@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the folds of a reduction over the threads of a team as LLVM IR: with shuffles inside warps, through shared
-// memory between warps. `plan_fold` has decided which is used, as for CUDA C++.
+// Writes the folds of a reduction over the threads of a thread group as LLVM IR: with shuffles inside warps, through
+// shared memory between warps. `plan_thread_combine` has decided which is used, as for CUDA C++.
 
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <numeric>
 
-#include "codegen/kernel/reduce_plan.h"
+#include "codegen/kernel/reduction_plan.h"
 #include "codegen/llvm/nvptx/reduce.h"
 
 namespace fusec::codegen::nvptx {
@@ -15,7 +15,7 @@ namespace {
 using llvm::Value;
 
 void check_warp(const GpuWriter& w) {
-  if (w.team.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
+  if (w.thread_group.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
 }
 
 Value* constant32(GpuWriter& w, int64_t v) { return w.ir.b.getInt32(static_cast<uint32_t>(v)); }
@@ -26,7 +26,7 @@ Value* shuffle_scalar(GpuWriter& w, llvm::Intrinsic::ID id, Value* v, Value* fro
   llvm::Type* type = v->getType();
   const unsigned bits = type->getScalarSizeInBits();
   const auto word = [&](Value* x) -> Value* {
-    return b.CreateIntrinsic(id, {}, {w.team.mask, x, from, constant32(w, 31)});
+    return b.CreateIntrinsic(id, {}, {w.thread_group.mask, x, from, constant32(w, 31)});
   };
   if (bits < 32) return b.CreateTrunc(word(b.CreateZExt(v, b.getInt32Ty())), type);
   if (bits == 32) return b.CreateBitCast(word(b.CreateBitCast(v, b.getInt32Ty())), type);
@@ -87,7 +87,7 @@ Parts fold_by_xor(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, i
 Parts fold_by_index(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from, int64_t total) {
   check_warp(w);
   auto& b = w.ir.b;
-  Value* t = w.team.thread;
+  Value* t = w.thread_group.thread;
   for (int64_t s = from; s < total; s *= 2) {
     Value* first = b.CreateAnd(b.CreateXor(t, constant32(w, s)), constant32(w, -s));
     Value* source = b.CreateAnd(b.CreateAdd(b.CreateSub(w.thread_index, t), first), constant32(w, 31));
@@ -101,7 +101,7 @@ Parts fold_by_index(GpuWriter& w, const CombineOp& op, Parts mine, int64_t from,
 // Shared arrays of `count` tuples.
 class SharedCells {
  public:
-  SharedCells(GpuWriter& w, const Cells& a, const std::string& use, int64_t count) : w_(w), a_(a) {
+  SharedCells(GpuWriter& w, const Accumulators& a, const std::string& use, int64_t count) : w_(w), a_(a) {
     for (std::size_t p = 0; p < a.op().types.size(); ++p) {
       llvm::Type* element = memory_type(w.ir, a.op().types[p]);
       arrays_.push_back(shared_array(w, "w" + a.id() + "_" + use + std::to_string(p), element, count * a.lanes()));
@@ -131,7 +131,7 @@ class SharedCells {
   }
 
   GpuWriter& w_;
-  const Cells& a_;
+  const Accumulators& a_;
   std::vector<llvm::GlobalVariable*> arrays_;
 };
 
@@ -142,11 +142,11 @@ void where_holds(GpuWriter& w, Value* condition, const std::function<void()>& bo
 
 // Separates what an earlier iteration of a loop reads from what is written next.
 void barrier_in_loops(GpuWriter& w) {
-  if (w.team.in_loop) write_block_barrier(w);
+  if (w.thread_group.in_loop) write_block_barrier(w);
 }
 
 // Folds `runs` runs of `unit` warps each. Every run has one value, and the first warps of the runs are `unit` apart.
-void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_t step, const std::string& use) {
+void fold_warps(GpuWriter& w, const Accumulators& a, int64_t runs, int64_t unit, int64_t step, const std::string& use) {
   auto& b = w.ir.b;
   const int64_t warps = w.block_warps, entries = (a.count() + step - 1) / step;
   const SharedCells shared(w, a, use, warps * entries);
@@ -158,7 +158,7 @@ void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_
   });
   write_block_barrier(w);
   Value* base = constant32(w, 0);
-  if (w.team.alignment != 0) base = b.CreateSub(warp, thread_part(w, w.team.thread, 32, 0));
+  if (w.thread_group.alignment != 0) base = b.CreateSub(warp, thread_part(w, w.thread_group.thread, 32, 0));
   for (int64_t i = 0; i < a.count(); i += step) {
     if (warps_fold_runs(runs, w.block_threads)) {
       Value* mine = b.CreateMul(thread_part(w, w.thread_index, 1, runs), constant32(w, unit));
@@ -172,12 +172,13 @@ void fold_warps(GpuWriter& w, const Cells& a, int64_t runs, int64_t unit, int64_
 }
 
 // Works for any counts: a tree in shared memory.
-void fold_in_shared(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step, const std::string& use) {
+void fold_in_shared(GpuWriter& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step,
+                    const std::string& use) {
   auto& b = w.ir.b;
   const SharedCells shared(w, a, use, w.block_threads);
-  Value* run = thread_part(w, w.team.thread, stride, 0);
+  Value* run = thread_part(w, w.thread_group.thread, stride, 0);
   for (int64_t i = 0; i < a.count(); i += step) {
-    if (w.team.in_loop || a.count() > step) write_block_barrier(w);
+    if (w.thread_group.in_loop || a.count() > step) write_block_barrier(w);
     shared.set(w.thread_index, a.get(i));
     write_block_barrier(w);
     for (int64_t s = 1; s < count; s *= 2) {
@@ -189,13 +190,13 @@ void fold_in_shared(GpuWriter& w, const Cells& a, int64_t stride, int64_t count,
       });
       write_block_barrier(w);
     }
-    a.set(i, shared.get(b.CreateSub(w.thread_index, w.team.thread)));
+    a.set(i, shared.get(b.CreateSub(w.thread_index, w.thread_group.thread)));
   }
 }
 
 }  // namespace
 
-Cells::Cells(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string id)
+Accumulators::Accumulators(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string id)
     : w_(w), op_(std::move(op)), lanes_(lanes), id_(std::move(id)), slots_(static_cast<std::size_t>(count)) {
   for (std::vector<llvm::AllocaInst*>& cell : slots_) {
     for (const DType type : op_.types) cell.push_back(stack_slot(w.ir, raw_type(w.ir, type, lanes)));
@@ -203,23 +204,23 @@ Cells::Cells(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string i
   }
 }
 
-Parts Cells::get(int64_t at) const {
+Parts Accumulators::get(int64_t at) const {
   Parts out;
   for (llvm::AllocaInst* slot : slots_[static_cast<std::size_t>(at)])
     out.push_back(w_.ir.b.CreateLoad(slot->getAllocatedType(), slot));
   return out;
 }
 
-void Cells::set(int64_t at, const Parts& value) const {
+void Accumulators::set(int64_t at, const Parts& value) const {
   for (std::size_t p = 0; p < value.size(); ++p) w_.ir.b.CreateStore(value[p], slots_[static_cast<std::size_t>(at)][p]);
 }
 
-void Cells::reset() const {
+void Accumulators::reset() const {
   const Parts nothing = identity(w_.ir, op_, lanes_);
   for (int64_t i = 0; i < count(); ++i) set(i, nothing);
 }
 
-void fold_cells(GpuWriter& w, const Cells& a, int64_t stride, int64_t count) {
+void combine_accumulators(GpuWriter& w, const Accumulators& a, int64_t stride, int64_t count) {
   if (count <= 1) return;
   const int64_t run = stride * count;
   for (int64_t r = 0; r < a.count(); r += run) {
@@ -229,43 +230,43 @@ void fold_cells(GpuWriter& w, const Cells& a, int64_t stride, int64_t count) {
   }
 }
 
-bool fold_threads(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step) {
+bool combine_threads(GpuWriter& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step) {
   if (count <= 1) return false;
   const int64_t total = stride * count;
   const std::string use = stride > 1 ? "outer" : "";
-  const ThreadFold fold = plan_fold(w.team, stride, count);
+  const ThreadCombine fold = plan_thread_combine(w.thread_group, stride, count);
   switch (fold.way) {
-    case FoldWay::by_xor:
+    case CombineMethod::by_xor:
       for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, total));
       return false;
-    case FoldWay::by_index:
+    case CombineMethod::by_index:
       for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_index(w, a.op(), a.get(i), stride, total));
       return false;
-    case FoldWay::by_warps:
+    case CombineMethod::by_warps:
       if (stride < 32) {
         for (int64_t i = 0; i < a.count(); i += step) a.set(i, fold_by_xor(w, a.op(), a.get(i), stride, 32));
       }
       fold_warps(w, a, fold.runs, fold.unit, step, use);
       return true;
-    case FoldWay::in_shared:
+    case CombineMethod::in_shared:
       fold_in_shared(w, a, stride, count, step, use);
       return true;
   }
   return true;
 }
 
-void broadcast(GpuWriter& w, const Cells& a) {
+void broadcast(GpuWriter& w, const Accumulators& a) {
   auto& b = w.ir.b;
-  if (w.team.size <= 32 && in_one_warp(w.team)) {
+  if (w.thread_group.size <= 32 && in_one_warp(w.thread_group)) {
     check_warp(w);
-    Value* source = b.CreateAnd(b.CreateSub(w.thread_index, w.team.thread), constant32(w, 31));
+    Value* source = b.CreateAnd(b.CreateSub(w.thread_index, w.thread_group.thread), constant32(w, 31));
     return a.set(0, shuffle(w, llvm::Intrinsic::nvvm_shfl_sync_idx_i32, a.get(0), source));
   }
-  const SharedCells shared(w, a, "all", w.block_threads / w.team.size + 1);
-  Value* first = b.CreateSub(w.thread_index, w.team.thread);
-  Value* slot = b.CreateUDiv(first, constant32(w, w.team.size));
+  const SharedCells shared(w, a, "all", w.block_threads / w.thread_group.size + 1);
+  Value* first = b.CreateSub(w.thread_index, w.thread_group.thread);
+  Value* slot = b.CreateUDiv(first, constant32(w, w.thread_group.size));
   barrier_in_loops(w);
-  where_holds(w, b.CreateICmpEQ(w.team.thread, constant32(w, 0)), [&] { shared.set(slot, a.get(0)); });
+  where_holds(w, b.CreateICmpEQ(w.thread_group.thread, constant32(w, 0)), [&] { shared.set(slot, a.get(0)); });
   write_block_barrier(w);
   a.set(0, shared.get(slot));
 }

@@ -16,7 +16,7 @@ using llvm::Value;
 constexpr uint64_t kPiece = 16;  // bytes of the widest access
 
 int64_t constant_count(const ir::Buffer& buffer) {
-  const IndexExpr count = buffer.shape.empty() ? IndexExpr(1) : buffer.shape[0] * strides_of(buffer)[0];
+  const IndexExpr count = buffer.shape.empty() ? IndexExpr(1) : buffer.shape[0] * compute_strides(buffer)[0];
   if (count.is_const()) return std::max<int64_t>(1, count.value());
   throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
@@ -85,7 +85,7 @@ struct Words {
   llvm::Type* type;
 };
 
-Words words_of(Ir& ir, llvm::Type* element, uint64_t piece) {
+Words choose_words(Ir& ir, llvm::Type* element, uint64_t piece) {
   const unsigned bits = element->getScalarSizeInBits();
   if (bits >= 32) return {1, bits, element};
   const unsigned word = std::min<unsigned>(32, static_cast<unsigned>(8 * piece));
@@ -93,7 +93,7 @@ Words words_of(Ir& ir, llvm::Type* element, uint64_t piece) {
 }
 
 // Size of a piece in bytes: a power of two that divides the vector and the address.
-uint64_t piece_of(llvm::Type* type, llvm::Align align) {
+uint64_t choose_piece(llvm::Type* type, llvm::Align align) {
   const auto* vector = llvm::cast<llvm::FixedVectorType>(type);
   const uint64_t bytes = vector->getNumElements() * (vector->getScalarSizeInBits() / 8);
   return std::min({kPiece, align.value(), bytes & -bytes});
@@ -113,8 +113,8 @@ llvm::GlobalVariable* shared_array(GpuWriter& w, const std::string& name, llvm::
   if (made) return made;
   auto* type = llvm::ArrayType::get(element, static_cast<uint64_t>(std::max<int64_t>(1, count)));
   made = new llvm::GlobalVariable(w.module, type, false, llvm::GlobalValue::InternalLinkage,
-                                  llvm::UndefValue::get(type), w.frame.function->getName() + "_" + name, nullptr,
-                                  llvm::GlobalValue::NotThreadLocal, kShared);
+                                  llvm::UndefValue::get(type), w.phase_function.function->getName() + "_" + name,
+                                  nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
   made->setAlignment(llvm::Align(kPiece));
   w.shared_order.push_back(made);
   return made;
@@ -135,8 +135,8 @@ Value* GpuWriter::load(llvm::Type* type, Value* from, llvm::Align align) {
   auto& b = ir.b;
   if (!type->isVectorTy()) return b.CreateAlignedLoad(type, from, align);
   llvm::Type* element = type->getScalarType();
-  const uint64_t piece = piece_of(type, align);
-  const Words words = words_of(ir, element, piece);
+  const uint64_t piece = choose_piece(type, align);
+  const Words words = choose_words(ir, element, piece);
   const uint64_t count = piece / (words.type->getScalarSizeInBits() / 8);  // words in a piece
   const auto lanes = static_cast<uint64_t>(llvm::cast<llvm::FixedVectorType>(type)->getNumElements());
   if (words.per == 1 && count == lanes) return b.CreateAlignedLoad(type, from, llvm::Align(piece));
@@ -159,8 +159,8 @@ llvm::StoreInst* GpuWriter::store(Value* v, Value* to, llvm::Align align) {
   auto& b = ir.b;
   if (!v->getType()->isVectorTy()) return b.CreateAlignedStore(v, to, align), nullptr;
   llvm::Type* element = v->getType()->getScalarType();
-  const uint64_t piece = piece_of(v->getType(), align);
-  const Words words = words_of(ir, element, piece);
+  const uint64_t piece = choose_piece(v->getType(), align);
+  const Words words = choose_words(ir, element, piece);
   const uint64_t count = piece / (words.type->getScalarSizeInBits() / 8);
   const auto lanes = static_cast<uint64_t>(width_of(v));
   if (words.per == 1 && count == lanes) return b.CreateAlignedStore(v, to, llvm::Align(piece)), nullptr;
@@ -181,15 +181,15 @@ llvm::StoreInst* GpuWriter::store(Value* v, Value* to, llvm::Align align) {
   return nullptr;
 }
 
-// The threads of the team copy elements in turn; the elements of the box are numbered row-major.
+// The threads of the thread group copy elements in turn; the elements of the box are numbered row-major.
 void GpuWriter::write_copy(const ir::CopyAsync& stmt) {
   const ir::Buffer &src = kernel.buffers[stmt.src], &dst = kernel.buffers[stmt.dst];
-  const bool shared_out = team.size > 1 && dst.space != ir::Space::reg;
+  const bool shared_out = thread_group.size > 1 && dst.space != ir::Space::reg;
   IndexExpr count(1);
   for (const IndexExpr& extent : stmt.extents) count *= extent;
   count = index.resolve(count);
   const ir::VarId turn{static_cast<uint32_t>(kernel.vars.size())}, self{turn.index + 1};
-  const int64_t threads = shared_out ? team.size : 1;
+  const int64_t threads = shared_out ? thread_group.size : 1;
   bind_threads(*this, {{ir::LoopTag::block, self, threads}}, 1);
   const IndexExpr number = index.resolve(IndexExpr::symbol(turn) * threads + IndexExpr::symbol(self));
   const auto place = [&](const ir::Buffer& buffer, std::vector<IndexExpr> at) {
@@ -206,8 +206,9 @@ void GpuWriter::write_copy(const ir::CopyAsync& stmt) {
     branch(
         ir, ir.b.CreateICmpSGE(left, integer(left, 0)),
         [&]() -> Value* {
-          Value* v = ir.b.CreateLoad(type, index.pointer(base_of(*this, stmt.src), type, place(src, stmt.src_index)));
-          ir.b.CreateStore(v, index.pointer(base_of(*this, stmt.dst), type, place(dst, stmt.dst_index)));
+          Value* v =
+              ir.b.CreateLoad(type, index.pointer(get_base_address(*this, stmt.src), type, place(src, stmt.src_index)));
+          ir.b.CreateStore(v, index.pointer(get_base_address(*this, stmt.dst), type, place(dst, stmt.dst_index)));
           return nullptr;
         },
         [] { return nullptr; });

@@ -35,7 +35,7 @@ void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& ou
   for (const Phase& phase : split_phases(own)) {
     ArtifactPhase& made = out.phases.emplace_back();
     made.entry = "phase" + std::to_string(out.phases.size() - 1);
-    made.iterations = named(own, iterations_of(phase));
+    made.iterations = named(own, count_iterations(phase));
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(own, locals, builder, target, *out.module);
     w.write_phase(*out.module, phase, made.entry);
@@ -57,7 +57,7 @@ Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out
   return {};
 }
 
-Result<std::string> ptx_of(WrittenGpu& written) {
+Result<std::string> make_ptx(WrittenGpu& written) {
   FUSEC_TRY(nvptx::link_libdevice(*written.module));
   FUSEC_ASSIGN(const std::string ptx, nvptx::write_ptx(*written.module, *written.machine));
   return apply_ptxas_workarounds(ptx);
@@ -74,8 +74,8 @@ Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, cons
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<Artifact> {
     FUSEC_TRY(write_gpu(kernel, target, written));
     Artifact artifact;
-    if (options.keep_text) artifact.text = text_of(*written.module);
-    FUSEC_ASSIGN(artifact.ptx, ptx_of(written));
+    if (options.keep_text) artifact.text = print_to_text(*written.module);
+    FUSEC_ASSIGN(artifact.ptx, make_ptx(written));
     artifact.phases = std::move(written.phases);
     FUSEC_TRY(add_assembled_cubin(artifact, target));
     return artifact;
@@ -88,14 +88,14 @@ Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& targ
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
-    return text_of(*written.module);
+    return print_to_text(*written.module);
   });
 }
 
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
     FUSEC_TRY(write_gpu(kernel, target, written));
-    return ptx_of(written);
+    return make_ptx(written);
   });
 }
 

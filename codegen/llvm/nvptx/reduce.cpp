@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes reductions over threads as LLVM IR, following codegen/kernel/reduce_plan.h. Reductions of a single thread go
-// to codegen/llvm/reduce.cpp; if their order is free, with the cheapest tree.
+// Writes reductions over threads as LLVM IR, following codegen/kernel/reduction_plan.h. Reductions of a single thread
+// go to codegen/llvm/reduce.cpp; if their order is free, with the cheapest tree.
 
 #include "codegen/llvm/nvptx/reduce.h"
 
 #include <algorithm>
 
-#include "codegen/kernel/reduce_plan.h"
+#include "codegen/kernel/reduction_plan.h"
 #include "codegen/llvm/counter.h"
 
 namespace fusec::codegen::nvptx {
@@ -14,21 +14,21 @@ namespace {
 
 using llvm::Value;
 
-struct Plan : ReducePlan {
+struct PlannedReduction : ReductionPlan {
   const ir::Reduce& stmt;
   CombineOp op;
   std::string id;
 };
 
-Plan plan_of(GpuWriter& w, const ir::Reduce& stmt) {
+PlannedReduction plan_reduction(GpuWriter& w, const ir::Reduce& stmt) {
   for (const ir::LoopHead& loop : stmt.loops) {
     if (loop.tag > ir::LoopTag::block) throw UnsupportedKernel("clusters are not written");
     if (loop.tag == ir::LoopTag::block) constant_extent(w, loop);
   }
-  Plan plan{plan_reduce(w.kernel, stmt, [&](const IndexExpr& d) { return w.index.resolve(d); }),
-            stmt,
-            {stmt.combiner, {}},
-            {}};
+  PlannedReduction plan{plan_reduce(w.kernel, stmt, [&](const IndexExpr& d) { return w.index.resolve(d); }),
+                        stmt,
+                        {stmt.combiner, {}},
+                        {}};
   for (const ir::RegId dst : stmt.dst) plan.op.types.push_back(w.kernel.regs[dst].dtype);
   plan.id = std::to_string(stmt.dst[0].index);
   if (plan.counted) {
@@ -44,7 +44,7 @@ struct Threads {
 };
 
 // Adds the element of this iteration to the accumulators from number `at` on, or stores it there.
-void write_element(GpuWriter& w, const Plan& plan, const Cells& a, int64_t at, bool adds) {
+void write_element(GpuWriter& w, const PlannedReduction& plan, const Accumulators& a, int64_t at, bool adds) {
   Parts yield;
   for (const ir::Operand& operand : plan.stmt.yield) yield.push_back(splat(w.ir, raw_operand(w, operand), plan.width));
   Value* mask = guard_mask(w, plan.stmt.guard, plan.width);
@@ -52,8 +52,8 @@ void write_element(GpuWriter& w, const Plan& plan, const Cells& a, int64_t at, b
   const Parts nothing = identity(w.ir, plan.op, a.lanes());
   for (int k = 0; k < plan.per; ++k) {
     Parts lane;
-    for (Value* part : yield) lane.push_back(lanes_of(w.ir, part, k, a.lanes()));
-    Value* holds = mask ? lanes_of(w.ir, mask, k, a.lanes()) : nullptr;
+    for (Value* part : yield) lane.push_back(extract_lanes(w.ir, part, k, a.lanes()));
+    Value* holds = mask ? extract_lanes(w.ir, mask, k, a.lanes()) : nullptr;
     if (adds) {
       a.set(at + k, combine_masked(w.ir, plan.op, a.get(at + k), lane, holds));
       continue;
@@ -64,7 +64,7 @@ void write_element(GpuWriter& w, const Plan& plan, const Cells& a, int64_t at, b
 }
 
 // Writes the loops inside a thread, from number `i` on, then `body`.
-void write_thread_loops(GpuWriter& w, const Plan& plan, std::size_t i, const std::function<void()>& body) {
+void write_thread_loops(GpuWriter& w, const PlannedReduction& plan, std::size_t i, const std::function<void()>& body) {
   while (i < plan.loops.size() && plan.loops[i].is_block()) ++i;
   if (i == plan.loops.size()) return body();
   ir::LoopHead head = plan.loops[i].head;
@@ -73,28 +73,29 @@ void write_thread_loops(GpuWriter& w, const Plan& plan, std::size_t i, const std
 }
 
 // Writes the body and the element for the threads that take part.
-void write_iteration(GpuWriter& w, const Plan& plan, const Threads& threads, const std::function<void()>& element) {
-  const Team team = w.team;
+void write_iteration(GpuWriter& w, const PlannedReduction& plan, const Threads& threads,
+                     const std::function<void()>& element) {
+  const ThreadGroupVars thread_group = w.thread_group;
   for_threads(w, threads.total, [&] {
-    if (threads.total < team.size) w.team.whole_block = false;
-    w.team.size = 1;
-    w.team.thread = w.ir.b.getInt32(0);
+    if (threads.total < thread_group.size) w.thread_group.uniform = false;
+    w.thread_group.size = 1;
+    w.thread_group.thread = w.ir.b.getInt32(0);
     write_block(w, plan.stmt.body);
     element();
   });
-  w.team = team;
+  w.thread_group = thread_group;
 }
 
 // Folds from the innermost loop outwards; loops before number `until` are left. Returns whether idle threads have the
 // result.
-bool fold_loops(GpuWriter& w, const Plan& plan, const Cells& a, std::size_t until) {
+bool fold_loops(GpuWriter& w, const PlannedReduction& plan, const Accumulators& a, std::size_t until) {
   int64_t array_stride = plan.per, thread_stride = 1;
   bool everywhere = false;
-  fold_cells(w, a, 1, plan.per);
+  combine_accumulators(w, a, 1, plan.per);
   for (std::size_t i = plan.loops.size(); i-- > until;) {
     const ReduceLoop& loop = plan.loops[i];
     if (loop.is_array()) {
-      fold_cells(w, a, array_stride, loop.extent.value());
+      combine_accumulators(w, a, array_stride, loop.extent.value());
       array_stride *= loop.extent.value();
     } else if (loop.is_block()) {
       int64_t count = constant_extent(w, loop.head);
@@ -102,7 +103,7 @@ bool fold_loops(GpuWriter& w, const Plan& plan, const Cells& a, std::size_t unti
       while (i > until && plan.loops[i - 1].is_block() && plan.loops[i - 1].kind == loop.kind) {
         count *= constant_extent(w, plan.loops[--i].head);
       }
-      if (count > 1) everywhere = fold_threads(w, a, thread_stride, count, array_stride);
+      if (count > 1) everywhere = combine_threads(w, a, thread_stride, count, array_stride);
       thread_stride *= count;
     }
   }
@@ -110,9 +111,10 @@ bool fold_loops(GpuWriter& w, const Plan& plan, const Cells& a, std::size_t unti
 }
 
 // Puts the elements of the loops from number `from` on into all accumulators.
-void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& a, std::size_t from) {
+void write_elements(GpuWriter& w, const PlannedReduction& plan, const Threads& threads, const Accumulators& a,
+                    std::size_t from) {
   const bool sequence = has_sequence(plan);
-  if (sequence || threads.total < w.team.size) a.reset();
+  if (sequence || threads.total < w.thread_group.size) a.reset();
   write_thread_loops(w, plan, from, [&] {
     write_iteration(w, plan, threads, [&] {
       const IndexExpr at = w.index.resolve(array_position(plan));
@@ -123,8 +125,9 @@ void write_elements(GpuWriter& w, const Plan& plan, const Threads& threads, cons
 }
 
 // Distributes the tuple in accumulator 0 to all threads and stores it in the registers.
-void write_result(GpuWriter& w, const Plan& plan, const Cells& a, const Threads& threads, bool everywhere) {
-  if (threads.total < w.team.size && !everywhere) broadcast(w, a);
+void write_result(GpuWriter& w, const PlannedReduction& plan, const Accumulators& a, const Threads& threads,
+                  bool everywhere) {
+  if (threads.total < w.thread_group.size && !everywhere) broadcast(w, a);
   Parts result = a.get(0);
   if (identity_changes(plan.op.combiner, plan.op.types[0]))
     result = combine(w.ir, plan.op, result, identity(w.ir, plan.op, a.lanes()));
@@ -133,13 +136,13 @@ void write_result(GpuWriter& w, const Plan& plan, const Cells& a, const Threads&
 
 // Computes one value for each run of the loops inside loop `at` and combines these in a balanced tree; then folds over
 // the threads outside.
-bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& threads, const Cells& result,
-                              std::size_t at) {
+bool write_chunks_at_run_time(GpuWriter& w, const PlannedReduction& plan, const Threads& threads,
+                              const Accumulators& result, std::size_t at) {
   for (std::size_t i = 0; i < at; ++i) {
     if (!plan.loops[i].is_block()) throw UnsupportedKernel("a loop of unknown extent inside of loops over chunks");
   }
   Counter counter(w, plan.op, result.lanes());
-  const Cells a(w, plan.op, array_size(plan), result.lanes(), plan.id + "x");
+  const Accumulators a(w, plan.op, array_size(plan), result.lanes(), plan.id + "x");
   write_loop(w, plan.loops[at].head, [&] {
     write_elements(w, plan, threads, a, at + 1);
     fold_loops(w, plan, a, at + 1);
@@ -151,7 +154,7 @@ bool write_chunks_at_run_time(GpuWriter& w, const Plan& plan, const Threads& thr
   for (std::size_t i = plan.loops.size(); i-- > 0;) {
     if (!plan.loops[i].is_block()) continue;
     const int64_t extent = constant_extent(w, plan.loops[i].head);
-    if (i < at) everywhere = fold_threads(w, result, stride, extent, 1);
+    if (i < at) everywhere = combine_threads(w, result, stride, extent, 1);
     stride *= extent;
   }
   return everywhere;
@@ -173,7 +176,7 @@ void GpuWriter::write_reduce(const ir::Reduce& stmt) {
     plain.tree = free_tree(*this, stmt);
     return write_plain_reduce(*this, plain);
   }
-  const Plan plan = plan_of(*this, stmt);
+  const PlannedReduction plan = plan_reduction(*this, stmt);
   Threads threads;
   for (const ReduceLoop& loop : plan.loops) {
     if (loop.is_block()) threads.loops.push_back(loop.head), threads.total *= constant_extent(*this, loop.head);
@@ -184,10 +187,10 @@ void GpuWriter::write_reduce(const ir::Reduce& stmt) {
   const std::size_t at_run_time = run_time_loop(plan);
   const int lanes = plan.lane_wise ? plan.width : 1;
   if (at_run_time < plan.loops.size()) {
-    const Cells a(*this, plan.op, 1, lanes, plan.id);
+    const Accumulators a(*this, plan.op, 1, lanes, plan.id);
     write_result(*this, plan, a, threads, write_chunks_at_run_time(*this, plan, threads, a, at_run_time));
   } else {
-    const Cells a(*this, plan.op, array_size(plan), lanes, plan.id);
+    const Accumulators a(*this, plan.op, array_size(plan), lanes, plan.id);
     write_elements(*this, plan, threads, a, 0);
     write_result(*this, plan, a, threads, fold_loops(*this, plan, a, 0));
   }

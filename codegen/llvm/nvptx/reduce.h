@@ -11,9 +11,9 @@
 namespace fusec::codegen::nvptx {
 
 // The accumulators of one reduce, in stack slots that are promoted to values; `lanes` wide in a lane-wise reduction.
-class Cells {
+class Accumulators {
  public:
-  Cells(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string id);
+  Accumulators(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string id);
 
   int64_t count() const { return static_cast<int64_t>(slots_.size()); }
   int lanes() const { return lanes_; }
@@ -32,13 +32,13 @@ class Cells {
 };
 
 // Folds every `step`-th accumulator over `count` runs of `stride` threads each; inside a run the accumulators are
-// equal. Afterwards the first count * stride threads of the team hold the result; if it returns true, the whole team
-// does.
-bool fold_threads(GpuWriter& w, const Cells& a, int64_t stride, int64_t count, int64_t step);
-// Copies the first accumulator of the team's first thread to all its threads.
-void broadcast(GpuWriter& w, const Cells& a);
+// equal. Afterwards the first count * stride threads of the thread group hold the result; if it returns true, the whole
+// thread group does.
+bool combine_threads(GpuWriter& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step);
+// Copies the first accumulator of the thread group's first thread to all its threads.
+void broadcast(GpuWriter& w, const Accumulators& a);
 // Combines neighbouring pairs, carrying an odd last one, over `count` accumulators `stride` apart, for each such run of
 // the array.
-void fold_cells(GpuWriter& w, const Cells& a, int64_t stride, int64_t count);
+void combine_accumulators(GpuWriter& w, const Accumulators& a, int64_t stride, int64_t count);
 
 }  // namespace fusec::codegen::nvptx

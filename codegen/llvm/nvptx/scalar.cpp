@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `Machine` table of NVPTX: conversions, min/max and functions. Functions that have their own formula in
+// The `TargetHooks` table of NVPTX: conversions, min/max and functions. Functions that have their own formula in
 // codegen/cuda use the same formula here; all others call libdevice.
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
-#include "codegen/llvm/machine.h"
+#include "codegen/llvm/target_hooks.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen::nvptx {
@@ -120,7 +120,7 @@ Value* odd_from_int(Ir& ir, bool is_signed, Value* v) {
 Value* gpu_convert(Ir& ir, DType from, DType to, Value* v) {
   auto& b = ir.b;
   if (is_float(from) && is_int(to)) return integer_from_float(ir, to, v);
-  if (!is_half(to) || from == DType::bool_) return nullptr;
+  if (!is_16_bit_float(to) || from == DType::bool_) return nullptr;
   if (is_float(from)) return is_f64(v) ? narrow(ir, to, odd_from_f64(ir, v)) : nullptr;
   const bool is_signed = is_signed_int(from);
   if (size_of(from) > 2) return narrow(ir, to, odd_from_int(ir, is_signed, v));
@@ -339,15 +339,15 @@ Value* gpu_fma(Ir& ir, Value* a, Value* b, Value* c) { return libdevice(ir, "fma
 
 namespace fusec::codegen {
 
-const Machine& nvptx_machine() {
-  static constexpr Machine kNvptx = {.f32_from_f16 = nvptx::f32_from_f16,
-                                     .f16_from_f32 = nvptx::f16_from_f32,
-                                     .bf16_from_f32 = nvptx::bf16_from_f32,
-                                     .convert = nvptx::gpu_convert,
-                                     .extreme = nvptx::gpu_extreme,
-                                     .fma = nvptx::gpu_fma,
-                                     .library = nvptx::libdevice,
-                                     .function = nvptx::gpu_function};
+const TargetHooks& nvptx_hooks() {
+  static constexpr TargetHooks kNvptx = {.f32_from_f16 = nvptx::f32_from_f16,
+                                         .f16_from_f32 = nvptx::f16_from_f32,
+                                         .bf16_from_f32 = nvptx::bf16_from_f32,
+                                         .convert = nvptx::gpu_convert,
+                                         .min_max = nvptx::gpu_extreme,
+                                         .fma = nvptx::gpu_fma,
+                                         .library = nvptx::libdevice,
+                                         .function = nvptx::gpu_function};
   return kNvptx;
 }
 

@@ -15,19 +15,19 @@ using llvm::Value;
 
 Value* at_entry(GpuWriter& w, const std::function<Value*()>& make) {
   llvm::IRBuilder<>::InsertPointGuard guard(w.ir.b);
-  w.ir.b.SetInsertPoint(w.frame.entry->getTerminator());
+  w.ir.b.SetInsertPoint(w.phase_function.entry->getTerminator());
   return make();
 }
 
-Team inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
+ThreadGroupVars inside(GpuWriter& w, int64_t total, int64_t inner, bool collective) {
   auto& b = w.ir.b;
-  Team out{split(w.team, total, inner), nullptr, w.team.mask};
-  if (collective && splits_warps(w.team, total)) {
-    if (w.team.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
-    Value* some = b.CreateICmpULT(w.team.thread, b.getInt32(static_cast<uint32_t>(total)));
-    out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.team.mask, some});
+  ThreadGroupVars out{split(w.thread_group, total, inner), nullptr, w.thread_group.mask};
+  if (collective && splits_warps(w.thread_group, total)) {
+    if (w.thread_group.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
+    Value* some = b.CreateICmpULT(w.thread_group.thread, b.getInt32(static_cast<uint32_t>(total)));
+    out.mask = b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {}, {w.thread_group.mask, some});
   }
-  out.thread = inner == 1 ? b.getInt32(0) : thread_part(w, w.team.thread, 1, inner);
+  out.thread = inner == 1 ? b.getInt32(0) : thread_part(w, w.thread_group.thread, 1, inner);
   return out;
 }
 
@@ -40,8 +40,8 @@ int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop) {
                           named(w.kernel, loop.extent).str() + ", which is no constant");
 }
 
-int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt) {
-  return codegen::threads_of(stmt, [&](const ir::LoopHead& loop) { return constant_extent(w, loop); });
+int64_t count_threads(GpuWriter& w, const ir::Stmt& stmt) {
+  return codegen::count_threads(stmt, [&](const ir::LoopHead& loop) { return constant_extent(w, loop); });
 }
 
 Value* thread_part(GpuWriter& w, Value* thread, int64_t stride, int64_t extent) {
@@ -93,7 +93,7 @@ void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t 
     }
     const bool outermost = std::all_of(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(i),
                                        [&](const ir::LoopHead& loop) { return constant_extent(w, loop) == 1; });
-    Value* part = thread_part(w, w.team.thread, stride, outermost ? 0 : extent);
+    Value* part = thread_part(w, w.thread_group.thread, stride, outermost ? 0 : extent);
     Value* v = at_entry(w, [&] { return w.ir.b.CreateZExt(part, w.index.type()); });
     w.index.bind_at_entry(loops[i].var, v, {IndexExpr(0), IndexExpr(extent - 1)});
     stride *= extent;
@@ -101,8 +101,8 @@ void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t 
 }
 
 void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body) {
-  if (count >= w.team.size) return body();
-  Value* some = w.ir.b.CreateICmpULT(w.team.thread, w.ir.b.getInt32(static_cast<uint32_t>(count)));
+  if (count >= w.thread_group.size) return body();
+  Value* some = w.ir.b.CreateICmpULT(w.thread_group.thread, w.ir.b.getInt32(static_cast<uint32_t>(count)));
   branch(
       w.ir, some, [&]() -> Value* { return body(), nullptr; }, [] { return nullptr; });
 }
@@ -111,51 +111,52 @@ void GpuWriter::write_parallel(const ir::Loop& loop) {
   if (loop.head.tag == ir::LoopTag::grid) throw UnsupportedKernel("a grid loop must be outermost and perfectly nested");
   if (loop.head.tag == ir::LoopTag::cluster) throw UnsupportedKernel("clusters are not written");
   int64_t inner = 1;
-  for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, threads_of(*this, stmt));
+  for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, count_threads(*this, stmt));
   const int64_t total = inner * constant_extent(*this, loop.head);
   if (total == 0) return;
-  const Team outer = team;
+  const ThreadGroupVars outer = thread_group;
   const auto variables = block_variables;
-  const Team own = inside(*this, total, inner, is_collective(loop.body));
+  const ThreadGroupVars own = inside(*this, total, inner, is_collective(loop.body));
   for_threads(*this, total, [&] {
     bind_threads(*this, {loop.head}, inner);
-    team = own;
+    thread_group = own;
     block_variables.insert(loop.head.var);
     write_block(*this, loop.body);
   });
   index.unbind(loop.head.var);
   block_variables = variables;
-  team = outer;
+  thread_group = outer;
 }
 
 void GpuWriter::in_loop(const IndexExpr& extent, const std::function<void()>& body) {
-  const Team outer = team;
+  const ThreadGroupVars outer = thread_group;
   std::set<ir::SymbolId> symbols;
   extent.collect_symbols(symbols);
   const bool varies =
       std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return block_variables.contains(s); });
   const bool uses_data = index.is_floating(extent);
-  team.in_loop = true;
-  if (varies || uses_data) team.whole_block = false;
-  if (uses_data || (varies && (team.alignment % 32 != 0 || team.size % 32 != 0))) team.mask = nullptr;
+  thread_group.in_loop = true;
+  if (varies || uses_data) thread_group.uniform = false;
+  if (uses_data || (varies && (thread_group.alignment % 32 != 0 || thread_group.size % 32 != 0)))
+    thread_group.mask = nullptr;
   body();
-  team = outer;
+  thread_group = outer;
 }
 
 void write_block_barrier(GpuWriter& w) {
-  if (!w.team.whole_block) throw UnsupportedKernel("it needs a barrier where not all threads of the block come");
+  if (!w.thread_group.uniform) throw UnsupportedKernel("it needs a barrier where not all threads of the block come");
   w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
 }
 
 void GpuWriter::write_sync(const ir::Sync& sync) {
   if (sync.scope == ir::SyncScope::block) return write_block_barrier(*this);
-  if (team.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
-  ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {team.mask});
+  if (thread_group.mask == nullptr) throw UnsupportedKernel("not all threads of the warp come here together");
+  ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {thread_group.mask});
 }
 
 Value* GpuWriter::may_store(ir::BufferId id) {
-  if (kernel.buffers[id].space == ir::Space::reg || team.size == 1) return nullptr;
-  return ir.b.CreateICmpEQ(team.thread, ir.b.getInt32(0));
+  if (kernel.buffers[id].space == ir::Space::reg || thread_group.size == 1) return nullptr;
+  return ir.b.CreateICmpEQ(thread_group.thread, ir.b.getInt32(0));
 }
 
 }  // namespace fusec::codegen::nvptx

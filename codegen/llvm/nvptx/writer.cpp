@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "codegen/llvm/machine.h"
+#include "codegen/llvm/target_hooks.h"
 
 namespace fusec::codegen::nvptx {
 namespace {
@@ -21,7 +21,7 @@ constexpr int64_t kStaticShared = 48 << 10;  // bytes of static shared memory th
 constexpr Traits kGpuTraits = {
     .local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
 
-std::vector<ir::BufferId> buffers_of(const ir::Kernel& kernel) {
+std::vector<ir::BufferId> collect_buffers(const ir::Kernel& kernel) {
   std::vector<ir::BufferId> out = kernel.params;
   for (uint32_t i = 0; i < kernel.buffers.size(); ++i) {
     if (kernel.buffers[ir::BufferId{i}].space == ir::Space::scratch) out.push_back(ir::BufferId{i});
@@ -32,7 +32,7 @@ std::vector<ir::BufferId> buffers_of(const ir::Kernel& kernel) {
 // The parameters are the buffer addresses, the extents and the status word.
 llvm::Function* add_function(GpuWriter& w, const std::string& name) {
   auto& b = w.ir.b;
-  const std::vector<ir::BufferId> buffers = buffers_of(w.kernel);
+  const std::vector<ir::BufferId> buffers = collect_buffers(w.kernel);
   llvm::Type* pointer = b.getPtrTy(kGlobal);
   std::vector<llvm::Type*> types(buffers.size(), pointer);
   types.insert(types.end(), w.kernel.extents.size(), b.getInt64Ty());
@@ -56,18 +56,19 @@ llvm::Function* add_function(GpuWriter& w, const std::string& name) {
 void set_block_size(GpuWriter& w) {
   auto& b = w.ir.b;
   llvm::LLVMContext& context = b.getContext();
-  llvm::Metadata* node[] = {llvm::ValueAsMetadata::get(w.frame.function), llvm::MDString::get(context, "maxntidx"),
+  llvm::Metadata* node[] = {llvm::ValueAsMetadata::get(w.phase_function.function),
+                            llvm::MDString::get(context, "maxntidx"),
                             llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(w.block_threads)))};
   w.module.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(context, node));
 }
 
 void bind_extents(GpuWriter& w) {
   auto& b = w.ir.b;
-  const auto first = static_cast<unsigned>(buffers_of(w.kernel).size());
-  b.SetInsertPoint(w.frame.entry->getTerminator());
+  const auto first = static_cast<unsigned>(collect_buffers(w.kernel).size());
+  b.SetInsertPoint(w.phase_function.entry->getTerminator());
   for (unsigned i = 0; i < w.kernel.extents.size(); ++i) {
     const ir::ExtentId id{i};
-    Value* v = b.CreateTrunc(w.frame.function->getArg(first + i), w.index.type(), w.kernel.extents[id]);
+    Value* v = b.CreateTrunc(w.phase_function.function->getArg(first + i), w.index.type(), w.kernel.extents[id]);
     w.index.bind(id, v, {IndexExpr(0), std::nullopt});
   }
 }
@@ -102,32 +103,32 @@ void place_shared(GpuWriter& w) {
 
 GpuWriter::GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
                      llvm::Module& module)
-    : Writer(kernel, locals, builder, target, nvptx_machine(),
+    : Writer(kernel, locals, builder, target, nvptx_hooks(),
              kernel.fits32 ? builder.getInt32Ty() : builder.getInt64Ty(), kGpuTraits),
       module(module) {}
 
 void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string& name) {
   auto& b = ir.b;
-  frame.function = add_function(*this, name);
-  frame.entry = llvm::BasicBlock::Create(b.getContext(), "entry", frame.function);
-  auto* body = llvm::BasicBlock::Create(b.getContext(), "body", frame.function);
-  b.SetInsertPoint(frame.entry);
+  phase_function.function = add_function(*this, name);
+  phase_function.entry = llvm::BasicBlock::Create(b.getContext(), "entry", phase_function.function);
+  auto* body = llvm::BasicBlock::Create(b.getContext(), "body", phase_function.function);
+  b.SetInsertPoint(phase_function.entry);
   b.CreateBr(body);
-  index.push(frame.entry);
+  index.push(phase_function.entry);
   bind_extents(*this);
   begin_index(*this);
-  for (const ir::Stmt* stmt : phase.body) block_threads = std::max(block_threads, threads_of(*this, *stmt));
+  for (const ir::Stmt* stmt : phase.body) block_threads = std::max(block_threads, count_threads(*this, *stmt));
   if (block_threads > kMaxThreads) {
     throw CompileError("a block of " + std::to_string(block_threads) + " threads, the limit is " +
                        std::to_string(kMaxThreads));
   }
   block_warps = (block_threads + 31) / 32;
   set_block_size(*this);
-  team.size = block_threads;
+  thread_group.size = block_threads;
   thread_index = block_threads == 1 ? static_cast<Value*>(b.getInt32(0))
                                     : b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
-  team.thread = thread_index;
-  team.mask = b.getInt32(0xffffffff);
+  thread_group.thread = thread_index;
+  thread_group.mask = b.getInt32(0xffffffff);
   bind_grid(*this, phase.grid);
   b.SetInsertPoint(body);
   for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
@@ -136,9 +137,11 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   place_shared(*this);
 }
 
-Value* GpuWriter::buffer(int64_t position) { return frame.function->getArg(static_cast<unsigned>(position)); }
+Value* GpuWriter::buffer(int64_t position) { return phase_function.function->getArg(static_cast<unsigned>(position)); }
 
-Value* GpuWriter::status() { return frame.function->getArg(static_cast<unsigned>(frame.function->arg_size()) - 1); }
+Value* GpuWriter::status() {
+  return phase_function.function->getArg(static_cast<unsigned>(phase_function.function->arg_size()) - 1);
+}
 
 Value* GpuWriter::extern_address(const std::string& name) {
   throw CompileError("no function '" + name + "' of libm on a GPU");

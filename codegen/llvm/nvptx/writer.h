@@ -8,21 +8,21 @@
 #include <tuple>
 #include <vector>
 
-#include "codegen/kernel/team.h"
+#include "codegen/kernel/thread_group.h"
 #include "codegen/llvm/writer.h"
 
 namespace fusec::codegen::nvptx {
 
 inline constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
 
-struct Team : TeamSize {
+struct ThreadGroupVars : ThreadGroup {
   llvm::Value* thread = nullptr;  // the index of this thread in it, an i32
   llvm::Value* mask = nullptr;    // the threads of this warp that are at this point of the program; null: not known
 };
 
 struct GpuWriter : Writer {
   llvm::Module& module;
-  Team team;
+  ThreadGroupVars thread_group;
   std::map<std::string, llvm::GlobalVariable*> shared;  // of this phase, by name
   std::vector<llvm::GlobalVariable*> shared_order;
   std::set<ir::SymbolId> block_variables;  // of the block loops around this point
@@ -55,14 +55,14 @@ struct GpuWriter : Writer {
 ir::Kernel with_private_buffers(ir::Kernel kernel);
 
 // threads.cpp: how many threads the statements need; block loops; barriers.
-int64_t threads_of(GpuWriter& w, const ir::Stmt& stmt);
+int64_t count_threads(GpuWriter& w, const ir::Stmt& stmt);
 int64_t constant_extent(GpuWriter& w, const ir::LoopHead& loop);
 // thread / stride % extent, computed at function entry; extent 0: without the remainder.
 llvm::Value* thread_part(GpuWriter& w, llvm::Value* thread, int64_t stride, int64_t extent);
 void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid);
-// Binds the variables of nested block loops by dividing the thread's index in its team.
+// Binds the variables of nested block loops by dividing the thread's index in its thread group.
 void bind_threads(GpuWriter& w, const std::vector<ir::LoopHead>& loops, int64_t inner);
-// Runs body() in the first `count` threads of the team.
+// Runs body() in the first `count` threads of the thread group.
 void for_threads(GpuWriter& w, int64_t count, const std::function<void()>& body);
 void write_block_barrier(GpuWriter& w);
 

@@ -99,7 +99,7 @@ Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit) {
   return bytes;
 }
 
-std::string folder_of(const std::string& path) {
+std::string get_parent_folder(const std::string& path) {
   std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
 }

@@ -31,7 +31,7 @@ class File {
 Result<std::vector<uint8_t>> read_file(const std::string& path, int64_t limit);
 
 // The folder that contains `path`; never empty.
-std::string folder_of(const std::string& path);
+std::string get_parent_folder(const std::string& path);
 
 // Opens `location`, a path that a model names, below `root`. Absolute paths, "..", symbolic links anywhere, hard links
 // and everything but regular files are invalid_model; a file that does not exist is invalid_argument.

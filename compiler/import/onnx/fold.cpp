@@ -28,7 +28,7 @@ int64_t count(const std::vector<int64_t>& extents) {
 // Whether every element of the result is an element of an operand.
 bool only_moves(ir::TensorOp op, const ir::Attrs& attrs) {
   const bool scatters = op == ir::TensorOp::scatter_elements || op == ir::TensorOp::scatter_nd;
-  return scatters ? attrs.s("reduction") == "none" : ir::info(op).kind == ir::RegionKind::index_map;
+  return scatters ? attrs.s("reduction") == "none" : ir::info(op).kind == ir::OpPattern::index_map;
 }
 
 // Correctly rounded results of narrow types may be computed in f64: double rounding cannot change them, because 53 >=

@@ -57,12 +57,12 @@ struct Scope {
   }
 };
 
-std::string domain_of(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
+std::string normalize_op_domain(const std::string& domain) { return domain.empty() ? "ai.onnx" : domain; }
 
 std::map<std::string, int64_t> read_opsets(const auto& imports) {
   std::map<std::string, int64_t> opsets;
   for (const auto& entry : imports) {
-    std::string domain = domain_of(entry.domain());
+    std::string domain = normalize_op_domain(entry.domain());
     if (!opsets.emplace(domain, entry.version()).second)
       fail_invalid("opset_import names '" + short_name(domain) + "' twice");
     if (entry.version() < 1)
@@ -243,12 +243,12 @@ class Importer {
     if (!inside_one_op_) b_.begin_op(where);
     std::vector<Binding> results(static_cast<std::size_t>(node.output_size()));
     try {
-      within("while importing node '" + where + "'", [&] { results = results_of(node, scope, where); });
+      within("while importing node '" + where + "'", [&] { results = import_results(node, scope, where); });
     } catch (const ImportError& error) {
       if (error.ends_import || error.status.code() != StatusCode::unsupported) throw;
       if (++lacking_count_ > kMaxListedOps) return bind_nothing(node, scope);
       lacking_.push_back(fmt::format("{} (op '{}', domain '{}', opset {}, node '{}')", error.status.message(),
-                                     short_name(node.op_type()), short_name(domain_of(node.domain())),
+                                     short_name(node.op_type()), short_name(normalize_op_domain(node.domain())),
                                      opset_or_zero(node, scope), where));
     }
     for (int i = 0; i < node.output_size(); ++i) {
@@ -263,7 +263,7 @@ class Importer {
   }
 
   static int64_t opset_or_zero(const NodeProto& node, const Scope& scope) {
-    auto it = scope.opsets->find(domain_of(node.domain()));
+    auto it = scope.opsets->find(normalize_op_domain(node.domain()));
     return it == scope.opsets->end() ? 0 : it->second;
   }
 
@@ -282,13 +282,13 @@ class Importer {
     return complete ? std::optional(inputs) : std::nullopt;
   }
 
-  std::vector<Binding> results_of(const NodeProto& node, Scope& scope, const std::string& where) {
+  std::vector<Binding> import_results(const NodeProto& node, Scope& scope, const std::string& where) {
     std::optional<std::vector<Val>> inputs = read_inputs(node, scope);
     std::vector<Binding> nothing(static_cast<std::size_t>(node.output_size()));
     if (const FunctionProto* function = functions_.find(node)) {
       return inputs ? call(*function, node, AttributeMap(), *inputs, where) : nothing;
     }
-    std::string domain = domain_of(node.domain());
+    std::string domain = normalize_op_domain(node.domain());
     auto opset = scope.opsets->find(domain);
     if (opset == scope.opsets->end())
       fail_invalid(fmt::format("opset_import lacks the domain '{}'", short_name(domain)));
@@ -338,7 +338,7 @@ class Importer {
   // Bodies that ONNX builds for ops of other domains do not state the opset of their own nodes. They get the model's.
   static void import_default_domain(FunctionProto& function, const Scope& scope) {
     for (const auto& entry : function.opset_import()) {
-      if (domain_of(entry.domain()) == "ai.onnx") return;
+      if (normalize_op_domain(entry.domain()) == "ai.onnx") return;
     }
     auto known = scope.opsets->find("ai.onnx");
     function.add_opset_import()->set_version(known == scope.opsets->end() ? kMaxOpset : known->second);

@@ -22,7 +22,7 @@ Result<Model> load_onnx_bytes(std::span<const uint8_t> bytes, const ImportOption
 Result<Model> load_onnx(const std::string& path, const ImportOptions& options) noexcept {
   return ir::guarded([&]() -> Result<Model> {
     ImportOptions here = options;
-    if (here.model_dir.empty()) here.model_dir = importer::folder_of(path);
+    if (here.model_dir.empty()) here.model_dir = importer::get_parent_folder(path);
     FUSEC_ASSIGN(const std::vector<uint8_t> bytes, importer::read_file(path, options.limits.model_bytes));
     Result<Model> model = load_onnx_bytes(bytes, here);
     if (model.ok()) return model;

@@ -152,7 +152,7 @@ Status materialize_onnx(const std::string& in, const std::string& out, uint64_t 
         try {
           ImportOptions filled = options;
           filled.random_weights = seed;
-          if (filled.model_dir.empty()) filled.model_dir = importer::folder_of(in);
+          if (filled.model_dir.empty()) filled.model_dir = importer::get_parent_folder(in);
           importer::materialize_file(in, out, filled);
           return {};
         } catch (const importer::ImportError& error) {

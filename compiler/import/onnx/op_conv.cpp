@@ -30,7 +30,7 @@ struct Transposed {
 
 // stride * (extent - 1) + output_padding + reach - result
 int64_t total_padding(const Transposed& t, std::size_t i, const Dim& extent, const Dim& result) {
-  Dim total = (extent - 1) * t.w.strides[i] + t.output_padding[i] + t.w.reach(i) - result;
+  Dim total = (extent - 1) * t.w.strides[i] + t.output_padding[i] + t.w.dilated_extent(i) - result;
   if (!total.is_const()) fail_unsupported(fmt::format("output_shape {} on an extent {}", result.str(), extent.str()));
   if (std::abs(total.value()) >= int64_t{1} << 31)
     fail_unsupported(fmt::format("an output_shape {} that takes a padding of {}", result.str(), total.value()));
@@ -117,8 +117,8 @@ void import_conv_transpose(NodeContext& c) {
   Transposed t = read_transposed(c, spatial, filter_extents(c, x, filter));
   Window w = t.w;
   for (std::size_t i = 0; i < w.axes(); ++i) {
-    w.pads[i] = w.reach(i) - 1 - t.w.pads[i];
-    w.pads[i + w.axes()] = w.reach(i) - w.strides[i] - t.w.pads[i + w.axes()] + t.output_padding[i];
+    w.pads[i] = w.dilated_extent(i) - 1 - t.w.pads[i];
+    w.pads[i + w.axes()] = w.dilated_extent(i) - w.strides[i] - t.w.pads[i + w.axes()] + t.output_padding[i];
   }
   x = crop(b, insert_zeros(b, x, w.strides), w);
   w.strides.assign(w.axes(), 1);

@@ -41,7 +41,7 @@ Labels filtered(const Labels& labels, const F& keep) {
   return out;
 }
 
-Shape extents_of(const Labels& labels, const Extents& extents) {
+Shape collect_extents(const Labels& labels, const Extents& extents) {
   Shape shape;
   for (int label : labels) shape.push_back(extents.at(label));
   return shape;
@@ -120,9 +120,9 @@ Val arranged(Builder& b, const Term& t, const Labels& order) {
 // Reshapes the term to [batch..., rows, columns]. The labels of `rows` become one axis, and so do those of `columns`.
 Val as_matrices(Builder& b, const Term& t, const Labels& batch, const Labels& rows, const Labels& columns,
                 const Extents& extents) {
-  Shape shape = extents_of(batch, extents);
-  shape.push_back(num_elements(extents_of(rows, extents)));
-  shape.push_back(num_elements(extents_of(columns, extents)));
+  Shape shape = collect_extents(batch, extents);
+  shape.push_back(num_elements(collect_extents(rows, extents)));
+  shape.push_back(num_elements(collect_extents(columns, extents)));
   return reshape(b, arranged(b, t, joined(joined(batch, rows), columns)), shape);
 }
 
@@ -148,7 +148,7 @@ Term combine(Builder& b, const Term& x, const Term& y, const Labels& keep, const
       b.emit(TensorOp::matmul,
              {as_matrices(b, x, batch, rows, summed, extents), as_matrices(b, y, batch, summed, columns, extents)},
              {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}});
-  return {reshape(b, product, extents_of(result, extents)), result};
+  return {reshape(b, product, collect_extents(result, extents)), result};
 }
 
 std::vector<Term> read_terms(const NodeContext& c, const Equation& equation, Extents& extents) {

@@ -31,7 +31,7 @@ struct Axis {
   bool may_leave;  // whether a window can reach outside the image
 };
 
-Axis axis_of(const Window& w, const Shape& spatial, std::size_t i, int64_t ceil_mode) {
+Axis make_axis(const Window& w, const Shape& spatial, std::size_t i, int64_t ceil_mode) {
   int64_t begin = w.pads[i], end = w.pads[i + w.axes()];
   return {spatial[i], w.kernel[i], w.strides[i], w.dilations[i], begin, end, begin + end > 0 || ceil_mode != 0};
 }
@@ -96,7 +96,7 @@ Val max_indices(Builder& b, Val x, const std::vector<Axis>& axes, const Shape& r
 
 std::vector<Axis> all_axes(const Window& w, const Shape& spatial, int64_t ceil_mode) {
   std::vector<Axis> axes;
-  for (std::size_t i = 0; i < w.axes(); ++i) axes.push_back(axis_of(w, spatial, i, ceil_mode));
+  for (std::size_t i = 0; i < w.axes(); ++i) axes.push_back(make_axis(w, spatial, i, ceil_mode));
   return axes;
 }
 

@@ -53,12 +53,12 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint32_t key0, uint32_
   return x;
 }
 
-Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json) {
+Result<std::map<std::string, WeightDistribution>> parse_recipes(const std::string& json) {
   // ONNX leaves the keys of metadata to the producer, so such a model is valid and the error is `unsupported`.
   Status bad(StatusCode::unsupported, "metadata 'weights_recipe' is not an object of name -> [mean, std, min]");
   auto root = nlohmann::json::parse(json, nullptr, false);
   if (!root.is_object()) return bad;
-  std::map<std::string, Recipe> recipes;
+  std::map<std::string, WeightDistribution> recipes;
   for (const auto& [name, row] : root.items()) {
     if (!row.is_array() || row.size() != 3) return bad;
     for (const auto& number : row) {
@@ -69,7 +69,7 @@ Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json) {
   return recipes;
 }
 
-void fill_random(Tensor& tensor, const Recipe& recipe, uint64_t seed, const std::string& name) {
+void fill_random(Tensor& tensor, const WeightDistribution& recipe, uint64_t seed, const std::string& name) {
   constexpr int64_t kGrain = 16384;  // blocks that are worth a thread
   uint64_t stream = fnv1a(name);
   int64_t n = tensor.num_elements();

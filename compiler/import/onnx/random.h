@@ -13,12 +13,12 @@
 namespace fusec::importer {
 
 // Element i of tensor t is max(min, mean + std * z(seed, t, i)).
-struct Recipe {
+struct WeightDistribution {
   double mean = 0, std = 0.02, min = -std::numeric_limits<double>::infinity();
 };
 
 // Parses metadata_props["weights_recipe"]: a JSON object, tensor name -> [mean, std, min].
-Result<std::map<std::string, Recipe>> parse_recipes(const std::string& json);
+Result<std::map<std::string, WeightDistribution>> parse_recipes(const std::string& json);
 
 // Computes Philox4x32 with ten rounds; key0 and key1 are its key.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint32_t key0, uint32_t key1);
@@ -26,6 +26,6 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, uint32_t key0, u
 // Fills the tensor from standard normal z(seed, name, i) for i in [0, n): Philox4x32-10 with the seed as its key and (i
 // / 2, FNV-1a of the name) as its counter, then Box-Muller in f64. Each element depends only on the seed, the name and
 // i.
-void fill_random(Tensor& tensor, const Recipe& recipe, uint64_t seed, const std::string& name);
+void fill_random(Tensor& tensor, const WeightDistribution& recipe, uint64_t seed, const std::string& name);
 
 }  // namespace fusec::importer

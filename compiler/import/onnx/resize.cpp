@@ -20,7 +20,7 @@ namespace {
 std::size_t at(int64_t axis) { return static_cast<std::size_t>(axis); }
 
 // An extent in f64, rank 0.
-Val number_of(Builder& b, const Dim& d) {
+Val make_number(Builder& b, const Dim& d) {
   if (d.is_const()) return b.scalar(DType::f64, static_cast<double>(d.value()));
   return cast(b, b.integers(DType::i64, {}, {d}), DType::f64);
 }
@@ -37,12 +37,12 @@ Val counted(Builder& b, const Dim& n) {
 // x / scale
 Val unscaled(Builder& b, const ResizedAxis& a, Val x) {
   return a.scale ? div(b, x, b.scalar(DType::f64, *a.scale))
-                 : div(b, mul(b, x, number_of(b, a.in)), number_of(b, a.out));
+                 : div(b, mul(b, x, make_number(b, a.in)), make_number(b, a.out));
 }
 
 // The result length in * scale, which need not be an integer.
 Val length(Builder& b, const ResizedAxis& a) {
-  return a.scale ? mul(b, number_of(b, a.in), *a.scale) : number_of(b, a.out);
+  return a.scale ? mul(b, make_number(b, a.in), *a.scale) : make_number(b, a.out);
 }
 
 Val longer_than_one(Builder& b, const ResizedAxis& a, Val then, Val otherwise) {
@@ -59,7 +59,7 @@ Val longer_than_one(Builder& b, const ResizedAxis& a, Val then, Val otherwise) {
 //   half_pixel_symmetric  l/2 (1 - floor(n)/n) + (i + 1/2) / s - 1/2
 //   tf_crop_and_resize    n > 1 ? (start (n-1-i) + end i) (l-1) / (n-1) : (start+end) (l-1) / 2
 Val position(Builder& b, const ResizedAxis& a, const std::string& mode) {
-  Val i = counted(b, a.out), zero = b.scalar(DType::f64, 0), last = add(b, number_of(b, a.in), -1);
+  Val i = counted(b, a.out), zero = b.scalar(DType::f64, 0), last = add(b, make_number(b, a.in), -1);
   if (mode == "asymmetric") return unscaled(b, a, i);
   if (mode == "align_corners" || mode == "tf_crop_and_resize") {
     const bool crops = mode == "tf_crop_and_resize";
@@ -79,15 +79,15 @@ Val position(Builder& b, const ResizedAxis& a, const std::string& mode) {
   if (mode == "pytorch_half_pixel") return longer_than_one(b, a, half_pixel, zero);
   if (mode == "half_pixel_symmetric") {
     if (!a.scale) return half_pixel;
-    const Val excess = sub(b, b.scalar(DType::f64, 1), div(b, number_of(b, a.out), length(b, a)));
-    return add(b, mul(b, mul(b, number_of(b, a.in), 0.5), excess), half_pixel);
+    const Val excess = sub(b, b.scalar(DType::f64, 1), div(b, make_number(b, a.out), length(b, a)));
+    return add(b, mul(b, mul(b, make_number(b, a.in), 0.5), excess), half_pixel);
   }
   fail_invalid(fmt::format("coordinate_transformation_mode '{}'", mode));
 }
 
 // Clamps a position to the operand and casts it to an index.
 Val clamped(Builder& b, const ResizedAxis& a, Val x) {
-  const Val last = add(b, number_of(b, a.in), -1);
+  const Val last = add(b, make_number(b, a.in), -1);
   x = binary(b, ScalarOp::max, binary(b, ScalarOp::min, x, last), b.scalar(DType::f64, 0));
   return cast(b, x, DType::i64);
 }
@@ -170,7 +170,7 @@ std::vector<Tap> taps_around(Builder& b, const ResizedAxis& a, const ResizeRules
   const bool cubic = rules.mode == "cubic";
   const double scale = filter_scale(a, rules), reach = std::ceil((cubic ? 2 : 1) / scale);
   if (!(2 * reach <= kMaxTaps)) fail_unsupported(fmt::format("antialias over {} elements", 2 * reach));
-  const Val below = unary(b, ScalarOp::floor, x), beyond = sub(b, x, below), last = add(b, number_of(b, a.in), -1);
+  const Val below = unary(b, ScalarOp::floor, x), beyond = sub(b, x, below), last = add(b, make_number(b, a.in), -1);
   const Val zero = b.scalar(DType::f64, 0);
   std::vector<Tap> taps;
   Val sum;
@@ -249,7 +249,7 @@ Val resize(Builder& b, Val x, const std::vector<ResizedAxis>& axes, const Resize
     const Val where = position(b, a, rules.coordinates);
     y = resized(b, y, a, rules, where, resize_type(dtype, rules));
     if (!rules.crops()) continue;
-    const Val last = add(b, number_of(b, a.in), -1);
+    const Val last = add(b, make_number(b, a.in), -1);
     outside.emplace_back(a.axis, binary(b, ScalarOp::or_, binary(b, ScalarOp::lt, where, b.scalar(DType::f64, 0)),
                                         binary(b, ScalarOp::gt, where, last)));
   }

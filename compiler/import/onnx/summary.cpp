@@ -77,7 +77,7 @@ struct Collector {
   }
 };
 
-std::vector<ModelSummary::Input> inputs_of(const proto::GraphProto& graph) {
+std::vector<ModelSummary::Input> collect_inputs(const proto::GraphProto& graph) {
   std::set<std::string> initializers;
   for (const TensorProto& t : graph.initializer()) initializers.insert(t.name());
   std::vector<ModelSummary::Input> inputs;
@@ -102,7 +102,7 @@ Result<ModelSummary> summarize(std::span<const uint8_t> bytes, const ImportLimit
     for (const proto::NodeProto& n : f.node()) c.node(n);
   }
   return ModelSummary{
-      {c.ops.begin(), c.ops.end()}, c.nodes, {c.foreign.begin(), c.foreign.end()}, inputs_of(model.graph())};
+      {c.ops.begin(), c.ops.end()}, c.nodes, {c.foreign.begin(), c.foreign.end()}, collect_inputs(model.graph())};
 } catch (const ImportError& error) {
   return error.status;
 }

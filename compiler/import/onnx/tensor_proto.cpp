@@ -110,8 +110,8 @@ Tensor read_external(const TensorProto& proto, std::vector<int64_t> extents, con
     }
     Tensor tensor = make_tensor(dtype, std::move(extents));
     auto recipe = source.recipes.find(proto.name());
-    fill_random(tensor, recipe == source.recipes.end() ? Recipe() : recipe->second, *source.options->random_weights,
-                proto.name());
+    fill_random(tensor, recipe == source.recipes.end() ? WeightDistribution() : recipe->second,
+                *source.options->random_weights, proto.name());
     return tensor;
   }
   const int64_t size = take(file_size(*file));

@@ -20,7 +20,7 @@ int from_dtype(DType dtype);
 // Sources of tensor contents other than the model itself.
 struct TensorSource {
   const ImportOptions* options = nullptr;
-  std::map<std::string, Recipe> recipes;
+  std::map<std::string, WeightDistribution> recipes;
 };
 
 // Reads the contents of a TensorProto. All code that needs them must call this function: it checks extents, counts and

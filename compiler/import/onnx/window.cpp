@@ -35,8 +35,8 @@ Window read_window(const NodeContext& c, std::vector<int64_t> kernel) {
   check_count(w.dilations, n, 1, "dilations");
   check_count(w.pads, 2 * n, 0, "pads");
   for (std::size_t i = 0; i < n; ++i) {
-    if (w.reach(i) >= kFar)
-      fail_unsupported(fmt::format("kernel_shape and dilations that span {} elements", w.reach(i)));
+    if (w.dilated_extent(i) >= kFar)
+      fail_unsupported(fmt::format("kernel_shape and dilations that span {} elements", w.dilated_extent(i)));
   }
   return w;
 }
@@ -57,12 +57,12 @@ namespace {
 
 // The total padding that makes ceil(extent / stride) windows: (ceil(extent / stride) - 1) * stride + reach - extent, at
 // least 0. With stride 1 it does not depend on the extent.
-int64_t same_padding(const Dim& extent, int64_t stride, int64_t reach) {
-  if (stride == 1) return reach - 1;
+int64_t same_padding(const Dim& extent, int64_t stride, int64_t dilated_extent) {
+  if (stride == 1) return dilated_extent - 1;
   if (!extent.is_const())
     fail_unsupported(fmt::format("auto_pad with stride {} on an extent {}", stride, extent.str()));
   // This is Dim arithmetic because an extent beside an empty axis may be any number: Dims throw on overflow.
-  const Dim total = (ceildiv(extent, stride) - 1) * stride + reach - extent;
+  const Dim total = (ceildiv(extent, stride) - 1) * stride + dilated_extent - extent;
   return std::max<int64_t>(total.value(), 0);
 }
 
@@ -73,7 +73,7 @@ Window read_window(const NodeContext& c, const Shape& spatial, std::vector<int64
   Window w = read_window(c, std::move(kernel));
   std::string mode = read_auto_pad(c);
   for (std::size_t i = 0; i < w.axes() && mode != "NOTSET"; ++i) {
-    int64_t total = mode == "VALID" ? 0 : same_padding(spatial[i], w.strides[i], w.reach(i));
+    int64_t total = mode == "VALID" ? 0 : same_padding(spatial[i], w.strides[i], w.dilated_extent(i));
     split_padding(w, i, total, mode == "SAME_LOWER");
   }
   return w;

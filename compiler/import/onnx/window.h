@@ -13,7 +13,7 @@ namespace fusec::importer {
 struct Window {
   std::vector<int64_t> kernel, strides, dilations, pads;  // pads: begins, then ends
   std::size_t axes() const { return kernel.size(); }
-  int64_t reach(std::size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
+  int64_t dilated_extent(std::size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
 };
 
 // Checks that an attribute has `n` entries, each from `least` (else invalid_model) to 2^31 - 1 (else unsupported).

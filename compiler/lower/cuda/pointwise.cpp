@@ -29,7 +29,7 @@ struct PointShape {
   int64_t tile() const { return int64_t{threads} * unroll; }  // accesses of one block
 };
 
-int cost_of(const Block& block) {
+int sum_costs(const Block& block) {
   int cost = 0;
   for_each_stmt(block, [&](const Stmt& stmt) {
     if (const auto* let = std::get_if<ir::Let>(&stmt.v)) cost += info(let->op).cost;
@@ -58,7 +58,7 @@ PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
   while (shape.lanes > 1 && known && accesses * shape.lanes < int64_t{s.target.sm_count} * kWarp) shape.lanes /= 2;
   // The number of accesses per resident thread.
   const double waves = static_cast<double>(accesses) / std::max(1, s.target.sm_count * s.target.threads_per_sm);
-  const int cost = cost_of(nest.body);
+  const int cost = sum_costs(nest.body);
   const bool heavy = cost >= kHeavy, busy = heavy || (nest.heads.size() > 1 && cost >= kBusyRows);
   shape.threads = waves < 1 || heavy || (busy && waves >= 16) ? 128 : waves < 16 ? 256 : 512;
   if (waves >= 16) {
@@ -90,18 +90,18 @@ Block access(const Scheduling& s, const Block& body, VarId var, const IndexExpr&
 
 // Emits block t { unroll u { body(access number) } }. The access numbers of one thread block are contiguous.
 template <class Body>
-Block tile_of(const Scheduling& s, const PointShape& shape, VarId grid, const Body& body) {
+Block build_tile(const Scheduling& s, const PointShape& shape, VarId grid, const Body& body) {
   const VarId t = add_var(s.kernel), u = add_var(s.kernel);
   const IndexExpr step = shape.unroll > 1 ? IndexExpr::symbol(u) : IndexExpr(0);
   Block inside =
       body((IndexExpr(shape.unroll) * IndexExpr::symbol(grid) + step) * shape.threads + IndexExpr::symbol(t));
   if (shape.unroll > 1) {
     Block loop;
-    loop.push_back({ir::Loop{{LoopTag::unroll, u, shape.unroll}, std::move(inside), ir::Boundary::launches}});
+    loop.push_back({ir::Loop{{LoopTag::unroll, u, shape.unroll}, std::move(inside), ir::PhaseBoundary::launches}});
     inside = std::move(loop);
   }
   Block result;
-  result.push_back({ir::Loop{{LoopTag::block, t, shape.threads}, std::move(inside), ir::Boundary::launches}});
+  result.push_back({ir::Loop{{LoopTag::block, t, shape.threads}, std::move(inside), ir::PhaseBoundary::launches}});
   return result;
 }
 
@@ -124,7 +124,7 @@ Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
   if (heads.empty() || fills_blocks(s, IndexExpr(known_value(s, accesses).value_or(0)), shape)) {
     for (LoopHead& head : heads) head.tag = LoopTag::grid;
     heads.push_back({LoopTag::grid, g, ceildiv(accesses, shape.tile())});
-    Block tile = tile_of(s, shape, g, [&](const IndexExpr& at) {
+    Block tile = build_tile(s, shape, g, [&](const IndexExpr& at) {
       return access(s, nest.body, inner.var, shape.lanes * at, inner.extent, shape.lanes);
     });
     result.push_back(rebuild_loops(heads, std::move(tile)));
@@ -133,7 +133,7 @@ Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
   // All rows are linearized: the access number determines the row and the position in it.
   nest.heads.back().extent = floordiv(inner.extent, shape.lanes);
   const auto total = [&] { return linearize(nest.heads, 0).total; }();
-  Block tile = tile_of(s, shape, g, [&](const IndexExpr& at) {
+  Block tile = build_tile(s, shape, g, [&](const IndexExpr& at) {
     Block body = clone(s.kernel, nest.body);
     const Linear linear = linearize(nest.heads, at);
     const IndexExpr start = shape.lanes * linear.values.at(inner.var);

@@ -182,7 +182,7 @@ class RowSchedule {
   ir::IndexRanges ranges() const {
     std::vector<LoopHead> heads = thread_loops();
     heads.push_back({LoopTag::seq, j_, steps()});
-    return ir::ranges_of(heads, shape_.lanes);
+    return ir::compute_ranges(heads, shape_.lanes);
   }
 
   std::vector<LoopHead> thread_loops() const {
@@ -300,7 +300,7 @@ class RowSchedule {
     own.loops = shape_.held == 1 ? std::vector<LoopHead>() : std::vector<LoopHead>{step_loop()};
     own.tree = {};
     own.guard = inside();
-    own.body = yields_of(whole);
+    own.body = build_yields(whole);
     own.yield = std::get<ir::Reduce>(own.body.back().v).yield;
     own.body.pop_back();
     for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, shape_.lanes);
@@ -316,7 +316,7 @@ class RowSchedule {
   }
 
   // The body for one access, followed by a statement that carries its yields, as wide as an access.
-  Block yields_of(const ir::Reduce& whole) {
+  Block build_yields(const ir::Reduce& whole) {
     Block body = whole.body;
     body.push_back({ir::Reduce{{}, whole.combiner, {}, {}, {}, whole.yield, {}}});
     body = accessed(whole.loops, body);
@@ -343,7 +343,7 @@ class RowSchedule {
   };
 
   // The statements of each thread in a phase.
-  static Block* body_of(Stmt& phase) {
+  static Block* find_body(Stmt& phase) {
     if (auto* reduce = std::get_if<ir::Reduce>(&phase.v)) return &std::get<ir::Reduce>(reduce->body[0].v).body;
     auto* loop = std::get_if<ir::Loop>(&phase.v);
     while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
@@ -365,7 +365,7 @@ class RowSchedule {
   void hold_loads(Block& row) {
     std::vector<std::pair<Held, std::vector<size_t>>> loads;  // and the phases that load it
     for (size_t p = 0; p < row.size(); ++p) {
-      Block* body = body_of(row[p]);
+      Block* body = find_body(row[p]);
       if (body == nullptr) continue;
       for (Stmt& stmt : *body) {
         const auto* load = std::get_if<ir::Load>(&stmt.v);
@@ -391,7 +391,7 @@ class RowSchedule {
     Block alloc;
     keep_in_registers(buffer, alloc);
     for (size_t p : users) {
-      Block& body = *body_of(row[p]);
+      Block& body = *find_body(row[p]);
       for (size_t i = 0; i < body.size(); ++i) {
         auto* load = std::get_if<ir::Load>(&body[i].v);
         if (load == nullptr || !(Held{load->buffer, load->index, load->guard} == held)) continue;
@@ -416,7 +416,7 @@ class RowSchedule {
     if (shape_.rows == 1) return row;
     if (!divisible_by(k_, linear_.total, shape_.rows)) guard_rows(row, linear_.total - 1 - index);
     Block result;
-    result.push_back({ir::Loop{{LoopTag::block, r_, shape_.rows}, std::move(row), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{LoopTag::block, r_, shape_.rows}, std::move(row), ir::PhaseBoundary::launches}});
     return result;
   }
 

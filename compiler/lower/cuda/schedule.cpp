@@ -28,8 +28,8 @@ Linear linearize(const std::vector<LoopHead>& heads, const IndexExpr& index) {
 }
 
 Stmt only_if(ir::Kernel& kernel, const IndexExpr& condition, Block body) {
-  return {
-      ir::Loop{{LoopTag::seq, add_var(kernel), max(0, min(1, condition))}, std::move(body), ir::Boundary::launches}};
+  return {ir::Loop{
+      {LoopTag::seq, add_var(kernel), max(0, min(1, condition))}, std::move(body), ir::PhaseBoundary::launches}};
 }
 
 int lanes_of_access(const ir::Kernel& kernel, const Block& block, VarId var) {
@@ -46,7 +46,7 @@ int lanes_of_access(const ir::Kernel& kernel, const Block& block, VarId var) {
   return kAccessBytes / static_cast<int>(widest);
 }
 
-std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d) { return d.eval(s.hints); }
+std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d) { return d.eval(s.expected_values); }
 
 namespace {
 
@@ -118,7 +118,7 @@ bool fits_in_32_bits(const Scheduling& s) {
 
 // Records the alignment of every parameter. The arena, constants and the caller's memory are aligned, while views may
 // begin anywhere.
-void align_params(Nest& nest) {
+void align_params(LoopNest& nest) {
   for (size_t i = 0; i < nest.params.size(); ++i) {
     ir::Buffer& buffer = nest.kernel.buffers[nest.kernel.params[i]];
     const auto element = static_cast<int64_t>(size_of(buffer.dtype));
@@ -130,9 +130,9 @@ void align_params(Nest& nest) {
 
 }  // namespace
 
-Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
-  const std::map<ir::SymbolId, int64_t> hints = hints_of(launch);
-  const Scheduling s{nest.kernel, target, hints};
+Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch) {
+  const std::map<ir::SymbolId, int64_t> expected_values = find_expected_values(launch);
+  const Scheduling s{nest.kernel, target, expected_values};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();

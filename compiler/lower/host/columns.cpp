@@ -116,7 +116,7 @@ class ColumnChunks {
   }
 
   // The body of the reduction at row `row` of the chunk.
-  Block summand(VarId row) const {
+  Block addend(VarId row) const {
     Block body = p_.reduce->body;
     substitute(body, rows_.var, IndexExpr(chunk_) * IndexExpr::symbol(g_) + IndexExpr::symbol(row));
     return body;
@@ -128,7 +128,7 @@ class ColumnChunks {
     const RegId sum = add_reg(k_, dtype_);
     Block body;
     body.push_back(
-        {ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, summand(r), p_.reduce->yield, {}}});
+        {ir::Reduce{{sum}, ir::Combiner::add, {}, {{LoopTag::seq, r, length()}}, addend(r), p_.reduce->yield, {}}});
     body.push_back({ir::Store{partial_, partial_at(IndexExpr::symbol(g_), column()), sum, {}, ir::StoreHint::none}});
     const int64_t base = lanes_for(k_, p_.reduce->body, s_.target),
                   known = known_extent(s_, columns(), kMaxColumns + 1);
@@ -139,7 +139,7 @@ class ColumnChunks {
   Block streamed() {
     const BufferId sums = add_buffer(k_, {"sums", ir::Space::reg, dtype_, {columns()}, {}, 0, ""});
     const VarId c0 = add_var(k_), r = add_var(k_), c1 = add_var(k_);
-    Block task, clear, publish, body = summand(r);
+    Block task, clear, publish, body = addend(r);
     task.push_back({ir::Alloc{sums}});
     clear.push_back({ir::Store{sums,
                                {IndexExpr::symbol(c0)},
@@ -152,7 +152,7 @@ class ColumnChunks {
     body.push_back({ir::Let{after, ScalarOp::add, {before, p_.reduce->yield[0]}}});
     body.push_back({ir::Store{sums, {column()}, after, {}, ir::StoreHint::none}});
     Block rows = over_columns(body, p_.columns.var, 2);
-    task.push_back({ir::Loop{{LoopTag::seq, r, length()}, std::move(rows), ir::Boundary::launches}});
+    task.push_back({ir::Loop{{LoopTag::seq, r, length()}, std::move(rows), ir::PhaseBoundary::launches}});
     publish.push_back({ir::Load{sum, sums, {IndexExpr::symbol(c1)}, {}, ir::Constant{dtype_}, 0}});
     publish.push_back(
         {ir::Store{partial_, partial_at(IndexExpr::symbol(g_), IndexExpr::symbol(c1)), sum, {}, ir::StoreHint::none}});

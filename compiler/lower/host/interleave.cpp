@@ -23,7 +23,7 @@ enum class Walk { planes, dense, fixed, other };
 
 // Classifies how an access moves with the two innermost loops: `along` runs over the elements of a plane, and `plane`
 // has a constant extent.
-Walk walk_of(const std::vector<IndexExpr>& index, VarId along, const LoopHead& plane) {
+Walk find_walk(const std::vector<IndexExpr>& index, VarId along, const LoopHead& plane) {
   if (index.size() != 1) return Walk::other;
   const auto affine = affine_in(index[0], {along, plane.var});
   if (!affine) return Walk::other;
@@ -40,11 +40,11 @@ bool fits(const PerfectNest& nest) {
   bool planes = false;
   for (const Stmt& stmt : nest.body) {
     if (const auto* load = std::get_if<ir::Load>(&stmt.v)) {
-      const Walk walk = walk_of(load->index, along.var, plane);
+      const Walk walk = find_walk(load->index, along.var, plane);
       if (walk == Walk::other || !load->guard.empty() || load->clamp != 0) return false;
       planes |= walk == Walk::planes;
     } else if (const auto* store = std::get_if<ir::Store>(&stmt.v)) {
-      if (walk_of(store->index, along.var, plane) != Walk::dense || !store->guard.empty()) return false;
+      if (find_walk(store->index, along.var, plane) != Walk::dense || !store->guard.empty()) return false;
     } else if (!std::holds_alternative<ir::Let>(stmt.v)) {
       return false;
     }
@@ -64,7 +64,7 @@ class Mixer {
     Block work = clone(s_.kernel, nest_.body);
     for (Stmt& stmt : work) {
       auto* load = std::get_if<ir::Load>(&stmt.v);
-      if (load != nullptr && walk_of(load->index, along_, plane_) == Walk::planes) {
+      if (load != nullptr && find_walk(load->index, along_, plane_) == Walk::planes) {
         const BufferId tile = stage(*load, at, result);
         const IndexExpr in_tile = IndexExpr::symbol(flat) - plane_.extent * at;
         *load = ir::Load{load->dst,       tile, {mod(in_tile, plane_.extent), floordiv(in_tile, plane_.extent)}, {},
@@ -76,13 +76,14 @@ class Mixer {
       }
     }
     vectorize(s_.kernel, work, flat, lanes_, plane_.extent * at + IndexExpr(lanes_) * IndexExpr::symbol(vector));
-    result.push_back({ir::Loop{{LoopTag::unroll, vector, plane_.extent}, std::move(work), ir::Boundary::launches}});
+    result.push_back(
+        {ir::Loop{{LoopTag::unroll, vector, plane_.extent}, std::move(work), ir::PhaseBoundary::launches}});
     return result;
   }
 
  private:
   void flatten(std::vector<IndexExpr>& index, VarId flat) const {
-    if (walk_of(index, along_, plane_) == Walk::dense) {
+    if (find_walk(index, along_, plane_) == Walk::dense) {
       index[0] = index[0].substitute({{along_, 0}, {plane_.var, 0}}) + IndexExpr::symbol(flat);
     }
   }
@@ -101,7 +102,7 @@ class Mixer {
     rows.push_back({wide});
     rows.push_back(
         {ir::Store{tile, {IndexExpr::symbol(u), IndexExpr::symbol(ir::kLane)}, wide.dst, {}, ir::StoreHint::none}});
-    out.push_back({ir::Loop{{LoopTag::unroll, u, plane_.extent}, std::move(rows), ir::Boundary::launches}});
+    out.push_back({ir::Loop{{LoopTag::unroll, u, plane_.extent}, std::move(rows), ir::PhaseBoundary::launches}});
     return tile;
   }
 

@@ -78,7 +78,7 @@ class ReduceScheduler {
       if (is_part) passes = as_part(std::move(passes));
       chain = is_part ? times : chain * times;
       Block around;
-      around.push_back({ir::Loop{reduce_.loops[i], std::move(passes), ir::Boundary::launches}});
+      around.push_back({ir::Loop{reduce_.loops[i], std::move(passes), ir::PhaseBoundary::launches}});
       passes = std::move(around);
     }
     clear(out);
@@ -127,7 +127,7 @@ class ReduceScheduler {
       return block;
     };
     Block whole = one_chunk(IndexExpr(kRowChunk) * IndexExpr::symbol(c), kRowChunk, r);
-    result.push_back({ir::Loop{{LoopTag::seq, c, chunks}, std::move(whole), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{LoopTag::seq, c, chunks}, std::move(whole), ir::PhaseBoundary::launches}});
     if (row.extent.value() % kRowChunk != 0) {
       acc_ = new_lanes("part");
       Block rest = one_chunk(IndexExpr(kRowChunk * chunks), row.extent.value() % kRowChunk, add_var(kernel_));
@@ -178,13 +178,13 @@ class ReduceScheduler {
     if (!full.is(0)) {
       const VarId v = add_var(kernel_);
       Block main = pass(IndexExpr(lanes_) * IndexExpr::symbol(v), {});
-      result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::Boundary::launches}});
+      result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::PhaseBoundary::launches}});
     }
     if (divisible_by(kernel_, inner_.extent, lanes_)) return result;
     const IndexExpr done = IndexExpr(lanes_) * full;
     Block rest = pass(done, {inner_.extent - 1 - done - lane()});
     const IndexExpr times = ceildiv(inner_.extent, lanes_) - full;
-    result.push_back({ir::Loop{{LoopTag::seq, add_var(kernel_), times}, std::move(rest), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{LoopTag::seq, add_var(kernel_), times}, std::move(rest), ir::PhaseBoundary::launches}});
     return result;
   }
 
@@ -301,8 +301,8 @@ class RowGroups {
     IndexExpr rows(1);
     for (const LoopHead& head : nest_.heads) {
       const auto name = head.extent.as_symbol();
-      const auto hint = name ? s_.hints.find(*name) : s_.hints.end();
-      rows *= hint == s_.hints.end() ? head.extent : IndexExpr(hint->second);
+      const auto expected = name ? s_.expected_values.find(*name) : s_.expected_values.end();
+      rows *= expected == s_.expected_values.end() ? head.extent : IndexExpr(expected->second);
     }
     return !rows.is_const() || rows.value() >= kMinRowsTogether;
   }
@@ -319,9 +319,9 @@ class RowGroups {
   ir::BufferId reduce_rows(const Block& before, const ir::Reduce& reduce, Block& out) {
     const IndexExpr lane = IndexExpr::symbol(ir::kLane);
     const ir::BufferId lanes = tile("rows", {kRowsTogether, kRowsTogether}),
-                       turned = tile("turned", {kRowsTogether, kRowsTogether});
+                       transposed = tile("turned", {kRowsTogether, kRowsTogether});
     const ir::BufferId sums = tile("sums", {kRowsTogether});
-    for (const ir::BufferId b : {lanes, turned, sums}) out.push_back({ir::Alloc{b}});
+    for (const ir::BufferId b : {lanes, transposed, sums}) out.push_back({ir::Alloc{b}});
     const VarId u = add_var(s_.kernel);
     Block one = before;
     one.push_back({reduce});
@@ -333,20 +333,20 @@ class RowGroups {
     one.push_back({ir::Load{v, acc, {lane}, {}, ir::Constant{DType::f32}, 0}});
     one.push_back({ir::Store{lanes, {IndexExpr::symbol(u), lane}, v, {}, ir::StoreHint::none}});
     substitute(one, row_.var, base_ + IndexExpr::symbol(u));
-    out.push_back({ir::Loop{{LoopTag::seq, u, kRowsTogether}, std::move(one), ir::Boundary::launches}});
-    out.push_back({ir::TransposeTile{turned, lanes}});
+    out.push_back({ir::Loop{{LoopTag::seq, u, kRowsTogether}, std::move(one), ir::PhaseBoundary::launches}});
+    out.push_back({ir::TransposeTile{transposed, lanes}});
     out.push_back(
-        {ir::Store{sums, {lane}, combined(turned, combining_op(reduce.combiner), out), {}, ir::StoreHint::none}});
+        {ir::Store{sums, {lane}, combined(transposed, combining_op(reduce.combiner), out), {}, ir::StoreHint::none}});
     return sums;
   }
 
   // Combines the rows of a transposed tile by adjacent pairs.
-  RegId combined(ir::BufferId turned, ScalarOp op, Block& out) {
+  RegId combined(ir::BufferId transposed, ScalarOp op, Block& out) {
     std::vector<RegId> parts;
     for (int64_t k = 0; k < kRowsTogether; ++k) {
       parts.push_back(vector());
       out.push_back({ir::Load{
-          parts.back(), turned, {IndexExpr(k), IndexExpr::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
+          parts.back(), transposed, {IndexExpr(k), IndexExpr::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
     }
     for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
       for (size_t k = 0; k < parts.size() / 2; ++k) {

@@ -40,9 +40,9 @@ int lanes_in_flight(const Scheduling& s, const Block& body, const IndexExpr& ext
   return wanted;
 }
 
-Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch) {
-  const std::map<ir::SymbolId, int64_t> hints = hints_of(launch);
-  const Scheduling s{nest.kernel, target, hints};
+Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim>& launch) {
+  const std::map<ir::SymbolId, int64_t> expected_values = find_expected_values(launch);
+  const Scheduling s{nest.kernel, target, expected_values};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();

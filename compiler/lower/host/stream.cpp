@@ -81,7 +81,7 @@ class Streamer {
            std::any_of(around.grids.begin(), around.grids.end(), [&](VarId g) { return load.index[0].uses(g); });
   }
 
-  static RowWalk walk_of(const ir::Load& load, const Around& around) {
+  static RowWalk find_walk(const ir::Load& load, const Around& around) {
     std::map<ir::SymbolId, IndexExpr> start = {{ir::kLane, IndexExpr(0)}};
     for (const ir::LoopHead& loop : around.loops) start[loop.var] = IndexExpr(0);
     return {load.buffer.index, load.index[0].substitute(start).str()};
@@ -89,7 +89,7 @@ class Streamer {
 
   void note_walk(const ir::Load& load, const Around& around) {
     if (!walks(load, around)) return;
-    std::vector<VarId>& walked = walks_[walk_of(load, around)];
+    std::vector<VarId>& walked = walks_[find_walk(load, around)];
     if (walked.empty() || walked.back() != around.loops[0].var) walked.push_back(around.loops[0].var);
   }
 
@@ -97,7 +97,7 @@ class Streamer {
   // second walk reads from the caches and prefetches the next row instead.
   void prefetch(const ir::Load& load, const Around& around, Block& out) {
     if (!walks(load, around)) return;
-    const std::vector<VarId>& walked = walks_[walk_of(load, around)];
+    const std::vector<VarId>& walked = walks_[find_walk(load, around)];
     const VarId walk = around.loops[0].var;
     const int64_t bytes = kernel_.regs[load.dst].width * element(load.buffer);
     const auto next = walked.size() > 1 && rows_fit(around, bytes) ? next_row(load, around) : std::nullopt;
@@ -155,7 +155,7 @@ class Streamer {
 
 }  // namespace
 
-void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
+void stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
             const std::function<bool(ir::ValueId)>& is_result) {
   const ir::Kernel& kernel = nest.kernel;
   const auto bytes = [&](size_t param) -> int64_t {
@@ -172,9 +172,9 @@ void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
   for (size_t i = 0; i < nest.params.size() && moved >= kCachesMoved * caches; ++i) {
     const ir::BufferId buffer = kernel.params[i];
     if (kernel.buffers[buffer].space != ir::Space::out || bytes(i) < target.l2_bytes) continue;
-    if (is_result(nest.params[i].owner) || bytes(i) >= target.last_level_cache) streamed.insert(buffer);
+    if (is_result(nest.params[i].base) || bytes(i) >= target.last_level_cache) streamed.insert(buffer);
   }
-  Streamer(nest.kernel, target, hints_of(launch), std::move(streamed)).run();
+  Streamer(nest.kernel, target, find_expected_values(launch), std::move(streamed)).run();
 }
 
 }  // namespace fusec::compiler

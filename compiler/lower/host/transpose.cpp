@@ -52,8 +52,8 @@ class Tile {
     for (Stmt& stmt : work) {
       auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load == nullptr || !is_strided(*load)) continue;
-      const BufferId turned = turn(*load, row, column, result);
-      *load = ir::Load{load->dst, turned,          {IndexExpr::symbol(row_var_), IndexExpr::symbol(along_) - column},
+      const BufferId transposed = turn(*load, row, column, result);
+      *load = ir::Load{load->dst, transposed,      {IndexExpr::symbol(row_var_), IndexExpr::symbol(along_) - column},
                        {},        load->otherwise, 0};
     }
     // Elements that are strided both ways are loaded one by one. size * size such loads are too much code to unroll.
@@ -61,7 +61,7 @@ class Tile {
     substitute(work, across_, row + IndexExpr::symbol(row_var_));
     vectorize(s_.kernel, work, along_, size_, column);
     result.push_back({ir::Loop{
-        {scatters ? LoopTag::seq : LoopTag::unroll, row_var_, size_}, std::move(work), ir::Boundary::launches}});
+        {scatters ? LoopTag::seq : LoopTag::unroll, row_var_, size_}, std::move(work), ir::PhaseBoundary::launches}});
     return result;
   }
 
@@ -83,9 +83,9 @@ class Tile {
   // Loads size rows along `across` and transposes them in registers.
   BufferId turn(const ir::Load& load, const IndexExpr& row, const IndexExpr& column, Block& out) {
     if (!row_var_.valid()) row_var_ = add_var(s_.kernel);
-    const BufferId read = tile_buffer(load), turned = tile_buffer(load);
+    const BufferId read = tile_buffer(load), transposed = tile_buffer(load);
     out.push_back({ir::Alloc{read}});
-    out.push_back({ir::Alloc{turned}});
+    out.push_back({ir::Alloc{transposed}});
     const VarId u = add_var(s_.kernel);
     Block rows;
     ir::Load wide = load;
@@ -98,9 +98,9 @@ class Tile {
     rows.push_back({wide});
     rows.push_back(
         {ir::Store{read, {IndexExpr::symbol(u), IndexExpr::symbol(ir::kLane)}, wide.dst, {}, ir::StoreHint::none}});
-    out.push_back({ir::Loop{{LoopTag::unroll, u, size_}, std::move(rows), ir::Boundary::launches}});
-    out.push_back({ir::TransposeTile{turned, read}});
-    return turned;
+    out.push_back({ir::Loop{{LoopTag::unroll, u, size_}, std::move(rows), ir::PhaseBoundary::launches}});
+    out.push_back({ir::TransposeTile{transposed, read}});
+    return transposed;
   }
 
   BufferId tile_buffer(const ir::Load& load) {

@@ -30,7 +30,7 @@ Block vector_loops(ir::Kernel& kernel, const Block& body, VarId var, const Index
     const VarId v = add_var(kernel);
     Block main = clone(kernel, body);
     vectorize(kernel, main, var, lanes, base + IndexExpr(lanes) * IndexExpr::symbol(v));
-    result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{LoopTag::seq, v, full}, std::move(main), ir::PhaseBoundary::launches}});
   }
   if (divisible || lanes == 1) return result;
   const IndexExpr done = IndexExpr(lanes) * full;
@@ -41,7 +41,7 @@ Block vector_loops(ir::Kernel& kernel, const Block& body, VarId var, const Index
   if (times.is(1)) {
     for (Stmt& stmt : rest) result.push_back(std::move(stmt));
   } else {
-    result.push_back({ir::Loop{{LoopTag::seq, add_var(kernel), times}, std::move(rest), ir::Boundary::launches}});
+    result.push_back({ir::Loop{{LoopTag::seq, add_var(kernel), times}, std::move(rest), ir::PhaseBoundary::launches}});
   }
   return result;
 }

@@ -17,7 +17,7 @@ using ir::Stmt;
 namespace {
 
 // Replaces the loop variables of all phases of a row by those of the first.
-IndexExpr without_phase(const Nest& nest, const IndexExpr& e) {
+IndexExpr without_phase(const LoopNest& nest, const IndexExpr& e) {
   std::map<ir::SymbolId, IndexExpr> first;
   for (const std::vector<VarId>& phases : nest.axis_vars)
     for (const VarId var : phases)
@@ -31,7 +31,8 @@ struct Accesses {
   int first_store = std::numeric_limits<int>::max(), last_load = -1;  // positions in program order
 };
 
-void note(const Nest& nest, Accesses& a, const std::vector<IndexExpr>& index, const ir::Guard& guard, uint32_t clamp) {
+void note(const LoopNest& nest, Accesses& a, const std::vector<IndexExpr>& index, const ir::Guard& guard,
+          uint32_t clamp) {
   a.guarded = a.guarded || !guard.empty();
   a.by_data = a.by_data || clamp != 0 || index.size() != 1;
   const IndexExpr d = without_phase(nest, index[0]);
@@ -39,7 +40,7 @@ void note(const Nest& nest, Accesses& a, const std::vector<IndexExpr>& index, co
 }
 
 // Whether distinct iterations write distinct elements: each stride equals the span of the smaller ones.
-bool injective(const IndexExpr& index, const Nest& nest) {
+bool injective(const IndexExpr& index, const LoopNest& nest) {
   std::vector<ir::SymbolId> vars;
   for (const std::vector<VarId>& phases : nest.axis_vars) vars.push_back(phases[0]);
   const auto affine = affine_in(index, vars);
@@ -59,7 +60,7 @@ bool injective(const IndexExpr& index, const Nest& nest) {
 
 }  // namespace
 
-void find_aliases(Nest& nest) {
+void find_aliases(LoopNest& nest) {
   ir::Kernel& k = nest.kernel;
   if (k.body.size() != 1) return;
   std::map<BufferId, Accesses> accesses;

@@ -92,7 +92,7 @@ Lowered RegionEval::eval(ValueId value, const Coords& coords) {
     const ir::Buffer& buffer = nest_.kernel.buffers[it->second.buffer];
     const RegId dst = add_reg(nest_.kernel, buffer.dtype);
     append({ir::Load{dst, it->second.buffer, it->second.index, {}, Constant{buffer.dtype}, 0}});
-    result = {dst, !is_half(graph_.type(value).dtype)};
+    result = {dst, !is_16_bit_float(graph_.type(value).dtype)};
   } else {
     result = make(value, at);
   }
@@ -110,7 +110,7 @@ Lowered RegionEval::make(ValueId value, const Coords& coords) {
   }
   const bool here = computed_in(graph_, nodes_, value);
   if (!here) {
-    if (auto window = window_of(graph_, storage_, value)) return load(*window, coords, type.dtype);
+    if (auto view = find_view(graph_, storage_, value)) return load(*view, coords, type.dtype);
   }
   const Node* node = graph_.producer(value);
   FUSEC_CHECK(node != nullptr) << "value " << value.index << " is neither materialized nor computed";
@@ -146,13 +146,13 @@ Lowered RegionEval::index_value(const Dim& value, DType dtype) {
 }
 
 Lowered RegionEval::finish(Operand operand, DType dtype) {
-  if (!is_half(dtype)) return {operand, true};
+  if (!is_16_bit_float(dtype)) return {operand, true};
   if (options_.numerics == Numerics::exact) return {rounded({operand, false}, dtype), true};
   return {operand, false};
 }
 
 Operand RegionEval::rounded(const Lowered& value, DType dtype) {
-  if (!is_half(dtype) || value.exact) return value.operand;
+  if (!is_16_bit_float(dtype) || value.exact) return value.operand;
   const RegId narrow = emit(ScalarOp::cast, dtype, {value.operand});
   return emit(ScalarOp::cast, DType::f32, {narrow});
 }
@@ -187,28 +187,28 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   }
   if (op == ScalarOp::cast) {
     if (compute_type(result) == compute_type(in)) {  // between f32, f16 and bf16: only rounding
-      return is_half(result) ? Lowered{rounded({args[0], false}, result), true} : Lowered{args[0], true};
+      return is_16_bit_float(result) ? Lowered{rounded({args[0], false}, result), true} : Lowered{args[0], true};
     }
-    if (is_half(result) && !fits_f32(in)) {  // rounded once
+    if (is_16_bit_float(result) && !fits_f32(in)) {  // rounded once
       const RegId narrow = emit(op, result, args);
       return {emit(op, DType::f32, {narrow}), true};
     }
     const RegId dst = emit(op, compute_type(result), args);
-    return is_half(result) ? Lowered{rounded({dst, false}, result), true} : Lowered{dst, true};
+    return is_16_bit_float(result) ? Lowered{rounded({dst, false}, result), true} : Lowered{dst, true};
   }
   const DType t = compute_type(in);
   const Operand dst = info(op).is_definition ? expand(*this, ir::definition(op), args, t)
                                              : Operand(emit(op, result_type(op, t, t), args));
-  if (is_half(result) && has(op, ir::OpFlag::exact_on_halves) && all_exact) return {dst, true};
+  if (is_16_bit_float(result) && has(op, ir::OpFlag::exact_on_halves) && all_exact) return {dst, true};
   return finish(dst, result);
 }
 
-BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat) {
-  Dim elements = 1;  // that the window spans
-  for (size_t i = 0; i < window.shape.size(); ++i) elements += (window.shape[i] - 1) * window.strides[i];
-  std::string key = std::to_string(window.owner.index) + "+" + window.offset.str() + (flat ? "f" : "n") +
+BufferId RegionEval::parameter(const StridedView& view, ir::Space space, bool flat) {
+  Dim elements = 1;  // that the view spans
+  for (size_t i = 0; i < view.shape.size(); ++i) elements += (view.shape[i] - 1) * view.strides[i];
+  std::string key = std::to_string(view.base.index) + "+" + view.offset.str() + (flat ? "f" : "n") +
                     (space == ir::Space::out ? "o" : "i");
-  if (!flat) key += to_string(window.shape) + to_string(window.strides);
+  if (!flat) key += to_string(view.shape) + to_string(view.strides);
   // A part of a value and the whole share one parameter if it is known which of them is larger.
   for (; parameters_.contains(key); key += "'") {
     const BufferId known = parameters_.at(key);
@@ -224,11 +224,11 @@ BufferId RegionEval::parameter(const Window& window, ir::Space space, bool flat)
   ir::Buffer buffer;
   buffer.name = (space == ir::Space::out ? "y" : "x") + std::to_string(nest_.kernel.params.size());
   buffer.space = space;
-  buffer.dtype = graph_.type(window.owner).dtype;
-  buffer.shape = indices(flat ? Shape{elements} : window.shape);
-  if (!flat) buffer.strides = indices(window.strides);
+  buffer.dtype = graph_.type(view.base).dtype;
+  buffer.shape = indices(flat ? Shape{elements} : view.shape);
+  if (!flat) buffer.strides = indices(view.strides);
   const BufferId id = add_buffer(nest_.kernel, buffer);
-  nest_.params.push_back({window.owner, window.offset, elements});
+  nest_.params.push_back({view.base, view.offset, elements});
   parameters_[key] = id;
   return id;
 }
@@ -259,27 +259,27 @@ Dim RegionEval::mirrored(const Dim& index, const Dim& extent) {
   return symbol(where_negative(from_end, symbol(from_end) - extent, symbol(from_end)));
 }
 
-// Changes window and coordinates so that no stride is negative.
-void RegionEval::flip_negative(Window& window, Coords& coords) {
+// Changes view and coordinates so that no stride is negative.
+void RegionEval::flip_negative(StridedView& view, Coords& coords) {
   for (size_t i = 0; i < coords.size(); ++i) {
-    if (!window.backwards[i]) continue;
-    Dim& stride = window.strides[i];
-    window.offset += (window.shape[i] - 1) * stride;
-    coords[i] = mirrored(coords[i], window.shape[i]);
+    if (!view.backwards[i]) continue;
+    Dim& stride = view.strides[i];
+    view.offset += (view.shape[i] - 1) * stride;
+    coords[i] = mirrored(coords[i], view.shape[i]);
     stride = -stride;
-    window.backwards[i] = false;
+    view.backwards[i] = false;
   }
 }
 
-Lowered RegionEval::load(const Window& full, const Coords& coords, DType dtype) {
-  Window window = full;
+Lowered RegionEval::load(const StridedView& full, const Coords& coords, DType dtype) {
+  StridedView view = full;
   Coords at = coords;
-  flip_negative(window, at);
+  flip_negative(view, at);
   uint32_t clamp = 0;
   for (size_t i = 0; i < at.size(); ++i)
     if (reads_register(at[i])) clamp |= 1U << i;
   ir::Load load;
-  load.buffer = parameter(window, ir::Space::in, clamp == 0);
+  load.buffer = parameter(view, ir::Space::in, clamp == 0);
   load.guard = indices(guard_);
   load.clamp = clamp;
   load.otherwise = Constant{dtype};
@@ -287,24 +287,24 @@ Lowered RegionEval::load(const Window& full, const Coords& coords, DType dtype) 
     load.index = indices(at);
   } else {
     Dim linear = 0;
-    for (size_t i = 0; i < at.size(); ++i) linear += at[i] * window.strides[i];
+    for (size_t i = 0; i < at.size(); ++i) linear += at[i] * view.strides[i];
     load.index = {index(clean(linear))};
   }
   load.dst = add_reg(nest_.kernel, dtype);
   append({load});
-  if (!is_half(dtype)) return {load.dst, true};
+  if (!is_16_bit_float(dtype)) return {load.dst, true};
   return {emit(ScalarOp::cast, DType::f32, {load.dst}), true};
 }
 
 void RegionEval::store(ValueId value, const Coords& coords) {
   const DType dtype = graph_.type(value).dtype;
-  const auto window = window_of(graph_, storage_, value);
-  FUSEC_CHECK(window.has_value()) << "an output without storage";
+  const auto view = find_view(graph_, storage_, value);
+  FUSEC_CHECK(view.has_value()) << "an output without storage";
   Operand result = eval(value, coords).operand;
-  if (is_half(dtype)) result = emit(ScalarOp::cast, dtype, {result});
+  if (is_16_bit_float(dtype)) result = emit(ScalarOp::cast, dtype, {result});
   Dim linear = 0;
-  for (size_t i = 0; i < coords.size(); ++i) linear += coords[i] * window->strides[i];
-  const BufferId buffer = parameter(*window, ir::Space::out, true);
+  for (size_t i = 0; i < coords.size(); ++i) linear += coords[i] * view->strides[i];
+  const BufferId buffer = parameter(*view, ir::Space::out, true);
   append({ir::Store{buffer, {index(clean(linear))}, result, {}, ir::StoreHint::none}});
 }
 
@@ -331,7 +331,7 @@ Lowered RegionEval::concat(const Node& node, const Coords& coords) {
   const auto axis = static_cast<size_t>(node.attrs.i("axis"));
   Lowered result;
   bool first = true;
-  for (const Read& read : reads_of(graph_, node, coords, ranges_)) {
+  for (const Read& read : find_reads(graph_, node, coords, ranges_)) {
     const ValueId input = node.inputs[static_cast<size_t>(read.input)];
     const Dim c = clean(read.coords[axis]);
     const Dim last = graph_.type(input).shape[axis] - 1;
@@ -364,7 +364,7 @@ bool is_plus_zero(const Operand& operand) {
 Lowered RegionEval::pad(const Node& node, const Coords& coords) {
   const DType dtype = graph_.type(node.output).dtype;
   const Shape& from = graph_.type(node.inputs[0]).shape;
-  const Coords at = clean(reads_of(graph_, node, coords, ranges_)[0].coords);
+  const Coords at = clean(find_reads(graph_, node, coords, ranges_)[0].coords);
   Conditions guard;
   for (size_t i = 0; i < at.size() && node.attrs.s("mode") == "constant"; ++i) {
     if (!proves_nonneg(at[i], ranges_)) guard.push_back(at[i]);
@@ -404,7 +404,7 @@ bool RegionEval::is_guarded_load(const Operand& operand) const {
 Lowered RegionEval::largest(const Node& node, const Coords& coords) {
   const DType type = compute_type(graph_.type(node.output).dtype);
   std::optional<Lowered> result;
-  for (const Read& read : reads_of(graph_, node, coords, ranges_)) {
+  for (const Read& read : find_reads(graph_, node, coords, ranges_)) {
     const Lowered place = eval(node.inputs[0], read.coords);
     result = result ? Lowered{emit(ScalarOp::max, type, {result->operand, place.operand}), result->exact && place.exact}
                     : place;
@@ -413,7 +413,7 @@ Lowered RegionEval::largest(const Node& node, const Coords& coords) {
 }
 
 Lowered RegionEval::gather(const Node& node, const Coords& coords) {
-  const auto reads = reads_of(graph_, node, coords, ranges_);
+  const auto reads = find_reads(graph_, node, coords, ranges_);
   std::vector<Dim> places;
   for (const Read& read : reads) {
     if (read.input != 1) continue;

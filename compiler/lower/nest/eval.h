@@ -20,7 +20,7 @@ struct Lowered {
 class RegionEval {
  public:
   RegionEval(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage, const std::set<ir::NodeId>& nodes,
-             const Domain& domain, const NestOptions& options, Nest& nest)
+             const Domain& domain, const LoopNestOptions& options, LoopNest& nest)
       : graph_(graph), storage_(storage), nodes_(nodes), options_(options), nest_(nest), ranges_(domain.ranges) {}
 
   // Opens a block. Statements go to the innermost open block, and values computed there are reused until it is closed.
@@ -55,7 +55,7 @@ class RegionEval {
 
   Lowered make(ir::ValueId value, const Coords& coords);
   Lowered scalar(const ir::Node& node, const Coords& coords);
-  Lowered load(const Window& window, const Coords& coords, DType dtype);
+  Lowered load(const StridedView& view, const Coords& coords, DType dtype);
   Lowered concat(const ir::Node& node, const Coords& coords);
   Lowered pad(const ir::Node& node, const Coords& coords);
   Lowered largest(const ir::Node& max_pool, const Coords& coords);
@@ -65,8 +65,8 @@ class RegionEval {
   ir::Operand in_range(const Conditions& guard);
   bool is_guarded_load(const ir::Operand& operand) const;
   Dim mirrored(const Dim& index, const Dim& extent);
-  void flip_negative(Window& window, Coords& coords);
-  ir::BufferId parameter(const Window& window, ir::Space space, bool flat);
+  void flip_negative(StridedView& view, Coords& coords);
+  ir::BufferId parameter(const StridedView& view, ir::Space space, bool flat);
   IndexExpr index(const Dim& d) const { return index_expr(nest_, d); }
   std::vector<IndexExpr> indices(const std::vector<Dim>& list) const;
   Dim symbol(ir::RegId reg);
@@ -77,8 +77,8 @@ class RegionEval {
   const ir::Graph& graph_;
   const std::map<ir::ValueId, Storage>& storage_;
   const std::set<ir::NodeId>& nodes_;
-  const NestOptions& options_;
-  Nest& nest_;
+  const LoopNestOptions& options_;
+  LoopNest& nest_;
   DimRanges ranges_;
   std::vector<ir::Block*> blocks_;
   std::vector<std::map<Key, Lowered>> known_;

@@ -27,7 +27,7 @@ using ir::ScalarOp;
 using ir::TensorOp;
 using ir::ValueId;
 
-IndexExpr index_expr(const Nest& nest, const Dim& d) {
+IndexExpr index_expr(const LoopNest& nest, const Dim& d) {
   return ir::index_expr(d, [&](const std::string& name) {
     const auto it = nest.symbols.find(name);
     FUSEC_CHECK(it != nest.symbols.end()) << "'" << name << "' is no symbol of the model or the nest";
@@ -59,14 +59,14 @@ bool is_arg(Combiner c) { return ir::tuple_size(c) == 2 && c != Combiner::max_su
 class NestBuilder {
  public:
   NestBuilder(const Graph& graph, const std::map<ValueId, Storage>& storage, const Region& region,
-              const NestOptions& options, Domain domain)
+              const LoopNestOptions& options, Domain domain)
       : graph_(graph), region_(region), options_(options), nodes_(region.nodes.begin(), region.nodes.end()) {
     nest_.domain = std::move(domain);
     name_symbols();
     eval_.emplace(graph, storage, nodes_, nest_.domain, options, nest_);
   }
 
-  Nest build() {
+  LoopNest build() {
     if (!domain().has_reduced()) {
       pointwise();
     } else {
@@ -112,7 +112,7 @@ class NestBuilder {
     if (heads.empty()) heads.push_back({LoopTag::seq, add_var(nest_.kernel), 1});
     Block* body = &block;
     for (const LoopHead& head : heads) {
-      body->push_back({ir::Loop{head, {}, ir::Boundary::launches}});
+      body->push_back({ir::Loop{head, {}, ir::PhaseBoundary::launches}});
       body = &std::get<ir::Loop>(body->back().v).body;
     }
     return body;
@@ -182,7 +182,7 @@ class NestBuilder {
       if (!id.valid()) return whole;
       const Node& node = graph_.nodes[id];
       if (node.op == TensorOp::concat && nodes_.contains(id)) return split_at(node, coords, whole);
-      if (node.op == TensorOp::max_pool) return channels_of(node, coords, whole);
+      if (node.op == TensorOp::max_pool) return find_channels(node, coords, whole);
       if (!is_plain_map(node.op)) return whole;
       int next = -1;
       for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -194,7 +194,8 @@ class NestBuilder {
   }
 
   // A window does not extend along the last axis, so a concat along that axis of its input can split the domain.
-  std::vector<Segment> channels_of(const Node& window, const Coords& coords, const std::vector<Segment>& whole) const {
+  std::vector<Segment> find_channels(const Node& window, const Coords& coords,
+                                     const std::vector<Segment>& whole) const {
     const NodeId id = graph_.values[window.inputs[0]].producer;
     if (!id.valid() || !nodes_.contains(id)) return whole;
     const Node& node = graph_.nodes[id];
@@ -445,7 +446,7 @@ class NestBuilder {
     if (seen || (staged != staged_.end() && staged->second != phase)) return;
     const NodeId id = graph_.values[value].producer;
     if (is_reduction(graph_, id)) return;
-    for (const Read& read : reads_of(graph_, graph_.nodes[id], coords, domain().ranges))
+    for (const Read& read : find_reads(graph_, graph_.nodes[id], coords, domain().ranges))
       visit(graph_.nodes[id].inputs[static_cast<size_t>(read.input)], read.coords, phase);
   }
 
@@ -480,9 +481,9 @@ class NestBuilder {
 
   const Graph& graph_;
   const Region& region_;
-  const NestOptions& options_;
+  const LoopNestOptions& options_;
   std::set<NodeId> nodes_;
-  Nest nest_;
+  LoopNest nest_;
   std::optional<RegionEval> eval_;
   std::map<ValueId, size_t> staged_;  // value -> the phase that first computes it
   std::map<ValueId, Coords> staged_coords_;
@@ -492,9 +493,9 @@ class NestBuilder {
 
 }  // namespace
 
-Result<Nest> build_nest(const Graph& graph, const std::map<ValueId, Storage>& storage, const Region& region,
-                        const NestOptions& options) {
-  FUSEC_ASSIGN(Domain domain, domain_of(graph, region.nodes, region.outputs));
+Result<LoopNest> build_loop_nest(const Graph& graph, const std::map<ValueId, Storage>& storage, const Region& region,
+                                 const LoopNestOptions& options) {
+  FUSEC_ASSIGN(Domain domain, compute_domain(graph, region.nodes, region.outputs));
   return NestBuilder(graph, storage, region, options, std::move(domain)).build();
 }
 

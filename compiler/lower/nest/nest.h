@@ -16,15 +16,15 @@ namespace fusec::compiler {
 using ir::IndexExpr;
 using ir::VarId;
 
-// The memory of a kernel parameter: `elements` elements from `offset` on, in the allocation of `owner`.
+// The memory of a kernel parameter: `elements` elements from `offset` on, in the allocation of `base`.
 struct ParamSource {
-  ir::ValueId owner;
+  ir::ValueId base;
   Dim offset;
   Dim elements;
 };
 
 // Until abstract_extents, the extents of the kernel are the symbols of the model.
-struct Nest {
+struct LoopNest {
   ir::Kernel kernel;
   std::vector<ParamSource> params;  // in the order of kernel.params
   Domain domain;
@@ -34,9 +34,9 @@ struct Nest {
 };
 
 // The only place where names become ids: `d` is over symbols of the model, variables of the domain and registers.
-IndexExpr index_expr(const Nest& nest, const Dim& d);
+IndexExpr index_expr(const LoopNest& nest, const Dim& d);
 
-struct NestOptions {
+struct LoopNestOptions {
   Numerics numerics = Numerics::precise;
   // A value needed in several phases of a row is kept in a local buffer when recomputing it costs at least this many
   // cycles per 16 elements (the unit of ScalarOpInfo::cost).
@@ -45,7 +45,7 @@ struct NestOptions {
   bool stores_in_scan = false;
 };
 
-Result<Nest> build_nest(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage, const Region& region,
-                        const NestOptions& options);
+Result<LoopNest> build_loop_nest(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
+                                 const Region& region, const LoopNestOptions& options);
 
 }  // namespace fusec::compiler

@@ -39,14 +39,14 @@ int64_t first_element(const ir::Kernel& kernel, ir::BufferId buffer, const std::
 
 }  // namespace
 
-void rebase_inputs(Nest& nest, const std::function<bool(ir::ValueId)>& owners) {
+void rebase_inputs(LoopNest& nest, const std::function<bool(ir::ValueId)>& bases) {
   ir::Kernel& kernel = nest.kernel;
   std::vector<ir::SymbolId> vars;
   for (size_t i = 0; i < nest.params.size(); ++i) {
     const ir::BufferId id = kernel.params[i];
     ir::Buffer& buffer = kernel.buffers[id];
     const bool is_flat = buffer.space == ir::Space::in && buffer.shape.size() == 1 && buffer.strides.empty();
-    if (!is_flat || !owners(nest.params[i].owner)) continue;
+    if (!is_flat || !bases(nest.params[i].base)) continue;
     if (std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
                     [&](const auto& pair) { return pair.first == id; }))
       continue;

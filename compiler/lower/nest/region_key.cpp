@@ -45,7 +45,7 @@ class KeyWriter {
 
   void reach(ValueId v) {
     if (!reached_.insert(v).second) return;
-    if (const auto at = storage_.find(v); at != storage_.end()) reach(at->second.owner);
+    if (const auto at = storage_.find(v); at != storage_.end()) reach(at->second.base);
     const Node* node = graph_.producer(v);
     if (node == nullptr || !goes_on(v, *node)) return;
     for (ValueId input : node->inputs) reach(input);
@@ -61,7 +61,7 @@ class KeyWriter {
     key_.text += (result ? "\n!" : "\n") + to_string(graph_.type(v));
     if (const auto at = storage_.find(v); at != storage_.end()) {
       key_.text += " at ";
-      number(at->second.owner);
+      number(at->second.base);
       key_.text += at->second.offset.str() + to_string(at->second.strides);
     }
     const Node* node = graph_.producer(v);

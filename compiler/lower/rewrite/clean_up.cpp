@@ -106,7 +106,8 @@ void note_bitwise(const Kernel& kernel, const Stmt& stmt, const std::map<RegId, 
   if (let == nullptr) return;
   const auto* from = let->args.empty() ? nullptr : std::get_if<RegId>(&let->args[0]);
   const auto it = from == nullptr ? widened.end() : widened.find(*from);
-  if (it == widened.end() || !is_half(kernel.regs[it->second].dtype) || kernel.regs[let->dst].dtype != DType::f32)
+  if (it == widened.end() || !is_16_bit_float(kernel.regs[it->second].dtype) ||
+      kernel.regs[let->dst].dtype != DType::f32)
     return;
   if (!ir::on_half_bits(*let)) return;
   ir::Let narrow = *let;
@@ -190,7 +191,7 @@ void share_in(Kernel& kernel, Block& block, std::map<std::string, RegId> known, 
 
 }  // namespace
 
-void share_common(Kernel& kernel) {
+void eliminate_common_subexpressions(Kernel& kernel) {
   Renamer renamer;
   share_in(kernel, kernel.body, {}, renamer);
 }
@@ -203,7 +204,7 @@ class Hoister {
 
   void run(Block& block, bool is_grid_level) {
     for (size_t i = 0; i < block.size(); ++i) {
-      const LoopView loop = loop_of(block[i]);
+      const LoopView loop = view_loop(block[i]);
       for (const LoopHead& head : loop.heads) extents_[head.var] = head.extent;
       for (Block* inner : nested_blocks(block[i])) run(*inner, is_grid(block[i]));
       for (const LoopHead& head : loop.heads) extents_.erase(head.var);
@@ -228,7 +229,7 @@ class Hoister {
     std::vector<LoopHead> heads;
   };
 
-  static LoopView loop_of(Stmt& stmt) {
+  static LoopView view_loop(Stmt& stmt) {
     if (auto* s = std::get_if<ir::Loop>(&stmt.v)) return {&s->body, {s->head}};
     if (auto* s = std::get_if<ir::Reduce>(&stmt.v)) return {&s->body, s->loops};
     return {};
@@ -239,7 +240,7 @@ class Hoister {
   std::vector<Stmt> take_invariant(Stmt& stmt) {
     std::vector<Stmt> moved;
     if (is_grid(stmt)) return moved;
-    LoopView loop = loop_of(stmt);
+    LoopView loop = view_loop(stmt);
     if (loop.body == nullptr) return moved;
     const bool runs = std::all_of(loop.heads.begin(), loop.heads.end(),
                                   [](const LoopHead& h) { return h.extent.is_const() && h.extent.value() > 0; });
@@ -322,7 +323,7 @@ class Hoister {
 
 }  // namespace
 
-void hoist_invariants(Kernel& kernel) { Hoister(kernel).run(kernel.body, true); }
+void hoist_loop_invariants(Kernel& kernel) { Hoister(kernel).run(kernel.body, true); }
 
 namespace {
 
@@ -352,7 +353,7 @@ bool sweep(Kernel& kernel, Block& block, const std::set<RegId>& used, const std:
 
 }  // namespace
 
-void remove_dead(Kernel& kernel) {
+void eliminate_dead_code(Kernel& kernel) {
   for (bool again = true; again;) {
     std::set<RegId> used;
     std::set<ir::SymbolId> symbols;
@@ -364,10 +365,10 @@ void remove_dead(Kernel& kernel) {
 void clean_up(Kernel& kernel) {
   simplify_dims(kernel);
   for (int round = 0; round < 2; ++round) {
-    share_common(kernel);
-    hoist_invariants(kernel);
+    eliminate_common_subexpressions(kernel);
+    hoist_loop_invariants(kernel);
   }
-  remove_dead(kernel);
+  eliminate_dead_code(kernel);
 }
 
 }  // namespace fusec::compiler

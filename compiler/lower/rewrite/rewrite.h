@@ -51,12 +51,13 @@ bool mentions(const ir::Stmt& stmt, ir::SymbolId symbol);
 // Simplifies every index expression using the ranges of the enclosing loops' variables, drops proven guards, and
 // removes loops that run once or never.
 void simplify_dims(ir::Kernel& kernel);
-// share_common merges registers that are computed twice in one scope. hoist_invariants moves loop-invariant values in
-// front of their loop. remove_dead drops values that nothing reads.
-void share_common(ir::Kernel& kernel);
-void hoist_invariants(ir::Kernel& kernel);
-void remove_dead(ir::Kernel& kernel);
-// Runs simplify_dims, then two rounds of share_common and hoist_invariants, then remove_dead.
+// eliminate_common_subexpressions merges registers that are computed twice in one scope. hoist_loop_invariants moves
+// loop-invariant values in front of their loop. eliminate_dead_code drops values that nothing reads.
+void eliminate_common_subexpressions(ir::Kernel& kernel);
+void hoist_loop_invariants(ir::Kernel& kernel);
+void eliminate_dead_code(ir::Kernel& kernel);
+// Runs simplify_dims, then two rounds of eliminate_common_subexpressions and hoist_loop_invariants, then
+// eliminate_dead_code.
 void clean_up(ir::Kernel& kernel);
 
 // Whether an extent is known to be a multiple of `n`.

@@ -23,9 +23,9 @@ constexpr int64_t kShortLoop = 64;
 // The largest power of two whose divisibility of an extent is worth knowing: the widest vector loop.
 constexpr int64_t kMaxDivisor = 64;
 
-class Parametrizer {
+class ExtentAbstraction {
  public:
-  explicit Parametrizer(Nest& nest)
+  explicit ExtentAbstraction(LoopNest& nest)
       : nest_(nest), kernel_(nest.kernel), symbols_(static_cast<uint32_t>(nest.kernel.extents.size())) {}
 
   // The values of the arguments.
@@ -269,7 +269,7 @@ class Parametrizer {
     buffer.shape = {known && span ? *span : rewrite_value(index_expr(nest_, source.elements), false)};
   }
 
-  Nest& nest_;
+  LoopNest& nest_;
   Kernel& kernel_;
   const uint32_t symbols_;         // the number of extents that are symbols of the model
   std::vector<IndexExpr> launch_;  // the values of the arguments, in terms of these
@@ -282,6 +282,6 @@ class Parametrizer {
 
 }  // namespace
 
-std::vector<Dim> abstract_extents(Nest& nest) { return Parametrizer(nest).run(); }
+std::vector<Dim> abstract_extents(LoopNest& nest) { return ExtentAbstraction(nest).run(); }
 
 }  // namespace fusec::compiler

@@ -33,7 +33,7 @@ Stmt rebuild_loops(const std::vector<LoopHead>& heads, Block body) {
   for (size_t i = heads.size(); i-- > 0;) {
     Block inner = std::move(body);
     body.clear();
-    body.push_back({ir::Loop{heads[i], std::move(inner), ir::Boundary::launches}});
+    body.push_back({ir::Loop{heads[i], std::move(inner), ir::PhaseBoundary::launches}});
   }
   return std::move(body[0]);
 }
@@ -145,7 +145,7 @@ void collapse_inside(Block& block) {
 
 }  // namespace
 
-void collapse(Nest& nest) {
+void collapse(LoopNest& nest) {
   for (Stmt& stmt : nest.kernel.body) {
     with_perfect_nest(stmt, [&](std::vector<LoopHead>& heads, Block& body) {
       if (is_pointwise(body)) order_loops(heads, body, nest.kernel);

@@ -13,18 +13,18 @@ using ir::Block;
 using ir::LoopHead;
 using ir::Stmt;
 
-std::map<ir::SymbolId, int64_t> hints_of(const std::vector<Dim>& launch) {
-  std::map<ir::SymbolId, int64_t> hints;
+std::map<ir::SymbolId, int64_t> find_expected_values(const std::vector<Dim>& launch) {
+  std::map<ir::SymbolId, int64_t> expected_values;
   for (uint32_t i = 0; i < launch.size(); ++i)
-    if (launch[i].is_const()) hints[ir::ExtentId{i}] = launch[i].value();
-  return hints;
+    if (launch[i].is_const()) expected_values[ir::ExtentId{i}] = launch[i].value();
+  return expected_values;
 }
 
 int64_t known_extent(const Scheduling& s, const IndexExpr& extent, int64_t otherwise) {
   if (extent.is_const()) return extent.value();
   const auto symbol = extent.as_symbol();
-  const auto hint = symbol ? s.hints.find(*symbol) : s.hints.end();
-  return hint == s.hints.end() ? otherwise : hint->second;
+  const auto expected = symbol ? s.expected_values.find(*symbol) : s.expected_values.end();
+  return expected == s.expected_values.end() ? otherwise : expected->second;
 }
 
 bool has_reduction(const Block& block) {
@@ -35,7 +35,7 @@ bool has_reduction(const Block& block) {
   return found;
 }
 
-std::vector<ir::SymbolId> vars_of(const std::vector<LoopHead>& heads) {
+std::vector<ir::SymbolId> collect_vars(const std::vector<LoopHead>& heads) {
   std::vector<ir::SymbolId> vars;
   for (const LoopHead& head : heads) vars.push_back(head.var);
   return vars;
@@ -44,7 +44,7 @@ std::vector<ir::SymbolId> vars_of(const std::vector<LoopHead>& heads) {
 std::optional<VarId> columns_along(const PerfectNest& nest) {
   int rows = 0;
   std::map<ir::SymbolId, int> columns;
-  const auto outer = vars_of(nest.heads);
+  const auto outer = collect_vars(nest.heads);
   for (const Stmt& stmt : nest.body) {
     const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
     if (reduce == nullptr || reduce->loops.empty()) continue;
@@ -76,7 +76,7 @@ bool worth_tiling(const IndexExpr& extent) { return !extent.is_const() || extent
 }  // namespace
 
 std::optional<VarId> strided_across(const PerfectNest& nest) {
-  const auto vars = vars_of(nest.heads);
+  const auto vars = collect_vars(nest.heads);
   const ir::SymbolId inner = vars.back();
   std::optional<VarId> across;
   for_each_stmt(nest.body, [&](const Stmt& stmt) {

@@ -15,19 +15,19 @@ namespace fusec::compiler {
 
 // Turns extents and strides into launch arguments, so that one kernel serves many shapes. Returns the value of
 // each of Kernel::extents over the model's symbols.
-std::vector<Dim> abstract_extents(Nest& nest);
+std::vector<Dim> abstract_extents(LoopNest& nest);
 // Merges loops that together walk every buffer evenly, and orders pointwise loops by the strides of the first store.
-void collapse(Nest& nest);
+void collapse(LoopNest& nest);
 
 // Schedule each top-level nest by the family that suits it, for a target of the kind. `launch` is the result of
 // abstract_extents.
-Status schedule_host(Nest& nest, const Target& target, const std::vector<Dim>& launch);
-Status schedule_cuda(Nest& nest, const Target& target, const std::vector<Dim>& launch);
+Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim>& launch);
+Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch);
 
 // Runs after schedule_host, for launches that move more than the caches hold. It adds prefetches ahead of loads, and
 // makes stores bypass the caches: those of results, which the model does not read again, and of values that no cache
 // could keep.
-void stream(Nest& nest, const Target& target, const std::vector<Dim>& launch,
+void stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
             const std::function<bool(ir::ValueId)>& is_result);
 
 // A perfect loop nest as its heads and its body, with at least one loop. peel_loops takes a nest apart; rebuild_loops
@@ -44,14 +44,14 @@ ir::Stmt rebuild_loops(const std::vector<ir::LoopHead>& heads, ir::Block body);
 struct Scheduling {
   ir::Kernel& kernel;
   const Target& target;
-  const std::map<ir::SymbolId, int64_t>& hints;  // expected values: arguments that are constant in the model
+  const std::map<ir::SymbolId, int64_t>& expected_values;  // arguments that are constant in the model
 };
-std::map<ir::SymbolId, int64_t> hints_of(const std::vector<Dim>& launch);
+std::map<ir::SymbolId, int64_t> find_expected_values(const std::vector<Dim>& launch);
 // The extent if it is constant or has an expected value, else `otherwise`.
 int64_t known_extent(const Scheduling& s, const IndexExpr& extent, int64_t otherwise);
 
 bool has_reduction(const ir::Block& block);
-std::vector<ir::SymbolId> vars_of(const std::vector<ir::LoopHead>& heads);
+std::vector<ir::SymbolId> collect_vars(const std::vector<ir::LoopHead>& heads);
 // The outer loop along which the reductions' loads are contiguous, if they are not contiguous along the reduced loop;
 // none for rows.
 std::optional<VarId> columns_along(const PerfectNest& nest);

@@ -12,7 +12,7 @@ namespace fusec::runtime::cuda {
 
 struct Detected {
   Target target;
-  std::string figures;  // where they come from
+  std::string limits_source;  // where they come from
 };
 
 // named_target of the GPU's compute capability with the GPU's own figures. An architecture that named_target does not

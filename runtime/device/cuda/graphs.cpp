@@ -9,7 +9,7 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-bool is_of(const GraphCache::Entry& entry, std::span<void* const> inputs, std::span<void* const> outputs) {
+bool has_addresses(const GraphCache::Entry& entry, std::span<void* const> inputs, std::span<void* const> outputs) {
   const auto middle = entry.addresses.begin() + static_cast<std::ptrdiff_t>(inputs.size());
   return std::equal(inputs.begin(), inputs.end(), entry.addresses.begin()) &&
          std::equal(outputs.begin(), outputs.end(), middle);
@@ -19,7 +19,7 @@ bool is_of(const GraphCache::Entry& entry, std::span<void* const> inputs, std::s
 
 GraphCache::Entry* GraphCache::find(std::span<void* const> inputs, std::span<void* const> outputs) {
   for (Entry& entry : entries_) {
-    if (!is_of(entry, inputs, outputs)) continue;
+    if (!has_addresses(entry, inputs, outputs)) continue;
     entry.used = ++clock_;
     fresh_in_a_row_ = 0;
     return &entry;

@@ -30,13 +30,13 @@ using Code = std::unique_ptr<CUlib_st, Release>;
 Result<Stream> make_stream(const ContextPtr& context);  // does not wait for the legacy default stream
 Result<Event> make_event(const ContextPtr& context, bool timed);
 
-enum class Place : uint8_t {
+enum class MemoryKind : uint8_t {
   device,
   pinned,  // host memory that the GPU copies from and to by itself
 };
 
 // Contents undefined. out_of_memory says what is free.
-template <Place place>
+template <MemoryKind kind>
 class Buffer {
  public:
   Buffer() = default;
@@ -53,8 +53,8 @@ class Buffer {
   std::unique_ptr<std::byte, Free> data_;
   int64_t bytes_ = 0;
 };
-using DeviceBuffer = Buffer<Place::device>;
-using PinnedBuffer = Buffer<Place::pinned>;
+using DeviceBuffer = Buffer<MemoryKind::device>;
+using PinnedBuffer = Buffer<MemoryKind::pinned>;
 template <>
 void DeviceBuffer::Free::operator()(std::byte* data) const;
 template <>
@@ -65,11 +65,11 @@ template <>
 Result<PinnedBuffer> PinnedBuffer::make(const ContextPtr& context, int64_t bytes);
 
 // Makes the buffer at least so large, its contents lost when it grows; true when its address changed.
-template <Place place>
-Result<bool> grow(Buffer<place>& buffer, const ContextPtr& context, int64_t bytes) {
+template <MemoryKind kind>
+Result<bool> grow(Buffer<kind>& buffer, const ContextPtr& context, int64_t bytes) {
   if (buffer.bytes() >= bytes) return false;
-  buffer = Buffer<place>();  // first give back, so that both never exist at once
-  FUSEC_ASSIGN(buffer, Buffer<place>::make(context, bytes));
+  buffer = Buffer<kind>();  // first give back, so that both never exist at once
+  FUSEC_ASSIGN(buffer, Buffer<kind>::make(context, bytes));
   return true;
 }
 

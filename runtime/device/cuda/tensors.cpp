@@ -31,7 +31,7 @@ std::optional<DeviceInfo> describe(const Driver& driver, int ordinal, int versio
   if (!detected.ok()) return std::nullopt;
   return DeviceInfo{{TargetKind::cuda, ordinal}, name,
                     static_cast<int64_t>(bytes), version_text(version),
-                    std::move(detected->target), std::move(detected->figures)};
+                    std::move(detected->target), std::move(detected->limits_source)};
 }
 
 // A row-major copy on the host of a tensor anywhere.

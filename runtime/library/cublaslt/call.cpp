@@ -125,7 +125,7 @@ Handle::~Handle() {
   if (handle != nullptr) api.destroy(handle);
 }
 
-std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most) {
+std::vector<LtAlgorithm> find_algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most) {
   Steps steps;
   // The bias needs a non-null address here; it is not read.
   Descriptors d(handle.api, gemm, reinterpret_cast<const void*>(kAnyAddress), steps);
@@ -137,15 +137,15 @@ std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const
                                   found.data(), &count))) {
     return {};
   }
-  std::vector<AlgoChoice> choices;
+  std::vector<LtAlgorithm> algorithms;
   for (int i = 0; i < count; ++i) {
     const cublasLtMatmulHeuristicResult_t& r = found[static_cast<std::size_t>(i)];
-    if (r.state == CUBLAS_STATUS_SUCCESS) choices.push_back({r.algo, r.workspaceSize, r.wavesCount});
+    if (r.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back({r.algo, r.workspaceSize, r.wavesCount});
   }
-  return choices;
+  return algorithms;
 }
 
-std::string id_of(const Handle& handle, const AlgoChoice& choice) {
+std::string make_id(const Handle& handle, const LtAlgorithm& algorithm) {
   static constexpr std::pair<cublasLtMatmulAlgoConfigAttributes_t, const char*> kParts[] = {
       {CUBLASLT_ALGO_CONFIG_ID, "algo"},
       {CUBLASLT_ALGO_CONFIG_TILE_ID, "tile"},
@@ -159,18 +159,18 @@ std::string id_of(const Handle& handle, const AlgoChoice& choice) {
     uint32_t value = 0;
     std::size_t written = 0;
     if (handle.api.algo_get == nullptr ||
-        handle.api.algo_get(&choice.algo, attribute, &value, sizeof(value), &written) != CUBLAS_STATUS_SUCCESS) {
+        handle.api.algo_get(&algorithm.algo, attribute, &value, sizeof(value), &written) != CUBLAS_STATUS_SUCCESS) {
       continue;
     }
     id += std::string(name) + "=" + std::to_string(value) + " ";
   }
   char hash[16];
   (void)std::snprintf(hash, sizeof(hash), "#%08x",
-                      static_cast<unsigned>(ir::hash64(std::as_bytes(std::span(choice.algo.data))) & 0xffffffffU));
+                      static_cast<unsigned>(ir::hash64(std::as_bytes(std::span(algorithm.algo.data))) & 0xffffffffU));
   return id + hash;
 }
 
-Status run(const Handle& handle, const Gemm& gemm, const AlgoChoice& choice, const Addresses& at) {
+Status run(const Handle& handle, const Gemm& gemm, const LtAlgorithm& algorithm, const Addresses& at) {
   Steps steps;
   Descriptors d(handle.api, gemm, at.bias, steps);
   const float one32 = 1, beta32 = gemm.c.arg >= 0 ? 1 : 0;
@@ -181,7 +181,7 @@ Status run(const Handle& handle, const Gemm& gemm, const AlgoChoice& choice, con
   const void* const c = gemm.c.arg >= 0 ? at.c : at.out;
   if (steps.status() == CUBLAS_STATUS_SUCCESS) {
     steps(handle.api.matmul(handle.handle, &d.desc, alpha, at.a, &d.a, at.b, &d.b, beta, c, &d.c, at.out, &d.out,
-                            &choice.algo, at.workspace, choice.workspace, static_cast<cudaStream_t>(at.stream)));
+                            &algorithm.algo, at.workspace, algorithm.workspace, static_cast<cudaStream_t>(at.stream)));
   }
   if (steps.status() == CUBLAS_STATUS_SUCCESS) return {};
   return Status(StatusCode::device, std::string("cuBLASLt: ") + handle.api.status_string(steps.status()));

@@ -26,7 +26,7 @@ struct Handle {
 
 // One algorithm for a Gemm. cuBLASLt's default algorithm choice depends on free memory, so we always pass one
 // explicitly.
-struct AlgoChoice {
+struct LtAlgorithm {
   cublasLtMatmulAlgo_t algo{};
   std::size_t workspace = 0;
   float waves = 0;
@@ -38,11 +38,11 @@ struct Limits {
 };
 
 // At most `most` algorithms, best first by cuBLASLt's estimate. Empty: cuBLASLt has none.
-std::vector<AlgoChoice> algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most);
+std::vector<LtAlgorithm> find_algorithms(const Handle& handle, const Gemm& gemm, const Limits& limits, int most);
 
 // The algorithm's parameters and a hash of its whole configuration: "algo=66 tile=20 stages=36 splitk=1 cluster=3
 // #1a2b3c4d".
-std::string id_of(const Handle& handle, const AlgoChoice& choice);
+std::string make_id(const Handle& handle, const LtAlgorithm& algorithm);
 
 // The addresses of one call.
 struct Addresses {
@@ -50,6 +50,6 @@ struct Addresses {
   void *out = nullptr, *workspace = nullptr, *stream = nullptr;
 };
 
-Status run(const Handle& handle, const Gemm& gemm, const AlgoChoice& choice, const Addresses& at);
+Status run(const Handle& handle, const Gemm& gemm, const LtAlgorithm& algorithm, const Addresses& at);
 
 }  // namespace fusec::runtime::cublaslt

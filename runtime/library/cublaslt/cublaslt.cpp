@@ -19,18 +19,18 @@
 namespace fusec::runtime {
 namespace {
 
-using cublaslt::AlgoChoice;
 using cublaslt::Gemm;
 using cublaslt::Handle;
+using cublaslt::LtAlgorithm;
 
 constexpr std::size_t kWide = 16;                  // bytes of alignment with which every algorithm works
 constexpr int64_t kWorkspace = int64_t{32} << 20;  // cuBLAS's own default on Hopper
-constexpr int kMaxAlgorithms = 8;                  // the most that are offered as choices
+constexpr int kMaxAlgorithms = 8;                  // the most that are offered as algorithms
 
 // A Gemm with one algorithm for addresses at multiples of kWide and one for all other addresses.
 struct Chosen {
   Gemm gemm;
-  AlgoChoice wide, narrow;
+  LtAlgorithm wide, narrow;
 };
 
 bool is_wide(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % kWide == 0; }
@@ -38,8 +38,8 @@ bool is_wide(const void* address) { return reinterpret_cast<std::uintptr_t>(addr
 class CublasLtOp : public LibraryOp {
  public:
   CublasLtOp(std::shared_ptr<const Handle> handle, std::vector<Chosen> chosen, std::size_t args, const void* ones,
-             const void* zeros, int summand)
-      : handle_(std::move(handle)), chosen_(std::move(chosen)), args_(args), fixed_{ones, zeros}, summand_(summand) {}
+             const void* zeros, int addend)
+      : handle_(std::move(handle)), chosen_(std::move(chosen)), args_(args), fixed_{ones, zeros}, addend_(addend) {}
 
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
     for (const Chosen& chosen : chosen_) {
@@ -57,9 +57,7 @@ class CublasLtOp : public LibraryOp {
     for (const Chosen& chosen : chosen_) bytes = std::max({bytes, chosen.wide.workspace, chosen.narrow.workspace});
     return bytes == 0 ? 0 : bytes + kDeviceAlignment;
   }
-  std::vector<int> may_alias() const override {
-    return summand_ >= 0 ? std::vector<int>{summand_} : std::vector<int>{};
-  }
+  std::vector<int> may_alias() const override { return addend_ >= 0 ? std::vector<int>{addend_} : std::vector<int>{}; }
   std::string implementation() const override {
     std::size_t calls = 0;
     for (const Chosen& chosen : chosen_) calls += chosen.gemm.calls.size();
@@ -94,7 +92,7 @@ class CublasLtOp : public LibraryOp {
   std::vector<Chosen> chosen_;
   std::size_t args_;
   std::array<const void*, 2> fixed_;  // ones, zeros
-  int summand_;
+  int addend_;
 };
 
 bool has_relu(const ir::LibraryStep& step) {
@@ -106,7 +104,7 @@ bool is_float_product(const Problem& p) {
   return is_float(p[Role::input].dtype) && is_float(p[Role::weight].dtype) && is_float(p[Role::output].dtype);
 }
 
-bool is_channels_last(const Operand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
+bool is_channels_last(const CallOperand& image) { return image.strides[1] == 1 || image.dims[1] == 1; }
 
 // The matrix product to which a call reduces, or the reason why cuBLASLt cannot do it. A column of ones and a buffer of
 // zeros follow the arguments of the call.
@@ -114,7 +112,7 @@ Result<Problem> as_product(const LibraryCall& call) {
   Problem problem = normalize(call);
   if (!is_float_product(problem)) return Status(StatusCode::unsupported, "no arithmetic in integers");
   const int zeros = static_cast<int>(call.args.size()) + 1;
-  if (is_empty_product(problem)) {
+  if (is_empty_sum(problem)) {
     problem = over_one_zero(std::move(problem));
     problem[Role::input].arg = problem[Role::weight].arg = zeros;
   }
@@ -148,11 +146,11 @@ class CublasLtLibrary : public Library {
   std::string version() const override {
     return handle_->api.version != nullptr ? std::to_string(handle_->api.version()) : "unknown";
   }
-  std::shared_ptr<Library> fresh() const override {
+  std::shared_ptr<Library> clone() const override {
     return std::make_shared<CublasLtLibrary>(memory_, handle_, numerics_, tf32_, workspace_);
   }
 
-  std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
     if (auto reason = unsupported_reason(capabilities_, step.op, step.compute)) return reason;
     // Observed in algorithm families 20, 23 and 24 of 13.1.
     if (numerics_ == Numerics::exact && has_relu(step))
@@ -160,13 +158,13 @@ class CublasLtLibrary : public Library {
     return std::nullopt;
   }
 
-  std::vector<Choice> choices(const LibraryCall& call) override {
-    std::vector<Choice> out;
+  std::vector<Algorithm> algorithms(const LibraryCall& call) override {
+    std::vector<Algorithm> out;
     const Result<Prepared> prepared = prepare(call);
     if (!prepared.ok() || prepared->problem[Role::input].arg > static_cast<int>(call.args.size())) return out;
-    for (const AlgoChoice& algo :
-         algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMaxAlgorithms)) {
-      out.push_back({id_of(*handle_, algo), algo.workspace});
+    for (const LtAlgorithm& algo :
+         find_algorithms(*handle_, prepared->plan.gemms.back(), {workspace_, kWide}, kMaxAlgorithms)) {
+      out.push_back({make_id(*handle_, algo), algo.workspace});
     }
     return out;
   }
@@ -174,12 +172,12 @@ class CublasLtLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     FUSEC_ASSIGN(Prepared prepared, prepare(call));
     auto& [problem, plan, chosen] = prepared;
-    if (!call.choice.empty()) FUSEC_TRY(take(call.choice, chosen.back()));
+    if (!call.algorithm.empty()) FUSEC_TRY(take(call.algorithm, chosen.back()));
     void *column = nullptr, *zeros = nullptr;
     if (plan.ones_needed > 0) {
       FUSEC_ASSIGN(column, weights_.filled(problem[Role::bias].dtype, 1, plan.ones_needed));
     }
-    const Operand &a = problem[Role::input], &b = problem[Role::weight];
+    const CallOperand &a = problem[Role::input], &b = problem[Role::weight];
     if (a.arg > static_cast<int>(call.args.size())) {
       FUSEC_ASSIGN(zeros, weights_.filled(a.dtype, 0, std::max(product(a.dims), product(b.dims))));
     }
@@ -190,14 +188,14 @@ class CublasLtLibrary : public Library {
  private:
   struct Prepared {
     Problem problem;
-    cublaslt::Products plan;
+    cublaslt::Matmuls plan;
     std::vector<Chosen> chosen;  // of plan.gemms, by cuBLASLt's heuristic
   };
 
   Result<Prepared> prepare(const LibraryCall& call) const {
     FUSEC_ASSIGN(Problem problem, as_product(call));
     const int ones = static_cast<int>(call.args.size());
-    FUSEC_ASSIGN(cublaslt::Products plan, cublaslt::plan_matmul(problem, ones, tf32_));
+    FUSEC_ASSIGN(cublaslt::Matmuls plan, cublaslt::plan_matmul(problem, ones, tf32_));
     Result<std::vector<Chosen>> chosen = choose(plan);
     if (!chosen.ok() && problem.find(Role::bias) != nullptr && plan.gemms.size() == 1) {
       // cuBLASLt has no epilogues for some types.
@@ -208,33 +206,33 @@ class CublasLtLibrary : public Library {
     return Prepared{std::move(problem), std::move(plan), std::move(chosen).value()};
   }
 
-  // A choice applies to the product itself (the last Gemm), and to addresses at multiples of kWide.
+  // An algorithm applies to the product itself (the last Gemm), and to addresses at multiples of kWide.
   Status take(const std::string& id, Chosen& chosen) const {
-    for (const AlgoChoice& algo : algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMaxAlgorithms)) {
-      if (id_of(*handle_, algo) != id) continue;
+    for (const LtAlgorithm& algo : find_algorithms(*handle_, chosen.gemm, {workspace_, kWide}, kMaxAlgorithms)) {
+      if (make_id(*handle_, algo) != id) continue;
       chosen.wide = algo;
       return {};
     }
     return Status(StatusCode::unsupported, "cuBLASLt does not list this algorithm");
   }
 
-  Result<std::vector<Chosen>> choose(const cublaslt::Products& plan) const {
+  Result<std::vector<Chosen>> choose(const cublaslt::Matmuls& plan) const {
     std::vector<Chosen> out;
     for (const Gemm& gemm : plan.gemms) {
       if (gemm.batch > std::numeric_limits<int32_t>::max()) return Status(StatusCode::unsupported, "too many batches");
-      const auto wide = algorithms(*handle_, gemm, {workspace_, kWide}, 1);
-      const auto narrow = algorithms(*handle_, gemm, {workspace_, size_of(gemm.out.dtype)}, 1);
+      const auto wide = find_algorithms(*handle_, gemm, {workspace_, kWide}, 1);
+      const auto narrow = find_algorithms(*handle_, gemm, {workspace_, size_of(gemm.out.dtype)}, 1);
       if (wide.empty() || narrow.empty()) return Status(StatusCode::unsupported, "cuBLASLt has no algorithm for it");
       out.push_back({gemm, wide[0], narrow[0]});
     }
     return out;
   }
 
-  static int alias(const Problem& problem, const cublaslt::Products& plan, const LibraryCall& call) {
-    const int i = summand(problem, problem.epilogues.size(), call);
+  static int alias(const Problem& problem, const cublaslt::Matmuls& plan, const LibraryCall& call) {
+    const int i = find_addend(problem, problem.epilogues.size(), call);
     if (i < 0) return -1;
     const int arg = problem.epilogues[static_cast<std::size_t>(i)].operand->arg;
-    return arg == plan.summand ? arg : -1;
+    return arg == plan.addend ? arg : -1;
   }
 
   const ir::LibraryCapabilities& capabilities_ = ir::library_capabilities("cublaslt");

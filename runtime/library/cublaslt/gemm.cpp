@@ -21,14 +21,14 @@ struct Axis {
   int64_t strides[kOperands] = {};
 };
 
-struct Product {
+struct Matmul {
   Axis m, n, k;
   std::vector<Axis> batches;
   bool has_c = false;
 };
 
-Product product_of(const Problem& p, const Operand* c) {
-  const Operand &a = p[Role::input], &b = p[Role::weight], &result = p[Role::output];
+Matmul make_matmul(const Problem& p, const CallOperand* c) {
+  const CallOperand &a = p[Role::input], &b = p[Role::weight], &result = p[Role::output];
   const std::size_t r = result.dims.size() - 2;
   const auto axis = [&](std::size_t i, std::size_t in_a, std::size_t in_b) {
     Axis out{result.dims[i], {}};
@@ -39,7 +39,7 @@ Product product_of(const Problem& p, const Operand* c) {
     return out;
   };
   const std::size_t none = r + 2;
-  Product product{
+  Matmul product{
       axis(r, r, none), axis(r + 1, none, r + 1), {a.dims[r + 1], {a.strides[r + 1], b.strides[r]}}, {}, c != nullptr};
   for (std::size_t i = 0; i < r; ++i) {
     if (result.dims[i] > 1) product.batches.push_back(axis(i, i, i));
@@ -56,17 +56,17 @@ bool fits_either(const Axis& rows, const Axis& columns, int operand) {
   return fits(rows, columns, operand) || fits(columns, rows, operand);
 }
 
-bool fits_output(const Product& p, const Axis& rows, const Axis& columns) {
+bool fits_output(const Matmul& p, const Axis& rows, const Axis& columns) {
   return fits(rows, columns, kOut) && (!p.has_c || fits(rows, columns, kC));
 }
 
-void to_batch(Product& p, Axis& axis) {
+void to_batch(Matmul& p, Axis& axis) {
   p.batches.push_back(axis);
   axis = Axis{};
 }
 
 // Turns rows or columns into batches until every matrix has a pitch. False if that does not suffice.
-bool make_regular(Product& p) {
+bool make_regular(Matmul& p) {
   for (int round = 0; round < 3; ++round) {
     const bool a = fits_either(p.m, p.k, kA), b = fits_either(p.k, p.n, kB);
     const bool out = fits_output(p, p.m, p.n) || fits_output(p, p.n, p.m);
@@ -86,7 +86,7 @@ bool make_regular(Product& p) {
 }
 
 // The batch axis for cuBLASLt: the longest whose strides are not negative.
-std::optional<std::size_t> inner_batch(const Product& p) {
+std::optional<std::size_t> inner_batch(const Matmul& p) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < p.batches.size(); ++i) {
     const Axis& axis = p.batches[i];
@@ -96,7 +96,7 @@ std::optional<std::size_t> inner_batch(const Product& p) {
   return best;
 }
 
-Result<std::vector<Offsets>> calls_of(const std::vector<Axis>& loops) {
+Result<std::vector<Offsets>> list_calls(const std::vector<Axis>& loops) {
   std::vector<Offsets> calls{{}};
   for (const Axis& axis : loops) {
     if (static_cast<int64_t>(calls.size()) * axis.extent > kMaxCalls) {
@@ -115,16 +115,16 @@ Result<std::vector<Offsets>> calls_of(const std::vector<Axis>& loops) {
 }
 
 // The matrix column-major, or, if that does not fit, as the transpose of what lies in memory.
-Matrix matrix_of(const Operand& from, int operand, const Axis& rows, const Axis& columns, const Axis* batch,
-                 bool& transposed) {
+Matrix make_matrix(const CallOperand& from, int operand, const Axis& rows, const Axis& columns, const Axis* batch,
+                   bool& transposed) {
   transposed = !fits(rows, columns, operand);
   const Axis &inner = transposed ? columns : rows, &outer = transposed ? rows : columns;
   const int64_t pitch = outer.extent == 1 ? inner.extent : outer.strides[operand];
   return {from.arg, from.dtype, inner.extent, outer.extent, pitch, batch != nullptr ? batch->strides[operand] : 0};
 }
 
-Result<Gemm> gemm_of(const Problem& p, const Operand* c, bool relu, bool tf32, bool& by_rows) {
-  Product product = product_of(p, c);
+Result<Gemm> make_gemm(const Problem& p, const CallOperand* c, bool relu, bool tf32, bool& by_rows) {
+  Matmul product = make_matmul(p, c);
   if (product.k.extent == 0) return Status(StatusCode::unsupported, "cuBLASLt has no product over an empty axis");
   if (!make_regular(product)) return Status(StatusCode::unsupported, "a matrix that is broadcast along both axes");
   Gemm gemm;
@@ -137,49 +137,49 @@ Result<Gemm> gemm_of(const Problem& p, const Operand* c, bool relu, bool tf32, b
     gemm.batch = batch->extent;
     product.batches.erase(product.batches.begin() + static_cast<std::ptrdiff_t>(*i));
   }
-  FUSEC_ASSIGN(gemm.calls, calls_of(product.batches));
+  FUSEC_ASSIGN(gemm.calls, list_calls(product.batches));
   const Axis* const stack = batch ? &*batch : nullptr;
   by_rows = fits_output(product, product.n, product.m);
   const Axis &rows = by_rows ? product.n : product.m, &columns = by_rows ? product.m : product.n;
   bool as_is = false;
-  gemm.out = matrix_of(p[Role::output], kOut, rows, columns, stack, as_is);
-  if (c != nullptr) gemm.c = matrix_of(*c, kC, rows, columns, stack, as_is);
+  gemm.out = make_matrix(p[Role::output], kOut, rows, columns, stack, as_is);
+  if (c != nullptr) gemm.c = make_matrix(*c, kC, rows, columns, stack, as_is);
   if (by_rows) {
-    gemm.a = matrix_of(p[Role::weight], kB, rows, product.k, stack, gemm.transpose_a);
-    gemm.b = matrix_of(p[Role::input], kA, product.k, columns, stack, gemm.transpose_b);
+    gemm.a = make_matrix(p[Role::weight], kB, rows, product.k, stack, gemm.transpose_a);
+    gemm.b = make_matrix(p[Role::input], kA, product.k, columns, stack, gemm.transpose_b);
     for (Offsets& o : gemm.calls) std::swap(o.a, o.b);
   } else {
-    gemm.a = matrix_of(p[Role::input], kA, rows, product.k, stack, gemm.transpose_a);
-    gemm.b = matrix_of(p[Role::weight], kB, product.k, columns, stack, gemm.transpose_b);
+    gemm.a = make_matrix(p[Role::input], kA, rows, product.k, stack, gemm.transpose_a);
+    gemm.b = make_matrix(p[Role::weight], kB, product.k, columns, stack, gemm.transpose_b);
   }
   return gemm;
 }
 
 // The operand with the extents of the output; broadcast axes have stride 0.
-Operand expanded(Operand operand, const Operand& out) {
+CallOperand expanded(CallOperand operand, const CallOperand& out) {
   operand.dims = out.dims;
   return operand;
 }
 
 struct Epilogues {
-  std::optional<Operand> addend;
+  std::optional<CallOperand> addend;
   bool relu = false;
 };
 
 // Accepts [add] [relu], which cuBLASLt can apply after a product.
-Result<Epilogues> epilogues_of(const Problem& p) {
+Result<Epilogues> match_epilogues(const Problem& p) {
   const ir::LibraryCapabilities& library = ir::library_capabilities("cublaslt");
   Epilogues epilogues;
-  for (const PostOp& post : p.epilogues) {
+  for (const BoundEpilogue& epilogue : p.epilogues) {
     if (epilogues.relu) return Status(StatusCode::unsupported, "cuBLASLt does nothing after relu");
-    const bool is_known = has_epilogue(library.epilogues, post.op, post.operand.has_value());
-    if (!is_known || (post.operand && epilogues.addend)) {
+    const bool is_known = has_epilogue(library.epilogues, epilogue.op, epilogue.operand.has_value());
+    if (!is_known || (epilogue.operand && epilogues.addend)) {
       return Status(StatusCode::unsupported, "cuBLASLt has no such epilogue");
     }
-    if (post.operand) {
-      if (post.operand->dtype != p[Role::output].dtype)
+    if (epilogue.operand) {
+      if (epilogue.operand->dtype != p[Role::output].dtype)
         return Status(StatusCode::unsupported, "an addend of another type");
-      epilogues.addend = expanded(*post.operand, p[Role::output]);
+      epilogues.addend = expanded(*epilogue.operand, p[Role::output]);
     } else {
       epilogues.relu = true;
     }
@@ -192,7 +192,7 @@ Problem spread(const Problem& p, int ones) {
   Problem s = p;
   const std::size_t rank = p[Role::output].dims.size();
   s.erase(Role::bias);
-  Operand &a = s[Role::input], &b = s[Role::weight];
+  CallOperand &a = s[Role::input], &b = s[Role::weight];
   a = {ones, p[Role::bias].dtype, p[Role::output].dims, Extents(rank, 0), nullptr, 16, Role::input};
   for (std::size_t i = 0; i + 2 < rank; ++i) a.dims[i] = 1;
   a.dims[rank - 1] = 1;
@@ -203,7 +203,7 @@ Problem spread(const Problem& p, int ones) {
   return s;
 }
 
-bool is_row(const Operand& o) {
+bool is_row(const CallOperand& o) {
   return std::all_of(o.dims.begin(), o.dims.end() - 1, [](int64_t e) { return e == 1; });
 }
 
@@ -217,26 +217,26 @@ Problem with_row_bias(Problem p) {
 
 // Whether cuBLASLt can read the bias in place.
 bool is_plain_vector(const Problem& p) {
-  const Operand& bias = p[Role::bias];
+  const CallOperand& bias = p[Role::bias];
   const std::size_t last = bias.dims.size() - 1;
   return bias.dims[last] == p[Role::output].dims[last] && (bias.strides[last] == 1 || bias.dims[last] == 1) &&
          bias.dtype == p[Role::output].dtype;
 }
 
-Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) {
+Result<Matmuls> plan_matmuls(const Problem& given, int ones, bool tf32, bool split) {
   const Problem p = with_row_bias(given);
-  FUSEC_ASSIGN(const Epilogues epilogues, epilogues_of(p));
-  const Operand* const addend = epilogues.addend ? &*epilogues.addend : nullptr;
-  Products plan;
+  FUSEC_ASSIGN(const Epilogues epilogues, match_epilogues(p));
+  const CallOperand* const addend = epilogues.addend ? &*epilogues.addend : nullptr;
+  Matmuls plan;
   if (!split) {
     bool by_rows = false;
-    FUSEC_ASSIGN(Gemm gemm, gemm_of(p, addend, epilogues.relu, tf32, by_rows));
-    const Operand* const bias = p.find(Role::bias);
+    FUSEC_ASSIGN(Gemm gemm, make_gemm(p, addend, epilogues.relu, tf32, by_rows));
+    const CallOperand* const bias = p.find(Role::bias);
     if (bias == nullptr ||
         (by_rows && is_row(p[Role::bias]) && is_plain_vector(p) && gemm.out.rows == p[Role::output].dims.back())) {
       if (bias != nullptr) gemm.bias = bias->arg;
       plan.gemms = {std::move(gemm)};
-      plan.summand = addend != nullptr ? addend->arg : -1;
+      plan.addend = addend != nullptr ? addend->arg : -1;
       return plan;
     }
   }
@@ -244,8 +244,8 @@ Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) 
     return Status(StatusCode::unsupported, "a bias of another type");
   if (!is_row(p[Role::bias])) return Status(StatusCode::unsupported, "a bias that differs between rows");
   bool by_rows = false;
-  FUSEC_ASSIGN(Gemm first, gemm_of(spread(p, ones), addend, false, false, by_rows));
-  FUSEC_ASSIGN(Gemm second, gemm_of(p, &p[Role::output], epilogues.relu, tf32, by_rows));
+  FUSEC_ASSIGN(Gemm first, make_gemm(spread(p, ones), addend, false, false, by_rows));
+  FUSEC_ASSIGN(Gemm second, make_gemm(p, &p[Role::output], epilogues.relu, tf32, by_rows));
   plan.gemms = {std::move(first), std::move(second)};
   plan.ones_needed = p[Role::output].dims[p[Role::output].dims.size() - 2];
   return plan;
@@ -253,9 +253,11 @@ Result<Products> plan_of(const Problem& given, int ones, bool tf32, bool split) 
 
 }  // namespace
 
-Result<Products> plan_matmul(const Problem& problem, int ones, bool tf32) {
-  return plan_of(problem, ones, tf32, false);
+Result<Matmuls> plan_matmul(const Problem& problem, int ones, bool tf32) {
+  return plan_matmuls(problem, ones, tf32, false);
 }
-Result<Products> plan_split(const Problem& problem, int ones, bool tf32) { return plan_of(problem, ones, tf32, true); }
+Result<Matmuls> plan_split(const Problem& problem, int ones, bool tf32) {
+  return plan_matmuls(problem, ones, tf32, true);
+}
 
 }  // namespace fusec::runtime::cublaslt

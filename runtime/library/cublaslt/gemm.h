@@ -41,13 +41,13 @@ struct Gemm {
 // first stores ones * bias + c in the output, the second adds the product. `ones`: the argument index of a column of
 // `ones_needed` ones, in the type of the operands. The caller has called merge_axes. `unsupported`: cuBLASLt lacks
 // something.
-struct Products {
+struct Matmuls {
   std::vector<Gemm> gemms;
   int64_t ones_needed = 0;
-  int summand = -1;  // argument that is c; -1: none
+  int addend = -1;  // argument that is c; -1: none
 };
-Result<Products> plan_matmul(const Problem& problem, int ones, bool tf32);
+Result<Matmuls> plan_matmul(const Problem& problem, int ones, bool tf32);
 // The same with the bias as a separate product, even where cuBLASLt could add it.
-Result<Products> plan_split(const Problem& problem, int ones, bool tf32);
+Result<Matmuls> plan_split(const Problem& problem, int ones, bool tf32);
 
 }  // namespace fusec::runtime::cublaslt

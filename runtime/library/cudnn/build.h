@@ -18,17 +18,17 @@ namespace fusec::runtime::cudnn {
 // The convolution plans in use. Equal plans, which are frequent in a network, are built only once. Thread-safe.
 class ConvPlans {
  public:
-  Result<std::shared_ptr<const Work>> get(Backend& backend, const ConvSpec& spec);
+  Result<std::shared_ptr<const CudnnPlan>> get(Backend& backend, const ConvSpec& spec);
 
  private:
-  std::shared_ptr<const Work> find(const std::string& key);
+  std::shared_ptr<const CudnnPlan> find(const std::string& key);
 
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<const Work>> plans_;  // by to_text of the spec
-  SingleFlight<std::string, std::shared_ptr<const Work>> flights_;
+  std::map<std::string, std::weak_ptr<const CudnnPlan>> plans_;  // by to_text of the spec
+  SingleFlight<std::string, std::shared_ptr<const CudnnPlan>> in_flight_;
 };
 
-struct Context {
+struct BuildContext {
   Backend& backend;
   ConvPlans& plans;
   DeviceWeights& weights;
@@ -36,12 +36,13 @@ struct Context {
   std::size_t workspace_limit = 0;
 };
 
-// choice: an id from conv_choices; empty: the first combination for which cuDNN has a plan.
-Result<Recipe> build_conv(const Context& context, const Problem& problem, const std::string& choice);
-std::vector<Choice> conv_choices(const Context& context, const Problem& problem);
-Result<Recipe> build_pool(const Context& context, const Problem& problem);
+// algorithm: an id from conv_algorithms; empty: the first combination for which cuDNN has a plan.
+Result<ExecutionPlan> build_conv(const BuildContext& context, const Problem& problem, const std::string& algorithm);
+std::vector<Algorithm> conv_algorithms(const BuildContext& context, const Problem& problem);
+Result<ExecutionPlan> build_pool(const BuildContext& context, const Problem& problem);
 
 // Applies the bias, then the epilogues, in place on `out`.
-Status add_posts(const Context& context, const Problem& problem, ImageOrder order, Recipe& recipe);
+Status add_epilogues(const BuildContext& context, const Problem& problem, ImageOrder order,
+                     ExecutionPlan& execution_plan);
 
 }  // namespace fusec::runtime::cudnn

@@ -18,28 +18,28 @@ struct Images {
   bool stage_in = false, stage_out = false;  // staged through temporaries
 };
 
-using Posts = std::vector<PostOp>;
+using Epilogues = std::vector<BoundEpilogue>;
 
-Posts bias_and_epilogues(const Problem& problem) {
-  Posts posts;
-  if (const Operand* bias = problem.find(Role::bias)) posts.push_back(add_of(*bias));
-  posts.insert(posts.end(), problem.epilogues.begin(), problem.epilogues.end());
-  return posts;
+Epilogues bias_and_epilogues(const Problem& problem) {
+  Epilogues epilogues;
+  if (const CallOperand* bias = problem.find(Role::bias)) epilogues.push_back(add_of(*bias));
+  epilogues.insert(epilogues.end(), problem.epilogues.begin(), problem.epilogues.end());
+  return epilogues;
 }
 
 // The addend order that cuDNN's precompiled kernels expect: the full-size one, then the bias. The sum in f32 is the
 // same in both orders.
-Posts residual_first(Posts posts) {
-  if (posts.size() >= 2 && posts[0].operand && posts[1].operand && posts[1].op == ir::ScalarOp::add) {
-    std::swap(posts[0], posts[1]);
+Epilogues residual_first(Epilogues epilogues) {
+  if (epilogues.size() >= 2 && epilogues[0].operand && epilogues[1].operand && epilogues[1].op == ir::ScalarOp::add) {
+    std::swap(epilogues[0], epilogues[1]);
   }
-  return posts;
+  return epilogues;
 }
 
 // A bias of zeros for a convolution without one. cuDNN's precompiled plans compute convolution, addend, bias and relu.
 // If one of them is missing, there is often only a plan that cuDNN compiles at run time, or none.
-Operand zero_bias(const Problem& problem) {
-  Operand bias;
+CallOperand zero_bias(const Problem& problem) {
+  CallOperand bias;
   bias.dtype = problem[Role::output].dtype;
   bias.dims.assign(problem[Role::output].dims.size(), 1);
   bias.strides.assign(problem[Role::output].dims.size(), 0);
@@ -47,37 +47,38 @@ Operand zero_bias(const Problem& problem) {
   return bias;
 }
 
-Result<Pointer> zeros_of(const Context& context, const Operand& operand) {
+Result<PlanArg> make_zeros(const BuildContext& context, const CallOperand& operand) {
   FUSEC_ASSIGN(void* const zeros, context.weights.filled(operand.dtype, 0, product(operand.dims)));
-  return Pointer{Place::fixed, -1, 0, zeros};
+  return PlanArg{ArgSource::fixed, -1, 0, zeros};
 }
 
 // Places the filter in the order of the input. A constant filter is packed once.
-Result<Pointer> place_filter(const Context& context, const Operand& filter, const TensorSpec& wanted, Recipe& recipe) {
-  if (filter.arg < 0) return zeros_of(context, filter);
-  const Pointer given{Place::arg, filter.arg, 0, nullptr};
+Result<PlanArg> place_filter(const BuildContext& context, const CallOperand& filter, const TensorSpec& wanted,
+                             ExecutionPlan& execution_plan) {
+  if (filter.arg < 0) return make_zeros(context, filter);
+  const PlanArg given{ArgSource::arg, filter.arg, 0, nullptr};
   if (describe(filter, ImageOrder::last) == wanted || describe(filter, ImageOrder::first) == wanted) {
-    recipe.need(given, wanted);
+    execution_plan.need(given, wanted);
     return given;
   }
   if (filter.constant != nullptr) {
     FUSEC_ASSIGN(void* const packed, context.weights.get(filter, wanted.strides));
-    recipe.packed += static_cast<std::size_t>(product(filter.dims)) * size_of(filter.dtype);
-    return Pointer{Place::fixed, -1, 0, packed};
+    execution_plan.packed += static_cast<std::size_t>(product(filter.dims)) * size_of(filter.dtype);
+    return PlanArg{ArgSource::fixed, -1, 0, packed};
   }
   FUSEC_ASSIGN(auto copy, context.backend.copy(describe(filter, ImageOrder::first), wanted));
-  const Pointer to = recipe.reserve(wanted);
-  recipe.add(std::move(copy), {given, to});
+  const PlanArg to = execution_plan.reserve(wanted);
+  execution_plan.add(std::move(copy), {given, to});
   return to;
 }
 
 struct Conv {
-  const Context& context;
+  const BuildContext& context;
   const Problem& problem;
   const Images& images;
   std::string plan = {};
 
-  ConvSpec spec(const Posts& posts) const {
+  ConvSpec spec(const Epilogues& epilogues) const {
     ConvSpec spec{images.in,
                   dense(problem[Role::weight], images.order),
                   images.out,
@@ -88,90 +89,92 @@ struct Conv {
                   context.exact,
                   context.workspace_limit,
                   plan};
-    for (const PostOp& post : posts) {
-      PostSpec p;
-      if (post.operand) p.operand = describe(*post.operand, images.order);
-      spec.posts.push_back(std::move(p));
+    for (const BoundEpilogue& epilogue : epilogues) {
+      EpilogueSpec p;
+      if (epilogue.operand) p.operand = describe(*epilogue.operand, images.order);
+      spec.epilogues.push_back(std::move(p));
     }
     return spec;
   }
 
-  // Builds one plan that includes these posts.
-  Result<Recipe> with(const Posts& posts) const {
-    const ConvSpec what = spec(posts);
+  // Builds one plan that includes these epilogues.
+  Result<ExecutionPlan> with(const Epilogues& epilogues) const {
+    const ConvSpec what = spec(epilogues);
     FUSEC_ASSIGN(auto work, context.plans.get(context.backend, what));
-    Recipe recipe;
-    Pointer from{Place::arg, problem[Role::input].arg, 0, nullptr},
-        to{Place::arg, problem[Role::output].arg, 0, nullptr};
+    ExecutionPlan execution_plan;
+    PlanArg from{ArgSource::arg, problem[Role::input].arg, 0, nullptr},
+        to{ArgSource::arg, problem[Role::output].arg, 0, nullptr};
     if (problem[Role::input].arg < 0) {
-      FUSEC_ASSIGN(from, zeros_of(context, problem[Role::input]));
+      FUSEC_ASSIGN(from, make_zeros(context, problem[Role::input]));
     } else if (images.stage_in) {
       FUSEC_ASSIGN(auto copy,
-                   context.backend.copy(describe(problem[Role::input], order_of(problem[Role::input], images.order)),
+                   context.backend.copy(describe(problem[Role::input], infer_order(problem[Role::input], images.order)),
                                         images.in));
-      const Pointer staged = recipe.reserve(images.in);
-      recipe.add(std::move(copy), {from, staged});
+      const PlanArg staged = execution_plan.reserve(images.in);
+      execution_plan.add(std::move(copy), {from, staged});
       from = staged;
     }
-    if (images.stage_out) to = recipe.reserve(images.out);
-    FUSEC_ASSIGN(const Pointer filter, place_filter(context, problem[Role::weight], what.filter, recipe));
-    std::vector<Pointer> pointers{from, filter};
-    for (std::size_t i = 0; i < posts.size(); ++i) {
-      if (!posts[i].operand) continue;
-      const Operand& operand = *posts[i].operand;
+    if (images.stage_out) to = execution_plan.reserve(images.out);
+    FUSEC_ASSIGN(const PlanArg filter, place_filter(context, problem[Role::weight], what.filter, execution_plan));
+    std::vector<PlanArg> pointers{from, filter};
+    for (std::size_t i = 0; i < epilogues.size(); ++i) {
+      if (!epilogues[i].operand) continue;
+      const CallOperand& operand = *epilogues[i].operand;
       if (operand.arg < 0) {
-        FUSEC_ASSIGN(const Pointer zeros, zeros_of(context, operand));
+        FUSEC_ASSIGN(const PlanArg zeros, make_zeros(context, operand));
         pointers.push_back(zeros);
         continue;
       }
-      pointers.push_back({Place::arg, operand.arg, 0, nullptr});
-      recipe.need(pointers.back(), *what.posts[i].operand);
+      pointers.push_back({ArgSource::arg, operand.arg, 0, nullptr});
+      execution_plan.need(pointers.back(), *what.epilogues[i].operand);
     }
     pointers.push_back(to);
-    recipe.need(from, images.in);
-    recipe.need(to, images.out);
-    recipe.add(std::move(work), std::move(pointers));
+    execution_plan.need(from, images.in);
+    execution_plan.need(to, images.out);
+    execution_plan.add(std::move(work), std::move(pointers));
     if (images.stage_out) {
-      const TensorSpec out = describe(problem[Role::output], order_of(problem[Role::output], images.order));
+      const TensorSpec out = describe(problem[Role::output], infer_order(problem[Role::output], images.order));
       FUSEC_ASSIGN(auto copy, context.backend.copy(images.out, out));
-      recipe.add(std::move(copy), {to, {Place::arg, problem[Role::output].arg, 0, nullptr}});
+      execution_plan.add(std::move(copy), {to, {ArgSource::arg, problem[Role::output].arg, 0, nullptr}});
     }
-    return recipe;
+    return execution_plan;
   }
 
-  // Builds one form: a plan that includes these posts, or the bare convolution followed by its epilogues one by one.
-  Result<Recipe> build(const Posts& posts) const {
-    FUSEC_ASSIGN(Recipe recipe, with(posts));
-    if (posts.empty()) FUSEC_TRY(add_posts(context, problem, images.order, recipe));
-    return recipe;
+  // Builds one form: a plan that includes these epilogues, or the bare convolution followed by its epilogues one by
+  // one.
+  Result<ExecutionPlan> build(const Epilogues& epilogues) const {
+    FUSEC_ASSIGN(ExecutionPlan execution_plan, with(epilogues));
+    if (epilogues.empty()) FUSEC_TRY(add_epilogues(context, problem, images.order, execution_plan));
+    return execution_plan;
   }
 };
 
-struct Way {
+struct ConvVariant {
   std::string name;
   Images images;
 };
 
 struct Form {
   std::string name;
-  Posts posts;
+  Epilogues epilogues;
 };
 
 // Whether cuDNN's plans are known to respect these strides. For 16-bit types, cuDNN offers fused plans (engines 4 and 7
 // of 9.14 on an H200) that write a batch of slices as if it were dense, so they write outside the slices.
 bool respects_strides(const Problem& problem, const TensorSpec& from, const TensorSpec& to, ImageOrder order) {
-  if (!is_half(problem[Role::output].dtype)) return true;
+  if (!is_16_bit_float(problem[Role::output].dtype)) return true;
   return from.strides == dense(problem[Role::input], order).strides &&
          to.strides == dense(problem[Role::output], order).strides;
 }
 
 // In order of preference.
-std::vector<Way> ways_of(const Problem& problem) {
-  const ImageOrder in = order_of(problem[Role::input], order_of(problem[Role::output], ImageOrder::last)),
-                   out = order_of(problem[Role::output], in);
+std::vector<ConvVariant> list_variants(const Problem& problem) {
+  const ImageOrder in = infer_order(problem[Role::input], infer_order(problem[Role::output], ImageOrder::last)),
+                   out = infer_order(problem[Role::output], in);
   const TensorSpec from = describe(problem[Role::input], in), to = describe(problem[Role::output], out);
-  std::vector<Way> ways;
-  if (in == out && respects_strides(problem, from, to, in)) ways.push_back({"direct", {from, to, in, false, false}});
+  std::vector<ConvVariant> variants;
+  if (in == out && respects_strides(problem, from, to, in))
+    variants.push_back({"direct", {from, to, in, false, false}});
   // The fallbacks if cuDNN has nothing for these strides: dense temporaries in the order of the input, then in the
   // other order.
   for (const ImageOrder order : {in, in == ImageOrder::last ? ImageOrder::first : ImageOrder::last}) {
@@ -179,51 +182,52 @@ std::vector<Way> ways_of(const Problem& problem) {
     staged.stage_in = !(staged.in == from);
     staged.stage_out = !(staged.out == to);
     if (staged.stage_in || staged.stage_out)
-      ways.push_back({order == ImageOrder::last ? "last" : "first", std::move(staged)});
+      variants.push_back({order == ImageOrder::last ? "last" : "first", std::move(staged)});
   }
-  return ways;
+  return variants;
 }
 
-std::vector<Form> forms_of(const Problem& problem) {
-  const Posts posts = bias_and_epilogues(problem);
+std::vector<Form> list_forms(const Problem& problem) {
+  const Epilogues epilogues = bias_and_epilogues(problem);
   std::vector<Form> forms;
-  if (!posts.empty() && problem.find(Role::bias) == nullptr) {
-    Posts biased = posts;
+  if (!epilogues.empty() && problem.find(Role::bias) == nullptr) {
+    Epilogues biased = epilogues;
     biased.insert(biased.begin(), add_of(zero_bias(problem)));
     forms.push_back({"zero_bias", residual_first(std::move(biased))});
   }
-  if (!posts.empty()) forms.push_back({"fused", residual_first(posts)});
-  if (posts.size() > 1 && posts[1].operand) forms.push_back({"in_order", posts});
+  if (!epilogues.empty()) forms.push_back({"fused", residual_first(epilogues)});
+  if (epilogues.size() > 1 && epilogues[1].operand) forms.push_back({"in_order", epilogues});
   forms.push_back({"bare", {}});
   return forms;
 }
 
 constexpr std::size_t kMaxPlans = 12,
-                      kMaxOtherPlans = 4;  // that are choices, of the first form that has any, and of each other
+                      kMaxOtherPlans = 4;  // that are algorithms, of the first form that has any, and of each other
 
 }  // namespace
 
-Status add_posts(const Context& context, const Problem& problem, ImageOrder order, Recipe& recipe) {
-  const TensorSpec out = describe(problem[Role::output], order_of(problem[Role::output], order));
-  for (const PostOp& post : bias_and_epilogues(problem)) {
-    PostSpec spec;
-    std::vector<Pointer> pointers;
-    if (post.operand) {
-      spec.operand = describe(*post.operand, order);
-      pointers.push_back({Place::arg, post.operand->arg, 0, nullptr});
+Status add_epilogues(const BuildContext& context, const Problem& problem, ImageOrder order,
+                     ExecutionPlan& execution_plan) {
+  const TensorSpec out = describe(problem[Role::output], infer_order(problem[Role::output], order));
+  for (const BoundEpilogue& epilogue : bias_and_epilogues(problem)) {
+    EpilogueSpec spec;
+    std::vector<PlanArg> pointers;
+    if (epilogue.operand) {
+      spec.operand = describe(*epilogue.operand, order);
+      pointers.push_back({ArgSource::arg, epilogue.operand->arg, 0, nullptr});
     }
-    pointers.push_back({Place::arg, problem[Role::output].arg, 0, nullptr});
-    FUSEC_ASSIGN(auto plan, context.backend.post(spec, out));
-    recipe.add(std::move(plan), std::move(pointers));
+    pointers.push_back({ArgSource::arg, problem[Role::output].arg, 0, nullptr});
+    FUSEC_ASSIGN(auto plan, context.backend.epilogue(spec, out));
+    execution_plan.add(std::move(plan), std::move(pointers));
   }
   return {};
 }
 
-Result<std::shared_ptr<const Work>> ConvPlans::get(Backend& backend, const ConvSpec& spec) {
+Result<std::shared_ptr<const CudnnPlan>> ConvPlans::get(Backend& backend, const ConvSpec& spec) {
   const std::string key = to_text(spec);
-  return flights_.run(key, [&]() -> Result<std::shared_ptr<const Work>> {
-    if (std::shared_ptr<const Work> work = find(key)) return work;
-    FUSEC_ASSIGN(std::shared_ptr<const Work> work, backend.conv(spec));
+  return in_flight_.run(key, [&]() -> Result<std::shared_ptr<const CudnnPlan>> {
+    if (std::shared_ptr<const CudnnPlan> work = find(key)) return work;
+    FUSEC_ASSIGN(std::shared_ptr<const CudnnPlan> work, backend.conv(spec));
     const std::lock_guard lock(mutex_);
     std::erase_if(plans_, [](const auto& plan) { return plan.second.expired(); });
     plans_[key] = work;
@@ -231,25 +235,26 @@ Result<std::shared_ptr<const Work>> ConvPlans::get(Backend& backend, const ConvS
   });
 }
 
-std::shared_ptr<const Work> ConvPlans::find(const std::string& key) {
+std::shared_ptr<const CudnnPlan> ConvPlans::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto it = plans_.find(key);
   return it == plans_.end() ? nullptr : it->second.lock();
 }
 
-Result<Recipe> build_conv(const Context& context, const Problem& given, const std::string& choice) {
-  const Problem problem = with_two_axes(is_empty_product(given) ? over_one_zero(given) : given);
-  const std::size_t space = choice.find(' ');
-  const std::string wanted = choice.substr(0, space), plan = space == std::string::npos ? "" : choice.substr(space + 1);
-  Status first(StatusCode::unsupported, "cuDNN has no such way");
+Result<ExecutionPlan> build_conv(const BuildContext& context, const Problem& given, const std::string& algorithm) {
+  const Problem problem = with_two_axes(is_empty_sum(given) ? over_one_zero(given) : given);
+  const std::size_t space = algorithm.find(' ');
+  const std::string wanted = algorithm.substr(0, space),
+                    plan = space == std::string::npos ? "" : algorithm.substr(space + 1);
+  Status first(StatusCode::unsupported, "cuDNN has no such variant");
   bool tried = false;
-  for (const Way& way : ways_of(problem)) {
+  for (const ConvVariant& variant : list_variants(problem)) {
     Status last;
-    for (const Form& form : forms_of(problem)) {
-      if (!choice.empty() && wanted != way.name + "/" + form.name) continue;
-      Result<Recipe> recipe = Conv{context, problem, way.images, plan}.build(form.posts);
-      if (recipe.ok()) return recipe;
-      last = recipe.status();
+    for (const Form& form : list_forms(problem)) {
+      if (!algorithm.empty() && wanted != variant.name + "/" + form.name) continue;
+      Result<ExecutionPlan> execution_plan = Conv{context, problem, variant.images, plan}.build(form.epilogues);
+      if (execution_plan.ok()) return execution_plan;
+      last = execution_plan.status();
     }
     if (last.ok()) continue;
     if (last.code() != StatusCode::unsupported) return last;
@@ -258,18 +263,18 @@ Result<Recipe> build_conv(const Context& context, const Problem& given, const st
   return first;
 }
 
-std::vector<Choice> conv_choices(const Context& context, const Problem& given) {
-  if (is_empty_product(given)) return {};
+std::vector<Algorithm> conv_algorithms(const BuildContext& context, const Problem& given) {
+  if (is_empty_sum(given)) return {};
   const Problem problem = with_two_axes(given);
-  std::vector<Choice> out;
-  for (const Way& way : ways_of(problem)) {
-    for (const Form& form : forms_of(problem)) {
+  std::vector<Algorithm> out;
+  for (const ConvVariant& variant : list_variants(problem)) {
+    for (const Form& form : list_forms(problem)) {
       if (form.name == "in_order" && !out.empty()) continue;  // it has the same plans, with the addends exchanged
-      const auto plans = context.backend.conv_plans(Conv{context, problem, way.images}.spec(form.posts));
+      const auto plans = context.backend.conv_plans(Conv{context, problem, variant.images}.spec(form.epilogues));
       if (!plans.ok()) continue;
       const std::size_t most = out.empty() ? kMaxPlans : out.size() + kMaxOtherPlans;
-      for (const PlanInfo& plan : *plans) {
-        if (out.size() < most) out.push_back({way.name + "/" + form.name + " " + plan.name});
+      for (const CudnnPlanInfo& plan : *plans) {
+        if (out.size() < most) out.push_back({variant.name + "/" + form.name + " " + plan.name});
       }
     }
     if (!out.empty()) break;  // staging pays only if nothing else is available

@@ -29,17 +29,17 @@ class CudnnLibrary : public Library {
 
   std::string name() const override { return std::string(capabilities_.name); }
   std::string version() const override { return backend_->version(); }
-  std::shared_ptr<Library> fresh() const override {
+  std::shared_ptr<Library> clone() const override {
     return std::make_shared<CudnnLibrary>(memory_, backend_, context_.tf32, context_.exact, context_.workspace_limit);
   }
 
-  std::vector<Choice> choices(const LibraryCall& call) override {
+  std::vector<Algorithm> algorithms(const LibraryCall& call) override {
     const Problem problem = normalize(call);
     if (problem.op != ir::TensorOp::conv || unsupported_problem(problem)) return {};
-    return cudnn::conv_choices(context_, problem);
+    return cudnn::conv_algorithms(context_, problem);
   }
 
-  std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
     return unsupported_reason(capabilities_, step.op, step.compute);
   }
 
@@ -47,15 +47,15 @@ class CudnnLibrary : public Library {
     const Problem problem = normalize(call);
     if (auto reason = unsupported_problem(problem)) return Status(StatusCode::unsupported, *reason);
     const bool conv = problem.op == ir::TensorOp::conv;
-    FUSEC_ASSIGN(cudnn::Recipe recipe,
-                 conv ? cudnn::build_conv(context_, problem, call.choice) : cudnn::build_pool(context_, problem));
-    return cudnn::make_op(std::move(recipe));
+    FUSEC_ASSIGN(cudnn::ExecutionPlan execution_plan,
+                 conv ? cudnn::build_conv(context_, problem, call.algorithm) : cudnn::build_pool(context_, problem));
+    return cudnn::make_op(std::move(execution_plan));
   }
 
  private:
   std::optional<std::string> unsupported_problem(const Problem& problem) const {
-    for (const PostOp& post : problem.epilogues) {
-      if (!has_epilogue(capabilities_.epilogues, post.op, post.operand.has_value()))
+    for (const BoundEpilogue& epilogue : problem.epilogues) {
+      if (!has_epilogue(capabilities_.epilogues, epilogue.op, epilogue.operand.has_value()))
         return "cuDNN has no such epilogue";
     }
     return unsupported_reason(capabilities_, problem);
@@ -66,7 +66,7 @@ class CudnnLibrary : public Library {
   std::shared_ptr<cudnn::Backend> backend_;
   cudnn::ConvPlans plans_;
   DeviceWeights weights_;
-  cudnn::Context context_;
+  cudnn::BuildContext context_;
 };
 
 }  // namespace

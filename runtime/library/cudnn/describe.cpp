@@ -9,14 +9,14 @@
 namespace fusec::runtime::cudnn {
 namespace {
 
-void insert_spatial_axis(Operand& o) {
+void insert_spatial_axis(CallOperand& o) {
   o.dims.insert(o.dims.begin() + 2, 1);
   o.strides.insert(o.strides.begin() + 2, 0);
 }
 
 }  // namespace
 
-ImageOrder order_of(const Operand& image, ImageOrder otherwise) {
+ImageOrder infer_order(const CallOperand& image, ImageOrder otherwise) {
   if (image.dims[1] == 1) return otherwise;
   const bool has_places = std::any_of(image.dims.begin() + 2, image.dims.end(), [](int64_t e) { return e != 1; });
   if (!has_places) return otherwise;
@@ -33,11 +33,11 @@ Problem with_two_axes(Problem problem) {
   return problem;
 }
 
-TensorSpec describe(const Operand& operand, ImageOrder order) {
+TensorSpec describe(const CallOperand& operand, ImageOrder order) {
   return {operand.dtype, operand.dims, canonical_image(operand, order).strides, operand.alignment};
 }
 
-TensorSpec dense(const Operand& operand, ImageOrder order) {
+TensorSpec dense(const CallOperand& operand, ImageOrder order) {
   return {operand.dtype, operand.dims, dense_image(operand, order).strides};
 }
 

@@ -49,14 +49,14 @@ Tensor add_tensor(fe::graph::Graph& graph, const TensorSpec& spec, int64_t id) {
                           .set_uid(id));
 }
 
-Tensor add_post(fe::graph::Graph& graph, const PostSpec& post, const Tensor& value, int64_t& id) {
+Tensor add_post(fe::graph::Graph& graph, const EpilogueSpec& epilogue, const Tensor& value, int64_t& id) {
   using enum fe::PointwiseMode_t;
-  const auto attributes = fe::graph::Pointwise_attributes().set_mode(post.operand ? ADD : RELU_FWD);
-  if (!post.operand) return graph.pointwise(value, attributes);
-  return graph.pointwise(value, add_tensor(graph, *post.operand, id++), attributes);
+  const auto attributes = fe::graph::Pointwise_attributes().set_mode(epilogue.operand ? ADD : RELU_FWD);
+  if (!epilogue.operand) return graph.pointwise(value, attributes);
+  return graph.pointwise(value, add_tensor(graph, *epilogue.operand, id++), attributes);
 }
 
-fe::graph::Conv_fprop_attributes window_of(const Window& window) {
+fe::graph::Conv_fprop_attributes make_conv_attributes(const Window& window) {
   return fe::graph::Conv_fprop_attributes()
       .set_pre_padding(window.before)
       .set_post_padding(window.after)
@@ -69,11 +69,11 @@ void describe(fe::graph::Graph& graph, const ConvSpec& spec) {
   const fe::DataType_t compute = type_of(spec.compute);
   graph.set_io_data_type(type_of(spec.in.dtype)).set_intermediate_data_type(compute).set_compute_data_type(compute);
   const Tensor in = add_tensor(graph, spec.in, kInput), filter = add_tensor(graph, spec.filter, kFilter);
-  Tensor value = graph.conv_fprop(in, filter, window_of(spec.window));
+  Tensor value = graph.conv_fprop(in, filter, make_conv_attributes(spec.window));
   int64_t id = kOperands;
-  for (const PostSpec& post : spec.posts) {
+  for (const EpilogueSpec& epilogue : spec.epilogues) {
     value->set_dim(spec.out.dims).set_stride(spec.out.strides);
-    value = add_post(graph, post, value, id);
+    value = add_post(graph, epilogue, value, id);
   }
   value->set_output(true)
       .set_dim(spec.out.dims)
@@ -196,7 +196,7 @@ std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle,
   return nullptr;
 }
 
-void write_plan(const PlanGraph& graph, const ConvSpec& spec, const PlanCache* cache) try {
+void write_plan(const PlanGraph& graph, const ConvSpec& spec, const CudnnPlanCache* cache) try {
   if (cache == nullptr) return;
   const StoredPlan plan = graph.written();
   if (!plan.text.empty()) cache->store(spec, plan);
@@ -206,25 +206,25 @@ void write_plan(const PlanGraph& graph, const ConvSpec& spec, const PlanCache* c
 
 // Caches that cuDNN has no plan. Failures caused by a full or lost device are not cached, nor those of a bare
 // convolution, which is the last fallback.
-void write_refusal(fe::error_t error, const ConvSpec& spec, const PlanCache* cache) {
+void write_refusal(fe::error_t error, const ConvSpec& spec, const CudnnPlanCache* cache) {
   using enum fe::error_code_t;
   const fe::error_code_t code = error.get_code();
   const bool lasting =
       code == GRAPH_NOT_SUPPORTED || code == GRAPH_EXECUTION_PLAN_CREATION_FAILED || code == HEURISTIC_QUERY_FAILED;
-  if (cache != nullptr && lasting && !spec.posts.empty() && spec.plan.empty())
+  if (cache != nullptr && lasting && !spec.epilogues.empty() && spec.plan.empty())
     cache->store(spec, {error.get_message(), ""});
 }
 
-class GraphWork : public Work {
+class GraphPlan : public CudnnPlan {
  public:
-  GraphWork(std::shared_ptr<Session> session, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers,
+  GraphPlan(std::shared_ptr<Handles> handles, std::unique_ptr<fe::graph::Graph> graph, std::size_t pointers,
             std::string name)
-      : session_(std::move(session)), graph_(std::move(graph)), pointers_(pointers), name_(std::move(name)) {
+      : handles_(std::move(handles)), graph_(std::move(graph)), pointers_(pointers), name_(std::move(name)) {
     workspace_ = static_cast<std::size_t>(graph_->get_workspace_size());
   }
 
   Status run(void* const* pointers, void* workspace, void* stream) const override try {
-    return session_->run(stream, [&](cudnnHandle_t handle) -> Status {
+    return handles_->run(stream, [&](cudnnHandle_t handle) -> Status {
       if (handle == nullptr) return Status(StatusCode::device, "cuDNN does not take the stream");
       // execute() does not write through it; the frontend's signature lacks const.
       fe::error_t error = graph_->execute(handle, const_cast<void**>(pointers), static_cast<int>(pointers_), workspace);
@@ -239,15 +239,15 @@ class GraphWork : public Work {
   std::string name() const override { return name_; }
 
  private:
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<Handles> handles_;
   std::unique_ptr<fe::graph::Graph> graph_;
   std::size_t pointers_, workspace_ = 0;
   std::string name_;
 };
 
-std::size_t pointers_of(const ConvSpec& spec) {
+std::size_t count_pointers(const ConvSpec& spec) {
   std::size_t count = 3;
-  for (const PostSpec& post : spec.posts) count += post.operand ? 1 : 0;
+  for (const EpilogueSpec& epilogue : spec.epilogues) count += epilogue.operand ? 1 : 0;
   return count;
 }
 
@@ -255,19 +255,19 @@ std::size_t pointers_of(const ConvSpec& spec) {
 
 void use_library(void* library) { fe::cudnn_dlhandle = library; }
 
-Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const ConvSpec& spec,
-                                        const PlanCache* cache) try {
+Result<std::unique_ptr<CudnnPlan>> conv_plan(std::shared_ptr<Handles> handles, const ConvSpec& spec,
+                                             const CudnnPlanCache* cache) try {
   std::string name;
   std::unique_ptr<PlanGraph> graph;
   if (const std::optional<StoredPlan> stored = cache != nullptr ? cache->load(spec) : std::nullopt) {
     if (stored->text.empty()) return Status(StatusCode::unsupported, "cuDNN: " + stored->name);
-    graph = session->build([&](cudnnHandle_t handle) { return read_plan(spec, handle, *stored); });
+    graph = handles->build([&](cudnnHandle_t handle) { return read_plan(spec, handle, *stored); });
     name = stored->name;
   }
   if (!graph) {
     graph = std::make_unique<PlanGraph>();
     describe(*graph, spec);
-    fe::error_t error = session->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
+    fe::error_t error = handles->build([&](cudnnHandle_t handle) { return build(*graph, spec, handle); });
     if (error.is_bad()) {
       write_refusal(error, spec, cache);
       return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
@@ -275,15 +275,15 @@ Result<std::unique_ptr<Work>> conv_plan(std::shared_ptr<Session> session, const 
     if (graph->get_plan_name(name).is_bad()) name = "unnamed plan";
     write_plan(*graph, spec, cache);
   }
-  return std::unique_ptr<Work>(
-      std::make_unique<GraphWork>(std::move(session), std::move(graph), pointers_of(spec), std::move(name)));
+  return std::unique_ptr<CudnnPlan>(
+      std::make_unique<GraphPlan>(std::move(handles), std::move(graph), count_pointers(spec), std::move(name)));
 } catch (const std::exception& error) {
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
 }
 
-Result<std::vector<PlanInfo>> conv_plan_names(const std::shared_ptr<Session>& session, const ConvSpec& spec) try {
-  std::vector<PlanInfo> plans;
-  fe::error_t error = session->build([&](cudnnHandle_t handle) {
+Result<std::vector<CudnnPlanInfo>> conv_plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec) try {
+  std::vector<CudnnPlanInfo> plans;
+  fe::error_t error = handles->build([&](cudnnHandle_t handle) {
     std::vector<std::string> names;
     fe::error_t listed = list_names(spec, handle, names);
     for (std::string& name : names) {

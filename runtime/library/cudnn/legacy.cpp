@@ -32,11 +32,11 @@ std::optional<cudnnDataType_t> type_of(DType dtype) {
 std::vector<int> ints(const Extents& extents) { return {extents.begin(), extents.end()}; }
 
 struct Descriptors {
-  explicit Descriptors(std::shared_ptr<Session> s) : session(std::move(s)) {}
+  explicit Descriptors(std::shared_ptr<Handles> s) : handles(std::move(s)) {}
   ~Descriptors() {
-    for (cudnnTensorDescriptor_t tensor : tensors) session->api.destroy_tensor(tensor);
-    if (pooling != nullptr) session->api.destroy_pooling(pooling);
-    if (activation != nullptr) session->api.destroy_activation(activation);
+    for (cudnnTensorDescriptor_t tensor : tensors) handles->api.destroy_tensor(tensor);
+    if (pooling != nullptr) handles->api.destroy_pooling(pooling);
+    if (activation != nullptr) handles->api.destroy_activation(activation);
   }
   Descriptors(const Descriptors&) = delete;
   Descriptors& operator=(const Descriptors&) = delete;
@@ -47,15 +47,15 @@ struct Descriptors {
       return Status(StatusCode::unsupported, std::string("cuDNN has no arithmetic in ") + to_string(spec.dtype));
     tensors.push_back(nullptr);
     const std::vector<int> dims = ints(spec.dims), strides = ints(spec.strides);
-    cudnnStatus_t status = session->api.create_tensor(&tensors.back());
+    cudnnStatus_t status = handles->api.create_tensor(&tensors.back());
     if (status == CUDNN_STATUS_SUCCESS) {
       status =
-          session->api.set_tensor(tensors.back(), *type, static_cast<int>(dims.size()), dims.data(), strides.data());
+          handles->api.set_tensor(tensors.back(), *type, static_cast<int>(dims.size()), dims.data(), strides.data());
     }
-    return session->check(status, "takes no such tensor", StatusCode::unsupported);
+    return handles->check(status, "takes no such tensor", StatusCode::unsupported);
   }
 
-  std::shared_ptr<Session> session;
+  std::shared_ptr<Handles> handles;
   std::vector<cudnnTensorDescriptor_t> tensors;
   cudnnPoolingDescriptor_t pooling = nullptr;
   cudnnActivationDescriptor_t activation = nullptr;
@@ -72,18 +72,18 @@ struct Factors {
 
 // Run: cudnnStatus_t(const Descriptors&, const Factors&, cudnnHandle_t, void* const* pointers)
 template <class Run>
-class LegacyWork : public Work {
+class LegacyWork : public CudnnPlan {
  public:
   LegacyWork(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run)
       : descriptors_(std::move(descriptors)), name_(name), run_(run) {
     factors_.is_double = dtype == DType::f64;
   }
   Status run(void* const* pointers, void*, void* stream) const override {
-    Session& session = *descriptors_->session;
-    return session.run(stream, [&](cudnnHandle_t handle) {
+    Handles& handles = *descriptors_->handles;
+    return handles.run(stream, [&](cudnnHandle_t handle) {
       const cudnnStatus_t status =
           handle == nullptr ? CUDNN_STATUS_BAD_PARAM : run_(*descriptors_, factors_, handle, pointers);
-      return session.check(status, name_, StatusCode::device);
+      return handles.check(status, name_, StatusCode::device);
     });
   }
   std::string name() const override { return name_; }
@@ -96,7 +96,7 @@ class LegacyWork : public Work {
 };
 
 template <class Run>
-std::unique_ptr<Work> make_plan(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run) {
+std::unique_ptr<CudnnPlan> make_plan(std::unique_ptr<Descriptors> descriptors, DType dtype, const char* name, Run run) {
   return std::make_unique<LegacyWork<Run>>(std::move(descriptors), dtype, name, run);
 }
 
@@ -105,92 +105,97 @@ Status add_pooling(Descriptors& d, const PoolSpec& spec) {
                                   : spec.count_include_pad ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING
                                                            : CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
   const std::vector<int> kernel = ints(spec.kernel), padding = ints(spec.padding), strides = ints(spec.strides);
-  cudnnStatus_t status = d.session->api.create_pooling(&d.pooling);
+  cudnnStatus_t status = d.handles->api.create_pooling(&d.pooling);
   if (status == CUDNN_STATUS_SUCCESS) {
-    status = d.session->api.set_pooling(d.pooling, mode, CUDNN_PROPAGATE_NAN, static_cast<int>(kernel.size()),
+    status = d.handles->api.set_pooling(d.pooling, mode, CUDNN_PROPAGATE_NAN, static_cast<int>(kernel.size()),
                                         kernel.data(), padding.data(), strides.data());
   }
-  return d.session->check(status, "takes no such pooling", StatusCode::unsupported);
+  return d.handles->check(status, "takes no such pooling", StatusCode::unsupported);
 }
 
 Status add_relu(Descriptors& d) {
-  cudnnStatus_t status = d.session->api.create_activation(&d.activation);
+  cudnnStatus_t status = d.handles->api.create_activation(&d.activation);
   if (status == CUDNN_STATUS_SUCCESS) {
-    status = d.session->api.set_activation(d.activation, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0);
+    status = d.handles->api.set_activation(d.activation, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0);
   }
-  return d.session->check(status, "takes no such activation", StatusCode::unsupported);
+  return d.handles->check(status, "takes no such activation", StatusCode::unsupported);
 }
 
 class CudnnBackend : public Backend {
  public:
-  CudnnBackend(std::shared_ptr<Session> session, const Options& options, const std::string& device_name)
-      : session_(std::move(session)), cache_(PlanCache::open(options, device_name, CudnnBackend::version())) {}
+  CudnnBackend(std::shared_ptr<Handles> handles, const Options& options, const std::string& device_name)
+      : handles_(std::move(handles)), cache_(CudnnPlanCache::open(options, device_name, CudnnBackend::version())) {}
   std::string version() const override {
-    return session_->api.version != nullptr ? std::to_string(session_->api.version()) : "unknown";
+    return handles_->api.version != nullptr ? std::to_string(handles_->api.version()) : "unknown";
   }
-  Result<std::vector<PlanInfo>> conv_plans(const ConvSpec& spec) override { return conv_plan_names(session_, spec); }
-  Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) override { return conv_plan(session_, spec, cache_.get()); }
-  Result<std::unique_ptr<Work>> pool(const PoolSpec& spec) override { return pool_plan(session_, spec); }
-  Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) override {
-    return copy_plan(session_, from, to);
+  Result<std::vector<CudnnPlanInfo>> conv_plans(const ConvSpec& spec) override {
+    return conv_plan_names(handles_, spec);
   }
-  Result<std::unique_ptr<Work>> fill(const TensorSpec& out, double value) override {
-    return fill_plan(session_, out, value);
+  Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& spec) override {
+    return conv_plan(handles_, spec, cache_.get());
   }
-  Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) override {
-    return post_plan(session_, post, out);
+  Result<std::unique_ptr<CudnnPlan>> pool(const PoolSpec& spec) override { return pool_plan(handles_, spec); }
+  Result<std::unique_ptr<CudnnPlan>> copy(const TensorSpec& from, const TensorSpec& to) override {
+    return copy_plan(handles_, from, to);
+  }
+  Result<std::unique_ptr<CudnnPlan>> fill(const TensorSpec& out, double value) override {
+    return fill_plan(handles_, out, value);
+  }
+  Result<std::unique_ptr<CudnnPlan>> epilogue(const EpilogueSpec& epilogue, const TensorSpec& out) override {
+    return epilogue_plan(handles_, epilogue, out);
   }
 
  private:
-  std::shared_ptr<Session> session_;
-  std::unique_ptr<PlanCache> cache_;
+  std::shared_ptr<Handles> handles_;
+  std::unique_ptr<CudnnPlanCache> cache_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Work>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec) {
-  auto descriptors = std::make_unique<Descriptors>(std::move(session));
+Result<std::unique_ptr<CudnnPlan>> pool_plan(std::shared_ptr<Handles> handles, const PoolSpec& spec) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(handles));
   FUSEC_TRY(descriptors->add(spec.in));
   FUSEC_TRY(descriptors->add(spec.out));
   FUSEC_TRY(add_pooling(*descriptors, spec));
   return make_plan(std::move(descriptors), spec.out.dtype, "pooling",
                    [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
-                     return d.session->api.pooling_forward(handle, d.pooling, f.one(), d.tensors[0], pointers[0],
+                     return d.handles->api.pooling_forward(handle, d.pooling, f.one(), d.tensors[0], pointers[0],
                                                            f.zero(), d.tensors[1], pointers[1]);
                    });
 }
 
-Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from,
-                                        const TensorSpec& to) {
-  auto descriptors = std::make_unique<Descriptors>(std::move(session));
+Result<std::unique_ptr<CudnnPlan>> copy_plan(std::shared_ptr<Handles> handles, const TensorSpec& from,
+                                             const TensorSpec& to) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(handles));
   FUSEC_TRY(descriptors->add(from));
   FUSEC_TRY(descriptors->add(to));
   return make_plan(std::move(descriptors), to.dtype, "copy",
                    [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
-                     return d.session->api.transform_tensor(handle, f.one(), d.tensors[0], pointers[0], f.zero(),
+                     return d.handles->api.transform_tensor(handle, f.one(), d.tensors[0], pointers[0], f.zero(),
                                                             d.tensors[1], pointers[1]);
                    });
 }
 
-Result<std::unique_ptr<Work>> fill_plan(std::shared_ptr<Session> session, const TensorSpec& out, double value) {
-  auto descriptors = std::make_unique<Descriptors>(std::move(session));
+Result<std::unique_ptr<CudnnPlan>> fill_plan(std::shared_ptr<Handles> handles, const TensorSpec& out, double value) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(handles));
   FUSEC_TRY(descriptors->add(out));
   double element = 0;  // one element; a float even for halves, as observed, although the manual asks for a half
-  ir::store_double(is_half(out.dtype) ? DType::f32 : out.dtype, &element, value);
+  ir::store_double(is_16_bit_float(out.dtype) ? DType::f32 : out.dtype, &element, value);
   return make_plan(std::move(descriptors), out.dtype, "fill",
                    [element](const Descriptors& d, const Factors&, cudnnHandle_t handle, void* const* pointers) {
-                     return d.session->api.fill_tensor(handle, d.tensors[0], pointers[0], &element);
+                     return d.handles->api.fill_tensor(handle, d.tensors[0], pointers[0], &element);
                    });
 }
 
-Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out) {
-  auto descriptors = std::make_unique<Descriptors>(std::move(session));
-  if (post.operand) {
-    FUSEC_TRY(descriptors->add(*post.operand));
+Result<std::unique_ptr<CudnnPlan>> epilogue_plan(std::shared_ptr<Handles> handles, const EpilogueSpec& epilogue,
+                                                 const TensorSpec& out) {
+  auto descriptors = std::make_unique<Descriptors>(std::move(handles));
+  if (epilogue.operand) {
+    FUSEC_TRY(descriptors->add(*epilogue.operand));
     FUSEC_TRY(descriptors->add(out));
     return make_plan(std::move(descriptors), out.dtype, "add",
                      [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
-                       return d.session->api.add_tensor(handle, f.one(), d.tensors[0], pointers[0], f.one(),
+                       return d.handles->api.add_tensor(handle, f.one(), d.tensors[0], pointers[0], f.one(),
                                                         d.tensors[1], pointers[1]);
                      });
   }
@@ -198,14 +203,14 @@ Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const 
   FUSEC_TRY(add_relu(*descriptors));
   return make_plan(std::move(descriptors), out.dtype, "activation",
                    [](const Descriptors& d, const Factors& f, cudnnHandle_t handle, void* const* pointers) {
-                     return d.session->api.activation_forward(handle, d.activation, f.one(), d.tensors[0], pointers[0],
+                     return d.handles->api.activation_forward(handle, d.activation, f.one(), d.tensors[0], pointers[0],
                                                               f.zero(), d.tensors[0], pointers[0]);
                    });
 }
 
 Result<std::shared_ptr<Backend>> open_cudnn(const Options& options, const std::string& device_name) {
-  FUSEC_ASSIGN(std::shared_ptr<Session> session, Session::open());
-  return std::shared_ptr<Backend>(std::make_shared<CudnnBackend>(std::move(session), options, device_name));
+  FUSEC_ASSIGN(std::shared_ptr<Handles> handles, Handles::open());
+  return std::shared_ptr<Backend>(std::make_shared<CudnnBackend>(std::move(handles), options, device_name));
 }
 
 }  // namespace fusec::runtime::cudnn

@@ -6,15 +6,17 @@
 #include <memory>
 
 #include "fusec/options.h"
-#include "runtime/library/cudnn/session.h"
+#include "runtime/library/cudnn/handles.h"
 #include "runtime/library/cudnn/spec.h"
 
 namespace fusec::runtime::cudnn {
 
-Result<std::unique_ptr<Work>> pool_plan(std::shared_ptr<Session> session, const PoolSpec& spec);
-Result<std::unique_ptr<Work>> copy_plan(std::shared_ptr<Session> session, const TensorSpec& from, const TensorSpec& to);
-Result<std::unique_ptr<Work>> fill_plan(std::shared_ptr<Session> session, const TensorSpec& out, double value);
-Result<std::unique_ptr<Work>> post_plan(std::shared_ptr<Session> session, const PostSpec& post, const TensorSpec& out);
+Result<std::unique_ptr<CudnnPlan>> pool_plan(std::shared_ptr<Handles> handles, const PoolSpec& spec);
+Result<std::unique_ptr<CudnnPlan>> copy_plan(std::shared_ptr<Handles> handles, const TensorSpec& from,
+                                             const TensorSpec& to);
+Result<std::unique_ptr<CudnnPlan>> fill_plan(std::shared_ptr<Handles> handles, const TensorSpec& out, double value);
+Result<std::unique_ptr<CudnnPlan>> epilogue_plan(std::shared_ptr<Handles> handles, const EpilogueSpec& epilogue,
+                                                 const TensorSpec& out);
 
 // The cuDNN backend for the device with this name (DeviceMemory::device_name). `device` if cuDNN is missing or finds no
 // GPU.

@@ -22,19 +22,21 @@ std::size_t aligned_bytes(std::size_t bytes) {
 
 class CudnnOp : public LibraryOp {
  public:
-  explicit CudnnOp(Recipe recipe) : recipe_(std::move(recipe)) {}
+  explicit CudnnOp(ExecutionPlan execution_plan) : recipe_(std::move(execution_plan)) {}
 
   Status run(void* const* args, void* workspace, const ExecContext& context) const override {
     // The arena guarantees only 64-byte alignment.
     const auto address = reinterpret_cast<std::uintptr_t>(workspace);
     char* const base = reinterpret_cast<char*>(aligned_bytes(address));
-    for (const Stage& stage : recipe_.stages) {
+    for (const PlanStep& step : recipe_.steps) {
       std::array<void*, kMaxPointers> pointers{};
-      for (std::size_t i = 0; i < stage.pointers.size(); ++i) {
-        const Pointer& p = stage.pointers[i];
-        pointers[i] = p.place == Place::arg ? args[p.arg] : p.place == Place::fixed ? p.fixed : base + p.offset;
+      for (std::size_t i = 0; i < step.pointers.size(); ++i) {
+        const PlanArg& p = step.pointers[i];
+        pointers[i] = p.source == ArgSource::arg     ? args[p.arg]
+                      : p.source == ArgSource::fixed ? p.fixed
+                                                     : base + p.offset;
       }
-      FUSEC_TRY(stage.plan->run(pointers.data(), base + recipe_.temporaries, context.stream));
+      FUSEC_TRY(step.plan->run(pointers.data(), base + recipe_.temporaries, context.stream));
     }
     return {};
   }
@@ -50,29 +52,31 @@ class CudnnOp : public LibraryOp {
   std::size_t packed_bytes() const override { return recipe_.packed; }
 
  private:
-  Recipe recipe_;
+  ExecutionPlan recipe_;
 };
 
 }  // namespace
 
-Pointer Recipe::reserve(const TensorSpec& tensor) {
+PlanArg ExecutionPlan::reserve(const TensorSpec& tensor) {
   const std::size_t bytes = static_cast<std::size_t>(product(tensor.dims)) * size_of(tensor.dtype);
-  return {Place::temporary, -1, std::exchange(temporaries, temporaries + aligned_bytes(bytes)), nullptr};
+  return {ArgSource::temporary, -1, std::exchange(temporaries, temporaries + aligned_bytes(bytes)), nullptr};
 }
 
-void Recipe::add(std::shared_ptr<const Work> plan, std::vector<Pointer> pointers) {
+void ExecutionPlan::add(std::shared_ptr<const CudnnPlan> plan, std::vector<PlanArg> pointers) {
   FUSEC_CHECK(pointers.size() <= kMaxPointers) << "a plan of " << pointers.size() << " pointers";
   scratch = std::max(scratch, plan->workspace_bytes());
   implementation += (implementation.empty() ? "" : " + ") + plan->name();
-  stages.push_back({std::move(plan), std::move(pointers)});
+  steps.push_back({std::move(plan), std::move(pointers)});
 }
 
-void Recipe::need(const Pointer& pointer, const TensorSpec& tensor) {
-  if (pointer.place != Place::arg) return;
+void ExecutionPlan::need(const PlanArg& pointer, const TensorSpec& tensor) {
+  if (pointer.source != ArgSource::arg) return;
   int64_t& alignment = alignments[pointer.arg];
   alignment = std::max(alignment, tensor.alignment);
 }
 
-std::unique_ptr<LibraryOp> make_op(Recipe recipe) { return std::make_unique<CudnnOp>(std::move(recipe)); }
+std::unique_ptr<LibraryOp> make_op(ExecutionPlan execution_plan) {
+  return std::make_unique<CudnnOp>(std::move(execution_plan));
+}
 
 }  // namespace fusec::runtime::cudnn

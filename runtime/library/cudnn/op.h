@@ -13,34 +13,34 @@
 
 namespace fusec::runtime::cudnn {
 
-enum class Place { arg, temporary, fixed };
+enum class ArgSource { arg, temporary, fixed };
 
-struct Pointer {
-  Place place = Place::arg;
-  int arg = -1;            // for Place::arg
-  std::size_t offset = 0;  // for Place::temporary, in the workspace
-  void* fixed = nullptr;   // for Place::fixed
+struct PlanArg {
+  ArgSource source = ArgSource::arg;
+  int arg = -1;            // for ArgSource::arg
+  std::size_t offset = 0;  // for ArgSource::temporary, in the workspace
+  void* fixed = nullptr;   // for ArgSource::fixed
 };
 
-struct Stage {
-  std::shared_ptr<const Work> plan;
-  std::vector<Pointer> pointers;
+struct PlanStep {
+  std::shared_ptr<const CudnnPlan> plan;
+  std::vector<PlanArg> pointers;
 };
 
-struct Recipe {
-  std::vector<Stage> stages;
+struct ExecutionPlan {
+  std::vector<PlanStep> steps;
   std::size_t temporaries = 0, scratch = 0;  // bytes
   std::size_t packed = 0;                    // bytes of weights at fixed pointers
   std::string implementation;
 
   std::map<int, int64_t> alignments;  // required alignment by argument
 
-  Pointer reserve(const TensorSpec& tensor);
-  void add(std::shared_ptr<const Work> plan, std::vector<Pointer> pointers);
+  PlanArg reserve(const TensorSpec& tensor);
+  void add(std::shared_ptr<const CudnnPlan> plan, std::vector<PlanArg> pointers);
   // Records that the plan relies on the tensor's alignment at this pointer.
-  void need(const Pointer& pointer, const TensorSpec& tensor);
+  void need(const PlanArg& pointer, const TensorSpec& tensor);
 };
 
-std::unique_ptr<LibraryOp> make_op(Recipe recipe);
+std::unique_ptr<LibraryOp> make_op(ExecutionPlan execution_plan);
 
 }  // namespace fusec::runtime::cudnn

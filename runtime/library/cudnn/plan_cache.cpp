@@ -10,19 +10,19 @@
 #include <utility>
 
 namespace fusec::runtime::cudnn {
-std::unique_ptr<PlanCache> PlanCache::open(const Options& options, const std::string& device,
-                                           const std::string& version) {
+std::unique_ptr<CudnnPlanCache> CudnnPlanCache::open(const Options& options, const std::string& device,
+                                                     const std::string& version) {
   if (device.empty() || !options.use_cache) return nullptr;
-  auto cache = KernelCache::open_root(cache_root(options), warn_of(options), options.cache_limit);
+  auto cache = KernelCache::open_root(cache_root(options), make_warn(options), options.cache_limit);
   if (!cache.ok()) return nullptr;  // the engine's own kernel cache warns of this
-  return std::unique_ptr<PlanCache>(
-      new PlanCache(std::move(cache).value(), fmt::format("cudnn plan 4; {}; cudnn {}; ", device, version)));
+  return std::unique_ptr<CudnnPlanCache>(
+      new CudnnPlanCache(std::move(cache).value(), fmt::format("cudnn plan 4; {}; cudnn {}; ", device, version)));
 }
 
-std::string PlanCache::key(const ConvSpec& spec) const { return where_ + to_text(spec); }
+std::string CudnnPlanCache::key(const ConvSpec& spec) const { return where_ + to_text(spec); }
 
 // The image of an entry is the name, a line feed, and the text.
-std::optional<StoredPlan> PlanCache::load(const ConvSpec& spec) const {
+std::optional<StoredPlan> CudnnPlanCache::load(const ConvSpec& spec) const {
   const std::optional<codegen::Artifact> entry = cache_->load(key(spec));
   if (!entry) return std::nullopt;
   const auto end = std::find(entry->image.begin(), entry->image.end(), static_cast<uint8_t>('\n'));
@@ -30,7 +30,7 @@ std::optional<StoredPlan> PlanCache::load(const ConvSpec& spec) const {
   return StoredPlan{{entry->image.begin(), end}, {end + 1, entry->image.end()}};
 }
 
-void PlanCache::store(const ConvSpec& spec, const StoredPlan& plan) const {
+void CudnnPlanCache::store(const ConvSpec& spec, const StoredPlan& plan) const {
   codegen::Artifact entry;
   entry.key = key(spec);
   entry.image.assign(plan.name.begin(), plan.name.end());

@@ -14,20 +14,21 @@
 namespace fusec::runtime::cudnn {
 
 struct StoredPlan {
-  std::string name;  // PlanInfo::name; for a refusal, cuDNN's reason
+  std::string name;  // CudnnPlanInfo::name; for a refusal, cuDNN's reason
   std::string text;  // serialized for one version and device; empty: cuDNN has no plan
 };
 
 // Thread-safe. If the kernel cache fails, the plan is built.
-class PlanCache {
+class CudnnPlanCache {
  public:
   // Null if there is no cache or the device has no name.
-  static std::unique_ptr<PlanCache> open(const Options& options, const std::string& device, const std::string& version);
+  static std::unique_ptr<CudnnPlanCache> open(const Options& options, const std::string& device,
+                                              const std::string& version);
   std::optional<StoredPlan> load(const ConvSpec& spec) const;
   void store(const ConvSpec& spec, const StoredPlan& plan) const;
 
  private:
-  PlanCache(std::unique_ptr<KernelCache> cache, std::string where)
+  CudnnPlanCache(std::unique_ptr<KernelCache> cache, std::string where)
       : cache_(std::move(cache)), where_(std::move(where)) {}
   std::string key(const ConvSpec& spec) const;
 

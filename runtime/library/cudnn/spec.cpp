@@ -25,15 +25,15 @@ std::string to_text(const ConvSpec& spec) {
                   spec.workspace_limit, spec.plan, fmt::join(w.kernel, "x"), fmt::join(w.strides, "x"),
                   fmt::join(w.dilations, "x"), fmt::join(w.before, "x"), fmt::join(w.after, "x"));
   text += tensor_text("in", spec.in) + tensor_text("filter", spec.filter) + tensor_text("out", spec.out);
-  for (const PostSpec& post : spec.posts) {
-    text += post.operand ? " +add(0)" + tensor_text("operand", *post.operand) : " +relu(0)";
+  for (const EpilogueSpec& epilogue : spec.epilogues) {
+    text += epilogue.operand ? " +add(0)" + tensor_text("operand", *epilogue.operand) : " +relu(0)";
   }
   return text;
 }
 
 std::vector<std::string> lossy_engines(const ConvSpec& spec) {
-  if (!spec.exact || !is_half(spec.out.dtype)) return {};
-  const bool has_relu = !spec.posts.empty() && !spec.posts.back().operand;
+  if (!spec.exact || !is_16_bit_float(spec.out.dtype)) return {};
+  const bool has_relu = !spec.epilogues.empty() && !spec.epilogues.back().operand;
   if (has_relu) return {"eng6_k25=2", "eng39_"};
   return {"eng6_k25=2", "eng32_", "eng47_"};
 }

@@ -23,19 +23,19 @@ struct TensorSpec {
 };
 
 // What cuDNN fuses (ir/library/capabilities.h): an add of the operand, or a relu.
-struct PostSpec {
+struct EpilogueSpec {
   std::optional<TensorSpec> operand;
 };
 
 struct ConvSpec {
   TensorSpec in, filter, out;  // filter: [O, I / groups, spatial...]
   Window window;
-  std::vector<PostSpec> posts;
+  std::vector<EpilogueSpec> epilogues;
   DType compute = DType::f32;
   bool tf32 = false;   // f32 operands may be rounded to TF32
   bool exact = false;  // NaN and infinities must be kept
   std::size_t workspace_limit = 0;
-  std::string plan = {};  // PlanInfo::name; empty: the first from cuDNN's heuristics
+  std::string plan = {};  // CudnnPlanInfo::name; empty: the first from cuDNN's heuristics
 };
 
 // One line that differs between any two different specs.
@@ -50,7 +50,7 @@ std::string to_text(const ConvSpec& spec);
 std::vector<std::string> lossy_engines(const ConvSpec& spec);
 
 // One algorithm of cuDNN for a convolution.
-struct PlanInfo {
+struct CudnnPlanInfo {
   std::string name;  // engine and knobs, "eng28_k2=4_k24=17"
 };
 
@@ -61,9 +61,9 @@ struct PoolSpec {
 };
 
 // Work that can be put on a stream. It is immutable and may run in several threads at once, each with its own memory.
-class Work {
+class CudnnPlan {
  public:
-  virtual ~Work() = default;
+  virtual ~CudnnPlan() = default;
   // pointers: device addresses, in the order that the Backend function states.
   virtual Status run(void* const* pointers, void* workspace, void* stream) const = 0;
   virtual std::size_t workspace_bytes() const { return 0; }
@@ -76,17 +76,17 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string version() const { return "unknown"; }
   // The plans that meet our numerics, in the order of cuDNN's heuristics. None of them is built.
-  virtual Result<std::vector<PlanInfo>> conv_plans(const ConvSpec& spec) = 0;
-  // in, filter, the operands of `posts` in order, out
-  virtual Result<std::unique_ptr<Work>> conv(const ConvSpec& spec) = 0;
+  virtual Result<std::vector<CudnnPlanInfo>> conv_plans(const ConvSpec& spec) = 0;
+  // in, filter, the operands of `epilogues` in order, out
+  virtual Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& spec) = 0;
   // in, out
-  virtual Result<std::unique_ptr<Work>> pool(const PoolSpec& spec) = 0;
+  virtual Result<std::unique_ptr<CudnnPlan>> pool(const PoolSpec& spec) = 0;
   // from, to: the same elements in another order
-  virtual Result<std::unique_ptr<Work>> copy(const TensorSpec& from, const TensorSpec& to) = 0;
+  virtual Result<std::unique_ptr<CudnnPlan>> copy(const TensorSpec& from, const TensorSpec& to) = 0;
   // out: every element is `value`
-  virtual Result<std::unique_ptr<Work>> fill(const TensorSpec& out, double value) = 0;
+  virtual Result<std::unique_ptr<CudnnPlan>> fill(const TensorSpec& out, double value) = 0;
   // [operand,] out: the op on `out` in place
-  virtual Result<std::unique_ptr<Work>> post(const PostSpec& post, const TensorSpec& out) = 0;
+  virtual Result<std::unique_ptr<CudnnPlan>> epilogue(const EpilogueSpec& epilogue, const TensorSpec& out) = 0;
 };
 
 }  // namespace fusec::runtime::cudnn

@@ -23,7 +23,7 @@ Result<void*> DeviceWeights::upload(const void* bytes, std::size_t size) {
   return device;
 }
 
-Result<void*> DeviceWeights::get(const Operand& from, const Extents& strides) {
+Result<void*> DeviceWeights::get(const CallOperand& from, const Extents& strides) {
   const std::lock_guard lock(mutex_);
   const Key key{from.constant, from.dims, from.strides, strides};
   if (const auto it = packed_.find(key); it != packed_.end()) return it->second;

@@ -22,7 +22,7 @@ class DeviceWeights {
   DeviceWeights& operator=(const DeviceWeights&) = delete;
 
   // The device address of the constant `from`, with `strides` that are dense in some order.
-  Result<void*> get(const Operand& from, const Extents& strides);
+  Result<void*> get(const CallOperand& from, const Extents& strides);
   // At least `count` elements with `value`.
   Result<void*> filled(DType dtype, double value, int64_t count);
 

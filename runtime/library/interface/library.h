@@ -35,11 +35,11 @@ struct LibraryCall {
   const ir::LibraryStep* step = nullptr;  // of the Engine's Program: outlives every op bound to it
   std::vector<BoundArg> args;             // in the order of step->args, the output last
   int threads = 1;                        // number of threads that `run` will be given
-  std::string choice = {};                // the Choice to use; empty: the library's default
+  std::string algorithm = {};             // the Algorithm to use; empty: the library's default
 };
 
 // One algorithm of a library for a call.
-struct Choice {
+struct Algorithm {
   std::string id;             // the same text means the same algorithm for one version of the library, in every process
   std::size_t workspace = 0;  // bytes, as far as known before binding
   bool deterministic = true;  // the same bits on every run
@@ -87,23 +87,23 @@ class Library {
  public:
   virtual ~Library() = default;
   virtual std::string name() const = 0;
-  // The version of the underlying library. Times and choices are valid only for one version.
+  // The version of the underlying library. Times and algorithms are valid only for one version.
   virtual std::string version() const { return "1"; }
   // Why this library cannot run the step at all, whatever the shapes; nullopt: it can.
-  virtual std::optional<std::string> refuses(const ir::LibraryStep& step) const = 0;
+  virtual std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const = 0;
   // Makes the op for these shapes. Constant weights are packed at the first bind that needs them and then shared.
-  // `unsupported` passes the call on to the next library, also if call.choice is not in choices(call).
+  // `unsupported` passes the call on to the next library, also if call.algorithm is not in algorithms(call).
   virtual Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) = 0;
-  // The algorithms for the call (whatever call.choice says), first the one that `bind` uses without a choice. They may
-  // still fail to bind. Empty: the library does not run the call or offers no choices for it.
-  virtual std::vector<Choice> choices(const LibraryCall& /*call*/) { return {}; }
+  // The algorithms for the call (whatever call.algorithm says), first the one that `bind` uses if none is requested.
+  // They may still fail to bind. Empty: the library does not run the call or offers no algorithms for it.
+  virtual std::vector<Algorithm> algorithms(const LibraryCall& /*call*/) { return {}; }
   // Another instance without packed weights, for calls that are only timed: what it packs is freed with it. Null: this
   // library packs nothing.
-  virtual std::shared_ptr<Library> fresh() const { return nullptr; }
+  virtual std::shared_ptr<Library> clone() const { return nullptr; }
   // The call with the epilogues that the library fuses, in each layout that it supports. These times are the baseline
   // for a plan, which has to agree on layouts between steps. in_place: the output is written where may_alias() allows
   // it.
-  virtual std::vector<IsolatedCall> alone(const LibraryCall& /*call*/, bool /*in_place*/) { return {}; }
+  virtual std::vector<IsolatedCall> isolated_calls(const LibraryCall& /*call*/, bool /*in_place*/) { return {}; }
 };
 
 // The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.

@@ -13,7 +13,7 @@
 namespace fusec::runtime {
 namespace {
 
-Operand operand_of(const LibraryCall& call, std::size_t arg, Role role) {
+CallOperand make_operand(const LibraryCall& call, std::size_t arg, Role role) {
   const BoundArg& from = call.args[arg];
   FUSEC_CHECK(from.shape.size() == from.strides.size()) << "argument " << arg << " lacks strides";
   int64_t alignment = 16;
@@ -22,7 +22,7 @@ Operand operand_of(const LibraryCall& call, std::size_t arg, Role role) {
 }
 
 // Aligns the operand with the axes of `out` by numpy's broadcasting rule.
-Operand aligned(Operand operand, const Extents& out) {
+CallOperand aligned(CallOperand operand, const Extents& out) {
   FUSEC_CHECK(operand.dims.size() <= out.size()) << "an operand of rank " << operand.dims.size();
   const std::size_t missing = out.size() - operand.dims.size();
   operand.dims.insert(operand.dims.begin(), missing, 1);
@@ -39,25 +39,25 @@ template <class F>
 void for_output_axes(Problem& problem, const F& f) {
   f(problem[Role::output]);
   if (problem.find(Role::bias) != nullptr) f(problem[Role::bias]);
-  for (PostOp& post : problem.epilogues) {
-    if (post.operand) f(*post.operand);
+  for (BoundEpilogue& bound : problem.epilogues) {
+    if (bound.operand) f(*bound.operand);
   }
 }
 
 void add_epilogues(const LibraryCall& call, Problem& problem) {
   for (const ir::Epilogue& epilogue : call.step->epilogues) {
-    PostOp post{epilogue.op, epilogue.alpha, epilogue.beta, std::nullopt};
+    BoundEpilogue bound{epilogue.op, epilogue.alpha, epilogue.beta, std::nullopt};
     if (epilogue.operand >= 0) {
       const Role role = epilogue.op == ir::ScalarOp::mul ? Role::scale : Role::addend;
-      post.operand =
-          aligned(operand_of(call, static_cast<std::size_t>(epilogue.operand), role), problem[Role::output].dims);
+      bound.operand =
+          aligned(make_operand(call, static_cast<std::size_t>(epilogue.operand), role), problem[Role::output].dims);
     }
-    problem.epilogues.push_back(std::move(post));
+    problem.epilogues.push_back(std::move(bound));
   }
 }
 
 // N spatial... C -> N C spatial...
-void channels_second(Operand& operand) {
+void channels_second(CallOperand& operand) {
   std::rotate(operand.dims.begin() + 1, operand.dims.end() - 1, operand.dims.end());
   std::rotate(operand.strides.begin() + 1, operand.strides.end() - 1, operand.strides.end());
 }
@@ -78,13 +78,13 @@ void read_window(const ir::Attrs& attrs, Extents kernel, Problem& problem) {
 
 void normalize_image(const LibraryCall& call, Problem& problem) {
   const ir::Attrs& attrs = call.step->attrs;
-  Operand &in = problem[Role::input], &out = problem[Role::output];
+  CallOperand &in = problem[Role::input], &out = problem[Role::output];
   FUSEC_CHECK(out.dims.size() >= 3 && in.dims.size() == out.dims.size()) << "an image of low rank";
   if (attrs.s("layout") == "last") {
     channels_second(in);
     for_output_axes(problem, channels_second);
   }
-  const Operand* const filter = problem.find(Role::weight);
+  const CallOperand* const filter = problem.find(Role::weight);
   if (filter == nullptr) {
     problem.ceil_mode = attrs.i("ceil_mode") == 1;
     problem.count_include_pad = problem.op == ir::TensorOp::avg_pool && attrs.i("count_include_pad") == 1;
@@ -98,7 +98,7 @@ void normalize_image(const LibraryCall& call, Problem& problem) {
 }
 
 // A vector gets the missing axis, transposes become strides, and batch axes are padded to the rank of the output.
-Operand matrix(Operand operand, bool transposed, bool left, std::size_t rank) {
+CallOperand matrix(CallOperand operand, bool transposed, bool left, std::size_t rank) {
   const bool vector = operand.dims.size() == 1;
   if (vector) {
     operand.dims.insert(left ? operand.dims.begin() : operand.dims.end(), 1);
@@ -118,7 +118,7 @@ Operand matrix(Operand operand, bool transposed, bool left, std::size_t rank) {
   return operand;
 }
 
-void insert_axis(Operand& operand, std::size_t from_end) {
+void insert_axis(CallOperand& operand, std::size_t from_end) {
   const auto at = static_cast<std::ptrdiff_t>(operand.dims.size() - from_end);
   operand.dims.insert(operand.dims.begin() + at, 1);
   operand.strides.insert(operand.strides.begin() + at, 0);
@@ -126,9 +126,9 @@ void insert_axis(Operand& operand, std::size_t from_end) {
 
 void normalize_matmul(const LibraryCall& call, Problem& problem) {
   const ir::Attrs& attrs = call.step->attrs;
-  Operand &a = problem[Role::input], &b = problem[Role::weight], &out = problem[Role::output];
-  if (b.dims.size() == 1) for_output_axes(problem, [](Operand& o) { insert_axis(o, 0); });
-  if (a.dims.size() == 1) for_output_axes(problem, [](Operand& o) { insert_axis(o, 1); });
+  CallOperand &a = problem[Role::input], &b = problem[Role::weight], &out = problem[Role::output];
+  if (b.dims.size() == 1) for_output_axes(problem, [](CallOperand& o) { insert_axis(o, 0); });
+  if (a.dims.size() == 1) for_output_axes(problem, [](CallOperand& o) { insert_axis(o, 1); });
   const std::size_t rank = out.dims.size();
   a = matrix(std::move(a), attrs.i("transpose_a") == 1, true, rank);
   b = matrix(std::move(b), attrs.i("transpose_b") == 1, false, rank);
@@ -137,13 +137,13 @@ void normalize_matmul(const LibraryCall& call, Problem& problem) {
       << "matrices that do not fit";
 }
 
-void erase_axis(Operand& operand, std::size_t axis) {
+void erase_axis(CallOperand& operand, std::size_t axis) {
   operand.dims.erase(operand.dims.begin() + static_cast<std::ptrdiff_t>(axis));
   operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(axis));
 }
 
 // Whether axes i and i + 1 form one axis in this operand. `inner`: extent of axis i + 1 of the output.
-bool merges(const Operand& operand, std::size_t i, int64_t inner) {
+bool merges(const CallOperand& operand, std::size_t i, int64_t inner) {
   return operand.strides[i] == operand.strides[i + 1] * inner && (operand.dims[i] == 1) == (operand.dims[i + 1] == 1);
 }
 
@@ -155,30 +155,30 @@ int64_t product(const Extents& extents) {
   return n;
 }
 
-Operand& Problem::operator[](Role role) {
-  const auto at = std::find_if(operands.begin(), operands.end(), [=](const Operand& o) { return o.role == role; });
+CallOperand& Problem::operator[](Role role) {
+  const auto at = std::find_if(operands.begin(), operands.end(), [=](const CallOperand& o) { return o.role == role; });
   FUSEC_CHECK(at != operands.end()) << "no operand is the " << to_string(role);
   return *at;
 }
 
-const Operand* Problem::find(Role role) const {
-  const auto at = std::find_if(operands.begin(), operands.end(), [=](const Operand& o) { return o.role == role; });
+const CallOperand* Problem::find(Role role) const {
+  const auto at = std::find_if(operands.begin(), operands.end(), [=](const CallOperand& o) { return o.role == role; });
   return at == operands.end() ? nullptr : &*at;
 }
 
-void Problem::put(Role role, Operand operand) {
+void Problem::put(Role role, CallOperand operand) {
   erase(role);
   operand.role = role;
   operands.push_back(std::move(operand));
 }
 
 void Problem::erase(Role role) {
-  std::erase_if(operands, [=](const Operand& o) { return o.role == role; });
+  std::erase_if(operands, [=](const CallOperand& o) { return o.role == role; });
 }
 
 void Problem::exchange(Role one, Role other) { std::swap((*this)[one].role, (*this)[other].role); }
 
-PostOp add_of(Operand operand) {
+BoundEpilogue add_of(CallOperand operand) {
   operand.role = Role::addend;
   return {ir::ScalarOp::add, 0, 0, std::move(operand)};
 }
@@ -196,14 +196,14 @@ Problem normalize(const LibraryCall& call, std::span<const Role> roles) {
   const std::size_t out = call.args.size() - 1;
   // The bias and the operands of epilogues follow the inputs. An op's own bias is named by the step, too.
   for (std::size_t i = 0; i < std::min(roles.size(), out); ++i) {
-    if (roles[i] != Role::bias) problem.operands.push_back(operand_of(call, i, roles[i]));
+    if (roles[i] != Role::bias) problem.operands.push_back(make_operand(call, i, roles[i]));
   }
-  problem.put(Role::output, operand_of(call, out, Role::output));
+  problem.put(Role::output, make_operand(call, out, Role::output));
   add_epilogues(call, problem);
   const bool is_image = call.step->attrs.find("layout") != nullptr;
   if (call.step->bias >= 0) {
     const Extents& dims = problem[Role::output].dims;
-    Operand bias = operand_of(call, static_cast<std::size_t>(call.step->bias), Role::bias);
+    CallOperand bias = make_operand(call, static_cast<std::size_t>(call.step->bias), Role::bias);
     // The bias of a convolution is [C], along the channel axis.
     if (is_image && bias.dims.size() == 1 && call.step->attrs.s("layout") == "first") {
       bias.dims.resize(dims.size() - 1, 1);
@@ -219,7 +219,7 @@ Problem normalize(const LibraryCall& call, std::span<const Role> roles) {
 namespace {
 
 // A bias is small: libraries copy it, or add it by an op of its own.
-bool is_backwards(const Operand& operand) {
+bool is_backwards(const CallOperand& operand) {
   return operand.role != Role::bias &&
          std::any_of(operand.strides.begin(), operand.strides.end(), [](int64_t s) { return s < 0; });
 }
@@ -227,14 +227,14 @@ bool is_backwards(const Operand& operand) {
 // The types of the operands, those of epilogues included, are that of the output.
 bool has_one_type(const Problem& p) {
   const DType dtype = p[Role::output].dtype;
-  return std::all_of(p.operands.begin(), p.operands.end(), [=](const Operand& o) { return o.dtype == dtype; }) &&
+  return std::all_of(p.operands.begin(), p.operands.end(), [=](const CallOperand& o) { return o.dtype == dtype; }) &&
          std::all_of(p.epilogues.begin(), p.epilogues.end(),
-                     [=](const PostOp& post) { return !post.operand || post.operand->dtype == dtype; });
+                     [=](const BoundEpilogue& bound) { return !bound.operand || bound.operand->dtype == dtype; });
 }
 
 std::optional<std::string> unsupported_window(const ir::LibraryCapabilities& library, const Problem& p) {
   const Window& w = p.window;
-  const Operand &in = p[Role::input], &out = p[Role::output];
+  const CallOperand &in = p[Role::input], &out = p[Role::output];
   if (product(in.dims) == 0) return std::nullopt;  // no window is read
   const bool is_pool = p.find(Role::weight) == nullptr;
   const auto axes = static_cast<int>(w.kernel.size());
@@ -272,7 +272,7 @@ void drop_unit_batches(Problem& problem) {
       ++i;
       continue;
     }
-    problem.for_each_operand([i](Operand& o) { erase_axis(o, i); });
+    problem.for_each_operand([i](CallOperand& o) { erase_axis(o, i); });
   }
 }
 
@@ -280,9 +280,9 @@ void drop_unit_batches(Problem& problem) {
 bool merge_batches(Problem& problem, std::size_t i) {
   const int64_t inner = problem[Role::output].dims[i + 1];
   bool fits = true;
-  problem.for_each_operand([&](const Operand& o) { fits = fits && merges(o, i, inner); });
+  problem.for_each_operand([&](const CallOperand& o) { fits = fits && merges(o, i, inner); });
   if (!fits) return false;
-  problem.for_each_operand([i](Operand& o) {
+  problem.for_each_operand([i](CallOperand& o) {
     o.dims[i + 1] *= o.dims[i];
     erase_axis(o, i);
   });
@@ -291,13 +291,13 @@ bool merge_batches(Problem& problem, std::size_t i) {
 
 // [batch, rows, k] x [k, columns] is one product with batch * rows rows if all rows are equally spaced.
 void batch_into_rows(Problem& problem) {
-  Operand &a = problem[Role::input], &b = problem[Role::weight];
+  CallOperand &a = problem[Role::input], &b = problem[Role::weight];
   const int64_t rows = problem[Role::output].dims[1];
-  const auto fits_rows = [&](const Operand& o) { return rows == 1 || merges(o, 0, rows); };
+  const auto fits_rows = [&](const CallOperand& o) { return rows == 1 || merges(o, 0, rows); };
   bool fits = b.dims[0] == 1 && fits_rows(a);
-  for_output_axes(problem, [&](const Operand& o) { fits = fits && fits_rows(o); });
+  for_output_axes(problem, [&](const CallOperand& o) { fits = fits && fits_rows(o); });
   if (!fits) return;
-  const auto fold = [&](Operand& o) {
+  const auto fold = [&](CallOperand& o) {
     if (rows == 1) o.strides[1] = o.strides[0];
     o.dims[1] *= o.dims[0];
     erase_axis(o, 0);
@@ -309,7 +309,7 @@ void batch_into_rows(Problem& problem) {
 
 }  // namespace
 
-bool is_empty_product(const Problem& problem) {
+bool is_empty_sum(const Problem& problem) {
   return ir::is_product(problem.op) &&
          (product(problem[Role::input].dims) == 0 || product(problem[Role::weight].dims) == 0);
 }
@@ -317,7 +317,7 @@ bool is_empty_product(const Problem& problem) {
 Problem over_one_zero(Problem p) {
   const Extents out = p[Role::output].dims;
   const std::size_t rank = out.size();
-  Operand &a = p[Role::input], &b = p[Role::weight];
+  CallOperand &a = p[Role::input], &b = p[Role::weight];
   a = {-1, a.dtype, Extents(rank, 1), Extents(rank, 0), nullptr, 16, Role::input};
   b = {-1, a.dtype, Extents(rank, 1), Extents(rank, 0), nullptr, 16, Role::weight};
   if (p.op == ir::TensorOp::matmul) {
@@ -356,7 +356,7 @@ std::vector<std::size_t> axes_inside_out(std::size_t rank, ImageOrder order) {
 
 }  // namespace
 
-Operand canonical_image(Operand image, ImageOrder order) {
+CallOperand canonical_image(CallOperand image, ImageOrder order) {
   int64_t dense = 1;
   for (const std::size_t axis : axes_inside_out(image.dims.size(), order)) {
     if (image.dims[axis] == 1) image.strides[axis] = dense;
@@ -365,7 +365,7 @@ Operand canonical_image(Operand image, ImageOrder order) {
   return image;
 }
 
-Operand dense_image(Operand image, ImageOrder order) {
+CallOperand dense_image(CallOperand image, ImageOrder order) {
   int64_t dense = 1;
   for (const std::size_t axis : axes_inside_out(image.dims.size(), order)) {
     image.strides[axis] = std::exchange(dense, dense * image.dims[axis]);
@@ -373,7 +373,7 @@ Operand dense_image(Operand image, ImageOrder order) {
   return image;
 }
 
-void transpose_matrix(Operand& matrix) {
+void transpose_matrix(CallOperand& matrix) {
   const std::size_t n = matrix.dims.size();
   std::swap(matrix.dims[n - 1], matrix.dims[n - 2]);
   std::swap(matrix.strides[n - 1], matrix.strides[n - 2]);
@@ -390,7 +390,7 @@ bool is_pointwise(const Problem& p) {
 namespace {
 
 // N C spatial... -> N spatial... C
-void channels_to_end(Operand& o) {
+void channels_to_end(CallOperand& o) {
   std::rotate(o.dims.begin() + 1, o.dims.begin() + 2, o.dims.end());
   std::rotate(o.strides.begin() + 1, o.strides.begin() + 2, o.strides.end());
 }
@@ -407,7 +407,7 @@ bool is_shared(const ir::LibraryStep& step, std::size_t arg) {
 
 Problem as_matmul(Problem p) {
   p.op = ir::TensorOp::matmul;
-  Operand &a = p[Role::input], &b = p[Role::weight];
+  CallOperand &a = p[Role::input], &b = p[Role::weight];
   channels_to_end(a);
   for_output_axes(p, channels_to_end);
   const std::size_t rank = p[Role::output].dims.size();
@@ -423,14 +423,14 @@ Problem as_matmul(Problem p) {
   return p;
 }
 
-int summand(const Problem& problem, std::size_t count, const LibraryCall& call) {
+int find_addend(const Problem& problem, std::size_t count, const LibraryCall& call) {
   for (std::size_t i = 0; i < count; ++i) {
-    const PostOp& post = problem.epilogues[i];
-    if (post.op != ir::ScalarOp::add || !post.operand || post.operand->constant) continue;
-    const BoundArg& operand = call.args[static_cast<std::size_t>(post.operand->arg)];
+    const BoundEpilogue& bound = problem.epilogues[i];
+    if (bound.op != ir::ScalarOp::add || !bound.operand || bound.operand->constant) continue;
+    const BoundArg& operand = call.args[static_cast<std::size_t>(bound.operand->arg)];
     const BoundArg& out = call.args.back();
     if (operand.dtype != out.dtype || operand.shape != out.shape || operand.strides != out.strides) continue;
-    if (!is_shared(*call.step, static_cast<std::size_t>(post.operand->arg))) return static_cast<int>(i);
+    if (!is_shared(*call.step, static_cast<std::size_t>(bound.operand->arg))) return static_cast<int>(i);
   }
   return -1;
 }

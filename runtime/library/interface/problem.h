@@ -20,7 +20,7 @@ using Extents = std::vector<int64_t>;
 using ir::Role;
 
 // An argument of the call. Broadcast axes have extent 1 and stride 0.
-struct Operand {
+struct CallOperand {
   int arg = -1;  // index in LibraryCall::args
   DType dtype = DType::f32;
   Extents dims, strides;  // elements
@@ -31,14 +31,14 @@ struct Operand {
 
 // One epilogue: a scalar op on (running value, operand) or on (running value, alpha, beta). Its operand has
 // Role::addend or Role::scale.
-struct PostOp {
+struct BoundEpilogue {
   ir::ScalarOp op = ir::ScalarOp::relu;
   double alpha = 0, beta = 0;
-  std::optional<Operand> operand;
+  std::optional<CallOperand> operand;
 };
 
 // The addition of an operand, such as a bias.
-PostOp add_of(Operand operand);
+BoundEpilogue add_of(CallOperand operand);
 
 struct Window {
   Extents kernel, strides, dilations, before, after;  // dilation 1: adjacent taps; before, after: padding
@@ -48,27 +48,27 @@ struct Window {
 struct Problem {
   ir::TensorOp op = ir::TensorOp::conv;
   DType compute = DType::f32;
-  std::vector<Operand>
+  std::vector<CallOperand>
       operands;  // one of each role: the op's inputs, a bias that is added before the epilogues, the output
-  std::vector<PostOp> epilogues;
+  std::vector<BoundEpilogue> epilogues;
   Window window;
   int64_t groups = 1;
   bool count_include_pad = false, ceil_mode = false;
 
   // The operand of a role. It must be there; its address holds until operands are added or removed.
-  Operand& operator[](Role role);
-  const Operand& operator[](Role role) const { return const_cast<Problem&>(*this)[role]; }
-  const Operand* find(Role role) const;  // null: there is none
-  void put(Role role, Operand operand);  // replaces the one of that role, if any
-  void erase(Role role);                 // if there is one
-  void exchange(Role one, Role other);   // each operand gets the other's role
+  CallOperand& operator[](Role role);
+  const CallOperand& operator[](Role role) const { return const_cast<Problem&>(*this)[role]; }
+  const CallOperand* find(Role role) const;  // null: there is none
+  void put(Role role, CallOperand operand);  // replaces the one of that role, if any
+  void erase(Role role);                     // if there is one
+  void exchange(Role one, Role other);       // each operand gets the other's role
 
   // Calls f on every operand, those of epilogues included.
   template <class F>
   void for_each_operand(const F& f) {
-    for (Operand& operand : operands) f(operand);
-    for (PostOp& post : epilogues) {
-      if (post.operand) f(*post.operand);
+    for (CallOperand& operand : operands) f(operand);
+    for (BoundEpilogue& bound : epilogues) {
+      if (bound.operand) f(*bound.operand);
     }
   }
 };
@@ -76,7 +76,7 @@ struct Problem {
 int64_t product(const Extents& extents);
 
 // Whether a convolution or matrix product sums over no elements.
-bool is_empty_product(const Problem& problem);
+bool is_empty_sum(const Problem& problem);
 // The same problem as a product over one zero: matrices, or a pointwise convolution, whose elements are all 0 (arg -1,
 // dense).
 Problem over_one_zero(Problem empty);
@@ -98,11 +98,11 @@ void merge_axes(Problem& matmul);
 enum class ImageOrder { first, last };
 // The same elements, with the strides of axes of extent 1 set to those of a dense image in this order. Libraries
 // compare these strides, though no element uses them.
-Operand canonical_image(Operand image, ImageOrder order);
+CallOperand canonical_image(CallOperand image, ImageOrder order);
 // A dense image in this order, in separate memory.
-Operand dense_image(Operand image, ImageOrder order);
+CallOperand dense_image(CallOperand image, ImageOrder order);
 // Exchanges the last two axes.
-void transpose_matrix(Operand& matrix);
+void transpose_matrix(CallOperand& matrix);
 
 // A convolution with window 1 and step 1, without padding and groups, is the matrix product [N * spatial, I] x [I, O].
 // Its rows may have any pitch, so slices of channels work.
@@ -110,6 +110,6 @@ bool is_pointwise(const Problem& conv);
 Problem as_matmul(Problem pointwise);
 
 // The index below `count` of an epilogue add whose operand may share the output's memory; -1: none.
-int summand(const Problem& problem, std::size_t count, const LibraryCall& call);
+int find_addend(const Problem& problem, std::size_t count, const LibraryCall& call);
 
 }  // namespace fusec::runtime

@@ -13,7 +13,7 @@
 
 namespace fusec::runtime::onednn {
 
-struct Context {
+struct BuildContext {
   dnnl::engine engine;
   PackedWeights& weights;
   Numerics numerics;
@@ -22,17 +22,17 @@ struct Context {
 
 // nullopt: oneDNN has only its reference loops for the problem. They throw dnnl::error for other failures. `wanted`: a
 // name from the functions below; empty: the first of these.
-std::optional<Built> build_conv(const Context& context, const Problem& problem, const std::string& wanted);
-std::optional<Built> build_matmul(const Context& context, const Problem& problem, const std::string& wanted);
-std::optional<Built> build_avg_pool(const Context& context, const Problem& problem);
+std::optional<Built> build_conv(const BuildContext& context, const Problem& problem, const std::string& wanted);
+std::optional<Built> build_matmul(const BuildContext& context, const Problem& problem, const std::string& wanted);
+std::optional<Built> build_avg_pool(const BuildContext& context, const Problem& problem);
 
 // The names of the fast implementations. They start with "matmul " if a convolution is computed as a matmul, and with
 // "batched " if a matmul gets a second batch axis.
-std::vector<std::string> conv_names(const Context& context, const Problem& problem);
-std::vector<std::string> matmul_names(const Context& context, const Problem& problem);
+std::vector<std::string> conv_names(const BuildContext& context, const Problem& problem);
+std::vector<std::string> matmul_names(const BuildContext& context, const Problem& problem);
 
 // The call in each layout in which oneDNN fuses the largest number of epilogues.
-std::vector<IsolatedCall> lone_calls(const Context& context, const Problem& problem, bool in_place);
+std::vector<IsolatedCall> isolated_calls_of_problem(const BuildContext& context, const Problem& problem, bool in_place);
 
 // Helpers shared by these functions.
 
@@ -42,14 +42,14 @@ Problem with_vector_bias(Problem problem, std::size_t axis);
 // and oneDNN always rounds down.
 Extents end_padding(const Problem& pooling);
 // The filter as [O, I / groups, ...], or with a separate axis for the groups.
-Operand grouped_filter(const Problem& conv);
+CallOperand grouped_filter(const Problem& conv);
 dnnl::primitive_attr attributes(const dnnl::post_ops& ops);
-Slot arg_slot(int id, const dnnl::memory::desc& desc, int arg);
-// The slot for weights given as `from` and needed as `to`. Constant weights are packed once, others are reordered in
-// every run.
-Slot weights_slot(const Context& context, const Operand& weights, const dnnl::memory::desc& from,
-                  const dnnl::memory::desc& to, Recipe& recipe);
-void add_post_args(const PostOps& posts, std::vector<Slot>& slots);
+PrimitiveArg call_arg(int id, const dnnl::memory::desc& desc, int arg);
+// The argument for weights given as `from` and needed as `to`. Constant weights are packed once, others are reordered
+// in every run.
+PrimitiveArg weights_arg(const BuildContext& context, const CallOperand& weights, const dnnl::memory::desc& from,
+                         const dnnl::memory::desc& to, ExecutionPlan& execution_plan);
+void add_post_args(const PostOps& posts, std::vector<PrimitiveArg>& primitive_args);
 // The epilogues from `done` on, as loops over the output.
 std::shared_ptr<const Trailing> trailing(const Problem& problem, std::size_t done);
 

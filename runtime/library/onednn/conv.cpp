@@ -13,8 +13,8 @@
 
 namespace fusec::runtime::onednn {
 
-Operand grouped_filter(const Problem& problem) {
-  Operand filter = problem[Role::weight];
+CallOperand grouped_filter(const Problem& problem) {
+  CallOperand filter = problem[Role::weight];
   if (problem.groups == 1) return filter;
   const int64_t outputs = filter.dims[0] / problem.groups;
   filter.dims[0] = outputs;
@@ -35,13 +35,13 @@ bool is_fast(const char* implementation) {
 
 // A convolution on exactly these strides.
 struct Direct {
-  const Context& context;
+  const BuildContext& context;
   const Problem& problem;
-  Operand src, dst;
+  CallOperand src, dst;
   std::string wanted = {};  // name of the implementation; empty: the first
-  Operand filter = grouped_filter(problem);
+  CallOperand filter = grouped_filter(problem);
 
-  memory::desc desc(const Operand& o) const { return describe(o.dims, o.strides, o.dtype); }
+  memory::desc desc(const CallOperand& o) const { return describe(o.dims, o.strides, o.dtype); }
   std::optional<memory::desc> bias_desc() const {
     if (problem.find(Role::bias) == nullptr) return std::nullopt;
     return describe({problem[Role::output].dims[1]}, {1}, problem[Role::bias].dtype);
@@ -61,7 +61,7 @@ struct Direct {
   // 3.2 runs out of registers for such a channel when it processes 30 pixels at once, and multiplies the image by
   // itself.
   bool errs(std::string_view implementation) const {
-    const bool odd = is_half(src.dtype) && problem[Role::weight].dims[1] % 2 != 0;
+    const bool odd = is_16_bit_float(src.dtype) && problem[Role::weight].dims[1] % 2 != 0;
     return odd && (implementation.starts_with("brg") || implementation.starts_with("jit_bf16_1x1"));
   }
 
@@ -104,29 +104,32 @@ struct Direct {
     return post_ops(problem.epilogues, static_cast<std::size_t>(count), sum_at, dst, context.numerics);
   }
 
-  void add_to(Recipe& recipe, const PrimitiveDesc& pd, const PostOps& posts, Slot from, Slot to) const {
+  void add_to(ExecutionPlan& execution_plan, const PrimitiveDesc& pd, const PostOps& posts, PrimitiveArg from,
+              PrimitiveArg to) const {
     from.id = DNNL_ARG_SRC;
     to.id = DNNL_ARG_DST;
-    recipe.implementation = pd.impl_info_str() + recipe.implementation;
-    std::vector<Slot> slots{from, to};
-    slots.push_back(weights_slot(context, filter, desc(filter), pd.weights_desc(), recipe));
-    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem[Role::bias].arg));
-    add_post_args(posts, slots);
-    recipe.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), std::move(slots));
+    execution_plan.implementation = pd.impl_info_str() + execution_plan.implementation;
+    std::vector<PrimitiveArg> primitive_args{from, to};
+    primitive_args.push_back(weights_arg(context, filter, desc(filter), pd.weights_desc(), execution_plan));
+    if (const auto bias = bias_desc())
+      primitive_args.push_back(call_arg(DNNL_ARG_BIAS, *bias, problem[Role::bias].arg));
+    add_post_args(posts, primitive_args);
+    execution_plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(), std::move(primitive_args));
   }
 };
 
-Slot temporary_slot(const memory::desc& desc, Recipe& recipe) {
-  return {0, desc, Place::temporary, -1, recipe.reserve(desc.get_size()), nullptr};
+PrimitiveArg temporary_slot(const memory::desc& desc, ExecutionPlan& execution_plan) {
+  return {0, desc, ArgSource::temporary, -1, execution_plan.reserve(desc.get_size()), nullptr};
 }
 
 Built build_direct(const Direct& conv, int posts) {
   Built built;
-  const Slot from = arg_slot(0, conv.desc(conv.src), conv.src.arg), to = arg_slot(0, conv.desc(conv.dst), conv.dst.arg);
+  const PrimitiveArg from = call_arg(0, conv.desc(conv.src), conv.src.arg),
+                     to = call_arg(0, conv.desc(conv.dst), conv.dst.arg);
   const PostOps ops = conv.posts(posts, -1);
-  conv.add_to(built.recipe, conv.describe_with(ops), ops, from, to);
+  conv.add_to(built.execution_plan, conv.describe_with(ops), ops, from, to);
   built.trailing = trailing(conv.problem, static_cast<std::size_t>(posts));
-  const int sum_at = summand(conv.problem, static_cast<std::size_t>(posts), conv.context.call);
+  const int sum_at = find_addend(conv.problem, static_cast<std::size_t>(posts), conv.context.call);
   if (sum_at < 0) return built;
   const PostOps sum = conv.posts(posts, sum_at);
   const PrimitiveDesc pd = conv.describe_with(sum);
@@ -137,30 +140,30 @@ Built build_direct(const Direct& conv, int posts) {
 }
 
 // Stages one or both images through row-major channels-last temporaries.
-Built build_staged(const Direct& conv, int posts, const Operand& src, const Operand& dst) {
+Built build_staged(const Direct& conv, int posts, const CallOperand& src, const CallOperand& dst) {
   Built built;
-  Recipe& recipe = built.recipe;
-  Slot from = arg_slot(0, conv.desc(src), src.arg), to = arg_slot(0, conv.desc(dst), dst.arg);
+  ExecutionPlan& execution_plan = built.execution_plan;
+  PrimitiveArg from = call_arg(0, conv.desc(src), src.arg), to = call_arg(0, conv.desc(dst), dst.arg);
   const bool stage_src = conv.src.strides != src.strides, stage_dst = conv.dst.strides != dst.strides;
   if (stage_src) {
-    const Slot temporary = temporary_slot(conv.desc(conv.src), recipe);
-    recipe.add_reorder(conv.context.engine, from, temporary);
-    recipe.implementation += " + src reorder";
+    const PrimitiveArg temporary = temporary_slot(conv.desc(conv.src), execution_plan);
+    execution_plan.add_reorder(conv.context.engine, from, temporary);
+    execution_plan.implementation += " + src reorder";
     from = temporary;
   }
-  const Slot target = stage_dst ? temporary_slot(conv.desc(conv.dst), recipe) : to;
+  const PrimitiveArg target = stage_dst ? temporary_slot(conv.desc(conv.dst), execution_plan) : to;
   const PostOps ops = conv.posts(posts, -1);
-  conv.add_to(recipe, conv.describe_with(ops), ops, from, target);
+  conv.add_to(execution_plan, conv.describe_with(ops), ops, from, target);
   built.trailing = trailing(conv.problem, static_cast<std::size_t>(posts));
   if (!stage_dst) return built;
   built.move = move_to(dst, target.offset);
   if (built.move) {
-    recipe.implementation += " + move";
+    execution_plan.implementation += " + move";
     return built;
   }
   if (!built.trailing) {
-    recipe.add_reorder(conv.context.engine, target, to);
-    recipe.implementation += " + dst reorder";
+    execution_plan.add_reorder(conv.context.engine, target, to);
+    execution_plan.implementation += " + dst reorder";
     return built;
   }
   Trailing through = *built.trailing;
@@ -179,33 +182,33 @@ namespace {
 constexpr std::string_view kAsMatmul = "matmul ", kStaged = "staged";
 
 // Uses the memory order of each image; an image that fits either order takes the order of the other image.
-Direct direct_of(const Context& context, const Problem& problem, const std::string& wanted = {}) {
-  const std::optional<ImageOrder> in = order_of(problem[Role::input]), out = order_of(problem[Role::output]);
+Direct make_direct(const BuildContext& context, const Problem& problem, const std::string& wanted = {}) {
+  const std::optional<ImageOrder> in = infer_order(problem[Role::input]), out = infer_order(problem[Role::output]);
   return {context, problem, canonical_image(problem[Role::input], in.value_or(out.value_or(ImageOrder::last))),
           canonical_image(problem[Role::output], out.value_or(in.value_or(ImageOrder::last))), wanted};
 }
 
-std::optional<Built> build_direct_or_matmul(const Context& context, const Problem& given, const Problem& problem,
+std::optional<Built> build_direct_or_matmul(const BuildContext& context, const Problem& given, const Problem& problem,
                                             const std::string& wanted) {
   if (wanted.starts_with(kAsMatmul)) {
     if (!is_pointwise(problem)) return std::nullopt;
     return build_matmul(context, as_matmul(given), wanted.substr(kAsMatmul.size()));
   }
-  const Direct direct = direct_of(context, problem, wanted);
+  const Direct direct = make_direct(context, problem, wanted);
   if (const int posts = direct.most_posts(); posts >= 0) return build_direct(direct, posts);
   return wanted.empty() && is_pointwise(problem) ? build_matmul(context, as_matmul(given), {}) : std::nullopt;
 }
 
 }  // namespace
 
-std::optional<Built> build_conv(const Context& context, const Problem& given, const std::string& wanted) {
+std::optional<Built> build_conv(const BuildContext& context, const Problem& given, const std::string& wanted) {
   const Problem problem = with_vector_bias(given, 1);
   if (std::optional<Built> built = build_direct_or_matmul(context, given, problem, wanted == kStaged ? "" : wanted))
     return built;
   if (!wanted.empty() && wanted != kStaged) return std::nullopt;
-  const Direct direct = direct_of(context, problem);
-  const Operand dense_src = dense_image(problem[Role::input], ImageOrder::last),
-                dense_dst = dense_image(problem[Role::output], ImageOrder::last);
+  const Direct direct = make_direct(context, problem);
+  const CallOperand dense_src = dense_image(problem[Role::input], ImageOrder::last),
+                    dense_dst = dense_image(problem[Role::output], ImageOrder::last);
   for (const auto& [from, to] :
        {std::pair{dense_src, direct.dst}, std::pair{direct.src, dense_dst}, std::pair{dense_src, dense_dst}}) {
     const Direct staged{context, problem, from, to};
@@ -214,9 +217,9 @@ std::optional<Built> build_conv(const Context& context, const Problem& given, co
   return std::nullopt;
 }
 
-std::vector<std::string> conv_names(const Context& context, const Problem& given) {
+std::vector<std::string> conv_names(const BuildContext& context, const Problem& given) {
   const Problem problem = with_vector_bias(given, 1);
-  std::vector<std::string> names = direct_of(context, problem).names();
+  std::vector<std::string> names = make_direct(context, problem).names();
   if (is_pointwise(problem)) {
     for (const std::string& name : matmul_names(context, as_matmul(given)))
       names.push_back(std::string(kAsMatmul) + name);

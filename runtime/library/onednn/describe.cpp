@@ -22,7 +22,7 @@ memory::desc describe(const Extents& dims, const Extents& strides, DType dtype) 
   return memory::desc(dims, *data_type(dtype), strides);
 }
 
-std::optional<ImageOrder> order_of(const Operand& image) {
+std::optional<ImageOrder> infer_order(const CallOperand& image) {
   if (image.dims[1] == 1) return std::nullopt;
   for (std::size_t i = image.dims.size(); i-- > 2;) {
     if (image.dims[i] == 1) continue;
@@ -31,7 +31,7 @@ std::optional<ImageOrder> order_of(const Operand& image) {
   return std::nullopt;
 }
 
-Operand canonical_matrix(Operand matrix) {
+CallOperand canonical_matrix(CallOperand matrix) {
   const std::size_t r = matrix.dims.size() - 2, c = r + 1;
   int64_t &rows = matrix.strides[r], &columns = matrix.strides[c];
   if (matrix.dims[r] == 1 && matrix.dims[c] == 1) {

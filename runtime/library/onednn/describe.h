@@ -19,10 +19,10 @@ memory::desc describe(const Extents& dims, const Extents& strides, DType dtype);
 
 // The memory order of the axes N C spatial... of an image; nullopt if either order fits (no or one spatial position, or
 // one channel).
-std::optional<ImageOrder> order_of(const Operand& image);
+std::optional<ImageOrder> infer_order(const CallOperand& image);
 
 // The same elements, with the strides of axes of extent 1 set to what oneDNN's format checks expect, as canonical_image
 // does for images. With other strides oneDNN would miss its fast implementations.
-Operand canonical_matrix(Operand matrix);
+CallOperand canonical_matrix(CallOperand matrix);
 
 }  // namespace fusec::runtime::onednn

@@ -29,9 +29,9 @@ Eltwise relu(Numerics numerics) {
   return {algorithm::eltwise_relu};
 }
 
-std::optional<Eltwise> eltwise(const PostOp& post, Numerics numerics) {
-  const float alpha = static_cast<float>(post.alpha);
-  switch (post.op) {
+std::optional<Eltwise> eltwise(const BoundEpilogue& epilogue, Numerics numerics) {
+  const float alpha = static_cast<float>(epilogue.alpha);
+  switch (epilogue.op) {
     case ScalarOp::relu:
       return relu(numerics);
     case ScalarOp::leaky_relu:
@@ -69,20 +69,21 @@ std::optional<algorithm> binary(ScalarOp op) {
   }
 }
 
-bool rounds_as_kernels(const PostOp& post, DType out) {
+bool rounds_as_kernels(const BoundEpilogue& epilogue, DType out) {
   if (out != DType::f32) return false;
-  return post.operand || post.op == ScalarOp::relu || post.op == ScalarOp::abs || post.op == ScalarOp::square;
+  return epilogue.operand || epilogue.op == ScalarOp::relu || epilogue.op == ScalarOp::abs ||
+         epilogue.op == ScalarOp::square;
 }
 
-bool is_supported(const PostOp& post, Numerics numerics) {
+bool is_supported(const BoundEpilogue& epilogue, Numerics numerics) {
   const ir::LibraryCapabilities& library = ir::library_capabilities("onednn");
-  if (!has_epilogue(library.epilogues, post.op, post.operand.has_value())) return false;
-  return post.operand ? data_type(post.operand->dtype).has_value() : eltwise(post, numerics).has_value();
+  if (!has_epilogue(library.epilogues, epilogue.op, epilogue.operand.has_value())) return false;
+  return epilogue.operand ? data_type(epilogue.operand->dtype).has_value() : eltwise(epilogue, numerics).has_value();
 }
 
 // Strides at axes of extent 1 have no meaning, but oneDNN compares them. An operand like the output gets the output's
 // strides, others get a plausible number.
-dnnl::memory::desc operand_desc(const Operand& operand, const Operand& out) {
+dnnl::memory::desc operand_desc(const CallOperand& operand, const CallOperand& out) {
   const bool full = operand.dims == out.dims;
   Extents strides = operand.strides;
   int64_t largest = 1;
@@ -99,38 +100,38 @@ dnnl::memory::desc operand_desc(const Operand& operand, const Operand& out) {
 
 std::size_t supported_prefix(const Problem& problem, Numerics numerics) {
   std::size_t count = 0;
-  for (const PostOp& post : problem.epilogues) {
-    if (!is_supported(post, numerics)) break;
-    if (numerics == Numerics::exact && !rounds_as_kernels(post, problem[Role::output].dtype)) break;
+  for (const BoundEpilogue& epilogue : problem.epilogues) {
+    if (!is_supported(epilogue, numerics)) break;
+    if (numerics == Numerics::exact && !rounds_as_kernels(epilogue, problem[Role::output].dtype)) break;
     ++count;
   }
   return count;
 }
 
-PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at,
-                 const std::function<dnnl::memory::desc(const Operand&)>& describe, Numerics numerics) {
+PostOps post_ops(const std::vector<BoundEpilogue>& epilogues, std::size_t count, int sum_at,
+                 const std::function<dnnl::memory::desc(const CallOperand&)>& describe, Numerics numerics) {
   PostOps out;
   for (std::size_t i = 0; i < count; ++i) {
-    const PostOp& post = posts[i];
+    const BoundEpilogue& epilogue = epilogues[i];
     if (static_cast<int>(i) == sum_at) {
       out.ops.append_sum(1.0F);
-    } else if (post.operand) {
-      const dnnl::memory::desc desc = describe(*post.operand);
-      out.ops.append_binary(*binary(post.op), desc);
+    } else if (epilogue.operand) {
+      const dnnl::memory::desc desc = describe(*epilogue.operand);
+      out.ops.append_binary(*binary(epilogue.op), desc);
       out.args.push_back(
-          {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, desc, post.operand->arg});
+          {DNNL_ARG_ATTR_MULTIPLE_POST_OP(static_cast<int>(i)) | DNNL_ARG_SRC_1, desc, epilogue.operand->arg});
     } else {
-      const std::optional<Eltwise> e = eltwise(post, numerics);
+      const std::optional<Eltwise> e = eltwise(epilogue, numerics);
       out.ops.append_eltwise(e->what, e->alpha, e->beta);
     }
   }
   return out;
 }
 
-PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out,
+PostOps post_ops(const std::vector<BoundEpilogue>& epilogues, std::size_t count, int sum_at, const CallOperand& out,
                  Numerics numerics) {
   return post_ops(
-      posts, count, sum_at, [&](const Operand& o) { return operand_desc(o, out); }, numerics);
+      epilogues, count, sum_at, [&](const CallOperand& o) { return operand_desc(o, out); }, numerics);
 }
 
 }  // namespace fusec::runtime::onednn

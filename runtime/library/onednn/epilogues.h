@@ -50,10 +50,10 @@ std::size_t supported_prefix(const Problem& problem, Numerics numerics);
 
 // The first `count` epilogues. sum_at: the index of an add that reads the output's own memory; -1: none. describe:
 // returns the layout of an operand.
-PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at,
-                 const std::function<dnnl::memory::desc(const Operand&)>& describe, Numerics numerics);
+PostOps post_ops(const std::vector<BoundEpilogue>& epilogues, std::size_t count, int sum_at,
+                 const std::function<dnnl::memory::desc(const CallOperand&)>& describe, Numerics numerics);
 // The same, with the operands in their own layout.
-PostOps post_ops(const std::vector<PostOp>& posts, std::size_t count, int sum_at, const Operand& out,
+PostOps post_ops(const std::vector<BoundEpilogue>& epilogues, std::size_t count, int sum_at, const CallOperand& out,
                  Numerics numerics);
 
 }  // namespace fusec::runtime::onednn

@@ -28,14 +28,14 @@ Problem with_unit_columns(Problem p) {
   return p;
 }
 
-struct Product {
-  const Context& context;
+struct Matmul {
+  const BuildContext& context;
   const Problem& problem;
   std::string wanted = {};  // name of the implementation; empty: the first
-  Operand a = canonical_matrix(problem[Role::input]), b = canonical_matrix(problem[Role::weight]),
-          out = canonical_matrix(problem[Role::output]);
+  CallOperand a = canonical_matrix(problem[Role::input]), b = canonical_matrix(problem[Role::weight]),
+              out = canonical_matrix(problem[Role::output]);
 
-  static memory::desc desc(const Operand& o) { return describe(o.dims, o.strides, o.dtype); }
+  static memory::desc desc(const CallOperand& o) { return describe(o.dims, o.strides, o.dtype); }
   std::optional<memory::desc> bias_desc() const {
     if (problem.find(Role::bias) == nullptr) return std::nullopt;
     Extents dims(out.dims.size(), 1), strides(out.dims.size(), out.dims.back());
@@ -62,13 +62,15 @@ struct Product {
     }
     return -1;
   }
-  void add_to(Recipe& recipe, const MatmulDesc& pd, const PostOps& posts) const {
-    recipe.implementation = pd.impl_info_str();
-    std::vector<Slot> slots{arg_slot(DNNL_ARG_SRC, desc(a), a.arg), arg_slot(DNNL_ARG_DST, desc(out), out.arg)};
-    slots.push_back(weights_slot(context, b, desc(b), pd.weights_desc(), recipe));
-    if (const auto bias = bias_desc()) slots.push_back(arg_slot(DNNL_ARG_BIAS, *bias, problem[Role::bias].arg));
-    add_post_args(posts, slots);
-    recipe.add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(slots));
+  void add_to(ExecutionPlan& execution_plan, const MatmulDesc& pd, const PostOps& posts) const {
+    execution_plan.implementation = pd.impl_info_str();
+    std::vector<PrimitiveArg> primitive_args{call_arg(DNNL_ARG_SRC, desc(a), a.arg),
+                                             call_arg(DNNL_ARG_DST, desc(out), out.arg)};
+    primitive_args.push_back(weights_arg(context, b, desc(b), pd.weights_desc(), execution_plan));
+    if (const auto bias = bias_desc())
+      primitive_args.push_back(call_arg(DNNL_ARG_BIAS, *bias, problem[Role::bias].arg));
+    add_post_args(posts, primitive_args);
+    execution_plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(primitive_args));
   }
 };
 
@@ -76,15 +78,15 @@ struct Product {
 
 namespace {
 
-std::optional<Built> build(const Context& context, const Problem& problem, const std::string& wanted) {
-  const Product product{context, problem, wanted};
+std::optional<Built> build(const BuildContext& context, const Problem& problem, const std::string& wanted) {
+  const Matmul product{context, problem, wanted};
   const int posts = product.most_posts();
   if (posts < 0) return std::nullopt;
   Built built;
   const PostOps ops = product.posts(posts, -1);
-  product.add_to(built.recipe, product.describe_with(ops), ops);
+  product.add_to(built.execution_plan, product.describe_with(ops), ops);
   built.trailing = trailing(problem, static_cast<std::size_t>(posts));
-  const int sum_at = summand(problem, static_cast<std::size_t>(posts), context.call);
+  const int sum_at = find_addend(problem, static_cast<std::size_t>(posts), context.call);
   if (sum_at < 0) return built;
   const PostOps sum = product.posts(posts, sum_at);
   const MatmulDesc pd = product.describe_with(sum);
@@ -96,7 +98,7 @@ std::optional<Built> build(const Context& context, const Problem& problem, const
 
 // A head-transposed stack of matrices ([S, H, D] seen as [H, S, D]) has a fast format only with two batch axes.
 Problem with_two_batch_axes(Problem p) {
-  p.for_each_operand([](Operand& o) {
+  p.for_each_operand([](CallOperand& o) {
     o.dims.insert(o.dims.begin(), 1);
     o.strides.insert(o.strides.begin(), 0);
   });
@@ -113,8 +115,8 @@ Problem in_columns(const Problem& given) {
 }
 
 // Names of the fast implementations that fuse the most epilogues; the default comes first.
-std::vector<std::string> names_of(const Context& context, const Problem& problem) {
-  const Product product{context, problem};
+std::vector<std::string> list_names(const BuildContext& context, const Problem& problem) {
+  const Matmul product{context, problem};
   const int posts = product.most_posts();
   if (posts < 0) return {};
   return quick_names(product.all_with(product.posts(posts, -1)), is_fast_matmul);
@@ -122,25 +124,26 @@ std::vector<std::string> names_of(const Context& context, const Problem& problem
 
 }  // namespace
 
-std::optional<Built> build_matmul(const Context& context, const Problem& given, const std::string& wanted) {
+std::optional<Built> build_matmul(const BuildContext& context, const Problem& given, const std::string& wanted) {
   const Problem problem = in_columns(given);
   if (wanted.starts_with(kBatched)) {
     if (problem[Role::output].dims.size() != 3) return std::nullopt;
     return build(context, with_two_batch_axes(problem), wanted.substr(kBatched.size()));
   }
   std::optional<Built> built = build(context, problem, wanted);
-  if (wanted.empty() && built && is_gemm(built->recipe.implementation) && problem[Role::output].dims.size() == 3) {
+  if (wanted.empty() && built && is_gemm(built->execution_plan.implementation) &&
+      problem[Role::output].dims.size() == 3) {
     std::optional<Built> other = build(context, with_two_batch_axes(problem), {});
-    if (other && !is_gemm(other->recipe.implementation)) return other;
+    if (other && !is_gemm(other->execution_plan.implementation)) return other;
   }
   return built;
 }
 
-std::vector<std::string> matmul_names(const Context& context, const Problem& given) {
+std::vector<std::string> matmul_names(const BuildContext& context, const Problem& given) {
   const Problem problem = in_columns(given);
-  std::vector<std::string> names = names_of(context, problem);
+  std::vector<std::string> names = list_names(context, problem);
   if (problem[Role::output].dims.size() != 3) return names;
-  std::vector<std::string> batched = names_of(context, with_two_batch_axes(problem));
+  std::vector<std::string> batched = list_names(context, with_two_batch_axes(problem));
   const bool batched_first = !names.empty() && is_gemm(names[0]) && !batched.empty() && !is_gemm(batched[0]);
   for (std::string& name : batched) name.insert(0, kBatched);
   names.insert(batched_first ? names.begin() : names.end(), batched.begin(), batched.end());

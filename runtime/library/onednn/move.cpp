@@ -8,7 +8,7 @@
 
 namespace fusec::runtime::onednn {
 
-std::optional<Move> move_to(const Operand& out, std::size_t offset) {
+std::optional<Move> move_to(const CallOperand& out, std::size_t offset) {
   const std::size_t rank = out.dims.size();
   if (rank > 4 || (out.strides[1] != 1 && out.dims[1] > 1)) return std::nullopt;
   const auto element = static_cast<int64_t>(size_of(out.dtype));

@@ -21,7 +21,7 @@ struct Move {
 
 // A move from a dense channels-last image at `offset` to `out`. nullopt: there are more than two spatial axes, or the
 // channels of `out` are not contiguous.
-std::optional<Move> move_to(const Operand& out, std::size_t offset);
+std::optional<Move> move_to(const CallOperand& out, std::size_t offset);
 
 void run(const Move& move, void* const* args, void* workspace, int threads);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oneDNN library: decides which steps it takes, binds them and lists choices. It also guards every primitive
+// The oneDNN library: decides which steps it takes, binds them and lists algorithms. It also guards every primitive
 // creation against oneDNN's failures when memory runs out.
 
 #include "runtime/library/onednn/onednn.h"
@@ -24,7 +24,7 @@ std::optional<std::string> unsupported_problem(const Problem& p) {
   if (!onednn::data_type(p[Role::input].dtype) || !onednn::data_type(p[Role::output].dtype))
     return "no arithmetic in this type";
   const bool has_empty = std::any_of(p.operands.begin(), p.operands.end(),
-                                     [](const Operand& o) { return o.role != Role::bias && product(o.dims) == 0; });
+                                     [](const CallOperand& o) { return o.role != Role::bias && product(o.dims) == 0; });
   if (has_empty) return "an empty operand";
   return unsupported_reason(ir::library_capabilities("onednn"), p);
 }
@@ -81,27 +81,27 @@ class OneDnnLibrary : public Library {
     return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) + " isa " +
            std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa()));
   }
-  std::shared_ptr<Library> fresh() const override { return make_onednn_library(numerics_); }
+  std::shared_ptr<Library> clone() const override { return make_onednn_library(numerics_); }
 
-  std::vector<Choice> choices(const LibraryCall& call) override try {
+  std::vector<Algorithm> algorithms(const LibraryCall& call) override try {
     Problem problem = normalize(call);
     if (unsupported_problem(problem)) return {};
     const ThreadCount threads(call.threads);
-    const onednn::Context context{engine_, weights_, numerics_, call};
+    const onednn::BuildContext context{engine_, weights_, numerics_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const std::vector<std::string> names = with_whole_cache([&]() -> std::vector<std::string> {
       if (problem.op == ir::TensorOp::conv) return onednn::conv_names(context, problem);
       if (problem.op == ir::TensorOp::matmul) return onednn::matmul_names(context, problem);
       return {};
     });
-    std::vector<Choice> out;
+    std::vector<Algorithm> out;
     for (const std::string& name : names) out.push_back({name});
     return out;
   } catch (const dnnl::error&) {
     return {};
   }
 
-  std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
     return unsupported_reason(ir::library_capabilities("onednn"), step.op, step.compute);
   }
 
@@ -109,7 +109,7 @@ class OneDnnLibrary : public Library {
     Problem problem = normalize(call);
     if (auto reason = unsupported_problem(problem)) return Status(StatusCode::unsupported, *reason);
     const ThreadCount threads(call.threads);  // primitives are split over this many threads
-    const onednn::Context context{engine_, weights_, numerics_, call};
+    const onednn::BuildContext context{engine_, weights_, numerics_, call};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     return with_whole_cache([&]() -> Result<std::unique_ptr<LibraryOp>> {
       std::optional<onednn::Built> built = build(context, problem);
@@ -122,23 +122,23 @@ class OneDnnLibrary : public Library {
     return Status(StatusCode::unsupported, std::string("oneDNN: ") + error.what());
   }
 
-  std::vector<IsolatedCall> alone(const LibraryCall& call, bool in_place) override {
+  std::vector<IsolatedCall> isolated_calls(const LibraryCall& call, bool in_place) override {
     Problem problem = normalize(call);
     if (unsupported_problem(problem)) return {};
     if (problem.op == ir::TensorOp::matmul) merge_axes(problem);
     const ThreadCount threads(call.threads);
     return with_whole_cache([&] {
-      return onednn::lone_calls({engine_, weights_, numerics_, call}, problem, in_place);
+      return onednn::isolated_calls_of_problem({engine_, weights_, numerics_, call}, problem, in_place);
     });
   }
 
  private:
-  static std::optional<onednn::Built> build(const onednn::Context& context, const Problem& problem) {
+  static std::optional<onednn::Built> build(const onednn::BuildContext& context, const Problem& problem) {
     switch (problem.op) {
       case ir::TensorOp::conv:
-        return onednn::build_conv(context, problem, context.call.choice);
+        return onednn::build_conv(context, problem, context.call.algorithm);
       case ir::TensorOp::matmul:
-        return onednn::build_matmul(context, problem, context.call.choice);
+        return onednn::build_matmul(context, problem, context.call.algorithm);
       default:
         return onednn::build_avg_pool(context, problem);
     }

@@ -19,15 +19,16 @@ std::size_t round_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAli
 // Memory objects hold the address that was set last, so every concurrent run needs its own.
 struct RunState {
   dnnl::stream stream;
-  std::vector<dnnl::memory> memories;              // of all slots, in order
+  std::vector<dnnl::memory> memories;              // of all arguments, in order
   std::vector<std::vector<dnnl_exec_arg_t>> args;  // by stage
 
-  RunState(const dnnl::engine& engine, const Recipe& recipe) : stream(engine) {
-    for (const Stage& stage : recipe.stages) {
+  RunState(const dnnl::engine& engine, const ExecutionPlan& execution_plan) : stream(engine) {
+    for (const PlanStep& step : execution_plan.steps) {
       args.emplace_back();
-      for (const Slot& slot : stage.slots) {
-        memories.push_back(slot.fixed ? *slot.fixed : dnnl::memory(slot.desc, engine, DNNL_MEMORY_NONE));
-        args.back().push_back({slot.id, memories.back().get()});
+      for (const PrimitiveArg& primitive_arg : step.primitive_args) {
+        memories.push_back(primitive_arg.fixed ? *primitive_arg.fixed
+                                               : dnnl::memory(primitive_arg.desc, engine, DNNL_MEMORY_NONE));
+        args.back().push_back({primitive_arg.id, memories.back().get()});
       }
     }
   }
@@ -36,7 +37,10 @@ struct RunState {
 // Idle run states. Concurrent runs create further ones, which are then kept.
 class RunStates {
  public:
-  RunStates(const dnnl::engine& engine, const Recipe& recipe) : engine_(engine), recipe_(recipe) { put(make()); }
+  RunStates(const dnnl::engine& engine, const ExecutionPlan& execution_plan)
+      : engine_(engine), recipe_(execution_plan) {
+    put(make());
+  }
 
   std::unique_ptr<RunState> take() {
     {
@@ -58,39 +62,41 @@ class RunStates {
   std::unique_ptr<RunState> make() const { return std::make_unique<RunState>(engine_, recipe_); }
 
   dnnl::engine engine_;
-  const Recipe& recipe_;
+  const ExecutionPlan& recipe_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<RunState>> idle_;
 };
 
-void* address(const Slot& slot, const Recipe& recipe, void* const* args, void* workspace) {
+void* address(const PrimitiveArg& primitive_arg, const ExecutionPlan& execution_plan, void* const* args,
+              void* workspace) {
   char* base = static_cast<char*>(workspace);
-  switch (slot.place) {
-    case Place::arg:
-      return args[slot.arg];
-    case Place::temporary:
-      return base + slot.offset;
-    case Place::scratchpad:
-      return base + recipe.temporaries;
-    case Place::fixed:
+  switch (primitive_arg.source) {
+    case ArgSource::arg:
+      return args[primitive_arg.arg];
+    case ArgSource::temporary:
+      return base + primitive_arg.offset;
+    case ArgSource::scratchpad:
+      return base + execution_plan.temporaries;
+    case ArgSource::fixed:
       break;
   }
   return nullptr;
 }
 
-dnnl_status_t execute(const Recipe& recipe, RunState& state, void* const* args, void* workspace) {
+dnnl_status_t execute(const ExecutionPlan& execution_plan, RunState& state, void* const* args, void* workspace) {
   std::size_t next = 0;
-  for (std::size_t i = 0; i < recipe.stages.size(); ++i) {
-    const Stage& stage = recipe.stages[i];
-    for (const Slot& slot : stage.slots) {
+  for (std::size_t i = 0; i < execution_plan.steps.size(); ++i) {
+    const PlanStep& step = execution_plan.steps[i];
+    for (const PrimitiveArg& primitive_arg : step.primitive_args) {
       dnnl_memory_t memory = state.memories[next++].get();
-      if (slot.place == Place::fixed) continue;
-      const dnnl_status_t set = dnnl_memory_set_data_handle(memory, address(slot, recipe, args, workspace));
+      if (primitive_arg.source == ArgSource::fixed) continue;
+      const dnnl_status_t set =
+          dnnl_memory_set_data_handle(memory, address(primitive_arg, execution_plan, args, workspace));
       if (set != dnnl_success) return set;
     }
     const std::vector<dnnl_exec_arg_t>& given = state.args[i];
     const dnnl_status_t done =
-        dnnl_primitive_execute(stage.primitive.get(), state.stream.get(), static_cast<int>(given.size()), given.data());
+        dnnl_primitive_execute(step.primitive.get(), state.stream.get(), static_cast<int>(given.size()), given.data());
     if (done != dnnl_success) return done;
   }
   return dnnl_stream_wait(state.stream.get());
@@ -99,7 +105,7 @@ dnnl_status_t execute(const Recipe& recipe, RunState& state, void* const* args, 
 class OneDnnOp : public LibraryOp {
  public:
   OneDnnOp(const dnnl::engine& engine, Built built, std::size_t args, int threads)
-      : built_(std::move(built)), args_(args), threads_(threads), states_(engine, built_.recipe) {
+      : built_(std::move(built)), args_(args), threads_(threads), states_(engine, built_.execution_plan) {
     if (built_.alias >= 0) in_place_states_.emplace(engine, built_.in_place);
   }
 
@@ -107,14 +113,14 @@ class OneDnnOp : public LibraryOp {
     // Primitives are made for the number of threads given at bind.
     const ThreadCount threads(threads_);
     const bool in_place = built_.alias >= 0 && args[built_.alias] == args[args_ - 1];
-    const Recipe& recipe = in_place ? built_.in_place : built_.recipe;
+    const ExecutionPlan& execution_plan = in_place ? built_.in_place : built_.execution_plan;
     RunStates& states = in_place ? *in_place_states_ : states_;
     std::unique_ptr<RunState> state = states.take();
-    const dnnl_status_t done = execute(recipe, *state, args, workspace);
+    const dnnl_status_t done = execute(execution_plan, *state, args, workspace);
     states.put(std::move(state));
     if (done != dnnl_success) {
       return Status(done == dnnl_out_of_memory ? StatusCode::out_of_memory : StatusCode::device,
-                    "oneDNN failed to run " + recipe.implementation);
+                    "oneDNN failed to run " + execution_plan.implementation);
     }
     if (built_.move) onednn::run(*built_.move, args, workspace, threads_);
     if (built_.trailing) finish(args, workspace);
@@ -122,24 +128,27 @@ class OneDnnOp : public LibraryOp {
   }
 
   std::size_t workspace_bytes() const override {
-    return std::max(bytes(built_.recipe), built_.alias >= 0 ? bytes(built_.in_place) : 0);
+    return std::max(bytes(built_.execution_plan), built_.alias >= 0 ? bytes(built_.in_place) : 0);
   }
   std::vector<int> may_alias() const override {
     return built_.alias >= 0 ? std::vector<int>{built_.alias} : std::vector<int>{};
   }
   std::string implementation() const override {
-    return "onednn " + built_.recipe.implementation + (built_.trailing ? " + loops" : "");
+    return "onednn " + built_.execution_plan.implementation + (built_.trailing ? " + loops" : "");
   }
   std::size_t packed_bytes() const override {
     std::size_t sum = 0;
-    for (const Stage& stage : built_.recipe.stages) {
-      for (const Slot& slot : stage.slots) sum += slot.fixed ? slot.desc.get_size() : 0;
+    for (const PlanStep& step : built_.execution_plan.steps) {
+      for (const PrimitiveArg& primitive_arg : step.primitive_args)
+        sum += primitive_arg.fixed ? primitive_arg.desc.get_size() : 0;
     }
     return sum;
   }
 
  private:
-  static std::size_t bytes(const Recipe& recipe) { return recipe.temporaries + recipe.scratchpad; }
+  static std::size_t bytes(const ExecutionPlan& execution_plan) {
+    return execution_plan.temporaries + execution_plan.scratchpad;
+  }
 
   void finish(void* const* args, void* workspace) const {
     void* extended[kMaxArgs + 1];
@@ -161,21 +170,24 @@ class OneDnnOp : public LibraryOp {
 
 }  // namespace
 
-std::size_t Recipe::reserve(std::size_t bytes) { return std::exchange(temporaries, temporaries + round_up(bytes)); }
-
-void Recipe::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch, std::vector<Slot> slots) {
-  if (const std::size_t bytes = scratch.get_size()) {
-    slots.push_back({DNNL_ARG_SCRATCHPAD, scratch, Place::scratchpad, -1, 0, nullptr});
-    scratchpad = std::max(scratchpad, round_up(bytes));
-  }
-  stages.push_back({primitive, std::move(slots)});
+std::size_t ExecutionPlan::reserve(std::size_t bytes) {
+  return std::exchange(temporaries, temporaries + round_up(bytes));
 }
 
-void Recipe::add_reorder(const dnnl::engine& engine, const Slot& from, const Slot& to) {
+void ExecutionPlan::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratch,
+                        std::vector<PrimitiveArg> primitive_args) {
+  if (const std::size_t bytes = scratch.get_size()) {
+    primitive_args.push_back({DNNL_ARG_SCRATCHPAD, scratch, ArgSource::scratchpad, -1, 0, nullptr});
+    scratchpad = std::max(scratchpad, round_up(bytes));
+  }
+  steps.push_back({primitive, std::move(primitive_args)});
+}
+
+void ExecutionPlan::add_reorder(const dnnl::engine& engine, const PrimitiveArg& from, const PrimitiveArg& to) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::reorder::primitive_desc pd(engine, from.desc, engine, to.desc, attr);
-  Slot source = from, target = to;
+  PrimitiveArg source = from, target = to;
   source.id = DNNL_ARG_FROM;
   target.id = DNNL_ARG_TO;
   add(dnnl::reorder(pd), pd.scratchpad_desc(), {source, target});

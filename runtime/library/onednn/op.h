@@ -16,49 +16,50 @@
 
 namespace fusec::runtime::onednn {
 
-enum class Place { arg, temporary, scratchpad, fixed };
+enum class ArgSource { arg, temporary, scratchpad, fixed };
 
-struct Slot {
+struct PrimitiveArg {
   int id = 0;  // DNNL_ARG_*
   dnnl::memory::desc desc;
-  Place place = Place::arg;
-  int arg = -1;                               // for Place::arg
-  std::size_t offset = 0;                     // for Place::temporary, in the workspace
-  std::shared_ptr<const dnnl::memory> fixed;  // for Place::fixed
+  ArgSource source = ArgSource::arg;
+  int arg = -1;                               // for ArgSource::arg
+  std::size_t offset = 0;                     // for ArgSource::temporary, in the workspace
+  std::shared_ptr<const dnnl::memory> fixed;  // for ArgSource::fixed
 };
 
-struct Stage {
+struct PlanStep {
   dnnl::primitive primitive;
-  std::vector<Slot> slots;
+  std::vector<PrimitiveArg> primitive_args;
 };
 
-struct Recipe {
-  std::vector<Stage> stages;
+struct ExecutionPlan {
+  std::vector<PlanStep> steps;
   std::size_t temporaries = 0, scratchpad = 0;  // bytes
   std::string implementation;
 
   // Reserves a part of the workspace, 64-byte aligned.
   std::size_t reserve(std::size_t bytes);
   // Adds a primitive and its scratchpad.
-  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad, std::vector<Slot> slots);
-  void add_reorder(const dnnl::engine& engine, const Slot& from, const Slot& to);
+  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+           std::vector<PrimitiveArg> primitive_args);
+  void add_reorder(const dnnl::engine& engine, const PrimitiveArg& from, const PrimitiveArg& to);
 };
 
 // Loops that run after the primitives: to = posts(from).
 struct Trailing {
-  Operand from, to;
+  CallOperand from, to;
   bool from_temporary = false;
   std::size_t offset = 0;  // of `from`, in the workspace
-  std::vector<PostOp> posts;
+  std::vector<BoundEpilogue> posts;
 };
 
 struct Built {
-  Recipe recipe;
-  std::optional<Move> move;                  // runs after the recipe
+  ExecutionPlan execution_plan;
+  std::optional<Move> move;                  // runs after the execution plan
   std::shared_ptr<const Trailing> trailing;  // runs after the move; null: nothing
-  // The recipe for the case that args[alias] is the output's own memory; -1: there is none.
+  // The execution plan for the case that args[alias] is the output's own memory; -1: there is none.
   int alias = -1;
-  Recipe in_place;
+  ExecutionPlan in_place;
 };
 
 // The Engine's weights in the formats that primitives requested, each made once. They are placed in a few large blocks

@@ -28,13 +28,13 @@ Extents end_padding(const Problem& p) {
   return after;
 }
 
-std::optional<Built> build_avg_pool(const Context& context, const Problem& problem) {
+std::optional<Built> build_avg_pool(const BuildContext& context, const Problem& problem) {
   const Window& w = problem.window;
   const Extents after = end_padding(problem);
-  const std::optional<ImageOrder> in = order_of(problem[Role::input]), out = order_of(problem[Role::output]);
-  const Operand src = canonical_image(problem[Role::input], in.value_or(out.value_or(ImageOrder::last)));
-  const Operand dst = canonical_image(problem[Role::output], out.value_or(in.value_or(ImageOrder::last)));
-  const auto desc = [](const Operand& o) { return describe(o.dims, o.strides, o.dtype); };
+  const std::optional<ImageOrder> in = infer_order(problem[Role::input]), out = infer_order(problem[Role::output]);
+  const CallOperand src = canonical_image(problem[Role::input], in.value_or(out.value_or(ImageOrder::last)));
+  const CallOperand dst = canonical_image(problem[Role::output], out.value_or(in.value_or(ImageOrder::last)));
+  const auto desc = [](const CallOperand& o) { return describe(o.dims, o.strides, o.dtype); };
   const auto how = problem.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
                                              : dnnl::algorithm::pooling_avg_exclude_padding;
   memory::dims dilations = w.dilations;
@@ -46,10 +46,11 @@ std::optional<Built> build_avg_pool(const Context& context, const Problem& probl
                       w.kernel, dilations, w.before, after, attributes(posts.ops), true);
     if (!pd || !is_fast_pool(pd.impl_info_str())) continue;
     Built built;
-    built.recipe.implementation = pd.impl_info_str();
-    std::vector<Slot> slots{arg_slot(DNNL_ARG_SRC, desc(src), src.arg), arg_slot(DNNL_ARG_DST, desc(dst), dst.arg)};
-    add_post_args(posts, slots);
-    built.recipe.add(dnnl::pooling_forward(pd), pd.scratchpad_desc(), std::move(slots));
+    built.execution_plan.implementation = pd.impl_info_str();
+    std::vector<PrimitiveArg> primitive_args{call_arg(DNNL_ARG_SRC, desc(src), src.arg),
+                                             call_arg(DNNL_ARG_DST, desc(dst), dst.arg)};
+    add_post_args(posts, primitive_args);
+    built.execution_plan.add(dnnl::pooling_forward(pd), pd.scratchpad_desc(), std::move(primitive_args));
     built.trailing = trailing(problem, count);
     return built;
   }

@@ -13,7 +13,7 @@ namespace {
 
 struct ConvLoop {
   const Problem& problem;
-  const Operand &in, &filter, &out;
+  const CallOperand &in, &filter, &out;
   int64_t axes, taps, depth, group_inputs, group_outputs;
 
   explicit ConvLoop(const Problem& p)
@@ -32,7 +32,7 @@ struct ConvLoop {
 // the last axis, whose input coordinate is *last. False in the padding of an earlier axis.
 bool tap_offset(const ConvLoop& loop, const int64_t* at, const int64_t* position, int64_t* offset, int64_t* last) {
   const Window& w = loop.problem.window;
-  const Operand& image = loop.in;
+  const CallOperand& image = loop.in;
   const std::size_t axes = w.kernel.size();
   *offset = at[0] * image.strides[0];
   for (std::size_t i = 0; i < axes; ++i) {
@@ -51,7 +51,7 @@ bool tap_offset(const ConvLoop& loop, const int64_t* at, const int64_t* position
 template <class T>
 void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64_t group, int64_t width, T* panel) {
   const Window& window = loop.problem.window;
-  const Operand& in = loop.in;
+  const CallOperand& in = loop.in;
   const std::size_t axes = static_cast<std::size_t>(loop.axes), last_axis = axes + 1;
   const int64_t step = window.strides[axes - 1], extent = in.dims[last_axis], stride = in.strides[last_axis];
   for (int64_t tap = 0; tap < loop.taps; ++tap) {
@@ -76,7 +76,7 @@ void fill_panel(const ConvLoop& loop, const void* base, const int64_t* at, int64
 // The weights of one output channel, in the order of the panel's rows.
 template <class T>
 const T* filter_row(const ConvLoop& loop, const void* base, int64_t channel, T* buffer) {
-  const Operand& b = loop.filter;
+  const CallOperand& b = loop.filter;
   int64_t dense = 1;
   bool is_dense = is_float(b.dtype) && size_of(b.dtype) == sizeof(T);
   for (std::size_t i = b.dims.size(); i-- > 1;) {
@@ -97,9 +97,10 @@ const T* filter_row(const ConvLoop& loop, const void* base, int64_t channel, T* 
 }
 
 template <class T>
-void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, T* workspace, int threads) {
+void convolve(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, T* workspace,
+              int threads) {
   const ConvLoop loop(problem);
-  const Operand& out = loop.out;
+  const CallOperand& out = loop.out;
   const std::size_t rank = out.dims.size(), last = rank - 1;
   const int64_t pieces = (out.dims[last] + kPanelColumns - 1) / kPanelColumns;
   // tasks: batch, group, outer spatial axes, pieces of the last axis
@@ -127,7 +128,7 @@ void convolve(const Problem& problem, const std::vector<PostOp>& posts, void* co
         multiply_panel(rows, loop.depth, panel, values);
         for (int64_t i = 0; i < std::min(kPanelRows, loop.group_outputs - row); ++i) {
           at[1] = first + row + i;
-          finish(posts, out, Run{at, last, width}, args, values[i]);
+          finish(epilogues, out, Run{at, last, width}, args, values[i]);
         }
       }
     }
@@ -141,9 +142,10 @@ std::size_t conv_workspace(const Problem& problem, int threads) {
   return static_cast<std::size_t>(ConvLoop(problem).depth * kPack * std::max(threads, 1)) * size;
 }
 
-void conv(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads) {
+void conv(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, void* workspace,
+          int threads) {
   visit_running(problem[Role::output].dtype,
-                [&]<class T>(T) { convolve(problem, posts, args, static_cast<T*>(workspace), threads); });
+                [&]<class T>(T) { convolve(problem, epilogues, args, static_cast<T*>(workspace), threads); });
 }
 
 }  // namespace fusec::runtime::plain

@@ -51,10 +51,10 @@ T scalar(ScalarOp op, DType dtype, T a, T b) {
 
 // NaN in the operand is kept.
 template <class T>
-void unary(const PostOp& post, DType dtype, T* v, int64_t n) {
+void unary(const BoundEpilogue& epilogue, DType dtype, T* v, int64_t n) {
   if constexpr (std::is_floating_point_v<T>) {
-    const T alpha = static_cast<T>(post.alpha), beta = static_cast<T>(post.beta);
-    switch (post.op) {
+    const T alpha = static_cast<T>(epilogue.alpha), beta = static_cast<T>(epilogue.beta);
+    switch (epilogue.op) {
       case ScalarOp::relu:
         return each(v, n, [](T x) { return x <= 0 ? T(0) : x; });
       case ScalarOp::clamp:
@@ -72,7 +72,7 @@ void unary(const PostOp& post, DType dtype, T* v, int64_t n) {
         break;
     }
   }
-  each(v, n, [&](T x) { return scalar(post.op, dtype, x, post.alpha, post.beta); });
+  each(v, n, [&](T x) { return scalar(epilogue.op, dtype, x, epilogue.alpha, epilogue.beta); });
 }
 
 template <class T>
@@ -95,23 +95,23 @@ void binary(ScalarOp op, DType dtype, const T* other, int64_t step, T* v, int64_
 }
 
 template <class T>
-void apply_all(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, T* values) {
+void apply_all(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args, T* values) {
   T buffer[kRun];
-  for (const PostOp& post : posts) {
-    if (!post.operand) {
-      unary(post, dtype, values, run.count);
+  for (const BoundEpilogue& epilogue : epilogues) {
+    if (!epilogue.operand) {
+      unary(epilogue, dtype, values, run.count);
       continue;
     }
-    const Operand& operand = *post.operand;
+    const CallOperand& operand = *epilogue.operand;
     const int64_t stride = operand.strides[run.axis];
-    const T* other =
-        load_run(operand, args[operand.arg], offset_of(operand, run.at), stride, stride == 0 ? 1 : run.count, buffer);
-    binary(post.op, dtype, other, stride == 0 ? 0 : 1, values, run.count);
+    const T* other = load_run(operand, args[operand.arg], compute_offset(operand, run.at), stride,
+                              stride == 0 ? 1 : run.count, buffer);
+    binary(epilogue.op, dtype, other, stride == 0 ? 0 : 1, values, run.count);
   }
 }
 
 // The best axis for runs: the innermost of those with the smallest output stride.
-std::size_t run_axis(const Operand& out) {
+std::size_t run_axis(const CallOperand& out) {
   std::size_t best = out.dims.size() - 1;
   for (std::size_t i = out.dims.size(); i-- > 0;) {
     if (out.dims[i] > 1 && (out.dims[best] == 1 || std::abs(out.strides[i]) < std::abs(out.strides[best]))) best = i;
@@ -121,27 +121,30 @@ std::size_t run_axis(const Operand& out) {
 
 }  // namespace
 
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, float* values) {
-  apply_all(posts, dtype, run, args, values);
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args, float* values) {
+  apply_all(epilogues, dtype, run, args, values);
 }
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, double* values) {
-  apply_all(posts, dtype, run, args, values);
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args,
+           double* values) {
+  apply_all(epilogues, dtype, run, args, values);
 }
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, int64_t* values) {
-  apply_all(posts, dtype, run, args, values);
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args,
+           int64_t* values) {
+  apply_all(epilogues, dtype, run, args, values);
 }
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, uint64_t* values) {
-  apply_all(posts, dtype, run, args, values);
-}
-
-std::vector<PostOp> all_posts(const Problem& problem) {
-  std::vector<PostOp> posts = problem.epilogues;
-  if (const Operand* bias = problem.find(Role::bias)) posts.insert(posts.begin(), add_of(*bias));
-  return posts;
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args,
+           uint64_t* values) {
+  apply_all(epilogues, dtype, run, args, values);
 }
 
-void transform(const Operand& from, const Operand& out, const std::vector<PostOp>& posts, void* const* args,
-               int threads) {
+std::vector<BoundEpilogue> all_posts(const Problem& problem) {
+  std::vector<BoundEpilogue> epilogues = problem.epilogues;
+  if (const CallOperand* bias = problem.find(Role::bias)) epilogues.insert(epilogues.begin(), add_of(*bias));
+  return epilogues;
+}
+
+void transform(const CallOperand& from, const CallOperand& out, const std::vector<BoundEpilogue>& epilogues,
+               void* const* args, int threads) {
   const std::size_t rank = out.dims.size(), axis = run_axis(out);
   const int64_t length = out.dims[axis], pieces = (length + kRun - 1) / kRun;
   int64_t counts[kMaxAxes];
@@ -157,8 +160,8 @@ void transform(const Operand& from, const Operand& out, const std::vector<PostOp
         unravel(task, counts, rank, at);
         at[axis] *= kRun;
         const Run run{at, axis, std::min(kRun, length - at[axis])};
-        ir::load_elements(from.dtype, args[from.arg], offset_of(from, at), from.strides[axis], run.count, values);
-        finish(posts, out, run, args, values);
+        ir::load_elements(from.dtype, args[from.arg], compute_offset(from, at), from.strides[axis], run.count, values);
+        finish(epilogues, out, run, args, values);
       }
     });
   });

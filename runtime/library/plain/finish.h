@@ -30,7 +30,7 @@ auto visit_running(DType dtype, const F& f) {
   return f(uint64_t());
 }
 
-inline int64_t offset_of(const Operand& operand, const int64_t* at) {
+inline int64_t compute_offset(const CallOperand& operand, const int64_t* at) {
   int64_t offset = 0;
   for (std::size_t i = 0; i < operand.strides.size(); ++i) offset += at[i] * operand.strides[i];
   return offset;
@@ -38,7 +38,8 @@ inline int64_t offset_of(const Operand& operand, const int64_t* at) {
 
 // `count` elements from `offset` in steps of `stride`, as T. Returns the memory itself if it already has that form.
 template <class T>
-const T* load_run(const Operand& operand, const void* base, int64_t offset, int64_t stride, int64_t count, T* buffer) {
+const T* load_run(const CallOperand& operand, const void* base, int64_t offset, int64_t stride, int64_t count,
+                  T* buffer) {
   if (is_float(operand.dtype) && size_of(operand.dtype) == sizeof(T) && stride == 1) {
     return static_cast<const T*>(base) + offset;
   }
@@ -47,18 +48,21 @@ const T* load_run(const Operand& operand, const void* base, int64_t offset, int6
 }
 
 // Applies the post-ops in order to the values of the run. `args` are those of LibraryOp::run.
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, float* values);
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, double* values);
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, int64_t* values);
-void apply(const std::vector<PostOp>& posts, DType dtype, const Run& run, void* const* args, uint64_t* values);
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args, float* values);
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args, double* values);
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args,
+           int64_t* values);
+void apply(const std::vector<BoundEpilogue>& epilogues, DType dtype, const Run& run, void* const* args,
+           uint64_t* values);
 
 // bias, then epilogues
-std::vector<PostOp> all_posts(const Problem& problem);
+std::vector<BoundEpilogue> all_posts(const Problem& problem);
 
 template <class T>
-void finish(const std::vector<PostOp>& posts, const Operand& out, const Run& run, void* const* args, T* values) {
-  apply(posts, out.dtype, run, args, values);
-  const int64_t offset = offset_of(out, run.at), stride = out.strides[run.axis];
+void finish(const std::vector<BoundEpilogue>& epilogues, const CallOperand& out, const Run& run, void* const* args,
+            T* values) {
+  apply(epilogues, out.dtype, run, args, values);
+  const int64_t offset = compute_offset(out, run.at), stride = out.strides[run.axis];
   if (stride == 1 && is_float(out.dtype) && size_of(out.dtype) == sizeof(T)) {
     std::copy_n(values, run.count, static_cast<T*>(args[out.arg]) + offset);
   } else {
@@ -66,9 +70,9 @@ void finish(const std::vector<PostOp>& posts, const Operand& out, const Run& run
   }
 }
 
-// out = posts(from), both with the axes of `out`; from.arg and out.arg index args.
-void transform(const Operand& from, const Operand& out, const std::vector<PostOp>& posts, void* const* args,
-               int threads);
+// out = epilogues(from), both with the axes of `out`; from.arg and out.arg index args.
+void transform(const CallOperand& from, const CallOperand& out, const std::vector<BoundEpilogue>& epilogues,
+               void* const* args, int threads);
 
 // The coordinates of row-major position `index`.
 inline void unravel(int64_t index, const int64_t* extents, std::size_t rank, int64_t* at) {

@@ -11,11 +11,13 @@
 namespace fusec::runtime::plain {
 
 std::size_t matmul_workspace(const Problem& problem, int threads);
-void matmul(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads);
+void matmul(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, void* workspace,
+            int threads);
 
 std::size_t conv_workspace(const Problem& problem, int threads);
-void conv(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads);
+void conv(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, void* workspace,
+          int threads);
 
-void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, int threads);
+void pool(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, int threads);
 
 }  // namespace fusec::runtime::plain

@@ -13,8 +13,8 @@ namespace {
 
 // kPanelRows rows of the left matrix from `row` on, packed unless they can be read in place.
 template <class T>
-void take_rows(const Operand& a, const void* base, int64_t offset, int64_t row, int64_t last, int64_t depth, T* buffer,
-               const T** rows) {
+void take_rows(const CallOperand& a, const void* base, int64_t offset, int64_t row, int64_t last, int64_t depth,
+               T* buffer, const T** rows) {
   const std::size_t r = a.dims.size() - 2;
   for (int64_t i = 0; i < kPanelRows; ++i) {
     const int64_t from = offset + std::min(row + i, last) * a.strides[r];
@@ -23,7 +23,7 @@ void take_rows(const Operand& a, const void* base, int64_t offset, int64_t row, 
 }
 
 template <class T>
-void pack_panel(const Operand& b, const void* base, int64_t offset, int64_t width, int64_t depth, T* panel) {
+void pack_panel(const CallOperand& b, const void* base, int64_t offset, int64_t width, int64_t depth, T* panel) {
   const std::size_t r = b.dims.size() - 2;
   for (int64_t k = 0; k < depth; ++k, panel += kPanelColumns) {
     ir::load_elements(b.dtype, base, offset + k * b.strides[r], b.strides[r + 1], width, panel);
@@ -32,8 +32,9 @@ void pack_panel(const Operand& b, const void* base, int64_t offset, int64_t widt
 }
 
 template <class T>
-void multiply(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, T* workspace, int threads) {
-  const Operand &a = problem[Role::input], &b = problem[Role::weight], &out = problem[Role::output];
+void multiply(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, T* workspace,
+              int threads) {
+  const CallOperand &a = problem[Role::input], &b = problem[Role::weight], &out = problem[Role::output];
   const std::size_t r = out.dims.size() - 2;
   const int64_t rows = out.dims[r], columns = out.dims[r + 1], depth = a.dims[r + 1];
   const int64_t panels = (columns + kPanelColumns - 1) / kPanelColumns;
@@ -45,7 +46,7 @@ void multiply(const Problem& problem, const std::vector<PostOp>& posts, void* co
       int64_t at[kMaxAxes] = {};
       unravel(task / panels, out.dims.data(), r, at);
       const int64_t column = task % panels * kPanelColumns, width = std::min(kPanelColumns, columns - column);
-      const int64_t a_offset = offset_of(a, at), b_offset = offset_of(b, at) + column * b.strides[r + 1];
+      const int64_t a_offset = compute_offset(a, at), b_offset = compute_offset(b, at) + column * b.strides[r + 1];
       pack_panel(b, args[b.arg], b_offset, width, depth, panel);
       at[r + 1] = column;
       for (int64_t row = 0; row < rows; row += kPanelRows) {
@@ -55,7 +56,7 @@ void multiply(const Problem& problem, const std::vector<PostOp>& posts, void* co
         multiply_panel(left, depth, panel, values);
         for (int64_t i = 0; i < std::min(kPanelRows, rows - row); ++i) {
           at[r] = row + i;
-          finish(posts, out, Run{at, r + 1, width}, args, values[i]);
+          finish(epilogues, out, Run{at, r + 1, width}, args, values[i]);
         }
       }
     }
@@ -70,9 +71,10 @@ std::size_t matmul_workspace(const Problem& problem, int threads) {
   return static_cast<std::size_t>(depth * kPack * std::max(threads, 1)) * size;
 }
 
-void matmul(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, void* workspace, int threads) {
+void matmul(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, void* workspace,
+            int threads) {
   visit_running(problem[Role::output].dtype,
-                [&]<class T>(T) { multiply(problem, posts, args, static_cast<T*>(workspace), threads); });
+                [&]<class T>(T) { multiply(problem, epilogues, args, static_cast<T*>(workspace), threads); });
 }
 
 }  // namespace fusec::runtime::plain

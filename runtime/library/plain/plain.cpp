@@ -46,7 +46,7 @@ class PlainOp : public LibraryOp {
 
  private:
   Problem problem_;
-  std::vector<PostOp> posts_;
+  std::vector<BoundEpilogue> posts_;
   int threads_;
 };
 
@@ -56,14 +56,15 @@ class PlainLibrary : public Library {
  public:
   std::string name() const override { return std::string(capabilities_.name); }
 
-  std::optional<std::string> refuses(const ir::LibraryStep& step) const override {
+  std::optional<std::string> get_unsupported_reason(const ir::LibraryStep& step) const override {
     return unsupported_reason(capabilities_, step.op, step.compute);
   }
 
-  std::vector<Choice> choices(const LibraryCall&) override { return {{kLoops}}; }
+  std::vector<Algorithm> algorithms(const LibraryCall&) override { return {{kLoops}}; }
 
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
-    if (!call.choice.empty() && call.choice != kLoops) return Status(StatusCode::unsupported, "no such choice");
+    if (!call.algorithm.empty() && call.algorithm != kLoops)
+      return Status(StatusCode::unsupported, "no such algorithm");
     Problem problem = normalize(call);
     if (problem[Role::output].dims.size() > plain::kMaxAxes)
       return Status(StatusCode::unsupported, "more axes than loops have");

@@ -28,7 +28,7 @@ struct WindowAxis {
 
 struct PoolLoop {
   const Problem& problem;
-  const Operand& in = problem[Role::input];
+  const CallOperand& in = problem[Role::input];
   std::array<WindowAxis, kSpatial> axes;
   bool by_channels;  // otherwise runs go along the last spatial axis
   bool is_max = problem.op == ir::TensorOp::max_pool;
@@ -100,7 +100,7 @@ T lowest(DType dtype) {
 // `at`: output coordinates N C spatial... of the run's first value.
 template <class T>
 void pool_run(const PoolLoop& loop, const void* base, const int64_t* at, int64_t count, Running<T>& run) {
-  const Operand& image = loop.in;
+  const CallOperand& image = loop.in;
   std::fill_n(run.values, count, loop.is_max ? lowest<T>(image.dtype) : T(0));
   if (!loop.is_max) std::fill_n(run.counts, count, T(0));
   const std::size_t lacking = kSpatial - loop.problem.window.kernel.size();
@@ -125,8 +125,8 @@ void pool_run(const PoolLoop& loop, const void* base, const int64_t* at, int64_t
 
 }  // namespace
 
-void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const* args, int threads) {
-  const Operand& out = problem[Role::output];
+void pool(const Problem& problem, const std::vector<BoundEpilogue>& epilogues, void* const* args, int threads) {
+  const CallOperand& out = problem[Role::output];
   const std::size_t rank = out.dims.size();
   const bool by_channels = out.strides[1] == 1 || out.dims[rank - 1] == 1;
   const PoolLoop loop(problem, by_channels);
@@ -144,7 +144,7 @@ void pool(const Problem& problem, const std::vector<PostOp>& posts, void* const*
         at[axis] *= kRun;
         const int64_t count = std::min(kRun, out.dims[axis] - at[axis]);
         pool_run(loop, args[loop.in.arg], at, count, run);
-        finish(posts, out, Run{at, axis, count}, args, run.values);
+        finish(epilogues, out, Run{at, axis, count}, args, run.values);
       }
     });
   });

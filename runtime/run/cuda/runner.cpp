@@ -58,7 +58,7 @@ class GpuRunner final : public Runner {
         done_(std::move(done)),
         device_{TargetKind::cuda, context_->ordinal()},
         graphs_wanted_(options.cuda_graph),
-        warn_(warn_of(options)),
+        warn_(make_warn(options)),
         in_staged_(program.inputs.size()),
         out_staged_(program.outputs.size()),
         in_(program.inputs.size()),
@@ -212,7 +212,8 @@ class GpuRunner final : public Runner {
       if (!inputs[i].on_host() && inputs[i].device() != device_) return not_here("input", plan.inputs[i], inputs[i]);
       const char* const why = reason_to_copy(plan.inputs[i], inputs[i]);
       FUSEC_TRY(place_one(in_staged_[i], inputs[i], why != nullptr || fixed));
-      if (why != nullptr && in_staged_[i].way() == Way::from_device) log_.add(i, "input", plan.inputs[i], why);
+      if (why != nullptr && in_staged_[i].path() == TransferPath::from_device)
+        log_.add(i, "input", plan.inputs[i], why);
       in_[i] = in_staged_[i].address();
     }
     for (uint32_t o = 0; o < outputs.size(); ++o) {
@@ -221,7 +222,7 @@ class GpuRunner final : public Runner {
       const char* why = reason_to_copy(plan.outputs[o], outputs[o]);
       if (why == nullptr && clobbers_input(plan, inputs, outputs[o], o)) why = "an input that lies there is read later";
       FUSEC_TRY(place_one(out_staged_[o], outputs[o], why != nullptr || fixed));
-      if (why != nullptr && out_staged_[o].way() == Way::from_device)
+      if (why != nullptr && out_staged_[o].path() == TransferPath::from_device)
         log_.add(in_.size() + o, "output", plan.outputs[o], why);
       out_[o] = out_staged_[o].address();
     }

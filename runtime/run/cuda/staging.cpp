@@ -21,15 +21,15 @@ Tensor staged_like(const Tensor& t, void* data) { return Tensor::borrow(t.dtype(
 }  // namespace
 
 Status Staged::place(const ContextPtr& context, const Tensor& tensor, bool copy) {
-  way_ = Way::direct;
+  path_ = TransferPath::direct;
   address_ = const_cast<void*>(tensor.data());
   if (tensor.num_elements() == 0) return {};
   const auto bytes = static_cast<int64_t>(tensor.bytes());
   if (tensor.on_host()) {
-    way_ = Way::from_host;
+    path_ = TransferPath::from_host;
     FUSEC_TRY(grow(host_, context, bytes).status());
   } else if (copy) {
-    way_ = Way::from_device;
+    path_ = TransferPath::from_device;
   } else {
     return {};
   }
@@ -43,8 +43,8 @@ bool Staged::grows_for(const Tensor& tensor, bool copy) const {
 }
 
 Status Staged::bring(const Context& context, const Tensor& input, RowMajor& row_major, CUstream stream) const {
-  if (way_ == Way::direct) return {};
-  if (way_ == Way::from_device)
+  if (path_ == TransferPath::direct) return {};
+  if (path_ == TransferPath::from_device)
     return copy_on_stream(context, input, address_, row_major.strides(input.shape()), stream);
   if (input.is_contiguous()) {
     std::memcpy(host_.data(), input.data(), input.bytes());
@@ -57,8 +57,8 @@ Status Staged::bring(const Context& context, const Tensor& input, RowMajor& row_
 }
 
 Status Staged::take_back(const Context& context, const Tensor& output, CUstream stream) const {
-  if (way_ == Way::direct) return {};
-  if (way_ == Way::from_device) {
+  if (path_ == TransferPath::direct) return {};
+  if (path_ == TransferPath::from_device) {
     return copy_on_stream(context, staged_like(output, address_), const_cast<void*>(output.data()), output.strides(),
                           stream);
   }
@@ -68,7 +68,7 @@ Status Staged::take_back(const Context& context, const Tensor& output, CUstream 
 }
 
 void Staged::finish(Tensor& output, RowMajor& row_major) const {
-  if (way_ != Way::from_host) return;
+  if (path_ != TransferPath::from_host) return;
   if (output.is_contiguous()) {
     std::memcpy(output.data(), host_.data(), output.bytes());
   } else {

@@ -12,7 +12,7 @@
 namespace fusec::runtime::cuda {
 
 // How a tensor gets to the address that the launches use.
-enum class Way : uint8_t {
+enum class TransferPath : uint8_t {
   direct,       // the launches use it where it lies
   from_host,    // through pinned memory
   from_device,  // by a copy on the GPU
@@ -25,7 +25,7 @@ class Staged {
   Status place(const ContextPtr& context, const Tensor& tensor, bool copy);
   // Whether place() would give memory back.
   bool grows_for(const Tensor& tensor, bool copy) const;
-  Way way() const { return way_; }
+  TransferPath path() const { return path_; }
   void* address() const { return address_; }
 
   // Put on the stream before and after the launches. The host's part of an input is done at once.
@@ -35,7 +35,7 @@ class Staged {
   void finish(Tensor& output, RowMajor& row_major) const;
 
  private:
-  Way way_ = Way::direct;
+  TransferPath path_ = TransferPath::direct;
   void* address_ = nullptr;
   DeviceBuffer device_;
   PinnedBuffer host_;

@@ -2,7 +2,7 @@
 // Measures the fastest copy on a GPU, the baseline of memory-bound work there: the driver's copy and a compiled copy
 // kernel, each after a flush of the last-level cache. Builds without CUDA return a Status.
 
-#include "runtime/tool/gpu_yardstick.h"
+#include "runtime/tool/gpu_baseline.h"
 
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ Result<Tensor> random_tensor(const Device& device, std::vector<int64_t> shape) {
 
 }  // namespace
 
-struct GpuYardstick::Impl {
+struct GpuBaseline::Impl {
   explicit Impl(Stopwatch w) : watch(std::move(w)) {}
 
   Options options;
@@ -141,7 +141,7 @@ struct GpuYardstick::Impl {
   }
 };
 
-Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options& options, Compile compile) {
+Result<std::unique_ptr<GpuBaseline>> GpuBaseline::make(const Options& options, Compile compile) {
   FUSEC_ASSIGN(const Device device, parse_device(options.device));
   FUSEC_ASSIGN(Stopwatch watch, Stopwatch::make(device.ordinal));
   auto impl = std::make_unique<Impl>(std::move(watch));
@@ -149,13 +149,13 @@ Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options& options,
   impl->compile = compile;
   impl->options.cuda_graph = false;
   impl->device = device;
-  return std::unique_ptr<GpuYardstick>(new GpuYardstick(std::move(impl)));
+  return std::unique_ptr<GpuBaseline>(new GpuBaseline(std::move(impl)));
 }
 
-Status GpuYardstick::prepare() { return impl_->prepare(); }
+Status GpuBaseline::prepare() { return impl_->prepare(); }
 
-Result<GpuPaired> GpuYardstick::time(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs,
-                                     int64_t bytes, const Budget& budget) {
+Result<GpuPaired> GpuBaseline::time(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                                    int64_t bytes, const Budget& budget) {
   using Clock = std::chrono::steady_clock;
   FUSEC_TRY(impl_->reserve(bytes));
   const int64_t elements = std::max<int64_t>(bytes / 8, 1);
@@ -190,7 +190,7 @@ Result<GpuPaired> GpuYardstick::time(Session& session, std::span<const Tensor> i
   return out;
 }
 
-Result<double> GpuYardstick::wall_copy_us(int64_t bytes) {
+Result<double> GpuBaseline::wall_copy_us(int64_t bytes) {
   FUSEC_TRY(impl_->reserve(bytes));
   Status failed;
   const Call call = [&] {
@@ -203,7 +203,7 @@ Result<double> GpuYardstick::wall_copy_us(int64_t bytes) {
   return us;
 }
 
-Result<HostTime> GpuYardstick::host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
+Result<HostTime> GpuBaseline::host_us(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   std::vector<double> first, queued;
   for (int i = 0; i < kHostRounds; ++i) {
     FUSEC_TRY(impl_->watch.run([&](void* stream) -> Status {
@@ -219,24 +219,24 @@ Result<HostTime> GpuYardstick::host_us(Session& session, std::span<const Tensor>
   return HostTime{median(queued), median(first)};
 }
 
-double GpuYardstick::read_gb_per_s() const { return impl_->read_gb_per_s; }
-const std::vector<std::string>& GpuYardstick::notes() const { return impl_->notes; }
+double GpuBaseline::read_gb_per_s() const { return impl_->read_gb_per_s; }
+const std::vector<std::string>& GpuBaseline::notes() const { return impl_->notes; }
 #else
-struct GpuYardstick::Impl {
+struct GpuBaseline::Impl {
   std::vector<std::string> notes;
 };
-Result<std::unique_ptr<GpuYardstick>> GpuYardstick::make(const Options&, Compile) { return gpu_status(); }
-Status GpuYardstick::prepare() { return gpu_status(); }
-Result<GpuPaired> GpuYardstick::time(Session&, std::span<const Tensor>, std::span<Tensor>, int64_t, const Budget&) {
+Result<std::unique_ptr<GpuBaseline>> GpuBaseline::make(const Options&, Compile) { return gpu_status(); }
+Status GpuBaseline::prepare() { return gpu_status(); }
+Result<GpuPaired> GpuBaseline::time(Session&, std::span<const Tensor>, std::span<Tensor>, int64_t, const Budget&) {
   return gpu_status();
 }
-Result<double> GpuYardstick::wall_copy_us(int64_t) { return gpu_status(); }
-Result<HostTime> GpuYardstick::host_us(Session&, std::span<const Tensor>, std::span<Tensor>) { return gpu_status(); }
-double GpuYardstick::read_gb_per_s() const { return 0; }
-const std::vector<std::string>& GpuYardstick::notes() const { return impl_->notes; }
+Result<double> GpuBaseline::wall_copy_us(int64_t) { return gpu_status(); }
+Result<HostTime> GpuBaseline::host_us(Session&, std::span<const Tensor>, std::span<Tensor>) { return gpu_status(); }
+double GpuBaseline::read_gb_per_s() const { return 0; }
+const std::vector<std::string>& GpuBaseline::notes() const { return impl_->notes; }
 #endif
 
-GpuYardstick::GpuYardstick(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-GpuYardstick::~GpuYardstick() = default;
+GpuBaseline::GpuBaseline(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+GpuBaseline::~GpuBaseline() = default;
 
 }  // namespace fusec::tool

@@ -20,9 +20,9 @@ constexpr int64_t kMaxRowPads = 4;
 // elements.
 constexpr int kCheapToRepeat = 8;
 
-class Growing {
+class RegionFuser {
  public:
-  Growing(Groups& groups, const Target& target, const Options& options)
+  RegionFuser(Groups& groups, const Target& target, const Options& options)
       : groups_(groups), graph_(groups.graph), keeps_rows_(target.keeps_rows), options_(options) {}
 
   void visit(NodeId id) {
@@ -35,7 +35,7 @@ class Growing {
       const int p = groups_.group_of_value(base);
       if (p == kNoGroup || p == g || groups_.all[static_cast<size_t>(p)].kind != RegionKind::kernel) continue;
       if (auto why = fusion_blocker(p, g, base, value == base, id)) {
-        groups_.refuse(base, id, *why);
+        groups_.record_blocker(base, id, *why);
         continue;
       }
       groups_.absorb(p, g);
@@ -60,60 +60,61 @@ class Growing {
     return result;
   }
 
-  // The reason why group p, which makes `value`, and group g, which holds the reader, must stay apart; nullopt if they
+  // The reason why group p, which makes `value`, and group g, which holds the user, must stay apart; nullopt if they
   // can be merged.
-  std::optional<std::string> fusion_blocker(int p, int g, ValueId value, bool direct, NodeId reader) const {
+  std::optional<std::string> fusion_blocker(int p, int g, ValueId value, bool direct, NodeId user) const {
     if (!options_.fuse) return "fusion is switched off";
     const Group& a = groups_.all[static_cast<size_t>(p)];
     const Group& b = groups_.all[static_cast<size_t>(g)];
-    if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, reader))
+    if (options_.numerics == Numerics::exact && reorders_sum(a, b, value, direct, user))
       return "exact: what else a kernel does may change the order of its sum";
     const bool rows = a.has_reduction || b.has_reduction;
     if (!keeps_rows_ && ((a.has_scan && b.has_reduction) || (b.has_scan && a.has_reduction)))
       return "a GPU keeps no row between a scan and another reduction";
     if (a.nodes.size() + b.nodes.size() > (rows ? kMaxRowNodes : kMaxNodes)) return "the region would be too large";
     if (a.cost + b.cost > kMaxCost) return "the region would take too long to compile";
-    if (rows && pads_of(a) + pads_of(b) > kMaxRowPads) return "a window of many places is stored before it is reduced";
+    if (rows && count_pads(a) + count_pads(b) > kMaxRowPads)
+      return "a window of many places is stored before it is reduced";
     if (groups_.would_cycle(p, g)) return "would make a cycle";
     std::vector<NodeId> nodes = a.nodes;
     nodes.insert(nodes.end(), b.nodes.begin(), b.nodes.end());
     std::sort(nodes.begin(), nodes.end(),
               [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
-    const auto outputs = groups_.outputs_of(nodes);
+    const auto outputs = groups_.find_outputs(nodes);
     if (outputs.size() > kMaxOutputs) return "the region would have too many outputs";
     if ((a.has_concat || b.has_concat) && selected(nodes, rows || outputs.size() > 1) > kMaxSelected)
       return "each element would choose from too many operands";
-    if (reads_own_concat(nodes)) return "its reader loads the concat that it is stored into";
+    if (reads_own_concat(nodes)) return "its user loads the concat that it is stored into";
     const Shape& from = graph_.type(value).shape;
-    const Shape& to = graph_.type(graph_.nodes[reader].output).shape;
-    const bool scalar = graph_.nodes[reader].op.is_scalar();
-    if (scalar && reads_alike(p, reader)) {
-      if (!rows && same_shape(outputs, to) && meet_at(p, g, reader)) return std::nullopt;
-      // The reader reads the value at the coordinates that it has in p's domain.
+    const Shape& to = graph_.type(graph_.nodes[user].output).shape;
+    const bool scalar = graph_.nodes[user].op.is_scalar();
+    if (scalar && reads_alike(p, user)) {
+      if (!rows && same_shape(outputs, to) && meet_at(p, g, user)) return std::nullopt;
+      // The user reads the value at the coordinates that it has in p's domain.
       if (rows && b.nodes.size() == 1) return std::nullopt;
     }
     const bool kept = std::find(outputs.begin(), outputs.end(), value) != outputs.end();
-    if (!rows && kept && !(direct && from == to)) return "its reader uses other coordinates, and it is stored anyway";
-    if (!rows && repeats(from, graph_.nodes[reader]) && a.cost > kCheapToRepeat)
-      return "its reader repeats elements, and they are costly to make again";
-    const auto domain = domain_of(graph_, nodes, outputs);
+    if (!rows && kept && !(direct && from == to)) return "its user uses other coordinates, and it is stored anyway";
+    if (!rows && repeats(from, graph_.nodes[user]) && a.cost > kCheapToRepeat)
+      return "its user repeats elements, and they are costly to make again";
+    const auto domain = compute_domain(graph_, nodes, outputs);
     if (!domain.ok()) return domain.status().message();
     return std::nullopt;
   }
 
   // Whether merging could change the order of a sum or product of floats in a or b. Its loops depend on its loads and
-  // on the loops around it. A reader that uses the result element by element, with only scalars as other operands,
+  // on the loops around it. A user that uses the result element by element, with only scalars as other operands,
   // changes neither.
-  bool reorders_sum(const Group& a, const Group& b, ValueId value, bool direct, NodeId reader) const {
+  bool reorders_sum(const Group& a, const Group& b, ValueId value, bool direct, NodeId user) const {
     if (!a.has_float_sum && !b.has_float_sum) return false;
-    const Node& node = graph_.nodes[reader];
+    const Node& node = graph_.nodes[user];
     if (b.has_float_sum || b.nodes.size() > 1 || !direct || !node.op.is_scalar()) return true;
     if (!(graph_.type(node.output).shape == graph_.type(value).shape)) return true;
     return !std::all_of(node.inputs.begin(), node.inputs.end(),
                         [&](ValueId input) { return input == value || num_elements(graph_.type(input).shape).is(1); });
   }
 
-  int64_t pads_of(const Group& group) const {
+  int64_t count_pads(const Group& group) const {
     return std::count_if(group.nodes.begin(), group.nodes.end(),
                          [&](NodeId id) { return graph_.nodes[id].op == ir::TensorOp::pad; });
   }
@@ -153,9 +154,9 @@ class Growing {
     });
   }
 
-  // Whether the reader reads every value of group p at the coordinates of the element that it computes.
-  bool reads_alike(int p, NodeId reader) const {
-    const Node& node = graph_.nodes[reader];
+  // Whether the user reads every value of group p at the coordinates of the element that it computes.
+  bool reads_alike(int p, NodeId user) const {
+    const Node& node = graph_.nodes[user];
     for (const auto& [value, base] : producers(node)) {
       if (groups_.group_of_value(base) != p) continue;
       if (value != base || !(graph_.type(value).shape == graph_.type(node.output).shape)) return false;
@@ -163,25 +164,24 @@ class Growing {
     return true;
   }
 
-  // Whether the only edges between groups p and g are those from p to the reader in g. Then the groups can be merged
-  // where the reader alone could join p, and no check has to be repeated. The sum of an unrolled window gains one such
+  // Whether the only edges between groups p and g are those from p to the user in g. Then the groups can be merged
+  // where the user alone could join p, and no check has to be repeated. The sum of an unrolled window gains one such
   // p per position.
-  bool meet_at(int p, int g, NodeId reader) const {
+  bool meet_at(int p, int g, NodeId user) const {
     if (groups_.all[static_cast<size_t>(g)].nodes.size() == 1) return true;
     const std::vector<NodeId>& nodes = groups_.all[static_cast<size_t>(p)].nodes;
     return std::none_of(nodes.begin(), nodes.end(), [&](NodeId id) {
       for (const auto& [value, base] : producers(graph_.nodes[id]))
         if (groups_.group_of_value(base) == g) return true;
-      const auto readers = groups_.real_readers(graph_.nodes[id].output);
-      return std::any_of(readers.begin(), readers.end(),
-                         [&](NodeId r) { return r != reader && groups_.group_of(r) == g; });
+      const auto users = groups_.real_users(graph_.nodes[id].output);
+      return std::any_of(users.begin(), users.end(), [&](NodeId r) { return r != user && groups_.group_of(r) == g; });
     });
   }
 
-  // Whether the reader uses an element of a value of this shape several times.
-  bool repeats(const Shape& from, const Node& reader) const {
-    if (reader.op == TensorOp::max_pool && windows_overlap(reader)) return true;
-    const Dim n = num_elements(graph_.type(reader.output).shape);
+  // Whether the user uses an element of a value of this shape several times.
+  bool repeats(const Shape& from, const Node& user) const {
+    if (user.op == TensorOp::max_pool && windows_overlap(user)) return true;
+    const Dim n = num_elements(graph_.type(user.output).shape);
     return !(num_elements(from) == n) && !proves_nonneg(num_elements(from) - n, {});
   }
 
@@ -194,8 +194,8 @@ class Growing {
 }  // namespace
 
 void fuse_regions(Groups& groups, const Target& target, const Options& options) {
-  Growing growing(groups, target, options);
-  for (NodeId id : groups.graph.order) growing.visit(id);
+  RegionFuser fuser(groups, target, options);
+  for (NodeId id : groups.graph.order) fuser.visit(id);
 }
 
 }  // namespace fusec::compiler

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the text of the CUDA writer needs to be compiled and run as C++ on a CPU: included in front of it by
-// cuda_shim_run.cpp, compiled by the system's compiler at the time of the test.
+// cuda_emulation_run.cpp, compiled by the system's compiler at the time of the test.
 //
 // The threads of a block are fibers. One runs until it waits at a barrier or a shuffle, then the next: so what lacks a
 // barrier reads what is not yet written, in one of the two orders of threads that a kernel is run in. A wait that not
@@ -17,7 +17,7 @@
 
 #include <utility>  // the only C++ header: the compiler's time is the test's
 
-#define FUSEC_SHIM
+#define FUSEC_CUDA_EMULATION
 #define __global__
 #define __device__
 #define __forceinline__ inline
@@ -35,7 +35,7 @@ struct alignas(16) uint4 {
 // The linker's names of the ends of that section.
 extern "C" char __start_fusec_shared[] __attribute__((weak)), __stop_fusec_shared[] __attribute__((weak));
 
-namespace shim {
+namespace emulation {
 
 enum class State { ready, at_block, at_warp, done };
 
@@ -194,27 +194,27 @@ inline float toward_zero(long double v) {
   return fabsl((long double)near) > fabsl(v) ? nextafterf(near, 0) : near;
 }
 
-}  // namespace shim
+}  // namespace emulation
 
-#define threadIdx shim::thread_index
-#define blockIdx shim::block_index
+#define threadIdx emulation::thread_index
+#define blockIdx emulation::block_index
 
-inline void __syncthreads() { shim::wait(shim::State::at_block); }
-inline void __syncwarp(unsigned mask) { shim::exchange(mask, 0, 0); }
+inline void __syncthreads() { emulation::wait(emulation::State::at_block); }
+inline void __syncwarp(unsigned mask) { emulation::exchange(mask, 0, 0); }
 template <class T>
 T __shfl_sync(unsigned mask, T v, int from) {
-  return shim::exchange(mask, v, (unsigned)from);
+  return emulation::exchange(mask, v, (unsigned)from);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T v, int bits) {
-  return shim::exchange(mask, v, shim::thread_index.x % 32 ^ (unsigned)bits);
+  return emulation::exchange(mask, v, emulation::thread_index.x % 32 ^ (unsigned)bits);
 }
 inline unsigned __ballot_sync(unsigned mask, bool holds) {
   unsigned out = 0;
-  const unsigned first = shim::thread_index.x & ~31u, parity = shim::current().turn % 2;
-  shim::exchange<uint64_t>(mask, holds, 0);
-  for (unsigned lane = 0; lane < 32 && first + lane < shim::thread_count; ++lane) {
-    if (mask >> lane & 1) out |= (unsigned)(shim::fibers[first + lane].slots[parity] != 0) << lane;
+  const unsigned first = emulation::thread_index.x & ~31u, parity = emulation::current().turn % 2;
+  emulation::exchange<uint64_t>(mask, holds, 0);
+  for (unsigned lane = 0; lane < 32 && first + lane < emulation::thread_count; ++lane) {
+    if (mask >> lane & 1) out |= (unsigned)(emulation::fibers[first + lane].slots[parity] != 0) << lane;
   }
   return out;
 }
@@ -238,17 +238,17 @@ inline double __longlong_as_double(long long v) {
   memcpy(&out, &v, 8);
   return out;
 }
-inline float __double2float_rz(double v) { return v != v || isinf(v) ? (float)v : shim::toward_zero(v); }
-inline float __ll2float_rz(long long v) { return shim::toward_zero(v); }
-inline float __ull2float_rz(unsigned long long v) { return shim::toward_zero(v); }
-inline int __float2int_rz(float v) { return shim::saturate<int>(v, -0x1p31, 0x1p31); }
-inline int __double2int_rz(double v) { return shim::saturate<int>(v, -0x1p31, 0x1p31); }
-inline unsigned __float2uint_rz(float v) { return shim::saturate<unsigned>(v, 0, 0x1p32); }
-inline unsigned __double2uint_rz(double v) { return shim::saturate<unsigned>(v, 0, 0x1p32); }
-inline long long __float2ll_rz(float v) { return shim::saturate<long long>(v, -0x1p63, 0x1p63); }
-inline long long __double2ll_rz(double v) { return shim::saturate<long long>(v, -0x1p63, 0x1p63); }
-inline unsigned long long __float2ull_rz(float v) { return shim::saturate<unsigned long long>(v, 0, 0x1p64); }
-inline unsigned long long __double2ull_rz(double v) { return shim::saturate<unsigned long long>(v, 0, 0x1p64); }
+inline float __double2float_rz(double v) { return v != v || isinf(v) ? (float)v : emulation::toward_zero(v); }
+inline float __ll2float_rz(long long v) { return emulation::toward_zero(v); }
+inline float __ull2float_rz(unsigned long long v) { return emulation::toward_zero(v); }
+inline int __float2int_rz(float v) { return emulation::saturate<int>(v, -0x1p31, 0x1p31); }
+inline int __double2int_rz(double v) { return emulation::saturate<int>(v, -0x1p31, 0x1p31); }
+inline unsigned __float2uint_rz(float v) { return emulation::saturate<unsigned>(v, 0, 0x1p32); }
+inline unsigned __double2uint_rz(double v) { return emulation::saturate<unsigned>(v, 0, 0x1p32); }
+inline long long __float2ll_rz(float v) { return emulation::saturate<long long>(v, -0x1p63, 0x1p63); }
+inline long long __double2ll_rz(double v) { return emulation::saturate<long long>(v, -0x1p63, 0x1p63); }
+inline unsigned long long __float2ull_rz(float v) { return emulation::saturate<unsigned long long>(v, 0, 0x1p64); }
+inline unsigned long long __double2ull_rz(double v) { return emulation::saturate<unsigned long long>(v, 0, 0x1p64); }
 
 // The prelude's functions in PTX.
 inline float f32_from_f16(unsigned short v) {
@@ -271,7 +271,7 @@ inline unsigned short bf16_from_f32(float v) {
   const unsigned bits = __float_as_uint(v);
   return v != v ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
-namespace shim {
+namespace emulation {
 template <class F>
 F greater_of(F a, F b) {
   return a != a || b != b ? a + b : a == b ? (signbit(a) ? b : a) : a > b ? a : b;
@@ -280,15 +280,15 @@ template <class F>
 F lesser_of(F a, F b) {
   return a != a || b != b ? a + b : a == b ? (signbit(a) ? a : b) : a < b ? a : b;
 }
-}  // namespace shim
+}  // namespace emulation
 inline float div_f32(float a, float b) { return a / b; }
 inline double div_f64(double a, double b) { return a / b; }
 inline float reciprocal_f32(float a) { return 1.0f / a; }
 inline double reciprocal_f64(double a) { return 1.0 / a; }
-inline float max_f32(float a, float b) { return shim::greater_of(a, b); }
-inline float min_f32(float a, float b) { return shim::lesser_of(a, b); }
-inline double max_f64(double a, double b) { return shim::greater_of(a, b); }
-inline double min_f64(double a, double b) { return shim::lesser_of(a, b); }
+inline float max_f32(float a, float b) { return emulation::greater_of(a, b); }
+inline float min_f32(float a, float b) { return emulation::lesser_of(a, b); }
+inline double max_f64(double a, double b) { return emulation::greater_of(a, b); }
+inline double min_f64(double a, double b) { return emulation::lesser_of(a, b); }
 template <class T, bool kRounds, int N>
 void bytes_of(T* to, const float* from) {
   for (int i = 0; i < N; ++i) {
@@ -322,13 +322,13 @@ __attribute__((section("fusec_shared"), aligned(16))) static unsigned char dynam
 
 // Of -fsanitize=alignment,bounds.
 extern "C" {
-void __ubsan_handle_type_mismatch_v1(void*, void*) { shim::fail_and_stop("an access that is not aligned"); }
-void __ubsan_handle_out_of_bounds(void*, void*) { shim::fail_and_stop("an index out of an array"); }
+void __ubsan_handle_type_mismatch_v1(void*, void*) { emulation::fail_and_stop("an access that is not aligned"); }
+void __ubsan_handle_out_of_bounds(void*, void*) { emulation::fail_and_stop("an index out of an array"); }
 // Once.
-const char* fusec_shim_error() {
-  static char answer[sizeof shim::error];
-  memcpy(answer, shim::error, sizeof answer);
-  shim::error[0] = 0;
+const char* fusec_emulation_error() {
+  static char answer[sizeof emulation::error];
+  memcpy(answer, emulation::error, sizeof answer);
+  emulation::error[0] = 0;
   return answer;
 }
 }

@@ -30,8 +30,8 @@ bool writable(const Groups& groups, ValueId value, std::set<ValueId>& taken) {
 // Whether a library reads the value. A library needs the whole concat in memory, while a generated kernel selects the
 // operand by index at no cost.
 bool read_by_anchor(const Groups& groups, ValueId value) {
-  for (NodeId reader : groups.real_readers(value)) {
-    const int g = groups.group_of(reader);
+  for (NodeId user : groups.real_users(value)) {
+    const int g = groups.group_of(user);
     if (g != kNoGroup && groups.all[static_cast<size_t>(g)].kind == RegionKind::anchor) return true;
   }
   return false;
@@ -40,8 +40,8 @@ bool read_by_anchor(const Groups& groups, ValueId value) {
 // Whether only small windows read the value. They read each part of a concat from dense memory of its own, and a
 // library is slow at writing into slices of channels.
 bool read_by_windows_alone(const Groups& groups, ValueId value) {
-  const auto& readers = groups.direct_readers(value);
-  return std::all_of(readers.begin(), readers.end(),
+  const auto& users = groups.direct_users(value);
+  return std::all_of(users.begin(), users.end(),
                      [&](NodeId id) { return is_small_window(groups.graph, groups.graph.nodes[id]); });
 }
 
@@ -95,7 +95,7 @@ class Placing {
       if (group.kind == RegionKind::anchor) {
         own(group.result);
       } else {
-        for (ValueId v : groups_.outputs_of(group.nodes)) own(v);
+        for (ValueId v : groups_.find_outputs(group.nodes)) own(v);
       }
     }
   }
@@ -110,7 +110,7 @@ class Placing {
       const auto axis = static_cast<size_t>(node.attrs.i("axis"));
       Dim start = 0;
       for (ValueId input : node.inputs) {
-        storage_[input] = {whole.owner, whole.offset + start * whole.strides[axis], whole.strides};
+        storage_[input] = {whole.base, whole.offset + start * whole.strides[axis], whole.strides};
         start += graph_.type(input).shape[axis];
       }
     }
@@ -121,21 +121,21 @@ class Placing {
   void serve_gather(const Node& node) {
     const bool gathers =
         node.op == TensorOp::gather || node.op == TensorOp::gather_elements || node.op == TensorOp::gather_nd;
-    if (gathers && !window_of(graph_, storage_, node.inputs[0])) copy(node.inputs[0]);
+    if (gathers && !find_view(graph_, storage_, node.inputs[0])) copy(node.inputs[0]);
   }
 
-  // Makes every operand of the call a window that the library can read.
+  // Makes every operand of the call a view that the library can read.
   void serve_anchor(int g) {
     const Node& anchor = graph_.nodes[groups_.all[static_cast<size_t>(g)].nodes[0]];
     for (size_t i = 0; i < anchor.inputs.size(); ++i)
       if (!readable(anchor, i, anchor.inputs[i])) make_readable(anchor, i);
     const auto epilogues = groups_.all[static_cast<size_t>(g)].epilogues;
     for (const AnchorEpilogue& e : epilogues)
-      if (e.operand.valid() && !window_of(graph_, storage_, e.operand)) copy(e.operand);
+      if (e.operand.valid() && !find_view(graph_, storage_, e.operand)) copy(e.operand);
   }
 
   bool readable(const Node& anchor, size_t i, ValueId value) const {
-    const auto w = window_of(graph_, storage_, value);
+    const auto w = find_view(graph_, storage_, value);
     if (!w) return false;
     const bool is_backwards = std::find(w->backwards.begin(), w->backwards.end(), true) != w->backwards.end();
     if (is_backwards && !limits_.backwards) return false;
@@ -154,7 +154,7 @@ class Placing {
 
   // Whether several elements share one place in memory. GPU libraries do not take such images and matrices, and host
   // libraries are slow with them.
-  static bool repeats(const Window& w, size_t from) {
+  static bool repeats(const StridedView& w, size_t from) {
     for (size_t i = from; i < w.strides.size(); ++i)
       if (w.strides[i].is(0) && !w.shape[i].is(1)) return true;
     return false;
@@ -174,14 +174,14 @@ class Placing {
   // Stores a value in the order that its only user, a transpose, yields.
   bool permute_for_reader(ValueId value) {
     const auto it = storage_.find(value);
-    const auto& readers = groups_.direct_readers(value);
-    if (it == storage_.end() || it->second.owner != value || readers.size() != 1) return false;
-    const Node& reader = graph_.nodes[readers[0]];
+    const auto& users = groups_.direct_users(value);
+    if (it == storage_.end() || it->second.base != value || users.size() != 1) return false;
+    const Node& user = graph_.nodes[users[0]];
     const NodeId producer = graph_.values[value].producer;
-    if (!(reader.op == TensorOp::transpose) || !producer.valid() || graph_.is_constant(value)) return false;
-    if (groups_.is_graph_output(value) || !groups_.is_view(readers[0])) return false;
-    const Shape outer = contiguous_strides(graph_.type(reader.output).shape);
-    const auto& perm = reader.attrs.ints("perm");
+    if (!(user.op == TensorOp::transpose) || !producer.valid() || graph_.is_constant(value)) return false;
+    if (groups_.is_graph_output(value) || !groups_.is_view(users[0])) return false;
+    const Shape outer = contiguous_strides(graph_.type(user.output).shape);
+    const auto& perm = user.attrs.ints("perm");
     for (size_t k = 0; k < perm.size(); ++k) it->second.strides[static_cast<size_t>(perm[k])] = outer[k];
     return true;
   }
@@ -219,6 +219,8 @@ void choose_concat_views(Groups& groups) {
   }
 }
 
-std::map<ValueId, Storage> place_values(Groups& groups, const Target& target) { return Placing(groups, target).run(); }
+std::map<ValueId, Storage> assign_buffers(Groups& groups, const Target& target) {
+  return Placing(groups, target).run();
+}
 
 }  // namespace fusec::compiler

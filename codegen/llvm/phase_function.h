@@ -12,7 +12,7 @@
 namespace fusec::codegen {
 
 // The function under construction: void name(const HostArgs*, i64 begin, i64 end, void* local).
-struct Frame {
+struct PhaseFunction {
   llvm::Function* function = nullptr;
   llvm::BasicBlock* entry =
       nullptr;  // holds stack slots, arguments and index arithmetic on extents; branches to the body
@@ -20,18 +20,18 @@ struct Frame {
 };
 
 // Opens the function and sets the insertion point to its body.
-Frame open_phase(llvm::Module& module, Ir& ir, const std::string& name);
+PhaseFunction open_phase(llvm::Module& module, Ir& ir, const std::string& name);
 // Loads from HostArgs, made once per function, at its entry.
-llvm::Value* buffer_argument(Frame& frame, Ir& ir, int64_t position);
-llvm::Value* extent_argument(Frame& frame, Ir& ir, int64_t position);
-llvm::Value* extern_argument(Frame& frame, Ir& ir, int64_t position);
-llvm::Value* status_argument(Frame& frame, Ir& ir);
-llvm::Value* local_memory(const Frame& frame);
+llvm::Value* buffer_argument(PhaseFunction& phase_function, Ir& ir, int64_t position);
+llvm::Value* extent_argument(PhaseFunction& phase_function, Ir& ir, int64_t position);
+llvm::Value* extern_argument(PhaseFunction& phase_function, Ir& ir, int64_t position);
+llvm::Value* status_argument(PhaseFunction& phase_function, Ir& ir);
+llvm::Value* local_memory(const PhaseFunction& phase_function);
 
 // Builds a loop that runs body() for every linear grid index in [begin, end), with the variables of `grid` bound in
 // `index`.
-void grid_loop(Frame& frame, Ir& ir, Index& index, const ir::Kernel& kernel, const std::vector<ir::LoopHead>& grid,
-               const std::function<void()>& body);
+void grid_loop(PhaseFunction& phase_function, Ir& ir, Index& index, const ir::Kernel& kernel,
+               const std::vector<ir::LoopHead>& grid, const std::function<void()>& body);
 // Ends the function. With `fence`, streaming stores become visible to other threads first.
 void close_phase(Ir& ir, bool fence);
 

@@ -27,7 +27,7 @@ struct ReduceLoop {
   bool is_array() const { return kind != LoopKind::sequence && !is_block() && extent.is_const(); }
 };
 
-struct ReducePlan {
+struct ReductionPlan {
   int width = 1;           // lanes of the yielded value
   bool lane_wise = false;  // each vector lane is an independent reduction
   int per = 1;             // elements per iteration
@@ -36,17 +36,17 @@ struct ReducePlan {
 };
 
 using Resolve = std::function<IndexExpr(const IndexExpr&)>;
-ReducePlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const Resolve& resolve);
+ReductionPlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const Resolve& resolve);
 
 bool has_block_loop(const ir::Reduce& stmt);
-bool has_sequence(const ReducePlan& plan);
+bool has_sequence(const ReductionPlan& plan);
 // Number of accumulators per thread.
-int64_t array_size(const ReducePlan& plan);
+int64_t array_size(const ReductionPlan& plan);
 // The array index of the current iteration's first accumulator.
-IndexExpr array_position(const ReducePlan& plan);
+IndexExpr array_position(const ReductionPlan& plan);
 // The loop over chunks whose extent is known only at run time; only block loops may enclose it. The number of loops if
 // there is none.
-std::size_t run_time_loop(const ReducePlan& plan);
+std::size_t run_time_loop(const ReductionPlan& plan);
 
 // Properties of a combiner whose first part has the dtype.
 //

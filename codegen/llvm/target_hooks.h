@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `Machine` tables of the host and of NVPTX.
+// The `TargetHooks` tables of the host and of NVPTX.
 #pragma once
 
 #include "codegen/llvm/values.h"
 
 namespace fusec::codegen {
 
-const Machine& host_machine();
-const Machine& nvptx_machine();
+const TargetHooks& host_hooks();
+const TargetHooks& nvptx_hooks();
 
 // Parts of the host's table that other tables use.
 namespace host {
@@ -15,7 +15,7 @@ namespace host {
 llvm::Value* f32_from_f16(Ir& ir, llvm::Value* raw);
 llvm::Value* f16_from_f32(Ir& ir, llvm::Value* f);
 llvm::Value* bf16_from_f32(Ir& ir, llvm::Value* f);
-llvm::Value* extreme(Ir& ir, bool is_max, llvm::Value* x, llvm::Value* y);
+llvm::Value* min_max(Ir& ir, bool is_max, llvm::Value* x, llvm::Value* y);
 
 }  // namespace host
 }  // namespace fusec::codegen

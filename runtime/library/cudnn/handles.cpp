@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens cuDNN with dlopen and manages its handles: up to eight for building plans and one for running them.
 
-#include "runtime/library/cudnn/session.h"
+#include "runtime/library/cudnn/handles.h"
 
 #include "ir/support/nvidia_libraries.h"
 #include "runtime/library/cudnn/frontend.h"
@@ -13,7 +13,7 @@ constexpr std::size_t kMaxBuilders = 8;
 
 }  // namespace
 
-Result<std::shared_ptr<Session>> Session::open() {
+Result<std::shared_ptr<Handles>> Handles::open() {
   FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kCudnn));
   FUSEC_ASSIGN(const Api api, load_functions<Api>(library, "cuDNN 9 is needed"));
   cudnnHandle_t build = nullptr, run = nullptr;
@@ -24,16 +24,16 @@ Result<std::shared_ptr<Session>> Session::open() {
     return Status(StatusCode::device, library.path() + " does not start: " + api.error_string(status));
   }
   use_library(library.handle());
-  return std::shared_ptr<Session>(new Session(api, build, run));
+  return std::shared_ptr<Handles>(new Handles(api, build, run));
 }
 
-Session::~Session() {
+Handles::~Handles() {
   api.destroy(run_);
   for (cudnnHandle_t builder : builders_) api.destroy(builder);
 }
 
 // Creates another builder if all are in use. If cuDNN cannot create one, it waits.
-cudnnHandle_t Session::take_builder() {
+cudnnHandle_t Handles::take_builder() {
   std::unique_lock lock(build_mutex_);
   cudnnHandle_t made = nullptr;
   if (idle_.empty() && builders_.size() < kMaxBuilders && api.create(&made) == CUDNN_STATUS_SUCCESS) {
@@ -46,7 +46,7 @@ cudnnHandle_t Session::take_builder() {
   return handle;
 }
 
-void Session::return_builder(cudnnHandle_t handle) {
+void Handles::return_builder(cudnnHandle_t handle) {
   {
     const std::lock_guard lock(build_mutex_);
     idle_.push_back(handle);
@@ -54,7 +54,7 @@ void Session::return_builder(cudnnHandle_t handle) {
   returned_.notify_one();
 }
 
-Status Session::check(cudnnStatus_t status, const char* what, StatusCode code) const {
+Status Handles::check(cudnnStatus_t status, const char* what, StatusCode code) const {
   if (status == CUDNN_STATUS_SUCCESS) return {};
   return Status(code, std::string("cuDNN ") + what + ": " + api.error_string(status));
 }

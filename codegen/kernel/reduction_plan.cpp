@@ -2,7 +2,7 @@
 // Decides during emit how a GPU reduction is split into chunks, sequences and tree lanes, over loops and threads. The
 // plan must depend only on the kernel, because every GPU writer has to produce the same bits.
 
-#include "codegen/kernel/reduce_plan.h"
+#include "codegen/kernel/reduction_plan.h"
 
 #include <algorithm>
 #include <bit>
@@ -17,14 +17,14 @@ constexpr int64_t kMaxAccumulators = 256;
 
 bool is_two_power(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
-IndexExpr elements_of(const ReducePlan& plan) {
+IndexExpr count_elements(const ReductionPlan& plan) {
   IndexExpr out(plan.per);
   for (const ReduceLoop& loop : plan.loops) out *= loop.extent;
   return out;
 }
 
 // Assigns `kind` to loops from the innermost outwards while their product is below `wanted`; returns the product.
-int64_t take(ReducePlan& plan, std::size_t& at, int64_t product, int64_t wanted, LoopKind kind) {
+int64_t take(ReductionPlan& plan, std::size_t& at, int64_t product, int64_t wanted, LoopKind kind) {
   while (at > 0 && product < wanted && plan.loops[at - 1].extent.is_const()) {
     --at;
     plan.loops[at].kind = kind;
@@ -34,13 +34,13 @@ int64_t take(ReducePlan& plan, std::size_t& at, int64_t product, int64_t wanted,
 }
 
 // False if the loops do not split into the lanes and chunks of the tree.
-bool classify(ReducePlan& plan, const ir::Tree& tree, bool order_free) {
+bool classify(ReductionPlan& plan, const ir::Tree& tree, bool order_free) {
   if (order_free) {
     for (ReduceLoop& loop : plan.loops) loop.kind = loop.is_block() ? LoopKind::lane : LoopKind::sequence;
     return true;
   }
   for (ReduceLoop& loop : plan.loops) loop.kind = LoopKind::chunk;
-  const IndexExpr count = elements_of(plan);
+  const IndexExpr count = count_elements(plan);
   const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
   if (tree.lanes == 0) return one_chunk;
   std::size_t at = plan.loops.size();
@@ -59,7 +59,7 @@ bool classify(ReducePlan& plan, const ir::Tree& tree, bool order_free) {
 
 // Folding loop by loop equals folding neighbours if, within each kind, every loop but the outermost has a power-of-two
 // extent.
-bool folds_by_loops(const ReducePlan& plan) {
+bool folds_by_loops(const ReductionPlan& plan) {
   for (const LoopKind kind : {LoopKind::lane, LoopKind::chunk}) {
     int64_t inner = kind == LoopKind::lane || std::none_of(plan.loops.begin(), plan.loops.end(),
                                                            [](const auto& l) { return l.kind == LoopKind::lane; })
@@ -76,7 +76,7 @@ bool folds_by_loops(const ReducePlan& plan) {
 
 // Whether the accumulators form an array of constant size. One loop over chunks of run-time extent is allowed outside a
 // thread's other loops.
-bool fits_registers(const ReducePlan& plan) {
+bool fits_registers(const ReductionPlan& plan) {
   int64_t count = plan.per;
   bool inside_of_array = false, at_run_time = false;
   for (const ReduceLoop& loop : plan.loops) {
@@ -91,8 +91,8 @@ bool fits_registers(const ReducePlan& plan) {
 
 }  // namespace
 
-ReducePlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const Resolve& resolve) {
-  ReducePlan plan;
+ReductionPlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const Resolve& resolve) {
+  ReductionPlan plan;
   for (const ir::Operand& operand : stmt.yield) plan.width = std::max(plan.width, ir::width_of(kernel, operand));
   plan.lane_wise = plan.width > 1 && kernel.regs[stmt.dst[0]].width == plan.width;
   plan.per = plan.lane_wise ? 1 : plan.width;
@@ -108,18 +108,18 @@ bool has_block_loop(const ir::Reduce& stmt) {
                      [](const ir::LoopHead& loop) { return loop.tag == ir::LoopTag::block; });
 }
 
-bool has_sequence(const ReducePlan& plan) {
+bool has_sequence(const ReductionPlan& plan) {
   return std::any_of(plan.loops.begin(), plan.loops.end(),
                      [](const ReduceLoop& loop) { return loop.kind == LoopKind::sequence && !loop.extent.is(1); });
 }
 
-int64_t array_size(const ReducePlan& plan) {
+int64_t array_size(const ReductionPlan& plan) {
   int64_t out = plan.per;
   for (const ReduceLoop& loop : plan.loops) out *= loop.is_array() ? loop.extent.value() : 1;
   return out;
 }
 
-IndexExpr array_position(const ReducePlan& plan) {
+IndexExpr array_position(const ReductionPlan& plan) {
   IndexExpr out;
   for (const ReduceLoop& loop : plan.loops) {
     if (loop.is_array()) out = out * loop.extent + IndexExpr::symbol(loop.head.var);
@@ -127,7 +127,7 @@ IndexExpr array_position(const ReducePlan& plan) {
   return out * plan.per;
 }
 
-std::size_t run_time_loop(const ReducePlan& plan) {
+std::size_t run_time_loop(const ReductionPlan& plan) {
   for (std::size_t i = 0; i < plan.loops.size(); ++i) {
     if (plan.loops[i].kind != LoopKind::sequence && !plan.loops[i].extent.is_const()) return i;
   }

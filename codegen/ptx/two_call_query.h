@@ -9,7 +9,7 @@ namespace fusec::codegen {
 
 // Empty if there is no answer. Both libraries return 0 for success.
 template <class Bytes, class Handle, class Size, class Get>
-Bytes sized_answer(Handle handle, Size size_of, Get get) {
+Bytes two_call_query(Handle handle, Size size_of, Get get) {
   std::size_t size = 0;
   if (handle == nullptr || size_of(handle, &size) != 0 || size == 0) return {};
   Bytes out(size, {});

@@ -15,7 +15,7 @@ namespace {
 // A range of more than this share of the tensor's magnitude says little.
 double little(DType dtype) { return std::max(1e-2, std::ldexp(64.0, -known_bits_of(dtype))); }
 
-double magnitude_of(const Bounded& value) {
+double compute_magnitude(const Bounded& value) {
   double squares = 0, count = 0;
   for (int64_t i = 0; i < value.at.num_elements(); ++i) {
     const double x = value.at.as<double>()[i];
@@ -54,7 +54,7 @@ std::string text(DType dtype, const ir::Number& n) {
 }  // namespace
 
 std::vector<bool> undecided(const Bounded& value, DType dtype) {
-  const double magnitude = is_float(dtype) ? magnitude_of(value) : 0;
+  const double magnitude = is_float(dtype) ? compute_magnitude(value) : 0;
   std::vector<bool> out;
   for (int64_t i = 0; i < value.at.num_elements(); ++i)
     out.push_back(is_undecided(dtype, load_range(value, dtype, i), magnitude));
@@ -72,23 +72,23 @@ bool is_signed_zero(const Range& r) {
   return r.lo.f == 0 && r.hi.f == 0 && std::signbit(r.lo.f) == negative && std::signbit(r.hi.f) == negative;
 }
 
-Verdict compare(const Tensor& got, const Bounded& want) {
+ComparisonResult compare(const Tensor& got, const Bounded& want) {
   const DType dtype = got.dtype();
-  Verdict verdict;
-  verdict.elements = got.num_elements();
-  verdict.undecided = count_undecided(want, dtype);
-  for (int64_t i = 0; i < verdict.elements; ++i) {
+  ComparisonResult result;
+  result.elements = got.num_elements();
+  result.undecided = count_undecided(want, dtype);
+  for (int64_t i = 0; i < result.elements; ++i) {
     const ir::Number value = ir::load_number(dtype, got.as<char>() + i * static_cast<int64_t>(size_of(dtype)));
     Range range = load_range(want, dtype, i);
     const bool other_zero =
         is_float(dtype) && is_signed_zero(range) && value.f == 0 && std::signbit(value.f) != std::signbit(range.at.f);
     range = allowed(dtype, range);
-    if ((fits(dtype, value, range) && !other_zero) || verdict.wrong++ > 0) continue;
-    verdict.first_wrong = i;
-    verdict.message = fmt::format("element {} is {}, expected {} in [{}, {}]", i, text(dtype, value),
-                                  text(dtype, range.at), text(dtype, range.lo), text(dtype, range.hi));
+    if ((fits(dtype, value, range) && !other_zero) || result.wrong++ > 0) continue;
+    result.first_wrong = i;
+    result.message = fmt::format("element {} is {}, expected {} in [{}, {}]", i, text(dtype, value),
+                                 text(dtype, range.at), text(dtype, range.lo), text(dtype, range.hi));
   }
-  return verdict;
+  return result;
 }
 
 }  // namespace fusec::fuzz

@@ -23,14 +23,14 @@ struct Form {
   std::function<dnnl::primitive_desc(const dnnl::primitive_attr&, const memory::desc&)> make;
 };
 
-memory::desc any(const Operand& o) { return {o.dims, *data_type(o.dtype), memory::format_tag::any}; }
-memory::desc dense(const Operand& o, ImageOrder order) {
-  const Operand image = dense_image(o, order);
+memory::desc any(const CallOperand& o) { return {o.dims, *data_type(o.dtype), memory::format_tag::any}; }
+memory::desc dense(const CallOperand& o, ImageOrder order) {
+  const CallOperand image = dense_image(o, order);
   return describe(image.dims, image.strides, image.dtype);
 }
 
 // Row-major, or with the two innermost axes exchanged.
-memory::desc dense_matrix(const Operand& o, bool transposed = false) {
+memory::desc dense_matrix(const CallOperand& o, bool transposed = false) {
   const std::size_t rank = o.dims.size();
   Extents strides(rank);
   int64_t next = 1;
@@ -42,7 +42,7 @@ memory::desc dense_matrix(const Operand& o, bool transposed = false) {
 }
 
 // Blocks of channels as wide as a vector. An image with few channels, such as a network's input, stays unblocked.
-memory::desc blocked(const Operand& image) {
+memory::desc blocked(const CallOperand& image) {
   using enum memory::format_tag;
   static constexpr memory::format_tag kTags[2][3] = {{nCw8c, nChw8c, nCdhw8c}, {nCw16c, nChw16c, nCdhw16c}};
   const bool wide = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
@@ -55,7 +55,7 @@ memory::dims less_one(memory::dims dilations) {
   return dilations;
 }
 
-Form conv_form(const Context& context, const Problem& p, std::string layout, memory::desc src, memory::desc out) {
+Form conv_form(const BuildContext& context, const Problem& p, std::string layout, memory::desc src, memory::desc out) {
   auto make = [&context, &p, src](const dnnl::primitive_attr& attr, const memory::desc& dst) -> dnnl::primitive_desc {
     const auto kind = dnnl::prop_kind::forward_inference;
     const auto how = dnnl::algorithm::convolution_direct;
@@ -80,7 +80,7 @@ dnnl::algorithm pooling(const Problem& p) {
                              : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-Form pool_form(const Context& context, const Problem& p, std::string layout, memory::desc src, memory::desc out) {
+Form pool_form(const BuildContext& context, const Problem& p, std::string layout, memory::desc src, memory::desc out) {
   auto make = [&context, &p, src](const dnnl::primitive_attr& attr, const memory::desc& dst) -> dnnl::primitive_desc {
     const Window& w = p.window;
     return dnnl::pooling_forward::primitive_desc(context.engine, dnnl::prop_kind::forward_inference, pooling(p), src,
@@ -90,7 +90,7 @@ Form pool_form(const Context& context, const Problem& p, std::string layout, mem
   return {std::move(layout), std::move(out), make};
 }
 
-Form product_form(const Context& context, const Problem& p, std::string layout, memory::desc a, memory::desc b,
+Form product_form(const BuildContext& context, const Problem& p, std::string layout, memory::desc a, memory::desc b,
                   memory::desc out) {
   auto make = [&context, &p, a, b](const dnnl::primitive_attr& attr, const memory::desc& dst) -> dnnl::primitive_desc {
     using PrimitiveDesc = dnnl::matmul::primitive_desc;
@@ -100,7 +100,7 @@ Form product_form(const Context& context, const Problem& p, std::string layout, 
   return {std::move(layout), std::move(out), make};
 }
 
-std::vector<Form> forms(const Context& context, const Problem& p) {
+std::vector<Form> forms(const BuildContext& context, const Problem& p) {
   const auto images = [&](const auto& form) {
     return std::vector<Form>{
         form(context, p, "nchw", dense(p[Role::input], ImageOrder::first), dense(p[Role::output], ImageOrder::first)),
@@ -114,7 +114,9 @@ std::vector<Form> forms(const Context& context, const Problem& p) {
     return out;
   }
   if (p.op != ir::TensorOp::matmul) return images(pool_form);
-  const auto side = [](const Operand& o, bool transposed) { return o.constant ? any(o) : dense_matrix(o, transposed); };
+  const auto side = [](const CallOperand& o, bool transposed) {
+    return o.constant ? any(o) : dense_matrix(o, transposed);
+  };
   return {product_form(context, p, "plain", side(p[Role::input], false), side(p[Role::weight], false),
                        dense_matrix(p[Role::output])),
           product_form(context, p, "transposed", side(p[Role::input], false), side(p[Role::weight], true),
@@ -123,28 +125,30 @@ std::vector<Form> forms(const Context& context, const Problem& p) {
 }
 
 // An operand with the shape and type of the output has the output's layout.
-memory::desc operand_desc(const Problem& p, const Operand& o, const memory::desc& out) {
+memory::desc operand_desc(const Problem& p, const CallOperand& o, const memory::desc& out) {
   if (o.dims == p[Role::output].dims && o.dtype == p[Role::output].dtype) return out;
   return p.op == ir::TensorOp::matmul ? dense_matrix(o) : dense(o, ImageOrder::last);
 }
 
-std::vector<Slot> slots(const Problem& p, const dnnl::primitive_desc& pd, const PostOps& posts) {
-  std::vector<Slot> out{arg_slot(DNNL_ARG_SRC, pd.src_desc(0), p[Role::input].arg),
-                        arg_slot(DNNL_ARG_DST, pd.dst_desc(0), p[Role::output].arg)};
-  if (const Operand* b = p.find(Role::weight)) out.push_back(arg_slot(DNNL_ARG_WEIGHTS, pd.weights_desc(0), b->arg));
-  if (const Operand* b = p.find(Role::bias)) out.push_back(arg_slot(DNNL_ARG_BIAS, pd.weights_desc(1), b->arg));
+std::vector<PrimitiveArg> primitive_args(const Problem& p, const dnnl::primitive_desc& pd, const PostOps& posts) {
+  std::vector<PrimitiveArg> out{call_arg(DNNL_ARG_SRC, pd.src_desc(0), p[Role::input].arg),
+                                call_arg(DNNL_ARG_DST, pd.dst_desc(0), p[Role::output].arg)};
+  if (const CallOperand* b = p.find(Role::weight))
+    out.push_back(call_arg(DNNL_ARG_WEIGHTS, pd.weights_desc(0), b->arg));
+  if (const CallOperand* b = p.find(Role::bias)) out.push_back(call_arg(DNNL_ARG_BIAS, pd.weights_desc(1), b->arg));
   add_post_args(posts, out);
   return out;
 }
 
-IsolatedCall lone_call(const Context& context, const Problem& p, const Form& form, const dnnl::primitive_desc& pd,
+IsolatedCall lone_call(const BuildContext& context, const Problem& p, const Form& form, const dnnl::primitive_desc& pd,
                        const PostOps& posts) {
   IsolatedCall lone{form.layout, nullptr, std::vector<std::size_t>(context.call.args.size()), -1};
   Built built;
-  built.recipe.implementation = pd.impl_info_str();
-  for (const Slot& slot : slots(p, pd, posts)) lone.bytes[static_cast<std::size_t>(slot.arg)] = slot.desc.get_size();
-  built.recipe.add(dnnl::primitive(pd), pd.scratchpad_desc(), slots(p, pd, posts));
-  for (const Operand* side : {p.find(Role::input), p.find(Role::weight)}) {
+  built.execution_plan.implementation = pd.impl_info_str();
+  for (const PrimitiveArg& primitive_arg : primitive_args(p, pd, posts))
+    lone.bytes[static_cast<std::size_t>(primitive_arg.arg)] = primitive_arg.desc.get_size();
+  built.execution_plan.add(dnnl::primitive(pd), pd.scratchpad_desc(), primitive_args(p, pd, posts));
+  for (const CallOperand* side : {p.find(Role::input), p.find(Role::weight)}) {
     if (side != nullptr && side->constant != nullptr) lone.weights = side->arg;
   }
   lone.op = make_op(context.engine, std::move(built), context.call);
@@ -162,15 +166,15 @@ struct Lone {
 };
 
 // Fuses as many leading epilogues as an implementation supports.
-std::optional<Lone> lone_call(const Context& context, const Problem& p, const Form& form, bool in_place) {
+std::optional<Lone> lone_call(const BuildContext& context, const Problem& p, const Form& form, bool in_place) {
   const dnnl::primitive_desc bare = form.make(attributes({}), form.out);
   if (!bare) return std::nullopt;
   const memory::desc out = bare.dst_desc(0);
   for (int n = static_cast<int>(supported_prefix(p, context.numerics)); n >= 0; --n) {
     const auto count = static_cast<std::size_t>(n);
-    const int sum_at = in_place ? summand(p, count, context.call) : -1;
+    const int sum_at = in_place ? find_addend(p, count, context.call) : -1;
     const PostOps posts = post_ops(
-        p.epilogues, count, sum_at, [&](const Operand& o) { return operand_desc(p, o, out); }, context.numerics);
+        p.epilogues, count, sum_at, [&](const CallOperand& o) { return operand_desc(p, o, out); }, context.numerics);
     const dnnl::primitive_desc pd = form.make(attributes(posts.ops), out);
     if (pd && !is_reference(pd)) return Lone{lone_call(context, p, form, pd, posts), n};
   }
@@ -179,7 +183,7 @@ std::optional<Lone> lone_call(const Context& context, const Problem& p, const Fo
 
 }  // namespace
 
-std::vector<IsolatedCall> lone_calls(const Context& context, const Problem& given, bool in_place) {
+std::vector<IsolatedCall> isolated_calls_of_problem(const BuildContext& context, const Problem& given, bool in_place) {
   const bool product = given.op == ir::TensorOp::matmul;
   const Problem problem = with_vector_bias(given, product ? given[Role::output].dims.size() - 1 : 1);
   std::vector<Lone> found;

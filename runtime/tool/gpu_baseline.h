@@ -33,12 +33,12 @@ struct HostTime {
   double queued = 0, after_wait = 0;
 };
 
-class GpuYardstick {
+class GpuBaseline {
  public:
   using Compile = Result<Engine> (*)(const Model&, const Options&);
   // `options` names the GPU. Without a compiler (null) only the driver's copy is left.
-  static Result<std::unique_ptr<GpuYardstick>> make(const Options& options, Compile compile);
-  ~GpuYardstick();
+  static Result<std::unique_ptr<GpuBaseline>> make(const Options& options, Compile compile);
+  ~GpuBaseline();
 
   // Compiles what `time` needs. A copy kernel or a flush that does not compile is left out with a note.
   Status prepare();
@@ -55,7 +55,7 @@ class GpuYardstick {
 
  private:
   struct Impl;
-  explicit GpuYardstick(std::unique_ptr<Impl> impl);
+  explicit GpuBaseline(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -2,7 +2,7 @@
 // Builds the skeleton of a host phase function as LLVM IR: its signature and attributes, the loads of its arguments and
 // the loop over the grid range that a thread is given.
 
-#include "codegen/llvm/frame.h"
+#include "codegen/llvm/phase_function.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using llvm::Value;
 
-std::string features_of(const Target& target) {
+std::string join_features(const Target& target) {
   std::string out;
   for (const std::string& feature : target.features) out += (out.empty() ? "+" : ",+") + feature;
   return out;
@@ -21,15 +21,16 @@ std::string features_of(const Target& target) {
 
 // args->table[position], or the field itself for position -1. The loads have no side effects, so all of them sit at the
 // entry.
-Value* argument(Frame& frame, Ir& ir, int field, int64_t position, llvm::Type* type) {
-  Value*& slot = frame.arguments[{field, position}];
+Value* argument(PhaseFunction& phase_function, Ir& ir, int field, int64_t position, llvm::Type* type) {
+  Value*& slot = phase_function.arguments[{field, position}];
   if (slot) return slot;
   llvm::IRBuilder<>::InsertPointGuard guard(ir.b);
   llvm::Type* pointer = ir.b.getPtrTy();
-  Value* table = position < 0 ? nullptr : argument(frame, ir, field, -1, pointer);
-  ir.b.SetInsertPoint(frame.entry->getTerminator());
+  Value* table = position < 0 ? nullptr : argument(phase_function, ir, field, -1, pointer);
+  ir.b.SetInsertPoint(phase_function.entry->getTerminator());
   Value* at = table ? ir.b.CreateConstInBoundsGEP1_64(type, table, static_cast<uint64_t>(position))
-                    : ir.b.CreateConstInBoundsGEP1_64(pointer, frame.function->getArg(0), static_cast<uint64_t>(field));
+                    : ir.b.CreateConstInBoundsGEP1_64(pointer, phase_function.function->getArg(0),
+                                                      static_cast<uint64_t>(field));
   return slot = ir.b.CreateLoad(table ? type : pointer, at);
 }
 
@@ -64,44 +65,48 @@ std::vector<Value*> advance(Ir& ir, const std::vector<llvm::PHINode*>& at, const
 
 }  // namespace
 
-Frame open_phase(llvm::Module& module, Ir& ir, const std::string& name) {
+PhaseFunction open_phase(llvm::Module& module, Ir& ir, const std::string& name) {
   auto& b = ir.b;
   llvm::Type* parameters[] = {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty(), b.getPtrTy()};
   auto* type = llvm::FunctionType::get(b.getVoidTy(), parameters, false);
-  Frame frame;
-  frame.function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module);
-  frame.function->addFnAttr(llvm::Attribute::NoUnwind);
-  frame.function->addFnAttr("target-cpu", ir.target.triple_cpu);
-  frame.function->addFnAttr("target-features", features_of(ir.target));
-  frame.function->addFnAttr("prefer-vector-width", std::to_string(8 * ir.target.vector_bytes));
-  frame.function->addFnAttr("no-builtins");
+  PhaseFunction phase_function;
+  phase_function.function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module);
+  phase_function.function->addFnAttr(llvm::Attribute::NoUnwind);
+  phase_function.function->addFnAttr("target-cpu", ir.target.triple_cpu);
+  phase_function.function->addFnAttr("target-features", join_features(ir.target));
+  phase_function.function->addFnAttr("prefer-vector-width", std::to_string(8 * ir.target.vector_bytes));
+  phase_function.function->addFnAttr("no-builtins");
   const char* names[] = {"args", "begin", "end", "local"};
-  for (unsigned i = 0; i < 4; ++i) frame.function->getArg(i)->setName(names[i]);
-  frame.entry = llvm::BasicBlock::Create(b.getContext(), "entry", frame.function);
-  auto* body = llvm::BasicBlock::Create(b.getContext(), "body", frame.function);
-  b.SetInsertPoint(frame.entry);
+  for (unsigned i = 0; i < 4; ++i) phase_function.function->getArg(i)->setName(names[i]);
+  phase_function.entry = llvm::BasicBlock::Create(b.getContext(), "entry", phase_function.function);
+  auto* body = llvm::BasicBlock::Create(b.getContext(), "body", phase_function.function);
+  b.SetInsertPoint(phase_function.entry);
   b.CreateBr(body);
   b.SetInsertPoint(body);
-  return frame;
+  return phase_function;
 }
 
-Value* buffer_argument(Frame& frame, Ir& ir, int64_t position) {
-  return argument(frame, ir, kBuffers, position, ir.b.getPtrTy());
+Value* buffer_argument(PhaseFunction& phase_function, Ir& ir, int64_t position) {
+  return argument(phase_function, ir, kBuffers, position, ir.b.getPtrTy());
 }
-Value* extent_argument(Frame& frame, Ir& ir, int64_t position) {
-  return argument(frame, ir, kExtents, position, ir.b.getInt64Ty());
+Value* extent_argument(PhaseFunction& phase_function, Ir& ir, int64_t position) {
+  return argument(phase_function, ir, kExtents, position, ir.b.getInt64Ty());
 }
-Value* extern_argument(Frame& frame, Ir& ir, int64_t position) {
-  return argument(frame, ir, kExterns, position, ir.b.getPtrTy());
+Value* extern_argument(PhaseFunction& phase_function, Ir& ir, int64_t position) {
+  return argument(phase_function, ir, kExterns, position, ir.b.getPtrTy());
 }
-Value* status_argument(Frame& frame, Ir& ir) { return argument(frame, ir, kStatus, -1, ir.b.getPtrTy()); }
-Value* local_memory(const Frame& frame) { return frame.function->getArg(3); }
+Value* status_argument(PhaseFunction& phase_function, Ir& ir) {
+  return argument(phase_function, ir, kStatus, -1, ir.b.getPtrTy());
+}
+Value* local_memory(const PhaseFunction& phase_function) { return phase_function.function->getArg(3); }
 
-void grid_loop(Frame& frame, Ir& ir, Index& index, const ir::Kernel& kernel, const std::vector<ir::LoopHead>& grid,
-               const std::function<void()>& body) {
+void grid_loop(PhaseFunction& phase_function, Ir& ir, Index& index, const ir::Kernel& kernel,
+               const std::vector<ir::LoopHead>& grid, const std::function<void()>& body) {
   auto& b = ir.b;
-  Value *begin = frame.function->getArg(1), *end = frame.function->getArg(2);
-  const auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, frame.function); };
+  Value *begin = phase_function.function->getArg(1), *end = phase_function.function->getArg(2);
+  const auto block = [&](const char* name) {
+    return llvm::BasicBlock::Create(b.getContext(), name, phase_function.function);
+  };
   llvm::BasicBlock *init = block("grid.init"), *head = block("grid"), *inside = block("grid.body"),
                    *exit = block("exit");
   b.CreateCondBr(b.CreateICmpSLT(begin, end), init, exit);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What LLVM IR for NVPTX calls, on a CPU: intrinsics, and instructions of PTX (asm), under their names with
-// underscores, and the functions of libdevice. Comes after cuda_shim.h, whose fibers are the threads.
+// underscores, and the functions of libdevice. Comes after cuda_emulation.h, whose fibers are the threads.
 #pragma once
 
 #include <fenv.h>
 
 extern "C" {
 
-__attribute__((section("fusec_shared"), aligned(16))) unsigned char shim_dynamic_shared[256 << 10];
+__attribute__((section("fusec_shared"), aligned(16))) unsigned char emulation_dynamic_shared[256 << 10];
 
-unsigned nvvm_read_ptx_sreg_tid_x() { return shim::thread_index.x; }
-unsigned nvvm_read_ptx_sreg_ctaid_x() { return shim::block_index.x; }
+unsigned nvvm_read_ptx_sreg_tid_x() { return emulation::thread_index.x; }
+unsigned nvvm_read_ptx_sreg_ctaid_x() { return emulation::block_index.x; }
 void nvvm_barrier0() { __syncthreads(); }
 void nvvm_bar_warp_sync(unsigned mask) { __syncwarp(mask); }
 unsigned nvvm_vote_ballot_sync(unsigned mask, bool holds) { return __ballot_sync(mask, holds); }
@@ -32,13 +32,13 @@ unsigned long long nvvm_asm_cvt_rzi_u64_f64(double v) { return __double2ull_rz(v
 float nvvm_asm_cvt_rz_f32_f64(double v) { return __double2float_rz(v); }
 float nvvm_asm_cvt_rz_f32_s64(long long v) { return __ll2float_rz(v); }
 float nvvm_asm_cvt_rz_f32_u64(unsigned long long v) { return __ull2float_rz(v); }
-unsigned short shim_bf16_from_f32(float v) { return bf16_from_f32(v); }
+unsigned short emulation_bf16_from_f32(float v) { return bf16_from_f32(v); }
 
 // Zeros are in order, NaN loses.
-double nvvm_fmax_d(double a, double b) { return a != a ? b : b != b ? a : shim::greater_of(a, b); }
-double nvvm_fmin_d(double a, double b) { return a != a ? b : b != b ? a : shim::lesser_of(a, b); }
-float nvvm_fmax_f(float a, float b) { return a != a ? b : b != b ? a : shim::greater_of(a, b); }
-float nvvm_fmin_f(float a, float b) { return a != a ? b : b != b ? a : shim::lesser_of(a, b); }
+double nvvm_fmax_d(double a, double b) { return a != a ? b : b != b ? a : emulation::greater_of(a, b); }
+double nvvm_fmin_d(double a, double b) { return a != a ? b : b != b ? a : emulation::lesser_of(a, b); }
+float nvvm_fmax_f(float a, float b) { return a != a ? b : b != b ? a : emulation::greater_of(a, b); }
+float nvvm_fmin_f(float a, float b) { return a != a ? b : b != b ? a : emulation::lesser_of(a, b); }
 float nvvm_saturate_f(float v) { return v > 0 ? (v < 1 ? v : 1.0f) : 0.0f; }
 float nvvm_ex2_approx_ftz_f(float v) { return exp2f(v); }
 float nvvm_rcp_approx_ftz_f(float v) { return 1.0f / v; }

@@ -2,7 +2,7 @@
 // Cuts an ONNX model down to chosen nodes and serializes the result for `fusec reduce`. It uses the import stage only
 // to learn the types and contents of values.
 
-#include "compiler/import/onnx/cut.h"
+#include "compiler/import/onnx/submodel.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ namespace fusec::importer {
 
 using Names = std::set<std::string>;
 
-struct Cutter::Impl {
+struct SubmodelExtractor::Impl {
   ImportOptions options;
   proto::ModelProto model;
   KnownValues values;
@@ -45,7 +45,7 @@ struct Ends {
   Names read, made;
 };
 
-Ends ends_of(const proto::GraphProto& graph, const Cut& cut) {
+Ends find_ends(const proto::GraphProto& graph, const Submodel& cut) {
   Ends ends;
   for (int i = 0; i < graph.node_size(); ++i) {
     if (!cut.keep[static_cast<std::size_t>(i)]) continue;
@@ -57,7 +57,7 @@ Ends ends_of(const proto::GraphProto& graph, const Cut& cut) {
   return ends;
 }
 
-void set_type(proto::ValueInfoProto& info, const std::string& name, const ir::Type& type, const Cut& cut) {
+void set_type(proto::ValueInfoProto& info, const std::string& name, const ir::Type& type, const Submodel& cut) {
   info.set_name(name);
   auto* tensor = info.mutable_type()->mutable_tensor_type();
   tensor->set_elem_type(from_dtype(type.dtype));
@@ -79,7 +79,7 @@ void set_data(proto::TensorProto& to, const std::string& name, const Tensor& dat
 }
 
 // The contents of a value that is known at import, with the symbols of the cut replaced by numbers.
-std::optional<Tensor> contents(const KnownValue& value, const Cut& cut) {
+std::optional<Tensor> contents(const KnownValue& value, const Submodel& cut) {
   if (value.data || !value.integers) return value.data;
   std::vector<int64_t> elements, shape;
   for (const Dim& d : *value.integers) {
@@ -109,10 +109,10 @@ void add_initializer(proto::GraphProto& graph, const proto::TensorProto& tensor,
 
 }  // namespace
 
-Result<Cutter> Cutter::read(const std::string& path, const ImportOptions& options) try {
+Result<SubmodelExtractor> SubmodelExtractor::read(const std::string& path, const ImportOptions& options) try {
   auto impl = std::make_shared<Impl>();
   impl->options = options;
-  if (impl->options.model_dir.empty()) impl->options.model_dir = folder_of(path);
+  if (impl->options.model_dir.empty()) impl->options.model_dir = get_parent_folder(path);
   FUSEC_ASSIGN(const std::vector<uint8_t> bytes, read_file(path, options.limits.model_bytes));
   FUSEC_ASSIGN(impl->model, parse_model(bytes, options.limits));
   impl->values = known_values(impl->model, impl->options);
@@ -125,27 +125,27 @@ Result<Cutter> Cutter::read(const std::string& path, const ImportOptions& option
     }
   }
   impl->symbols.assign(symbols.begin(), symbols.end());
-  Cutter cutter;
+  SubmodelExtractor cutter;
   cutter.impl_ = std::move(impl);
   return cutter;
 } catch (const ImportError& error) {
   return error.status;
 }
 
-std::size_t Cutter::num_nodes() const { return static_cast<std::size_t>(impl_->model.graph().node_size()); }
-const std::vector<std::string>& Cutter::symbols() const { return impl_->symbols; }
+std::size_t SubmodelExtractor::num_nodes() const { return static_cast<std::size_t>(impl_->model.graph().node_size()); }
+const std::vector<std::string>& SubmodelExtractor::symbols() const { return impl_->symbols; }
 
-std::vector<std::string> Cutter::initializers(const Cut& cut) const {
+std::vector<std::string> SubmodelExtractor::initializers(const Submodel& cut) const {
   std::vector<std::string> names;
-  for (const std::string& name : ends_of(impl_->model.graph(), cut).read) {
+  for (const std::string& name : find_ends(impl_->model.graph(), cut).read) {
     if (impl_->initializers.count(name) > 0) names.push_back(name);
   }
   return names;
 }
 
-Result<std::string> Cutter::cut(const Cut& cut) const {
+Result<std::string> SubmodelExtractor::cut(const Submodel& cut) const {
   const proto::GraphProto& from = impl_->model.graph();
-  const Ends ends = ends_of(from, cut);
+  const Ends ends = find_ends(from, cut);
   if (ends.made.empty()) return Status(StatusCode::invalid_argument, "no node is left");
   proto::ModelProto model = impl_->model;
   proto::GraphProto& graph = *model.mutable_graph();

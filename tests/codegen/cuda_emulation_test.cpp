@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "codegen/emit.h"
-#include "tests/codegen/cuda_shim_run.h"
+#include "tests/codegen/cuda_emulation_run.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -18,7 +18,7 @@ constexpr const char* kDtypes[] = {"f64", "f32", "f16", "bf16", "i8",  "i16", "i
 // Vectors of every width and element, aligned as `align` says, whole and cut off.
 TEST(CudaAccess, EveryDtypeAndWidthMoves) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
-  std::vector<ShimCase> cases;
+  std::vector<EmulationCase> cases;
   for (const char* dtype : kDtypes) {
     for (const int width : {1, 2, 4, 8, 16}) {
       const std::string lane = width == 1 ? "" : " + lane", minus = width == 1 ? "" : " - lane";
@@ -143,7 +143,7 @@ TEST(CudaAccess, IndicesGuardsAndBroadcasts) {
 
 TEST(CudaMemory, TransposesAndLocalBuffers) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
-  std::vector<ShimCase> cases;
+  std::vector<EmulationCase> cases;
   for (const char* layout : {"", " layout \"pitch 33\"", " layout \"pitch 36\""}) {
     for (const char* dtype : {"f32", "f16"}) {
       cases.push_back(
@@ -365,11 +365,11 @@ constexpr const char* kReverse = R"(kernel @reverse(%x: in f32[m, 64], %y: out f
 }
 )";
 
-// Without its barrier a kernel gives other results under the shim: what the tests here see is not an accident.
+// Without its barrier a kernel gives other results under the emulation: what the tests here see is not an accident.
 // Zeros, infinities, NaN, and sizes at which a quotient's remainder or reciprocal is denormal.
 TEST(CudaDivision, OfSeveralLanesByOneRoundsAsOneDivisionDoes) {
   FUSEC_NEEDS_COMPILER();
-  std::vector<ShimCase> cases;
+  std::vector<EmulationCase> cases;
   for (const char* divisor : {"3", "-0.7", "1e-30", "1e-39", "3e38", "0", "-0", "inf", "nan", "1.1754944e-38"}) {
     for (const char* scale : {"1", "1e-36", "1e36", "1e-45", "0", "-0", "inf", "nan"}) {
       cases.push_back({filled(R"(kernel @quotient(%x: in f32[64], %y: out f32[64]) {
@@ -390,12 +390,12 @@ TEST(CudaDivision, OfSeveralLanesByOneRoundsAsOneDivisionDoes) {
   expect_cuda_like_evaluator(cases);
 }
 
-TEST(CudaShim, SeesAMissingBarrier) {
+TEST(CudaEmulation, SeesAMissingBarrier) {
   FUSEC_NEEDS_COMPILER();
   const ir::Kernel kernel = cuda_kernel(kReverse);
   const std::string good = cuda_text(kernel), bad = filled(good, {{"__syncthreads();", ";"}});
   ASSERT_NE(good, bad);
-  const auto library = ShimLibrary::make({kernel, kernel}, {good, bad});
+  const auto library = EmulationLibrary::make({kernel, kernel}, {good, bad});
   ASSERT_NE(library, nullptr);
   const Extents extents = {{"m", 1}};
   for (const bool reversed : {false, true}) {
@@ -408,7 +408,7 @@ TEST(CudaShim, SeesAMissingBarrier) {
   }
 }
 
-TEST(CudaShim, SeesBarriersThatNotAllReachAndWrongAddresses) {
+TEST(CudaEmulation, SeesBarriersThatNotAllReachAndWrongAddresses) {
   FUSEC_NEEDS_COMPILER();
   const ir::Kernel kernel = cuda_kernel(kReverse);
   const std::string good = cuda_text(kernel);
@@ -420,7 +420,7 @@ TEST(CudaShim, SeesBarriersThatNotAllReachAndWrongAddresses) {
       {filled(good, {{"= s2[", "= *(float*)(1 + (char*)s2) + s2["}}), "not aligned"}};
   std::vector<std::string> texts;
   for (const auto& [text, error] : cases) texts.push_back(text);
-  const auto library = ShimLibrary::make(std::vector<ir::Kernel>(cases.size(), kernel), texts);
+  const auto library = EmulationLibrary::make(std::vector<ir::Kernel>(cases.size(), kernel), texts);
   ASSERT_NE(library, nullptr);
   const Extents extents = {{"m", 1}};
   const std::vector<Tensor> args = make_args(kernel, extents, 3, -1, 1);
@@ -479,9 +479,10 @@ void expect_gathers(const std::vector<ir::Kernel>& kernels, const RunGather& run
   }
 }
 
-void expect_gathers_under_shim(Codegen codegen) {
+void expect_gathers_under_emulation(Codegen codegen) {
   const std::vector<ir::Kernel> kernels = gather_kernels();
-  const auto library = ShimLibrary::make(kernels, {cuda_text(kernels[0], codegen), cuda_text(kernels[1], codegen)});
+  const auto library =
+      EmulationLibrary::make(kernels, {cuda_text(kernels[0], codegen), cuda_text(kernels[1], codegen)});
   ASSERT_NE(library, nullptr);
   expect_gathers(kernels, [&](std::size_t k, const auto& args, const auto& extents) {
     return library->run(k, args, extents, true);
@@ -490,12 +491,12 @@ void expect_gathers_under_shim(Codegen codegen) {
 
 TEST(CudaGather, WrapsClampsAndReports) {
   FUSEC_NEEDS_COMPILER();
-  expect_gathers_under_shim(Codegen::nvrtc);
+  expect_gathers_under_emulation(Codegen::nvrtc);
 }
 
 TEST(NvptxGather, WrapsClampsAndReports) {
   FUSEC_NEEDS_LLVM_COMPILER();
-  expect_gathers_under_shim(Codegen::llvm);
+  expect_gathers_under_emulation(Codegen::llvm);
 }
 
 TEST(GpuGather, WrapsClampsAndReports) {

@@ -35,13 +35,13 @@ FUSEC_FUNCTION_TABLE(Api, FUSEC_CUDNN);
 // A handle serves one thread at a time. Plans are built, which takes up to seconds, with several handles side by side,
 // and run with another one, so that a run waits only for other runs. A run never creates a handle, because stream
 // capture forbids it.
-class Session {
+class Handles {
  public:
   // `unsupported`: cuDNN is missing; `device`: it finds no GPU.
-  static Result<std::shared_ptr<Session>> open();
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  static Result<std::shared_ptr<Handles>> open();
+  ~Handles();
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
 
   // Calls f(handle); no other thread uses the handle meanwhile.
   template <class F>
@@ -65,15 +65,15 @@ class Session {
  private:
   // Borrows a handle for building.
   struct Builder {
-    explicit Builder(Session& of) : session(of), handle(of.take_builder()) {}
-    ~Builder() { session.return_builder(handle); }
+    explicit Builder(Handles& of) : handles(of), handle(of.take_builder()) {}
+    ~Builder() { handles.return_builder(handle); }
     Builder(const Builder&) = delete;
     Builder& operator=(const Builder&) = delete;
-    Session& session;
+    Handles& handles;
     cudnnHandle_t handle;
   };
 
-  Session(const Api& functions, cudnnHandle_t build, cudnnHandle_t run)
+  Handles(const Api& functions, cudnnHandle_t build, cudnnHandle_t run)
       : api(functions), builders_{build}, idle_{build}, run_(run) {}
   cudnnHandle_t take_builder();
   void return_builder(cudnnHandle_t handle);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/codegen/cuda_shim_run.h"
+#include "tests/codegen/cuda_emulation_run.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace {
 constexpr const char* kClang = "clang++-19 -lm";
 constexpr std::size_t kFiles = 2;  // compiled side by side, where there are more kernels than this
 
-std::string read_shim_file(const std::string& path) {
+std::string read_emulation_file(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -53,8 +53,8 @@ std::string wrapped(std::size_t kernel, const std::string& text, std::size_t pha
     const std::string name = entry_name(kernel, p);
     out += "#define phase" + std::to_string(p) + " " + name + "\n";
     after += "#undef phase" + std::to_string(p) + "\nextern \"C\" void " + name +
-             "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  shim::launch(&" + name +
-             ", blocks, threads, parameters, reversed);\n}\n";
+             "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  emulation::launch(&" +
+             name + ", blocks, threads, parameters, reversed);\n}\n";
   }
   return out + text + after + "}\n";
 }
@@ -71,19 +71,20 @@ std::string without_asm(const std::string& text) {
   return out;
 }
 
-// LLVM IR of this machine, its intrinsics as functions, shared memory in the section that the shim fills with a
+// LLVM IR of this machine, its intrinsics as functions, shared memory in the section that the emulation fills with a
 // pattern.
 std::string llvm_for_host(std::size_t kernel, const std::string& text) {
   const std::string name = "k" + std::to_string(kernel) + "_phase";
   static const std::pair<std::regex, const char*> kChanges[] = {
       {std::regex("target (datalayout|triple) = .*\n"), ""},
       {std::regex("ptx_kernel "), ""},
-      {std::regex("@dynamic_shared"), "@shim_dynamic_shared"},
+      {std::regex("@dynamic_shared"), "@emulation_dynamic_shared"},
       {std::regex("internal addrspace\\(3\\) global (\\[.*\\]) undef,"),
        "addrspace(3) global $1 zeroinitializer, section \"fusec_shared\","},
       {std::regex("declare bfloat @llvm.nvvm.f2bf16.rn\\(float\\).*"),
-       "declare i16 @shim_bf16_from_f32(float)\ndefine internal bfloat @llvm.nvvm.f2bf16.rn(float %v) {\n"
-       "  %bits = call i16 @shim_bf16_from_f32(float %v)\n  %out = bitcast i16 %bits to bfloat\n  ret bfloat %out\n}"},
+       "declare i16 @emulation_bf16_from_f32(float)\ndefine internal bfloat @llvm.nvvm.f2bf16.rn(float %v) {\n"
+       "  %bits = call i16 @emulation_bf16_from_f32(float %v)\n  %out = bitcast i16 %bits to bfloat\n  ret bfloat "
+       "%out\n}"},
   };
   std::string out = without_asm(text);
   for (const auto& [what, to] : kChanges) out = std::regex_replace(out, what, to);
@@ -106,8 +107,8 @@ std::string llvm_launchers(std::size_t number, const ir::Kernel& kernel, std::si
   for (std::size_t p = 0; p < phases; ++p) {
     const std::string name = entry_name(number, p);
     out += "extern \"C\" void " + name + "(" + types + ");\nextern \"C\" void " + name +
-           "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  shim::launch(&" + name +
-           ", blocks, threads, parameters, reversed);\n}\n";
+           "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  emulation::launch(&" +
+           name + ", blocks, threads, parameters, reversed);\n}\n";
   }
   return out;
 }
@@ -117,7 +118,7 @@ struct Source {
   std::vector<std::string> modules;  // LLVM IR
 };
 
-std::string compile_shim(const std::string& stem, const Source& source) {
+std::string compile_emulation(const std::string& stem, const Source& source) {
   std::ofstream(stem + ".cpp") << source.cpp;
   std::string files = stem + ".cpp";
   for (std::size_t i = 0; i < source.modules.size(); ++i) {
@@ -131,7 +132,7 @@ std::string compile_shim(const std::string& stem, const Source& source) {
   const bool ok = std::system(command.c_str()) == 0;
   for (std::size_t i = 0; i < source.modules.size() && ok; ++i)
     std::remove((stem + "_" + std::to_string(i) + ".ll").c_str());
-  return ok ? "" : command + "\n" + read_shim_file(stem + ".log").substr(0, 4000);
+  return ok ? "" : command + "\n" + read_emulation_file(stem + ".log").substr(0, 4000);
 }
 
 // The test program may run where its sources are not.
@@ -141,27 +142,27 @@ bool has_header(const char* name) {
 
 }  // namespace
 
-bool ShimLibrary::has_compiler() {
-  static const bool has = has_header("cuda_shim.h") && std::system("c++ --version > /dev/null 2>&1") == 0;
+bool EmulationLibrary::has_compiler() {
+  static const bool has = has_header("cuda_emulation.h") && std::system("c++ --version > /dev/null 2>&1") == 0;
   return has;
 }
 
-bool ShimLibrary::has_llvm() {
-  static const bool has = FUSEC_WITH_LLVM && has_header("nvptx_shim.h") &&
+bool EmulationLibrary::has_llvm() {
+  static const bool has = FUSEC_WITH_LLVM && has_header("nvptx_emulation.h") &&
                           std::system((std::string(kClang) + " --version > /dev/null 2>&1").c_str()) == 0;
   return has;
 }
 
-std::unique_ptr<ShimLibrary> ShimLibrary::make(const std::vector<ir::Kernel>& kernels,
-                                               const std::vector<std::string>& texts) {
+std::unique_ptr<EmulationLibrary> EmulationLibrary::make(const std::vector<ir::Kernel>& kernels,
+                                                         const std::vector<std::string>& texts) {
   static int made = 0;
-  std::unique_ptr<ShimLibrary> out(new ShimLibrary);
+  std::unique_ptr<EmulationLibrary> out(new EmulationLibrary);
   out->kernels_ = kernels;
-  const std::string shim =
-      std::filesystem::absolute(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/cuda_shim.h").string();
+  const std::string emulation =
+      std::filesystem::absolute(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/cuda_emulation.h").string();
   const bool llvm = is_llvm(texts.at(0));
-  std::string head = "#include \"" + shim + "\"\n";
-  if (llvm) head += "#include \"" + filled(shim, {{"cuda_shim.h", "nvptx_shim.h"}}) + "\"\n";
+  std::string head = "#include \"" + emulation + "\"\n";
+  if (llvm) head += "#include \"" + filled(emulation, {{"cuda_emulation.h", "nvptx_emulation.h"}}) + "\"\n";
   std::vector<Source> sources(kernels.size() > kFiles ? kFiles : 1, Source{head, {}});
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     out->threads_.push_back(threads_in(texts[i]));
@@ -172,8 +173,9 @@ std::unique_ptr<ShimLibrary> ShimLibrary::make(const std::vector<ir::Kernel>& ke
   }
   std::vector<std::future<std::string>> results;
   for (const Source& source : sources) {
-    out->files_.push_back(testing::TempDir() + "fusec_shim_" + std::to_string(getpid()) + "_" + std::to_string(made++));
-    results.push_back(std::async(std::launch::async, compile_shim, out->files_.back(), source));
+    out->files_.push_back(testing::TempDir() + "fusec_emulation_" + std::to_string(getpid()) + "_" +
+                          std::to_string(made++));
+    results.push_back(std::async(std::launch::async, compile_emulation, out->files_.back(), source));
   }
   bool ok = true;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -192,7 +194,7 @@ std::unique_ptr<ShimLibrary> ShimLibrary::make(const std::vector<ir::Kernel>& ke
   return out;
 }
 
-ShimLibrary::~ShimLibrary() {
+EmulationLibrary::~EmulationLibrary() {
   for (void* handle : handles_) {
     if (handle != nullptr) dlclose(handle);
   }
@@ -201,8 +203,8 @@ ShimLibrary::~ShimLibrary() {
   }
 }
 
-RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
-                            bool reversed) const {
+RunOutcome EmulationLibrary::run(std::size_t number, const std::vector<Tensor>& args, const Extents& extents,
+                                 bool reversed) const {
   const ir::Kernel& kernel = kernels_[number];
   std::vector<void*> values;
   for (const Tensor& t : args) values.push_back(const_cast<void*>(t.data()));
@@ -228,11 +230,11 @@ RunOutcome ShimLibrary::run(std::size_t number, const std::vector<Tensor>& args,
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const auto launch =
         reinterpret_cast<void (*)(unsigned, unsigned, void**, bool)>(find(entry_name(number, p) + "_launch"));
-    const int64_t blocks = *named(kernel, codegen::iterations_of(phases[p])).eval(extents);
+    const int64_t blocks = *named(kernel, codegen::count_iterations(phases[p])).eval(extents);
     launch(static_cast<unsigned>(std::max<int64_t>(0, blocks)), static_cast<unsigned>(threads_[number][p]),
            parameters.data(), reversed);
   }
-  out.error = reinterpret_cast<const char* (*)()>(find("fusec_shim_error"))();
+  out.error = reinterpret_cast<const char* (*)()>(find("fusec_emulation_error"))();
   return out;
 }
 
@@ -244,12 +246,12 @@ ir::Kernel cuda_kernel(const std::string& text) {
 
 namespace {
 
-void expect_like_evaluator(const std::vector<ShimCase>& cases, Codegen codegen) {
+void expect_like_evaluator(const std::vector<EmulationCase>& cases, Codegen codegen) {
   const std::string who = codegen == Codegen::llvm ? "llvm sm_90" : "cuda sm_90";
   const Target target = named_target("sm_90").value();
   std::vector<ir::Kernel> kernels;
   std::vector<std::string> texts;
-  for (const ShimCase& c : cases) {
+  for (const EmulationCase& c : cases) {
     const auto parsed = ir::parse_kernel(c.text);
     ASSERT_TRUE(parsed.ok()) << parsed.status().str() << "\n" << c.text;
     const auto text = codegen::emit_text(*parsed, target, codegen);
@@ -257,7 +259,7 @@ void expect_like_evaluator(const std::vector<ShimCase>& cases, Codegen codegen) 
     kernels.push_back(*parsed);
     texts.push_back(*text);
   }
-  const auto library = ShimLibrary::make(kernels, texts);
+  const auto library = EmulationLibrary::make(kernels, texts);
   ASSERT_NE(library, nullptr);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Expectation& e = cases[i].expectation;
@@ -277,9 +279,9 @@ void expect_like_evaluator(const std::vector<ShimCase>& cases, Codegen codegen) 
   }
 }
 
-void expect_on_gpu(const std::vector<ShimCase>& cases, const GpuMode& mode) {
+void expect_on_gpu(const std::vector<EmulationCase>& cases, const GpuMode& mode) {
   std::vector<ir::Kernel> kernels;
-  for (const ShimCase& c : cases) kernels.push_back(cuda_kernel(c.text));
+  for (const EmulationCase& c : cases) kernels.push_back(cuda_kernel(c.text));
   const auto library = GpuLibrary::make(kernels, mode);
   ASSERT_NE(library, nullptr);
   for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -298,9 +300,9 @@ void expect_on_gpu(const std::vector<ShimCase>& cases, const GpuMode& mode) {
 
 }  // namespace
 
-void expect_cuda_like_evaluator(const std::vector<ShimCase>& cases) {
-  if (ShimLibrary::has_compiler()) expect_like_evaluator(cases, Codegen::nvrtc);
-  if (ShimLibrary::has_llvm() && !testing::Test::HasFailure()) expect_like_evaluator(cases, Codegen::llvm);
+void expect_cuda_like_evaluator(const std::vector<EmulationCase>& cases) {
+  if (EmulationLibrary::has_compiler()) expect_like_evaluator(cases, Codegen::nvrtc);
+  if (EmulationLibrary::has_llvm() && !testing::Test::HasFailure()) expect_like_evaluator(cases, Codegen::llvm);
   if (!GpuLibrary::available().ok()) return;
   for (const GpuMode& mode : kGpuModes) {
     if (GpuLibrary::has(mode).ok()) expect_on_gpu(cases, mode);
