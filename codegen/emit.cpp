@@ -5,7 +5,7 @@
 #include "codegen/emit.h"
 
 #include "codegen/cuda/cuda.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 #if FUSEC_WITH_LLVM
 #include "codegen/llvm/host.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "codegen/artifact/artifact.h"
-#include "codegen/artifact/emit_options.h"
 #include "fusec/options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"

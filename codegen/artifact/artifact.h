@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Artifact: the machine code of one kernel, ready to load. emit produces it, the kernel cache stores it and link loads
-// it.
+// it. EmitOptions is what every emitter is told beside the kernel and the target.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "fusec/dim.h"
+#include "fusec/options.h"
 #include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
@@ -47,6 +49,12 @@ struct Artifact {
   std::vector<std::string> externs;   // math functions that the image calls, e.g. "_ZGVeN16v_tanf", "tanf"
   Dim local_bytes;                    // local memory per thread
   std::string text;                   // LLVM IR or CUDA C++; kept only on request
+};
+
+struct EmitOptions {
+  bool keep_text = false;
+  Codegen codegen = Codegen::automatic;                     // of a GPU target
+  std::function<void(const std::string&)> on_warning = {};  // of faults that do not fail the call; unset: silent
 };
 
 }  // namespace fusec::codegen

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "codegen/cuda/reduce.h"
-#include "codegen/kernel/reduction_plan.h"
+#include "codegen/cuda/writer.h"
+#include "codegen/kernel/thread_group.h"
 
 namespace fusec::codegen::cuda {
 namespace {

@@ -2,12 +2,9 @@
 // Writes the identity and the combination step of each reduction combiner as CUDA C++. The operations and their order
 // must match ir/eval/combine.cpp and codegen/llvm/combine.cpp, because all of them must give the same bits.
 
-#include "codegen/cuda/combine.h"
-
 #include <fmt/format.h>
 
-#include "codegen/cuda/scalar.h"
-#include "codegen/cuda/text.h"
+#include "codegen/cuda/expression.h"
 #include "ir/kernel/combiner.h"
 
 namespace fusec::codegen::cuda {

@@ -7,10 +7,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/writer.h"
-#include "codegen/ptx/nvjitlink.h"
-#include "codegen/ptx/workarounds.h"
+#include "codegen/ptx/ptx.h"
 
 namespace fusec::codegen {
 namespace {

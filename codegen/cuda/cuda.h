@@ -2,12 +2,15 @@
 // Kernel -> CUDA C++ -> cubin, by NVRTC, which is found at run time.
 //
 // The text includes nothing. It is compiled without contraction, with IEEE division and square root and with denormals.
+//
+// NVRTC's own part compiles CUDA C++ to PTX and a cubin. It is thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "codegen/artifact/artifact.h"
-#include "codegen/artifact/emit_options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/kernel/kernel.h"
@@ -15,7 +18,7 @@
 namespace fusec::codegen {
 
 // The artifact holds PTX and the cubin, and for each phase the registers, stack and shared memory that the assembler
-// reports. The cubin is NVRTC's own, unless the PTX needs a ptxas workaround (codegen/ptx/workarounds.h): then
+// reports. The cubin is NVRTC's own, unless the PTX needs a ptxas workaround (codegen/ptx/ptx.h): then
 // nvJitLink assembles it, and without nvJitLink there is no cubin. `unsupported`: this build or this machine has no
 // NVRTC. compile_failed names a statement that cannot be written, or carries the log of NVRTC or nvJitLink.
 Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
@@ -26,3 +29,16 @@ bool has_nvrtc();
 std::string cuda_emitter_key();
 
 }  // namespace fusec::codegen
+
+namespace fusec::codegen::cuda {
+
+struct Cubin {
+  std::vector<uint8_t> image;
+  std::string ptx;
+};
+
+Result<Cubin> compile(const std::string& text, const Target& target);
+// "13.0", or "none".
+std::string nvrtc_version();
+
+}  // namespace fusec::codegen::cuda

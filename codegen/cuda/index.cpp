@@ -2,14 +2,11 @@
 // Writes index expressions of a kernel as C++ text for the CUDA emitter. Divisions with a proven non-negative dividend
 // are unsigned; all others round towards negative infinity. A symbolic divisor is clamped to at least 1.
 
-#include "codegen/cuda/index.h"
-
 #include <algorithm>
 #include <limits>
 #include <set>
 
-#include "codegen/cuda/scalar.h"
-#include "codegen/cuda/text.h"
+#include "codegen/cuda/expression.h"
 
 namespace fusec::codegen::cuda {
 namespace {

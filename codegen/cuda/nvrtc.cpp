@@ -3,14 +3,14 @@
 // needs no GPU. The options forbid contraction and approximate division and keep denormals. Builds without CUDA get
 // stubs.
 
-#include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/cuda.h"
 
 #if FUSEC_WITH_CUDA
 
 #include <nvrtc.h>
 
-#include "codegen/ptx/two_call_query.h"
-#include "ir/support/nvidia_libraries.h"
+#include "codegen/ptx/ptx.h"
+#include "ir/support/shared_library.h"
 
 namespace fusec::codegen::cuda {
 namespace {

@@ -2,10 +2,9 @@
 // The table of helper functions in front of generated CUDA C++, and the code that adds those a kernel uses. Results
 // must match the op table within its tolerances and, where a part replaces an IEEE operation, bit for bit.
 
-#include "codegen/cuda/prelude.h"
-
 #include <string_view>
 
+#include "codegen/cuda/expression.h"
 #include "codegen/cuda/spelling.h"
 #include "ir/support/check.h"
 

@@ -2,13 +2,12 @@
 // Writes reductions, in the order that their tree prescribes, and scans as CUDA C++. Where the plan cannot use the
 // tree's structure, lanes and chunks are counted element by element at run time.
 
-#include "codegen/cuda/reduce.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "codegen/kernel/reduction_plan.h"
+#include "codegen/cuda/writer.h"
+#include "codegen/kernel/thread_group.h"
 
 namespace fusec::codegen::cuda {
 namespace {

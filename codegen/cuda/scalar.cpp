@@ -2,8 +2,6 @@
 // Writes types, constants, casts and scalar ops as CUDA C++ expressions. The `cuda` column of the op table says how a
 // primitive is written; definitions become functions of the prelude.
 
-#include "codegen/cuda/scalar.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,10 +9,10 @@
 #include <limits>
 #include <optional>
 
+#include "codegen/cuda/expression.h"
 #include "codegen/cuda/spelling.h"
-#include "codegen/cuda/text.h"
 #include "ir/ops/cast.h"
-#include "ir/ops/definition.h"
+#include "ir/ops/op.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen::cuda {

@@ -2,9 +2,9 @@
 // Builds the text of CUDA C++ functions: indented lines, comments, parenthesized operands and joined lists. It knows
 // nothing of kernels.
 
-#include "codegen/cuda/text.h"
-
 #include <cctype>
+
+#include "codegen/cuda/expression.h"
 
 namespace fusec::codegen::cuda {
 

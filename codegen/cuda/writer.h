@@ -5,6 +5,8 @@
 // buffer, r4 a reg buffer, s4 a shared buffer, t1 the thread's index in its thread group, w12 the shared memory of a
 // reduce, a12_0 accumulators, c2 a clamped index. A wide register is an array, processed lane by lane in unrolled
 // loops.
+//
+// Of a reduction, reduce.cpp runs over the elements and collective.cpp folds over threads.
 #pragma once
 
 #include <functional>
@@ -13,11 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cuda/index.h"
-#include "codegen/cuda/prelude.h"
-#include "codegen/cuda/scalar.h"
-#include "codegen/cuda/text.h"
-#include "codegen/kernel/phases.h"
+#include "codegen/cuda/expression.h"
+#include "codegen/kernel/layout.h"
 #include "codegen/kernel/thread_group.h"
 #include "ir/kernel/kernel.h"
 #include "ir/kernel/known_bits.h"
@@ -128,5 +127,27 @@ ir::IndexShape kept_strides(Writer& w, ir::BufferId id);
 // reduce.cpp
 void write_reduce(Writer& w, const ir::Reduce& reduce);
 void write_scan(Writer& w, const ir::Scan& scan);
+
+// The accumulators of one reduce: an array for each part, with a second axis of lanes in a lane-wise reduction.
+struct Accumulators {
+  CombineOp op;
+  Parts names;
+  int64_t count = 1;
+  int lanes = 1;   // above 1 in a lane-wise reduction
+  std::string id;  // suffix of the names made for it
+
+  // Element `at` of every part. In a lane-wise reduction the text must stand in a loop over lanes.
+  Parts element(const std::string& at) const;
+};
+
+// Folds every `step`-th accumulator over `count` runs of `stride` threads each; inside a run the accumulators are
+// equal. Afterwards the first count * stride threads of the thread group hold the result; if it returns true, the whole
+// thread group does.
+bool combine_threads(Writer& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step);
+// Copies the first accumulator of the thread group's first thread to all its threads.
+void broadcast(Writer& w, const Accumulators& a);
+// Combines neighbouring pairs, carrying an odd last one, over `count` accumulators `stride` apart, for each such run of
+// the array.
+void fold_array(Writer& w, const Accumulators& a, int64_t stride, int64_t count);
 
 }  // namespace fusec::codegen::cuda

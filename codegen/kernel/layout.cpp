@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes strides and linear element offsets of kernel buffers during emit, including the "pitch P" layout.
+// Splits a kernel into grid phases at the start of emit: perfectly nested outermost grid loops form one phase, and
+// statements between grid loops form phases without a grid. Computes strides and linear element offsets of buffers,
+// including the "pitch P" layout; "swizzle N" is applied by the writers of accesses.
 
 #include "codegen/kernel/layout.h"
 
@@ -8,6 +10,60 @@
 #include "ir/support/check.h"
 
 namespace fusec::codegen {
+namespace {
+
+bool is_pure(const ir::Kernel& kernel, const ir::Stmt& stmt) {
+  if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return kernel.buffers[load->buffer].space == ir::Space::in;
+  return std::holds_alternative<ir::Let>(stmt.v) || std::holds_alternative<ir::IndexValue>(stmt.v);
+}
+
+Phase grid_phase(const ir::Loop& loop) {
+  Phase phase;
+  const ir::Loop* at = &loop;
+  for (;;) {
+    phase.grid.push_back(at->head);
+    if (at->body.size() != 1) break;
+    const auto* inner = std::get_if<ir::Loop>(&at->body[0].v);
+    if (!inner || inner->head.tag != ir::LoopTag::grid) break;
+    at = inner;
+  }
+  for (const ir::Stmt& stmt : at->body) phase.body.push_back(&stmt);
+  return phase;
+}
+
+}  // namespace
+
+std::vector<Phase> split_phases(const ir::Kernel& kernel) {
+  std::vector<Phase> phases;
+  std::vector<const ir::Stmt*> shared, open;
+  const auto flush = [&] {
+    if (!open.empty()) phases.push_back({{}, std::move(open)});
+    open.clear();
+  };
+  for (const ir::Stmt& stmt : kernel.body) {
+    const auto* loop = std::get_if<ir::Loop>(&stmt.v);
+    if (loop && loop->head.tag == ir::LoopTag::grid) {
+      flush();
+      Phase phase = grid_phase(*loop);
+      phase.body.insert(phase.body.begin(), shared.begin(), shared.end());
+      phases.push_back(std::move(phase));
+    } else if (is_pure(kernel, stmt) && open.empty()) {
+      shared.push_back(&stmt);
+    } else if (!std::holds_alternative<ir::Alloc>(stmt.v)) {
+      if (open.empty()) open = shared;
+      open.push_back(&stmt);
+    }
+  }
+  flush();
+  return phases;
+}
+
+IndexExpr count_iterations(const Phase& phase) {
+  IndexExpr out(1);
+  for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
+  return out;
+}
+
 namespace {
 
 int64_t parse_pitch(const std::string& layout) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the elements of a kernel's buffers lie in memory.
+// How a kernel is laid out, the same for all emitters: its phases, each of which becomes one function, and where the
+// elements of its buffers lie in memory.
 #pragma once
+
+#include <vector>
 
 #include "ir/kernel/kernel.h"
 
@@ -12,5 +15,15 @@ using ir::IndexExpr;
 // apart.
 ir::IndexShape compute_strides(const ir::Buffer& buffer);
 IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& index);
+
+// A nest of grid loops, outermost first, with its body; or a run of other statements, with no grid loops.
+struct Phase {
+  std::vector<ir::LoopHead> grid;
+  std::vector<const ir::Stmt*> body;
+};
+
+// The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
+std::vector<Phase> split_phases(const ir::Kernel& kernel);
+IndexExpr count_iterations(const Phase& phase);
 
 }  // namespace fusec::codegen

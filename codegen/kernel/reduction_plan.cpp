@@ -2,10 +2,10 @@
 // Decides during emit how a GPU reduction is split into chunks, sequences and tree lanes, over loops and threads. The
 // plan must depend only on the kernel, because every GPU writer has to produce the same bits.
 
-#include "codegen/kernel/reduction_plan.h"
-
 #include <algorithm>
 #include <bit>
+
+#include "codegen/kernel/thread_group.h"
 
 namespace fusec::codegen {
 namespace {

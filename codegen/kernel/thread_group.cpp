@@ -9,8 +9,6 @@
 #include <bit>
 #include <numeric>
 
-#include "codegen/kernel/reduction_plan.h"
-
 namespace fusec::codegen {
 namespace {
 

@@ -2,10 +2,9 @@
 // Computes the addresses, alignment and lane structure of loads and stores as LLVM IR, for the host and NVPTX emitters.
 // Clamps indices from data.
 
-#include "codegen/llvm/address.h"
-
 #include <algorithm>
 
+#include "codegen/llvm/access.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {

@@ -2,11 +2,9 @@
 // Builds the identity and the combination step of each reduction combiner as LLVM IR, and pairwise folds over values
 // and lanes. The order of operations must match ir/eval/combine.cpp, because results must be bit-identical.
 
-#include "codegen/llvm/combine.h"
-
 #include <bit>
 
-#include "codegen/llvm/scalar.h"
+#include "codegen/llvm/values.h"
 #include "ir/kernel/combiner.h"
 
 namespace fusec::codegen {

@@ -2,8 +2,6 @@
 // Installs LLVM error handlers that throw instead of aborting, and runs code generation so that a failure leaves the
 // process usable. Used by both LLVM emitters.
 
-#include "codegen/llvm/contain.h"
-
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/Support/ErrorHandling.h>
 
@@ -13,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "codegen/llvm/compile.h"
 #include "ir/support/memory.h"
 
 namespace fusec::codegen {

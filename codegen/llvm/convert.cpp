@@ -11,7 +11,6 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/llvm/target_hooks.h"
 #include "codegen/llvm/values.h"
 #include "ir/support/check.h"
 

@@ -4,7 +4,7 @@
 // ones.
 #pragma once
 
-#include "codegen/llvm/combine.h"
+#include "codegen/llvm/values.h"
 #include "codegen/llvm/writer.h"
 
 namespace fusec::codegen {

@@ -2,11 +2,9 @@
 // Builds guards as i1 values and lane masks in LLVM IR. Drops the terms that ranges prove, and keeps terms on which all
 // lanes agree scalar.
 
-#include "codegen/llvm/guard.h"
-
 #include <algorithm>
 
-#include "codegen/llvm/lanes.h"
+#include "codegen/llvm/access.h"
 
 namespace fusec::codegen {
 namespace {

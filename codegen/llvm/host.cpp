@@ -11,9 +11,7 @@
 #include <algorithm>
 
 #include "codegen/llvm/compile.h"
-#include "codegen/llvm/contain.h"
-#include "codegen/llvm/math.h"
-#include "codegen/llvm/target_hooks.h"
+#include "codegen/llvm/values.h"
 #include "codegen/llvm/writer.h"
 #include "ir/support/check.h"
 

@@ -2,11 +2,10 @@
 // Builds index expressions as LLVM IR and places each one at the outermost scope where its symbols are known. Values
 // are memoized per scope, because no later pass removes common subexpressions.
 
-#include "codegen/llvm/index.h"
-
 #include <algorithm>
 #include <bit>
 
+#include "codegen/llvm/phase_function.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {

@@ -2,10 +2,10 @@
 // Splits index expressions into a base and a constant step per lane, binds `lane` for constant or runtime lanes, and
 // writes index values. Used by both LLVM emitters.
 
-#include "codegen/llvm/lanes.h"
-
 #include <algorithm>
 #include <set>
+
+#include "codegen/llvm/access.h"
 
 namespace fusec::codegen {
 namespace {

@@ -2,9 +2,7 @@
 // Writes loads and prefetches as LLVM IR. Guarded loads become masked loads where the target has fast ones, else a
 // branch with a per-lane fallback; a guarded-off lane must not touch memory.
 
-#include "codegen/llvm/address.h"
-#include "codegen/llvm/guard.h"
-#include "codegen/llvm/slots.h"
+#include "codegen/llvm/access.h"
 
 namespace fusec::codegen {
 namespace {

@@ -2,10 +2,10 @@
 // Assigns every local buffer of a kernel to vector slots or to an offset in local memory, before the LLVM writers run.
 // Buffers of sibling blocks share memory, because a block's buffers are dead after it.
 
-#include "codegen/llvm/locals.h"
-
 #include <algorithm>
 #include <set>
+
+#include "codegen/llvm/phase_function.h"
 
 namespace fusec::codegen {
 namespace {

@@ -5,13 +5,12 @@
 // with each is that of the polynomial alone, relative to the function. On targets without fused multiply-add, split
 // constants keep the products exact. f64 functions call libm.
 
-#include "codegen/llvm/math.h"
-
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <limits>
 #include <vector>
 
+#include "codegen/llvm/values.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen::math {

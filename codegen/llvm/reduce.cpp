@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "codegen/llvm/combine.h"
 #include "codegen/llvm/counter.h"
+#include "codegen/llvm/values.h"
 #include "codegen/llvm/writer.h"
 #include "ir/support/check.h"
 

@@ -2,13 +2,11 @@
 // Builds every scalar op of the op table as LLVM IR for the host and NVPTX emitters. Integer ops must not trap or be
 // undefined for any operand; float ops must match the reference in the op table.
 
-#include "codegen/llvm/scalar.h"
-
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
-#include "codegen/llvm/target_hooks.h"
-#include "ir/ops/definition.h"
+#include "codegen/llvm/values.h"
+#include "ir/ops/op.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {

@@ -2,9 +2,7 @@
 // Maps accesses of slot buffers to stack slots in the LLVM writers. All positions are known at write time, so an index
 // out of range is a compile error.
 
-#include "codegen/llvm/slots.h"
-
-#include "codegen/llvm/lanes.h"
+#include "codegen/llvm/access.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {

@@ -6,9 +6,7 @@
 
 #include <algorithm>
 
-#include "codegen/llvm/address.h"
-#include "codegen/llvm/guard.h"
-#include "codegen/llvm/slots.h"
+#include "codegen/llvm/access.h"
 
 namespace fusec::codegen {
 namespace {

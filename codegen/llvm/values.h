@@ -4,11 +4,17 @@
 // Registers hold raw values: floats as float or double, f16 and bf16 as their bits in i16, integers as iN, bool as i1.
 // A width above 1 makes a fixed vector of them. Arithmetic uses the compute form: float for f16 and bf16, else the raw
 // form. In memory, bool is i8, 0 or 1.
+//
+// Scalar ops are the `llvm` column of ir/ops/scalar_ops.def as functions: no fast-math flag is ever set, and nothing is
+// contracted across ops. Transcendental functions are those of the host, on compute-form floats of any width. Combiners
+// take tuples of raw values, with the operations and the order of ir/eval/combine.h. Target hooks are the functions
+// that differ between the host and NVPTX.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
 
 #include <functional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,6 +22,7 @@
 #include "fusec/dtype.h"
 #include "fusec/target.h"
 #include "ir/kernel/kernel.h"
+#include "ir/ops/op.h"
 
 namespace fusec::codegen {
 
@@ -98,5 +105,71 @@ inline constexpr int kZero = 0x06, kDenormal = 0x20, kInfinite = 0x18, kNan = 0x
 bool has_classes(const Ir& ir, const llvm::Value* v);
 llvm::Value* any_of_class(Ir& ir, llvm::Value* v, int classes);
 llvm::Value* call_intrinsic(Ir& ir, llvm::Intrinsic::ID id, std::initializer_list<llvm::Value*> args);
+
+const TargetHooks& host_hooks();
+const TargetHooks& nvptx_hooks();
+
+// Parts of the host's table that other tables use.
+namespace host {
+
+llvm::Value* f32_from_f16(Ir& ir, llvm::Value* raw);
+llvm::Value* f16_from_f32(Ir& ir, llvm::Value* f);
+llvm::Value* bf16_from_f32(Ir& ir, llvm::Value* f);
+llvm::Value* min_max(Ir& ir, bool is_max, llvm::Value* x, llvm::Value* y);
+
+}  // namespace host
+
+// Operands in compute form, all of one width. `type` is the dtype of the operands (for where: of the choices).
+struct OpArgs {
+  DType type;
+  llvm::Value *a, *b = nullptr, *c = nullptr;
+};
+
+// The result in compute form. Not for cast. Definitions are expanded.
+llvm::Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args);
+// The result as a register, rounded to `result`; a cast converts from args.type.
+llvm::Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result);
+
+// max(x, 0), abs or neg of an f16 or bf16 on its bits, where ir::on_half_bits holds.
+llvm::Value* build_on_bits(Ir& ir, ir::ScalarOp op, DType type, llvm::Value* raw);
+
+// Floats: NaN wins, -0 < +0. Integers: smin and the like.
+llvm::Value* build_max(Ir& ir, DType type, llvm::Value* a, llvm::Value* b);
+llvm::Value* build_min(Ir& ir, DType type, llvm::Value* a, llvm::Value* b);
+
+}  // namespace fusec::codegen
+
+namespace fusec::codegen::math {
+
+// The `host` column of ir/ops/scalar_ops.def: a polynomial for f32 where there is one, else a call of libm.
+llvm::Value* function(Ir& ir, ir::ScalarOp op, llvm::Value* x);
+// Calls the libm function `name` (without the suffix f for f32) lane by lane, through HostArgs::externs.
+llvm::Value* libm(Ir& ir, const std::string& name, const std::vector<llvm::Value*>& args);
+// a*b + c, rounded once.
+llvm::Value* fused(Ir& ir, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+
+}  // namespace fusec::codegen::math
+
+namespace fusec::codegen {
+
+using Parts = std::vector<llvm::Value*>;
+
+struct CombineOp {
+  ir::Combiner combiner;
+  std::vector<DType> types;  // of the parts
+};
+
+Parts identity(Ir& ir, const CombineOp& op, int width);
+Parts combine(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b);
+// The combination where the mask holds, else a.
+Parts combine_masked(Ir& ir, const CombineOp& op, const Parts& a, const Parts& b, llvm::Value* mask);
+
+// Combines neighbours, carrying an odd last one, until one is left.
+Parts fold_pairs(Ir& ir, const CombineOp& op, std::vector<Parts> items);
+// The same over the lanes of items of equal width, in the order (item, lane); the result has width 1.
+Parts fold_lanes(Ir& ir, const CombineOp& op, std::vector<Parts> items);
+
+// Lanes from .. from + count - 1.
+llvm::Value* extract_lanes(Ir& ir, llvm::Value* v, int from, int count);
 
 }  // namespace fusec::codegen

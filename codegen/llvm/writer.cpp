@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "codegen/llvm/scalar.h"
+#include "codegen/llvm/values.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 
@@ -74,7 +74,7 @@ void promote(Writer& w) {
     tree->recalculate(*w.phase_function.function);
     llvm::PromoteMemToReg(w.promotable, *tree);
   } catch (...) {
-    (void)tree.release();  // incomplete; its destructor may crash (contain.h)
+    (void)tree.release();  // incomplete; its destructor may crash (compile.h)
     throw;
   }
 }

@@ -8,9 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "codegen/kernel/phases.h"
-#include "codegen/llvm/index.h"
-#include "codegen/llvm/locals.h"
+#include "codegen/kernel/layout.h"
 #include "codegen/llvm/phase_function.h"
 #include "codegen/llvm/values.h"
 #include "ir/kernel/kernel.h"

@@ -2,14 +2,13 @@
 // Assembles PTX to a cubin with nvJitLink, which is loaded with dlopen on first use, so nothing of CUDA is linked. Used
 // by emit; needs no GPU. Builds without CUDA get stubs.
 
-#include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/ptx.h"
 
 #if FUSEC_WITH_CUDA
 
 #include <nvJitLink.h>
 
-#include "codegen/ptx/two_call_query.h"
-#include "ir/support/nvidia_libraries.h"
+#include "ir/support/shared_library.h"
 
 namespace fusec::codegen {
 namespace {

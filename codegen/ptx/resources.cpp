@@ -4,8 +4,6 @@
 // format 4, the size of a payload that follows). The records read here have the payload (index of the function's
 // symbol, value). The bytes may come from a cache file, so every offset is checked.
 
-#include "codegen/ptx/resources.h"
-
 #include <elf.h>
 
 #include <algorithm>
@@ -13,6 +11,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+
+#include "codegen/ptx/ptx.h"
 
 namespace fusec::codegen::cuda {
 namespace {

@@ -3,8 +3,6 @@
 // emitters. The rewrites work line by line on PTX text. They need not be minimal, but each must keep the result of the
 // instruction that it replaces.
 
-#include "codegen/ptx/workarounds.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +19,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "codegen/ptx/nvjitlink.h"
-#include "codegen/ptx/resources.h"
+#include "codegen/ptx/ptx.h"
 
 namespace fusec::codegen {
 namespace {

@@ -8,15 +8,12 @@
 #include <limits>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/nest/alias.h"
-#include "compiler/lower/nest/rebase.h"
-#include "compiler/lower/nest/region_key.h"
+#include "compiler/lower/nest/nest.h"
 #include "compiler/lower/schedule/schedule.h"
 #include "compiler/partition/limits.h"
-#include "compiler/partition/views.h"
+#include "compiler/partition/partition.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
-#include "ir/text/structural_hash.h"
 
 namespace fusec::compiler {
 

@@ -9,7 +9,7 @@
 #include "fusec/target.h"
 #include "ir/graph/graph.h"
 #include "ir/program/program.h"
-#include "ir/support/deadline.h"
+#include "ir/support/stage_context.h"
 
 namespace fusec::compiler {
 

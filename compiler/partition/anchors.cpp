@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
-#include "compiler/partition/windows.h"
 #include "ir/library/capabilities.h"
 #include "ir/ops/cast.h"
 

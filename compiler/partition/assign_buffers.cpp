@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/limits.h"
-#include "compiler/partition/views.h"
-#include "compiler/partition/windows.h"
+#include "compiler/partition/partition.h"
 #include "ir/library/capabilities.h"
 #include "ir/support/check.h"
 

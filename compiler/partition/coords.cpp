@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes the input coordinates of plain index maps and common factorizations of shapes, for partition and lower.
 
-#include "compiler/partition/coords.h"
-
 #include <algorithm>
 
+#include "compiler/partition/domain.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {

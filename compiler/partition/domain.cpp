@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "compiler/partition/graph_names.h"
-#include "compiler/partition/windows.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {

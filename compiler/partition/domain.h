@@ -1,16 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// The iteration domain of a generated region: one loop per factor of its elements, some of them reduced.
+// Index maps and iteration domains. Index maps tell at which coordinates a node reads its inputs to compute an element
+// of its output, small max_pool windows included: partition sees by them how a region reads its values, and lower emits
+// the reads. The domain of a generated region has one loop per factor of its elements, some of them reduced.
 #pragma once
 
 #include <set>
 #include <string>
 #include <vector>
 
-#include "compiler/partition/coords.h"
+#include "fusec/dim.h"
 #include "fusec/status.h"
 #include "ir/graph/graph.h"
 
 namespace fusec::compiler {
+
+using Coords = std::vector<Dim>;
+
+// Maps coordinates of a broadcast result to coordinates in an operand of shape `from`, whose axes are right-aligned
+// with those of the result by numpy's rule.
+Coords broadcast_coords(const Coords& coords, const Shape& from);
+
+// The coordinates in `to` of the element at `coords` of `from`, which has the same position in row-major order.
+Coords reshape_coords(const Coords& coords, const Shape& from, const Shape& to, const DimRanges& ranges);
+
+// The coordinates at which `node`, one of broadcast, reshape, transpose, slice or a scalar op, reads its input `i` to
+// yield the element at `coords`. Other ops read at coordinates that need more than arithmetic.
+Coords input_coords(const ir::Graph& graph, const ir::Node& node, int i, const Coords& coords, const DimRanges& ranges);
+bool is_plain_map(ir::Op op);  // whether input_coords handles it
+
+// The coarsest common factorization of shapes with equal element counts: `factors`, and for each shape how many factors
+// make up each of its axes (axes of extent 1 have none). It is nullopt when there is none, as for [4,6] and [3,8].
+struct Factorization {
+  Shape factors;
+  std::vector<std::vector<int>> groups;  // groups[shape][axis]: number of factors
+};
+std::optional<Factorization> factorize(const std::vector<Shape>& shapes);
+
+// Whether `node` is a max_pool that a generated kernel computes as fast as a library: channels last, few positions in a
+// window, no dilation, and at least one position of each window inside the image. A library computes the others.
+bool is_small_window(const ir::Graph& graph, const ir::Node& node);
+// The number of positions in its window.
+int64_t window_size(const ir::Node& max_pool);
+// Whether an element of the input is in several windows.
+bool windows_overlap(const ir::Node& max_pool);
+
+// The coordinates of all positions of the window of the result at `coords`. A position in the padding is replaced by
+// the nearest element of the window inside the image. That element counts twice, which does not change a maximum, and
+// no load needs a guard.
+std::vector<Coords> window_coords(const ir::Graph& graph, const ir::Node& max_pool, const Coords& coords,
+                                  const DimRanges& ranges);
 
 // An access point of a region in its domain: an output, or a reduction's input (full) or result (outer).
 struct AccessPoint {

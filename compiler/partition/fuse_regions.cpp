@@ -8,7 +8,6 @@
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
 #include "compiler/partition/limits.h"
-#include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
 namespace {

@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/partition/coords.h"
+#include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
-#include "compiler/partition/windows.h"
 
 namespace fusec::compiler {
 namespace {

@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <queue>
 
-#include "compiler/partition/coords.h"
 #include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/groups.h"
-#include "compiler/partition/views.h"
 
 namespace fusec::compiler {
 namespace {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The partition stage: decides which nodes become one kernel, which nodes a library computes, and which cost nothing
-// because they are views. The result is a side table; the graph does not change.
+// because they are strided windows of other values. The result is a side table; the graph does not change.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,5 +62,22 @@ struct Partition {
 Result<Partition> partition(const ir::Graph& graph, const Target& target, const Options& options);
 // Returns one block per region, then the fusion boundaries, as `fusec partition` prints them.
 std::string to_string(const ir::Graph& graph, const Partition& partition);
+
+// A value as a view: the element at coordinates c lies at offset + sum c[i] * strides[i] of `base`'s allocation.
+struct StridedView {
+  ir::ValueId base;
+  Dim offset;
+  Shape shape, strides;
+  std::vector<bool> backwards;  // axes with negative strides; an expression such as -n*n + n does not show its sign
+};
+
+// The view of the result of `node` (broadcast, reshape, transpose or slice) if `in` is the view of its input;
+// nullopt when no strides can express it.
+std::optional<StridedView> view_through(const ir::Graph& graph, const ir::Node& node, const StridedView& in);
+
+// The view of `value`: its own storage, or a view of the value that it views; nullopt when that value is not
+// materialized.
+std::optional<StridedView> find_view(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
+                                     ir::ValueId value);
 
 }  // namespace fusec::compiler

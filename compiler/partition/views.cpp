@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes windows (offset and strides) of values that are views, for partition and lower.
 
-#include "compiler/partition/views.h"
-
-#include "compiler/partition/coords.h"
+#include "compiler/partition/domain.h"
+#include "compiler/partition/partition.h"
 
 namespace fusec::compiler {
 

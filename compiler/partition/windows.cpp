@@ -2,10 +2,9 @@
 // Decides which max_pool nodes are small windows, and maps their positions to input coordinates, for partition and
 // lower.
 
-#include "compiler/partition/windows.h"
-
 #include <algorithm>
 
+#include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
 
 namespace fusec::compiler {

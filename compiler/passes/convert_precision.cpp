@@ -2,8 +2,6 @@
 // Optimize pass: converts the f32 weights and activations of a model to f16 or bf16 by building a new graph. It keeps
 // the types of inputs and outputs, and values that stand for integers.
 
-#include "compiler/passes/convert_precision.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,7 +13,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/wide_values.h"
 #include "ir/eval/graph.h"
-#include "ir/ops/narrow.h"
+#include "ir/ops/cast.h"
 #include "ir/support/memory.h"
 #include "ir/support/parallel.h"
 

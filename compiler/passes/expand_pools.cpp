@@ -11,8 +11,6 @@
 // An average divides the sum by the number of positions that count, which is the product of those along each axis. Sums
 // of 16-bit types are f32, rounded once.
 
-#include "compiler/passes/expand_pools.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,11 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "compiler/partition/domain.h"
 #include "compiler/partition/graph_names.h"
-#include "compiler/partition/windows.h"
-#include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/taps.h"
+#include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "compiler/partition/graph_names.h"
-#include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
 #include "ir/library/capabilities.h"
 
 namespace fusec::compiler {

@@ -19,8 +19,8 @@
 #include <string>
 
 #include "compiler/partition/graph_names.h"
-#include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
 #include "ir/eval/graph.h"
 #include "ir/ops/cast.h"
 

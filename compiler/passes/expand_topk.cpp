@@ -7,8 +7,8 @@
 // comparisons. k = 1 becomes argmax or, for the smallest of integers, argmin.
 
 #include "compiler/partition/graph_names.h"
-#include "compiler/passes/expansion.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
 
 namespace fusec::compiler {
 namespace {

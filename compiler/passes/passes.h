@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The passes of the optimize stage. No pass depends on another, but in the order of pipeline.cpp they find the most.
+// Each has a file of its own name.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "compiler/passes/pipeline.h"
+#include "fusec/status.h"
+#include "ir/graph/graph.h"
+#include "ir/library/capabilities.h"
 
 namespace fusec::compiler {
 
@@ -48,5 +55,14 @@ Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
 Result<bool> split_concats(ir::Graph& graph, const PassContext& context);
 // Makes every graph output the result of a node of its own.
 Result<bool> own_outputs(ir::Graph& graph, const PassContext& context);
+
+// `to` must be f16 or bf16 (else invalid_argument). Values of types other than f32 are not converted. If `weights_ms`
+// is set, the time of converting constants is added to it.
+Result<ir::Graph> with_precision(const ir::Graph& graph, DType to, double* weights_ms = nullptr);
+
+// Returns why the library's pooling cannot compute a max_pool or avg_pool, or nullopt if it can. For symbolic extents,
+// nullopt means that it can for all values.
+std::optional<std::string> library_lacks(const ir::LibraryCapabilities& library, const ir::Graph& graph,
+                                         const ir::Node& pool);
 
 }  // namespace fusec::compiler

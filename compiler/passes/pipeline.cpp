@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "compiler/passes/passes.h"
-#include "ir/support/dump.h"
+#include "ir/support/stage_context.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
 

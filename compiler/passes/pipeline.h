@@ -10,7 +10,7 @@
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/graph/graph.h"
-#include "ir/support/deadline.h"
+#include "ir/support/stage_context.h"
 
 namespace fusec::compiler {
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the uses of values for passes of the optimize stage that may rewrite only values with a single use.
+// Helpers for passes of the optimize stage: counts the uses of values, for passes that may rewrite only values with a
+// single use, and emits the slice and pad that select what one tap of every window reads, for passes that unroll
+// convolutions and pools.
 
 #include "compiler/passes/rewriter.h"
+
+#include <algorithm>
+#include <string>
 
 namespace fusec::compiler {
 
@@ -11,6 +16,58 @@ ir::IdVector<ir::ValueId, int> use_counts(const ir::Graph& graph) {
     for (ir::ValueId v : graph.nodes[id].inputs) ++counts[v];
   for (ir::ValueId v : graph.outputs) ++counts[v];
   return counts;
+}
+
+using ir::TensorOp;
+using ir::ValueId;
+
+namespace {
+
+// What one tap reads along one spatial axis: results first .. first + count - 1 read the elements start, start + step,
+// ...; other results read padding.
+struct TapRange {
+  int64_t first = 0, count = 0, start = 0, step = 1;
+};
+
+TapRange tap_range(int64_t in, int64_t out, int64_t step, int64_t shift) {
+  TapRange r;
+  r.step = step;
+  r.first = shift < 0 ? (-shift + step - 1) / step : 0;
+  const int64_t last = in - 1 - shift < 0 ? -1 : std::min(out - 1, (in - 1 - shift) / step);
+  r.count = std::max<int64_t>(0, last - r.first + 1);
+  r.start = r.first * step + shift;
+  return r;
+}
+
+}  // namespace
+
+std::optional<ValueId> moved_by_tap(ir::Graph& graph, const ir::Node& window, const std::vector<int64_t>& tap,
+                                    ValueId padding) {
+  const ValueId x = window.inputs[0];
+  const Shape in = graph.type(x).shape, out = graph.type(window.output).shape;
+  const auto &strides = window.attrs.ints("strides"), &pads = window.attrs.ints("pads"),
+             &dilations = window.attrs.ints("dilations");
+  const std::size_t first = window.attrs.s("layout") == "last" ? 1 : 2;
+  Shape starts(in.size(), 0), sizes = in, before(in.size(), 0), after(in.size(), 0);
+  std::vector<int64_t> steps(in.size(), 1);
+  bool padded = false;
+  for (std::size_t i = 0; i < tap.size(); ++i) {
+    const std::size_t axis = first + i;
+    const int64_t count = out[axis].value();
+    const TapRange r = tap_range(in[axis].value(), count, strides[i], tap[i] * dilations[i] - pads[i]);
+    if (r.count == 0) return std::nullopt;
+    starts[axis] = r.start;
+    sizes[axis] = r.count;
+    steps[axis] = r.step;
+    before[axis] = r.first;
+    after[axis] = count - r.first - r.count;
+    padded = padded || r.count < count;
+  }
+  const ir::Attrs places{{"starts", starts}, {"sizes", sizes}, {"steps", steps}};
+  const ValueId moved = add_node(graph, TensorOp::slice, {x}, places, window.origin);
+  if (!padded) return moved;
+  const ir::Attrs ends{{"before", before}, {"after", after}, {"mode", std::string("constant")}};
+  return add_node(graph, TensorOp::pad, {moved, padding}, ends, window.origin);
 }
 
 }  // namespace fusec::compiler

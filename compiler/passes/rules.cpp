@@ -2,8 +2,6 @@
 // Matches and applies algebraic rules in the optimize stage, and defines the passes apply_rules and
 // recognize_activations with their rules. Neither pass does anything in exact numerics.
 
-#include "compiler/passes/rules.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>

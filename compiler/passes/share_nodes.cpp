@@ -6,7 +6,7 @@
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
-#include "ir/text/attr_text.h"
+#include "ir/text/lexer.h"
 
 namespace fusec::compiler {
 namespace {

@@ -13,7 +13,6 @@
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
-#include "compiler/passes/taps.h"
 #include "ir/library/capabilities.h"
 
 namespace fusec::compiler {

@@ -2,9 +2,9 @@
 // Simplifies Dims and IndexExprs by what the ranges of symbols decide about floordiv, mod, min and max. The result
 // equals the input for all values in range; a rewrite that overflows is dropped.
 
-#include "ir/base/dim_simplify.h"
-
 #include <algorithm>
+
+#include "ir/base/dim_range.h"
 
 namespace fusec {
 namespace base {

@@ -7,7 +7,7 @@
 
 #include "ir/base/dim_internal.h"
 #include "ir/support/characters.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 
 namespace fusec {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 
 namespace fusec {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "ir/support/memory.h"
 
 namespace fusec {

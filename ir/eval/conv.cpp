@@ -5,8 +5,6 @@
 #include <algorithm>
 
 #include "ir/eval/op_call.h"
-#include "ir/eval/panel.h"
-#include "ir/eval/window.h"
 #include "ir/support/parallel.h"
 
 namespace fusec::ir {

@@ -12,7 +12,6 @@
 
 #include "ir/eval/op_call.h"
 #include "ir/support/check.h"
-#include "ir/support/guard.h"
 
 namespace fusec::ir {
 namespace {

@@ -15,7 +15,6 @@
 #include "ir/eval/combine.h"
 #include "ir/eval/index_code.h"
 #include "ir/support/check.h"
-#include "ir/support/guard.h"
 #include "ir/text/kernel_text.h"
 
 namespace fusec::ir {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One evaluation of one node, prepared by evaluate_node for the eval_<op> functions.
+// What the evaluators of tensor ops share: the call with its operands, attributes and result, sliding windows over any
+// number of spatial axes, and panels, the inner loop of products and convolutions.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +81,88 @@ class ElementsAs {
   Tensor tensor_;  // keeps borrowed elements alive
   std::vector<T> copy_;
   const T* data_ = nullptr;
+};
+
+inline constexpr int64_t kPanelColumns = 8;
+
+// out[r][j] = sum over k of a[r * a_stride + k] * panel[k * kPanelColumns + j], for kRows rows. Each element has one
+// accumulator with k rising, so the result does not depend on how the work is split.
+template <int kRows, class T>
+void multiply_rows(const T* a, int64_t a_stride, const T* panel, int64_t depth, T (*out)[kPanelColumns]) {
+  T sum[kRows][kPanelColumns] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int r = 0; r < kRows; ++r) {
+      const T x = a[r * a_stride + k];
+      for (int64_t j = 0; j < kPanelColumns; ++j) sum[r][j] += x * panel[k * kPanelColumns + j];
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int64_t j = 0; j < kPanelColumns; ++j) out[r][j] = sum[r][j];
+  }
+}
+
+// Calls store(row, values) for every row of a.
+template <class T, class Store>
+void multiply_panel(const T* a, int64_t rows, int64_t depth, const T* panel, const Store& store) {
+  constexpr int kRows = 2;  // with 8 columns of f64 the sums fill 8 of SSE's 16 registers
+  T out[kRows][kPanelColumns];
+  int64_t row = 0;
+  for (; row + kRows <= rows; row += kRows) {
+    multiply_rows<kRows>(a + row * depth, depth, panel, depth, out);
+    for (int r = 0; r < kRows; ++r) store(row + r, out[r]);
+  }
+  for (; row < rows; ++row) {
+    multiply_rows<1>(a + row * depth, depth, panel, depth, out);
+    store(row, out[0]);
+  }
+}
+
+// The memory layout of a tensor [N, C, spatial...] or [N, spatial..., C].
+struct ImageLayout {
+  int64_t batch = 0, channels = 0;  // extents
+  int64_t batch_stride = 0, channel_stride = 0;
+  Extents spatial, spatial_strides;
+
+  ImageLayout(const Tensor& tensor, const std::string& layout) {
+    const bool last = layout == "last";
+    const std::size_t channel = last ? tensor.shape().size() - 1 : 1, first = last ? 1 : 2;
+    batch = tensor.shape()[0];
+    batch_stride = tensor.strides()[0];
+    channels = tensor.shape()[channel];
+    channel_stride = tensor.strides()[channel];
+    for (std::size_t i = first; i < first + tensor.shape().size() - 2; ++i) {
+      spatial.push_back(tensor.shape()[i]);
+      spatial_strides.push_back(tensor.strides()[i]);
+    }
+  }
+};
+
+struct Window {
+  Extents kernel, strides, pads, dilations;  // pads: all begins, then all ends
+
+  Window(Extents kernel_extents, const Attrs& attrs)
+      : kernel(std::move(kernel_extents)),
+        strides(attrs.ints("strides")),
+        pads(attrs.ints("pads")),
+        dilations(attrs.ints("dilations")) {}
+
+  struct Tap {
+    int64_t offset = -1;        // in memory; -1 in the padding
+    bool inside_padded = true;  // false past the end padding, which only ceil_mode reaches
+  };
+  Tap tap(const Extents& output, const Extents& position, const ImageLayout& in) const {
+    Tap tap;
+    int64_t offset = 0;
+    bool inside = true;
+    for (std::size_t i = 0; i < kernel.size(); ++i) {
+      const int64_t at = output[i] * strides[i] + position[i] * dilations[i] - pads[i];
+      inside = inside && at >= 0 && at < in.spatial[i];
+      tap.inside_padded = tap.inside_padded && at < in.spatial[i] + pads[kernel.size() + i];
+      offset += at * in.spatial_strides[i];
+    }
+    if (inside) tap.offset = offset;
+    return tap;
+  }
 };
 
 }  // namespace fusec::ir

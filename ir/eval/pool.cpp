@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "ir/eval/op_call.h"
-#include "ir/eval/window.h"
 #include "ir/ops/reference.h"
 #include "ir/support/parallel.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "ir/graph/model_internal.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 
 namespace fusec {
 

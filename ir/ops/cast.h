@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact conversions between element types. Rounding is to nearest, ties to even, and happens once. Denormals and NaN
-// are kept (a NaN keeps its sign and upper payload bits and becomes quiet).
+// are kept (a NaN keeps its sign and upper payload bits and becomes quiet). Arrays of f32, such as weights, are
+// narrowed to f16 or bf16 with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -29,5 +30,12 @@ void store_double(DType dtype, void* at, double value);
 int64_t load_int(DType dtype, const void* at);
 // Integers wrap to the width, bool is value != 0, floats round once.
 void store_int(DType dtype, void* at, int64_t value);
+
+// The result for a finite number above the largest f16.
+enum class Beyond : uint8_t { infinity, largest };
+
+// `to` is f16 or bf16. Uses the CPU's vector instructions where it has them; `plain` never does.
+void narrow_f32(DType to, const float* from, int64_t count, Beyond beyond, uint16_t* out);
+void narrow_f32_plain(DType to, const float* from, int64_t count, Beyond beyond, uint16_t* out);
 
 }  // namespace fusec::ir

@@ -2,11 +2,10 @@
 // Parses the definition and gradient expressions of the op table into trees, once per process, and evaluates them.
 // Emitters expand definitions from these trees; a syntax error in the table is a failed FUSEC_CHECK.
 
-#include "ir/ops/definition.h"
-
 #include <charconv>
 #include <string>
 
+#include "ir/ops/op.h"
 #include "ir/ops/reference.h"
 #include "ir/support/check.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes docs/ops.md from the op tables.
 
-#include "ir/ops/markdown.h"
-
 #include <fmt/format.h>
 
 #include "ir/ops/op.h"

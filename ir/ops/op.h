@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op vocabulary: one enum for scalar ops (rows of scalar_ops.def) and one for tensor ops (rows of tensor_ops.def).
+// The op vocabulary: one enum for scalar ops (rows of scalar_ops.def) and one for tensor ops (rows of tensor_ops.def),
+// the expressions in the columns `definition` and `gradient` as trees, and the tables as Markdown, which is
+// docs/ops.md.
 #pragma once
 
 #include <cstdint>
@@ -132,5 +134,33 @@ class Op {
 };
 
 inline bool is_kind(const Op& op, OpPattern kind) { return !op.is_scalar() && info(op.tensor()).kind == kind; }
+
+struct DefNode {
+  enum class Kind : uint8_t { op, operand, number, y, dy };
+  Kind kind = Kind::number;
+  ScalarOp op = ScalarOp::add;  // for kind op
+  int operand = 0;              // for kind operand: 0 is a, 1 is b, 2 is c
+  double number = 0;
+  std::vector<DefNode> args;  // for kind op
+};
+
+// FUSEC_CHECK on malformed text: the texts come from the op table.
+DefNode parse_definition(std::string_view text);
+
+// The tree of a row that is a definition. Parsed once.
+const DefNode& definition(ScalarOp op);
+// One expression per operand; nullopt if that operand has no gradient (the condition of `where`). Empty if the op is
+// not differentiable.
+const std::vector<std::optional<DefNode>>& gradients(ScalarOp op);
+
+// Evaluates in double, with truth values 0 and 1. Rows in the tree are computed by their references.
+struct DefInputs {
+  double operands[3] = {0, 0, 0};
+  double y = 0, dy = 1;
+};
+double eval_definition(const DefNode& node, const DefInputs& in);
+
+// docs/ops.md: the op tables as Markdown.
+std::string ops_markdown();
 
 }  // namespace fusec::ir

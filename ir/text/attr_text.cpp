@@ -2,15 +2,13 @@
 // Prints and parses the attributes of nodes and library steps, driven by the op table. Printed text parses back to
 // equal attributes.
 
-#include "ir/text/attr_text.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "fusec/shape.h"
-#include "ir/text/literal.h"
+#include "ir/text/lexer.h"
 
 namespace fusec::ir {
 namespace {

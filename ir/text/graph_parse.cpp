@@ -11,11 +11,8 @@
 
 #include "ir/ops/random.h"
 #include "ir/support/check.h"
-#include "ir/support/guard.h"
-#include "ir/text/attr_text.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/lexer.h"
-#include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {

@@ -7,10 +7,7 @@
 
 #include "ir/support/check.h"
 #include "ir/support/hash.h"
-#include "ir/text/attr_text.h"
 #include "ir/text/lexer.h"
-#include "ir/text/list.h"
-#include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {

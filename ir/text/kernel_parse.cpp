@@ -11,10 +11,9 @@
 #include <utility>
 
 #include "ir/ops/cast.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 #include "ir/text/lexer.h"
-#include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {

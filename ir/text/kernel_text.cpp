@@ -11,8 +11,6 @@
 
 #include "ir/ops/cast.h"
 #include "ir/text/lexer.h"
-#include "ir/text/list.h"
-#include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {

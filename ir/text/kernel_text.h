@@ -13,6 +13,9 @@
 //
 // By default, extents are the symbols of parameter shapes and strides in order of appearance. Another order or other
 // extents are stated as `extents(m, n)`.
+//
+// Kernels whose canonical texts are equal are the same code: names do not matter, but the order of parameters and
+// extents does.
 #pragma once
 
 #include <string>
@@ -44,5 +47,11 @@ std::vector<std::string> implied_extents(const std::vector<Shape>& shapes);
 // The dtype of a constant in operand position `arg` if its text does not state one: that of the result; for comparisons
 // that of the first register operand; bool for the condition of a where; f32 for cast.
 DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg);
+
+// The kernel with systematic names and dense ids: the kernel is k, buffers are b0, ... (parameters, then allocations),
+// extents n0, ... in launch order, registers v0, ... and loop variables i0, ... in order of appearance. Registers and
+// buffers that nothing declares are dropped. Kernels with equal canonical texts are interchangeable: they have the same
+// parameters and extents, in the same order.
+Kernel canonical(const Kernel& kernel);
 
 }  // namespace fusec::ir

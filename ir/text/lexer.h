@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokens of fusec's text forms, and the elements that graph, kernel and program text share: names, types,
-// dimensions.
+// dimensions, numbers, attributes and lists. Every element of every dtype survives printing and parsing bit by bit.
+// Attributes look like {axis = 1, perm = [1, 0], shape = [N, 4], mode = "edge", dtype = f32}.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fusec/dim.h"
 #include "fusec/dtype.h"
 #include "fusec/shape.h"
 #include "fusec/status.h"
 #include "ir/graph/graph.h"
+#include "ir/ops/attr.h"
+#include "ir/ops/op.h"
 
 namespace fusec::ir {
 
@@ -95,5 +99,42 @@ std::string escaped(std::string_view text);
 Result<std::string> unescaped(std::string_view text);
 // The sigil and the name, which is quoted unless it is an identifier.
 std::string sigil_name(char sigil, std::string_view name);
+
+// The shortest decimal that reads back as the same value; "inf", "-0", "nan", and "nan(0x7fc00001)" for NaNs other than
+// the usual quiet one. Integers in decimal; true and false.
+std::string literal(DType dtype, const void* element);
+std::string literal(double value);
+
+// Reads one literal into `element`. A float literal is rounded to nearest even; an integer must fit.
+Status parse_literal(Lexer& lexer, DType dtype, void* element);
+Result<double> parse_float(Lexer& lexer);
+
+struct AttrSpec {
+  std::string_view name, kind;  // kinds as in tensor_ops.def
+};
+
+// The attributes of `op`, in print order: those of the op table; `to` for cast; none for other scalar ops.
+std::vector<AttrSpec> attr_specs(Op op);
+// " {...}", or nothing if there are no attributes.
+std::string print_attrs(Op op, const Attrs& attrs);
+// Parses attributes in any order. The braces may be missing. infer_type checks whether all attributes are present.
+Result<Attrs> parse_attrs(Lexer& lexer, Op op);
+
+// "a, b, c" of text(item).
+template <class Items, class Text>
+std::string listed(const Items& items, const Text& text) {
+  std::string out;
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out += ", ";
+    first = false;
+    out += text(item);
+  }
+  return out;
+}
+
+inline std::string listed(const std::vector<Dim>& dims) {
+  return listed(dims, [](const Dim& d) { return d.str(); });
+}
 
 }  // namespace fusec::ir

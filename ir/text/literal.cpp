@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints and parses number literals of every dtype without losing bits. A decimal is rounded only once to its dtype.
 
-#include "ir/text/literal.h"
-
 #include <fmt/format.h>
 
 #include <bit>
@@ -12,6 +10,7 @@
 #include <limits>
 
 #include "ir/ops/element.h"
+#include "ir/text/lexer.h"
 
 namespace fusec::ir {
 namespace {

@@ -10,11 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "ir/support/guard.h"
-#include "ir/text/attr_text.h"
+#include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 #include "ir/text/lexer.h"
-#include "ir/text/literal.h"
 #include "ir/text/program_text.h"
 
 namespace fusec::ir {

@@ -5,11 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "ir/text/attr_text.h"
 #include "ir/text/kernel_text.h"
 #include "ir/text/lexer.h"
-#include "ir/text/list.h"
-#include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {

@@ -2,7 +2,7 @@
 // Renames kernels canonically. Lower renames every kernel so that equal ones share an entry. The cache key contains
 // these names, so a change in naming invalidates cached kernels.
 
-#include "ir/text/structural_hash.h"
+#include "ir/text/kernel_text.h"
 
 namespace fusec::ir {
 namespace {

@@ -11,8 +11,6 @@
 #include <cstdio>
 #include <limits>
 
-#include "runtime/cache/entry.h"
-
 namespace fusec::runtime {
 namespace {
 

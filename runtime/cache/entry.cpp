@@ -2,13 +2,12 @@
 // Encodes and decodes an Artifact as the bytes of a cache entry; packages use the same encoding. The decoder must
 // accept any input bytes: lengths are checked before memory is allocated, and the digest is checked first.
 
-#include "runtime/cache/entry.h"
-
 #include <algorithm>
 #include <cstring>
 #include <new>
 
 #include "ir/support/hash.h"
+#include "runtime/cache/artifact.h"
 
 namespace fusec::runtime {
 namespace {

@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "ir/support/temporary_files.h"
-#include "runtime/cache/owner.h"
 
 namespace fusec::runtime {
 namespace {

@@ -2,8 +2,6 @@
 // Checks that only the user and root can change a file or any folder on its path, and follows symbolic links as the
 // kernel does. The kernel cache, the tuning database and packages use it before they trust a file.
 
-#include "runtime/cache/owner.h"
-
 #include <fcntl.h>
 #include <limits.h>
 #include <unistd.h>
@@ -11,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 #include <vector>
+
+#include "runtime/cache/folder.h"
 
 namespace fusec::runtime {
 namespace {

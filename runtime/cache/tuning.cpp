@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "runtime/cache/folder.h"
-#include "runtime/cache/owner.h"
 #include "runtime/cache/sqlite.h"
 
 namespace fusec::runtime {

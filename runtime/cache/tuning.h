@@ -16,7 +16,7 @@ namespace fusec::runtime {
 
 // One algorithm of one call. Failures are rows too: they are not tried again.
 struct TuningRow {
-  std::string scope, call;         // runtime/tuning/key.h
+  std::string scope, call;         // runtime/tuning/tuning.h
   std::string library, algorithm;  // Library::name(), Algorithm::id
   bool is_default = false;         // what the libraries take by themselves
   int64_t listed = 0;              // algorithms that the call had when this was measured

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements fusec/device.h: device names, tensors on a device, copies, and the list of devices. It dispatches to the
-// CPU or GPU implementation; in a build without CUDA the GPU functions return a Status.
+// Implements fusec/device.h: device names, tensors on a device, copies, and the list of devices. Opens the device that
+// the Options name and determines its Target, before the first stage of compiling or loading; for a GPU this retains
+// the context, which the Engine keeps. In a build without CUDA the GPU functions return a Status.
 
 #include "fusec/device.h"
 
@@ -8,10 +9,13 @@
 
 #include <charconv>
 
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
+#include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
-#include "runtime/device/host/strided_copy.h"
+#include "runtime/device/host/memory.h"
+
 #if FUSEC_WITH_CUDA
+#include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/tensors.h"
 #endif
 
@@ -110,3 +114,34 @@ Status gpu_status() noexcept {
 }
 
 }  // namespace fusec
+
+namespace fusec::runtime {
+namespace {
+
+#if FUSEC_WITH_CUDA
+Result<Machine> open_gpu(const Device& device, const Options& options) {
+  Machine machine{device, {}, nullptr};
+  FUSEC_ASSIGN(machine.context, cuda::Context::open(device.ordinal));
+  const cuda::Driver& driver = machine.context->driver();
+  FUSEC_ASSIGN(machine.target, cuda::cuda_target(driver, machine.context->device(), options.target));
+  return machine;
+}
+#else
+Result<Machine> open_gpu(const Device&, const Options&) { return gpu_status(); }
+#endif
+
+}  // namespace
+
+Result<Machine> open_machine(const Options& options) {
+  FUSEC_ASSIGN(const Device device, parse_device(options.device));
+  if (device.kind == TargetKind::cuda) {
+    Result<Machine> machine = open_gpu(device, options);
+    if (!machine.ok()) return machine.status().with_note("while opening device '" + options.device + "'");
+    return machine;
+  }
+  Machine machine;
+  FUSEC_ASSIGN(machine.target, host_target(options));
+  return machine;
+}
+
+}  // namespace fusec::runtime

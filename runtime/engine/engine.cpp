@@ -13,13 +13,12 @@
 #include "fusec/engine.h"
 #include "ir/graph/graph.h"
 #include "ir/library/capabilities.h"
-#include "ir/support/dump.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
+#include "ir/support/stage_context.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/program_text.h"
+#include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
-#include "runtime/device/open.h"
-#include "runtime/engine/engine_kernels.h"
 #include "runtime/plan/state.h"
 
 namespace fusec {

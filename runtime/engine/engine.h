@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The line of stages from an imported graph to an Engine. engine.cpp has it once, from top to bottom; the commands that
-// show stages and the writer of packages run parts of it.
+// show stages and the writer of packages run parts of it. The machine code of kernels comes from another Engine of this
+// process, from the kernel cache, or by emit.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
 #include "fusec/engine.h"
 #include "fusec/model.h"
+#include "fusec/options.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
 #include "ir/graph/graph.h"
 #include "ir/program/program.h"
+#include "ir/support/stage_context.h"
+#include "runtime/cache/artifact.h"
+#include "runtime/link/link.h"
 #include "runtime/load/assemble.h"
-#include "runtime/load/timed_stage.h"
 
 namespace fusec::runtime {
 
@@ -35,5 +42,17 @@ Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const
 
 // The model as a selected Program with machine code for `target`: all stages up to emit. The machine is left empty.
 Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target);
+
+struct KernelCounts {
+  int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0;
+};
+
+// All of picked_kernels(program). Distinct kernels are made by up to `threads` threads side by side; in one process a
+// key is compiled by one of them while others wait. `cache` may be null; `reuse`: kernels that another Engine holds are
+// taken as they are. The first error in kernel order is the answer; `warn` is
+// told, by any of the threads, of kernels that another emitter had to make. `deadline` is asked before each kernel.
+Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
+                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts,
+                                 const ir::Deadline& deadline = {});
 
 }  // namespace fusec::runtime

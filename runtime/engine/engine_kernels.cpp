@@ -3,15 +3,14 @@
 // cache, or by compiling it. Kernels are compiled in parallel, and concurrent requests for one key share a single
 // compilation.
 
-#include "runtime/engine/engine_kernels.h"
-
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "codegen/emit.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "ir/support/parallel.h"
+#include "runtime/engine/engine.h"
 #include "runtime/threads/single_flight.h"
 
 namespace fusec::runtime {

@@ -16,14 +16,14 @@
 #include <utility>
 
 #include "fusec/package.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "ir/support/temporary_files.h"
 #include "ir/text/program_text.h"
-#include "runtime/cache/entry.h"
+#include "runtime/cache/artifact.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/engine/engine.h"
 #include "runtime/package/format.h"
-#include "runtime/package/manifest.h"
+#include "runtime/package/package.h"
 
 namespace fusec::runtime {
 namespace {

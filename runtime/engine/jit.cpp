@@ -14,7 +14,7 @@
 #include "fusec/engine.h"
 #include "fusec/session.h"
 #include "ir/graph/graph.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "runtime/engine/jit_layout.h"
 #include "runtime/threads/single_flight.h"
 

@@ -10,7 +10,7 @@
 #include "codegen/artifact/artifact.h"
 #include "fusec/status.h"
 #include "ir/program/program.h"
-#include "runtime/device/device_program.h"
+#include "runtime/device/device.h"
 #include "runtime/device/host/memory.h"
 #include "runtime/library/interface/library.h"
 

@@ -7,9 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "runtime/load/timed_stage.h"
 #if FUSEC_WITH_CUDA
-#include "runtime/run/cuda/library_memory.h"
 #include "runtime/run/cuda/link.h"
 #endif
 

@@ -1,17 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // assemble: the end of the line, the same for a model compiled here and for one out of a package: link, bind where no
-// shape is free, and what an Engine tells of itself.
+// shape is free, and what an Engine tells of itself. Every stage of the line is called through timed_stage.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "fusec/engine.h"
-#include "runtime/device/open.h"
+#include "runtime/device/device.h"
 #include "runtime/link/link.h"
 #include "runtime/plan/state.h"
 
 namespace fusec::runtime {
+
+// Calls one stage, notes its time, and says in an error which stage it was.
+template <class F>
+auto timed_stage(std::vector<StageTime>& times, const char* stage, const F& f) -> decltype(f()) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  auto result = f();
+  times.push_back({stage, std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+  const Status status = [&] {
+    if constexpr (std::is_same_v<decltype(f()), Status>) {
+      return result;
+    } else {
+      return result.status();
+    }
+  }();
+  if (!status.ok()) return Status(status).with_note(std::string("in stage ") + stage);
+  return result;
+}
 
 struct Parts {
   ir::Program program;  // its constants included

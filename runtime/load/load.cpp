@@ -10,10 +10,9 @@
 #include <utility>
 
 #include "fusec/device.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "runtime/cache/artifact.h"
 #include "runtime/load/assemble.h"
-#include "runtime/load/timed_stage.h"
 #include "runtime/package/package.h"
 
 namespace fusec::runtime {

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/cache/owner.h"
+#include "runtime/cache/folder.h"
 
 namespace fusec::runtime {
 namespace {

@@ -15,9 +15,12 @@
 //
 // Integers are little-endian. A digest is the SHA-256 of the SHA-256 digests of the bytes' 256 KiB chunks, so that
 // threads share the work. Every byte of the file is under one, but for the signature and its key. Those sign the digest
-// in the header, which covers the digests of all sections (signature.h); without a signature they are zeros.
+// in the header, which covers the digests of all sections; without a signature they are zeros.
+//
+// Signatures are Ed25519, by libsodium.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,11 +28,23 @@
 #include <span>
 #include <vector>
 
+#include "fusec/signing.h"
 #include "fusec/status.h"
 #include "ir/support/hash.h"
-#include "runtime/package/signature.h"
 
 namespace fusec::runtime {
+
+// As it lies in the file.
+struct Signature {
+  std::array<uint8_t, 64> bytes{};
+  PublicKey key;  // whose it is
+};
+
+// What is signed is "fusec package 3\n" and the digest. unsupported: fusec was built without libsodium.
+Result<Signature> sign_digest(const ir::Sha256Digest& digest, const SigningKey& key);
+// Whether the signature is that key's of that digest. invalid_model: it is not; unsupported as above.
+Status verify_signature(const ir::Sha256Digest& digest, const Signature& signature);
+bool can_sign();  // built with libsodium
 
 inline constexpr uint32_t kPackageVersion = 3;
 inline constexpr int64_t kPackageAlignment = 64;

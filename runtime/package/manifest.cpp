@@ -2,11 +2,11 @@
 // Prints and parses the JSON manifest of a package. The file may be malicious: the parser limits nesting, refuses
 // integers out of range, and returns a Status for any other text.
 
-#include "runtime/package/manifest.h"
-
 #include <climits>
 #include <new>
 #include <nlohmann/json.hpp>
+
+#include "runtime/package/package.h"
 
 namespace fusec::runtime {
 namespace {

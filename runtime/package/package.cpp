@@ -13,9 +13,8 @@
 #include <functional>
 
 #include "ir/support/check.h"
-#include "ir/support/guard.h"
 #include "ir/text/program_text.h"
-#include "runtime/cache/entry.h"
+#include "runtime/cache/artifact.h"
 #include "runtime/device/host/detect.h"
 
 namespace fusec::runtime {

@@ -2,18 +2,18 @@
 // Signs and verifies the digest of a package with Ed25519, and reads keys from PEM files. Builds without libsodium
 // return `unsupported`. Private keys are wiped from memory after use.
 
-#include "runtime/package/signature.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+
+#include "runtime/package/format.h"
 #if FUSEC_WITH_SODIUM
 #include <sodium.h>
 #endif
 
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "runtime/package/file.h"
 
 namespace fusec::runtime {

@@ -13,11 +13,11 @@
 
 #include "ir/support/check.h"
 #include "ir/support/parallel.h"
-#include "runtime/plan/independent.h"
-#include "runtime/plan/live_bound.h"
+#include "runtime/plan/memory_plan.h"
+#include "runtime/plan/plan.h"
 #include "runtime/plan/tuner.h"
 #include "runtime/threads/parallel.h"
-#include "runtime/tuning/key.h"
+#include "runtime/tuning/tuning.h"
 
 namespace fusec::runtime {
 namespace {

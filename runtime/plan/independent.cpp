@@ -3,12 +3,11 @@
 // parallel region for each group. Inputs and outputs of the caller may share memory, so two different ones conflict as
 // soon as one of them is written.
 
-#include "runtime/plan/independent.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "runtime/plan/bind.h"
+#include "runtime/plan/plan.h"
 
 namespace fusec::runtime {
 namespace {

@@ -3,12 +3,11 @@
 // dying input where the step allows it, and gives each temporary and workspace its offset in the arena. The offsets
 // themselves come from `plan_memory`.
 
-#include "runtime/plan/lifetimes.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "ir/support/check.h"
+#include "runtime/plan/memory_plan.h"
 
 namespace fusec::runtime {
 namespace {

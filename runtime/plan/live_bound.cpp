@@ -2,11 +2,11 @@
 // Computes a lower bound on the arena size during bind, for the statistics of a Plan and for tests of the memory
 // planner. It must not share code with lifetimes.cpp or memory_plan.cpp, because a shared mistake would go unnoticed.
 
-#include "runtime/plan/live_bound.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
+
+#include "runtime/plan/memory_plan.h"
 
 namespace fusec::runtime {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan: resolved launches for one set of symbol values. Immutable; shared by the Sessions that run it.
+// Plan: resolved launches for one set of symbol values. Immutable; shared by the Sessions that run it. On the host,
+// groups of launches need no barrier between them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "runtime/link/link.h"
-#include "runtime/plan/lifetimes.h"
+#include "runtime/plan/memory_plan.h"
 #include "runtime/plan/resolve.h"
 
 namespace fusec::runtime {
@@ -89,5 +90,10 @@ struct Plan {
 };
 
 using PlanPtr = std::shared_ptr<const Plan>;
+
+// Sets Launch::together and group_threads. Launches that follow one another run in one region where none touches memory
+// that another writes; generated kernels of one phase only, whose indices cannot be out of range. A library begins
+// regions of its own.
+void group_independent(Plan& plan, const ResolvedProgram& resolved);
 
 }  // namespace fusec::runtime

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 #include "runtime/threads/parallel.h"
 
 namespace fusec::runtime {

@@ -12,8 +12,8 @@
 
 #include "ir/support/check.h"
 #include "runtime/plan/bind.h"
-#include "runtime/tuning/key.h"
 #include "runtime/tuning/timed_call.h"
+#include "runtime/tuning/tuning.h"
 
 namespace fusec::runtime {
 namespace {

@@ -23,7 +23,7 @@ struct TuneLimits {
 
 // Equal calls of a plan, measured once.
 struct TunedLayer {
-  std::string call;    // runtime/tuning/key.h
+  std::string call;    // runtime/tuning/tuning.h
   std::string origin;  // of the first step
   int64_t count = 1;   // steps
   std::vector<TuningRow> rows;

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "runtime/device/host/float_env.h"
+#include "runtime/device/host/process.h"
 #include "runtime/threads/parallel.h"
 
 namespace fusec::runtime {

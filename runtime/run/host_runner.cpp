@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "runtime/device/host/strided_copy.h"
+#include "runtime/device/host/memory.h"
 #include "runtime/run/executor.h"
 #include "runtime/run/runner.h"
 

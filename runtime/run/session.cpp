@@ -8,8 +8,8 @@
 #include <climits>
 #include <utility>
 
-#include "ir/support/guard.h"
-#include "runtime/device/device_program.h"
+#include "ir/support/check.h"
+#include "runtime/device/device.h"
 #include "runtime/plan/state.h"
 #include "runtime/run/runner.h"
 #include "runtime/threads/parallel.h"

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/device/host/float_env.h"
-#include "runtime/threads/region.h"
+#include "runtime/device/host/process.h"
+#include "runtime/threads/team.h"
 
 #define FUSEC_OPENMP extern "C" __attribute__((visibility("default"), used))
 

@@ -12,8 +12,7 @@
 #include <new>
 #include <utility>
 
-#include "runtime/device/host/float_env.h"
-#include "runtime/threads/region.h"
+#include "runtime/device/host/process.h"
 #include "runtime/threads/team.h"
 
 namespace fusec::runtime {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "fusec/status.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 
 namespace fusec::runtime {
 

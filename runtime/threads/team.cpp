@@ -10,8 +10,6 @@
 #include <new>
 #include <system_error>
 
-#include "runtime/threads/region.h"
-
 namespace fusec::runtime {
 namespace {
 

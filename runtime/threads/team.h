@@ -1,20 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teams of worker threads, the Executor that fusec has of its own. While a team is leased its workers spin between
-// regions, which then begin and end within about a microsecond; a worker sleeps when it sees that another thread wants
-// its processor, and soon after its team was given back.
+// Teams of worker threads, the Executor that fusec has of its own, and the region that a thread runs, which
+// parallel_for and the OpenMP functions share. While a team is leased its workers spin between regions, which then
+// begin and end within about a microsecond; a worker sleeps when it sees that another thread wants its processor, and
+// soon after its team was given back.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/threads/parallel.h"
 
 namespace fusec::runtime {
+
+// What a thread knows of the region that it is in.
+struct ParallelRegion {
+  int part = 0, parts = 1;
+  bool inside = false;  // in a region of several parts; regions begun here have one
+};
+
+struct ThreadState {
+  ParallelRegion region;
+  LeasedThreads* leased = nullptr;  // by this thread
+  int openmp_threads = 0;           // that libraries use; 0: not said
+};
+
+ThreadState& this_thread();
+
+// While alive, this thread runs that part of a region.
+class InRegion {
+ public:
+  InRegion(int part, int parts) : saved_(std::exchange(this_thread().region, {part, parts, true})) {}
+  ~InRegion() { this_thread().region = saved_; }
+  InRegion(const InRegion&) = delete;
+  InRegion& operator=(const InRegion&) = delete;
+
+ private:
+  ParallelRegion saved_;
+};
+
+// A short wait, to be repeated: `pause`, and now and then the processor for whoever wants it.
+class Spin {
+ public:
+  // False where another thread took the processor, or after `longest`: better to sleep, where there is a way.
+  bool operator()(std::chrono::microseconds longest = std::chrono::milliseconds(5));
+
+ private:
+  int count_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
 
 // A thread and its mailbox. What the leasing thread writes and what the worker writes lie in cache lines of their own.
 struct alignas(64) Worker {

@@ -15,13 +15,13 @@
 #include "codegen/emit.h"
 #include "fusec/device.h"
 #include "fusec/session.h"
+#include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
-#include "runtime/device/open.h"
 #include "runtime/plan/state.h"
-#include "runtime/tool/bench.h"
-#include "runtime/tool/bench_record.h"
-#include "runtime/tool/gpu_baseline.h"
+#include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/measure/bench_record.h"
+#include "runtime/tool/measure/gpu_baseline.h"
 #include "runtime/tool/model_file.h"
 
 namespace fusec::tool {

@@ -11,13 +11,13 @@
 
 #include "fusec/device.h"
 #include "fusec/session.h"
-#include "runtime/device/open.h"
-#include "runtime/tool/bench.h"
-#include "runtime/tool/gpu_baseline.h"
+#include "runtime/device/device.h"
+#include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/measure/gpu_baseline.h"
+#include "runtime/tool/measure/timing.h"
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/steps.h"
-#include "runtime/tool/task_cycles.h"
 
 namespace fusec::tool {
 namespace {

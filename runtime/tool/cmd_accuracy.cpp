@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements `fusec accuracy`: parses the ops and types, measures each pair with accuracy.cpp, and prints a table,
-// markdown or JSON. The command fails if a result exceeds its bound in the op table.
+// Implements `fusec accuracy`: parses the ops and types, measures each pair with runtime/tool/measure/accuracy.cpp, and
+// prints a table, markdown or JSON. The command fails if a result exceeds its bound in the op table.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/tool/accuracy.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
+#include "runtime/tool/measure/accuracy.h"
 
 namespace fusec::tool {
 namespace {

@@ -10,11 +10,10 @@
 #include "fusec/device.h"
 #include "fusec/session.h"
 #include "runtime/plan/state.h"
-#include "runtime/tool/bench.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/gpu_baseline.h"
 #include "runtime/tool/inputs.h"
-#include "runtime/tool/library_sum.h"
+#include "runtime/tool/measure/gpu_baseline.h"
+#include "runtime/tool/measure/library_sum.h"
 #include "runtime/tool/steps.h"
 
 namespace fusec::tool {

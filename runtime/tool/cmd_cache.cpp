@@ -8,7 +8,7 @@
 #include "runtime/cache/artifact.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
-#include "runtime/tool/output.h"
+#include "runtime/tool/io/output.h"
 
 namespace fusec::tool {
 namespace {

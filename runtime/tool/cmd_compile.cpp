@@ -9,7 +9,7 @@
 #include "fusec/device.h"
 #include "fusec/package.h"
 #include "runtime/cache/artifact.h"
-#include "runtime/device/open.h"
+#include "runtime/device/device.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/model_file.h"
 

@@ -14,8 +14,7 @@
 #include "fusec/device.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
-#include "runtime/tool/conformance.h"
-#include "runtime/tool/conformance_tiers.h"
+#include "runtime/tool/measure/conformance.h"
 
 namespace fusec::tool {
 namespace {

@@ -16,8 +16,8 @@
 #include "runtime/device/host/detect.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
-#include "runtime/tool/copy_speed.h"
 #include "runtime/tool/gpu_libraries.h"
+#include "runtime/tool/measure/timing.h"
 
 namespace fusec::tool {
 namespace {

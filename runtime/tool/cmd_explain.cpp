@@ -9,8 +9,8 @@
 
 #include "ir/text/kernel_text.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/front_end.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/model_file.h"
 
 namespace fusec::tool {
 namespace {

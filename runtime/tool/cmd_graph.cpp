@@ -9,9 +9,9 @@
 #include <map>
 #include <set>
 
-#include "runtime/tool/child.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/front_end.h"
+#include "runtime/tool/model_file.h"
+#include "runtime/tool/process.h"
 
 namespace fusec::tool {
 namespace {

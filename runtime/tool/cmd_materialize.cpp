@@ -7,8 +7,7 @@
 #include <filesystem>
 
 #include "runtime/tool/commands.h"
-#include "runtime/tool/model_check.h"
-#include "runtime/tool/output.h"
+#include "runtime/tool/io/output.h"
 #if FUSEC_WITH_ONNX
 #include "fusec/onnx.h"
 #endif

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Implements `fusec ops`: prints the scalar and tensor op tables, as JSON or as the markdown of docs/ops.md.
 
-#include "ir/ops/markdown.h"
 #include "ir/ops/op.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/output.h"
+#include "runtime/tool/io/output.h"
 
 namespace fusec::tool {
 namespace {

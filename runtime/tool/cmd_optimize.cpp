@@ -8,7 +8,6 @@
 #include "ir/text/graph_text.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/front_end.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
 #include "runtime/tool/reference.h"

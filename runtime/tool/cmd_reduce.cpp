@@ -16,14 +16,13 @@
 #include <fstream>
 #include <memory>
 
-#include "compiler/import/onnx/submodel.h"
+#include "compiler/import/onnx/import.h"
 #include "ir/graph/model_internal.h"
 #include "ir/support/temporary_files.h"
 #include "ir/text/graph_text.h"
-#include "runtime/tool/child.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/model_check.h"
-#include "runtime/tool/output.h"
+#include "runtime/tool/io/output.h"
+#include "runtime/tool/process.h"
 
 namespace fusec::tool {
 namespace {

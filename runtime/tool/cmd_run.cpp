@@ -11,9 +11,9 @@
 #include "fusec/session.h"
 #include "ir/ops/element.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/evaluate.h"
 #include "runtime/tool/inputs.h"
-#include "runtime/tool/npy.h"
+#include "runtime/tool/io/tensor_file.h"
+#include "runtime/tool/measure/compare.h"
 
 namespace fusec::tool {
 namespace {

@@ -11,7 +11,6 @@
 #include "runtime/link/link.h"
 #include "runtime/plan/state.h"
 #include "runtime/tool/commands.h"
-#include "runtime/tool/front_end.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
 

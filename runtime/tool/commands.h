@@ -1,14 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per command, in the file of its name. Those that take packages are in both programs, `fusec` and
-// `fusec-compiler`.
+// One function per command, in the file of its name, and what they are made with: the front, from which run, bench and
+// inspect get models (in `fusec` packages alone, in `fusec-compiler` models to compile), the parts of `fusec bench` (a
+// model, patterns, and the speed gate over both), and what every command asks of a model file before anything reads it.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "fusec/package.h"
+#include "fusec/status.h"
+#include "runtime/tool/common.h"
 #include "runtime/tool/flags.h"
-#include "runtime/tool/front.h"
+#include "runtime/tool/measure/timing.h"
 
 namespace fusec::tool {
+
+struct BenchFlags : ModelFlags {
+  std::string patterns, batch;
+  std::string against, save, commit;  // of the speed gate
+  std::vector<std::string> models;
+  double duration = 1;
+  int64_t runs = 0, warmup = 3;
+  bool steps = false, library_sum = false, cycles = false;
+  int64_t rotate_mb = 0;
+  Budget budget() const { return {duration, runs, warmup}; }
+};
+
+// score = time of the fastest copy of the bytes of all inputs and outputs / time of the pattern, per file.
+Result<bool> bench_patterns(const BenchFlags& flags);
+
+// Five rounds over --patterns and --models, kept in --save, held against --against. false: something is slower, or
+// failed.
+Result<bool> bench_gate(const BenchFlags& flags);
+
+// The .onnx and .fir files of a folder, sorted, or the one file that `where` names. invalid_argument, naming `flag`:
+// there are none.
+Result<std::vector<std::string>> model_files(const std::string& where, const std::string& flag);
+
+struct Loaded {
+  Model model;
+  std::optional<Package> package;  // the model is compiled already, and `model` has no graph
+  double load_ms = 0;              // reading and importing, without weights_ms
+  double weights_ms = 0;           // reading, making or checking weights
+};
+
+struct Front {
+  Result<Loaded> (*load)(const ModelFlags&) = nullptr;
+  Result<Engine> (*compile)(const Model&, const Options&) = nullptr;  // null: there is no compiler
+  Result<bool> (*bench_patterns)(const BenchFlags&) = nullptr;        // null with it
+  Result<bool> (*bench_gate)(const BenchFlags&) = nullptr;            // null with it
+};
+
+// Of packages, which `load` opens; flags that contradict the package are refused.
+Front package_front();
+Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options);
 
 Command run_command(const Front& front);
 Command bench_command(const Front& front);
@@ -32,5 +78,9 @@ Command accuracy_command();
 Command materialize_command();
 Command cache_command();
 Command doctor_command();
+
+// It is a regular file, and is called .fsc when it begins as a package and only then. invalid_argument, at once: a FIFO
+// is not waited for.
+Status check_model_file(const std::string& path);
 
 }  // namespace fusec::tool

@@ -14,7 +14,7 @@
 #include "fusec/status.h"
 #include "fusec/tensor.h"
 #include "runtime/tool/flags.h"
-#include "runtime/tool/output.h"
+#include "runtime/tool/io/output.h"
 
 namespace fusec::tool {
 

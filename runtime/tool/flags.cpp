@@ -7,8 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "ir/support/guard.h"
-#include "runtime/tool/interrupt.h"
+#include "ir/support/check.h"
+#include "runtime/tool/process.h"
 
 namespace fusec::tool {
 

@@ -4,7 +4,7 @@
 
 #include "runtime/tool/gpu_libraries.h"
 
-#include "ir/support/nvidia_libraries.h"
+#include "ir/support/shared_library.h"
 
 namespace fusec::tool {
 namespace {

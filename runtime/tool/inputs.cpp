@@ -13,7 +13,7 @@
 #include "ir/ops/element.h"
 #include "ir/ops/random.h"
 #include "ir/support/hash.h"
-#include "runtime/tool/npy.h"
+#include "runtime/tool/io/tensor_file.h"
 
 namespace fusec::tool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads ONNX models and graphs in .fir text for the commands of fusec-compiler, and compiles them with a progress line.
-// Packages are refused here.
+// Loads ONNX models and graphs in .fir text for the commands of fusec-compiler, and compiles them with a progress line
+// or runs the stages up to a given one. Packages are refused here. A named GPU target needs no GPU.
 
 #include "runtime/tool/model_file.h"
 
@@ -13,7 +13,9 @@
 #include "ir/graph/model_internal.h"
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
-#include "runtime/tool/model_check.h"
+#include "runtime/device/device.h"
+#include "runtime/tool/commands.h"
+
 #if FUSEC_WITH_ONNX
 #include "fusec/onnx.h"
 #endif
@@ -84,6 +86,28 @@ Result<Engine> compile_model(const Model& model, const Options& options) {
 
 Front compiler_front() {
   return {[](const ModelFlags& flags) { return load_model(flags); }, compile_model, bench_patterns, bench_gate};
+}
+
+namespace {
+
+// A GPU's target by name needs no GPU.
+Result<Target> choose_target(const Options& options) {
+  if (Result<Target> named = named_target(options.target); named.ok() && named->kind == TargetKind::cuda) return named;
+  FUSEC_ASSIGN(runtime::Machine machine, runtime::open_machine(options));
+  return std::move(machine.target);
+}
+
+}  // namespace
+
+Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last) {
+  FrontEnd f;
+  FUSEC_ASSIGN(f.options, parse_options(flags));
+  FUSEC_ASSIGN(f.target, choose_target(f.options));
+  FUSEC_ASSIGN(Loaded loaded, load_model(flags));
+  f.model = std::move(loaded.model);
+  FUSEC_ASSIGN(static_cast<runtime::Stages&>(f),
+               runtime::run_stages(*f.model.graph, f.target, f.options, last, ir::Deadline(f.options.compile_seconds)));
+  return f;
 }
 
 }  // namespace fusec::tool

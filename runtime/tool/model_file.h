@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models to compile.
+// Models to compile, and the stages before emit, one value each, for the commands that show them.
 #pragma once
 
 #include <string>
 
-#include "runtime/tool/front.h"
+#include "fusec/target.h"
+#include "runtime/engine/engine.h"
+#include "runtime/tool/commands.h"
+#include "runtime/tool/common.h"
 
 namespace fusec::tool {
 
@@ -15,5 +18,16 @@ Result<Loaded> load_model(const std::string& path, const ModelFlags& flags);
 Result<Engine> compile_model(const Model& model, const Options& options);
 
 Front compiler_front();
+
+using runtime::Stage;
+
+struct FrontEnd : runtime::Stages {
+  Options options;
+  Target target;
+  Model model;
+};
+
+// Reads the model and runs the stages up to and with `last`.
+Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last);
 
 }  // namespace fusec::tool

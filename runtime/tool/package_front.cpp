@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads packages for `run`, `bench` and `inspect`. It refuses flags that only take effect at compile time, and flags
-// that contradict the options in the package.
+// that contradict the options in the package. Before any command reads a model, its file is checked: a regular file
+// whose name ends in .fsc exactly when its contents are a package, because packages are programs.
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "runtime/tool/front.h"
+#include "fusec/package.h"
+#include "runtime/package/file.h"
+#include "runtime/tool/commands.h"
 
 namespace fusec::tool {
 namespace {
@@ -67,6 +70,26 @@ Front package_front() { return {load_package, nullptr, nullptr}; }
 Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options) {
   if (loaded.package) return Engine::load(*loaded.package, options);
   return front.compile(loaded.model, options);
+}
+
+Status check_model_file(const std::string& path) {
+  const Result<runtime::OpenFile> file = runtime::OpenFile::open(path);
+  if (!file.ok())
+    return Status(file.status().code(), fmt::format("cannot read '{}': {}", path, file.status().message()));
+  const bool called = path.ends_with(".fsc"), begins = is_package(path);
+  if (begins && !called) {
+    return Status(StatusCode::invalid_argument, fmt::format("'{}' begins as a package, which is a program, but its "
+                                                            "name does not end in .fsc: rename it if you trust it",
+                                                            path));
+  }
+  if (called && !begins) {
+    return Status(
+        StatusCode::invalid_argument,
+        fmt::format(
+            "'{}' is called .fsc, as packages are, but does not begin with FUSECPKG: rename it if it is a model",
+            path));
+  }
+  return {};
 }
 
 }  // namespace fusec::tool

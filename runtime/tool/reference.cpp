@@ -14,8 +14,7 @@
 
 #include "compiler/passes/pipeline.h"
 #include "runtime/device/host/detect.h"
-#include "runtime/tool/npy.h"
-#include "runtime/tool/tensor_file.h"
+#include "runtime/tool/io/tensor_file.h"
 
 namespace fusec::tool {
 namespace {

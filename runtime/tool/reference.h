@@ -9,9 +9,8 @@
 #include "fusec/model.h"
 #include "fusec/tensor.h"
 #include "runtime/tool/common.h"
-#include "runtime/tool/compare.h"
-#include "runtime/tool/evaluate.h"
 #include "runtime/tool/inputs.h"
+#include "runtime/tool/measure/compare.h"
 
 namespace fusec::tool {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "fusec/engine.h"
-#include "runtime/tool/output.h"
+#include "runtime/tool/io/output.h"
 
 namespace fusec::tool {
 

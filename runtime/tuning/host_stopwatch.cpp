@@ -8,7 +8,7 @@
 
 #include "runtime/device/host/memory.h"
 #include "runtime/threads/parallel.h"
-#include "runtime/tuning/call_stopwatch.h"
+#include "runtime/tuning/timed_call.h"
 
 namespace fusec::runtime {
 namespace {

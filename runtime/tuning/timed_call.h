@@ -1,16 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// TimedCall: one library call with random operands, run again and again in its several ways.
+// TimedCall: one library call with random operands, run again and again in its several ways. CallStopwatch times bound
+// calls alone, on memory of the device: before each run other memory is read, so that weights come from further away,
+// and then the activations are, as in a model, where an earlier step has just written them. It is the same for every
+// choice.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "runtime/device/device_program.h"
+#include "fusec/status.h"
+#include "runtime/device/device.h"
 #include "runtime/library/interface/library.h"
-#include "runtime/tuning/call_stopwatch.h"
 
 namespace fusec::runtime {
+
+inline constexpr int64_t kTimedAlignment = 256;
+
+struct MemoryRange {
+  void* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// One thread at a time.
+class CallStopwatch {
+ public:
+  virtual ~CallStopwatch() = default;
+  // Aligned to kTimedAlignment, contents undefined; until `release`.
+  virtual Result<void*> allocate(int64_t bytes) = 0;
+  virtual void release() = 0;
+  virtual Status write(void* to, const void* from_host, int64_t bytes) = 0;
+  // Microseconds of one run; `warm` is in the caches when it begins.
+  virtual Result<double> time_us(const LibraryOp& op, void* const* args, void* workspace,
+                                 std::span<const MemoryRange> warm) = 0;
+};
+
+// flush_bytes: that are read before each run.
+std::unique_ptr<CallStopwatch> make_host_stopwatch(int threads, int64_t flush_bytes);
 
 struct Spread {
   double median = 0, relative = 0;  // relative: quartile distance / median

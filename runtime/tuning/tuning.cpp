@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/tuning/key.h"
-
 namespace fusec::runtime {
 
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tuning: what one Engine knows of measured times, and where it keeps new ones.
+// Tuning: what one Engine knows of measured times, and where it keeps new ones. A key tells what a measured time holds
+// for, as text that people can read: equal texts, equal times.
 #pragma once
 
 #include <map>
@@ -10,9 +11,18 @@
 #include "fusec/options.h"
 #include "fusec/target.h"
 #include "runtime/cache/tuning.h"
+#include "runtime/library/interface/library.h"
 #include "runtime/link/link.h"
 
 namespace fusec::runtime {
+
+// The call: op, types, extents, strides, window, bias, epilogues, alignment, what is constant. Not its threads.
+std::string tuning_call(const LibraryCall& call);
+// All else: the device, threads of a host, versions of the libraries, and the options that change what they may do.
+std::string tuning_scope(const Options& options, const Target& target, const LoadedProgram& loaded, int threads);
+
+// Multiplications of the call, for an order of tuning.
+double count_work(const LibraryCall& call);
 
 struct TuningPick {
   std::string library, algorithm;
@@ -34,10 +44,10 @@ class Tuning {
 
   Strategy strategy() const { return options_.strategy; }
   const Options& options() const { return options_; }
-  std::string scope();          // runtime/tuning/key.h
-  int64_t flush_bytes() const;  // that are read between two timed runs (runtime/tuning/call_stopwatch.h)
+  std::string scope();          // tuning_scope of this Engine
+  int64_t flush_bytes() const;  // that are read between two timed runs (runtime/tuning/timed_call.h)
 
-  // What is known of a call (runtime/tuning/key.h), whatever the strategy.
+  // What is known of a call (by its key), whatever the strategy.
   std::vector<TuningRow> rows(const std::string& call);
   // Whether any call has picks: where not, none need be asked for.
   bool has_picks();

@@ -15,7 +15,7 @@
 #include <sstream>
 
 #include "codegen/emit.h"
-#include "codegen/kernel/phases.h"
+#include "codegen/kernel/layout.h"
 #include "ir/eval/kernel.h"
 #include "ir/text/kernel_text.h"
 #include "tests/codegen/gpu_run.h"

@@ -5,8 +5,7 @@
 #include <fstream>
 
 #include "codegen/emit.h"
-#include "codegen/ptx/nvjitlink.h"
-#include "codegen/ptx/resources.h"
+#include "codegen/ptx/ptx.h"
 #include "tests/codegen/cuda_emulation_run.h"
 
 namespace fusec::codegen_test {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects that are no kernels: what the system's compiler makes of C.
-#include "codegen/llvm/flatten.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "codegen/llvm/compile.h"
 
 namespace fusec::codegen_test {
 namespace {

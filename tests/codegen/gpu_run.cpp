@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "codegen/emit.h"
-#include "codegen/ptx/nvjitlink.h"
+#include "codegen/ptx/ptx.h"
 
 #if FUSEC_WITH_CUDA
 
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/device/cuda/detect.h"
 #include "runtime/device/cuda/handles.h"
+#include "runtime/device/cuda/tensors.h"
 
 namespace fusec::codegen_test {
 namespace {

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/emit.h"
-#include "codegen/ptx/nvjitlink.h"
-#include "codegen/ptx/workarounds.h"
+#include "codegen/ptx/ptx.h"
 #include "tests/codegen/cuda_emulation_run.h"
 
 namespace fusec::codegen_test {

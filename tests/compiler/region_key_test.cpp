@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks that repeat are scheduled once, each on its own values; a block that differs in anything is not one of them.
-#include "compiler/lower/nest/region_key.h"
-
 #include <gtest/gtest.h>
 
 #include "compiler/lower/lower.h"
+#include "compiler/lower/nest/nest.h"
 #include "ir/ops/random.h"
 
 namespace fusec::compiler {

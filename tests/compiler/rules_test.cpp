@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algebra of apply_rules on values: both sides of each rule have equal bits.
-#include "compiler/passes/rules.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -10,6 +8,7 @@
 #include <limits>
 
 #include "compiler/passes/pipeline.h"
+#include "compiler/passes/rewriter.h"
 #include "ir/eval/graph.h"
 #include "ir/ops/cast.h"
 

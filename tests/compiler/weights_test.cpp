@@ -2,7 +2,7 @@
 // Passes that rewrite weights in bulk do to each element what they do to one.
 #include <gtest/gtest.h>
 
-#include "compiler/passes/convert_precision.h"
+#include "compiler/passes/passes.h"
 #include "compiler/passes/pipeline.h"
 #include "ir/ops/cast.h"
 #include "ir/ops/random.h"

@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "ir/ops/cast.h"
-#include "ir/ops/definition.h"
+#include "ir/ops/op.h"
 #include "tests/fuzz/bounds_internal.h"
 
 namespace fusec::fuzz {

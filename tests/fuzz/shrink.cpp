@@ -10,7 +10,7 @@
 #include "ir/ops/cast.h"
 #include "ir/support/check.h"
 #include "ir/text/graph_text.h"
-#include "ir/text/literal.h"
+#include "ir/text/lexer.h"
 
 namespace fusec::fuzz {
 namespace {

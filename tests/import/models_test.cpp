@@ -11,8 +11,7 @@
 
 #include "compiler/import/onnx/file.h"
 #include "compiler/import/onnx/import.h"
-#include "compiler/import/onnx/submodel.h"
-#include "compiler/import/onnx/wire.h"
+#include "compiler/import/onnx/proto.h"
 #include "ir/verify/graph.h"
 
 namespace fusec::importer {

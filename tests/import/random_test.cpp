@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compiler/import/onnx/random.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/tensor.h"
 
 namespace fusec::importer {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "compiler/import/onnx/import.h"
 #include "compiler/import/onnx/ops.h"
-#include "compiler/import/onnx/tensor_proto.h"
+#include "compiler/import/onnx/proto.h"
 #include "onnx/defs/schema.h"
 #include "tests/import/hostile_make.h"
 

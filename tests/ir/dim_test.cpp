@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "ir/base/dim_simplify.h"
+#include "ir/base/dim_range.h"
 
 namespace fusec {
 namespace {

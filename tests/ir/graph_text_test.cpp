@@ -12,7 +12,6 @@
 
 #include "ir/ops/random.h"
 #include "ir/text/lexer.h"
-#include "ir/text/literal.h"
 
 namespace fusec::ir {
 namespace {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What exceptions become.
-#include "ir/support/guard.h"
-
 #include <gtest/gtest.h>
 
 #include <new>

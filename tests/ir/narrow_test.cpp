@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/ops/narrow.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>

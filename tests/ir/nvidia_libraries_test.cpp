@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ir/support/nvidia_libraries.h"
-
 #include <fenv.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/support/shared_library.h"
 #include "tests/environment.h"
 
 // Functions that no library has.

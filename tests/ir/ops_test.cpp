@@ -8,8 +8,6 @@
 #include <random>
 
 #include "ir/ops/cast.h"
-#include "ir/ops/definition.h"
-#include "ir/ops/markdown.h"
 #include "ir/ops/op.h"
 #include "ir/ops/reference.h"
 

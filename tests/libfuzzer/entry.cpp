@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a kernel cache entry. What is read is written again and read as the same. Mutants get a right length and
 // digest mostly, so that they come past those.
-#include "runtime/cache/entry.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "ir/support/hash.h"
+#include "runtime/cache/artifact.h"
 #include "tests/libfuzzer/fail.h"
 
 namespace {

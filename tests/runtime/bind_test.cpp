@@ -6,7 +6,7 @@
 #include <random>
 
 #include "ir/support/check.h"
-#include "runtime/plan/live_bound.h"
+#include "runtime/plan/memory_plan.h"
 #include "tests/runtime/programs.h"
 
 namespace fusec::runtime {

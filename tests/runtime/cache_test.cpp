@@ -11,7 +11,6 @@
 
 #include "ir/support/hash.h"
 #include "runtime/cache/artifact.h"
-#include "runtime/cache/entry.h"
 #include "tests/environment.h"
 #include "tests/runtime/sync_log.h"
 

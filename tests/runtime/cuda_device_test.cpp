@@ -4,7 +4,7 @@
 
 #include "fusec/device.h"
 #include "fusec/session.h"
-#include "runtime/device/open.h"
+#include "runtime/device/device.h"
 #include "tests/runtime/cuda_fake.h"
 
 namespace fusec::cuda_device_test {

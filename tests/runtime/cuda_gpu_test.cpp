@@ -10,7 +10,7 @@
 
 #include "fusec/device.h"
 #include "fusec/session.h"
-#include "runtime/device/cuda/stopwatch.h"
+#include "runtime/device/cuda/handles.h"
 #include "runtime/plan/state.h"
 #include "runtime/run/cuda/link.h"
 #include "tests/runtime/programs.h"

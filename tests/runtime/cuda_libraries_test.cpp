@@ -9,7 +9,7 @@
 #include <fstream>
 #include <map>
 
-#include "runtime/library/interface/cuda_memory.h"
+#include "runtime/library/interface/device_weights.h"
 #include "tests/runtime/cuda_cases.h"
 #include "tests/runtime/library_random.h"
 

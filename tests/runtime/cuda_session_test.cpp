@@ -10,7 +10,6 @@
 
 #include "fusec/device.h"
 #include "fusec/session.h"
-#include "runtime/device/cuda/graphs.h"
 #include "runtime/device/cuda/handles.h"
 #include "tests/runtime/cuda_fake.h"
 

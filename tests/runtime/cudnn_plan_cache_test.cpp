@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "runtime/library/cudnn/plan_cache.h"
+#include "runtime/library/cudnn/spec.h"
 
 namespace fusec::runtime::cudnn {
 namespace {

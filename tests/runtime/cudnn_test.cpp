@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "compiler/passes/expand_pools.h"
+#include "compiler/passes/passes.h"
 #include "ir/text/graph_text.h"
 #include "runtime/library/cudnn/build.h"
 #include "runtime/library/cudnn/cudnn.h"

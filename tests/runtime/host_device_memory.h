@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/library/interface/cuda_memory.h"
+#include "runtime/library/interface/device_weights.h"
 
 namespace fusec::runtime::testing {
 

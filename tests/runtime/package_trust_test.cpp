@@ -9,7 +9,7 @@
 #include <atomic>
 #include <thread>
 
-#include "runtime/package/signature.h"
+#include "runtime/package/format.h"
 #include "tests/runtime/package_case.h"
 
 namespace fusec {

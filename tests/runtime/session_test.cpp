@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "runtime/device/host/strided_copy.h"
+#include "runtime/device/host/memory.h"
 #include "tests/runtime/programs.h"
 
 namespace fusec {

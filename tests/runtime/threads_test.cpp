@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/threads/parallel.h"
-#include "runtime/threads/region.h"
+#include "runtime/threads/team.h"
 
 #if FUSEC_WITH_DNNL
 extern "C" {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuning on the CPU, from algorithms to a second process that measures nothing.
+#include "runtime/tuning/tuning.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,7 +15,6 @@
 #include "fusec/session.h"
 #include "runtime/plan/state.h"
 #include "runtime/plan/tuner.h"
-#include "runtime/tuning/key.h"
 #include "tests/runtime/library_case.h"
 
 namespace fusec::runtime {

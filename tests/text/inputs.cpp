@@ -10,7 +10,6 @@
 #include "ir/ops/cast.h"
 #include "ir/ops/random.h"
 #include "ir/text/lexer.h"
-#include "ir/text/literal.h"
 
 namespace fusec::text_test {
 namespace {

@@ -6,7 +6,6 @@
 #include "ir/eval/graph.h"
 #include "ir/eval/kernel.h"
 #include "ir/text/kernel_text.h"
-#include "ir/text/structural_hash.h"
 #include "ir/verify/kernel.h"
 #include "tests/text/commands.h"
 #include "tests/text/inputs.h"

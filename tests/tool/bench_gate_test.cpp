@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/tool/bench_record.h"
+#include "runtime/tool/measure/bench_record.h"
 #include "tests/tool/command.h"
 
 namespace fusec::tool_test {

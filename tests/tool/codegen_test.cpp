@@ -83,7 +83,7 @@ TEST_F(GpuCodegen, LlvmAndNvJitLinkWithoutNvrtc) {
   EXPECT_THAT(w.fusec({"doctor", "--json"}).json()["NVRTC"].get<std::string>(), HasSubstr("not found"));
 }
 
-// NVRTC's own machine code is taken where its PTX needs no other words (codegen/ptx/workarounds.h); the rest is left to
+// NVRTC's own machine code is taken where its PTX needs no other words (codegen/ptx/ptx.h); the rest is left to
 // the driver.
 TEST_F(GpuCodegen, NvrtcWithoutNvJitLink) {
   const Environment hide("FUSEC_HIDE_LIBRARIES", "nvJitLink");

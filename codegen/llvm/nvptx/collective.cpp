@@ -6,8 +6,8 @@
 
 #include <numeric>
 
-#include "codegen/kernel/reduction_plan.h"
-#include "codegen/llvm/nvptx/reduce.h"
+#include "codegen/kernel/thread_group.h"
+#include "codegen/llvm/nvptx/writer.h"
 
 namespace fusec::codegen::nvptx {
 namespace {

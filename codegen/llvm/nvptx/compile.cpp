@@ -2,7 +2,7 @@
 // Compiles an LLVM module to PTX with the NVPTX backend, during emit: links libdevice, runs a few scalar passes and
 // generates code. Needs no GPU. Floating-point contraction is disabled.
 
-#include "codegen/llvm/nvptx/compile.h"
+#include "codegen/llvm/compile.h"
 
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/IRBuilder.h>
@@ -24,9 +24,9 @@
 
 #include <mutex>
 
-#include "codegen/llvm/contain.h"
+#include "codegen/llvm/nvptx/writer.h"
 #include "ir/support/check.h"
-#include "ir/support/nvidia_libraries.h"
+#include "ir/support/shared_library.h"
 
 namespace fusec::codegen::nvptx {
 namespace {
@@ -99,7 +99,7 @@ void simplify_with(Analyses& analyses, llvm::Module& module, llvm::TargetMachine
   passes.run(module, modules);
 }
 
-// If LLVM throws, the object that it was working on is leaked (codegen/llvm/contain.h).
+// If LLVM throws, the object that it was working on is leaked (codegen/llvm/compile.h).
 void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   auto analyses = std::make_unique<Analyses>();
   try {

@@ -9,11 +9,8 @@
 #include <llvm/IR/Verifier.h>
 
 #include "codegen/llvm/compile.h"
-#include "codegen/llvm/contain.h"
-#include "codegen/llvm/nvptx/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
-#include "codegen/ptx/nvjitlink.h"
-#include "codegen/ptx/workarounds.h"
+#include "codegen/ptx/ptx.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {

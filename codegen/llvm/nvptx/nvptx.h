@@ -5,7 +5,6 @@
 #include <string>
 
 #include "codegen/artifact/artifact.h"
-#include "codegen/artifact/emit_options.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/kernel/kernel.h"

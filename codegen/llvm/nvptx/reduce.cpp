@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes reductions over threads as LLVM IR, following codegen/kernel/reduction_plan.h. Reductions of a single thread
+// Writes reductions over threads as LLVM IR, following codegen/kernel/thread_group.h. Reductions of a single thread
 // go to codegen/llvm/reduce.cpp; if their order is free, with the cheapest tree.
-
-#include "codegen/llvm/nvptx/reduce.h"
 
 #include <algorithm>
 
-#include "codegen/kernel/reduction_plan.h"
+#include "codegen/kernel/thread_group.h"
 #include "codegen/llvm/counter.h"
+#include "codegen/llvm/nvptx/writer.h"
 
 namespace fusec::codegen::nvptx {
 namespace {

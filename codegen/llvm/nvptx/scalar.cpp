@@ -7,7 +7,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
-#include "codegen/llvm/target_hooks.h"
+#include "codegen/llvm/values.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen::nvptx {

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-#include "codegen/llvm/target_hooks.h"
+#include "codegen/llvm/values.h"
 
 namespace fusec::codegen::nvptx {
 namespace {

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU writer: LLVM IR for NVPTX. It maps threads, shared memory and collectives as codegen/cuda does.
+// The GPU writer: LLVM IR for NVPTX, and its way to PTX. It maps threads, shared memory and collectives as codegen/cuda
+// does. Of a reduction, reduce.cpp runs over the elements and collective.cpp folds over threads.
 #pragma once
 
+#include <llvm/IR/Module.h>
+#include <llvm/Target/TargetMachine.h>
+
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "codegen/kernel/thread_group.h"
+#include "codegen/llvm/values.h"
 #include "codegen/llvm/writer.h"
+#include "fusec/status.h"
+#include "fusec/target.h"
 
 namespace fusec::codegen::nvptx {
 
@@ -68,5 +76,43 @@ void write_block_barrier(GpuWriter& w);
 
 // An array in shared memory.
 llvm::GlobalVariable* shared_array(GpuWriter& w, const std::string& name, llvm::Type* element, int64_t count);
+
+// The accumulators of one reduce, in stack slots that are promoted to values; `lanes` wide in a lane-wise reduction.
+class Accumulators {
+ public:
+  Accumulators(GpuWriter& w, CombineOp op, int64_t count, int lanes, std::string id);
+
+  int64_t count() const { return static_cast<int64_t>(slots_.size()); }
+  int lanes() const { return lanes_; }
+  const CombineOp& op() const { return op_; }
+  const std::string& id() const { return id_; }  // suffix of the names made for it
+  Parts get(int64_t at) const;
+  void set(int64_t at, const Parts& value) const;
+  void reset() const;
+
+ private:
+  GpuWriter& w_;
+  CombineOp op_;
+  int lanes_;
+  std::string id_;
+  std::vector<std::vector<llvm::AllocaInst*>> slots_;
+};
+
+// Folds every `step`-th accumulator over `count` runs of `stride` threads each; inside a run the accumulators are
+// equal. Afterwards the first count * stride threads of the thread group hold the result; if it returns true, the whole
+// thread group does.
+bool combine_threads(GpuWriter& w, const Accumulators& a, int64_t stride, int64_t count, int64_t step);
+// Copies the first accumulator of the thread group's first thread to all its threads.
+void broadcast(GpuWriter& w, const Accumulators& a);
+// Combines neighbouring pairs, carrying an odd last one, over `count` accumulators `stride` apart, for each such run of
+// the array.
+void combine_accumulators(GpuWriter& w, const Accumulators& a, int64_t stride, int64_t count);
+
+// Uses the newest architecture that LLVM knows and that is not newer than the target's.
+Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);
+// Links the libdevice functions that the module calls. `unsupported`: it calls some, and libdevice is not found.
+Status link_libdevice(llvm::Module& module);
+// Runs simplifying passes, then code generation.
+Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace fusec::codegen::nvptx

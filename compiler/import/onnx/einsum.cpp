@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/names.h"
 #include "ir/support/characters.h"
 
 namespace fusec::importer {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constructs the errors of the import stage. Every message is made printable and bounded in length, because it may
-// contain strings of an untrusted model.
+// Constructs the errors of the import stage, checks the names of a model, and converts declared extents to symbols.
+// Every message is made printable and bounded in length, because it may contain strings of an untrusted model.
 
 #include "compiler/import/onnx/error.h"
 
-#include "compiler/import/onnx/names.h"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
 #include "ir/graph/infer_rules.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
 
 namespace fusec::importer {
-
 namespace {
 
 constexpr std::size_t kMaxBytes = 500;
@@ -42,6 +45,121 @@ Status status_of_import() {
   const Status status =
       ir::status_of_exception({.overflow = StatusCode::unsupported, .other = StatusCode::invalid_model});
   return Status(status.code(), printable(status.message(), kMaxBytes));
+}
+
+namespace {
+
+// Returns the length of the UTF-8 sequence at `at`, or 0 if there is none.
+std::size_t sequence_length(std::string_view text, std::size_t at) {
+  auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned char lead = byte(at);
+  std::size_t n = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (n == 0 || at + n > text.size()) return 0;
+  for (std::size_t i = 1; i < n; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  }
+  bool overlong = (lead == 0xe0 && byte(at + 1) < 0xa0) || (lead == 0xf0 && byte(at + 1) < 0x90);
+  bool surrogate_or_past = (lead == 0xed && byte(at + 1) > 0x9f) || (lead == 0xf4 && byte(at + 1) > 0x8f);
+  return overlong || surrogate_or_past ? 0 : n;
+}
+
+// Turns text into an identifier of the Dim language: [A-Za-z_][A-Za-z0-9_.]*, and not the name of a function.
+std::string identifier(const std::string& text) {
+  std::string out;
+  for (char c : text.substr(0, 64)) {
+    bool fits = std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+    out += fits && static_cast<unsigned char>(c) < 128 ? c : '_';
+  }
+  bool is_function = out == "floordiv" || out == "mod" || out == "min" || out == "max";
+  bool starts_badly = out.empty() || !(std::isalpha(static_cast<unsigned char>(out[0])) || out[0] == '_');
+  return is_function || starts_badly ? "_" + out : out;
+}
+
+}  // namespace
+
+void check_name(const std::string& name, const ImportLimits& limits) {
+  if (static_cast<int64_t>(name.size()) > limits.name_bytes) {
+    fail_limit(fmt::format("a name has {} bytes, more than the limit name_bytes = {}", name.size(), limits.name_bytes));
+  }
+  for (std::size_t at = 0; at < name.size();) {
+    std::size_t n = sequence_length(name, at);
+    if (n == 0) fail_invalid("a name is not valid UTF-8");
+    if (name[at] == '\0') fail_invalid("a name holds a NUL");
+    at += n;
+  }
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  const auto is_ascii = [&](char c) { return !is_control(c) && static_cast<unsigned char>(c) < 128; };
+  if (text.size() <= most && std::all_of(text.begin(), text.end(), is_ascii)) return std::string(text);
+  std::string out;
+  std::size_t cut = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t n = sequence_length(text, at);
+    const bool is_plain = n > 1 || (n == 1 && !is_control(text[at]));
+    out += is_plain ? std::string(text.substr(at, n)) : fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    if (out.size() + 3 <= most) cut = out.size();
+    if (out.size() > most) return out.substr(0, cut) + "...";
+    at += std::max<std::size_t>(n, 1);
+  }
+  return out;
+}
+
+Dim Symbols::symbol(const std::string& wish) {
+  if (static_cast<int64_t>(taken_.size()) >= options_->limits.symbols)
+    fail_limit(fmt::format("there are more symbols than the limit symbols = {}", options_->limits.symbols));
+  const std::string base = identifier(wish);
+  std::string name = base;
+  // The search for a free suffix continues where the last one for this name stopped, because very many names may be
+  // alike.
+  for (int& i = numbers_.emplace(base, 2).first->second; !taken_.insert(name).second; ++i)
+    name = fmt::format("{}_{}", base, i);
+  for (const std::string& key : {wish, name}) {
+    auto fixed = options_->symbols.find(key);
+    if (fixed == options_->symbols.end()) continue;
+    overridden_.insert(key);
+    if (fixed->second < 0)
+      throw ImportError{Status(StatusCode::invalid_argument, "the extent of '" + key + "' is negative")};
+    return fixed->second;
+  }
+  return Dim::symbol(name);
+}
+
+Dim Symbols::named(const std::string& param) {
+  auto known = params_.find(param);
+  if (known == params_.end()) known = params_.emplace(param, symbol(param)).first;
+  return known->second;
+}
+
+Shape Symbols::shape(const std::string& input, const proto::TensorShapeProto& declared) {
+  if (declared.dim_size() > options_->limits.rank) {
+    fail_limit(
+        fmt::format("it has {} axes, more than the limit rank = {}", declared.dim_size(), options_->limits.rank));
+  }
+  Shape shape;
+  for (const auto& dim : declared.dim()) {
+    check_name(dim.dim_param(), options_->limits);
+    if (dim.has_dim_value()) {
+      if (dim.dim_value() < 0) fail_invalid(fmt::format("it has a negative extent {}", dim.dim_value()));
+      shape.push_back(dim.dim_value());
+    } else if (!dim.dim_param().empty()) {
+      shape.push_back(named(dim.dim_param()));
+    } else {
+      shape.push_back(symbol(fmt::format("{}_{}", input, shape.size())));
+    }
+  }
+  return shape;
+}
+
+void Symbols::check_overrides() const {
+  for (const auto& [name, extent] : options_->symbols) {
+    if (overridden_.count(name) > 0) continue;
+    std::string known;
+    for (const std::string& s : taken_) known += (known.empty() ? "" : ", ") + s;
+    throw ImportError{Status(StatusCode::invalid_argument, fmt::format("the model has no symbol '{}'; it has: {}", name,
+                                                                       known.empty() ? "none" : known))};
+  }
 }
 
 }  // namespace fusec::importer

@@ -15,7 +15,7 @@
 #include <new>
 #include <string_view>
 
-#include "compiler/import/onnx/names.h"
+#include "compiler/import/onnx/error.h"
 
 namespace fusec::importer {
 

@@ -7,8 +7,7 @@
 #include <algorithm>
 
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/scalar.h"
-#include "compiler/import/onnx/symbolic.h"
+#include "compiler/import/onnx/tensor.h"
 #include "ir/eval/graph.h"
 
 namespace fusec::importer {

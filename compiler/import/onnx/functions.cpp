@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/names.h"
-#include "compiler/import/onnx/tensor_proto.h"
+#include "compiler/import/onnx/proto.h"
 #include "onnx/checker.h"
 
 namespace fusec::importer {

@@ -19,11 +19,9 @@
 #include "compiler/import/onnx/builder.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/functions.h"
-#include "compiler/import/onnx/names.h"
 #include "compiler/import/onnx/ops.h"
-#include "compiler/import/onnx/scalar.h"
-#include "compiler/import/onnx/tensor_proto.h"
-#include "compiler/import/onnx/wire.h"
+#include "compiler/import/onnx/proto.h"
+#include "compiler/import/onnx/tensor.h"
 #include "ir/support/check.h"
 
 namespace fusec::importer {

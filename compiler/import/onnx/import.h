@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The import stage: turns an ONNX model into a Graph.
+// What the importer offers to the tool and to tests beside fusec/onnx.h: the import of a model that is held in memory,
+// a summary of the ops and types that a model uses, without importing it, and cutting a model down to some of its
+// nodes, to find the few that reproduce a failure.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "compiler/import/onnx/proto.h"
+#include "fusec/dtype.h"
 #include "fusec/onnx.h"
 #include "fusec/status.h"
 #include "fusec/tensor.h"
@@ -37,5 +42,48 @@ KnownValues known_values(const proto::ModelProto& model, const ImportOptions& op
 
 // Imports a model in ONNX's text syntax, for tests. Text that does not parse is invalid_argument.
 Result<ir::Graph> import_onnx_text(const std::string& text, const ImportOptions& options = {});
+
+struct ModelSummary {
+  struct Input {
+    std::string name;
+    std::optional<DType> dtype;  // nullopt for a foreign type
+  };
+  // The ops of all nodes, including those in subgraphs and in the model's functions: "Conv", "com.acme::Foo". Sorted,
+  // without duplicates. Calls of the model's functions are not included.
+  std::vector<std::string> ops;
+  int64_t nodes = 0;
+  std::vector<std::string> foreign_types;  // not dense tensors of fusec's dtypes: "FLOAT8E4M3FN", "sequence"
+  std::vector<Input> inputs;               // without inputs that have an initializer
+};
+
+// Errors: invalid_model or unsupported, as import returns them for a file that it cannot parse.
+Result<ModelSummary> summarize(std::span<const uint8_t> model, const ImportLimits& limits = {});
+
+struct Submodel {
+  std::vector<char> keep;                  // per node of the main graph
+  std::map<std::string, int64_t> symbols;  // symbols to be replaced by numbers
+  std::set<std::string> freed;             // initializers to be replaced by inputs
+};
+
+class SubmodelExtractor {
+ public:
+  // Reads the model and imports as much of it as possible, to learn the types of its values. Fails if the file cannot
+  // be read or is no model.
+  static Result<SubmodelExtractor> read(const std::string& path, const ImportOptions& options);
+
+  std::size_t num_nodes() const;
+  const std::vector<std::string>& symbols() const;                   // that are extents in the types of values
+  std::vector<std::string> initializers(const Submodel& cut) const;  // that the kept nodes read
+
+  // Serializes the model with only the kept nodes. A value that kept nodes read and none of them makes becomes an
+  // initializer if its contents are known, else an input. A value that they make becomes an output if none of them
+  // reads it or if it was an output of the model. External data that can be read is stored inline. Errors: unsupported
+  // where a value's type is not known or the result exceeds 2 GiB; invalid_argument for a cut without nodes.
+  Result<std::string> cut(const Submodel& cut) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
 
 }  // namespace fusec::importer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Defines the public entry points of the import stage, `load_onnx` and `load_onnx_bytes`: they read the file, import it
-// and wrap the graph as a Model. No exception leaves them.
+// Defines the public entry points of the import stage, `load_onnx` and `load_onnx_bytes`, from which no exception
+// leaves: they read the file, import it and wrap the graph as a Model. Tests also import models written in ONNX's text
+// syntax.
 
 #include <fmt/format.h>
 
@@ -8,7 +9,8 @@
 #include "compiler/import/onnx/import.h"
 #include "fusec/onnx.h"
 #include "ir/graph/model_internal.h"
-#include "ir/support/guard.h"
+#include "ir/support/check.h"
+#include "onnx/defs/parser.h"
 
 namespace fusec {
 
@@ -31,3 +33,20 @@ Result<Model> load_onnx(const std::string& path, const ImportOptions& options) n
 }
 
 }  // namespace fusec
+
+namespace fusec::importer {
+
+Result<ir::Graph> import_onnx_text(const std::string& text, const ImportOptions& options) {
+  proto::ModelProto model;
+  try {
+    proto::OnnxParser parser(text.c_str());
+    if (auto status = parser.Parse(model); !status.IsOK()) {
+      return Status(StatusCode::invalid_argument, status.ErrorMessage());
+    }
+  } catch (...) {
+    return ir::status_of_exception({.other = StatusCode::invalid_argument});
+  }
+  return import_onnx(model, options);
+}
+
+}  // namespace fusec::importer

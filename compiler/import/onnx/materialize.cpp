@@ -14,11 +14,8 @@
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/file.h"
 #include "compiler/import/onnx/proto.h"
-#include "compiler/import/onnx/tensor_proto.h"
-#include "compiler/import/onnx/wire.h"
 #include "fusec/onnx.h"
 #include "ir/support/check.h"
-#include "ir/support/guard.h"
 #include "ir/support/temporary_files.h"
 
 namespace fusec {

@@ -7,7 +7,6 @@
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/ops.h"
-#include "compiler/import/onnx/window.h"
 
 namespace fusec::importer {
 

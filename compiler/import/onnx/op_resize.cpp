@@ -10,8 +10,7 @@
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/ops.h"
-#include "compiler/import/onnx/resize.h"
-#include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/tensor.h"
 
 namespace fusec::importer {
 

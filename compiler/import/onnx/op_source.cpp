@@ -9,9 +9,9 @@
 
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
+#include "compiler/import/onnx/fold.h"
 #include "compiler/import/onnx/ops.h"
-#include "compiler/import/onnx/scalar.h"
-#include "compiler/import/onnx/symbolic.h"
+#include "compiler/import/onnx/tensor.h"
 
 namespace fusec::importer {
 

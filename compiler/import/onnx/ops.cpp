@@ -11,8 +11,8 @@
 #include <set>
 
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/scalar.h"
-#include "compiler/import/onnx/symbolic.h"
+#include "compiler/import/onnx/fold.h"
+#include "compiler/import/onnx/tensor.h"
 #include "ir/support/check.h"
 
 namespace fusec::importer {

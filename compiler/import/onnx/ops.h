@@ -10,7 +10,6 @@
 
 #include "compiler/import/onnx/builder.h"
 #include "compiler/import/onnx/proto.h"
-#include "compiler/import/onnx/tensor_proto.h"
 
 namespace fusec::importer {
 

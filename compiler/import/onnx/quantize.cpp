@@ -2,8 +2,6 @@
 // Emits saturating casts for quantized ops in the import stage, and chooses the float type and the pieces in which
 // integer sums stay exact.
 
-#include "compiler/import/onnx/quantize.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +10,7 @@
 
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/tensor.h"
 
 namespace fusec::importer {
 

@@ -2,8 +2,6 @@
 // Emits resizing in the import stage, one axis after another: the position of each result among the operand's elements
 // (in f64), the elements it takes from there, and their weights. Positions and weights are constants where extents are.
 
-#include "compiler/import/onnx/resize.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +9,7 @@
 
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/tensor.h"
 
 namespace fusec::importer {
 

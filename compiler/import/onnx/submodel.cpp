@@ -2,8 +2,6 @@
 // Cuts an ONNX model down to chosen nodes and serializes the result for `fusec reduce`. It uses the import stage only
 // to learn the types and contents of values.
 
-#include "compiler/import/onnx/submodel.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,9 +9,8 @@
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/file.h"
 #include "compiler/import/onnx/import.h"
-#include "compiler/import/onnx/scalar.h"
-#include "compiler/import/onnx/tensor_proto.h"
-#include "compiler/import/onnx/wire.h"
+#include "compiler/import/onnx/proto.h"
+#include "compiler/import/onnx/tensor.h"
 
 namespace fusec::importer {
 

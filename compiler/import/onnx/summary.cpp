@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collects the ops, element types and inputs of an ONNX model without importing it. It runs outside the line.
 
-#include "compiler/import/onnx/summary.h"
-
 #include <fmt/format.h>
 
 #include <set>
 
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/tensor_proto.h"
-#include "compiler/import/onnx/wire.h"
+#include "compiler/import/onnx/import.h"
+#include "compiler/import/onnx/proto.h"
 
 namespace fusec::importer {
 namespace {

@@ -2,7 +2,7 @@
 // Evaluates scalar ops on integer expressions over symbols in the import stage. A result must hold for all extents >=
 // 0; otherwise it is nullopt.
 
-#include "compiler/import/onnx/symbolic.h"
+#include "compiler/import/onnx/fold.h"
 
 namespace fusec::importer {
 

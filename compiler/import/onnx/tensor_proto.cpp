@@ -2,8 +2,6 @@
 // Reads the contents of ONNX tensors in the import stage, from inline fields, external files or random numbers. Sizes
 // come from an untrusted file, so they are checked before memory is allocated.
 
-#include "compiler/import/onnx/tensor_proto.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +14,8 @@
 
 #include "compiler/import/onnx/error.h"
 #include "compiler/import/onnx/file.h"
-#include "compiler/import/onnx/names.h"
-#include "compiler/import/onnx/scalar.h"
+#include "compiler/import/onnx/proto.h"
+#include "compiler/import/onnx/tensor.h"
 
 namespace fusec::importer {
 

@@ -2,15 +2,12 @@
 // Reads and checks the window attributes of convolutions and pooling in the import stage, and emits `conv` nodes in
 // layout "first".
 
-#include "compiler/import/onnx/window.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "compiler/import/onnx/build_ops.h"
 #include "compiler/import/onnx/error.h"
-#include "compiler/import/onnx/names.h"
 
 namespace fusec::importer {
 

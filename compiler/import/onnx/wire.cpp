@@ -2,8 +2,6 @@
 // Scans the protobuf wire format of a model and parses it in the import stage. The scan rejects truncated, deeply
 // nested or oversized files before protobuf allocates memory for them.
 
-#include "compiler/import/onnx/wire.h"
-
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -11,6 +9,8 @@
 
 #include <limits>
 #include <string>
+
+#include "compiler/import/onnx/proto.h"
 
 namespace fusec::importer {
 

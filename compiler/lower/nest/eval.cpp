@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "compiler/partition/coords.h"
+#include "compiler/partition/domain.h"
 #include "ir/ops/cast.h"
-#include "ir/ops/definition.h"
+#include "ir/ops/op.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {

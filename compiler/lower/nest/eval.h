@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/lower/nest/nest.h"
-#include "compiler/partition/views.h"
+#include "compiler/partition/partition.h"
 
 namespace fusec::compiler {
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The semantic form of a region: one plain sequential loop per axis of its domain, index maps as index arithmetic,
-// `reduce` where the graph reduces. Every schedule starts from it.
+// `reduce` where the graph reduces. Every schedule starts from it. Regions that lower to the same kernel have the same
+// key, because a network repeats its blocks; aliases and rebased inputs are found on the semantic nest, before loops
+// are scheduled.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "compiler/partition/domain.h"
 #include "compiler/partition/partition.h"
+#include "ir/graph/graph.h"
 #include "ir/kernel/kernel.h"
 
 namespace fusec::compiler {
@@ -47,5 +51,23 @@ struct LoopNestOptions {
 
 Result<LoopNest> build_loop_nest(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
                                  const Region& region, const LoopNestOptions& options);
+
+// Fills Kernel::may_alias of a semantic nest: pairs of parameters where every element of the input is read only by the
+// iteration that overwrites it in the output, before the write.
+void find_aliases(LoopNest& nest);
+
+// Makes inputs whose owner is one of `owners` begin at the first element that the kernel reads, not at the start of the
+// allocation. Regions that take different slices of one value then become one kernel. It must run after find_aliases,
+// and it leaves inputs that may alias an output as they are.
+void rebase_inputs(LoopNest& nest, const std::function<bool(ir::ValueId)>& bases);
+
+// `text` contains all that lower reads of a region except the names and numbers of its values. Regions of one graph
+// with equal texts become equal steps on `values`, which correspond by position.
+struct RegionKey {
+  std::string text;
+  std::vector<ir::ValueId> values;  // the values that the region computes and reads, by rising id
+};
+
+RegionKey region_key(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage, const Region& region);
 
 }  // namespace fusec::compiler

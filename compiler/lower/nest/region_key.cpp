@@ -2,13 +2,12 @@
 // Lower: writes the key of a region, by which regions that differ only in their values share one kernel. The key must
 // contain everything that lower reads of a region.
 
-#include "compiler/lower/nest/region_key.h"
-
 #include <algorithm>
 #include <set>
 
-#include "compiler/partition/coords.h"
-#include "ir/text/attr_text.h"
+#include "compiler/lower/nest/nest.h"
+#include "compiler/partition/domain.h"
+#include "ir/text/lexer.h"
 
 namespace fusec::compiler {
 

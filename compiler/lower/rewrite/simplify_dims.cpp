@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "compiler/lower/rewrite/rewrite.h"
-#include "ir/base/dim_simplify.h"
+#include "ir/base/dim_range.h"
 
 namespace fusec::compiler {
 

@@ -9,7 +9,7 @@
 
 #include "fusec/status.h"
 #include "runtime/device/cuda/driver.h"
-#include "runtime/device/host/forks.h"
+#include "runtime/device/host/process.h"
 
 namespace fusec::runtime::cuda {
 

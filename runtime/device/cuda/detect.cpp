@@ -2,9 +2,9 @@
 // Builds the Target of a GPU from its compute capability and the attributes that the driver reports. Attributes that
 // the driver does not report keep the values of the named target.
 
-#include "runtime/device/cuda/detect.h"
-
 #include <algorithm>
+
+#include "runtime/device/cuda/tensors.h"
 
 namespace fusec::runtime::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "ir/support/shared_library.h"
-#include "runtime/device/host/forks.h"
+#include "runtime/device/host/process.h"
 
 namespace fusec::runtime::cuda {
 namespace {

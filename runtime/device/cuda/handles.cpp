@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Creates and releases driver objects: streams, events, graphs, loaded code, device memory and pinned memory. Releasing
-// ignores errors, because a lost GPU has already freed everything.
+// ignores errors, because a lost GPU has already freed everything. Looks up captured graphs by the caller's addresses,
+// evicts the least recently used one and detects callers whose addresses rotate. Times work by a pair of events; work
+// enqueued before the first event hides the host's launch overhead.
 
 #include "runtime/device/cuda/handles.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "runtime/device/host/memory.h"
 
@@ -100,6 +104,80 @@ Result<PinnedBuffer> PinnedBuffer::make(const ContextPtr& context, int64_t bytes
   buffer.data_ = {static_cast<std::byte*>(data), Free{context}};
   buffer.bytes_ = bytes;
   return buffer;
+}
+
+namespace {
+
+bool has_addresses(const GraphCache::Entry& entry, std::span<void* const> inputs, std::span<void* const> outputs) {
+  const auto middle = entry.addresses.begin() + static_cast<std::ptrdiff_t>(inputs.size());
+  return std::equal(inputs.begin(), inputs.end(), entry.addresses.begin()) &&
+         std::equal(outputs.begin(), outputs.end(), middle);
+}
+
+}  // namespace
+
+GraphCache::Entry* GraphCache::find(std::span<void* const> inputs, std::span<void* const> outputs) {
+  for (Entry& entry : entries_) {
+    if (!has_addresses(entry, inputs, outputs)) continue;
+    entry.used = ++clock_;
+    fresh_in_a_row_ = 0;
+    return &entry;
+  }
+  return nullptr;
+}
+
+GraphCache::Entry& GraphCache::add(std::span<void* const> inputs, std::span<void* const> outputs) {
+  ++fresh_in_a_row_;
+  auto at = entries_.end();
+  if (entries_.size() >= kCapacity) {
+    at = std::min_element(entries_.begin(), entries_.end(),
+                          [](const Entry& a, const Entry& b) { return a.used < b.used; });
+    *at = Entry();
+  } else {
+    at = entries_.emplace(entries_.end());
+  }
+  at->addresses.assign(inputs.begin(), inputs.end());
+  at->addresses.insert(at->addresses.end(), outputs.begin(), outputs.end());
+  at->used = ++clock_;
+  return *at;
+}
+
+Result<Stopwatch> Stopwatch::make(int ordinal) {
+  FUSEC_ASSIGN(const ContextPtr context, Context::open(ordinal));
+  const Current current(*context);
+  FUSEC_TRY(current.status());
+  FUSEC_ASSIGN(Stream stream, make_stream(context));
+  FUSEC_ASSIGN(Event start, make_event(context, true));
+  FUSEC_ASSIGN(Event end, make_event(context, true));
+  return Stopwatch(context, std::move(stream), std::move(start), std::move(end));
+}
+
+Status Stopwatch::run(const Work& work) const {
+  const Current current(*context_);
+  FUSEC_TRY(current.status());
+  FUSEC_TRY(work(stream_.get()));
+  return context_->check(context_->driver().cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");
+}
+
+Result<double> Stopwatch::time_us(const Work& before, const Work& work) const {
+  const Driver& driver = context_->driver();
+  FUSEC_TRY(run([&](void* stream) -> Status {
+    FUSEC_TRY(before(stream));
+    FUSEC_TRY(context_->check(driver.cuEventRecord(start_.get(), stream_.get()), "cuEventRecord"));
+    FUSEC_TRY(work(stream));
+    return context_->check(driver.cuEventRecord(end_.get(), stream_.get()), "cuEventRecord");
+  }));
+  const Current current(*context_);
+  FUSEC_TRY(current.status());
+  float ms = 0;
+  FUSEC_TRY(context_->check(driver.cuEventElapsedTime(&ms, start_.get(), end_.get()), "cuEventElapsedTime"));
+  return 1e3 * static_cast<double>(ms);
+}
+
+Status Stopwatch::copy(const Tensor& from, Tensor& to, int64_t bytes, void* stream) const {
+  const CUresult result = context_->driver().cuMemcpyDtoDAsync(
+      address_of(to.data()), address_of(from.data()), static_cast<std::size_t>(bytes), static_cast<CUstream>(stream));
+  return context_->check(result, "cuMemcpyDtoDAsync");
 }
 
 }  // namespace fusec::runtime::cuda

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owned things of the driver: memory, streams, events, graphs, loaded code. Each keeps its Context and gives itself
-// back. Making one needs the context current.
+// back. Making one needs the context current. Built of them are the captured graphs of one Plan in one session, by the
+// addresses of the caller's tensors, and a stopwatch that times work by events on a stream of its own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
+#include "fusec/tensor.h"
 #include "runtime/device/cuda/context.h"
 
 namespace fusec::runtime::cuda {
@@ -74,5 +79,54 @@ Result<bool> grow(Buffer<kind>& buffer, const ContextPtr& context, int64_t bytes
 }
 
 inline CUdeviceptr address_of(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+class GraphCache {
+ public:
+  static constexpr std::size_t kCapacity = 8;
+  // So many sets of addresses in a row without a graph: the caller's pointers rotate.
+  static constexpr int kRotating = 2 * kCapacity;
+
+  struct Entry {
+    std::vector<void*> addresses;  // of inputs, then outputs
+    GraphExec graph;               // null: the addresses were seen once
+    uint64_t used = 0;
+  };
+
+  // Null: these addresses are new.
+  Entry* find(std::span<void* const> inputs, std::span<void* const> outputs);
+  // Adds them, in the place of those that were used longest ago.
+  Entry& add(std::span<void* const> inputs, std::span<void* const> outputs);
+  bool rotating() const { return fresh_in_a_row_ >= kRotating; }
+  void settle_down() { fresh_in_a_row_ = 0; }
+  void clear() { entries_.clear(); }
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  std::vector<Entry> entries_;
+  uint64_t clock_ = 0;
+  int fresh_in_a_row_ = 0;
+};
+
+class Stopwatch {
+ public:
+  using Work = std::function<Status(void* stream)>;
+
+  static Result<Stopwatch> make(int ordinal);
+  // Microseconds on the GPU of what `work` puts on the stream; `before` is put there first and hides the host's part of
+  // it. Waits for the end.
+  Result<double> time_us(const Work& before, const Work& work) const;
+  // Waits for what `work` puts on the stream.
+  Status run(const Work& work) const;
+  // Puts the driver's copy of the first bytes on the stream.
+  Status copy(const Tensor& from, Tensor& to, int64_t bytes, void* stream) const;
+
+ private:
+  Stopwatch(ContextPtr context, Stream stream, Event start, Event end)
+      : context_(std::move(context)), stream_(std::move(stream)), start_(std::move(start)), end_(std::move(end)) {}
+
+  ContextPtr context_;
+  Stream stream_;
+  Event start_, end_;
+};
 
 }  // namespace fusec::runtime::cuda

@@ -8,9 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/device/cuda/detect.h"
 #include "runtime/device/cuda/handles.h"
-#include "runtime/device/host/strided_copy.h"
+#include "runtime/device/host/memory.h"
 
 namespace fusec::runtime::cuda {
 namespace {

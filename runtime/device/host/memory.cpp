@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocates aligned host buffers, maps machine code for link, and looks up math functions in libm and libmvec. Code
-// memory is never writable and executable at the same time.
+// Allocates aligned host buffers, maps machine code for link, and looks up math functions in libm and libmvec; code
+// memory is never writable and executable at the same time. Copies strided tensors axis by axis, with memcpy where the
+// innermost axis is dense in both, to stage tensors in a run and for `copy` of fusec/device.h.
 
-#include "runtime/device/host/memory.h"
+#include "ir/support/memory.h"
 
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
 
-#include "ir/support/memory.h"
+#include "runtime/device/host/memory.h"
 
 namespace fusec::runtime {
 namespace {
@@ -81,6 +83,54 @@ Result<const void*> math_function(const char* name) {
     if (const void* address = dlsym(library, name)) return address;
   }
   return Status(StatusCode::device, std::string("neither libm.so.6 nor libmvec.so.1 has the function '") + name + "'");
+}
+
+namespace {
+
+template <int64_t kBytes>
+void copy_row(std::byte* dst, int64_t dst_step, const std::byte* src, int64_t src_step, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) std::memcpy(dst + i * dst_step, src + i * src_step, static_cast<std::size_t>(kBytes));
+}
+
+void copy_axis(std::byte* dst, int64_t dst_step, const std::byte* src, int64_t src_step, int64_t n, int64_t element) {
+  if (dst_step == element && src_step == element) {
+    std::memcpy(dst, src, static_cast<std::size_t>(n * element));
+    return;
+  }
+  switch (element) {
+    case 1:
+      return copy_row<1>(dst, dst_step, src, src_step, n);
+    case 2:
+      return copy_row<2>(dst, dst_step, src, src_step, n);
+    case 4:
+      return copy_row<4>(dst, dst_step, src, src_step, n);
+    default:
+      return copy_row<8>(dst, dst_step, src, src_step, n);
+  }
+}
+
+void copy(std::byte* dst, std::span<const int64_t> dst_strides, const std::byte* src,
+          std::span<const int64_t> src_strides, std::span<const int64_t> shape, int64_t element) {
+  const int64_t dst_step = dst_strides[0] * element, src_step = src_strides[0] * element;
+  if (shape.size() == 1) return copy_axis(dst, dst_step, src, src_step, shape[0], element);
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    copy(dst + i * dst_step, dst_strides.subspan(1), src + i * src_step, src_strides.subspan(1), shape.subspan(1),
+         element);
+  }
+}
+
+}  // namespace
+
+void strided_copy(void* dst, std::span<const int64_t> dst_strides, const void* src,
+                  std::span<const int64_t> src_strides, std::span<const int64_t> shape, int64_t element) {
+  for (int64_t extent : shape) {
+    if (extent == 0) return;
+  }
+  if (shape.empty()) {
+    std::memcpy(dst, src, static_cast<std::size_t>(element));
+    return;
+  }
+  copy(static_cast<std::byte*>(dst), dst_strides, static_cast<const std::byte*>(src), src_strides, shape, element);
 }
 
 }  // namespace fusec::runtime

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory: aligned data buffers, and executable images that are never writable and executable at once.
+// Host memory: aligned data buffers, executable images that are never writable and executable at once, and copies
+// between strided tensors.
 #pragma once
 
 #include <cstddef>
@@ -52,5 +53,10 @@ class CodeMemory {
 
 // The address of a math function of libm or libmvec; `device` names it when the system has none.
 Result<const void*> math_function(const char* name);
+
+// dst[i * dst_strides] = src[i * src_strides] for every index i of `shape`. Strides are in elements of `element` bytes
+// (1, 2, 4 or 8). The memory must not overlap.
+void strided_copy(void* dst, std::span<const int64_t> dst_strides, const void* src,
+                  std::span<const int64_t> src_strides, std::span<const int64_t> shape, int64_t element);
 
 }  // namespace fusec::runtime

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns a Gemm into cuBLASLt descriptors, queries the heuristics for algorithms (at bind) and runs the product (at
-// run). A run allocates nothing: descriptors are on the stack.
+// Loads cuBLASLt with dlopen; functions that only name versions or algorithms are optional. Turns a Gemm into cuBLASLt
+// descriptors, queries the heuristics for algorithms (at bind) and runs the product (at run). A run allocates nothing:
+// descriptors are on the stack.
 
 #include "runtime/library/cublaslt/call.h"
 
@@ -11,8 +12,16 @@
 #include <utility>
 
 #include "ir/support/hash.h"
+#include "ir/support/shared_library.h"
+#include "runtime/library/cublaslt/cublaslt.h"
 
 namespace fusec::runtime::cublaslt {
+
+Result<Api> load_api() {
+  FUSEC_ASSIGN(const SharedLibrary library, open_nvidia_library(kCublasLt));
+  return load_functions<Api>(library, "cuBLASLt 12 or newer is needed");
+}
+
 namespace {
 
 constexpr std::uintptr_t kAnyAddress = 0x100;

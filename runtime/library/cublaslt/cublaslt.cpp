@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "runtime/library/cublaslt/call.h"
-#include "runtime/library/cublaslt/gemm.h"
 #include "runtime/library/interface/device_weights.h"
 
 namespace fusec::runtime {

@@ -2,11 +2,11 @@
 // Plans a normalized matmul as cuBLASLt products at bind time: chooses row- or column-major form, turns irregular axes
 // into batches or separate calls, and places bias and addend. It is pure arithmetic on strides and calls no library.
 
-#include "runtime/library/cublaslt/gemm.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
+
+#include "runtime/library/cublaslt/call.h"
 
 namespace fusec::runtime::cublaslt {
 namespace {

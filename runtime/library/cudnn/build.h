@@ -1,19 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the cuDNN plans for a Problem. `unsupported`: cuDNN lacks something.
+// Builds the cuDNN plans for a Problem; `unsupported` means that cuDNN lacks something. Operands are converted to cuDNN
+// tensor descriptions. A bound call has its plans in order and the sources of their pointers.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "fusec/options.h"
-#include "runtime/library/cudnn/describe.h"
-#include "runtime/library/cudnn/op.h"
+#include "runtime/library/cudnn/spec.h"
 #include "runtime/library/interface/device_weights.h"
+#include "runtime/library/interface/library.h"
 #include "runtime/threads/single_flight.h"
 
 namespace fusec::runtime::cudnn {
+
+// The memory order of an image; `otherwise` if either fits.
+ImageOrder infer_order(const CallOperand& image, ImageOrder otherwise);
+
+// cuDNN has no images with one spatial axis; they get a second one of extent 1.
+Problem with_two_axes(Problem problem);
+
+// The same elements, with the strides of axes of extent 1 set to those of a dense tensor in this order. cuDNN compares
+// these strides.
+TensorSpec describe(const CallOperand& operand, ImageOrder order);
+// A dense tensor in this order, in separate memory.
+TensorSpec dense(const CallOperand& operand, ImageOrder order);
+
+enum class ArgSource { arg, temporary, fixed };
+
+struct PlanArg {
+  ArgSource source = ArgSource::arg;
+  int arg = -1;            // for ArgSource::arg
+  std::size_t offset = 0;  // for ArgSource::temporary, in the workspace
+  void* fixed = nullptr;   // for ArgSource::fixed
+};
+
+struct PlanStep {
+  std::shared_ptr<const CudnnPlan> plan;
+  std::vector<PlanArg> pointers;
+};
+
+struct ExecutionPlan {
+  std::vector<PlanStep> steps;
+  std::size_t temporaries = 0, scratch = 0;  // bytes
+  std::size_t packed = 0;                    // bytes of weights at fixed pointers
+  std::string implementation;
+
+  std::map<int, int64_t> alignments;  // required alignment by argument
+
+  PlanArg reserve(const TensorSpec& tensor);
+  void add(std::shared_ptr<const CudnnPlan> plan, std::vector<PlanArg> pointers);
+  // Records that the plan relies on the tensor's alignment at this pointer.
+  void need(const PlanArg& pointer, const TensorSpec& tensor);
+};
+
+std::unique_ptr<LibraryOp> make_op(ExecutionPlan execution_plan);
 
 // The convolution plans in use. Equal plans, which are frequent in a network, are built only once. Thread-safe.
 class ConvPlans {

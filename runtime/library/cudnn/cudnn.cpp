@@ -10,7 +10,7 @@
 
 #include "runtime/library/cudnn/build.h"
 #if FUSEC_WITH_CUDNN
-#include "runtime/library/cudnn/legacy.h"
+#include "runtime/library/cudnn/handles.h"
 #endif
 
 namespace fusec::runtime {

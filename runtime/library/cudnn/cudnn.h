@@ -6,7 +6,7 @@
 
 #include "fusec/options.h"
 #include "runtime/library/cudnn/spec.h"
-#include "runtime/library/interface/cuda_memory.h"
+#include "runtime/library/interface/device_weights.h"
 #include "runtime/library/interface/library.h"
 
 namespace fusec::runtime {

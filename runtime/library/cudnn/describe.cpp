@@ -2,9 +2,9 @@
 // Derives cuDNN tensor descriptions (order, strides, dense copies) from normalized operands at bind time. Adjusts only
 // strides that no element uses.
 
-#include "runtime/library/cudnn/describe.h"
-
 #include <algorithm>
+
+#include "runtime/library/cudnn/build.h"
 
 namespace fusec::runtime::cudnn {
 namespace {

@@ -2,7 +2,7 @@
 // Builds, caches, lists and runs convolution plans of cuDNN's graph API through cudnn-frontend. The filters here
 // enforce the numerics that the spec demands; exceptions of cudnn-frontend must not leave this file.
 
-#include "runtime/library/cudnn/frontend.h"
+#include "runtime/library/cudnn/handles.h"
 
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #define CUDNN_FRONTEND_SKIP_JSON_LIB

@@ -3,8 +3,7 @@
 
 #include "runtime/library/cudnn/handles.h"
 
-#include "ir/support/nvidia_libraries.h"
-#include "runtime/library/cudnn/frontend.h"
+#include "ir/support/shared_library.h"
 
 namespace fusec::runtime::cudnn {
 namespace {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN opened at run time: its functions, and the handles of one library instance.
+// cuDNN opened at run time: its functions, the handles of one library instance, and the plans that they make.
+// Convolution plans belong to the graph API; only frontend.cpp includes cudnn-frontend. Plans of the older functions
+// (pooling, copies, fills and in-place epilogues) accept any strides, propagate NaN and run on every GPU, unlike graph
+// API plans for single pointwise ops.
 #pragma once
 
 #include <cudnn.h>
@@ -11,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "fusec/options.h"
 #include "fusec/status.h"
 #include "ir/support/shared_library.h"
+#include "runtime/library/cudnn/spec.h"
 
 namespace fusec::runtime::cudnn {
 
@@ -83,5 +88,28 @@ class Handles {
   std::vector<cudnnHandle_t> builders_, idle_;  // idle_: the builders that no thread is using
   cudnnHandle_t run_;
 };
+
+// Tells cudnn-frontend which library to call; `library` is the handle from dlopen.
+void use_library(void* library);
+
+// The plan that the spec names, or else the first in cuDNN's heuristics that meets our numerics: f32 without TF32
+// unless spec.tf32, no reduced precision, the same bits on every run, no engine in lossy_engines. A named plan skips
+// the heuristics. A plan in the cache (which may be null) is not built again.
+Result<std::unique_ptr<CudnnPlan>> conv_plan(std::shared_ptr<Handles> handles, const ConvSpec& spec,
+                                             const CudnnPlanCache* cache);
+
+// All such plans, in the order of the heuristics.
+Result<std::vector<CudnnPlanInfo>> conv_plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec);
+
+Result<std::unique_ptr<CudnnPlan>> pool_plan(std::shared_ptr<Handles> handles, const PoolSpec& spec);
+Result<std::unique_ptr<CudnnPlan>> copy_plan(std::shared_ptr<Handles> handles, const TensorSpec& from,
+                                             const TensorSpec& to);
+Result<std::unique_ptr<CudnnPlan>> fill_plan(std::shared_ptr<Handles> handles, const TensorSpec& out, double value);
+Result<std::unique_ptr<CudnnPlan>> epilogue_plan(std::shared_ptr<Handles> handles, const EpilogueSpec& epilogue,
+                                                 const TensorSpec& out);
+
+// The cuDNN backend for the device with this name (DeviceMemory::device_name). `device` if cuDNN is missing or finds no
+// GPU.
+Result<std::shared_ptr<Backend>> open_cudnn(const Options& options, const std::string& device_name);
 
 }  // namespace fusec::runtime::cudnn

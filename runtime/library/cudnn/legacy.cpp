@@ -2,14 +2,12 @@
 // Wraps cuDNN's descriptor-based functions (pooling, transform, fill, add, activation) as Work, and implements the
 // cuDNN Backend. Descriptors are made at bind; a run only calls the function.
 
-#include "runtime/library/cudnn/legacy.h"
-
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "ir/ops/cast.h"
-#include "runtime/library/cudnn/frontend.h"
+#include "runtime/library/cudnn/handles.h"
 
 namespace fusec::runtime::cudnn {
 namespace {

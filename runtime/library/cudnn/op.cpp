@@ -2,13 +2,12 @@
 // A bound cuDNN call: resolves the pointers of each stage from arguments, workspace and packed weights, and puts the
 // plans on the stream in order. A run allocates nothing.
 
-#include "runtime/library/cudnn/op.h"
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "ir/support/check.h"
+#include "runtime/library/cudnn/build.h"
 
 namespace fusec::runtime::cudnn {
 namespace {

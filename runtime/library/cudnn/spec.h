@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests to cuDNN as plain data, and the interface that answers them. The ops of this folder use cuDNN only through
-// it, so that tests can run them with their own backend on host memory.
+// it, so that tests can run them with their own backend on host memory. Convolution plans, as serialized by cuDNN, are
+// stored in the kernel cache: building a plan queries heuristics and may compile kernels; reading a stored one does
+// neither.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "fusec/options.h"
 #include "fusec/status.h"
+#include "runtime/cache/artifact.h"
 #include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime::cudnn {
@@ -87,6 +91,29 @@ class Backend {
   virtual Result<std::unique_ptr<CudnnPlan>> fill(const TensorSpec& out, double value) = 0;
   // [operand,] out: the op on `out` in place
   virtual Result<std::unique_ptr<CudnnPlan>> epilogue(const EpilogueSpec& epilogue, const TensorSpec& out) = 0;
+};
+
+struct StoredPlan {
+  std::string name;  // CudnnPlanInfo::name; for a refusal, cuDNN's reason
+  std::string text;  // serialized for one version and device; empty: cuDNN has no plan
+};
+
+// Thread-safe. If the kernel cache fails, the plan is built.
+class CudnnPlanCache {
+ public:
+  // Null if there is no cache or the device has no name.
+  static std::unique_ptr<CudnnPlanCache> open(const Options& options, const std::string& device,
+                                              const std::string& version);
+  std::optional<StoredPlan> load(const ConvSpec& spec) const;
+  void store(const ConvSpec& spec, const StoredPlan& plan) const;
+
+ private:
+  CudnnPlanCache(std::unique_ptr<KernelCache> cache, std::string where)
+      : cache_(std::move(cache)), where_(std::move(where)) {}
+  std::string key(const ConvSpec& spec) const;
+
+  std::unique_ptr<KernelCache> cache_;
+  std::string where_;  // device and version
 };
 
 }  // namespace fusec::runtime::cudnn

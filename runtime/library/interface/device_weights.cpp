@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "ir/ops/cast.h"
-#include "runtime/device/host/strided_copy.h"
+#include "runtime/device/host/memory.h"
 
 namespace fusec::runtime {
 

@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants of an Engine in device memory, in the orders that libraries request. Each is made once on the host and
-// then shared.
+// The constants of an Engine in device memory, in the orders that libraries request: each is made once on the host and
+// then shared. The runtime implements the memory with its driver table, tests with host memory.
 #pragma once
 
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <tuple>
 
-#include "runtime/library/interface/cuda_memory.h"
+#include "fusec/status.h"
 #include "runtime/library/interface/problem.h"
 
 namespace fusec::runtime {
+
+// All functions are thread-safe and synchronous. None may be called while a stream captures on the calling thread.
+struct DeviceMemory {
+  virtual ~DeviceMemory() = default;
+  virtual Result<void*> allocate(std::size_t bytes) = 0;  // 256-byte aligned; out_of_memory
+  virtual Status upload(void* device, const void* host, std::size_t bytes) = 0;
+  virtual void free(void* device) = 0;
+  // The hardware, "NVIDIA H200, 132 SMs"; empty: unknown.
+  virtual std::string device_name() const { return {}; }
+};
 
 class DeviceWeights {
  public:

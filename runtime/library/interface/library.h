@@ -109,7 +109,7 @@ class Library {
 // The libraries of a host Engine, in order of preference; the last one (plain loops) takes every step.
 std::vector<std::shared_ptr<Library>> host_libraries(const Options& options);
 
-struct DeviceMemory;  // runtime/library/interface/cuda_memory.h
+struct DeviceMemory;  // runtime/library/interface/device_weights.h
 // The libraries of a GPU engine, in order of preference: cuBLASLt, then cuDNN. A missing library causes a warning and
 // is left out; none of them takes every step. A CUDA context must be current.
 std::vector<std::shared_ptr<Library>> cuda_libraries(const Options& options,

@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the oneDNN primitives for a Problem, using the fastest implementation that oneDNN has for it.
+// Builds the oneDNN primitives for a Problem, using the fastest implementation that oneDNN has for it, and converts
+// operands to oneDNN memory descriptors.
 #pragma once
 
 #include <algorithm>
+#include <dnnl.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "fusec/options.h"
+#include "runtime/library/interface/problem.h"
 #include "runtime/library/onednn/epilogues.h"
 #include "runtime/library/onednn/op.h"
 
 namespace fusec::runtime::onednn {
+
+using dnnl::memory;
+
+// nullopt: a type in which oneDNN does not compute on this CPU. Supported are f32, and f16 and bf16 where the CPU
+// multiplies them.
+std::optional<memory::data_type> data_type(DType dtype);
+
+memory::desc describe(const Extents& dims, const Extents& strides, DType dtype);
+
+// The memory order of the axes N C spatial... of an image; nullopt if either order fits (no or one spatial position, or
+// one channel).
+std::optional<ImageOrder> infer_order(const CallOperand& image);
+
+// The same elements, with the strides of axes of extent 1 set to what oneDNN's format checks expect, as canonical_image
+// does for images. With other strides oneDNN would miss its fast implementations.
+CallOperand canonical_matrix(CallOperand matrix);
 
 struct BuildContext {
   dnnl::engine engine;

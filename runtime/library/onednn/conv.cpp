@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "runtime/library/onednn/build.h"
-#include "runtime/library/onednn/describe.h"
 
 namespace fusec::runtime::onednn {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-#include "runtime/library/onednn/describe.h"
+#include "runtime/library/onednn/build.h"
 
 namespace fusec::runtime::onednn {
 namespace {

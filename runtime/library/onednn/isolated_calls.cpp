@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/library/onednn/build.h"
-#include "runtime/library/onednn/describe.h"
 
 namespace fusec::runtime::onednn {
 namespace {

@@ -14,7 +14,6 @@
 #include "ir/support/memory.h"
 #include "runtime/library/interface/problem.h"
 #include "runtime/library/onednn/build.h"
-#include "runtime/library/onednn/describe.h"
 
 namespace fusec::runtime {
 namespace {

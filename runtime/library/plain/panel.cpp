@@ -2,7 +2,7 @@
 // The vectorized inner loops of the plain library for f32 and f64: panel products, running max and sum. Function
 // multiversioning selects the clone for the CPU at load time.
 
-#include "runtime/library/plain/panel.h"
+#include "runtime/library/plain/loops.h"
 
 // With the thread sanitizer there are no clones, because the loader picks one before the sanitizer is ready.
 #if defined(__SANITIZE_THREAD__)

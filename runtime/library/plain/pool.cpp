@@ -9,7 +9,6 @@
 
 #include "runtime/library/plain/finish.h"
 #include "runtime/library/plain/loops.h"
-#include "runtime/library/plain/panel.h"
 
 namespace fusec::runtime::plain {
 namespace {

@@ -3,13 +3,12 @@
 // timed call it evicts the last-level cache by copies that read much more memory than they write, and then reads the
 // activations back in.
 
-#include "runtime/tuning/call_stopwatch.h"
-
 #include <algorithm>
 #include <utility>
 
-#include "runtime/device/cuda/stopwatch.h"
+#include "runtime/device/cuda/handles.h"
 #include "runtime/run/cuda/link.h"
+#include "runtime/tuning/timed_call.h"
 
 namespace fusec::runtime::cuda {
 namespace {

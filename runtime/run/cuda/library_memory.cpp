@@ -2,14 +2,13 @@
 // Allocates device memory for the weights that libraries pack at bind, and uploads them. Each call makes the context
 // current by itself, because libraries are bound from several threads.
 
-#include "runtime/run/cuda/library_memory.h"
-
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "runtime/device/cuda/handles.h"
+#include "runtime/run/cuda/link.h"
 
 namespace fusec::runtime::cuda {
 namespace {

@@ -10,8 +10,6 @@
 #include <cstring>
 #include <utility>
 
-#include "runtime/run/cuda/runner.h"
-
 namespace fusec::runtime::cuda {
 namespace {
 

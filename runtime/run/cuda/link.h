@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// link for a GPU: cubins and constants in its memory.
+// What the other folders need of a GPU's runs: link, which puts cubins and constants in its memory; the Runner, which
+// has a stream, an arena, Frames on it with their graphs, and staging memory for tensors of the host and for those that
+// kernels cannot take where they lie; and device memory for the packed weights of libraries.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "fusec/options.h"
+#include "runtime/device/cuda/context.h"
 #include "runtime/device/cuda/handles.h"
+#include "runtime/library/interface/device_weights.h"
 #include "runtime/link/link.h"
+#include "runtime/run/runner.h"
 
 namespace fusec::runtime::cuda {
 
@@ -31,5 +37,10 @@ class Program final : public DeviceProgram {
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
                                                   std::vector<std::shared_ptr<Library>> libraries, ContextPtr context,
                                                   double* upload_ms = nullptr);
+
+// Keeps the context. Makes it current for each call.
+std::shared_ptr<DeviceMemory> make_library_memory(ContextPtr context);
+
+Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, ContextPtr context, const Options& options);
 
 }  // namespace fusec::runtime::cuda

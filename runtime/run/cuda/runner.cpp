@@ -3,16 +3,14 @@
 // plan directly or as a captured graph. All runs of a session share one arena, so work on different streams is ordered
 // by an event.
 
-#include "runtime/run/cuda/runner.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "fusec/device.h"
 #include "runtime/cache/artifact.h"
-#include "runtime/device/cuda/graphs.h"
+#include "runtime/device/cuda/handles.h"
 #include "runtime/run/cuda/frame.h"
-#include "runtime/run/cuda/staging.h"
+#include "runtime/run/cuda/link.h"
 
 namespace fusec::runtime::cuda {
 namespace {

@@ -3,12 +3,11 @@
 // GPU. Host tensors go through pinned memory; device tensors that are strided, misaligned or at changing addresses are
 // copied on the GPU.
 
-#include "runtime/run/cuda/staging.h"
-
 #include <cstring>
 
 #include "runtime/device/cuda/tensors.h"
-#include "runtime/device/host/strided_copy.h"
+#include "runtime/device/host/memory.h"
+#include "runtime/run/cuda/frame.h"
 
 namespace fusec::runtime::cuda {
 namespace {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes: another program that is run to its end, and what a signal does to this one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fusec/status.h"
+
+namespace fusec::tool {
+
+struct Ended {
+  int code = 0;        // exit code, or 128 + signal; kTimedOut
+  std::string output;  // of stdout and stderr together, its first 64 KiB
+};
+inline constexpr int kTimedOut = -1;
+std::string ended_text(int code);  // "exit code 1", "signal 11 (Segmentation fault)", "no end"
+
+// argv[0] is looked up in PATH; no shell. After `seconds` it is killed. invalid_argument: it cannot be started.
+Result<Ended> run_child(const std::vector<std::string>& argv, double seconds);
+
+// From now on SIGINT, SIGTERM and SIGHUP remove the temporary files of the process and then end it as they do by
+// default; those that are ignored stay so.
+void clean_up_on_signals();
+
+}  // namespace fusec::tool
