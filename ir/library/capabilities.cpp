@@ -123,7 +123,7 @@ const char* unsupported_reason(const PoolLimits& limits, const PoolAxis& a, bool
   if (!limits.has_uneven_padding && (room < 0 || room / a.stride + 1 != out)) return kUneven;
   const int64_t start = (out - 1) * a.stride - a.before;  // of the last window
   if (!limits.has_empty_windows && start >= in) return kEmpty;
-  return !limits.counts_past_padding && counts_padding && start + a.reach() > in + a.after ? kPast : nullptr;
+  return !limits.counts_past_padding && counts_padding && start + a.dilated_extent() > in + a.after ? kPast : nullptr;
 }
 
 bool fuses(const EpilogueLimits& limits, ScalarOp op, DType result, std::span<const ScalarOp> before) {

@@ -89,7 +89,7 @@ struct PoolAxis {
   Dim in, out;
   int64_t kernel = 1, stride = 1, dilation = 1, before = 0, after = 0;
 
-  int64_t reach() const { return dilation * (kernel - 1) + 1; }
+  int64_t dilated_extent() const { return dilation * (kernel - 1) + 1; }
   bool is_known() const { return in.is_const() && out.is_const(); }
 };
 

@@ -78,7 +78,7 @@ class Printer {
     }
     std::vector<std::string> facts;
     for (const auto& [extent, factor] : k_.divisible) {
-      facts.push_back(fmt::format("{} % {} == 0", parse_name(k_, extent), factor));
+      facts.push_back(fmt::format("{} % {} == 0", name_of(k_, extent), factor));
     }
     std::sort(facts.begin(), facts.end());
     if (k_.fits32) facts.push_back("fits32");
@@ -139,7 +139,7 @@ class Printer {
   std::string shape(const IndexShape& list) const { return "[" + indices(list) + "]"; }
   std::string guard(const Guard& g) const { return g.empty() ? "" : fmt::format(" guard({})", indices(g)); }
   std::string loop(const LoopHead& h) const {
-    return fmt::format("{} {} in {}", to_string(h.tag), parse_name(k_, h.var), index(h.extent));
+    return fmt::format("{} {} in {}", to_string(h.tag), name_of(k_, h.var), index(h.extent));
   }
   std::string element(BufferId b, const std::vector<IndexExpr>& at) const {
     return fmt::format("{}[{}]", buffer(b), indices(at));

@@ -11,7 +11,7 @@ namespace {
 TEST(Roles, EveryInputOfAnAnchorHasOne) {
   for (const TensorOpInfo& row : all_tensor_ops()) {
     const std::vector<Role> roles = roles_of(*find_tensor_op(row.name));
-    EXPECT_EQ(roles.size(), row.kind == RegionKind::anchor ? static_cast<std::size_t>(row.max_inputs) : 0) << row.name;
+    EXPECT_EQ(roles.size(), row.kind == OpPattern::anchor ? static_cast<std::size_t>(row.max_inputs) : 0) << row.name;
     EXPECT_EQ(std::set<Role>(roles.begin(), roles.end()).size(), roles.size()) << row.name << " has a role twice";
     std::string text;
     for (const Role role : roles) text += (text.empty() ? "" : " ") + std::string(to_string(role));

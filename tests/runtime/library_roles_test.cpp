@@ -15,7 +15,7 @@ using testing::Extents;
 
 constexpr Role kRoles[] = {Role::query, Role::key, Role::value, Role::mask};
 
-double load(const Operand& o, void* const* args, const Extents& at) {
+double load(const CallOperand& o, void* const* args, const Extents& at) {
   int64_t offset = 0;
   for (std::size_t i = 0; i < at.size(); ++i) offset += at[i] * o.strides[i];
   return static_cast<const float*>(args[o.arg])[offset];
@@ -27,8 +27,8 @@ class FakeAttentionOp : public LibraryOp {
   explicit FakeAttentionOp(Problem problem) : problem_(std::move(problem)) {}
 
   Status run(void* const* args, void*, const ExecContext&) const override {
-    const Operand &query = problem_[Role::query], &key = problem_[Role::key], &value = problem_[Role::value];
-    const Operand &mask = problem_[Role::mask], &out = problem_[Role::output];
+    const CallOperand &query = problem_[Role::query], &key = problem_[Role::key], &value = problem_[Role::value];
+    const CallOperand &mask = problem_[Role::mask], &out = problem_[Role::output];
     const int64_t keys = key.dims[1], depth = query.dims[2];
     testing::for_all(out.dims, [&](const Extents& at) {
       double sum = 0, weights = 0;
