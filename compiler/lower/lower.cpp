@@ -10,6 +10,7 @@
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/nest/nest.h"
 #include "compiler/lower/schedule/schedule.h"
+#include "compiler/partition/graph_names.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/partition.h"
 #include "ir/support/check.h"
@@ -19,10 +20,6 @@ namespace fusec::compiler {
 
 using ir::AllocId;
 using ir::AllocKind;
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ValueId;
 
 namespace {
 

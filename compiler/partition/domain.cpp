@@ -278,6 +278,16 @@ Result<Shape> common_factors(const std::vector<Shape>& full, const std::vector<S
   return factors;
 }
 
+// The coordinates of a reduction's result, from those of its input. A scan keeps all axes.
+Coords drop_reduced_axes(const Node& node, const Coords& input) {
+  if (node.op == TensorOp::cumsum) return input;
+  const auto axes = reduced_axes(node);
+  Coords kept;
+  for (size_t a = 0; a < input.size(); ++a)
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(a)) == axes.end()) kept.push_back(input[a]);
+  return kept;
+}
+
 }  // namespace
 
 Result<Domain> compute_domain(const Graph& graph, const std::vector<NodeId>& ordered,
@@ -313,15 +323,7 @@ Result<Domain> compute_domain(const Graph& graph, const std::vector<NodeId>& ord
   for (size_t i = 0; i < d.reductions.size(); ++i) {
     const Node& node = graph.nodes[d.reductions[i]];
     d.reduction_inputs.push_back(grouped_coords(d, groups->groups[i + 1], all_factors(d)));
-    Coords result = d.reduction_inputs.back();
-    if (!(node.op == TensorOp::cumsum)) {
-      const auto axes = reduced_axes(node);
-      Coords kept;
-      for (size_t a = 0; a < result.size(); ++a)
-        if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(a)) == axes.end()) kept.push_back(result[a]);
-      result = kept;
-    }
-    d.reduction_results.push_back(result);
+    d.reduction_results.push_back(drop_reduced_axes(node, d.reduction_inputs.back()));
   }
   Shape rows;
   for (size_t i : outer_factors(d)) rows.push_back(factors[i]);

@@ -8,16 +8,10 @@
 #include <set>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::BufferId;
-using ir::LoopHead;
-using ir::LoopTag;
-using ir::RegId;
-using ir::Stmt;
 
 namespace {
 

@@ -6,14 +6,10 @@
 #include <algorithm>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::LoopHead;
-using ir::LoopTag;
-using ir::Stmt;
 
 Linear linearize(const std::vector<LoopHead>& heads, const IndexExpr& index) {
   Linear result{1, {}};

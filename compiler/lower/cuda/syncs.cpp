@@ -6,13 +6,9 @@
 #include <set>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::BufferId;
-using ir::LoopTag;
-using ir::Stmt;
 
 namespace {
 

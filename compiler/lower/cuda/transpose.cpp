@@ -5,15 +5,10 @@
 #include <algorithm>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::BufferId;
-using ir::LoopHead;
-using ir::LoopTag;
-using ir::Stmt;
 
 namespace {
 

@@ -5,17 +5,12 @@
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
 
-using ir::Block;
-using ir::BufferId;
-using ir::LoopHead;
-using ir::LoopTag;
-using ir::RegId;
 using ir::ScalarOp;
-using ir::Stmt;
 
 namespace {
 

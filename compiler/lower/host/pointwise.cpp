@@ -2,13 +2,10 @@
 // Lower for the host: schedules element-wise nests as tasks of about kTaskElements elements, with vector loops inside.
 
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::LoopHead;
-using ir::LoopTag;
 
 namespace {
 

@@ -6,19 +6,14 @@
 #include <cmath>
 
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 #include "ir/kernel/combiner.h"
 
 namespace fusec::compiler {
 
-using ir::Block;
 using ir::Combiner;
-using ir::LoopHead;
-using ir::LoopTag;
-using ir::Operand;
-using ir::RegId;
 using ir::ScalarOp;
-using ir::Stmt;
 
 namespace {
 

@@ -6,13 +6,10 @@
 #include <algorithm>
 
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::LoopHead;
-using ir::Stmt;
 
 namespace {
 
@@ -69,8 +66,6 @@ Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim
   clean_up(nest.kernel);
   return {};
 }
-
-using ir::LoopTag;
 
 int lanes_for(const ir::Kernel& kernel, const Block& block, const Target& target, int unroll) {
   size_t widest = 1;

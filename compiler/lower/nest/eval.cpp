@@ -6,22 +6,16 @@
 
 #include <algorithm>
 
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/partition/domain.h"
+#include "compiler/partition/graph_names.h"
 #include "ir/ops/cast.h"
 #include "ir/ops/op.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
 
-using ir::BufferId;
 using ir::Constant;
-using ir::Node;
-using ir::Operand;
-using ir::RegId;
-using ir::ScalarOp;
-using ir::Stmt;
-using ir::TensorOp;
-using ir::ValueId;
 
 namespace {
 

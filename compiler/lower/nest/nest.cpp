@@ -7,25 +7,15 @@
 #include <algorithm>
 
 #include "compiler/lower/nest/eval.h"
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
+#include "compiler/partition/graph_names.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
 
-using ir::Block;
-using ir::BufferId;
 using ir::Combiner;
 using ir::Constant;
-using ir::Graph;
-using ir::LoopHead;
-using ir::LoopTag;
-using ir::Node;
-using ir::NodeId;
-using ir::Operand;
-using ir::RegId;
-using ir::ScalarOp;
-using ir::TensorOp;
-using ir::ValueId;
 
 IndexExpr index_expr(const LoopNest& nest, const Dim& d) {
   return ir::index_expr(d, [&](const std::string& name) {

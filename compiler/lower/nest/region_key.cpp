@@ -7,14 +7,10 @@
 
 #include "compiler/lower/nest/nest.h"
 #include "compiler/partition/domain.h"
+#include "compiler/partition/graph_names.h"
 #include "ir/text/lexer.h"
 
 namespace fusec::compiler {
-
-using ir::Graph;
-using ir::Node;
-using ir::NodeId;
-using ir::ValueId;
 
 namespace {
 

@@ -9,17 +9,13 @@
 #include <optional>
 #include <set>
 
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 #include "ir/text/kernel_text.h"
 
 namespace fusec::compiler {
 
-using ir::Block;
 using ir::Kernel;
-using ir::LoopHead;
-using ir::Operand;
-using ir::RegId;
-using ir::Stmt;
 
 namespace {
 

@@ -7,18 +7,12 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "ir/support/check.h"
 
 namespace fusec::compiler {
 
-using ir::Block;
-using ir::BufferId;
 using ir::Kernel;
-using ir::LoopHead;
-using ir::LoopTag;
-using ir::Operand;
-using ir::RegId;
-using ir::Stmt;
 
 IndexExpr Affine::coefficient(ir::SymbolId var) const {
   auto it = coefficients.find(var);

@@ -6,17 +6,13 @@
 #include <map>
 #include <memory>
 
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 #include "ir/base/dim_range.h"
 
 namespace fusec::compiler {
 
-using ir::Block;
 using ir::Kernel;
-using ir::LoopHead;
-using ir::Operand;
-using ir::RegId;
-using ir::Stmt;
 
 namespace {
 

@@ -6,15 +6,13 @@
 #include <cstdlib>
 #include <set>
 
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 #include "compiler/lower/schedule/schedule.h"
 
 namespace fusec::compiler {
 
-using ir::Block;
 using ir::Kernel;
-using ir::LoopHead;
-using ir::Stmt;
 
 namespace {
 

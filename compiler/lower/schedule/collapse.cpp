@@ -6,14 +6,11 @@
 #include <optional>
 #include <set>
 
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 #include "compiler/lower/schedule/schedule.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::LoopHead;
-using ir::Stmt;
 
 PerfectNest peel_loops(Stmt stmt) {
   PerfectNest nest;

@@ -5,13 +5,10 @@
 
 #include <algorithm>
 
+#include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
 namespace fusec::compiler {
-
-using ir::Block;
-using ir::LoopHead;
-using ir::Stmt;
 
 std::map<ir::SymbolId, int64_t> find_expected_values(const std::vector<Dim>& launch) {
   std::map<ir::SymbolId, int64_t> expected_values;
