@@ -51,12 +51,10 @@ IndexExpr clamped_axis(Writer& w, Access& a, const IndexExpr& index, const Index
 
 Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
   Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, false, {}, {}};
-  const std::size_t dropped = dropped_axes(w, id);
-  const ir::IndexShape strides = kept_strides(w, id);
+  const ir::IndexShape strides = compute_strides(*a.info);
   for (std::size_t i = 0; i < strides.size(); ++i) {
-    const std::size_t axis = i + dropped;
-    IndexExpr at = w.index.resolve(index[axis]);
-    if (clamp >> axis & 1) at = clamped_axis(w, a, index[axis], a.info->shape[axis]);
+    IndexExpr at = w.index.resolve(index[i]);
+    if (clamp >> i & 1) at = clamped_axis(w, a, index[i], a.info->shape[i]);
     a.linear += at * strides[i];
   }
   a.linear = w.index.resolve(a.linear);
@@ -240,12 +238,12 @@ void store_with_declarations(Writer& w, const Access& a, const std::string& guar
 
 std::string wide_name(const ir::Store& store) { return ir::reg_name(std::get<ir::RegId>(store.value)); }
 
-void store_vector(Writer& w, const Access& a, const ir::Store& store, const Condition& c, const std::string& first) {
+void store_vector(Writer& w, const Access& a, const ir::Store& store, const Condition& c) {
   std::vector<IndexExpr> all;
   in_all_lanes(w, c, a.width, all);
   const std::string whole = fmt::format("{}<{}>({}, {});", w.prelude.use("store_vector"), piece_type(piece_bytes(w, a)),
                                         format_address(w, a), wide_name(store));
-  const std::string condition = both(first, all_hold(w, all));
+  const std::string condition = all_hold(w, all);
   const std::string lane_by_lane = element_at(w, a) + " = " + raw_operand(w, store.value) + ";";
   if (!a.before.empty()) {
     w.out.open("");
@@ -255,21 +253,19 @@ void store_vector(Writer& w, const Access& a, const ir::Store& store, const Cond
   if (!c.lanes.empty()) {
     std::vector<IndexExpr> each = c.uniform;
     each.insert(each.end(), c.lanes.begin(), c.lanes.end());
-    w.out.line("else " + for_lanes(w, a.width) + "if (" + both(first, all_hold(w, each)) + ") " + lane_by_lane);
+    w.out.line("else " + for_lanes(w, a.width) + "if (" + all_hold(w, each) + ") " + lane_by_lane);
   }
   if (!a.before.empty()) w.out.close();
 }
 
 void store_access(Writer& w, const Access& a, const ir::Store& store, const Condition& c) {
-  const bool shared_out = a.info->space != ir::Space::reg;
-  const std::string first = shared_out ? first_thread(w) : "";
   std::vector<IndexExpr> unused;
   const bool wide =
       piece_bytes(w, a) > static_cast<int64_t>(size_of(a.info->dtype)) && in_all_lanes(w, c, a.width, unused);
-  if (wide) return store_vector(w, a, store, c, first);
+  if (wide) return store_vector(w, a, store, c);
   std::vector<IndexExpr> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
-  const std::string guard = both(first, all_hold(w, each)), value = raw_operand(w, store.value);
+  const std::string guard = all_hold(w, each), value = raw_operand(w, store.value);
   if (!a.before.empty()) return store_with_declarations(w, a, guard, value);
   w.out.line(for_lanes(w, a.width) + (guard.empty() ? "" : "if (" + guard + ") ") + element_at(w, a) + " = " + value +
              ";");

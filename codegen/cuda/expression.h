@@ -148,15 +148,4 @@ class LaneScope {
   Index& index_;
 };
 
-using Parts = std::vector<std::string>;
-
-struct CombineOp {
-  ir::Combiner combiner;
-  std::vector<DType> types;  // of the parts
-};
-
-Parts identity(const CombineOp& op);
-// The statement "a = combination of a and b". Tuples are combined by a function that is added to the prelude.
-std::string combine(Prelude& prelude, const CombineOp& op, const Parts& a, const Parts& b);
-
 }  // namespace fusec::codegen::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks the statements of a kernel phase and writes one `__global__` function with launch bounds, parameters and shared
-// memory. It tracks which threads reach each point and rejects barriers and shuffles outside uniform control flow.
+// memory.
 
 #include "codegen/cuda/writer.h"
 
@@ -13,44 +13,63 @@
 namespace fusec::codegen::cuda {
 namespace {
 
-constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes of static shared memory that a function may declare
 
-void write_sync(Writer& w, const ir::Sync& sync) {
-  if (sync.scope == ir::SyncScope::block) return write_block_barrier(w);
-  if (w.thread_group.mask.empty()) throw UnsupportedKernel("not all threads of the warp come here together");
-  w.out.line("__syncwarp(" + w.thread_group.mask + ");");
+bool is_full(const ir::Operand& mask) { return mask == ir::kAllThreads; }
+
+std::string mask_text(const Writer& w, const ir::Operand& mask) {
+  return is_full(mask) ? "0xffffffffu" : raw_operand(w, mask);
 }
 
-void write_loop_stmt(Writer& w, const ir::Loop& loop) {
-  switch (loop.head.tag) {
-    case ir::LoopTag::grid:
-      throw UnsupportedKernel("a grid loop must be outermost and perfectly nested");
-    case ir::LoopTag::cluster:
-      throw UnsupportedKernel("clusters are not written");
-    case ir::LoopTag::block:
-      break;
-    default:
-      return write_loop(w, loop.head, [&] { write_block(w, loop.body); });
-  }
-  int64_t inner = 1;
-  for (const ir::Stmt& stmt : loop.body) inner = std::max(inner, count_threads(w, stmt));
-  write_block_loops(w, {loop.head}, inner, is_collective(loop.body), [&] { write_block(w, loop.body); });
+void write_sync(Writer& w, const ir::Sync& sync) {
+  if (sync.scope == ir::SyncScope::block) return w.out.line("__syncthreads();");
+  w.out.line("__syncwarp(" + mask_text(w, sync.mask) + ");");
+}
+
+void write_if(Writer& w, const ir::If& branch) {
+  const std::string condition = [&] {
+    const LaneScope scope(w.index, 1);
+    return guard_text(w, branch.condition, 1);
+  }();
+  w.out.open(condition.empty() ? "" : "if (" + condition + ")");
+  write_block(w, branch.body);
+  w.out.close();
+}
+
+void write_shuffle(Writer& w, const ir::Shuffle& shuffle) {
+  const char* name = shuffle.kind == ir::ShuffleKind::by_xor ? "shuffle_xor" : "shuffle";
+  const LaneScope scope(w.index, 1);
+  const std::string lane = w.index.text(w.index.resolve(shuffle.lane));
+  define(w, shuffle.dst,
+         fmt::format("{}({}, {}, {})", w.prelude.use(name), mask_text(w, shuffle.mask), raw_operand(w, shuffle.value),
+                     lane));
+}
+
+void write_ballot(Writer& w, const ir::Ballot& ballot) {
+  const LaneScope scope(w.index, 1);
+  const std::string condition = guard_text(w, ballot.condition, 1);
+  define(w, ballot.dst,
+         fmt::format("__ballot_sync({}, {})", mask_text(w, ballot.mask), condition.empty() ? "true" : condition));
+}
+
+void write_seq(Writer& w, const ir::Loop& loop) {
+  if (loop.head.tag >= ir::LoopTag::block) throw UnsupportedKernel("only the lowered form of a kernel is written");
+  write_loop(w, loop.head, [&] { write_block(w, loop.body); });
 }
 
 void write_plain(Writer& w, const ir::Stmt& stmt) {
-  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return write_loop_stmt(w, *loop);
+  if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return write_seq(w, *loop);
   if (const auto* let = std::get_if<ir::Let>(&stmt.v)) return write_let(w, *let);
   if (const auto* value = std::get_if<ir::IndexValue>(&stmt.v)) return write_index_value(w, *value);
   if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
   if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
-  if (std::holds_alternative<ir::Prefetch>(stmt.v)) return;  // only a hint: other threads hide the latency
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(w, *sync);
-  if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return write_reduce(w, *reduce);
-  if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
+  if (const auto* branch = std::get_if<ir::If>(&stmt.v)) return write_if(w, *branch);
+  if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(w, *shuffle);
+  if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(w, *ballot);
+  if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return write_alloc(w, alloc->buffer);
   if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
-  if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return write_copy(w, *copy);
-  throw UnsupportedKernel("tiles are not written in CUDA C++");
+  throw UnsupportedKernel("only the lowered form of a kernel is written");
 }
 
 // Binds the grid variables, row-major in blockIdx.x.
@@ -120,18 +139,11 @@ std::string shared_declarations(Writer& w, bool dynamic) {
   return text.str();
 }
 
-// A loop that runs at most once becomes a condition. nvcc would keep its back edge and move no work of following
-// iterations across it.
 void open_loop(Writer& w, const ir::LoopHead& head, const IndexExpr& extent) {
-  if (w.index.proves_nonneg(1 - extent)) {
-    w.out.open("if (" + w.index.text(extent) + " > 0)");
-    return w.index.alias(head.var, IndexExpr(0));
-  }
   if (head.tag == ir::LoopTag::unroll) w.out.line("#pragma unroll");
   const std::string name = w.loop_name();
   w.out.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1})", w.index.type(), name, w.index.text(extent)));
   w.index.bind(head.var, name, {IndexExpr(0), extent - 1});
-  w.thread_group.in_loop = true;
 }
 
 }  // namespace
@@ -146,27 +158,22 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
-  for (const ir::Stmt* stmt : phase.body) w.thread_group.size = std::max(w.thread_group.size, count_threads(w, *stmt));
-  const int64_t threads = w.thread_group.size;
-  w.block_threads = threads;
-  w.block_warps = (threads + 31) / 32;
-  if (threads > kMaxThreads)
-    throw UnsupportedKernel(fmt::format("a block of {} threads, the limit is {}", threads, kMaxThreads));
+  const int threads = std::max(1, phase.threads);
+  w.index.bind(ir::kThread, systematic_name(ir::kThread), {IndexExpr(0), IndexExpr(threads - 1)});
   bind_grid(w, phase.grid);
-  w.parallel = static_cast<int>(phase.grid.size());
   ir::Block body;
   for (const ir::Stmt* stmt : phase.body) body.push_back(*stmt);
   write_block(w, body);
 
   PhaseText out;
   out.iterations = count_iterations(phase);
-  out.threads = static_cast<int>(threads);
+  out.threads = threads;
   const int64_t shared = shared_bytes(w);
   out.dynamic_shared = shared > kStaticShared ? shared : 0;
   Text head;
   for (std::size_t i = 0; i < kernel.extents.size(); ++i)
     head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));
-  if (threads > 1) head.line("const int t0 = threadIdx.x;");
+  if (threads > 1) head.line(fmt::format("const {} t = threadIdx.x;", w.index.type()));
   out.text =
       fmt::format("\nextern \"C\" __global__ __launch_bounds__({}) void {}({}) {{\n", threads, entry, parameters(w)) +
       head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
@@ -184,36 +191,20 @@ void write_stmt(Writer& w, const ir::Stmt& stmt) {
 }
 
 void write_block(Writer& w, const ir::Block& block) {
-  for (std::size_t i = 0; i < block.size(); ++i) {
-    if (const auto* alloc = std::get_if<ir::Alloc>(&block[i].v)) {
-      write_alloc(w, alloc->buffer, block);
-    } else {
-      write_stmt(w, block[i]);
-    }
-  }
+  for (const ir::Stmt& stmt : block) write_stmt(w, stmt);
 }
 
 void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>& body) {
-  if (head.tag >= ir::LoopTag::block) throw UnsupportedKernel("a parallel loop where a plain one is needed");
   const IndexExpr extent = w.index.resolve(head.extent);
   if (extent.is_const() && extent.value() <= 0) return;
-  const ThreadGroupVars outer = w.thread_group;
   if (extent.is(1)) {
     w.index.alias(head.var, IndexExpr(0));
     w.out.open("");
   } else {
     open_loop(w, head, extent);
-    std::set<ir::SymbolId> symbols;
-    extent.collect_symbols(symbols);
-    const bool varies =
-        std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return w.block_variables.contains(s); });
-    if (varies || w.index.uses_data(extent)) w.thread_group.uniform = false;
-    if (w.index.uses_data(extent) || (varies && (w.thread_group.alignment % 32 != 0 || w.thread_group.size % 32 != 0)))
-      w.thread_group.mask.clear();
   }
   body();
   w.out.close();
-  w.thread_group = outer;
   w.index.unbind(head.var);
 }
 

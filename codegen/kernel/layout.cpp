@@ -19,6 +19,7 @@ bool is_pure(const ir::Kernel& kernel, const ir::Stmt& stmt) {
 
 Phase grid_phase(const ir::Loop& loop) {
   Phase phase;
+  phase.threads = loop.threads;
   const ir::Loop* at = &loop;
   for (;;) {
     phase.grid.push_back(at->head);
@@ -37,7 +38,7 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
   std::vector<Phase> phases;
   std::vector<const ir::Stmt*> shared, open;
   const auto flush = [&] {
-    if (!open.empty()) phases.push_back({{}, std::move(open)});
+    if (!open.empty()) phases.push_back({{}, std::move(open), 0});
     open.clear();
   };
   for (const ir::Stmt& stmt : kernel.body) {

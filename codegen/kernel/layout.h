@@ -20,6 +20,7 @@ IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& i
 struct Phase {
   std::vector<ir::LoopHead> grid;
   std::vector<const ir::Stmt*> body;
+  int threads = 0;  // of a block, in the lowered form
 };
 
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.

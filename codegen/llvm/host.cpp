@@ -63,7 +63,6 @@ class HostWriter : public Writer {
     return index.pointer(local_memory(phase_function), ir.b.getInt8Ty(), index.resolve(found->second.offset));
   }
 
-  llvm::Value* may_store(ir::BufferId) override { return nullptr; }
   llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override {
     return ir.b.CreateAlignedLoad(type, from, align);
   }
@@ -71,13 +70,14 @@ class HostWriter : public Writer {
     return ir.b.CreateAlignedStore(v, to, align);
   }
 
-  void in_loop(const IndexExpr&, const std::function<void()>& body) override { body(); }
   void write_parallel(const ir::Loop& loop) override {
     if (loop.head.tag == ir::LoopTag::grid)
       throw UnsupportedKernel("a grid loop must be outermost and perfectly nested");
     write_loop(*this, loop.head, [&] { write_block(*this, loop.body); });
   }
-  void write_sync(const ir::Sync&) override {}
+  void write_lowered(const ir::Stmt& stmt) override {
+    if (!std::holds_alternative<ir::Sync>(stmt.v)) throw UnsupportedKernel("the lowered form is for GPUs");
+  }
   void write_reduce(const ir::Reduce& reduce) override { write_plain_reduce(*this, reduce); }
   void write_copy(const ir::CopyAsync& copy) override { write_copy_loops(*this, copy); }
 

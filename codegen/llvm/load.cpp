@@ -113,6 +113,9 @@ void write_load(Writer& w, const ir::Load& load) {
     } else {
       llvm::AllocaInst* slot = slot_at(w, load.buffer, load.index);
       v = w.ir.b.CreateLoad(slot->getAllocatedType(), slot);
+      const int in_slot = w.locals.buffers.at(load.buffer).width;
+      if (width == 1 && in_slot > 1)
+        v = w.ir.b.CreateExtractElement(v, static_cast<uint64_t>(form.base.value() % in_slot));
     }
     return define(w, load.dst, mask ? w.ir.b.CreateSelect(mask, v, otherwise) : v);
   }

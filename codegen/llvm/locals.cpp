@@ -73,10 +73,10 @@ class Planner {
   void load_access(const ir::Load& load) {
     const ir::Buffer& buffer = kernel_.buffers[load.buffer];
     const int width = kernel_.regs[load.dst].width;
-    if (width > 1 && load.clamp == 0 && is_const(buffer.shape)) {
+    if (load.clamp == 0 && is_const(buffer.shape)) {
       std::set<ir::SymbolId> symbols;
       (linear_index(buffer, load.index) - IndexExpr::symbol(ir::kLane)).collect_symbols(symbols);
-      const bool in_order = symbols.erase(ir::kLane) == 0;
+      const bool in_order = symbols.erase(ir::kLane) == 0 && width > 1;
       if (!in_order && std::includes(unrolled_.begin(), unrolled_.end(), symbols.begin(), symbols.end())) return;
     }
     access(load.buffer, load.index, width, load.clamp == 0);
@@ -122,7 +122,7 @@ class Planner {
     LocalBuffer& local = out_.buffers[id];
     const auto use = uses_.find(id);
     if (use != uses_.end() && use->second.slots && elements.is_const()) {
-      local.width = use->second.width;
+      local.width = std::max(1, use->second.width);
       local.count = elements.value() / local.width;
       local.slots = elements.value() % local.width == 0 && local.count <= kMaxSlots;
     }

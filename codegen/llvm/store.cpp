@@ -122,15 +122,7 @@ void write_store(Writer& w, const ir::Store& store) {
   const LaneScope scope(w, width);
   const Access a = make_access(w, store.buffer, store.index, 0, width);
   Value* stored = to_memory(w.ir, a.info->dtype, v);
-  const auto write = [&]() -> Value* {
-    store_guarded(w, a, make_condition(w, store.guard, width), stored, store.hint == ir::StoreHint::stream);
-    return nullptr;
-  };
-  if (Value* mine = w.may_store(store.buffer)) {
-    branch(w.ir, mine, write, [] { return nullptr; });
-  } else {
-    write();
-  }
+  store_guarded(w, a, make_condition(w, store.guard, width), stored, store.hint == ir::StoreHint::stream);
 }
 
 }  // namespace fusec::codegen

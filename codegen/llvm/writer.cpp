@@ -79,6 +79,15 @@ void promote(Writer& w) {
   }
 }
 
+namespace {
+
+bool is_lowered_form(const ir::Stmt& stmt) {
+  return std::holds_alternative<ir::If>(stmt.v) || std::holds_alternative<ir::Shuffle>(stmt.v) ||
+         std::holds_alternative<ir::Ballot>(stmt.v) || std::holds_alternative<ir::Sync>(stmt.v);
+}
+
+}  // namespace
+
 void fail(const Writer& w, const ir::Stmt& stmt, const std::string& why) {
   throw CompileError("cannot write '" + ir::print_stmt(w.kernel, stmt) + "': " + why);
 }
@@ -95,7 +104,7 @@ void write_stmt(Writer& w, const ir::Stmt& stmt) {
   if (std::holds_alternative<ir::Alloc>(stmt.v)) return;
   try {
     if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return w.write_parallel(*loop);
-    if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return w.write_sync(*sync);
+    if (is_lowered_form(stmt)) return w.write_lowered(stmt);
     if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return w.write_reduce(*reduce);
     if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
     if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);
@@ -139,7 +148,7 @@ void real_loop(Writer& w, ir::VarId var, const IndexExpr& extent, const std::fun
   b.SetInsertPoint(inside);
   w.index.push(head);
   w.index.bind(var, i, {IndexExpr(0), extent - 1});
-  w.in_loop(extent, body);
+  body();
   w.index.pop();
   Value* next = b.CreateAdd(i, integer(count, 1));
   i->addIncoming(next, b.GetInsertBlock());
@@ -157,7 +166,7 @@ void write_loop(Writer& w, const ir::LoopHead& head, const std::function<void()>
     throw CompileError("unroll loop '" + loop_name(w, head.var) + "' has the extent " + named(w.kernel, extent).str());
   for (int64_t i = 0; i < extent.value(); ++i) {
     w.index.bind(head.var, i);
-    extent.is(1) ? body() : w.in_loop(extent, body);
+    body();
   }
   w.index.unbind(head.var);
 }

@@ -63,16 +63,13 @@ struct Writer {
   virtual llvm::Value* extern_address(const std::string& name) = 0;
   // The memory of a reg or shared buffer without slots.
   virtual llvm::Value* local(ir::BufferId id) = 0;
-  // The condition (i1) under which this thread stores to the buffer; null: always.
-  virtual llvm::Value* may_store(ir::BufferId id) = 0;
   // Access whole vectors. store() returns null if it emits several instructions, or none that may stream.
   virtual llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) = 0;
   virtual llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) = 0;
-  // Wraps the code of one iteration of a plain loop; `extent` is resolved.
-  virtual void in_loop(const IndexExpr& extent, const std::function<void()>& body) = 0;
   // Writes loops over blocks and threads.
   virtual void write_parallel(const ir::Loop& loop) = 0;
-  virtual void write_sync(const ir::Sync& sync) = 0;
+  // Writes a statement that only the lowered form has, or a barrier.
+  virtual void write_lowered(const ir::Stmt& stmt) = 0;
   virtual void write_reduce(const ir::Reduce& reduce) = 0;
   virtual void write_copy(const ir::CopyAsync& copy) = 0;
 };

@@ -53,6 +53,8 @@ struct SymbolId {
 };
 // In the statement that defines a value of several lanes: the number of the lane.
 inline constexpr SymbolId kLane{SymbolKind::lane, 0};
+// The number of the thread in its block, in the lowered form of a kernel.
+inline constexpr SymbolId kThread{SymbolKind::thread, 0};
 
 // A symbol that a pass derives from one of the kernel, such as its copy in another iteration: n is 1 ... 15. It stands
 // right behind it in the order.

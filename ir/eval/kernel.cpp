@@ -10,7 +10,9 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "ir/eval/combine.h"
 #include "ir/eval/index_code.h"
@@ -34,11 +36,20 @@ std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
   return strides;
 }
 
+// What belongs to one thread of a lowered kernel, and to the whole of any other.
+struct Frame {
+  std::vector<Number> values;  // of registers, lane by lane
+  std::vector<int64_t> slots;  // of the symbols of index expressions
+  IdVector<BufferId, Memory> memory;
+};
+
 class Interpreter {
  public:
   Interpreter(const Kernel& kernel, const std::map<std::string, int64_t>& extents)
-      : k_(kernel), memory_(kernel.buffers.size()) {
+      : k_(kernel), memory_(kernel.buffers.size()), shared_(kernel.buffers.size()) {
     lane_slot_ = slot(kLane);
+    slot(kThread);
+    add_slots();
     for (uint32_t i = 0; i < kernel.extents.size(); ++i) set(ExtentId{i}, extents.at(kernel.extents[ExtentId{i}]));
     first_.resize(kernel.regs.size());
     std::size_t lanes = 0;
@@ -46,7 +57,8 @@ class Interpreter {
       first_[RegId{i}] = lanes;
       lanes += static_cast<std::size_t>(kernel.regs[RegId{i}].width);
     }
-    values_.resize(lanes);
+    whole_.values.resize(lanes);
+    whole_.memory.resize(kernel.buffers.size());
   }
 
   Status bind(const std::vector<Tensor>& args);
@@ -59,31 +71,41 @@ class Interpreter {
   // Symbols and index expressions.
 
   int slot(SymbolId symbol) {
-    const auto [it, fresh] = slot_of_.emplace(symbol, static_cast<int>(slots_.size()));
+    const auto [it, fresh] = slot_of_.emplace(symbol, static_cast<int>(slot_of_.size()));
     if (fresh) {
-      slots_.push_back(0);
-      if (const auto reg = symbol.reg(); reg && k_.regs.contains(*reg)) note_register(*reg, it->second);
+      whole_.slots.push_back(0);
+      // Registers in index expressions keep their slots up to date.
+      if (const auto reg = symbol.reg(); reg && k_.regs.contains(*reg)) reg_slots_.emplace(reg->index, it->second);
     }
     return it->second;
   }
 
-  // Registers in index expressions keep their slots up to date.
-  void note_register(RegId reg, int at) {
-    reg_slots_.emplace(reg.index, at);
-    if (!values_.empty()) publish(reg, static_cast<int>(slots_[static_cast<std::size_t>(lane_slot_)]));
+  // Gives every symbol of the kernel a slot.
+  void add_slots() {
+    std::set<SymbolId> symbols;
+    const auto collect = [&](const IndexExpr& e) { e.collect_symbols(symbols); };
+    for (const Buffer& buffer : k_.buffers) {
+      for (const IndexShape* shape : {&buffer.shape, &buffer.strides})
+        std::for_each(shape->begin(), shape->end(), collect);
+    }
+    for_each_stmt(k_.body, [&](const Stmt& s) {
+      for_each_index(s, collect);
+      for_each_head(s, [&](const LoopHead& head) { symbols.insert(head.var); });
+    });
+    for (const SymbolId symbol : symbols) slot(symbol);
   }
 
   void publish(RegId r, int lane) {
     const auto it = reg_slots_.find(r.index);
     if (it == reg_slots_.end()) return;
     const int at = std::min(lane, k_.regs[r].width - 1);
-    slots_[static_cast<std::size_t>(it->second)] = values_[first_[r] + static_cast<std::size_t>(at)].i;
+    frame_->slots[static_cast<std::size_t>(it->second)] = frame_->values[first_[r] + static_cast<std::size_t>(at)].i;
   }
 
-  void set(SymbolId symbol, int64_t value) { slots_[static_cast<std::size_t>(slot(symbol))] = value; }
+  void set(SymbolId symbol, int64_t value) { frame_->slots[static_cast<std::size_t>(slot(symbol))] = value; }
 
   void set_lane(int lane) {
-    slots_[static_cast<std::size_t>(lane_slot_)] = lane;
+    frame_->slots[static_cast<std::size_t>(lane_slot_)] = lane;
     for (const auto& [r, at] : reg_slots_) publish(RegId{r}, lane);
   }
 
@@ -91,7 +113,7 @@ class Interpreter {
     if (d.is_const()) return d.value();
     auto it = code_.find(&d);
     if (it == code_.end()) it = code_.emplace(&d, IndexCode(d, [&](SymbolId s) { return slot(s); })).first;
-    return it->second.eval(slots_);
+    return it->second.eval(frame_->slots);
   }
 
   std::vector<int64_t> eval(const std::vector<IndexExpr>& list) {
@@ -115,21 +137,23 @@ class Interpreter {
   Number read(const Operand& o, int lane) const {
     if (const auto* c = std::get_if<Constant>(&o)) return make_number(*c);
     const RegId r = std::get<RegId>(o);
-    return values_[first_[r] + static_cast<std::size_t>(std::min(lane, k_.regs[r].width - 1))];
+    return frame_->values[first_[r] + static_cast<std::size_t>(std::min(lane, k_.regs[r].width - 1))];
   }
   DType dtype_of(const Operand& o) const {
     if (const auto* c = std::get_if<Constant>(&o)) return c->dtype;
     return k_.regs[std::get<RegId>(o)].dtype;
   }
   void write(RegId r, int lane, const Number& value) {
-    values_[first_[r] + static_cast<std::size_t>(lane)] = value;
+    frame_->values[first_[r] + static_cast<std::size_t>(lane)] = value;
     if (lane == 0) publish(r, 0);
   }
 
   // Memory.
 
-  char* element(const Stmt& s, BufferId b, const std::vector<int64_t>& index) {
-    Memory& m = memory_[b];
+  Memory& memory(BufferId b) { return k_.buffers[b].space == Space::reg ? frame_->memory[b] : memory_[b]; }
+
+  char* element(const Stmt& s, BufferId b, const std::vector<int64_t>& index, bool write = false) {
+    Memory& m = memory(b);
     if (index.size() != m.shape.size()) {
       fail(fmt::format("{} has rank {}, {} indices in {}", k_.buffers[b].name, m.shape.size(), index.size(), where(s)));
       return nullptr;
@@ -143,6 +167,7 @@ class Interpreter {
       }
       offset += index[a] * m.strides[a];
     }
+    if (!active_.empty() && k_.buffers[b].space == Space::shared) touch(s, b, offset, write);
     return m.data + offset * static_cast<int64_t>(size_of(k_.buffers[b].dtype));
   }
 
@@ -150,7 +175,7 @@ class Interpreter {
   void clamp(const Load& s, const Stmt& stmt, std::vector<int64_t>& index) {
     for (std::size_t a = 0; a < index.size(); ++a) {
       if (!(s.clamp >> a & 1)) continue;
-      const int64_t size = memory_[s.buffer].shape[a];
+      const int64_t size = memory(s.buffer).shape[a];
       const int64_t wrapped = index[a] < 0 ? index[a] + size : index[a];
       if ((wrapped < 0 || wrapped >= size) && out_of_range_.empty()) {
         out_of_range_ = fmt::format("index {} is out of range for axis {} of {}, which has {} elements, in {}",
@@ -162,7 +187,7 @@ class Interpreter {
 
   void allocate(BufferId b) {
     const Buffer& buffer = k_.buffers[b];
-    Memory& m = memory_[b];
+    Memory& m = memory(b);
     m.shape = eval(buffer.shape);
     m.strides = row_major(m.shape);
     int64_t count = 1;
@@ -174,6 +199,7 @@ class Interpreter {
     const std::size_t size = size_of(buffer.dtype);
     m.owned.assign(static_cast<std::size_t>(count) * size, static_cast<char>(0xcd));
     m.data = m.owned.data();
+    if (buffer.space == Space::shared) shared_[b].assign(static_cast<std::size_t>(count), {});
     if (!is_float(buffer.dtype)) return;
     for (int64_t i = 0; i < count; ++i) {
       store_number(buffer.dtype, m.data + i * static_cast<int64_t>(size),
@@ -186,11 +212,168 @@ class Interpreter {
   void block(const Block& body) {
     for (const Stmt& s : body) {
       if (!ok()) return;
-      std::visit([&](const auto& own) { run(own, s); }, s.v);
+      const bool for_all = std::holds_alternative<Loop>(s.v) || std::holds_alternative<If>(s.v) ||
+                           std::holds_alternative<Shuffle>(s.v) || std::holds_alternative<Ballot>(s.v) ||
+                           std::holds_alternative<Sync>(s.v) || allocates_shared(s);
+      const auto execute = [&] { std::visit([&](const auto& own) { run(own, s); }, s.v); };
+      if (for_all || active_.empty()) {
+        execute();
+      } else {
+        each_active(execute);
+      }
     }
   }
 
+  bool allocates_shared(const Stmt& s) const {
+    const auto* alloc = std::get_if<Alloc>(&s.v);
+    return alloc != nullptr && k_.buffers[alloc->buffer].space != Space::reg;
+  }
+
+  // Threads in lockstep.
+
+  template <class F>
+  void each_active(const F& f) {
+    for (Frame* frame : active_) {
+      frame_ = frame;
+      if (ok()) f();
+    }
+    if (!active_.empty()) frame_ = active_.front();
+  }
+  int number(const Frame* frame) const { return static_cast<int>(frame - threads_.data()); }
+
+  // Runs the body with those of the active threads for which `takes_part` holds.
+  template <class Condition, class F>
+  void narrow(const Condition& takes_part, const F& body) {
+    std::vector<Frame*> some;
+    each_active([&] {
+      if (takes_part()) some.push_back(frame_);
+    });
+    if (some.empty()) return;
+    std::swap(active_, some);
+    frame_ = active_.front();
+    body();
+    std::swap(active_, some);
+    frame_ = active_.front();
+  }
+
+  void run_blocks(const Loop& s) {
+    threads_.assign(static_cast<std::size_t>(s.threads), whole_);
+    warp_syncs_.assign((threads_.size() + 31) / 32, 0);
+    for (Frame& frame : threads_) active_.push_back(&frame);
+    each_active([&] { set(kThread, number(frame_)); });
+    in_lockstep(s);
+    active_.clear();
+    frame_ = &whole_;
+  }
+
+  void in_lockstep(const Loop& s) {
+    int64_t most = 0;
+    std::map<const Frame*, int64_t> extents;
+    each_active([&] { most = std::max(most, extents[frame_] = eval(s.head.extent)); });
+    for (int64_t i = 0; i < most && ok(); ++i) {
+      narrow([&] { return set(s.head.var, i), i < extents.at(frame_); }, [&] { block(s.body); });
+    }
+  }
+
+  void run(const If& s, const Stmt&) {
+    if (!active_.empty()) return narrow([&] { return holds(s.condition); }, [&] { block(s.body); });
+    if (holds(s.condition)) block(s.body);
+  }
+
+  // The active threads of the warp of `thread`, one bit each.
+  uint32_t active_in_warp(int thread) const {
+    uint32_t bits = 0;
+    for (const Frame* frame : active_) {
+      if (number(frame) / 32 == thread / 32) bits |= 1u << (number(frame) % 32);
+    }
+    return bits;
+  }
+
+  // Whether the mask is that of the threads that come here. Threads that the block lacks may be in it.
+  bool check_mask(const Operand& mask, const Stmt& stmt) {
+    const int first = number(frame_) / 32 * 32, in_warp = std::min(32, static_cast<int>(threads_.size()) - first);
+    const uint32_t existing = in_warp == 32 ? ~0u : (1u << in_warp) - 1;
+    const uint32_t here = active_in_warp(first), stated = static_cast<uint32_t>(read(mask, 0).i) & existing;
+    if (here == stated) return true;
+    fail(fmt::format("the mask {:#x} is not that of the threads {:#x} of the warp that come to {}", stated, here,
+                     where(stmt)));
+    return false;
+  }
+
+  void run(const Shuffle& s, const Stmt& stmt) {
+    const RegInfo& result = k_.regs[s.dst];
+    std::vector<std::pair<Frame*, Number>> taken;
+    for (int lane = 0; lane < result.width; ++lane) {
+      taken.clear();
+      each_active([&] {
+        if (!check_mask(s.mask, stmt)) return;
+        const int self = number(frame_);
+        const int64_t lane_index = eval(s.lane);
+        const int64_t from = s.kind == ShuffleKind::by_xor ? (self % 32) ^ lane_index : lane_index;
+        if (from < 0 || from > 31 || !(active_in_warp(self) >> from & 1))
+          return fail(
+              fmt::format("thread {} takes a value of lane {}, which does not come to {}", self, from, where(stmt)));
+        Frame* own = std::exchange(frame_, &threads_[static_cast<std::size_t>(self / 32 * 32 + from)]);
+        taken.emplace_back(own, read(s.value, lane));
+        frame_ = own;
+      });
+      for (const auto& [frame, value] : taken) {
+        frame_ = frame;
+        write(s.dst, lane, value);
+      }
+    }
+    frame_ = active_.front();
+  }
+
+  void run(const Ballot& s, const Stmt& stmt) {
+    std::map<int, uint32_t> bits;
+    each_active([&] {
+      if (check_mask(s.mask, stmt) && holds(s.condition)) bits[number(frame_) / 32] |= 1u << (number(frame_) % 32);
+    });
+    each_active([&] { write(s.dst, 0, {0, static_cast<int64_t>(bits[number(frame_) / 32])}); });
+  }
+
+  void run(const Sync& s, const Stmt& stmt) {
+    if (active_.empty()) return;  // the scheduled form
+    if (s.scope == SyncScope::block) {
+      if (active_.size() != threads_.size())
+        return fail(fmt::format("{} of {} threads come to {}", active_.size(), threads_.size(), where(stmt)));
+      ++block_syncs_;
+      return;
+    }
+    std::set<int> warps;
+    each_active([&] {
+      if (check_mask(s.mask, stmt)) warps.insert(number(frame_) / 32);
+    });
+    for (const int warp : warps) ++warp_syncs_[static_cast<std::size_t>(warp)];
+  }
+
+  // Accesses to an element of a shared buffer since the last sync.block.
+  struct Touch {
+    int thread;
+    bool write;
+    int64_t block_syncs, warp_syncs;
+  };
+
+  void touch(const Stmt& stmt, BufferId b, int64_t offset, bool write) {
+    std::vector<Touch>& before = shared_[b][static_cast<std::size_t>(offset)];
+    const int self = number(frame_);
+    const int64_t warp_syncs = warp_syncs_[static_cast<std::size_t>(self / 32)];
+    std::erase_if(before, [&](const Touch& t) { return t.block_syncs != block_syncs_; });
+    for (const Touch& t : before) {
+      const bool synced = t.thread / 32 == self / 32 && t.warp_syncs != warp_syncs;
+      if (t.thread == self || synced || !(t.write || write)) continue;
+      return fail(fmt::format("threads {} and {} touch element {} of {} with no sync between them, in {}", t.thread,
+                              self, offset, k_.buffers[b].name, where(stmt)));
+    }
+    before.push_back({self, write, block_syncs_, warp_syncs});
+  }
+
+  // Statements of one thread.
+
   void run(const Loop& s, const Stmt&) {
+    if (s.threads > 0) return run_blocks(s);
+    if (!active_.empty()) return in_lockstep(s);
     const int64_t n = eval(s.head.extent);
     for (int64_t i = 0; i < n && ok(); ++i) {
       set(s.head.var, i);
@@ -237,14 +420,13 @@ class Interpreter {
     for (int lane = 0; lane < width && ok(); ++lane) {
       set_lane(lane);
       if (!holds(s.guard)) continue;
-      if (char* at = element(stmt, s.buffer, eval(s.index))) {
+      if (char* at = element(stmt, s.buffer, eval(s.index), true)) {
         store_number(k_.buffers[s.buffer].dtype, at, read(s.value, lane));
       }
     }
   }
 
   void run(const Prefetch&, const Stmt&) {}
-  void run(const Sync&, const Stmt&) {}
 
   void run(const Reduce& s, const Stmt& stmt) {
     std::vector<int64_t> sizes;
@@ -298,12 +480,12 @@ class Interpreter {
 
   void run(const TransposeTile& s, const Stmt& stmt) {
     const DType dtype = k_.buffers[s.dst].dtype;
-    const std::vector<int64_t> shape = memory_[s.src].shape;
+    const std::vector<int64_t> shape = memory(s.src).shape;
     if (shape.size() != 2) return fail("a transposed tile has two axes, in " + where(stmt));
     for (int64_t i = 0; i < shape[0] && ok(); ++i) {
       for (int64_t j = 0; j < shape[1] && ok(); ++j) {
         const char* from = element(stmt, s.src, {i, j});
-        char* to = element(stmt, s.dst, {j, i});
+        char* to = element(stmt, s.dst, {j, i}, true);
         if (from != nullptr && to != nullptr) std::memmove(to, from, size_of(dtype));
       }
     }
@@ -334,8 +516,8 @@ class Interpreter {
   }
 
   void run(const Mma& s, const Stmt& stmt) {
-    const std::vector<int64_t>& shape = memory_[s.acc].shape;
-    const std::vector<int64_t>& a_shape = memory_[s.a].shape;
+    const std::vector<int64_t>& shape = memory(s.acc).shape;
+    const std::vector<int64_t>& a_shape = memory(s.a).shape;
     if (shape.size() != 2 || a_shape.empty()) return fail("an accumulator has two axes, in " + where(stmt));
     const DType acc_dtype = k_.buffers[s.acc].dtype;
     const std::vector<int64_t> a_index = eval(s.a_index), b_index = eval(s.b_index);
@@ -358,12 +540,17 @@ class Interpreter {
   const Kernel& k_;
   IdVector<BufferId, Memory> memory_;
   IdVector<RegId, std::size_t> first_;  // position of a register's lanes in values_
-  std::vector<Number> values_;
+  Frame whole_;
+  Frame* frame_ = &whole_;  // of the thread that runs
+  std::vector<Frame> threads_;
+  std::vector<Frame*> active_;  // the threads that take part; empty outside of lowered loops
   std::map<SymbolId, int> slot_of_;
-  std::vector<int64_t> slots_;
   std::map<uint32_t, int> reg_slots_;
   int lane_slot_ = 0;
   std::unordered_map<const IndexExpr*, IndexCode> code_;
+  IdVector<BufferId, std::vector<std::vector<Touch>>> shared_;
+  int64_t block_syncs_ = 0;
+  std::vector<int64_t> warp_syncs_;
   Status status_;
 
  public:

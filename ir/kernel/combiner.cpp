@@ -86,4 +86,23 @@ std::vector<Constant> identity_constants(Combiner combiner, std::span<const DTyp
   return {};
 }
 
+bool is_order_free(Combiner combiner, DType dtype) {
+  switch (combiner) {
+    case Combiner::add:
+    case Combiner::mul:
+      return !is_float(dtype);
+    case Combiner::welford:
+    case Combiner::max_sum:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_symmetric(Combiner combiner) { return combiner != Combiner::welford; }
+
+bool identity_changes(Combiner combiner, DType dtype) {
+  return is_float(dtype) && (combiner == Combiner::add || combiner == Combiner::max_sum);
+}
+
 }  // namespace fusec::ir

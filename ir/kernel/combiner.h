@@ -23,4 +23,11 @@ ScalarOp combining_op(Combiner combiner);
 //   max_sum                the lowest value, 0
 std::vector<Constant> identity_constants(Combiner combiner, std::span<const DType> types);
 
+// Whether any order of the elements gives the same bits. `dtype` is that of the first part.
+bool is_order_free(Combiner combiner, DType dtype);
+// Whether combine(a, b) and combine(b, a) give the same bits.
+bool is_symmetric(Combiner combiner);
+// Whether combine(identity, x) may differ from x: for -0 in a sum, and for a single NaN with its sum of exponentials.
+bool identity_changes(Combiner combiner, DType dtype);
+
 }  // namespace fusec::ir

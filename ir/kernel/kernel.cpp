@@ -37,13 +37,14 @@ void walk(B& block, const F& f) {
 template <class S>
 auto nested(S& stmt) {
   std::vector<CopyConst<Block, S>*> blocks;
-  std::visit(Overloaded{[&](CopyConst<Loop, S>& s) { blocks = {&s.body}; },
-                        [&](CopyConst<Reduce, S>& s) { blocks = {&s.body}; },
-                        [&](CopyConst<Scan, S>& s) {
-                          blocks = {&s.body, &s.then};
-                        },
-                        [](auto&) {}},
-             stmt.v);
+  std::visit(
+      Overloaded{[&](CopyConst<Loop, S>& s) { blocks = {&s.body}; }, [&](CopyConst<If, S>& s) { blocks = {&s.body}; },
+                 [&](CopyConst<Reduce, S>& s) { blocks = {&s.body}; },
+                 [&](CopyConst<Scan, S>& s) {
+                   blocks = {&s.body, &s.then};
+                 },
+                 [](auto&) {}},
+      stmt.v);
   return blocks;
 }
 
@@ -63,7 +64,10 @@ void visit_heads(S& stmt, const F& f) {
 template <class S, class F>
 void visit_exprs(S& stmt, const F& f) {
   std::visit(
-      Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head.extent); }, [&](CopyConst<IndexValue, S>& s) { f(s.value); },
+      Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head.extent); },
+                 [&](CopyConst<If, S>& s) { for_each_item(s.condition, f); },
+                 [&](CopyConst<IndexValue, S>& s) { f(s.value); }, [&](CopyConst<Shuffle, S>& s) { f(s.lane); },
+                 [&](CopyConst<Ballot, S>& s) { for_each_item(s.condition, f); },
                  [&](CopyConst<Load, S>& s) { for_each_item(s.index, f), for_each_item(s.guard, f); },
                  [&](CopyConst<Store, S>& s) { for_each_item(s.index, f), for_each_item(s.guard, f); },
                  [&](CopyConst<Prefetch, S>& s) { for_each_item(s.index, f); },
@@ -84,7 +88,12 @@ void visit_operands(S& stmt, const F& f) {
   std::visit(
       Overloaded{[&](CopyConst<Let, S>& s) { for_each_item(s.args, f); }, [&](CopyConst<Store, S>& s) { f(s.value); },
                  [&](CopyConst<Reduce, S>& s) { for_each_item(s.yield, f); },
-                 [&](CopyConst<Scan, S>& s) { f(s.yield); }, [](auto&) {}},
+                 [&](CopyConst<Scan, S>& s) { f(s.yield); },
+                 [&](CopyConst<Shuffle, S>& s) {
+                   f(s.value);
+                   f(s.mask);
+                 },
+                 [&](CopyConst<Ballot, S>& s) { f(s.mask); }, [&](CopyConst<Sync, S>& s) { f(s.mask); }, [](auto&) {}},
       stmt.v);
 }
 
@@ -141,6 +150,13 @@ DType dtype_of(const Kernel& kernel, const Operand& operand) {
   return std::get<Constant>(operand).dtype;
 }
 
+bool is_lowered(const Kernel& kernel) {
+  return std::any_of(kernel.body.begin(), kernel.body.end(), [](const Stmt& stmt) {
+    const auto* loop = std::get_if<Loop>(&stmt.v);
+    return loop != nullptr && loop->threads > 0;
+  });
+}
+
 bool may_alias(const Kernel& kernel, BufferId id) {
   return std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
                      [&](const auto& pair) { return pair.first == id || pair.second == id; });
@@ -168,7 +184,8 @@ std::vector<RegId> defined(const Stmt& stmt) {
       Overloaded{[](const Let& s) { return std::vector{s.dst}; },
                  [](const IndexValue& s) { return std::vector{s.dst}; },
                  [](const Load& s) { return std::vector{s.dst}; }, [](const Reduce& s) { return s.dst; },
-                 [](const Scan& s) { return std::vector{s.dst}; }, [](const auto&) { return std::vector<RegId>(); }},
+                 [](const Scan& s) { return std::vector{s.dst}; }, [](const Shuffle& s) { return std::vector{s.dst}; },
+                 [](const Ballot& s) { return std::vector{s.dst}; }, [](const auto&) { return std::vector<RegId>(); }},
       stmt.v);
 }
 

@@ -6,9 +6,16 @@
 // from an earlier phase to a later one (between block phases through shared and reg buffers, between grid phases
 // through scratch buffers).
 //
-// Index expressions are IndexExprs over extents, loop variables, integer registers and kLane. A value of width w has w
-// lanes; in the statement that defines it, kLane stands for 0 .. w-1. A statement's width is that of its result (for a
-// store, that of its operand). Operands of width 1 apply to every lane.
+// A GPU runs a kernel in its lowered form, which compiler/lower/gpu makes of the form above. Its outermost grid loops
+// say how many threads a block has; block and cluster loops, reductions and scans are gone, kThread is the thread's
+// number, and registers and reg buffers belong to one thread. The threads run in lockstep, statement by statement: If,
+// and loops whose extents differ from thread to thread, leave some of them out. A shuffle takes values from threads
+// that take part in it, its mask names those of the warp that do, and a sync.block is reached by all threads of the
+// block. Between two syncs, no element of a shared buffer is touched by two threads if one of them writes it.
+//
+// Index expressions are IndexExprs over extents, loop variables, integer registers, kLane and kThread. A value of width
+// w has w lanes; in the statement that defines it, kLane stands for 0 .. w-1. A statement's width is that of its result
+// (for a store, that of its operand). Operands of width 1 apply to every lane.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +65,7 @@ struct Constant {
 };
 
 using Operand = std::variant<RegId, Constant>;
+inline constexpr Operand kAllThreads = Constant{DType::u32, 0, 0xffffffff};  // of a warp
 
 // A conjunction of `expr >= 0`, evaluated per lane.
 using Guard = std::vector<IndexExpr>;
@@ -79,6 +87,13 @@ struct Loop {
   LoopHead head;
   Block body;
   PhaseBoundary boundary = PhaseBoundary::launches;
+  int threads = 0;  // of a block, at an outermost grid loop of the lowered form; 0: the kernel is not lowered
+};
+
+// Runs body where the condition holds.
+struct If {
+  Guard condition;
+  Block body;
 };
 
 // Declares a local buffer for the rest of the enclosing block. Its initial contents are undefined.
@@ -208,16 +223,37 @@ struct Mma {
   std::vector<IndexExpr> a_index, b_index;
 };
 
+// dst = the value of another thread of the warp: by_xor of the thread whose number differs by `lane` (in xor), by_index
+// of the thread with the number `lane` in the warp. `mask` (u32) has a bit for every thread of the warp that takes
+// part.
+enum class ShuffleKind : uint8_t { by_xor, by_index };
+struct Shuffle {
+  RegId dst;
+  ShuffleKind kind = ShuffleKind::by_xor;
+  Operand value;
+  IndexExpr lane;
+  Operand mask = kAllThreads;
+};
+
+// dst (u32) = a bit for every thread of the warp where the condition holds; `mask` as for Shuffle.
+struct Ballot {
+  RegId dst;
+  Guard condition;
+  Operand mask = kAllThreads;
+};
+
 // A barrier: what threads of the warp or thread block stored to shared memory before it is visible to the others after
-// it. It has no effect when tags are erased. place_syncs (compiler/lower/cuda) inserts it exactly where an element of a
-// shared buffer passes from one thread to another.
+// it. place_syncs (compiler/lower/gpu) inserts it exactly where an element of a shared buffer passes from one thread to
+// another. `mask` names the threads of the warp that come to a sync.warp.
 enum class SyncScope : uint8_t { warp, block };
 struct Sync {
   SyncScope scope = SyncScope::block;
+  Operand mask = kAllThreads;
 };
 
 struct Stmt {
-  std::variant<Loop, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma, Sync>
+  std::variant<Loop, If, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma,
+               Shuffle, Ballot, Sync>
       v;
 };
 
@@ -245,6 +281,7 @@ struct Kernel {
 // Building.
 BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are also appended to params
 DType dtype_of(const Kernel& kernel, const Operand& operand);
+bool is_lowered(const Kernel& kernel);
 bool may_alias(const Kernel& kernel, BufferId id);  // whether it may share memory with any other parameter
 RegId add_reg(Kernel& kernel, DType dtype, int width = 1);
 VarId add_var(Kernel& kernel);  // with a systematic name

@@ -127,7 +127,8 @@ std::optional<SymbolId> KernelParser::symbol(const std::string& name) const {
   if (name == systematic_name(kLane)) return kLane;
   if (const auto reg = parse_reg(name)) return *reg;
   const auto it = symbols_.find(name);
-  return it == symbols_.end() ? std::nullopt : std::optional(it->second);
+  if (it != symbols_.end()) return it->second;
+  return name == systematic_name(kThread) ? std::optional(kThread) : std::nullopt;
 }
 
 Result<IndexExpr> KernelParser::resolve(const Dim& d, std::size_t at) const {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kMaxRegs = 1u << 20;
 constexpr int kMaxWidth = 1024;
+constexpr int64_t kMaxThreads = 1024;
 constexpr int kMaxDepth = 100;  // of nested blocks: hostile text must not exhaust the stack
 
 // The part of a word after "prefix."; nullopt if it does not begin with that.
@@ -162,8 +163,9 @@ Result<Stmt> KernelParser::statement() {
   if (word.text == "transpose") return transpose();
   if (word.text == "copy.async") return copy_async();
   if (word.text == "mma") return mma();
-  if (word.text == "sync.warp") return Stmt{Sync{SyncScope::warp}};
-  if (word.text == "sync.block") return Stmt{Sync{SyncScope::block}};
+  if (word.text == "if") return condition();
+  if (word.text == "sync.warp") return sync(SyncScope::warp);
+  if (word.text == "sync.block") return sync(SyncScope::block);
   return error(word, fmt::format("there is no statement '{}'", word.text));
 }
 
@@ -181,6 +183,8 @@ Result<Stmt> KernelParser::assignment(const Token& first) {
   if (const auto combiner = after(word.text, "reduce")) return reduce(word, *combiner, std::move(dst));
   if (dst.size() != 1) return error(word, "only a reduce has several results");
   if (const auto combiner = after(word.text, "scan")) return scan(word, *combiner, dst[0]);
+  if (const auto kind = after(word.text, "shuffle")) return shuffle(word, *kind, dst[0]);
+  if (word.text == "ballot") return ballot(dst[0]);
   if (word.text == "load") return load(dst[0]);
   if (word.text == "index") {
     FUSEC_ASSIGN(IndexExpr value, expression());
@@ -296,6 +300,14 @@ Result<Stmt> KernelParser::scan(const Token& word, std::string_view name, RegId 
 Result<Stmt> KernelParser::loop(LoopTag tag) {
   Loop s;
   FUSEC_ASSIGN(s.head, loop_head(tag));
+  if (lexer_.accept_word("threads")) {
+    FUSEC_TRY(lexer_.expect("("));
+    FUSEC_ASSIGN(const int64_t threads, lexer_.integer());
+    if (threads < 1 || threads > kMaxThreads)
+      return lexer_.error(fmt::format("a block has 1 ... {} threads", kMaxThreads));
+    s.threads = static_cast<int>(threads);
+    FUSEC_TRY(lexer_.expect(")"));
+  }
   if (lexer_.accept_word("boundary")) {
     const Token word = lexer_.next();
     const auto boundary = find_name<PhaseBoundary>(word.text, 3);
@@ -360,6 +372,46 @@ Result<Stmt> KernelParser::mma() {
   FUSEC_ASSIGN(s.b, buffer());
   FUSEC_ASSIGN(s.b_index, indices("[", "]"));
   return Stmt{std::move(s)};
+}
+
+// --- the lowered form ---
+
+Result<Stmt> KernelParser::condition() {
+  If s;
+  FUSEC_ASSIGN(s.condition, indices("(", ")"));
+  FUSEC_ASSIGN(s.body, block());
+  return Stmt{std::move(s)};
+}
+
+Result<Operand> KernelParser::mask() {
+  if (!lexer_.accept_word("mask")) return kAllThreads;
+  return operand(DType::u32);
+}
+
+Result<Stmt> KernelParser::shuffle(const Token& word, std::string_view name, RegId dst) {
+  const auto kind = find_name<ShuffleKind>(name, 2);
+  if (!kind) return error(word, "expected shuffle.xor or shuffle.idx");
+  Shuffle s;
+  s.dst = dst;
+  s.kind = *kind;
+  FUSEC_ASSIGN(s.value, operand(k_.regs[dst].dtype));
+  FUSEC_TRY(lexer_.expect(","));
+  FUSEC_ASSIGN(s.lane, expression());
+  FUSEC_ASSIGN(s.mask, mask());
+  return Stmt{std::move(s)};
+}
+
+Result<Stmt> KernelParser::ballot(RegId dst) {
+  Ballot s;
+  s.dst = dst;
+  FUSEC_ASSIGN(s.condition, indices("(", ")"));
+  FUSEC_ASSIGN(s.mask, mask());
+  return Stmt{std::move(s)};
+}
+
+Result<Stmt> KernelParser::sync(SyncScope scope) {
+  FUSEC_ASSIGN(Operand threads, mask());
+  return Stmt{Sync{scope, std::move(threads)}};
 }
 
 }  // namespace fusec::ir

@@ -121,6 +121,11 @@ class KernelParser {
   Result<Stmt> transpose();
   Result<Stmt> copy_async();
   Result<Stmt> mma();
+  Result<Stmt> condition();
+  Result<Stmt> shuffle(const Token& word, std::string_view name, RegId dst);
+  Result<Stmt> ballot(RegId dst);
+  Result<Stmt> sync(SyncScope scope);
+  Result<Operand> mask();
 
   Lexer lexer_;
   Kernel k_;

@@ -147,8 +147,10 @@ class Printer {
 
   std::string text(const Loop& s) const {
     const bool says = s.boundary != PhaseBoundary::launches;
-    return loop(s.head) + (says ? fmt::format(" boundary {}", to_string(s.boundary)) : "");
+    return loop(s.head) + (s.threads > 0 ? fmt::format(" threads({})", s.threads) : "") +
+           (says ? fmt::format(" boundary {}", to_string(s.boundary)) : "");
   }
+  std::string text(const If& s) const { return fmt::format("if ({})", indices(s.condition)); }
   std::string text(const Alloc& s) const {
     return fmt::format("alloc {}: {}", buffer(s.buffer), declaration(s.buffer));
   }
@@ -199,7 +201,17 @@ class Printer {
   std::string text(const Mma& s) const {
     return fmt::format("mma {}, {}, {}", buffer(s.acc), element(s.a, s.a_index), element(s.b, s.b_index));
   }
-  std::string text(const Sync& s) const { return fmt::format("sync.{}", to_string(s.scope)); }
+  std::string mask(const Operand& mask) const {
+    return mask == kAllThreads ? "" : " mask " + operand(mask, DType::u32);
+  }
+  std::string text(const Shuffle& s) const {
+    return fmt::format("{} = shuffle.{} {}, {}{}", definition(s.dst), to_string(s.kind), operand(s.value, dtype(s.dst)),
+                       index(s.lane), mask(s.mask));
+  }
+  std::string text(const Ballot& s) const {
+    return fmt::format("{} = ballot ({}){}", definition(s.dst), indices(s.condition), mask(s.mask));
+  }
+  std::string text(const Sync& s) const { return fmt::format("sync.{}{}", to_string(s.scope), mask(s.mask)); }
 
   const Kernel& k_;
   const bool systematic_;  // then expressions print themselves
@@ -217,6 +229,8 @@ const char* to_string(Space space) {
   constexpr const char* kNames[] = {"in", "out", "reg", "shared", "scratch"};
   return kNames[static_cast<std::size_t>(space)];
 }
+
+const char* to_string(ShuffleKind kind) { return kind == ShuffleKind::by_xor ? "xor" : "idx"; }
 
 const char* to_string(SyncScope scope) { return scope == SyncScope::warp ? "warp" : "block"; }
 

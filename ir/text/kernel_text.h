@@ -38,6 +38,7 @@ Result<Kernel> parse_kernel(std::string_view text);
 const char* to_string(LoopTag tag);
 const char* to_string(Space space);
 const char* to_string(PhaseBoundary boundary);
+const char* to_string(ShuffleKind kind);
 const char* to_string(SyncScope scope);
 
 // The symbols of parameter shapes and strides, in order of appearance (sorted inside one Dim).

@@ -40,7 +40,8 @@ bool looks_like_register(const std::string& name) {
 // Checks everything except ranges, races and phases.
 class FormCheck {
  public:
-  FormCheck(const Kernel& kernel, std::vector<std::string>& out) : k_(kernel), out_(out) {}
+  FormCheck(const Kernel& kernel, std::vector<std::string>& out)
+      : k_(kernel), lowered_(is_lowered(kernel)), out_(out) {}
 
   void run() {
     declarations();
@@ -49,6 +50,8 @@ class FormCheck {
     bool grid = false;
     for (const Stmt& s : k_.body) grid |= is_grid(s);
     for (const Stmt& s : k_.body) {
+      const auto* loop = std::get_if<Loop>(&s.v);
+      if (lowered_ && loop != nullptr && loop->threads == 0) find(s, "has no threads, but the kernel is lowered");
       if (grid && !is_grid(s) && !std::holds_alternative<Alloc>(s.v)) find(s, "stands beside grid loops");
     }
     block(k_.body);
@@ -182,6 +185,10 @@ class FormCheck {
       if (width == 1) find(s, "uses lane, but has width 1");
       return;
     }
+    if (id == kThread) {
+      if (!lowered_) find(s, "uses t, the number of a thread, but the kernel is not lowered");
+      return;
+    }
     if (is_extent(id) || (id.var() && loops_.count(*id.var()))) return;
     const std::string name = name_of(k_, id);
     const auto reg = id.reg();
@@ -220,13 +227,16 @@ class FormCheck {
     dim(head.extent, 1, s);
     enter(head.var, s);
     if (head.tag == LoopTag::unroll && !head.extent.is_const()) find(s, "unrolls a loop of unknown extent");
+    if (lowered_ && (head.tag == LoopTag::block || head.tag == LoopTag::cluster))
+      find(s, fmt::format("has a {} loop, but the kernel is lowered", to_string(head.tag)));
     const bool nested = head.tag != LoopTag::cluster || !inside(LoopTag::block);
     if (!nested) find(s, fmt::format("has {} {} inside of a block loop", to_string(head.tag), name_of(k_, head.var)));
     tags_.push_back(head.tag);
   }
   void enter(VarId var, const Stmt& s) {
     const std::string name = name_of(k_, var);
-    const bool clash = name == systematic_name(kLane) || looks_like_register(name) || name.empty() ||
+    const bool clash = name == systematic_name(kLane) || (lowered_ && name == systematic_name(kThread)) ||
+                       looks_like_register(name) || name.empty() ||
                        std::find(k_.extents.begin(), k_.extents.end(), name) != k_.extents.end();
     const bool own = k_.vars.contains(var) && vars_.insert(var).second && var_names_.insert(name).second;
     if (clash || !own) find(s, fmt::format("has the loop variable {}, which is taken", name));
@@ -239,6 +249,8 @@ class FormCheck {
   bool inside(LoopTag tag) const { return std::find(tags_.begin(), tags_.end(), tag) != tags_.end(); }
 
   void check(const Loop& loop, const Stmt& s) {
+    if (loop.threads != 0 && (loop.head.tag != LoopTag::grid || !tags_.empty()))
+      find(s, "has threads, but is no outermost grid loop");
     if (loop.head.tag == LoopTag::grid) grid(loop, s);
     if (loop.boundary != PhaseBoundary::launches && (loop.head.tag != LoopTag::grid || !tags_.empty())) {
       find(s, "has a boundary, but is no outermost grid loop");
@@ -312,13 +324,47 @@ class FormCheck {
     if (b.dtype != dtype(store.value)) find(s, fmt::format("has another dtype than {}", b.name));
   }
 
-  void check(const Sync&, const Stmt& s) {
+  // The lowered form.
+
+  void check(const If& branch, const Stmt& s) {
+    dims(branch.condition, 1, s);
+    lowered(s);
+    block(branch.body);
+  }
+
+  void lowered(const Stmt& s) {
+    if (!lowered_) find(s, "is of the lowered form, which this kernel does not have");
+  }
+
+  void mask(const Operand& o, const Stmt& s) {
+    if (usable(o, s) && dtype(o) != DType::u32) find(s, "has a mask that is no u32");
+  }
+
+  void check(const Shuffle& shuffle, const Stmt& s) {
+    lowered(s);
+    mask(shuffle.mask, s);
+    dim(shuffle.lane, 1, s);
+    if (!usable(shuffle.value, s) || !define(shuffle.dst, s)) return;
+    width(shuffle.value, k_.regs[shuffle.dst].width, s);
+    if (dtype(shuffle.value) != k_.regs[shuffle.dst].dtype) find(s, "has another result type");
+  }
+
+  void check(const Ballot& ballot, const Stmt& s) {
+    lowered(s);
+    mask(ballot.mask, s);
+    dims(ballot.condition, 1, s);
+    if (define(ballot.dst, s) && k_.regs[ballot.dst] != RegInfo{DType::u32, 1}) find(s, "is no u32");
+  }
+
+  void check(const Sync& sync, const Stmt& s) {
     if (!inside(LoopTag::grid)) find(s, "synchronizes threads outside of a grid loop");
+    mask(sync.mask, s);
   }
 
   void check(const Prefetch& p, const Stmt& s) { element(p.buffer, p.index, 1, s); }
 
   void check(const Reduce& r, const Stmt& s) {
+    if (lowered_) find(s, "is a reduction, but the kernel is lowered");
     for (const LoopHead& head : r.loops) enter(head, s);
     const Scope outer = std::exchange(scope_, {});
     statements(r.body);
@@ -362,6 +408,7 @@ class FormCheck {
   }
 
   void check(const Scan& scan, const Stmt& s) {
+    if (lowered_) find(s, "is a scan, but the kernel is lowered");
     enter(scan.loop, s);
     const Scope outer = std::exchange(scope_, {});
     statements(scan.body);
@@ -415,6 +462,7 @@ class FormCheck {
   }
 
   const Kernel& k_;
+  const bool lowered_;
   std::vector<std::string>& out_;
   std::set<uint32_t> buffers_;  // declared so far
   std::set<std::string> buffer_names_, var_names_;

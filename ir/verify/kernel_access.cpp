@@ -67,6 +67,7 @@ class Collector {
     a.write = write;
     a.index = resolved(index);
     a.width = width_of(k_, s);
+    a.threads = threads_;
     a.loops = loops_;
     a.guard = conditions_;
     a.order = order_;
@@ -99,6 +100,7 @@ class Collector {
   }
 
   void visit(const Loop& s, const Stmt&) {
+    if (s.threads > 0) threads_ = s.threads;
     push(&s, s.head);
     const auto condition = infer_condition(s.head);
     if (condition) conditions_.push_back(*condition);
@@ -118,7 +120,14 @@ class Collector {
   void guard(Access& a, const Guard& own) {
     for (const IndexExpr& g : own) a.guard.push_back(resolved(g));
   }
+  void visit(const If& s, const Stmt&) {
+    for (const IndexExpr& c : s.condition) conditions_.push_back(resolved(c));
+    block(s.body);
+    conditions_.resize(conditions_.size() - s.condition.size());
+  }
   void visit(const Prefetch&, const Stmt&) {}
+  void visit(const Shuffle&, const Stmt&) {}
+  void visit(const Ballot&, const Stmt&) {}
   void visit(const Sync&, const Stmt&) {}
   void visit(const Reduce& s, const Stmt&) {
     for (const LoopHead& head : s.loops) push(&head, head);
@@ -150,10 +159,11 @@ class Collector {
   const Kernel& k_;
   AccessTable table_;
   LoopStack loops_;
-  Guard conditions_;  // conditions of the enclosing loops
+  Guard conditions_;  // of the enclosing loops and ifs
   std::map<SymbolId, IndexExpr> values_;
   std::vector<std::unique_ptr<std::vector<IndexExpr>>> boxes_;
   std::size_t order_ = 0, phase_ = 0;
+  int threads_ = 0;
   uint32_t next_var_;  // of the boxes, after those of the kernel
 };
 
@@ -202,6 +212,7 @@ IndexRanges compute_ranges(const AccessTable& table, const Access& access) {
   for (const auto& [value, depth] : table.value_depth) ranges[value] = {};
   for (const EnclosingLoop& loop : access.loops) ranges[loop.var] = {IndexExpr(0), loop.extent - 1};
   ranges[kLane] = {IndexExpr(0), IndexExpr(access.width - 1)};
+  if (access.threads > 0) ranges[kThread] = {IndexExpr(0), IndexExpr(access.threads - 1)};
   return ranges;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/emit.h"
+#include "compiler/lower/gpu/gpu.h"
 #include "compiler/lower/lower.h"
 #include "compiler/select/select.h"
 #include "fusec/engine.h"
@@ -38,7 +39,8 @@ Status dump_code(const ir::Program& program, const Target& target, const Options
   if (options.dump_dir.empty()) return {};
   const bool cuda_text = target.kind == TargetKind::cuda && options.codegen != Codegen::llvm;
   for (const ir::KernelId id : runtime::picked_kernels(program)) {
-    FUSEC_ASSIGN(const std::string text, codegen::emit_text(program.kernels[id], target, options.codegen));
+    FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(program.kernels[id], target));
+    FUSEC_ASSIGN(const std::string text, codegen::emit_text(lowered, target, options.codegen));
     const std::string file = "emit." + program.kernels[id].name + (cuda_text ? ".cu" : ".ll");
     FUSEC_TRY(ir::dump(options.dump_dir, file, [&] { return text; }));
   }

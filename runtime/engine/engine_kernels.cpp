@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/emit.h"
+#include "compiler/lower/gpu/gpu.h"
 #include "ir/support/check.h"
 #include "ir/support/parallel.h"
 #include "runtime/engine/engine.h"
@@ -69,7 +70,9 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
       return Obtained{std::make_shared<codegen::Artifact>(std::move(*found)), false};
     }
   }
-  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit_with(emitter, kernel, source.target));
+  FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, source.target));
+  FUSEC_ASSIGN(codegen::Artifact made, codegen::emit_with(emitter, lowered, source.target));
+  made.key = key;
   auto artifact = std::make_shared<codegen::Artifact>(std::move(made));
   if (source.cache != nullptr) source.cache->store(*artifact);
   return Obtained{artifact, true};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "codegen/emit.h"
+#include "compiler/lower/gpu/gpu.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/kernel_text.h"
 #include "ir/text/program_text.h"
@@ -60,7 +61,8 @@ Result<bool> emit(const StageFlags& flags) {
     const ir::Kernel& kernel = f.program.kernels[id];
     names += " " + kernel.name;
     if (!flags.kernel.empty() && kernel.name != flags.kernel) continue;
-    FUSEC_ASSIGN(const std::string text, codegen::emit_text(kernel, f.target, f.options.codegen));
+    FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, f.target));
+    FUSEC_ASSIGN(const std::string text, codegen::emit_text(lowered, f.target, f.options.codegen));
     out += text + "\n";
   }
   if (out.empty() && !flags.kernel.empty()) {

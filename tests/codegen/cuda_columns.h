@@ -8,11 +8,11 @@
 #include <functional>
 #include <random>
 
-#include "codegen/emit.h"
 #include "codegen/ptx/ptx.h"
 #include "ir/eval/kernel.h"
 #include "ir/ops/cast.h"
 #include "tests/codegen/cuda_emulation_run.h"
+#include "tests/codegen/lowered.h"
 #include "tests/codegen/scalar_inputs.h"
 
 namespace fusec::codegen_test {
@@ -120,7 +120,7 @@ template <class Check>
 void under_emulation(const std::vector<ir::Kernel>& kernels, Codegen codegen, const Check& check) {
   std::vector<std::string> texts;
   for (const ir::Kernel& kernel : kernels) {
-    const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), codegen);
+    const auto text = codegen_test::emit_text(kernel, named_target("sm_90").value(), codegen);
     ASSERT_TRUE(text.ok()) << text.status().str();
     texts.push_back(*text);
   }

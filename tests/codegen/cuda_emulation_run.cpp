@@ -14,11 +14,11 @@
 #include <set>
 #include <sstream>
 
-#include "codegen/emit.h"
 #include "codegen/kernel/layout.h"
 #include "ir/eval/kernel.h"
 #include "ir/text/kernel_text.h"
 #include "tests/codegen/gpu_run.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -254,7 +254,7 @@ void expect_like_evaluator(const std::vector<EmulationCase>& cases, Codegen code
   for (const EmulationCase& c : cases) {
     const auto parsed = ir::parse_kernel(c.text);
     ASSERT_TRUE(parsed.ok()) << parsed.status().str() << "\n" << c.text;
-    const auto text = codegen::emit_text(*parsed, target, codegen);
+    const auto text = codegen_test::emit_text(*parsed, target, codegen);
     ASSERT_TRUE(text.ok()) << text.status().str() << "\n" << c.text;
     kernels.push_back(*parsed);
     texts.push_back(*text);

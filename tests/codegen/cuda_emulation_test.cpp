@@ -6,8 +6,8 @@
 #include <cstring>
 #include <functional>
 
-#include "codegen/emit.h"
 #include "tests/codegen/cuda_emulation_run.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -343,7 +343,7 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
 }
 
 std::string cuda_text(const ir::Kernel& kernel, Codegen codegen = Codegen::nvrtc) {
-  const auto text = codegen::emit_text(kernel, named_target("sm_90").value(), codegen);
+  const auto text = codegen_test::emit_text(kernel, named_target("sm_90").value(), codegen);
   EXPECT_TRUE(text.ok()) << text.status().str();
   return text.ok() ? *text : "";
 }

@@ -2,9 +2,9 @@
 // Reductions and scans of generated CUDA, run on the CPU, against the evaluator, bit for bit.
 #include <gtest/gtest.h>
 
-#include "codegen/emit.h"
 #include "ir/text/kernel_text.h"
 #include "tests/codegen/cuda_emulation_run.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -295,7 +295,7 @@ TEST(CudaReduce, RefusesOrdersThatItDoesNotKeep) {
     const int width = std::string(loops).size() > 14 ? 1 : 8;
     const auto kernel = ir::parse_kernel(row("add", tree, "f32", width, loops, at));
     ASSERT_TRUE(kernel.ok()) << kernel.status().str();
-    const Status status = codegen::emit_text(*kernel, target, Codegen::nvrtc).status();
+    const Status status = codegen_test::emit_text(*kernel, target, Codegen::nvrtc).status();
     EXPECT_EQ(status.code(), StatusCode::compile_failed) << tree;
     EXPECT_NE(status.message().find("reduce.add"), std::string::npos) << status.str();
   }

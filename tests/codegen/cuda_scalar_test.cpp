@@ -6,12 +6,12 @@
 #include <cstring>
 #include <future>
 
-#include "codegen/emit.h"
 #include "codegen/ptx/ptx.h"
 #include "ir/eval/kernel.h"
 #include "ir/ops/cast.h"
 #include "tests/codegen/cuda_columns.h"
 #include "tests/codegen/cuda_emulation_run.h"
+#include "tests/codegen/lowered.h"
 #include "tests/codegen/scalar_inputs.h"
 
 namespace fusec::codegen_test {
@@ -244,7 +244,7 @@ Status compile_all(const std::string& target_name, Codegen codegen) {
     std::vector<ir::Kernel> kernels = {op_columns(dtype, 1), cast_columns(dtype, 1)};
     if (dtype == DType::f16 || dtype == DType::f64) kernels.push_back(definition_columns(dtype, 1));
     for (const ir::Kernel& kernel : kernels) {
-      FUSEC_ASSIGN(const codegen::Artifact artifact, codegen::emit(kernel, target, {.codegen = codegen}));
+      FUSEC_ASSIGN(const codegen::Artifact artifact, codegen_test::emit(kernel, target, {.codegen = codegen}));
       if (codegen == Codegen::llvm && !codegen::has_nvjitlink())
         return Status(StatusCode::unsupported, "no nvJitLink: LLVM's PTX has no cubin");
       if (artifact.phases.at(0).registers == 0) return Status(StatusCode::internal, "no registers");

@@ -4,9 +4,9 @@
 
 #include <fstream>
 
-#include "codegen/emit.h"
 #include "codegen/ptx/ptx.h"
 #include "tests/codegen/cuda_emulation_run.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -44,7 +44,7 @@ constexpr const char* kTwoPhases = R"(kernel @two(%x: in f32[n, 16384], %y: out 
 TEST(CudaArtifact, HasCubinPtxAndFigures) {
   codegen::EmitOptions options;
   options.codegen = Codegen::nvrtc;
-  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
+  const auto artifact = codegen_test::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
   if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
   ASSERT_TRUE(artifact.ok()) << artifact.status().str();
   ASSERT_GT(artifact->image.size(), 4u);
@@ -65,13 +65,13 @@ TEST(CudaArtifact, HasCubinPtxAndFigures) {
   EXPECT_EQ(second.shared_bytes, 0);
   EXPECT_TRUE(artifact->text.empty());
   options.keep_text = true;
-  const auto again = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
+  const auto again = codegen_test::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
   EXPECT_NE(again->text.find("dynamic_shared + 0"), std::string::npos);
   EXPECT_TRUE(again->image == artifact->image);
 }
 
 TEST(CudaArtifact, DamagedCubinsSayNothing) {
-  const auto artifact = codegen::emit(cuda_kernel(kTwoPhases), sm("sm_90"), {.codegen = Codegen::nvrtc});
+  const auto artifact = codegen_test::emit(cuda_kernel(kTwoPhases), sm("sm_90"), {.codegen = Codegen::nvrtc});
   if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
   ASSERT_TRUE(artifact.ok()) << artifact.status().str();
   EXPECT_EQ(codegen::cuda::read_resources(artifact->image).size(), 2u);
@@ -104,7 +104,7 @@ TEST(CudaText, HoldsNoNamesOfTheKernel) {
   }
 }
 )");
-  const std::string text = codegen::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
+  const std::string text = codegen_test::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
   for (const char* name : {"evil", "asm_volatile", "abort", "exit", "goto", "while"}) {
     for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; ++at) {
       const std::size_t line = text.rfind('\n', at) + 1;
@@ -134,12 +134,12 @@ TEST(CudaText, LoopVariablesAreNoTypes) {
         "      seq s" + n + " in 2 {\n        v" + n + ": i8 = load x[g]\n        store y[g], v" + n + "\n      }\n";
   }
   const ir::Kernel kernel = cuda_kernel(text + end);
-  const std::string code = codegen::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
+  const std::string code = codegen_test::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
   EXPECT_NE(code.find("i75 = 0;"), std::string::npos) << code;
   for (const char* type : {"i8", "i16", "i32", "i64"}) {
     EXPECT_EQ(code.find(std::string(" ") + type + " = 0;"), std::string::npos) << type;
   }
-  const auto artifact = codegen::emit(kernel, sm("sm_90"), {.codegen = Codegen::nvrtc});
+  const auto artifact = codegen_test::emit(kernel, sm("sm_90"), {.codegen = Codegen::nvrtc});
   if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
   EXPECT_TRUE(artifact.ok()) << artifact.status().str();
 }
@@ -149,11 +149,12 @@ TEST(CudaText, QuotientsOfAnyDivisorAreInstructions) {
   for (const std::string type : {"f32", "f64"}) {
     const std::string of = ": " + type + " = ", suffix = type == "f32" ? "f" : "";
     const std::string code =
-        codegen::emit_text(cuda_kernel("kernel @k(%x: in " + type + "[n], %w: in " + type + "[n], %y: out " + type +
-                                       "[n]) {\n  grid i in n {\n    v0" + of + "load x[i]\n    v1" + of +
-                                       "load w[i]\n    v2" + of + "div v0, v1\n    v3" + of + "div 1, v2\n    v4" + of +
-                                       "div v3, -0\n    v5" + of + "div v4, -2\n    store y[i], v5\n  }\n}\n"),
-                           sm("sm_90"), Codegen::nvrtc)
+        codegen_test::emit_text(
+            cuda_kernel("kernel @k(%x: in " + type + "[n], %w: in " + type + "[n], %y: out " + type +
+                        "[n]) {\n  grid i in n {\n    v0" + of + "load x[i]\n    v1" + of + "load w[i]\n    v2" + of +
+                        "div v0, v1\n    v3" + of + "div 1, v2\n    v4" + of + "div v3, -0\n    v5" + of +
+                        "div v4, -2\n    store y[i], v5\n  }\n}\n"),
+            sm("sm_90"), Codegen::nvrtc)
             .value();
     EXPECT_NE(code.find("= div_" + type + "(v0, v1);"), std::string::npos) << code;
     EXPECT_NE(code.find("= reciprocal_" + type + "(v2);"), std::string::npos) << code;
@@ -165,7 +166,7 @@ TEST(CudaText, QuotientsOfAnyDivisorAreInstructions) {
 TEST(CudaText, RefusesWhatItCannotWrite) {
   const auto refused = [&](const std::string& body, const std::string& named, const std::string& why) {
     const std::string text = "kernel @k(%x: in f32[n, 64], %y: out f32[n, 64]) {\n" + body + "}\n";
-    const Status status = codegen::emit_text(cuda_kernel(text), sm("sm_90"), Codegen::nvrtc).status();
+    const Status status = codegen_test::emit_text(cuda_kernel(text), sm("sm_90"), Codegen::nvrtc).status();
     EXPECT_EQ(status.code(), StatusCode::compile_failed) << body;
     EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
     EXPECT_NE(status.message().find(why), std::string::npos) << status.message();
@@ -194,7 +195,7 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
 // What asks whether an emitter works gives it no work.
 TEST(CudaArtifact, AKernelWithoutStatements) {
   for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
-    const auto artifact = codegen::emit(ir::Kernel(), named_target("sm_90").value(), {.codegen = codegen});
+    const auto artifact = codegen_test::emit(ir::Kernel(), named_target("sm_90").value(), {.codegen = codegen});
     if (artifact.status().code() == StatusCode::unsupported) continue;
     ASSERT_TRUE(artifact.ok()) << artifact.status().str();
     EXPECT_TRUE(artifact->phases.empty());

@@ -11,6 +11,7 @@
 #include "ir/ops/cast.h"
 #include "ir/text/kernel_text.h"
 #include "tests/codegen/host_run.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -132,7 +133,7 @@ double expect_like_evaluator(std::string_view text, const Extents& extents, cons
   EXPECT_TRUE(evaluated.ok()) << evaluated.status().str() << "\n" << text;
   double worst = 0;
   for (const Target& target : usable_targets()) {
-    const auto artifact = codegen::emit(kernel, target);
+    const auto artifact = codegen_test::emit(kernel, target);
     EXPECT_TRUE(artifact.ok()) << target.name << ": " << artifact.status().str() << "\n" << text;
     if (!artifact.ok()) return INFINITY;
     const std::vector<Tensor> got = make_args(kernel, extents, 7, expectation.lo, expectation.hi);

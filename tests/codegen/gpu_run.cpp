@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/emit.h"
 #include "codegen/ptx/ptx.h"
+#include "tests/codegen/lowered.h"
 
 #if FUSEC_WITH_CUDA
 
@@ -155,7 +155,7 @@ Status GpuLibrary::available() { return gpu().status(); }
 Status GpuLibrary::has(const GpuMode& mode) {
   ir::Kernel kernel;
   const auto probe =
-      codegen::emit(kernel, gpu().ok() ? gpu()->target : named_target("sm_90").value(), {.codegen = mode.codegen});
+      codegen_test::emit(kernel, gpu().ok() ? gpu()->target : named_target("sm_90").value(), {.codegen = mode.codegen});
   if (probe.status().code() == StatusCode::unsupported) return probe.status();
   return codegen::has_nvjitlink() || mode.ptx ? Status() : Status(StatusCode::unsupported, "no nvJitLink");
 }
@@ -166,7 +166,7 @@ std::unique_ptr<GpuLibrary> GpuLibrary::make(const std::vector<ir::Kernel>& kern
   out->state_ = std::make_unique<State>();
   out->state_->kernels = kernels;
   for (const ir::Kernel& kernel : kernels) {
-    auto artifact = codegen::emit(kernel, gpu()->target, {.codegen = mode.codegen});
+    auto artifact = codegen_test::emit(kernel, gpu()->target, {.codegen = mode.codegen});
     Result<State::Loaded> loaded = artifact.ok() ? State::load(*std::move(artifact), mode.ptx) : artifact.status();
     EXPECT_TRUE(loaded.ok()) << mode.name << ": " << loaded.status().str();
     if (!loaded.ok()) return nullptr;

@@ -9,6 +9,7 @@
 #include "ir/text/kernel_text.h"
 #include "tests/codegen/differential.h"
 #include "tests/codegen/host_run.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -72,11 +73,11 @@ constexpr const char* kMany = R"(kernel @many(%x: in f32[n], %y: out f32[n], %z:
 TEST(Artifact, EqualBytesFromEqualKernelsOnAnyThread) {
   const Target target = named_target("x86-64-v4").value();
   const ir::Kernel kernel = parsed(kMany);
-  const auto first = codegen::emit(kernel, target);
+  const auto first = codegen_test::emit(kernel, target);
   ASSERT_TRUE(first.ok());
   std::vector<Result<codegen::Artifact>> others(4, Status());
   std::vector<std::thread> threads;
-  for (auto& other : others) threads.emplace_back([&] { other = codegen::emit(kernel, target); });
+  for (auto& other : others) threads.emplace_back([&] { other = codegen_test::emit(kernel, target); });
   for (std::thread& t : threads) t.join();
   for (const auto& other : others) {
     ASSERT_TRUE(other.ok());
@@ -100,7 +101,7 @@ TEST(Artifact, KeyTellsTargetsAndKernelsApart) {
 
 TEST(UnsupportedKernel, NamesTheStatement) {
   const Target target = named_target("x86-64-v3").value();
-  const std::string message = codegen::emit(parsed(kernel_text("skinny")), target).status().str();
+  const std::string message = codegen_test::emit(parsed(kernel_text("skinny")), target).status().str();
   EXPECT_NE(message.find("compile_failed: cannot write"), std::string::npos) << message;
   EXPECT_NE(message.find("tiles are not written"), std::string::npos) << message;
 }
@@ -115,7 +116,7 @@ TEST(Gather, OutOfRangeSetsTheStatusWord) {
 }
 )");
   for (const Target& target : usable_targets()) {
-    const Loaded loaded(codegen::emit(kernel, target).value());
+    const Loaded loaded(codegen_test::emit(kernel, target).value());
     std::vector<Tensor> args = make_args(kernel, {{"n", 5}}, 1, 0, 1);
     int64_t* indices = args[1].as<int64_t>();
     const int64_t inside[] = {0, 4, -5, -1}, outside[] = {0, 5, -6, 1};

@@ -2,9 +2,9 @@
 // PTX that NVIDIA's assembler gets wrong, written in another way.
 #include <gtest/gtest.h>
 
-#include "codegen/emit.h"
 #include "codegen/ptx/ptx.h"
 #include "tests/codegen/cuda_emulation_run.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -173,7 +173,7 @@ TEST(Assembler, BothEmittersSpareIt) {
 )");
   std::string absent;
   for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
-    const auto made = codegen::emit(kernel, named_target("sm_90").value(), {.codegen = codegen});
+    const auto made = codegen_test::emit(kernel, named_target("sm_90").value(), {.codegen = codegen});
     if (made.status().code() == StatusCode::unsupported) {
       absent += made.status().str() + "\n";
       continue;

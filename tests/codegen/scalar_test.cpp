@@ -13,6 +13,7 @@
 #include "ir/text/kernel_text.h"
 #include "tests/codegen/differential.h"
 #include "tests/codegen/host_run.h"
+#include "tests/codegen/lowered.h"
 #include "tests/codegen/scalar_inputs.h"
 
 namespace fusec::codegen_test {
@@ -179,7 +180,7 @@ void expect_op(ScalarOp op, DType dtype, const std::vector<int>& widths, int64_t
     std::string first;
     for (const int width : widths) {
       const ir::Kernel kernel = op_kernel(op, dtype, to, width);
-      const auto artifact = codegen::emit(kernel, target);
+      const auto artifact = codegen_test::emit(kernel, target);
       ASSERT_TRUE(artifact.ok()) << artifact.status().str();
       std::vector<Tensor> args = in.operands;
       args.push_back(Tensor::make(to, {in.count}).value());
@@ -227,7 +228,7 @@ TEST(Scalar, Definitions) {
       const ir::Kernel kernel = op_kernel(op, DType::f32, DType::f32, 16);
       std::vector<Tensor> args = in.operands;
       args.push_back(Tensor::make(DType::f32, {in.count}).value());
-      Loaded(codegen::emit(kernel, target).value()).run(args, {{"n", in.count}}, kernel);
+      Loaded(codegen_test::emit(kernel, target).value()).run(args, {{"n", in.count}}, kernel);
       // Sums that cancel: errors count in units of at least 1/4.
       const double unit = std::max(row.ulp, 0.51) * 0x1p-23;
       for (int64_t i = 0; i < in.count; ++i) {
@@ -263,7 +264,7 @@ kernel @rows(%x: in f32[32*n], %d: in f32[n], %y: out f32[32*n]) {
   }
   for (const Target& target : usable_targets()) {
     const std::vector<Tensor> args = {x, d, Tensor::make(DType::f32, {32 * n}).value()};
-    Loaded(codegen::emit(*kernel, target).value()).run(args, {{"n", n}}, *kernel);
+    Loaded(codegen_test::emit(*kernel, target).value()).run(args, {{"n", n}}, *kernel);
     int64_t wrong = 0;
     for (int64_t i = 0; i < 32 * n; ++i) {
       const float want = x.as<float>()[i] / d.as<float>()[i / 32], got = args[2].as<float>()[i];
@@ -289,7 +290,7 @@ TEST(Scalar, ReluOfHalves) {
     ASSERT_TRUE(kernel.ok()) << kernel.status().str();
     for (const Target& target : usable_targets()) {
       const std::vector<Tensor> args = {x, Tensor::make(dtype, {1 << 16}).value()};
-      Loaded(codegen::emit(*kernel, target).value()).run(args, {{"n", 1 << 11}}, *kernel);
+      Loaded(codegen_test::emit(*kernel, target).value()).run(args, {{"n", 1 << 11}}, *kernel);
       for (int64_t i = 0; i < x.num_elements(); ++i) {
         const char* got = args[1].as<char>() + 2 * i;
         const double want = ir::eval_scalar(ScalarOp::max, ir::load_double(dtype, x.as<char>() + 2 * i), 0);
@@ -341,7 +342,7 @@ TEST(Scalar, Casts) {
       for (const Target& target : usable_targets()) {
         for (const int width : {1, 8, 32}) {
           const ir::Kernel kernel = op_kernel(ScalarOp::cast, from, to, width);
-          const auto artifact = codegen::emit(kernel, target);
+          const auto artifact = codegen_test::emit(kernel, target);
           ASSERT_TRUE(artifact.ok()) << artifact.status().str();
           std::vector<Tensor> args = in.operands;
           args.push_back(Tensor::make(to, {in.count}).value());

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/emit.h"
+#include "compiler/lower/gpu/gpu.h"
 #include "compiler/lower/lower.h"
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
@@ -210,7 +211,8 @@ Result<Tensors> run_once(const Case& c, const ir::Program& program, const Tensor
 // A GPU's kernels as both emitters print them: which machine compiles and runs them is another matter.
 Status print_kernels(const ir::Program& program, const Target& target) {
   if (target.kind != TargetKind::cuda) return {};
-  for (const ir::Kernel& kernel : program.kernels) {
+  for (const ir::Kernel& scheduled : program.kernels) {
+    FUSEC_ASSIGN(const ir::Kernel kernel, compiler::lower_for_writer(scheduled, target));
     for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
       const Status status = codegen::emit_text(kernel, target, codegen).status();
       if (!status.ok() && status.code() != StatusCode::unsupported) return status;

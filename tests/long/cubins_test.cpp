@@ -10,10 +10,10 @@
 #include <filesystem>
 #include <set>
 
-#include "codegen/emit.h"
 #include "fusec/onnx.h"
 #include "runtime/engine/engine.h"
 #include "runtime/link/link.h"
+#include "tests/codegen/lowered.h"
 
 namespace fusec {
 namespace {
@@ -57,7 +57,7 @@ void compile_all(const ir::Program& program, const Setting& setting, Tally& tall
   for (const ir::KernelId id : runtime::picked_kernels(program)) {
     const ir::Kernel& kernel = program.kernels[id];
     if (!made().insert(codegen::artifact_key(kernel, target, setting.codegen)).second) continue;
-    const auto artifact = codegen::emit(kernel, target, {.codegen = setting.codegen});
+    const auto artifact = codegen_test::emit(kernel, target, {.codegen = setting.codegen});
     ASSERT_TRUE(artifact.ok()) << kernel.name << " for " << setting.target << " by " << name_of(setting) << ": "
                                << artifact.status().str();
     EXPECT_FALSE(artifact->image.empty());
@@ -74,7 +74,7 @@ void compile_all(const ir::Program& program, const Setting& setting, Tally& tall
   }
   // Packages are to be the same file each time, so a compiler must not depend on where its objects happen to lie.
   for (const auto& [id, first] : fresh) {
-    const auto again = codegen::emit(program.kernels[id], target, {.codegen = setting.codegen});
+    const auto again = codegen_test::emit(program.kernels[id], target, {.codegen = setting.codegen});
     ASSERT_TRUE(again.ok()) << again.status().str();
     EXPECT_TRUE(again->image == first.image)
         << program.kernels[id].name << " by " << name_of(setting) << " differs from itself";
@@ -85,7 +85,7 @@ void compile_all(const ir::Program& program, const Setting& setting, Tally& tall
 class Cubins : public testing::TestWithParam<std::string> {};
 
 TEST_P(Cubins, EveryKernel) {
-  const auto probe = codegen::emit(ir::Kernel(), named_target("sm_90").value());
+  const auto probe = codegen_test::emit(ir::Kernel(), named_target("sm_90").value());
   if (!probe.ok() && probe.status().code() == StatusCode::unsupported) GTEST_SKIP() << probe.status().str();
   ImportOptions onnx;
   onnx.random_weights = 0;

@@ -8,6 +8,8 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Verifier.h>
 
+#include <algorithm>
+
 #include "codegen/llvm/compile.h"
 #include "codegen/llvm/nvptx/writer.h"
 #include "codegen/ptx/ptx.h"
@@ -27,16 +29,15 @@ struct WrittenGpu {
 };
 
 void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& out) {
-  const ir::Kernel own = nvptx::with_private_buffers(kernel);
-  const Locals locals = plan_locals(own, /*shared_too=*/false);
-  for (const Phase& phase : split_phases(own)) {
+  const Locals locals = plan_locals(kernel, /*shared_too=*/false);
+  for (const Phase& phase : split_phases(kernel)) {
     ArtifactPhase& made = out.phases.emplace_back();
     made.entry = "phase" + std::to_string(out.phases.size() - 1);
-    made.iterations = named(own, count_iterations(phase));
+    made.iterations = named(kernel, count_iterations(phase));
     llvm::IRBuilder<> builder(out.context);
-    nvptx::GpuWriter w(own, locals, builder, target, *out.module);
+    nvptx::GpuWriter w(kernel, locals, builder, target, *out.module);
     w.write_phase(*out.module, phase, made.entry);
-    made.threads = static_cast<int>(w.block_threads);
+    made.threads = std::max(1, phase.threads);
     made.dynamic_shared = w.dynamic_shared;
   }
 }

@@ -16,7 +16,6 @@ namespace {
 
 using llvm::Value;
 
-constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kStaticShared = 48 << 10;  // bytes of static shared memory that a function may declare
 constexpr Traits kGpuTraits = {
     .local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
@@ -53,12 +52,12 @@ llvm::Function* add_function(GpuWriter& w, const std::string& name) {
   return function;
 }
 
-void set_block_size(GpuWriter& w) {
+void set_block_size(GpuWriter& w, int threads) {
   auto& b = w.ir.b;
   llvm::LLVMContext& context = b.getContext();
   llvm::Metadata* node[] = {llvm::ValueAsMetadata::get(w.phase_function.function),
                             llvm::MDString::get(context, "maxntidx"),
-                            llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(w.block_threads)))};
+                            llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(threads)))};
   w.module.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(context, node));
 }
 
@@ -117,18 +116,11 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   index.push(phase_function.entry);
   bind_extents(*this);
   begin_index(*this);
-  for (const ir::Stmt* stmt : phase.body) block_threads = std::max(block_threads, count_threads(*this, *stmt));
-  if (block_threads > kMaxThreads) {
-    throw CompileError("a block of " + std::to_string(block_threads) + " threads, the limit is " +
-                       std::to_string(kMaxThreads));
-  }
-  block_warps = (block_threads + 31) / 32;
-  set_block_size(*this);
-  thread_group.size = block_threads;
-  thread_index = block_threads == 1 ? static_cast<Value*>(b.getInt32(0))
-                                    : b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
-  thread_group.thread = thread_index;
-  thread_group.mask = b.getInt32(0xffffffff);
+  const int threads = std::max(1, phase.threads);
+  set_block_size(*this, threads);
+  Value* thread = threads == 1 ? static_cast<Value*>(b.getInt32(0))
+                               : b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(thread, index.type()), {IndexExpr(0), IndexExpr(threads - 1)});
   bind_grid(*this, phase.grid);
   b.SetInsertPoint(body);
   for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
@@ -145,6 +137,16 @@ Value* GpuWriter::status() {
 
 Value* GpuWriter::extern_address(const std::string& name) {
   throw CompileError("no function '" + name + "' of libm on a GPU");
+}
+
+void GpuWriter::write_parallel(const ir::Loop&) {
+  throw UnsupportedKernel("only the lowered form of a kernel is written");
+}
+void GpuWriter::write_reduce(const ir::Reduce&) {
+  throw UnsupportedKernel("only the lowered form of a kernel is written");
+}
+void GpuWriter::write_copy(const ir::CopyAsync&) {
+  throw UnsupportedKernel("only the lowered form of a kernel is written");
 }
 
 }  // namespace fusec::codegen::nvptx

@@ -22,9 +22,6 @@ std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& ne
 // The longest row, in elements, whose values stay in the registers of one block.
 int64_t longest_held_row();
 
-// Puts a barrier between two statements of a block wherever threads exchange elements of a shared buffer.
-void place_syncs(ir::Kernel& kernel);
-
 // Several loops as one loop over a linear index: the number of iterations, and the value of each loop variable.
 struct Linear {
   IndexExpr total;                           // iterations

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower for CUDA: picks the schedule family of each loop nest (pointwise, transpose, columns, rows), merges independent
-// nests into one launch, cleans up the kernel, and places barriers. It also records alignments and whether indices fit
+// nests into one launch, and cleans up the kernel. It also records alignments and whether indices fit
 // 32 bits.
 
 #include <algorithm>
@@ -142,7 +142,6 @@ Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim
   clean_up(nest.kernel);
   align_params(nest);
   nest.kernel.fits32 = fits_in_32_bits(s);
-  place_syncs(nest.kernel);
   return {};
 }
 

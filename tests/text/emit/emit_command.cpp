@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/emit.h"
+#include "compiler/lower/gpu/gpu.h"
 #include "ir/text/kernel_text.h"
 #include "tests/text/commands.h"
 
@@ -14,7 +15,8 @@ Result<std::string> emit(const std::string& input, const std::string& args) {
     return Status(StatusCode::invalid_argument, "emit takes 'llvm', 'cuda' or 'ptx' and a target, not '" + args + "'");
   }
   FUSEC_ASSIGN(const Target target, named_target(args.substr(space + 1)));
-  FUSEC_ASSIGN(const ir::Kernel kernel, ir::parse_kernel(input));
+  FUSEC_ASSIGN(const ir::Kernel parsed, ir::parse_kernel(input));
+  FUSEC_ASSIGN(const ir::Kernel kernel, compiler::lower_for_writer(parsed, target));
   if (writer == "ptx") return codegen::emit_ptx(kernel, target);
   return codegen::emit_text(kernel, target, writer == "cuda" ? Codegen::nvrtc : Codegen::llvm);
 }

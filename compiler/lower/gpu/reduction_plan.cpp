@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides during emit how a GPU reduction is split into chunks, sequences and tree lanes, over loops and threads. The
-// plan must depend only on the kernel, because every GPU writer has to produce the same bits.
+// Lower for GPUs: decides how a reduction is split into chunks, sequences and tree lanes, over loops and threads.
 
 #include <algorithm>
 #include <bit>
 
-#include "codegen/kernel/thread_group.h"
+#include "compiler/lower/gpu/threads.h"
+#include "ir/kernel/combiner.h"
 
-namespace fusec::codegen {
+namespace fusec::compiler {
 namespace {
 
 using ir::Combiner;
@@ -24,7 +24,7 @@ IndexExpr count_elements(const ReductionPlan& plan) {
 }
 
 // Assigns `kind` to loops from the innermost outwards while their product is below `wanted`; returns the product.
-int64_t take(ReductionPlan& plan, std::size_t& at, int64_t product, int64_t wanted, LoopKind kind) {
+int64_t take(ReductionPlan& plan, size_t& at, int64_t product, int64_t wanted, LoopKind kind) {
   while (at > 0 && product < wanted && plan.loops[at - 1].extent.is_const()) {
     --at;
     plan.loops[at].kind = kind;
@@ -43,11 +43,11 @@ bool classify(ReductionPlan& plan, const ir::Tree& tree, bool order_free) {
   const IndexExpr count = count_elements(plan);
   const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
   if (tree.lanes == 0) return one_chunk;
-  std::size_t at = plan.loops.size();
+  size_t at = plan.loops.size();
   const int64_t lanes = take(plan, at, plan.per, tree.lanes, LoopKind::lane);
   if (lanes != tree.lanes && !(at == 0 && lanes < tree.lanes)) return false;
   if (one_chunk) {
-    for (std::size_t i = 0; i < at; ++i) plan.loops[i].kind = LoopKind::sequence;
+    for (size_t i = 0; i < at; ++i) plan.loops[i].kind = LoopKind::sequence;
   } else {
     if (tree.chunk % tree.lanes != 0) return false;
     if (take(plan, at, tree.lanes, tree.chunk, LoopKind::sequence) != tree.chunk) return false;
@@ -65,7 +65,7 @@ bool folds_by_loops(const ReductionPlan& plan) {
                                                            [](const auto& l) { return l.kind == LoopKind::lane; })
                         ? plan.per
                         : 1;
-    for (std::size_t i = plan.loops.size(); i-- > 0;) {
+    for (size_t i = plan.loops.size(); i-- > 0;) {
       if (plan.loops[i].kind != kind) continue;
       if (!is_two_power(inner)) return false;
       inner = plan.loops[i].extent.is_const() ? plan.loops[i].extent.value() : 0;
@@ -91,13 +91,14 @@ bool fits_registers(const ReductionPlan& plan) {
 
 }  // namespace
 
-ReductionPlan plan_reduce(const ir::Kernel& kernel, const ir::Reduce& stmt, const Resolve& resolve) {
+ReductionPlan plan_reduce(const ThreadLowering& l, const ir::Reduce& stmt) {
+  const ir::Kernel& kernel = l.kernel;
   ReductionPlan plan;
   for (const ir::Operand& operand : stmt.yield) plan.width = std::max(plan.width, ir::width_of(kernel, operand));
   plan.lane_wise = plan.width > 1 && kernel.regs[stmt.dst[0]].width == plan.width;
   plan.per = plan.lane_wise ? 1 : plan.width;
-  for (const ir::LoopHead& loop : stmt.loops) plan.loops.push_back({loop, LoopKind::sequence, resolve(loop.extent)});
-  const bool order_free = is_order_free(stmt.combiner, kernel.regs[stmt.dst[0]].dtype);
+  for (const ir::LoopHead& loop : stmt.loops) plan.loops.push_back({loop, LoopKind::sequence, resolve(l, loop.extent)});
+  const bool order_free = ir::is_order_free(stmt.combiner, kernel.regs[stmt.dst[0]].dtype);
   plan.counted =
       !(classify(plan, stmt.tree, order_free) && (order_free || folds_by_loops(plan)) && fits_registers(plan));
   return plan;
@@ -127,30 +128,11 @@ IndexExpr array_position(const ReductionPlan& plan) {
   return out * plan.per;
 }
 
-std::size_t run_time_loop(const ReductionPlan& plan) {
-  for (std::size_t i = 0; i < plan.loops.size(); ++i) {
+size_t run_time_loop(const ReductionPlan& plan) {
+  for (size_t i = 0; i < plan.loops.size(); ++i) {
     if (plan.loops[i].kind != LoopKind::sequence && !plan.loops[i].extent.is_const()) return i;
   }
   return plan.loops.size();
 }
 
-bool is_order_free(Combiner combiner, DType dtype) {
-  switch (combiner) {
-    case Combiner::add:
-    case Combiner::mul:
-      return !is_float(dtype);
-    case Combiner::welford:
-    case Combiner::max_sum:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool is_symmetric(Combiner combiner) { return combiner != Combiner::welford; }
-
-bool identity_changes(Combiner combiner, DType dtype) {
-  return is_float(dtype) && (combiner == Combiner::add || combiner == Combiner::max_sum);
-}
-
-}  // namespace fusec::codegen
+}  // namespace fusec::compiler

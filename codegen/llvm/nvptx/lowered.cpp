@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the statements that only lowered kernels have as LLVM IR: conditions, shuffles, ballots and barriers. Binds
+// the variables of grid loops.
+
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+#include "codegen/llvm/nvptx/writer.h"
+
+namespace fusec::codegen::nvptx {
+namespace {
+
+using llvm::Value;
+
+Value* constant32(GpuWriter& w, uint32_t v) { return w.ir.b.getInt32(v); }
+
+Value* mask_value(GpuWriter& w, const ir::Operand& mask) {
+  return mask == ir::kAllThreads ? constant32(w, 0xffffffff) : raw_operand(w, mask);
+}
+
+struct WarpShuffle {
+  llvm::Intrinsic::ID id;  // of 32-bit words
+  Value *mask, *lane;
+};
+
+// Shuffles a scalar as 32-bit words.
+Value* shuffle_scalar(GpuWriter& w, const WarpShuffle& how, Value* v) {
+  auto& b = w.ir.b;
+  llvm::Type* type = v->getType();
+  const unsigned bits = type->getScalarSizeInBits();
+  const auto word = [&](Value* x) -> Value* {
+    return b.CreateIntrinsic(how.id, {}, {how.mask, x, how.lane, constant32(w, 31)});
+  };
+  if (bits < 32) return b.CreateTrunc(word(b.CreateZExt(v, b.getInt32Ty())), type);
+  if (bits == 32) return b.CreateBitCast(word(b.CreateBitCast(v, b.getInt32Ty())), type);
+  Value* whole = b.CreateBitCast(v, b.getInt64Ty());
+  Value* low = b.CreateZExt(word(b.CreateTrunc(whole, b.getInt32Ty())), b.getInt64Ty());
+  Value* high = b.CreateZExt(word(b.CreateTrunc(b.CreateLShr(whole, 32), b.getInt32Ty())), b.getInt64Ty());
+  return b.CreateBitCast(b.CreateOr(low, b.CreateShl(high, 32)), type);
+}
+
+void write_shuffle(GpuWriter& w, const ir::Shuffle& shuffle) {
+  auto& b = w.ir.b;
+  const bool by_xor = shuffle.kind == ir::ShuffleKind::by_xor;
+  const WarpShuffle how{by_xor ? llvm::Intrinsic::nvvm_shfl_sync_bfly_i32 : llvm::Intrinsic::nvvm_shfl_sync_idx_i32,
+                        mask_value(w, shuffle.mask),
+                        b.CreateTrunc(w.index.value(w.index.resolve(shuffle.lane)), b.getInt32Ty())};
+  Value* value = raw_operand(w, shuffle.value);
+  const int width = width_of(value);
+  if (width == 1) return define(w, shuffle.dst, shuffle_scalar(w, how, value));
+  Value* lanes = llvm::PoisonValue::get(value->getType());
+  for (int k = 0; k < width; ++k) {
+    const auto lane = static_cast<uint64_t>(k);
+    lanes = b.CreateInsertElement(lanes, shuffle_scalar(w, how, b.CreateExtractElement(value, lane)), lane);
+  }
+  define(w, shuffle.dst, lanes);
+}
+
+Value* condition(GpuWriter& w, const ir::Guard& guard) {
+  Value* holds = guard_mask(w, guard, 1);
+  return holds != nullptr ? holds : w.ir.b.getTrue();
+}
+
+void write_if(GpuWriter& w, const ir::If& stmt) {
+  branch(
+      w.ir, condition(w, stmt.condition), [&]() -> Value* { return write_block(w, stmt.body), nullptr; },
+      [] { return nullptr; });
+}
+
+void write_ballot(GpuWriter& w, const ir::Ballot& ballot) {
+  define(w, ballot.dst,
+         w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {},
+                                {mask_value(w, ballot.mask), condition(w, ballot.condition)}));
+}
+
+void write_sync(GpuWriter& w, const ir::Sync& sync) {
+  if (sync.scope == ir::SyncScope::block) {
+    w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
+  } else {
+    w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {mask_value(w, sync.mask)});
+  }
+}
+
+}  // namespace
+
+void GpuWriter::write_lowered(const ir::Stmt& stmt) {
+  if (const auto* branch = std::get_if<ir::If>(&stmt.v)) return write_if(*this, *branch);
+  if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(*this, *shuffle);
+  if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(*this, *ballot);
+  if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(*this, *sync);
+}
+
+void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
+  auto& b = w.ir.b;
+  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  b.SetInsertPoint(w.phase_function.entry->getTerminator());
+  std::vector<const ir::LoopHead*> varying;
+  for (const ir::LoopHead& loop : grid) {
+    if (loop.extent.is(1)) {
+      w.index.alias(loop.var, IndexExpr(0));
+    } else {
+      varying.push_back(&loop);
+    }
+  }
+  if (varying.empty()) return;
+  Value* block = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
+  for (std::size_t i = varying.size(); i-- > 0;) {
+    const IndexExpr extent = w.index.resolve(varying[i]->extent);
+    Value* here = block;
+    if (i > 0) {
+      Value* by = b.CreateTrunc(w.index.value(extent), b.getInt32Ty());
+      here = b.CreateURem(block, by);
+      block = b.CreateUDiv(block, by);
+    }
+    w.index.bind_at_entry(varying[i]->var, b.CreateZExt(here, w.index.type()), {IndexExpr(0), extent - 1});
+  }
+}
+
+}  // namespace fusec::codegen::nvptx

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower for GPUs: folds values over the threads of a group, with shuffles inside warps and through shared memory
+// between warps.
+
+#include <bit>
+
+#include "compiler/lower/gpu/threads.h"
+#include "compiler/lower/rewrite/kernel_names.h"
+#include "ir/kernel/combiner.h"
+
+namespace fusec::compiler {
+namespace {
+
+constexpr int64_t kWarpThreads = 32;
+
+bool is_power(int64_t v) { return std::has_single_bit(static_cast<uint64_t>(v)); }
+bool aligned_to(const ThreadGroup& group, int64_t to) { return group.alignment % to == 0; }
+
+bool in_one_warp(const ThreadGroup& group) {
+  return aligned_to(group, kWarpThreads) ||
+         (group.size <= kWarpThreads && is_power(group.size) && aligned_to(group, group.size));
+}
+
+IndexExpr lane_in_warp() { return mod(IndexExpr::symbol(ir::kThread), kWarpThreads); }
+IndexExpr warp_in_block() { return floordiv(IndexExpr::symbol(ir::kThread), kWarpThreads); }
+
+Operand warp_mask(const ThreadLowering& l) {
+  if (!l.group.mask) throw UnsupportedSchedule("not all threads of the warp come here together");
+  return *l.group.mask;
+}
+
+Parts shuffle(ThreadLowering& l, const CombineOp& op, ir::ShuffleKind kind, const Parts& value, const IndexExpr& lane) {
+  Parts out;
+  for (size_t p = 0; p < value.size(); ++p) {
+    const RegId dst = add_reg(l.kernel, op.types[p], op.width);
+    l.out->push_back({ir::Shuffle{dst, kind, value[p], resolve(l, lane), warp_mask(l)}});
+    out.emplace_back(dst);
+  }
+  return out;
+}
+
+Parts choose(ThreadLowering& l, const CombineOp& op, const Operand& condition, const Parts& a, const Parts& b) {
+  Parts out;
+  for (size_t p = 0; p < a.size(); ++p)
+    out.push_back(append_let(l, ir::ScalarOp::where, op.part(p), {condition, a[p], b[p]}));
+  return out;
+}
+
+// Whether e > 0.
+Operand is_positive(ThreadLowering& l, const IndexExpr& e) {
+  return append_let(l, ir::ScalarOp::gt, {DType::bool_, 1},
+                    {append_index(l, DType::i32, e), ir::int_constant(DType::i32, 0)});
+}
+
+// The combination of mine and other, with the lower thread's value on the left. `upper` is positive in the thread that
+// is not the lower one.
+Parts combine_exchanged(ThreadLowering& l, const CombineOp& op, const Parts& mine, const Parts& other,
+                        const IndexExpr& upper) {
+  if (ir::is_symmetric(op.combiner)) return combine(l, op, mine, other);
+  const Operand is_upper = is_positive(l, upper);
+  return combine(l, op, choose(l, op, is_upper, other, mine), choose(l, op, is_upper, mine, other));
+}
+
+// Exchanges values by XOR of thread numbers: from, 2*from, ... below `to`, powers of two.
+Parts fold_by_xor(ThreadLowering& l, const CombineOp& op, Parts mine, int64_t from, int64_t to) {
+  for (int64_t s = from; s < to; s *= 2) {
+    const Parts other = shuffle(l, op, ir::ShuffleKind::by_xor, mine, s);
+    mine = combine_exchanged(l, op, mine, other, mod(floordiv(IndexExpr::symbol(ir::kThread), s), 2));
+  }
+  return mine;
+}
+
+// For any number of threads in one warp: reads from the first thread of the neighbouring run, where there is one.
+Parts fold_by_index(ThreadLowering& l, const CombineOp& op, Parts mine, int64_t from, int64_t total) {
+  const IndexExpr t = l.group.thread;
+  for (int64_t s = from; s < total; s *= 2) {
+    const IndexExpr run = floordiv(t, s), is_odd = mod(run, 2);
+    const IndexExpr first = (run + 1 - 2 * is_odd) * s;
+    const IndexExpr lane = mod(IndexExpr::symbol(ir::kThread) - t + min(first, IndexExpr(total - 1)), kWarpThreads);
+    const Parts other = shuffle(l, op, ir::ShuffleKind::by_index, mine, lane);
+    const Parts both = combine_exchanged(l, op, mine, other, is_odd);
+    mine = choose(l, op, is_positive(l, total - first), both, mine);
+  }
+  return mine;
+}
+
+// Shared arrays of `count` tuples.
+class SharedTuples {
+ public:
+  SharedTuples(ThreadLowering& l, const CombineOp& op, int64_t count) : l_(l), op_(op) {
+    for (const DType type : op.types) arrays_.push_back(append_buffer(l, ir::Space::shared, type, count * op.width));
+  }
+
+  Parts get(const IndexExpr& at) const {
+    Parts out;
+    for (const BufferId array : arrays_) out.push_back(append_load(l_, array, at * op_.width, op_.width));
+    return out;
+  }
+  void set(const IndexExpr& at, const Parts& value) const {
+    for (size_t p = 0; p < arrays_.size(); ++p) append_store(l_, arrays_[p], at * op_.width, value[p]);
+  }
+
+ private:
+  ThreadLowering& l_;
+  const CombineOp& op_;
+  std::vector<BufferId> arrays_;
+};
+
+// Folds `runs` runs of `unit` warps each. Every run has one value, and the first warps of the runs are `unit` apart.
+// With many runs, the threads of each warp fold the values by_xor, else each thread alone.
+void fold_warps(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& values, int64_t runs, int64_t unit,
+                int64_t step) {
+  const auto count = static_cast<int64_t>(values.size());
+  const int64_t warps = (l.block_threads + kWarpThreads - 1) / kWarpThreads;
+  const SharedTuples shared(l, op, warps * ((count + step - 1) / step));
+  const auto entry = [&](int64_t i) { return i / step * warps; };
+  append_if(l, {-lane_in_warp()}, [&] {
+    for (int64_t i = 0; i < count; i += step) shared.set(warp_in_block() + entry(i), values[static_cast<size_t>(i)]);
+  });
+  IndexExpr base = 0;
+  if (l.group.alignment != 0) base = warp_in_block() - floordiv(l.group.thread, kWarpThreads);
+  const bool by_warp = runs > 4 && runs <= kWarpThreads && is_power(runs) && l.block_threads % kWarpThreads == 0;
+  for (int64_t i = 0; i < count; i += step) {
+    Parts& value = values[static_cast<size_t>(i)];
+    if (by_warp) {
+      const IndexExpr mine = mod(IndexExpr::symbol(ir::kThread), runs) * unit;
+      value = fold_by_xor(l, op, shared.get(base + mine + entry(i)), 1, runs);
+      continue;
+    }
+    std::vector<Parts> all;
+    for (int64_t k = 0; k < runs; ++k) all.push_back(shared.get(base + k * unit + entry(i)));
+    fold_values(l, op, all, 1, runs);
+    value = all[0];
+  }
+}
+
+// Works for any counts: a tree in shared memory.
+void fold_in_shared(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& values, int64_t stride, int64_t count,
+                    int64_t step) {
+  const SharedTuples shared(l, op, l.block_threads);
+  const IndexExpr self = IndexExpr::symbol(ir::kThread), run = floordiv(l.group.thread, stride);
+  for (size_t i = 0; i < values.size(); i += static_cast<size_t>(step)) {
+    shared.set(self, values[i]);
+    for (int64_t s = 1; s < count; s *= 2) {
+      append_if(l, {-mod(run, 2 * s), count - 1 - run - s}, [&] {
+        const Parts mine = shared.get(self);
+        shared.set(self, combine(l, op, mine, shared.get(self + s * stride)));
+      });
+    }
+    values[i] = shared.get(self - l.group.thread);
+  }
+}
+
+}  // namespace
+
+void fold_values(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& values, int64_t stride, int64_t count) {
+  const auto run = static_cast<size_t>(stride * count), first = static_cast<size_t>(stride);
+  for (size_t r = 0; r < values.size() && count > 1; r += run) {
+    for (size_t s = first; s < run; s *= 2) {
+      for (size_t k = r; k + s < r + run; k += 2 * s) values[k] = combine(l, op, values[k], values[k + s]);
+    }
+  }
+}
+
+bool combine_threads(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& values, int64_t stride, int64_t count,
+                     int64_t step) {
+  const int64_t total = stride * count;
+  const auto each = [&](const auto& fold) {
+    for (size_t i = 0; i < values.size(); i += static_cast<size_t>(step)) values[i] = fold(values[i]);
+  };
+  if (count <= 1) return false;
+  if (total <= kWarpThreads && is_power(total) && aligned_to(l.group, total)) {
+    each([&](const Parts& v) { return fold_by_xor(l, op, v, stride, total); });
+    return false;
+  }
+  if (total <= kWarpThreads && is_power(stride) && in_one_warp(l.group)) {
+    each([&](const Parts& v) { return fold_by_index(l, op, v, stride, total); });
+    return false;
+  }
+  const bool whole_warps = total % kWarpThreads == 0 && aligned_to(l.group, kWarpThreads);
+  if (whole_warps && stride % kWarpThreads == 0) {
+    fold_warps(l, op, values, count, stride / kWarpThreads, step);
+  } else if (whole_warps && stride < kWarpThreads && is_power(stride)) {
+    each([&](const Parts& v) { return fold_by_xor(l, op, v, stride, kWarpThreads); });
+    fold_warps(l, op, values, total / kWarpThreads, 1, step);
+  } else {
+    fold_in_shared(l, op, values, stride, count, step);
+  }
+  return true;
+}
+
+Parts broadcast(ThreadLowering& l, const CombineOp& op, const Parts& value) {
+  const IndexExpr first = IndexExpr::symbol(ir::kThread) - l.group.thread;
+  if (l.group.size <= kWarpThreads && in_one_warp(l.group))
+    return shuffle(l, op, ir::ShuffleKind::by_index, value, mod(first, kWarpThreads));
+  const SharedTuples shared(l, op, l.block_threads / l.group.size + 1);
+  const IndexExpr slot = floordiv(first, l.group.size);
+  append_if(l, {-l.group.thread}, [&] { shared.set(slot, value); });
+  return shared.get(slot);
+}
+
+}  // namespace fusec::compiler

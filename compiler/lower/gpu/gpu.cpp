@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower for GPUs: makes the lowered form of a kernel, one grid nest after another.
+
+#include "compiler/lower/gpu/gpu.h"
+
+#include <algorithm>
+
+#include "compiler/lower/gpu/threads.h"
+#include "compiler/lower/rewrite/kernel_names.h"
+#include "ir/support/check.h"
+
+namespace fusec::compiler {
+namespace {
+
+constexpr int64_t kMaxBlockThreads = 1024;
+
+// Removes from accesses to reg buffers the axes that a thread's private copy lacks: those of the parallel loops around
+// the access but not around the declaration. Walks with the number of parallel loops around each statement.
+class PrivateBuffers {
+ public:
+  explicit PrivateBuffers(ir::Kernel& kernel) : kernel_(kernel) {}
+
+  void run() {
+    walk(kernel_.body, 0);
+    for (const auto& [id, axes] : dropped_) {
+      ir::IndexShape& shape = kernel_.buffers[id].shape;
+      shape.erase(shape.begin(), shape.begin() + axes);
+    }
+  }
+
+ private:
+  void walk(Block& block, int depth) {
+    for (Stmt& stmt : block) {
+      visit(stmt, depth);
+      int inside = depth;
+      ir::for_each_head(stmt, [&](const LoopHead& head) { inside += head.tag >= LoopTag::block; });
+      for (Block* nested : ir::nested_blocks(stmt)) walk(*nested, inside);
+    }
+  }
+
+  void visit(Stmt& stmt, int depth) {
+    if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) declared_[alloc->buffer] = depth;
+    if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(load->buffer, load->index, depth);
+    if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(store->buffer, store->index, depth);
+    if (auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) {
+      access(copy->dst, copy->dst_index, depth);
+      access(copy->src, copy->src_index, depth);
+    }
+    const auto* tile = std::get_if<ir::TransposeTile>(&stmt.v);
+    if (tile != nullptr && dropped(tile->dst, depth) + dropped(tile->src, depth) != 0)
+      throw UnsupportedSchedule("a transpose whose tiles are not declared beside it");
+  }
+
+  int dropped(BufferId id, int depth) {
+    const ir::Buffer& buffer = kernel_.buffers[id];
+    const bool is_parameter = buffer.space == ir::Space::in || buffer.space == ir::Space::out;
+    if (is_parameter || buffer.space == ir::Space::scratch) return 0;
+    const auto found = declared_.find(id);
+    if (found == declared_.end() || found->second == 0)
+      throw UnsupportedSchedule("'" + buffer.name + "' is not declared inside of the grid");
+    if (buffer.space != ir::Space::reg) return 0;
+    const auto [at, is_first] = dropped_.try_emplace(id, depth - found->second);
+    if (at->second != depth - found->second)
+      throw UnsupportedSchedule("'" + buffer.name + "' is used at two depths of block loops");
+    if (static_cast<size_t>(at->second) > buffer.shape.size())
+      throw UnsupportedSchedule("'" + buffer.name + "' lacks axes of block loops");
+    return at->second;
+  }
+
+  void access(BufferId id, std::vector<IndexExpr>& index, int depth) {
+    index.erase(index.begin(), index.begin() + dropped(id, depth));
+  }
+
+  ir::Kernel& kernel_;
+  std::map<BufferId, int> declared_, dropped_;
+};
+
+ir::Loop* as_grid(Stmt& stmt) {
+  auto* loop = std::get_if<ir::Loop>(&stmt.v);
+  return loop != nullptr && loop->head.tag == LoopTag::grid ? loop : nullptr;
+}
+
+// Puts the statements of a kernel without grid loops into a grid of one block.
+void wrap_in_grid(ir::Kernel& kernel) {
+  if (std::any_of(kernel.body.begin(), kernel.body.end(), [](Stmt& stmt) { return as_grid(stmt) != nullptr; })) return;
+  Block result, body;
+  for (Stmt& stmt : kernel.body) {
+    const auto* alloc = std::get_if<ir::Alloc>(&stmt.v);
+    const bool is_scratch = alloc != nullptr && kernel.buffers[alloc->buffer].space == ir::Space::scratch;
+    (is_scratch ? result : body).push_back(std::move(stmt));
+  }
+  result.push_back({ir::Loop{{LoopTag::grid, add_var(kernel), 1}, std::move(body), ir::PhaseBoundary::launches, 0}});
+  kernel.body = std::move(result);
+}
+
+// The innermost grid loop of the nest. Gives the variables of all its loops their ranges.
+ir::Loop& innermost_grid(ThreadLowering& l, ir::Loop& outer) {
+  ir::Loop* at = &outer;
+  for (;;) {
+    at->head.extent = resolve(l, at->head.extent);
+    l.ranges[at->head.var] = {IndexExpr(0), at->head.extent - 1};
+    ir::Loop* inner = at->body.size() == 1 ? as_grid(at->body[0]) : nullptr;
+    if (inner == nullptr) return *at;
+    at = inner;
+  }
+}
+
+void lower_grid(ir::Kernel& kernel, ir::Loop& grid) {
+  ThreadLowering l{kernel, 1, {}, {}, {}, nullptr, {}};
+  for (uint32_t i = 0; i < kernel.extents.size(); ++i) l.ranges[ir::ExtentId{i}] = {IndexExpr(0), std::nullopt};
+  for (uint32_t i = 0; i < kernel.regs.size(); ++i) l.ranges[RegId{i}] = {};
+  ir::Loop& inner = innermost_grid(l, grid);
+  l.block_threads = count_threads(l, inner.body);
+  if (l.block_threads > kMaxBlockThreads) {
+    throw UnsupportedSchedule("a block of " + std::to_string(l.block_threads) + " threads, the limit is " +
+                              std::to_string(kMaxBlockThreads));
+  }
+  l.group.size = l.block_threads;
+  l.ranges[ir::kThread] = {IndexExpr(0), IndexExpr(l.block_threads - 1)};
+  if (l.block_threads == 1) l.group.thread = 0;
+  const Block body = std::move(inner.body);
+  Block lowered;
+  l.out = &lowered;
+  lower_block(l, body);
+  inner.body = std::move(l.shared);
+  for (Stmt& stmt : lowered) inner.body.push_back(std::move(stmt));
+  grid.threads = static_cast<int>(l.block_threads);
+}
+
+}  // namespace
+
+Result<ir::Kernel> lower_to_threads(const ir::Kernel& kernel) {
+  if (ir::is_lowered(kernel)) return kernel;
+  ir::Kernel result = kernel;
+  try {
+    wrap_in_grid(result);
+    PrivateBuffers(result).run();
+    for (Stmt& stmt : result.body) {
+      if (ir::Loop* grid = as_grid(stmt)) {
+        lower_grid(result, *grid);
+      } else if (!std::holds_alternative<ir::Alloc>(stmt.v)) {
+        throw UnsupportedSchedule("a statement stands beside grid loops");
+      }
+    }
+  } catch (const UnsupportedSchedule& e) {
+    return Status(StatusCode::compile_failed, e.what());
+  }
+  const std::string problem = place_syncs(result);
+  if (!problem.empty()) return Status(StatusCode::compile_failed, problem);
+  return result;
+}
+
+Result<ir::Kernel> lower_for_writer(const ir::Kernel& kernel, const Target& target) {
+  if (target.kind != TargetKind::cuda) return kernel;
+  return ir::guarded([&] { return lower_to_threads(kernel); }, {.overflow = StatusCode::compile_failed});
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last step of lowering for a GPU: Kernel -> Kernel, from loops over threads to what one thread does.
+#pragma once
+
+#include <string>
+
+#include "fusec/status.h"
+#include "fusec/target.h"
+#include "ir/kernel/kernel.h"
+
+namespace fusec::compiler {
+
+// The lowered form of a kernel (ir/kernel/kernel.h): block loops become the number of the thread, reductions and scans
+// become loops, shuffles and exchanges through shared memory, and every barrier is placed. The results have the same
+// bits. Statements outside of grid loops run in a grid of one block. A kernel that is lowered is returned as it is.
+// compile_failed names a statement that threads cannot run, such as a barrier that not all threads reach.
+Result<ir::Kernel> lower_to_threads(const ir::Kernel& kernel);
+// The form that the writers of the target take: the lowered one for a GPU, else the kernel as it is.
+Result<ir::Kernel> lower_for_writer(const ir::Kernel& kernel, const Target& target);
+
+// Puts a sync between two statements of a lowered kernel wherever an element of a shared buffer passes from one thread
+// to another: sync.warp where all such threads are of one warp, else sync.block. Returns why a sync cannot be placed,
+// or an empty text.
+std::string place_syncs(ir::Kernel& kernel);
+
+}  // namespace fusec::compiler

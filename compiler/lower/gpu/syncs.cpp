@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower for GPUs: places barriers between statements of a thread block that conflict on an element of a shared buffer.
+// Which thread touches which element is found by going through all threads, loop iterations and lanes.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/lower/gpu/gpu.h"
+#include "compiler/lower/rewrite/kernel_names.h"
+#include "ir/eval/index_code.h"
+#include "ir/text/kernel_text.h"
+
+namespace fusec::compiler {
+namespace {
+
+using ir::IndexExpr;
+
+// Who has touched an element since the last sync.block: nobody, one thread, threads of one warp (before its last
+// sync.warp: `synced`), or several warps.
+struct Toucher {
+  enum class Kind : uint8_t { none, thread, warp, synced, many };
+  Kind kind = Kind::none;
+  int number = 0;  // of the thread or warp
+
+  int warp() const { return kind == Kind::thread ? number / 32 : number; }
+  bool operator==(const Toucher&) const = default;
+};
+
+Toucher merge(const Toucher& a, const Toucher& b) {
+  using Kind = Toucher::Kind;
+  if (a == b || b.kind == Kind::none) return a;
+  if (a.kind == Kind::none) return b;
+  if (a.kind == Kind::many || b.kind == Kind::many || a.warp() != b.warp()) return {Kind::many, 0};
+  return {Kind::warp, a.warp()};
+}
+
+enum class Need : uint8_t { none, warp, block };
+
+// What must stand between an earlier access of `before` and one of `now`, one of them a write.
+Need need_between(const Toucher& before, const Toucher& now) {
+  using Kind = Toucher::Kind;
+  if (before.kind == Kind::none || now.kind == Kind::none) return Need::none;
+  if (before.kind == Kind::many || now.kind == Kind::many || before.warp() != now.warp()) return Need::block;
+  return before.kind == Kind::synced || (before.kind == Kind::thread && before == now) ? Need::none : Need::warp;
+}
+
+using Elements = std::vector<Toucher>;  // of one buffer, in memory order
+
+Need need_between(const Elements& before, const Elements& now) {
+  Need need = Need::none;
+  for (size_t i = 0; i < before.size() && need != Need::block; ++i)
+    need = std::max(need, need_between(before[i], now[i]));
+  return need;
+}
+
+struct Touched {
+  std::map<BufferId, Elements> read, written;
+
+  void add(const Touched& other) {
+    for (const auto& [from, to] : {std::pair{&other.read, &read}, {&other.written, &written}}) {
+      for (const auto& [id, elements] : *from) {
+        Elements& mine = (*to)[id];
+        mine.resize(elements.size());
+        for (size_t i = 0; i < mine.size(); ++i) mine[i] = merge(mine[i], elements[i]);
+      }
+    }
+  }
+  void sync_warps() {
+    for (auto* map : {&read, &written}) {
+      for (auto& [id, elements] : *map) {
+        for (Toucher& t : elements) {
+          if (t.kind == Toucher::Kind::thread || t.kind == Toucher::Kind::warp) t = {Toucher::Kind::synced, t.warp()};
+        }
+      }
+    }
+  }
+};
+
+Need need_between(const std::map<BufferId, Elements>& before, const std::map<BufferId, Elements>& now) {
+  Need need = Need::none;
+  for (const auto& [id, elements] : now) {
+    if (const auto found = before.find(id); found != before.end())
+      need = std::max(need, need_between(found->second, elements));
+  }
+  return need;
+}
+Need need_between(const Touched& before, const Touched& now) {
+  return std::max({need_between(before.written, now.read), need_between(before.read, now.written),
+                   need_between(before.written, now.written)});
+}
+
+// More points than this are not gone through: every thread may touch every element.
+constexpr int64_t kMaxPoints = int64_t{1} << 18;
+
+// Goes through the values of the symbols that an access depends on.
+class Points {
+ public:
+  Points(int threads, int width, const std::vector<LoopHead>& loops) {
+    add(ir::kThread, threads);
+    add(ir::kLane, width);
+    for (const LoopHead& head : loops)
+      if (head.extent.is_const()) add(head.var, std::max<int64_t>(0, head.extent.value()));
+  }
+
+  bool knows(const IndexExpr& e) const {
+    std::set<ir::SymbolId> symbols;
+    e.collect_symbols(symbols);
+    return std::all_of(symbols.begin(), symbols.end(), [&](ir::SymbolId s) { return slot_of_.contains(s); });
+  }
+  void use(const IndexExpr& e) {
+    std::set<ir::SymbolId> symbols;
+    e.collect_symbols(symbols);
+    used_.insert(symbols.begin(), symbols.end());
+  }
+  ir::IndexCode code(const IndexExpr& e) const {
+    return ir::IndexCode(e, [&](ir::SymbolId s) { return slot_of_.at(s); });
+  }
+  const std::vector<int64_t>& values() const { return values_; }
+  int thread() const { return static_cast<int>(values_[0]); }
+
+  // Calls f at every point that differs in the thread or in a symbol used; false if there are too many.
+  template <class F>
+  bool each(const F& f) {
+    int64_t count = 1;
+    std::vector<size_t> moving;
+    for (const auto& [symbol, slot] : slot_of_) {
+      if (symbol != ir::kThread && !used_.contains(symbol)) continue;
+      moving.push_back(static_cast<size_t>(slot));
+      count *= counts_[static_cast<size_t>(slot)];
+      if (count > kMaxPoints) return false;
+    }
+    for (int64_t n = 0; n < count; ++n) {
+      int64_t rest = n;
+      for (const size_t slot : moving) values_[slot] = rest % counts_[slot], rest /= counts_[slot];
+      f();
+    }
+    return true;
+  }
+
+ private:
+  void add(ir::SymbolId symbol, int64_t count) {
+    slot_of_[symbol] = static_cast<int>(counts_.size());
+    counts_.push_back(count);
+    values_.push_back(0);
+  }
+
+  std::map<ir::SymbolId, int> slot_of_;
+  std::vector<int64_t> counts_, values_;
+  std::set<ir::SymbolId> used_;
+};
+
+class SyncPlacer {
+ public:
+  SyncPlacer(ir::Kernel& kernel, int threads) : kernel_(kernel), threads_(threads) {}
+
+  // Handles statements that all threads of the block run. `pending`: what was touched since the last sync.block.
+  void run(Block& body, Touched& pending) {
+    Block result;
+    for (Stmt& stmt : body) {
+      if (auto* loop = std::get_if<ir::Loop>(&stmt.v); loop != nullptr && is_uniform(loop->head.extent)) {
+        around(*loop, pending);
+      } else if (auto* branch = std::get_if<ir::If>(&stmt.v); branch != nullptr && is_uniform(branch->condition)) {
+        const Touched before = pending;
+        run(branch->body, pending);
+        pending.add(before);
+      } else {
+        before_stmt(stmt, pending, result);
+      }
+      result.push_back(std::move(stmt));
+    }
+    body = std::move(result);
+  }
+
+  std::string problem;
+
+ private:
+  void before_stmt(const Stmt& stmt, Touched& pending, Block& out) {
+    Touched own;
+    touch(stmt, own);
+    const Need need = need_between(pending, own);
+    if (need == Need::block) {
+      out.push_back({ir::Sync{ir::SyncScope::block}});
+      pending = {};
+    } else if (need == Need::warp) {
+      out.push_back({ir::Sync{ir::SyncScope::warp}});
+      pending.sync_warps();
+    }
+    pending.add(own);
+  }
+
+  // Handles a loop that the whole block runs. The end of an iteration may conflict with the beginning of the next one.
+  void around(ir::Loop& loop, Touched& pending) {
+    const Touched before = pending;
+    Touched end = pending;
+    Block first = loop.body;
+    loops_.push_back(loop.head);
+    run(first, end);
+    pending.add(end);
+    run(loop.body, pending);
+    loops_.pop_back();
+    if (!proves_nonneg(loop.head.extent - 1, {})) pending.add(before);
+  }
+
+  static bool is_uniform(const IndexExpr& e) {
+    std::set<ir::SymbolId> symbols;
+    e.collect_symbols(symbols);
+    return std::none_of(symbols.begin(), symbols.end(),
+                        [](ir::SymbolId s) { return s == ir::kThread || s.reg().has_value(); });
+  }
+  static bool is_uniform(const ir::Guard& condition) {
+    return std::all_of(condition.begin(), condition.end(), [](const IndexExpr& e) { return is_uniform(e); });
+  }
+
+  // Adds what the statement touches, nested ones included. No sync can stand inside of it.
+  void touch(const Stmt& stmt, Touched& own) {
+    if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) {
+      loops_.push_back(loop->head);
+      touch_block(stmt, loop->body, own, true);
+      loops_.pop_back();
+    } else if (const auto* branch = std::get_if<ir::If>(&stmt.v)) {
+      conditions_.push_back(branch->condition);
+      touch_block(stmt, branch->body, own, false);
+      conditions_.pop_back();
+    } else if (const auto* load = std::get_if<ir::Load>(&stmt.v)) {
+      access(load->buffer, load->index, load->guard, ir::width_of(kernel_, stmt), own.read);
+    } else if (const auto* store = std::get_if<ir::Store>(&stmt.v)) {
+      access(store->buffer, store->index, store->guard, ir::width_of(kernel_, stmt), own.written);
+    }
+  }
+
+  void touch_block(const Stmt& stmt, const Block& body, Touched& own, bool repeats) {
+    Touched inside;
+    for (int round = 0; round < (repeats ? 2 : 1); ++round) {
+      for (const Stmt& inner : body) {
+        Touched next;
+        touch(inner, next);
+        if (need_between(inside, next) != Need::none && problem.empty()) {
+          problem = "cannot lower '" + print_stmt(kernel_, stmt) + "': '" + print_stmt(kernel_, inner) +
+                    "' needs a barrier where not all threads of the block come";
+        }
+        inside.add(next);
+      }
+    }
+    own.add(inside);
+  }
+
+  void access(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard, int width,
+              std::map<BufferId, Elements>& out) {
+    const ir::Buffer& buffer = kernel_.buffers[id];
+    if (buffer.space != ir::Space::shared) return;
+    const IndexExpr count = num_elements(buffer.shape);
+    Elements& elements = out[id];
+    elements.resize(static_cast<size_t>(count.is_const() ? count.value() : 1));
+    IndexExpr linear = 0;
+    for (size_t i = 0; i < index.size(); ++i) linear = linear * buffer.shape[i] + index[i];
+    if (!count.is_const() || !go_through(linear, guard, width, elements))
+      elements.assign(elements.size(), {Toucher::Kind::many, 0});
+  }
+
+  bool go_through(const IndexExpr& linear, const ir::Guard& guard, int width, Elements& elements) {
+    Points points(threads_, width, loops_);
+    if (!points.knows(linear)) return false;
+    points.use(linear);
+    std::vector<ir::IndexCode> conditions;
+    const auto add = [&](const IndexExpr& e) {
+      if (points.knows(e)) points.use(e), conditions.push_back(points.code(e));
+    };
+    std::for_each(guard.begin(), guard.end(), add);
+    for (const ir::Guard& condition : conditions_) std::for_each(condition.begin(), condition.end(), add);
+    const ir::IndexCode at = points.code(linear);
+    return points.each([&] {
+      for (const ir::IndexCode& c : conditions)
+        if (c.eval(points.values()) < 0) return;
+      const int64_t i = at.eval(points.values());
+      if (i < 0 || i >= static_cast<int64_t>(elements.size())) return;
+      Toucher& t = elements[static_cast<size_t>(i)];
+      t = merge(t, {Toucher::Kind::thread, points.thread()});
+    });
+  }
+
+  ir::Kernel& kernel_;
+  const int threads_;
+  std::vector<LoopHead> loops_;        // around the statement, in the block
+  std::vector<ir::Guard> conditions_;  // of the ifs that not all threads take, around the statement
+};
+
+}  // namespace
+
+std::string place_syncs(ir::Kernel& kernel) {
+  for (Stmt& stmt : kernel.body) {
+    auto* grid = std::get_if<ir::Loop>(&stmt.v);
+    if (grid == nullptr || grid->threads <= 1) continue;
+    SyncPlacer placer(kernel, grid->threads);
+    while (grid->body.size() == 1 && std::holds_alternative<ir::Loop>(grid->body[0].v) &&
+           std::get<ir::Loop>(grid->body[0].v).head.tag == LoopTag::grid)
+      grid = &std::get<ir::Loop>(grid->body[0].v);
+    Touched pending;
+    placer.run(grid->body, pending);
+    if (!placer.problem.empty()) return placer.problem;
+  }
+  return {};
+}
+
+}  // namespace fusec::compiler
