@@ -5,6 +5,7 @@
 #include "ir/verify/kernel_access.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,7 +27,10 @@ class Collector {
   }
 
  private:
-  IndexExpr resolved(const IndexExpr& d) const { return with_facts(d.substitute(values_), k_); }
+  IndexExpr resolved(const IndexExpr& d) const {
+    const IndexExpr e = d.substitute(values_);
+    return with_facts(threads_.empty() ? e : simplify(e, threads_), k_);
+  }
 
   std::vector<IndexExpr> resolved(const std::vector<IndexExpr>& list) const {
     std::vector<IndexExpr> out;
@@ -67,7 +71,6 @@ class Collector {
     a.write = write;
     a.index = resolved(index);
     a.width = width_of(k_, s);
-    a.threads = threads_;
     a.loops = loops_;
     a.guard = conditions_;
     a.order = order_;
@@ -99,14 +102,54 @@ class Collector {
     box(b, write, index, *boxes_.back(), s);
   }
 
+  // The constants by which the thread's number is divided in the body, each a multiple of the one before.
+  static std::vector<int64_t> thread_divisors(const Loop& s) {
+    std::set<int64_t> divisors;
+    const std::function<void(const IndexExpr&)> collect = [&](const IndexExpr& e) {
+      if (e.is_const()) return;
+      for (const IndexExpr::Term& term : e.terms()) {
+        for (const IndexExpr::Atom& atom : term.atoms) {
+          const bool divides = atom.fn == IndexExpr::Fn::floordiv || atom.fn == IndexExpr::Fn::mod;
+          if (divides && atom.args[0] == IndexExpr::symbol(kThread) && atom.args[1].is_const())
+            divisors.insert(atom.args[1].value());
+          for (const IndexExpr& arg : atom.args) collect(arg);
+        }
+      }
+    };
+    for_each_stmt(s.body, [&](const Stmt& stmt) { for_each_index(stmt, collect); });
+    std::vector<int64_t> chain = {1};
+    for (const int64_t d : divisors) {
+      if (d > chain.back() && d < s.threads && d % chain.back() == 0) chain.push_back(d);
+    }
+    return chain;
+  }
+
+  // The threads are the iterations of nested block loops, so that quotients and remainders of their number are loop
+  // variables.
+  void push_threads(const Loop& s) {
+    const std::vector<int64_t> divisors = thread_divisors(s);
+    IndexExpr number = 0;
+    for (std::size_t i = divisors.size(); i-- > 0;) {
+      const bool outermost = i + 1 == divisors.size();
+      const int64_t extent = outermost ? (s.threads + divisors[i] - 1) / divisors[i] : divisors[i + 1] / divisors[i];
+      const VarId var{next_var_++};
+      loops_.push_back({reinterpret_cast<const char*>(&s.threads) + i, LoopTag::block, var, IndexExpr(extent)});
+      threads_[var] = {IndexExpr(0), IndexExpr(extent - 1)};
+      number += IndexExpr::symbol(var) * divisors[i];
+    }
+    values_[kThread] = number;
+    if (s.threads % divisors.back() != 0) conditions_.push_back(s.threads - 1 - number);
+  }
+
   void visit(const Loop& s, const Stmt&) {
-    if (s.threads > 0) threads_ = s.threads;
+    const std::size_t depth = loops_.size(), conditions = conditions_.size();
     push(&s, s.head);
+    if (s.threads > 0) push_threads(s);
     const auto condition = infer_condition(s.head);
     if (condition) conditions_.push_back(*condition);
     block(s.body);
-    if (condition) conditions_.pop_back();
-    loops_.pop_back();
+    conditions_.resize(conditions);
+    loops_.resize(depth);
   }
   void visit(const Alloc& s, const Stmt&) { table_.alloc_depth[s.buffer.index] = loops_.size(); }
   void visit(const Let&, const Stmt&) {}
@@ -161,9 +204,9 @@ class Collector {
   LoopStack loops_;
   Guard conditions_;  // of the enclosing loops and ifs
   std::map<SymbolId, IndexExpr> values_;
+  IndexRanges threads_;  // of the variables of push_threads
   std::vector<std::unique_ptr<std::vector<IndexExpr>>> boxes_;
   std::size_t order_ = 0, phase_ = 0;
-  int threads_ = 0;
   uint32_t next_var_;  // of the boxes, after those of the kernel
 };
 
@@ -212,7 +255,6 @@ IndexRanges compute_ranges(const AccessTable& table, const Access& access) {
   for (const auto& [value, depth] : table.value_depth) ranges[value] = {};
   for (const EnclosingLoop& loop : access.loops) ranges[loop.var] = {IndexExpr(0), loop.extent - 1};
   ranges[kLane] = {IndexExpr(0), IndexExpr(access.width - 1)};
-  if (access.threads > 0) ranges[kThread] = {IndexExpr(0), IndexExpr(access.threads - 1)};
   return ranges;
 }
 

@@ -24,13 +24,13 @@ using LoopStack = std::vector<EnclosingLoop>;
 struct Access {
   BufferId buffer;
   bool write = false;
-  // Registers that hold index expressions are replaced by these expressions, and facts are applied (with_facts). Boxes
+  // Registers that hold index expressions are replaced by these expressions, and facts are applied (with_facts). In the
+  // lowered form, kThread is an expression over variables of extra block loops in `loops`. Boxes
   // and whole tiles are indexed by extra seq loops at the end of `loops`.
   std::vector<IndexExpr> index;
   Guard guard;
   uint32_t clamp = 0;
   int width = 1;
-  int threads = 0;        // of the block, in the lowered form
   LoopStack loops;        // outermost first
   std::size_t order = 0;  // position of the statement in the text
   std::size_t phase = 0;  // index of the outermost statement
@@ -45,7 +45,7 @@ struct AccessTable {
 
 AccessTable collect_accesses(const Kernel& kernel);
 
-// The ranges of the loops, of kLane and kThread, and of values taken from data (unbounded).
+// The ranges of the loops, of kLane, and of values taken from data (unbounded).
 IndexRanges compute_ranges(const AccessTable& table, const Access& access);
 
 // Proves e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h that share symbols with e.

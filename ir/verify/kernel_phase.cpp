@@ -26,7 +26,7 @@ void check_thread(const Kernel& kernel, const Access& a, std::size_t alloc_depth
     const bool indexed = axis < a.index.size() && a.index[axis] == IndexExpr::symbol(l.var);
     if (!indexed || with_facts(b.shape[axis], kernel) != l.extent) {
       out.push_back(fmt::format("axis {} of reg buffer {} is not that of {} {} in '{}'", axis, b.name, to_string(l.tag),
-                                kernel.vars[l.var], print_stmt(kernel, *a.stmt)));
+                                name_of(kernel, l.var), print_stmt(kernel, *a.stmt)));
       return;
     }
     ++axis;

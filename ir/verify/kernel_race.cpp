@@ -83,6 +83,7 @@ class Collision {
       add_functions(left);
       equations_.push_back(left - other(simplify(x.index[a], compute_ranges(table, x))));
     }
+    add_equal_guards(w.guard, own, x.guard, compute_ranges(table, x));
   }
 
   bool impossible() {
@@ -105,6 +106,18 @@ class Collision {
 
   void rename(SymbolId symbol) { copies_[symbol] = IndexExpr::symbol(derived(symbol, 1)); }
   IndexExpr other(const IndexExpr& d) const { return d.substitute(copies_); }
+
+  // A guard whose ranges leave only 0, such as -mod(t, 32) >= 0, is 0 in both accesses.
+  void add_equal_guards(const Guard& w, const IndexRanges& of_w, const Guard& x, const IndexRanges& of_x) {
+    for (const IndexExpr& g : w) {
+      if (!ir::proves_nonneg(-g, of_w)) continue;
+      for (const IndexExpr& h : x) {
+        if (!ir::proves_nonneg(-h, of_x)) continue;
+        add_functions(g);
+        equations_.push_back(g - other(h));
+      }
+    }
+  }
 
   void add_pair(const IndexExpr& mine) {
     const IndexExpr theirs = other(mine);
@@ -232,7 +245,9 @@ class RaceCheck {
     std::map<uint32_t, std::vector<const Access*>> by_buffer;
     for (const Access& a : table_.accesses) by_buffer[a.buffer.index].push_back(&a);
     for (const auto& [buffer, list] : by_buffer) {
-      const bool private_to_thread = k_.buffers[BufferId{buffer}].space == Space::reg;  // check_phases handles these
+      const Space space = k_.buffers[BufferId{buffer}].space;
+      // check_phases handles reg buffers; in the lowered form, barriers order the accesses to shared ones.
+      const bool private_to_thread = space == Space::reg || (space == Space::shared && is_lowered(k_));
       for (std::size_t i = 0; i < list.size(); ++i) {
         if (!list[i]->write) continue;
         lanes(*list[i]);
@@ -270,7 +285,7 @@ class RaceCheck {
       const EnclosingLoop& l = w.loops[i];
       const bool single = proves_nonneg(1 - l.extent, compute_ranges(table_, w));
       if (!l.is_parallel() || single || Collision(table_, w, x, i, l.var).impossible()) continue;
-      const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), k_.vars[l.var]);
+      const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), name_of(k_, l.var));
       if (&w == &x) {
         out_.push_back(fmt::format("{} may write one element of {}: {}", loop, name(w), text(w)));
       } else {
@@ -286,7 +301,7 @@ class RaceCheck {
       if (proves_nonneg(1 - w.loops[i].extent, compute_ranges(table_, w))) continue;
       if (Collision(table_, w, r, i, w.loops[i].var).impossible()) continue;
       out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r),
-                                 name(w), k_.vars[w.loops[i].var], text(r), text(w)));
+                                 name(w), name_of(k_, w.loops[i].var), text(r), text(w)));
       return;
     }
     if (r.order > w.order && !Collision(table_, w, r, common, std::nullopt).impossible()) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,7 +17,9 @@
 
 #include "codegen/kernel/layout.h"
 #include "ir/eval/kernel.h"
+#include "ir/ops/cast.h"
 #include "ir/text/kernel_text.h"
+#include "ir/verify/kernel.h"
 #include "tests/codegen/gpu_run.h"
 #include "tests/codegen/lowered.h"
 
@@ -246,6 +249,35 @@ ir::Kernel cuda_kernel(const std::string& text) {
 
 namespace {
 
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const std::size_t size = size_of(a.dtype());
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    const char *x = static_cast<const char*>(a.data()) + i * static_cast<int64_t>(size),
+               *y = static_cast<const char*>(b.data()) + i * static_cast<int64_t>(size);
+    const bool both_nan =
+        is_float(a.dtype()) && std::isnan(ir::load_double(a.dtype(), x)) && std::isnan(ir::load_double(a.dtype(), y));
+    if (!both_nan && std::memcmp(x, y, size) != 0) return false;
+  }
+  return true;
+}
+
+// The evaluator runs the threads of the lowered form in lockstep, and finds missing barriers and wrong masks.
+void expect_lowered_like_scheduled(const ir::Kernel& kernel, const Extents& extents, const std::vector<Tensor>& want,
+                                   const EmulationCase& c) {
+  const auto lowered = compiler::lower_to_threads(kernel);
+  ASSERT_TRUE(lowered.ok()) << lowered.status().str() << "\n" << c.text;
+  const std::vector<std::string> findings = ir::findings(*lowered);
+  if (ir::findings(kernel).empty()) {
+    EXPECT_TRUE(findings.empty()) << findings[0] << "\n" << ir::print(*lowered);
+  }
+  const std::vector<Tensor> got = make_args(kernel, extents, 7, c.expectation.lo, c.expectation.hi);
+  const auto evaluated = ir::evaluate(*lowered, got, extents);
+  ASSERT_TRUE(evaluated.ok()) << evaluated.status().str() << "\n" << ir::print(*lowered);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(same_bits(got[i], want[i])) << "argument " << i << "\n" << c.text << ir::print(*lowered);
+  }
+}
+
 void expect_like_evaluator(const std::vector<EmulationCase>& cases, Codegen codegen) {
   const std::string who = codegen == Codegen::llvm ? "llvm sm_90" : "cuda sm_90";
   const Target target = named_target("sm_90").value();
@@ -267,6 +299,8 @@ void expect_like_evaluator(const std::vector<EmulationCase>& cases, Codegen code
       const std::vector<Tensor> want = make_args(kernels[i], extents, 7, e.lo, e.hi);
       const auto evaluated = ir::evaluate(kernels[i], want, extents);
       ASSERT_TRUE(evaluated.ok()) << evaluated.status().str() << "\n" << cases[i].text;
+      expect_lowered_like_scheduled(kernels[i], extents, want, cases[i]);
+      if (testing::Test::HasFailure()) return;
       for (const bool reversed : {true, false}) {
         const std::vector<Tensor> got = make_args(kernels[i], extents, 7, e.lo, e.hi);
         const RunOutcome outcome = library->run(i, got, extents, reversed);

@@ -135,7 +135,7 @@ TEST(CudaText, LoopVariablesAreNoTypes) {
   }
   const ir::Kernel kernel = cuda_kernel(text + end);
   const std::string code = codegen_test::emit_text(kernel, sm("sm_90"), Codegen::nvrtc).value();
-  EXPECT_NE(code.find("i75 = 0;"), std::string::npos) << code;
+  EXPECT_NE(code.find("i74 = 0;"), std::string::npos) << code;
   for (const char* type : {"i8", "i16", "i32", "i64"}) {
     EXPECT_EQ(code.find(std::string(" ") + type + " = 0;"), std::string::npos) << type;
   }
@@ -174,22 +174,30 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
   refused("  grid r in n {\n    block t in n {\n      store y[t, 0], 0\n    }\n  }\n", "block", "no constant");
   refused("  grid r in n {\n    block t in 2048 {\n      store y[r, 0], 0 guard(-t)\n    }\n  }\n", "2048",
           "limit is 1024");
-  refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "cluster c", "not written");
+  refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "cluster c", "not lowered");
   refused(
       "  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    alloc b: shared f32[8, 8]\n    mma a, b[], "
       "b[]\n  }\n",
-      "mma a", "not written");
+      "mma a", "not lowered");
+  // 66 of 96 threads exchange values through shared memory.
   refused(
-      "  grid r in n {\n    block t0 in 64 {\n      store y[r, t0], 0\n    }\n    block t in 32 {\n      sync.block\n  "
-      "  }\n  }\n",
-      "sync.block", "barrier");
-  refused("  grid r in n {\n    block w in 64 {\n      seq i in w {\n        sync.block\n      }\n    }\n  }\n",
-          "sync.block", "barrier");
+      "  grid r in n {\n    block t0 in 96 {\n      store y[r, 0], 0 guard(-t0)\n    }\n    block w in 2 {\n      v0: "
+      "f32 = "
+      "reduce.add tree(0, 0) block t in 33 {\n        v1: f32 = load x[r, t]\n        yield v1\n      }\n      store "
+      "y[r, "
+      "w + 1], v0\n    }\n  }\n",
+      "if (", "barrier");
+  // Each thread of a warp has another number of iterations.
+  refused(
+      "  grid r in n {\n    block w in 8 {\n      seq i in w {\n        v0: f32 = reduce.add tree(0, 0) block t in 4 "
+      "{\n       "
+      "   v1: f32 = load x[r, t]\n          yield v1\n        }\n        store y[r, w], v0\n      }\n    }\n  }\n",
+      "reduce.add", "come here together");
   refused(
       "  alloc a: reg f32[n, 2]\n  grid r in n boundary coop {\n    store a[r, 0], 0\n  }\n  grid q in n {\n    v0: "
       "f32 = load a[q, 0]\n"
       "    store y[q, 0], v0\n  }\n",
-      "store a", "not declared");
+      "'a'", "not declared");
 }
 
 // What asks whether an emitter works gives it no work.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -11,7 +12,9 @@
 #include "compiler/select/select.h"
 #include "ir/eval/graph.h"
 #include "ir/eval/kernel.h"
+#include "ir/ops/cast.h"
 #include "ir/support/check.h"
+#include "ir/text/kernel_text.h"
 #include "ir/verify/kernel.h"
 #include "runtime/plan/resolve.h"
 #include "tests/fuzz/execute.h"
@@ -109,7 +112,50 @@ Status check_kernel(const ir::Kernel& kernel) {
   return {};
 }
 
-Status run_kernel(const ir::Kernel& kernel, const runtime::ResolvedStep& step, Store& store) {
+// A copy of a tensor with the same strides, in memory of its own.
+Tensor copy_of(const Tensor& t, std::vector<char>& memory) {
+  int64_t span = 1;
+  for (std::size_t a = 0; a < t.shape().size(); ++a) span += std::max<int64_t>(0, t.shape()[a] - 1) * t.strides()[a];
+  if (t.num_elements() == 0) span = 0;
+  const auto* from = static_cast<const char*>(t.data());
+  memory.assign(from, from + span * static_cast<int64_t>(size_of(t.dtype())));
+  return Tensor::borrow(t.dtype(), t.shape(), memory.data(), t.strides());
+}
+
+bool is_same(const Tensor& t, const std::vector<char>& memory) {
+  const auto size = static_cast<int64_t>(size_of(t.dtype()));
+  for (int64_t i = 0; i < static_cast<int64_t>(memory.size()); i += size) {
+    const char *x = static_cast<const char*>(t.data()) + i, *y = memory.data() + i;
+    const bool both_nan =
+        is_float(t.dtype()) && std::isnan(ir::load_double(t.dtype(), x)) && std::isnan(ir::load_double(t.dtype(), y));
+    if (!both_nan && std::memcmp(x, y, static_cast<std::size_t>(size)) != 0) return false;
+  }
+  return true;
+}
+
+using Extents = std::map<std::string, int64_t>;
+
+// A GPU's kernel gives the same bits in the form in which it is printed, thread by thread.
+Result<std::monostate> evaluate_both(const ir::Kernel& kernel, const Target& target, const Tensors& args,
+                                     const Extents& extents) {
+  if (target.kind != TargetKind::cuda) return ir::evaluate(kernel, args, extents);
+  FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, target));
+  std::vector<std::vector<char>> memory(args.size());
+  Tensors copies;
+  for (std::size_t i = 0; i < args.size(); ++i) copies.push_back(copy_of(args[i], memory[i]));
+  const Result<std::monostate> threads = ir::evaluate(lowered, copies, extents);
+  FUSEC_TRY(ir::evaluate(kernel, args, extents).status());
+  if (!threads.ok()) return threads;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const bool is_out = kernel.buffers[kernel.params[i]].space == ir::Space::out;
+    if (is_out && !is_same(args[i], memory[i]))
+      return Status(StatusCode::internal,
+                    "kernel " + kernel.name + ": the lowered form gives other bits\n" + ir::print(lowered));
+  }
+  return std::monostate();
+}
+
+Status run_kernel(const ir::Kernel& kernel, const Target& target, const runtime::ResolvedStep& step, Store& store) {
   std::map<std::string, int64_t> extents;
   for (uint32_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i];
   const auto sizes = [&](const ir::IndexShape& shape) {
@@ -128,7 +174,7 @@ Status run_kernel(const ir::Kernel& kernel, const runtime::ResolvedStep& step, S
     if (!store.holds(args.back(), step.args[i]))
       return Status(StatusCode::internal, "kernel " + kernel.name + ": " + buffer.name + " reaches beyond its memory");
   }
-  return ir::evaluate(kernel, args, extents).status();
+  return evaluate_both(kernel, target, args, extents).status();
 }
 
 Shape shape_of(const runtime::ResolvedView& view) { return {view.shape.begin(), view.shape.end()}; }
@@ -187,13 +233,13 @@ Status run_library(const ir::LibraryStep& step, const runtime::ResolvedStep& at,
   return {};
 }
 
-Result<Tensors> run_once(const Case& c, const ir::Program& program, const Tensors& inputs) {
+Result<Tensors> run_once(const Case& c, const ir::Program& program, const Target& target, const Tensors& inputs) {
   FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(c.graph, inputs));
   FUSEC_ASSIGN(const runtime::ResolvedProgram resolved, runtime::resolve(program, symbols));
   Store store = make_store(program, resolved, inputs);
   for (const runtime::ResolvedStep& step : resolved.steps) {
     if (const auto* launch = std::get_if<ir::KernelStep>(&step.step->v)) {
-      FUSEC_TRY(run_kernel(program.kernels[launch->kernel], step, store));
+      FUSEC_TRY(run_kernel(program.kernels[launch->kernel], target, step, store));
     } else {
       FUSEC_TRY(run_library(std::get<ir::LibraryStep>(step.step->v), step, store));
     }
@@ -230,7 +276,7 @@ Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
   FUSEC_TRY(print_kernels(program, target));
   std::vector<Tensors> out;
   for (const Run& run : c.runs) {
-    FUSEC_ASSIGN(Tensors outputs, run_once(c, program, run.inputs));
+    FUSEC_ASSIGN(Tensors outputs, run_once(c, program, target, run.inputs));
     out.push_back(std::move(outputs));
   }
   return out;

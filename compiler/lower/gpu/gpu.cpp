@@ -89,6 +89,7 @@ void wrap_in_grid(ir::Kernel& kernel) {
     const bool is_scratch = alloc != nullptr && kernel.buffers[alloc->buffer].space == ir::Space::scratch;
     (is_scratch ? result : body).push_back(std::move(stmt));
   }
+  if (body.empty()) return;
   result.push_back({ir::Loop{{LoopTag::grid, add_var(kernel), 1}, std::move(body), ir::PhaseBoundary::launches, 0}});
   kernel.body = std::move(result);
 }
@@ -127,11 +128,20 @@ void lower_grid(ir::Kernel& kernel, ir::Loop& grid) {
   grid.threads = static_cast<int>(l.block_threads);
 }
 
+// No loop variable keeps the name that kThread has in texts.
+void free_name_of_thread(ir::Kernel& kernel) {
+  for (uint32_t i = 0; i < kernel.vars.size(); ++i) {
+    std::string& name = kernel.vars[ir::VarId{i}];
+    if (name == systematic_name(ir::kThread)) name += "_" + std::to_string(i);
+  }
+}
+
 }  // namespace
 
 Result<ir::Kernel> lower_to_threads(const ir::Kernel& kernel) {
   if (ir::is_lowered(kernel)) return kernel;
   ir::Kernel result = kernel;
+  free_name_of_thread(result);
   try {
     wrap_in_grid(result);
     PrivateBuffers(result).run();
