@@ -20,6 +20,7 @@ namespace {
 
 struct StageFlags : ModelFlags {
   std::string kernel;
+  bool lowered = false;
 };
 
 void show(const ModelFlags& flags, const char* stage, const std::string& text) {
@@ -62,6 +63,10 @@ Result<bool> emit(const StageFlags& flags) {
     names += " " + kernel.name;
     if (!flags.kernel.empty() && kernel.name != flags.kernel) continue;
     FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, f.target));
+    if (flags.lowered) {
+      out += ir::print(lowered) + "\n";
+      continue;
+    }
     FUSEC_ASSIGN(const std::string text, codegen::emit_text(lowered, f.target, f.options.codegen));
     out += text + "\n";
   }
@@ -139,7 +144,9 @@ Command stage(const char* name, const char* summary, const std::string& examples
   return {name, summary, examples,
           [flags, groups, emits = std::string(name) == "emit"](Flags& f) {
             declare_model(f, *flags, groups);
-            if (emits) f.option("--kernel", flags->kernel, "NAME: this one alone, e.g. k0");
+            if (!emits) return;
+            f.option("--kernel", flags->kernel, "NAME: this one alone, e.g. k0");
+            f.flag("--lowered", flags->lowered, "the kernels as the writers take them: what one thread of a GPU does");
           },
           [flags, function] { return function(*flags); }};
 }
@@ -171,6 +178,7 @@ Command emit_command() {
   return stage("emit", "print the code of the picked kernels: LLVM IR, or CUDA C++ for a GPU",
                "  fusec emit graph.fir\n"
                "  fusec emit graph.fir --target sm_90                  needs no GPU\n"
+               "  fusec emit graph.fir --target sm_90 --lowered        shuffles and barriers, before they are printed\n"
                "  fusec emit model.onnx --random-weights 1 --kernel k0",
                emit);
 }

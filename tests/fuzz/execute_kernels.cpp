@@ -113,7 +113,7 @@ Status check_kernel(const ir::Kernel& kernel) {
 }
 
 // A copy of a tensor with the same strides, in memory of its own.
-Tensor copy_of(const Tensor& t, std::vector<char>& memory) {
+Tensor make_copy(const Tensor& t, std::vector<char>& memory) {
   int64_t span = 1;
   for (std::size_t a = 0; a < t.shape().size(); ++a) span += std::max<int64_t>(0, t.shape()[a] - 1) * t.strides()[a];
   if (t.num_elements() == 0) span = 0;
@@ -142,7 +142,7 @@ Result<std::monostate> evaluate_both(const ir::Kernel& kernel, const Target& tar
   FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, target));
   std::vector<std::vector<char>> memory(args.size());
   Tensors copies;
-  for (std::size_t i = 0; i < args.size(); ++i) copies.push_back(copy_of(args[i], memory[i]));
+  for (std::size_t i = 0; i < args.size(); ++i) copies.push_back(make_copy(args[i], memory[i]));
   const Result<std::monostate> threads = ir::evaluate(lowered, copies, extents);
   FUSEC_TRY(ir::evaluate(kernel, args, extents).status());
   if (!threads.ok()) return threads;

@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "compiler/lower/gpu/gpu.h"
 #include "ir/eval/graph.h"
 #include "ir/eval/kernel.h"
 #include "ir/text/kernel_text.h"
@@ -38,9 +39,10 @@ std::string result(const ir::Kernel& kernel) {
   return out;
 }
 
-Result<std::string> evaluated(const std::string& input) {
+// Runs `kernel`, which is that of the input or its lowered form, on the arguments that the input states.
+Result<std::string> evaluated(const std::string& input, const ir::Kernel& kernel) {
   FUSEC_ASSIGN(const KernelCase c, parse_kernel_case(input));
-  const auto done = ir::evaluate(c.kernel, c.args, c.extents);
+  const auto done = ir::evaluate(kernel, c.args, c.extents);
   std::string out = done.ok() ? "" : done.status().str() + "\n";
   for (std::size_t i = 0; i < c.args.size(); ++i) {
     const ir::Buffer& b = c.kernel.buffers[c.kernel.params[i]];
@@ -98,10 +100,15 @@ Result<KernelCase> parse_kernel_case(const std::string& text) {
 }
 
 Result<std::string> run_kernel(const std::string& input, const std::string& args) {
-  const auto kernel = ir::parse_kernel(input);
+  auto kernel = ir::parse_kernel(input);
   if (args == "error")
     return kernel.ok() ? Result<std::string>(wrong("the text has no error")) : kernel.status().str() + "\n";
   FUSEC_TRY(kernel.status());
+  const bool lowers = args.find("lowered") != std::string::npos;
+  if (lowers) {
+    kernel = compiler::lower_to_threads(*kernel);
+    FUSEC_TRY(kernel.status());
+  }
   std::string out;
   if (args.find("roundtrip") != std::string::npos) {
     FUSEC_ASSIGN(const std::string text, roundtrip(*kernel));
@@ -110,7 +117,7 @@ Result<std::string> run_kernel(const std::string& input, const std::string& args
   if (args.find("canonical") != std::string::npos) out += canonical_text(*kernel);
   if (args.find("verify") != std::string::npos) out += result(*kernel);
   if (args.find("run") != std::string::npos) {
-    FUSEC_ASSIGN(const std::string values, evaluated(input));
+    FUSEC_ASSIGN(const std::string values, evaluated(input, *kernel));
     out += values;
   }
   return out.empty() ? Result<std::string>(wrong("the command says nothing to do")) : out;

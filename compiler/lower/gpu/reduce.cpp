@@ -198,7 +198,7 @@ class BalancedTree {
     return out;
   }
   void merge(const IndexExpr& n, int64_t b) const {
-    if (b == levels_) return;
+    if (b + 1 == levels_) return trees_.set(b, value_.get(0));
     const int64_t unit = int64_t{1} << b;
     const IndexExpr low = mod(n, 2 * unit);  // the bits below b are set
     append_if(l_, {2 * unit - 2 - low}, [&] { trees_.set(b, value_.get(0)); });

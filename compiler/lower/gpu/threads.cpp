@@ -71,6 +71,7 @@ void append_if(ThreadLowering& l, const ir::Guard& condition, const std::functio
   ir::If branch;
   for (const IndexExpr& term : condition) {
     const IndexExpr resolved = resolve(l, term);
+    if (resolved.is_const() && resolved.value() < 0) return;
     if (!proves_nonneg(resolved, l.ranges)) branch.condition.push_back(resolved);
   }
   if (branch.condition.empty()) return body();

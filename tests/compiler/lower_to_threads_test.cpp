@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults planted in the lowered form of a kernel: a missing or misplaced barrier, a wrong mask, another order of a
+// tree. The evaluator, which runs the threads in lockstep, finds each.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "compiler/lower/gpu/gpu.h"
+#include "ir/eval/kernel.h"
+#include "ir/ops/random.h"
+#include "ir/text/kernel_text.h"
+#include "ir/verify/kernel.h"
+
+namespace fusec::compiler {
+namespace {
+
+// A row in four warps: a maximum, then a sum of differences.
+constexpr const char* kRow = R"(kernel @row(%x: in f32[16, 128], %y: out f32[16, 128]) {
+  grid r in 16 {
+    v0: f32 = reduce.max tree(0, 0) block t0 in 128 {
+      v1: f32 = load x[r, t0]
+      yield v1
+    }
+    v2: f32 = reduce.add tree(128, 0) block t1 in 128 {
+      v3: f32 = load x[r, t1]
+      v4: f32 = sub v3, v0
+      yield v4
+    }
+    block t2 in 128 {
+      v5: f32 = load x[r, t2]
+      v6: f32 = mul v5, v2
+      store y[r, t2], v6
+    }
+  }
+}
+)";
+
+std::string lowered_text(const char* text) {
+  const auto kernel = lower_to_threads(ir::parse_kernel(text).value());
+  EXPECT_TRUE(kernel.ok()) << kernel.status().str();
+  return kernel.ok() ? ir::print(*kernel) : "";
+}
+
+// Replaces the occurrence number `n` of `from`.
+std::string with(std::string text, const std::string& from, const std::string& to, int n = 0) {
+  std::size_t at = text.find(from);
+  for (; n > 0 && at != std::string::npos; --n) at = text.find(from, at + 1);
+  EXPECT_NE(at, std::string::npos) << from << "\n" << text;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+struct Outcome {
+  std::string error;
+  std::vector<float> values;
+};
+
+Outcome run(const std::string& text) {
+  const auto kernel = ir::parse_kernel(text);
+  EXPECT_TRUE(kernel.ok()) << kernel.status().str() << "\n" << text;
+  if (!kernel.ok()) return {};
+  const Tensor x = *ir::random_tensor(DType::f32, {16, 128}, 7);
+  Tensor y = Tensor::make(DType::f32, {16, 128}).value();
+  const auto done = ir::evaluate(*kernel, {x, y}, {});
+  return {done.ok() ? "" : done.status().str(), {y.as<float>(), y.as<float>() + 16 * 128}};
+}
+
+void expect_error(const std::string& text, const std::string& part) {
+  const std::string error = run(text).error;
+  EXPECT_NE(error.find(part), std::string::npos) << error << "\n" << text;
+}
+
+TEST(LoweredForm, HasTheBitsOfTheScheduledForm) {
+  const Outcome scheduled = run(kRow), lowered = run(lowered_text(kRow));
+  EXPECT_EQ(scheduled.error, "");
+  EXPECT_EQ(lowered.error, "");
+  EXPECT_EQ(std::memcmp(scheduled.values.data(), lowered.values.data(), 16 * 128 * sizeof(float)), 0);
+}
+
+TEST(LoweredForm, AMissingBarrierIsFound) {
+  const std::string text = lowered_text(kRow);
+  for (const int n : {0, 1}) expect_error(with(text, "    sync.block\n", "", n), "with no sync between them");
+}
+
+TEST(LoweredForm, ABarrierOfOneWarpIsNotEnoughForFour) {
+  expect_error(with(lowered_text(kRow), "sync.block", "sync.warp"), "with no sync between them");
+}
+
+TEST(LoweredForm, ABarrierThatNotAllThreadsReachIsFound) {
+  expect_error(with(lowered_text(kRow), "    sync.block\n", "    if (63 - t) {\n      sync.block\n    }\n"),
+               "64 of 128 threads come to 'sync.block'");
+}
+
+TEST(LoweredForm, AWrongMaskIsFound) {
+  expect_error(with(lowered_text(kRow), ", 16\n", ", 16 mask 65535\n"), "the mask 0xffff is not that of the threads");
+}
+
+TEST(LoweredForm, AShuffleFromAThreadThatIsNotThereIsFound) {
+  const std::string text = R"(kernel @k(%x: in f32[16, 128], %y: out f32[16, 128]) {
+  grid r in 16 threads(32) {
+    if (15 - t) {
+      v0: f32 = load x[r, t]
+      v1: u32 = ballot (0)  mask 65535
+      v2: f32 = shuffle.xor v0, 16 mask 65535
+      store y[r, t], v2
+    }
+  }
+}
+)";
+  expect_error(text, "takes a value of lane 16, which does not come");
+}
+
+TEST(LoweredForm, AnotherTreeGivesOtherBits) {
+  std::string text = lowered_text(kRow);
+  const std::size_t sum = text.find("sub ");  // the shuffles behind it are those of the sum
+  ASSERT_NE(sum, std::string::npos);
+  const std::string before = text.substr(0, sum);
+  std::string after = text.substr(sum);
+  after = with(with(with(after, ", 1\n", ", x\n"), ", 16\n", ", 1\n"), ", x\n", ", 16\n");
+  const Outcome planted = run(before + after), scheduled = run(kRow);
+  EXPECT_EQ(planted.error, "");
+  EXPECT_NE(std::memcmp(scheduled.values.data(), planted.values.data(), 16 * 128 * sizeof(float)), 0);
+}
+
+// An index that only a condition keeps in range, and a store that several threads do.
+TEST(LoweredForm, TheVerifierKnowsThreadsAndConditions) {
+  const auto findings = [](const std::string& body) {
+    return ir::findings(
+        ir::parse_kernel("kernel @k(%x: in f32[n, 100], %y: out f32[n, 100]) {\n  grid r in n threads(128) {\n" + body +
+                         "  }\n}\n")
+            .value());
+  };
+  EXPECT_TRUE(findings("    if (99 - t) {\n      store y[r, t], 0\n    }\n").empty());
+  EXPECT_FALSE(findings("    store y[r, t], 0\n").empty());
+  EXPECT_TRUE(findings("    store y[r, 0], 0 guard(-t)\n").empty());
+  EXPECT_FALSE(findings("    store y[r, 0], 0\n").empty());
+  EXPECT_FALSE(findings("    store y[r, mod(t, 64)], 0\n").empty());
+}
+
+}  // namespace
+}  // namespace fusec::compiler
