@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kWriterVersion = 6;
+constexpr int kWriterVersion = 7;
 
 constexpr Traits kHostTraits = {
     .local_alignment = kLocalAlignment, .expands_lanes = false, .prefetches = true, .needs_alignment = false};
