@@ -59,7 +59,9 @@ Result<bool> emit(const StageFlags& flags) {
   for (const ir::KernelId id : runtime::picked_kernels(f.program)) {
     const ir::Kernel& kernel = f.program.kernels[id];
     names += " " + kernel.name;
-    if (!flags.kernel.empty() && kernel.name != flags.kernel) continue;
+    // A program's text calls it k0, k1, ... where it is launched.
+    const bool wanted = flags.kernel == kernel.name || flags.kernel == "k" + std::to_string(id.index);
+    if (!flags.kernel.empty() && !wanted) continue;
     FUSEC_ASSIGN(const std::string text, codegen::emit_text(kernel, f.target, f.options.codegen));
     out += text + "\n";
   }
@@ -137,7 +139,7 @@ Command stage(const char* name, const char* summary, const std::string& examples
   return {name, summary, examples,
           [flags, groups, emits = std::string(name) == "emit"](Flags& f) {
             declare_model(f, *flags, groups);
-            if (emits) f.option("--kernel", flags->kernel, "NAME: this one alone, e.g. k0");
+            if (emits) f.option("--kernel", flags->kernel, "NAME: this one alone, by its name or, e.g., as k0");
           },
           [flags, function] { return function(*flags); }};
 }

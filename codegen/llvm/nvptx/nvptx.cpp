@@ -17,7 +17,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 8;
+constexpr int kNvptxWriterVersion = 9;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
@@ -29,9 +29,10 @@ struct WrittenGpu {
 void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& out) {
   const ir::Kernel own = nvptx::with_private_buffers(kernel);
   const Locals locals = plan_locals(own, /*shared_too=*/false);
-  for (const Phase& phase : split_phases(own)) {
+  const std::vector<Phase> phases = split_phases(own);
+  for (const Phase& phase : phases) {
     ArtifactPhase& made = out.phases.emplace_back();
-    made.entry = "phase" + std::to_string(out.phases.size() - 1);
+    made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
     made.iterations = named(own, count_iterations(phase));
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(own, locals, builder, target, *out.module);
