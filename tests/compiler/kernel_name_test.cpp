@@ -161,12 +161,33 @@ TEST(KernelName, IsUniqueInAProgram) {
 }
 
 TEST(KernelName, IsTheFunctionOfTheCode) {
-  ir::Kernel kernel = lower_one(make_graph(kSoftmax, 7));
+  const ir::Kernel one = lower_one(make_graph(kSoftmax, 7));
+  const ir::Kernel two = lower_one(
+      "graph @main(%x: f32[4, 4096, 1000]) {\n  %0 = reduce_sum %x {axes = [1]}: f32[4, 1000]\n"
+      "  return %0 as \"y\"\n}\n");
+  EXPECT_THAT(two.name, StartsWith("column_sum_f32_"));
   for (const Codegen emitter : {Codegen::nvrtc, Codegen::llvm}) {
-    const auto text = codegen::emit_text(kernel, sm90(), emitter);
-    if (text.status().code() == StatusCode::unsupported) continue;
-    EXPECT_THAT(text.value(), testing::HasSubstr(kernel.name + "("));
+    for (const ir::Kernel& kernel : {one, two}) {
+      const auto artifact = codegen::emit_with(emitter, kernel, sm90(), {.keep_text = true});
+      if (artifact.status().code() == StatusCode::unsupported) continue;
+      ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+      const bool several = artifact->phases.size() > 1;
+      EXPECT_EQ(several, kernel.name == two.name);
+      for (std::size_t p = 0; p < artifact->phases.size(); ++p) {
+        const std::string entry = kernel.name + (several ? "_" + std::to_string(p) : "");
+        EXPECT_EQ(artifact->phases[p].entry, entry);
+        EXPECT_THAT(artifact->text, testing::HasSubstr(entry + "("));
+        EXPECT_THAT(std::string(artifact->image.begin(), artifact->image.end()), testing::HasSubstr(entry));
+      }
+    }
   }
+  const Target cpu = named_target("x86-64-v3").value();
+  const auto text = codegen::emit_text(one, cpu);
+  EXPECT_TRUE(text.status().code() == StatusCode::unsupported || text->find("@" + one.name + "(") != text->npos);
+}
+
+TEST(KernelName, OfATextReachesNoCode) {
+  ir::Kernel kernel = lower_one(make_graph(kSoftmax, 7));
   EXPECT_EQ(codegen::make_entry_name(kernel, 0, 1), kernel.name);
   EXPECT_EQ(codegen::make_entry_name(kernel, 1, 2), kernel.name + "_1");
   for (const char* other : {"main", "printf", "float", "k0", "exp_f32", "evil(", "_0123", "Row_0123", "row_012", ""}) {
