@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # [FUSEC_PEERS=folder] gpu_pack.sh <build folder> <archive.tar.xz>: one folder `fusec` that runs wherever it is unpacked: the
 # commands, the tests that want a device, random graphs, every shared library they need beyond glibc and the C++ runtime,
-# models, patterns, ONNX's cases, packages made here for machines with a GPU, and tests/gpu.sh, which runs it all. FUSEC_PEERS:
+# models, patterns, records of the speed gate, ONNX's cases, packages made here for machines with a GPU, and tests/gpu.sh, which runs it all. FUSEC_PEERS:
 # more scripts that time other systems.
 # gpu_pack.sh --programs <build folder> <folder>: the commands with their libraries alone, as the archive has them.
 set -euo pipefail
@@ -30,12 +30,15 @@ fi
 build=$1 archive=$2
 pack=$build/gpu-pack/fusec
 rm -rf "$build/gpu-pack"
-mkdir -p "$pack"/{tests,packages,cases}
+mkdir -p "$pack"/{tests,packages,cases,gate}
 cp -rL /usr/share/libonnx-testdata/data "$pack/cases/debian"
 for cases in build/deps/onnx_cases-*; do
   [ ! -e "$cases/complete" ] || cp -r "$cases" "$pack/cases/newest"
 done
 cp -r tests/models tests/patterns tests/peers "$pack/"
+for record in docs/results/*-gate-*.json; do
+  [ ! -e "$record" ] || cp "$record" "$pack/gate/"
+done
 if [ -n "${FUSEC_PEERS:-}" ]; then
   cp "$FUSEC_PEERS"/*.py "$pack/peers/"
 fi

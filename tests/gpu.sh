@@ -9,7 +9,8 @@
 #   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
 #   patterns   score of each pattern; DURATION: seconds that each bench of these parts measures, by default 1
 #   models     fusec bench of each model, then of each again in a second process: ready times
-#   gate      *the speed gate: patterns and five models, kept in gate.record.json, and against the record in GATE where it is set
+#   gate      *the speed gate: all patterns, and all models in GATE_PRECISIONS (f32,f16), kept in gate.record.json and compared with
+#              the record GATE, by default the newest one in gate/ of this kind of GPU; GATE=none: only kept. Under 9 minutes
 #   price      what exact numerics cost: PRICE_MODELS in precise and exact, three rounds in turn
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
 #   peers      the models under PyTorch, where python3 has it: PEER_MODELS in PEER_CONFIGS by PEER_MODES
@@ -151,10 +152,19 @@ part_models() {
   done
 }
 
+# gate_record: the newest record of a GPU of this name, if there is one
+gate_record() {
+  local name
+  name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+  { grep -lF "\"machine\": \"$name, " gate/*.json 2>/dev/null || true; } | sort | tail -n 1
+}
 part_gate() {
-  local name flags=(--patterns patterns --device cuda:0 --save "$out/gate.record.json" --commit "$commit" --json)
-  for name in mobilenet_v3_large resnet50 efficientnet_b0 bert_base gpt2; do flags+=(--models "models/$name.onnx"); done
-  run gate 500 "$fusec" bench "${flags[@]}" ${GATE:+--against "$GATE"}
+  local record=${GATE:-$(gate_record)}
+  local flags=(--patterns patterns --models models --precision "${GATE_PRECISIONS:-f32,f16}" --device cuda:0 --duration "$duration")
+  [ "$record" != none ] || record=
+  say "gate: ${record:-no record} to compare with"
+  run gate 540 "$fusec" bench "${flags[@]}" --save "$out/gate.record.json" --commit "$commit" --json ${record:+--against "$record"}
+  say "gate: $(tail -n 1 "$out/gate.err")"
 }
 
 part_price() {

@@ -81,6 +81,25 @@ def models():
         print(f"  {name:26s} {precision} {r['median_ms']:.3f} {r['launches']} {r['compile_ms']:.0f} {r['ready_ms']:.0f} {second} {r.get('host_us', 0):.1f} | {beside}")
 
 
+def gate():
+    result, record = load(out / "gate.json"), load(out / "gate.record.json")
+    if result is None:
+        return
+    if "cases" in result:  # nothing to compare with
+        failed = [case["name"] for case in result["cases"] if "error" in case]
+        print(f"gate: {len(result['cases'])} cases, {len(failed)} failed {' '.join(failed)}")
+    else:
+        count = sum(len(result[key]) for key in ("slower", "faster", "same"))
+        print(f"gate: {'ok' if result['ok'] else 'NOT ok'}; {count} compared, {len(result['slower'])} slower, {len(result['faster'])} faster, "
+              f"{len(result['failed'])} failed, {len(result['missing'])} only in the record, {len(result['added'])} not in it")
+        for row in result["slower"] + result["faster"]:
+            print(f"  {row['name']:48s} {row['before']:.3f} -> {row['now']:.3f} ({row['ratio']:.3f}; spreads {row['before_spread']:.3f} {row['now_spread']:.3f})")
+        for row in result["failed"]:
+            print(f"  {row['name']}: {row['error'][:160]}")
+    if record is not None:
+        print(f"gate record: {record['machine']}, driver {record['driver']}, copies at {record['copy_gb_per_s']:.0f} GB/s, commit {record['commit']}")
+
+
 def tune():
     rows = sorted(out.glob("tune.*.json"))
     if rows:
@@ -129,6 +148,7 @@ def accuracy():
 verify()
 patterns()
 models()
+gate()
 price()
 tune()
 conformance()

@@ -14,7 +14,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kCudaWriterVersion = 14;
+constexpr int kCudaWriterVersion = 15;
 
 struct WrittenCuda {
   std::string text;
@@ -26,9 +26,10 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
   cuda::Prelude prelude(target, kernel.fits32 ? "int" : "i64");
   std::string functions;
   try {
-    for (const Phase& phase : split_phases(kernel)) {
+    const std::vector<Phase> phases = split_phases(kernel);
+    for (const Phase& phase : phases) {
       ArtifactPhase& made = out.phases.emplace_back();
-      made.entry = "phase" + std::to_string(out.phases.size() - 1);
+      made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
       cuda::PhaseText text = cuda::write_phase(kernel, target, comments, prelude, phase, made.entry);
       functions += text.text;
       made.iterations = named(kernel, text.iterations);

@@ -5,6 +5,7 @@
 
 #include "codegen/kernel/layout.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "ir/support/check.h"
@@ -63,6 +64,29 @@ IndexExpr count_iterations(const Phase& phase) {
   IndexExpr out(1);
   for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
   return out;
+}
+
+namespace {
+
+constexpr std::size_t kMaxName = 64;
+constexpr std::size_t kMinDigits = 4;
+
+bool is_lower_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+// Whether the name is a C identifier that ends in digits of a hash, so that it is no keyword and no function's name.
+bool is_systematic(const std::string& name) {
+  const std::size_t digits = name.rfind('_') + 1;
+  if (digits == 0 || name.size() > kMaxName || name.size() - digits < kMinDigits) return false;
+  if (name.find_first_not_of("0123456789abcdef", digits) != std::string::npos) return false;
+  return name[0] >= 'a' && name[0] <= 'z' &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c == '_' || is_lower_or_digit(c); });
+}
+
+}  // namespace
+
+std::string make_entry_name(const ir::Kernel& kernel, std::size_t phase, std::size_t phases) {
+  const std::string name = is_systematic(kernel.name) ? kernel.name : "kernel";
+  return phases > 1 ? name + "_" + std::to_string(phase) : name;
 }
 
 namespace {

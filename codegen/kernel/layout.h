@@ -3,6 +3,7 @@
 // elements of its buffers lie in memory.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/kernel/kernel.h"
@@ -26,5 +27,9 @@ struct Phase {
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
 std::vector<Phase> split_phases(const ir::Kernel& kernel);
 IndexExpr count_iterations(const Phase& phase);
+
+// The name of the function of one of `phases` phases, which profilers show: the kernel's name, if lower made it
+// (compiler/lower/schedule/kernel_name.h), else "kernel"; with the phase's number if there are several.
+std::string make_entry_name(const ir::Kernel& kernel, std::size_t phase, std::size_t phases);
 
 }  // namespace fusec::codegen

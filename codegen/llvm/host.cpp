@@ -107,11 +107,13 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
   const Locals locals = plan_locals(kernel);
   out.local_bytes = named(kernel, locals.bytes);
   try {
-    for (const Phase& phase : split_phases(kernel)) {
+    const std::vector<Phase> phases = split_phases(kernel);
+    for (const Phase& phase : phases) {
       llvm::IRBuilder<> builder(out.context);
       HostWriter w(kernel, locals, builder, target, out.externs);
-      out.phases.push_back({"phase" + std::to_string(out.phases.size()), named(kernel, count_iterations(phase))});
-      w.write_phase(*out.module, phase, out.phases.back().name);
+      const std::string name = make_entry_name(kernel, out.phases.size(), phases.size());
+      out.phases.push_back({name, named(kernel, count_iterations(phase))});
+      w.write_phase(*out.module, phase, name);
     }
   } catch (const CompileError& e) {
     return Status(StatusCode::compile_failed, e.what());

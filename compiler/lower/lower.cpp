@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/nest/nest.h"
+#include "compiler/lower/schedule/kernel_name.h"
 #include "compiler/lower/schedule/schedule.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/limits.h"
@@ -151,6 +153,7 @@ class Lowering {
     collapse(nest);
     Generated made;
     made.extents = abstract_extents(nest);
+    const std::string stem = make_name_stem(graph_, region, nest);
     if (target_.kind == TargetKind::cuda) {
       FUSEC_TRY(schedule_cuda(nest, target_, made.extents));
     } else {
@@ -167,7 +170,7 @@ class Lowering {
     for (const ir::Buffer& buffer : nest.kernel.buffers)
       if (buffer.space == ir::Space::scratch)
         made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
-    made.kernel = kernel_id(std::move(nest.kernel));
+    made.kernel = kernel_id(std::move(nest.kernel), stem);
     return made;
   }
 
@@ -197,12 +200,13 @@ class Lowering {
     return to_dim(num_elements(buffer.shape), [&](ir::SymbolId symbol) { return launch.at(symbol.index); });
   }
 
-  // Returns the id of a kernel; equal kernels share one.
-  ir::KernelId kernel_id(ir::Kernel kernel) {
+  // Returns the id of a kernel; equal kernels share one, named by the first region that has it.
+  ir::KernelId kernel_id(ir::Kernel kernel, const std::string& stem) {
     kernel = canonical(kernel);
     const std::string text = print(kernel);
     if (auto it = kernels_.find(text); it != kernels_.end()) return it->second;
-    kernel.name = "k" + std::to_string(program_.kernels.size());
+    kernel.name = make_kernel_name(stem, text, kNameDigits);
+    if (!names_.insert(kernel.name).second) kernel.name = make_kernel_name(stem, text, kMoreNameDigits);
     const ir::KernelId id = program_.kernels.push_back(std::move(kernel));
     kernels_[text] = id;
     return id;
@@ -266,8 +270,9 @@ class Lowering {
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
-  std::map<std::string, ir::KernelId> kernels_;
-  std::map<std::string, Generated> generated_;  // by the text of the region's key
+  std::map<std::string, ir::KernelId> kernels_;  // by canonical text
+  std::set<std::string> names_;                  // of the kernels
+  std::map<std::string, Generated> generated_;   // by the text of the region's key
 };
 
 }  // namespace

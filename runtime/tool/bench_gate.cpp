@@ -28,17 +28,21 @@ namespace fusec::tool {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 5;
 // A model's baseline: fixed, since its inputs and outputs say little of what it moves.
 constexpr int64_t kModelCopyBytes = int64_t{64} << 20;
+constexpr int64_t kLargeCopyBytes = int64_t{512} << 20;  // tells the speed of a GPU's memory
 
 struct GateCase {
   BenchCase result;
   bool is_pattern = false;
   std::string path;
+  Options options;
   std::optional<Model> model;
   std::optional<Engine> engine;
+  std::vector<Tensor> made;  // inputs in the CPU's memory, kept where each round copies them to a GPU
   std::vector<double> us;
 };
 
@@ -58,10 +62,17 @@ struct Bound {
   std::vector<Tensor> inputs, outputs;
   int64_t bytes = 0;
 
-  static Result<Bound> make(const GateCase& c) {
+  static Result<std::vector<Tensor>> place_inputs(GateCase& c) {
+    if (!c.made.empty()) return on_device(*c.engine, c.made);
     FUSEC_ASSIGN(const Symbols symbols, solve_symbols(*c.model, Request()));
-    FUSEC_ASSIGN(const std::vector<Tensor> made, make_inputs(*c.model, Request(), symbols));
+    FUSEC_ASSIGN(std::vector<Tensor> made, make_inputs(*c.model, Request(), symbols));
     FUSEC_ASSIGN(std::vector<Tensor> inputs, on_device(*c.engine, made));
+    if (c.engine->device().kind != TargetKind::cpu) c.made = std::move(made);
+    return inputs;
+  }
+
+  static Result<Bound> make(GateCase& c) {
+    FUSEC_ASSIGN(std::vector<Tensor> inputs, place_inputs(c));
     FUSEC_ASSIGN(Session session, Session::create(*c.engine));
     FUSEC_ASSIGN(std::vector<Tensor> outputs, session.run(inputs));
     FUSEC_TRY(session.bind_io(inputs, outputs));
@@ -115,39 +126,85 @@ void fail(GateCase& c, const Status& status) {
   c.result.error = status.str();
 }
 
-Status prepare(GateCase& c, Options options, ModelFlags flags) {
+// `read`: the file that was read last. Cases of one file follow each other.
+Status prepare(GateCase& c, ModelFlags flags, std::pair<std::string, Model>& read) {
   if (!flags.random_weights) flags.random_weights = 0;
-  if (c.is_pattern) options.cuda_graph = false;  // a GPU's patterns are timed between events on a plain stream
-  FUSEC_ASSIGN(Loaded loaded, load_model(c.path, flags));
-  c.model = std::move(loaded.model);
-  FUSEC_ASSIGN(c.engine, compile_model(*c.model, options));
+  if (read.first != c.path) {
+    read = {};
+    FUSEC_ASSIGN(Loaded loaded, load_model(c.path, flags));
+    read = {c.path, std::move(loaded.model)};
+  }
+  FUSEC_ASSIGN(c.engine, compile_model(read.second, c.options));
+  c.model = read.second;
+  c.model->graph = nullptr;  // with the weights of all models there could be too little memory
   return {};
 }
 
-Result<std::vector<GateCase>> collect_cases(const BenchFlags& flags) {
+struct PrecisionOptions {
+  std::string name;
+  Options options;
+};
+
+// `--precision f32,f16`: one for each.
+Result<std::vector<PrecisionOptions>> parse_precisions(const BenchFlags& flags) {
+  std::vector<PrecisionOptions> list;
+  std::istringstream text(flags.precision);
+  BenchFlags one = flags;
+  while (std::getline(text, one.precision, ',')) {
+    FUSEC_ASSIGN(Options options, parse_options(one));
+    list.push_back({one.precision, std::move(options)});
+  }
+  if (list.empty()) return Status(StatusCode::invalid_argument, "--precision names none; give f32, f16, bf16");
+  return list;
+}
+
+// Patterns run in the first precision, each model in every one.
+Result<std::vector<GateCase>> collect_cases(const BenchFlags& flags, const std::vector<PrecisionOptions>& precisions) {
   std::vector<GateCase> cases;
-  const auto add = [&](const std::string& where, const char* flag, bool is_pattern) -> Status {
-    FUSEC_ASSIGN(const std::vector<std::string> files, model_files(where, flag));
-    for (const std::string& file : files) {
-      GateCase c;
-      c.is_pattern = is_pattern;
-      c.path = file;
-      c.result.name = fmt::format("{} {}", is_pattern ? "pattern" : "model", fs::path(file).stem().string());
-      cases.push_back(std::move(c));
-    }
-    return {};
+  const auto add = [&](const std::string& file, const PrecisionOptions& precision, std::string name) {
+    GateCase& c = cases.emplace_back();
+    c.path = file;
+    c.options = precision.options;
+    c.result.name = std::move(name);
+    return &c;
   };
-  if (!flags.patterns.empty()) FUSEC_TRY(add(flags.patterns, "--patterns", true));
-  for (const std::string& where : flags.models) FUSEC_TRY(add(where, "--models", false));
+  if (!flags.patterns.empty()) {
+    FUSEC_ASSIGN(const std::vector<std::string> files, model_files(flags.patterns, "--patterns"));
+    for (const std::string& file : files) {
+      GateCase* const c = add(file, precisions.front(), "pattern " + fs::path(file).stem().string());
+      c->is_pattern = true;
+      c->options.cuda_graph = false;  // a GPU's patterns are timed between events on a plain stream
+    }
+  }
+  for (const std::string& where : flags.models) {
+    FUSEC_ASSIGN(const std::vector<std::string> files, model_files(where, "--models"));
+    for (const std::string& file : files)
+      for (const PrecisionOptions& precision : precisions)
+        add(file, precision,
+            "model " + fs::path(file).stem().string() + (precisions.size() > 1 ? " " + precision.name : ""));
+  }
   return cases;
 }
 
-std::string machine_name(const runtime::Machine& machine) {
+// The version of the kernel's module, where /proc tells: "580.65.06, ".
+std::string module_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string word;
+  while (file >> word) {
+    const bool numbers = word.find_first_not_of("0123456789.") == std::string::npos;
+    if (numbers && word.find('.') != std::string::npos) return word + ", ";
+  }
+  return {};
+}
+
+void describe_device(const runtime::Machine& machine, BenchOrigin& origin) {
   std::string name = runtime::cpu_name();
   for (const DeviceInfo& info : devices()) {
-    if (machine.device.kind == TargetKind::cuda && info.device == machine.device) name = info.name;
+    if (machine.device.kind != TargetKind::cuda || info.device != machine.device) continue;
+    name = info.name;
+    origin.driver = module_version() + "CUDA " + info.driver;
   }
-  return name + ", " + machine.target.name;
+  origin.machine = name + ", " + machine.target.name;
 }
 
 std::string today() {
@@ -160,7 +217,7 @@ Result<BenchOrigin> make_origin(const Options& options, const BenchFlags& flags)
   BenchOrigin origin;
   const bool on_gpu = machine.device.kind == TargetKind::cuda;
   origin.device = on_gpu ? "cuda" : "cpu";
-  origin.machine = machine_name(machine);
+  describe_device(machine, origin);
   origin.threads = on_gpu ? 0 : machine.target.threads;
   origin.numerics = flags.numerics;
   origin.precision = flags.precision;
@@ -192,22 +249,44 @@ Result<Yardstick> make_yardstick(const Options& options, int threads) {
   return copy;
 }
 
-Result<BenchRecord> run_rounds(std::vector<GateCase> cases, BenchOrigin origin, const Options& options,
-                               const BenchFlags& flags) {
-  FUSEC_ASSIGN(Yardstick copy, make_yardstick(options, origin.threads));
+void prepare_all(std::vector<GateCase>& cases, const BenchFlags& flags, BenchOrigin& origin) {
+  std::pair<std::string, Model> read;
   for (GateCase& c : cases) {
-    if (const Status status = prepare(c, options, flags); !status.ok()) fail(c, status);
+    if (const Status status = prepare(c, flags, read); !status.ok()) fail(c, status);
     if (c.engine && origin.versions.empty()) origin.versions = list_versions(*c.engine);
   }
+}
+
+Result<double> copy_gb_per_s(Yardstick& copy) {
+  if (copy.gpu) {
+    FUSEC_ASSIGN(const double us, copy.gpu->copy_us(kLargeCopyBytes));
+    return static_cast<double>(kLargeCopyBytes) / 1e3 / us;
+  }
+  return static_cast<double>(kModelCopyBytes) / 1e3 / copy.cpu->best_us(copy.model_way, kModelCopyBytes, 5);
+}
+
+Result<BenchRecord> run_rounds(std::vector<GateCase> cases, BenchOrigin origin, const Options& options,
+                               const BenchFlags& flags) {
+  const Clock::time_point start = Clock::now();
+  const auto say = [&](const std::string& what) {
+    fmt::print(stderr, "fusec: {:4.0f} s: {}\n", std::chrono::duration<double>(Clock::now() - start).count(), what);
+  };
+  FUSEC_ASSIGN(Yardstick copy, make_yardstick(options, origin.threads));
+  prepare_all(cases, flags, origin);
+  say(fmt::format("{} cases are compiled", cases.size()));
   Budget budget = flags.budget();
   budget.seconds /= kRounds;
+  std::vector<double> speeds;
   for (int round = 1; round <= kRounds; ++round) {
+    if (const Result<double> speed = copy_gb_per_s(copy); speed.ok()) speeds.push_back(*speed);
     for (GateCase& c : cases) {
       if (!c.result.error.empty()) continue;
       const Progress progress(fmt::format("round {} of {}: {}", round, kRounds, c.result.name));
       if (const Status status = measure(c, copy, budget); !status.ok()) fail(c, status);
     }
+    say(fmt::format("round {} of {} is over", round, kRounds));
   }
+  origin.copy_gb_per_s = median(speeds);
   BenchRecord record{std::move(origin), {}};
   for (GateCase& c : cases) {
     c.result.median_ms = median(c.us) / 1e3;
@@ -278,7 +357,10 @@ void print_record(const BenchRecord& record) {
   print_text(table.str());
 }
 
-std::string told(const BenchOrigin& o) { return fmt::format("{}, commit {}", o.date, o.commit); }
+std::string told(const BenchOrigin& o) {
+  return fmt::format("{}, commit {}, copies at {:.0f} GB/s{}{}", o.date, o.commit, o.copy_gb_per_s,
+                     o.driver.empty() ? "" : ", driver ", o.driver);
+}
 
 void print_comparison(const BenchComparison& result, const BenchOrigin& before, const BenchOrigin& now) {
   Table table({"case", "times a copy before", "spread", "now", "spread", "now / before", ""});
@@ -302,8 +384,9 @@ void print_comparison(const BenchComparison& result, const BenchOrigin& before, 
 }  // namespace
 
 Result<bool> bench_gate(const BenchFlags& flags) {
-  FUSEC_ASSIGN(const Options options, parse_options(flags));
-  FUSEC_ASSIGN(std::vector<GateCase> cases, collect_cases(flags));
+  FUSEC_ASSIGN(const std::vector<PrecisionOptions> precisions, parse_precisions(flags));
+  const Options& options = precisions.front().options;
+  FUSEC_ASSIGN(std::vector<GateCase> cases, collect_cases(flags, precisions));
   if (!flags.save.empty()) FUSEC_TRY(check_writable(flags.save));
   FUSEC_ASSIGN(BenchOrigin origin, make_origin(options, flags));
   std::optional<BenchRecord> before;

@@ -309,7 +309,8 @@ Command bench_command(const Front& front) {
         f.option("--against", flags->against,
                  "FILE of --save: five rounds over --patterns and --models, compared with it");
         f.option("--save", flags->save, "FILE to keep the same rounds in");
-        f.option("--models", flags->models, "with these two: a model, or a folder of models; may be repeated");
+        f.option("--models", flags->models,
+                 "with these two: a model, or a folder of models; may be repeated. --precision f32,f16: each in both");
         f.option("--commit", flags->commit, "with --save: the commit to note in the file (./dev bench gives it)");
         f.flag("--cycles", flags->cycles, "with --patterns: core cycles per 16 elements of tasks whose data is cached");
         f.option("--batch", flags->batch, "1,7,64: each of these, in one process");

@@ -72,6 +72,16 @@ std::string kernel_texts(const FrontEnd& f, const Explained& e) {
   return out;
 }
 
+// The kernels of a generated region, by the names that texts, messages and profilers show.
+std::vector<std::string> kernel_names(const FrontEnd& f, const Explained& e) {
+  std::vector<std::string> names;
+  if (e.candidate == nullptr) return names;
+  for (const ir::Step& step : e.candidate->steps)
+    if (const auto* launch = std::get_if<ir::KernelStep>(&step.v))
+      names.push_back(f.program.kernels[launch->kernel].name);
+  return names;
+}
+
 bool matches(const Explained& e, const std::string& node) {
   return std::any_of(e.nodes.begin(), e.nodes.end(),
                      [&](const std::string& n) { return n.find(node) != std::string::npos; });
@@ -84,6 +94,7 @@ const char* kind_text(const Explained& e) {
 std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   std::string out =
       fmt::format("step {}: {}, {} ops, {} in and out\n", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
+  for (const std::string& name : kernel_names(f, e)) out += "  kernel " + name + "\n";
   for (const std::string& node : e.nodes) out += "  " + node + "\n";
   for (const compiler::FusionBoundary* boundary : e.boundaries)
     out += "  not fused: " + boundary_text(f, *boundary) + "\n";
@@ -96,8 +107,8 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
 Json make_json(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   Json boundaries = Json::array();
   for (const compiler::FusionBoundary* boundary : e.boundaries) boundaries.push_back(boundary_text(f, *boundary));
-  Json json = {
-      {"step", number}, {"kind", kind_text(e)}, {"bytes", e.bytes}, {"nodes", e.nodes}, {"not_fused", boundaries}};
+  Json json = {{"step", number},   {"kind", kind_text(e)}, {"kernels", kernel_names(f, e)},
+               {"bytes", e.bytes}, {"nodes", e.nodes},     {"not_fused", boundaries}};
   if (detail) json["kernel"] = kernel_texts(f, e);
   return json;
 }

@@ -61,7 +61,9 @@ Result<bool> emit(const StageFlags& flags) {
   for (const ir::KernelId id : runtime::picked_kernels(f.program)) {
     const ir::Kernel& kernel = f.program.kernels[id];
     names += " " + kernel.name;
-    if (!flags.kernel.empty() && kernel.name != flags.kernel) continue;
+    // A program's text calls it k0, k1, ... where it is launched.
+    const bool wanted = flags.kernel == kernel.name || flags.kernel == "k" + std::to_string(id.index);
+    if (!flags.kernel.empty() && !wanted) continue;
     FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, f.target));
     if (flags.lowered) {
       out += ir::print(lowered) + "\n";
@@ -145,7 +147,7 @@ Command stage(const char* name, const char* summary, const std::string& examples
           [flags, groups, emits = std::string(name) == "emit"](Flags& f) {
             declare_model(f, *flags, groups);
             if (!emits) return;
-            f.option("--kernel", flags->kernel, "NAME: this one alone, e.g. k0");
+            f.option("--kernel", flags->kernel, "NAME: this one alone, by its name or, e.g., as k0");
             f.flag("--lowered", flags->lowered, "the kernels as the writers take them: what one thread of a GPU does");
           },
           [flags, function] { return function(*flags); }};

@@ -38,7 +38,7 @@ std::string read_emulation_file(const std::string& path) {
 bool is_llvm(const std::string& text) { return text.starts_with("; ModuleID"); }
 
 std::vector<int> threads_in(const std::string& text) {
-  static const std::regex bounds("__launch_bounds__\\((\\d+)\\) void phase|!\"maxntidx\", i32 (\\d+)");
+  static const std::regex bounds("__launch_bounds__\\((\\d+)\\) void |!\"maxntidx\", i32 (\\d+)");
   std::vector<int> out;
   for (std::sregex_iterator at(text.begin(), text.end(), bounds), end; at != end; ++at)
     out.push_back(std::stoi((*at)[(*at)[1].matched ? 1 : 2]));
@@ -50,12 +50,13 @@ std::string entry_name(std::size_t kernel, std::size_t phase) {
 }
 
 // The text in a namespace of its own, its functions renamed, and for each a function that launches it.
-std::string wrapped(std::size_t kernel, const std::string& text, std::size_t phases) {
-  std::string out = "#undef LANES\n#undef FUNCTION\nnamespace k" + std::to_string(kernel) + " {\n", after;
+std::string wrapped(std::size_t number, const ir::Kernel& kernel, const std::string& text, std::size_t phases) {
+  std::string out = "#undef LANES\n#undef FUNCTION\nnamespace k" + std::to_string(number) + " {\n", after;
   for (std::size_t p = 0; p < phases; ++p) {
-    const std::string name = entry_name(kernel, p);
-    out += "#define phase" + std::to_string(p) + " " + name + "\n";
-    after += "#undef phase" + std::to_string(p) + "\nextern \"C\" void " + name +
+    const std::string name = entry_name(number, p);
+    const std::string written = codegen::make_entry_name(kernel, p, phases);
+    out += "#define " + written + " " + name + "\n";
+    after += "#undef " + written + "\nextern \"C\" void " + name +
              "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  emulation::launch(&" +
              name + ", blocks, threads, parameters, reversed);\n}\n";
   }
@@ -76,8 +77,7 @@ std::string without_asm(const std::string& text) {
 
 // LLVM IR of this machine, its intrinsics as functions, shared memory in the section that the emulation fills with a
 // pattern.
-std::string llvm_for_host(std::size_t kernel, const std::string& text) {
-  const std::string name = "k" + std::to_string(kernel) + "_phase";
+std::string llvm_for_host(std::size_t number, const ir::Kernel& kernel, const std::string& text, std::size_t phases) {
   static const std::pair<std::regex, const char*> kChanges[] = {
       {std::regex("target (datalayout|triple) = .*\n"), ""},
       {std::regex("ptx_kernel "), ""},
@@ -91,7 +91,11 @@ std::string llvm_for_host(std::size_t kernel, const std::string& text) {
   };
   std::string out = without_asm(text);
   for (const auto& [what, to] : kChanges) out = std::regex_replace(out, what, to);
-  out = std::regex_replace(out, std::regex("@phase"), "@" + name);
+  for (std::size_t p = 0; p < phases; ++p) {
+    // Its shared memory has its name, too, with more behind it.
+    const std::regex written("@" + codegen::make_entry_name(kernel, p, phases) + "(?![0-9a-z])");
+    out = std::regex_replace(out, written, "@" + entry_name(number, p));
+  }
   for (std::size_t at = 0; (at = out.find("@llvm.nvvm.", at)) != std::string::npos;) {
     out.erase(at + 1, 5);
     for (; out[at] != '('; ++at) {
@@ -171,8 +175,8 @@ std::unique_ptr<EmulationLibrary> EmulationLibrary::make(const std::vector<ir::K
     out->threads_.push_back(threads_in(texts[i]));
     Source& source = sources[i % sources.size()];
     const std::size_t phases = out->threads_.back().size();
-    source.cpp += llvm ? llvm_launchers(i, kernels[i], phases) : wrapped(i, texts[i], phases);
-    if (llvm) source.modules.push_back(llvm_for_host(i, texts[i]));
+    source.cpp += llvm ? llvm_launchers(i, kernels[i], phases) : wrapped(i, kernels[i], texts[i], phases);
+    if (llvm) source.modules.push_back(llvm_for_host(i, kernels[i], texts[i], phases));
   }
   std::vector<std::future<std::string>> results;
   for (const Source& source : sources) {

@@ -52,14 +52,14 @@ TEST(CudaArtifact, HasCubinPtxAndFigures) {
   EXPECT_NE(artifact->ptx.find(".target sm_90"), std::string::npos);
   ASSERT_EQ(artifact->phases.size(), 2u);
   const codegen::ArtifactPhase &first = artifact->phases[0], &second = artifact->phases[1];
-  EXPECT_EQ(first.entry, "phase0");
+  EXPECT_EQ(first.entry, "kernel_0");
   EXPECT_EQ(first.iterations.str(), "n");
   EXPECT_EQ(first.threads, 128);
   EXPECT_EQ(first.dynamic_shared, 0);
   EXPECT_EQ(first.shared_bytes, 16);  // a value of each of four warps
   EXPECT_EQ(first.local_bytes, 0);
   EXPECT_GT(first.registers, 8);
-  EXPECT_EQ(second.entry, "phase1");
+  EXPECT_EQ(second.entry, "kernel_1");
   EXPECT_EQ(second.threads, 256);
   EXPECT_EQ(second.dynamic_shared, 65536);
   EXPECT_EQ(second.shared_bytes, 0);

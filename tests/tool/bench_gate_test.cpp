@@ -17,7 +17,7 @@ using tool::BenchRecord;
 
 BenchRecord record(std::vector<BenchCase> cases) {
   BenchRecord r;
-  r.origin = {"cpu", "a CPU, x86-64-v4", "precise", "f32", false, 2, "2026-01-01", "abc", "llvm"};
+  r.origin = {"cpu", "a CPU, x86-64-v4", "precise", "f32", false, 2, "", 40, "2026-01-01", "abc", "llvm"};
   r.cases = std::move(cases);
   return r;
 }
@@ -73,7 +73,8 @@ TEST(BenchRecord, OnlyLikeIsHeldAgainstLike) {
   refuses([](auto& o) { o.tf32 = true; }, {"--tf32"});
   refuses([](auto& o) { o.threads = 8; }, {"--threads 2"});
   BenchRecord now = record({kBefore});
-  now.origin.commit = now.origin.date = now.origin.versions = "another";
+  now.origin.commit = now.origin.date = now.origin.versions = now.origin.driver = "another";
+  now.origin.copy_gb_per_s = 99;
   EXPECT_TRUE(compared(record({kBefore}), now).ok());
 }
 
@@ -88,13 +89,41 @@ TEST(BenchRecord, ReadsWhatItWritesAndNothingElse) {
     EXPECT_THAT(tool::parse_record(json, "f.json").status().str(), testing::AllOf(HasSubstr("f.json"), HasSubstr(why)));
   };
   refuses([](auto& j) { j = tool::Json::array(); }, "is no record");
-  refuses([](auto& j) { j["format"] = 2; }, "has format 2, and this fusec reads format 1");
+  refuses([](auto& j) { j["format"] = 1; }, "has format 1, and this fusec reads format 2");
   refuses([](auto& j) { j.erase("machine"); }, "machine");
+  refuses([](auto& j) { j.erase("driver"); }, "driver");
+  refuses([](auto& j) { j["copy_gb_per_s"] = nullptr; }, "number");
   refuses([](auto& j) { j["cases"] = tool::Json::array(); }, "holds no case");
   refuses([](auto& j) { j["cases"][0]["ratios"][2] = nullptr; },
           "ratio of 'a' that is no positive number");  // how NaN is written
   refuses([](auto& j) { j["cases"][0]["ratios"][2] = -1; }, "no positive number");
   refuses([](auto& j) { j["cases"][0]["ratios"] = tool::Json::array(); }, "no ratios of 'a'");
+}
+
+// As of a GPU: many cases, rounds that scatter by some percent, another driver and a faster memory. The one planted
+// loss is found, and nothing else is.
+TEST(BenchRecord, APlantedLossAmongAllCasesOfAGpuIsFound) {
+  const auto gpu = [](double scatter, double planted) {
+    std::vector<BenchCase> cases;
+    for (int i = 0; i < 69; ++i) {
+      BenchCase c = {(i < 33 ? "pattern " : "model ") + std::to_string(i), {}, 1, ""};
+      for (int round = 0; round < 5; ++round)
+        c.ratios.push_back((1 + i) * (1 + scatter * ((7 * i + 3 * round) % 5 - 2)) * (i == 40 ? planted : 1));
+      cases.push_back(std::move(c));
+    }
+    BenchRecord r = record(std::move(cases));
+    r.origin.device = "cuda", r.origin.machine = "NVIDIA H100 80GB HBM3, sm_90", r.origin.threads = 0;
+    r.origin.precision = "f32,f16";
+    return r;
+  };
+  const BenchRecord before = gpu(0.008, 1);
+  BenchRecord now = gpu(0.007, 1.05);
+  now.origin.driver = "580.65.06, CUDA 13.0";
+  now.origin.copy_gb_per_s = 3000;
+  const BenchComparison found = compared(before, now);
+  EXPECT_FALSE(found.ok());
+  for (const auto& change : found.changes) EXPECT_EQ(change.slower, change.name == "model 40") << change.name;
+  EXPECT_TRUE(compared(before, gpu(0.007, 1)).ok());
 }
 
 constexpr const char* kAdd =
@@ -132,11 +161,29 @@ TEST_F(BenchGate, WhatIsKept) {
   EXPECT_EQ(json["device"], "cpu");
   EXPECT_EQ(json["threads"], 2);
   EXPECT_EQ(json["date"].get<std::string>().size(), 10U);
+  EXPECT_EQ(json["driver"], "");
+  EXPECT_GT(json["copy_gb_per_s"].get<double>(), 0);
   EXPECT_THAT(json["versions"].get<std::string>(), HasSubstr("llvm"));
   ASSERT_EQ(json["cases"].size(), 2U);
   EXPECT_EQ(json["cases"][0]["name"], "pattern add");
   EXPECT_EQ(json["cases"][1]["name"], "model add");
   EXPECT_EQ(json["cases"][0]["ratios"].size(), 5U);
+}
+
+TEST_F(BenchGate, EachModelRunsInEachPrecision) {
+  const std::vector<std::string> cases = {"--patterns", add, "--models", add};
+  const auto with = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), cases.begin(), cases.end());
+    return gate(flags);
+  };
+  const Outcome saved = with({"--save", w.path("f.json"), "--precision", "f32,f16", "--json"});
+  ASSERT_EQ(saved.code, 0) << saved.err;
+  const auto json = saved.json();
+  std::vector<std::string> names;
+  for (const auto& one : json["cases"]) names.push_back(one["name"]);
+  EXPECT_THAT(names, ElementsAre("pattern add", "model add f32", "model add f16"));
+  EXPECT_THAT(with({"--against", w.path("f.json")}).err, HasSubstr("add --precision f32,f16"));
+  EXPECT_THAT(with({"--save", w.path("f.json"), "--precision", "f32,f8"}).err, HasSubstr("--precision f8 is not one"));
 }
 
 TEST_F(BenchGate, SlowerIsExitCodeOne) {
@@ -158,8 +205,10 @@ TEST_F(BenchGate, SlowerIsExitCodeOne) {
 
 TEST_F(BenchGate, ACaseThatFailsFailsTheGateAndIsNotKept) {
   const std::string broken = w.file("broken.fir", "graph");
-  const Outcome saved = gate({"--save", w.path("f.json"), "--patterns", add, "--models", broken});
+  const Outcome saved =
+      gate({"--save", w.path("f.json"), "--patterns", add, "--models", broken, "--models", add, "--json"});
   EXPECT_EQ(saved.code, 1);
+  EXPECT_EQ(saved.json()["cases"][2]["ratios"].size(), 5U) << "the others run";
   EXPECT_THAT(saved.err, testing::AllOf(HasSubstr("model broken"), HasSubstr("is not written")));
   EXPECT_EQ(read_text(w.path("f.json")), "");
 }

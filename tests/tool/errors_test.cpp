@@ -89,7 +89,7 @@ TEST(Errors, OfCommands) {
              {{"conformance", w.path("absent")}, "No such file"},
              {{"conformance", w.path("cases"), "--only", "two"}, "no case has 'two' in its name"},
              {{"explain", relu, "--node", "conv"}, "--node conv: no step holds a node of this name"},
-             {{"emit", relu, "--kernel", "k9"}, "--kernel k9: there are k0"},
+             {{"emit", relu, "--kernel", "k9"}, "--kernel k9: there are pointwise_relu_f32_"},
              {{"graph", relu, "-o", "y.png"}, "the name must end in .dot or .svg"},
              {{"graph", relu, "-o", w.path("absent/y.dot")}, "absent/y.dot' cannot be written"},
              {{"materialize", "model.onnx"}, "materialize needs -o FILE"},

@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 9;
+constexpr int kNvptxWriterVersion = 10;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
@@ -30,9 +30,10 @@ struct WrittenGpu {
 
 void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& out) {
   const Locals locals = plan_locals(kernel, /*shared_too=*/false);
-  for (const Phase& phase : split_phases(kernel)) {
+  const std::vector<Phase> phases = split_phases(kernel);
+  for (const Phase& phase : phases) {
     ArtifactPhase& made = out.phases.emplace_back();
-    made.entry = "phase" + std::to_string(out.phases.size() - 1);
+    made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
     made.iterations = named(kernel, count_iterations(phase));
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(kernel, locals, builder, target, *out.module);

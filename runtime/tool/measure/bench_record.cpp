@@ -13,7 +13,7 @@
 namespace fusec::tool {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 constexpr double kSlower = 1.03;
 
 Status invalid(const std::string& where, const std::string& why) {
@@ -53,6 +53,8 @@ Result<BenchRecord> parsed(const Json& json, const std::string& where) {
   o.precision = json.at("precision").get<std::string>();
   o.tf32 = json.at("tf32").get<bool>();
   o.threads = json.at("threads").get<int>();
+  o.driver = json.at("driver").get<std::string>();
+  o.copy_gb_per_s = json.at("copy_gb_per_s").get<double>();
   o.date = json.at("date").get<std::string>();
   o.commit = json.at("commit").get<std::string>();
   o.versions = json.at("versions").get<std::string>();
@@ -83,9 +85,18 @@ BenchChange compute_change(const BenchCase& before, const BenchCase& now) {
 
 Json make_json(const BenchRecord& record) {
   const BenchOrigin& o = record.origin;
-  Json json = {{"format", kFormat},    {"date", o.date},        {"commit", o.commit},     {"device", o.device},
-               {"machine", o.machine}, {"threads", o.threads},  {"numerics", o.numerics}, {"precision", o.precision},
-               {"tf32", o.tf32},       {"versions", o.versions}};
+  Json json = {{"format", kFormat},
+               {"date", o.date},
+               {"commit", o.commit},
+               {"device", o.device},
+               {"machine", o.machine},
+               {"driver", o.driver},
+               {"copy_gb_per_s", o.copy_gb_per_s},
+               {"threads", o.threads},
+               {"numerics", o.numerics},
+               {"precision", o.precision},
+               {"tf32", o.tf32},
+               {"versions", o.versions}};
   json["cases"] = Json::array();
   for (const BenchCase& c : record.cases) {
     json["cases"].push_back(c.error.empty() ? Json{{"name", c.name}, {"median_ms", c.median_ms}, {"ratios", c.ratios}}

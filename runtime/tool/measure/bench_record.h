@@ -12,7 +12,7 @@ namespace fusec::tool {
 
 // One pattern or model over all rounds.
 struct BenchCase {
-  std::string name;            // "pattern add_f32", "model resnet f16"
+  std::string name;            // "pattern add_f32", "model resnet", or "model resnet f16" beside another precision
   std::vector<double> ratios;  // a round's time over that of a copy in the same round: finite and above 0
   double median_ms = 0;        // of the rounds' times, for a reader: no comparison uses it
   std::string error;           // why there are no figures
@@ -20,11 +20,15 @@ struct BenchCase {
 
 // How and where a run was made. Times compare when all of `device` to `threads` are equal.
 struct BenchOrigin {
-  std::string device;   // "cpu" or "cuda"
-  std::string machine;  // "Intel(R) Xeon(R), x86-64-v4", "NVIDIA H200, sm_90"
-  std::string numerics, precision;
+  std::string device;               // "cpu" or "cuda"
+  std::string machine;              // "Intel(R) Xeon(R), x86-64-v4", "NVIDIA H200, sm_90"
+  std::string numerics, precision;  // one, or several: "f32,f16"
   bool tf32 = false;
   int threads = 0;  // of the CPU; 0 for a GPU
+  // For a reader, as the rest: the driver of a GPU ("580.65.06, CUDA 13.0"), and the speed of a large copy, the median
+  // of the rounds, read + written.
+  std::string driver;
+  double copy_gb_per_s = 0;
   std::string date, commit, versions;
 };
 

@@ -35,6 +35,7 @@ using runtime::cuda::Stopwatch;
 constexpr int64_t kFlushRows = 8192, kFlushColumns = 8192;
 constexpr int64_t kFlushBytes = kFlushRows * kFlushColumns * 4;
 constexpr int64_t kYardstickRounds = 5;
+constexpr int64_t kWallRuns = 25;
 constexpr int kHostRounds = 25, kHostWarmup = 4, kHostQueued = 4;  // the first rounds capture; runs behind one another
 
 // A compiled model with its tensors on the GPU.
@@ -190,6 +191,18 @@ Result<GpuPaired> GpuBaseline::time(Session& session, std::span<const Tensor> in
   return out;
 }
 
+Result<double> GpuBaseline::copy_us(int64_t bytes) {
+  FUSEC_TRY(impl_->reserve(bytes));
+  std::vector<double> us;
+  for (int64_t round = 0; round < 2 * kYardstickRounds; ++round) {
+    FUSEC_ASSIGN(const double one, impl_->time([&](void* stream) {
+      return impl_->watch.copy(impl_->copy_from, impl_->copy_to, bytes / 8 * 4, stream);
+    }));
+    us.push_back(one);
+  }
+  return median(us);
+}
+
 Result<double> GpuBaseline::wall_copy_us(int64_t bytes) {
   FUSEC_TRY(impl_->reserve(bytes));
   Status failed;
@@ -198,7 +211,7 @@ Result<double> GpuBaseline::wall_copy_us(int64_t bytes) {
         [&](void* stream) { return impl_->watch.copy(impl_->copy_from, impl_->copy_to, bytes / 8 * 4, stream); });
     if (!status.ok()) failed = std::move(status);
   };
-  const double us = median(time_runs(call, {0, 9, 2}));
+  const double us = median(time_runs(call, {0, kWallRuns, 2}));
   FUSEC_TRY(failed);
   return us;
 }
@@ -230,6 +243,7 @@ Status GpuBaseline::prepare() { return gpu_status(); }
 Result<GpuPaired> GpuBaseline::time(Session&, std::span<const Tensor>, std::span<Tensor>, int64_t, const Budget&) {
   return gpu_status();
 }
+Result<double> GpuBaseline::copy_us(int64_t) { return gpu_status(); }
 Result<double> GpuBaseline::wall_copy_us(int64_t) { return gpu_status(); }
 Result<HostTime> GpuBaseline::host_us(Session&, std::span<const Tensor>, std::span<Tensor>) { return gpu_status(); }
 double GpuBaseline::read_gb_per_s() const { return 0; }

@@ -45,6 +45,9 @@ class GpuBaseline {
   // After prepare(): rounds of flush, call, flush, copy of each kind. Tensors lie on the GPU.
   Result<GpuPaired> time(Session& session, std::span<const Tensor> inputs, std::span<Tensor> outputs, int64_t bytes,
                          const Budget& budget);
+  // After prepare(): microseconds of the driver's copy of so much traffic, between events after a flush: median of a
+  // few.
+  Result<double> copy_us(int64_t bytes);
   // Microseconds of the driver's copy of so much traffic, as a caller sees it who waits for it: median of a few.
   Result<double> wall_copy_us(int64_t bytes);
   // The graph being captured; tensors lie on the GPU.
