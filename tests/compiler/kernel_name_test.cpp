@@ -9,6 +9,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/kernel/layout.h"
+#include "compiler/lower/gpu/gpu.h"
 #include "compiler/lower/lower.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/kernel_text.h"
@@ -168,7 +169,7 @@ TEST(KernelName, IsTheFunctionOfTheCode) {
   EXPECT_THAT(two.name, StartsWith("column_sum_f32_"));
   for (const Codegen emitter : {Codegen::nvrtc, Codegen::llvm}) {
     for (const ir::Kernel& kernel : {one, two}) {
-      const auto artifact = codegen::emit_with(emitter, kernel, sm90(), {.keep_text = true});
+      const auto artifact = codegen::emit_with(emitter, *lower_for_writer(kernel, sm90()), sm90(), {.keep_text = true});
       if (artifact.status().code() == StatusCode::unsupported) continue;
       ASSERT_TRUE(artifact.ok()) << artifact.status().str();
       const bool several = artifact->phases.size() > 1;
