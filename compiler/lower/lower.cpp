@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/host/families.h"
 #include "compiler/lower/nest/nest.h"
 #include "compiler/lower/schedule/kernel_name.h"
 #include "compiler/lower/schedule/schedule.h"
@@ -174,16 +175,18 @@ class Lowering {
     return made;
   }
 
-  // Where the target keeps no rows in memory (GPUs), row values are held in registers or recomputed.
+  // Where a task keeps no row in memory (on a GPU, or where threads share rows), row values are held in registers or
+  // recomputed.
   Result<LoopNest> build_region_nest(const Region& region) {
     LoopNestOptions nest_options;
     nest_options.numerics = options_.numerics;
     nest_options.stores_in_scan = !target_.keeps_rows;
     FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
-    if (target_.keeps_rows || !nest.domain.has_reduced()) return nest;
-    const Dim length = row_length(nest.domain);
+    if (!nest.domain.has_reduced()) return nest;
     const bool is_row = !columns_along(peel_loops(nest.kernel.body[0]));
-    if (is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
+    if (target_.keeps_rows && !(is_row && recomputes_rows(target_, nest.domain))) return nest;
+    const Dim length = row_length(nest.domain);
+    if (!target_.keeps_rows && is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
     return build_loop_nest(graph_, partition_.storage, region, nest_options);
   }

@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "fusec/device.h"
 #include "fusec/engine.h"
@@ -95,6 +97,58 @@ constexpr RowCase kCases[] = {
   %1 = tanh %0: f32[N, 65, 33]
   return %1 as "y"
 })"},
+    {"SumOfVeryLongRow", R"(graph @main(%x: f32[N, 70001]) {
+  %0 = reduce_sum %x {axes = [1]}: f32[N]
+  return %0 as "y"
+})"},
+    {"SumOfTwoLongAxes", R"(graph @main(%x: f32[N, 5, 3, 7001]) {
+  %0 = reduce_sum %x {axes = [1, 3]}: f32[N, 3]
+  return %0 as "y"
+})"},
+    {"ArgmaxOfLongRow", R"(graph @main(%x: f16[N, 40001]) {
+  %0 = argmax %x {axis = 1, last = 0}: i64[N]
+  return %0 as "y"
+})"},
+    {"SoftmaxOfLongRow", R"(graph @main(%x: f32[N, 40960]) {
+  %0 = reduce_max %x {axes = [1]}: f32[N]
+  %1 = reshape %0 {shape = [N, 1]}: f32[N, 1]
+  %2 = sub %x, %1: f32[N, 40960]
+  %3 = exp %2: f32[N, 40960]
+  %4 = reduce_sum %3 {axes = [1]}: f32[N]
+  %5 = reshape %4 {shape = [N, 1]}: f32[N, 1]
+  %6 = div %3, %5: f32[N, 40960]
+  return %6 as "y"
+})"},
+    {"NormOfShortRows", R"(graph @main(%x: f32[N, 33, 21]) {
+  %0 = reduce_mean %x {axes = [2]}: f32[N, 33]
+  %1 = reshape %0 {shape = [N, 33, 1]}: f32[N, 33, 1]
+  %2 = sub %x, %1: f32[N, 33, 21]
+  %3 = exp %2: f32[N, 33, 21]
+  %4 = reduce_sum %3 {axes = [2]}: f32[N, 33]
+  %5 = sqrt %4: f32[N, 33]
+  %6 = reshape %5 {shape = [N, 33, 1]}: f32[N, 33, 1]
+  %7 = div %3, %6: f32[N, 33, 21]
+  return %7 as "y"
+})"},
+    {"NormOfMiddlingRows", R"(graph @main(%x: f32[N, 20, 130]) {
+  %0 = mul %x, %x: f32[N, 20, 130]
+  %1 = reduce_sum %0 {axes = [2]}: f32[N, 20]
+  %2 = reshape %1 {shape = [N, 20, 1]}: f32[N, 20, 1]
+  %3 = div %x, %2: f32[N, 20, 130]
+  return %3 as "y"
+})"},
+    {"SumOfVeryManyColumns", R"(graph @main(%x: f32[N, 70, 4500]) {
+  %0 = reduce_sum %x {axes = [1]}: f32[N, 4500]
+  return %0 as "y"
+})"},
+    {"SumOfParts", R"(graph @main(%x: f32[N, 37, 3, 5, 96]) {
+  %0 = reduce_sum %x {axes = [1, 3]}: f32[N, 3, 96]
+  return %0 as "y"
+})"},
+    {"MaximumOfColumns", R"(graph @main(%x: f32[N, 90, 24]) {
+  %0 = reduce_max %x {axes = [1]}: f32[N, 24]
+  return %0 as "y"
+})"},
     {"RunningSums", R"(graph @main(%x: f32[N, 100]) {
   %0 = cumsum %x {axis = 1, exclusive = 0, reverse = 0}: f32[N, 100]
   return %0 as "y"
@@ -152,6 +206,43 @@ class Batch : public testing::TestWithParam<RowCase> {
     }
   }
 
+  // A model of one row and models of some rows, each compiled for its batch.
+  void check_fixed_batches() {
+    std::vector<char> first;
+    for (const int64_t batch : {1, 3, 16}) {
+      ir::Graph graph = *ir::parse_graph(with_batch(GetParam().graph, batch));
+      std::vector<Tensor> inputs;
+      for (const ir::ValueId v : graph.inputs) {
+        std::vector<int64_t> shape;
+        for (const Dim& d : graph.type(v).shape) shape.push_back(d.eval({{"C", 203}}).value());
+        inputs.push_back(*Tensor::make(graph.type(v).dtype, shape));
+        fill(inputs.back(), inputs.size());
+      }
+      for (const int threads : {1, 2, 8}) {
+        Options options;
+        options.use_cache = false;
+        options.threads = threads;
+        const auto engine = Engine::compile(ir::make_model(graph), options);
+        ASSERT_TRUE(engine.ok()) << engine.status().str();
+        auto session = Session::create(*engine);
+        ASSERT_TRUE(session.ok()) << session.status().str();
+        const auto got = session->run(inputs);
+        ASSERT_TRUE(got.ok()) << got.status().str();
+        const Tensor row = rows((*got)[0], 0, 1);
+        const std::vector<char> bytes(row.as<char>(), row.as<char>() + row.bytes());
+        if (first.empty()) first = bytes;
+        EXPECT_EQ(first, bytes) << "batch " << batch << ", " << threads << " threads";
+      }
+    }
+  }
+
+  static std::string with_batch(std::string text, int64_t batch) {
+    for (std::size_t at = text.find("[N"); at != std::string::npos; at = text.find("[N", at)) {
+      text.replace(at + 1, 1, std::to_string(batch));
+    }
+    return text;
+  }
+
   static void expect_rows(Session& session, const std::vector<Tensor>& inputs, const Tensor& all, int64_t row,
                           int64_t count) {
     std::vector<Tensor> part;
@@ -167,6 +258,8 @@ class Batch : public testing::TestWithParam<RowCase> {
 INSTANTIATE_TEST_SUITE_P(Rows, Batch, testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
 
 TEST_P(Batch, RowsHaveTheSameBitsAloneAndTogetherWithAnyThreads) { check("cpu", {1, 2, 8}); }
+
+TEST_P(Batch, RowsHaveTheSameBitsInModelsOfAnyBatchWithAnyThreads) { check_fixed_batches(); }
 
 TEST_P(Batch, RowsHaveTheSameBitsOnAGpu) {
   Options options;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text tests of the compiler's stages. The target is named in the arguments where it matters (default x86-64-v3).
 #include <sstream>
+#include <string>
+#include <string_view>
 
 #include "commands.h"
 #include "compiler/lower/lower.h"
@@ -24,7 +26,7 @@ struct Setting {
   Options options;
 };
 
-// Words of the arguments: a target's name, "exact", or anything else, which is returned.
+// Words of the arguments: a target's name, "exact", "threads=8", or anything else, which is returned.
 Result<Setting> setting(const std::string& input, const std::string& args, std::vector<std::string>* rest = nullptr) {
   Setting s;
   FUSEC_ASSIGN(s.graph, ir::parse_graph(input));
@@ -36,6 +38,8 @@ Result<Setting> setting(const std::string& input, const std::string& args, std::
       FUSEC_ASSIGN(s.target, named_target(word));
     } else if (word == "exact") {
       s.options.numerics = Numerics::exact;
+    } else if (word.starts_with("threads=")) {
+      s.target.threads = std::stoi(word.substr(std::string_view("threads=").size()));
     } else if (word == "f16" || word == "bf16") {
       s.options.precision = parse_dtype(word);
     } else if (rest != nullptr) {

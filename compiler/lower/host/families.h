@@ -19,7 +19,26 @@ ir::Block schedule_transpose(const Scheduling& s, PerfectNest nest, VarId across
 // Schedules a nest that stores a few planes as the innermost axis (a color image, channels last): vectors of all planes
 // at one position are interleaved in registers. Returns nullopt for other nests.
 std::optional<ir::Block> schedule_interleave(const Scheduling& s, const PerfectNest& nest);
+// The elements of a long row whose sum goes to the next level: 128 for each of 32 lanes.
+inline constexpr int64_t kRowChunk = 4096;
 ir::Block schedule_rows(const Scheduling& s, PerfectNest nest);
+// Schedules many short rows in groups; returns nullopt for other nests.
+std::optional<ir::Block> schedule_row_groups(const Scheduling& s, PerfectNest& nest);
+// Appends the accumulation of one reduction along a row; returns the buffer of its lanes, which are not combined yet.
+ir::BufferId accumulate_row(ir::Kernel& kernel, ir::Reduce reduce, ir::Block& out);
+// Appends loops along a row, with vectors over the innermost.
+void vectorize_loops(const Scheduling& s, ir::Stmt stmt, ir::Block& out);
+// Appends the schedule of an argmax or argmin along a row; returns false, having done nothing, for other reductions.
+bool schedule_search(ir::Kernel& kernel, ir::Reduce& reduce, ir::Block& out);
+// Makes each reduction of a long row the reduction of the results of its parts.
+void split_long_rows(ir::Kernel& kernel, ir::Block& body);
+// Schedules a few long rows, after split_long_rows, as phases whose tasks are parts of rows. Returns nullopt for other
+// nests.
+std::optional<ir::Block> schedule_few_rows(const Scheduling& s, PerfectNest& nest);
+// Whether the threads of the target share rows in parts. `once`: each row is read once.
+bool few_rows(const Scheduling& s, const std::vector<ir::LoopHead>& rows, bool once);
+// Whether a region of this domain has few long rows, whose values are recomputed in each phase: no task keeps a row.
+bool recomputes_rows(const Target& target, const Domain& domain);
 ir::Block schedule_columns(const Scheduling& s, PerfectNest nest, VarId along);
 // Schedules a column reduction with few columns and many rows as partial sums of row chunks and their sum. Returns
 // nullopt for other nests.

@@ -38,9 +38,6 @@ int tree_lanes(const std::vector<LoopHead>& loops, Combiner combiner) {
 // loops.
 constexpr int64_t kMaxAdditions = 128;
 
-// The elements of a long row that are summed before the sums go to the next level: 128 per lane.
-constexpr int64_t kRowChunk = 4096;
-
 // Turns one reduction over unit-stride iterations into lanes that accumulate in order, combined at the end.
 class ReduceScheduler {
  public:
@@ -219,7 +216,12 @@ class ReduceScheduler {
   ir::BufferId acc_;
 };
 
-// Schedules the loops of the last phase, with vectors over the innermost.
+}  // namespace
+
+ir::BufferId accumulate_row(ir::Kernel& kernel, ir::Reduce reduce, Block& out) {
+  return ReduceScheduler(kernel, std::move(reduce)).accumulate(out);
+}
+
 void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
   PerfectNest nest = peel_loops(std::move(stmt));
   const LoopHead inner = nest.heads.back();
@@ -234,151 +236,36 @@ void vectorize_loops(const Scheduling& s, Stmt stmt, Block& out) {
   }
 }
 
-}  // namespace
-
 namespace {
 
-// The number of rows that are reduced side by side; lane k of the result is row k. The sums of 16 rows are transposed
-// in registers and combined as vectors, in the order in which the lanes of one row are combined, so that the bits equal
-// those of rows reduced alone.
-constexpr int kRowsTogether = 16;
-// Fewer rows are better scheduled as tasks of their own.
-constexpr int64_t kMinRowsTogether = 1024;
-
-class RowGroups {
- public:
-  RowGroups(const Scheduling& s, PerfectNest& nest) : s_(s), nest_(nest), row_(nest.heads.back()) {}
-
-  bool suits() const {
-    int reductions = 0;
-    for (const Stmt& stmt : nest_.body) {
-      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
-      if (reduce == nullptr && !std::holds_alternative<ir::Let>(stmt.v) && !std::holds_alternative<ir::Load>(stmt.v) &&
-          !std::holds_alternative<ir::Store>(stmt.v))
-        return false;
-      if (reduce != nullptr && (++reductions > 1 || !is_short(*reduce))) return false;
-    }
-    return reductions == 1 && divisible_by(s_.kernel, row_.extent, kRowsTogether) && has_many_rows();
-  }
-
-  Block run() {
-    const VarId group = add_var(s_.kernel);
-    base_ = IndexExpr(kRowsTogether) * IndexExpr::symbol(group);
-    const auto at = std::find_if(nest_.body.begin(), nest_.body.end(),
-                                 [](const Stmt& stmt) { return std::holds_alternative<ir::Reduce>(stmt.v); });
-    const Block before(nest_.body.begin(), at), after(at + 1, nest_.body.end());
-    Block out;
-    const ir::BufferId sums = reduce_rows(before, std::get<ir::Reduce>(at->v), out);
-    Block rest = before;
-    rest.push_back({ir::Load{std::get<ir::Reduce>(at->v).dst[0],
-                             sums,
-                             {IndexExpr::symbol(row_.var) - base_},
-                             {},
-                             ir::Constant{DType::f32},
-                             0}});
-    rest.insert(rest.end(), after.begin(), after.end());
-    vectorize(s_.kernel, rest, row_.var, kRowsTogether, base_);
-    for (Stmt& stmt : rest) out.push_back(std::move(stmt));
-    nest_.heads.back() = {LoopTag::grid, group, floordiv(row_.extent, kRowsTogether)};
-    Block result;
-    result.push_back(rebuild_loops(nest_.heads, std::move(out)));
-    return result;
-  }
-
- private:
-  bool is_short(const ir::Reduce& reduce) const {
-    return tuple_size(reduce.combiner) == 1 && reduce.loops.size() == 1 && reduce.loops[0].extent.is_const() &&
-           tree_lanes(reduce.loops[0].extent, reduce.combiner) == kRowsTogether &&
-           s_.kernel.regs[reduce.dst[0]].dtype == DType::f32;
-  }
-
-  bool has_many_rows() const {
-    IndexExpr rows(1);
-    for (const LoopHead& head : nest_.heads) {
-      const auto name = head.extent.as_symbol();
-      const auto expected = name ? s_.expected_values.find(*name) : s_.expected_values.end();
-      rows *= expected == s_.expected_values.end() ? head.extent : IndexExpr(expected->second);
-    }
-    return !rows.is_const() || rows.value() >= kMinRowsTogether;
-  }
-
-  ir::BufferId tile(const char* name, ir::IndexShape shape) {
-    return add_buffer(
-        s_.kernel,
-        {name + std::to_string(s_.kernel.buffers.size()), ir::Space::reg, DType::f32, std::move(shape), {}, 0, ""});
-  }
-
-  RegId vector() { return add_reg(s_.kernel, DType::f32, kRowsTogether); }
-
-  // Emits the reduction of all rows; returns the buffer with their results.
-  ir::BufferId reduce_rows(const Block& before, const ir::Reduce& reduce, Block& out) {
-    const IndexExpr lane = IndexExpr::symbol(ir::kLane);
-    const ir::BufferId lanes = tile("rows", {kRowsTogether, kRowsTogether}),
-                       transposed = tile("turned", {kRowsTogether, kRowsTogether});
-    const ir::BufferId sums = tile("sums", {kRowsTogether});
-    for (const ir::BufferId b : {lanes, transposed, sums}) out.push_back({ir::Alloc{b}});
-    const VarId u = add_var(s_.kernel);
-    Block one = before;
-    one.push_back({reduce});
-    one = clone(s_.kernel, one);
-    ir::Reduce own = std::get<ir::Reduce>(std::move(one.back().v));
-    one.pop_back();
-    const ir::BufferId acc = ReduceScheduler(s_.kernel, std::move(own)).accumulate(one);
-    const RegId v = vector();
-    one.push_back({ir::Load{v, acc, {lane}, {}, ir::Constant{DType::f32}, 0}});
-    one.push_back({ir::Store{lanes, {IndexExpr::symbol(u), lane}, v, {}, ir::StoreHint::none}});
-    substitute(one, row_.var, base_ + IndexExpr::symbol(u));
-    out.push_back({ir::Loop{{LoopTag::seq, u, kRowsTogether}, std::move(one), ir::PhaseBoundary::launches}});
-    out.push_back({ir::TransposeTile{transposed, lanes}});
-    out.push_back(
-        {ir::Store{sums, {lane}, combined(transposed, combining_op(reduce.combiner), out), {}, ir::StoreHint::none}});
-    return sums;
-  }
-
-  // Combines the rows of a transposed tile by adjacent pairs.
-  RegId combined(ir::BufferId transposed, ScalarOp op, Block& out) {
-    std::vector<RegId> parts;
-    for (int64_t k = 0; k < kRowsTogether; ++k) {
-      parts.push_back(vector());
-      out.push_back({ir::Load{
-          parts.back(), transposed, {IndexExpr(k), IndexExpr::symbol(ir::kLane)}, {}, ir::Constant{DType::f32}, 0}});
-    }
-    for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
-      for (size_t k = 0; k < parts.size() / 2; ++k) {
-        const RegId pair = vector();
-        out.push_back({ir::Let{pair, op, {parts[2 * k], parts[2 * k + 1]}}});
-        parts[k] = pair;
-      }
-    }
-    return parts[0];
-  }
-
-  const Scheduling& s_;
-  PerfectNest& nest_;
-  LoopHead row_;
-  IndexExpr base_;
-};
-
-}  // namespace
-
-Block schedule_rows(const Scheduling& s, PerfectNest nest) {
-  if (!nest.heads.empty()) {
-    for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
-    if (RowGroups groups(s, nest); groups.suits()) return groups.run();
-  }
-  for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
-  Block row;
-  for (Stmt& stmt : nest.body) {
+void schedule_row(const Scheduling& s, Block body, Block& row) {
+  for (Stmt& stmt : body) {
     auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+    auto* loop = std::get_if<ir::Loop>(&stmt.v);
     if (reduce != nullptr && tuple_size(reduce->combiner) == 1 &&
         !reduce->loops.empty()) {  // axes of extent 1 have no loop
       ReduceScheduler(s.kernel, std::move(*reduce)).run(row);
-    } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
+    } else if (reduce != nullptr && schedule_search(s.kernel, *reduce, row)) {
+      continue;
+    } else if (loop != nullptr && has_reduction(loop->body)) {
+      Block part;
+      schedule_row(s, std::move(loop->body), part);
+      row.push_back({ir::Loop{loop->head, std::move(part), loop->boundary}});
+    } else if (loop != nullptr) {
       vectorize_loops(s, std::move(stmt), row);
     } else {
       row.push_back(std::move(stmt));
     }
   }
+}
+
+}  // namespace
+
+Block schedule_rows(const Scheduling& s, PerfectNest nest) {
+  if (auto groups = schedule_row_groups(s, nest)) return std::move(*groups);
+  for (LoopHead& head : nest.heads) head.tag = LoopTag::grid;
+  Block row;
+  schedule_row(s, std::move(nest.body), row);
   Block result;
   result.push_back(rebuild_loops(nest.heads, std::move(row)));
   return result;

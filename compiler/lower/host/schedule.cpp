@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower for the host: picks the schedule family of each loop nest (interleave, pointwise, transpose, column chunks,
-// rows, columns) and cleans up the kernel afterwards. For all families it derives the lanes of a loop body from its
-// widest type, and splits a loop into full vectors and a guarded rest.
+// columns, few rows, rows) and cleans up the kernel afterwards. For all families it derives the lanes of a loop body
+// from its widest type, and splits a loop into full vectors and a guarded rest.
 
 #include <algorithm>
 
@@ -18,6 +18,13 @@ namespace {
 constexpr size_t kShortBody = 24;
 // An op of this cost is a chain of dependent multiplications. Four vectors at a time hide its latency.
 constexpr int kLongChain = 9;
+
+Block schedule_reductions(const Scheduling& s, PerfectNest nest) {
+  if (const auto along = columns_along(nest)) return schedule_columns(s, std::move(nest), *along);
+  split_long_rows(s.kernel, nest.body);
+  if (auto phases = schedule_few_rows(s, nest)) return std::move(*phases);
+  return schedule_rows(s, std::move(nest));
+}
 
 }  // namespace
 
@@ -56,8 +63,7 @@ Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim
     } else if (auto chunks = schedule_column_chunks(s, loops)) {
       scheduled = std::move(*chunks);
     } else {
-      const auto along = columns_along(loops);
-      scheduled = along ? schedule_columns(s, std::move(loops), *along) : schedule_rows(s, std::move(loops));
+      scheduled = schedule_reductions(s, std::move(loops));
     }
     for (Stmt& inner : scheduled) result.push_back(std::move(inner));
   }

@@ -59,10 +59,12 @@ class Streamer {
     return (base.known_divisor() * element) % bytes == 0;
   }
 
-  void store(ir::Store& store) {
+  // Lines that a tile stores in pieces, row after row, would leave the core in pieces if they passed the caches by.
+  void store(ir::Store& store, const Around& around) {
     ir::Buffer& buffer = kernel_.buffers[store.buffer];
     if (!streamed_.contains(store.buffer)) return;
     const int64_t bytes = element(store.buffer) * width_of(kernel_, store.value);
+    if (around.is_tile && bytes < kLine) return;
     if (bytes % 16 != 0 || !aligned(store.index, element(store.buffer), std::min(bytes, kLine))) return;
     store.hint = ir::StoreHint::stream;
     buffer.alignment = kLine;
@@ -102,8 +104,9 @@ class Streamer {
     const int64_t bytes = kernel_.regs[load.dst].width * element(load.buffer);
     const auto next = walked.size() > 1 && rows_fit(around, bytes) ? next_row(load, around) : std::nullopt;
     if (walk != (next ? walked[1] : walked[0])) return;
-    const VarId moved = next.value_or(around.loops.back().var);
-    const int64_t by = next ? 1 : std::max<int64_t>(1, kAhead / bytes);
+    const auto jump = next ? next : next_run(load, around, bytes);
+    const VarId moved = jump.value_or(around.loops.back().var);
+    const int64_t by = jump ? 1 : std::max<int64_t>(1, kAhead / bytes);
     const IndexExpr later =
         load.index[0].substitute({{ir::kLane, IndexExpr(0)}, {moved, IndexExpr::symbol(moved) + by}});
     for (int64_t at = 0; at < bytes; at += kLine)
@@ -118,6 +121,23 @@ class Streamer {
     return known && *known <= target_.l2_bytes / 4;
   }
 
+  // The loop that moves to the next run of elements, where a run is shorter than a page and the next one lies
+  // elsewhere.
+  std::optional<VarId> next_run(const ir::Load& load, const Around& around, int64_t bytes) const {
+    const ir::LoopHead& inner = around.loops.back();
+    const std::optional<int64_t> times = inner.extent.eval(sizes_);
+    if (!times || *times * bytes >= kAhead) return std::nullopt;
+    const std::optional<VarId> outer = around.loops.size() > 1
+                                           ? std::optional(around.loops[around.loops.size() - 2].var)
+                                       : !around.grids.empty() ? std::optional(around.grids.back())
+                                                               : std::nullopt;
+    if (!outer) return std::nullopt;
+    const auto affine = affine_in(load.index[0], {inner.var, *outer});
+    if (!affine || affine->coefficient(*outer).is(0)) return std::nullopt;
+    const bool goes_on = affine->coefficient(*outer) == affine->coefficient(inner.var) * inner.extent;
+    return goes_on ? std::nullopt : outer;
+  }
+
   // The grid variable that moves to the next row.
   static std::optional<VarId> next_row(const ir::Load& load, const Around& around) {
     const bool moves = !around.grids.empty() && load.index[0].uses(around.grids.back());
@@ -129,7 +149,7 @@ class Streamer {
   void visit(Block& block, const Around& around, const OnLoad& on_load) {
     Block result;
     for (Stmt& stmt : block) {
-      if (auto* s = std::get_if<ir::Store>(&stmt.v)) store(*s);
+      if (auto* s = std::get_if<ir::Store>(&stmt.v)) store(*s, around);
       if (auto* l = std::get_if<ir::Load>(&stmt.v)) on_load(*l, around, result);
       if (auto* l = std::get_if<ir::Loop>(&stmt.v)) {
         Around inner = around;
