@@ -16,6 +16,7 @@
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/partition.h"
+#include "ir/cost/cost.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 
@@ -45,11 +46,12 @@ class Lowering {
     interface();
     for (const Region& region : partition_.regions) {
       FUSEC_TRY(deadline_.check("lower"));
-      Result<ir::Step> step = region.kind == RegionKind::anchor ? library_step(region) : kernel_step(region);
-      if (!step.ok()) return step.status().with_note("while lowering " + origin(region));
+      Result<ir::Candidate> only =
+          region.kind == RegionKind::anchor ? library_candidate(region) : kernel_candidate(region);
+      if (!only.ok()) return only.status().with_note("while lowering " + origin(region));
       ir::Slot slot;
       slot.variants.push_back({{}, {}, -1});
-      slot.variants.back().candidates.push_back({{std::move(*step)}, "the only way", 0});
+      slot.variants.back().candidates.push_back(std::move(*only));
       program_.slots.push_back(std::move(slot));
     }
     for (const FusionBoundary& boundary : partition_.boundaries) program_.notes.push_back(note(boundary));
@@ -122,9 +124,16 @@ class Lowering {
     std::vector<Dim> extents;
     std::vector<Param> params;
     std::vector<Scratch> scratch;
+    double predicted_us = 0;
   };
 
-  Result<ir::Step> kernel_step(const Region& region) {
+  static ir::Candidate only_candidate(ir::Step step, double predicted_us) {
+    ir::Candidate candidate{{}, "the only way", predicted_us};
+    candidate.steps.push_back(std::move(step));
+    return candidate;
+  }
+
+  Result<ir::Candidate> kernel_candidate(const Region& region) {
     const RegionKey key = region_key(graph_, partition_.storage, region);
     auto known = generated_.find(key.text);
     if (known == generated_.end()) {
@@ -141,7 +150,16 @@ class Lowering {
       const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", scratch.dtype, scratch.elements, 0});
       step.args.push_back({id, 0, {scratch.elements}, {1}});
     }
-    return ir::Step{std::move(step), origin(region)};
+    return only_candidate({std::move(step), origin(region)}, made.predicted_us);
+  }
+
+  // Symbols of the model have the value that unset ones have at a run.
+  double predict(const Generated& made) const {
+    std::map<std::string, int64_t> symbols;
+    for (const std::string& symbol : graph_.symbols) symbols[symbol] = 1;
+    std::vector<int64_t> extents;
+    for (const Dim& extent : made.extents) extents.push_back(extent.eval(symbols).value_or(1));
+    return ir::cost(program_.kernels[made.kernel], target_, {extents}).predicted_us;
   }
 
   Result<Generated> generate(const Region& region, const std::vector<ValueId>& values) {
@@ -172,6 +190,7 @@ class Lowering {
       if (buffer.space == ir::Space::scratch)
         made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
     made.kernel = kernel_id(std::move(nest.kernel), stem);
+    made.predicted_us = predict(made);
     return made;
   }
 
@@ -221,6 +240,11 @@ class Lowering {
     const auto view = find_view(graph_, partition_.storage, value);
     if (!view) return Status(StatusCode::internal, "an operand of a library step is not materialized");
     return ir::View{get_or_allocate(view->base), view->offset, view->shape, view->strides};
+  }
+
+  Result<ir::Candidate> library_candidate(const Region& region) {
+    FUSEC_ASSIGN(ir::Step step, library_step(region));
+    return only_candidate(std::move(step), 0);
   }
 
   Result<ir::Step> library_step(const Region& region) {

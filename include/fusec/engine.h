@@ -50,6 +50,8 @@ struct FUSEC_API LaunchInfo {
   int64_t bytes = 0;           // that it reads and writes, broadcast axes once
   int threads = 1;             // of a block on a GPU
   double us = 0;               // set by Session::profile
+  double predicted_us = 0;     // of a generated kernel, by the machine model of the target; 0 of a library call
+  double bound_us = 0;         // that a copy of the bytes it has to move would take
 };
 
 // What one set of shapes costs.

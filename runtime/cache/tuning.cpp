@@ -32,6 +32,9 @@ constexpr char kSchema[] =
     "NULL, "
     "workspace INTEGER NOT NULL, failure TEXT NOT NULL, time INTEGER NOT NULL, "
     "PRIMARY KEY(scope, call, library, choice)) WITHOUT ROWID";
+constexpr char kFigures[] =
+    "CREATE TABLE figures(device TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, time INTEGER NOT NULL, "
+    "PRIMARY KEY(device, name)) WITHOUT ROWID";
 #define FUSEC_TUNING_COLUMNS \
   "scope, call, library, choice, own, listed, median_us, spread, runs, workspace, failure, time"
 constexpr char kSelect[] = "SELECT " FUSEC_TUNING_COLUMNS " FROM times LIMIT 500000";
@@ -39,11 +42,15 @@ constexpr char kSelectScope[] = "SELECT " FUSEC_TUNING_COLUMNS " FROM times WHER
 #undef FUSEC_TUNING_COLUMNS
 constexpr char kPut[] = "INSERT OR REPLACE INTO times VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
+constexpr char kSelectFigures[] = "SELECT device, name, value, time FROM figures WHERE ?1 IN ('', device) LIMIT 100000";
+constexpr char kPutFigure[] = "INSERT OR REPLACE INTO figures VALUES(?1, ?2, ?3, ?4)";
+
 constexpr std::size_t kLongestKey = 8192, kLongestName = 1024;
-constexpr double kLongestUs = 1e10;
+constexpr double kLongestUs = 1e10, kLargestFigure = 1e12;
 constexpr int64_t kMaxRuns = 1'000'000, kMaxBytes = int64_t{1} << 48;
 
-enum class Content { ours, empty, foreign, damaged };
+// times_only: of an earlier version, which had no figures.
+enum class Content { ours, times_only, empty, foreign, damaged };
 
 // Classifies the file by its schema, which must equal ours exactly: no triggers, no views, nothing else. Must run in a
 // transaction, so that concurrent changes of another process are seen completely or not at all.
@@ -61,10 +68,15 @@ Result<Content> content_within(const Connection& db) {
   if (!schema.ok()) return answer(schema.status());
   Result<std::string> version = db.value("PRAGMA user_version");
   if (!version.ok()) return answer(version.status());
-  if (*id != kIsOurs || *version != "1" || *things != "1" || *schema != kSchema) return Content::foreign;
+  Result<std::string> figures = db.value("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = 'figures'");
+  if (!figures.ok()) return answer(figures.status());
+  const bool has_figures = *figures == kFigures;
+  if (*id != kIsOurs || *version != "1" || *things != (has_figures ? "2" : "1") || *schema != kSchema)
+    return Content::foreign;
   Result<std::string> check = db.value("PRAGMA quick_check(1)");
   if (!check.ok()) return answer(check.status());
-  return *check == "ok" ? Content::ours : Content::damaged;
+  if (*check != "ok") return Content::damaged;
+  return has_figures ? Content::ours : Content::times_only;
 }
 
 Result<Content> read_content(const Connection& db) {
@@ -86,8 +98,10 @@ Status make_schema(const Connection& db) {
   // Another process may have been first.
   Result<Content> content = content_within(db);
   Status status = content.status();
-  if (content.ok() && *content == Content::empty) status = db.run(kSchema);
-  if (content.ok() && *content == Content::empty && status.ok()) status = db.run(kMarkAsOurs);
+  const bool is_empty = content.ok() && *content == Content::empty;
+  if (is_empty) status = db.run(kSchema);
+  if (is_empty && status.ok()) status = db.run(kMarkAsOurs);
+  if (status.ok() && *content != Content::ours) status = db.run(kFigures);
   if (status.ok()) return db.run("COMMIT");
   (void)db.run("ROLLBACK");
   return status;
@@ -140,6 +154,12 @@ bool is_sound(const TuningRow& row) {
          std::isfinite(row.spread) && row.spread >= 0 && row.runs > 0;
 }
 
+bool is_sound(const FigureRow& row) {
+  const bool texts =
+      !row.device.empty() && row.device.size() <= kLongestKey && !row.name.empty() && row.name.size() <= kLongestName;
+  return texts && std::isfinite(row.value) && row.value > 0 && row.value <= kLargestFigure && row.time >= 0;
+}
+
 std::string tuning_path(const Options& options) {
   if (options.tuning_db) return *options.tuning_db;
   const std::string root = options.use_cache ? cache_root(options) : "";
@@ -149,6 +169,7 @@ std::string tuning_path(const Options& options) {
 struct TuningDatabase::Impl {
   Connection db;
   bool is_empty = false;  // a file that its writer has just made
+  bool has_figures = true;
 };
 
 TuningDatabase::TuningDatabase(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -162,8 +183,8 @@ Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open(const std::string& 
   FUSEC_ASSIGN(const Content content, read_content(db));
   if (content == Content::damaged) return damaged(path);
   if (content == Content::foreign) return foreign(path);
-  return std::unique_ptr<TuningDatabase>(
-      new TuningDatabase(std::make_unique<Impl>(Impl{std::move(db), content == Content::empty})));
+  return std::unique_ptr<TuningDatabase>(new TuningDatabase(
+      std::make_unique<Impl>(Impl{std::move(db), content == Content::empty, content == Content::ours})));
 }
 
 Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open_to_write(const std::string& path, const Warn& warn) {
@@ -181,10 +202,11 @@ Result<std::unique_ptr<TuningDatabase>> TuningDatabase::open_to_write(const std:
       warn("the tuning database was damaged and is begun anew; the old one is '" + aside + "'");
       continue;
     }
-    if (content == Content::empty) FUSEC_TRY(make_schema(db));
+    if (content != Content::ours) FUSEC_TRY(make_schema(db));
     // A write-ahead log is not used, because it needs shared memory, which network file systems lack.
     FUSEC_TRY(db.run("PRAGMA synchronous=NORMAL"));
-    return std::unique_ptr<TuningDatabase>(new TuningDatabase(std::make_unique<Impl>(Impl{std::move(db), false})));
+    return std::unique_ptr<TuningDatabase>(
+        new TuningDatabase(std::make_unique<Impl>(Impl{std::move(db), false, true})));
   }
   return damaged(path);
 }
@@ -217,6 +239,54 @@ Status TuningDatabase::put(const TuningRow& row) {
   return impl_->db.fault("cannot write to the tuning database");
 }
 
+Result<std::vector<FigureRow>> TuningDatabase::figures(const std::string& device) const {
+  if (impl_->is_empty || !impl_->has_figures) return std::vector<FigureRow>();
+  FUSEC_ASSIGN(Statement select, impl_->db.prepare(kSelectFigures));
+  select.bind(1, device);
+  std::vector<FigureRow> out;
+  int code = SQLITE_ROW;
+  while ((code = select.step()) == SQLITE_ROW) {
+    FigureRow row{select.text(0), select.text(1), select.real(2), select.integer(3)};
+    if (is_sound(row)) out.push_back(std::move(row));
+  }
+  if (code != SQLITE_DONE) return impl_->db.fault("cannot read the tuning database");
+  return out;
+}
+
+Status TuningDatabase::put(const std::vector<FigureRow>& rows) {
+  FUSEC_TRY(impl_->db.run("BEGIN IMMEDIATE"));
+  const Status status = [&]() -> Status {
+    for (const FigureRow& row : rows) FUSEC_TRY(put_within(row));
+    return impl_->db.run("COMMIT");
+  }();
+  if (!status.ok()) (void)impl_->db.run("ROLLBACK");
+  return status;
+}
+
+Status TuningDatabase::put_within(const FigureRow& row) {
+  if (!is_sound(row)) return Status(StatusCode::cache, "a figure that makes no sense is not stored: " + row.name);
+  FUSEC_ASSIGN(Statement put, impl_->db.prepare(kPutFigure));
+  put.bind(1, row.device), put.bind(2, row.name), put.bind(3, row.value), put.bind(4, row.time);
+  if (put.step() == SQLITE_DONE) return {};
+  return impl_->db.fault("cannot write to the tuning database");
+}
+
+// Within a transaction.
+Result<int64_t> TuningDatabase::merge_figures(const TuningDatabase& other) {
+  FUSEC_ASSIGN(const std::vector<FigureRow> theirs, other.figures({}));
+  FUSEC_ASSIGN(const std::vector<FigureRow> ours, figures({}));
+  std::map<std::pair<std::string, std::string>, int64_t> known;
+  for (const FigureRow& row : ours) known[{row.device, row.name}] = row.time;
+  int64_t taken = 0;
+  for (const FigureRow& row : theirs) {
+    const auto it = known.find({row.device, row.name});
+    if (it != known.end() && it->second >= row.time) continue;
+    FUSEC_TRY(put_within(row));
+    ++taken;
+  }
+  return taken;
+}
+
 Result<int64_t> TuningDatabase::merge(const TuningDatabase& other) {
   using Key = std::tuple<std::string, std::string, std::string, std::string>;
   const auto key = [](const TuningRow& r) { return Key(r.scope, r.call, r.library, r.algorithm); };
@@ -233,6 +303,8 @@ Result<int64_t> TuningDatabase::merge(const TuningDatabase& other) {
       FUSEC_TRY(put(row));
       ++taken;
     }
+    FUSEC_ASSIGN(const int64_t figures, merge_figures(other));
+    taken += figures;
     return impl_->db.run("COMMIT");
   }();
   if (status.ok()) return taken;

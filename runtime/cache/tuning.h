@@ -33,6 +33,15 @@ struct TuningRow {
 // Whether the numbers and texts can be such of a measurement.
 bool is_sound(const TuningRow& row);
 
+// One measured figure of a device, as runtime/device/machine_model.h names both.
+struct FigureRow {
+  std::string device, name;
+  double value = 0;
+  int64_t time = 0;  // seconds since 1970
+  bool operator==(const FigureRow&) const = default;
+};
+bool is_sound(const FigureRow& row);
+
 // Options::tuning_db, else tuning.v1.sqlite in the cache folder; empty: neither is known, or Options::use_cache is
 // false.
 std::string tuning_path(const Options& options);
@@ -55,13 +64,19 @@ class TuningDatabase {
   Result<std::vector<TuningRow>> rows(const std::string& scope, int64_t* skipped = nullptr) const;
   // Adds or replaces, on disk when it answers: a killed process loses the row it was about to put.
   Status put(const TuningRow& row);
+  // Figures of one device, or of all for an empty one. Rows that are not sound are left out.
+  Result<std::vector<FigureRow>> figures(const std::string& device) const;
+  // Adds or replaces: all or none.
+  Status put(const std::vector<FigureRow>& rows);
   // Takes over the rows of another database that are missing here or better measured there: a time before a failure,
-  // then more runs, then the later one. All or none; the number of rows taken.
+  // then more runs, then the later one; figures by the later one. All or none; the number of rows taken.
   Result<int64_t> merge(const TuningDatabase& other);
 
  private:
   struct Impl;
   explicit TuningDatabase(std::unique_ptr<Impl> impl);
+  Status put_within(const FigureRow& row);
+  Result<int64_t> merge_figures(const TuningDatabase& other);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -13,6 +13,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/device/host/memory.h"
+#include "runtime/device/machine_model.h"
 
 #if FUSEC_WITH_CUDA
 #include "runtime/device/cuda/context.h"
@@ -124,6 +125,9 @@ Result<Machine> open_gpu(const Device& device, const Options& options) {
   FUSEC_ASSIGN(machine.context, cuda::Context::open(device.ordinal));
   const cuda::Driver& driver = machine.context->driver();
   FUSEC_ASSIGN(machine.target, cuda::cuda_target(driver, machine.context->device(), options.target));
+  char name[256] = {};
+  if (driver.cuDeviceGetName(name, sizeof(name) - 1, machine.context->device()) == CUDA_SUCCESS)
+    machine.hardware = name;
   return machine;
 }
 #else
@@ -132,7 +136,9 @@ Result<Machine> open_gpu(const Device&, const Options&) { return gpu_status(); }
 
 }  // namespace
 
-Result<Machine> open_machine(const Options& options) {
+namespace {
+
+Result<Machine> open_any(const Options& options) {
   FUSEC_ASSIGN(const Device device, parse_device(options.device));
   if (device.kind == TargetKind::cuda) {
     Result<Machine> machine = open_gpu(device, options);
@@ -141,6 +147,22 @@ Result<Machine> open_machine(const Options& options) {
   }
   Machine machine;
   FUSEC_ASSIGN(machine.target, host_target(options));
+  return machine;
+}
+
+}  // namespace
+
+std::string machine_key(const Machine& machine) {
+  // The name of a processor takes long to read.
+  const bool cpu = machine.target.kind == TargetKind::cpu;
+  return machine_key(machine.target, cpu ? cpu_name() : machine.hardware);
+}
+
+Result<Machine> open_machine(const Options& options) {
+  FUSEC_ASSIGN(Machine machine, open_any(options));
+  if (!reads_figures(options)) return machine;
+  // A database that cannot be read is reported by whoever reads measured times from it, and by `fusec doctor`.
+  (void)read_machine_model(options, machine_key(machine), machine.target.model);
   return machine;
 }
 

@@ -20,10 +20,15 @@ struct Machine {
   Device device;
   Target target;
   std::shared_ptr<cuda::Context> context;  // of a GPU
+  std::string hardware = {};               // of a GPU: its maker's name
 };
 
-// By Options::device and Options::target. device: there is no such GPU, or none at all, saying what was looked for.
+// By Options::device and Options::target, with the figures of the tuning database. device: there is no such GPU, or
+// none at all, saying what was looked for.
 Result<Machine> open_machine(const Options& options);
+
+// What its figures in the tuning database are stored under (runtime/device/machine_model.h).
+std::string machine_key(const Machine& machine);
 
 class CallStopwatch;
 class Runner;

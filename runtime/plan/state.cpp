@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/cost/cost.h"
 #include "ir/support/check.h"
 #include "runtime/threads/parallel.h"
 
@@ -70,6 +71,15 @@ std::vector<TensorShape> output_shapes(const ir::Program& program, const Binding
 
 namespace {
 
+// Measurements put an event before and after each launch of a GPU.
+void predict(const Plan& plan, const Launch& launch, const Target& target, ir::Residence residence, LaunchInfo& info) {
+  const ir::Kernel& kernel = plan.loaded->program.kernels[std::get<ir::KernelStep>(launch.step->v).kernel];
+  const std::span extents(plan.extents.data() + launch.first_extent, kernel.extents.size());
+  const ir::KernelCost cost = ir::cost(kernel, target, {extents, residence, ir::Launching::alone});
+  info.predicted_us = cost.predicted_us;
+  info.bound_us = cost.bound_us;
+}
+
 LaunchInfo describe(const Plan& plan, const Launch& launch) {
   LaunchInfo info;
   info.origin = launch.step->origin;
@@ -88,6 +98,13 @@ LaunchInfo describe(const Plan& plan, const Launch& launch) {
 }
 
 }  // namespace
+
+PlanStats describe(const Plan& plan, const Target& target, ir::Residence residence) {
+  PlanStats stats = describe(plan);
+  for (std::size_t i = 0; i < stats.steps.size(); ++i)
+    if (stats.steps[i].generated) predict(plan, plan.launches[i], target, residence, stats.steps[i]);
+  return stats;
+}
 
 PlanStats describe(const Plan& plan) {
   PlanStats stats;
@@ -128,7 +145,7 @@ Result<std::vector<TensorShape>> Engine::output_shapes(std::span<const TensorSha
 Result<PlanStats> Engine::plan(std::span<const TensorShape> input_shapes) const noexcept {
   return ir::guarded([&]() -> Result<PlanStats> {
     FUSEC_ASSIGN(const runtime::PlanPtr plan, state_->plan(input_shapes));
-    return runtime::describe(*plan);
+    return runtime::describe(*plan, state_->target, ir::Residence::near);
   });
 }
 

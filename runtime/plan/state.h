@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fusec/engine.h"
+#include "ir/cost/cost.h"
 #include "runtime/link/link.h"
 #include "runtime/plan/bind.h"
 #include "runtime/threads/single_flight.h"
@@ -62,6 +63,8 @@ struct EngineState {
 Result<Engine> compile_for(const Model& model, const Options& options, const Target& target);
 
 std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings);
+// Without predictions.
 PlanStats describe(const Plan& plan);
+PlanStats describe(const Plan& plan, const Target& target, ir::Residence residence);
 
 }  // namespace fusec::runtime

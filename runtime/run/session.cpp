@@ -195,7 +195,7 @@ Result<PlanStats> Session::profile(std::span<const Tensor> inputs) noexcept {
   return ir::guarded([&]() -> Result<PlanStats> {
     FUSEC_TRY(impl_->check_inputs(inputs));
     FUSEC_ASSIGN(Impl::Ready* const entry, impl_->ready(inputs));
-    PlanStats stats = runtime::describe(*entry->plan);
+    PlanStats stats = runtime::describe(*entry->plan, impl_->engine.target(), ir::Residence::near);
     std::vector<double> us(stats.steps.size());
     std::vector<Tensor> outputs(impl_->outputs());
     FUSEC_TRY(impl_->run(inputs, outputs, us.data()));

@@ -11,7 +11,9 @@
 
 #include "fusec/device.h"
 #include "fusec/session.h"
+#include "ir/cost/cost.h"
 #include "runtime/device/device.h"
+#include "runtime/plan/state.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/measure/gpu_baseline.h"
@@ -33,6 +35,7 @@ struct PatternRow {
   int64_t bytes = 0, launches = 0, library = 0;
   double compile_ms = 0;
   int64_t compiled_kernels = 0, cached_kernels = 0;
+  double predicted_us = 0, bound_us = 0;  // by the machine model; predicted: of the generated kernels
   Paired paired;
   std::string copy_kind;
   PlanStats profile;
@@ -78,6 +81,27 @@ Status time_pattern(Session& session, std::span<const Tensor> inputs, std::span<
   return failed;
 }
 
+// A GPU's caches are flushed before each round; on a CPU the call finds what the copy before it has left.
+Status predict(const Engine& engine, const std::vector<Tensor>& inputs, PatternRow& row) {
+  std::vector<TensorShape> shapes;
+  for (const Tensor& t : inputs) shapes.push_back(t.shape());
+  FUSEC_ASSIGN(const runtime::PlanPtr plan, engine.state()->plan(shapes));
+  const bool flushed = engine.target().kind == TargetKind::cuda;
+  const auto residence = flushed ? ir::Residence::memory : ir::Residence::near;
+  const PlanStats stats = runtime::describe(*plan, engine.target(), residence);
+  // Launches of one stream follow each other without events between them.
+  const MachineModel& model = engine.target().model;
+  const double between = flushed ? model.launch - model.dependent_launch : 0;
+  for (std::size_t i = 0; i < stats.steps.size(); ++i) {
+    row.predicted_us += stats.steps[i].predicted_us - (i > 0 ? between : 0);
+    row.profile.steps[i].predicted_us = stats.steps[i].predicted_us;
+    row.profile.steps[i].bound_us = stats.steps[i].bound_us;
+  }
+  const auto in = static_cast<double>(count_bytes(inputs)), all = static_cast<double>(row.bytes);
+  row.bound_us = ir::rounded(ir::copy_us(engine.target(), in, all - in, residence, ir::Launching::alone));
+  return {};
+}
+
 Status measure(const std::string& path, const Options& options, const Target& target, PatternYardstick& copy,
                const BenchFlags& flags, PatternRow& row) {
   FUSEC_ASSIGN(const Loaded loaded, load_model(path, flags));
@@ -95,6 +119,7 @@ Status measure(const std::string& path, const Options& options, const Target& ta
   row.launches = row.profile.launches;
   row.library = row.profile.library;
   row.bytes = count_bytes(inputs) + count_bytes(outputs);
+  FUSEC_TRY(predict(engine, inputs, row));
   FUSEC_TRY(time_pattern(session, inputs, outputs, copy, flags, row));
   if (flags.cycles) {
     FUSEC_ASSIGN(row.cycles, task_cycles(loaded.model, options, target, inputs, outputs));
@@ -134,6 +159,8 @@ Json make_json(const PatternRow& row, const std::string& device, const Target& t
                    {"copy_gb_per_s", row.copy_gb_per_s()},
                    {"copy_kind", row.copy_kind},
                    {"score", row.paired.score},
+                   {"predicted_us", row.library == 0 ? Json(ir::rounded(row.predicted_us)) : Json()},
+                   {"bound_us", row.bound_us},
                    {"regime", regime(row, target)}});
   if (row.cycles) json.update(Json{{"cycles_per_16", row.cycles->per_16}, {"task_bytes", row.cycles->task_bytes}});
   if (steps) json["steps"] = steps_json(row.profile);
@@ -161,13 +188,13 @@ void print_copy_table(const std::vector<CopyRow>& rows) {
 }
 
 void print_rows(const std::vector<PatternRow>& rows, const Target& target, const BenchFlags& flags) {
-  std::vector<std::string> header = {"pattern",    "in + out", "launches", "copy GB/s", "copy us",
-                                     "pattern us", "score",    "rounds",   "regime"};
+  std::vector<std::string> header = {"pattern", "in + out",     "launches", "copy GB/s", "copy us", "pattern us",
+                                     "score",   "predicted us", "bound us", "rounds",    "regime"};
   if (flags.cycles) header.insert(header.end(), {"cycles / 16", "a task's"});
   Table table(header);
   for (const PatternRow& row : rows) {
     if (!row.status.ok()) {
-      table.row({row.name, "-", "-", "-", "-", "-", "failed", "-", shortened(row.status.str(), 100)});
+      table.row({row.name, "-", "-", "-", "-", "-", "failed", "-", "-", "-", shortened(row.status.str(), 100)});
       continue;
     }
     std::vector<std::string> cells = {row.name,
@@ -177,6 +204,8 @@ void print_rows(const std::vector<PatternRow>& rows, const Target& target, const
                                       fmt::format("{:.1f}", row.paired.copy_us),
                                       fmt::format("{:.1f}", median(row.paired.us)),
                                       fmt::format("{:.1f}%", 100 * row.paired.score),
+                                      row.library == 0 ? fmt::format("{:.1f}", row.predicted_us) : "-",
+                                      fmt::format("{:.1f}", row.bound_us),
                                       fmt::format("{} of {}", row.paired.kept, row.paired.rounds),
                                       regime(row, target)};
     if (row.cycles)

@@ -13,14 +13,22 @@
 #include "fusec/graph_builder.h"
 #include "fusec/session.h"
 #include "runtime/cache/artifact.h"
+#include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
+#include "runtime/device/machine_model.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
 #include "runtime/tool/gpu_libraries.h"
+#include "runtime/tool/measure/machine_model.h"
 #include "runtime/tool/measure/timing.h"
+#include "runtime/tool/model_file.h"
 
 namespace fusec::tool {
 namespace {
+
+struct DoctorFlags : ModelFlags {
+  bool measure = false;
+};
 
 struct Finding {
   std::string what, value;
@@ -82,7 +90,7 @@ std::string gpu_text(const DeviceInfo& gpu) {
   return fmt::format(
       "{}, {}, {}, driver for CUDA {}; {} SMs, {} of L2, {} of shared memory a block, copies at {:.0f} GB/s ({})",
       gpu.name, t.name, bytes_text(gpu.memory_bytes), gpu.driver, t.sm_count, bytes_text(t.last_level_cache),
-      bytes_text(t.shared_bytes_per_block), t.copy_gb_per_s, gpu.limits_source);
+      bytes_text(t.shared_bytes_per_block), t.model.memory_copy.value, gpu.limits_source);
 }
 
 // A GPU that is not there is no fault; one that fails is.
@@ -115,7 +123,51 @@ Result<Finding> copy_finding(const Target& target) {
   return Finding{"copy", fmt::format("{:.1f} GB/s ({}, 64 MiB)", gb_per_s, to_string(method))};
 }
 
-Result<bool> doctor(const ModelFlags& flags) {
+// --- the machine model -----------------------------------------------------------------------------------------
+
+struct DeviceModel {
+  std::string device, key;
+  MachineModel model;
+};
+
+std::string figure_name(const DeviceModel& d, const FigureInfo& figure) {
+  return fmt::format("{} {}", d.device, figure.name);
+}
+
+std::vector<Finding> model_findings(const DeviceModel& d) {
+  std::vector<Finding> out = {{d.device + " model", fmt::format("{}, digest {}", d.key, machine_digest(d.model))}};
+  for (const FigureInfo& figure : machine_figures()) {
+    const Figure& value = d.model.*figure.member;
+    out.push_back(
+        {figure_name(d, figure), fmt::format("{:.4g} {}, {}", value.value, figure.unit, to_string(value.source))});
+  }
+  return out;
+}
+
+Json model_json(const DeviceModel& d) {
+  Json figures = Json::object();
+  for (const FigureInfo& figure : machine_figures()) {
+    const Figure& value = d.model.*figure.member;
+    figures[figure.name] = {{"value", value.value}, {"unit", figure.unit}, {"source", to_string(value.source)}};
+  }
+  return {{"device", d.device}, {"key", d.key}, {"digest", machine_digest(d.model)}, {"figures", figures}};
+}
+
+// Measures first if asked to, and stores what was measured.
+Result<DeviceModel> device_model(const Options& options, bool measure) {
+  FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
+  DeviceModel d{options.device, runtime::machine_key(machine), machine.target.model};
+  FUSEC_TRY(runtime::read_machine_model(options, d.key, d.model));
+  if (!measure) return d;
+  const Progress progress("measuring " + options.device);
+  const bool cpu = machine.target.kind == TargetKind::cpu;
+  FUSEC_ASSIGN(d.model, cpu ? measure_cpu(options, machine.target, compile_model)
+                            : measure_gpu(options, machine.target, compile_model));
+  FUSEC_TRY(runtime::write_machine_model(options, d.key, d.model));
+  return d;
+}
+
+Result<bool> doctor(const DoctorFlags& flags) {
   FUSEC_ASSIGN(const Options options, parse_options(flags));
   Options on_cpu = options;
   on_cpu.device = "cpu";
@@ -137,6 +189,13 @@ Result<bool> doctor(const ModelFlags& flags) {
   for (Finding& finding : gpu_findings(options)) findings.push_back(std::move(finding));
   FUSEC_ASSIGN(Finding copy, copy_finding(target));
   findings.push_back(std::move(copy));
+  Json models = Json::array();
+  if (const Result<DeviceModel> model = device_model(options, flags.measure); model.ok()) {
+    models.push_back(model_json(*model));
+    for (Finding& finding : model_findings(*model)) findings.push_back(std::move(finding));
+  } else {
+    findings.push_back({options.device + " model", model.status().str(), false});
+  }
   bool ok = true;
   Json json = Json::object();
   Table table({"what", "found"});
@@ -146,6 +205,7 @@ Result<bool> doctor(const ModelFlags& flags) {
     table.row({f.what, (f.ok ? "" : "PROBLEM: ") + f.value});
   }
   json["ok"] = ok;
+  json["models"] = models;
   if (flags.json) {
     print(json);
   } else {
@@ -157,11 +217,19 @@ Result<bool> doctor(const ModelFlags& flags) {
 }  // namespace
 
 Command doctor_command() {
-  auto flags = std::make_shared<ModelFlags>();
+  auto flags = std::make_shared<DoctorFlags>();
   return {"doctor", "what this machine and this build offer; exit code 1 when something is wrong",
           "  fusec doctor\n"
-          "  fusec doctor --json",
-          [flags](Flags& f) { declare_common(f, *flags, kCompiles | kCaches); }, [flags] { return doctor(*flags); }};
+          "  fusec doctor --json\n"
+          "  fusec doctor --measure                    measure this device for the cost model, and keep the figures\n"
+          "  fusec doctor --measure --device cpu       the same for the CPU where there is a GPU",
+          [flags](Flags& f) {
+            declare_common(f, *flags, kCompiles | kCaches);
+            f.option("--tuning-db", flags->tuning_db,
+                     "FILE of measured figures; default: tuning.v1.sqlite in the cache folder");
+            f.flag("--measure", flags->measure, "measure the figures of --device, which takes seconds, and store them");
+          },
+          [flags] { return doctor(*flags); }};
 }
 
 }  // namespace fusec::tool

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
+#include "ir/cost/cost.h"
 #include "ir/text/kernel_text.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
@@ -26,6 +28,7 @@ struct Explained {
   std::vector<std::string> nodes;
   std::vector<const compiler::FusionBoundary*> boundaries;  // into it
   int64_t bytes = 0;                                        // its inputs and outputs, each once
+  std::optional<ir::KernelCost> cost;                       // of a generated step
 };
 
 int64_t count_bytes(const ir::Graph& graph, ir::ValueId v, const Symbols& symbols) {
@@ -40,12 +43,35 @@ std::string format_name(const ir::Graph& graph, const ir::Node& node) {
   return name.empty() ? out : out + " = " + name;
 }
 
+// For the given values of symbols.
+std::optional<ir::KernelCost> cost_of(const FrontEnd& f, const ir::Candidate& candidate, const Symbols& symbols) {
+  for (const ir::Step& step : candidate.steps) {
+    const auto* launch = std::get_if<ir::KernelStep>(&step.v);
+    if (launch == nullptr) continue;
+    std::vector<int64_t> extents;
+    for (const Dim& extent : launch->extents) extents.push_back(extent.eval(symbols).value_or(1));
+    return ir::cost(f.program.kernels[launch->kernel], f.target, {extents});
+  }
+  return std::nullopt;
+}
+
+std::string phase_text(const ir::PhaseCost& p) {
+  const auto bytes = [](double b) { return bytes_text(static_cast<int64_t>(b)); };
+  std::string out = fmt::format("    {:.0f} x {:.0f} threads: reads {}, writes {}", p.blocks, p.threads, bytes(p.read),
+                                bytes(p.written));
+  if (p.reread_cache + p.reread_memory > 0)
+    out += fmt::format(", again {} from cache and {} from memory", bytes(p.reread_cache), bytes(p.reread_memory));
+  return out + fmt::format("; memory {:.1f} us, instructions {:.1f}, latency {:.1f}\n", p.memory_us, p.issue_us,
+                           p.latency_us);
+}
+
 Explained explain_region(const FrontEnd& f, std::size_t i, const Symbols& symbols) {
   Explained e;
   e.region = &f.partition.regions[i];
   if (i < f.program.slots.size()) {
     const ir::Variant& variant = f.program.slots[i].variants.back();
     e.candidate = &variant.candidates[static_cast<std::size_t>(std::max(variant.picked, 0))];
+    e.cost = cost_of(f, *e.candidate, symbols);
   }
   for (const ir::NodeId id : e.region->nodes) e.nodes.push_back(format_name(f.graph, f.graph.nodes[id]));
   for (const compiler::FusionBoundary& boundary : f.partition.boundaries) {
@@ -93,14 +119,17 @@ const char* kind_text(const Explained& e) {
 
 std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   std::string out =
-      fmt::format("step {}: {}, {} ops, {} in and out\n", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
+      fmt::format("step {}: {}, {} ops, {} in and out", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
+  if (e.cost) out += fmt::format("; predicted {} us, bound {} us", e.cost->predicted_us, e.cost->bound_us);
+  out += "\n";
   for (const std::string& name : kernel_names(f, e)) out += "  kernel " + name + "\n";
   for (const std::string& node : e.nodes) out += "  " + node + "\n";
   for (const compiler::FusionBoundary* boundary : e.boundaries)
     out += "  not fused: " + boundary_text(f, *boundary) + "\n";
   if (!detail) return out;
-  if (e.candidate != nullptr)
-    out += fmt::format("  picked: {}, {:.1f} us predicted\n", e.candidate->why, e.candidate->predicted_us);
+  if (e.candidate != nullptr) out += fmt::format("  picked: {}\n", e.candidate->why);
+  if (e.cost)
+    for (const ir::PhaseCost& phase : e.cost->phases) out += phase_text(phase);
   return out + kernel_texts(f, e);
 }
 
@@ -109,6 +138,8 @@ Json make_json(const FrontEnd& f, const Explained& e, std::size_t number, bool d
   for (const compiler::FusionBoundary* boundary : e.boundaries) boundaries.push_back(boundary_text(f, *boundary));
   Json json = {{"step", number},   {"kind", kind_text(e)}, {"kernels", kernel_names(f, e)},
                {"bytes", e.bytes}, {"nodes", e.nodes},     {"not_fused", boundaries}};
+  json["predicted_us"] = e.cost ? Json(e.cost->predicted_us) : Json();
+  json["bound_us"] = e.cost ? Json(e.cost->bound_us) : Json();
   if (detail) json["kernel"] = kernel_texts(f, e);
   return json;
 }

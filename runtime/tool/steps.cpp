@@ -12,6 +12,12 @@ constexpr std::size_t kOriginWidth = 60;
 
 double gb_per_s(const LaunchInfo& step) { return step.us > 0 ? static_cast<double>(step.bytes) / (1e3 * step.us) : 0; }
 
+// Nobody predicts a library.
+Json prediction_json(const LaunchInfo& step, double us) { return step.generated ? Json(us) : Json(); }
+std::string prediction_text(const LaunchInfo& step, double us) {
+  return step.generated ? fmt::format("{:.1f}", us) : "-";
+}
+
 }  // namespace
 
 Json steps_json(const PlanStats& plan) {
@@ -22,14 +28,16 @@ Json steps_json(const PlanStats& plan) {
                     {"implementation", step.implementation},
                     {"bytes", step.bytes},
                     {"threads", step.threads},
-                    {"us", step.us}});
+                    {"us", step.us},
+                    {"predicted_us", prediction_json(step, step.predicted_us)},
+                    {"bound_us", prediction_json(step, step.bound_us)}});
   }
   return list;
 }
 
 std::string steps_table(const PlanStats& plan, bool timed) {
   std::vector<std::string> header = {"#", "kind", "implementation", "bytes", "threads"};
-  if (timed) header.insert(header.end(), {"us", "GB/s", "share"});
+  if (timed) header.insert(header.end(), {"us", "predicted", "bound", "GB/s", "share"});
   header.push_back("origin");
   Table table(header);
   double total = 0;
@@ -40,6 +48,8 @@ std::string steps_table(const PlanStats& plan, bool timed) {
                                     step.implementation, bytes_text(step.bytes), std::to_string(step.threads)};
     if (timed) {
       row.push_back(fmt::format("{:.1f}", step.us));
+      row.push_back(prediction_text(step, step.predicted_us));
+      row.push_back(prediction_text(step, step.bound_us));
       row.push_back(fmt::format("{:.1f}", gb_per_s(step)));
       row.push_back(fmt::format("{:.1f}%", total > 0 ? 100 * step.us / total : 0));
     }

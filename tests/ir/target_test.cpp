@@ -103,7 +103,7 @@ TEST(Target, CodegenKey) {
   Target a = *named_target("x86-64-v3");
   const std::string key = codegen_key(a);
   a.threads = 7;
-  a.copy_gb_per_s = 1;
+  a.model.memory_copy = {1};
   EXPECT_EQ(codegen_key(a), key);
   a.features.push_back("zzz");
   EXPECT_NE(codegen_key(a), key);

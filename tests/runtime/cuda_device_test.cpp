@@ -58,7 +58,7 @@ TEST(CudaDevice, FiguresAreTheDevicesOwn) {
   EXPECT_EQ(gpu.target.sm_count, 114);
   EXPECT_EQ(gpu.target.shared_bytes_per_block, 232448);
   EXPECT_EQ(gpu.target.last_level_cache, 50 << 20);
-  EXPECT_NEAR(gpu.target.copy_gb_per_s, 0.9 * 3352, 1);
+  EXPECT_NEAR(gpu.target.model.memory_copy, 0.9 * 3352, 1);
   EXPECT_TRUE(gpu_status().ok());
 }
 
@@ -69,7 +69,7 @@ TEST(CudaDevice, UnknownArchitecturesAreTheClosestLowerOne) {
   const DeviceInfo gpu = devices()[1];
   EXPECT_EQ(gpu.target.name, "sm_90");
   EXPECT_EQ(gpu.target.sm_count, 114);
-  EXPECT_EQ(gpu.target.copy_gb_per_s, named_target("sm_90")->copy_gb_per_s);
+  EXPECT_EQ(gpu.target.model.memory_copy, named_target("sm_90")->model.memory_copy);
   EXPECT_EQ(gpu.limits_source, "from the device, bandwidth from the table; sm_95 is treated as sm_90");
   fake.sm = 70;
   EXPECT_EQ(devices().size(), 1u);

@@ -255,7 +255,7 @@ TEST_F(Gpu, FiguresAreThoseOfADevice) {
     EXPECT_GE(info.target.threads_per_sm, 1024);
     EXPECT_GE(info.target.shared_bytes_per_block, 48 << 10);
     EXPECT_GT(info.target.last_level_cache, 0);
-    EXPECT_GT(info.target.copy_gb_per_s, 0);
+    EXPECT_GT(info.target.model.memory_copy, 0);
   }
   EXPECT_GT(gpus, 0);
 }

@@ -117,7 +117,9 @@ TEST_F(TuningDatabaseTest, FilesOfAnotherKindAreLeftAlone) {
 
 TEST_F(TuningDatabaseTest, TriggersAndViewsAreRefused) {
   for (const char* sql : {"CREATE TRIGGER t AFTER INSERT ON times BEGIN DELETE FROM times; END",
-                          "CREATE VIEW v AS SELECT * FROM times", "PRAGMA user_version=2"}) {
+                          "CREATE VIEW v AS SELECT * FROM times", "PRAGMA user_version=2",
+                          "DROP TABLE figures; CREATE TABLE figures(device TEXT, name TEXT, value REAL, time INTEGER)",
+                          "DROP TABLE figures; CREATE VIEW figures AS SELECT * FROM times"}) {
     fs::remove(path_);
     writer();
     // Triggers cannot be made with our own settings: by a connection of the system's defaults.
@@ -143,6 +145,60 @@ TEST_F(TuningDatabaseTest, RowsThatMakeNoSenseAreSkipped) {
     EXPECT_EQ(read("a machine", &skipped).size(), 1u) << values;
     EXPECT_EQ(skipped, 1) << values;
   }
+}
+
+FigureRow figure(const std::string& name, double value, int64_t time = 1000) {
+  return {"a machine", name, value, time};
+}
+
+TEST_F(TuningDatabaseTest, KeepsFigures) {
+  {
+    const auto db = writer();
+    EXPECT_TRUE(db->figures({})->empty());
+    ASSERT_TRUE(db->put(std::vector{figure("launch", 3), figure("barrier", 1)}).ok());
+    ASSERT_TRUE(db->put(std::vector{figure("launch", 2), FigureRow{"another", "launch", 9, 1}}).ok());
+    // All or none.
+    EXPECT_FALSE(db->put(std::vector{figure("barrier", 7), figure("launch", -1)}).ok());
+    EXPECT_FALSE(db->put(std::vector{figure("", 1)}).ok());
+    ASSERT_TRUE(db->put(row("a")).ok());
+  }
+  const auto db = TuningDatabase::open(path_);
+  ASSERT_TRUE(db.ok()) << db.status().str();
+  EXPECT_EQ(*(*db)->figures("a machine"), (std::vector{figure("barrier", 1), figure("launch", 2)}));
+  EXPECT_EQ((*db)->figures({})->size(), 3u);
+  EXPECT_EQ(read().size(), 1u);
+}
+
+TEST_F(TuningDatabaseTest, FiguresThatMakeNoSenseAreLeftOut) {
+  ASSERT_TRUE(writer()->put(std::vector{figure("launch", 2)}).ok());
+  meddle(
+      "INSERT INTO figures VALUES('a machine', 'barrier', -1, 0), ('a machine', 'block_start', 9e999, 0), "
+      "('a machine', 'simple_ops', 'fast', 0)");
+  EXPECT_EQ(*(*TuningDatabase::open(path_))->figures("a machine"), std::vector{figure("launch", 2)});
+}
+
+// A file of times alone, as an earlier version made it.
+TEST_F(TuningDatabaseTest, FilesWithoutFiguresAreReadAndExtended) {
+  ASSERT_TRUE(writer()->put(row("a")).ok());
+  meddle("DROP TABLE figures");
+  EXPECT_EQ(read().size(), 1u);
+  EXPECT_TRUE((*TuningDatabase::open(path_))->figures({})->empty());
+  ASSERT_TRUE(writer()->put(std::vector{figure("launch", 2)}).ok());
+  EXPECT_EQ((*TuningDatabase::open(path_))->figures({})->size(), 1u);
+  EXPECT_EQ(read().size(), 1u);
+}
+
+TEST_F(TuningDatabaseTest, MergesLaterFigures) {
+  const std::string other = (dir_ / "other.sqlite").string();
+  ASSERT_TRUE(writer()->put(std::vector{figure("launch", 2, 10), figure("barrier", 2, 30)}).ok());
+  ASSERT_TRUE(writer(other)
+                  ->put(std::vector{figure("launch", 5, 20), figure("barrier", 5, 20), figure("cache_copy", 5, 1)})
+                  .ok());
+  const auto taken = writer()->merge(**TuningDatabase::open(other));
+  ASSERT_TRUE(taken.ok()) << taken.status().str();
+  EXPECT_EQ(*taken, 2);
+  EXPECT_EQ(*(*TuningDatabase::open(path_))->figures({}),
+            (std::vector{figure("barrier", 2, 30), figure("cache_copy", 5, 1), figure("launch", 5, 20)}));
 }
 
 TEST_F(TuningDatabaseTest, ALockedDatabaseIsAStatus) {

@@ -186,6 +186,7 @@ TEST(Json, BenchOfLibraryStepsHasNoScore) {
   EXPECT_TRUE(bench.json()["score"].is_null());
   EXPECT_EQ(bench.json()["steps"][0]["kind"], "library");
   EXPECT_GT(bench.json()["steps"][0]["us"], 0);
+  EXPECT_TRUE(bench.json()["steps"][0]["predicted_us"].is_null());  // of a library
 }
 
 TEST(Json, BenchOfPatterns) {
@@ -199,7 +200,10 @@ TEST(Json, BenchOfPatterns) {
   expect_keys(j["copy"][0], {"bytes", "kind", "gb_per_s"});
   ASSERT_EQ(j["patterns"].size(), 2U);
   EXPECT_THAT(j["patterns"][0]["error"].get<std::string>(), HasSubstr("invalid_model"));
-  expect_keys(j["patterns"][1], {"pattern", "median_ms", "bytes", "copy_ms", "score", "regime", "launches"});
+  expect_keys(j["patterns"][1],
+              {"pattern", "median_ms", "bytes", "copy_ms", "score", "regime", "launches", "predicted_us", "bound_us"});
+  EXPECT_GT(j["patterns"][1]["predicted_us"], 0);
+  EXPECT_GT(j["patterns"][1]["bound_us"], 0);
   EXPECT_EQ(j["patterns"][1]["pattern"], "softmax");
   EXPECT_GT(j["patterns"][1]["cycles_per_16"].get<double>(), 1);  // an exponential per element
   EXPECT_GT(j["patterns"][1]["task_bytes"].get<int64_t>(), 0);
@@ -242,6 +246,38 @@ TEST(Json, Doctor) {
   EXPECT_THAT(doctor.json()["self-test"].get<std::string>(), HasSubstr("ran right"));
 }
 
+TEST(Json, DoctorShowsTheMachineModel) {
+  const Workplace w;
+  const Outcome doctor = w.fusec({"doctor", "--device", "cpu", "--json"});
+  ASSERT_EQ(doctor.code, 0) << doctor.err;
+  const nlohmann::json model = doctor.json()["models"][0];
+  expect_keys(model, {"device", "key", "digest", "figures"});
+  EXPECT_EQ(model["figures"]["memory_copy"]["source"], "estimated, unmeasured");
+  EXPECT_EQ(model["figures"]["memory_copy"]["unit"], "GB/s");
+  const std::string text = w.fusec({"doctor", "--device", "cpu"}).out;
+  EXPECT_THAT(text, HasSubstr("cpu memory_copy"));
+  EXPECT_THAT(text, HasSubstr("GB/s, estimated, unmeasured"));
+}
+
+TEST(Json, DoctorMeasuresAndKeepsTheModel) {
+  const Workplace w;
+  const std::string relu = w.file("softmax.fir", kSoftmax);
+  const Outcome before = w.fusec({"explain", relu, "--device", "cpu", "--json"});
+  const Outcome measured = w.fusec({"doctor", "--device", "cpu", "--measure", "--json"});
+  ASSERT_EQ(measured.code, 0) << measured.err << measured.out;
+  const nlohmann::json model = measured.json()["models"][0];
+  for (const auto& [name, figure] : model["figures"].items()) {
+    EXPECT_GT(figure["value"], 0) << name;
+    EXPECT_EQ(figure["source"], name == "block_start" ? "estimated, unmeasured" : "measured") << name;
+  }
+  // Whoever comes later reads it.
+  EXPECT_EQ(w.fusec({"doctor", "--device", "cpu", "--json"}).json()["models"][0]["digest"], model["digest"]);
+  const nlohmann::json step = w.fusec({"explain", relu, "--device", "cpu", "--json"}).json()["steps"][0];
+  EXPECT_NE(step["predicted_us"], before.json()["steps"][0]["predicted_us"]);
+  EXPECT_GT(step["predicted_us"], 0);
+  EXPECT_GT(step["bound_us"], 0);
+}
+
 TEST(Stages, EachPrintsItsText) {
   const Workplace w;
   const std::string model = w.file("softmax.fir", kSoftmax);
@@ -260,8 +296,10 @@ TEST(Stages, EachPrintsItsText) {
   EXPECT_THAT(text({"select", model}), HasSubstr("picked"));
   EXPECT_THAT(text({"emit", model}), HasSubstr("define "));
   EXPECT_THAT(text({"bind", model}), ContainsRegex("0: @row_softmax_f32_[0-9a-f]{4} .input0.0, output0.0"));
-  EXPECT_THAT(text({"explain", model, "-v"}),
-              AllOf(HasSubstr("step 0: generated"), HasSubstr("  kernel row_softmax_f32_")));
+  EXPECT_THAT(
+      text({"explain", model, "-v"}),
+      AllOf(HasSubstr("step 0: generated"), HasSubstr("  kernel row_softmax_f32_"), HasSubstr("threads: reads ")));
+  EXPECT_THAT(text({"explain", model}), HasSubstr("predicted "));
   EXPECT_EQ(text({"emit", model, "--kernel", "k0"}), text({"emit", model}));
   EXPECT_THAT(text({"graph", model, "-o", "-"}), HasSubstr("digraph"));
 }

@@ -39,7 +39,7 @@ void take(T& figure, int value) {
 bool take_bandwidth(Target& target, int kilohertz, int bits) {
   if (kilohertz <= 0 || bits <= 0) return false;
   const double gb_per_s = 2.0 * kilohertz * 1e3 * bits / 8 / 1e9;
-  target.copy_gb_per_s = kCopyShare * gb_per_s;
+  target.model.memory_copy = target.model.memory_read = {kCopyShare * gb_per_s, FigureSource::published};
   return true;
 }
 
