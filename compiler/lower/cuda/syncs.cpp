@@ -54,12 +54,21 @@ class SyncPlacer {
  private:
   // Handles a loop that the whole block runs. The end of an iteration may conflict with the beginning of the next one.
   void around(ir::Loop& loop, Touched& pending) {
+    if (proves_nonneg(1 - loop.head.extent, {})) return maybe(loop.body, pending);
     Touched end = pending;
     Block first = loop.body;
     run(first, end);
     pending.read.insert(end.read.begin(), end.read.end());
     pending.written.insert(end.written.begin(), end.written.end());
     run(loop.body, pending);
+  }
+
+  // Handles a condition. What was pending before stays pending where it does not hold.
+  void maybe(Block& body, Touched& pending) {
+    Touched end = pending;
+    run(body, end);
+    pending.read.insert(end.read.begin(), end.read.end());
+    pending.written.insert(end.written.begin(), end.written.end());
   }
 
   Touched touched(const Stmt& stmt) const {
