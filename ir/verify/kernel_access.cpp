@@ -40,8 +40,8 @@ class Collector {
     for (const Stmt& s : body) stmt(s);
   }
 
-  // The condition that holds inside a loop that may run zero times: c - 1 >= 0 in `seq i in max(0, min(1, c))`, in `seq i
-  // in min(1, c)` and in `seq i in max(0, c)`.
+  // The condition that holds inside a loop that may run zero times: c - 1 >= 0 in `seq i in max(0, min(1, c))`, and in
+  // `seq i in c` where c depends on other loops.
   std::optional<IndexExpr> infer_condition(const LoopHead& head) const {
     const auto argument = [](const IndexExpr& d, IndexExpr::Fn fn, int64_t beside) -> std::optional<IndexExpr> {
       const std::vector<IndexExpr::Term> terms = d.terms();
@@ -53,7 +53,9 @@ class Collector {
     const auto inner = argument(head.extent, IndexExpr::Fn::max, 0);
     const auto condition = argument(inner.value_or(head.extent), IndexExpr::Fn::min, 1);
     if (condition) return resolved(*condition) - 1;
-    return inner ? std::optional(resolved(*inner) - 1) : std::nullopt;
+    const IndexExpr count = inner.value_or(head.extent);
+    const bool varies = std::any_of(loops_.begin(), loops_.end(), [&](const auto& l) { return count.uses(l.var); });
+    return varies ? std::optional(resolved(count) - 1) : std::nullopt;
   }
 
   void stmt(const Stmt& s) {

@@ -17,15 +17,16 @@ namespace {
 constexpr int kVectorLoad = 8;  // what a load of several elements weighs against one of a single element
 constexpr int64_t kLine = 128;  // bytes of a cache line
 
-// One loop of the nest, in accesses. A block takes `threads` * `steps` of them.
+// One loop of the nest. A block takes `threads` * `steps` accesses of `lanes` elements along it.
 struct BoxSide {
   LoopHead head;
+  int lanes = 1;
   int64_t count = 0;  // of accesses, as far as known
   int64_t threads = 1;
   int steps = 1;
   VarId grid, thread;
 
-  int64_t covered() const { return threads * steps; }
+  int64_t covered() const { return threads * steps * lanes; }  // elements
 };
 
 class BoxSchedule {
@@ -34,19 +35,22 @@ class BoxSchedule {
       : s_(s), k_(s.kernel), nest_(nest), shape_(shape) {
     for (const LoopHead& head : nest_.heads) {
       const auto known = known_value(s_, head.extent);
-      sides_.push_back({head, known.value_or(kUnknown), 1, 1, add_var(k_), add_var(k_)});
+      sides_.push_back({head, 1, known.value_or(kUnknown), 1, 1, add_var(k_), add_var(k_)});
     }
     BoxSide& inner = sides_.back();
     inner_known_ = inner.count != kUnknown;
-    inner.count /= shape_.lanes;
-    inner.head.extent = floordiv(inner.head.extent, shape_.lanes);
+    inner.lanes = shape_.lanes;
+    inner.count /= inner.lanes;
   }
 
   bool suits() const {
     const bool plain = std::all_of(nest_.body.begin(), nest_.body.end(), [](const Stmt& stmt) {
       return nested_blocks(stmt).empty() && !std::holds_alternative<ir::Alloc>(stmt.v);
     });
-    return plain && sides_.size() > 1 && inner_known_ &&
+    // Where all loops are one, a block's accesses follow each other anyway.
+    const bool steps = sides_.size() > 1 || (shape_.unroll > 1 && !shape_.heavy &&
+                                             divisible_by(k_, nest_.heads.back().extent, shape_.lanes));
+    return plain && steps && inner_known_ &&
            std::all_of(sides_.begin(), sides_.end(), [](const BoxSide& side) { return side.count > 0; });
   }
 
@@ -55,14 +59,14 @@ class BoxSchedule {
     choose_steps();
     std::vector<IndexExpr> left;
     for (const BoxSide& side : sides_)
-      if (!fits(side)) left.push_back(floordiv(side.head.extent, side.covered()) - IndexExpr::symbol(side.grid));
+      if (!fits(side)) left.push_back(whole_tiles_left(side.head.extent, side.covered(), box(side)));
     Block body;
     if (left.empty() || !shape_.heavy) body = threads(false);
-    if (!left.empty())
-      body = shape_.heavy ? threads(true) : whole_or_partial(k_, left, std::move(body), threads(true));
+    if (!left.empty()) body = shape_.heavy ? threads(true) : whole_or_partial(k_, left, std::move(body), threads(true));
     std::vector<LoopHead> grid;
     for (const BoxSide& side : sides_)
-      grid.push_back({LoopTag::grid, side.grid, ceildiv(side.head.extent, side.covered())});
+      if (!boxes(side).is(1)) grid.push_back({LoopTag::grid, side.grid, boxes(side)});
+    if (grid.empty()) grid.push_back({LoopTag::grid, sides_[0].grid, 1});
     Block result;
     result.push_back(rebuild_loops(grid, std::move(body)));
     return result;
@@ -71,12 +75,15 @@ class BoxSchedule {
  private:
   static constexpr int64_t kUnknown = int64_t{1} << 20;
 
+  static IndexExpr boxes(const BoxSide& side) { return ceildiv(side.head.extent, side.covered()); }
+  static IndexExpr box(const BoxSide& side) { return boxes(side).is(1) ? IndexExpr(0) : IndexExpr::symbol(side.grid); }
   bool fits(const BoxSide& side) const { return divisible_by(k_, side.head.extent, side.covered()); }
 
   // --- the box -----------------------------------------------------------------------------------------------------
 
-  // `count` in equal parts of at most `most`.
+  // `count` in equal parts of at most `most`; many parts need not be equal.
   static int64_t part(int64_t count, int64_t most) {
+    if (count >= 8 * most) return most;
     const int64_t parts = (count + most - 1) / most;
     return (count + parts - 1) / parts;
   }
@@ -116,6 +123,10 @@ class BoxSchedule {
       stepped_ = i;
     }
     BoxSide& side = sides_[stepped_];
+    if (sides_.size() == 1) {
+      side.steps = shape_.unroll;
+      return;
+    }
     const int wanted = most >= kVectorLoad ? (loads_all() ? shape_.steps : 2 * shape_.steps) : shape_.steps;
     side.steps = static_cast<int>(std::clamp<int64_t>((side.count + side.threads - 1) / side.threads, 1, wanted));
   }
@@ -132,7 +143,7 @@ class BoxSchedule {
   // --- the code ----------------------------------------------------------------------------------------------------
 
   IndexExpr position(const BoxSide& side) const {
-    IndexExpr at = IndexExpr::symbol(side.grid) * side.steps;
+    IndexExpr at = box(side) * side.steps;
     if (side.steps > 1) at += IndexExpr::symbol(step_);
     at *= side.threads;
     return side.threads > 1 ? at + IndexExpr::symbol(side.thread) : at;
@@ -183,7 +194,7 @@ class BoxSchedule {
     const Stmt before = stmt;
     for (const BoxSide& side : sides_)
       if (!fits(side) && (moves || mentions(before, side.head.var)))
-        guard.push_back(side.head.extent - 1 - position(side));
+        guard.push_back(side.head.extent - side.lanes - position(side) * side.lanes);
   }
 
   static bool takes_data(const Stmt& stmt) {
@@ -224,7 +235,8 @@ class BoxSchedule {
       auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load == nullptr || load->clamp != 0 || takes_data(stmt)) continue;
       const ir::RegInfo info = k_.regs[load->dst];
-      if (const auto again = std::find_if(seen.begin(), seen.end(), [&](const auto& x) { return same(x.first, *load); });
+      if (const auto again =
+              std::find_if(seen.begin(), seen.end(), [&](const auto& x) { return same(x.first, *load); });
           again != seen.end()) {
         *load = ir::Load{load->dst, again->second, held_at(info.width), {}, load->otherwise, 0};
         continue;

@@ -46,8 +46,10 @@ Linear linearize(const std::vector<ir::LoopHead>& heads, const IndexExpr& index)
 // A loop that runs its body once where `condition > 0`, else not at all.
 ir::Stmt only_if(ir::Kernel& kernel, const IndexExpr& condition, ir::Block body);
 
-// Code for tiles that lie wholly inside of their extents, and for those that do not: `left` are the numbers of whole
-// tiles from the block's own on, along each axis that tiles need not divide.
+// More than 0 where tile number `at` lies wholly inside of the extent.
+IndexExpr whole_tiles_left(const IndexExpr& extent, int64_t tile, const IndexExpr& at);
+// Code for tiles that lie wholly inside of their extents, and for those that do not. `left` has whole_tiles_left of
+// each axis that tiles need not divide.
 ir::Block whole_or_partial(ir::Kernel& kernel, const std::vector<IndexExpr>& left, ir::Block whole, ir::Block partial);
 
 // The lanes that make 16 bytes of the widest element that the block loads or stores along `var`.

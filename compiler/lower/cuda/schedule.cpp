@@ -28,6 +28,11 @@ Stmt only_if(ir::Kernel& kernel, const IndexExpr& condition, Block body) {
       {LoopTag::seq, add_var(kernel), max(0, min(1, condition))}, std::move(body), ir::PhaseBoundary::launches}};
 }
 
+IndexExpr whole_tiles_left(const IndexExpr& extent, int64_t tile, const IndexExpr& at) {
+  // Numbers are in tiles and symbols in elements, as the verifier can prove them.
+  return extent.is_const() ? floordiv(extent, tile) - at : extent - at * tile - (tile - 1);
+}
+
 Block whole_or_partial(ir::Kernel& kernel, const std::vector<IndexExpr>& left, Block whole, Block partial) {
   IndexExpr inside = left[0];
   for (const IndexExpr& count : left) {
@@ -130,12 +135,11 @@ bool share_load(const Block& a, const Block& b) {
 }
 
 bool is_flat(const PerfectNest& nest) {
-  return std::all_of(nest.body.begin(), nest.body.end(),
-                     [](const Stmt& stmt) { return nested_blocks(stmt).empty(); });
+  return std::all_of(nest.body.begin(), nest.body.end(), [](const Stmt& stmt) { return nested_blocks(stmt).empty(); });
 }
 
-// Appends the work of `nest` to an earlier nest over the same loops that loads the same elements, so that these are read
-// once: the two halves of a rotation. False if there is none.
+// Appends the work of `nest` to an earlier nest over the same loops that loads the same elements, so that these are
+// read once: the two halves of a rotation. False if there is none.
 bool join(std::vector<PerfectNest>& nests, const PerfectNest& nest) {
   for (PerfectNest& earlier : nests) {
     const bool same = std::equal(earlier.heads.begin(), earlier.heads.end(), nest.heads.begin(), nest.heads.end(),

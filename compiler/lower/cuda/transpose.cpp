@@ -24,7 +24,7 @@ constexpr int kMaxSteps = 8;         // accesses of a thread along one side of a
 constexpr int kSharedBytes = 46080;  // of all tiles of a block: what needs no dynamic shared memory
 constexpr int kHeldBytes = 128;      // of operands that a thread loads before the barrier
 
-int bytes_of(const ir::Kernel& k, BufferId id) { return static_cast<int>(size_of(k.buffers[id].dtype)); }
+int element_bytes(const ir::Kernel& k, BufferId id) { return static_cast<int>(size_of(k.buffers[id].dtype)); }
 
 // How the threads of a block walk over a tile of `minor` x `major` steps, all of them powers of two. The threads of a
 // warp take `lanes_minor` steps along the minor axis and the rest along the major axis; groups of lanes cover the minor
@@ -34,9 +34,7 @@ struct TileWalk {
   VarId group, group_minor, lane, lane_minor, step;
 
   int steps() const { return major / (lanes_major * groups_major); }
-  IndexExpr at_minor() const {
-    return at(group_minor, groups_minor) * lanes_minor + at(lane_minor, lanes_minor);
-  }
+  IndexExpr at_minor() const { return at(group_minor, groups_minor) * lanes_minor + at(lane_minor, lanes_minor); }
   IndexExpr at_major() const {
     return (at(step, steps()) * groups_major + at(group, groups_major)) * lanes_major + at(lane, lanes_major);
   }
@@ -116,9 +114,9 @@ class TransposeSchedule {
     }
     std::vector<IndexExpr> left;
     if (!divisible_by(k_, across_.extent, height_))
-      left.push_back(floordiv(across_.extent, height_) - IndexExpr::symbol(i));
+      left.push_back(whole_tiles_left(across_.extent, height_, IndexExpr::symbol(i)));
     if (!divisible_by(k_, along_.extent, width_))
-      left.push_back(floordiv(along_.extent, width_) - IndexExpr::symbol(j));
+      left.push_back(whole_tiles_left(along_.extent, width_, IndexExpr::symbol(j)));
     Block body = tile(false);
     if (!left.empty()) body = whole_or_partial(k_, left, std::move(body), tile(true));
     append(allocs, std::move(body));
@@ -164,7 +162,7 @@ class TransposeSchedule {
 
   StagedLoad describe(const ir::Load& load) const {
     StagedLoad staged{load, {}, 1, 1};
-    const int bytes = bytes_of(k_, load.buffer);
+    const int bytes = element_bytes(k_, load.buffer);
     staged.lanes = aligned_lanes(k_, load.index[0], across_, along_.var, kAccessBytes / bytes);
     if (staged.lanes > 1) staged.rows = std::max(1, kWord / bytes);
     return staged;
@@ -183,7 +181,7 @@ class TransposeSchedule {
 
   int widest() const {
     int bytes = 1;
-    for (const StagedLoad& staged : staged_) bytes = std::max(bytes, bytes_of(k_, staged.load.buffer));
+    for (const StagedLoad& staged : staged_) bytes = std::max(bytes, element_bytes(k_, staged.load.buffer));
     return bytes;
   }
 
@@ -199,7 +197,7 @@ class TransposeSchedule {
   int64_t shared_bytes() const {
     int64_t bytes = 0;
     for (const StagedLoad& staged : staged_)
-      bytes += int64_t{height_} * (width_ + pad(staged)) * bytes_of(k_, staged.load.buffer);
+      bytes += int64_t{height_} * (width_ + pad(staged)) * element_bytes(k_, staged.load.buffer);
     return bytes;
   }
 
@@ -234,7 +232,7 @@ class TransposeSchedule {
     return count;
   }
 
-  int pad(const StagedLoad& staged) const { return std::max(1, kWord / bytes_of(k_, staged.load.buffer)); }
+  int pad(const StagedLoad& staged) const { return std::max(1, kWord / element_bytes(k_, staged.load.buffer)); }
 
   BufferId add_tile(const StagedLoad& staged) {
     return add_buffer(k_, {"tile" + std::to_string(k_.buffers.size()),
@@ -272,7 +270,7 @@ class TransposeSchedule {
   // --- from the input to the tile ----------------------------------------------------------------------------------
 
   Stmt fill(const StagedLoad& staged) {
-    const int lanes_minor = (bytes_of(k_, staged.load.buffer) == 8 ? kWarp / 2 : kWarp) / staged.lanes;
+    const int lanes_minor = (element_bytes(k_, staged.load.buffer) == 8 ? kWarp / 2 : kWarp) / staged.lanes;
     const TileWalk w = walk_tile(k_, height_ / staged.lanes, width_ / staged.rows, lanes_minor, threads_);
     Block body;
     std::vector<RegId> values;
@@ -309,21 +307,22 @@ class TransposeSchedule {
   Block store_packed(const StagedLoad& staged, const TileWalk& w, const std::vector<RegId>& values) {
     const DType dtype = k_.regs[values[0]].dtype;
     const BufferId packed = add_buffer(
-        k_, {"packed" + std::to_string(k_.buffers.size()), ir::Space::reg, dtype, {staged.rows, staged.lanes}, {}, 0, ""});
+        k_,
+        {"packed" + std::to_string(k_.buffers.size()), ir::Space::reg, dtype, {staged.rows, staged.lanes}, {}, 0, ""});
     Block body;
     body.push_back({ir::Alloc{packed}});
     for (int r = 0; r < staged.rows; ++r)
-      body.push_back(
-          {ir::Store{packed, {r, lane()}, values[static_cast<size_t>(r)], {}, ir::StoreHint::none}});
+      body.push_back({ir::Store{packed, {r, lane()}, values[static_cast<size_t>(r)], {}, ir::StoreHint::none}});
     const VarId j = add_var(k_);
     const RegId word = add_reg(k_, dtype, staged.rows);
     Block words;
     words.push_back({ir::Load{word, packed, {lane(), IndexExpr::symbol(j)}, {}, ir::Constant{dtype}, 0}});
-    words.push_back({ir::Store{staged.tile,
-                               {w.at_minor() * staged.lanes + IndexExpr::symbol(j), w.at_major() * staged.rows + lane()},
-                               word,
-                               {},
-                               ir::StoreHint::none}});
+    words.push_back(
+        {ir::Store{staged.tile,
+                   {w.at_minor() * staged.lanes + IndexExpr::symbol(j), w.at_major() * staged.rows + lane()},
+                   word,
+                   {},
+                   ir::StoreHint::none}});
     body.push_back({ir::Loop{{LoopTag::unroll, j, staged.lanes}, std::move(words), ir::PhaseBoundary::launches}});
     return body;
   }
@@ -339,14 +338,11 @@ class TransposeSchedule {
     for (Stmt& stmt : work) {
       auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load == nullptr || !is_strided(*load)) continue;
-      const auto staged = std::find_if(staged_.begin(), staged_.end(),
-                                       [&](const StagedLoad& s) { return s.load.dst == load->dst; });
-      *load = ir::Load{load->dst,
-                       staged->tile,
-                       {IndexExpr::symbol(across_.var) - row_, IndexExpr::symbol(along_.var) - column_},
-                       {},
-                       load->otherwise,
-                       0};
+      const auto staged =
+          std::find_if(staged_.begin(), staged_.end(), [&](const StagedLoad& s) { return s.load.dst == load->dst; });
+      *load = ir::Load{
+          load->dst, staged->tile,    {IndexExpr::symbol(across_.var) - row_, IndexExpr::symbol(along_.var) - column_},
+          {},        load->otherwise, 0};
     }
     work = clone(k_, work);
     for (Stmt& stmt : work) {
@@ -381,11 +377,11 @@ class TransposeSchedule {
     for (Stmt& stmt : work) {
       auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load == nullptr || !can_hold(*load)) continue;
-      room -= output_.steps() * lanes_ * bytes_of(k_, load->buffer);
+      room -= output_.steps() * lanes_ * element_bytes(k_, load->buffer);
       if (room < 0) break;
       const DType dtype = k_.regs[load->dst].dtype;
-      const BufferId held = add_buffer(
-          k_, {"held" + std::to_string(k_.buffers.size()), ir::Space::reg, dtype, held_shape(), {}, 0, ""});
+      const BufferId held =
+          add_buffer(k_, {"held" + std::to_string(k_.buffers.size()), ir::Space::reg, dtype, held_shape(), {}, 0, ""});
       allocs.push_back({ir::Alloc{held}});
       ir::Load early = *load;
       early.dst = add_reg(k_, dtype, lanes_);
