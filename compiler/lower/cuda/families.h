@@ -25,6 +25,8 @@ std::optional<ir::Block> cuda_boxes(const Scheduling& s, const PerfectNest& nest
 // Schedules loads along `across` and stores along the innermost loop. Returns nullopt for bodies with loops, or with
 // more operands than fit in shared memory.
 std::optional<ir::Block> cuda_transpose(const Scheduling& s, const PerfectNest& nest, VarId across);
+// Schedules nests that interleave up to 8 planes or take them apart. Returns nullopt for others.
+std::optional<ir::Block> cuda_planes(const Scheduling& s, const PerfectNest& nest);
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);

@@ -65,6 +65,7 @@ namespace {
 
 Block schedule_nest(const Scheduling& s, PerfectNest nest) {
   if (!has_reduction(nest.body)) {
+    if (auto planes = cuda_planes(s, nest)) return std::move(*planes);
     if (const auto across = strided_across(nest)) {
       if (auto tiles = cuda_transpose(s, nest, *across)) return std::move(*tiles);
     }
