@@ -176,6 +176,84 @@ std::vector<Layout> tiles() {
   return out;
 }
 
+// Boxes of several loops, and planes that threads interleave or take apart.
+std::vector<Layout> boxes() {
+  std::vector<Layout> out;
+  const auto add = [&](const std::string& text) {
+    auto layout = lower_layout(text, 1);
+    EXPECT_TRUE(layout.ok()) << layout.status().str() << text;
+    if (layout.ok()) out.push_back(std::move(*layout));
+  };
+  for (const std::string t : {"f16", "f32", "u8"}) {
+    // A row, a column and a number for each channel.
+    add(fmt::format(R"(graph @main(%x: {0}[100, 1], %y: {0}[1, 808]) {{
+  %0 = max %x, %y: {0}[100, 808]
+  return %0 as "z"
+}}
+)",
+                    t));
+    for (const char* shape : {"6, 10, 392", "5, 3, 49", "7, 9, 1000"})
+      add(fmt::format(R"(graph @main(%x: {0}[{1}], %s: {0}[{2}, 1]) {{
+  %0 = max %x, %s: {0}[{1}]
+  return %0 as "z"
+}}
+)",
+                      t, shape,
+                      shape[0] == '6'   ? "10"
+                      : shape[0] == '5' ? "3"
+                                        : "9"));
+    // Images to channels-last and back, and pixel shuffles.
+    add(fmt::format(R"(graph @main(%x: {0}[5, 3, 160], %b: {0}[3]) {{
+  %0 = transpose %x {{perm = [0, 2, 1]}}: {0}[5, 160, 3]
+  %1 = max %0, %b: {0}[5, 160, 3]
+  return %1 as "z"
+}}
+)",
+                    t));
+    add(fmt::format(R"(graph @main(%x: {0}[5, 160, 3]) {{
+  %0 = transpose %x {{perm = [0, 2, 1]}}: {0}[5, 3, 160]
+  return %0 as "z"
+}}
+)",
+                    t));
+    add(fmt::format(R"(graph @main(%x: {0}[3, 2, 2, 6, 32]) {{
+  %0 = transpose %x {{perm = [0, 3, 1, 4, 2]}}: {0}[3, 6, 2, 32, 2]
+  %1 = reshape %0 {{shape = [3, 12, 64]}}: {0}[3, 12, 64]
+  return %1 as "z"
+}}
+)",
+                    t));
+  }
+  // The two halves of a rotation.
+  add(R"(graph @main(%x: bf16[2, 3, 40, 32], %c: bf16[40, 16], %s: bf16[40, 16]) {
+  %0 = slice %x {starts = [0, 0, 0, 0], sizes = [2, 3, 40, 16], steps = [1, 1, 1, 1]}: bf16[2, 3, 40, 16]
+  %1 = slice %x {starts = [0, 0, 0, 16], sizes = [2, 3, 40, 16], steps = [1, 1, 1, 1]}: bf16[2, 3, 40, 16]
+  %2 = mul %0, %c: bf16[2, 3, 40, 16]
+  %3 = mul %1, %s: bf16[2, 3, 40, 16]
+  %4 = max %2, %3: bf16[2, 3, 40, 16]
+  %5 = mul %1, %c: bf16[2, 3, 40, 16]
+  %6 = mul %0, %s: bf16[2, 3, 40, 16]
+  %7 = min %5, %6: bf16[2, 3, 40, 16]
+  %8 = concat %4, %7 {axis = 3}: bf16[2, 3, 40, 32]
+  return %8 as "y"
+}
+)");
+  return out;
+}
+
+TEST(CudaLayouts, BoxesGiveTheBitsOfTheGraph) {
+  for (const Layout& layout : boxes()) {
+    expect_like_graph(layout);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CudaLayouts, BoxesOfBothWritersRun) {
+  std::vector<EmulationCase> cases;
+  for (const Layout& layout : boxes()) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
+  expect_cuda_like_evaluator(cases);
+}
+
 TEST(CudaLayouts, TilesGiveTheBitsOfTheGraph) {
   for (const Layout& layout : tiles()) {
     EXPECT_NE(ir::print(layout.kernel).find("shared"), std::string::npos) << layout.text;

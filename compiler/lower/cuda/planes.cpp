@@ -14,7 +14,7 @@ namespace fusec::compiler {
 namespace {
 
 constexpr int64_t kMaxPlanes = 8;
-constexpr int64_t kPlaneBytes = 256;  // of all operands that a thread reorders
+constexpr int64_t kPlaneBytes = 128;  // of all operands that a thread reorders
 constexpr int64_t kPlaneThreads = 256;
 
 // How an access moves along a plane and from plane to plane.
@@ -35,29 +35,30 @@ class PlaneSchedule {
   // The threads of a block go along the planes, then along the longest other loop.
   Block run() {
     const IndexExpr vectors = floordiv(along_.extent, lanes_);
-    const int64_t width = std::clamp<int64_t>(known_value(s_, vectors).value_or(kPlaneThreads), 1, kPlaneThreads);
+    width_ = std::clamp<int64_t>(known_value(s_, vectors).value_or(kPlaneThreads), 1, kPlaneThreads);
     const LoopHead* rows = longest_other();
-    const int64_t height = rows == nullptr ? 1 : std::min(kPlaneThreads / width, count(*rows));
-    const VarId g = add_var(k_), t = add_var(k_), r = add_var(k_);
-    const IndexExpr at = IndexExpr::symbol(g) * width + IndexExpr::symbol(t);
-    Block body;
-    body.push_back(only_if(k_, along_.extent - at * lanes_ - (lanes_ - 1), vector_of_planes(at * lanes_)));
-    std::vector<LoopHead> grid, threads{{LoopTag::block, t, width}};
+    height_ = rows == nullptr ? 1 : std::max<int64_t>(1, std::min(kPlaneThreads / width_, count(*rows)));
+    g_ = add_var(k_);
+    std::vector<LoopHead> grid;
     for (const LoopHead& head : nest_.heads)
       if (head.var != along_.var && head.var != plane_.var) grid.push_back({LoopTag::grid, head.var, head.extent});
-    if (height > 1) {
-      const IndexExpr row = IndexExpr::symbol(rows->var) * height + IndexExpr::symbol(r);
-      substitute(body, rows->var, row);
-      Block inside;
-      inside.push_back(only_if(k_, rows->extent - row, std::move(body)));
-      body = std::move(inside);
+    if (height_ > 1)
       for (LoopHead& head : grid)
-        if (head.var == rows->var) head.extent = ceildiv(head.extent, height);
-      threads.insert(threads.begin(), {LoopTag::block, r, height});
-    }
-    grid.push_back({LoopTag::grid, g, ceildiv(vectors, width)});
+        if (head.var == rows->var) head.extent = ceildiv(head.extent, height_);
+    grid.push_back({LoopTag::grid, g_, ceildiv(vectors, width_)});
     Block block, result;
-    block.push_back(rebuild_loops(threads, std::move(body)));
+    std::vector<Staging> stagings;
+    Stmt work = over_threads(rows, [&](const IndexExpr& t, const IndexExpr& r) {
+      Block body;
+      const IndexExpr at = (IndexExpr::symbol(g_) * width_ + t) * lanes_;
+      body.push_back(only_if(k_, along_.extent - at - (lanes_ - 1), vector_of_planes(at, t, r, stagings)));
+      return body;
+    });
+    for (const Staging& staging : stagings) block.push_back({ir::Alloc{staging.shared}});
+    block.push_back(std::move(work));
+    for (const Staging& staging : stagings)
+      block.push_back(
+          over_threads(rows, [&](const IndexExpr& t, const IndexExpr& r) { return write_out(staging, t, r); }));
     result.push_back(rebuild_loops(grid, std::move(block)));
     return result;
   }
@@ -83,6 +84,28 @@ class PlaneSchedule {
       if (head.var != along_.var && head.var != plane_.var && (longest == nullptr || count(head) > count(*longest)))
         longest = &head;
     return longest;
+  }
+
+  // Interleaved elements of a block on their way to a store: each thread brings its own, and all store side by side.
+  struct Staging {
+    ir::Store store;
+    BufferId shared;
+  };
+
+  template <class Body>
+  Stmt over_threads(const LoopHead* rows, const Body& make) {
+    const VarId t = add_var(k_), r = add_var(k_);
+    Block body = make(IndexExpr::symbol(t), height_ > 1 ? IndexExpr::symbol(r) : IndexExpr(0));
+    std::vector<LoopHead> threads{{LoopTag::block, t, width_}};
+    if (height_ > 1) {
+      const IndexExpr row = IndexExpr::symbol(rows->var) * height_ + IndexExpr::symbol(r);
+      substitute(body, rows->var, row);
+      Block inside;
+      inside.push_back(only_if(k_, rows->extent - row, std::move(body)));
+      body = std::move(inside);
+      threads.insert(threads.begin(), {LoopTag::block, r, height_});
+    }
+    return rebuild_loops(threads, std::move(body));
   }
 
   // Whether every access has a form, some loads or stores are interleaved, and no store repeats an element.
@@ -134,7 +157,7 @@ class PlaneSchedule {
 
   // The body for `lanes` elements of every plane from `at` on: loads that take planes apart, the work plane by plane,
   // and stores that interleave them.
-  Block vector_of_planes(const IndexExpr& at) {
+  Block vector_of_planes(const IndexExpr& at, const IndexExpr& t, const IndexExpr& r, std::vector<Staging>& stagings) {
     Block result, stores, work = clone(k_, nest_.body);
     const VarId p = add_var(k_);
     for (Stmt& stmt : work) {
@@ -144,7 +167,7 @@ class PlaneSchedule {
             load->dst, parts,           {(IndexExpr::symbol(along_.var) - at) * planes_ + IndexExpr::symbol(p)},
             {},        load->otherwise, 0};
       } else if (auto* store = std::get_if<ir::Store>(&stmt.v); store != nullptr && is_interleaved(*store)) {
-        const BufferId parts = store_all(*store, at, result, stores);
+        const BufferId parts = bring(*store, t, r, result, stores, stagings);
         *store = ir::Store{
             parts, {IndexExpr::symbol(p), IndexExpr::symbol(along_.var) - at}, store->value, {}, ir::StoreHint::none};
       }
@@ -187,18 +210,47 @@ class PlaneSchedule {
     return parts;
   }
 
-  BufferId store_all(const ir::Store& store, const IndexExpr& at, Block& allocs, Block& out) {
+  // Puts a thread's elements into shared memory, interleaved.
+  BufferId bring(const ir::Store& store, const IndexExpr& t, const IndexExpr& r, Block& allocs, Block& out,
+                 std::vector<Staging>& stagings) {
     const DType dtype = k_.buffers[store.buffer].dtype;
     const BufferId parts = add_parts(dtype, {planes_, lanes_}, allocs);
+    const BufferId shared = add_buffer(k_, {"line" + std::to_string(k_.buffers.size()),
+                                            ir::Space::shared,
+                                            dtype,
+                                            {height_, width_ * planes_ * lanes_},
+                                            {},
+                                            0,
+                                            ""});
     const VarId v = add_var(k_);
     const IndexExpr flat = IndexExpr::symbol(v) * lanes_ + lane();
     const RegId wide = add_reg(k_, dtype, lanes_);
     Block vectors;
     vectors.push_back(
         {ir::Load{wide, parts, {mod(flat, planes_), floordiv(flat, planes_)}, {}, ir::Constant{dtype}, 0}});
-    vectors.push_back({ir::Store{store.buffer, {place(store.index[0], at, v)}, wide, {}, store.hint}});
+    vectors.push_back({ir::Store{shared, {r, t * planes_ * lanes_ + flat}, wide, {}, ir::StoreHint::none}});
     out.push_back({ir::Loop{{LoopTag::unroll, v, planes_}, std::move(vectors), ir::PhaseBoundary::launches}});
+    stagings.push_back({store, shared});
     return parts;
+  }
+
+  // Stores what the block has brought: threads that follow each other store vectors that do.
+  Block write_out(const Staging& staging, const IndexExpr& t, const IndexExpr& r) {
+    const DType dtype = k_.buffers[staging.store.buffer].dtype;
+    const VarId v = add_var(k_);
+    const IndexExpr first = (IndexExpr::symbol(v) * width_ + t) * lanes_,
+                    start = IndexExpr::symbol(g_) * width_ * lanes_;
+    const RegId wide = add_reg(k_, dtype, lanes_);
+    ir::Store store = staging.store;
+    store.value = wide;
+    store.index[0] = store.index[0].substitute({{along_.var, start}, {plane_.var, first + lane()}});
+    store.guard.push_back((along_.extent - start) * planes_ - lanes_ - first);
+    Block vectors;
+    vectors.push_back({ir::Load{wide, staging.shared, {r, first + lane()}, {}, ir::Constant{dtype}, 0}});
+    vectors.push_back({std::move(store)});
+    Block result;
+    result.push_back({ir::Loop{{LoopTag::unroll, v, planes_}, std::move(vectors), ir::PhaseBoundary::launches}});
+    return result;
   }
 
   const Scheduling& s_;
@@ -207,6 +259,8 @@ class PlaneSchedule {
   LoopHead along_, plane_;
   int64_t planes_;
   int lanes_ = 1;
+  int64_t width_ = 1, height_ = 1;  // threads of a block along the planes, and along another loop
+  VarId g_;
 };
 
 }  // namespace

@@ -19,16 +19,18 @@ namespace fusec::compiler {
 namespace {
 
 constexpr int kWord = 4;             // bytes of a bank of shared memory
+constexpr int kUnit = 16;            // the sides of a tile are multiples
 constexpr int kSmallTile = 32;       // the smallest side of a tile
+constexpr int kMediumTile = 4096;    // elements of the tile that suits problems of few blocks
 constexpr int kMaxSteps = 8;         // accesses of a thread along one side of a tile
 constexpr int kSharedBytes = 46080;  // of all tiles of a block: what needs no dynamic shared memory
 constexpr int kHeldBytes = 128;      // of operands that a thread loads before the barrier
 
 int element_bytes(const ir::Kernel& k, BufferId id) { return static_cast<int>(size_of(k.buffers[id].dtype)); }
 
-// How the threads of a block walk over a tile of `minor` x `major` steps, all of them powers of two. The threads of a
-// warp take `lanes_minor` steps along the minor axis and the rest along the major axis; groups of lanes cover the minor
-// axis, then repeat along the major one.
+// How the threads of a block walk over a tile of `minor` x `major` steps. The threads of a warp take `lanes_minor`
+// steps along the minor axis and the rest along the major one; groups of lanes cover the minor axis, then repeat along
+// the major one.
 struct TileWalk {
   int minor, major, lanes_minor, lanes_major, groups_minor, groups_major;
   VarId group, group_minor, lane, lane_minor, step;
@@ -50,16 +52,27 @@ struct TileWalk {
   }
 };
 
-// A walk of at most `threads` threads in which `lanes` lanes of a warp go along the minor axis if it is long enough.
+int largest_divisor(int of, int most) {
+  while (of % most != 0) --most;
+  return most;
+}
+
+// The largest power of two up to `most`, a power of two itself, that divides `of`.
+int largest_power(int of, int most) {
+  while (of % most != 0) most /= 2;
+  return most;
+}
+
+// A walk of at most `threads` threads in which `lanes` lanes of a warp go along the minor axis if they divide it.
 TileWalk walk_tile(ir::Kernel& k, int minor, int major, int lanes, int threads) {
   TileWalk w{};
   w.minor = minor, w.major = major;
-  w.lanes_minor = std::min(lanes, minor);
-  w.lanes_major = std::min(kWarp / w.lanes_minor, major);
-  w.lanes_minor = std::min(kWarp / w.lanes_major, minor);
+  w.lanes_minor = largest_power(minor, lanes);
+  w.lanes_major = largest_power(major, kWarp / w.lanes_minor);
+  w.lanes_minor = largest_power(minor, kWarp / w.lanes_major);
   w.groups_minor = minor / w.lanes_minor;
-  const int block = w.lanes_minor * w.lanes_major * w.groups_minor;
-  w.groups_major = std::clamp(threads / block, 1, major / w.lanes_major);
+  const int block = w.lanes_minor * w.lanes_major * w.groups_minor, rest = major / w.lanes_major;
+  w.groups_major = largest_divisor(rest, std::clamp(threads / block, 1, rest));
   for (VarId* var : {&w.group, &w.group_minor, &w.lane, &w.lane_minor, &w.step}) *var = add_var(k);
   return w;
 }
@@ -187,11 +200,17 @@ class TransposeSchedule {
 
   // --- the tile ----------------------------------------------------------------------------------------------------
 
-  // The length of a tile along an axis of that extent: no longer than needed.
+  // The length of a tile along an axis, a multiple of kUnit up to `most`: long, and little of it beyond the extent.
   int side(const LoopHead& head, int most) const {
-    const int64_t extent = known_extent(s_, head.extent, most);
-    while (most > kSmallTile && most / 2 >= extent) most /= 2;
-    return most;
+    const int64_t extent = std::max<int64_t>(known_extent(s_, head.extent, most), 1);
+    int best = most;
+    double least = 1e9;
+    for (int side = most; side >= kSmallTile; side -= kUnit) {
+      const auto covered = static_cast<double>((extent + side - 1) / side * side);
+      const double cost = covered / static_cast<double>(extent) + 0.1 * (most - side) / most;
+      if (cost < least) best = side, least = cost;
+    }
+    return best;
   }
 
   int64_t shared_bytes() const {
@@ -210,15 +229,18 @@ class TransposeSchedule {
     height_ = side(across_, bytes == 8 ? 32 : bytes == 1 ? 128 : 64);
     width_ = side(along_, bytes == 8 ? 32 : bytes <= 2 && narrow > 2 ? 128 : 64);
     while (shared_bytes() > kSharedBytes && shrink()) continue;
-    const int64_t wanted = int64_t{2} * s_.target.sm_count;
-    while (blocks() < wanted && shrink()) continue;
-    threads_ = height_ * width_ / lanes_ > 256 * kMaxSteps ? 512 : 256;
+    // Few blocks leave multiprocessors idle at the end.
+    while (height_ * width_ > kMediumTile && blocks() < 40 * int64_t{s_.target.sm_count} && shrink()) continue;
+    while (blocks() < 4 * int64_t{s_.target.sm_count} && shrink()) continue;
+    const int area = height_ * width_;
+    threads_ = area / lanes_ > 256 * kMaxSteps || (bytes == 4 && area >= kMediumTile) ? 512 : 256;
     return shared_bytes() <= kSharedBytes;
   }
 
   bool shrink() {
-    if (std::max(width_, height_) <= kSmallTile) return false;
-    (width_ >= height_ ? width_ : height_) /= 2;
+    int& longer = width_ >= height_ ? width_ : height_;
+    if (longer <= kSmallTile) return false;
+    longer = std::max(kSmallTile, (longer / 2 + kUnit - 1) / kUnit * kUnit);
     return true;
   }
 
