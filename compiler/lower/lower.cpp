@@ -169,6 +169,7 @@ class Lowering {
       const auto count = slices_.find(base);
       return count != slices_.end() && count->second > kMaxSlicesInPlace;
     });
+    if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
     Generated made;
     made.extents = abstract_extents(nest);

@@ -44,7 +44,8 @@ class Collector {
     for (const Stmt& s : body) stmt(s);
   }
 
-  // The condition that holds inside a loop that runs at most once, such as `seq i in max(0, min(1, c))`: c - 1 >= 0.
+  // The condition that holds inside a loop that may run zero times: c - 1 >= 0 in `seq i in max(0, min(1, c))`, and in
+  // `seq i in c` where c depends on other loops.
   std::optional<IndexExpr> infer_condition(const LoopHead& head) const {
     const auto argument = [](const IndexExpr& d, IndexExpr::Fn fn, int64_t beside) -> std::optional<IndexExpr> {
       const std::vector<IndexExpr::Term> terms = d.terms();
@@ -55,7 +56,10 @@ class Collector {
     };
     const auto inner = argument(head.extent, IndexExpr::Fn::max, 0);
     const auto condition = argument(inner.value_or(head.extent), IndexExpr::Fn::min, 1);
-    return condition ? std::optional(resolved(*condition) - 1) : std::nullopt;
+    if (condition) return resolved(*condition) - 1;
+    const IndexExpr count = inner.value_or(head.extent);
+    const bool varies = std::any_of(loops_.begin(), loops_.end(), [&](const auto& l) { return count.uses(l.var); });
+    return varies ? std::optional(resolved(count) - 1) : std::nullopt;
   }
 
   void stmt(const Stmt& s) {

@@ -4,8 +4,9 @@
 // Two accesses w and x under a loop variable l collide in different iterations if their index vectors are equal for
 // some values of the other variables: the sum of c*(v - v') is 0 on each axis, where v' is the copy of v in the
 // iteration of x. The proof eliminates variables: c*(v - v') + R = 0 and |R| < c imply v = v' (and R = 0). So does a
-// number g that divides R with |c*(v - v')| < g. floordiv(u, d) and mod(u, d) are treated as variables; if both are
-// equal, so is u. If l itself is proven equal, or an equation cannot hold, the iterations touch different elements.
+// number g that divides R with |c*(v - v')| < g. g*U + R = 0 and |R| < g imply U = 0 and R = 0. floordiv(u, d) and
+// mod(u, d) are treated as variables; if both are equal, so is u. If l itself is proven equal, or an equation cannot
+// hold, the iterations touch different elements.
 
 #include <fmt/format.h>
 
@@ -87,8 +88,9 @@ class Collision {
   }
 
   bool impossible() {
-    // Each round settles a pair or ends.
-    for (std::size_t round = 0; round <= 2 * pairs_.size(); ++round) {
+    if (!differs_ && contradictory()) return true;
+    // Each round settles a pair, splits an equation or ends.
+    for (std::size_t round = 0; round <= 2 * pairs_.size() + kMaxSplits; ++round) {
       for (const IndexExpr& e : equations_) {
         if (never_zero(e)) return true;
       }
@@ -173,7 +175,44 @@ class Collision {
       settle(p);
       return true;
     }
-    return settle_dividend();
+    return settle_dividend() || split_equation();
+  }
+
+  // Whether some guard fails wherever the others hold: the accesses are in the two branches of one condition.
+  bool contradictory() {
+    const Guard guards = guards_;
+    return std::any_of(guards.begin(), guards.end(), [&](const IndexExpr& g) { return least_nonneg(-g - 1); });
+  }
+
+  // The least of several is at least 0 if each of them is.
+  bool least_nonneg(const IndexExpr& e) {
+    for (const IndexExpr::Term& t : e.terms()) {
+      if (t.coefficient != 1 || t.atoms.size() != 1 || t.atoms[0].fn != IndexExpr::Fn::min) continue;
+      const IndexExpr rest = e - IndexExpr::from_terms({t});
+      return least_nonneg(rest + t.atoms[0].args[0]) && least_nonneg(rest + t.atoms[0].args[1]);
+    }
+    return nonneg(e);
+  }
+
+  // g*u + r = 0 and |r| < g imply r = 0 and u = 0: rows and columns of tiles that different loops walk over.
+  bool split_equation() {
+    if (splits_ == kMaxSplits) return false;
+    for (const IndexExpr& e : equations_) {
+      for (const IndexExpr::Term& t : e.terms()) {
+        const int64_t g = t.coefficient < 0 ? -t.coefficient : t.coefficient;
+        IndexExpr rest = 0;
+        for (const IndexExpr::Term& other : e.terms())
+          if (g < 2 || other.coefficient % g != 0) rest += IndexExpr::from_terms({other});
+        if (rest.is(0) || rest == e || !within(rest, g)) continue;
+        const IndexExpr multiple = e - rest;
+        ++splits_;
+        equations_.push_back(rest);
+        equations_.push_back(multiple);
+        equations_.erase(std::find(equations_.begin(), equations_.end(), rest + multiple));
+        return true;
+      }
+    }
+    return false;
   }
 
   void settle(Pair& p) {
@@ -226,6 +265,8 @@ class Collision {
     return true;
   }
 
+  static constexpr std::size_t kMaxSplits = 8;
+  std::size_t splits_ = 0;
   std::optional<SymbolId> differs_;
   std::map<SymbolId, IndexExpr> copies_;
   IndexRanges ranges_;

@@ -13,7 +13,20 @@ inline constexpr int kWarp = 32;
 inline constexpr int kAccessBytes = 16;  // the widest access of a thread
 
 ir::Block cuda_pointwise(const Scheduling& s, PerfectNest nest);
-ir::Block cuda_transpose(const Scheduling& s, PerfectNest nest, VarId across);
+// How element-wise work is spread over threads.
+struct PointShape {
+  int lanes = 1, threads = 256, unroll = 1;  // unroll: accesses of a thread where loops are merged into one
+  int steps = 1;                             // accesses of a thread along one of several loops
+  bool heavy = false;                        // whether a warp computes for longer than its loads take
+  int64_t tile() const { return int64_t{threads} * unroll; }  // accesses of one block
+};
+// Schedules nests of several loops. Returns nullopt for bodies with loops and where the inner extent is not known.
+std::optional<ir::Block> cuda_boxes(const Scheduling& s, const PerfectNest& nest, const PointShape& shape);
+// Schedules loads along `across` and stores along the innermost loop. Returns nullopt for bodies with loops, or with
+// more operands than fit in shared memory.
+std::optional<ir::Block> cuda_transpose(const Scheduling& s, const PerfectNest& nest, VarId across);
+// Schedules nests that interleave up to 8 planes or take them apart. Returns nullopt for others.
+std::optional<ir::Block> cuda_planes(const Scheduling& s, const PerfectNest& nest);
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
@@ -31,6 +44,12 @@ Linear linearize(const std::vector<ir::LoopHead>& heads, const IndexExpr& index)
 
 // A loop that runs its body once where `condition > 0`, else not at all.
 ir::Stmt only_if(ir::Kernel& kernel, const IndexExpr& condition, ir::Block body);
+
+// More than 0 where tile number `at` lies wholly inside of the extent.
+IndexExpr whole_tiles_left(const IndexExpr& extent, int64_t tile, const IndexExpr& at);
+// Code for tiles that lie wholly inside of their extents, and for those that do not. `left` has whole_tiles_left of
+// each axis that tiles need not divide.
+ir::Block whole_or_partial(ir::Kernel& kernel, const std::vector<IndexExpr>& left, ir::Block whole, ir::Block partial);
 
 // The lanes that make 16 bytes of the widest element that the block loads or stores along `var`.
 int lanes_of_access(const ir::Kernel& kernel, const ir::Block& block, VarId var);

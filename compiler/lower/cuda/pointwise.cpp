@@ -20,11 +20,6 @@ constexpr int kHeavy = 60;
 // 0.75 to 0.90.
 constexpr int kBusyRows = 16;
 
-struct PointShape {
-  int lanes = 1, threads = 256, unroll = 1;
-  int64_t tile() const { return int64_t{threads} * unroll; }  // accesses of one block
-};
-
 int sum_costs(const Block& block) {
   int cost = 0;
   for_each_stmt(block, [&](const Stmt& stmt) {
@@ -56,6 +51,8 @@ PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
   const double waves = static_cast<double>(accesses) / std::max(1, s.target.sm_count * s.target.threads_per_sm);
   const int cost = sum_costs(nest.body);
   const bool heavy = cost >= kHeavy, busy = heavy || (nest.heads.size() > 1 && cost >= kBusyRows);
+  shape.heavy = heavy;
+  shape.steps = waves < 2 ? 1 : waves < 4 ? 2 : 4;
   shape.threads = waves < 1 || heavy || (busy && waves >= 16) ? 128 : waves < 16 ? 256 : 512;
   if (waves >= 16) {
     shape.unroll = busy ? 4 : 1;
@@ -112,6 +109,7 @@ bool fills_blocks(const Scheduling& s, const IndexExpr& accesses, const PointSha
 
 Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
   const PointShape shape = point_shape(s, nest);
+  if (auto boxes = cuda_boxes(s, nest, shape)) return std::move(*boxes);
   const LoopHead inner = nest.heads.back();
   const IndexExpr accesses = ceildiv(inner.extent, shape.lanes);
   const VarId g = add_var(s.kernel);

@@ -28,6 +28,23 @@ Stmt only_if(ir::Kernel& kernel, const IndexExpr& condition, Block body) {
       {LoopTag::seq, add_var(kernel), max(0, min(1, condition))}, std::move(body), ir::PhaseBoundary::launches}};
 }
 
+IndexExpr whole_tiles_left(const IndexExpr& extent, int64_t tile, const IndexExpr& at) {
+  // Numbers are in tiles and symbols in elements, as the verifier can prove them.
+  return extent.is_const() ? floordiv(extent, tile) - at : extent - at * tile - (tile - 1);
+}
+
+Block whole_or_partial(ir::Kernel& kernel, const std::vector<IndexExpr>& left, Block whole, Block partial) {
+  IndexExpr inside = left[0];
+  for (const IndexExpr& count : left) {
+    Block one;
+    one.push_back(only_if(kernel, count, std::move(whole)));
+    whole = std::move(one);
+    inside = min(inside, count);
+  }
+  whole.push_back(only_if(kernel, 1 - inside, std::move(partial)));
+  return whole;
+}
+
 int lanes_of_access(const ir::Kernel& kernel, const Block& block, VarId var) {
   size_t widest = 1;
   const auto note = [&](ir::BufferId b, const std::vector<IndexExpr>& index) {
@@ -48,8 +65,11 @@ namespace {
 
 Block schedule_nest(const Scheduling& s, PerfectNest nest) {
   if (!has_reduction(nest.body)) {
-    const auto across = strided_across(nest);
-    return across ? cuda_transpose(s, std::move(nest), *across) : cuda_pointwise(s, std::move(nest));
+    if (auto planes = cuda_planes(s, nest)) return std::move(*planes);
+    if (const auto across = strided_across(nest)) {
+      if (auto tiles = cuda_transpose(s, nest, *across)) return std::move(*tiles);
+    }
+    return cuda_pointwise(s, std::move(nest));
   }
   if (const auto along = columns_along(nest)) {
     if (auto columns = cuda_columns(s, nest, *along)) return std::move(*columns);
@@ -102,6 +122,52 @@ bool is_independent(const ir::Kernel& kernel, const Block& nests) {
   return nests.size() > 1 && !reduces && kernel.may_alias.empty();
 }
 
+// Whether both blocks load some same element, in loops of equal variables.
+bool share_load(const Block& a, const Block& b) {
+  const auto loads = [](const Block& block, const auto& test) {
+    return std::any_of(block.begin(), block.end(), [&](const Stmt& stmt) {
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      return load != nullptr && test(*load);
+    });
+  };
+  return loads(a, [&](const ir::Load& x) {
+    return loads(b, [&](const ir::Load& y) { return x.buffer == y.buffer && x.index == y.index; });
+  });
+}
+
+bool is_flat(const PerfectNest& nest) {
+  return std::all_of(nest.body.begin(), nest.body.end(), [](const Stmt& stmt) { return nested_blocks(stmt).empty(); });
+}
+
+// Appends the work of `nest` to an earlier nest over the same loops that loads the same elements, so that these are
+// read once: the two halves of a rotation. False if there is none.
+bool join(std::vector<PerfectNest>& nests, const PerfectNest& nest) {
+  for (PerfectNest& earlier : nests) {
+    const bool same = std::equal(earlier.heads.begin(), earlier.heads.end(), nest.heads.begin(), nest.heads.end(),
+                                 [](const LoopHead& a, const LoopHead& b) { return a.extent == b.extent; });
+    if (!same || !is_flat(earlier) || !is_flat(nest)) continue;
+    Block body = nest.body;
+    for (size_t i = 0; i < nest.heads.size(); ++i)
+      substitute(body, nest.heads[i].var, IndexExpr::symbol(earlier.heads[i].var));
+    if (!share_load(earlier.body, body)) continue;
+    append(earlier.body, std::move(body));
+    return true;
+  }
+  return false;
+}
+
+// Joins independent nests that read the same elements.
+Block join_nests(Block parts) {
+  std::vector<PerfectNest> nests;
+  for (Stmt& stmt : parts) {
+    PerfectNest nest = peel_loops(std::move(stmt));
+    if (!join(nests, nest)) nests.push_back(std::move(nest));
+  }
+  Block result;
+  for (PerfectNest& nest : nests) result.push_back(rebuild_loops(nest.heads, std::move(nest.body)));
+  return result;
+}
+
 // Whether every element of every buffer is below 2^31 for the expected sizes. Sizes that are not known may be
 // arbitrarily large.
 bool fits_in_32_bits(const Scheduling& s) {
@@ -133,10 +199,11 @@ Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
   const bool independent = is_independent(nest.kernel, body);
+  if (independent) body = join_nests(std::move(body));
   for (Stmt& stmt : body) {
     for (Stmt& inner : schedule_nest(s, peel_loops(std::move(stmt)))) result.push_back(std::move(inner));
   }
-  if (independent) result = side_by_side(s, std::move(result));
+  if (independent && result.size() > 1) result = side_by_side(s, std::move(result));
   nest.kernel.body = std::move(result);
   give_own_vars(nest.kernel);
   clean_up(nest.kernel);

@@ -16,6 +16,8 @@ namespace fusec::compiler {
 // Turns extents and strides into launch arguments, so that one kernel serves many shapes. Returns the value of
 // each of Kernel::extents over the model's symbols.
 std::vector<Dim> abstract_extents(LoopNest& nest);
+// Splits pointwise loops whose variables indices divide by a number, so that these indices become sums of strides.
+void split_loops(LoopNest& nest);
 // Merges loops that together walk every buffer evenly, and orders pointwise loops by the strides of the first store.
 void collapse(LoopNest& nest);
 

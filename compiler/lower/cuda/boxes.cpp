@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower for CUDA: schedules element-wise nests of several loops. A thread block takes a box of the iterations, and its
+// threads are numbered by the box's sides, which are constants: no thread divides to find its row. A thread takes
+// several accesses along one loop, and loads what does not move with that loop once for all of them.
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/rewrite/kernel_names.h"
+#include "compiler/lower/rewrite/rewrite.h"
+
+namespace fusec::compiler {
+
+namespace {
+
+constexpr int kVectorLoad = 8;  // what a load of several elements weighs against one of a single element
+constexpr int64_t kLine = 128;  // bytes of a cache line
+
+// One loop of the nest. A block takes `threads` * `steps` accesses of `lanes` elements along it.
+struct BoxSide {
+  LoopHead head;
+  int lanes = 1;
+  int64_t count = 0;  // of accesses, as far as known
+  int64_t threads = 1;
+  int steps = 1;
+  VarId grid, thread;
+
+  int64_t covered() const { return threads * steps * lanes; }  // elements
+};
+
+class BoxSchedule {
+ public:
+  BoxSchedule(const Scheduling& s, const PerfectNest& nest, const PointShape& shape)
+      : s_(s), k_(s.kernel), nest_(nest), shape_(shape) {
+    for (const LoopHead& head : nest_.heads) {
+      const auto known = known_value(s_, head.extent);
+      sides_.push_back({head, 1, known.value_or(kUnknown), 1, 1, add_var(k_), add_var(k_)});
+    }
+    BoxSide& inner = sides_.back();
+    inner_known_ = inner.count != kUnknown;
+    inner.lanes = shape_.lanes;
+    inner.count /= inner.lanes;
+  }
+
+  bool suits() const {
+    const bool plain = std::all_of(nest_.body.begin(), nest_.body.end(), [](const Stmt& stmt) {
+      return nested_blocks(stmt).empty() && !std::holds_alternative<ir::Alloc>(stmt.v);
+    });
+    // Where all loops are one, a block's accesses follow each other anyway.
+    const bool steps = sides_.size() > 1 || (shape_.unroll > 1 && !shape_.heavy &&
+                                             divisible_by(k_, nest_.heads.back().extent, shape_.lanes));
+    return plain && steps && inner_known_ &&
+           std::all_of(sides_.begin(), sides_.end(), [](const BoxSide& side) { return side.count > 0; });
+  }
+
+  Block run() {
+    choose_threads();
+    choose_steps();
+    std::vector<IndexExpr> left;
+    for (const BoxSide& side : sides_)
+      if (!fits(side)) left.push_back(whole_tiles_left(side.head.extent, side.covered(), box(side)));
+    Block body;
+    if (left.empty() || !shape_.heavy) body = threads(false);
+    if (!left.empty()) body = shape_.heavy ? threads(true) : whole_or_partial(k_, left, std::move(body), threads(true));
+    std::vector<LoopHead> grid;
+    for (const BoxSide& side : sides_)
+      if (!boxes(side).is(1)) grid.push_back({LoopTag::grid, side.grid, boxes(side)});
+    if (grid.empty()) grid.push_back({LoopTag::grid, sides_[0].grid, 1});
+    Block result;
+    result.push_back(rebuild_loops(grid, std::move(body)));
+    return result;
+  }
+
+ private:
+  static constexpr int64_t kUnknown = int64_t{1} << 20;
+
+  static IndexExpr boxes(const BoxSide& side) { return ceildiv(side.head.extent, side.covered()); }
+  static IndexExpr box(const BoxSide& side) { return boxes(side).is(1) ? IndexExpr(0) : IndexExpr::symbol(side.grid); }
+  bool fits(const BoxSide& side) const { return divisible_by(k_, side.head.extent, side.covered()); }
+
+  // --- the box -----------------------------------------------------------------------------------------------------
+
+  // `count` in equal parts of at most `most`; many parts need not be equal.
+  static int64_t part(int64_t count, int64_t most) {
+    if (count >= 8 * most) return most;
+    const int64_t parts = (count + most - 1) / most;
+    return (count + parts - 1) / parts;
+  }
+
+  // Threads go along the inner loop first, then along the loops around it.
+  void choose_threads() {
+    int64_t room = std::min(shape_.threads, 256);
+    for (size_t i = sides_.size(); i-- > 0 && room > 1;) {
+      BoxSide& side = sides_[i];
+      side.threads = part(side.count, room);
+      const int64_t line = kLine / kAccessBytes;
+      if (i + 1 == sides_.size() && side.threads < side.count) side.threads = (side.threads + line - 1) / line * line;
+      stepped_ = i;
+      if (side.threads < side.count) return;
+      room /= side.threads;
+    }
+  }
+
+  // What is loaded once instead of at every step along the loop.
+  int saved(VarId var) const {
+    int weight = 0;
+    for (const Stmt& stmt : nest_.body) {
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load == nullptr || mentions(stmt, var)) continue;
+      weight += mentions(stmt, sides_.back().head.var) ? kVectorLoad : 1;
+    }
+    return weight;
+  }
+
+  // Steps go along the loop that saves most loads, else along the first one that the threads do not cover.
+  void choose_steps() {
+    int most = 0;
+    for (size_t i = sides_.size(); i-- > 0;) {
+      const int weight = saved(sides_[i].head.var);
+      if (sides_[i].count <= sides_[i].threads || weight <= most) continue;
+      most = weight;
+      stepped_ = i;
+    }
+    BoxSide& side = sides_[stepped_];
+    if (sides_.size() == 1) {
+      side.steps = shape_.unroll;
+      return;
+    }
+    const int wanted = most >= kVectorLoad ? (loads_all() ? shape_.steps : 2 * shape_.steps) : shape_.steps;
+    side.steps = static_cast<int>(std::clamp<int64_t>((side.count + side.threads - 1) / side.threads, 1, wanted));
+  }
+
+  // Whether some load moves with every loop. If none does, the stores are all that takes time.
+  bool loads_all() const {
+    return std::any_of(nest_.body.begin(), nest_.body.end(), [&](const Stmt& stmt) {
+      return std::holds_alternative<ir::Load>(stmt.v) &&
+             std::all_of(nest_.heads.begin(), nest_.heads.end(),
+                         [&](const LoopHead& head) { return mentions(stmt, head.var); });
+    });
+  }
+
+  // --- the code ----------------------------------------------------------------------------------------------------
+
+  IndexExpr position(const BoxSide& side) const {
+    IndexExpr at = box(side) * side.steps;
+    if (side.steps > 1) at += IndexExpr::symbol(step_);
+    at *= side.threads;
+    return side.threads > 1 ? at + IndexExpr::symbol(side.thread) : at;
+  }
+
+  // What the threads of a block do. A `partial` box may reach past the extents.
+  Block threads(bool partial) {
+    step_ = add_var(k_);
+    Block body = clone(k_, nest_.body);
+    if (partial) guard(body);
+    for (const BoxSide& side : sides_)
+      if (side.head.var != sides_.back().head.var) substitute(body, side.head.var, position(side));
+    vectorize(k_, body, sides_.back().head.var, shape_.lanes, position(sides_.back()) * shape_.lanes);
+    Block steps, result = take_fixed(body);
+    if (sides_[stepped_].steps > 1) {
+      Block loads = hold(body, result);
+      if (!loads.empty()) result.push_back(over_steps(std::move(loads)));
+      result.push_back(over_steps(std::move(body)));
+    } else {
+      append(result, std::move(body));
+    }
+    std::vector<LoopHead> heads;
+    for (const BoxSide& side : sides_)
+      if (side.threads > 1) heads.push_back({LoopTag::block, side.thread, side.threads});
+    if (heads.empty()) heads.push_back({LoopTag::block, sides_.back().thread, 1});
+    Block all;
+    all.push_back(rebuild_loops(heads, std::move(result)));
+    return all;
+  }
+
+  Stmt over_steps(Block body) const {
+    return {ir::Loop{{LoopTag::unroll, step_, sides_[stepped_].steps}, std::move(body), ir::PhaseBoundary::launches}};
+  }
+
+  void guard(Block& body) const {
+    for (Stmt& stmt : body) {
+      if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
+        load->otherwise.dtype = k_.buffers[load->buffer].dtype;
+        guard(load->guard, stmt);
+      }
+      if (auto* store = std::get_if<ir::Store>(&stmt.v)) guard(store->guard, stmt);
+    }
+  }
+
+  // A load is guarded along the loops that it moves with; it can then be taken out of the others.
+  void guard(ir::Guard& guard, const Stmt& stmt) const {
+    const bool moves = std::holds_alternative<ir::Store>(stmt.v) || takes_data(stmt);
+    const Stmt before = stmt;
+    for (const BoxSide& side : sides_)
+      if (!fits(side) && (moves || mentions(before, side.head.var)))
+        guard.push_back(side.head.extent - side.lanes - position(side) * side.lanes);
+  }
+
+  static bool takes_data(const Stmt& stmt) {
+    bool found = false;
+    for_each_index(stmt, [&](const IndexExpr& d) {
+      std::set<ir::SymbolId> symbols;
+      d.collect_symbols(symbols);
+      for (const ir::SymbolId symbol : symbols) found |= symbol.reg().has_value();
+    });
+    return found;
+  }
+
+  // Takes the statements that are the same at every step out of the body.
+  Block take_fixed(Block& body) const {
+    Block fixed, rest;
+    std::set<RegId> moving;
+    for (Stmt& stmt : body) {
+      bool moves = std::holds_alternative<ir::Store>(stmt.v) || mentions(stmt, step_);
+      for_each_operand(stmt, [&](const Operand& o) {
+        const auto* reg = std::get_if<RegId>(&o);
+        moves |= reg != nullptr && moving.contains(*reg);
+      });
+      for (const RegId reg : moving) moves = moves || mentions(stmt, reg);
+      if (moves)
+        for (const RegId reg : defined(stmt)) moving.insert(reg);
+      (moves ? rest : fixed).push_back(std::move(stmt));
+    }
+    body = std::move(rest);
+    return fixed;
+  }
+
+  // Lets a thread load the inputs of all steps before it computes: they are under way together even where results may
+  // overwrite inputs. Returns the loads.
+  Block hold(Block& body, Block& allocs) {
+    Block loads;
+    std::vector<std::pair<ir::Load, BufferId>> seen;
+    for (Stmt& stmt : body) {
+      auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load == nullptr || load->clamp != 0 || takes_data(stmt)) continue;
+      const ir::RegInfo info = k_.regs[load->dst];
+      if (const auto again =
+              std::find_if(seen.begin(), seen.end(), [&](const auto& x) { return same(x.first, *load); });
+          again != seen.end()) {
+        *load = ir::Load{load->dst, again->second, held_at(info.width), {}, load->otherwise, 0};
+        continue;
+      }
+      const BufferId held = add_buffer(k_, {"held" + std::to_string(k_.buffers.size()),
+                                            ir::Space::reg,
+                                            info.dtype,
+                                            {sides_[stepped_].steps, info.width},
+                                            {},
+                                            0,
+                                            ""});
+      allocs.push_back({ir::Alloc{held}});
+      seen.emplace_back(*load, held);
+      ir::Load early = *load;
+      early.dst = add_reg(k_, info.dtype, info.width);
+      loads.push_back({early});
+      loads.push_back({ir::Store{held, held_at(info.width), early.dst, {}, ir::StoreHint::none}});
+      *load = ir::Load{load->dst, held, held_at(info.width), {}, load->otherwise, 0};
+    }
+    return loads;
+  }
+
+  std::vector<IndexExpr> held_at(int width) const {
+    return {IndexExpr::symbol(step_), width > 1 ? IndexExpr::symbol(ir::kLane) : IndexExpr(0)};
+  }
+  static bool same(const ir::Load& a, const ir::Load& b) {
+    return a.buffer == b.buffer && a.index == b.index && a.guard == b.guard && a.otherwise == b.otherwise;
+  }
+
+  const Scheduling& s_;
+  ir::Kernel& k_;
+  const PerfectNest& nest_;
+  const PointShape& shape_;
+  std::vector<BoxSide> sides_;
+  bool inner_known_ = false;
+  size_t stepped_ = 0;  // the side along which a thread takes its steps
+  VarId step_;
+};
+
+}  // namespace
+
+std::optional<Block> cuda_boxes(const Scheduling& s, const PerfectNest& nest, const PointShape& shape) {
+  BoxSchedule boxes(s, nest, shape);
+  if (!boxes.suits()) return std::nullopt;
+  return boxes.run();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that permute, slice and combine layouts, lowered for a GPU. The kernels, run by their evaluator, give the bits
+// of the graph's, the verifier proves them free of races, and the text of both writers does the same under the
+// emulation.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "compiler/lower/lower.h"
+#include "compiler/partition/partition.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/select/select.h"
+#include "ir/eval/graph.h"
+#include "ir/eval/kernel.h"
+#include "ir/ops/random.h"
+#include "ir/text/graph_text.h"
+#include "ir/text/kernel_text.h"
+#include "ir/verify/kernel.h"
+#include "tests/codegen/cuda_emulation_run.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+struct Layout {
+  std::string text;  // of a graph
+  ir::Kernel kernel;
+  ir::KernelStep step;
+  Extents extents;
+};
+
+// The only kernel of a graph for a GPU of so many multiprocessors: few make large tiles of small tensors.
+Result<Layout> lower_layout(const std::string& text, int multiprocessors) {
+  Target target = named_target("sm_90").value();
+  target.sm_count = multiprocessors;
+  FUSEC_ASSIGN(ir::Graph graph, ir::parse_graph(text, {}));
+  FUSEC_TRY(compiler::optimize(graph, target, {}));
+  FUSEC_ASSIGN(const compiler::Partition parts, compiler::partition(graph, target, {}));
+  FUSEC_ASSIGN(const ir::Program program, compiler::lower(graph, parts, target, {}));
+  if (program.slots.size() != 1) return Status(StatusCode::internal, "more than one kernel");
+  Layout out{text, {}, std::get<ir::KernelStep>(program.slots[0].variants[0].candidates[0].steps[0].v), {}};
+  out.kernel = program.kernels[out.step.kernel];
+  for (uint32_t i = 0; i < out.step.extents.size(); ++i)
+    out.extents[out.kernel.extents[ir::ExtentId{i}]] = out.step.extents[i].value();
+  // The step's allocations are the program's inputs in order, then its outputs.
+  for (ir::View& view : out.step.args) {
+    const ir::Allocation& alloc = program.allocs[view.alloc];
+    const auto position = alloc.kind == ir::AllocKind::output ? program.inputs.size() + alloc.ordinal : alloc.ordinal;
+    view.alloc = ir::AllocId{static_cast<uint32_t>(position)};
+  }
+  return out;
+}
+
+// The kernel with numbers for its extents: what the verifier cannot prove for all it can for these.
+ir::Kernel with_numbers(const Layout& layout) {
+  ir::Kernel kernel = layout.kernel;
+  const auto fix = [&](ir::IndexExpr& e) {
+    e = e.substitute([&](ir::SymbolId symbol) -> std::optional<ir::IndexExpr> {
+      const auto extent = symbol.extent();
+      return extent ? std::optional<ir::IndexExpr>(layout.extents.at(kernel.extents[*extent])) : std::nullopt;
+    });
+  };
+  for (ir::Buffer& buffer : kernel.buffers)
+    for (ir::IndexExpr& e : buffer.shape) fix(e);
+  for_each_stmt(kernel.body, [&](ir::Stmt& stmt) { for_each_index(stmt, fix); });
+  kernel.extents = {};
+  kernel.divisible.clear();
+  return kernel;
+}
+
+void expect_like_graph(const Layout& layout) {
+  const auto graph = ir::parse_graph(layout.text, {});
+  ASSERT_TRUE(graph.ok());
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
+    const ir::Type& type = graph->type(graph->inputs[i]);
+    std::vector<int64_t> shape;
+    for (const Dim& d : type.shape) shape.push_back(d.value());
+    tensors.push_back(ir::random_tensor(type.dtype, shape, i + 1).value());
+  }
+  const auto expected = ir::evaluate(*graph, tensors);
+  ASSERT_TRUE(expected.ok()) << expected.status().str();
+  for (const Tensor& t : *expected) {
+    tensors.push_back(Tensor::make(t.dtype(), t.shape()).value());
+    std::memset(tensors.back().as<char>(), 0x5a, tensors.back().bytes());
+  }
+  const ir::Kernel kernel = with_numbers(layout);
+  std::vector<Tensor> args;
+  for (std::size_t p = 0; p < layout.step.args.size(); ++p) {
+    const ir::View& view = layout.step.args[p];
+    const ir::Buffer& buffer = kernel.buffers[kernel.params[p]];
+    const Tensor& whole = tensors[view.alloc.index];
+    args.push_back(Tensor::borrow(
+        buffer.dtype, {num_elements(buffer.shape).value()},
+        const_cast<char*>(whole.as<char>()) + view.offset.value() * static_cast<int64_t>(size_of(buffer.dtype)), {1}));
+  }
+  const auto done = ir::evaluate(kernel, args, {});
+  ASSERT_TRUE(done.ok()) << done.status().str() << layout.text << ir::print(layout.kernel);
+  for (std::size_t i = 0; i < expected->size(); ++i) {
+    const Tensor& got = tensors[graph->inputs.size() + i];
+    EXPECT_EQ(std::memcmp(got.as<char>(), (*expected)[i].as<char>(), got.bytes()), 0)
+        << layout.text << ir::print(layout.kernel);
+  }
+  for (const std::string& finding : ir::findings(kernel)) ADD_FAILURE() << finding << "\n" << ir::print(layout.kernel);
+}
+
+// y = transpose(x) or transpose(x) + b, of 4 axes.
+std::string permuted(DType dtype, const std::vector<int64_t>& shape, const std::vector<int>& perm, bool addend) {
+  const std::string t(to_string(dtype));
+  std::vector<int64_t> turned;
+  for (const int axis : perm) turned.push_back(shape[static_cast<std::size_t>(axis)]);
+  const std::string in = fmt::format("{}[{}]", t, fmt::join(shape, ", ")),
+                    out = fmt::format("{}[{}]", t, fmt::join(turned, ", "));
+  return fmt::format("graph @main(%x: {}{}) {{\n  %0 = transpose %x {{perm = [{}]}}: {}\n", in,
+                     addend ? ", %b: " + out : "", fmt::join(perm, ", "), out) +
+         (addend ? "  %1 = max %0, %b: " + out + "\n  return %1 as \"y\"\n}\n" : "  return %0 as \"y\"\n}\n");
+}
+
+std::vector<std::vector<int>> permutations() {
+  std::vector<int> perm{0, 1, 2, 3};
+  std::vector<std::vector<int>> out;
+  while (std::next_permutation(perm.begin(), perm.end())) out.push_back(perm);
+  return out;
+}
+
+constexpr DType kSizes[] = {DType::u8, DType::f16, DType::f32, DType::i64};
+
+TEST(CudaLayouts, EveryPermutationOfFourAxes) {
+  for (const DType dtype : kSizes)
+    for (const auto& perm : permutations())
+      for (const bool addend : {false, true}) {
+        const auto layout = lower_layout(permuted(dtype, {3, 20, 2, 40}, perm, addend), addend ? 1 : 132);
+        ASSERT_TRUE(layout.ok()) << layout.status().str();
+        expect_like_graph(*layout);
+        if (HasFailure()) return;
+      }
+}
+
+// Tiles that fit and that do not, aligned and not, of one and of several operands.
+std::vector<Layout> tiles() {
+  std::vector<Layout> out;
+  const auto add = [&](const std::string& text) {
+    auto layout = lower_layout(text, 1);
+    EXPECT_TRUE(layout.ok()) << layout.status().str() << text;
+    if (layout.ok()) out.push_back(std::move(*layout));
+  };
+  for (const DType dtype : kSizes)
+    for (const std::vector<int64_t>& shape :
+         {std::vector<int64_t>{2, 1, 128, 64}, {1, 2, 72, 136}, {1, 2, 37, 70}, {1, 1, 33, 51}})
+      for (const bool addend : {false, true}) add(permuted(dtype, shape, {0, 1, 3, 2}, addend));
+  for (const std::string t : {"f16", "f32"}) {
+    // Operands in both layouts, and along one axis.
+    add(fmt::format(R"(graph @main(%x: {0}[2, 72, 130], %u: {0}[2, 72, 130], %v: {0}[2, 130, 72], %c: {0}[72],
+                %r: {0}[130, 1]) {{
+  %0 = transpose %x {{perm = [0, 2, 1]}}: {0}[2, 130, 72]
+  %1 = transpose %u {{perm = [0, 2, 1]}}: {0}[2, 130, 72]
+  %2 = max %0, %1: {0}[2, 130, 72]
+  %3 = max %2, %v: {0}[2, 130, 72]
+  %4 = max %3, %c: {0}[2, 130, 72]
+  %5 = max %4, %r: {0}[2, 130, 72]
+  return %5 as "y"
+}}
+)",
+                    t));
+    // A part of the input, whose rows begin off the alignment.
+    add(fmt::format(R"(graph @main(%x: {0}[64, 77]) {{
+  %0 = slice %x {{starts = [0, 3], sizes = [64, 72], steps = [1, 1]}}: {0}[64, 72]
+  %1 = transpose %0 {{perm = [1, 0]}}: {0}[72, 64]
+  return %1 as "y"
+}}
+)",
+                    t));
+  }
+  return out;
+}
+
+// Boxes of several loops, and planes that threads interleave or take apart.
+std::vector<Layout> boxes() {
+  std::vector<Layout> out;
+  const auto add = [&](const std::string& text) {
+    auto layout = lower_layout(text, 1);
+    EXPECT_TRUE(layout.ok()) << layout.status().str() << text;
+    if (layout.ok()) out.push_back(std::move(*layout));
+  };
+  for (const std::string t : {"f16", "f32", "u8"}) {
+    // A row, a column and a number for each channel.
+    add(fmt::format(R"(graph @main(%x: {0}[100, 1], %y: {0}[1, 808]) {{
+  %0 = max %x, %y: {0}[100, 808]
+  return %0 as "z"
+}}
+)",
+                    t));
+    for (const char* shape : {"6, 10, 392", "5, 3, 49", "7, 9, 1000"})
+      add(fmt::format(R"(graph @main(%x: {0}[{1}], %s: {0}[{2}, 1]) {{
+  %0 = max %x, %s: {0}[{1}]
+  return %0 as "z"
+}}
+)",
+                      t, shape,
+                      shape[0] == '6'   ? "10"
+                      : shape[0] == '5' ? "3"
+                                        : "9"));
+    // Images to channels-last and back, and pixel shuffles.
+    add(fmt::format(R"(graph @main(%x: {0}[5, 3, 160], %b: {0}[3]) {{
+  %0 = transpose %x {{perm = [0, 2, 1]}}: {0}[5, 160, 3]
+  %1 = max %0, %b: {0}[5, 160, 3]
+  return %1 as "z"
+}}
+)",
+                    t));
+    add(fmt::format(R"(graph @main(%x: {0}[5, 160, 3]) {{
+  %0 = transpose %x {{perm = [0, 2, 1]}}: {0}[5, 3, 160]
+  return %0 as "z"
+}}
+)",
+                    t));
+    add(fmt::format(R"(graph @main(%x: {0}[3, 2, 2, 6, 32]) {{
+  %0 = transpose %x {{perm = [0, 3, 1, 4, 2]}}: {0}[3, 6, 2, 32, 2]
+  %1 = reshape %0 {{shape = [3, 12, 64]}}: {0}[3, 12, 64]
+  return %1 as "z"
+}}
+)",
+                    t));
+  }
+  // The two halves of a rotation.
+  add(R"(graph @main(%x: bf16[2, 3, 40, 32], %c: bf16[40, 16], %s: bf16[40, 16]) {
+  %0 = slice %x {starts = [0, 0, 0, 0], sizes = [2, 3, 40, 16], steps = [1, 1, 1, 1]}: bf16[2, 3, 40, 16]
+  %1 = slice %x {starts = [0, 0, 0, 16], sizes = [2, 3, 40, 16], steps = [1, 1, 1, 1]}: bf16[2, 3, 40, 16]
+  %2 = mul %0, %c: bf16[2, 3, 40, 16]
+  %3 = mul %1, %s: bf16[2, 3, 40, 16]
+  %4 = max %2, %3: bf16[2, 3, 40, 16]
+  %5 = mul %1, %c: bf16[2, 3, 40, 16]
+  %6 = mul %0, %s: bf16[2, 3, 40, 16]
+  %7 = min %5, %6: bf16[2, 3, 40, 16]
+  %8 = concat %4, %7 {axis = 3}: bf16[2, 3, 40, 32]
+  return %8 as "y"
+}
+)");
+  return out;
+}
+
+TEST(CudaLayouts, BoxesGiveTheBitsOfTheGraph) {
+  for (const Layout& layout : boxes()) {
+    expect_like_graph(layout);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CudaLayouts, BoxesOfBothWritersRun) {
+  std::vector<EmulationCase> cases;
+  for (const Layout& layout : boxes()) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
+  expect_cuda_like_evaluator(cases);
+}
+
+TEST(CudaLayouts, TilesGiveTheBitsOfTheGraph) {
+  for (const Layout& layout : tiles()) {
+    EXPECT_NE(ir::print(layout.kernel).find("shared"), std::string::npos) << layout.text;
+    expect_like_graph(layout);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CudaLayouts, TilesOfBothWritersRun) {
+  std::vector<EmulationCase> cases;
+  for (const Layout& layout : tiles()) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
+  expect_cuda_like_evaluator(cases);
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test
