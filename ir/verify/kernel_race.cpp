@@ -109,10 +109,19 @@ class Collision {
   void rename(SymbolId symbol) { copies_[symbol] = IndexExpr::symbol(derived(symbol, 1)); }
   IndexExpr other(const IndexExpr& d) const { return d.substitute(copies_); }
 
+  static bool takes_least(const IndexExpr& e) {
+    const std::vector<IndexExpr::Term> terms = e.terms();
+    return std::any_of(terms.begin(), terms.end(), [](const IndexExpr::Term& t) {
+      return std::any_of(t.atoms.begin(), t.atoms.end(), [](const IndexExpr::Atom& a) {
+        return a.fn == IndexExpr::Fn::min || a.fn == IndexExpr::Fn::max;
+      });
+    });
+  }
+
   // A guard whose ranges leave only 0, such as -mod(t, 32) >= 0, is 0 in both accesses.
   void add_equal_guards(const Guard& w, const IndexRanges& of_w, const Guard& x, const IndexRanges& of_x) {
     for (const IndexExpr& g : w) {
-      if (!ir::proves_nonneg(-g, of_w)) continue;
+      if (takes_least(g) || !ir::proves_nonneg(-g, of_w)) continue;
       for (const IndexExpr& h : x) {
         if (!ir::proves_nonneg(-h, of_x)) continue;
         add_functions(g);
