@@ -87,7 +87,7 @@ MachineModel cpu_model(int vector_bytes) {
   m.cache_latency = estimated(0.05);
   m.launch = estimated(0.1);
   m.dependent_launch = estimated(1.1);
-  m.block_start = estimated(0.02);
+  m.block_start = estimated(0.005);
   m.barrier = estimated(1);
   m.simple_ops = estimated(simple);
   m.transcendental_ops = estimated(0.6 * simple);

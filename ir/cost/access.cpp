@@ -144,6 +144,20 @@ double run_in_bytes(std::vector<AddressStep> steps, double element) {
   return run;
 }
 
+// Whether registers, which hold data, are in the index.
+bool depends_on_data(const std::vector<IndexExpr>& index) {
+  return std::any_of(index.begin(), index.end(), [](const IndexExpr& e) {
+    std::set<SymbolId> symbols;
+    if (!e.is_const()) e.collect_symbols(symbols);
+    return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return s.kind == SymbolKind::reg; });
+  });
+}
+
+void note_stride(const AddressStep& step, CountedAccess& access) {
+  const double bytes = std::abs(static_cast<double>(step.stride)) * access.element;
+  if (bytes > 0 && (access.least_stride == 0 || bytes < access.least_stride)) access.least_stride = bytes;
+}
+
 }  // namespace
 
 CountedAccess measure_access(const Kernel& kernel, const std::vector<CountedLoop>& loops, BufferId id,
@@ -155,15 +169,7 @@ CountedAccess measure_access(const Kernel& kernel, const std::vector<CountedLoop
   access.buffer = id;
   access.width = width;
   access.element = static_cast<double>(size_of(buffer.dtype));
-  access.gathers = std::any_of(index.begin(), index.end(), [](const IndexExpr& e) {
-    std::set<SymbolId> symbols;
-    if (!e.is_const()) e.collect_symbols(symbols);
-    return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return s.kind == SymbolKind::reg; });
-  });
-  const auto note_stride = [&](double elements) {
-    const double bytes = std::abs(elements) * access.element;
-    if (bytes > 0 && (access.least_stride == 0 || bytes < access.least_stride)) access.least_stride = bytes;
-  };
+  access.gathers = depends_on_data(index);
   const int64_t first = address.now();
   access.start = static_cast<double>(first) * access.element;
   double lanes = 1;
@@ -174,13 +180,13 @@ CountedAccess measure_access(const Kernel& kernel, const std::vector<CountedLoop
     lanes = lane.distinct;
     steps.push_back(lane);
     access.lane_stride = static_cast<double>(lane.stride) * access.element;
-    note_stride(static_cast<double>(lane.stride));
+    note_stride(lane, access);
   }
   bool outermost = true;
   double runs = share, runs_of_task = share, distinct = lanes, distinct_of_task = lanes;
   for (const CountedLoop& loop : loops) {
     const AddressStep step = step_of(address, first, loop.var, loop.trip);
-    note_stride(static_cast<double>(step.stride));
+    note_stride(step, access);
     runs *= loop.trip;
     distinct *= step.distinct;
     if (loop.tag == LoopTag::grid) {

@@ -27,7 +27,8 @@ constexpr double kLoopStep = 2, kIndexStep = 2;          // additions
 constexpr double kCpuLoopStep = 0.5;                     // a CPU counts and jumps beside its vector ops
 constexpr double kConstantDivision = 3, kDivision = 12;  // of an index, in additions
 constexpr double kLongLoop = 8;                          // iterations in which a thread loads while it computes
-constexpr double kGatheredLane = 0.75;  // of a vector op: one lane of a vector load whose lanes are not neighbours
+constexpr double kGatheredLane = 2;  // instructions for one lane of a vector access whose lanes are not neighbours
+constexpr double kGuardOps = 3;      // of 64-bit integers, for each lane whose number a guard asks for
 
 double& counter(OpCounts& ops, ScalarOp op) {
   const ScalarOpInfo& row = info(op);
@@ -124,6 +125,7 @@ class PhaseCounter {
     if (const auto* let = std::get_if<Let>(&stmt.v)) return op(*let, width_of(kernel_, stmt), copies);
     if (const auto* value = std::get_if<IndexValue>(&stmt.v)) {
       counts_.statements += runs() * copies * (kIndexStep + index_cost(value->value));
+      if (value->value.uses(kLane)) count_lanes(width_of(kernel_, stmt), copies);
       return 0;
     }
     if (const auto* load = std::get_if<Load>(&stmt.v))
@@ -222,6 +224,9 @@ class PhaseCounter {
     return cost * (kOpDepth + width) * cycle_us_;
   }
 
+  // Integers of 64 bits for each lane.
+  void count_lanes(int width, double ops) { counts_.ops.simple += runs() * ops * paid_lanes(width, DType::i64); }
+
   double share_of(const Guard& guard) {
     double share = 1;
     for (const IndexExpr& e : guard) {
@@ -242,6 +247,8 @@ class PhaseCounter {
       return gpu_ ? kShuffleUs : 0;
     }
     CountedAccess access = measure_access(kernel_, loops_, id, index, width, share_of(guard), values_);
+    for (const IndexExpr& e : guard)
+      if (!gpu_ && width > 1 && e.uses(kLane)) count_lanes(width, kGuardOps);
     access.is_store = store != nullptr;
     access.streams = store != nullptr && store->hint == StoreHint::stream;
     access.copies = copies;

@@ -48,6 +48,16 @@ void add_again(const Target& target, double bytes, double distance, const HostRa
   cost.reread_memory += bytes * (1 - kept);
 }
 
+// Bytes that vectors whose lanes lie in lines of their own move out of the second-level cache: a line for each element,
+// where the first level does not keep the lines until their other elements are asked for.
+double scattered_bytes(const Target& target, const PhaseCounts& counts, double task_bytes) {
+  double bytes = 0;
+  if (task_bytes <= static_cast<double>(target.l1_bytes)) return bytes;
+  for (const CountedAccess& access : counts.accesses)
+    if (access.width > 1 && std::abs(access.lane_stride) >= kLine) bytes += access.total * kLine;
+  return bytes;
+}
+
 }  // namespace
 
 PhaseCost cpu_phase(const PhaseSetting& setting, const PhaseCounts& counts) {
@@ -68,6 +78,7 @@ PhaseCost cpu_phase(const PhaseSetting& setting, const PhaseCounts& counts) {
     add_again(target, buffer.again, buffer.repeats ? buffer.read : traffic.task_bytes, rates, cost);
     if (!buffer.streams) fetched += buffer.written;
   }
+  cost.memory_us += scattered_bytes(target, counts, traffic.task_bytes) / 1e3 / rates.near;
   const double far = 1 - setting.near;
   cost.memory_us += move_us((cost.read + fetched + traffic.short_runs) * far + cost.reread_memory, cost.written * far,
                             rates.memory_copy, rates.memory_read);
