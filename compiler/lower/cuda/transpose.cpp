@@ -189,6 +189,9 @@ class TransposeSchedule {
     return lanes;
   }
 
+  // The lanes of a warp along the input's rows that meet in no bank.
+  static int input_lanes(int bytes, int lanes) { return (bytes == 8 ? kWarp / 2 : kWarp) / lanes; }
+
   // The number of words of a tile that an access takes.
   int output_words() const { return std::clamp(lanes_ * widest() / kWord, 1, 4); }
 
@@ -200,14 +203,23 @@ class TransposeSchedule {
 
   // --- the tile ----------------------------------------------------------------------------------------------------
 
-  // The length of a tile along an axis, a multiple of kUnit up to `most`: long, and little of it beyond the extent.
-  int side(const LoopHead& head, int most) const {
+  // How much worse than 128 bytes the runs of a warp are that takes steps of `lanes` elements along a side, `wanted` of
+  // them if they divide it.
+  double short_runs(int side, int lanes, int wanted) const {
+    const int bytes = largest_power(side / lanes, wanted) * lanes * widest();
+    return bytes >= 128 ? 0 : bytes >= 64 ? 0.1 : 0.5;
+  }
+
+  // The length of a tile along an axis, a multiple of kUnit up to `most`: long, with little of it beyond the extent and
+  // long runs.
+  int side(const LoopHead& head, int most, int lanes, int wanted) const {
     const int64_t extent = std::max<int64_t>(known_extent(s_, head.extent, most), 1);
     int best = most;
     double least = 1e9;
     for (int side = most; side >= kSmallTile; side -= kUnit) {
       const auto covered = static_cast<double>((extent + side - 1) / side * side);
-      const double cost = covered / static_cast<double>(extent) + 0.1 * (most - side) / most;
+      const double cost =
+          covered / static_cast<double>(extent) + 0.1 * (most - side) / most + short_runs(side, lanes, wanted);
       if (cost < least) best = side, least = cost;
     }
     return best;
@@ -224,10 +236,11 @@ class TransposeSchedule {
   // False if there are too many operands for the smallest tile.
   bool choose_tile() {
     const int bytes = widest();
-    int narrow = lanes_;
-    for (const StagedLoad& staged : staged_) narrow = std::min(narrow, staged.lanes);
-    height_ = side(across_, bytes == 8 ? 32 : bytes == 1 ? 128 : 64);
-    width_ = side(along_, bytes == 8 ? 32 : bytes <= 2 && narrow > 2 ? 128 : 64);
+    int lanes_in = kAccessBytes;
+    for (const StagedLoad& staged : staged_) lanes_in = std::min(lanes_in, staged.lanes);
+    const int narrow = std::min(lanes_, lanes_in);
+    height_ = side(across_, bytes == 8 ? 32 : bytes == 1 ? 128 : 64, lanes_in, input_lanes(bytes, lanes_in));
+    width_ = side(along_, bytes == 8 ? 32 : bytes <= 2 && narrow > 2 ? 128 : 64, lanes_, kWarp / output_words());
     while (shared_bytes() > kSharedBytes && shrink()) continue;
     // Few blocks leave multiprocessors idle at the end.
     while (height_ * width_ > kMediumTile && blocks() < 40 * int64_t{s_.target.sm_count} && shrink()) continue;
@@ -292,8 +305,8 @@ class TransposeSchedule {
   // --- from the input to the tile ----------------------------------------------------------------------------------
 
   Stmt fill(const StagedLoad& staged) {
-    const int lanes_minor = (element_bytes(k_, staged.load.buffer) == 8 ? kWarp / 2 : kWarp) / staged.lanes;
-    const TileWalk w = walk_tile(k_, height_ / staged.lanes, width_ / staged.rows, lanes_minor, threads_);
+    const int lanes = input_lanes(element_bytes(k_, staged.load.buffer), staged.lanes);
+    const TileWalk w = walk_tile(k_, height_ / staged.lanes, width_ / staged.rows, lanes, threads_);
     Block body;
     std::vector<RegId> values;
     for (int r = 0; r < staged.rows; ++r) {
