@@ -20,8 +20,8 @@ namespace {
 constexpr int kGroup = 16;  // rows
 // Fewer rows are better scheduled as tasks of their own.
 constexpr int64_t kMinRows = 1024;
-// In longer rows, what is done once for each row matters little.
-constexpr int64_t kShortRow = 128;
+// In longer rows, what is done once for each row matters little. Where a row is read only once, that is less.
+constexpr int64_t kShortRow = 128, kShortSum = 64;
 
 bool is_short(const std::vector<LoopHead>& loops) {
   return loops.size() == 1 && loops[0].extent.is_const() && loops[0].extent.value() <= kShortRow;
@@ -41,7 +41,7 @@ class RowGroups {
       if (loop != nullptr && !is_short_loop(*loop)) return false;
       reductions += reduce != nullptr;
     }
-    return reductions > 0 && has_many_rows() && !reads_by_data();
+    return reductions > 0 && has_many_rows() && !reads_by_data() && (reads_again() || is_short_sum());
   }
 
   Block run() {
@@ -70,6 +70,19 @@ class RowGroups {
     return compiler::is_short({loop.head}) && std::none_of(loop.body.begin(), loop.body.end(), [](const Stmt& stmt) {
              return std::holds_alternative<ir::Loop>(stmt.v) || std::holds_alternative<ir::Reduce>(stmt.v);
            });
+  }
+
+  bool reads_again() const {
+    return std::count_if(nest_.body.begin(), nest_.body.end(), [](const Stmt& stmt) {
+             return std::holds_alternative<ir::Reduce>(stmt.v) || std::holds_alternative<ir::Loop>(stmt.v);
+           }) > 1;
+  }
+
+  bool is_short_sum() const {
+    return std::all_of(nest_.body.begin(), nest_.body.end(), [](const Stmt& stmt) {
+      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+      return reduce == nullptr || reduce->loops[0].extent.value() <= kShortSum;
+    });
   }
 
   bool has_many_rows() const {

@@ -134,8 +134,18 @@ class Streamer {
     if (!outer) return std::nullopt;
     const auto affine = affine_in(load.index[0], {inner.var, *outer});
     if (!affine || affine->coefficient(*outer).is(0)) return std::nullopt;
-    const bool goes_on = affine->coefficient(*outer) == affine->coefficient(inner.var) * inner.extent;
+    const int64_t width = kernel_.regs[load.dst].width;
+    const bool goes_on = follows(load, inner.var, *times, *outer, width) ||
+                         (!around.grids.empty() && follows(load, inner.var, *times, around.grids.back(), width));
     return goes_on ? std::nullopt : outer;
+  }
+
+  // Whether the next iteration of `outer` reads behind `times` iterations of `inner`, but for a rest of a vector.
+  bool follows(const ir::Load& load, VarId inner, int64_t times, VarId outer, int64_t width) const {
+    const auto affine = affine_in(load.index[0], {inner, outer});
+    if (!affine) return false;
+    const auto step = affine->coefficient(inner).eval(sizes_), stride = affine->coefficient(outer).eval(sizes_);
+    return step && stride && *stride >= *step * times && *stride < *step * times + width;
   }
 
   // The grid variable that moves to the next row.
