@@ -15,8 +15,9 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int64_t kRowsOfChunk = 256;  // longer columns are split into chunks
-constexpr int64_t kFewRows = 16;       // as many as a thread adds up by itself
+// Longer columns are split into chunks of so many rows: at least 64 of them until chunks are long, then at most 1,024.
+constexpr int64_t kMinChunk = 256, kLongChunk = 1024, kMaxChunk = 4096;
+constexpr int64_t kFewRows = 16;  // as many as a thread adds up by itself
 
 // One reduction over one loop, then element-wise work on its result. Results that are as large as the reduced value and
 // do not need the sum are stored inside the reduction, so that each element is read once.
@@ -40,20 +41,30 @@ bool reads_any(const Block& block, const std::set<RegId>& regs) {
   return found;
 }
 
-std::optional<ColumnNest> column_nest(const PerfectNest& nest) {
+// Turns several loops into one over all their iterations.
+void merge_loops(ir::Kernel& k, std::vector<LoopHead>& loops, Block& body) {
+  if (loops.size() == 1) return;
+  const VarId var = add_var(k);
+  const Linear linear = linearize(loops, IndexExpr::symbol(var));
+  for (const LoopHead& head : loops) substitute(body, head.var, linear.values.at(head.var));
+  loops = {{LoopTag::seq, var, linear.total}};
+}
+
+std::optional<ColumnNest> column_nest(ir::Kernel& k, const PerfectNest& nest) {
   ColumnNest c;
   bool reduced = false;
   std::set<RegId> after;  // registers that depend on the sum
   for (const Stmt& stmt : nest.body) {
     if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
-      if (reduced || tuple_size(reduce->combiner) != 1 || reduce->loops.size() != 1) return std::nullopt;
+      if (reduced || tuple_size(reduce->combiner) != 1 || reduce->loops.empty()) return std::nullopt;
       if (has_reduction(reduce->body)) return std::nullopt;
       c.reduce = *reduce;
+      merge_loops(k, c.reduce.loops, c.reduce.body);
       reduced = true;
     } else if (std::holds_alternative<ir::Loop>(stmt.v) && reduced) {
       PerfectNest rows = peel_loops(stmt);
-      const bool suits =
-          rows.heads.size() == 1 && rows.heads[0].extent == c.reduce.loops[0].extent && !reads_any(rows.body, after);
+      merge_loops(k, rows.heads, rows.body);
+      const bool suits = rows.heads[0].extent == c.reduce.loops[0].extent && !reads_any(rows.body, after);
       if (!suits || has_reduction(rows.body)) return std::nullopt;
       substitute(rows.body, rows.heads[0].var, IndexExpr::symbol(c.reduce.loops[0].var));
       for (Stmt& inner : rows.body) c.reduce.body.push_back(std::move(inner));
@@ -81,7 +92,7 @@ class ColumnSchedule {
   }
 
   Block run() {
-    const bool is_long = rows_.extent.is_const() && rows_.extent.value() >= 2 * kRowsOfChunk;
+    const bool is_long = rows_.extent.is_const() && rows_.extent.value() >= 2 * kMinChunk;
     return is_long ? chunked() : strips(parts_.reduce, parts_.after, {});
   }
 
@@ -91,7 +102,7 @@ class ColumnSchedule {
   // The number of threads that share a column. Each takes every n-th row.
   int groups(const IndexExpr& rows) const {
     const int64_t n = rows.is_const() ? rows.value() : 512;
-    int groups = n <= 64 ? 8 : n <= 128 ? 16 : 32;
+    int groups = n <= 64 || n >= kLongChunk ? 8 : n <= 128 ? 16 : 32;
     while (groups * width_ < 256 && groups * 4 < n) groups *= 2;
     return groups;
   }
@@ -192,8 +203,14 @@ class ColumnSchedule {
     return rebuild_loops({{LoopTag::block, x, width_}}, std::move(body));
   }
 
+  static int64_t chunk_rows(int64_t rows) {
+    int64_t chunk = kMinChunk;
+    while ((chunk < kLongChunk && 64 * chunk < rows) || (chunk < kMaxChunk && 1024 * chunk < rows)) chunk *= 2;
+    return chunk;
+  }
+
   Block chunked() {
-    const int64_t n = rows_.extent.value(), chunks = (n + kRowsOfChunk - 1) / kRowsOfChunk;
+    const int64_t n = rows_.extent.value(), chunks = (n + chunk_rows(n) - 1) / chunk_rows(n);
     ir::IndexShape shape;
     for (const LoopHead& head : outer_) shape.push_back(head.extent);
     shape.insert(shape.end(), {chunks, columns_.extent});
@@ -222,12 +239,11 @@ class ColumnSchedule {
 
   Block chunk_sums(BufferId partial, VarId c, int64_t chunks) {
     ir::Reduce first = parts_.reduce;
-    const int64_t n = rows_.extent.value();
-    const IndexExpr start = IndexExpr(kRowsOfChunk) * IndexExpr::symbol(c);
+    const int64_t n = rows_.extent.value(), chunk = chunk_rows(n);
+    const IndexExpr start = IndexExpr(chunk) * IndexExpr::symbol(c);
     const VarId r = add_var(k_);
     substitute(first.body, rows_.var, start + IndexExpr::symbol(r));
-    first.loops = {
-        {LoopTag::seq, r, n % kRowsOfChunk == 0 ? IndexExpr(kRowsOfChunk) : min(kRowsOfChunk, IndexExpr(n) - start)}};
+    first.loops = {{LoopTag::seq, r, n % chunk == 0 ? IndexExpr(chunk) : min(chunk, IndexExpr(n) - start)}};
     Block publish;
     publish.push_back({ir::Store{partial, partial_at(IndexExpr::symbol(c)), first.dst[0], {}, ir::StoreHint::none}});
     return strips(first, publish, {{LoopTag::grid, c, chunks}});
@@ -245,7 +261,7 @@ class ColumnSchedule {
 }  // namespace
 
 std::optional<Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, VarId along) {
-  auto parts = column_nest(nest);
+  auto parts = column_nest(s.kernel, nest);
   if (!parts || known_extent(s, parts->reduce.loops[0].extent, kFewRows + 1) <= kFewRows) return std::nullopt;
   return ColumnSchedule(s, nest, std::move(*parts), along).run();
 }

@@ -30,7 +30,16 @@ std::optional<ir::Block> cuda_planes(const Scheduling& s, const PerfectNest& nes
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
+// Schedules rows of constant length that no block holds in registers. Returns nullopt where take_apart does.
+std::optional<ir::Block> cuda_long_rows(const Scheduling& s, const PerfectNest& nest);
+// Schedules a nest without reductions by the family that suits it.
+ir::Block cuda_elements(const Scheduling& s, PerfectNest nest);
 std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, VarId along);
+// Schedules several phases down columns, where columns are few and long. Returns nullopt elsewhere, and where
+// take_apart does.
+std::optional<ir::Block> cuda_column_parts(const Scheduling& s, const PerfectNest& nest);
+// Schedules any nest.
+ir::Block cuda_nest(const Scheduling& s, PerfectNest nest);
 
 // The longest row, in elements, whose values stay in the registers of one block.
 int64_t longest_held_row();

@@ -23,9 +23,10 @@ namespace {
 constexpr int kMaxHeld = 8;           // accesses that a thread holds of one row
 constexpr int kMaxHeldElements = 64;  // of all values together, in 4-byte registers of one thread
 constexpr int kMaxThreads = 1024;
-constexpr int kGroupThreads = 128;  // rows of fewer threads share a block
-constexpr int kNarrowThreads = 8;   // of a short row that no 16-byte access divides: half a sector of f16
-constexpr int kLongThreads = 512;   // of a row that is read again, or of unknown length
+constexpr int kGroupThreads = 128;        // rows of fewer threads share a block
+constexpr int kNarrowThreads = 8;         // of a short row that no 16-byte access divides: half a sector of f16
+constexpr int kNarrowGroupThreads = 256;  // rows of so few threads share a larger block
+constexpr int kLongThreads = 512;         // of a row that is read again, or of unknown length
 
 struct RowShape {
   int lanes = 1;
@@ -61,7 +62,7 @@ RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) 
     const int64_t held = (accesses + shape.threads - 1) / shape.threads;
     if (held <= kMaxHeld) shape.held = static_cast<int>(held);
   }
-  shape.rows = std::max(1, kGroupThreads / shape.threads);
+  shape.rows = std::max(1, (shape.threads <= kNarrowThreads ? kNarrowGroupThreads : kGroupThreads) / shape.threads);
   return shape;
 }
 
@@ -81,6 +82,12 @@ class RowSchedule {
       }
     }
     return length_.has_value();
+  }
+
+  // Whether the row has a constant length and does not fit in registers.
+  bool is_long() {
+    choose_shape();
+    return length_->is_const() && shape_.held == 0;
   }
 
   Block run() {
@@ -121,6 +128,9 @@ class RowSchedule {
     shape_ =
         shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
+    IndexExpr rows = 1;
+    for (const LoopHead& head : nest_.heads) rows *= head.extent;
+    while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
   }
 
   bool has_local_buffers() const {
@@ -448,6 +458,9 @@ int64_t longest_held_row() { return int64_t{kMaxThreads} * kMaxHeld * 4; }
 std::optional<Block> cuda_rows(const Scheduling& s, const PerfectNest& nest) {
   RowSchedule rows(s, nest);
   if (!rows.suits()) return std::nullopt;
+  if (rows.is_long()) {
+    if (auto long_rows = cuda_long_rows(s, nest)) return long_rows;
+  }
   return rows.run();
 }
 

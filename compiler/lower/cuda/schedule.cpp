@@ -61,24 +61,27 @@ int lanes_of_access(const ir::Kernel& kernel, const Block& block, VarId var) {
 
 std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d) { return d.eval(s.expected_values); }
 
-namespace {
-
-Block schedule_nest(const Scheduling& s, PerfectNest nest) {
-  if (!has_reduction(nest.body)) {
-    if (auto planes = cuda_planes(s, nest)) return std::move(*planes);
-    if (const auto across = strided_across(nest)) {
-      if (auto tiles = cuda_transpose(s, nest, *across)) return std::move(*tiles);
-    }
-    return cuda_pointwise(s, std::move(nest));
+Block cuda_elements(const Scheduling& s, PerfectNest nest) {
+  if (auto planes = cuda_planes(s, nest)) return std::move(*planes);
+  if (const auto across = strided_across(nest)) {
+    if (auto tiles = cuda_transpose(s, nest, *across)) return std::move(*tiles);
   }
+  return cuda_pointwise(s, std::move(nest));
+}
+
+Block cuda_nest(const Scheduling& s, PerfectNest nest) {
+  if (!has_reduction(nest.body)) return cuda_elements(s, std::move(nest));
   if (const auto along = columns_along(nest)) {
     if (auto columns = cuda_columns(s, nest, *along)) return std::move(*columns);
+    if (auto parts = cuda_column_parts(s, nest)) return std::move(*parts);
   } else if (auto rows = cuda_rows(s, nest)) {
     return std::move(*rows);
   }
   sum_in_levels(s.kernel, nest.body);
   return cuda_pointwise(s, std::move(nest));  // a thread for each row
 }
+
+namespace {
 
 PerfectNest take_grid(Stmt stmt) {
   PerfectNest nest;
@@ -201,7 +204,7 @@ Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim
   const bool independent = is_independent(nest.kernel, body);
   if (independent) body = join_nests(std::move(body));
   for (Stmt& stmt : body) {
-    for (Stmt& inner : schedule_nest(s, peel_loops(std::move(stmt)))) result.push_back(std::move(inner));
+    for (Stmt& inner : cuda_nest(s, peel_loops(std::move(stmt)))) result.push_back(std::move(inner));
   }
   if (independent && result.size() > 1) result = side_by_side(s, std::move(result));
   nest.kernel.body = std::move(result);

@@ -67,7 +67,8 @@ class RowGroups {
   }
 
   static bool is_short_loop(const ir::Loop& loop) {
-    return compiler::is_short({loop.head}) && std::none_of(loop.body.begin(), loop.body.end(), [](const Stmt& stmt) {
+    const std::vector<LoopHead> heads(1, loop.head);
+    return compiler::is_short(heads) && std::none_of(loop.body.begin(), loop.body.end(), [](const Stmt& stmt) {
              return std::holds_alternative<ir::Loop>(stmt.v) || std::holds_alternative<ir::Reduce>(stmt.v);
            });
   }

@@ -130,6 +130,38 @@ void order_loops(std::vector<LoopHead>& heads, const Block& body, const ir::Kern
     sort_by_strides(heads, heads.size() - 1, *loaded);
 }
 
+// The strides of the loads that most of the loops move. Of loads with several orders of strides, those decide that are
+// the most bytes; of as many, those that the innermost loop walks element by element.
+std::optional<Affine> widest_load(const Block& body, const ir::Kernel& kernel, const std::vector<ir::SymbolId>& vars) {
+  struct Order {
+    Affine strides;
+    size_t bytes = 0;
+  };
+  std::map<std::optional<ir::SymbolId>, Order> orders;  // by the loop that walks element by element
+  size_t most = 0;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    if (load == nullptr || load->index.size() != 1) return;
+    const auto affine = affine_in(load->index[0], vars);
+    if (!affine || affine->coefficients.size() < most) return;
+    if (affine->coefficients.size() > most) orders.clear();
+    most = affine->coefficients.size();
+    std::optional<ir::SymbolId> inner;
+    for (const auto& [var, stride] : affine->coefficients)
+      if (stride.is(1)) inner = var;
+    Order& order = orders.emplace(inner, Order{*affine, 0}).first->second;
+    order.bytes += 2 * size_of(kernel.buffers[load->buffer].dtype) + (inner == vars.back() ? 1 : 0);
+  });
+  std::optional<Affine> found;
+  size_t bytes = 0;
+  for (const auto& [inner, order] : orders) {
+    if (order.bytes <= bytes) continue;
+    bytes = order.bytes;
+    found = order.strides;
+  }
+  return found;
+}
+
 void collapse_inside(Block& block) {
   for (Stmt& stmt : block) {
     if (auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
@@ -141,6 +173,18 @@ void collapse_inside(Block& block) {
 }
 
 }  // namespace
+
+void order_by_memory(ir::Reduce& reduce, const ir::Kernel& kernel) {
+  std::vector<ir::SymbolId> vars;
+  for (const LoopHead& head : reduce.loops) vars.push_back(head.var);
+  if (const auto strides = widest_load(reduce.body, kernel, vars)) sort_by_strides(reduce.loops, vars.size(), *strides);
+  collapse_heads(reduce.loops, reduce.body);
+}
+
+void order_by_memory(PerfectNest& elements, const ir::Kernel& kernel) {
+  order_loops(elements.heads, elements.body, kernel);
+  collapse_heads(elements.heads, elements.body);
+}
 
 void collapse(LoopNest& nest) {
   for (Stmt& stmt : nest.kernel.body) {

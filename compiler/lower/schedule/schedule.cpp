@@ -38,6 +38,16 @@ std::vector<ir::SymbolId> collect_vars(const std::vector<LoopHead>& heads) {
   return vars;
 }
 
+namespace {
+
+bool is_moved_by(const ir::Load& load, const std::vector<LoopHead>& loops) {
+  return std::any_of(load.index.begin(), load.index.end(), [&](const IndexExpr& d) {
+    return std::any_of(loops.begin(), loops.end(), [&](const LoopHead& head) { return d.uses(head.var); });
+  });
+}
+
+}  // namespace
+
 std::optional<VarId> columns_along(const PerfectNest& nest) {
   int rows = 0;
   std::map<ir::SymbolId, int> columns;
@@ -49,9 +59,9 @@ std::optional<VarId> columns_along(const PerfectNest& nest) {
     for (const LoopHead& head : reduce->loops) vars.push_back(head.var);
     for_each_stmt(reduce->body, [&](const Stmt& inner) {
       const auto* load = std::get_if<ir::Load>(&inner.v);
-      if (load == nullptr || load->index.size() != 1) return;
-      const auto affine = affine_in(load->index[0], vars);
-      if (!affine) return;
+      if (load == nullptr || load->index.empty()) return;
+      const auto affine = affine_in(load->index.back(), vars);
+      if (!affine || !is_moved_by(*load, reduce->loops)) return;
       // The weight is the number of loops that move the load: a load that spans rows and columns counts for more than a
       // vector along one of them.
       const auto weight = static_cast<int>(affine->coefficients.size());

@@ -41,6 +41,11 @@ struct PerfectNest {
 PerfectNest peel_loops(ir::Stmt stmt);
 ir::Stmt rebuild_loops(const std::vector<ir::LoopHead>& heads, ir::Block body);
 
+// Orders the loops of a reduction by the strides of what it loads and merges them.
+void order_by_memory(ir::Reduce& reduce, const ir::Kernel& kernel);
+// The same for an element-wise nest and the strides of what it stores.
+void order_by_memory(PerfectNest& elements, const ir::Kernel& kernel);
+
 // The context of a schedule family. Each family takes one top-level nest of sequential loops and returns what replaces
 // it.
 struct Scheduling {

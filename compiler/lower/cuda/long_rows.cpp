@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lower for CUDA: schedules rows that do not fit in the registers of one block. A row is a sequence of chunks:
+// thread l of a warp adds, lane by lane, the accesses j = 0 ... of `lanes` elements each that begin at element
+//
+//   ((chunk*steps + j)*32 + l)*lanes
+//
+// Lanes and threads of a chunk combine by pairs, chunks by a balanced tree in index order. The chunks depend on the
+// row's length and type alone, so every schedule gives the same bits:
+//
+//   whole    one block takes a row and does all its phases, if there are rows for every multiprocessor;
+//   slices   each block takes an aligned run of chunks of one row and stores their combination to scratch. Later grid
+//            phases combine the slices again. Element-wise loops become launches of their own.
+
+#include <algorithm>
+#include <bit>
+
+#include "compiler/lower/cuda/families.h"
+#include "compiler/lower/cuda/row_parts.h"
+#include "compiler/lower/rewrite/kernel_names.h"
+#include "compiler/lower/rewrite/rewrite.h"
+
+namespace fusec::compiler {
+
+namespace {
+
+constexpr int64_t kMinSteps = 4;       // accesses of a thread in a chunk: enough loads under way
+constexpr int64_t kMaxChunks = 65536;  // chunks of longer rows have more steps
+constexpr int64_t kStepsUnrolled = 8;
+constexpr int64_t kRowChunks = 8;    // of a whole row that one warp reduces, in accumulators of their own
+constexpr int64_t kSliceChunks = 4;  // of a slice
+constexpr int64_t kSliceWarps = 8;
+constexpr int64_t kRowWarps = 32;      // of a block that takes a whole row
+constexpr int64_t kUnknownRows = 8;    // the number of rows to choose slices by where it is a symbol of the model
+constexpr int64_t kWarpsOfSm = 16;     // enough to keep loads under way
+constexpr ir::Tree kFolds{0, 0};       // of slices, and of nothing else here
+constexpr int64_t kFoldThreads = 256;  // of a block that combines slices and does nothing else
+
+// The powers of two around n, which count as 1 if it is less.
+int64_t floor_power(int64_t n) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+}
+int64_t ceil_power(int64_t n) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+}
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Chunks {
+  int lanes = 1;
+  int64_t length = 0, steps = 1, count = 1;
+  int64_t accesses() const { return steps * kWarp; }  // of one chunk
+  bool operator==(const Chunks&) const = default;
+};
+
+// A block's share of a row: warp w takes the chunks (slice*warps + w)*chunks ...
+struct Slices {
+  int64_t warps = 1, chunks = 1, count = 1;
+  int64_t threads() const { return warps * kWarp; }
+};
+
+class LongRows {
+ public:
+  LongRows(const Scheduling& s, const PerfectNest& nest, std::vector<RowPart> parts)
+      : s_(s), k_(s.kernel), heads_(nest.heads), parts_(std::move(parts)), memory_(s.kernel, nest.heads) {
+    for (LoopHead& head : heads_) head.tag = LoopTag::grid;
+    for (RowPart& part : parts_)
+      for (Stmt& stmt : part.reductions) order_by_memory(std::get<ir::Reduce>(stmt.v), k_);
+  }
+
+  Block run() {
+    const auto rows = known_value(s_, memory_.rows());
+    const bool many = rows && 4 * *rows >= int64_t{3} * s_.target.sm_count;
+    const bool fits = std::all_of(parts_.begin(), parts_.end(), [&](const RowPart& part) {
+      return part.reductions.empty() || chunks_of(part).count <= kRowWarps * kRowChunks;
+    });
+    return many && fits ? whole() : slices(rows.value_or(kUnknownRows));
+  }
+
+ private:
+  // --- the tree ----------------------------------------------------------------------------------------------------
+
+  Chunks chunks_of(const std::vector<LoopHead>& loops, const Block& body) const {
+    Chunks c;
+    IndexExpr length = 1;
+    for (const LoopHead& head : loops) length *= head.extent;
+    c.length = length.value();
+    c.lanes = lanes_of_access(k_, body, loops.back().var);
+    while (c.lanes > 1 && !divisible_by(k_, loops.back().extent, c.lanes)) c.lanes /= 2;
+    const int64_t line = int64_t{kWarp} * c.lanes;
+    c.steps = std::max(kMinSteps, ceil_power(ceil_div(c.length, line * kMaxChunks)));
+    c.count = ceil_div(c.length, line * c.steps);
+    return c;
+  }
+  Chunks chunks_of(const Stmt& reduction) const {
+    const auto& reduce = std::get<ir::Reduce>(reduction.v);
+    return chunks_of(reduce.loops, reduce.body);
+  }
+  // Of the part's longest sequence of chunks.
+  Chunks chunks_of(const RowPart& part) const {
+    Chunks most;
+    for (const Stmt& stmt : part.reductions) {
+      const Chunks own = chunks_of(stmt);
+      if (own.count > most.count) most = own;
+    }
+    return most;
+  }
+
+  // --- one access --------------------------------------------------------------------------------------------------
+
+  struct Place {
+    VarId slice, w, c, l, j;
+    IndexExpr number;  // of the access within the row
+    std::vector<LoopHead> heads;
+  };
+
+  Place place_of(const Chunks& chunks, const Slices& slices, VarId slice) {
+    Place p{slice, add_var(k_), add_var(k_), add_var(k_), add_var(k_), 0, {}};
+    const auto symbol = [](VarId var, int64_t extent) { return extent > 1 ? IndexExpr::symbol(var) : IndexExpr(0); };
+    const IndexExpr warp = symbol(slice, slices.count) * slices.warps + symbol(p.w, slices.warps);
+    const IndexExpr chunk = warp * slices.chunks + symbol(p.c, slices.chunks);
+    p.number = (chunk * chunks.steps + IndexExpr::symbol(p.j)) * kWarp + IndexExpr::symbol(p.l);
+    p.heads = {{LoopTag::grid, slice, slices.count},
+               {LoopTag::block, p.w, slices.warps},
+               {LoopTag::unroll, p.c, slices.chunks},
+               {LoopTag::block, p.l, kWarp},
+               {chunks.steps <= kStepsUnrolled ? LoopTag::unroll : LoopTag::seq, p.j, chunks.steps}};
+    return p;
+  }
+
+  static bool moves(const std::vector<IndexExpr>& index, const Place& p) {
+    return std::any_of(index.begin(), index.end(), [&](const IndexExpr& d) {
+      return d.uses(ir::kLane) ||
+             std::any_of(p.heads.begin(), p.heads.end(), [&](const LoopHead& head) { return d.uses(head.var); });
+    });
+  }
+
+  ir::Guard inside(const Chunks& chunks, const Place& p) const {
+    return {IndexExpr(chunks.length - chunks.lanes) - p.number * chunks.lanes};
+  }
+
+  // The body for one access. Lanes divide the row, so an access is inside or outside as a whole.
+  Block accessed(const std::vector<LoopHead>& loops, const Block& body, const Chunks& chunks, const Place& p) {
+    Block block = clone(k_, body);
+    std::vector<LoopHead> accesses = loops;
+    accesses.back().extent = floordiv(accesses.back().extent, chunks.lanes);
+    const Linear where = linearize(accesses, p.number);
+    const IndexExpr at = where.values.at(accesses.back().var) * chunks.lanes;
+    if (chunks.lanes > 1) {
+      vectorize(k_, block, accesses.back().var, chunks.lanes, at);
+    } else {
+      substitute(block, accesses.back().var, at);
+    }
+    for (size_t i = 0; i + 1 < loops.size(); ++i) substitute(block, loops[i].var, where.values.at(loops[i].var));
+    const ir::IndexRanges ranges = ir::compute_ranges(p.heads, chunks.lanes);
+    const auto access = [&](auto& a, bool takes_data) {
+      for (IndexExpr& d : a.index) d = simplify(d, ranges);
+      if (!moves(a.index, p) && !takes_data) return;
+      for (const IndexExpr& g : inside(chunks, p)) a.guard.push_back(g);
+    };
+    for_each_stmt(block, [&](Stmt& stmt) {
+      if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(*load, load->clamp != 0);
+      if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(*store, false);
+    });
+    return block;
+  }
+
+  // Whether any order of the elements gives the same bits.
+  bool is_order_free(const ir::Reduce& reduce) const {
+    switch (reduce.combiner) {
+      case ir::Combiner::add:
+      case ir::Combiner::mul:
+        return !is_float(k_.regs[reduce.dst[0]].dtype);
+      case ir::Combiner::welford:
+      case ir::Combiner::max_sum:
+        return false;
+      default:
+        return true;
+    }
+  }
+
+  // --- reductions --------------------------------------------------------------------------------------------------
+
+  // Reduces a block's share of a row. `backward`: each thread reads its accesses from the last to the first.
+  Stmt reduction(const Stmt& stmt, const Slices& slices, VarId slice, bool backward) {
+    const auto& row = std::get<ir::Reduce>(stmt.v);
+    const Chunks chunks = chunks_of(stmt);
+    Place p = place_of(chunks, slices, slice);
+    if (backward)
+      p.number = p.number.substitute(
+          {{p.c, slices.chunks - 1 - IndexExpr::symbol(p.c)}, {p.j, chunks.steps - 1 - IndexExpr::symbol(p.j)}});
+    const bool in_order = !is_order_free(row);
+    ir::Reduce own = row;
+    own.loops = {p.heads.back()};
+    if (!in_order) own.loops = {{LoopTag::seq, p.c, slices.chunks}, own.loops[0]};
+    own.tree = {};
+    own.guard = inside(chunks, p);
+    own.body = build_yields(row, chunks, p);
+    own.yield = std::get<ir::Reduce>(own.body.back().v).yield;
+    own.body.pop_back();
+    for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, chunks.lanes);
+    ir::Reduce group = row;
+    group.loops.clear();
+    for (size_t i = 1; i < 4; ++i)
+      if (!p.heads[i].extent.is(1) && (in_order || p.heads[i].var != p.c)) group.loops.push_back(p.heads[i]);
+    group.tree = {int64_t{chunks.lanes} * kWarp, int64_t{chunks.lanes} * kWarp};
+    group.guard.clear();
+    group.yield.assign(own.dst.begin(), own.dst.end());
+    group.body.clear();
+    group.body.push_back({std::move(own)});
+    return {std::move(group)};
+  }
+
+  // The body for one access, followed by a statement that carries its yields, as wide as an access.
+  Block build_yields(const ir::Reduce& row, const Chunks& chunks, const Place& p) {
+    Block body = row.body;
+    body.push_back({ir::Reduce{{}, row.combiner, {}, {}, {}, row.yield, {}}});
+    body = accessed(row.loops, body, chunks, p);
+    Stmt carrier = std::move(body.back());
+    body.pop_back();
+    for (size_t i = 0; i < row.dst.size(); ++i) {
+      Operand& yield = std::get<ir::Reduce>(carrier.v).yield[i];
+      if (width_of(k_, yield) == chunks.lanes) continue;
+      const RegId wide = add_reg(k_, k_.regs[row.dst[i]].dtype, chunks.lanes);
+      body.push_back({ir::Let{wide, ir::ScalarOp::where, {ir::int_constant(DType::bool_, 1), yield, yield}}});
+      yield = wide;
+    }
+    body.push_back(std::move(carrier));
+    return body;
+  }
+
+  // --- whole rows --------------------------------------------------------------------------------------------------
+
+  // A phase whose order is free reads the row from the end at which the previous one stopped: that part is still in the
+  // L2 cache.
+  Block whole() {
+    bool backward = false;
+    Block body;
+    for (const RowPart& part : parts_) {
+      append(body, part.before);
+      for (const Stmt& stmt : part.reductions) {
+        const int64_t count = chunks_of(stmt).count, warps = std::min(kRowWarps, ceil_power(count));
+        backward = is_order_free(std::get<ir::Reduce>(stmt.v)) && !backward;
+        body.push_back(reduction(stmt, {warps, ceil_power(ceil_div(count, warps)), 1}, add_var(k_), backward));
+      }
+      append(body, part.after);
+      if (part.loop) body.push_back(element_wise(*part.loop, !backward));
+    }
+    Block result;
+    result.push_back(rebuild_loops(heads_, std::move(body)));
+    return result;
+  }
+
+  // Runs the loop in the order of the chunks, or backward.
+  Stmt element_wise(const Stmt& stmt, bool backward) {
+    const PerfectNest loops = peel_loops(stmt);
+    Chunks chunks = chunks_of(loops.heads, loops.body);
+    chunks.steps = ceil_div(ceil_div(chunks.length, chunks.lanes), kRowWarps * kWarp);
+    Place p = place_of(chunks, {kRowWarps, 1, 1}, add_var(k_));
+    if (backward) p.number = p.number.substitute({{p.j, chunks.steps - 1 - IndexExpr::symbol(p.j)}});
+    Block body = accessed(loops.heads, loops.body, chunks, p);
+    return rebuild_loops({p.heads[1], p.heads[3], {LoopTag::seq, p.j, chunks.steps}}, std::move(body));
+  }
+
+  // --- slices ------------------------------------------------------------------------------------------------------
+
+  Slices slices_of(const RowPart& part, int64_t rows) const {
+    const int64_t count = chunks_of(part).count, sms = std::max(1, s_.target.sm_count);
+    Slices s;
+    s.chunks = std::clamp<int64_t>(floor_power(count * rows / (sms * kWarpsOfSm)), 1, kSliceChunks);
+    s.warps = std::clamp<int64_t>(floor_power(count / s.chunks * rows / (2 * sms)), 1, kSliceWarps);
+    s.count = ceil_div(count, s.warps * s.chunks);
+    return s;
+  }
+
+  Block slices(int64_t rows) {
+    Block grids;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (parts_[i].loop) {
+        element_wise_launch(i, grids);
+      } else {
+        reduce_slices(i, rows, grids);
+      }
+    }
+    Block result = memory_.take_allocations();
+    append(result, std::move(grids));
+    return result;
+  }
+
+  // Ends with a grid phase over the rows only if something is stored there. Else later phases combine the slices.
+  void reduce_slices(size_t i, int64_t rows, Block& grids) {
+    RowPart& part = parts_[i];
+    append(known_, std::move(part.before));
+    if (!part.reductions.empty()) {
+      const Slices slices = slices_of(part, rows);
+      const VarId slice = add_var(k_);
+      Block body = known_, folds;
+      for (const Stmt& stmt : part.reductions) {
+        body.push_back(reduction(stmt, slices, slice, false));
+        const auto partials = store_partials(stmt, slices, slice, body);
+        folds.push_back(fold(stmt, slices, partials));
+      }
+      drop_unread(body, {});
+      spread_folds(body, slices.threads());
+      std::vector<LoopHead> grid = heads_;
+      grid.push_back({LoopTag::grid, slice, slices.count});
+      if (passes_after(i) % 2 == 1) reverse(grid, body);
+      grids.push_back(rebuild_loops(grid, clone(k_, body)));
+      append(known_, std::move(folds));
+    }
+    append(known_, std::move(part.after));
+    if (has_store(known_)) finish_rows(i + 1, grids);
+  }
+
+  int64_t passes_after(size_t i) const {
+    return std::count_if(parts_.begin() + static_cast<std::ptrdiff_t>(i) + 1, parts_.end(),
+                         [](const RowPart& part) { return part.loop || !part.reductions.empty(); });
+  }
+
+  // Lets the last block do what the first would: what it reads is what the next pass, which runs the other way, reads
+  // first, from the L2 cache.
+  static void reverse(const std::vector<LoopHead>& grid, Block& body) {
+    for (const LoopHead& head : grid) substitute(body, head.var, head.extent - 1 - IndexExpr::symbol(head.var));
+  }
+
+  std::vector<BufferId> store_partials(const Stmt& stmt, const Slices& slices, VarId slice, Block& body) {
+    std::vector<BufferId> partials;
+    for (const RegId dst : std::get<ir::Reduce>(stmt.v).dst) {
+      partials.push_back(memory_.allocate("slices", k_.regs[dst].dtype, {memory_.rows(), slices.count}));
+      body.push_back(
+          {ir::Store{partials.back(), {memory_.row(), IndexExpr::symbol(slice)}, dst, {}, ir::StoreHint::none}});
+    }
+    return partials;
+  }
+
+  // Combines the slices of a row in one loop, which spread_folds distributes over the threads of a grid phase.
+  Stmt fold(const Stmt& stmt, const Slices& slices, const std::vector<BufferId>& partials) {
+    const auto& row = std::get<ir::Reduce>(stmt.v);
+    const VarId t = add_var(k_);
+    ir::Reduce all{row.dst, row.combiner, kFolds, {{LoopTag::block, t, slices.count}}, {}, {}, {}};
+    for (size_t i = 0; i < partials.size(); ++i) {
+      const DType dtype = k_.regs[row.dst[i]].dtype;
+      const RegId part = add_reg(k_, dtype);
+      all.body.push_back(
+          {ir::Load{part, partials[i], {memory_.row(), IndexExpr::symbol(t)}, {}, ir::Constant{dtype}, 0}});
+      all.yield.push_back(part);
+    }
+    return {std::move(all)};
+  }
+
+  // Gives each thread a run of slices.
+  void spread_folds(Block& body, int64_t threads) {
+    for (Stmt& stmt : body) {
+      auto* all = std::get_if<ir::Reduce>(&stmt.v);
+      if (all == nullptr || !(all->tree == kFolds)) continue;
+      const VarId t = all->loops[0].var, w = add_var(k_), l = add_var(k_), u = add_var(k_);
+      const int64_t count = all->loops[0].extent.value(), run = ceil_power(ceil_div(count, threads));
+      const IndexExpr at =
+          (IndexExpr::symbol(w) * kWarp + IndexExpr::symbol(l)) * run + (run > 1 ? IndexExpr::symbol(u) : IndexExpr(0));
+      substitute(all->body, t, at);
+      all->guard = {count - 1 - at};
+      for (Stmt& load : all->body) std::get<ir::Load>(load.v).guard = all->guard;
+      all->loops = {{LoopTag::block, w, threads / kWarp}, {LoopTag::block, l, kWarp}};
+      if (run > 1) all->loops.push_back({LoopTag::unroll, u, run});
+    }
+  }
+
+  // A grid phase over the rows: computes what is known, and keeps what parts from number `next` on read.
+  void finish_rows(size_t next, Block& grids) {
+    const int64_t slices = most_slices();
+    Block body = std::move(known_);
+    known_ = memory_.keep(body, find_reads_from(parts_, next));
+    drop_unread(body, {});
+    spread_folds(body, std::clamp<int64_t>(ceil_power(slices), kWarp, kFoldThreads));
+    grids.push_back(rebuild_loops(heads_, clone(k_, body)));
+  }
+
+  void element_wise_launch(size_t i, Block& grids) {
+    hoist_from_loop(parts_[i], known_);
+    if (has_reduction(known_) && fold_in_blocks(i, grids)) return;
+    if (has_reduction(known_)) finish_rows(i, grids);
+    append(grids, schedule_loop(s_, heads_, parts_[i], known_));
+  }
+
+  int64_t most_slices() const {
+    int64_t slices = 1;
+    for (const Stmt& stmt : known_)
+      if (const auto* all = std::get_if<ir::Reduce>(&stmt.v)) slices = std::max(slices, all->loops[0].extent.value());
+    return slices;
+  }
+
+  // Lets each block of the loop's launch combine the slices of its row, where they are few: that takes less time than a
+  // launch.
+  bool fold_in_blocks(size_t i, Block& grids) {
+    if (most_slices() > kFoldThreads) return false;
+    Block launch = schedule_loop(s_, heads_, parts_[i], {}, true);
+    if (launch.size() != 1) return false;
+    Block* body = &launch;
+    while (body->size() == 1 && std::get_if<ir::Loop>(&(*body)[0].v) != nullptr &&
+           std::get<ir::Loop>((*body)[0].v).head.tag == LoopTag::grid)
+      body = &std::get<ir::Loop>((*body)[0].v).body;
+    const int64_t threads = count_threads(*body);
+    if (threads % kWarp != 0) return false;
+    Block first = std::move(known_);
+    spread_folds(first, threads);
+    append(first, std::move(*body));
+    *body = std::move(first);
+    append(grids, std::move(launch));
+    return true;
+  }
+
+  static int64_t count_threads(const Block& block) {
+    int64_t most = 1;
+    for (const Stmt& stmt : block) {
+      const auto* loop = std::get_if<ir::Loop>(&stmt.v);
+      if (loop == nullptr) continue;
+      const int64_t own = loop->head.tag == LoopTag::block ? loop->head.extent.value() : 1;
+      most = std::max(most, own * count_threads(loop->body));
+    }
+    return most;
+  }
+
+  const Scheduling& s_;
+  ir::Kernel& k_;
+  std::vector<LoopHead> heads_;  // over rows
+  std::vector<RowPart> parts_;
+  RowMemory memory_;
+  Block known_;  // what makes the values of a row that earlier parts computed
+};
+
+}  // namespace
+
+std::optional<Block> cuda_long_rows(const Scheduling& s, const PerfectNest& nest) {
+  auto parts = take_apart(nest.body, true);
+  if (!parts) return std::nullopt;
+  return LongRows(s, nest, std::move(*parts)).run();
+}
+
+}  // namespace fusec::compiler

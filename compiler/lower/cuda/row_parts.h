@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A nest with reductions taken apart, so that each part becomes grid phases of its own: values that the rows of one
+// part compute pass to later parts through scratch memory.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "compiler/lower/schedule/schedule.h"
+
+namespace fusec::compiler {
+
+// Reductions none of which needs the result of another, between what each row computes before and after them; or an
+// element-wise loop alone.
+struct RowPart {
+  ir::Block before, reductions, after;
+  std::optional<ir::Stmt> loop;
+};
+
+// Returns nullopt where the body has what parts do not pass on: local buffers, scans, indices computed from data once
+// per row. `together`: reductions that do not need each other share a part.
+std::optional<std::vector<RowPart>> take_apart(const ir::Block& body, bool together);
+
+// The registers that statements of the block, or nested in it, read.
+std::set<ir::RegId> find_reads(const ir::Block& block);
+// Drops the statements of the block, not those nested in others, that only define registers which neither the block nor
+// `readers` read.
+void drop_unread(ir::Block& block, std::set<ir::RegId> readers);
+bool has_store(const ir::Block& block);
+
+// Keeps values of rows in scratch memory, an element for each iteration of the heads.
+class RowMemory {
+ public:
+  RowMemory(ir::Kernel& kernel, const std::vector<ir::LoopHead>& heads);
+  // Appends stores of the registers that `block` defines and `needed` has. Returns what makes the same registers in
+  // another nest over the heads: loads, and index values.
+  ir::Block keep(ir::Block& block, const std::set<ir::RegId>& needed);
+  // The allocations of all buffers so far.
+  ir::Block take_allocations();
+  const IndexExpr& row() const { return row_; }
+  const IndexExpr& rows() const { return rows_; }
+  ir::BufferId allocate(const std::string& name, DType dtype, const ir::IndexShape& shape);
+
+ private:
+  ir::Kernel& kernel_;
+  IndexExpr row_, rows_ = 1;
+  ir::Block allocations_;
+};
+
+// The registers that parts from number `first` on read.
+std::set<ir::RegId> find_reads_from(const std::vector<RowPart>& parts, size_t first);
+// Moves what an element-wise loop computes from values of the row alone behind `known`, which makes these values, and
+// drops what the loop does not read from there.
+void hoist_from_loop(RowPart& part, ir::Block& known);
+// Schedules the part's loop over `heads`, where each element is computed after `known`. `rows_apart`: each row has
+// thread blocks of its own, so that the heads are the outermost grid loops.
+ir::Block schedule_loop(const Scheduling& s, const std::vector<ir::LoopHead>& heads, const RowPart& part,
+                        const ir::Block& known, bool rows_apart = false);
+
+}  // namespace fusec::compiler

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of long rows and columns as they are scheduled for GPUs of different sizes: equal bits whether one block
+// takes a row or many share it, whatever the number of rows; and generated code with the results of the evaluator.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "compiler/lower/lower.h"
+#include "compiler/partition/partition.h"
+#include "ir/eval/kernel.h"
+#include "ir/text/graph_text.h"
+#include "ir/text/kernel_text.h"
+#include "ir/verify/kernel.h"
+#include "tests/codegen/cuda_emulation_run.h"
+
+namespace fusec::codegen_test {
+namespace {
+
+struct Scheduled {
+  ir::Kernel kernel;
+  Extents extents;
+};
+
+// The only kernel of a graph, for a GPU with so many multiprocessors. `$B` of the text is the number of rows.
+Scheduled schedule(const std::string& text, int64_t rows, int sms) {
+  const auto graph = ir::parse_graph(filled(text, {{"$B", std::to_string(rows)}}));
+  EXPECT_TRUE(graph.ok()) << graph.status().str();
+  Target target = *named_target("sm_90");
+  target.sm_count = sms;
+  const auto parts = compiler::partition(*graph, target, {});
+  EXPECT_TRUE(parts.ok()) << parts.status().str();
+  const auto program = compiler::lower(*graph, *parts, target, {});
+  EXPECT_TRUE(program.ok()) << program.status().str();
+  EXPECT_EQ(program->kernels.size(), 1U);
+  Scheduled s{program->kernels[ir::KernelId{0}], {}};
+  EXPECT_TRUE(ir::verify(s.kernel).ok()) << ir::verify(s.kernel).str();
+  const auto& step = std::get<ir::KernelStep>(program->slots[0].variants[0].candidates[0].steps[0].v);
+  for (size_t i = 0; i < step.extents.size(); ++i)
+    s.extents[s.kernel.extents[ir::ExtentId{static_cast<uint32_t>(i)}]] = step.extents[i].value();
+  return s;
+}
+
+bool is_input(const ir::Kernel& kernel, size_t param) {
+  return kernel.buffers[kernel.params[param]].space == ir::Space::in;
+}
+
+// Runs the kernel on rows `first` ... of arguments for `rows` rows, which it fills. An argument of another size, such
+// as a weight, is passed whole.
+void run_rows(const std::string& text, int64_t first, int64_t count, int64_t rows, int sms, std::vector<Tensor>& all) {
+  const Scheduled s = schedule(text, count, sms);
+  std::vector<Tensor> args = make_args(s.kernel, s.extents, 7, -2, 2);
+  ASSERT_EQ(args.size(), all.size());
+  const auto part = [&](size_t i) {
+    const bool is_row = args[i].bytes() * static_cast<size_t>(rows) == all[i].bytes() * static_cast<size_t>(count);
+    return all[i].as<char>() + (is_row ? args[i].bytes() / static_cast<size_t>(count) * static_cast<size_t>(first) : 0);
+  };
+  for (size_t i = 0; i < args.size(); ++i)
+    if (is_input(s.kernel, i)) std::memcpy(args[i].data(), part(i), args[i].bytes());
+  const auto result = ir::evaluate(s.kernel, args, s.extents);
+  ASSERT_TRUE(result.ok()) << result.status().str();
+  for (size_t i = 0; i < args.size(); ++i)
+    if (!is_input(s.kernel, i)) std::memcpy(part(i), args[i].data(), args[i].bytes());
+}
+
+// A division after an exponential, whose bound is 4 ulp on a GPU.
+constexpr Expectation kNear{8, -2, 2, 1};
+
+constexpr int kOneSm = 1;      // every row has a block of its own
+constexpr int kManySms = 132;  // rows are cut into slices
+constexpr int kSomeSms = 20;   // into fewer
+
+constexpr const char* kSum = R"(graph @main(%x: f32[$B, 9001]) {
+  %0 = reduce_sum %x {axes = [1]}: f32[$B]
+  return %0 as "y"
+})";
+constexpr const char* kArgmax = R"(graph @main(%x: f32[$B, 33000]) {
+  %0 = argmax %x {axis = 1, last = 0}: i64[$B]
+  return %0 as "y"
+})";
+constexpr const char* kSoftmax = R"(graph @main(%x: f32[$B, 33000]) {
+  %0 = reduce_max %x {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %x, %1: f32[$B, 33000]
+  %3 = exp %2: f32[$B, 33000]
+  %4 = reduce_sum %3 {axes = [1]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f32[$B, 1]
+  %6 = div %3, %5: f32[$B, 33000]
+  return %6 as "y"
+})";
+constexpr const char* kLogSumExp = R"(graph @main(%x: f16[$B, 9001]) {
+  %0 = reduce_max %x {axes = [1]}: f16[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f16[$B, 1]
+  %2 = sub %x, %1: f16[$B, 9001]
+  %3 = exp %2: f16[$B, 9001]
+  %4 = reduce_sum %3 {axes = [1]}: f16[$B]
+  %5 = log %4: f16[$B]
+  %6 = add %5, %0: f16[$B]
+  return %6 as "y"
+})";
+// Statistics of images whose channels are last in memory, while the result has them first.
+constexpr const char* kGroupNorm = R"(graph @main(%x: f16[$B, 41, 40, 48], %w: f16[48, 1, 1]) {
+  %t = transpose %x {perm = [0, 3, 1, 2]}: f16[$B, 48, 41, 40]
+  %0 = reduce_mean %t {axes = [1, 2, 3]}: f16[$B]
+  %1 = reshape %0 {shape = [$B, 1, 1, 1]}: f16[$B, 1, 1, 1]
+  %2 = sub %t, %1: f16[$B, 48, 41, 40]
+  %3 = mul %2, %2: f16[$B, 48, 41, 40]
+  %4 = reduce_mean %3 {axes = [1, 2, 3]}: f16[$B]
+  %5 = reshape %4 {shape = [$B, 1, 1, 1]}: f16[$B, 1, 1, 1]
+  %6 = sqrt %5: f16[$B, 1, 1, 1]
+  %7 = div %2, %6: f16[$B, 48, 41, 40]
+  %8 = mul %7, %w: f16[$B, 48, 41, 40]
+  return %8 as "y", %0 as "mean"
+})";
+// Two reductions of one pass.
+constexpr const char* kMoments = R"(graph @main(%x: f32[$B, 9001]) {
+  %0 = reduce_mean %x {axes = [1]}: f32[$B]
+  %1 = mul %x, %x: f32[$B, 9001]
+  %2 = reduce_mean %1 {axes = [1]}: f32[$B]
+  %3 = mul %0, %0: f32[$B]
+  %4 = sub %2, %3: f32[$B]
+  return %0 as "mean", %4 as "variance"
+})";
+constexpr const char* kLongRows[] = {kSum, kArgmax, kSoftmax, kLogSumExp, kGroupNorm, kMoments};
+
+TEST(LongRows, EverySchedulesBitsAreEqual) {
+  for (const char* text : kLongRows) {
+    SCOPED_TRACE(text);
+    const Scheduled whole = schedule(text, 3, kOneSm);
+    EXPECT_EQ(print(whole.kernel).find("scratch"), std::string::npos);
+    EXPECT_NE(print(schedule(text, 3, kManySms).kernel).find("scratch"), std::string::npos);
+    std::vector<Tensor> want = make_args(whole.kernel, whole.extents, 7, -2, 2);
+    run_rows(text, 0, 3, 3, kOneSm, want);
+    for (const int sms : {kSomeSms, kManySms}) {
+      for (const int64_t count : {1, 3}) {
+        std::vector<Tensor> got = make_args(whole.kernel, whole.extents, 7, -2, 2);
+        for (int64_t first = 0; first < 3; first += count) run_rows(text, first, count, 3, sms, got);
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].bytes()), 0)
+              << "argument " << i << ", " << sms << " multiprocessors, rows by " << count;
+      }
+    }
+  }
+}
+
+// A normalization down columns: x / sqrt(sum of squares).
+constexpr const char* kColumnNorm = R"(graph @main(%x: f32[$B, 300, 24]) {
+  %0 = mul %x, %x: f32[$B, 300, 24]
+  %1 = reduce_sum %0 {axes = [1]}: f32[$B, 24]
+  %2 = reshape %1 {shape = [$B, 1, 24]}: f32[$B, 1, 24]
+  %3 = sqrt %2: f32[$B, 1, 24]
+  %4 = div %x, %3: f32[$B, 300, 24]
+  return %4 as "y"
+})";
+
+TEST(LongRows, GeneratedCodeComputesWhatTheEvaluatorDoes) {
+  FUSEC_NEEDS_COMPILER_OR_GPU();
+  std::vector<EmulationCase> cases;
+  const auto add = [&](const char* text, int sms) {
+    const Scheduled s = schedule(text, 2, sms);
+    cases.push_back({print(s.kernel), {s.extents}, kNear});
+  };
+  for (const char* text : kLongRows) {
+    add(text, kOneSm);
+    add(text, kManySms);
+  }
+  add(kColumnNorm, kManySms);
+  expect_cuda_like_evaluator(cases);
+}
+
+// Rows that no 16-byte access divides: of a mean, of a softmax, and of a norm with weights.
+constexpr const char* kOddMean = R"(graph @main(%x: f16[$B, 7, 7]) {
+  %0 = reduce_mean %x {axes = [1, 2]}: f16[$B]
+  return %0 as "y"
+})";
+constexpr const char* kOddSoftmax = R"(graph @main(%x: f16[$B, 77]) {
+  %0 = reduce_max %x {axes = [1]}: f16[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f16[$B, 1]
+  %2 = sub %x, %1: f16[$B, 77]
+  %3 = exp %2: f16[$B, 77]
+  %4 = reduce_sum %3 {axes = [1]}: f16[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f16[$B, 1]
+  %6 = div %3, %5: f16[$B, 77]
+  return %6 as "y"
+})";
+constexpr const char* kOddNorm = R"(graph @main(%x: f32[$B, 201], %w: f32[201]) {
+  %0 = mul %x, %x: f32[$B, 201]
+  %1 = reduce_mean %0 {axes = [1]}: f32[$B]
+  %2 = reshape %1 {shape = [$B, 1]}: f32[$B, 1]
+  %3 = sqrt %2: f32[$B, 1]
+  %4 = div %x, %3: f32[$B, 201]
+  %5 = mul %4, %w: f32[$B, 201]
+  return %5 as "y"
+})";
+
+TEST(OddRows, GeneratedCodeComputesWhatTheEvaluatorDoes) {
+  FUSEC_NEEDS_COMPILER_OR_GPU();
+  std::vector<EmulationCase> cases;
+  for (const char* text : {kOddMean, kOddSoftmax, kOddNorm}) {
+    for (const int64_t rows : {1, 40, 67}) {
+      const Scheduled s = schedule(text, rows, kManySms);
+      cases.push_back({print(s.kernel), {s.extents}, kNear});
+    }
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
+}  // namespace
+}  // namespace fusec::codegen_test
