@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kGroup = 16;  // rows
 // Fewer rows are better scheduled as tasks of their own.
-constexpr int64_t kMinRows = 1024;
+constexpr int64_t kMinGroupedRows = 1024;
 // In longer rows, what is done once for each row matters little. Where a row is read only once, that is less.
 constexpr int64_t kShortRow = 128, kShortSum = 64;
 
@@ -90,7 +90,7 @@ class RowGroups {
     IndexExpr rows(1);
     for (const LoopHead& head : nest_.heads) rows *= head.extent;
     const auto own = row_.extent.eval(s_.expected_values), all = rows.eval(s_.expected_values);
-    return own.value_or(kGroup) >= kGroup && all.value_or(kMinRows) >= kMinRows;
+    return own.value_or(kGroup) >= kGroup && all.value_or(kMinGroupedRows) >= kMinGroupedRows;
   }
 
   // Whether an index comes from data: registers of single rows are not renamed in indices.
