@@ -16,6 +16,7 @@
 
 #include "ir/eval/combine.h"
 #include "ir/eval/index_code.h"
+#include "ir/eval/shared_accesses.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 
@@ -139,10 +140,6 @@ class Interpreter {
     const RegId r = std::get<RegId>(o);
     return frame_->values[first_[r] + static_cast<std::size_t>(std::min(lane, k_.regs[r].width - 1))];
   }
-  DType dtype_of(const Operand& o) const {
-    if (const auto* c = std::get_if<Constant>(&o)) return c->dtype;
-    return k_.regs[std::get<RegId>(o)].dtype;
-  }
   void write(RegId r, int lane, const Number& value) {
     frame_->values[first_[r] + static_cast<std::size_t>(lane)] = value;
     if (lane == 0) publish(r, 0);
@@ -199,7 +196,7 @@ class Interpreter {
     const std::size_t size = size_of(buffer.dtype);
     m.owned.assign(static_cast<std::size_t>(count) * size, static_cast<char>(0xcd));
     m.data = m.owned.data();
-    if (buffer.space == Space::shared) shared_[b].assign(static_cast<std::size_t>(count), {});
+    if (buffer.space == Space::shared) shared_.allocate(b, count);
     if (!is_float(buffer.dtype)) return;
     for (int64_t i = 0; i < count; ++i) {
       store_number(buffer.dtype, m.data + i * static_cast<int64_t>(size),
@@ -258,7 +255,7 @@ class Interpreter {
 
   void run_blocks(const Loop& s) {
     threads_.assign(static_cast<std::size_t>(s.threads), whole_);
-    warp_syncs_.assign((threads_.size() + 31) / 32, 0);
+    shared_.begin_block(threads_.size());
     for (Frame& frame : threads_) active_.push_back(&frame);
     each_active([&] { set(kThread, number(frame_)); });
     in_lockstep(s);
@@ -338,35 +335,22 @@ class Interpreter {
     if (s.scope == SyncScope::block) {
       if (active_.size() != threads_.size())
         return fail(fmt::format("{} of {} threads come to {}", active_.size(), threads_.size(), where(stmt)));
-      ++block_syncs_;
+      shared_.sync_block();
       return;
     }
     std::set<int> warps;
     each_active([&] {
       if (check_mask(s.mask, stmt)) warps.insert(number(frame_) / 32);
     });
-    for (const int warp : warps) ++warp_syncs_[static_cast<std::size_t>(warp)];
+    for (const int warp : warps) shared_.sync_warp(warp);
   }
 
-  // Accesses to an element of a shared buffer since the last sync.block.
-  struct Touch {
-    int thread;
-    bool write;
-    int64_t block_syncs, warp_syncs;
-  };
-
   void touch(const Stmt& stmt, BufferId b, int64_t offset, bool write) {
-    std::vector<Touch>& before = shared_[b][static_cast<std::size_t>(offset)];
     const int self = number(frame_);
-    const int64_t warp_syncs = warp_syncs_[static_cast<std::size_t>(self / 32)];
-    std::erase_if(before, [&](const Touch& t) { return t.block_syncs != block_syncs_; });
-    for (const Touch& t : before) {
-      const bool synced = t.thread / 32 == self / 32 && t.warp_syncs != warp_syncs;
-      if (t.thread == self || synced || !(t.write || write)) continue;
-      return fail(fmt::format("threads {} and {} touch element {} of {} with no sync between them, in {}", t.thread,
-                              self, offset, k_.buffers[b].name, where(stmt)));
-    }
-    before.push_back({self, write, block_syncs_, warp_syncs});
+    const std::optional<int> other = shared_.add(b, offset, self, write);
+    if (!other) return;
+    fail(fmt::format("threads {} and {} touch element {} of {} with no sync between them, in {}", *other, self, offset,
+                     k_.buffers[b].name, where(stmt)));
   }
 
   // Statements of one thread.
@@ -385,7 +369,7 @@ class Interpreter {
 
   void run(const Let& s, const Stmt&) {
     const RegInfo& result = k_.regs[s.dst];
-    const DType operand = dtype_of(s.args.back());
+    const DType operand = dtype_of(k_, s.args.back());
     Number args[3];
     for (int lane = 0; lane < result.width; ++lane) {
       for (std::size_t i = 0; i < s.args.size(); ++i) args[i] = read(s.args[i], lane);
@@ -548,9 +532,7 @@ class Interpreter {
   std::map<uint32_t, int> reg_slots_;
   int lane_slot_ = 0;
   std::unordered_map<const IndexExpr*, IndexCode> code_;
-  IdVector<BufferId, std::vector<std::vector<Touch>>> shared_;
-  int64_t block_syncs_ = 0;
-  std::vector<int64_t> warp_syncs_;
+  SharedAccesses shared_;
   Status status_;
 
  public:

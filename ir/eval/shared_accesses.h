@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accesses of the threads of a block to shared memory since its last barriers, for the evaluator of lowered
+// kernels.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ir/kernel/kernel.h"
+
+namespace fusec::ir {
+
+class SharedAccesses {
+ public:
+  explicit SharedAccesses(std::size_t buffers) : elements_(buffers) {}
+
+  void begin_block(std::size_t threads) { warp_syncs_.assign((threads + 31) / 32, 0); }
+  void allocate(BufferId buffer, int64_t elements) { elements_[buffer].assign(static_cast<std::size_t>(elements), {}); }
+  void sync_block() { ++block_syncs_; }
+  void sync_warp(int warp) { ++warp_syncs_[static_cast<std::size_t>(warp)]; }
+
+  // Notes an access. Returns another thread that has accessed the element with no sync since, if one of the two writes.
+  std::optional<int> add(BufferId buffer, int64_t element, int thread, bool write) {
+    std::vector<Access>& before = elements_[buffer][static_cast<std::size_t>(element)];
+    const int64_t warp_syncs = warp_syncs_[static_cast<std::size_t>(thread / 32)];
+    std::erase_if(before, [&](const Access& a) { return a.block_syncs != block_syncs_; });
+    for (const Access& a : before) {
+      const bool synced = a.thread / 32 == thread / 32 && a.warp_syncs != warp_syncs;
+      if (a.thread != thread && !synced && (a.write || write)) return a.thread;
+    }
+    before.push_back({thread, write, block_syncs_, warp_syncs});
+    return std::nullopt;
+  }
+
+ private:
+  struct Access {
+    int thread;
+    bool write;
+    int64_t block_syncs, warp_syncs;  // the barriers that came before it
+  };
+  IdVector<BufferId, std::vector<std::vector<Access>>> elements_;
+  int64_t block_syncs_ = 0;
+  std::vector<int64_t> warp_syncs_;
+};
+
+}  // namespace fusec::ir
