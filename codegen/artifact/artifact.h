@@ -33,9 +33,11 @@ struct ArtifactPhase {
   // GPU only: the function's name. Its parameters are the address of every buffer (params in order, then scratch
   // buffers in buffer order), every extent as int64_t, and the int32_t* of the run's status word.
   std::string entry;
-  int threads = 0;                            // threads per thread block
-  int64_t dynamic_shared = 0;                 // bytes of dynamic shared memory that the launch requests
-  int registers = 0;                          // per thread
+  int threads = 0;             // threads per thread block
+  int64_t dynamic_shared = 0;  // bytes of dynamic shared memory that the launch requests
+  int registers = 0;           // per thread
+  // Whether it waits for all earlier launches before its first access to memory, so that it may start before they end.
+  bool waits = false;
   int64_t local_bytes = 0, shared_bytes = 0;  // per-thread spills and arrays; static shared memory of a block
 
   bool operator==(const ArtifactPhase&) const = default;

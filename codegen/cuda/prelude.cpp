@@ -617,6 +617,13 @@ FUNCTION void shared_piece(u32& to, const void* from) {
   else return __shfl_xor_sync(mask, v, bits);
 }
 )"},
+    // The next launch may start once all blocks of this one have come here. Nothing before this reads or writes memory.
+    {"wait_for_launches", "", R"(FUNCTION void wait_for_launches() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+)",
+     0, true},
     {"dynamic_shared", "", R"(extern __shared__ __align__(16) unsigned char dynamic_shared[];
 )",
      0, true},

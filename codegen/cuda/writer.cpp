@@ -173,6 +173,7 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   Text head;
   for (std::size_t i = 0; i < kernel.extents.size(); ++i)
     head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));
+  if (waits_for_launches(target)) head.line(prelude.use("wait_for_launches") + "();");
   if (threads > 1) head.line(fmt::format("const {} t = threadIdx.x;", w.index.type()));
   out.text =
       fmt::format("\nextern \"C\" __global__ __launch_bounds__({}) void {}({}) {{\n", threads, entry, parameters(w)) +

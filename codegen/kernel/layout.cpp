@@ -84,6 +84,8 @@ bool is_systematic(const std::string& name) {
 
 }  // namespace
 
+bool waits_for_launches(const Target& target) { return target.kind == TargetKind::cuda && target.sm >= 90; }
+
 std::string make_entry_name(const ir::Kernel& kernel, std::size_t phase, std::size_t phases) {
   const std::string name = is_systematic(kernel.name) ? kernel.name : "kernel";
   return phases > 1 ? name + "_" + std::to_string(phase) : name;

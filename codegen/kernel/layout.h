@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fusec/target.h"
 #include "ir/kernel/kernel.h"
 
 namespace fusec::codegen {
@@ -27,6 +28,10 @@ struct Phase {
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
 std::vector<Phase> split_phases(const ir::Kernel& kernel);
 IndexExpr count_iterations(const Phase& phase);
+
+// Whether every function of a target begins by letting the launch after it start and by waiting for the launches before
+// it (programmatic dependent launch). Blocks of the next launch are then on the GPU when this one ends.
+bool waits_for_launches(const Target& target);
 
 // The name of the function of one of `phases` phases, which profilers show: the kernel's name, if lower made it
 // (compiler/lower/schedule/kernel_name.h), else "kernel"; with the phase's number if there are several.

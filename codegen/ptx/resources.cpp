@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads registers, stack and shared memory of each function from a cubin, during emit. A cubin is an ELF file. Its
+// Reads registers, stack and shared memory of each function from a cubin, during emit, and whether it waits for earlier
+// launches. A cubin is an ELF file. Its
 // section .nv.info is a list of records: a format byte, an attribute byte, and two bytes (the value itself or, for
 // format 4, the size of a payload that follows). The records read here have the payload (index of the function's
 // symbol, value). The bytes may come from a cache file, so every offset is checked.
@@ -94,6 +95,20 @@ void for_each_record(std::span<const uint8_t> info, const F& f) {
   }
 }
 
+// Whether machine code waits for earlier launches (griddepcontrol.wait) before any load and on every path. The writers
+// put the wait first, but ptxas moves loads of memory that it takes for constant (ld.global.nc) in front of it.
+// Instructions have 16 bytes. Their lowest 12 bits tell the kind, the lowest 9 of these whatever the operands are; so
+// nvdisasm shows for sm_90 to sm_120.
+bool waits_before_loads(std::span<const uint8_t> code) {
+  constexpr unsigned kWait = 0x82e, kBranch = 0x947, kExit = 0x94d, kLoad = 0x180, kGlobalLoad = 0x181;
+  for (; code.size() >= 16; code = code.subspan(16)) {
+    const unsigned kind = (code[0] + 256u * code[1]) & 0xfff, family = kind & 0x1ff;
+    if (kind == kWait) return true;
+    if (kind == kBranch || kind == kExit || family == kLoad || family == kGlobalLoad) return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::map<std::string, Resources> read_resources(const std::vector<uint8_t>& cubin) {
@@ -109,6 +124,8 @@ std::map<std::string, Resources> read_resources(const std::vector<uint8_t>& cubi
   for (auto& [name, r] : out) {
     const Elf64_Shdr* shared = elf.section(".nv.shared." + name);
     if (shared != nullptr) r.shared_bytes = std::max<int64_t>(0, static_cast<int64_t>(shared->sh_size) - reserved);
+    const Elf64_Shdr* code = elf.section(".text." + name);
+    r.waits = code != nullptr && waits_before_loads(elf.contents(*code));
   }
   return out;
 }
@@ -121,6 +138,7 @@ Status add_resources(const std::vector<uint8_t>& cubin, std::vector<ArtifactPhas
     phase.registers = used->second.registers;
     phase.local_bytes = used->second.local_bytes;
     phase.shared_bytes = used->second.shared_bytes;
+    phase.waits = used->second.waits;
   }
   return {};
 }

@@ -89,12 +89,12 @@ class KernelCache {
 //
 //   "FUSECKRN"  u32 format version  u32 0  u64 length of the whole entry
 //   key  image  ptx  number of phases  phase*  number of externs  extern*  local bytes
-//   phase: offset  iterations  entry  u32 threads  u32 registers  dynamic shared  local bytes  shared bytes
+//   phase: offset  iterations  entry  u32 threads  u32 registers  u32 waits  dynamic shared  local bytes  shared bytes
 //   SHA-256 of everything before
 //
 // Integers are little-endian, 64 bits where not said; strings and bytes follow their length; Dims are text.
 
-inline constexpr uint32_t kEntryVersion = 2;
+inline constexpr uint32_t kEntryVersion = 3;
 
 std::vector<uint8_t> encode_entry(const codegen::Artifact& artifact);  // but for Artifact::text
 // nullopt for anything that encode_entry of this version did not write. Any bytes are safe input.

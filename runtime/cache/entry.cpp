@@ -107,6 +107,7 @@ std::vector<uint8_t> encode_entry(const codegen::Artifact& artifact) {
     out.string(phase.entry);
     out.number(static_cast<uint64_t>(phase.threads), 4);
     out.number(static_cast<uint64_t>(phase.registers), 4);
+    out.number(phase.waits ? 1 : 0, 4);
     out.number(static_cast<uint64_t>(phase.dynamic_shared));
     out.number(static_cast<uint64_t>(phase.local_bytes));
     out.number(static_cast<uint64_t>(phase.shared_bytes));
@@ -139,6 +140,7 @@ std::optional<codegen::Artifact> decode_entry(std::span<const uint8_t> bytes) {
     phase.entry = in.string();
     phase.threads = static_cast<int>(in.number(4));
     phase.registers = static_cast<int>(in.number(4));
+    phase.waits = in.number(4) != 0;
     phase.dynamic_shared = static_cast<int64_t>(in.number());
     phase.local_bytes = static_cast<int64_t>(in.number());
     phase.shared_bytes = static_cast<int64_t>(in.number());

@@ -23,6 +23,7 @@ struct LoadedKernel {
     void* device_function = nullptr;  // of a GPU: its CUfunction
     int threads = 1;                  // of a block
     int64_t dynamic_shared = 0;       // bytes of a block
+    bool waits = false;               // ArtifactPhase::waits
   };
   std::vector<Phase> phases;
   std::vector<const void*> externs;

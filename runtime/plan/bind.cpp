@@ -274,8 +274,8 @@ class Binder {
       const int threads =
           phase.device_function != nullptr ? phase.threads : threads_for(count_bytes(step), iterations, plan_.threads);
       if (phase.device_function == nullptr) plan_.team = std::max(plan_.team, threads);
-      plan_.phases.push_back(
-          {phase.function, iterations, threads, phase.device_function, static_cast<uint32_t>(phase.dynamic_shared)});
+      plan_.phases.push_back({phase.function, iterations, threads, phase.device_function,
+                              static_cast<uint32_t>(phase.dynamic_shared), phase.waits});
     }
     launch.phases = static_cast<uint32_t>(plan_.phases.size()) - launch.first_phase;
   }

@@ -29,6 +29,7 @@ struct PhaseLaunch {
   int threads = 1;                           // that share the tasks, or of a block
   void* device_function = nullptr;           // of a GPU: its CUfunction
   uint32_t dynamic_shared = 0;               // bytes of a block
+  bool waits = false;                        // ArtifactPhase::waits
 };
 
 // One step. Ranges index Plan::args, extents and phases.

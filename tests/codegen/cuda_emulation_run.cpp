@@ -81,6 +81,7 @@ std::string llvm_for_host(std::size_t number, const ir::Kernel& kernel, const st
       {std::regex("target (datalayout|triple) = .*\n"), ""},
       {std::regex("ptx_kernel "), ""},
       {std::regex("@dynamic_shared"), "@emulation_dynamic_shared"},
+      {std::regex(" *call void asm sideeffect \"griddepcontrol[^\n]*\n"), ""},
       {std::regex("internal addrspace\\(3\\) global (\\[.*\\]) undef,"),
        "addrspace(3) global $1 zeroinitializer, section \"fusec_shared\","},
       {std::regex("declare bfloat @llvm.nvvm.f2bf16.rn\\(float\\).*"),

@@ -63,11 +63,24 @@ TEST(CudaArtifact, HasCubinPtxAndFigures) {
   EXPECT_EQ(second.threads, 256);
   EXPECT_EQ(second.dynamic_shared, 65536);
   EXPECT_EQ(second.shared_bytes, 0);
+  EXPECT_TRUE(first.waits && second.waits);
   EXPECT_TRUE(artifact->text.empty());
   options.keep_text = true;
   const auto again = codegen_test::emit(cuda_kernel(kTwoPhases), sm("sm_90"), options);
   EXPECT_NE(again->text.find("dynamic_shared + 0"), std::string::npos);
   EXPECT_TRUE(again->image == artifact->image);
+}
+
+// Programmatic dependent launch is there from sm_90 on.
+TEST(CudaArtifact, WaitsForEarlierLaunchesWhereTheTargetCan) {
+  for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+    for (const auto& [target, waits] : {std::pair{"sm_80", false}, {"sm_90", true}, {"sm_100", true}}) {
+      const auto artifact = codegen_test::emit(cuda_kernel(kTwoPhases), sm(target), {.codegen = codegen});
+      if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
+      ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+      for (const codegen::ArtifactPhase& phase : artifact->phases) EXPECT_EQ(phase.waits, waits) << target;
+    }
+  }
 }
 
 TEST(CudaArtifact, DamagedCubinsSayNothing) {

@@ -139,10 +139,13 @@ Status GpuLibrary::State::run(std::size_t number, const std::vector<Tensor>& arg
     const codegen::ArtifactPhase& phase = l.artifact.phases[p];
     const int64_t blocks = *phase.iterations.eval(extents);
     if (blocks <= 0) continue;
-    FUSEC_TRY(context->check(
-        driver.cuLaunchKernel(l.functions[p], static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(phase.threads),
-                              1, 1, static_cast<unsigned>(phase.dynamic_shared), nullptr, parameters.data(), nullptr),
-        "cuLaunchKernel"));
+    CUlaunchConfig config{};
+    config.gridDimX = static_cast<unsigned>(blocks);
+    config.blockDimX = static_cast<unsigned>(phase.threads);
+    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+    config.sharedMemBytes = static_cast<unsigned>(phase.dynamic_shared);
+    FUSEC_TRY(context->check(driver.cuLaunchKernelEx(&config, l.functions[p], parameters.data(), nullptr),
+                             "cuLaunchKernelEx"));
   }
   FUSEC_TRY(context->check(driver.cuStreamSynchronize(nullptr), "cuStreamSynchronize"));
   for (std::size_t i = 0; i < buffers.size(); ++i)

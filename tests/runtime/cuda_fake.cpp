@@ -414,6 +414,13 @@ void run_kernel(const FakeFunction& function, const FakeLaunch& launch) {
   k.function(&args, 0, launch.grid, nullptr);
 }
 
+bool starts_early(const CUlaunchConfig& config) {
+  return std::any_of(config.attrs, config.attrs + config.numAttrs, [](const CUlaunchAttribute& attribute) {
+    return attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+           attribute.value.programmaticStreamSerializationAllowed != 0;
+  });
+}
+
 void fill_code(runtime::cuda::Driver& d) {
   d.cuLibraryLoadData = [](CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
                            void**, unsigned) {
@@ -460,16 +467,16 @@ void fill_code(runtime::cuda::Driver& d) {
     reinterpret_cast<FakeFunction*>(function)->max_dynamic = value;
     return CUDA_SUCCESS;
   };
-  d.cuLaunchKernel = [](CUfunction handle, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
-                        unsigned shared, CUstream stream, void** params, void**) {
-    FAKE_ENTER("cuLaunchKernel")
+  d.cuLaunchKernelEx = [](const CUlaunchConfig* config, CUfunction handle, void** params, void**) {
+    FAKE_ENTER("cuLaunchKernelEx")
     const auto& function = *reinterpret_cast<FakeFunction*>(handle);
+    const unsigned grid = config->gridDimX, block = config->blockDimX, shared = config->sharedMemBytes;
     if (grid == 0 || block == 0 || static_cast<int>(shared) > function.max_dynamic) return CUDA_ERROR_INVALID_VALUE;
-    FakeLaunch launch{function.name, grid, block, shared, {}, stream};
+    FakeLaunch launch{function.name, grid, block, shared, {}, config->hStream, starts_early(*config)};
     for (int i = 0; i < function.kernel.buffers + function.kernel.extents + 1; ++i) {
       launch.params.push_back(*static_cast<const uint64_t*>(params[i]));
     }
-    return impl().submit(stream, [&function, launch] { run_kernel(function, launch); });
+    return impl().submit(config->hStream, [&function, launch] { run_kernel(function, launch); });
   };
 }
 
@@ -540,6 +547,7 @@ Result<Engine> gpu_engine(const ProgramBuilder& builder, FakeDriver& fake, const
     phase.entry = spec.name;
     phase.threads = 128;
     phase.dynamic_shared = spec.alignment == 64 ? 64 << 10 : 0;
+    phase.waits = spec.waits;
     artifact->phases.push_back(phase);
     artifacts[id] = std::move(artifact);
   }

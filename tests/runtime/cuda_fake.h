@@ -24,6 +24,7 @@ struct FakeLaunch {
   unsigned grid = 0, block = 0, shared = 0;
   std::vector<uint64_t> params;
   const void* stream = nullptr;
+  bool early = false;  // may start before the launch in front of it ends
 };
 
 // One at a time; `driver()` answers its table while it lives.

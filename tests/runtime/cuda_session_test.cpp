@@ -22,6 +22,7 @@ using runtime_test::add_one;
 using runtime_test::FakeDriver;
 using runtime_test::flat;
 using runtime_test::gpu_engine;
+using runtime_test::KernelSpec;
 using runtime_test::n;
 using runtime_test::ProgramBuilder;
 using testing::HasSubstr;
@@ -109,10 +110,10 @@ TEST(CudaSession, TheSecondRunWithTheSameMemoryIsCaptured) {
   Tensor y = on_gpu(std::vector<float>(6));
   ASSERT_TRUE(run(session, x, y).ok());
   EXPECT_EQ(fake.count("cuStreamBeginCapture"), 0);
-  EXPECT_EQ(fake.count("cuLaunchKernel"), 4);
+  EXPECT_EQ(fake.count("cuLaunchKernelEx"), 4);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(run(session, x, y).ok());
   EXPECT_EQ(fake.count("cuStreamBeginCapture"), 1);
-  EXPECT_EQ(fake.count("cuLaunchKernel"), 8);
+  EXPECT_EQ(fake.count("cuLaunchKernelEx"), 8);
   EXPECT_EQ(fake.count("cuGraphLaunch"), 3);
   EXPECT_EQ(copy_values(y), plus(iota(6), 4));
   EXPECT_EQ(session.stats().captured_graphs, 1);
@@ -131,6 +132,42 @@ TEST(CudaSession, AReplayMakesNoCallsButItsLaunchAndItsWait) {
             (std::vector<std::string>{"cuCtxGetCurrent", "cuCtxPushCurrent", "cuGraphLaunch", "cuStreamSynchronize"}));
 }
 
+// Which launches of a chain may start before the one in front of them ends.
+std::vector<bool> early(const FakeDriver& fake) {
+  std::vector<bool> out;
+  for (const runtime_test::FakeLaunch& launch : fake.launches) out.push_back(launch.early);
+  return out;
+}
+
+TEST(CudaSession, LaunchesThatWaitStartBeforeTheOneInFrontOfThemEnds) {
+  FakeDriver fake;
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y"), between[] = {b.temporary(), b.temporary(), b.temporary()};
+  KernelSpec spec{"waits", 1, 1, add_one, {}, 0, false, {}, true};
+  const ir::KernelId waits = b.kernel(spec);
+  spec.name = "does_not";
+  spec.waits = false;
+  const ir::KernelId does_not = b.kernel(spec);
+  b.launch(waits, {flat(x), flat(between[0])});
+  b.launch(waits, {flat(between[0]), flat(between[1])});
+  b.launch(does_not, {flat(between[1]), flat(between[2])});
+  b.launch(waits, {flat(between[2]), flat(y)});
+  Session session = *Session::create(*gpu_engine(b, fake));
+  const Tensor in = on_gpu(iota(6));
+  Tensor out = on_gpu(std::vector<float>(6));
+  const std::vector<bool> expected = {false, true, false, true};  // what the caller enqueued need not wait itself
+  ASSERT_TRUE(run(session, in, out).ok());
+  EXPECT_EQ(early(fake), expected);
+  fake.launches.clear();
+  ASSERT_TRUE(run(session, in, out).ok());
+  EXPECT_EQ(fake.count("cuGraphLaunch"), 1);
+  EXPECT_EQ(early(fake), expected);
+  EXPECT_EQ(copy_values(out), plus(iota(6), 4));
+  fake.launches.clear();
+  ASSERT_TRUE(session.profile(std::span(&in, 1)).ok());
+  EXPECT_EQ(early(fake), std::vector<bool>(4));  // timed one by one
+}
+
 TEST(CudaSession, NoGraphIsMadeWhereNoneIsWanted) {
   FakeDriver fake;
   Options options;
@@ -140,7 +177,7 @@ TEST(CudaSession, NoGraphIsMadeWhereNoneIsWanted) {
   Tensor y = on_gpu(std::vector<float>(6));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(run(session, x, y).ok());
   EXPECT_EQ(fake.count("cuStreamBeginCapture"), 0);
-  EXPECT_EQ(fake.count("cuLaunchKernel"), 6);
+  EXPECT_EQ(fake.count("cuLaunchKernelEx"), 6);
 }
 
 TEST(CudaSession, BoundTensorsAreCapturedWhenTheyAreBound) {
@@ -402,7 +439,7 @@ TEST(CudaSession, AnErrorThatBreaksTheContextEndsTheSession) {
   fake.fail(5, CUDA_ERROR_ILLEGAL_ADDRESS);
   const Status first = session.run(std::span(&x, 1)).status();
   EXPECT_EQ(first.code(), StatusCode::device);
-  EXPECT_THAT(first.str(), HasSubstr("device: cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_THAT(first.str(), HasSubstr("device: cuLaunchKernelEx: CUDA_ERROR_ILLEGAL_ADDRESS"));
   EXPECT_THAT(first.str(), HasSubstr("while launching step 'step0'"));
   const std::size_t calls = fake.log.size();
   for (Session* s : {&session, &other}) {
@@ -474,7 +511,7 @@ TEST(CudaSession, EightThreadsWithASessionEach) {
 // Adds two by calls of the driver, as a library would; may do what no capture allows.
 class FakeLibraryOp final : public runtime::LibraryOp {
  public:
-  explicit FakeLibraryOp(bool capturable) : capturable_(capturable) {}
+  explicit FakeLibraryOp(bool capturable, bool next_early) : capturable_(capturable), next_early_(next_early) {}
   Status run(void* const* args, void* workspace, const runtime::ExecContext& context) const override {
     EXPECT_NE(workspace, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(workspace) % 256, 0u);
@@ -490,24 +527,42 @@ class FakeLibraryOp final : public runtime::LibraryOp {
     return {};
   }
   std::size_t workspace_bytes() const override { return 100; }
+  bool next_may_start_early() const override { return next_early_; }
   std::string implementation() const override { return "fake"; }
 
  private:
-  bool capturable_;
+  bool capturable_, next_early_;
 };
 class FakeLibraries final : public runtime::Library {
  public:
-  explicit FakeLibraries(bool capturable) : capturable_(capturable) {}
+  explicit FakeLibraries(bool capturable, bool next_early = false) : capturable_(capturable), next_early_(next_early) {}
   std::string name() const override { return "fake"; }
   std::optional<std::string> get_unsupported_reason(const ir::LibraryStep&) const override { return std::nullopt; }
   Result<std::unique_ptr<runtime::LibraryOp>> bind(const runtime::LibraryCall&) override {
     EXPECT_NE(FakeDriver::current(), nullptr);
-    return std::unique_ptr<runtime::LibraryOp>(std::make_unique<FakeLibraryOp>(capturable_));
+    return std::unique_ptr<runtime::LibraryOp>(std::make_unique<FakeLibraryOp>(capturable_, next_early_));
   }
 
  private:
-  bool capturable_;
+  bool capturable_, next_early_;
 };
+
+TEST(CudaSession, ALaunchBehindALibraryStartsEarlyIfTheLibrarySaysSo) {
+  for (const bool next_early : {false, true}) {
+    FakeDriver fake;
+    ProgramBuilder b;
+    const ir::AllocId x = b.input("x"), t = b.temporary(), y = b.output("y");
+    ir::LibraryStep call;
+    call.args = {flat(x), flat(t)};
+    b.slot({ProgramBuilder::variant({}, {{call, "library"}})});
+    b.launch(b.kernel({"k", 1, 1, add_one, {}, 0, false, {}, true}), {flat(t), flat(y)});
+    const auto library = std::make_shared<FakeLibraries>(true, next_early);
+    Session session = *Session::create(*gpu_engine(b, fake, {}, {library}));
+    const Tensor in = host(iota(4));
+    ASSERT_TRUE(session.run(std::span(&in, 1)).ok());
+    EXPECT_EQ(early(fake), std::vector<bool>{next_early});
+  }
+}
 
 TEST(CudaSession, ALibraryThatCannotBeCapturedRunsPlainlyAfterOneWarning) {
   for (const bool capturable : {true, false}) {

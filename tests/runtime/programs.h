@@ -25,6 +25,7 @@ struct KernelSpec {
   int alignment = 0;
   bool clamps = false;  // has a data-dependent index
   Dim local_bytes;
+  bool waits = false;  // for earlier launches, by itself
 };
 
 // out = in + 1; out = a + b; first output = in, second = -in.

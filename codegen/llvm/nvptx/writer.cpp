@@ -4,6 +4,7 @@
 
 #include "codegen/llvm/nvptx/writer.h"
 
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
@@ -72,6 +73,14 @@ void bind_extents(GpuWriter& w) {
   }
 }
 
+// As wait_for_launches() of the CUDA prelude.
+void wait_for_launches(GpuWriter& w) {
+  auto& b = w.ir.b;
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), false);
+  for (const char* instruction : {"griddepcontrol.launch_dependents;", "griddepcontrol.wait;"})
+    b.CreateCall(llvm::InlineAsm::get(type, instruction, "~{memory}", /*hasSideEffects=*/true));
+}
+
 // Turns arrays that exceed the static limit into parts of the dynamic shared memory.
 void place_shared(GpuWriter& w) {
   const llvm::DataLayout& layout = w.module.getDataLayout();
@@ -112,6 +121,7 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   phase_function.entry = llvm::BasicBlock::Create(b.getContext(), "entry", phase_function.function);
   auto* body = llvm::BasicBlock::Create(b.getContext(), "body", phase_function.function);
   b.SetInsertPoint(phase_function.entry);
+  if (waits_for_launches(ir.target)) wait_for_launches(*this);
   b.CreateBr(body);
   index.push(phase_function.entry);
   bind_extents(*this);

@@ -24,7 +24,7 @@ namespace fusec::runtime::cuda {
   X(cuStreamBeginCapture_v2) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphDestroy)             \
   X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch) X(cuEventCreate) X(cuEventDestroy_v2)                 \
   X(cuEventRecord) X(cuEventSynchronize) X(cuEventElapsedTime) X(cuLibraryLoadData) X(cuLibraryUnload)          \
-  X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernel)    \
+  X(cuLibraryGetKernel) X(cuKernelGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernelEx)  \
   X(cuGetErrorName) X(cuGetErrorString) WANT(cuFuncLoad)
 // clang-format on
 

@@ -39,6 +39,7 @@ class CudnnOp : public LibraryOp {
     }
     return {};
   }
+  bool next_may_start_early() const override { return true; }
   std::size_t workspace_bytes() const override {
     const std::size_t bytes = recipe_.temporaries + recipe_.scratch;
     return bytes == 0 ? 0 : bytes + kDeviceAlignment;

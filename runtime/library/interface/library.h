@@ -65,6 +65,8 @@ class LibraryOp {
   // Arguments with the output's shape and strides whose memory the output may reuse (args[i] == output at run), best
   // first: the operand of an epilogue add. `run` compares the addresses and works in both cases.
   virtual std::vector<int> may_alias() const { return {}; }
+  // On a GPU: whether a kernel behind it in the run may be placed before it ends (programmatic dependent launch).
+  virtual bool next_may_start_early() const { return false; }
   // For inspect: "onednn jit:avx512_core", "loops".
   virtual std::string implementation() const = 0;
   // Bytes of packed weights this op holds or shares.

@@ -88,14 +88,26 @@ void Frame::complete(std::span<void* const> inputs, std::span<void* const> outpu
 Status Frame::launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstream stream) {
   if (phase.iterations == 0) return {};
   const auto index = static_cast<std::size_t>(&launch - plan_->launches.data());
-  const CUresult result = context_->driver().cuLaunchKernel(
-      static_cast<CUfunction>(phase.device_function), static_cast<unsigned>(phase.iterations), 1, 1,
-      static_cast<unsigned>(phase.threads), 1, 1, phase.dynamic_shared, stream, &params_[first_param_[index]], nullptr);
-  return context_->check(result, "cuLaunchKernel");
+  CUlaunchAttribute early{};
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = static_cast<unsigned>(phase.iterations);
+  config.blockDimX = static_cast<unsigned>(phase.threads);
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.sharedMemBytes = phase.dynamic_shared;
+  config.hStream = stream;
+  config.attrs = &early;
+  config.numAttrs = phase.waits && behind_launch_ ? 1 : 0;
+  behind_launch_ = true;
+  const CUresult result = context_->driver().cuLaunchKernelEx(&config, static_cast<CUfunction>(phase.device_function),
+                                                              &params_[first_param_[index]], nullptr);
+  return context_->check(result, "cuLaunchKernelEx");
 }
 
 Status Frame::launch(const Launch& launch, CUstream stream) {
   if (launch.op != nullptr) {
+    behind_launch_ = launch.op->next_may_start_early();
     return launch.op->run(args_.data() + launch.first_arg, launch.workspace >= 0 ? arena_ + launch.workspace : nullptr,
                           {1, stream});
   }
@@ -135,11 +147,13 @@ Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outp
                       std::span<const Event> events) {
   complete(inputs, outputs);
   FUSEC_TRY(clear_indices(stream));
+  behind_launch_ = false;
   FUSEC_TRY(record(*context_, events, 0, stream));
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
     if (Status status = launch(plan_->launches[i], stream); !status.ok()) {
       return std::move(status).with_note("while launching step '" + plan_->launches[i].step->origin + "'");
     }
+    if (!events.empty()) behind_launch_ = false;
     FUSEC_TRY(record(*context_, events, i + 1, stream));
   }
   FUSEC_TRY(copy_outputs(inputs, outputs, stream));

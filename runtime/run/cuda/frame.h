@@ -90,6 +90,9 @@ class Frame {
   std::vector<std::size_t> checking_;     // launches that check indices, in the order of their words
   std::vector<void*> params_;             // addresses of the arguments of all launches' functions
   std::vector<std::size_t> first_param_;  // by launch
+  // Whether the last work of this run on the stream is a launch, so that one that waits may start before it ends. Other
+  // work, and what the caller has put there, need not have waited for what lies before it.
+  bool behind_launch_ = false;
 };
 
 }  // namespace fusec::runtime::cuda

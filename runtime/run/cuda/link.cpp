@@ -75,9 +75,15 @@ Status load_image(const Context& context, const void* image, CUlibrary& to) {
   return context.check(result, "cuLibraryLoadData");
 }
 
+struct LoadedCode {
+  Code code;
+  bool is_cubin = true;
+};
+
 // The cubin, else the PTX.
-Result<Code> load_code(const ContextPtr& context, const codegen::Artifact& artifact) {
+Result<LoadedCode> load_code(const ContextPtr& context, const codegen::Artifact& artifact) {
   CUlibrary library = nullptr;
+  bool is_cubin = true;
   Status status(StatusCode::device, "there is no cubin");
   if (!artifact.image.empty()) status = load_image(*context, artifact.image.data(), library);
   if (!status.ok() && !artifact.ptx.empty() && context->alive().ok()) {
@@ -85,9 +91,10 @@ Result<Code> load_code(const ContextPtr& context, const codegen::Artifact& artif
       return std::move(as_ptx).with_note("while loading PTX, because the cubin was refused: " + status.message());
     }
     status = {};
+    is_cubin = false;
   }
   FUSEC_TRY(status);
-  return Code(library, Release{context});
+  return LoadedCode{Code(library, Release{context}), is_cubin};
 }
 
 // Loads the function now. A first launch that loads it may wait for other work and cannot be captured.
@@ -99,11 +106,13 @@ Status touch(const Context& context, CUfunction function) {
                        "cuFuncGetAttribute");
 }
 
-Result<LoadedKernel::Phase> load_phase(const Context& context, CUlibrary library, const codegen::ArtifactPhase& phase) {
+Result<LoadedKernel::Phase> load_phase(const Context& context, const LoadedCode& code,
+                                       const codegen::ArtifactPhase& phase) {
   const Driver& driver = context.driver();
   CUkernel kernel = nullptr;
   CUfunction function = nullptr;
-  FUSEC_TRY(context.check(driver.cuLibraryGetKernel(&kernel, library, phase.entry.c_str()), "cuLibraryGetKernel"));
+  FUSEC_TRY(
+      context.check(driver.cuLibraryGetKernel(&kernel, code.code.get(), phase.entry.c_str()), "cuLibraryGetKernel"));
   FUSEC_TRY(context.check(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction"));
   FUSEC_TRY(touch(context, function));
   if (phase.dynamic_shared + phase.shared_bytes > kPlainShared) {
@@ -111,18 +120,23 @@ Result<LoadedKernel::Phase> load_phase(const Context& context, CUlibrary library
                                                       static_cast<int>(phase.dynamic_shared));
     FUSEC_TRY(context.check(result, "cuFuncSetAttribute"));
   }
-  return LoadedKernel::Phase{nullptr, phase.iterations, function, std::max(phase.threads, 1), phase.dynamic_shared};
+  return LoadedKernel::Phase{nullptr,
+                             phase.iterations,
+                             function,
+                             std::max(phase.threads, 1),
+                             phase.dynamic_shared,
+                             phase.waits && code.is_cubin};  // the driver may order the instructions otherwise
 }
 
 Result<LoadedKernel> load_kernel(Program& loaded, const codegen::Artifact& artifact) {
-  FUSEC_ASSIGN(Code code, load_code(loaded.context, artifact));
+  FUSEC_ASSIGN(LoadedCode code, load_code(loaded.context, artifact));
   LoadedKernel kernel;
   for (const codegen::ArtifactPhase& phase : artifact.phases) {
-    Result<LoadedKernel::Phase> made = load_phase(*loaded.context, code.get(), phase);
+    Result<LoadedKernel::Phase> made = load_phase(*loaded.context, code, phase);
     if (!made.ok()) return made.status().with_note("while loading function '" + phase.entry + "'");
     kernel.phases.push_back(*std::move(made));
   }
-  loaded.code.push_back(std::move(code));
+  loaded.code.push_back(std::move(code.code));
   return kernel;
 }
 
