@@ -120,6 +120,11 @@ Rule parse_rule(std::string_view text);
 
 // The exact rules of apply_rules: both sides have equal bits for every operand, NaN and signed zeros included.
 const std::vector<Rule>& exact_rules();
+// Powers whose right side is within the error bound that the op table grants `pow`, of any dtype and of floats: a cube
+// is rounded twice, while pow may be off by four units in the last place. sqrt differs from a power at -0 and
+// -infinity.
+const std::vector<Rule>& power_rules();
+const std::vector<Rule>& float_power_rules();
 
 // The values bound to the operands a, b, c of a rule.
 using Binding = std::array<std::optional<ir::ValueId>, 3>;
