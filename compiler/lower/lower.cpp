@@ -200,8 +200,13 @@ class Lowering {
   Result<LoopNest> build_region_nest(const Region& region) {
     LoopNestOptions nest_options;
     nest_options.numerics = options_.numerics;
-    nest_options.stores_in_scan = !target_.keeps_rows;
+    nest_options.stores_in_scan = !target_.keeps_rows || scans_alone(region);
     FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
+    if (target_.keeps_rows && nest_options.stores_in_scan) {
+      if (scans_in_place(peel_loops(nest.kernel.body[0]))) return nest;
+      nest_options.stores_in_scan = false;
+      FUSEC_ASSIGN(nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
+    }
     if (!nest.domain.has_reduced()) return nest;
     const bool is_row = !columns_along(peel_loops(nest.kernel.body[0]));
     if (target_.keeps_rows && !(is_row && recomputes_rows(target_, nest.domain))) return nest;
@@ -209,6 +214,15 @@ class Lowering {
     if (!target_.keeps_rows && is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
     return build_loop_nest(graph_, partition_.storage, region, nest_options);
+  }
+
+  // Whether the region's only reduction is a scan.
+  bool scans_alone(const Region& region) const {
+    const auto count = [&](const auto& is_counted) {
+      return std::count_if(region.nodes.begin(), region.nodes.end(), is_counted);
+    };
+    return count([&](ir::NodeId id) { return is_reduction(graph_, id); }) == 1 &&
+           count([&](ir::NodeId id) { return graph_.nodes[id].op == ir::TensorOp::cumsum; }) == 1;
   }
 
   static Dim row_length(const Domain& domain) {

@@ -76,6 +76,7 @@ void Groups::put(NodeId node, int group) {
 
 // Notes that the group whose first node is at `first` spans the positions from `from` to `to`.
 void Groups::cover(uint32_t first, uint32_t from, uint32_t to) {
+  work_ += to < from ? 0 : int64_t{to - from} + 1;
   for (uint32_t at = from; at <= to; ++at) {
     Spanning& s = spanning_[at];
     if (first < s.first) {
@@ -168,6 +169,7 @@ bool Groups::would_cycle(int a, int b) const {
     std::vector<ValueId> reads;
     for (NodeId id : group.nodes)
       for (ValueId input : graph.nodes[id].inputs) reads.push_back(input);
+    work_ += static_cast<int64_t>(reads.size());
     for (ValueId read : reads)
       for (ValueId base : bases(read)) {
         const int p = group_of_value(base);

@@ -62,6 +62,9 @@ class Groups {
   std::vector<ir::ValueId> find_outputs(const std::vector<ir::NodeId>& nodes) const;
   // Whether merging groups a and b would create a cycle of groups.
   bool would_cycle(int a, int b) const;
+  // How many operands would_cycle has followed, and positions groups were noted to span: the work of a partition that
+  // could grow faster than the graph.
+  int64_t work() const { return work_; }
 
   // Records why a user is not in the group of the value it reads. The first reason is kept.
   void record_blocker(ir::ValueId value, ir::NodeId user, const std::string& reason) {
@@ -82,6 +85,7 @@ class Groups {
 
   ir::IdVector<ir::NodeId, uint32_t> positions_;
   std::vector<Spanning> spanning_;  // by position
+  mutable int64_t work_ = 0;
   ir::IdVector<ir::NodeId, int> groups_;
   ir::IdVector<ir::NodeId, char> views_;
   ir::IdVector<ir::ValueId, std::vector<ir::NodeId>> users_;

@@ -7,16 +7,18 @@
 //
 // m updates over n positions take n * m comparisons. scatter_elements compares within each line; scatter_nd compares
 // all positions of the indexed axes together, and for reductions other than none repeats this for each element of the
-// remaining axes. No value of that size is stored. If the indices are constants and the reduction is none, `last` is a
-// constant and the scatter becomes a gather.
+// remaining axes. No value of that size is stored. If the indices are constants, so is `last`, and the scatter becomes
+// a gather, or a few for other reductions if their order does not matter.
 //
 // Indices first pass through a gather from a table of positions, in a kernel of its own. It counts negative indices
 // from the end, and makes a run invalid if an index is out of range. Half floats are combined in f32 and rounded once.
 // A -0 to which nothing is added becomes +0.
 
-#include <cmath>
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "compiler/partition/graph_names.h"
 #include "compiler/passes/passes.h"
@@ -35,6 +37,17 @@ struct Lines {
   std::size_t axis;
 };
 
+// y = op(x, all of the updates), or op(x, nothing).
+struct Combination {
+  ValueId x, updates;
+  ScalarOp op = ScalarOp::add;
+  TensorOp all = TensorOp::reduce_sum;
+  ValueId nothing = {};
+};
+
+constexpr int64_t kMaxKnown = int64_t{1} << 22;  // elements of the constants that tell updates by position
+constexpr std::size_t kMaxRounds = 8;            // updates of one position
+
 class Scatter : Expansion {
  public:
   using Expansion::Expansion;
@@ -51,18 +64,17 @@ class Scatter : Expansion {
   ValueId last_update(const Lines& s, int64_t first);
   std::optional<ValueId> known_last_update(const Lines& s);
   ValueId replaced(const Lines& s);
-  ValueId min_max(DType dtype, bool greatest);
+  std::optional<std::vector<int64_t>> known_positions();
+  std::optional<std::vector<ValueId>> known_rounds(const Lines& s);
+  std::optional<ValueId> known_combination(const Lines& s, const Combination& c);
+  ValueId combine(const Lines& s, const Combination& c);
   ValueId combined(const Lines& s);
 };
 
 // Emits indices times `stride`, counted from the start of the axis and checked.
 ValueId Scatter::places(ValueId indices, const Dim& extent, const Dim& stride, DType dtype) {
   ValueId table = count(1, 0, extent, dtype);
-  if (!stride.is(1)) {
-    const ValueId step = stride.is_const() ? number(dtype, static_cast<double>(stride.value()))
-                                           : node(TensorOp::dim, {}, {{"value", Shape{stride}}, {"dtype", dtype}});
-    table = node(ScalarOp::mul, {table, step});
-  }
+  if (!stride.is(1)) table = node(ScalarOp::mul, {table, bound(table, stride)});
   return node(TensorOp::gather, {table, indices}, {{"axis", int64_t{0}}});
 }
 
@@ -137,11 +149,10 @@ ValueId Scatter::last_update(const Lines& s, int64_t first) {
 // The same, counted from 0, as a constant: a scatter of 0, 1, ... over -1. Returns nullopt if the indices are not known
 // or the constant would be too large.
 std::optional<ValueId> Scatter::known_last_update(const Lines& s) {
-  constexpr int64_t kMax = int64_t{1} << 22;  // elements of the constant: at most 32 MiB
   const Tensor* indices = graph_.constant(in(1));
   const Shape target = type(s.target).shape;
   const Shape result = with(target, s.axis, type(s.x).shape[s.axis]);
-  if (indices == nullptr || !is_const(result) || num_elements(result).value() > kMax) return std::nullopt;
+  if (indices == nullptr || !is_const(result) || num_elements(result).value() > kMaxKnown) return std::nullopt;
   const bool nd = node_.op == TensorOp::scatter_nd;
   const Shape x = type(in(0)).shape, index = type(in(1)).shape;
   const Shape lines = nd ? Shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(index.back().value())) : result;
@@ -181,18 +192,80 @@ ValueId Scatter::replaced(const Lines& s) {
   return node(ScalarOp::where, {hit, grown(value, s, number(type(value).dtype, 0)), s.x});
 }
 
-// The min (max) of an integer dtype, or minus (plus) infinity of a float dtype.
-ValueId Scatter::min_max(DType dtype, bool greatest) {
-  if (is_float(dtype)) return number(dtype, greatest ? HUGE_VAL : -HUGE_VAL);
-  const auto bits = 8 * size_of(dtype);
-  Tensor value = *Tensor::make(dtype, {});
-  int64_t end = greatest ? -1 : 0;  // unsigned: all ones
-  if (is_signed_int(dtype)) {
-    const int64_t half = int64_t{1} << (bits - 2);  // in two halves, which do not overflow 64 bits
-    end = greatest ? half - 1 + half : -half - half;
+// The position of each update within its line where the indices are constants, none of them out of range.
+std::optional<std::vector<int64_t>> Scatter::known_positions() {
+  const Tensor* indices = graph_.constant(in(1));
+  const Shape x = type(in(0)).shape;
+  if (indices == nullptr || !indices->is_contiguous()) return std::nullopt;
+  const bool nd = node_.op == TensorOp::scatter_nd;
+  const std::size_t axis = nd ? 0 : static_cast<std::size_t>(node_.attrs.i("axis"));
+  const int64_t depth = nd ? type(in(1)).shape.back().value() : 1;
+  std::vector<int64_t> positions(static_cast<std::size_t>(depth == 0 ? 0 : indices->num_elements() / depth));
+  const auto bytes = static_cast<int64_t>(size_of(indices->dtype()));
+  for (int64_t i = 0; i < indices->num_elements(); ++i) {
+    const Dim& extent = x[axis + static_cast<std::size_t>(i % depth)];
+    if (!extent.is_const()) return std::nullopt;
+    int64_t at = ir::load_int(indices->dtype(), indices->as<char>() + i * bytes);
+    if (at < 0) at += extent.value();
+    if (at < 0 || at >= extent.value()) return std::nullopt;  // the run reports it
+    int64_t& position = positions[static_cast<std::size_t>(i / depth)];
+    position = position * extent.value() + at;
   }
-  ir::store_int(dtype, value.data(), end);
-  return add_constant(graph_, std::move(value), node_.origin);
+  return positions;
+}
+
+// Constants that tell, for each position, the number of its first update, of its second, and so on; -1 where it has
+// none. Returns nullopt if they are not known, or are too many or too large.
+std::optional<std::vector<ValueId>> Scatter::known_rounds(const Lines& s) {
+  const auto positions = known_positions();
+  const Shape target = type(s.target).shape;
+  if (!positions || positions->empty()) return std::nullopt;
+  const int64_t n = type(s.x).shape[s.axis].value(), m = target[s.axis].value();
+  const auto from = target.begin() + static_cast<std::ptrdiff_t>(s.axis);
+  const int64_t inner = num_elements({from + 1, target.end()}).value();
+  const int64_t elements = static_cast<int64_t>(positions->size()) / m * n;
+  std::vector<Tensor> rounds;
+  for (std::size_t i = 0; i < positions->size(); ++i) {
+    const auto at = static_cast<int64_t>(i), line = at / (m * inner), update = at / inner % m;
+    const int64_t place = (line * n + (*positions)[i]) * inner + at % inner;
+    std::size_t round = 0;
+    while (round < rounds.size() && rounds[round].as<int32_t>()[place] >= 0) ++round;
+    if (round == rounds.size()) {
+      if (round == kMaxRounds || elements > kMaxKnown / static_cast<int64_t>(round + 1)) return std::nullopt;
+      rounds.push_back(*Tensor::make(DType::i32, {elements}));
+      std::fill_n(rounds.back().as<int32_t>(), elements, -1);
+    }
+    rounds[round].as<int32_t>()[place] = static_cast<int32_t>(update);
+  }
+  std::vector<ValueId> values;
+  for (Tensor& round : rounds)
+    values.push_back(reshape(add_constant(graph_, std::move(round), node_.origin), with(target, s.axis, n)));
+  return values;
+}
+
+// Each position takes its own updates, one after the other, where the indices are known and the order does not matter:
+// there is one update at most, or the combination gives the same bits in any order.
+std::optional<ValueId> Scatter::known_combination(const Lines& s, const Combination& c) {
+  const bool any_order = c.op == ScalarOp::max || c.op == ScalarOp::min || !is_float(type(c.updates).dtype);
+  const auto rounds = known_rounds(s);
+  if (!rounds || (rounds->size() > 1 && !any_order)) return std::nullopt;
+  const bool nd = node_.op == TensorOp::scatter_nd;
+  ValueId y = c.x;
+  for (const ValueId round : *rounds) {
+    const ValueId from = node(ScalarOp::max, {round, number(DType::i32, 0)});
+    const ValueId value = node(nd ? TensorOp::gather : TensorOp::gather_elements, {c.updates, from},
+                               {{"axis", static_cast<int64_t>(s.axis)}});
+    const ValueId hit = aligned(node(ScalarOp::ge, {round, number(DType::i32, 0)}), type(value).shape.size());
+    y = node(c.op, {y, grown(node(ScalarOp::where, {hit, value, c.nothing}), s, c.nothing)});
+  }
+  return y;
+}
+
+ValueId Scatter::combine(const Lines& s, const Combination& c) {
+  if (const auto known = known_combination(s, c)) return *known;
+  const ValueId hit = hits(s), line = reshape(c.updates, inserted(type(c.updates).shape, s.axis, 1));
+  const ValueId chosen = node(ScalarOp::where, {aligned(hit, type(line).shape.size()), line, c.nothing});
+  return node(c.op, {c.x, grown(reduce(c.all, chosen, s.axis + 1), s, c.nothing)});
 }
 
 // For bools, add and max act as `or`, mul and min as `and`.
@@ -200,16 +273,19 @@ ValueId Scatter::combined(const Lines& s) {
   const DType dtype = type(s.x).dtype, compute = dtype == DType::bool_ ? DType::u8 : compute_type(dtype);
   std::string reduction = node_.attrs.s("reduction");
   if (dtype == DType::bool_) reduction = reduction == "add" ? "max" : reduction == "mul" ? "min" : reduction;
-  const ValueId hit = hits(s), x = cast(s.x, compute), updates = cast(s.updates, compute);
-  const auto fold = [&](ScalarOp op, TensorOp all, ValueId nothing) {
-    const ValueId line = reshape(updates, inserted(type(updates).shape, s.axis, 1));
-    const ValueId chosen = node(ScalarOp::where, {aligned(hit, type(line).shape.size()), line, nothing});
-    return cast(node(op, {x, grown(reduce(all, chosen, s.axis + 1), s, nothing)}), dtype);
-  };
-  if (reduction == "add") return fold(ScalarOp::add, TensorOp::reduce_sum, number(compute, 0));
-  if (reduction == "mul") return fold(ScalarOp::mul, TensorOp::reduce_prod, number(compute, 1));
-  if (reduction == "max") return fold(ScalarOp::max, TensorOp::reduce_max, min_max(compute, false));
-  return fold(ScalarOp::min, TensorOp::reduce_min, min_max(compute, true));
+  Combination c{cast(s.x, compute), cast(s.updates, compute)};
+  if (reduction == "add") {
+    std::tie(c.op, c.all, c.nothing) = std::tuple(ScalarOp::add, TensorOp::reduce_sum, number(compute, 0));
+  } else if (reduction == "mul") {
+    std::tie(c.op, c.all, c.nothing) = std::tuple(ScalarOp::mul, TensorOp::reduce_prod, number(compute, 1));
+  } else if (reduction == "max") {
+    std::tie(c.op, c.all, c.nothing) =
+        std::tuple(ScalarOp::max, TensorOp::reduce_max, least_or_greatest(compute, false));
+  } else {
+    std::tie(c.op, c.all, c.nothing) =
+        std::tuple(ScalarOp::min, TensorOp::reduce_min, least_or_greatest(compute, true));
+  }
+  return cast(combine(s, c), dtype);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers for passes of the optimize stage: counts the uses of values, for passes that may rewrite only values with a
-// single use, and emits the slice and pad that select what one tap of every window reads, for passes that unroll
-// convolutions and pools.
+// single use, makes the ends of a dtype's range, and emits the slice and pad that select what one tap of every window
+// reads, for passes that unroll convolutions and pools.
 
 #include "compiler/passes/rewriter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
+
+#include "ir/ops/cast.h"
 
 namespace fusec::compiler {
 
@@ -20,6 +23,18 @@ ir::IdVector<ir::ValueId, int> use_counts(const ir::Graph& graph) {
 
 using ir::TensorOp;
 using ir::ValueId;
+
+ValueId Expansion::least_or_greatest(DType dtype, bool greatest) {
+  if (is_float(dtype)) return number(dtype, greatest ? HUGE_VAL : -HUGE_VAL);
+  Tensor value = *Tensor::make(dtype, {});
+  int64_t end = greatest ? -1 : 0;  // unsigned: all ones
+  if (is_signed_int(dtype)) {
+    const int64_t half = int64_t{1} << (8 * size_of(dtype) - 2);  // in two halves, which do not overflow 64 bits
+    end = greatest ? half - 1 + half : -half - half;
+  }
+  ir::store_int(dtype, value.data(), end);
+  return add_constant(graph_, std::move(value), node_.origin);
+}
 
 namespace {
 

@@ -88,6 +88,14 @@ class Expansion {
     shape[axis] = extent;
     return node(TensorOp::iota, {}, {{"shape", shape}, {"axis", static_cast<int64_t>(axis)}, {"dtype", dtype}});
   }
+  // The least (greatest) value of an integer dtype, minus (plus) infinity of a float dtype.
+  ValueId least_or_greatest(DType dtype, bool greatest);
+  // An extent as a number of the dtype of v.
+  ValueId bound(ValueId v, const Dim& extent) {
+    const DType dtype = type(v).dtype;
+    if (extent.is_const()) return number(dtype, static_cast<double>(extent.value()));
+    return node(TensorOp::dim, {}, {{"value", Shape{extent}}, {"dtype", dtype}});
+  }
   // The integer type for counts up to `bound`: i32 if the bound is known to fit, else i64.
   static DType counter(const Dim& bound) {
     return bound.is_const() && bound.value() < std::numeric_limits<int32_t>::max() ? DType::i32 : DType::i64;
@@ -120,6 +128,11 @@ Rule parse_rule(std::string_view text);
 
 // The exact rules of apply_rules: both sides have equal bits for every operand, NaN and signed zeros included.
 const std::vector<Rule>& exact_rules();
+// Powers whose right side is within the error bound that the op table grants `pow`, of any dtype and of floats: a cube
+// is rounded twice, while pow may be off by four units in the last place. sqrt differs from a power at -0 and
+// -infinity.
+const std::vector<Rule>& power_rules();
+const std::vector<Rule>& float_power_rules();
 
 // The values bound to the operands a, b, c of a rule.
 using Binding = std::array<std::optional<ir::ValueId>, 3>;

@@ -65,8 +65,8 @@ class Matcher {
     const double actual = ir::load_double(data->dtype(), data->data());
     const double step = data->dtype() == DType::f16 ? 0x1p-10 : data->dtype() == DType::bf16 ? 0x1p-7 : 0x1p-23;
     if (actual == number) return std::signbit(actual) == std::signbit(number);
-    return is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) &&
-           number != std::floor(number);
+    const bool is_rounded = std::ldexp(number, 4) != std::floor(std::ldexp(number, 4));  // in any dtype, unlike 0.5
+    return is_float(data->dtype()) && std::abs(actual - number) <= step * std::abs(number) && is_rounded;
   }
 
   const Graph& graph_;
@@ -103,7 +103,9 @@ bool apply_rule_set(Graph& graph, const std::vector<Rule>& rules,
       const std::string origin = graph.nodes[id].origin;
       const DType dtype = graph.type(*(*binding)[0]).dtype;
       if (is_unsigned_int(dtype) && mentions(rule.from, ScalarOp::neg)) continue;  // neg wraps there
-      const ValueId to = build(graph, rule.to, *binding, dtype, origin);
+      ValueId to = build(graph, rule.to, *binding, dtype, origin);
+      if (rule.to.kind == DefNode::Kind::number)
+        to = add_node(graph, ir::TensorOp::broadcast, {to}, {{"shape", graph.type(value).shape}}, origin);
       if (!(graph.type(to) == graph.type(value))) continue;  // the removed ops broadcast an operand
       rewriter.replace(value, to);
       uses.resize(graph.values.size());
@@ -126,6 +128,7 @@ const std::vector<Rule>& exact_rules() {
              "abs(abs(a)) -> abs(a)",
              "abs(neg(a)) -> abs(a)",
              "relu(relu(a)) -> relu(a)",
+             "pow(a,0) -> 1",
              "pow(a,1) -> a",
              "pow(a,2) -> a*a",
              "and_(a,a) -> a",
@@ -142,14 +145,22 @@ const std::vector<Rule>& exact_rules() {
   return rules;
 }
 
-namespace {
-
-// Rules whose right side is within the error bound that the op table grants the left side: a cube is rounded twice,
-// while pow may be off by four units in the last place.
-const std::vector<Rule>& near_rules() {
-  static const std::vector<Rule> rules = {parse_rule("pow(a,3) -> a*a*a")};
+const std::vector<Rule>& power_rules() {
+  static const std::vector<Rule> rules = {parse_rule("pow(a,3) -> a*a*a"), parse_rule("pow(a,4) -> (a*a)*(a*a)")};
   return rules;
 }
+
+const std::vector<Rule>& float_power_rules() {
+  static const std::vector<Rule> rules = {
+      parse_rule("pow(a,-1) -> recip(a)"),
+      parse_rule("pow(a,-2) -> recip(a)*recip(a)"),
+      parse_rule("pow(a,0.5) -> where(eq(a,-inf),neg(a),sqrt(a+0))"),
+      parse_rule("pow(a,-0.5) -> where(eq(a,-inf),0,rsqrt(a+0))"),
+  };
+  return rules;
+}
+
+namespace {
 
 // Rules whose sides are equal up to the op table's error bound of the right side. They yield the form of an activation
 // that the library fuses.
@@ -191,7 +202,11 @@ Result<bool> apply_rules(Graph& graph, const PassContext& context) {
   const auto stays_in_f32 = [&](const Graph& g, const Binding& b) {
     return context.options.fuse || size_of(g.type(*b[0]).dtype) > 2;
   };
-  return apply_rule_set(graph, near_rules(), stays_in_f32) || is_changed;
+  const auto is_float_in_f32 = [&](const Graph& g, const Binding& b) {
+    return is_float(g.type(*b[0]).dtype) && stays_in_f32(g, b);
+  };
+  const bool has_powers = apply_rule_set(graph, power_rules(), stays_in_f32);
+  return apply_rule_set(graph, float_power_rules(), is_float_in_f32) || has_powers || is_changed;
 }
 
 Result<bool> recognize_activations(Graph& graph, const PassContext& context) {

@@ -46,10 +46,11 @@ struct FUSEC_API EngineStats {
 struct FUSEC_API LaunchInfo {
   std::string origin;
   bool generated = true;       // false: a library call
+  bool once = false;           // it depends on no input and runs once per plan, not in each run
   std::string implementation;  // kernel name, or the library's name for what it runs
   int64_t bytes = 0;           // that it reads and writes, broadcast axes once
   int threads = 1;             // of a block on a GPU
-  double us = 0;               // set by Session::profile
+  double us = 0;               // set by Session::profile; 0 if it runs once
   double predicted_us = 0;     // of a generated kernel, by the machine model of the target; 0 of a library call
   double bound_us = 0;         // that a copy of the bytes it has to move would take
 };
@@ -57,10 +58,12 @@ struct FUSEC_API LaunchInfo {
 // What one set of shapes costs.
 struct FUSEC_API PlanStats {
   std::map<std::string, int64_t> symbols;
-  int64_t launches = 0, generated = 0, library = 0;
-  int64_t tuned = 0;  // library calls done in another way than the library would choose
+  int64_t launches = 0, generated = 0, library = 0;  // of a run
+  int64_t once = 0;                                  // launches before the first run; they come first in steps
+  int64_t tuned = 0;                                 // library calls done in another way than the library would choose
   int64_t arena_bytes = 0, live_lower_bound_bytes = 0;
-  int64_t moved_bytes = 0;  // sum of LaunchInfo::bytes
+  int64_t kept_bytes = 0;   // of values that are computed once
+  int64_t moved_bytes = 0;  // by a run
   double bind_ms = 0;
   std::vector<LaunchInfo> steps;
 };

@@ -203,6 +203,7 @@ class Binder {
       case ir::AllocKind::temporary:
         break;
     }
+    if (resolved_.kept[id.index]) return {Base::kept, 0, layout_.kept_offset[id.index] + offset};
     return {Base::arena, 0, std::max<int64_t>(layout_.alloc_offset[id.index], 0) + offset};
   }
 
@@ -221,13 +222,13 @@ class Binder {
     for (std::size_t a = 0; a < step.args.size(); ++a) add_arg(static_cast<int>(i), step, a);
     if (const auto* kernel_step = std::get_if<ir::KernelStep>(&step.step->v)) {
       add_kernel(launch, *kernel_step, step);
-      ++plan_.generated;
+      plan_.generated += i >= resolved_.once;
     } else {
       launch.op = plan_.ops[i].get();
       launch.threads = library_call(*plan_.loaded, step, plan_.threads).threads;
       plan_.team = std::max(plan_.team, launch.threads);
       launch.workspace = layout_.workspace_offset[i];
-      ++plan_.library;
+      plan_.library += i >= resolved_.once;
     }
     launch.bytes = count_bytes(step);
     plan_.launches.push_back(launch);
@@ -403,6 +404,8 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
   FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads, tuning, plan->tuned));
   const ArenaLayout layout = plan_arena(program, resolved, plan->ops, gpu != nullptr ? kGpuAlignment : kAlignment);
   plan->arena_bytes = layout.arena_bytes;
+  plan->kept_bytes = layout.kept_bytes;
+  plan->once = resolved.once;
   plan->live_lower_bound_bytes = live_lower_bound_bytes(program, resolved, [&](std::size_t i) {
     return LibraryFacts{static_cast<int64_t>(plan->ops[i]->workspace_bytes()), plan->ops[i]->may_alias()};
   });

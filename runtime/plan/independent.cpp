@@ -65,7 +65,8 @@ void group_independent(Plan& plan, const ResolvedProgram& resolved) {
     std::size_t end = first;
     int threads = 0;
     int64_t bytes = 0;
-    for (; end < plan.launches.size() && end - first < kMax && may_join(plan.launches[end]); ++end) {
+    const std::size_t limit = std::min(first < plan.once ? plan.once : plan.launches.size(), first + kMax);
+    for (; end < limit && may_join(plan.launches[end]); ++end) {
       const std::vector<Touched> next = touched(plan, resolved.steps[end], plan.launches[end]);
       if (conflict(group, next)) break;
       group.insert(group.end(), next.begin(), next.end());

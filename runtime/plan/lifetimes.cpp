@@ -24,14 +24,17 @@ int count_mentions(const ResolvedStep& step, ir::AllocId id) {
       std::count_if(step.args.begin(), step.args.end(), [&](const ResolvedView& v) { return v.alloc == id; }));
 }
 
+bool in_arena(const ir::Program& program, const ResolvedProgram& resolved, ir::AllocId id) {
+  return program.allocs[id].kind == ir::AllocKind::temporary && !resolved.kept[id.index];
+}
+
 bool may_take_over(const ir::Program& program, const ResolvedProgram& resolved, const std::vector<Lifetime>& lives,
                    int at, AliasPair pair) {
   const ResolvedStep& step = resolved.steps[static_cast<std::size_t>(at)];
   const ResolvedView& in = step.args[static_cast<std::size_t>(pair.in)];
   const ResolvedView& out = step.args[static_cast<std::size_t>(pair.out)];
-  return program.allocs[in.alloc].kind == ir::AllocKind::temporary &&
-         program.allocs[out.alloc].kind == ir::AllocKind::temporary && lives[in.alloc.index].last == at &&
-         lives[out.alloc.index].first == at && same_window(step, in, out) &&
+  return in_arena(program, resolved, in.alloc) && in_arena(program, resolved, out.alloc) &&
+         lives[in.alloc.index].last == at && lives[out.alloc.index].first == at && same_window(step, in, out) &&
          resolved.alloc_bytes[in.alloc.index] == resolved.alloc_bytes[out.alloc.index];
 }
 
@@ -67,6 +70,15 @@ void check_written_first(const ir::Program& program, const ResolvedProgram& reso
     for (std::size_t a = 0; a < step.args.size(); ++a) {
       if (writes(program, *step.step, a)) written[step.args[a].alloc.index] = true;
     }
+  }
+}
+
+void place_kept(const ResolvedProgram& resolved, int64_t alignment, ArenaLayout& layout) {
+  layout.kept_offset.assign(resolved.kept.size(), -1);
+  for (std::size_t id = 0; id < resolved.kept.size(); ++id) {
+    if (!resolved.kept[id]) continue;
+    layout.kept_offset[id] = layout.kept_bytes;
+    layout.kept_bytes += round_up(resolved.alloc_bytes[id], alignment);
   }
 }
 
@@ -112,8 +124,7 @@ ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolv
   std::vector<BufferInterval> intervals;
   std::vector<std::size_t> block_of(program.allocs.size(), SIZE_MAX);
   for (uint32_t id = 0; id < program.allocs.size(); ++id) {
-    if (program.allocs[ir::AllocId{id}].kind != ir::AllocKind::temporary || !lives[id].used() || parents[id] != id)
-      continue;
+    if (!in_arena(program, resolved, ir::AllocId{id}) || !lives[id].used() || parents[id] != id) continue;
     block_of[id] = intervals.size();
     intervals.push_back({resolved.alloc_bytes[id], lives[id].first, lives[id].last});
   }
@@ -136,7 +147,9 @@ ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolv
     }
     return offsets;
   };
-  return {offsets_of(block_of), offsets_of(workspace_block), plan.arena_bytes};
+  ArenaLayout layout{offsets_of(block_of), {}, offsets_of(workspace_block), plan.arena_bytes};
+  place_kept(resolved, alignment, layout);
+  return layout;
 }
 
 }  // namespace fusec::runtime

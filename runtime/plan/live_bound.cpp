@@ -16,15 +16,16 @@ struct Span {
 };
 using Spans = std::map<ir::AllocId, Span>;
 
-bool is_temporary(const ir::Program& program, ir::AllocId id) {
-  return program.allocs[id].kind == ir::AllocKind::temporary;
+bool is_temporary(const ir::Program& program, const ResolvedProgram& resolved, ir::AllocId id) {
+  return program.allocs[id].kind == ir::AllocKind::temporary && !resolved.kept[id.index];
 }
 
 Spans collect_spans(const ir::Program& program, const ResolvedProgram& resolved) {
   Spans spans;
   for (std::size_t i = 0; i < resolved.steps.size(); ++i) {
     for (const ResolvedView& view : resolved.steps[i].args) {
-      if (is_temporary(program, view.alloc)) spans.try_emplace(view.alloc, Span{i, i}).first->second.dies = i;
+      if (!is_temporary(program, resolved, view.alloc)) continue;
+      spans.try_emplace(view.alloc, Span{i, i}).first->second.dies = i;
     }
   }
   return spans;

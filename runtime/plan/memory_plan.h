@@ -51,12 +51,14 @@ bool same_window(const ResolvedStep& step, const ResolvedView& in, const Resolve
 
 struct ArenaLayout {
   std::vector<int64_t> alloc_offset;      // by AllocId; -1: not in the arena
+  std::vector<int64_t> kept_offset;       // by AllocId; -1: not kept
   std::vector<int64_t> workspace_offset;  // by step; -1: none
   int64_t arena_bytes = 0;
+  int64_t kept_bytes = 0;
 };
 
-// A temporary takes over the memory of one of its size that dies where it is born, if the step allows it and both views
-// are the same_window.
+// Kept values lie one after the other in memory of their own. A temporary takes over the memory of one of its size that
+// dies where it is born, if the step allows it and both views are the same_window.
 ArenaLayout plan_arena(const ir::Program& program, const ResolvedProgram& resolved, const LibraryOps& ops,
                        int64_t alignment = kAlignment);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan: resolved launches for one set of symbol values. Immutable; shared by the Sessions that run it. On the host,
-// groups of launches need no barrier between them.
+// Plan: resolved launches for one set of symbol values. Immutable; shared by the Sessions that run it. The first of
+// them run once, before all runs, into memory that stays. On the host, groups of launches need no barrier between them.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,10 @@
 
 namespace fusec::runtime {
 
-enum class Base : uint8_t { arena, input, output, constant };
+enum class Base : uint8_t { arena, kept, input, output, constant };
 
-// An address that a run completes: `bytes` after the start of the arena, or of input, output or constant `ordinal`.
+// An address that a run completes: `bytes` after the start of the arena, of the kept values, or of input, output or
+// constant `ordinal`.
 struct Address {
   Base base = Base::arena;
   uint32_t ordinal = 0;
@@ -76,6 +77,7 @@ struct Plan {
   int team = 1;     // the most that a step has
   LibraryOps ops;
   std::vector<Launch> launches;
+  std::size_t once = 0;  // of the first launches: those that run once and write the kept values
   std::vector<Address> args;
   std::vector<int64_t> extents;
   std::vector<PhaseLaunch> phases;
@@ -83,9 +85,10 @@ struct Plan {
   std::vector<BoundIo> inputs, outputs;
   std::vector<InPlaceIo> in_place;
   int64_t arena_bytes = 0;
+  int64_t kept_bytes = 0;
   int64_t local_bytes = 0;  // of one thread
   int64_t live_lower_bound_bytes = 0;
-  int64_t generated = 0, library = 0;  // launches by kind
+  int64_t generated = 0, library = 0;  // launches of a run by kind
   int64_t tuned = 0;                   // library launches with an algorithm of the tuning database
   double bind_ms = 0;
 };
@@ -94,7 +97,7 @@ using PlanPtr = std::shared_ptr<const Plan>;
 
 // Sets Launch::together and group_threads. Launches that follow one another run in one region where none touches memory
 // that another writes; generated kernels of one phase only, whose indices cannot be out of range. A library begins
-// regions of its own.
+// regions of its own, and so does the first launch of a run.
 void group_independent(Plan& plan, const ResolvedProgram& resolved);
 
 }  // namespace fusec::runtime

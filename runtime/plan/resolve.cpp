@@ -11,6 +11,10 @@
 namespace fusec::runtime {
 namespace {
 
+// What one Plan may keep for its lifetime. It bounds memory, not time: writing a value again takes at least as long as
+// reading it. A Session holds 16 Plans, so this is 512 MiB at most. A mask of 2048 x 2048 floats takes half of it.
+constexpr int64_t kMostKept = int64_t{32} << 20;
+
 const std::vector<ir::View>& views_of(const ir::Step& step) {
   if (const auto* launch = std::get_if<ir::KernelStep>(&step.v)) return launch->args;
   return std::get<ir::LibraryStep>(step.v).args;
@@ -117,6 +121,7 @@ Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bind
       if (!writes_nothing(program, resolved)) out.steps.push_back(std::move(resolved));
     }
   }
+  put_once_steps_first(program, out, kMostKept);
   return out;
 } catch (const DimOverflow&) {
   return Status(StatusCode::out_of_memory, "a buffer for these shapes passes 63 bits of bytes");

@@ -32,6 +32,8 @@ struct ResolvedStep {
 struct ResolvedProgram {
   std::vector<ResolvedStep> steps;   // without steps that have nothing to write
   std::vector<int64_t> alloc_bytes;  // by AllocId
+  std::size_t once = 0;              // of the first steps: those that run once per plan
+  std::vector<bool> kept;            // by AllocId: temporaries that these write and later steps read
 };
 
 // The value of a Dim of the Program under `bindings` (FUSEC_CHECK that there is one).
@@ -41,8 +43,12 @@ std::vector<int64_t> evaluate(const Shape& shape, const Bindings& bindings);
 // Whether the step writes its argument (outputs and scratch), by the Program alone.
 bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg);
 
-// Takes the first variant of each slot whose `when` holds, and its picked candidate. Views are checked to lie inside
-// their allocations. out_of_memory when a size passes 63 bits.
+// Moves the steps that depend on no input, but on constants and the values of symbols alone, before all others,
+// and sets once and kept. The values that stay in memory for this take `most_kept` bytes at most.
+void put_once_steps_first(const ir::Program& program, ResolvedProgram& resolved, int64_t most_kept);
+
+// Takes the first variant of each slot whose `when` holds, and its picked candidate, and puts the steps that run once
+// first. Views are checked to lie inside their allocations. out_of_memory when a size passes 63 bits.
 Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bindings);
 
 }  // namespace fusec::runtime

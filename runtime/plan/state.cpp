@@ -102,7 +102,8 @@ LaunchInfo describe(const Plan& plan, const Launch& launch) {
 PlanStats describe(const Plan& plan, const Target& target, ir::Residence residence) {
   PlanStats stats = describe(plan);
   for (std::size_t i = 0; i < stats.steps.size(); ++i)
-    if (stats.steps[i].generated) predict(plan, plan.launches[i], target, residence, stats.steps[i]);
+    if (stats.steps[i].generated && !stats.steps[i].once)
+      predict(plan, plan.launches[i], target, residence, stats.steps[i]);
   return stats;
 }
 
@@ -113,12 +114,15 @@ PlanStats describe(const Plan& plan) {
   stats.library = plan.library;
   stats.tuned = plan.tuned;
   stats.launches = plan.generated + plan.library;
+  stats.once = static_cast<int64_t>(plan.once);
   stats.arena_bytes = plan.arena_bytes;
+  stats.kept_bytes = plan.kept_bytes;
   stats.live_lower_bound_bytes = plan.live_lower_bound_bytes;
   stats.bind_ms = plan.bind_ms;
-  for (const Launch& launch : plan.launches) {
-    stats.steps.push_back(describe(plan, launch));
-    stats.moved_bytes += launch.bytes;
+  for (std::size_t i = 0; i < plan.launches.size(); ++i) {
+    stats.steps.push_back(describe(plan, plan.launches[i]));
+    stats.steps.back().once = i < plan.once;
+    if (i >= plan.once) stats.moved_bytes += plan.launches[i].bytes;
   }
   return stats;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a Plan on the CPU: completes the argument table with the caller's addresses, runs the launches in order, each
-// phase or group in one parallel region, and copies the outputs that lie in another allocation. It may assume that bind
-// checked all shapes and facts.
+// phase or group in one parallel region, and copies the outputs that lie in another allocation. The first run starts
+// with the launches that run once per plan. It may assume that bind checked all shapes and facts.
 
 #include "runtime/run/executor.h"
 
@@ -51,6 +51,8 @@ Frame::Frame(std::shared_ptr<const Plan> plan, const RunMemory& memory)
     const Address& to = plan_->args[i];
     if (to.base == Base::arena) {
       args_[i] = arena_ + to.bytes;
+    } else if (to.base == Base::kept) {
+      continue;  // make_kept() has the address
     } else if (to.base == Base::constant) {
       // Kernels and libraries only read their inputs.
       args_[i] = const_cast<std::byte*>(at(plan_->loaded->program.constants[to.ordinal].data(), to.bytes));
@@ -120,13 +122,20 @@ Status Frame::run_launch(std::size_t index) {
   return {};
 }
 
-Status Frame::run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us) {
+Status Frame::make_kept() {
+  if (kept_.data() == nullptr && plan_->kept_bytes > 0) {
+    FUSEC_ASSIGN(kept_, AlignedBuffer::make(plan_->kept_bytes));
+  }
+  for (std::size_t i = 0; i < args_.size(); ++i)
+    if (plan_->args[i].base == Base::kept) args_[i] = kept_.data() + plan_->args[i].bytes;
+  FUSEC_TRY(run_launches(0, plan_->once, nullptr));
+  has_kept_ = true;
+  return {};
+}
+
+Status Frame::run_launches(std::size_t first, std::size_t end, double* step_us) {
   using Clock = std::chrono::steady_clock;
-  const FloatEnv env;
-  const Lease lease(plan_->team);
-  if (lease.threads() < plan_->team) return too_few(lease.threads(), plan_->team);
-  complete(inputs, outputs);
-  for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
+  for (std::size_t i = first; i < end; ++i) {
     if (plan_->launches[i].group_size > 1 && step_us == nullptr) {
       run_group(i);
       i += plan_->launches[i].group_size - 1;
@@ -138,6 +147,17 @@ Status Frame::run(std::span<const void* const> inputs, std::span<void* const> ou
       return std::move(status).with_note("while running step '" + plan_->launches[i].step->origin + "'");
     if (step_us != nullptr) step_us[i] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   }
+  return {};
+}
+
+Status Frame::run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us) {
+  const FloatEnv env;
+  const Lease lease(plan_->team);
+  if (lease.threads() < plan_->team) return too_few(lease.threads(), plan_->team);
+  complete(inputs, outputs);
+  if (!has_kept_) FUSEC_TRY(make_kept());
+  if (step_us != nullptr) std::fill_n(step_us, plan_->once, 0.0);
+  FUSEC_TRY(run_launches(plan_->once, plan_->launches.size(), step_us));
   for (const OutputCopy& copy : plan_->copies) {
     const void* base = copy.from.base == Base::input    ? inputs[copy.from.ordinal]
                        : copy.from.base == Base::output ? outputs[copy.from.ordinal]

@@ -28,7 +28,8 @@ class Frame {
 
   const Plan& plan() const { return *plan_; }
   // Addresses of the first elements of the caller's row-major tensors, aligned as Plan::inputs and outputs ask.
-  // Allocates nothing. step_us, if not null: gets the microseconds of each launch.
+  // The first run also computes the kept values; after it, none allocates. step_us, if not null: gets the microseconds
+  // of each launch, 0 for those that run once.
   Status run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us = nullptr);
   // One task of a phase of a generated launch, on this thread and on the tensors of the last run.
   void run_task(const Launch& launch, const PhaseLaunch& phase, int64_t task) const;
@@ -39,6 +40,8 @@ class Frame {
     Address to;
   };
   void complete(std::span<const void* const> inputs, std::span<void* const> outputs);
+  Status make_kept();
+  Status run_launches(std::size_t first, std::size_t end, double* step_us);
   void run_kernel(const Launch& launch, const codegen::HostArgs& args) const;
   void run_group(std::size_t first) const;
   Status run_launch(std::size_t index);
@@ -46,6 +49,8 @@ class Frame {
   std::shared_ptr<const Plan> plan_;
   std::byte* arena_;
   std::byte* locals_;
+  AlignedBuffer kept_;
+  bool has_kept_ = false;  // the launches that run once are done
   int64_t local_stride_;
   int32_t status_ = 0;
   std::vector<void*> args_;

@@ -92,8 +92,9 @@ Status predict(const Engine& engine, const std::vector<Tensor>& inputs, PatternR
   // Launches of one stream follow each other without events between them.
   const MachineModel& model = engine.target().model;
   const double between = flushed ? model.launch - model.dependent_launch : 0;
-  for (std::size_t i = 0; i < stats.steps.size(); ++i) {
-    row.predicted_us += stats.steps[i].predicted_us - (i > 0 ? between : 0);
+  const auto once = static_cast<std::size_t>(stats.once);
+  for (std::size_t i = once; i < stats.steps.size(); ++i) {
+    row.predicted_us += stats.steps[i].predicted_us - (i > once ? between : 0);
     row.profile.steps[i].predicted_us = stats.steps[i].predicted_us;
     row.profile.steps[i].bound_us = stats.steps[i].bound_us;
   }

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "ir/cost/cost.h"
+#include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
+#include "runtime/plan/resolve.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
@@ -29,6 +32,7 @@ struct Explained {
   std::vector<const compiler::FusionBoundary*> boundaries;  // into it
   int64_t bytes = 0;                                        // its inputs and outputs, each once
   std::optional<ir::KernelCost> cost;                       // of a generated step
+  bool once = false;                                        // per plan, not in each run
 };
 
 int64_t count_bytes(const ir::Graph& graph, ir::ValueId v, const Symbols& symbols) {
@@ -65,13 +69,26 @@ std::string phase_text(const ir::PhaseCost& p) {
                            p.latency_us);
 }
 
-Explained explain_region(const FrontEnd& f, std::size_t i, const Symbols& symbols) {
+using Steps = std::set<const ir::Step*>;
+
+// The steps that run once per plan. None where the symbols have values that no run can have.
+Steps find_once_steps(const FrontEnd& f, const Symbols& symbols) {
+  const auto resolved = ir::guarded([&] { return runtime::resolve(f.program, symbols); });
+  Steps steps;
+  if (!resolved.ok()) return steps;
+  for (std::size_t i = 0; i < resolved->once; ++i) steps.insert(resolved->steps[i].step);
+  return steps;
+}
+
+Explained explain_region(const FrontEnd& f, std::size_t i, const Symbols& symbols, const Steps& once) {
   Explained e;
   e.region = &f.partition.regions[i];
   if (i < f.program.slots.size()) {
     const ir::Variant& variant = f.program.slots[i].variants.back();
     e.candidate = &variant.candidates[static_cast<std::size_t>(std::max(variant.picked, 0))];
     e.cost = cost_of(f, *e.candidate, symbols);
+    e.once = std::any_of(e.candidate->steps.begin(), e.candidate->steps.end(),
+                         [&](const ir::Step& step) { return once.contains(&step); });
   }
   for (const ir::NodeId id : e.region->nodes) e.nodes.push_back(format_name(f.graph, f.graph.nodes[id]));
   for (const compiler::FusionBoundary& boundary : f.partition.boundaries) {
@@ -120,6 +137,7 @@ const char* kind_text(const Explained& e) {
 std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   std::string out =
       fmt::format("step {}: {}, {} ops, {} in and out", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
+  if (e.once) out += "; once per plan";
   if (e.cost) out += fmt::format("; predicted {} us, bound {} us", e.cost->predicted_us, e.cost->bound_us);
   out += "\n";
   for (const std::string& name : kernel_names(f, e)) out += "  kernel " + name + "\n";
@@ -138,6 +156,7 @@ Json make_json(const FrontEnd& f, const Explained& e, std::size_t number, bool d
   for (const compiler::FusionBoundary* boundary : e.boundaries) boundaries.push_back(boundary_text(f, *boundary));
   Json json = {{"step", number},   {"kind", kind_text(e)}, {"kernels", kernel_names(f, e)},
                {"bytes", e.bytes}, {"nodes", e.nodes},     {"not_fused", boundaries}};
+  json["once"] = e.once;
   json["predicted_us"] = e.cost ? Json(e.cost->predicted_us) : Json();
   json["bound_us"] = e.cost ? Json(e.cost->bound_us) : Json();
   if (detail) json["kernel"] = kernel_texts(f, e);
@@ -151,9 +170,10 @@ Result<bool> explain(const ExplainFlags& flags) {
   Json list = Json::array();
   std::string out;
   std::map<std::string, int> reasons;
+  const Steps once = find_once_steps(f, symbols);
   const bool detail = !flags.node.empty() || flags.verbose;
   for (std::size_t i = 0; i < f.partition.regions.size(); ++i) {
-    const Explained e = explain_region(f, i, symbols);
+    const Explained e = explain_region(f, i, symbols, once);
     if (!flags.node.empty() && !matches(e, flags.node)) continue;
     for (const compiler::FusionBoundary* boundary : e.boundaries) ++reasons[boundary->reason];
     out += text(f, e, i, detail);

@@ -60,8 +60,10 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
                {"launches", seen.plan.launches},
                {"generated", seen.plan.generated},
                {"library", seen.plan.library},
+               {"once", seen.plan.once},
                {"distinct_kernels", stats.distinct_kernels},
                {"arena_bytes", seen.plan.arena_bytes},
+               {"kept_bytes", seen.plan.kept_bytes},
                {"live_lower_bound_bytes", seen.plan.live_lower_bound_bytes},
                {"constant_bytes", stats.constant_bytes},
                {"code_bytes", stats.code_bytes},
@@ -99,6 +101,8 @@ void print_report(const Engine& engine, const Inspected& seen, const ModelFlags&
   if (!seen.symbols.empty()) table.row({"symbols", symbols_text(seen.symbols)});
   table.row({"ops", std::to_string(stats.imported_ops)});
   table.row({"launches", fmt::format("{} = {} generated + {} library", plan.launches, plan.generated, plan.library)});
+  if (plan.once > 0)
+    table.row({"once per plan", fmt::format("{} launches, {} kept", plan.once, bytes_text(plan.kept_bytes))});
   table.row({"kernels", fmt::format("{} distinct, {} of code", stats.distinct_kernels, bytes_text(stats.code_bytes))});
   table.row({"arena", fmt::format("{}, no plan can need less than {}", bytes_text(plan.arena_bytes),
                                   bytes_text(plan.live_lower_bound_bytes))});

@@ -84,6 +84,8 @@ std::string text(const runtime::Address& a) {
   switch (a.base) {
     case runtime::Base::arena:
       return fmt::format("arena+{}", a.bytes);
+    case runtime::Base::kept:
+      return fmt::format("kept+{}", a.bytes);
     case runtime::Base::input:
       return fmt::format("input{}+{}", a.ordinal, a.bytes);
     case runtime::Base::output:
@@ -126,7 +128,11 @@ Result<bool> bind(const StageFlags& flags) {
       fmt::format("plan {}\narena {} bytes, at least {}; {} bytes per thread; {} threads\n", symbols_text(symbols),
                   plan->arena_bytes, plan->live_lower_bound_bytes, plan->local_bytes, plan->threads);
   int number = 0;
-  for (const runtime::Launch& launch : plan->launches) out += fmt::format("{}: {}\n", number++, text(*plan, launch));
+  if (plan->once > 0) out += fmt::format("kept {} bytes, written once per plan\n", plan->kept_bytes);
+  for (const runtime::Launch& launch : plan->launches) {
+    const bool once = static_cast<std::size_t>(number) < plan->once;
+    out += fmt::format("{}: {}{}\n", number++, once ? "once " : "", text(*plan, launch));
+  }
   for (const runtime::OutputCopy& copy : plan->copies) {
     out += fmt::format("copy {} -> output{}, {} bytes\n", text(copy.from), copy.output, copy.bytes);
   }

@@ -18,6 +18,11 @@ std::string prediction_text(const LaunchInfo& step, double us) {
   return step.generated ? fmt::format("{:.1f}", us) : "-";
 }
 
+const char* kind_text(const LaunchInfo& step) {
+  if (step.once) return "once per plan";
+  return step.generated ? "generated" : "library";
+}
+
 }  // namespace
 
 Json steps_json(const PlanStats& plan) {
@@ -25,6 +30,7 @@ Json steps_json(const PlanStats& plan) {
   for (const LaunchInfo& step : plan.steps) {
     list.push_back({{"origin", step.origin},
                     {"kind", step.generated ? "generated" : "library"},
+                    {"once", step.once},
                     {"implementation", step.implementation},
                     {"bytes", step.bytes},
                     {"threads", step.threads},
@@ -44,8 +50,8 @@ std::string steps_table(const PlanStats& plan, bool timed) {
   for (const LaunchInfo& step : plan.steps) total += step.us;
   int number = 0;
   for (const LaunchInfo& step : plan.steps) {
-    std::vector<std::string> row = {std::to_string(number++), step.generated ? "generated" : "library",
-                                    step.implementation, bytes_text(step.bytes), std::to_string(step.threads)};
+    std::vector<std::string> row = {std::to_string(number++), kind_text(step), step.implementation,
+                                    bytes_text(step.bytes), std::to_string(step.threads)};
     if (timed) {
       row.push_back(fmt::format("{:.1f}", step.us));
       row.push_back(prediction_text(step, step.predicted_us));

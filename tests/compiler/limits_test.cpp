@@ -9,6 +9,7 @@
 #include <string>
 
 #include "compiler/lower/lower.h"
+#include "compiler/partition/groups.h"
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
 #include "fusec/target.h"
@@ -127,6 +128,53 @@ TEST(Limits, ChainsGrowByKernelsAndNotInThem) {
     expect_bounds(c);
     EXPECT_LE(c.partition.regions.size(), most);
   }
+}
+
+// n nodes: residual blocks of a product, a norm and a gate.
+std::string make_blocks(int n) {
+  const std::string t = ": f32[64, 128]\n", rows = ": f32[64]\n", columns = " {shape = [64, 1]}: f32[64, 1]\n";
+  std::string text = "graph @main(%x: f32[64, 128], %w: f32[128, 128]) {\n", skip = "%x", from = "%x";
+  const auto name = [](int i) { return "%a" + std::to_string(i); };
+  for (int i = 0; i + 11 <= n; i += 11) {
+    const auto line = [&](int at, const std::string& what) { text += "  " + name(i + at) + " = " + what; };
+    line(0, "matmul " + from + ", %w {transpose_a = 0, transpose_b = 0}" + t);
+    line(1, "add " + name(i) + ", " + skip + t);
+    line(2, "reduce_mean " + name(i + 1) + " {axes = [1]}" + rows);
+    line(3, "reshape " + name(i + 2) + columns);
+    line(4, "sub " + name(i + 1) + ", " + name(i + 3) + t);
+    line(5, "mul " + name(i + 4) + ", " + name(i + 4) + t);
+    line(6, "reduce_mean " + name(i + 5) + " {axes = [1]}" + rows);
+    line(7, "reshape " + name(i + 6) + columns);
+    line(8, "div " + name(i + 4) + ", " + name(i + 7) + t);
+    line(9, "sigmoid " + name(i + 8) + t);
+    line(10, "mul " + name(i + 9) + ", " + name(i + 8) + t);
+    skip = name(i + 1);
+    from = name(i + 10);
+  }
+  return text + "  return " + from + " as \"y\"\n}\n";
+}
+
+int64_t count_work(const std::string& text, int nodes) {
+  const Target target = *named_target("x86-64-v3");
+  const ir::Graph graph = *ir::parse_graph(text);
+  EXPECT_NEAR(static_cast<double>(graph.order.size()), nodes, 11);
+  Groups groups(graph);
+  form_anchors(groups, target, {});
+  choose_concat_views(groups);
+  fuse_regions(groups, target, {});
+  EXPECT_GT(groups.work(), nodes / 2);
+  return groups.work();
+}
+
+// The work that could grow with the square of the graph: searches for cycles, and what a group spans.
+TEST(Limits, WorkOfAPartitionGrowsWithTheGraphUpToAHundredThousandNodes) {
+  const auto adds = [](const std::string& to, const std::string& from) {
+    return to + " = add %x, " + from + ": f32[4096]";
+  };
+  const int few = 10'000, many = 100'000;
+  EXPECT_LE(count_work(make_blocks(many), many), 11 * count_work(make_blocks(few), few));
+  EXPECT_LE(count_work(make_chain(many, adds), many), 11 * count_work(make_chain(few, adds), few));
+  EXPECT_LE(count_work(make_blocks(many), many), int64_t{40} * many);
 }
 
 // n rows of %x, each an output.

@@ -99,6 +99,65 @@ TEST(Rules, IntegersKeepTheirBits) {
   EXPECT_GT(tried, 60);
 }
 
+// Powers as products, quotients and roots: special values as pow has them, others within the bound of pow.
+TEST(Rules, PowersOfSpecialValuesAreThoseOfPow) {
+  std::vector<Rule> rules = power_rules();
+  rules.insert(rules.end(), float_power_rules().begin(), float_power_rules().end());
+  ASSERT_GE(rules.size(), 6u);
+  std::vector<double> values(std::begin(kSpecials), std::end(kSpecials));
+  for (double v = 1e-290; v < 1e290; v *= 7.3) values.push_back(v);
+  for (const Rule& rule : rules) {
+    const double exponent = rule.from.args.at(1).number;
+    for (const double a : values) {
+      const double from = std::pow(a, exponent), to = eval_definition(expanded(rule.to), {{a, 0, 0}});
+      const bool is_normal = std::isnormal(from) && std::isnormal(to);
+      if (is_normal)
+        EXPECT_LE(std::abs(to - from), 0x1p-50 * std::abs(from)) << a << " to the power " << exponent;
+      else if (!(std::abs(from) < 1e-300))  // a denormal may become 0
+        EXPECT_TRUE(equal_bits(from, to)) << a << " to the power " << exponent << ": " << from << " becomes " << to;
+      else
+        EXPECT_TRUE(std::abs(to) < 1e-300 && std::signbit(to) == std::signbit(from)) << a << ", " << exponent;
+    }
+  }
+}
+
+// The compiled dtypes, each with its own infinity: what the graph computes stays what it was.
+TEST(Rules, PowersOfEveryFloatKeepTheirSpecialValues) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    for (const double exponent : {0.0, 0.5, -0.5, -1.0, -2.0, 1.0, 2.0, 3.0, 4.0}) {
+      ir::Graph g;
+      const ir::ValueId x = add_input(g, "x", {dtype, {Dim(9)}});
+      add_output(g, add_node(g, ir::ScalarOp::pow, {x, add_scalar_constant(g, dtype, exponent)}), "y");
+      Tensor in = Tensor::make(dtype, {9}).value();
+      const double values[] = {0.0, -0.0, kInf, -kInf, kNan, 4, -4, 0.25, -1};
+      for (int i = 0; i < 9; ++i)
+        ir::store_double(dtype, in.as<char>() + i * static_cast<int>(size_of(dtype)), values[i]);
+      const std::vector<Tensor> want = evaluate(g, {in}).value();
+      const Result<bool> changed = run_pass(*find_pass("apply_rules"), g, {Target{}, Options{}});
+      ASSERT_TRUE(changed.ok());
+      EXPECT_TRUE(*changed) << exponent;
+      const std::vector<Tensor> got = evaluate(compact(g), {in}).value();
+      for (int i = 0; i < 9; ++i) {
+        const int at = i * static_cast<int>(size_of(dtype));
+        const double a = ir::load_double(dtype, want[0].as<char>() + at),
+                     b = ir::load_double(dtype, got[0].as<char>() + at);
+        EXPECT_TRUE(equal_bits(a, b)) << to_string(dtype) << " " << values[i] << " to the power " << exponent << ": "
+                                      << a << " becomes " << b;
+      }
+    }
+  }
+}
+
+// A constant close to a root is none: the power of a large number differs.
+TEST(Rules, ExponentsCloseToAHalfStayPowers) {
+  ir::Graph g;
+  const ir::ValueId x = add_input(g, "x", {DType::f32, {Dim(8)}});
+  add_output(g, add_node(g, ir::ScalarOp::pow, {x, add_scalar_constant(g, DType::f32, 0.5 + 0x1p-24)}), "y");
+  const Result<bool> changed = run_pass(*find_pass("apply_rules"), g, {Target{}, Options{}});
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(*changed);
+}
+
 // A cube is two products where what lies between them stays in f32: not of 16-bit types with a kernel for each op.
 TEST(Rules, CubesAreProductsWhereTheSquareIsNotRounded) {
   for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {

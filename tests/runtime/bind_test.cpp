@@ -179,6 +179,60 @@ TEST(Bind, SizesPast63BitsAreAnError) {
   EXPECT_EQ(one.status().str(), "out_of_memory: a buffer for these shapes passes 63 bits of bytes");
 }
 
+std::vector<std::string> once_steps(const ProgramBuilder& b, int64_t size, int64_t most_kept = INT64_MAX) {
+  const auto loaded = b.load();
+  ResolvedProgram resolved = *resolve(loaded->program, {{"n", size}});
+  put_once_steps_first(loaded->program, resolved, most_kept);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < resolved.once; ++i) names.push_back(resolved.steps[i].step->origin);
+  return names;
+}
+
+// a = c + 1, b = a + c, y = x + b, z = c + 1, where c is a constant.
+ProgramBuilder constant_steps() {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y"), z = b.output("z");
+  const ir::AllocId c = b.constant(std::vector<float>(100, 1)), s = b.temporary(), t = b.temporary();
+  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {{0, 0}}, 0, false, {}}),
+                     sum = b.kernel({"sum", 2, 1, add, {{0, 0}, {1, 0}}, 0, false, {}});
+  b.launch(one, {flat(c), flat(z)}, "z");
+  b.launch(one, {flat(c), flat(s)}, "a");
+  b.launch(sum, {flat(s), flat(c), flat(t)}, "b");
+  b.launch(sum, {flat(x), flat(t), flat(y)}, "y");
+  return b;
+}
+
+TEST(Bind, StepsOfConstantsAloneRunOnceAndOnlyWhatLaterStepsReadIsKept) {
+  const ProgramBuilder b = constant_steps();
+  EXPECT_EQ(once_steps(b, 100), (std::vector<std::string>{"a", "b"}));  // z is the caller's memory
+  const auto plan = must_bind(b, 100);
+  EXPECT_EQ(plan->once, 2u);
+  EXPECT_EQ(plan->generated, 2);
+  EXPECT_EQ(plan->kept_bytes, 448);
+  EXPECT_EQ(plan->args[1].base, Base::arena);  // a, which b alone reads
+  EXPECT_EQ(plan->args[4].base, Base::kept);
+  EXPECT_EQ(plan->launches[0].group_size, 1u);
+  EXPECT_GE(plan->arena_bytes, plan->live_lower_bound_bytes);
+  EXPECT_EQ(plan->live_lower_bound_bytes, 400);
+}
+
+TEST(Bind, ValuesPastTheLimitAreWrittenInEachRun) {
+  const ProgramBuilder b = constant_steps();
+  EXPECT_EQ(once_steps(b, 100, 400), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(once_steps(b, 100, 399), (std::vector<std::string>{}));  // not b, nor a, which would be kept for it
+}
+
+TEST(Bind, AnAllocationThatAStepOfInputsWritesTooIsNotKept) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y", n() * 2), c = b.constant(std::vector<float>(100, 1));
+  const ir::AllocId both = b.temporary(n() * 2);
+  const ir::KernelId one = b.kernel({"one", 1, 1, add_one, {}, 0, false, {}});
+  b.launch(one, {flat(c), {both, 0, {n()}, {1}}}, "half");
+  b.launch(one, {flat(x), {both, n(), {n()}, {1}}}, "other half");
+  b.launch(one, {{both, 0, {n() * 2}, {1}}, {y, 0, {n() * 2}, {1}}}, "y");
+  EXPECT_EQ(once_steps(b, 50), std::vector<std::string>{});
+}
+
 TEST(Bind, EmptyTensorsLaunchNothing) { EXPECT_EQ(must_bind(chain(4, false), 0)->launches.size(), 0u); }
 
 TEST(Bind, SmallPhasesRunOnOneThread) {
@@ -245,6 +299,23 @@ TEST(Bind, LibraryStepsGetWorkspaceInPlaceSumsAndConstants) {
   EXPECT_EQ(call.args[0].constant, nullptr);
   EXPECT_EQ(static_cast<const float*>(call.args[1].constant)[0], 3);
   EXPECT_EQ(call.args[3].shape, (std::vector<int64_t>{160}));
+}
+
+TEST(Bind, LibraryStepsOfConstantsRunOnceWithAWorkspaceOfTheArena) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y"), w = b.constant(std::vector<float>(200, 1)), t = b.temporary();
+  ir::LibraryStep matmul;
+  matmul.op = ir::TensorOp::matmul;
+  matmul.args = {flat(w), flat(w), flat(t)};
+  b.slot({ProgramBuilder::variant({}, {{matmul, "/fc/MatMul"}})});
+  b.launch(b.kernel({"sum", 2, 1, add, {}, 0, false, {}}), {flat(x), flat(t), flat(y)});
+  const auto plan = bind(b.load({std::make_shared<FakeLibrary>(std::vector<int>{})}), {{"n", 160}}, 1);
+  ASSERT_TRUE(plan.ok()) << plan.status().str();
+  EXPECT_EQ((*plan)->once, 1u);
+  EXPECT_EQ((*plan)->library, 0);
+  EXPECT_EQ((*plan)->launches[0].workspace, 0);
+  EXPECT_EQ((*plan)->arena_bytes, 1024);
+  EXPECT_EQ((*plan)->kept_bytes, 640);
 }
 
 TEST(Bind, LibraryStepsHaveThreadsByTheirWork) {

@@ -187,6 +187,75 @@ TEST(Executor, AnIndexOutOfRangeNamesItsStepAndTheNextRunWorks) {
   EXPECT_TRUE(session.run(std::span(&in, 1)).ok());
 }
 
+std::atomic<int> table_runs = 0;
+
+void table(const codegen::HostArgs* args, int64_t begin, int64_t end, void* local) {
+  table_runs += begin == 0;
+  add_one(args, begin, end, local);
+}
+
+// t = c + 1, which depends on the number of elements alone; y = x + t + t + x.
+ProgramBuilder with_table(bool clamps = false, float value = 0.25f) {
+  ProgramBuilder b;
+  const ir::AllocId x = b.input("x"), y = b.output("y");
+  const ir::AllocId c = b.constant(std::vector<float>(300, value)), s = b.temporary(), t = b.temporary(),
+                    u = b.temporary();
+  const ir::KernelId sum = b.kernel({"sum", 2, 1, add, {{0, 0}, {1, 0}}, 0, false, {}});
+  b.launch(sum, {flat(x), flat(x), flat(s)});
+  b.launch(b.kernel({"table", 1, 1, clamps ? out_of_range : table, {}, 0, clamps, {}}), {flat(c), flat(t)}, "/table");
+  b.launch(sum, {flat(s), flat(t), flat(u)});
+  b.launch(sum, {flat(u), flat(t), flat(y)});
+  return b;
+}
+
+std::vector<float> run(Session& session, int64_t size, float value) {
+  const std::vector<float> data(static_cast<std::size_t>(size), value);
+  const Tensor x = Tensor::borrow(DType::f32, {size}, const_cast<float*>(data.data()));
+  const auto y = session.run(std::span(&x, 1));
+  EXPECT_TRUE(y.ok()) << y.status().str();
+  return {(*y)[0].as<float>(), (*y)[0].as<float>() + size};
+}
+
+TEST(Executor, WhatDependsOnNoInputIsComputedOncePerPlan) {
+  Session session = *Session::create(with_table().engine());
+  table_runs = 0;
+  for (const float x : {1.0f, 5.0f, 3.0f}) {
+    EXPECT_EQ(run(session, 40, x), std::vector<float>(40, 2 * x + 2.5f));
+    // Of other shapes: a larger arena, and a table of its own.
+    EXPECT_EQ(run(session, 300, x), std::vector<float>(300, 2 * x + 2.5f));
+  }
+  // For the smaller shapes once more, because the arena moved when the larger ones came.
+  EXPECT_EQ(table_runs, 3);
+  for (int i = 0; i < 4; ++i) run(session, i % 2 != 0 ? 40 : 300, 1);
+  EXPECT_EQ(table_runs, 3);
+}
+
+TEST(Executor, AFailureOfAStepThatRunsOnceIsReportedByEveryRun) {
+  Session session = *Session::create(with_table(true, -1).engine());
+  const Tensor x = *Tensor::make(DType::f32, {40});
+  for (int i = 0; i < 3; ++i) {
+    const Status status = session.run(std::span(&x, 1)).status();
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+    EXPECT_NE(status.message().find("/table"), std::string::npos);
+  }
+}
+
+TEST(Executor, ProfilesGiveNoTimeToStepsThatRunOnce) {
+  Session session = *Session::create(with_table().engine());
+  const Tensor x = *Tensor::make(DType::f32, {40});
+  for (int i = 0; i < 2; ++i) {
+    const auto stats = session.profile(std::span(&x, 1));
+    ASSERT_TRUE(stats.ok()) << stats.status().str();
+    EXPECT_EQ(stats->launches, 3);
+    EXPECT_EQ(stats->once, 1);
+    ASSERT_EQ(stats->steps.size(), 4u);
+    EXPECT_TRUE(stats->steps[0].once);
+    EXPECT_EQ(stats->steps[0].us, 0);
+    EXPECT_FALSE(stats->steps[1].once);
+    EXPECT_EQ(stats->kept_bytes, 192);
+  }
+}
+
 TEST(Executor, RunsAllocateNothing) {
   if (!runtime_test::counts_allocations()) GTEST_SKIP() << "this build does not count allocations";
   std::mt19937 random(9);

@@ -75,6 +75,35 @@ TEST(Json, Inspect) {
   EXPECT_EQ(j["outputs"][0]["dtype"], "f32");
 }
 
+// A table that depends on the number of rows alone, in a kernel of its own.
+constexpr const char* kTable = R"(graph @main(%x: f32[N, 64]) {
+  %0 = iota {shape = [N, 7], axis = 0, dtype = f32}: f32[N, 7]
+  %1 = exp %0: f32[N, 7]
+  %2 = reduce_sum %1 {axes = [1]}: f32[N]
+  %3 = reshape %2 {shape = [N, 1]}: f32[N, 1]
+  %4 = add %x, %3: f32[N, 64]
+  return %4 as "y"
+}
+)";
+
+TEST(Json, WhatRunsOncePerPlanIsShown) {
+  const Workplace w;
+  const std::string model = w.file("table.fir", kTable);
+  const Outcome inspect = w.fusec({"inspect", model, "--shape", "N=5", "--device", "cpu", "--json", "-v"});
+  ASSERT_EQ(inspect.code, 0) << inspect.err;
+  const json seen = inspect.json();
+  EXPECT_EQ(seen["launches"], 1);
+  EXPECT_EQ(seen["once"], 1);
+  EXPECT_EQ(seen["kept_bytes"], 64);
+  EXPECT_EQ(seen["arena_bytes"], 0);
+  EXPECT_EQ(seen["steps"][0]["once"], true);
+  EXPECT_EQ(seen["steps"][1]["once"], false);
+  const Outcome explain = w.fusec({"explain", model, "--shape", "N=5", "--device", "cpu"});
+  EXPECT_THAT(explain.out, HasSubstr("once per plan"));
+  const Outcome bind = w.fusec({"bind", model, "--shape", "N=5", "--device", "cpu"});
+  EXPECT_THAT(bind.out, HasSubstr("kept 64 bytes, written once per plan\n0: once @"));
+}
+
 // Times are whatever they are; the sums over them are not.
 TEST(Json, BenchLibrarySum) {
   const Workplace w;

@@ -44,6 +44,12 @@ ir::Block schedule_columns(const Scheduling& s, PerfectNest nest, VarId along);
 // nullopt for other nests.
 std::optional<ir::Block> schedule_column_chunks(const Scheduling& s, const PerfectNest& nest);
 
+// Whether the nest is a scan that schedule_scan takes: it stores its results as it goes, along columns, or along rows
+// if it does little else.
+bool scans_in_place(const PerfectNest& nest);
+// Schedules a scan, its columns in vectors or a few of its rows at once. Returns nullopt for other nests.
+std::optional<ir::Block> schedule_scan(const Scheduling& s, const PerfectNest& nest);
+
 // The lanes of a vector of the widest type that the block computes in, times `unroll`.
 int lanes_for(const ir::Kernel& kernel, const ir::Block& block, const Target& target, int unroll = 1);
 

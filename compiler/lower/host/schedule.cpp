@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lower for the host: picks the schedule family of each loop nest (interleave, pointwise, transpose, column chunks,
-// columns, few rows, rows) and cleans up the kernel afterwards. For all families it derives the lanes of a loop body
-// from its widest type, and splits a loop into full vectors and a guarded rest.
+// Lower for the host: picks the schedule family of each loop nest (interleave, pointwise, transpose, scan, column
+// chunks, columns, few rows, rows) and cleans up the kernel afterwards. For all families it derives the lanes of a loop
+// body from its widest type, and splits a loop into full vectors and a guarded rest.
 
 #include <algorithm>
 
@@ -60,6 +60,8 @@ Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim
       const bool tiles = lanes_for(s.kernel, loops.body, s.target) > 1;
       const auto across = tiles ? strided_across(loops) : std::nullopt;
       scheduled = across ? schedule_transpose(s, std::move(loops), *across) : schedule_pointwise(s, std::move(loops));
+    } else if (auto scanned = schedule_scan(s, loops)) {
+      scheduled = std::move(*scanned);
     } else if (auto chunks = schedule_column_chunks(s, loops)) {
       scheduled = std::move(*chunks);
     } else {

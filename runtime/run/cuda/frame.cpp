@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enqueues the launches of a Plan on a stream, during a run or a graph capture. The constructor fills in all addresses
+// Enqueues the launches of a Plan on a stream: those that run once when a Frame is made, the others during a run or a
+// graph capture. The constructor fills in all addresses
 // in the arena and in the constants; a run only fills in those of the caller's tensors. Enqueueing must not allocate or
 // synchronize, because it may be captured.
 
@@ -33,11 +34,12 @@ Result<bool> RunMemory::reserve(const ContextPtr& context, const Plan& plan) {
   return arena_moved || status_moved || seen_moved;
 }
 
-Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory)
+Frame::Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept)
     : context_(std::move(context)),
       plan_(std::move(plan)),
       constants_(static_cast<const Program&>(*plan_->loaded->device).constant_addresses),
       arena_(memory.arena.data()),
+      kept_(std::move(kept)),
       status_(memory.status.data()),
       status_seen_(reinterpret_cast<const int32_t*>(memory.status_seen.data())),
       args_(plan_->args.size()) {
@@ -74,6 +76,8 @@ void* Frame::base(const Address& address, std::span<void* const> inputs, std::sp
       return outputs[address.ordinal];
     case Base::constant:
       return constants_[address.ordinal];
+    case Base::kept:
+      return kept_.data();
     case Base::arena:
       break;
   }
@@ -143,6 +147,23 @@ Status Frame::fetch_indices(CUstream stream) {
   return context_->check(result, "cuMemcpyDtoHAsync");
 }
 
+Status Frame::enqueue_launch(std::size_t index, CUstream stream) {
+  Status status = launch(plan_->launches[index], stream);
+  if (status.ok()) return status;
+  return std::move(status).with_note("while launching step '" + plan_->launches[index].step->origin + "'");
+}
+
+// The words of these launches come first, and each run clears them all, so they are checked at once.
+Status Frame::make_kept(CUstream stream) {
+  if (plan_->once == 0) return {};
+  FUSEC_TRY(clear_indices(stream));
+  behind_launch_ = false;
+  for (std::size_t i = 0; i < plan_->once; ++i) FUSEC_TRY(enqueue_launch(i, stream));
+  FUSEC_TRY(fetch_indices(stream));
+  FUSEC_TRY(context_->check(context_->driver().cuStreamSynchronize(stream), "cuStreamSynchronize"));
+  return check_indices();
+}
+
 Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
                       std::span<const Event> events) {
   complete(inputs, outputs);
@@ -150,9 +171,7 @@ Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outp
   behind_launch_ = false;
   FUSEC_TRY(record(*context_, events, 0, stream));
   for (std::size_t i = 0; i < plan_->launches.size(); ++i) {
-    if (Status status = launch(plan_->launches[i], stream); !status.ok()) {
-      return std::move(status).with_note("while launching step '" + plan_->launches[i].step->origin + "'");
-    }
+    if (i >= plan_->once) FUSEC_TRY(enqueue_launch(i, stream));
     if (!events.empty()) behind_launch_ = false;
     FUSEC_TRY(record(*context_, events, i + 1, stream));
   }

@@ -55,11 +55,15 @@ struct RunMemory {
 
 class Frame {
  public:
-  Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory);
+  // kept: memory for the plan's kept values.
+  Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept);
 
   const Plan& plan() const { return *plan_; }
-  // Puts the launches and output copies on the stream: no waiting, no allocation. Addresses are those of the caller's
-  // row-major tensors. events, if not empty: one more than launches, recorded before the first and after each.
+  // Puts the launches that run once per plan on the stream, and waits for them. invalid_argument when an index was out
+  // of range.
+  Status make_kept(CUstream stream);
+  // Puts the launches of a run and output copies on the stream: no waiting, no allocation. Addresses are those of the
+  // caller's row-major tensors. events, if not empty: one more than launches, recorded before the first and after each.
   Status enqueue(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
                  std::span<const Event> events = {});
   // After a run is over: invalid_argument when an index was out of range.
@@ -71,6 +75,7 @@ class Frame {
     Address to;
   };
   void complete(std::span<void* const> inputs, std::span<void* const> outputs);
+  Status enqueue_launch(std::size_t index, CUstream stream);
   Status launch(const Launch& launch, CUstream stream);
   Status launch_phase(const Launch& launch, const PhaseLaunch& phase, CUstream stream);
   Status copy_outputs(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream);
@@ -82,6 +87,7 @@ class Frame {
   PlanPtr plan_;
   std::span<void* const> constants_;
   std::byte* arena_;
+  DeviceBuffer kept_;
   std::byte* status_;
   const int32_t* status_seen_;
   std::vector<void*> args_;

@@ -44,7 +44,7 @@ bool staging_pays(const Plan& plan, double copy_gb_per_s) {
   }
   const double copies =
       kLaunchUs * static_cast<double>(plan.inputs.size() + plan.outputs.size()) + bytes / (1e3 * copy_gb_per_s);
-  return copies < kLaunchUs * static_cast<double>(plan.launches.size());
+  return copies < kLaunchUs * static_cast<double>(plan.launches.size() - plan.once);
 }
 
 class GpuRunner final : public Runner {
@@ -138,7 +138,7 @@ class GpuRunner final : public Runner {
 
   const Driver& driver() const { return context_->driver(); }
 
-  // Memory and a Frame for the plan.
+  // Memory, the kept values and a Frame for the plan.
   Status renew(State& state) {
     FUSEC_TRY(settle());
     state.graphs.clear();
@@ -146,7 +146,11 @@ class GpuRunner final : public Runner {
     const Result<bool> moved = memory_.reserve(context_, *state.plan);
     if (!moved.ok() || *moved) ++generation_;
     FUSEC_TRY(moved.status());
-    state.frame = std::make_unique<Frame>(context_, state.plan, memory_);
+    DeviceBuffer kept;
+    FUSEC_TRY(grow(kept, context_, state.plan->kept_bytes).status());
+    auto frame = std::make_unique<Frame>(context_, state.plan, memory_, std::move(kept));
+    FUSEC_TRY(frame->make_kept(stream_.get()));
+    state.frame = std::move(frame);
     state.generation = generation_;
     return {};
   }

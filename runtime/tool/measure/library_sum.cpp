@@ -167,7 +167,7 @@ bool in_place(const Plan& plan, const Launch& launch) {
 
 std::vector<Group> group_steps(const Plan& plan, const runtime::ResolvedProgram& resolved) {
   std::vector<Group> groups;
-  for (std::size_t i = 0; i < plan.launches.size(); ++i) {
+  for (std::size_t i = plan.once; i < plan.launches.size(); ++i) {
     const Launch& launch = plan.launches[i];
     Group group;
     group.shown.generated = launch.op == nullptr;
