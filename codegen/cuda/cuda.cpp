@@ -50,11 +50,11 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
   Artifact artifact;
   artifact.phases = std::move(written.phases);
-  artifact.ptx = apply_ptxas_workarounds(cubin.ptx);
-  if (artifact.ptx == cubin.ptx) {
+  if (apply_ptxas_workarounds(cubin.ptx, ptxas_number(cuda::nvrtc_version()), target.sm) == cubin.ptx) {
+    artifact.ptx = apply_ptxas_workarounds(cubin.ptx, kUnknownPtxas, target.sm);
     FUSEC_TRY(add_cubin(artifact, std::move(cubin.image)));
   } else {
-    FUSEC_TRY(add_assembled_cubin(artifact, target));
+    FUSEC_TRY(add_assembled_cubin(artifact, cubin.ptx, target));
   }
   if (options.keep_text) artifact.text = std::move(written.text);
   return artifact;

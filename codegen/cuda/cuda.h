@@ -37,7 +37,10 @@ struct Cubin {
   std::string ptx;
 };
 
+// compile_failed carries NVRTC's log and the lines around the errors, with their numbers.
 Result<Cubin> compile(const std::string& text, const Target& target);
+// The lines of `source` around the first errors that the log of NVRTC tells of, as "kernel.cu(12): error: ...".
+std::string source_at_errors(const std::string& source, const std::string& log);
 // "13.0", or "none".
 std::string nvrtc_version();
 

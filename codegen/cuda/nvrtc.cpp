@@ -77,8 +77,8 @@ Result<Cubin> compile(const std::string& text, const Target& target) {
   Program program(*nvrtc(), text);
   program.compile(options);
   if (!program.ok()) {
-    return Status(StatusCode::compile_failed,
-                  "NVRTC for sm_" + std::to_string(target.sm) + ": " + program.error() + "\n" + program.log());
+    return Status(StatusCode::compile_failed, "NVRTC for sm_" + std::to_string(target.sm) + ": " + program.error() +
+                                                  "\n" + program.log() + source_at_errors(text, program.log()));
   }
   return Cubin{program.cubin(), program.ptx()};
 }

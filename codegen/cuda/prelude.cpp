@@ -172,173 +172,21 @@ constexpr Part kParts[] = {
   return r == 0.0 ? copysign(0.0, b) : (r < 0.0) != (b < 0.0) ? r + b : r;
 }
 )"},
-    // Transcendental and activation functions.
-    {"exp2_approx", "", R"(FUNCTION float exp2_approx(float a) {  // 2 ulp; denormal results are 0
+    // Approximations.
+    {"exp2_approx_f32", "", R"(FUNCTION float exp2_approx_f32(float a) {  // 2 ulp; denormal results are 0
   float out;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
   return out;
 }
 )",
      0, true},
-    {"rcp_approx", "", R"(FUNCTION float rcp_approx(float a) {  // 1 ulp
+    {"rcp_approx_f32", "", R"(FUNCTION float rcp_approx_f32(float a) {  // 1 ulp
   float out;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(a));
   return out;
 }
 )",
      0, true},
-    // Divides several lanes by one divisor, rounded as a / b rounds: a * (1/b), corrected by its remainder, which is
-    // exact where nothing is denormal or infinite. It needs one reciprocal and one test for all lanes, where each a / b
-    // would need both.
-    {"divide_by", "rcp_approx div_f32",
-     R"(template <int N> FUNCTION void divide_by(float* quotients, const float* a, float b) {
-  float r = rcp_approx(b), out[N], least = 1.0f, most = 1.0f;
-  r = fmaf(r, fmaf(-b, r, 1.0f), r);
-  #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const float q = a[i] * r;
-    const bool zero = a[i] == 0.0f;
-    out[i] = zero ? q : fmaf(fmaf(-b, q, a[i]), r, q);
-    least = fminf(least, zero ? 1.0f : fabsf(q)), most = fmaxf(most, fabsf(q));
-  }
-  const bool plain = fabsf(b) >= 0x1p-40f && fabsf(b) <= 0x1p40f && least >= 0x1p-60f && most <= 0x1p60f;
-  #pragma unroll
-  for (int i = 0; i < N; ++i) quotients[i] = out[i];
-  if (plain) return;
-  #pragma unroll
-  for (int i = 0; i < N; ++i) quotients[i] = div_f32(a[i], b);
-}
-)"},
-    // a / b, given the reciprocal of b in two parts.
-    {"quotient_f32", "",
-     R"(FUNCTION float quotient_f32(float a, float inverse, float rest) { return fmaf(a, inverse, a * rest); }
-)"},
-    // The same for a divisor with at most 11 significant bits that is known only on the device.
-    {"divide_by_short", "rcp_approx quotient_f32 div_f32",
-     R"(template <int N> FUNCTION void divide_by_short(float* quotients, const float* a, float b) {
-  if (!(fabsf(b) >= 0x1p-24f && fabsf(b) <= 65504.0f)) {
-    #pragma unroll
-    for (int i = 0; i < N; ++i) quotients[i] = div_f32(a[i], b);
-    return;
-  }
-  float inverse = rcp_approx(b);
-  inverse = fmaf(inverse, fmaf(-b, inverse, 1.0f), inverse);
-  float rest = fmaf(-b, inverse, 1.0f);
-  if (rest < 0.0f) inverse = __uint_as_float(__float_as_uint(inverse) - 1), rest = fmaf(-b, inverse, 1.0f);
-  rest = inverse * (rest > 0.0f ? rest : 0x1p-100f);
-  #pragma unroll
-  for (int i = 0; i < N; ++i) quotients[i] = quotient_f32(a[i], inverse, rest);
-}
-)"},
-    // a| < 0.55: a + a^3*P(a^2); else 1 - 2 / (exp(2|a|) + 1). 2 ulp, measured on an H100 over 2^23 samples.
-    {"tanh_f32", "exp2_approx rcp_approx", R"(FUNCTION float tanh_f32(float a) {
-  const float square = a * a;
-  float p = fmaf(-0.006610227825f, square, 0.02130938866f);
-  p = fmaf(p, square, -0.05390942883f);
-  p = fmaf(p, square, 0.1333311373f);
-  p = fmaf(p, square, -0.3333333201f);
-  const float small = fmaf(a * square, p, a);
-  const float large = fmaf(-2.0f, rcp_approx(exp2_approx(fabsf(a) * 2.885390082f) + 1.0f), 1.0f);
-  return copysignf(fabsf(a) >= 0.55f ? large : small, a);
-}
-)"},
-    // a| < 0.9: a + a*P(a^2), error 1.4e-8; else 1 - 2^Q(|a|) with Q = log2(erfc); the result is 1 from 4 on.
-    {"erf_f32", "exp2_approx min_f32", R"(FUNCTION float erf_f32(float a) {
-  const float square = a * a, magnitude = fabsf(a), held = min_f32(magnitude, 4.0f);
-  float p = fmaf(-0x1.3c61c8p-11f, square, 0x1.47c73p-8f);
-  p = fmaf(p, square, -0x1.b6a25p-6f);
-  p = fmaf(p, square, 0x1.ce1bfp-4f);
-  p = fmaf(p, square, -0x1.8126eep-2f);
-  p = fmaf(p, square, 0x1.06eba6p-3f);
-  float q = fmaf(0x1.2bdc98p-12f, held, -0x1.21d634p-8f);
-  q = fmaf(q, held, 0x1.07bbb4p-5f);
-  q = fmaf(q, held, -0x1.339e42p-3f);
-  q = fmaf(q, held, -0x1.d6823ap-1f);
-  q = fmaf(q, held, -0x1.a0877ep+0f);
-  q = fmaf(q, held, -0x1.f791e6p-13f);
-  const float large = 1.0f - exp2_approx(q);
-  return magnitude < 0.9f ? fmaf(a, p, a) : copysignf(large, a);
-}
-)"},
-    // e / (1 + e) with e = exp(-|a|), or 1 / (1 + e). Nothing overflows, and the divisor lies in 1 .. 2, so it needs no
-    // test. After one Newton step the reciprocal rounds as a division does.
-    {"sigmoid_f32", "rcp_approx", R"(FUNCTION float sigmoid_f32(float a) {
-  const float e = expf(-fabsf(a)), divisor = e + 1.0f;
-  float inverse = rcp_approx(divisor);
-  inverse = fmaf(inverse, fmaf(-divisor, inverse, 1.0f), inverse);
-  return (a < 0.0f ? e : 1.0f) * inverse;
-}
-)"},
-    {"sigmoid_f64", "", R"(FUNCTION double sigmoid_f64(double a) {
-  const double e = exp(-fabs(a));
-  return (a < 0.0 ? e : 1.0) / (e + 1.0);
-}
-)"},
-    // 2^(n + 64) for shifted = 1.5*2^23 + n, whose low bits are n.
-    {"power_plus_64", "", R"(FUNCTION float power_plus_64(float shifted) {
-  return __uint_as_float((__float_as_uint(shifted) << 23) + (191u << 23));
-}
-)"},
-    // 2^a - 1 for |a| <= 1/2, where exp2_approx is not accurate enough.
-    {"exp2_minus_1", "", R"(FUNCTION float exp2_minus_1(float a) {
-  const float x = a * 0x1.62e43p-1f;
-  float p = fmaf(0x1.6b9c3ep-10f, x, 0x1.12253ap-7f);
-  p = fmaf(p, x, 0x1.5556f2p-5f);
-  p = fmaf(p, x, 0x1.5554b4p-3f);
-  p = fmaf(p, x, 0x1.fffffep-2f);
-  return fmaf(x * x, p, x);
-}
-)"},
-    // max(a, 0) - |a| * Phi(-|a|); the subtraction does not cancel. With t = |a| and q = t/(t + 2.5) the second term is
-    // exp(-t^2/2) * q*P(q), with P accurate to 6.0e-9 and t^2 in two parts. The factor 2^-64 is applied last, so that
-    // denormal results round once. 3.9 ulp over all inputs on an H100.
-    {"gelu_f32", "exp2_minus_1 rcp_approx min_f32 power_plus_64", R"(FUNCTION float gelu_f32(float a) {
-  const float t = min_f32(fabsf(a), 15.0f), square = t * t, shifted = fmaf(square, -0x1.715476p-1f, 12582912.0f);
-  float rest = fmaf(square, -0x1.715476p-1f, 12582912.0f - shifted);
-  rest = fmaf(square, -0x1.4ae0cp-27f, rest);
-  rest = fmaf(fmaf(t, t, -square), -0x1.715476p-1f, rest);
-  const float divisor = t + 2.5f, inverse = rcp_approx(divisor);
-  float q = t * inverse;
-  q = fmaf(fmaf(-divisor, q, t), inverse, q);
-  float p = fmaf(-0x1.962a42p-6f, q, 0x1.b07398p-6f);
-  p = fmaf(p, q, 0x1.6183ccp-4f);
-  p = fmaf(p, q, -0x1.e47558p-4f);
-  p = fmaf(p, q, 0x1.3993acp-6f);
-  p = fmaf(p, q, -0x1.ae0cbcp-4f);
-  p = fmaf(p, q, 0x1.775604p-5f);
-  p = fmaf(p, q, 0x1.2c3bp-2f);
-  p = fmaf(p, q, 0x1.5b2e68p-3f);
-  p = fmaf(p, q, -0x1.3e4ed4p+0f);
-  p = fmaf(p, q, 0x1.4p+0f);
-  p *= q;
-  p = fmaf(p, exp2_minus_1(rest), p) * power_plus_64(shifted);
-  return fmaf(a, a > 0.0f ? 1.0f : 0.0f, p * -0x1p-64f);  // -infinity * 0 is NaN
-}
-)"},
-    {"gelu_f64", "", R"(FUNCTION double gelu_f64(double a) { return a * 0.5 * erfc(a * -0.7071067811865476); }
-)"},
-    // a / (1 + exp(-y)) with y = 2*sqrt(2/pi) * (a + 0.044715*a^3), computed as exp(-|y|) or 1 over 1 + exp(-|y|). The
-    // exponent of 2, a multiple of t * (t^2 + 1/0.044715), is in two parts. The factor 2^-64 is applied last, so that
-    // denormal results round once. 3.6 ulp over all inputs on an H100.
-    {"gelu_tanh_f32", "exp2_minus_1 rcp_approx min_f32 power_plus_64", R"(FUNCTION float gelu_tanh_f32(float a) {
-  const float t = min_f32(fabsf(a), 11.0f), sum = fmaf(t, t, 22.36328125f), product = t * sum;
-  float low = fmaf(t, t, 22.36328125f - sum) + 0x1.2f6edp-11f;
-  low = fmaf(t, low, fmaf(t, sum, -product));
-  const float shifted = fmaf(product, -0x1.a5a7dp-4f, 12582912.0f);
-  float rest = fmaf(product, -0x1.a5a7dp-4f, 12582912.0f - shifted);
-  rest = fmaf(product, 0x1.151aacp-29f, rest);
-  rest = fmaf(low, -0x1.a5a7dp-4f, rest);
-  const float e = t > 10.8f ? 0.0f : (exp2_minus_1(rest) + 1.0f) * power_plus_64(shifted);  // -infinity * 0 is NaN
-  const float divisor = fmaf(e, 0x1p-64f, 1.0f);
-  float inverse = rcp_approx(divisor);
-  inverse = a * fmaf(inverse, fmaf(-divisor, inverse, 1.0f), inverse);
-  return a < 0.0f ? inverse * e * 0x1p-64f : inverse;
-}
-)"},
-    {"gelu_tanh_f64", "", R"(FUNCTION double gelu_tanh_f64(double a) {
-  return a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a)));
-}
-)"},
     // Near its zeros, b*a + c is dominated by rounding error unless it is rounded once.
     {"hard_sigmoid_f32", "max_f32 min_f32", R"(FUNCTION float hard_sigmoid_f32(float a, float b, float c) {
   return max_f32(0.0f, min_f32(1.0f, fmaf(b, a, c)));
@@ -658,6 +506,10 @@ namespace spell {
 #define SCALAR_FN(name, reference, cuda, ...) SCALAR_OP(name, 1, float_, reference, cuda)
 #define SCALAR_DEF(...)
 #include "ir/ops/scalar_ops.def"
+#define KERNEL_OP(name, arity, typing, reference, cuda, ...)     \
+  static_assert(is_complete(cuda, ir::Typing::typing, has_part), \
+                "the op " #name " has no CUDA text, or one with a function that the prelude lacks");
+#include "ir/ops/kernel_ops.def"
 
 }  // namespace spell
 

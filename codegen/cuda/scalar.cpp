@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes types, constants, casts and scalar ops as CUDA C++ expressions. The `cuda` column of the op table says how a
-// primitive is written; definitions become functions of the prelude.
+// Writes types, constants, casts and scalar ops as CUDA C++ expressions. The `cuda` column of the op tables says how a
+// primitive is written; definitions and the formulas of functions become functions of the prelude.
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "codegen/cuda/expression.h"
 #include "codegen/cuda/spelling.h"
@@ -107,6 +108,8 @@ const Spelling& spelling_of(ScalarOp op) {
 #define SCALAR_FN(name, reference, cuda, ...) cuda,
 #define SCALAR_DEF(name, ...) {},
 #include "ir/ops/scalar_ops.def"
+#define KERNEL_OP(name, arity, typing, reference, cuda, ...) cuda,
+#include "ir/ops/kernel_ops.def"
   };
   return kRows[static_cast<std::size_t>(op)];
 }
@@ -128,6 +131,7 @@ std::string primitive(Prelude& prelude, ScalarOp op, DType type, const Args& x) 
       return prelude_call(prelude, name, type, x);
     case Form::Kind::quotient:
       return division(prelude, type, x);
+    case Form::Kind::formula:
     case Form::Kind::none:
       break;
   }
@@ -140,11 +144,15 @@ struct Typed {
   DType type;
 };
 
+std::string step_name(int number) { return "s" + std::to_string(number); }
+
 Typed node_text(Prelude& prelude, const ir::DefNode& node, DType type) {
+  const DType own = node.is_bits ? DType::i32 : type;
   if (node.kind == ir::DefNode::Kind::number) {
-    return {literal({type, node.number, static_cast<int64_t>(node.number)}), type};
+    return {literal({own, node.number, static_cast<int64_t>(node.number)}), own};
   }
   if (node.kind == ir::DefNode::Kind::operand) return {std::string(1, static_cast<char>('a' + node.operand)), type};
+  if (node.kind == ir::DefNode::Kind::step) return {step_name(node.operand), own};
   FUSEC_CHECK(node.kind == ir::DefNode::Kind::op) << "a gradient's symbol in a definition";
   Args args;
   DType last = type;
@@ -156,16 +164,25 @@ Typed node_text(Prelude& prelude, const ir::DefNode& node, DType type) {
   return {scalar_op(prelude, node.op, last, args), result_type(node.op, last, last)};
 }
 
-std::string defined(Prelude& prelude, ScalarOp op, DType type, const Args& x) {
+// A function of the prelude that takes the steps of a definition or formula.
+std::string by_steps(Prelude& prelude, ScalarOp op, std::span<const ir::DefNode> steps, DType type, const Args& x) {
   const auto& row = ir::info(op);
   const std::string name = std::string(row.name) + "_" + to_string(type);
-  if (!prelude.has(name)) {
-    const Typed body = node_text(prelude, ir::definition(op), type);
-    Args parameters;
-    for (int k = 0; k < row.arity; ++k) parameters.push_back(register_type(type) + " " + static_cast<char>('a' + k));
-    prelude.define(name, fmt::format("FUNCTION {} {}({}) {{ return {}; }}\n", register_type(body.type), name,
-                                     joined(parameters, ", "), body.text));
+  if (prelude.has(name)) return call(name, x);
+  std::string body;
+  Typed result;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    result = node_text(prelude, steps[i], type);
+    if (i + 1 == steps.size()) break;
+    body +=
+        fmt::format("  const {} {} = {};\n", register_type(result.type), step_name(static_cast<int>(i)), result.text);
   }
+  Args parameters;
+  for (int k = 0; k < row.arity; ++k) parameters.push_back(register_type(type) + " " + static_cast<char>('a' + k));
+  const std::string head =
+      fmt::format("FUNCTION {} {}({}) {{", register_type(result.type), name, joined(parameters, ", "));
+  prelude.define(name, body.empty() ? fmt::format("{} return {}; }}\n", head, result.text)
+                                    : fmt::format("{}\n{}  return {};\n}}\n", head, body, result.text));
   return call(name, x);
 }
 
@@ -230,11 +247,15 @@ std::string convert(Prelude& prelude, DType from, DType to, const std::string& v
 
 std::string scalar_op(Prelude& prelude, ScalarOp op, DType type, const Args& args) {
   type = compute_type(type);
-  return ir::info(op).is_definition ? defined(prelude, op, type, args) : primitive(prelude, op, type, args);
+  if (const ir::Formula* formula = ir::gpu_formula(op, type)) return by_steps(prelude, op, *formula, type, args);
+  if (!ir::info(op).is_definition) return primitive(prelude, op, type, args);
+  return by_steps(prelude, op, {&ir::definition(op), 1}, type, args);
 }
 
 std::string raw_op(Prelude& prelude, ScalarOp op, DType type, const Args& args, DType result) {
   if (op == ScalarOp::cast) return convert(prelude, type, result, args[0]);
+  if (op == ScalarOp::round_cast)
+    return convert(prelude, type, result, scalar_op(prelude, ScalarOp::round, type, args));
   return narrow(prelude, result, scalar_op(prelude, op, type, args));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CUDA C++ spells the primitives of the op table: the words that the `cuda` column of ir/ops/scalar_ops.def is
-// written in. Everything is constant, so that codegen/cuda/prelude.cpp can check while compiling that no row lacks a
-// text and that the prelude has every function that a row names.
+// How CUDA C++ spells the primitives of the op tables: the words that the `cuda` columns of ir/ops/scalar_ops.def and
+// ir/ops/kernel_ops.def are written in. Everything is constant, so that codegen/cuda/prelude.cpp can check while
+// compiling that no row lacks a text and that the prelude has every function that a row names.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct Form {
     text,      // $a $b $c: the operands; $T: the dtype; $U: an unsigned type with enough bits; $o: `op`
     builtin,   // a function of CUDA; the one for float has the suffix f
     prelude,   // a function of the prelude: `text`_f32, `text`_f64, int_`text`
+    formula,   // the one of ir/ops/gpu_formulas.def
     quotient,  // a/b, protected from what NVRTC assumes of it
   };
   Kind kind = Kind::none;
@@ -42,6 +43,10 @@ constexpr Spelling floats(const Spelling& f32, const Spelling& f64) { return {f3
 constexpr Spelling builtin(std::string_view name) {
   const Spelling call = all({Form::Kind::builtin, name, ""});
   return floats(call, call);
+}
+constexpr Spelling formula() {
+  const Spelling steps = all({Form::Kind::formula, "", ""});
+  return floats(steps, steps);
 }
 constexpr Spelling quotient() {
   const Spelling division = all({Form::Kind::quotient, "", ""});
@@ -76,9 +81,10 @@ constexpr bool is_complete(const Spelling& spelling, ir::Typing typing, const Ha
   const bool everything = typing == Typing::equal || typing == Typing::select;
   const bool numbers = everything || typing == Typing::num || typing == Typing::signed_ || typing == Typing::compare;
   const bool floats = numbers || typing == Typing::float_ || typing == Typing::classify;
-  const bool integers = numbers || typing == Typing::int_;
+  const bool integers = numbers || typing == Typing::int_ || typing == Typing::from_bits;
+  const bool f32 = floats || typing == Typing::f32_ || typing == Typing::to_bits;
   const bool booleans = everything || typing == Typing::bool_;
-  return (!floats || (good(spelling.f32, "", "_f32") && good(spelling.f64, "", "_f64"))) &&
+  return (!f32 || good(spelling.f32, "", "_f32")) && (!floats || good(spelling.f64, "", "_f64")) &&
          (!integers || good(spelling.integer, "int_", "")) && (!booleans || good(spelling.boolean, "", ""));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks the statements of a kernel phase and writes one `__global__` function with launch bounds, parameters and shared
-// memory.
+// memory. Scalar ops on registers are written here, too.
 
 #include "codegen/cuda/writer.h"
 
@@ -55,6 +55,42 @@ void write_ballot(Writer& w, const ir::Ballot& ballot) {
 void write_seq(Writer& w, const ir::Loop& loop) {
   if (loop.head.tag >= ir::LoopTag::block) throw UnsupportedKernel("only the lowered form of a kernel is written");
   write_loop(w, loop.head, [&] { write_block(w, loop.body); });
+}
+
+// f32 lanes to bytes, four at a time: one instruction converts and packs two lanes.
+bool is_packed(const Writer& w, const ir::Let& let) {
+  if (let.op != ir::ScalarOp::cast && let.op != ir::ScalarOp::round_cast) return false;
+  const ir::RegInfo& result = w.kernel.regs[let.dst];
+  const auto* from = std::get_if<ir::RegId>(&let.args[0]);
+  return (result.dtype == DType::i8 || result.dtype == DType::u8) && result.width % 4 == 0 && from != nullptr &&
+         w.kernel.regs[*from] == ir::RegInfo{DType::f32, result.width} && w.target.sm >= 80;
+}
+
+void write_packed(Writer& w, const ir::Let& let) {
+  const ir::RegInfo& result = w.kernel.regs[let.dst];
+  const std::string part =
+      std::string(to_string(result.dtype)) + (let.op == ir::ScalarOp::cast ? "_truncated" : "_nearest");
+  declare(w, let.dst);
+  w.out.line(fmt::format("{}<{}>({}, {});", w.prelude.use(part), result.width, ir::reg_name(let.dst),
+                         ir::reg_name(std::get<ir::RegId>(let.args[0]))));
+}
+
+void write_let(Writer& w, const ir::Let& let) {
+  const DType first = dtype_of(w.kernel, let.args[0]);
+  const DType result = w.kernel.regs[let.dst].dtype;
+  if (is_16_bit_float(first) && result == first && ir::on_half_bits(let)) {
+    return define(w, let.dst, op_on_bits(w.prelude, let.op, first, raw_operand(w, let.args[0])));
+  }
+  if (let.op == ir::ScalarOp::where) {  // a selection needs no arithmetic
+    return define(w, let.dst,
+                  fmt::format("{} ? {} : {}", operand(raw_operand(w, let.args[0])),
+                              operand(raw_operand(w, let.args[1])), operand(raw_operand(w, let.args[2]))));
+  }
+  if (let.op == ir::ScalarOp::cast && first == result) return define(w, let.dst, raw_operand(w, let.args[0]));
+  if (is_packed(w, let)) return write_packed(w, let);
+  std::vector<std::string> args;
+  for (const ir::Operand& arg : let.args) args.push_back(compute_operand(w, arg));
+  define(w, let.dst, raw_op(w.prelude, let.op, first, args, result));
 }
 
 void write_plain(Writer& w, const ir::Stmt& stmt) {

@@ -15,7 +15,6 @@
 #include "codegen/cuda/expression.h"
 #include "codegen/kernel/layout.h"
 #include "ir/kernel/kernel.h"
-#include "ir/kernel/known_bits.h"
 
 namespace fusec::codegen::cuda {
 
@@ -28,8 +27,6 @@ struct SharedBuffer {
 struct Writer {
   const ir::Kernel& kernel;
   const Target& target;
-  const ir::IdVector<ir::RegId, ir::KnownBits> known_bits;
-  std::map<ir::RegId, ir::RegId> rounded;  // maps the result of each `round` to its operand
   bool comments = false;
   Prelude& prelude;
   Index index;
@@ -39,11 +36,7 @@ struct Writer {
   std::string loop_name();           // the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
-      : kernel(kernel),
-        target(target),
-        known_bits(ir::compute_known_bits(kernel)),
-        prelude(prelude),
-        index(kernel, prelude) {}
+      : kernel(kernel), target(target), prelude(prelude), index(kernel, prelude) {}
   Writer(const Writer&) = delete;
 };
 
@@ -74,9 +67,6 @@ inline std::string at_lane(const std::string& name, int width) { return width > 
 // Declares shared memory for `count` elements; returns its name.
 std::string add_shared(Writer& w, const std::string& type, const std::string& name, int64_t count,
                        int64_t element_bytes);
-
-// let.cpp
-void write_let(Writer& w, const ir::Let& let);
 
 // access.cpp
 void write_load(Writer& w, const ir::Load& load);

@@ -132,7 +132,8 @@ const TargetHooks& host_hooks() {
       .min_max = host::min_max,
       .fma = math::fused,
       .library = math::libm,
-      .function = math::function};
+      .function = math::function,
+      .kernel_op = nullptr};
   return kHost;
 }
 

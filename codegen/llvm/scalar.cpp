@@ -306,11 +306,17 @@ struct Typed {
   DType type;
 };
 
-Typed build_node(Ir& ir, const ir::DefNode& node, const OpArgs& args) {
-  if (node.kind == ir::DefNode::Kind::number) {
-    const bool is_f = is_float(args.type);
-    return {is_f ? number(args.a, node.number) : integer(args.a, static_cast<int64_t>(node.number)), args.type};
-  }
+llvm::Constant* number_node(Ir& ir, const ir::DefNode& node, const OpArgs& args) {
+  const auto whole = static_cast<int64_t>(node.number);
+  if (node.is_bits)
+    return llvm::ConstantInt::get(retyped(args.a, ir.b.getInt32Ty()), static_cast<uint64_t>(whole), true);
+  return is_float(args.type) ? number(args.a, node.number) : integer(args.a, whole);
+}
+
+Typed build_node(Ir& ir, const ir::DefNode& node, const OpArgs& args, std::span<const Typed> steps) {
+  if (node.kind == ir::DefNode::Kind::number)
+    return {number_node(ir, node, args), node.is_bits ? DType::i32 : args.type};
+  if (node.kind == ir::DefNode::Kind::step) return steps[static_cast<std::size_t>(node.operand)];
   if (node.kind == ir::DefNode::Kind::operand) {
     Value* operands[] = {args.a, args.b, args.c};
     return {operands[node.operand], args.type};
@@ -319,20 +325,22 @@ Typed build_node(Ir& ir, const ir::DefNode& node, const OpArgs& args) {
   Value* in[3] = {};
   DType type = args.type;
   for (std::size_t i = 0; i < node.args.size(); ++i) {
-    const Typed arg = build_node(ir, node.args[i], args);
+    const Typed arg = build_node(ir, node.args[i], args, steps);
     in[i] = arg.value;
     type = arg.type;  // the last operand's type: for where it is the type of a choice
   }
   return {build_op(ir, node.op, {type, in[0], in[1], in[2]}), result_type(node.op, type, type)};
 }
 
-// Builds the tree in the compute type, without rounding to f16 or bf16 inside.
-Value* build_definition(Ir& ir, ir::ScalarOp op, OpArgs args) {
-  args.type = compute_type(args.type);
-  return build_node(ir, ir::definition(op), args).value;
-}
-
 }  // namespace
+
+// Builds the trees in the compute type, without rounding to f16 or bf16 inside.
+Value* build_steps(Ir& ir, std::span<const ir::DefNode> steps, OpArgs args) {
+  args.type = compute_type(args.type);
+  std::vector<Typed> made;
+  for (const ir::DefNode& step : steps) made.push_back(build_node(ir, step, args, made));
+  return made.back().value;
+}
 
 Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
   switch (op) {
@@ -344,15 +352,19 @@ Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
     return ir.hooks.function(ir, op, args.a);
 #define SCALAR_DEF(name, ...) \
   case ir::ScalarOp::name:    \
-    return build_definition(ir, op, args);
+    return build_steps(ir, {&ir::definition(op), 1}, args);
 #include "ir/ops/scalar_ops.def"
+    default:
+      break;
   }
-  FUSEC_CHECK(false) << "scalar op " << static_cast<int>(op);
-  return nullptr;
+  if (ir.hooks.kernel_op == nullptr)
+    throw CompileError("the op '" + std::string(ir::info(op).name) + "' is for GPUs, not for a CPU");
+  return ir.hooks.kernel_op(ir, op, args);
 }
 
 Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result) {
   if (op == ir::ScalarOp::cast) return convert(ir, args.type, result, args.a);
+  if (op == ir::ScalarOp::round_cast) return convert(ir, args.type, result, build_op(ir, ir::ScalarOp::round, args));
   return narrow(ir, result, build_op(ir, op, args));
 }
 

@@ -39,6 +39,7 @@ class UnsupportedKernel : public std::runtime_error {
 };
 
 struct Ir;
+struct OpArgs;
 
 // The operations whose code depends on the machine. There is one table each: host_hooks, nvptx_hooks.
 struct TargetHooks {
@@ -55,6 +56,8 @@ struct TargetHooks {
   llvm::Value* (*library)(Ir&, const std::string& name, const std::vector<llvm::Value*>& args);
   // A row SCALAR_FN of the op table.
   llvm::Value* (*function)(Ir&, ir::ScalarOp op, llvm::Value* x);
+  // A row of ir/ops/kernel_ops.def; null where the machine has none.
+  llvm::Value* (*kernel_op)(Ir&, ir::ScalarOp op, const OpArgs& args);
 };
 
 // The insertion point and its environment, shared by all parts of the writer.
@@ -127,6 +130,8 @@ struct OpArgs {
 
 // The result in compute form. Not for cast. Definitions are expanded.
 llvm::Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args);
+// The last of the steps of a definition or formula, in compute form.
+llvm::Value* build_steps(Ir& ir, std::span<const ir::DefNode> steps, OpArgs args);
 // The result as a register, rounded to `result`; a cast converts from args.type.
 llvm::Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result);
 

@@ -1,32 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // PTX -> machine code: the last step of both GPU emitters.
 //
-// NVIDIA's assembler (ptxas; nvJitLink contains the same one) compiles some PTX to wrong machine code.
-// apply_ptxas_workarounds rewrites such PTX to an equivalent form (the ptxas workarounds). The bugs below were observed
-// for sm_90 with version 13.0 and, where stated, also with 13.5.
-//
-//   max.u16 a, x, 1;  setp.eq.s16 p, a, 1;
-//     Becomes VIMNMX.U16x2 R, P1, P1, ...: one predicate serves both halves of the register, and the predicate of
-//     the upper, unused half is the one that is kept.
-//   neg.s32 b, y;  min.s32 c, a, b;  min.s32 d, c, z;
-//     Becomes VIMNMX3 a, y, z: the negation is lost. The same happens with max, with .s16, and with sub.u32 b, 0, y
-//     feeding an unsigned min or max.
-//   min.s32 c, a, b;  max.s32 d, c, 0;  setp.eq.s32 p, d, b;
-//     Becomes VIMNMX.RELU RZ, P, P, a, b: its predicate is not that of d == b. The same happens with max in place of
-//     min.
-//   neg.s16 b, y;  cvt.s32.s16 c, b;
-//     -(-32768) becomes 32768, here and wherever b is used as a signed value. The same happens with abs.s16.
-//   abs.s32 b, y;  setp.lt.s32 p, b, 0;
-//     False for y = -2^31, as is everything that depends on the sign of b, such as a remainder. The same happens with
-//     .s64.
-//   abs.f32 b, y;  setp.ge.f32 p, b, -1;
-//     True even where y is NaN, as is every ordered f32 comparison that the range of an operand decides. Ranges come
-//     from abs, ex2, sin, cos, tanh and .sat, and from sums, products and selections of these. Also in 13.5.
-//   and.pred a, p, q;  or.pred b, p, q;  xor.pred c, p, b;
-//     Becomes PLOP3 a, b, p, PT, q, 0x80, 0xc8: any and, or, xor or not that is then folded into it takes b for
-//     false. Also in 13.5.
-//   selp.f32 a, 0fBF800000, 0f80000000, p;
-//     Becomes I2FP of 0 or -1, or FSET.BF: the result is +0 where -0 is expected. Also in 13.5.
+// NVIDIA's assembler (ptxas; nvJitLink and NVRTC contain the same one) compiles some PTX to wrong machine code.
+// apply_ptxas_workarounds rewrites such PTX to an equivalent form (the ptxas workarounds). The bugs, and the versions
+// that have them, are a table in codegen/ptx/workarounds.cpp.
 //
 // nvJitLink, which is opened at run time, assembles PTX to a cubin (thread-safe). The registers and memory of each
 // function are read from the cubin. Queries of NVRTC and nvJitLink take two calls, one for the size and one for the
@@ -37,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/artifact/artifact.h"
@@ -45,7 +23,20 @@
 
 namespace fusec::codegen {
 
-// Rewrites the PTX as follows and returns it unchanged where nothing applies:
+// A version of ptxas as a number: 1300 is 13.0.
+inline constexpr int kUnknownPtxas = 0, kNeverRight = 1000000;
+int ptxas_number(const std::string& version);  // of "13.0"; else kUnknownPtxas
+
+struct PtxasBug {
+  std::string_view id;
+  int right_in;                 // the first version that was seen to be right; all older ones are taken to be wrong
+  int from_sm;                  // GPUs before it were seen to be right
+  std::string_view reproducer;  // instructions
+};
+std::vector<PtxasBug> ptxas_bugs();
+
+// Rewrites what this version of ptxas gets wrong for the GPU (kUnknownPtxas: what any version does), and returns the
+// text unchanged where nothing applies:
 //   - 16-bit min, max and abs are done in 32 bits; other integer abs become a max;
 //   - 16-bit signed negations become unsigned ones;
 //   - 32-bit negations feeding a signed min or max are widened to 64 bits so ptxas cannot fold them;
@@ -53,11 +44,12 @@ namespace fusec::codegen {
 //   - where there is any `and` of predicates, an `or` of predicates becomes a negated `and`;
 //   - an ordered f32 comparison that the ranges decide as true becomes the negation of its unordered opposite;
 //   - a selection between an f32 zero and 1 or -1 becomes a selection between their bits.
-std::string apply_ptxas_workarounds(const std::string& ptx);
+std::string apply_ptxas_workarounds(const std::string& ptx, int ptxas, int sm);
 
-// Gives the artifact a cubin, assembled by nvJitLink from its PTX, to which apply_ptxas_workarounds has been applied.
-// Leaves the artifact unchanged where there is no nvJitLink. compile_failed carries the log.
-Status add_assembled_cubin(Artifact& artifact, const Target& target);
+// Gives the artifact the PTX, with the workarounds for any ptxas, as the driver's is not known, and a cubin that
+// nvJitLink assembles with the workarounds for its own ptxas. Without nvJitLink there is no cubin. compile_failed
+// carries the log.
+Status add_assembled_cubin(Artifact& artifact, const std::string& ptx, const Target& target);
 // The same with a given cubin. The registers and memory that each phase uses (looked up by its entry) are read from it.
 // internal: a phase is missing in the cubin.
 Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites PTX that ptxas miscompiles and attaches the cubin to a GPU artifact; the last part of emit for both GPU
-// emitters. The rewrites work line by line on PTX text. They need not be minimal, but each must keep the result of the
-// instruction that it replaces.
+// emitters. Each bug of ptxas is a row of a table, which says for which versions and GPUs it is rewritten. The rewrites
+// work line by line on PTX text, because the compilers between the kernel and PTX make most of the patterns themselves.
+// They need not be minimal, but each must keep the result of the instruction that it replaces.
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <set>
@@ -135,17 +137,6 @@ bool is_taken_by(const std::vector<Instruction>& code, const std::set<std::strin
     return is_of_kind(i) &&
            std::any_of(i.begin() + 2, i.end(), [&](std::string_view operand) { return results.contains(operand); });
   });
-}
-
-// The patterns of this code that must be rewritten.
-struct Traps {
-  bool negations = false, relus = false;  // signed, of 32 bits
-  bool disjunctions = false;              // of predicates
-};
-
-Traps find_traps(const std::vector<Instruction>& code) {
-  return {is_taken_by(code, find_results(code, is_negation), is_min_max),
-          is_taken_by(code, find_results(code, is_relu), is_equality), std::any_of(code.begin(), code.end(), is_and)};
 }
 
 // The range that ptxas derives for an f32 value, which may also be NaN.
@@ -276,28 +267,96 @@ std::string opposite_negated(const Instruction& i) {
                      i[3], i[1]);
 }
 
+// What a pattern may ask for beside the instruction itself.
+struct Facts {
+  bool negation_in_extreme = false;  // somewhere, an s32 min or max takes a negation
+  bool relu_compared = false;        // somewhere, a max with 0 is compared for equality
+  bool conjunction = false;          // somewhere, there is an `and` of predicates
+  bool decided = false;              // this comparison is true by ranges alone
+};
+
+struct Workaround {
+  PtxasBug bug;
+  bool (*matches)(const Instruction&, const Facts&);
+  std::string (*rewrite)(const Instruction&);
+};
+
+// "Right in 13.3" means that this version compiles the reproducer well and that the last one seen to fail is older.
+// Seen are 12.4, 12.9, 13.0, 13.1, 13.3 and 13.5, by the machine code for sm_80, sm_89, sm_90 and sm_100. Reproducers
+// read %r1, %r2 and %r4, or their halves %rs1 and %f1, and what they compute wrongly is in the last register.
+const Workaround kWorkarounds[] = {
+    // Becomes VIMNMX.U16x2 R, P1, P1, ...: one predicate serves both halves of the register, and the predicate of the
+    // upper, unused half is the one that is kept. Not in 12.4.
+    {{"narrow-extreme", 1305, 90, "max.u16 %rs2, %rs1, 1; setp.eq.s16 %p1, %rs2, 1;"},
+     [](const Instruction& i, const Facts&) {
+       constexpr std::array<std::string_view, 4> kExtremes = {"max.u16", "max.s16", "min.u16", "min.s16"};
+       return i.size() == 4 && is_one_of(i[0], kExtremes);
+     },
+     extreme_in_32_bits},
+    // -(-32768) becomes 32768, here and wherever the negation is used as a signed value.
+    {{"narrow-negation", 1303, 0, "neg.s16 %rs2, %rs1; cvt.s32.s16 %r5, %rs2;"},
+     [](const Instruction& i, const Facts&) { return !negated(i).empty() && i[0].ends_with("s16"); },
+     [](const Instruction& i) { return fmt::format("\tsub.u16 \t{}, 0, {};\n", i[1], negated(i)); }},
+    {{"narrow-abs", 1303, 0, "abs.s16 %rs2, %rs1; cvt.s32.s16 %r5, %rs2;"},
+     [](const Instruction& i, const Facts&) { return i.size() == 3 && i[0] == "abs.s16"; },
+     abs_in_32_bits},
+    // False for -2^31, as is everything that depends on the sign of the abs, such as a remainder. The same happens
+    // with .s64.
+    {{"abs-sign", 1301, 0, "abs.s32 %r3, %r1; setp.lt.s32 %p1, %r3, 0;"},
+     [](const Instruction& i, const Facts&) { return i.size() == 3 && (i[0] == "abs.s32" || i[0] == "abs.s64"); },
+     abs_by_max},
+    // Becomes VIMNMX3 %r1, %r2, %r4: the negation is lost. The same happens with max, with .s16, and with sub.u32
+    // feeding an unsigned min or max. Not in 12.4.
+    {{"negation-in-extreme", 1305, 90, "neg.s32 %r3, %r2; min.s32 %r5, %r1, %r3; min.s32 %r6, %r5, %r4;"},
+     [](const Instruction& i, const Facts& facts) { return facts.negation_in_extreme && is_negation(i); },
+     [](const Instruction& i) { return negation_in_64_bits(i[1], negated(i)); }},
+    // Becomes VIMNMX.RELU RZ, P, P, %r1, %r2: its predicate is not that of the comparison. The same happens with max in
+    // place of min. Not in 12.4.
+    {{"relu-compared", 1305, 90, "min.s32 %r3, %r1, %r2; max.s32 %r5, %r3, 0; setp.eq.s32 %p1, %r5, %r2;"},
+     [](const Instruction& i, const Facts& facts) { return facts.relu_compared && is_relu(i); },
+     relu_by_mask},
+    // True even where the value is NaN, as is every ordered f32 comparison that the range of an operand decides. Ranges
+    // come from abs, ex2, sin, cos, tanh and .sat, and from sums, products and selections of these.
+    {{"decided-comparison", kNeverRight, 0, "abs.f32 %f2, %f1; setp.ge.f32 %p1, %f2, 0fBF800000;"},
+     [](const Instruction&, const Facts& facts) { return facts.decided; },
+     opposite_negated},
+    // Becomes PLOP3 a, b, p, PT, q, 0x80, 0xc8: any and, or, xor or not that is then folded into it takes the `or` for
+    // false.
+    {{"or-beside-and", kNeverRight, 0,
+      "setp.lt.s32 %p1, %r1, 7; setp.lt.s32 %p2, %r2, 9; and.pred %p3, %p1, %p2; or.pred %p4, %p1, %p2; "
+      "xor.pred %p5, %p1, %p4;"},
+     [](const Instruction& i, const Facts& facts) { return facts.conjunction && is_disjunction(i); },
+     disjunction_by_conjunction},
+    // Becomes I2FP of 0 or -1, or FSET.BF: the result is +0 where -0 is expected.
+    {{"minus-zero", kNeverRight, 0, "setp.lt.s32 %p1, %r1, 7; selp.f32 %f2, 0fBF800000, 0f80000000, %p1;"},
+     [](const Instruction& i, const Facts&) {
+       return i.size() == 5 && i[0] == "selp.f32" && is_zero_beside_one(i[2], i[3]);
+     },
+     [](const Instruction& i) { return fmt::format("\tselp.b32 \t{}, {}, {}, {};\n", i[1], i[2], i[3], i[4]); }},
+};
+
 // The text that replaces the instruction; empty if it stays.
-std::string replacement(const Instruction& i, const Traps& traps) {
-  if (i.empty()) return {};
-  constexpr std::array<std::string_view, 4> kExtremes = {"max.u16", "max.s16", "min.u16", "min.s16"};
-  if (i.size() == 4 && is_one_of(i[0], kExtremes)) return extreme_in_32_bits(i);
-  if (i.size() == 3 && (i[0] == "abs.s32" || i[0] == "abs.s64")) return abs_by_max(i);
-  if (i.size() == 3 && i[0] == "abs.s16") return abs_in_32_bits(i);
-  if (i.size() == 5 && i[0] == "selp.f32" && is_zero_beside_one(i[2], i[3])) {
-    return fmt::format("\tselp.b32 \t{}, {}, {}, {};\n", i[1], i[2], i[3], i[4]);
-  }
-  if (traps.relus && is_relu(i)) return relu_by_mask(i);
-  if (traps.disjunctions && is_disjunction(i)) return disjunction_by_conjunction(i);
-  if (const std::string_view x = negated(i); !x.empty()) {
-    if (i[0].ends_with("s16")) return fmt::format("\tsub.u16 \t{}, 0, {};\n", i[1], x);
-    if (traps.negations) return negation_in_64_bits(i[1], x);
+std::string replacement(const Instruction& i, const Facts& facts, int ptxas, int sm) {
+  for (const Workaround& w : kWorkarounds) {
+    if (!i.empty() && ptxas < w.bug.right_in && sm >= w.bug.from_sm && w.matches(i, facts)) return w.rewrite(i);
   }
   return {};
 }
 
 }  // namespace
 
-std::string apply_ptxas_workarounds(const std::string& ptx) {
+std::vector<PtxasBug> ptxas_bugs() {
+  std::vector<PtxasBug> out;
+  for (const Workaround& w : kWorkarounds) out.push_back(w.bug);
+  return out;
+}
+
+int ptxas_number(const std::string& version) {
+  int major = 0, minor = 0;
+  return std::sscanf(version.c_str(), "%d.%d", &major, &minor) == 2 ? 100 * major + minor : kUnknownPtxas;
+}
+
+std::string apply_ptxas_workarounds(const std::string& ptx, int ptxas, int sm) {
   std::vector<std::string_view> lines;
   std::vector<Instruction> code;
   std::vector<std::size_t> functions;  // for each function, the line after its last
@@ -308,7 +367,9 @@ std::string apply_ptxas_workarounds(const std::string& ptx) {
     if (lines.back().starts_with("}")) functions.push_back(lines.size());
   }
   functions.push_back(lines.size());
-  const Traps traps = find_traps(code);
+  Facts facts{is_taken_by(code, find_results(code, is_negation), is_min_max),
+              is_taken_by(code, find_results(code, is_relu), is_equality),
+              std::any_of(code.begin(), code.end(), is_and), false};
   std::vector<uint8_t> decided(code.size());
   for (std::size_t f = 0, begin = 0; f < functions.size(); begin = functions[f++]) {
     const std::size_t size = functions[f] - begin;
@@ -317,15 +378,18 @@ std::string apply_ptxas_workarounds(const std::string& ptx) {
   std::string out;
   out.reserve(ptx.size() + ptx.size() / 16);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string other = decided[i] != 0 ? opposite_negated(code[i]) : replacement(code[i], traps);
+    facts.decided = decided[i] != 0;
+    const std::string other = replacement(code[i], facts, ptxas, sm);
     out += other.empty() ? lines[i] : std::string_view(other);
   }
   return out;
 }
 
-Status add_assembled_cubin(Artifact& artifact, const Target& target) {
+Status add_assembled_cubin(Artifact& artifact, const std::string& ptx, const Target& target) {
+  artifact.ptx = apply_ptxas_workarounds(ptx, kUnknownPtxas, target.sm);
   if (!has_nvjitlink()) return {};
-  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(artifact.ptx, target));
+  const std::string spared = apply_ptxas_workarounds(ptx, ptxas_number(nvjitlink_version()), target.sm);
+  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(spared, target));
   return add_cubin(artifact, std::move(cubin));
 }
 

@@ -109,6 +109,7 @@ Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::
   if (op == ScalarOp::cast) return cast_number(operand, result, args[0]);
   Number in[3];
   for (std::size_t i = 0; i < count && i < 3; ++i) in[i] = args[i];
+  if (op == ScalarOp::from_bits) return {eval_scalar(op, static_cast<double>(in[0].i)), 0};
   if (!is_float(operand)) {
     const int64_t value = operand == DType::bool_ ? eval_scalar(op, in[0].i != 0, in[1].i != 0, in[2].i != 0)
                                                   : eval_scalar(op, operand, in[0].i, in[1].i, in[2].i);
@@ -116,6 +117,8 @@ Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::
   }
   if (op == ScalarOp::where) in[0].f = in[0].i != 0;
   const double value = eval_scalar(op, in[0].f, in[1].f, in[2].f);
+  if (op == ScalarOp::to_bits) return {0, static_cast<int64_t>(value)};
+  if (op == ScalarOp::round_cast) return cast_number(operand, result, {value, 0});
   return is_float(result) ? rounded(result, {value, 0}) : Number{0, value != 0};
 }
 

@@ -116,6 +116,7 @@ Status check_inputs(int least, int most, std::size_t got) {
 Result<Type> infer_checked(Op op, const Args& in, const Attrs& attrs) {
   if (op.is_scalar()) {
     const ScalarOpInfo& row = info(op.scalar());
+    if (is_kernel_op(op.scalar())) return bad("'" + std::string(row.name) + "' is an op of kernels, not of graphs");
     FUSEC_TRY(check_inputs(row.arity, row.arity, in.size()));
     FUSEC_TRY(check_attrs(row.typing == Typing::cast ? "to:dtype" : "", attrs));
     return infer_scalar(op.scalar(), in, attrs);

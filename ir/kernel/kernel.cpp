@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 #include "ir/ops/cast.h"
@@ -217,6 +218,25 @@ IndexRanges compute_ranges(const std::vector<LoopHead>& loops, int width) {
   IndexRanges ranges = compute_ranges(loops);
   ranges[kLane] = {IndexExpr(0), IndexExpr(width - 1)};
   return ranges;
+}
+
+namespace {
+
+// x where e is fn(x, number).
+std::optional<IndexExpr> other_argument(const IndexExpr& e, IndexExpr::Fn fn, int64_t number) {
+  const std::vector<IndexExpr::Term> terms = e.terms();
+  if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn)
+    return std::nullopt;
+  const std::vector<IndexExpr>& args = terms[0].atoms[0].args;
+  return args[0].is(number) ? std::optional(args[1]) : args[1].is(number) ? std::optional(args[0]) : std::nullopt;
+}
+
+}  // namespace
+
+LoopCount find_loop_count(const IndexExpr& extent) {
+  const IndexExpr count = other_argument(extent, IndexExpr::Fn::max, 0).value_or(extent);
+  const std::optional<IndexExpr> inner = other_argument(count, IndexExpr::Fn::min, 1);
+  return {inner.value_or(count), inner.has_value()};
 }
 
 IndexExpr with_facts(const IndexExpr& e, const Kernel& kernel) {

@@ -318,6 +318,13 @@ int width_of(const Kernel& kernel, const Operand& operand);
 IndexRanges compute_ranges(const std::vector<LoopHead>& loops);
 // The same, with the range of kLane in a statement of that width.
 IndexRanges compute_ranges(const std::vector<LoopHead>& loops, int width);
+// A loop runs if `count` is at least 1. That is c for the extents max(0, c), min(1, c) and max(0, min(1, c)), else the
+// extent itself.
+struct LoopCount {
+  IndexExpr count;
+  bool at_most_once = false;  // by a min with 1
+};
+LoopCount find_loop_count(const IndexExpr& extent);
 // `e` with every extent that the facts declare a multiple of c replaced by c times a symbol for the quotient, so that
 // == and the prover can use the fact.
 IndexExpr with_facts(const IndexExpr& e, const Kernel& kernel);

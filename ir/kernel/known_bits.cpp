@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes the known bits of every register of a kernel in one forward walk. The CUDA emitter uses them to choose
+// Computes the known bits of every register of a kernel in one forward walk. Lower for GPUs uses them to choose
 // cheaper divisions; the result must be conservative.
 
 #include "ir/kernel/known_bits.h"

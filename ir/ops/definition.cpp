@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the definition and gradient expressions of the op table into trees, once per process, and evaluates them.
-// Emitters expand definitions from these trees; a syntax error in the table is a failed FUSEC_CHECK.
+// Parses the definitions, gradients and formulas of the op tables into trees, once per process, and evaluates them.
+// Emitters expand definitions and formulas from these trees; a syntax error in a table is a failed FUSEC_CHECK.
 
+#include <algorithm>
 #include <charconv>
+#include <map>
 #include <string>
 
 #include "ir/ops/op.h"
@@ -12,8 +14,8 @@
 namespace fusec::ir {
 namespace {
 
-// sum: product (('+'|'-') product)*; product: factor (('*'|'/') factor)*; factor: number, name, name '(' sums ')', '('
-// sum ')'.
+// formula: (name '=' sum ';')* sum; sum: product (('+'|'-') product)*; product: factor (('*'|'/') factor)*; factor:
+// number, name, name '(' sums ')', '(' sum ')'.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -24,7 +26,29 @@ class Parser {
     return node;
   }
 
+  Formula parse_steps() {
+    Formula steps;
+    for (;;) {
+      const std::size_t begin = at_;
+      peek();
+      const std::string_view step = take_word();
+      const bool is_named = !step.empty() && take('=');
+      if (!is_named) at_ = begin;
+      steps.push_back(sum());
+      if (!is_named) break;
+      FUSEC_CHECK(take(';')) << where();
+      steps_[step] = {static_cast<int>(steps.size()) - 1, steps.back().is_bits};
+    }
+    FUSEC_CHECK(peek() == '\0') << where();
+    return steps;
+  }
+
  private:
+  struct Step {
+    int number = 0;
+    bool is_bits = false;
+  };
+
   std::string where() const { return "in '" + std::string(text_) + "' at " + std::to_string(at_); }
   char peek() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -39,6 +63,9 @@ class Parser {
     DefNode node;
     node.kind = DefNode::Kind::op;
     node.op = op;
+    const bool takes_bits = std::any_of(args.begin(), args.end(), [](const DefNode& arg) { return arg.is_bits; });
+    for (DefNode& arg : args) arg.is_bits |= takes_bits && arg.kind == DefNode::Kind::number;
+    node.is_bits = op == ScalarOp::to_bits || (takes_bits && info(op).typing <= Typing::int_);
     node.args = std::move(args);
     return node;
   }
@@ -73,18 +100,28 @@ class Parser {
     return (c >= '0' && c <= '9') || c == '-' ? number() : name();
   }
 
+  // Decimal, or hexadecimal with 0x.
   DefNode number() {
     DefNode node;
-    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), node.number);
+    const bool minus = take('-');
+    const bool is_hex = text_.substr(at_).starts_with("0x");
+    const char* const begin = text_.data() + at_ + (is_hex ? 2 : 0);
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), node.number,
+                                              is_hex ? std::chars_format::hex : std::chars_format::general);
     FUSEC_CHECK(error == std::errc()) << where();
     at_ = static_cast<std::size_t>(end - text_.data());
+    if (minus) node.number = -node.number;
     return node;
   }
 
-  DefNode name() {
+  std::string_view take_word() {
     const std::size_t begin = at_;
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
-    const std::string_view word = text_.substr(begin, at_ - begin);
+    return text_.substr(begin, at_ - begin);
+  }
+
+  DefNode name() {
+    const std::string_view word = take_word();
     if (peek() != '(') return leaf(word);
     const std::optional<ScalarOp> op = find_scalar_op(word);
     FUSEC_CHECK(op.has_value()) << "unknown op '" << word << "' " << where();
@@ -97,6 +134,12 @@ class Parser {
 
   DefNode leaf(std::string_view word) {
     DefNode node;
+    if (const auto step = steps_.find(word); step != steps_.end()) {
+      node.kind = DefNode::Kind::step;
+      node.operand = step->second.number;
+      node.is_bits = step->second.is_bits;
+      return node;
+    }
     if (word == "y" || word == "dy") {
       node.kind = word == "y" ? DefNode::Kind::y : DefNode::Kind::dy;
       return node;
@@ -109,6 +152,7 @@ class Parser {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::map<std::string_view, Step> steps_;  // the last of each name
 };
 
 std::vector<std::optional<DefNode>> parse_gradients(std::string_view text) {
@@ -140,6 +184,17 @@ const DefNode& definition(ScalarOp op) {
   return trees[static_cast<std::size_t>(op)];
 }
 
+Formula parse_formula(std::string_view text) { return Parser(text).parse_steps(); }
+
+const Formula* gpu_formula(ScalarOp op, DType type) {
+  static const std::map<std::pair<ScalarOp, DType>, Formula> all = {
+#define GPU_FORMULA(name, dtype, steps) {{ScalarOp::name, DType::dtype}, parse_formula(steps)},
+#include "ir/ops/gpu_formulas.def"
+  };
+  const auto found = all.find({op, type});
+  return found == all.end() ? nullptr : &found->second;
+}
+
 const std::vector<std::optional<DefNode>>& gradients(ScalarOp op) {
   static const std::vector<std::vector<std::optional<DefNode>>> trees = [] {
     std::vector<std::vector<std::optional<DefNode>>> all;
@@ -160,8 +215,10 @@ double eval_definition(const DefNode& node, const DefInputs& in) {
     case DefNode::Kind::dy:
       return in.dy;
     case DefNode::Kind::op:
+    case DefNode::Kind::step:
       break;
   }
+  FUSEC_CHECK(node.kind == DefNode::Kind::op) << "a step of a formula in a definition";
   double args[3] = {0, 0, 0};
   for (std::size_t i = 0; i < node.args.size(); ++i) args[i] = eval_definition(node.args[i], in);
   return eval_scalar(node.op, args[0], args[1], args[2]);

@@ -30,6 +30,11 @@ const char* text(Typing typing) {
       return "bool, T, T → T";
     case Typing::cast:
       return "any → attribute `to`";
+    case Typing::f32_:
+    case Typing::to_bits:
+    case Typing::from_bits:
+    case Typing::to_int:
+      break;  // kernel ops are not on the page
   }
   return "";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expands scalar_ops.def and tensor_ops.def into the op tables, with lookup by name and typing. The cost of a
-// definition is the sum of the rows it names, computed at compile time.
+// Expands scalar_ops.def, kernel_ops.def and tensor_ops.def into the op tables, with lookup by name and typing. The
+// cost of a definition is the sum of the rows it names, computed at compile time.
 
 #include "ir/ops/op.h"
 
@@ -17,13 +17,20 @@ using enum OpFlag;
 constexpr ScalarOpInfo kScalarRows[] = {
 #define SCALAR_OP(name, arity, typing, reference, cuda, llvm, flags, gradient, lo, hi, ulp, cost) \
   {#name, arity, Typing::typing, false, "", flags, gradient, lo, hi, ulp, cost},
-#define SCALAR_FN(name, reference, cuda, host, nvptx, gradient, lo, hi, ulp, cost) \
+#define SCALAR_FN(name, reference, cuda, host, gradient, lo, hi, ulp, cost) \
   {#name, 1, Typing::float_, false, "", none, gradient, lo, hi, ulp, cost},
 #define SCALAR_DEF(name, arity, typing, definition, reference, flags, gradient, lo, hi, ulp) \
   {#name, arity, Typing::typing, true, definition, flags, gradient, lo, hi, ulp, 0},
 #include "ir/ops/scalar_ops.def"
+#define KERNEL_OP(name, arity, typing, reference, cuda, nvptx, ulp, cost) \
+  {#name, arity, Typing::typing, false, "", none, "", 0, 0, ulp, cost},
+#include "ir/ops/kernel_ops.def"
 };
 constexpr std::size_t kScalarCount = std::size(kScalarRows);
+constexpr std::size_t kKernelOps = 0
+#define KERNEL_OP(...) +1
+#include "ir/ops/kernel_ops.def"
+    ;
 using ScalarTable = std::array<ScalarOpInfo, kScalarCount>;
 
 constexpr bool is_name_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
@@ -91,10 +98,11 @@ std::optional<Op> find(const std::map<std::string_view, Op>& index, std::string_
 }  // namespace
 
 const ScalarOpInfo& info(ScalarOp op) { return kScalarOps[static_cast<std::size_t>(op)]; }
-std::span<const ScalarOpInfo> all_scalar_ops() { return kScalarOps; }
+std::span<const ScalarOpInfo> all_scalar_ops() { return std::span(kScalarOps).first(kScalarCount - kKernelOps); }
+bool is_kernel_op(ScalarOp op) { return static_cast<std::size_t>(op) >= all_scalar_ops().size(); }
 
 std::optional<ScalarOp> find_scalar_op(std::string_view name) {
-  static const auto index = index_names<ScalarOp>(all_scalar_ops());
+  static const auto index = index_names<ScalarOp>(std::span<const ScalarOpInfo>(kScalarOps));
   return find(index, name);
 }
 
@@ -104,7 +112,13 @@ bool accepts(ScalarOp op, DType dtype) {
   switch (info(op).typing) {
     case Typing::float_:
     case Typing::classify:
+    case Typing::to_int:
       return is_float(dtype);
+    case Typing::f32_:
+    case Typing::to_bits:
+      return dtype == DType::f32;
+    case Typing::from_bits:
+      return dtype == DType::i32;
     case Typing::num:
     case Typing::compare:
       return is_float(dtype) || is_int(dtype);
@@ -130,7 +144,12 @@ DType result_type(ScalarOp op, DType operand, DType cast_to) {
     case Typing::bool_:
       return DType::bool_;
     case Typing::cast:
+    case Typing::to_int:
       return cast_to;
+    case Typing::to_bits:
+      return DType::i32;
+    case Typing::from_bits:
+      return DType::f32;
     default:
       return operand;
   }

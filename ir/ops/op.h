@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op vocabulary: one enum for scalar ops (rows of scalar_ops.def) and one for tensor ops (rows of tensor_ops.def),
-// the expressions in the columns `definition` and `gradient` as trees, and the tables as Markdown, which is
-// docs/ops.md.
+// The op vocabulary: one enum for scalar ops (rows of scalar_ops.def and kernel_ops.def) and one for tensor ops (rows
+// of tensor_ops.def), the expressions in the columns `definition` and `gradient` and the formulas of GPUs as trees, and
+// the tables as Markdown, which is docs/ops.md.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,26 @@ enum class ScalarOp : uint8_t {
 #define SCALAR_FN(name, ...) name,
 #define SCALAR_DEF(name, ...) name,
 #include "ir/ops/scalar_ops.def"
+#define KERNEL_OP(name, ...) name,
+#include "ir/ops/kernel_ops.def"
 };
 
 // The dtypes that a scalar op accepts, and its result type.
 enum class Typing : uint8_t {
-  float_,    // floats -> the same float
-  num,       // floats and integers -> the same
-  signed_,   // floats and signed integers -> the same
-  int_,      // integers -> the same
-  bool_,     // bool -> bool
-  compare,   // two equal numbers -> bool
-  equal,     // two of any one type -> bool
-  classify,  // float -> bool
-  select,    // bool, T, T -> T
-  cast,      // any -> the node's result type
+  float_,     // floats -> the same float
+  num,        // floats and integers -> the same
+  signed_,    // floats and signed integers -> the same
+  int_,       // integers -> the same
+  bool_,      // bool -> bool
+  compare,    // two equal numbers -> bool
+  equal,      // two of any one type -> bool
+  classify,   // float -> bool
+  select,     // bool, T, T -> T
+  cast,       // any -> the node's result type
+  f32_,       // f32 -> f32
+  to_bits,    // f32 -> i32
+  from_bits,  // i32 -> f32
+  to_int,     // float -> the statement's result type, an integer
 };
 
 // Properties of a scalar op, beside its typing. They can be joined by `|`.
@@ -65,8 +71,9 @@ struct ScalarOpInfo {
 };
 
 const ScalarOpInfo& info(ScalarOp op);
-std::span<const ScalarOpInfo> all_scalar_ops();  // in enum order
-std::optional<ScalarOp> find_scalar_op(std::string_view name);
+std::span<const ScalarOpInfo> all_scalar_ops();                 // that graphs may have, in enum order
+bool is_kernel_op(ScalarOp op);                                 // a row of kernel_ops.def
+std::optional<ScalarOp> find_scalar_op(std::string_view name);  // of either table
 
 bool has(ScalarOp op, OpFlag flag);
 // Whether `op` accepts operands of `dtype` (for select: the value operands), and the result type in that case.
@@ -136,11 +143,12 @@ class Op {
 inline bool is_kind(const Op& op, OpPattern kind) { return !op.is_scalar() && info(op.tensor()).kind == kind; }
 
 struct DefNode {
-  enum class Kind : uint8_t { op, operand, number, y, dy };
+  enum class Kind : uint8_t { op, operand, number, step, y, dy };
   Kind kind = Kind::number;
   ScalarOp op = ScalarOp::add;  // for kind op
-  int operand = 0;              // for kind operand: 0 is a, 1 is b, 2 is c
+  int operand = 0;              // for kind operand: 0 is a, 1 is b, 2 is c; for kind step: its number
   double number = 0;
+  bool is_bits = false;       // an i32: a result of to_bits, what is computed of it, and numbers beside these
   std::vector<DefNode> args;  // for kind op
 };
 
@@ -149,6 +157,13 @@ DefNode parse_definition(std::string_view text);
 
 // The tree of a row that is a definition. Parsed once.
 const DefNode& definition(ScalarOp op);
+
+// The steps of a formula; an expression may refer to those before it. The last one is the result.
+using Formula = std::vector<DefNode>;
+Formula parse_formula(std::string_view text);
+// How GPUs compute the function in the compute type, a row of gpu_formulas.def. Null: by a call of the math library.
+const Formula* gpu_formula(ScalarOp op, DType type);
+
 // One expression per operand; nullopt if that operand has no gradient (the condition of `where`). Empty if the op is
 // not differentiable.
 const std::vector<std::optional<DefNode>>& gradients(ScalarOp op);

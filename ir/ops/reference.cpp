@@ -16,6 +16,10 @@ constexpr bool has_reference(Typing typing) {
   switch (typing) {
     case Typing::float_:
     case Typing::classify:
+    case Typing::f32_:
+    case Typing::to_bits:
+    case Typing::from_bits:
+    case Typing::to_int:
       return is_double;
     case Typing::num:
     case Typing::signed_:
@@ -47,6 +51,8 @@ R evaluate_reference(ScalarOp op, [[maybe_unused]] R a, [[maybe_unused]] R b, [[
 #define SCALAR_FN(name, reference, ...) REFERENCE(name, float_, reference)
 #define SCALAR_DEF(name, arity, typing, definition, reference, ...) REFERENCE(name, typing, reference)
 #include "ir/ops/scalar_ops.def"
+#define KERNEL_OP(name, arity, typing, reference, ...) REFERENCE(name, typing, reference)
+#include "ir/ops/kernel_ops.def"
 #undef REFERENCE
   }
   FUSEC_CHECK(false) << info(op).name << " has no reference for this type";

@@ -4,6 +4,7 @@
 // shift counts outside the width give 0; min and max propagate NaN and order -0 before +0.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -123,6 +124,27 @@ template <class T>
 Wrapping<T> shr(Wrapping<T> a, Wrapping<T> b) {
   return past_width(b) ? Wrapping<T>(0) : Wrapping<T>::bits(static_cast<uint64_t>(a.v >> b.v));
 }
+
+// What GPUs compute functions with. The operands are values of f32.
+
+// To odd, so that a second rounding to f32 equals a single one. The product is exact.
+inline double fma(double a, double b, double c) {
+  const double product = a * b, sum = product + c, part = sum - product;
+  const double rest = (product - (sum - part)) + (c - part);
+  if (!std::isfinite(sum) || rest == 0 || (std::bit_cast<uint64_t>(sum) & 1) != 0) return sum;
+  return std::nextafter(sum, rest > 0 ? HUGE_VAL : -HUGE_VAL);
+}
+// An odd sum is on the side of f32's numbers on which the exact one is.
+inline double fma_down(double a, double b, double c) {
+  const double sum = ref::fma(a, b, c);
+  const auto near = static_cast<float>(sum);
+  return static_cast<double>(near) > sum ? std::nextafterf(near, -HUGE_VALF) : near;
+}
+inline double without_denormals(double a) { return std::fabs(a) < 0x1p-126 ? std::copysign(0.0, a) : a; }
+inline double exp2_approx(double a) { return without_denormals(std::exp2(without_denormals(a))); }
+inline double rcp_approx(double a) { return without_denormals(1 / without_denormals(a)); }
+inline double to_bits(double a) { return std::bit_cast<int32_t>(static_cast<float>(a)); }
+inline double from_bits(double a) { return std::bit_cast<float>(static_cast<int32_t>(a)); }
 
 template <class R>
 R where(R condition, R a, R b) {

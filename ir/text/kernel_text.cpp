@@ -268,7 +268,11 @@ DType implied_dtype(const Kernel& kernel, const Let& let, std::size_t arg) {
   const auto dtype = [&](RegId r) { return kernel.regs.contains(r) ? kernel.regs[r].dtype : DType::f32; };
   switch (info(let.op).typing) {
     case Typing::cast:
+    case Typing::to_int:
+    case Typing::to_bits:
       return DType::f32;
+    case Typing::from_bits:
+      return DType::i32;
     case Typing::bool_:
       return DType::bool_;
     case Typing::select:

@@ -47,19 +47,10 @@ class Collector {
   // The condition that holds inside a loop that may run zero times: c - 1 >= 0 in `seq i in max(0, min(1, c))`, and in
   // `seq i in c` where c depends on other loops.
   std::optional<IndexExpr> infer_condition(const LoopHead& head) const {
-    const auto argument = [](const IndexExpr& d, IndexExpr::Fn fn, int64_t beside) -> std::optional<IndexExpr> {
-      const std::vector<IndexExpr::Term> terms = d.terms();
-      if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn)
-        return std::nullopt;
-      const std::vector<IndexExpr>& args = terms[0].atoms[0].args;
-      return args[0].is(beside) ? std::optional(args[1]) : args[1].is(beside) ? std::optional(args[0]) : std::nullopt;
-    };
-    const auto inner = argument(head.extent, IndexExpr::Fn::max, 0);
-    const auto condition = argument(inner.value_or(head.extent), IndexExpr::Fn::min, 1);
-    if (condition) return resolved(*condition) - 1;
-    const IndexExpr count = inner.value_or(head.extent);
-    const bool varies = std::any_of(loops_.begin(), loops_.end(), [&](const auto& l) { return count.uses(l.var); });
-    return varies ? std::optional(resolved(count) - 1) : std::nullopt;
+    const LoopCount loop = find_loop_count(head.extent);
+    const bool varies =
+        std::any_of(loops_.begin(), loops_.end(), [&](const auto& outer) { return loop.count.uses(outer.var); });
+    return loop.at_most_once || varies ? std::optional(resolved(loop.count) - 1) : std::nullopt;
   }
 
   void stmt(const Stmt& s) {

@@ -312,9 +312,19 @@ template <int N>
 void u8_truncated(unsigned char* to, const float* from) {
   bytes_of<unsigned char, false, N>(to, from);
 }
-inline float exp2_approx(float a) { return exp2f(a); }
-inline float rcp_approx(float a) { return 1.0f / a; }
 inline void wait_for_launches() {}
+namespace emulation {
+inline float without_denormals(float a) { return fabsf(a) < 0x1p-126f ? copysignf(0.0f, a) : a; }
+}  // namespace emulation
+inline float exp2_approx_f32(float a) { return emulation::without_denormals(exp2f(emulation::without_denormals(a))); }
+inline float rcp_approx_f32(float a) { return emulation::without_denormals(1.0f / emulation::without_denormals(a)); }
+inline float __saturatef(float a) { return a > 0 ? (a < 1 ? a : 1.0f) : 0.0f; }
+inline float __fmaf_rd(float a, float b, float c) {  // the product is exact
+  const double product = (double)a * b, sum = product + c, part = sum - product;
+  const double rest = (product - (sum - part)) + (c - part);
+  const float near = (float)sum;
+  return (double)near > sum || ((double)near == sum && rest < 0) ? nextafterf(near, -INFINITY) : near;
+}
 template <class V>
 void shared_piece(V& to, const void* from) {
   to = *static_cast<const V*>(from);

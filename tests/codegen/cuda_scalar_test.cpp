@@ -165,6 +165,37 @@ const auto kBytes = [](const RunKernel& run) {
     expect_column(got[i], want[i], 0, "column " + std::to_string(i - 4), want);
 };
 
+// The ops that only kernels have, and the largest error of each column.
+struct KernelOpColumns {
+  ir::Kernel kernel;
+  std::vector<double> bounds;
+};
+
+KernelOpColumns kernel_op_columns() {
+  Columns columns;
+  columns.width = 4;
+  std::vector<double> bounds;
+  for (const ScalarOp op : {ScalarOp::fma, ScalarOp::fma_down, ScalarOp::saturate, ScalarOp::copysign,
+                            ScalarOp::exp2_approx, ScalarOp::rcp_approx, ScalarOp::erfc}) {
+    columns.add(format_call(op), DType::f32);
+    bounds.push_back(ir::info(op).ulp);
+  }
+  columns.add("from_bits v" + columns.let("to_bits v0", DType::i32), DType::f32);
+  for (const DType to : {DType::i8, DType::u8, DType::i16, DType::i32, DType::u64}) columns.add("round_cast v0", to);
+  bounds.resize(bounds.size() + 6, 0);
+  return {cuda_kernel(columns.text(DType::f32)), bounds};
+}
+
+const auto kKernelOps = [](const RunKernel& run) {
+  const KernelOpColumns columns = kernel_op_columns();
+  const std::vector<Tensor> want = operands(columns.kernel, DType::f32), got = copies(want, 4);
+  const Extents extents = {{"n", want[0].num_elements()}};
+  ASSERT_TRUE(ir::evaluate(columns.kernel, want, extents).ok());
+  ASSERT_EQ(run(0, got, extents), "");
+  for (std::size_t i = 4; i < want.size(); ++i)
+    expect_column(got[i], want[i], columns.bounds[i - 4], "column " + std::to_string(i - 4), want);
+};
+
 // f16 values over one f16 value, by a reciprocal in two parts.
 ir::Kernel quotients() {
   return cuda_kernel(
@@ -218,6 +249,21 @@ TEST(CudaScalar, QuotientsOfHalves) {
   under_emulation({quotients()}, Codegen::nvrtc, kQuotients);
 }
 
+TEST(NvptxScalar, QuotientsOfHalves) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  under_emulation({quotients()}, Codegen::llvm, kQuotients);
+}
+
+TEST(CudaScalar, KernelOps) {
+  FUSEC_NEEDS_COMPILER();
+  under_emulation({kernel_op_columns().kernel}, Codegen::nvrtc, kKernelOps);
+}
+
+TEST(NvptxScalar, KernelOps) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  under_emulation({kernel_op_columns().kernel}, Codegen::llvm, kKernelOps);
+}
+
 class GpuScalar : public testing::TestWithParam<GpuMode> {};
 
 TEST_P(GpuScalar, OpsAndCastsOfAllTypes) {
@@ -234,6 +280,11 @@ TEST_P(GpuScalar, BytesAndQuotients) {
   FUSEC_NEEDS_GPU(GetParam());
   on_gpu({byte_columns()}, GetParam(), kBytes);
   on_gpu({quotients()}, GetParam(), kQuotients);
+}
+
+TEST_P(GpuScalar, KernelOps) {
+  FUSEC_NEEDS_GPU(GetParam());
+  on_gpu({kernel_op_columns().kernel}, GetParam(), kKernelOps);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, GpuScalar, testing::ValuesIn(kGpuModes), mode_name);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Artifacts of GPU targets: cubins, figures, keys, and what cannot be written.
+#include "codegen/cuda/cuda.h"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -221,6 +223,29 @@ TEST(CudaArtifact, AKernelWithoutStatements) {
     ASSERT_TRUE(artifact.ok()) << artifact.status().str();
     EXPECT_TRUE(artifact->phases.empty());
   }
+}
+
+// What NVRTC refuses is shown with its number and its neighbours.
+TEST(CudaSource, IsShownWhereNvrtcRefusesIt) {
+  std::string source;
+  for (int i = 1; i <= 30; ++i) source += "int line" + std::to_string(i) + ";\n";
+  const std::string shown = codegen::cuda::source_at_errors(
+      source, "kernel.cu(2): error: a\nkernel.cu(9): warning: b\nkernel.cu(20): error: c\nkernel.cu(21): error: d\n");
+  EXPECT_EQ(shown.find("     1 | int line1;\n>    2 | int line2;\n     3 | int line3;\n"), 0u) << shown;
+  EXPECT_NE(shown.find("     5 | int line5;\n   ...\n    17 | int line17;\n"), std::string::npos) << shown;
+  EXPECT_NE(shown.find(">   20 | int line20;\n>   21 | int line21;\n"), std::string::npos) << shown;
+  EXPECT_EQ(shown.find("line25"), std::string::npos) << shown;
+  EXPECT_EQ(codegen::cuda::source_at_errors(source, "out of memory"), "");
+}
+
+TEST(CudaSource, ErrorsOfNvrtcCarryIt) {
+  const auto cubin = codegen::cuda::compile("__global__ void k(int* x) {\n  *x = no_such_name;\n}\n", sm("sm_90"));
+  if (cubin.status().code() == StatusCode::unsupported) GTEST_SKIP() << cubin.status().str();
+  EXPECT_EQ(cubin.status().code(), StatusCode::compile_failed);
+  const std::string message = cubin.status().str();
+  EXPECT_NE(message.find("kernel.cu(2): error: identifier \"no_such_name\" is undefined"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find(">    2 |   *x = no_such_name;\n     3 | }\n"), std::string::npos) << message;
 }
 
 }  // namespace

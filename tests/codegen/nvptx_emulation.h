@@ -3,8 +3,6 @@
 // underscores, and the functions of libdevice. Comes after cuda_emulation.h, whose fibers are the threads.
 #pragma once
 
-#include <fenv.h>
-
 extern "C" {
 
 __attribute__((section("fusec_shared"), aligned(16))) unsigned char emulation_dynamic_shared[256 << 10];
@@ -39,18 +37,10 @@ double nvvm_fmax_d(double a, double b) { return a != a ? b : b != b ? a : emulat
 double nvvm_fmin_d(double a, double b) { return a != a ? b : b != b ? a : emulation::lesser_of(a, b); }
 float nvvm_fmax_f(float a, float b) { return a != a ? b : b != b ? a : emulation::greater_of(a, b); }
 float nvvm_fmin_f(float a, float b) { return a != a ? b : b != b ? a : emulation::lesser_of(a, b); }
-float nvvm_saturate_f(float v) { return v > 0 ? (v < 1 ? v : 1.0f) : 0.0f; }
-float nvvm_ex2_approx_ftz_f(float v) { return exp2f(v); }
-float nvvm_rcp_approx_ftz_f(float v) { return 1.0f / v; }
-float nvvm_fma_rm_f(float a, float b, float c) {
-  // A volatile product: the compiler knows no rounding modes.
-  const int before = fegetround();
-  fesetround(FE_DOWNWARD);
-  volatile float x = a;
-  volatile float out = fmaf(x, b, c);
-  fesetround(before);
-  return out;
-}
+float nvvm_saturate_f(float v) { return __saturatef(v); }
+float nvvm_ex2_approx_ftz_f(float v) { return exp2_approx_f32(v); }
+float nvvm_rcp_approx_ftz_f(float v) { return rcp_approx_f32(v); }
+float nvvm_fma_rm_f(float a, float b, float c) { return __fmaf_rd(a, b, c); }
 
 // clang-format off
 #define FUSEC_LIBDEVICE(X)                                                            \

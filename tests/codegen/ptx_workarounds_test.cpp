@@ -2,6 +2,8 @@
 // PTX that NVIDIA's assembler gets wrong, written in another way.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "codegen/ptx/ptx.h"
 #include "tests/codegen/cuda_emulation_run.h"
 #include "tests/codegen/lowered.h"
@@ -9,7 +11,9 @@
 namespace fusec::codegen_test {
 namespace {
 
-using codegen::apply_ptxas_workarounds;
+std::string apply_ptxas_workarounds(const std::string& ptx) {
+  return codegen::apply_ptxas_workarounds(ptx, codegen::kUnknownPtxas, 90);
+}
 
 TEST(Assembler, IsSparedWhatItGetsWrong) {
   EXPECT_EQ(apply_ptxas_workarounds("\tmax.u16 \t%rs2, %rs1, 1;\n"),
@@ -142,6 +146,76 @@ TEST(Assembler, OtherTextStays) {
       "%rd1;\n\tneg.s16 \t%rs1, %rs2; ret;\n@%p1 bra $L_1;\n;\nret;";
   EXPECT_EQ(apply_ptxas_workarounds(text), text);
   EXPECT_EQ(apply_ptxas_workarounds(""), "");
+}
+
+// The instructions of a reproducer in a function, one on each line.
+std::string function_of(std::string_view reproducer) {
+  std::string out =
+      ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 x)\n{\n"
+      "\t.reg .b64 \t%rd<4>;\n\t.reg .b32 \t%r<9>;\n\t.reg .b16 \t%rs<9>;\n\t.reg .f32 \t%f<9>;\n\t.reg .pred "
+      "\t%p<9>;\n"
+      "\tld.param.u64 \t%rd1, [x];\n\tld.global.u32 \t%r1, [%rd1];\n\tld.global.u32 \t%r2, [%rd1+4];\n"
+      "\tld.global.u32 \t%r4, [%rd1+8];\n\tld.global.u16 \t%rs1, [%rd1];\n\tld.global.f32 \t%f1, [%rd1];\n";
+  while (!reproducer.empty()) {
+    const std::size_t end = reproducer.find(';') + 1;
+    const std::size_t begin = reproducer.find_first_not_of(' ');
+    out += "\t" + std::string(reproducer.substr(begin, end - begin)) + "\n";
+    reproducer.remove_prefix(end);
+  }
+  return out + "\tret;\n}\n";
+}
+
+TEST(Assembler, EachBugIsSparedTheVersionsAndGpusThatHaveIt) {
+  std::set<std::string_view> ids;
+  for (const codegen::PtxasBug& bug : codegen::ptxas_bugs()) {
+    EXPECT_TRUE(ids.insert(bug.id).second) << bug.id;
+    const std::string ptx = function_of(bug.reproducer);
+    const auto is_rewritten = [&](int ptxas, int sm) {
+      return codegen::apply_ptxas_workarounds(ptx, ptxas, sm) != ptx;
+    };
+    for (const int version : {codegen::kUnknownPtxas, 1200, bug.right_in - 1})
+      EXPECT_TRUE(is_rewritten(version, 90)) << bug.id << " for " << version;
+    EXPECT_FALSE(is_rewritten(bug.right_in, 90)) << bug.id;
+    EXPECT_EQ(is_rewritten(1300, 89), bug.from_sm <= 89) << bug.id;
+    EXPECT_TRUE(is_rewritten(1300, 100)) << bug.id;
+  }
+}
+
+TEST(Assembler, TakesReproducersAndTheirRewrittenForms) {
+  const Target target = named_target("sm_90").value();
+  for (const codegen::PtxasBug& bug : codegen::ptxas_bugs()) {
+    const std::string ptx = function_of(bug.reproducer);
+    for (const std::string& text : {ptx, apply_ptxas_workarounds(ptx)}) {
+      const auto cubin = codegen::assemble(text, target);
+      if (cubin.status().code() == StatusCode::unsupported) GTEST_SKIP() << cubin.status().str();
+      EXPECT_TRUE(cubin.ok()) << bug.id << ": " << cubin.status().str() << text;
+    }
+  }
+}
+
+TEST(Assembler, VersionsAreNumbers) {
+  EXPECT_EQ(codegen::ptxas_number("13.0"), 1300);
+  EXPECT_EQ(codegen::ptxas_number("12.4"), 1204);
+  EXPECT_EQ(codegen::ptxas_number("none"), codegen::kUnknownPtxas);
+}
+
+// A version that is right about what a kernel has keeps NVRTC's own cubin; the PTX, which any driver may compile, has
+// the workarounds. Before sm_90 no version merges 16-bit extremes.
+TEST(Assembler, CubinOfNvrtcStaysWhereItsPtxasIsRight) {
+  const ir::Kernel kernel = cuda_kernel(
+      R"(kernel @k(%x: in u16[n], %y: out u16[n]) {
+  grid i in n {
+    v0: u16 = load x[i]
+    v1: u16 = max v0, 7
+    store y[i], v1
+  }
+}
+)");
+  const auto old = codegen_test::emit(kernel, named_target("sm_80").value(), {.codegen = Codegen::nvrtc});
+  const auto hopper = codegen_test::emit(kernel, named_target("sm_90").value(), {.codegen = Codegen::nvrtc});
+  if (old.status().code() == StatusCode::unsupported) GTEST_SKIP() << old.status().str();
+  EXPECT_NE(old->ptx.find("max.u16"), std::string::npos) << old->ptx;
+  EXPECT_EQ(hopper->ptx.find("max.u16"), std::string::npos) << hopper->ptx;
 }
 
 // The machine code, too: nvJitLink's, as NVRTC's own is of other PTX.

@@ -372,5 +372,12 @@ TEST(Scalar, Casts) {
   }
 }
 
+TEST(Scalar, KernelOpsAreForGpus) {
+  const auto artifact =
+      codegen_test::emit(op_kernel(ScalarOp::fma, DType::f32, DType::f32, 8), usable_targets().front());
+  EXPECT_EQ(artifact.status().code(), StatusCode::compile_failed);
+  EXPECT_NE(artifact.status().message().find("the op 'fma' is for GPUs"), std::string::npos) << artifact.status().str();
+}
+
 }  // namespace
 }  // namespace fusec::codegen_test

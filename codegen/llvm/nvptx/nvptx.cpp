@@ -58,8 +58,7 @@ Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out
 
 Result<std::string> make_ptx(WrittenGpu& written) {
   FUSEC_TRY(nvptx::link_libdevice(*written.module));
-  FUSEC_ASSIGN(const std::string ptx, nvptx::write_ptx(*written.module, *written.machine));
-  return apply_ptxas_workarounds(ptx);
+  return nvptx::write_ptx(*written.module, *written.machine);
 }
 
 }  // namespace
@@ -74,9 +73,9 @@ Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, cons
     FUSEC_TRY(write_gpu(kernel, target, written));
     Artifact artifact;
     if (options.keep_text) artifact.text = print_to_text(*written.module);
-    FUSEC_ASSIGN(artifact.ptx, make_ptx(written));
+    FUSEC_ASSIGN(const std::string ptx, make_ptx(written));
     artifact.phases = std::move(written.phases);
-    FUSEC_TRY(add_assembled_cubin(artifact, target));
+    FUSEC_TRY(add_assembled_cubin(artifact, ptx, target));
     return artifact;
   });
 }
@@ -94,7 +93,8 @@ Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& targ
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
     FUSEC_TRY(write_gpu(kernel, target, written));
-    return make_ptx(written);
+    FUSEC_ASSIGN(const std::string ptx, make_ptx(written));
+    return apply_ptxas_workarounds(ptx, kUnknownPtxas, target.sm);
   });
 }
 

@@ -162,7 +162,12 @@ Result<ir::Kernel> lower_to_threads(const ir::Kernel& kernel) {
 
 Result<ir::Kernel> lower_for_writer(const ir::Kernel& kernel, const Target& target) {
   if (target.kind != TargetKind::cuda) return kernel;
-  return ir::guarded([&] { return lower_to_threads(kernel); }, {.overflow = StatusCode::compile_failed});
+  const auto lower = [&]() -> Result<ir::Kernel> {
+    FUSEC_ASSIGN(ir::Kernel lowered, lower_to_threads(kernel));
+    lower_arithmetic(lowered);
+    return lowered;
+  };
+  return ir::guarded(lower, {.overflow = StatusCode::compile_failed});
 }
 
 }  // namespace fusec::compiler

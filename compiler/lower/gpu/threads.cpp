@@ -113,22 +113,6 @@ int64_t bind_threads(ThreadLowering& l, const std::vector<LoopHead>& loops, int6
 
 namespace {
 
-// The other argument if e is the least or greatest of it and `number`.
-std::optional<IndexExpr> beside(const IndexExpr& e, IndexExpr::Fn fn, int64_t number) {
-  const std::vector<IndexExpr::Term> terms = e.terms();
-  if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1 || terms[0].atoms[0].fn != fn)
-    return std::nullopt;
-  const std::vector<IndexExpr>& args = terms[0].atoms[0].args;
-  return args[0].is(number) ? std::optional(args[1]) : args[1].is(number) ? std::optional(args[0]) : std::nullopt;
-}
-
-// c, where the extent max(0, min(1, c)) is at least 1 if c is.
-IndexExpr without_bounds(IndexExpr extent) {
-  if (const auto inner = beside(extent, IndexExpr::Fn::max, 0)) extent = *inner;
-  if (const auto inner = beside(extent, IndexExpr::Fn::min, 1)) extent = *inner;
-  return extent;
-}
-
 // A loop that runs at most once becomes a condition: compilers would keep its back edge and move no work of following
 // iterations across it.
 void lower_loop(ThreadLowering& l, const LoopHead& head, const std::function<void()>& body) {
@@ -136,7 +120,7 @@ void lower_loop(ThreadLowering& l, const LoopHead& head, const std::function<voi
   if (extent.is_const() && extent.value() <= 0) return;
   if (extent.is(1) || proves_nonneg(1 - extent, l.ranges)) {
     l.values[head.var] = 0;
-    return append_if(l, {without_bounds(extent) - 1}, body);
+    return append_if(l, {ir::find_loop_count(extent).count - 1}, body);
   }
   l.ranges[head.var] = {IndexExpr(0), extent - 1};
   Block inside = collect(l, body);

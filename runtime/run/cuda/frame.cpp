@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Enqueues the launches of a Plan on a stream: those that run once when a Frame is made, the others during a run or a
-// graph capture. The constructor fills in all addresses
-// in the arena and in the constants; a run only fills in those of the caller's tensors. Enqueueing must not allocate or
-// synchronize, because it may be captured.
+// graph capture. The constructor fills in all addresses in the arena and in the constants; a run only fills in those of
+// the caller's tensors. Enqueueing must not allocate or synchronize, because it may be captured.
 
 #include "runtime/run/cuda/frame.h"
 

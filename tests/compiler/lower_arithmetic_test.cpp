@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms that lower_arithmetic picks for divisions and casts, by the evaluator: the bits are those of the ops that
+// they replace.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "compiler/lower/gpu/gpu.h"
+#include "ir/eval/kernel.h"
+#include "ir/text/kernel_text.h"
+#include "ir/verify/kernel.h"
+
+namespace fusec::compiler {
+namespace {
+
+constexpr const char* kQuotients =
+    R"(kernel @quotients(%a: in T[m, 8], %b: in T[m], %y: out f32[m, 8], %z: out f32[m, 8]) {
+  grid i in m {
+    block t in 2 {
+      v0: T.4 = load a[i, 4*t + lane]
+      v1: T = load b[i]
+      v2: f32.4 = cast v0
+      v3: f32 = cast v1
+      v4: f32.4 = div v2, v3
+      store y[i, 4*t + lane], v4
+      v5: f32.4 = div v2, CONSTANT
+      store z[i, 4*t + lane], v5
+    }
+  }
+}
+)";
+
+std::string with_words(std::string text, const std::string& dtype, const std::string& constant) {
+  for (std::size_t at = 0; (at = text.find("CONSTANT")) != std::string::npos;) text.replace(at, 8, constant);
+  for (const char* before : {"in ", ": "}) {
+    const std::string word = std::string(before) + "T";
+    for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos;)
+      text.replace(at + std::strlen(before), 1, dtype);
+  }
+  return text;
+}
+
+ir::Kernel lowered(const ir::Kernel& kernel) {
+  const Result<ir::Kernel> out = lower_for_writer(kernel, named_target("sm_90").value());
+  EXPECT_TRUE(out.ok()) << out.status().str();
+  const Status problem = ir::verify(*out);
+  EXPECT_TRUE(problem.ok()) << problem.str() << ir::print(*out);
+  return *out;
+}
+
+// Fills with any bits.
+void fill(Tensor& t, std::mt19937& random) {
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    const auto bits = static_cast<uint32_t>(random());
+    std::memcpy(t.as<char>() + i * static_cast<int64_t>(size_of(t.dtype())), &bits, size_of(t.dtype()));
+  }
+}
+
+// NaNs are equal to each other.
+int64_t count_differences(const Tensor& a, const Tensor& b) {
+  int64_t out = 0;
+  for (int64_t i = 0; i < a.num_elements(); ++i) {
+    const float p = a.as<float>()[i], q = b.as<float>()[i];
+    out += std::memcmp(&p, &q, 4) != 0 && !(p != p && q != q);
+  }
+  return out;
+}
+
+void expect_same_quotients(const ir::Kernel& kernel, DType dtype, int64_t rows, bool plain) {
+  std::mt19937 random(7);
+  std::vector<Tensor> args = {Tensor::make(dtype, {rows, 8}).value(), Tensor::make(dtype, {rows}).value()};
+  for (Tensor& t : args) fill(t, random);
+  if (plain) {  // no lane leaves the fast path
+    std::uniform_real_distribution<float> uniform(0.01f, 8);
+    for (Tensor& t : args) {
+      for (int64_t i = 0; i < t.num_elements(); ++i) t.as<float>()[i] = uniform(random);
+    }
+  }
+  std::vector<Tensor> want = args, got = args;
+  for (std::vector<Tensor>* list : {&want, &got}) {
+    for (int k = 0; k < 2; ++k) list->push_back(Tensor::make(DType::f32, {rows, 8}).value());
+  }
+  const auto first = ir::evaluate(kernel, want, {{"m", rows}});
+  ASSERT_TRUE(first.ok()) << first.status().str();
+  const ir::Kernel own = lowered(kernel);
+  const auto second = ir::evaluate(own, got, {{"m", rows}});
+  ASSERT_TRUE(second.ok()) << second.status().str() << ir::print(own);
+  for (const std::size_t k : {2, 3}) EXPECT_EQ(count_differences(got[k], want[k]), 0) << "output " << k - 2;
+}
+
+TEST(LowerArithmetic, QuotientsOfHalvesAreProducts) {
+  const ir::Kernel kernel = ir::parse_kernel(with_words(kQuotients, "f16", "-1.4140625")).value();
+  const std::string text = ir::print(lowered(kernel));
+  EXPECT_NE(text.find("rcp_approx"), std::string::npos) << text;
+  EXPECT_NE(text.find("to_bits"), std::string::npos) << text;
+  EXPECT_EQ(text.find("div "), text.rfind("div ")) << "one, where the divisor does not fit:\n" << text;
+  expect_same_quotients(kernel, DType::f16, 4000, false);
+}
+
+TEST(LowerArithmetic, QuotientsByOneDivisorShareTheReciprocal) {
+  const ir::Kernel kernel = ir::parse_kernel(with_words(kQuotients, "f32", "3.1")).value();
+  const std::string text = ir::print(lowered(kernel));
+  EXPECT_NE(text.find("rcp_approx"), std::string::npos) << text;
+  EXPECT_NE(text.find("if ("), std::string::npos) << text;
+  expect_same_quotients(kernel, DType::f32, 4000, false);
+  expect_same_quotients(kernel, DType::f32, 4000, true);
+}
+
+TEST(LowerArithmetic, OtherDivisionsStay) {
+  const ir::Kernel kernel = ir::parse_kernel(R"(kernel @k(%a: in f32[n, 4], %b: in f32[n, 4], %y: out f32[n, 4]) {
+  grid i in n {
+    v0: f32.4 = load a[i, lane]
+    v1: f32.4 = load b[i, lane]
+    v2: f32.4 = div v0, v1
+    v3: f32 = load a[i, 0]
+    v4: f32 = div 1, v3
+    v5: f32.4 = add v2, v4
+    store y[i, lane], v5
+  }
+}
+)")
+                                .value();
+  EXPECT_EQ(ir::print(lowered(kernel)).find("rcp_approx"), std::string::npos);
+}
+
+TEST(LowerArithmetic, ARoundingJoinsTheCastToBytes) {
+  const ir::Kernel kernel = ir::parse_kernel(R"(kernel @k(%a: in f32[n, 4], %y: out i8[n, 4], %z: out i32[n, 4]) {
+  grid i in n {
+    v0: f32.4 = load a[i, lane]
+    v1: f32.4 = round v0
+    v2: i8.4 = cast v1
+    v3: i32.4 = cast v1
+    store y[i, lane], v2
+    store z[i, lane], v3
+  }
+}
+)")
+                                .value();
+  const std::string text = ir::print(lowered(kernel));
+  EXPECT_NE(text.find("v2: i8.4 = round_cast v0"), std::string::npos) << text;
+  EXPECT_NE(text.find("v3: i32.4 = cast v1"), std::string::npos) << text;
+  EXPECT_EQ(ir::print(ir::parse_kernel(text).value()), text);
+}
+
+}  // namespace
+}  // namespace fusec::compiler
