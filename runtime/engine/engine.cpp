@@ -27,8 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// LLVM takes some 100 MB per compile side by side.
-constexpr int kMaxCompilers = 8;
+// What LLVM or NVRTC takes for one kernel, generously. Kernels that compile side by side may have half of the memory.
+constexpr int64_t kCompilerBytes = int64_t{128} << 20;
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -68,7 +68,8 @@ Status needs_no_library(const ir::Program& program, const Target& target, const 
 int compile_threads(const Options& options) {
   Options machine = options;
   machine.threads = 0;  // compiling is not bound by the threads of a run
-  return std::min(runtime::host_threads(machine), kMaxCompilers);
+  const int64_t affordable = std::max<int64_t>(runtime::host_memory() / 2 / kCompilerBytes, 1);
+  return static_cast<int>(std::min<int64_t>(runtime::host_threads(machine), affordable));
 }
 
 }  // namespace
