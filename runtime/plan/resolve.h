@@ -41,7 +41,10 @@ std::vector<int64_t> evaluate(const Shape& shape, const Bindings& bindings);
 // Whether the step writes its argument (outputs and scratch), by the Program alone.
 bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg);
 
-// Takes the first variant of each slot whose `when` holds, and its picked candidate. Views are checked to lie inside
+// The first variant of the slot whose `when` holds. A Dim that passes 63 bits does not hold.
+const ir::Variant& variant_for(const ir::Slot& slot, const Bindings& bindings);
+
+// Takes variant_for each slot, and its picked candidate. Views are checked to lie inside
 // their allocations. out_of_memory when a size passes 63 bits.
 Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bindings);
 

@@ -112,6 +112,7 @@ PlanStats describe(const Plan& plan) {
   stats.generated = plan.generated;
   stats.library = plan.library;
   stats.tuned = plan.tuned;
+  stats.compiled_kernels = plan.compiled;
   stats.launches = plan.generated + plan.library;
   stats.arena_bytes = plan.arena_bytes;
   stats.live_lower_bound_bytes = plan.live_lower_bound_bytes;
