@@ -46,13 +46,9 @@ class Lowering {
     interface();
     for (const Region& region : partition_.regions) {
       FUSEC_TRY(deadline_.check("lower"));
-      Result<ir::Candidate> only =
-          region.kind == RegionKind::anchor ? library_candidate(region) : kernel_candidate(region);
-      if (!only.ok()) return only.status().with_note("while lowering " + origin(region));
-      ir::Slot slot;
-      slot.variants.push_back({{}, {}, -1});
-      slot.variants.back().candidates.push_back(std::move(*only));
-      program_.slots.push_back(std::move(slot));
+      Result<ir::Slot> slot = region.kind == RegionKind::anchor ? library_slot(region) : kernel_slot(region);
+      if (!slot.ok()) return slot.status().with_note("while lowering " + origin(region));
+      program_.slots.push_back(std::move(*slot));
     }
     for (const FusionBoundary& boundary : partition_.boundaries) program_.notes.push_back(note(boundary));
     return std::move(program_);
@@ -120,20 +116,24 @@ class Lowering {
       DType dtype;
       Dim elements;
     };
-    ir::KernelId kernel;
+    ir::KernelId kernel;  // for all shapes
+    // The same kernel with 32-bit indices, which suffice where all Dims are at least 0; invalid where there is none.
+    ir::KernelId narrow;
+    std::vector<Dim> narrow_when;
     std::vector<Dim> extents;
     std::vector<Param> params;
     std::vector<Scratch> scratch;
     double predicted_us = 0;
   };
 
-  static ir::Candidate only_candidate(ir::Step step, double predicted_us) {
+  static void add_variant(ir::Slot& slot, std::vector<Dim> when, ir::Step step, double predicted_us) {
     ir::Candidate candidate{{}, "the only way", predicted_us};
     candidate.steps.push_back(std::move(step));
-    return candidate;
+    slot.variants.push_back({std::move(when), {}, -1});
+    slot.variants.back().candidates.push_back(std::move(candidate));
   }
 
-  Result<ir::Candidate> kernel_candidate(const Region& region) {
+  Result<ir::Slot> kernel_slot(const Region& region) {
     const RegionKey key = region_key(graph_, partition_.storage, region);
     auto known = generated_.find(key.text);
     if (known == generated_.end()) {
@@ -150,7 +150,14 @@ class Lowering {
       const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", scratch.dtype, scratch.elements, 0});
       step.args.push_back({id, 0, {scratch.elements}, {1}});
     }
-    return only_candidate({std::move(step), origin(region)}, made.predicted_us);
+    ir::Slot slot;
+    if (made.narrow.valid()) {
+      ir::KernelStep narrow = step;
+      narrow.kernel = made.narrow;
+      add_variant(slot, made.narrow_when, {std::move(narrow), origin(region)}, made.predicted_us);
+    }
+    add_variant(slot, {}, {std::move(step), origin(region)}, made.predicted_us);
+    return slot;
   }
 
   // Symbols of the model have the value that unset ones have at a run.
@@ -190,9 +197,36 @@ class Lowering {
     for (const ir::Buffer& buffer : nest.kernel.buffers)
       if (buffer.space == ir::Space::scratch)
         made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
-    made.kernel = kernel_id(std::move(nest.kernel), stem);
+    add_kernels(canonical(nest.kernel), stem, made);
     made.predicted_us = predict(made);
     return made;
+  }
+
+  // Adds the kernel with 32-bit indices if they suffice for every shape, else two: one for the shapes for which they
+  // do. The choice is the GPU's: a CPU computes addresses in 64 bits.
+  void add_kernels(ir::Kernel kernel, const std::string& stem, Generated& made) {
+    std::vector<Dim> sizes;
+    for (const Generated::Param& param : made.params) sizes.push_back(param.elements);
+    for (const Generated::Scratch& scratch : made.scratch) sizes.push_back(scratch.elements);
+    const auto when = target_.kind == TargetKind::cuda ? when_32_bits_suffice(sizes) : std::nullopt;
+    kernel.fits32 = when.has_value();
+    std::string text = print(kernel);
+    if (when && !when->empty()) {
+      made.narrow_when = *when;
+      made.narrow = kernel_id(kernel, text, stem);
+      kernel.fits32 = false;
+      text = with_new_facts(kernel, text);
+    }
+    made.kernel = kernel_id(std::move(kernel), text, stem);
+  }
+
+  // The text of a kernel whose facts, which stand in its first line, have changed since `text` was printed.
+  static std::string with_new_facts(ir::Kernel& kernel, const std::string& text) {
+    ir::Block body = std::move(kernel.body);
+    kernel.body.clear();
+    const std::string head = print(kernel);
+    kernel.body = std::move(body);
+    return head.substr(0, head.find('\n')) + text.substr(text.find('\n'));
   }
 
   // Where a task keeps no row in memory (on a GPU, or where threads share rows), row values are held in registers or
@@ -223,10 +257,9 @@ class Lowering {
     return to_dim(num_elements(buffer.shape), [&](ir::SymbolId symbol) { return launch.at(symbol.index); });
   }
 
-  // Returns the id of a kernel; equal kernels share one, named by the first region that has it.
-  ir::KernelId kernel_id(ir::Kernel kernel, const std::string& stem) {
-    kernel = canonical(kernel);
-    const std::string text = print(kernel);
+  // Returns the id of a canonical kernel with this text; equal kernels share one, named by the first region that has
+  // it.
+  ir::KernelId kernel_id(ir::Kernel kernel, const std::string& text, const std::string& stem) {
     if (auto it = kernels_.find(text); it != kernels_.end()) return it->second;
     kernel.name = make_kernel_name(stem, text, kNameDigits);
     if (!names_.insert(kernel.name).second) kernel.name = make_kernel_name(stem, text, kMoreNameDigits);
@@ -243,9 +276,11 @@ class Lowering {
     return ir::View{get_or_allocate(view->base), view->offset, view->shape, view->strides};
   }
 
-  Result<ir::Candidate> library_candidate(const Region& region) {
+  Result<ir::Slot> library_slot(const Region& region) {
     FUSEC_ASSIGN(ir::Step step, library_step(region));
-    return only_candidate(std::move(step), 0);
+    ir::Slot slot;
+    add_variant(slot, {}, std::move(step), 0);
+    return slot;
   }
 
   Result<ir::Step> library_step(const Region& region) {
