@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/host/families.h"
@@ -18,6 +19,7 @@
 #include "compiler/partition/partition.h"
 #include "ir/cost/cost.h"
 #include "ir/support/check.h"
+#include "ir/support/parallel.h"
 #include "ir/text/kernel_text.h"
 
 namespace fusec::compiler {
@@ -44,15 +46,13 @@ class Lowering {
     program_.symbols = graph_.symbols;
     program_.imported_ops = graph_.imported_ops;
     interface();
-    for (const Region& region : partition_.regions) {
+    schedule_regions();
+    for (size_t i = 0; i < partition_.regions.size(); ++i) {
+      const Region& region = partition_.regions[i];
       FUSEC_TRY(deadline_.check("lower"));
-      Result<ir::Candidate> only =
-          region.kind == RegionKind::anchor ? library_candidate(region) : kernel_candidate(region);
-      if (!only.ok()) return only.status().with_note("while lowering " + origin(region));
-      ir::Slot slot;
-      slot.variants.push_back({{}, {}, -1});
-      slot.variants.back().candidates.push_back(std::move(*only));
-      program_.slots.push_back(std::move(slot));
+      Result<ir::Slot> slot = region.kind == RegionKind::anchor ? library_slot(region) : kernel_slot(region, keys_[i]);
+      if (!slot.ok()) return slot.status().with_note("while lowering " + origin(region));
+      program_.slots.push_back(std::move(*slot));
     }
     for (const FusionBoundary& boundary : partition_.boundaries) program_.notes.push_back(note(boundary));
     return std::move(program_);
@@ -120,25 +120,55 @@ class Lowering {
       DType dtype;
       Dim elements;
     };
-    ir::KernelId kernel;
+    ir::KernelId kernel;  // for all shapes
+    // The same kernel with 32-bit indices, which suffice where all Dims are at least 0; invalid where there is none.
+    ir::KernelId narrow;
+    std::vector<Dim> narrow_when;
     std::vector<Dim> extents;
     std::vector<Param> params;
     std::vector<Scratch> scratch;
     double predicted_us = 0;
   };
 
-  static ir::Candidate only_candidate(ir::Step step, double predicted_us) {
+  static void add_variant(ir::Slot& slot, std::vector<Dim> when, ir::Step step, double predicted_us) {
     ir::Candidate candidate{{}, "the only way", predicted_us};
     candidate.steps.push_back(std::move(step));
-    return candidate;
+    slot.variants.push_back({std::move(when), {}, -1});
+    slot.variants.back().candidates.push_back(std::move(candidate));
   }
 
-  Result<ir::Candidate> kernel_candidate(const Region& region) {
-    const RegionKey key = region_key(graph_, partition_.storage, region);
+  // A kernel that has no id yet, with what names it. `made` lacks the ids.
+  struct Scheduled {
+    Generated made;
+    ir::Kernel kernel;  // canonical
+    std::string stem, text;
+  };
+
+  // Schedules the first region of each key. Regions do not depend on each other, so several threads share them.
+  void schedule_regions() {
+    std::vector<const Region*> first;
+    for (const Region& region : partition_.regions) {
+      const bool generated = region.kind != RegionKind::anchor;
+      keys_.push_back(generated ? region_key(graph_, partition_.storage, region) : RegionKey{});
+      if (generated && scheduled_at_.emplace(keys_.back().text, first.size()).second) first.push_back(&region);
+    }
+    scheduled_.assign(first.size(), Scheduled{});
+    constexpr int64_t kRegionsOfAThread = 4;  // take longer than a thread to start
+    const auto regions = static_cast<int64_t>(first.size());
+    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const int64_t threads = std::min(cores, (regions + kRegionsOfAThread - 1) / kRegionsOfAThread);
+    ir::for_each_parallel(static_cast<int>(threads), regions, [&](int64_t i) {
+      const Region& region = *first[static_cast<size_t>(i)];
+      const RegionKey& key = keys_[static_cast<size_t>(&region - partition_.regions.data())];
+      scheduled_[static_cast<size_t>(i)] = schedule(region, key.values);
+    });
+  }
+
+  Result<ir::Slot> kernel_slot(const Region& region, const RegionKey& key) {
     auto known = generated_.find(key.text);
     if (known == generated_.end()) {
-      FUSEC_ASSIGN(Generated made, generate(region, key.values));
-      known = generated_.emplace(key.text, std::move(made)).first;
+      FUSEC_ASSIGN(Scheduled scheduled, std::move(scheduled_[scheduled_at_.at(key.text)]));
+      known = generated_.emplace(key.text, add_kernels(std::move(scheduled))).first;
     }
     const Generated& made = known->second;
     ir::KernelStep step;
@@ -150,19 +180,27 @@ class Lowering {
       const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", scratch.dtype, scratch.elements, 0});
       step.args.push_back({id, 0, {scratch.elements}, {1}});
     }
-    return only_candidate({std::move(step), origin(region)}, made.predicted_us);
+    ir::Slot slot;
+    if (made.narrow.valid()) {
+      ir::KernelStep narrow = step;
+      narrow.kernel = made.narrow;
+      add_variant(slot, made.narrow_when, {std::move(narrow), origin(region)}, made.predicted_us);
+    }
+    add_variant(slot, {}, {std::move(step), origin(region)}, made.predicted_us);
+    return slot;
   }
 
   // Symbols of the model have the value that unset ones have at a run.
-  double predict(const Generated& made) const {
+  double predict(const ir::Kernel& kernel, const std::vector<Dim>& launch) const {
     std::map<std::string, int64_t> symbols;
     for (const std::string& symbol : graph_.symbols) symbols[symbol] = 1;
     std::vector<int64_t> extents;
-    for (const Dim& extent : made.extents) extents.push_back(extent.eval(symbols).value_or(1));
-    return ir::cost(program_.kernels[made.kernel], target_, {extents}).predicted_us;
+    for (const Dim& extent : launch) extents.push_back(extent.eval(symbols).value_or(1));
+    return ir::cost(kernel, target_, {extents}).predicted_us;
   }
 
-  Result<Generated> generate(const Region& region, const std::vector<ValueId>& values) {
+  Result<Scheduled> schedule(const Region& region, const std::vector<ValueId>& values) const {
+    FUSEC_TRY(deadline_.check("lower"));
     FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
@@ -171,9 +209,10 @@ class Lowering {
     });
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
-    Generated made;
+    Scheduled scheduled;
+    Generated& made = scheduled.made;
     made.extents = abstract_extents(nest);
-    const std::string stem = make_name_stem(graph_, region, nest);
+    scheduled.stem = make_name_stem(graph_, region, nest);
     if (target_.kind == TargetKind::cuda) {
       FUSEC_TRY(schedule_cuda(nest, target_, made.extents));
     } else {
@@ -190,14 +229,48 @@ class Lowering {
     for (const ir::Buffer& buffer : nest.kernel.buffers)
       if (buffer.space == ir::Space::scratch)
         made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
-    made.kernel = kernel_id(std::move(nest.kernel), stem);
-    made.predicted_us = predict(made);
-    return made;
+    scheduled.kernel = canonical(nest.kernel);
+    choose_index_width(scheduled);
+    scheduled.text = print(scheduled.kernel);
+    made.predicted_us = predict(scheduled.kernel, made.extents);
+    return scheduled;
+  }
+
+  // 32-bit indices wherever they suffice for some shapes. The choice is the GPU's: a CPU computes addresses in 64 bits.
+  void choose_index_width(Scheduled& scheduled) const {
+    if (target_.kind != TargetKind::cuda) return;
+    std::vector<Dim> sizes;
+    for (const Generated::Param& param : scheduled.made.params) sizes.push_back(param.elements);
+    for (const Generated::Scratch& scratch : scheduled.made.scratch) sizes.push_back(scratch.elements);
+    auto when = when_32_bits_suffice(sizes);
+    scheduled.kernel.fits32 = when.has_value();
+    if (when) scheduled.made.narrow_when = *std::move(when);
+  }
+
+  // Adds the kernel and, where its indices of 32 bits do not suffice for every shape, the one for the other shapes.
+  Generated add_kernels(Scheduled scheduled) {
+    auto& [made, kernel, stem, text] = scheduled;
+    if (!made.narrow_when.empty()) {
+      made.narrow = kernel_id(kernel, text, stem);
+      kernel.fits32 = false;
+      text = with_new_facts(kernel, text);
+    }
+    made.kernel = kernel_id(std::move(kernel), text, stem);
+    return std::move(made);
+  }
+
+  // The text of a kernel whose facts, which stand in its first line, have changed since `text` was printed.
+  static std::string with_new_facts(ir::Kernel& kernel, const std::string& text) {
+    ir::Block body = std::move(kernel.body);
+    kernel.body.clear();
+    const std::string head = print(kernel);
+    kernel.body = std::move(body);
+    return head.substr(0, head.find('\n')) + text.substr(text.find('\n'));
   }
 
   // Where a task keeps no row in memory (on a GPU, or where threads share rows), row values are held in registers or
   // recomputed.
-  Result<LoopNest> build_region_nest(const Region& region) {
+  Result<LoopNest> build_region_nest(const Region& region) const {
     LoopNestOptions nest_options;
     nest_options.numerics = options_.numerics;
     nest_options.stores_in_scan = !target_.keeps_rows || scans_alone(region);
@@ -237,10 +310,9 @@ class Lowering {
     return to_dim(num_elements(buffer.shape), [&](ir::SymbolId symbol) { return launch.at(symbol.index); });
   }
 
-  // Returns the id of a kernel; equal kernels share one, named by the first region that has it.
-  ir::KernelId kernel_id(ir::Kernel kernel, const std::string& stem) {
-    kernel = canonical(kernel);
-    const std::string text = print(kernel);
+  // Returns the id of a canonical kernel with this text; equal kernels share one, named by the first region that has
+  // it.
+  ir::KernelId kernel_id(ir::Kernel kernel, const std::string& text, const std::string& stem) {
     if (auto it = kernels_.find(text); it != kernels_.end()) return it->second;
     kernel.name = make_kernel_name(stem, text, kNameDigits);
     if (!names_.insert(kernel.name).second) kernel.name = make_kernel_name(stem, text, kMoreNameDigits);
@@ -257,9 +329,11 @@ class Lowering {
     return ir::View{get_or_allocate(view->base), view->offset, view->shape, view->strides};
   }
 
-  Result<ir::Candidate> library_candidate(const Region& region) {
+  Result<ir::Slot> library_slot(const Region& region) {
     FUSEC_ASSIGN(ir::Step step, library_step(region));
-    return only_candidate(std::move(step), 0);
+    ir::Slot slot;
+    add_variant(slot, {}, std::move(step), 0);
+    return slot;
   }
 
   Result<ir::Step> library_step(const Region& region) {
@@ -314,6 +388,9 @@ class Lowering {
   std::map<ValueId, AllocId> allocs_;
   std::map<std::string, ir::KernelId> kernels_;  // by canonical text
   std::set<std::string> names_;                  // of the kernels
+  std::vector<RegionKey> keys_;                  // of all regions; empty ones of library steps
+  std::map<std::string, size_t> scheduled_at_;   // where in `scheduled_`, by the text of the region's key
+  std::vector<Result<Scheduled>> scheduled_;     // each is taken by the first region that needs it
   std::map<std::string, Generated> generated_;   // by the text of the region's key
 };
 

@@ -34,7 +34,7 @@ struct FUSEC_API EngineStats {
   double weights_ms = 0;  // converting constants to Options::precision and moving them to the GPU
   std::vector<StageTime> stages;
   int64_t imported_ops = 0;
-  int64_t distinct_kernels = 0;  // of the picked candidates
+  int64_t distinct_kernels = 0;  // of the picked candidates, without those that few shapes need
   int64_t compiled_kernels = 0;  // by this Engine or by a compile it waited for
   int64_t cached_kernels = 0;    // from the kernel cache, another Engine of this process or a package
   int64_t damaged_entries = 0;   // of the kernel cache, met by this compile and made anew
@@ -61,6 +61,7 @@ struct FUSEC_API PlanStats {
   int64_t launches = 0, generated = 0, library = 0;  // of a run
   int64_t once = 0;                                  // launches before the first run; they come first in steps
   int64_t tuned = 0;                                 // library calls done in another way than the library would choose
+  int64_t compiled_kernels = 0;                      // for these shapes, by the call that made the plan
   int64_t arena_bytes = 0, live_lower_bound_bytes = 0;
   int64_t kept_bytes = 0;   // of values that are computed once
   int64_t moved_bytes = 0;  // by a run

@@ -183,7 +183,7 @@ int64_t common_divisor(const E& a) {
 template <class To, class E, class F>
 To replaced(const E& e, const F& map) {
   if (e.is_const()) return e.value();
-  To total = 0;
+  Terms<To> total;
   for (const TermView<E> view(e); const Term<E>& t : view) {
     To factor = t.coefficient;
     for (const Atom<E>& atom : t.atoms) {
@@ -191,13 +191,28 @@ To replaced(const E& e, const F& map) {
                     ? To(map(atom))
                     : apply<To>(atom.fn, replaced<To>(atom.args[0], map), replaced<To>(atom.args[1], map));
     }
-    total += factor;
+    for (const TermView<To> terms(factor); const Term<To>& term : terms) total.push_back(term);
   }
-  return total;
+  return DimAccess::make<To>(combine<To>(std::move(total)));
+}
+
+// Whether `is_replaced` holds for a symbol of the expression, which is else shared and not built anew.
+template <class E, class F>
+bool has_replaced(const E& e, const F& is_replaced) {
+  if (e.is_const()) return false;
+  for (const TermView<E> view(e); const Term<E>& t : view) {
+    for (const Atom<E>& atom : t.atoms) {
+      if (atom.fn == Fn::symbol && is_replaced(symbol_of(atom))) return true;
+      for (const E& arg : atom.args)
+        if (has_replaced(arg, is_replaced)) return true;
+    }
+  }
+  return false;
 }
 
 template <class E, class F>
 E substituted(const E& e, const F& map) {
+  if (!has_replaced(e, [&](const auto& symbol) { return map(symbol).has_value(); })) return e;
   return replaced<E>(e, [&](const Atom<E>& atom) {
     const std::optional<E> to = map(symbol_of(atom));
     return to ? *to : of_atom<E>(atom);
@@ -206,6 +221,7 @@ E substituted(const E& e, const F& map) {
 
 template <class E, class Map>
 E substituted_by(const E& e, const Map& map) {
+  if (!has_replaced(e, [&](const auto& symbol) { return map.contains(symbol); })) return e;
   return replaced<E>(e, [&](const Atom<E>& atom) {
     const auto it = map.find(symbol_of(atom));
     return it == map.end() ? of_atom<E>(atom) : it->second;

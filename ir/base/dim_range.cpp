@@ -21,17 +21,19 @@ struct Linear {
 template <class E>
 std::optional<Linear<E>> linear_in(const E& a, const Atom<E>& atom) {
   Linear<E> out;
+  Terms<E> rest;  // stay canonical
   for (const TermView<E> view(a); const Term<E>& t : view) {
     const auto n = std::count(t.atoms.begin(), t.atoms.end(), atom);
     if (n > 1) return std::nullopt;
     if (n == 0) {
-      out.rest += of_term<E>(t);
+      rest.push_back(t);
       continue;
     }
     Term<E> factor = t;
     factor.atoms.erase(std::find(factor.atoms.begin(), factor.atoms.end(), atom));
     out.slope += of_term<E>(std::move(factor));
   }
+  out.rest = DimAccess::make<E>(std::move(rest));
   return out;
 }
 

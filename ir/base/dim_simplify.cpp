@@ -12,6 +12,17 @@ namespace {
 
 constexpr int kMaxRounds = 4;  // two rounds settle every case seen so far
 
+// Symbols alone are as simple as they can be.
+template <class E>
+bool has_function_in(const Term<E>& t) {
+  return std::any_of(t.atoms.begin(), t.atoms.end(), [](const Atom<E>& atom) { return atom.fn != Fn::symbol; });
+}
+template <class E>
+bool has_function(const E& a) {
+  const Terms<E>* const terms = DimAccess::shared(a);
+  return terms != nullptr && std::any_of(terms->begin(), terms->end(), has_function_in<E>);
+}
+
 // The number of nodes in the expression. A rewrite is accepted only if it lowers this number.
 template <class E>
 int measure_size(const E& a) {
@@ -66,7 +77,7 @@ void operands(Fn fn, const E& d, std::vector<E>& out) {
 
 template <class E>
 E Simplifier<E>::simplify(const E& a) {
-  if (a.is_const()) return a;
+  if (!has_function(a)) return a;
   if (const auto known = simplified_.find(a); known != simplified_.end()) return known->second;
   E current = a;
   try {
@@ -90,9 +101,13 @@ bool Simplifier<E>::nonneg(const E& a) {
 
 template <class E>
 E Simplifier<E>::run(const E& a) {
-  if (a.is_const()) return a;
+  if (!has_function(a)) return a;
   E sum = 0;
   for (const TermView<E> view(a); const Term<E>& t : view) {
+    if (!has_function_in<E>(t)) {
+      sum += of_term<E>(t);
+      continue;
+    }
     E product = t.coefficient;
     for (const Atom<E>& atom : t.atoms) product *= of(atom);
     sum += product;

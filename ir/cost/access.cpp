@@ -215,12 +215,20 @@ CountedAccess measure_access(const Kernel& kernel, const std::vector<CountedLoop
   return access;
 }
 
-double mean_value(const IndexExpr& e, const std::vector<CountedLoop>& loops, std::map<SymbolId, int64_t>& values) {
-  if (e.is_const()) return static_cast<double>(e.value());
+namespace {
+
+// The mean of of_value(e) over the loops; a value that is not known counts as `unknown`.
+template <class F>
+double mean_over(const IndexExpr& e, const std::vector<CountedLoop>& loops, std::map<SymbolId, int64_t>& values,
+                 double unknown, const F& of_value) {
+  const auto now = [&] {
+    const std::optional<int64_t> value = evaluate(e, values);
+    return value ? of_value(*value) : unknown;
+  };
   std::vector<const CountedLoop*> used;
   for (const CountedLoop& loop : loops)
     if (loop.trip > 1 && e.uses(loop.var)) used.push_back(&loop);
-  if (used.empty()) return static_cast<double>(evaluate(e, values).value_or(1));
+  if (used.empty()) return now();
   // Points spread over all loops at once, as a lattice of steps that share no factor with their number.
   constexpr int kPoints = 16;
   constexpr int kSteps[] = {1, 7, 11, 5, 13, 3};
@@ -230,10 +238,21 @@ double mean_value(const IndexExpr& e, const std::vector<CountedLoop>& loops, std
       const int place = point * kSteps[l % std::size(kSteps)] % kPoints;
       values[used[l]->var] = static_cast<int64_t>(used[l]->trip * (place + 0.5) / kPoints);
     }
-    sum += static_cast<double>(evaluate(e, values).value_or(1));
+    sum += now();
   }
   for (const CountedLoop* loop : used) values[loop->var] = 0;
   return sum / kPoints;
+}
+
+}  // namespace
+
+double mean_value(const IndexExpr& e, const std::vector<CountedLoop>& loops, std::map<SymbolId, int64_t>& values) {
+  if (e.is_const()) return static_cast<double>(e.value());
+  return mean_over(e, loops, values, 1, [](int64_t value) { return static_cast<double>(value); });
+}
+
+double share_nonneg(const IndexExpr& e, const std::vector<CountedLoop>& loops, std::map<SymbolId, int64_t>& values) {
+  return mean_over(e, loops, values, 1, [](int64_t value) { return value >= 0 ? 1.0 : 0.0; });
 }
 
 }  // namespace fusec::ir

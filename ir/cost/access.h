@@ -17,5 +17,7 @@ CountedAccess measure_access(const Kernel& kernel, const std::vector<CountedLoop
 
 // The mean over the iterations of the loops that it uses.
 double mean_value(const IndexExpr& e, const std::vector<CountedLoop>& loops, std::map<SymbolId, int64_t>& values);
+// The share of them in which it is at least 0.
+double share_nonneg(const IndexExpr& e, const std::vector<CountedLoop>& loops, std::map<SymbolId, int64_t>& values);
 
 }  // namespace fusec::ir

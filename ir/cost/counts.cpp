@@ -81,8 +81,6 @@ class PhaseCounter {
   }
 
   void run(const Stmt& phase) {
-    Block outer;
-    outer.push_back(phase);
     const auto* loop = std::get_if<Loop>(&phase.v);
     counts_.threads = loop != nullptr ? block_threads(loop->body, values_) : 1;
     Segment segment;
@@ -229,10 +227,7 @@ class PhaseCounter {
 
   double share_of(const Guard& guard) {
     double share = 1;
-    for (const IndexExpr& e : guard) {
-      const IndexExpr holds = max(0, min(1, e + 1));
-      share *= std::clamp(mean_value(holds, loops_, values_), 0.0, 1.0);
-    }
+    for (const IndexExpr& e : guard) share *= share_nonneg(e, loops_, values_);
     return share;
   }
 

@@ -27,8 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// LLVM takes some 100 MB per compile side by side.
-constexpr int kMaxCompilers = 8;
+// What LLVM or NVRTC takes for one kernel, generously. Kernels that compile side by side may have half of the memory.
+constexpr int64_t kCompilerBytes = int64_t{128} << 20;
 
 double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -68,7 +68,27 @@ Status needs_no_library(const ir::Program& program, const Target& target, const 
 int compile_threads(const Options& options) {
   Options machine = options;
   machine.threads = 0;  // compiling is not bound by the threads of a run
-  return std::min(runtime::host_threads(machine), kMaxCompilers);
+  const int64_t affordable = std::max<int64_t>(runtime::host_memory() / 2 / kCompilerBytes, 1);
+  return static_cast<int>(std::min<int64_t>(runtime::host_threads(machine), affordable));
+}
+
+Result<runtime::Artifacts> emit_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids,
+                                        const Target& target, const Options& options, runtime::KernelCounts& counts,
+                                        const ir::Deadline& deadline) {
+  const std::unique_ptr<runtime::KernelCache> cache = runtime::KernelCache::open(options);
+  return runtime::obtain_kernels(program, ids, target, options.codegen, cache.get(), options.use_cache,
+                                 compile_threads(options), runtime::make_warn(options), counts, deadline);
+}
+
+// For binds that need more than the usual kernels, each with the time that a compile has.
+runtime::ObtainKernels obtain_later(const Target& target, const Options& options) {
+  return [target, options](const ir::Program& program,
+                           const std::vector<ir::KernelId>& ids) -> Result<runtime::ObtainedKernels> {
+    runtime::KernelCounts counts;
+    const ir::Deadline deadline(options.compile_seconds);
+    FUSEC_ASSIGN(runtime::Artifacts artifacts, emit_kernels(program, ids, target, options, counts, deadline));
+    return runtime::ObtainedKernels{std::move(artifacts), counts.compiled};
+  };
 }
 
 }  // namespace
@@ -100,7 +120,8 @@ Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Tar
   return s;
 }
 
-Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& target) {
+Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& target,
+                                              KernelSet kernels) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
   // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
   Parts parts;
@@ -115,11 +136,12 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   FUSEC_TRY(needs_no_library(parts.program, target, options));
   FUSEC_TRY(dump_code(parts.program, target, options));
   KernelCounts counts;
+  const bool all = kernels == KernelSet::picked;
+  const std::vector<ir::KernelId> ids = all ? picked_kernels(parts.program) : usual_kernels(parts.program);
   FUSEC_ASSIGN(parts.artifacts, timed_stage(stats.stages, "emit", [&] {
-                 const std::unique_ptr<KernelCache> cache = KernelCache::open(options);
-                 return obtain_kernels(parts.program, target, options.codegen, cache.get(), options.use_cache,
-                                       compile_threads(options), make_warn(options), counts, deadline);
+                 return emit_kernels(parts.program, ids, target, options, counts, deadline);
                }));
+  if (!all) parts.obtain = obtain_later(target, options);
   stats.distinct_kernels = counts.distinct;
   stats.compiled_kernels = counts.compiled;
   stats.cached_kernels = counts.cached;
@@ -132,7 +154,7 @@ namespace {
 Result<Engine> compile_on(const Model& model, const Options& options, const runtime::Machine& machine,
                           double device_ms) {
   const Clock::time_point start = Clock::now();
-  FUSEC_ASSIGN(runtime::Parts parts, runtime::compile_parts(model, options, machine.target));
+  FUSEC_ASSIGN(runtime::Parts parts, runtime::compile_parts(model, options, machine.target, runtime::KernelSet::usual));
   parts.machine = machine;
   FUSEC_ASSIGN(std::shared_ptr<runtime::EngineState> state, runtime::assemble(std::move(parts)));
   EngineStats& stats = state->stats;

@@ -40,19 +40,24 @@ struct Stages {
 Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const Options& options, Stage last,
                           const ir::Deadline& deadline = {});
 
+enum class KernelSet : uint8_t {
+  usual,   // usual_kernels; Parts::obtain makes the others when they are needed
+  picked,  // all of picked_kernels, as a package has them
+};
+
 // The model as a selected Program with machine code for `target`: all stages up to emit. The machine is left empty.
-Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target);
+Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target, KernelSet kernels);
 
 struct KernelCounts {
   int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0;
 };
 
-// All of picked_kernels(program). Distinct kernels are made by up to `threads` threads side by side; in one process a
-// key is compiled by one of them while others wait. `cache` may be null; `reuse`: kernels that another Engine holds are
-// taken as they are. The first error in kernel order is the answer; `warn` is
-// told, by any of the threads, of kernels that another emitter had to make. `deadline` is asked before each kernel.
-Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
-                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts,
-                                 const ir::Deadline& deadline = {});
+// The kernels `ids` of the Program. They are made by up to `threads` threads side by side; in one process a key is
+// compiled by one of them while others wait. `cache` may be null; `reuse`: kernels that another Engine holds are taken
+// as they are. The first error in kernel order is the answer; `warn` is told, by any of the threads, of kernels that
+// another emitter had to make. `deadline` is asked before each kernel.
+Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids, const Target& target,
+                                 Codegen codegen, KernelCache* cache, bool reuse, int threads, const Warn& warn,
+                                 KernelCounts& counts, const ir::Deadline& deadline = {});
 
 }  // namespace fusec::runtime

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Obtains the machine code of each picked kernel in the emit stage: from another Engine of the process, from the kernel
-// cache, or by compiling it. Kernels are compiled in parallel, and concurrent requests for one key share a single
-// compilation.
+// Obtains the machine code of kernels, in the emit stage or for a bind: from another Engine of the process, from the
+// kernel cache, or by compiling it. Kernels are compiled in parallel, and concurrent requests for one key share a
+// single compilation.
 
 #include <map>
 #include <mutex>
@@ -16,8 +16,6 @@
 
 namespace fusec::runtime {
 namespace {
-
-using ArtifactPtr = std::shared_ptr<const codegen::Artifact>;
 
 struct Obtained {
   ArtifactPtr artifact;
@@ -100,24 +98,23 @@ Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
 
 }  // namespace
 
-Result<Artifacts> obtain_kernels(const ir::Program& program, const Target& target, Codegen codegen, KernelCache* cache,
-                                 bool reuse, int threads, const Warn& warn, KernelCounts& counts,
-                                 const ir::Deadline& deadline) {
-  const std::vector<ir::KernelId> used = picked_kernels(program);
+Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids, const Target& target,
+                                 Codegen codegen, KernelCache* cache, bool reuse, int threads, const Warn& warn,
+                                 KernelCounts& counts, const ir::Deadline& deadline) {
   const Source source{target, {.codegen = codegen, .on_warning = warn}, cache, reuse};
-  std::vector<Result<Obtained>> results(used.size(), Obtained{});
-  ir::for_each_parallel(threads, static_cast<int64_t>(used.size()), [&](int64_t i) {
+  std::vector<Result<Obtained>> results(ids.size(), Obtained{});
+  ir::for_each_parallel(threads, static_cast<int64_t>(ids.size()), [&](int64_t i) {
     const auto at = static_cast<std::size_t>(i);
     results[at] = ir::guarded([&]() -> Result<Obtained> {
       FUSEC_TRY(deadline.check("emit"));
-      return obtain(program.kernels[used[at]], source);
+      return obtain(program.kernels[ids[at]], source);
     });
   });
   if (cache != nullptr) counts.damaged = cache->damaged();
   Artifacts artifacts;
-  for (std::size_t i = 0; i < used.size(); ++i) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!results[i].ok()) return results[i].status();
-    artifacts[used[i]] = results[i]->artifact;
+    artifacts[ids[i]] = results[i]->artifact;
     ++counts.distinct;
     ++(results[i]->compiled ? counts.compiled : counts.cached);
   }

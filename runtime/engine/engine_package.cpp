@@ -120,7 +120,7 @@ Manifest manifest_for(const Model& model, const Options& options) {
 
 Status add_target(const Model& model, const Target& target, const Options& options, Manifest& manifest,
                   ConstantPool& pool, std::vector<NewSection>& sections) {
-  FUSEC_ASSIGN(const Parts parts, compile_parts(model, options, target));
+  FUSEC_ASSIGN(const Parts parts, compile_parts(model, options, target, KernelSet::picked));
   PackagedTarget packaged{target, {}};
   for (const Tensor& constant : parts.program.constants) {
     packaged.constants.push_back({constant.dtype(), constant.shape(), pool.add(constant)});

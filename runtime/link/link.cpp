@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links for the CPU: copies the images of all picked kernels into executable memory and resolves their entries and math
-// functions. It also holds the parts of link that a GPU shares: listing the picked kernels and aligning the constants.
+// functions. It also holds the parts of link that a GPU shares: listing the kernels and aligning the constants.
 
 #include "runtime/link/link.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 #include <span>
 #include <utility>
@@ -29,6 +31,34 @@ Result<LoadedKernel> resolve(const codegen::Artifact& artifact, const std::byte*
   return kernel;
 }
 
+// An image of its own.
+Result<LoadedKernel> load_alone(const codegen::Artifact& artifact) {
+  const std::span<const uint8_t> image(artifact.image);
+  FUSEC_ASSIGN(CodeMemory memory, CodeMemory::load(std::span(&image, 1)));
+  auto code = std::make_shared<const CodeMemory>(std::move(memory));
+  FUSEC_ASSIGN(LoadedKernel kernel, resolve(artifact, code->image(0)));
+  kernel.code = std::move(code);
+  return kernel;
+}
+
+void add_kernels(const ir::Variant& variant, std::set<ir::KernelId>& to) {
+  FUSEC_CHECK(variant.picked >= 0 && static_cast<std::size_t>(variant.picked) < variant.candidates.size())
+      << "a variant without a picked candidate: select has not run";
+  for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps) {
+    if (const auto* launch = std::get_if<ir::KernelStep>(&step.v)) to.insert(launch->kernel);
+  }
+}
+
+// Null if link loads all kernels.
+std::unique_ptr<LaterKernels> later_kernels(const ir::Program& program, const Artifacts& artifacts,
+                                            ObtainKernels obtain) {
+  const std::vector<ir::KernelId> picked = picked_kernels(program), usual = usual_kernels(program);
+  std::set<ir::KernelId> later;
+  std::set_difference(picked.begin(), picked.end(), usual.begin(), usual.end(), std::inserter(later, later.end()));
+  if (later.empty()) return nullptr;
+  return std::make_unique<LaterKernels>(std::move(later), artifacts, std::move(obtain));
+}
+
 // Kernels assume that constants are row-major and aligned as the arena is.
 Status align_constants(ir::Program& program) {
   for (Tensor& constant : program.constants) {
@@ -45,22 +75,24 @@ Status align_constants(ir::Program& program) {
 
 std::vector<ir::KernelId> picked_kernels(const ir::Program& program) {
   std::set<ir::KernelId> used;
-  for (const ir::Slot& slot : program.slots) {
-    for (const ir::Variant& variant : slot.variants) {
-      FUSEC_CHECK(variant.picked >= 0 && static_cast<std::size_t>(variant.picked) < variant.candidates.size())
-          << "a variant without a picked candidate: select has not run";
-      for (const ir::Step& step : variant.candidates[static_cast<std::size_t>(variant.picked)].steps) {
-        if (const auto* launch = std::get_if<ir::KernelStep>(&step.v)) used.insert(launch->kernel);
-      }
-    }
-  }
+  for (const ir::Slot& slot : program.slots)
+    for (const ir::Variant& variant : slot.variants) add_kernels(variant, used);
+  return {used.begin(), used.end()};
+}
+
+std::vector<ir::KernelId> usual_kernels(const ir::Program& program) {
+  std::set<ir::KernelId> used;
+  for (const ir::Slot& slot : program.slots)
+    if (!slot.variants.empty()) add_kernels(slot.variants.front(), used);
   return {used.begin(), used.end()};
 }
 
 Result<std::shared_ptr<LoadedProgram>> begin_link(ir::Program program, const Artifacts& artifacts,
-                                                  std::vector<std::shared_ptr<Library>> libraries) {
+                                                  std::vector<std::shared_ptr<Library>> libraries,
+                                                  ObtainKernels obtain) {
   auto loaded = std::make_shared<LoadedProgram>();
-  for (ir::KernelId id : picked_kernels(program)) {
+  loaded->later = later_kernels(program, artifacts, std::move(obtain));
+  for (ir::KernelId id : usual_kernels(program)) {
     auto it = artifacts.find(id);
     FUSEC_CHECK(it != artifacts.end() && it->second) << "no artifact for kernel " << program.kernels[id].name;
     loaded->artifacts.push_back(it->second);
@@ -73,13 +105,16 @@ Result<std::shared_ptr<LoadedProgram>> begin_link(ir::Program program, const Art
 }
 
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
-                                                  std::vector<std::shared_ptr<Library>> libraries) {
-  FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded, begin_link(std::move(program), artifacts, std::move(libraries)));
+                                                  std::vector<std::shared_ptr<Library>> libraries,
+                                                  ObtainKernels obtain) {
+  FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded,
+               begin_link(std::move(program), artifacts, std::move(libraries), std::move(obtain)));
+  if (loaded->later) loaded->later->set_load(load_alone);
   std::vector<std::span<const uint8_t>> images;
   for (const auto& artifact : loaded->artifacts) images.emplace_back(artifact->image);
   FUSEC_ASSIGN(loaded->code, CodeMemory::load(images));
   std::size_t i = 0;
-  for (ir::KernelId id : picked_kernels(loaded->program)) {
+  for (ir::KernelId id : usual_kernels(loaded->program)) {
     FUSEC_ASSIGN(loaded->kernels[id], resolve(*loaded->artifacts[i], loaded->code.image(i)));
     ++i;
   }

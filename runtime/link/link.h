@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // link: Program + Artifacts -> LoadedProgram: machine code in executable memory, entries and math functions resolved,
-// constants aligned; on a GPU both lie in its memory. No shapes yet.
+// constants aligned; on a GPU both lie in its memory. No shapes yet. Kernels that only a later variant of a slot has
+// are left to the first bind that takes it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "codegen/artifact/artifact.h"
@@ -28,29 +33,77 @@ struct LoadedKernel {
   std::vector<Phase> phases;
   std::vector<const void*> externs;
   Dim local_bytes;
+  std::shared_ptr<const void> code;  // what keeps it loaded, where LoadedProgram::code does not
 };
 
-// Immutable but for the caches inside the libraries; shared by all Plans bound from it.
+using ArtifactPtr = std::shared_ptr<const codegen::Artifact>;
+using Artifacts = std::map<ir::KernelId, ArtifactPtr>;
+
+struct ObtainedKernels {
+  Artifacts artifacts;
+  int64_t compiled = 0;  // of these: not found in a cache
+};
+// Finds or makes the code of kernels of the Program.
+using ObtainKernels = std::function<Result<ObtainedKernels>(const ir::Program&, const std::vector<ir::KernelId>&)>;
+
+// The kernels of a Program that link leaves out. Thread-safe; what a bind needs is compiled and loaded by one thread,
+// while the others that need such kernels wait.
+class LaterKernels {
+ public:
+  using Load = std::function<Result<LoadedKernel>(const codegen::Artifact&)>;
+
+  // `artifacts`, of a package, may have the code of each; `obtain` gives the code of the others.
+  LaterKernels(std::set<ir::KernelId> ids, const Artifacts& artifacts, ObtainKernels obtain);
+  void set_load(Load load) { load_ = std::move(load); }  // of the device; by link
+
+  // Loads those of `ids` that are among them and not loaded. Answers how many were compiled for it.
+  Result<int64_t> load(const ir::Program& program, const std::set<ir::KernelId>& ids);
+  // Null: not among them, or not loaded.
+  const LoadedKernel* find(ir::KernelId id) const;
+
+ private:
+  Status load_one(const ir::Program& program, ir::KernelId id);
+
+  const std::set<ir::KernelId> ids_;
+  const ObtainKernels obtain_;
+  Load load_;
+  mutable std::mutex mutex_;
+  Artifacts artifacts_;
+  std::map<ir::KernelId, LoadedKernel> loaded_;
+};
+
+// Immutable but for `later` and the caches inside the libraries; shared by all Plans bound from it.
 struct LoadedProgram {
   ir::Program program;
-  ir::IdVector<ir::KernelId, LoadedKernel> kernels;  // without phases: not used by any picked candidate
+  ir::IdVector<ir::KernelId, LoadedKernel> kernels;  // without phases: not among usual_kernels(program)
+  std::unique_ptr<LaterKernels> later;               // null: there are none
   std::vector<std::shared_ptr<Library>> libraries;
   std::vector<std::shared_ptr<const codegen::Artifact>> artifacts;  // kept so that equal kernels are found again
   CodeMemory code;                                                  // of the CPU
-  std::shared_ptr<const DeviceProgram> device;                      // of a GPU: its code and constants; null on the CPU
+  std::shared_ptr<const DeviceProgram> device;                      // of a GPU: its constants; null on the CPU
+
+  // One of `kernels`, or of `later` that a bind has loaded.
+  const LoadedKernel& kernel(ir::KernelId id) const {
+    const LoadedKernel* const late = later ? later->find(id) : nullptr;
+    return late ? *late : kernels[id];
+  }
 };
 
 // The kernels that picked candidates launch, each once, by rising id.
 std::vector<ir::KernelId> picked_kernels(const ir::Program& program);
+// Those of them that the first variant of some slot launches: what usual shapes need.
+std::vector<ir::KernelId> usual_kernels(const ir::Program& program);
 
-using Artifacts = std::map<ir::KernelId, std::shared_ptr<const codegen::Artifact>>;
-
-// `artifacts` has all of picked_kernels(program). For a GPU: cuda::link (runtime/run/cuda/link.h).
+// `artifacts` has all of usual_kernels(program), and where there is no `obtain`, all of picked_kernels(program). For a
+// GPU: cuda::link (runtime/run/cuda/link.h).
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
-                                                  std::vector<std::shared_ptr<Library>> libraries);
+                                                  std::vector<std::shared_ptr<Library>> libraries,
+                                                  ObtainKernels obtain = {});
 
-// The parts of it that are the same on every device: the artifacts that are used, aligned constants, libraries.
+// The parts of it that are the same on every device: the artifacts that are used, aligned constants, libraries. The
+// caller sets how `later` loads a kernel.
 Result<std::shared_ptr<LoadedProgram>> begin_link(ir::Program program, const Artifacts& artifacts,
-                                                  std::vector<std::shared_ptr<Library>> libraries);
+                                                  std::vector<std::shared_ptr<Library>> libraries,
+                                                  ObtainKernels obtain);
 
 }  // namespace fusec::runtime

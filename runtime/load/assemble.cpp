@@ -24,8 +24,8 @@ Loaded link_on_gpu(ir::Program program, const Parts& parts, EngineStats& stats) 
   FUSEC_TRY(current.status());
   auto libraries = cuda_libraries(parts.options, cuda::make_library_memory(parts.machine.context));
   stats.device_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  return cuda::link(std::move(program), parts.artifacts, std::move(libraries), parts.machine.context,
-                    &stats.weights_ms);
+  return cuda::link(std::move(program), parts.artifacts, std::move(libraries), parts.machine.context, &stats.weights_ms,
+                    parts.obtain);
 }
 #else
 Loaded link_on_gpu(ir::Program, const Parts&, EngineStats&) {
@@ -35,7 +35,7 @@ Loaded link_on_gpu(ir::Program, const Parts&, EngineStats&) {
 
 Loaded link_on(ir::Program program, const Parts& parts, EngineStats& stats) {
   if (parts.machine.device.kind == TargetKind::cuda) return link_on_gpu(std::move(program), parts, stats);
-  return link(std::move(program), parts.artifacts, host_libraries(parts.options));
+  return link(std::move(program), parts.artifacts, host_libraries(parts.options), parts.obtain);
 }
 
 void note_sizes(const LoadedProgram& loaded, EngineStats& stats) {

@@ -35,8 +35,9 @@ auto timed_stage(std::vector<StageTime>& times, const char* stage, const F& f) -
 }
 
 struct Parts {
-  ir::Program program;  // its constants included
-  Artifacts artifacts;  // of all of picked_kernels(program)
+  ir::Program program;   // its constants included
+  Artifacts artifacts;   // of all of usual_kernels(program), of the others too where there is no `obtain`
+  ObtainKernels obtain;  // for a bind that needs others
   Options options;
   Machine machine;
   std::vector<TensorInfo> inputs;

@@ -76,7 +76,8 @@ Result<Engine> load_package(const Package& opened, const Options& options) {
     FUSEC_ASSIGN(parts.artifacts, packaged_artifacts(package, target, parts.program));
     return {};
   }));
-  parts.stats.distinct_kernels = parts.stats.cached_kernels = static_cast<int64_t>(parts.artifacts.size());
+  const std::size_t usual = usual_kernels(parts.program).size();
+  parts.stats.distinct_kernels = parts.stats.cached_kernels = static_cast<int64_t>(usual);
   FUSEC_ASSIGN(std::shared_ptr<EngineState> state, assemble(std::move(parts)));
   EngineStats& stats = state->stats;
   stats.compile_ms = since(start) - stats.device_ms - stats.weights_ms - device_ms;

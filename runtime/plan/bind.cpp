@@ -9,6 +9,7 @@
 #include <chrono>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "ir/support/check.h"
@@ -262,7 +263,7 @@ class Binder {
 
   void add_kernel(Launch& launch, const ir::KernelStep& kernel_step, const ResolvedStep& step) {
     const ir::Kernel& kernel = program_.kernels[kernel_step.kernel];
-    launch.kernel = &plan_.loaded->kernels[kernel_step.kernel];
+    launch.kernel = &plan_.loaded->kernel(kernel_step.kernel);
     launch.checks_status = has_clamped_load(kernel);
     launch.first_extent = static_cast<uint32_t>(plan_.extents.size());
     plan_.extents.insert(plan_.extents.end(), step.extents.begin(), step.extents.end());
@@ -354,6 +355,15 @@ Status check_grids(const Plan& plan) {
   return {};
 }
 
+// Kernels that link left out are there afterwards. Answers how many had to be compiled.
+Result<int64_t> load_later(const LoadedProgram& loaded, const ResolvedProgram& resolved) {
+  if (!loaded.later) return 0;
+  std::set<ir::KernelId> used;
+  for (const ResolvedStep& step : resolved.steps)
+    if (const auto* launch = std::get_if<ir::KernelStep>(&step.step->v)) used.insert(launch->kernel);
+  return loaded.later->load(loaded.program, used);
+}
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
@@ -401,6 +411,7 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
     FUSEC_ASSIGN(entered, gpu->enter());
   }
   FUSEC_ASSIGN(const ResolvedProgram resolved, resolve(program, bindings));
+  FUSEC_ASSIGN(plan->compiled, load_later(*plan->loaded, resolved));
   FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads, tuning, plan->tuned));
   const ArenaLayout layout = plan_arena(program, resolved, plan->ops, gpu != nullptr ? kGpuAlignment : kAlignment);
   plan->arena_bytes = layout.arena_bytes;

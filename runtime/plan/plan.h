@@ -90,6 +90,7 @@ struct Plan {
   int64_t live_lower_bound_bytes = 0;
   int64_t generated = 0, library = 0;  // launches of a run by kind
   int64_t tuned = 0;                   // library launches with an algorithm of the tuning database
+  int64_t compiled = 0;                // kernels that this bind was the first to need
   double bind_ms = 0;
 };
 

@@ -53,19 +53,17 @@ ResolvedView resolve_view(const ir::Program& program, const ir::View& view, cons
   return out;
 }
 
-bool holds(const std::vector<Dim>& when, const Bindings& bindings) {
+bool holds(const std::vector<Dim>& when, const Bindings& bindings) try {
   return std::all_of(when.begin(), when.end(), [&](const Dim& d) { return evaluate(d, bindings) >= 0; });
+} catch (const DimOverflow&) {
+  return false;
 }
 
 const ir::Candidate& take(const ir::Slot& slot, const Bindings& bindings) {
-  for (const ir::Variant& variant : slot.variants) {
-    if (!holds(variant.when, bindings)) continue;
-    FUSEC_CHECK(variant.picked >= 0 && static_cast<std::size_t>(variant.picked) < variant.candidates.size())
-        << "a variant without a picked candidate";
-    return variant.candidates[static_cast<std::size_t>(variant.picked)];
-  }
-  FUSEC_CHECK(false) << "no variant of a slot covers these shapes";
-  std::abort();
+  const ir::Variant& variant = variant_for(slot, bindings);
+  FUSEC_CHECK(variant.picked >= 0 && static_cast<std::size_t>(variant.picked) < variant.candidates.size())
+      << "a variant without a picked candidate";
+  return variant.candidates[static_cast<std::size_t>(variant.picked)];
 }
 
 ResolvedStep resolve_step(const ir::Program& program, const ir::Step& step, const Bindings& bindings) {
@@ -98,6 +96,13 @@ std::vector<int64_t> evaluate(const Shape& shape, const Bindings& bindings) {
   std::vector<int64_t> out(shape.size());
   std::transform(shape.begin(), shape.end(), out.begin(), [&](const Dim& d) { return evaluate(d, bindings); });
   return out;
+}
+
+const ir::Variant& variant_for(const ir::Slot& slot, const Bindings& bindings) {
+  const auto it = std::find_if(slot.variants.begin(), slot.variants.end(),
+                               [&](const ir::Variant& variant) { return holds(variant.when, bindings); });
+  FUSEC_CHECK(it != slot.variants.end()) << "no variant of a slot covers these shapes";
+  return *it;
 }
 
 bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg) {

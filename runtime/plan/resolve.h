@@ -43,12 +43,15 @@ std::vector<int64_t> evaluate(const Shape& shape, const Bindings& bindings);
 // Whether the step writes its argument (outputs and scratch), by the Program alone.
 bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg);
 
+// The first variant of the slot whose `when` holds. A Dim that passes 63 bits does not hold.
+const ir::Variant& variant_for(const ir::Slot& slot, const Bindings& bindings);
+
 // Moves the steps that depend on no input, but on constants and the values of symbols alone, before all others,
 // and sets once and kept. The values that stay in memory for this take `most_kept` bytes at most.
 void put_once_steps_first(const ir::Program& program, ResolvedProgram& resolved, int64_t most_kept);
 
-// Takes the first variant of each slot whose `when` holds, and its picked candidate, and puts the steps that run once
-// first. Views are checked to lie inside their allocations. out_of_memory when a size passes 63 bits.
+// Takes variant_for each slot and its picked candidate, and puts the steps that run once first. Views are checked to lie
+// inside their allocations. out_of_memory when a size passes 63 bits.
 Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bindings);
 
 }  // namespace fusec::runtime

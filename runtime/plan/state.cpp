@@ -113,6 +113,7 @@ PlanStats describe(const Plan& plan) {
   stats.generated = plan.generated;
   stats.library = plan.library;
   stats.tuned = plan.tuned;
+  stats.compiled_kernels = plan.compiled;
   stats.launches = plan.generated + plan.library;
   stats.once = static_cast<int64_t>(plan.once);
   stats.arena_bytes = plan.arena_bytes;

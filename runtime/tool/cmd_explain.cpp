@@ -27,6 +27,7 @@ struct ExplainFlags : ModelFlags {
 // What one region became: slot i of the program is region i.
 struct Explained {
   const compiler::Region* region = nullptr;
+  const ir::Variant* variant = nullptr;  // that the given shapes take
   const ir::Candidate* candidate = nullptr;
   std::vector<std::string> nodes;
   std::vector<const compiler::FusionBoundary*> boundaries;  // into it
@@ -84,8 +85,8 @@ Explained explain_region(const FrontEnd& f, std::size_t i, const Symbols& symbol
   Explained e;
   e.region = &f.partition.regions[i];
   if (i < f.program.slots.size()) {
-    const ir::Variant& variant = f.program.slots[i].variants.back();
-    e.candidate = &variant.candidates[static_cast<std::size_t>(std::max(variant.picked, 0))];
+    e.variant = &runtime::variant_for(f.program.slots[i], symbols);
+    e.candidate = &e.variant->candidates[static_cast<std::size_t>(std::max(e.variant->picked, 0))];
     e.cost = cost_of(f, *e.candidate, symbols);
     e.once = std::any_of(e.candidate->steps.begin(), e.candidate->steps.end(),
                          [&](const ir::Step& step) { return once.contains(&step); });
@@ -134,6 +135,13 @@ const char* kind_text(const Explained& e) {
   return e.region->kind == compiler::RegionKind::anchor ? "library" : "generated";
 }
 
+// The condition under which the step takes this kernel and not another.
+std::string when_text(const ir::Variant& variant) {
+  std::string out;
+  for (const Dim& dim : variant.when) out += (out.empty() ? "  when: " : " and ") + dim.str() + " >= 0";
+  return out.empty() ? out : out + "\n";
+}
+
 std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   std::string out =
       fmt::format("step {}: {}, {} ops, {} in and out", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
@@ -145,6 +153,7 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
   for (const compiler::FusionBoundary* boundary : e.boundaries)
     out += "  not fused: " + boundary_text(f, *boundary) + "\n";
   if (!detail) return out;
+  if (e.variant != nullptr) out += when_text(*e.variant);
   if (e.candidate != nullptr) out += fmt::format("  picked: {}\n", e.candidate->why);
   if (e.cost)
     for (const ir::PhaseCost& phase : e.cost->phases) out += phase_text(phase);

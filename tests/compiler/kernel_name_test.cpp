@@ -35,10 +35,10 @@ ir::Program lowered(const std::string& text, const Target& target = sm90()) {
   return std::move(*program);
 }
 
-// The kernel of a graph of one region.
+// The kernel of a graph of one region, as its first variant has it.
 ir::Kernel lower_one(const std::string& text, const Target& target = sm90()) {
   const ir::Program program = lowered(text, target);
-  EXPECT_EQ(program.kernels.size(), 1U);
+  EXPECT_EQ(program.slots.size(), 1U);
   return *program.kernels.begin();
 }
 
@@ -159,6 +159,14 @@ TEST(KernelName, IsUniqueInAProgram) {
   }
   EXPECT_GT(program.kernels.size(), 300U);
   EXPECT_GT(longer, 0U);
+}
+
+TEST(KernelName, OfAnotherVariantHasOtherDigits) {
+  const ir::Program program = lowered(make_graph(kSoftmax, 7));
+  ASSERT_EQ(program.kernels.size(), 2U);
+  const std::string a = program.kernels[{0}].name, b = program.kernels[{1}].name;
+  EXPECT_EQ(a.substr(0, a.rfind('_')), b.substr(0, b.rfind('_')));
+  EXPECT_NE(a, b);
 }
 
 TEST(KernelName, IsTheFunctionOfTheCode) {

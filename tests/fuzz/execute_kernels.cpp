@@ -267,6 +267,40 @@ Status print_kernels(const ir::Program& program, const Target& target) {
   return {};
 }
 
+// The program as shapes run it for which only the last variant of each slot holds.
+ir::Program for_other_shapes(ir::Program program) {
+  for (ir::Slot& slot : program.slots) slot.variants.erase(slot.variants.begin(), slot.variants.end() - 1);
+  return program;
+}
+
+bool same_bits(const Tensors& a, const Tensors& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Tensor& x, const Tensor& y) {
+    return x.bytes() == y.bytes() && std::memcmp(x.as<char>(), y.as<char>(), x.bytes()) == 0;
+  });
+}
+
+int64_t reach(const runtime::ResolvedView& view) {
+  int64_t last = 0;
+  for (std::size_t i = 0; i < view.shape.size(); ++i) last += (view.shape[i] - 1) * view.strides[i];
+  return view.empty() ? 0 : last;
+}
+
+// For larger and larger shapes: no kernel with 32-bit indices is taken where its views reach further.
+Status check_index_widths(const ir::Program& program, ir::SymbolBindings symbols) {
+  for (int doublings = 0; doublings < 32; doublings += 4) {
+    for (auto& [name, value] : symbols) value *= 16;
+    const auto resolved = runtime::resolve(program, symbols);
+    if (!resolved.ok()) return {};  // past 63 bits
+    for (const runtime::ResolvedStep& step : resolved->steps) {
+      const auto* launch = std::get_if<ir::KernelStep>(&step.step->v);
+      if (launch == nullptr || !program.kernels[launch->kernel].fits32) continue;
+      for (const runtime::ResolvedView& view : step.args)
+        FUSEC_CHECK(reach(view) < INT32_MAX) << program.kernels[launch->kernel].name << " takes 32-bit indices";
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
@@ -274,9 +308,18 @@ Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
   if (c.setting.narrow) target.vector_bytes = 1;
   FUSEC_ASSIGN(const ir::Program program, front_end(c, target));
   FUSEC_TRY(print_kernels(program, target));
+  const bool has_variants = std::any_of(program.slots.begin(), program.slots.end(),
+                                        [](const ir::Slot& slot) { return slot.variants.size() > 1; });
+  const ir::Program other = for_other_shapes(program);
   std::vector<Tensors> out;
   for (const Run& run : c.runs) {
     FUSEC_ASSIGN(Tensors outputs, run_once(c, program, target, run.inputs));
+    if (has_variants) {
+      FUSEC_ASSIGN(const Tensors others, run_once(c, other, target, run.inputs));
+      FUSEC_CHECK(same_bits(outputs, others)) << "the variants of a slot differ";
+      FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(c.graph, run.inputs));
+      FUSEC_TRY(check_index_widths(program, symbols));
+    }
     out.push_back(std::move(outputs));
   }
   return out;

@@ -22,6 +22,9 @@ TEST(Detect, CpuMaxIsRoundedUpToCores) {
   EXPECT_EQ(cores_of_cpu_max("-1 100000"), std::nullopt);
   EXPECT_EQ(cores_of_cpu_max(""), std::nullopt);
   EXPECT_EQ(cores_of_cpu_max("100000 0"), std::nullopt);
+  EXPECT_EQ(bytes_of_memory_max("max"), std::nullopt);
+  EXPECT_EQ(bytes_of_memory_max("1073741824"), int64_t{1} << 30);
+  EXPECT_GT(host_memory(), 0);
 }
 
 TEST(Detect, CacheSizesHaveUnits) {

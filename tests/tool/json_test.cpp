@@ -12,6 +12,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 // Two kernels at most: a softmax, and a transpose that its consumer absorbs.
 constexpr const char* kSoftmax =
@@ -331,6 +332,22 @@ TEST(Stages, EachPrintsItsText) {
   EXPECT_THAT(text({"explain", model}), HasSubstr("predicted "));
   EXPECT_EQ(text({"emit", model, "--kernel", "k0"}), text({"emit", model}));
   EXPECT_THAT(text({"graph", model, "-o", "-"}), HasSubstr("digraph"));
+}
+
+TEST(Stages, ExplainShowsTheVariantThatShapesTake) {
+  const Workplace w;
+  const std::string model = w.file("relu.fir", R"(graph @main(%x: f32[N]) {
+  %0 = relu %x: f32[N]
+  return %0 as "y"
+}
+)");
+  const auto text = [&](const std::string& shape) {
+    const Outcome outcome = w.fusec({"explain", model, "--target", "sm_90", "-v", "--shape", shape});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_THAT(text("N=100"), AllOf(HasSubstr("  when: -N + 2130706432 >= 0\n"), HasSubstr("fits32")));
+  EXPECT_THAT(text("N=3000000000"), AllOf(Not(HasSubstr("when:")), Not(HasSubstr("fits32"))));
 }
 
 TEST(Stages, DumpKeepsThemAll) {

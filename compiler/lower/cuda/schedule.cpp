@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower for CUDA: picks the schedule family of each loop nest (pointwise, transpose, columns, rows), merges independent
-// nests into one launch, and cleans up the kernel. It also records alignments and whether indices fit
-// 32 bits.
+// nests into one launch, and cleans up the kernel. It also records alignments.
 
 #include <algorithm>
 
@@ -171,16 +170,6 @@ Block join_nests(Block parts) {
   return result;
 }
 
-// Whether every element of every buffer is below 2^31 for the expected sizes. Sizes that are not known may be
-// arbitrarily large.
-bool fits_in_32_bits(const Scheduling& s) {
-  constexpr int64_t kLimit = int64_t{1} << 31;
-  return std::all_of(s.kernel.buffers.begin(), s.kernel.buffers.end(), [&](const ir::Buffer& buffer) {
-    const auto elements = known_value(s, num_elements(buffer.shape));
-    return buffer.space == ir::Space::reg || buffer.space == ir::Space::shared || (elements && *elements < kLimit);
-  });
-}
-
 // Records the alignment of every parameter. The arena, constants and the caller's memory are aligned, while views may
 // begin anywhere.
 void align_params(LoopNest& nest) {
@@ -211,7 +200,6 @@ Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim
   give_own_vars(nest.kernel);
   clean_up(nest.kernel);
   align_params(nest);
-  nest.kernel.fits32 = fits_in_32_bits(s);
   return {};
 }
 

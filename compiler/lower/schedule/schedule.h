@@ -26,6 +26,10 @@ void collapse(LoopNest& nest);
 Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim>& launch);
 Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch);
 
+// The conditions on the model's symbols, each a Dim that is at least 0, under which 32 bits hold every index of a GPU's
+// kernel whose arguments have these numbers of elements. Empty: for every shape; nullopt: for none.
+std::optional<std::vector<Dim>> when_32_bits_suffice(const std::vector<Dim>& sizes);
+
 // Runs after schedule_host, for launches that move more than the caches hold. It adds prefetches ahead of loads, and
 // makes stores bypass the caches: those of results, which the model does not read again, and of values that no cache
 // could keep.

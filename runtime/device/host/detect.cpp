@@ -5,6 +5,7 @@
 #include "runtime/device/host/detect.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -111,6 +112,21 @@ std::optional<int64_t> parse_cache_size(const std::string& text) {
   if (unit == "K") return number << 10;
   if (unit == "M") return number << 20;
   return std::nullopt;
+}
+
+std::optional<int64_t> bytes_of_memory_max(const std::string& text) {
+  int64_t bytes = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  const bool whole = error == std::errc() && rest == text.data() + text.size();
+  return whole && bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+int64_t host_memory() {
+  const int64_t all = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  int64_t least = all;
+  for (const char* const file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    least = std::min(least, bytes_of_memory_max(read_line(file)).value_or(all));
+  return least;
 }
 
 int host_threads(const Options& options) {

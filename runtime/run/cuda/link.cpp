@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Links for a GPU: loads each cubin, or its PTX if the driver refuses the cubin, resolves every function, and uploads
-// the constants into one allocation. Functions are loaded here and not at their first launch, because a launch that
-// loads code may wait for other work and cannot be captured.
+// the constants into one allocation. Functions are loaded here, or by the bind that first needs them, and not at their
+// first launch, because a launch that loads code may wait for other work and cannot be captured.
 
 #include "runtime/run/cuda/link.h"
 
@@ -128,16 +128,25 @@ Result<LoadedKernel::Phase> load_phase(const Context& context, const LoadedCode&
                              phase.waits && code.is_cubin};  // the driver may order the instructions otherwise
 }
 
-Result<LoadedKernel> load_kernel(Program& loaded, const codegen::Artifact& artifact) {
-  FUSEC_ASSIGN(LoadedCode code, load_code(loaded.context, artifact));
+Result<LoadedKernel> load_kernel(const ContextPtr& context, const codegen::Artifact& artifact) {
+  FUSEC_ASSIGN(LoadedCode code, load_code(context, artifact));
   LoadedKernel kernel;
   for (const codegen::ArtifactPhase& phase : artifact.phases) {
-    Result<LoadedKernel::Phase> made = load_phase(*loaded.context, code, phase);
+    Result<LoadedKernel::Phase> made = load_phase(*context, code, phase);
     if (!made.ok()) return made.status().with_note("while loading function '" + phase.entry + "'");
     kernel.phases.push_back(*std::move(made));
   }
-  loaded.code.push_back(std::move(code.code));
+  kernel.code = std::make_shared<const Code>(std::move(code.code));
   return kernel;
+}
+
+// As a bind calls it, on any thread.
+LaterKernels::Load load_later(const ContextPtr& context) {
+  return [context](const codegen::Artifact& artifact) -> Result<LoadedKernel> {
+    const Current current(*context);
+    FUSEC_TRY(current.status());
+    return load_kernel(context, artifact);
+  };
 }
 
 double milliseconds(std::chrono::steady_clock::duration time) {
@@ -159,15 +168,17 @@ Result<std::unique_ptr<Runner>> Program::make_runner(const ir::Program& program,
 
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
                                                   std::vector<std::shared_ptr<Library>> libraries, ContextPtr context,
-                                                  double* upload_ms) {
+                                                  double* upload_ms, ObtainKernels obtain) {
   using Clock = std::chrono::steady_clock;
   const Current current(*context);
   FUSEC_TRY(current.status());
-  FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded, begin_link(std::move(program), artifacts, std::move(libraries)));
+  FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded,
+               begin_link(std::move(program), artifacts, std::move(libraries), std::move(obtain)));
+  if (loaded->later) loaded->later->set_load(load_later(context));
   auto device = std::make_shared<Program>(std::move(context));
   std::size_t i = 0;
-  for (ir::KernelId id : picked_kernels(loaded->program)) {
-    Result<LoadedKernel> kernel = load_kernel(*device, *loaded->artifacts[i++]);
+  for (ir::KernelId id : usual_kernels(loaded->program)) {
+    Result<LoadedKernel> kernel = load_kernel(device->context, *loaded->artifacts[i++]);
     if (!kernel.ok())
       return kernel.status().with_note("while loading kernel '" + loaded->program.kernels[id].name + "'");
     loaded->kernels[id] = *std::move(kernel);

@@ -26,17 +26,16 @@ class Program final : public DeviceProgram {
   std::string name() const override;
 
   ContextPtr context;
-  std::vector<Code> code;  // one cubin per kernel that is used
   DeviceBuffer constants;
   std::vector<void*> constant_addresses;  // by index in ir::Program::constants
 };
 
-// As runtime::link. Every function is loaded here, none at its first launch. PTX is taken where the driver refuses the
-// cubin. Constants stay on the host too, because libraries pack weights from there. upload_ms, if not null: grows by
-// the time that moving constants took.
+// As runtime::link. Functions are loaded here or by a bind, none at its first launch. PTX is taken where the driver
+// refuses the cubin. Constants stay on the host too, because libraries pack weights from there. upload_ms, if not null:
+// grows by the time that moving constants took.
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
                                                   std::vector<std::shared_ptr<Library>> libraries, ContextPtr context,
-                                                  double* upload_ms = nullptr);
+                                                  double* upload_ms = nullptr, ObtainKernels obtain = {});
 
 // Keeps the context. Makes it current for each call.
 std::shared_ptr<DeviceMemory> make_library_memory(ContextPtr context);
