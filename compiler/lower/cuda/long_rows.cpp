@@ -153,7 +153,7 @@ class LongRows {
     const ir::IndexRanges ranges = ir::compute_ranges(p.heads, chunks.lanes);
     const auto access = [&](auto& a, bool takes_data) {
       for (IndexExpr& d : a.index) d = simplify(d, ranges);
-      if (!moves(a.index, p) && !takes_data) return;
+      if (!moves(a.index, p) && !moves(a.guard, p) && !takes_data) return;
       for (const IndexExpr& g : inside(chunks, p)) a.guard.push_back(g);
     };
     for_each_stmt(block, [&](Stmt& stmt) {

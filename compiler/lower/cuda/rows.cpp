@@ -281,10 +281,8 @@ class RowSchedule {
       a.guard.clear();
       return;
     }
-    const bool moves = std::any_of(a.index.begin(), a.index.end(), [&](const IndexExpr& d) {
-      return d.uses(j_) || d.uses(l_) || d.uses(w_) || d.uses(ir::kLane);
-    });
-    if (!moves && !takes_data(a)) return;
+    // Past the end of the row a guard that depends on the position says nothing of the index.
+    if (!uses_thread(a.index) && !uses_thread(a.guard) && !takes_data(a)) return;
     for (const IndexExpr& g : inside()) a.guard.push_back(g);
   }
 
