@@ -22,11 +22,15 @@ struct Phase {
   std::vector<ir::LoopHead> grid;
   std::vector<const ir::Stmt*> body;
   int threads = 0;  // of a block, in the lowered form
+  int cluster = 1;  // blocks of a cluster, all of which run one iteration
 };
 
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
 std::vector<Phase> split_phases(const ir::Kernel& kernel);
-IndexExpr count_iterations(const Phase& phase);
+// Of the grid loops, times the blocks that run each.
+IndexExpr count_blocks(const Phase& phase);
+// Blocks that a multiprocessor must be able to hold at once, which bounds their registers; 0: any number.
+int count_resident(const Phase& phase);
 
 // The name of the function of one of `phases` phases, which profilers show: the kernel's name, if lower made it
 // (compiler/lower/schedule/kernel_name.h), else "kernel"; with the phase's number if there are several.
