@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "codegen/cuda/writer.h"
 #include "codegen/kernel/layout.h"
@@ -21,6 +22,7 @@ struct Access {
   ir::BufferId buffer;
   const ir::Buffer* info;
   int width;
+  std::optional<IndexExpr> block;  // of the cluster, whose memory holds the element
   IndexExpr linear;
   LaneForm form;
   std::vector<std::string> before;
@@ -50,9 +52,10 @@ IndexExpr clamped_axis(Writer& w, Access& a, const IndexExpr& index, const Index
 }
 
 Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
-  Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, false, {}, {}};
+  Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, {}, false, {}, {}};
   const ir::IndexShape strides = compute_strides(*a.info);
-  for (std::size_t i = 0; i < strides.size(); ++i) {
+  if (w.cluster > 1 && a.info->space == ir::Space::shared) a.block = w.index.resolve(index[0]);
+  for (std::size_t i = a.block ? 1 : 0; i < strides.size(); ++i) {
     IndexExpr at = w.index.resolve(index[i]);
     if (clamp >> i & 1) at = clamped_axis(w, a, index[i], a.info->shape[i]);
     a.linear += at * strides[i];
@@ -74,7 +77,7 @@ bool is_constant(const Writer& w, const Access& a) {
 // Size of the pieces of a vector access: a power of two, at most 16 bytes, that divides the vector and the address.
 int64_t piece_bytes(Writer& w, const Access& a) {
   const auto element = static_cast<int64_t>(size_of(a.info->dtype));
-  if (a.info->space == ir::Space::reg || !a.contiguous() || a.width == 1) return element;
+  if (a.info->space == ir::Space::reg || a.block || !a.contiguous() || a.width == 1) return element;
   const int64_t base = a.info->space == ir::Space::shared ? kSharedAlignment : a.info->alignment;
   int64_t bytes = 16;
   for (const int64_t of : {std::max(base, element), w.index.divisor(a.form.base) * element, a.width * element}) {
@@ -90,6 +93,8 @@ std::string piece_type(int64_t bytes) {
 std::string element_at(Writer& w, const Access& a) {
   const std::string name = buffer_name(w, a.buffer), index = w.index.text(a.linear);
   if (is_constant(w, a)) return "__ldg(" + name + " + " + operand(index) + ")";
+  if (a.block)
+    return fmt::format("*{}({} + {}, {})", w.prelude.use("in_block"), name, operand(index), w.index.text(*a.block));
   return name + "[" + index + "]";
 }
 

@@ -40,7 +40,8 @@ void write_alloc(Writer& w, ir::BufferId id) {
   if (buffer.space == ir::Space::scratch) return;
   const int64_t count = constant_count(buffer, count_elements(buffer));
   if (buffer.space == ir::Space::shared) {
-    add_shared(w, memory_type(buffer.dtype), buffer_name(w, id), count, static_cast<int64_t>(size_of(buffer.dtype)));
+    add_shared(w, memory_type(buffer.dtype), buffer_name(w, id), count / w.cluster,
+               static_cast<int64_t>(size_of(buffer.dtype)));
   } else {
     w.out.line(fmt::format("{} {}[{}];", register_type(buffer.dtype), buffer_name(w, id), count));
   }

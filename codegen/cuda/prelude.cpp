@@ -472,6 +472,25 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 }
 )",
      0, true},
+    // The barrier of a cluster of thread blocks, in two halves. It releases and acquires memory.
+    {"arrive_cluster", "", R"(FUNCTION void arrive_cluster() {
+  asm volatile("barrier.cluster.arrive.aligned;" : : : "memory");
+}
+)",
+     90, true},
+    {"wait_cluster", "", R"(FUNCTION void wait_cluster() {
+  asm volatile("barrier.cluster.wait.aligned;" : : : "memory");
+}
+)",
+     90, true},
+    // The same place in the shared memory of another block.
+    {"in_block", "", R"(template <class T> FUNCTION T* in_block(T* own, u32 block) {
+  T* out;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(out) : "l"(own), "r"(block));
+  return out;
+}
+)",
+     90, true},
     {"dynamic_shared", "", R"(extern __shared__ __align__(16) unsigned char dynamic_shared[];
 )",
      0, true},

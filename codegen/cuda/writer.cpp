@@ -22,7 +22,11 @@ std::string mask_text(const Writer& w, const ir::Operand& mask) {
 }
 
 void write_sync(Writer& w, const ir::Sync& sync) {
+  const bool all = sync.scope == ir::SyncScope::cluster;
   if (sync.scope == ir::SyncScope::block) return w.out.line("__syncthreads();");
+  if (all || sync.scope == ir::SyncScope::arrive) w.out.line(w.prelude.use("arrive_cluster") + "();");
+  if (all || sync.scope == ir::SyncScope::wait) w.out.line(w.prelude.use("wait_cluster") + "();");
+  if (sync.scope != ir::SyncScope::warp) return;
   w.out.line("__syncwarp(" + mask_text(w, sync.mask) + ");");
 }
 
@@ -108,20 +112,21 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   throw UnsupportedKernel("only the lowered form of a kernel is written");
 }
 
-// Binds the grid variables, row-major in blockIdx.x.
-void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid) {
+// Binds the grid variables, row-major in the number of the block or cluster.
+void bind_grid(Writer& w, const Phase& phase) {
+  const std::string block = phase.cluster > 1 ? fmt::format("blockIdx.x / {}u", phase.cluster) : "blockIdx.x";
   std::vector<const ir::LoopHead*> varying;
-  for (const ir::LoopHead& loop : grid) {
+  for (const ir::LoopHead& loop : phase.grid) {
     if (loop.extent.is(1))
       w.index.alias(loop.var, IndexExpr(0));
     else
       varying.push_back(&loop);
   }
-  if (varying.size() > 1) w.out.line("unsigned block = blockIdx.x;");
+  if (varying.size() > 1) w.out.line("unsigned block = " + block + ";");
   for (std::size_t i = varying.size(); i-- > 0;) {
     const IndexExpr extent = w.index.resolve(varying[i]->extent);
     const std::string name = w.loop_name(), by = "(unsigned)" + operand(w.index.text(extent));
-    const std::string value = varying.size() == 1 ? "blockIdx.x" : i == 0 ? "block" : "block % " + by;
+    const std::string value = varying.size() == 1 ? block : i == 0 ? "block" : "block % " + by;
     w.out.line(fmt::format("const {} {} = {};", w.index.type(), name, value));
     if (i > 0) w.out.line("block /= " + by + ";");
     w.index.bind(varying[i]->var, name, {IndexExpr(0), extent - 1});
@@ -194,15 +199,16 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
+  w.cluster = phase.cluster;
   const int threads = std::max(1, phase.threads);
-  w.index.bind(ir::kThread, systematic_name(ir::kThread), {IndexExpr(0), IndexExpr(threads - 1)});
-  bind_grid(w, phase.grid);
+  w.index.bind(ir::kThread, systematic_name(ir::kThread), {IndexExpr(0), IndexExpr(threads * phase.cluster - 1)});
+  bind_grid(w, phase);
   ir::Block body;
   for (const ir::Stmt* stmt : phase.body) body.push_back(*stmt);
   write_block(w, body);
 
   PhaseText out;
-  out.iterations = count_iterations(phase);
+  out.iterations = count_blocks(phase);
   out.threads = threads;
   const int64_t shared = shared_bytes(w);
   out.dynamic_shared = shared > kStaticShared ? shared : 0;
@@ -210,10 +216,12 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   for (std::size_t i = 0; i < kernel.extents.size(); ++i)
     head.line(fmt::format("const {0} n{1} = ({0})e{1};", w.index.type(), i));
   if (waits_for_launches(target)) head.line(prelude.use("wait_for_launches") + "();");
-  if (threads > 1) head.line(fmt::format("const {} t = threadIdx.x;", w.index.type()));
-  out.text =
-      fmt::format("\nextern \"C\" __global__ __launch_bounds__({}) void {}({}) {{\n", threads, entry, parameters(w)) +
-      head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
+  const std::string first = w.cluster > 1 ? fmt::format("blockIdx.x % {}u * {}u + ", w.cluster, threads) : "";
+  if (threads > 1) head.line(fmt::format("const {} t = {}threadIdx.x;", w.index.type(), first));
+  const std::string cluster = w.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", w.cluster) : "";
+  out.text = fmt::format("\nextern \"C\" __global__ {}__launch_bounds__({}) void {}({}) {{\n", cluster, threads, entry,
+                         parameters(w)) +
+             head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
   return out;
 }
 

@@ -20,7 +20,8 @@ bool is_pure(const ir::Kernel& kernel, const ir::Stmt& stmt) {
 
 Phase grid_phase(const ir::Loop& loop) {
   Phase phase;
-  phase.threads = loop.threads;
+  phase.threads = loop.threads / loop.cluster;
+  phase.cluster = loop.cluster;
   const ir::Loop* at = &loop;
   for (;;) {
     phase.grid.push_back(at->head);
@@ -39,7 +40,7 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
   std::vector<Phase> phases;
   std::vector<const ir::Stmt*> shared, open;
   const auto flush = [&] {
-    if (!open.empty()) phases.push_back({{}, std::move(open), 0});
+    if (!open.empty()) phases.push_back({{}, std::move(open)});
     open.clear();
   };
   for (const ir::Stmt& stmt : kernel.body) {
@@ -60,11 +61,15 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
   return phases;
 }
 
-IndexExpr count_iterations(const Phase& phase) {
-  IndexExpr out(1);
+IndexExpr count_blocks(const Phase& phase) {
+  IndexExpr out(phase.cluster);
   for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
   return out;
 }
+
+// Blocks of a cluster wait for each other, so that there should be more work for their multiprocessors: 512 threads may
+// have 128 registers each.
+int count_resident(const Phase& phase) { return phase.cluster > 1 ? 512 / phase.threads : 0; }
 
 namespace {
 

@@ -23,11 +23,15 @@ struct Phase {
   std::vector<ir::LoopHead> grid;
   std::vector<const ir::Stmt*> body;
   int threads = 0;  // of a block, in the lowered form
+  int cluster = 1;  // blocks of a cluster, all of which run one iteration
 };
 
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
 std::vector<Phase> split_phases(const ir::Kernel& kernel);
-IndexExpr count_iterations(const Phase& phase);
+// Of the grid loops, times the blocks that run each.
+IndexExpr count_blocks(const Phase& phase);
+// Blocks that a multiprocessor must be able to hold at once, which bounds their registers; 0: any number.
+int count_resident(const Phase& phase);
 
 // Whether every function of a target begins by letting the launch after it start and by waiting for the launches before
 // it (programmatic dependent launch). Blocks of the next launch are then on the GPU when this one ends.

@@ -65,6 +65,7 @@ struct Access {
   LaneForm form;
   llvm::Type* element;  // in memory
   bool one_row = true;
+  std::optional<IndexExpr> block = {};  // of the cluster, whose memory holds the element
 
   bool contiguous() const { return one_row && form.step == 1; }
   bool uniform() const { return one_row && form.step == 0; }

@@ -32,6 +32,7 @@ Value* clamped(Writer& w, const IndexExpr& index, const IndexExpr& extent) {
 // The address `linear` elements into the buffer, plus the offsets of the clamped axes.
 Value* compute_address(Writer& w, const Access& a, const IndexExpr& linear) {
   Value* at = w.index.pointer(get_base_address(w, a.buffer), a.element, linear);
+  if (a.block) return w.in_block(at, *a.block);
   if (a.clamp == 0) return at;
   const ir::IndexShape strides = compute_strides(*a.info);
   for (std::size_t axis = 0; axis < strides.size(); ++axis) {
@@ -50,7 +51,8 @@ Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& ind
   FUSEC_CHECK(index.size() == strides.size()) << "buffer '" << buffer.name << "' has " << strides.size() << " axes";
   IndexExpr linear;
   bool one_row = true;
-  for (std::size_t i = 0; i < index.size(); ++i) {
+  const bool spread = w.cluster > 1 && buffer.space == ir::Space::shared;
+  for (std::size_t i = spread ? 1 : 0; i < index.size(); ++i) {
     if (clamp >> i & 1) {
       one_row &= !lane_form(w, w.index.resolve(index[i])).varies();
     } else {
@@ -59,6 +61,7 @@ Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& ind
   }
   Access a{id, &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype), one_row};
   a.form = lane_form(w, a.linear);
+  if (spread) a.block = w.index.resolve(index[0]);
   return a;
 }
 

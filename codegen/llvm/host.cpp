@@ -63,6 +63,8 @@ class HostWriter : public Writer {
     return index.pointer(local_memory(phase_function), ir.b.getInt8Ty(), index.resolve(found->second.offset));
   }
 
+  llvm::Value* in_block(llvm::Value*, const IndexExpr&) override { throw UnsupportedKernel("a CPU has no clusters"); }
+
   llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override {
     return ir.b.CreateAlignedLoad(type, from, align);
   }
@@ -112,7 +114,7 @@ Status write(const ir::Kernel& kernel, const Target& target, Written& out) {
       llvm::IRBuilder<> builder(out.context);
       HostWriter w(kernel, locals, builder, target, out.externs);
       const std::string name = make_entry_name(kernel, out.phases.size(), phases.size());
-      out.phases.push_back({name, named(kernel, count_iterations(phase))});
+      out.phases.push_back({name, named(kernel, count_blocks(phase))});
       w.write_phase(*out.module, phase, name);
     }
   } catch (const CompileError& e) {

@@ -47,6 +47,7 @@ struct Writer {
   std::vector<llvm::AllocaInst*> promotable;                                    // stack slots that become SSA values
   std::map<std::tuple<llvm::BasicBlock*, int, IndexExpr>, llvm::Value*> masks;  // lane masks, by block and width
   llvm::Value* lane = nullptr;  // the current lane (i64) of per-lane code
+  int cluster = 1;              // blocks of a cluster of this phase
   bool streams = false;         // streaming stores were written
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
@@ -63,6 +64,8 @@ struct Writer {
   virtual llvm::Value* extern_address(const std::string& name) = 0;
   // The memory of a reg or shared buffer without slots.
   virtual llvm::Value* local(ir::BufferId id) = 0;
+  // The same place in the shared memory of another block of the cluster.
+  virtual llvm::Value* in_block(llvm::Value* own, const IndexExpr& block) = 0;
   // Access whole vectors. store() returns null if it emits several instructions, or none that may stream.
   virtual llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) = 0;
   virtual llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) = 0;

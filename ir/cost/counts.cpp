@@ -52,15 +52,19 @@ double index_cost(const IndexExpr& e) {
   return cost;
 }
 
-// The largest product of the extents of nested block loops.
-double block_threads(const Block& block, const std::map<SymbolId, int64_t>& values) {
+bool is_over_threads(LoopTag tag) { return tag == LoopTag::block || tag == LoopTag::cluster; }
+
+// The largest product of the extents of nested loops over threads: all of them, or those over blocks of a cluster.
+double count_threads(const Block& block, const std::map<SymbolId, int64_t>& values, bool only_blocks = false) {
   double most = 1;
   for (const Stmt& stmt : block) {
     double own = 1, inside = 1;
     for_each_head(stmt, [&](const LoopHead& head) {
-      if (head.tag == LoopTag::block) own *= static_cast<double>(head.extent.eval(values).value_or(1));
+      const bool counts = only_blocks ? head.tag == LoopTag::cluster : is_over_threads(head.tag);
+      if (counts) own *= static_cast<double>(head.extent.eval(values).value_or(1));
     });
-    for (const Block* nested : nested_blocks(stmt)) inside = std::max(inside, block_threads(*nested, values));
+    for (const Block* nested : nested_blocks(stmt))
+      inside = std::max(inside, count_threads(*nested, values, only_blocks));
     most = std::max(most, own * inside);
   }
   return most;
@@ -82,10 +86,12 @@ class PhaseCounter {
 
   void run(const Stmt& phase) {
     const auto* loop = std::get_if<Loop>(&phase.v);
-    counts_.threads = loop != nullptr ? block_threads(loop->body, values_) : 1;
+    const double threads = loop != nullptr ? count_threads(loop->body, values_) : 1;
+    if (loop != nullptr) counts_.cluster = count_threads(loop->body, values_, true);
+    counts_.threads = threads / counts_.cluster;
     Segment segment;
     counts_.chain_us = statement(phase, 1, segment) + segment.wait_us;
-    counts_.local_bytes /= gpu_ ? counts_.threads : 1;
+    counts_.local_bytes /= gpu_ ? threads : 1;
   }
 
  private:
@@ -111,7 +117,7 @@ class PhaseCounter {
   // Of one thread, once through the statements.
   double body(const Block& block, Segment& segment) {
     // Statements beside deeper loops over threads run in each of those threads.
-    const double copies = gpu_ ? block_threads(block, values_) : 1;
+    const double copies = gpu_ ? count_threads(block, values_) : 1;
     double us = 0;
     for (const Stmt& stmt : block) us += statement(stmt, copies, segment);
     return us;
@@ -192,7 +198,7 @@ class PhaseCounter {
     double bytes = bytes_of(buffer);
     if (gpu_)
       for (const CountedLoop& loop : loops_)
-        if (loop.tag == LoopTag::block) bytes *= loop.trip;
+        if (is_over_threads(loop.tag)) bytes *= loop.trip;
     (buffer.space == Space::shared ? counts_.shared_bytes : counts_.local_bytes) += bytes;
   }
 
@@ -279,7 +285,7 @@ class PhaseCounter {
     for (const LoopHead& head : reduce.loops) {
       enter(head);
       serial |= head.tag == LoopTag::seq && loops_.back().trip > 1;
-      (head.tag == LoopTag::block ? threads : trips) *= loops_.back().trip;
+      (is_over_threads(head.tag) ? threads : trips) *= loops_.back().trip;
     }
     Segment own;
     Segment& segment = serial ? own : outer;
@@ -302,7 +308,9 @@ class PhaseCounter {
     counts_.exchanges = true;
     counts_.ops.simple += runs() * threads * 2 * kWarpExchanges;
     const bool warps = threads > 32;
-    return kWarpExchanges * kShuffleUs + (warps ? 2 * target_.model.barrier + kWarpExchanges * kShuffleUs : 0);
+    const double between_blocks = counts_.cluster > 1 ? 2 * target_.model.cache_latency : 0;
+    return kWarpExchanges * kShuffleUs +
+           (warps ? 2 * target_.model.barrier + between_blocks + kWarpExchanges * kShuffleUs : 0);
   }
 
   double scan(const Scan& scan, const Stmt& stmt, Segment& outer) {

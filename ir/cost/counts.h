@@ -42,7 +42,8 @@ struct CountedAccess {
 
 struct PhaseCounts {
   double tasks = 1;
-  double threads = 1;
+  double threads = 1;                   // of a block
+  double cluster = 1;                   // blocks that share a task
   std::vector<CountedAccess> accesses;  // to parameters and scratch buffers
   OpCounts ops;
   double statements = 0;                       // accesses, index arithmetic and loop steps, as additions of one thread

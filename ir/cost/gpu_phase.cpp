@@ -87,21 +87,22 @@ PhaseCost gpu_phase(const PhaseSetting& setting, const PhaseCounts& counts) {
   const Target& target = setting.target;
   const MachineModel& m = target.model;
   PhaseCost cost;
-  cost.blocks = counts.tasks;
+  cost.blocks = counts.tasks * counts.cluster;
   cost.threads = counts.threads;
   cost.ops = counts.ops;
   if (counts.tasks <= 0) return cost;
-  const PhaseTraffic traffic = add_traffic(setting.kernel, counts, kSectorBytes, kRow, setting.values);
+  PhaseTraffic traffic = add_traffic(setting.kernel, counts, kSectorBytes, kRow, setting.values);
+  traffic.task_bytes /= counts.cluster;
   cost.read = traffic.read;
   cost.written = traffic.written;
   cost.resident = resident_blocks(target, counts);
   const double sms = std::max(1, target.sm_count);
-  cost.workers = std::max(1.0, std::min(sms, counts.tasks));
+  cost.workers = std::max(1.0, std::min(sms, cost.blocks));
   const double slots = sms * cost.resident;
   add_again(traffic, target, slots, cost);
   cost.moved_cache = moved_from_cache(counts, traffic, cost.resident, sms);
   // The SM with the most blocks is the last.
-  const double rounds = std::ceil(counts.tasks / cost.workers), uneven = rounds * cost.workers / counts.tasks;
+  const double rounds = std::ceil(cost.blocks / cost.workers), uneven = rounds * cost.workers / cost.blocks;
   const double far_read = (cost.read + traffic.short_runs) * (1 - setting.near) + cost.reread_memory;
   // The bytes written last may stay in the cache after the end.
   const double kept = std::min(cost.written, static_cast<double>(target.last_level_cache) / 4);
@@ -112,7 +113,7 @@ PhaseCost gpu_phase(const PhaseSetting& setting, const PhaseCounts& counts) {
   const double cache = cost.moved_cache / 1e3 / rate_of(m.cache_copy, m.worker_cache, cost.workers);
   cost.memory_us = std::max(memory, cache);
   cost.issue_us = issue_us(m, counts, cost.workers) * uneven;
-  cost.latency_us = std::max(1.0, counts.tasks / slots) * (m.block_start + counts.chain_us);
+  cost.latency_us = std::max(1.0, cost.blocks / slots) * (m.block_start + counts.chain_us);
   const double first = setting.near > 0.5 ? m.cache_latency : m.memory_latency;
   cost.us = together(cost, counts) + first;
   return cost;

@@ -255,6 +255,9 @@ class Interpreter {
 
   void run_blocks(const Loop& s) {
     threads_.assign(static_cast<std::size_t>(s.threads), whole_);
+    block_threads_ = s.threads / std::max(1, s.cluster);
+    started_ = arrived_ = false;
+    reaches_far_ = nullptr;
     shared_.begin_block(threads_.size());
     for (Frame& frame : threads_) active_.push_back(&frame);
     each_active([&] { set(kThread, number(frame_)); });
@@ -269,7 +272,26 @@ class Interpreter {
     each_active([&] { most = std::max(most, extents[frame_] = eval(s.head.extent)); });
     for (int64_t i = 0; i < most && ok(); ++i) {
       narrow([&] { return set(s.head.var, i), i < extents.at(frame_); }, [&] { block(s.body); });
+      if (s.head.tag == LoopTag::grid) check_end();
     }
+  }
+
+  // A block's shared memory is gone when it ends.
+  void check_end() {
+    if (!ok()) return;
+    if (reaches_far_ != nullptr) fail("a block may end before another one comes to " + where(*reaches_far_));
+    if (arrived_) fail("a block ends without a sync.wait");
+  }
+
+  void sync_all(const Sync& s, const Stmt& stmt) {
+    if (active_.size() != threads_.size())
+      return fail(fmt::format("{} of {} threads come to {}", active_.size(), threads_.size(), where(stmt)));
+    if (arrived_ != (s.scope == SyncScope::wait))
+      return fail("sync.arrive and sync.wait take turns, unlike " + where(stmt));
+    arrived_ = s.scope == SyncScope::arrive;
+    reaches_far_ = nullptr;
+    started_ |= !arrived_;
+    if (!arrived_) shared_.sync_block();
   }
 
   void run(const If& s, const Stmt&) {
@@ -332,12 +354,7 @@ class Interpreter {
 
   void run(const Sync& s, const Stmt& stmt) {
     if (active_.empty()) return;  // the scheduled form
-    if (s.scope == SyncScope::block) {
-      if (active_.size() != threads_.size())
-        return fail(fmt::format("{} of {} threads come to {}", active_.size(), threads_.size(), where(stmt)));
-      shared_.sync_block();
-      return;
-    }
+    if (s.scope != SyncScope::warp) return sync_all(s, stmt);
     std::set<int> warps;
     each_active([&] {
       if (check_mask(s.mask, stmt)) warps.insert(number(frame_) / 32);
@@ -347,6 +364,12 @@ class Interpreter {
 
   void touch(const Stmt& stmt, BufferId b, int64_t offset, bool write) {
     const int self = number(frame_);
+    if (arrived_) return fail("between sync.arrive and sync.wait comes " + where(stmt));
+    const bool spread = static_cast<std::size_t>(block_threads_) < threads_.size();
+    if (spread && offset / memory_[b].strides[0] != self / block_threads_) {
+      if (!started_) return fail("a block may not have begun when another one comes to " + where(stmt));
+      reaches_far_ = &stmt;
+    }
     const std::optional<int> other = shared_.add(b, offset, self, write);
     if (!other) return;
     fail(fmt::format("threads {} and {} touch element {} of {} with no sync between them, in {}", *other, self, offset,
@@ -527,7 +550,11 @@ class Interpreter {
   Frame whole_;
   Frame* frame_ = &whole_;  // of the thread that runs
   std::vector<Frame> threads_;
-  std::vector<Frame*> active_;  // the threads that take part; empty outside of lowered loops
+  std::vector<Frame*> active_;         // the threads that take part; empty outside of lowered loops
+  int block_threads_ = 1;              // of a cluster's block
+  bool started_ = false;               // all blocks have met at a barrier of the cluster
+  bool arrived_ = false;               // at a barrier of the cluster, and has not waited
+  const Stmt* reaches_far_ = nullptr;  // accesses another block's memory, with no barrier of the cluster since
   std::map<SymbolId, int> slot_of_;
   std::map<uint32_t, int> reg_slots_;
   int lane_slot_ = 0;

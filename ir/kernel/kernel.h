@@ -13,6 +13,12 @@
 // that take part in it, its mask names those of the warp that do, and a sync.block is reached by all threads of the
 // block. Between two syncs, no element of a shared buffer is touched by two threads if one of them writes it.
 //
+// Several blocks of a GPU may form a cluster: they run at the same time, and each reaches the shared memory of the
+// others. Such a grid loop says how many threads and blocks a cluster has, and kThread is the thread's number in the
+// cluster. The first axis of a shared buffer is then the number of the block whose memory holds the rest. A
+// sync.cluster is reached by all threads of the cluster. One stands before the first access to another block's memory,
+// and one (or its two halves) behind the last: the memory is there from that block's beginning to its end.
+//
 // Index expressions are IndexExprs over extents, loop variables, integer registers, kLane and kThread. A value of width
 // w has w lanes; in the statement that defines it, kLane stands for 0 .. w-1. A statement's width is that of its result
 // (for a store, that of its operand). Operands of width 1 apply to every lane.
@@ -35,7 +41,8 @@ namespace fusec::ir {
 using BufferId = Id<struct BufferTag>;
 
 // seq: in order. unroll: in order, expanded by the writer; the extent is constant. block: threads of a thread block on
-// a GPU, a plain loop on a CPU. grid: thread blocks on a GPU, tasks on a CPU; only outermost and perfectly nested.
+// a GPU, a plain loop on a CPU. cluster: thread blocks that run at the same time and exchange values. grid: thread
+// blocks on a GPU, tasks on a CPU; only outermost and perfectly nested.
 enum class LoopTag : uint8_t { seq, unroll, block, cluster, grid };
 
 enum class Space : uint8_t {
@@ -87,7 +94,10 @@ struct Loop {
   LoopHead head;
   Block body;
   PhaseBoundary boundary = PhaseBoundary::launches;
-  int threads = 0;  // of a block, at an outermost grid loop of the lowered form; 0: the kernel is not lowered
+  // At an outermost grid loop of the lowered form: the threads of a block or, evenly divided among its blocks, of a
+  // cluster. 0: the kernel is not lowered.
+  int threads = 0;
+  int cluster = 1;  // blocks
 };
 
 // Runs body where the condition holds.
@@ -242,10 +252,13 @@ struct Ballot {
   Operand mask = kAllThreads;
 };
 
-// A barrier: what threads of the warp or thread block stored to shared memory before it is visible to the others after
-// it. place_syncs (compiler/lower/gpu) inserts it exactly where an element of a shared buffer passes from one thread to
-// another. `mask` names the threads of the warp that come to a sync.warp.
-enum class SyncScope : uint8_t { warp, block };
+// A barrier: what threads of the warp, thread block or cluster stored to shared memory before it is visible to the
+// others after it. place_syncs (compiler/lower/gpu) inserts it exactly where an element of a shared buffer passes from
+// one thread to another. `mask` names the threads of the warp that come to a sync.warp.
+//
+// A cluster's barrier may be two statements, `arrive` and `wait`, with no access to shared memory between them: no
+// thread passes the second one before all have passed the first.
+enum class SyncScope : uint8_t { warp, block, cluster, arrive, wait };
 struct Sync {
   SyncScope scope = SyncScope::block;
   Operand mask = kAllThreads;

@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t kMaxRegs = 1u << 20;
 constexpr int kMaxWidth = 1024;
 constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kMaxClusterBlocks = 8;
 constexpr int kMaxDepth = 100;  // of nested blocks: hostile text must not exhaust the stack
 
 // The part of a word after "prefix."; nullopt if it does not begin with that.
@@ -166,6 +167,9 @@ Result<Stmt> KernelParser::statement() {
   if (word.text == "if") return condition();
   if (word.text == "sync.warp") return sync(SyncScope::warp);
   if (word.text == "sync.block") return sync(SyncScope::block);
+  if (word.text == "sync.cluster") return sync(SyncScope::cluster);
+  if (word.text == "sync.arrive") return sync(SyncScope::arrive);
+  if (word.text == "sync.wait") return sync(SyncScope::wait);
   return error(word, fmt::format("there is no statement '{}'", word.text));
 }
 
@@ -301,12 +305,7 @@ Result<Stmt> KernelParser::loop(LoopTag tag) {
   Loop s;
   FUSEC_ASSIGN(s.head, loop_head(tag));
   if (lexer_.accept_word("threads")) {
-    FUSEC_TRY(lexer_.expect("("));
-    FUSEC_ASSIGN(const int64_t threads, lexer_.integer());
-    if (threads < 1 || threads > kMaxThreads)
-      return lexer_.error(fmt::format("a block has 1 ... {} threads", kMaxThreads));
-    s.threads = static_cast<int>(threads);
-    FUSEC_TRY(lexer_.expect(")"));
+    FUSEC_TRY(threads(s));
   }
   if (lexer_.accept_word("boundary")) {
     const Token word = lexer_.next();
@@ -316,6 +315,27 @@ Result<Stmt> KernelParser::loop(LoopTag tag) {
   }
   FUSEC_ASSIGN(s.body, block());
   return Stmt{std::move(s)};
+}
+
+Status KernelParser::threads(Loop& s) {
+  const auto count = [&]() -> Result<int64_t> {
+    FUSEC_TRY(lexer_.expect("("));
+    FUSEC_ASSIGN(const int64_t value, lexer_.integer());
+    FUSEC_TRY(lexer_.expect(")"));
+    return value;
+  };
+  FUSEC_ASSIGN(const int64_t threads, count());
+  int64_t blocks = 1;
+  if (lexer_.accept_word("cluster")) {
+    FUSEC_ASSIGN(blocks, count());
+  }
+  if (blocks < 1 || blocks > kMaxClusterBlocks)
+    return lexer_.error(fmt::format("a cluster has 1 ... {} blocks", kMaxClusterBlocks));
+  if (threads < 1 || threads > blocks * kMaxThreads)
+    return lexer_.error(fmt::format("a block has 1 ... {} threads", kMaxThreads));
+  s.threads = static_cast<int>(threads);
+  s.cluster = static_cast<int>(blocks);
+  return {};
 }
 
 Result<Stmt> KernelParser::alloc() {

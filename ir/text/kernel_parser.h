@@ -115,6 +115,7 @@ class KernelParser {
   Result<Stmt> reduce(const Token& word, std::string_view name, std::vector<RegId> dst);
   Result<Stmt> scan(const Token& word, std::string_view name, RegId dst);
   Result<Stmt> loop(LoopTag tag);
+  Status threads(Loop& loop);
   Result<Stmt> alloc();
   Result<Stmt> store(const Token& word);
   Result<Stmt> prefetch();

@@ -148,6 +148,7 @@ class Printer {
   std::string text(const Loop& s) const {
     const bool says = s.boundary != PhaseBoundary::launches;
     return loop(s.head) + (s.threads > 0 ? fmt::format(" threads({})", s.threads) : "") +
+           (s.cluster > 1 ? fmt::format(" cluster({})", s.cluster) : "") +
            (says ? fmt::format(" boundary {}", to_string(s.boundary)) : "");
   }
   std::string text(const If& s) const { return fmt::format("if ({})", indices(s.condition)); }
@@ -232,7 +233,10 @@ const char* to_string(Space space) {
 
 const char* to_string(ShuffleKind kind) { return kind == ShuffleKind::by_xor ? "xor" : "idx"; }
 
-const char* to_string(SyncScope scope) { return scope == SyncScope::warp ? "warp" : "block"; }
+const char* to_string(SyncScope scope) {
+  constexpr const char* kNames[] = {"warp", "block", "cluster", "arrive", "wait"};
+  return kNames[static_cast<std::size_t>(scope)];
+}
 
 const char* to_string(PhaseBoundary boundary) {
   constexpr const char* kNames[] = {"launches", "last_block", "coop"};

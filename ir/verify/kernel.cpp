@@ -251,6 +251,7 @@ class FormCheck {
   void check(const Loop& loop, const Stmt& s) {
     if (loop.threads != 0 && (loop.head.tag != LoopTag::grid || !tags_.empty()))
       find(s, "has threads, but is no outermost grid loop");
+    cluster(loop, s);
     if (loop.head.tag == LoopTag::grid) grid(loop, s);
     if (loop.boundary != PhaseBoundary::launches && (loop.head.tag != LoopTag::grid || !tags_.empty())) {
       find(s, "has a boundary, but is no outermost grid loop");
@@ -258,6 +259,13 @@ class FormCheck {
     enter(loop.head, s);
     block(loop.body);
     exit(loop.head);
+  }
+
+  void cluster(const Loop& loop, const Stmt& s) {
+    if (!tags_.empty()) return;
+    cluster_ = loop.cluster;
+    const bool even = loop.cluster == 1 || (loop.cluster > 1 && loop.threads % (32 * loop.cluster) == 0);
+    if (!even) find(s, "does not give every block of a cluster as many whole warps");
   }
 
   void grid(const Loop& loop, const Stmt& s) {
@@ -274,6 +282,8 @@ class FormCheck {
     const Buffer& b = k_.buffers[a.buffer];
     if (b.space == Space::in || b.space == Space::out) find(s, "allocates a parameter");
     if (b.space == Space::scratch && !tags_.empty()) find(s, "allocates scratch inside of a loop");
+    const bool spread = cluster_ == 1 || b.space != Space::shared || (!b.shape.empty() && b.shape[0].is(cluster_));
+    if (!spread) find(s, "has a first axis that is not the blocks of the cluster");
     declare(a.buffer);
   }
 
@@ -358,6 +368,9 @@ class FormCheck {
 
   void check(const Sync& sync, const Stmt& s) {
     if (!inside(LoopTag::grid)) find(s, "synchronizes threads outside of a grid loop");
+    if (lowered_ && sync.scope == SyncScope::block && cluster_ > 1)
+      find(s, "leaves the other blocks of the cluster out");
+    if (sync.scope >= SyncScope::cluster && cluster_ == 1) find(s, "synchronizes a cluster, but there is none");
     mask(sync.mask, s);
   }
 
@@ -470,6 +483,7 @@ class FormCheck {
   IdVector<RegId, char> defined_, known_regs_;  // in scope; ever defined
   Scope scope_;
   std::vector<LoopTag> tags_;  // tags of the enclosing loops
+  int cluster_ = 1;            // the blocks of a cluster of the outermost loop
 };
 
 }  // namespace

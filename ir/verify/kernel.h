@@ -5,7 +5,9 @@
 // Form     SSA in scope; operand dtypes by the op table; operand widths 1 or the statement's; `lane` only if the width
 //          is above 1; index ranks; loads from in, reg, shared, scratch; stores to out, reg, shared, scratch; constant
 //          extents of unroll loops; grid loops outermost, perfectly nested, and alone but for allocations at their
-//          level; cluster inside grid, block inside cluster; a boundary only on an outermost grid loop.
+//          level; cluster inside grid, block inside cluster; a boundary only on an outermost grid loop. In the lowered
+//          form, the blocks of a cluster have as many whole warps each, the first axis of shared buffers is the block,
+//          and barriers are those of warps and of the cluster.
 // Range    0 <= index < extent on every axis must follow from the ranges of loops and lanes, the facts, and the guard
 //          of the access; or the axis is clamped. If it does not follow, an unguarded access is an error. A guarded
 //          access is an error only if sampled sizes and iterations show an element outside (the finding gives one). A

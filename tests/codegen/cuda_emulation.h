@@ -23,7 +23,8 @@
 #define __forceinline__ inline
 #define __shared__ static __attribute__((section("fusec_shared")))
 #define __align__(n) __attribute__((aligned(n)))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
+#define __cluster_dims__(x, y, z)
 
 struct alignas(8) uint2 {
   unsigned x, y;
@@ -54,10 +55,16 @@ struct Index {
 
 constexpr size_t kStack = 128 << 10;
 
-inline Fiber fibers[1024];
-inline unsigned thread_count = 0;
+constexpr unsigned kBlocks = 8;  // of a cluster
+
+inline Fiber fibers[kBlocks * 1024];
+inline unsigned thread_count = 0;         // of all blocks of the cluster
+inline unsigned block_threads = 0;        // of one
+inline unsigned running = 0;              // the fiber that runs
+inline char* other_blocks[kBlocks] = {};  // their shared memory
 inline ucontext_t scheduler;
 inline Index thread_index, block_index;
+inline unsigned first_block = 0;  // of the cluster
 inline char error[200] = "";
 inline void (*entry)(void*) = nullptr;
 inline void* entry_arguments = nullptr;
@@ -66,7 +73,7 @@ inline void fail(const char* what) {
   if (error[0] == 0) snprintf(error, sizeof error, "%s, thread %u of block %u", what, thread_index.x, block_index.x);
 }
 
-inline Fiber& current() { return fibers[thread_index.x]; }
+inline Fiber& current() { return fibers[running]; }
 
 inline void wait(State state) {
   current().state = state;
@@ -99,7 +106,9 @@ inline void start(unsigned t) {
 }
 
 inline void resume(unsigned t) {
-  thread_index.x = t;
+  running = t;
+  thread_index.x = t % block_threads;
+  block_index.x = first_block + t / block_threads;
   swapcontext(&scheduler, &fibers[t].context);
 }
 
@@ -115,7 +124,7 @@ inline bool warp_is_complete(unsigned t) {
 
 inline bool release() {
   unsigned at_block = 0, count = 0;
-  static bool free[1024];
+  static bool free[kBlocks * 1024];
   for (unsigned t = 0; t < thread_count; ++t) at_block += fibers[t].state == State::at_block;
   for (unsigned t = 0; t < thread_count; ++t) {
     free[t] = at_block == thread_count || (fibers[t].state == State::at_warp && warp_is_complete(t));
@@ -126,14 +135,37 @@ inline bool release() {
   return count > 0;
 }
 
-inline void run_block(bool reversed) {
-  if (__start_fusec_shared != nullptr) memset(__start_fusec_shared, 0xcd, __stop_fusec_shared - __start_fusec_shared);
+inline size_t shared_bytes() {
+  return __start_fusec_shared != nullptr ? __stop_fusec_shared - __start_fusec_shared : 0;
+}
+
+// What a block finds in its memory, and what is left of it at its end.
+inline void forget_shared(unsigned block) {
+  if (__start_fusec_shared == nullptr) return;
+  memset(block == 0 ? __start_fusec_shared : other_blocks[block], 0xcd, shared_bytes());
+}
+
+// The blocks all of whose threads are done lose their memory.
+inline void end_blocks() {
+  for (unsigned b = 0; b * block_threads < thread_count; ++b) {
+    bool done = true;
+    for (unsigned t = 0; t < block_threads; ++t) done &= fibers[b * block_threads + t].state == State::done;
+    if (done) forget_shared(b);
+  }
+}
+
+inline void run_cluster(bool reversed) {
+  for (unsigned b = 0; b * block_threads < thread_count; ++b) {
+    if (b > 0 && other_blocks[b] == nullptr) other_blocks[b] = static_cast<char*>(malloc(shared_bytes() + 1));
+    forget_shared(b);
+  }
   for (unsigned t = 0; t < thread_count; ++t) start(t);
   for (;;) {
     for (unsigned k = 0; k < thread_count; ++k) {
       const unsigned t = reversed ? thread_count - 1 - k : k;
       if (fibers[t].state == State::ready) resume(t);
     }
+    if (thread_count > block_threads) end_blocks();
     bool done = true;
     for (unsigned t = 0; t < thread_count; ++t) done &= fibers[t].state == State::done;
     if (done) return;
@@ -154,15 +186,15 @@ struct Call {
 
 // `parameters` are addresses of the arguments, as a driver takes them.
 template <class... A>
-void launch(void (*function)(A...), unsigned blocks, unsigned threads, void** parameters, bool reversed) {
+void launch(void (*function)(A...), unsigned blocks, unsigned threads, unsigned cluster, void** parameters,
+            bool reversed) {
   Call<A...> call{function, parameters};
   entry = &Call<A...>::enter;
   entry_arguments = &call;
-  thread_count = threads;
-  for (unsigned b = 0; b < blocks && error[0] == 0; ++b) {
-    block_index.x = b;
-    run_block(reversed);
-  }
+  block_threads = threads;
+  thread_count = threads * cluster;
+  if (blocks % cluster != 0) return fail("a cluster without all its blocks");
+  for (first_block = 0; first_block < blocks && error[0] == 0; first_block += cluster) run_cluster(reversed);
 }
 
 // Lane `from` of the warp after all of the mask gave their value; a pattern where there is no such thread in the mask.
@@ -174,7 +206,7 @@ T exchange(unsigned mask, T value, unsigned from) {
   memcpy(&f.slots[parity], &value, sizeof value);
   f.mask = mask;
   wait(State::at_warp);
-  const unsigned other = thread_index.x / 32 * 32 + from % 32;
+  const unsigned other = running / 32 * 32 + from % 32;
   T out;
   memset(&out, 0xcd, sizeof out);
   if (other < thread_count && (mask >> (from % 32) & 1)) memcpy(&out, &fibers[other].slots[parity], sizeof out);
@@ -199,7 +231,17 @@ inline float toward_zero(long double v) {
 #define threadIdx emulation::thread_index
 #define blockIdx emulation::block_index
 
+// Of the block, or of its cluster: kernels have one or the other.
 inline void __syncthreads() { emulation::wait(emulation::State::at_block); }
+inline void arrive_cluster() {}
+inline void wait_cluster() { __syncthreads(); }
+// Block 0 has the arrays themselves.
+template <class T>
+T* in_block(T* own, unsigned block) {
+  if (block >= emulation::kBlocks || block * emulation::block_threads >= emulation::thread_count)
+    emulation::fail_and_stop("memory of a block that the cluster lacks");
+  return block == 0 ? own : (T*)(emulation::other_blocks[block] + ((char*)own - __start_fusec_shared));
+}
 inline void __syncwarp(unsigned mask) { emulation::exchange(mask, 0, 0); }
 template <class T>
 T __shfl_sync(unsigned mask, T v, int from) {
@@ -211,7 +253,7 @@ T __shfl_xor_sync(unsigned mask, T v, int bits) {
 }
 inline unsigned __ballot_sync(unsigned mask, bool holds) {
   unsigned out = 0;
-  const unsigned first = emulation::thread_index.x & ~31u, parity = emulation::current().turn % 2;
+  const unsigned first = emulation::running & ~31u, parity = emulation::current().turn % 2;
   emulation::exchange<uint64_t>(mask, holds, 0);
   for (unsigned lane = 0; lane < 32 && first + lane < emulation::thread_count; ++lane) {
     if (mask >> lane & 1) out |= (unsigned)(emulation::fibers[first + lane].slots[parity] != 0) << lane;

@@ -37,7 +37,7 @@ std::string read_emulation_file(const std::string& path) {
 bool is_llvm(const std::string& text) { return text.starts_with("; ModuleID"); }
 
 std::vector<int> threads_in(const std::string& text) {
-  static const std::regex bounds("__launch_bounds__\\((\\d+)\\) void |!\"maxntidx\", i32 (\\d+)");
+  static const std::regex bounds("__launch_bounds__\\((\\d+)(?:, \\d+)?\\) void |!\"maxntidx\", i32 (\\d+)");
   std::vector<int> out;
   for (std::sregex_iterator at(text.begin(), text.end(), bounds), end; at != end; ++at)
     out.push_back(std::stoi((*at)[(*at)[1].matched ? 1 : 2]));
@@ -56,8 +56,9 @@ std::string wrapped(std::size_t number, const ir::Kernel& kernel, const std::str
     const std::string written = codegen::make_entry_name(kernel, p, phases);
     out += "#define " + written + " " + name + "\n";
     after += "#undef " + written + "\nextern \"C\" void " + name +
-             "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  emulation::launch(&" +
-             name + ", blocks, threads, parameters, reversed);\n}\n";
+             "_launch(unsigned blocks, unsigned threads, unsigned cluster, void** parameters, bool reversed) {\n"
+             "  emulation::launch(&" +
+             name + ", blocks, threads, cluster, parameters, reversed);\n}\n";
   }
   return out + text + after + "}\n";
 }
@@ -114,8 +115,9 @@ std::string llvm_launchers(std::size_t number, const ir::Kernel& kernel, std::si
   for (std::size_t p = 0; p < phases; ++p) {
     const std::string name = entry_name(number, p);
     out += "extern \"C\" void " + name + "(" + types + ");\nextern \"C\" void " + name +
-           "_launch(unsigned blocks, unsigned threads, void** parameters, bool reversed) {\n  emulation::launch(&" +
-           name + ", blocks, threads, parameters, reversed);\n}\n";
+           "_launch(unsigned blocks, unsigned threads, unsigned cluster, void** parameters, bool reversed) {\n"
+           "  emulation::launch(&" +
+           name + ", blocks, threads, cluster, parameters, reversed);\n}\n";
   }
   return out;
 }
@@ -164,7 +166,10 @@ std::unique_ptr<EmulationLibrary> EmulationLibrary::make(const std::vector<ir::K
                                                          const std::vector<std::string>& texts) {
   static int made = 0;
   std::unique_ptr<EmulationLibrary> out(new EmulationLibrary);
-  out->kernels_ = kernels;
+  for (const ir::Kernel& kernel : kernels) {
+    const auto lowered = compiler::lower_to_threads(kernel);
+    out->kernels_.push_back(lowered.ok() ? *lowered : kernel);
+  }
   const std::string emulation =
       std::filesystem::absolute(std::string(FUSEC_SOURCE_DIR) + "/tests/codegen/cuda_emulation.h").string();
   const bool llvm = is_llvm(texts.at(0));
@@ -236,10 +241,10 @@ RunOutcome EmulationLibrary::run(std::size_t number, const std::vector<Tensor>& 
   const std::vector<codegen::Phase> phases = codegen::split_phases(kernel);
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const auto launch =
-        reinterpret_cast<void (*)(unsigned, unsigned, void**, bool)>(find(entry_name(number, p) + "_launch"));
-    const int64_t blocks = *named(kernel, codegen::count_iterations(phases[p])).eval(extents);
+        reinterpret_cast<void (*)(unsigned, unsigned, unsigned, void**, bool)>(find(entry_name(number, p) + "_launch"));
+    const int64_t blocks = *named(kernel, codegen::count_blocks(phases[p])).eval(extents);
     launch(static_cast<unsigned>(std::max<int64_t>(0, blocks)), static_cast<unsigned>(threads_[number][p]),
-           parameters.data(), reversed);
+           static_cast<unsigned>(phases[p].cluster), parameters.data(), reversed);
   }
   out.error = reinterpret_cast<const char* (*)()>(find("fusec_emulation_error"))();
   return out;

@@ -189,7 +189,8 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
   refused("  grid r in n {\n    block t in n {\n      store y[t, 0], 0\n    }\n  }\n", "block", "no constant");
   refused("  grid r in n {\n    block t in 2048 {\n      store y[r, 0], 0 guard(-t)\n    }\n  }\n", "2048",
           "limit is 1024");
-  refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "cluster c", "not lowered");
+  refused("  grid r in n {\n    cluster c in 2 {\n      store y[r, c], 0\n    }\n  }\n", "2 threads", "cluster of 2");
+  refused("  grid r in n {\n    cluster c in n {\n      store y[c, 0], 0\n    }\n  }\n", "cluster", "no constant");
   refused(
       "  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    alloc b: shared f32[8, 8]\n    mma a, b[], "
       "b[]\n  }\n",

@@ -21,12 +21,18 @@ struct Scheduled {
   Extents extents;
 };
 
-// The only kernel of a graph, for a GPU with so many multiprocessors. `$B` of the text is the number of rows.
-Scheduled schedule(const std::string& text, int64_t rows, int sms) {
+// A GPU with so many multiprocessors, with or without clusters of thread blocks.
+struct GpuSize {
+  int sms = 1;
+  bool clusters = false;
+};
+
+// The only kernel of a graph. `$B` of the text is the number of rows.
+Scheduled schedule(const std::string& text, int64_t rows, const GpuSize& gpu) {
   const auto graph = ir::parse_graph(filled(text, {{"$B", std::to_string(rows)}}));
   EXPECT_TRUE(graph.ok()) << graph.status().str();
-  Target target = *named_target("sm_90");
-  target.sm_count = sms;
+  Target target = *named_target(gpu.clusters ? "sm_90" : "sm_89");
+  target.sm_count = gpu.sms;
   const auto parts = compiler::partition(*graph, target, {});
   EXPECT_TRUE(parts.ok()) << parts.status().str();
   const auto program = compiler::lower(*graph, *parts, target, {});
@@ -46,8 +52,9 @@ bool is_input(const ir::Kernel& kernel, size_t param) {
 
 // Runs the kernel on rows `first` ... of arguments for `rows` rows, which it fills. An argument of another size, such
 // as a weight, is passed whole.
-void run_rows(const std::string& text, int64_t first, int64_t count, int64_t rows, int sms, std::vector<Tensor>& all) {
-  const Scheduled s = schedule(text, count, sms);
+void run_rows(const std::string& text, int64_t first, int64_t count, int64_t rows, const GpuSize& gpu,
+              std::vector<Tensor>& all) {
+  const Scheduled s = schedule(text, count, gpu);
   std::vector<Tensor> args = make_args(s.kernel, s.extents, 7, -2, 2);
   ASSERT_EQ(args.size(), all.size());
   const auto part = [&](size_t i) {
@@ -68,9 +75,11 @@ Expectation expectation(const ir::Kernel& kernel) {
   return {has_exp ? 8.0 : 2.0, -2, 2, 1};
 }
 
-constexpr int kOneSm = 1;      // every row has a block of its own
-constexpr int kManySms = 132;  // rows are cut into slices
-constexpr int kSomeSms = 20;   // into fewer
+constexpr GpuSize kOneSm{1, false};           // every row has a block of its own
+constexpr GpuSize kManySms{132, false};       // rows are cut into slices
+constexpr GpuSize kSomeSms{20, false};        // into fewer
+constexpr GpuSize kOneSmOfClusters{1, true};  // the blocks of a cluster hold a row, if it is read more than once
+constexpr GpuSize kManySmsOfClusters{132, true};
 
 constexpr const char* kSum = R"(graph @main(%x: f32[$B, 9001]) {
   %0 = reduce_sum %x {axes = [1]}: f32[$B]
@@ -125,6 +134,66 @@ constexpr const char* kMoments = R"(graph @main(%x: f32[$B, 9001]) {
 })";
 constexpr const char* kLongRows[] = {kSum, kArgmax, kSoftmax, kLogSumExp, kGroupNorm, kMoments};
 
+// Rows as long as a block can hold, and rows that take half of the largest cluster. Lengths do not divide evenly.
+constexpr const char* kFullBlock = R"(graph @main(%x: f16[$B, 36, 40, 40], %w: f16[36, 1, 1]) {
+  %0 = reduce_mean %x {axes = [1, 2, 3]}: f16[$B]
+  %1 = reshape %0 {shape = [$B, 1, 1, 1]}: f16[$B, 1, 1, 1]
+  %2 = sub %x, %1: f16[$B, 36, 40, 40]
+  %3 = mul %2, %2: f16[$B, 36, 40, 40]
+  %4 = reduce_mean %3 {axes = [1, 2, 3]}: f16[$B]
+  %5 = reshape %4 {shape = [$B, 1, 1, 1]}: f16[$B, 1, 1, 1]
+  %6 = sqrt %5: f16[$B, 1, 1, 1]
+  %7 = div %2, %6: f16[$B, 36, 40, 40]
+  %8 = mul %7, %w: f16[$B, 36, 40, 40]
+  return %8 as "y"
+})";
+constexpr const char* kLongSoftmax = R"(graph @main(%x: f32[$B, 120004]) {
+  %0 = reduce_max %x {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %x, %1: f32[$B, 120004]
+  %3 = exp %2: f32[$B, 120004]
+  %4 = reduce_sum %3 {axes = [1]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f32[$B, 1]
+  %6 = div %3, %5: f32[$B, 120004]
+  return %6 as "y"
+})";
+constexpr const char* kClusterRows[] = {kSoftmax, kFullBlock, kLongSoftmax};
+
+TEST(LongRows, ClustersHoldRowsThatAreReadMoreThanOnce) {
+  for (const char* text : kClusterRows) {
+    const std::string kernel = print(schedule(text, 40, kManySmsOfClusters).kernel);
+    EXPECT_NE(kernel.find(" cluster "), std::string::npos) << kernel;
+    EXPECT_EQ(kernel.find("scratch"), std::string::npos) << kernel;
+    // The row is loaded in one place.
+    EXPECT_EQ(kernel.find("load b0["), kernel.rfind("load b0[")) << kernel;
+  }
+  EXPECT_EQ(print(schedule(kSum, 40, kManySmsOfClusters).kernel).find(" cluster "), std::string::npos);
+  EXPECT_EQ(print(schedule(kSoftmax, 1, kManySmsOfClusters).kernel).find(" cluster "), std::string::npos);
+}
+
+TEST(LongRows, ClustersHaveTheBitsOfOtherSchedules) {
+  for (const char* text : kClusterRows) {
+    SCOPED_TRACE(text);
+    const Scheduled whole = schedule(text, 1, kOneSm);
+    std::vector<Tensor> want = make_args(whole.kernel, whole.extents, 7, -2, 2),
+                        got = make_args(whole.kernel, whole.extents, 7, -2, 2);
+    run_rows(text, 0, 1, 1, kOneSm, want);
+    run_rows(text, 0, 1, 1, kOneSmOfClusters, got);
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].bytes()), 0) << "argument " << i;
+  }
+}
+
+TEST(LongRows, GeneratedCodeOfClustersComputesWhatTheEvaluatorDoes) {
+  FUSEC_NEEDS_COMPILER_OR_GPU();
+  std::vector<EmulationCase> cases;
+  for (const char* text : kClusterRows) {
+    const Scheduled s = schedule(text, 1, kOneSmOfClusters);
+    cases.push_back({print(s.kernel), {s.extents}, expectation(s.kernel)});
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
 TEST(LongRows, EverySchedulesBitsAreEqual) {
   for (const char* text : kLongRows) {
     SCOPED_TRACE(text);
@@ -133,13 +202,14 @@ TEST(LongRows, EverySchedulesBitsAreEqual) {
     EXPECT_NE(print(schedule(text, 3, kManySms).kernel).find("scratch"), std::string::npos);
     std::vector<Tensor> want = make_args(whole.kernel, whole.extents, 7, -2, 2);
     run_rows(text, 0, 3, 3, kOneSm, want);
-    for (const int sms : {kSomeSms, kManySms}) {
+    for (const GpuSize& gpu : {kSomeSms, kManySms, kOneSmOfClusters, kManySmsOfClusters}) {
       for (const int64_t count : {1, 3}) {
         std::vector<Tensor> got = make_args(whole.kernel, whole.extents, 7, -2, 2);
-        for (int64_t first = 0; first < 3; first += count) run_rows(text, first, count, 3, sms, got);
+        for (int64_t first = 0; first < 3; first += count) run_rows(text, first, count, 3, gpu, got);
         for (size_t i = 0; i < want.size(); ++i)
           EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].bytes()), 0)
-              << "argument " << i << ", " << sms << " multiprocessors, rows by " << count;
+              << "argument " << i << ", " << gpu.sms << " multiprocessors, clusters " << gpu.clusters << ", rows by "
+              << count;
       }
     }
   }
@@ -158,8 +228,8 @@ constexpr const char* kColumnNorm = R"(graph @main(%x: f32[$B, 300, 24]) {
 TEST(LongRows, GeneratedCodeComputesWhatTheEvaluatorDoes) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
   std::vector<EmulationCase> cases;
-  const auto add = [&](const char* text, int sms) {
-    const Scheduled s = schedule(text, 2, sms);
+  const auto add = [&](const char* text, const GpuSize& gpu) {
+    const Scheduled s = schedule(text, 2, gpu);
     cases.push_back({print(s.kernel), {s.extents}, expectation(s.kernel)});
   };
   for (const char* text : kLongRows) {

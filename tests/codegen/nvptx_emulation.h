@@ -10,6 +10,9 @@ __attribute__((section("fusec_shared"), aligned(16))) unsigned char emulation_dy
 unsigned nvvm_read_ptx_sreg_tid_x() { return emulation::thread_index.x; }
 unsigned nvvm_read_ptx_sreg_ctaid_x() { return emulation::block_index.x; }
 void nvvm_barrier0() { __syncthreads(); }
+void nvvm_barrier_cluster_arrive_aligned() { arrive_cluster(); }
+void nvvm_barrier_cluster_wait_aligned() { wait_cluster(); }
+void* nvvm_mapa(void* own, unsigned block) { return in_block((char*)own, block); }
 void nvvm_bar_warp_sync(unsigned mask) { __syncwarp(mask); }
 unsigned nvvm_vote_ballot_sync(unsigned mask, bool holds) { return __ballot_sync(mask, holds); }
 unsigned nvvm_shfl_sync_bfly_i32(unsigned mask, unsigned v, unsigned bits, unsigned) {

@@ -121,6 +121,77 @@ TEST(LoweredForm, AnotherTreeGivesOtherBits) {
   EXPECT_NE(std::memcmp(scheduled.values.data(), planted.values.data(), 16 * 128 * sizeof(float)), 0);
 }
 
+// The same row in a cluster of two blocks.
+constexpr const char* kClusterRow = R"(kernel @row(%x: in f32[16, 128], %y: out f32[16, 128]) {
+  grid r in 16 {
+    v0: f32 = reduce.max tree(0, 0) cluster b0 in 2, block t0 in 64 {
+      v1: f32 = load x[r, 64*b0 + t0]
+      yield v1
+    }
+    v2: f32 = reduce.add tree(128, 0) cluster b1 in 2, block t1 in 64 {
+      v3: f32 = load x[r, 64*b1 + t1]
+      v4: f32 = sub v3, v0
+      yield v4
+    }
+    cluster b2 in 2 {
+      block t2 in 64 {
+        v5: f32 = load x[r, 64*b2 + t2]
+        v6: f32 = mul v5, v2
+        store y[r, 64*b2 + t2], v6
+      }
+    }
+  }
+}
+)";
+
+TEST(LoweredForm, AClusterHasTheBitsOfOneBlock) {
+  const std::string text = lowered_text(kClusterRow);
+  EXPECT_NE(text.find("threads(128) cluster(2)"), std::string::npos) << text;
+  EXPECT_EQ(ir::findings(ir::parse_kernel(text).value()), std::vector<std::string>()) << text;
+  const Outcome block = run(lowered_text(kRow)), cluster = run(text);
+  EXPECT_EQ(cluster.error, "");
+  EXPECT_EQ(std::memcmp(block.values.data(), cluster.values.data(), 16 * 128 * sizeof(float)), 0);
+}
+
+TEST(LoweredForm, AMissingBarrierOfAClusterIsFound) {
+  const std::string text = lowered_text(kClusterRow);
+  for (const int n : {0, 1}) expect_error(with(text, "    sync.cluster\n", "", n), "with no sync between them");
+  expect_error(with(text, "sync.cluster", "sync.warp"), "with no sync between them");
+}
+
+// Only the barrier behind the last statement keeps the memory of a block.
+TEST(LoweredForm, ABlockThatEndsWhileOthersReadItsMemoryIsFound) {
+  const std::string text = lowered_text(kClusterRow), arrives = "    sync.arrive\n", waits = "    sync.wait\n";
+  expect_error(with(with(text, arrives, ""), waits, ""), "a block may end before another one");
+  expect_error(with(text, waits, ""), "without a sync.wait");
+  expect_error(with(text, arrives, ""), "take turns");
+  const std::size_t read = text.rfind("= load x5[");  // of another block's memory
+  const std::size_t line = text.rfind('\n', read) + 1;
+  expect_error(with(text, arrives, "").insert(line, arrives), "between sync.arrive and sync.wait comes");
+}
+
+TEST(LoweredForm, AnAccessToABlockThatMayNotHaveBegunIsFound) {
+  const std::string text = lowered_text(kClusterRow), own = "[floordiv(t, 64), mod(floordiv(t, 32), 2)]";
+  expect_error(with(text, own, "[1 - floordiv(t, 64), mod(floordiv(t, 32), 2)]"), "a block may not have begun");
+}
+
+TEST(LoweredForm, ABarrierThatNotAllBlocksReachIsFound) {
+  expect_error(with(lowered_text(kClusterRow), "    sync.cluster\n", "    if (63 - t) {\n      sync.cluster\n    }\n"),
+               "64 of 128 threads come to 'sync.cluster'");
+}
+
+TEST(LoweredForm, TheVerifierKnowsClusters) {
+  const std::string text = lowered_text(kClusterRow);
+  const auto finding = [&](const std::string& changed) {
+    const std::vector<std::string> all = ir::findings(ir::parse_kernel(changed).value());
+    return all.empty() ? "" : all[0];
+  };
+  EXPECT_NE(finding(with(text, "sync.cluster", "sync.block")).find("leaves the other blocks"), std::string::npos);
+  EXPECT_NE(finding(with(text, "cluster(2)", "cluster(3)")).find("whole warps"), std::string::npos);
+  EXPECT_NE(finding(with(text, " cluster(2)", "")).find("there is none"), std::string::npos);
+  EXPECT_NE(finding(with(text, "cluster(2)", "cluster(4)")).find("first axis"), std::string::npos);
+}
+
 // An index that only a condition keeps in range, and a store that several threads do.
 TEST(LoweredForm, TheVerifierKnowsThreadsAndConditions) {
   const auto findings = [](const std::string& body) {

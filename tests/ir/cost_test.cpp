@@ -198,6 +198,41 @@ TEST(Cost, WhatIsReadAgainComesFromTheFirstCacheThatKeptIt) {
   EXPECT_GT(far.predicted_us, 1.3 * far.bound_us);
 }
 
+// A row of 65,536 floats by a cluster of four blocks, whose 256 threads hold 64 each.
+constexpr const char* kClusterRow = R"(kernel @c(%x: in f32[n, 65536] align 16, %y: out f32[n, 65536] align 16) {
+  grid g in n {
+    alloc row: reg f32[4, 256, 16, 4]
+    v0: f32 = reduce.max tree(1024, 1024) cluster b0 in 4, block t0 in 256 {
+      v1: f32.4 = reduce.max tree(1, 0) unroll s0 in 16 {
+        v2: f32.4 = load x[g, 16384*b0 + 1024*s0 + 4*t0 + lane]
+        store row[b0, t0, s0, lane], v2
+        yield v2
+      }
+      yield v1
+    }
+    cluster b1 in 4 {
+      block t1 in 256 {
+        unroll s1 in 16 {
+          v3: f32.4 = load row[b1, t1, s1, lane]
+          v4: f32.4 = sub v3, v0
+          store y[g, 16384*b1 + 1024*s1 + 4*t1 + lane], v4
+        }
+      }
+    }
+  }
+})";
+
+TEST(Cost, AClusterReadsItsRowOnceInAllItsBlocks) {
+  const KernelCost c = cost_of(kClusterRow, gpu(), {1024});
+  EXPECT_EQ(c.phases[0].blocks, 4096);
+  EXPECT_EQ(c.phases[0].threads, 256);
+  EXPECT_EQ(c.phases[0].resident, 2);
+  EXPECT_EQ(c.phases[0].reread_cache + c.phases[0].reread_memory, 0);
+  EXPECT_LT(c.predicted_us, 1.2 * c.bound_us);
+  // One row is the work of four SMs.
+  EXPECT_EQ(cost_of(kClusterRow, gpu(), {1}).phases[0].workers, 4);
+}
+
 TEST(Cost, TinyLaunchesCostTheirLaunch) {
   const Target target = gpu();
   const KernelCost c = cost_of(pointwise("v2: f32.4 = neg v1"), target, {1024}, Residence::near);

@@ -127,6 +127,22 @@ void convert_signed_bools_by_choice(llvm::Module& module) {
   }
 }
 
+// LLVM (19) has no word for the size of clusters: adds the directive to the functions that are marked.
+std::string with_clusters(const llvm::Module& module, std::string ptx) {
+  const llvm::NamedMDNode* const notes = module.getNamedMetadata("nvvm.annotations");
+  for (unsigned i = 0; notes != nullptr && i < notes->getNumOperands(); ++i) {
+    const llvm::MDNode& note = *notes->getOperand(i);
+    if (llvm::cast<llvm::MDString>(note.getOperand(1))->getString() != kClusterBlocks) continue;
+    const auto* function = llvm::mdconst::extract<llvm::Function>(note.getOperand(0));
+    const uint64_t blocks = llvm::mdconst::extract<llvm::ConstantInt>(note.getOperand(2))->getZExtValue();
+    const std::size_t entry = ptx.find(".entry " + function->getName().str() + "(");
+    const std::size_t body = ptx.find("\n{", entry);
+    FUSEC_CHECK(entry != std::string::npos && body != std::string::npos) << "a function without PTX";
+    ptx.insert(body, "\n.explicitcluster\n.reqnctapercluster " + std::to_string(blocks) + ", 1, 1");
+  }
+  return ptx;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target) {
@@ -166,7 +182,7 @@ Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine
   llvm::raw_svector_ostream stream(text);
   const bool written = write_file(module, machine, llvm::CodeGenFileType::AssemblyFile, stream);
   FUSEC_CHECK(written) << "LLVM writes no PTX";
-  return std::string(text.begin(), text.end());
+  return with_clusters(module, std::string(text.begin(), text.end()));
 }
 
 }  // namespace fusec::codegen::nvptx

@@ -73,10 +73,21 @@ void write_ballot(GpuWriter& w, const ir::Ballot& ballot) {
 }
 
 void write_sync(GpuWriter& w, const ir::Sync& sync) {
-  if (sync.scope == ir::SyncScope::block) {
-    w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
-  } else {
-    w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {mask_value(w, sync.mask)});
+  auto& b = w.ir.b;
+  switch (sync.scope) {
+    case ir::SyncScope::warp:
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {mask_value(w, sync.mask)});
+      return;
+    case ir::SyncScope::block:
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {});
+      return;
+    case ir::SyncScope::cluster:
+    case ir::SyncScope::arrive:
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
+      if (sync.scope == ir::SyncScope::arrive) return;
+      [[fallthrough]];
+    case ir::SyncScope::wait:
+      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_wait_aligned, {}, {});
   }
 }
 
@@ -89,12 +100,12 @@ void GpuWriter::write_lowered(const ir::Stmt& stmt) {
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(*this, *sync);
 }
 
-void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
+void bind_grid(GpuWriter& w, const Phase& phase) {
   auto& b = w.ir.b;
   llvm::IRBuilder<>::InsertPointGuard guard(b);
   b.SetInsertPoint(w.phase_function.entry->getTerminator());
   std::vector<const ir::LoopHead*> varying;
-  for (const ir::LoopHead& loop : grid) {
+  for (const ir::LoopHead& loop : phase.grid) {
     if (loop.extent.is(1)) {
       w.index.alias(loop.var, IndexExpr(0));
     } else {
@@ -103,6 +114,7 @@ void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid) {
   }
   if (varying.empty()) return;
   Value* block = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
+  if (phase.cluster > 1) block = b.CreateUDiv(block, b.getInt32(static_cast<uint32_t>(phase.cluster)));
   for (std::size_t i = varying.size(); i-- > 0;) {
     const IndexExpr extent = w.index.resolve(varying[i]->extent);
     Value* here = block;

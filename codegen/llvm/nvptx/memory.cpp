@@ -2,6 +2,8 @@
 // Handles memory in the NVPTX writer: private buffers of a thread, shared buffers of a thread block, and vector
 // accesses in pieces.
 
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -61,11 +63,18 @@ Value* GpuWriter::local(ir::BufferId id) {
   const ir::Buffer& info = kernel.buffers[id];
   llvm::Type* element = memory_type(ir, info.dtype);
   if (info.space == ir::Space::shared)
-    return shared_array(*this, "s" + std::to_string(id.index), element, constant_count(info));
+    return shared_array(*this, "s" + std::to_string(id.index), element, constant_count(info) / cluster);
   if (!locals.buffers.contains(id)) throw UnsupportedKernel("'" + info.name + "' is used but not declared");
   llvm::AllocaInst* slot = stack_slot(ir, llvm::ArrayType::get(element, static_cast<uint64_t>(constant_count(info))));
   slot->setAlignment(llvm::Align(kPiece));
   return slot;
+}
+
+Value* GpuWriter::in_block(Value* own, const IndexExpr& block) {
+  auto& b = ir.b;
+  return b.CreateIntrinsic(
+      llvm::Intrinsic::nvvm_mapa, {},
+      {b.CreateAddrSpaceCast(own, b.getPtrTy()), b.CreateTrunc(index.value(block), b.getInt32Ty())});
 }
 
 Value* GpuWriter::load(llvm::Type* type, Value* from, llvm::Align align) {

@@ -34,7 +34,7 @@ void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& ou
   for (const Phase& phase : phases) {
     ArtifactPhase& made = out.phases.emplace_back();
     made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
-    made.iterations = named(kernel, count_iterations(phase));
+    made.iterations = named(kernel, count_blocks(phase));
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(kernel, locals, builder, target, *out.module);
     w.write_phase(*out.module, phase, made.entry);

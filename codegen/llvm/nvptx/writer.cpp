@@ -53,13 +53,23 @@ llvm::Function* add_function(GpuWriter& w, const std::string& name) {
   return function;
 }
 
-void set_block_size(GpuWriter& w, int threads) {
+void annotate(GpuWriter& w, const char* name, int value) {
   auto& b = w.ir.b;
   llvm::LLVMContext& context = b.getContext();
-  llvm::Metadata* node[] = {llvm::ValueAsMetadata::get(w.phase_function.function),
-                            llvm::MDString::get(context, "maxntidx"),
-                            llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(threads)))};
+  llvm::Metadata* node[] = {llvm::ValueAsMetadata::get(w.phase_function.function), llvm::MDString::get(context, name),
+                            llvm::ConstantAsMetadata::get(b.getInt32(static_cast<uint32_t>(value)))};
   w.module.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(context, node));
+}
+
+// In the block, or in its cluster.
+Value* thread_number(GpuWriter& w, int threads) {
+  auto& b = w.ir.b;
+  if (threads == 1) return b.getInt32(0);
+  Value* own = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  if (w.cluster == 1) return own;
+  Value* block = b.CreateURem(b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {}),
+                              b.getInt32(static_cast<uint32_t>(w.cluster)));
+  return b.CreateAdd(b.CreateMul(block, b.getInt32(static_cast<uint32_t>(threads))), own);
 }
 
 void bind_extents(GpuWriter& w) {
@@ -127,11 +137,13 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   bind_extents(*this);
   begin_index(*this);
   const int threads = std::max(1, phase.threads);
-  set_block_size(*this, threads);
-  Value* thread = threads == 1 ? static_cast<Value*>(b.getInt32(0))
-                               : b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
-  index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(thread, index.type()), {IndexExpr(0), IndexExpr(threads - 1)});
-  bind_grid(*this, phase.grid);
+  cluster = phase.cluster;
+  annotate(*this, "maxntidx", threads);
+  if (cluster > 1) annotate(*this, kClusterBlocks, cluster);
+  if (count_resident(phase) > 1) annotate(*this, "minctasm", count_resident(phase));
+  index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(thread_number(*this, threads), index.type()),
+                      {IndexExpr(0), IndexExpr(threads * cluster - 1)});
+  bind_grid(*this, phase);
   b.SetInsertPoint(body);
   for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
   b.CreateRetVoid();

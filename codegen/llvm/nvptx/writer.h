@@ -18,6 +18,8 @@
 namespace fusec::codegen::nvptx {
 
 inline constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
+// Marks a function whose blocks form clusters, with their number.
+inline constexpr const char* kClusterBlocks = "cluster_dim_x";
 
 struct GpuWriter : Writer {
   llvm::Module& module;
@@ -33,6 +35,7 @@ struct GpuWriter : Writer {
   llvm::Value* status() override;
   llvm::Value* extern_address(const std::string& name) override;
   llvm::Value* local(ir::BufferId id) override;
+  llvm::Value* in_block(llvm::Value* own, const IndexExpr& block) override;
   llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override;
   llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override;
   void write_parallel(const ir::Loop& loop) override;
@@ -41,8 +44,8 @@ struct GpuWriter : Writer {
   void write_copy(const ir::CopyAsync& copy) override;
 };
 
-// Binds the grid variables, row-major in the block index.
-void bind_grid(GpuWriter& w, const std::vector<ir::LoopHead>& grid);
+// Binds the grid variables, row-major in the number of the block or cluster.
+void bind_grid(GpuWriter& w, const Phase& phase);
 
 // Uses the newest architecture that LLVM knows and that is not newer than the target's.
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);

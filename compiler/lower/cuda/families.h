@@ -30,6 +30,16 @@ std::optional<ir::Block> cuda_planes(const Scheduling& s, const PerfectNest& nes
 // Schedules rows of any length. Returns nullopt where the body has what this family does not handle, such as scans or
 // phases of different lengths.
 std::optional<ir::Block> cuda_rows(const Scheduling& s, const PerfectNest& nest);
+// The chunks of a row that no block holds in registers (long_rows.cpp): they depend on its length and types alone.
+struct Chunks {
+  int lanes = 1;
+  int64_t length = 0, steps = 1, count = 1;
+  int64_t accesses() const { return steps * kWarp; }  // of one chunk
+  bool operator==(const Chunks&) const = default;
+};
+Chunks find_chunks(const ir::Kernel& kernel, const std::vector<ir::LoopHead>& loops, const ir::Block& body);
+// The number of rows to choose schedules by where it is a symbol of the model.
+inline constexpr int64_t kUnknownRows = 8;
 // Schedules rows of constant length that no block holds in registers. Returns nullopt where take_apart does.
 std::optional<ir::Block> cuda_long_rows(const Scheduling& s, const PerfectNest& nest);
 // Schedules a nest without reductions by the family that suits it.

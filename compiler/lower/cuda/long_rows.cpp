@@ -7,6 +7,7 @@
 // Lanes and threads of a chunk combine by pairs, chunks by a balanced tree in index order. The chunks depend on the
 // row's length and type alone, so every schedule gives the same bits:
 //
+//   cluster  the blocks of a cluster hold the chunks of a row in registers (rows.cpp);
 //   whole    one block takes a row and does all its phases, if there are rows for every multiprocessor;
 //   slices   each block takes an aligned run of chunks of one row and stores their combination to scratch. Later grid
 //            phases combine the slices again. Element-wise loops become launches of their own.
@@ -30,7 +31,6 @@ constexpr int64_t kRowChunks = 8;    // of a whole row that one warp reduces, in
 constexpr int64_t kSliceChunks = 4;  // of a slice
 constexpr int64_t kSliceWarps = 8;
 constexpr int64_t kRowWarps = 32;      // of a block that takes a whole row
-constexpr int64_t kUnknownRows = 8;    // the number of rows to choose slices by where it is a symbol of the model
 constexpr int64_t kWarpsOfSm = 16;     // enough to keep loads under way
 constexpr ir::Tree kFolds{0, 0};       // of slices, and of nothing else here
 constexpr int64_t kFoldThreads = 256;  // of a block that combines slices and does nothing else
@@ -43,13 +43,6 @@ int64_t ceil_power(int64_t n) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-struct Chunks {
-  int lanes = 1;
-  int64_t length = 0, steps = 1, count = 1;
-  int64_t accesses() const { return steps * kWarp; }  // of one chunk
-  bool operator==(const Chunks&) const = default;
-};
 
 // A block's share of a row: warp w takes the chunks (slice*warps + w)*chunks ...
 struct Slices {
@@ -78,21 +71,9 @@ class LongRows {
  private:
   // --- the tree ----------------------------------------------------------------------------------------------------
 
-  Chunks chunks_of(const std::vector<LoopHead>& loops, const Block& body) const {
-    Chunks c;
-    IndexExpr length = 1;
-    for (const LoopHead& head : loops) length *= head.extent;
-    c.length = length.value();
-    c.lanes = lanes_of_access(k_, body, loops.back().var);
-    while (c.lanes > 1 && !divisible_by(k_, loops.back().extent, c.lanes)) c.lanes /= 2;
-    const int64_t line = int64_t{kWarp} * c.lanes;
-    c.steps = std::max(kMinSteps, ceil_power(ceil_div(c.length, line * kMaxChunks)));
-    c.count = ceil_div(c.length, line * c.steps);
-    return c;
-  }
   Chunks chunks_of(const Stmt& reduction) const {
     const auto& reduce = std::get<ir::Reduce>(reduction.v);
-    return chunks_of(reduce.loops, reduce.body);
+    return find_chunks(k_, reduce.loops, reduce.body);
   }
   // Of the part's longest sequence of chunks.
   Chunks chunks_of(const RowPart& part) const {
@@ -252,7 +233,7 @@ class LongRows {
   // Runs the loop in the order of the chunks, or backward.
   Stmt element_wise(const Stmt& stmt, bool backward) {
     const PerfectNest loops = peel_loops(stmt);
-    Chunks chunks = chunks_of(loops.heads, loops.body);
+    Chunks chunks = find_chunks(k_, loops.heads, loops.body);
     chunks.steps = ceil_div(ceil_div(chunks.length, chunks.lanes), kRowWarps * kWarp);
     Place p = place_of(chunks, {kRowWarps, 1, 1}, add_var(k_));
     if (backward) p.number = p.number.substitute({{p.j, chunks.steps - 1 - IndexExpr::symbol(p.j)}});
@@ -427,6 +408,19 @@ class LongRows {
 };
 
 }  // namespace
+
+Chunks find_chunks(const ir::Kernel& kernel, const std::vector<LoopHead>& loops, const Block& body) {
+  Chunks c;
+  IndexExpr length = 1;
+  for (const LoopHead& head : loops) length *= head.extent;
+  c.length = length.value();
+  c.lanes = lanes_of_access(kernel, body, loops.back().var);
+  while (c.lanes > 1 && !divisible_by(kernel, loops.back().extent, c.lanes)) c.lanes /= 2;
+  const int64_t line = int64_t{kWarp} * c.lanes;
+  c.steps = std::max(kMinSteps, ceil_power(ceil_div(c.length, line * kMaxChunks)));
+  c.count = ceil_div(c.length, line * c.steps);
+  return c;
+}
 
 std::optional<Block> cuda_long_rows(const Scheduling& s, const PerfectNest& nest) {
   auto parts = take_apart(nest.body, true);

@@ -58,4 +58,17 @@ void hoist_from_loop(RowPart& part, ir::Block& known);
 ir::Block schedule_loop(const Scheduling& s, const std::vector<ir::LoopHead>& heads, const RowPart& part,
                         const ir::Block& known, bool rows_apart = false);
 
+// --- row_results.cpp ---
+
+// Buffers of the elements that each thread holds, which all phases load at `at`.
+struct HeldElements {
+  ir::Kernel& kernel;
+  const std::set<ir::BufferId>& buffers;
+  std::vector<IndexExpr> at;
+};
+bool loads_any(const ir::Block& block, const std::set<ir::BufferId>& buffers);
+// Where the phase `to` computes of the elements of one buffer what the phase `from` did, at some cost, and needs
+// nothing else of them: keeps the result in the buffer, and takes it from there.
+bool take_result(const HeldElements& held, ir::Block& from, ir::Block& to);
+
 }  // namespace fusec::compiler

@@ -7,12 +7,18 @@
 //
 // A reduction adds lane by lane over j, then combines lanes and threads by pairs. The order of additions depends on the
 // row's length and type alone.
+//
+// Where blocks can form clusters, these share the threads of a group that would fill a block, and hold rows of several
+// chunks (long_rows.cpp) for each warp. So every element is read from memory once, and while the threads of one group
+// wait for each other, others of the same multiprocessor load or store.
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/cuda/row_parts.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
@@ -27,14 +33,22 @@ constexpr int kGroupThreads = 128;        // rows of fewer threads share a block
 constexpr int kNarrowThreads = 8;         // of a short row that no 16-byte access divides: half a sector of f16
 constexpr int kNarrowGroupThreads = 256;  // rows of so few threads share a larger block
 constexpr int kLongThreads = 512;         // of a row that is read again, or of unknown length
+constexpr int kClusterSm = 90;            // the first architecture with clusters
+constexpr int kClusterThreads = 256;      // of a block of a cluster: several fit on a multiprocessor
+constexpr int kMaxClusterThreads = 512;   // where the row would not fit else
+constexpr int kMaxBlocks = 8;             // of a cluster
+constexpr int kClusterHeld = 16;          // accesses that a thread of a cluster holds
 
 struct RowShape {
   int lanes = 1;
   int threads = kWarp;  // of one row: a power of two
   int held = 0;         // accesses per thread; 0: as many as the row has, one after another
   int rows = 1;         // of one block
+  int blocks = 1;       // a cluster of these shares the threads
+  int chunks = 1;       // of a warp, each of as many of the accesses
 
   int warps() const { return std::max(1, threads / kWarp); }
+  int steps() const { return held / chunks; }
   int warp_threads() const { return std::min(threads, kWarp); }
 };
 
@@ -81,20 +95,40 @@ class RowSchedule {
         if (!note_phase(loops.heads, loops.body)) return false;
       }
     }
+    if (length_) choose_shape();
     return length_.has_value();
   }
 
   // Whether the row has a constant length and does not fit in registers.
-  bool is_long() {
-    choose_shape();
-    return length_->is_const() && shape_.held == 0;
+  bool is_long() const { return length_->is_const() && shape_.held == 0; }
+
+  // Lets a cluster hold a long row, if it can and if there are rows for most multiprocessors.
+  bool hold_in_cluster() {
+    const auto chunks = common_chunks();
+    if (!chunks || s_.target.sm < kClusterSm || !is_in_memory_order()) return false;
+    RowShape shape = shape_;
+    shape.lanes = chunks->lanes;
+    const auto steps = static_cast<int>(chunks->steps);
+    const auto holds = [&](int threads) { return int64_t{threads} / kWarp * shape.chunks >= chunks->count; };
+    shape.chunks = std::min(kClusterHeld, kMaxHeldElements / shape.lanes) / steps;
+    // Blocks of more threads have a multiprocessor to themselves: not worth it for halves, of which they hold half.
+    const int most = shape.lanes > kAccessBytes / 4 ? kClusterThreads : kMaxClusterThreads;
+    if (shape.chunks < 1 || !holds(kMaxBlocks * most)) return false;
+    shape.held = shape.chunks * steps;
+    shape.threads = kClusterThreads;
+    while (!holds(shape.threads)) shape.threads *= 2;
+    shape.blocks = std::min(kMaxBlocks, shape.threads / kClusterThreads);
+    const int64_t rows = known_value(s_, count_rows()).value_or(kUnknownRows);
+    if (4 * rows * shape.blocks < int64_t{3} * s_.target.sm_count || !holds_all(shape)) return false;
+    shape_ = shape;
+    return true;
   }
 
   Block run() {
-    choose_shape();
     const IndexExpr index = name_loops();
     Block row = phases();
     if (shape_.held > 0) hold_loads(row);
+    if (shape_.blocks > 1) keep_results(row);
     Block group = wrap_rows(std::move(row), index);
     Block result;
     result.push_back(rebuild_loops({{LoopTag::grid, grid_, ceildiv(linear_.total, shape_.rows)}}, std::move(group)));
@@ -128,9 +162,71 @@ class RowSchedule {
     shape_ =
         shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
+    const bool fills_block = shape_.threads == kMaxThreads && shape_.held > 0 && inner_.size() > 1;
+    if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxThreads / kClusterThreads;
+    const IndexExpr rows = count_rows();
+    while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
+  }
+
+  IndexExpr count_rows() const {
     IndexExpr rows = 1;
     for (const LoopHead& head : nest_.heads) rows *= head.extent;
-    while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
+    return rows;
+  }
+
+  // Calls f(loops, body) for every phase.
+  template <class F>
+  void each_phase(const F& f) const {
+    for (const Stmt& stmt : nest_.body) {
+      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
+        f(reduce->loops, reduce->body);
+      } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
+        const PerfectNest loops = peel_loops(stmt);
+        f(loops.heads, loops.body);
+      }
+    }
+  }
+
+  // The chunks of a long row, if they are the same in all phases.
+  std::optional<Chunks> common_chunks() const {
+    std::optional<Chunks> common;
+    bool same = true;
+    each_phase([&](const std::vector<LoopHead>& loops, const Block& body) {
+      const Chunks own = find_chunks(k_, loops, body);
+      if (!common) common = own;
+      same &= own == *common;
+    });
+    return same ? common : std::nullopt;
+  }
+
+  // Chunks are of elements in the order of memory, as slices of rows read them.
+  bool is_in_memory_order() const {
+    return std::all_of(nest_.body.begin(), nest_.body.end(), [&](const Stmt& stmt) {
+      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
+      if (reduce == nullptr) return true;
+      ir::Reduce ordered = *reduce;
+      order_by_memory(ordered, k_);
+      return ordered.loops == reduce->loops;
+    });
+  }
+
+  // Whether some phases read the same rows, and all such rows fit in the registers.
+  bool holds_all(const RowShape& shape) const {
+    std::map<BufferId, int> phases;
+    each_phase([&](const std::vector<LoopHead>& loops, const Block& body) {
+      std::set<BufferId> read;
+      for (const Stmt& stmt : body) {
+        const auto* load = std::get_if<ir::Load>(&stmt.v);
+        if (load == nullptr || k_.buffers[load->buffer].space != ir::Space::in || load->clamp != 0) continue;
+        if (load->index.back().uses(loops.back().var)) read.insert(load->buffer);
+      }
+      for (const BufferId id : read) ++phases[id];
+    });
+    int registers = 0;
+    for (const auto& [id, count] : phases)
+      // Compilers keep halves as floats from one phase to the next.
+      if (count > 1) registers += shape.held * shape.lanes * static_cast<int>((size_of(k_.buffers[id].dtype) + 3) / 4);
+    return registers > 0 && registers <= kMaxHeldElements;
   }
 
   bool has_local_buffers() const {
@@ -149,16 +245,22 @@ class RowSchedule {
   // Creates the loop variables; returns the row's number.
   IndexExpr name_loops() {
     grid_ = add_var(k_), r_ = add_var(k_), w_ = add_var(k_), l_ = add_var(k_), j_ = add_var(k_);
+    if (shape_.blocks > 1) b_ = add_var(k_);
+    if (shape_.chunks > 1) c_ = add_var(k_);
     const IndexExpr row = shape_.rows > 1 ? IndexExpr(shape_.rows) * IndexExpr::symbol(grid_) + IndexExpr::symbol(r_)
                                           : IndexExpr::symbol(grid_);
     linear_ = linearize(nest_.heads, row);
     return row;
   }
 
-  IndexExpr warp() const { return shape_.warps() > 1 ? IndexExpr::symbol(w_) : IndexExpr(0); }
+  IndexExpr warp() const {
+    if (shape_.blocks > 1) return IndexExpr::symbol(b_) * (shape_.warps() / shape_.blocks) + IndexExpr::symbol(w_);
+    return shape_.warps() > 1 ? IndexExpr::symbol(w_) : IndexExpr(0);
+  }
   IndexExpr in_warp() const { return shape_.warp_threads() > 1 ? IndexExpr::symbol(l_) : IndexExpr(0); }
   IndexExpr step() const {
     if (shape_.held == 1) return 0;
+    if (shape_.chunks > 1) return IndexExpr::symbol(c_) * shape_.steps() + IndexExpr::symbol(j_);
     return backward_ ? steps() - 1 - IndexExpr::symbol(j_) : IndexExpr::symbol(j_);
   }
 
@@ -172,7 +274,11 @@ class RowSchedule {
   IndexExpr steps() const {
     return shape_.held > 0 ? IndexExpr(shape_.held) : ceildiv(*length_, int64_t{shape_.lanes} * shape_.threads);
   }
-  LoopHead step_loop() const { return {shape_.held > 0 ? LoopTag::unroll : LoopTag::seq, j_, steps()}; }
+  LoopHead step_loop() const {
+    if (shape_.chunks > 1) return {LoopTag::unroll, j_, shape_.steps()};
+    return {shape_.held > 0 ? LoopTag::unroll : LoopTag::seq, j_, steps()};
+  }
+  LoopHead chunk_loop() const { return {LoopTag::unroll, c_, shape_.chunks}; }
 
   bool always_inside() const {
     return divisible_by(k_, *length_, int64_t{shape_.lanes} * shape_.threads) &&
@@ -184,13 +290,15 @@ class RowSchedule {
   // The ranges of the loop variables that name_loops creates.
   ir::IndexRanges ranges() const {
     std::vector<LoopHead> heads = thread_loops();
-    heads.push_back({LoopTag::seq, j_, steps()});
+    heads.push_back(step_loop());
+    if (shape_.chunks > 1) heads.push_back(chunk_loop());
     return ir::compute_ranges(heads, shape_.lanes);
   }
 
   std::vector<LoopHead> thread_loops() const {
     std::vector<LoopHead> heads;
-    if (shape_.warps() > 1) heads.push_back({LoopTag::block, w_, shape_.warps()});
+    if (shape_.blocks > 1) heads.push_back({LoopTag::cluster, b_, shape_.blocks});
+    if (shape_.warps() > 1) heads.push_back({LoopTag::block, w_, shape_.warps() / shape_.blocks});
     if (shape_.warp_threads() > 1) heads.push_back({LoopTag::block, l_, shape_.warp_threads()});
     return heads;
   }
@@ -290,6 +398,7 @@ class RowSchedule {
     const PerfectNest loops = peel_loops(stmt);
     Block body = accessed(loops.heads, loops.body);
     std::vector<LoopHead> heads = thread_loops();
+    if (shape_.chunks > 1) heads.push_back(chunk_loop());
     if (shape_.held != 1) heads.push_back(step_loop());
     return heads.empty() ? rebuild_loops({{LoopTag::seq, add_var(k_), 1}}, std::move(body))
                          : rebuild_loops(heads, std::move(body));
@@ -307,6 +416,11 @@ class RowSchedule {
     for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, shape_.lanes);
     ir::Reduce group = whole;
     group.loops = thread_loops();
+    if (shape_.chunks > 1) {
+      const bool in_order = !is_free({whole});
+      auto& loops = in_order ? group.loops : own.loops;
+      loops.insert(in_order ? loops.end() - 1 : loops.begin(), chunk_loop());
+    }
     group.tree = {int64_t{shape_.lanes} * shape_.warp_threads(),
                   shape_.warps() > 1 ? int64_t{shape_.lanes} * shape_.warp_threads() : 0};
     group.guard.clear();
@@ -358,8 +472,10 @@ class RowSchedule {
     return of_input && moves;
   }
   bool uses_thread(const std::vector<IndexExpr>& index) const {
-    return std::any_of(index.begin(), index.end(),
-                       [&](const IndexExpr& d) { return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane); });
+    return std::any_of(index.begin(), index.end(), [&](const IndexExpr& d) {
+      return d.uses(l_) || d.uses(w_) || d.uses(j_) || d.uses(ir::kLane) || (shape_.blocks > 1 && d.uses(b_)) ||
+             (shape_.chunks > 1 && d.uses(c_));
+    });
   }
 
   // Lets the first of several phases load what all of them need, and holds it in registers.
@@ -408,6 +524,18 @@ class RowSchedule {
     first_.push_back(std::move(alloc[0]));
   }
 
+  // Lets the last phase take from the registers what an earlier one computed of held values at some cost, such as the
+  // exponentials of a softmax.
+  void keep_results(Block& row) {
+    Block* last = find_body(row.back());
+    if (last == nullptr || !std::holds_alternative<ir::Loop>(row.back().v)) return;
+    for (size_t p = row.size() - 1; p-- > 0;) {
+      Block* body = find_body(row[p]);
+      if (body == nullptr) continue;
+      if (take_result({k_, kept_, kept_at()}, *body, *last) || loads_any(*body, kept_)) return;
+    }
+  }
+
   // --- rows --------------------------------------------------------------------------------------------------------
 
   // Replaces the loops over rows by the row's number. The last block may have fewer rows.
@@ -442,7 +570,7 @@ class RowSchedule {
   std::vector<IndexExpr> inner_;  // innermost extents of the phases
   int max_lanes_ = kAccessBytes;
   RowShape shape_;
-  VarId grid_, r_, w_, l_, j_;
+  VarId grid_, r_, b_, w_, c_, l_, j_;
   bool backward_ = false;  // whether the current phase reads its accesses in reverse
   Linear linear_;
   std::set<BufferId> kept_;
@@ -456,7 +584,7 @@ int64_t longest_held_row() { return int64_t{kMaxThreads} * kMaxHeld * 4; }
 std::optional<Block> cuda_rows(const Scheduling& s, const PerfectNest& nest) {
   RowSchedule rows(s, nest);
   if (!rows.suits()) return std::nullopt;
-  if (rows.is_long()) {
+  if (rows.is_long() && !rows.hold_in_cluster()) {
     if (auto long_rows = cuda_long_rows(s, nest)) return long_rows;
   }
   return rows.run();

@@ -2,6 +2,7 @@
 // Lower for GPUs: folds values over the threads of a group, with shuffles inside warps and through shared memory
 // between warps.
 
+#include <algorithm>
 #include <bit>
 
 #include "compiler/lower/gpu/threads.h"
@@ -84,53 +85,62 @@ Parts fold_by_index(ThreadLowering& l, const CombineOp& op, Parts mine, int64_t 
   return mine;
 }
 
-// Shared arrays of `count` tuples.
+// Shared arrays of `entries` tuples for each of `units`, warps or threads. The blocks of a cluster hold those of
+// their own.
 class SharedTuples {
  public:
-  SharedTuples(ThreadLowering& l, const CombineOp& op, int64_t count) : l_(l), op_(op) {
-    for (const DType type : op.types) arrays_.push_back(append_buffer(l, ir::Space::shared, type, count * op.width));
+  SharedTuples(ThreadLowering& l, const CombineOp& op, int64_t units, int64_t entries = 1)
+      : l_(l), op_(op), units_((units + l.cluster - 1) / l.cluster) {
+    for (const DType type : op.types) {
+      arrays_.push_back(append_buffer(l, ir::Space::shared, type, units_ * entries * op.width));
+      if (l.cluster > 1) l.kernel.buffers[arrays_.back()].shape.insert(begin_of(arrays_.back()), l.cluster);
+    }
   }
 
-  Parts get(const IndexExpr& at) const {
+  Parts get(const IndexExpr& unit, int64_t entry = 0) const {
     Parts out;
-    for (const BufferId array : arrays_) out.push_back(append_load(l_, array, at * op_.width, op_.width));
+    for (const BufferId array : arrays_) out.push_back(append_load(l_, array, place(unit, entry), op_.width));
     return out;
   }
-  void set(const IndexExpr& at, const Parts& value) const {
-    for (size_t p = 0; p < arrays_.size(); ++p) append_store(l_, arrays_[p], at * op_.width, value[p]);
+  void set(const IndexExpr& unit, const Parts& value, int64_t entry = 0) const {
+    for (size_t p = 0; p < arrays_.size(); ++p) append_store(l_, arrays_[p], place(unit, entry), value[p]);
   }
 
  private:
+  ir::IndexShape::iterator begin_of(BufferId array) const { return l_.kernel.buffers[array].shape.begin(); }
+
+  std::vector<IndexExpr> place(const IndexExpr& unit, int64_t entry) const {
+    if (l_.cluster == 1) return {(unit + entry * units_) * op_.width};
+    const IndexExpr own = resolve(l_, unit);
+    return {floordiv(own, units_), (mod(own, units_) + entry * units_) * op_.width};
+  }
+
   ThreadLowering& l_;
   const CombineOp& op_;
+  const int64_t units_;  // of one block
   std::vector<BufferId> arrays_;
 };
 
 // Folds `runs` runs of `unit` warps each. Every run has one value, and the first warps of the runs are `unit` apart.
-// With many runs, the threads of each warp fold the values by_xor, else each thread alone.
+// With many runs, the threads of each warp fold neighbouring values and then by_xor, else each thread folds all.
 void fold_warps(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& values, int64_t runs, int64_t unit,
                 int64_t step) {
   const auto count = static_cast<int64_t>(values.size());
   const int64_t warps = (l.block_threads + kWarpThreads - 1) / kWarpThreads;
-  const SharedTuples shared(l, op, warps * ((count + step - 1) / step));
-  const auto entry = [&](int64_t i) { return i / step * warps; };
+  const SharedTuples shared(l, op, warps, (count + step - 1) / step);
   append_if(l, {-lane_in_warp()}, [&] {
-    for (int64_t i = 0; i < count; i += step) shared.set(warp_in_block() + entry(i), values[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < count; i += step) shared.set(warp_in_block(), values[static_cast<size_t>(i)], i / step);
   });
   IndexExpr base = 0;
   if (l.group.alignment != 0) base = warp_in_block() - floordiv(l.group.thread, kWarpThreads);
-  const bool by_warp = runs > 4 && runs <= kWarpThreads && is_power(runs) && l.block_threads % kWarpThreads == 0;
+  const bool by_warp = runs > 4 && is_power(runs) && l.block_threads % kWarpThreads == 0;
+  const int64_t lanes = by_warp ? std::min(runs, kWarpThreads) : 1, own = runs / lanes;
+  const IndexExpr first = by_warp ? mod(IndexExpr::symbol(ir::kThread), lanes) * (own * unit) : IndexExpr(0);
   for (int64_t i = 0; i < count; i += step) {
-    Parts& value = values[static_cast<size_t>(i)];
-    if (by_warp) {
-      const IndexExpr mine = mod(IndexExpr::symbol(ir::kThread), runs) * unit;
-      value = fold_by_xor(l, op, shared.get(base + mine + entry(i)), 1, runs);
-      continue;
-    }
     std::vector<Parts> all;
-    for (int64_t k = 0; k < runs; ++k) all.push_back(shared.get(base + k * unit + entry(i)));
-    fold_values(l, op, all, 1, runs);
-    value = all[0];
+    for (int64_t k = 0; k < own; ++k) all.push_back(shared.get(base + first + k * unit, i / step));
+    fold_values(l, op, all, 1, own);
+    values[static_cast<size_t>(i)] = by_warp ? fold_by_xor(l, op, all[0], 1, lanes) : all[0];
   }
 }
 
@@ -193,6 +203,8 @@ Parts broadcast(ThreadLowering& l, const CombineOp& op, const Parts& value) {
   const IndexExpr first = IndexExpr::symbol(ir::kThread) - l.group.thread;
   if (l.group.size <= kWarpThreads && in_one_warp(l.group))
     return shuffle(l, op, ir::ShuffleKind::by_index, value, mod(first, kWarpThreads));
+  // Another block's memory would be written, perhaps before that block begins.
+  if (l.cluster > 1 && l.group.size < l.block_threads) throw UnsupportedSchedule("idle threads in part of a cluster");
   const SharedTuples shared(l, op, l.block_threads / l.group.size + 1);
   const IndexExpr slot = floordiv(first, l.group.size);
   append_if(l, {-l.group.thread}, [&] { shared.set(slot, value); });

@@ -13,6 +13,7 @@ namespace fusec::compiler {
 namespace {
 
 constexpr int64_t kMaxBlockThreads = 1024;
+constexpr int64_t kMaxClusterBlocks = 8;
 
 // Removes from accesses to reg buffers the axes that a thread's private copy lacks: those of the parallel loops around
 // the access but not around the declaration. Walks with the number of parallel loops around each statement.
@@ -107,14 +108,19 @@ ir::Loop& innermost_grid(ThreadLowering& l, ir::Loop& outer) {
 }
 
 void lower_grid(ir::Kernel& kernel, ir::Loop& grid) {
-  ThreadLowering l{kernel, 1, {}, {}, {}, nullptr, {}};
+  ThreadLowering l{kernel, 1, 1, {}, {}, {}, nullptr, {}};
   for (uint32_t i = 0; i < kernel.extents.size(); ++i) l.ranges[ir::ExtentId{i}] = {IndexExpr(0), std::nullopt};
   for (uint32_t i = 0; i < kernel.regs.size(); ++i) l.ranges[RegId{i}] = {};
   ir::Loop& inner = innermost_grid(l, grid);
   l.block_threads = count_threads(l, inner.body);
-  if (l.block_threads > kMaxBlockThreads) {
-    throw UnsupportedSchedule("a block of " + std::to_string(l.block_threads) + " threads, the limit is " +
+  l.cluster = count_blocks(l, inner.body);
+  if (l.block_threads > l.cluster * kMaxBlockThreads) {
+    throw UnsupportedSchedule("a block of " + std::to_string(l.block_threads / l.cluster) + " threads, the limit is " +
                               std::to_string(kMaxBlockThreads));
+  }
+  if (l.cluster > kMaxClusterBlocks || (l.cluster > 1 && l.block_threads % (32 * l.cluster) != 0)) {
+    throw UnsupportedSchedule(std::to_string(l.block_threads) + " threads in a cluster of " +
+                              std::to_string(l.cluster) + " blocks");
   }
   l.group.size = l.block_threads;
   l.ranges[ir::kThread] = {IndexExpr(0), IndexExpr(l.block_threads - 1)};
@@ -126,6 +132,7 @@ void lower_grid(ir::Kernel& kernel, ir::Loop& grid) {
   inner.body = std::move(l.shared);
   for (Stmt& stmt : lowered) inner.body.push_back(std::move(stmt));
   grid.threads = static_cast<int>(l.block_threads);
+  grid.cluster = static_cast<int>(l.cluster);
 }
 
 // No loop variable keeps the name that kThread has in texts.

@@ -26,11 +26,11 @@ class Tuples {
   // Element `at`, or `lanes` elements from `at` on.
   Parts get(const IndexExpr& at, int lanes = 1) const {
     Parts out;
-    for (const BufferId buffer : buffers_) out.push_back(append_load(l_, buffer, at * op_.width, op_.width * lanes));
+    for (const BufferId buffer : buffers_) out.push_back(append_load(l_, buffer, {at * op_.width}, op_.width * lanes));
     return out;
   }
   void set(const IndexExpr& at, const Parts& value, const ir::Guard& guard = {}) const {
-    for (size_t p = 0; p < buffers_.size(); ++p) append_store(l_, buffers_[p], at * op_.width, value[p], guard);
+    for (size_t p = 0; p < buffers_.size(); ++p) append_store(l_, buffers_[p], {at * op_.width}, value[p], guard);
   }
   std::vector<Parts> all() const {
     std::vector<Parts> out;
@@ -63,8 +63,8 @@ struct Reduction : ReductionPlan {
 
 void check_loops(ThreadLowering& l, const ir::Reduce& stmt) {
   for (const LoopHead& loop : stmt.loops) {
-    if (loop.tag > LoopTag::block) throw UnsupportedSchedule("clusters are not lowered");
-    if (loop.tag == LoopTag::block) constant_extent(l, loop);
+    if (loop.tag == LoopTag::grid) throw UnsupportedSchedule("a grid loop must be outermost");
+    if (loop.tag >= LoopTag::block) constant_extent(l, loop);
   }
 }
 

@@ -106,7 +106,7 @@ ReductionPlan plan_reduce(const ThreadLowering& l, const ir::Reduce& stmt) {
 
 bool has_block_loop(const ir::Reduce& stmt) {
   return std::any_of(stmt.loops.begin(), stmt.loops.end(),
-                     [](const ir::LoopHead& loop) { return loop.tag == ir::LoopTag::block; });
+                     [](const ir::LoopHead& loop) { return loop.tag >= ir::LoopTag::block; });
 }
 
 bool has_sequence(const ReductionPlan& plan) {

@@ -152,7 +152,10 @@ class Points {
 
 class SyncPlacer {
  public:
-  SyncPlacer(ir::Kernel& kernel, int threads) : kernel_(kernel), threads_(threads) {}
+  SyncPlacer(ir::Kernel& kernel, const ir::Loop& grid)
+      : kernel_(kernel),
+        threads_(grid.threads),
+        widest_(grid.cluster > 1 ? ir::SyncScope::cluster : ir::SyncScope::block) {}
 
   // Handles statements that all threads of the block run. `pending`: what was touched since the last sync.block.
   void run(Block& body, Touched& pending) {
@@ -172,6 +175,20 @@ class SyncPlacer {
     body = std::move(result);
   }
 
+  // No block of a cluster ends while another one may still touch its memory. What comes behind the last such access
+  // need not wait.
+  void end(Block& body) {
+    if (widest_ != ir::SyncScope::cluster) return;
+    for (size_t i = body.size(); i-- > 0;) {
+      Touched own;
+      touch(body[i], own);
+      if (own.read.empty() && own.written.empty()) continue;
+      body.insert(body.begin() + static_cast<std::ptrdiff_t>(i) + 1, {ir::Sync{ir::SyncScope::arrive}});
+      body.push_back({ir::Sync{ir::SyncScope::wait}});
+      return;
+    }
+  }
+
   std::string problem;
 
  private:
@@ -180,7 +197,7 @@ class SyncPlacer {
     touch(stmt, own);
     const Need need = need_between(pending, own);
     if (need == Need::block) {
-      out.push_back({ir::Sync{ir::SyncScope::block}});
+      out.push_back({ir::Sync{widest_}});
       pending = {};
     } else if (need == Need::warp) {
       out.push_back({ir::Sync{ir::SyncScope::warp}});
@@ -281,6 +298,7 @@ class SyncPlacer {
 
   ir::Kernel& kernel_;
   const int threads_;
+  const ir::SyncScope widest_;         // of a block, or of its cluster
   std::vector<LoopHead> loops_;        // around the statement, in the block
   std::vector<ir::Guard> conditions_;  // of the ifs that not all threads take, around the statement
 };
@@ -291,12 +309,13 @@ std::string place_syncs(ir::Kernel& kernel) {
   for (Stmt& stmt : kernel.body) {
     auto* grid = std::get_if<ir::Loop>(&stmt.v);
     if (grid == nullptr || grid->threads <= 1) continue;
-    SyncPlacer placer(kernel, grid->threads);
+    SyncPlacer placer(kernel, *grid);
     while (grid->body.size() == 1 && std::holds_alternative<ir::Loop>(grid->body[0].v) &&
            std::get<ir::Loop>(grid->body[0].v).head.tag == LoopTag::grid)
       grid = &std::get<ir::Loop>(grid->body[0].v);
     Touched pending;
     placer.run(grid->body, pending);
+    placer.end(grid->body);
     if (!placer.problem.empty()) return placer.problem;
   }
   return {};

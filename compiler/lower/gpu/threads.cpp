@@ -36,21 +36,25 @@ Operand append_index(ThreadLowering& l, DType dtype, const IndexExpr& at) {
 
 namespace {
 
-IndexExpr at_lane(const IndexExpr& at, int width) { return width > 1 ? at + IndexExpr::symbol(ir::kLane) : at; }
+std::vector<IndexExpr> at_lane(const ThreadLowering& l, std::vector<IndexExpr> at, int width) {
+  for (IndexExpr& e : at) e = resolve(l, e);
+  if (width > 1) at.back() += IndexExpr::symbol(ir::kLane);
+  return at;
+}
 
 }  // namespace
 
-Operand append_load(ThreadLowering& l, BufferId buffer, const IndexExpr& at, int width) {
+Operand append_load(ThreadLowering& l, BufferId buffer, std::vector<IndexExpr> at, int width) {
   const DType dtype = l.kernel.buffers[buffer].dtype;
   const RegId dst = add_reg(l.kernel, dtype, width);
-  l.out->push_back({ir::Load{dst, buffer, {at_lane(resolve(l, at), width)}, {}, {dtype, 0, 0}, 0}});
+  l.out->push_back({ir::Load{dst, buffer, at_lane(l, std::move(at), width), {}, {dtype, 0, 0}, 0}});
   return dst;
 }
 
-void append_store(ThreadLowering& l, BufferId buffer, const IndexExpr& at, const Operand& value,
+void append_store(ThreadLowering& l, BufferId buffer, std::vector<IndexExpr> at, const Operand& value,
                   const ir::Guard& guard) {
   const int width = ir::width_of(l.kernel, value);
-  ir::Store store{buffer, {at_lane(resolve(l, at), width)}, value, {}, ir::StoreHint::none};
+  ir::Store store{buffer, at_lane(l, std::move(at), width), value, {}, ir::StoreHint::none};
   for (const IndexExpr& term : guard) store.guard.push_back(resolve(l, term));
   l.out->push_back({std::move(store)});
 }
@@ -93,8 +97,8 @@ BufferId append_buffer(ThreadLowering& l, ir::Space space, DType dtype, int64_t 
 int64_t constant_extent(const ThreadLowering& l, const LoopHead& loop) {
   const IndexExpr extent = resolve(l, loop.extent);
   if (extent.is_const()) return std::max<int64_t>(0, extent.value());
-  throw UnsupportedSchedule("block loop '" + name_of(l.kernel, loop.var) + "' has the extent " +
-                            named(l.kernel, loop.extent).str() + ", which is no constant");
+  throw UnsupportedSchedule(std::string(to_string(loop.tag)) + " loop '" + name_of(l.kernel, loop.var) +
+                            "' has the extent " + named(l.kernel, loop.extent).str() + ", which is no constant");
 }
 
 int64_t bind_threads(ThreadLowering& l, const std::vector<LoopHead>& loops, int64_t inner) {
@@ -147,24 +151,27 @@ void append_loop(ThreadLowering& l, const LoopHead& head, const std::function<vo
 
 namespace {
 
-// The number of threads that the block loops of a statement need.
-int64_t count_threads(const ThreadLowering& l, const Stmt& stmt) {
-  int64_t count = 1;
-  for (const Block* nested : ir::nested_blocks(stmt)) {
-    for (const Stmt& inner : *nested) count = std::max(count, count_threads(l, inner));
+// The largest product of the extents of nested parallel loops with a tag of at least `from`.
+int64_t count_iterations(const ThreadLowering& l, const Block& block, LoopTag from) {
+  int64_t most = 1;
+  for (const Stmt& stmt : block) {
+    int64_t count = 1;
+    for (const Block* nested : ir::nested_blocks(stmt)) count = std::max(count, count_iterations(l, *nested, from));
+    ir::for_each_head(stmt, [&](const LoopHead& head) {
+      if (head.tag >= from) count *= constant_extent(l, head);
+    });
+    most = std::max(most, count);
   }
-  ir::for_each_head(stmt, [&](const LoopHead& head) {
-    if (head.tag == LoopTag::block) count *= constant_extent(l, head);
-  });
-  return count;
+  return most;
 }
 
 }  // namespace
 
 int64_t count_threads(const ThreadLowering& l, const Block& block) {
-  int64_t count = 1;
-  for (const Stmt& stmt : block) count = std::max(count, count_threads(l, stmt));
-  return count;
+  return count_iterations(l, block, LoopTag::block);
+}
+int64_t count_blocks(const ThreadLowering& l, const Block& block) {
+  return std::max<int64_t>(1, count_iterations(l, block, LoopTag::cluster));
 }
 
 namespace {
@@ -256,7 +263,6 @@ void lower_loop_stmt(ThreadLowering& l, const ir::Loop& loop) {
     case LoopTag::grid:
       throw UnsupportedSchedule("a grid loop must be outermost and perfectly nested");
     case LoopTag::cluster:
-      throw UnsupportedSchedule("clusters are not lowered");
     case LoopTag::block:
       return lower_block_loop(l, loop);
     case LoopTag::seq:

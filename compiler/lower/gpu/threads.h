@@ -33,7 +33,8 @@ struct ThreadGroup {
 
 struct ThreadLowering {
   ir::Kernel& kernel;
-  int64_t block_threads = 1;
+  int64_t block_threads = 1;  // of all blocks of a cluster together
+  int64_t cluster = 1;        // blocks
   ThreadGroup group;
   std::map<ir::SymbolId, IndexExpr> values;  // of loop variables that are gone
   ir::IndexRanges ranges;
@@ -51,8 +52,8 @@ ir::Operand append_copy(ThreadLowering& l, ir::RegInfo result, ir::Operand value
 // The value of `at` in a register of the given type.
 ir::Operand append_index(ThreadLowering& l, DType dtype, const IndexExpr& at);
 // `width` elements from `at` on.
-ir::Operand append_load(ThreadLowering& l, ir::BufferId buffer, const IndexExpr& at, int width);
-void append_store(ThreadLowering& l, ir::BufferId buffer, const IndexExpr& at, const ir::Operand& value,
+ir::Operand append_load(ThreadLowering& l, ir::BufferId buffer, std::vector<IndexExpr> at, int width);
+void append_store(ThreadLowering& l, ir::BufferId buffer, std::vector<IndexExpr> at, const ir::Operand& value,
                   const ir::Guard& guard = {});
 // body() appends to the body of an If, or of a loop over `head`.
 void append_if(ThreadLowering& l, const ir::Guard& condition, const std::function<void()>& body);
@@ -63,8 +64,10 @@ ir::BufferId append_buffer(ThreadLowering& l, ir::Space space, DType dtype, int6
 // --- threads.cpp ---
 
 void lower_block(ThreadLowering& l, const ir::Block& block);
-// The number of threads that the block loops of a block need.
+// The number of threads that the cluster and block loops of a block need.
 int64_t count_threads(const ThreadLowering& l, const ir::Block& block);
+// The number of thread blocks that its cluster loops need.
+int64_t count_blocks(const ThreadLowering& l, const ir::Block& block);
 int64_t constant_extent(const ThreadLowering& l, const ir::LoopHead& loop);
 // Binds the variables of nested block loops by dividing the thread's number in its group; the innermost loop has one
 // iteration for each `inner` threads. Returns the number of threads that take part.
@@ -97,7 +100,7 @@ struct ReduceLoop {
   ir::LoopHead head;
   LoopKind kind;
   IndexExpr extent;  // resolved; a constant for block loops
-  bool is_block() const { return head.tag == ir::LoopTag::block; }
+  bool is_block() const { return head.tag == ir::LoopTag::block || head.tag == ir::LoopTag::cluster; }
   bool is_array() const { return kind != LoopKind::sequence && !is_block() && extent.is_const(); }
 };
 
