@@ -19,9 +19,10 @@ using testing::HasSubstr;
 using testing::Not;
 using testing_support::Environment;
 
+// Of fixed extents: with symbols it would be one for each width of indices.
 constexpr const char* kOneKernel =
-    "graph @main(%x: f32[N, 4]) {\n"
-    "  %0 = relu %x: f32[N, 4]\n"
+    "graph @main(%x: f32[8, 4]) {\n"
+    "  %0 = relu %x: f32[8, 4]\n"
     "  return %0 as \"y\"\n"
     "}\n";
 

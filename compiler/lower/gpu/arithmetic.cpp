@@ -59,7 +59,7 @@ class Division {
     const BufferId quotients = append_buffer(l_, ir::Space::reg, DType::f32, result_.width);
     const IndexExpr is_right = flag(fits);
     divide_unless(is_right, quotients);  // first, else ptxas keeps both results in registers
-    append_if(l_, {is_right - 1}, [&] { append_store(l_, quotients, 0, times(short_reciprocal())); });
+    append_if(l_, {is_right - 1}, [&] { append_store(l_, quotients, {IndexExpr(0)}, times(short_reciprocal())); });
     define_by(quotients);
   }
 
@@ -119,14 +119,14 @@ class Division {
   }
   BufferId store_lanes(const Operand& value) const {
     const BufferId buffer = append_buffer(l_, ir::Space::reg, DType::f32, result_.width);
-    append_store(l_, buffer, 0, value);
+    append_store(l_, buffer, {IndexExpr(0)}, value);
     return buffer;
   }
   // Of all lanes.
   Operand extreme(ScalarOp op, const Operand& value) const {
     const BufferId lanes = store_lanes(value);
-    Operand out = append_load(l_, lanes, 0, 1);
-    for (int k = 1; k < result_.width; ++k) out = one(op, {out, append_load(l_, lanes, k, 1)});
+    Operand out = append_load(l_, lanes, {IndexExpr(0)}, 1);
+    for (int k = 1; k < result_.width; ++k) out = one(op, {out, append_load(l_, lanes, {IndexExpr(k)}, 1)});
     return out;
   }
   // 1 where the condition holds, else 0.
@@ -136,7 +136,7 @@ class Division {
     return IndexExpr::symbol(number);
   }
   void divide_unless(const IndexExpr& is_right, BufferId quotients) const {
-    append_if(l_, {-is_right}, [&] { append_store(l_, quotients, 0, all(ScalarOp::div, {a_, b_})); });
+    append_if(l_, {-is_right}, [&] { append_store(l_, quotients, {IndexExpr(0)}, all(ScalarOp::div, {a_, b_})); });
   }
 
   ThreadLowering& l_;
@@ -154,7 +154,7 @@ class Arithmetic {
     for (Stmt& stmt : block) {
       for (Block* nested : ir::nested_blocks(stmt)) run(*nested);
       if (const auto* let = std::get_if<ir::Let>(&stmt.v)) {
-        ThreadLowering l{kernel_, 1, {}, {}, {}, &out, {}};
+        ThreadLowering l{kernel_, 1, 1, {}, {}, {}, &out, {}};
         if (let->op == ScalarOp::div && lower_division(l, *let)) continue;
         join_rounding(std::get<ir::Let>(stmt.v));
       }
