@@ -27,11 +27,14 @@ using ir::AllocKind;
 
 namespace {
 
+constexpr const char* kOnlyWay = "the only way";
+constexpr int64_t kLargeSymbol = 64;  // such as a large batch
+
 class Lowering {
  public:
   Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-           const ir::Deadline& deadline)
-      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline) {
+           const ir::Deadline& deadline, const CandidateLimits& limits)
+      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline), limits_(limits) {
     for (NodeId id : graph.order) {
       const Node& node = graph.nodes[id];
       if (node.op != ir::Op(ir::TensorOp::slice)) continue;
@@ -46,12 +49,11 @@ class Lowering {
     interface();
     for (const Region& region : partition_.regions) {
       FUSEC_TRY(deadline_.check("lower"));
-      Result<ir::Candidate> only =
-          region.kind == RegionKind::anchor ? library_candidate(region) : kernel_candidate(region);
-      if (!only.ok()) return only.status().with_note("while lowering " + origin(region));
+      Result<std::vector<ir::Candidate>> candidates =
+          region.kind == RegionKind::anchor ? library_candidates(region) : kernel_candidates(region);
+      if (!candidates.ok()) return candidates.status().with_note("while lowering " + origin(region));
       ir::Slot slot;
-      slot.variants.push_back({{}, {}, -1});
-      slot.variants.back().candidates.push_back(std::move(*only));
+      slot.variants.push_back({{}, std::move(*candidates), -1});
       program_.slots.push_back(std::move(slot));
     }
     for (const FusionBoundary& boundary : partition_.boundaries) program_.notes.push_back(note(boundary));
@@ -121,26 +123,30 @@ class Lowering {
       Dim elements;
     };
     ir::KernelId kernel;
+    std::string why;
     std::vector<Dim> extents;
     std::vector<Param> params;
     std::vector<Scratch> scratch;
     double predicted_us = 0;
   };
 
-  static ir::Candidate only_candidate(ir::Step step, double predicted_us) {
-    ir::Candidate candidate{{}, "the only way", predicted_us};
-    candidate.steps.push_back(std::move(step));
-    return candidate;
-  }
-
-  Result<ir::Candidate> kernel_candidate(const Region& region) {
+  Result<std::vector<ir::Candidate>> kernel_candidates(const Region& region) {
     const RegionKey key = region_key(graph_, partition_.storage, region);
     auto known = generated_.find(key.text);
     if (known == generated_.end()) {
-      FUSEC_ASSIGN(Generated made, generate(region, key.values));
+      FUSEC_ASSIGN(std::vector<Generated> made, generate(region, key.values));
       known = generated_.emplace(key.text, std::move(made)).first;
     }
-    const Generated& made = known->second;
+    std::vector<ir::Candidate> candidates;
+    for (const Generated& made : known->second) {
+      ir::Candidate& candidate = candidates.emplace_back();
+      candidate.why = made.why, candidate.predicted_us = made.predicted_us;
+      candidate.steps.push_back({kernel_step(made, key), origin(region)});
+    }
+    return candidates;
+  }
+
+  ir::KernelStep kernel_step(const Generated& made, const RegionKey& key) {
     ir::KernelStep step;
     step.kernel = made.kernel;
     step.extents = made.extents;
@@ -150,19 +156,26 @@ class Lowering {
       const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", scratch.dtype, scratch.elements, 0});
       step.args.push_back({id, 0, {scratch.elements}, {1}});
     }
-    return only_candidate({std::move(step), origin(region)}, made.predicted_us);
+    return step;
   }
 
-  // Symbols of the model have the value that unset ones have at a run.
-  double predict(const Generated& made) const {
+  ir::KernelCost predict(const ir::Kernel& kernel, const std::vector<Dim>& launch, int64_t symbol) const {
     std::map<std::string, int64_t> symbols;
-    for (const std::string& symbol : graph_.symbols) symbols[symbol] = 1;
+    for (const std::string& name : graph_.symbols) symbols[name] = symbol;
     std::vector<int64_t> extents;
-    for (const Dim& extent : made.extents) extents.push_back(extent.eval(symbols).value_or(1));
-    return ir::cost(program_.kernels[made.kernel], target_, {extents}).predicted_us;
+    for (const Dim& extent : launch) extents.push_back(extent.eval(symbols).value_or(1));
+    return ir::cost(kernel, target_, {extents});
   }
 
-  Result<Generated> generate(const Region& region, const std::vector<ValueId>& values) {
+  // Whether a kernel of this cost may have more candidates than one.
+  bool has_alternatives(const ir::KernelCost& cost, const ir::Kernel& first) const {
+    if (cost.predicted_us < limits_.short_launches * target_.model.dependent_launch.value) return false;
+    const bool may_gain = cost.bound_us < limits_.share_of_bound * cost.predicted_us;
+    return may_gain || (limits_.is_measured && limits_.is_measured(first));
+  }
+
+  // The first one is as the families choose by themselves.
+  Result<std::vector<Generated>> generate(const Region& region, const std::vector<ValueId>& values) {
     FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
@@ -171,17 +184,51 @@ class Lowering {
     });
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
-    Generated made;
-    made.extents = abstract_extents(nest);
+    const std::vector<Dim> extents = abstract_extents(nest);
     const std::string stem = make_name_stem(graph_, region, nest);
-    if (target_.kind == TargetKind::cuda) {
-      FUSEC_TRY(schedule_cuda(nest, target_, made.extents));
-    } else {
-      FUSEC_TRY(schedule_host(nest, target_, made.extents));
-      stream(nest, target_, made.extents, [&](ValueId v) {
-        return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
-      });
+    const LoopNest unscheduled = nest;
+    const ScheduleChoice own = schedule(nest, extents, {});
+    std::vector<Generated> all;
+    all.push_back(generated(std::move(nest), extents, values, stem));
+    // Symbols of the model have the value that unset ones have at a run; what matters is seen at a larger one.
+    const bool fixed = std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
+    const int64_t symbol = fixed ? 1 : kLargeSymbol;
+    const ir::Kernel& first = program_.kernels[all[0].kernel];
+    const ir::KernelCost cost = predict(first, extents, symbol);
+    all[0].predicted_us = fixed ? cost.predicted_us : predict(first, extents, 1).predicted_us;
+    if (!has_alternatives(cost, first)) return all;
+    for (const ScheduleChoice& choice : list_choices(own)) {
+      if (all.size() == limits_.most) break;
+      nest = unscheduled;
+      schedule(nest, extents, choice);
+      const double us = predict(nest.kernel, extents, symbol).predicted_us;
+      if (us > limits_.far_from_first * cost.predicted_us) continue;
+      const double predicted = fixed ? us : predict(nest.kernel, extents, 1).predicted_us;
+      Generated other = generated(std::move(nest), extents, values, stem);
+      const auto same = [&](const Generated& made) { return made.kernel == other.kernel; };
+      if (std::any_of(all.begin(), all.end(), same)) continue;
+      other.why = to_string(choice), other.predicted_us = predicted;
+      all.push_back(std::move(other));
     }
+    if (all.size() > 1) all[0].why = to_string(own);
+    return all;
+  }
+
+  ScheduleChoice schedule(LoopNest& nest, const std::vector<Dim>& extents, const ScheduleChoice& choice) const {
+    if (target_.kind == TargetKind::cuda) return schedule_cuda(nest, target_, extents, choice);
+    ScheduleChoice made = schedule_host(nest, target_, extents, choice);
+    const auto is_result = [&](ValueId v) {
+      return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
+    };
+    if (choice.streams != Decision::no && stream(nest, target_, extents, is_result)) made.streams = Decision::yes;
+    return made;
+  }
+
+  Generated generated(LoopNest nest, const std::vector<Dim>& extents, const std::vector<ValueId>& values,
+                      const std::string& stem) {
+    Generated made;
+    made.extents = extents;
+    made.why = kOnlyWay;
     for (const ParamSource& source : nest.params) {
       const auto at = std::lower_bound(values.begin(), values.end(), source.base);
       FUSEC_CHECK(at != values.end() && *at == source.base) << "a parameter that the region's key does not know";
@@ -191,7 +238,6 @@ class Lowering {
       if (buffer.space == ir::Space::scratch)
         made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
     made.kernel = kernel_id(std::move(nest.kernel), stem);
-    made.predicted_us = predict(made);
     return made;
   }
 
@@ -243,9 +289,11 @@ class Lowering {
     return ir::View{get_or_allocate(view->base), view->offset, view->shape, view->strides};
   }
 
-  Result<ir::Candidate> library_candidate(const Region& region) {
+  Result<std::vector<ir::Candidate>> library_candidates(const Region& region) {
     FUSEC_ASSIGN(ir::Step step, library_step(region));
-    return only_candidate(std::move(step), 0);
+    std::vector<ir::Candidate> only(1, {{}, kOnlyWay, 0});
+    only[0].steps.push_back(std::move(step));
+    return only;
   }
 
   Result<ir::Step> library_step(const Region& region) {
@@ -295,19 +343,20 @@ class Lowering {
   const Target& target_;
   const Options& options_;
   const ir::Deadline& deadline_;
+  const CandidateLimits limits_;
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
-  std::map<std::string, ir::KernelId> kernels_;  // by canonical text
-  std::set<std::string> names_;                  // of the kernels
-  std::map<std::string, Generated> generated_;   // by the text of the region's key
+  std::map<std::string, ir::KernelId> kernels_;              // by canonical text
+  std::set<std::string> names_;                              // of the kernels
+  std::map<std::string, std::vector<Generated>> generated_;  // by the text of the region's key
 };
 
 }  // namespace
 
 Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-                          const ir::Deadline& deadline) {
-  return Lowering(graph, partition, target, options, deadline).run();
+                          const ir::Deadline& deadline, const CandidateLimits& limits) {
+  return Lowering(graph, partition, target, options, deadline, limits).run();
 }
 
 }  // namespace fusec::compiler

@@ -94,7 +94,7 @@ class RowSchedule {
     choose_shape();
     const IndexExpr index = name_loops();
     Block row = phases();
-    if (shape_.held > 0) hold_loads(row);
+    if (shape_.held > 0 && s_.choice.holds != Decision::no) hold_loads(row);
     Block group = wrap_rows(std::move(row), index);
     Block result;
     result.push_back(rebuild_loops({{LoopTag::grid, grid_, ceildiv(linear_.total, shape_.rows)}}, std::move(group)));
@@ -128,6 +128,8 @@ class RowSchedule {
     shape_ =
         shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
+    if (shape_.threads < kMaxThreads)
+      shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, shape_.rows * shape_.threads) / shape_.threads);
     IndexExpr rows = 1;
     for (const LoopHead& head : nest_.heads) rows *= head.extent;
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
@@ -384,6 +386,7 @@ class RowSchedule {
       const int registers = shape_.held * shape_.lanes * static_cast<int>(size_of(k_.buffers[held.from].dtype)) / 4;
       if (users.size() < 2 || registers > room) continue;
       room -= registers;
+      decide(s_, &ScheduleChoice::holds, true);
       hold(held, users, row);
     }
   }
