@@ -54,14 +54,10 @@ bool holds(const std::vector<Dim>& when, const Bindings& bindings) {
 }
 
 const ir::Candidate& take(const ir::Slot& slot, const Bindings& bindings) {
-  for (const ir::Variant& variant : slot.variants) {
-    if (!holds(variant.when, bindings)) continue;
-    FUSEC_CHECK(variant.picked >= 0 && static_cast<std::size_t>(variant.picked) < variant.candidates.size())
-        << "a variant without a picked candidate";
-    return variant.candidates[static_cast<std::size_t>(variant.picked)];
-  }
-  FUSEC_CHECK(false) << "no variant of a slot covers these shapes";
-  std::abort();
+  const ir::Variant& variant = taken_variant(slot, bindings);
+  FUSEC_CHECK(variant.picked >= 0 && static_cast<std::size_t>(variant.picked) < variant.candidates.size())
+      << "a variant without a picked candidate";
+  return variant.candidates[static_cast<std::size_t>(variant.picked)];
 }
 
 ResolvedStep resolve_step(const ir::Program& program, const ir::Step& step, const Bindings& bindings) {
@@ -80,6 +76,13 @@ bool writes_nothing(const ir::Program& program, const ResolvedStep& step) {
 }
 
 }  // namespace
+
+const ir::Variant& taken_variant(const ir::Slot& slot, const Bindings& bindings) {
+  for (const ir::Variant& variant : slot.variants)
+    if (holds(variant.when, bindings)) return variant;
+  FUSEC_CHECK(false) << "no variant of a slot covers these shapes";
+  std::abort();
+}
 
 bool ResolvedView::empty() const { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 

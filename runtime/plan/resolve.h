@@ -41,6 +41,9 @@ std::vector<int64_t> evaluate(const Shape& shape, const Bindings& bindings);
 // Whether the step writes its argument (outputs and scratch), by the Program alone.
 bool writes(const ir::Program& program, const ir::Step& step, std::size_t arg);
 
+// The first variant of the slot whose `when` holds.
+const ir::Variant& taken_variant(const ir::Slot& slot, const Bindings& bindings);
+
 // Takes the first variant of each slot whose `when` holds, and its picked candidate. Views are checked to lie inside
 // their allocations. out_of_memory when a size passes 63 bits.
 Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bindings);
