@@ -73,6 +73,10 @@ std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen
          ir::print(unnamed);
 }
 
+std::string emitter_version(const Target& target, Codegen codegen) {
+  return emitter_key(target, emitters(target, codegen).front());
+}
+
 Result<Artifact> emit_with(Codegen emitter, const ir::Kernel& kernel, const Target& target,
                            const EmitOptions& options) {
   return guarded([&]() -> Result<Artifact> {

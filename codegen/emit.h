@@ -39,6 +39,8 @@ Result<T> by_first_emitter(const ir::Kernel& kernel, const Target& target, const
 // The key of the artifact that emit would produce with the first emitter: canonical kernel text, target, emitter and
 // compiler versions. It is cheap: no code is made.
 std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
+// The part of the key that is the same for all kernels: the first emitter and the versions of what it is made of.
+std::string emitter_version(const Target& target, Codegen codegen = Codegen::automatic);
 // The code of one emitter, one of emitters(target, ...); options.codegen is not read. Thread-safe; every call has its
 // own LLVM context. The artifact's key names the emitter that made it. compile_failed carries the compiler's message;
 // `unsupported` means that this build or this machine lacks the emitter.

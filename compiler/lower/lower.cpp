@@ -29,11 +29,14 @@ using ir::AllocKind;
 
 namespace {
 
+constexpr const char* kOnlyWay = "the only way";
+constexpr int64_t kLargeSymbol = 64;  // such as a large batch
+
 class Lowering {
  public:
   Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-           const ir::Deadline& deadline)
-      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline) {
+           const ir::Deadline& deadline, const CandidateLimits& limits)
+      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline), limits_(limits) {
     for (NodeId id : graph.order) {
       const Node& node = graph.nodes[id];
       if (node.op != ir::Op(ir::TensorOp::slice)) continue;
@@ -124,18 +127,12 @@ class Lowering {
     // The same kernel with 32-bit indices, which suffice where all Dims are at least 0; invalid where there is none.
     ir::KernelId narrow;
     std::vector<Dim> narrow_when;
+    std::string why;
     std::vector<Dim> extents;
     std::vector<Param> params;
     std::vector<Scratch> scratch;
     double predicted_us = 0;
   };
-
-  static void add_variant(ir::Slot& slot, std::vector<Dim> when, ir::Step step, double predicted_us) {
-    ir::Candidate candidate{{}, "the only way", predicted_us};
-    candidate.steps.push_back(std::move(step));
-    slot.variants.push_back({std::move(when), {}, -1});
-    slot.variants.back().candidates.push_back(std::move(candidate));
-  }
 
   // A kernel that has no id yet, with what names it. `made` lacks the ids.
   struct Scheduled {
@@ -152,7 +149,7 @@ class Lowering {
       keys_.push_back(generated ? region_key(graph_, partition_.storage, region) : RegionKey{});
       if (generated && scheduled_at_.emplace(keys_.back().text, first.size()).second) first.push_back(&region);
     }
-    scheduled_.assign(first.size(), Scheduled{});
+    scheduled_.assign(first.size(), std::vector<Scheduled>{});
     constexpr int64_t kRegionsOfAThread = 4;  // take longer than a thread to start
     const auto regions = static_cast<int64_t>(first.size());
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -160,19 +157,44 @@ class Lowering {
     ir::for_each_parallel(static_cast<int>(threads), regions, [&](int64_t i) {
       const Region& region = *first[static_cast<size_t>(i)];
       const RegionKey& key = keys_[static_cast<size_t>(&region - partition_.regions.data())];
-      scheduled_[static_cast<size_t>(i)] = schedule(region, key.values);
+      scheduled_[static_cast<size_t>(i)] = make_schedules(region, key.values);
     });
   }
 
   Result<ir::Slot> kernel_slot(const Region& region, const RegionKey& key) {
     auto known = generated_.find(key.text);
     if (known == generated_.end()) {
-      FUSEC_ASSIGN(Scheduled scheduled, std::move(scheduled_[scheduled_at_.at(key.text)]));
-      known = generated_.emplace(key.text, add_kernels(std::move(scheduled))).first;
+      FUSEC_ASSIGN(std::vector<Scheduled> scheduled, std::move(scheduled_[scheduled_at_.at(key.text)]));
+      std::vector<Generated> all;
+      for (Scheduled& one : scheduled) all.push_back(add_kernels(std::move(one)));
+      known = generated_.emplace(key.text, std::move(all)).first;
     }
-    const Generated& made = known->second;
+    // 32-bit indices suffice where they do for all candidates.
+    ir::Variant narrow, wide;
+    for (const Generated& made : known->second) {
+      const ir::KernelStep step = kernel_step(made, key);
+      for (const Dim& dim : made.narrow_when)
+        if (std::find(narrow.when.begin(), narrow.when.end(), dim) == narrow.when.end()) narrow.when.push_back(dim);
+      add_candidate(narrow, made, made.narrow.valid() ? made.narrow : made.kernel, step, origin(region));
+      add_candidate(wide, made, made.kernel, step, origin(region));
+    }
+    ir::Slot slot;
+    if (!narrow.when.empty()) slot.variants.push_back(std::move(narrow));
+    slot.variants.push_back(std::move(wide));
+    return slot;
+  }
+
+  static void add_candidate(ir::Variant& variant, const Generated& made, ir::KernelId kernel, ir::KernelStep step,
+                            const std::string& origin) {
+    step.kernel = kernel;
+    ir::Candidate& candidate = variant.candidates.emplace_back();
+    candidate.why = made.why, candidate.predicted_us = made.predicted_us;
+    candidate.steps.push_back({std::move(step), origin});
+  }
+
+  // Without its kernel.
+  ir::KernelStep kernel_step(const Generated& made, const RegionKey& key) {
     ir::KernelStep step;
-    step.kernel = made.kernel;
     step.extents = made.extents;
     for (const Generated::Param& param : made.params)
       step.args.push_back({get_or_allocate(key.values[param.base]), param.offset, {param.elements}, {1}});
@@ -180,26 +202,26 @@ class Lowering {
       const AllocId id = program_.allocs.push_back({AllocKind::temporary, "", scratch.dtype, scratch.elements, 0});
       step.args.push_back({id, 0, {scratch.elements}, {1}});
     }
-    ir::Slot slot;
-    if (made.narrow.valid()) {
-      ir::KernelStep narrow = step;
-      narrow.kernel = made.narrow;
-      add_variant(slot, made.narrow_when, {std::move(narrow), origin(region)}, made.predicted_us);
-    }
-    add_variant(slot, {}, {std::move(step), origin(region)}, made.predicted_us);
-    return slot;
+    return step;
   }
 
-  // Symbols of the model have the value that unset ones have at a run.
-  double predict(const ir::Kernel& kernel, const std::vector<Dim>& launch) const {
+  ir::KernelCost predict(const ir::Kernel& kernel, const std::vector<Dim>& launch, int64_t symbol) const {
     std::map<std::string, int64_t> symbols;
-    for (const std::string& symbol : graph_.symbols) symbols[symbol] = 1;
+    for (const std::string& name : graph_.symbols) symbols[name] = symbol;
     std::vector<int64_t> extents;
     for (const Dim& extent : launch) extents.push_back(extent.eval(symbols).value_or(1));
-    return ir::cost(kernel, target_, {extents}).predicted_us;
+    return ir::cost(kernel, target_, {extents});
   }
 
-  Result<Scheduled> schedule(const Region& region, const std::vector<ValueId>& values) const {
+  // Whether a kernel of this cost may have more candidates than one.
+  bool has_alternatives(const ir::KernelCost& cost, const ir::Kernel& first) const {
+    if (cost.predicted_us < limits_.short_launches * target_.model.dependent_launch.value) return false;
+    const bool may_gain = cost.bound_us < limits_.share_of_bound * cost.predicted_us;
+    return may_gain || (limits_.is_measured && limits_.is_measured(first));
+  }
+
+  // The candidates of a region. The first one is as the families choose by themselves.
+  Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
     FUSEC_TRY(deadline_.check("lower"));
     FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
     find_aliases(nest);
@@ -209,18 +231,51 @@ class Lowering {
     });
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
-    Scheduled scheduled;
-    Generated& made = scheduled.made;
-    made.extents = abstract_extents(nest);
-    scheduled.stem = make_name_stem(graph_, region, nest);
-    if (target_.kind == TargetKind::cuda) {
-      FUSEC_TRY(schedule_cuda(nest, target_, made.extents));
-    } else {
-      FUSEC_TRY(schedule_host(nest, target_, made.extents));
-      stream(nest, target_, made.extents, [&](ValueId v) {
-        return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
-      });
+    const std::vector<Dim> extents = abstract_extents(nest);
+    const std::string stem = make_name_stem(graph_, region, nest);
+    const LoopNest unscheduled = nest;
+    const ScheduleChoice own = schedule(nest, extents, {});
+    std::vector<Scheduled> all;
+    all.push_back(scheduled(std::move(nest), extents, values, stem));
+    // Symbols of the model have the value that unset ones have at a run; what matters is seen at a larger one.
+    const bool fixed = std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
+    const int64_t symbol = fixed ? 1 : kLargeSymbol;
+    const ir::KernelCost cost = predict(all[0].kernel, extents, symbol);
+    all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, extents, 1).predicted_us;
+    if (!has_alternatives(cost, all[0].kernel)) return all;
+    for (const ScheduleChoice& choice : list_choices(own)) {
+      if (all.size() == limits_.most) break;
+      nest = unscheduled;
+      schedule(nest, extents, choice);
+      const double us = predict(nest.kernel, extents, symbol).predicted_us;
+      if (us > limits_.far_from_first * cost.predicted_us) continue;
+      const double predicted = fixed ? us : predict(nest.kernel, extents, 1).predicted_us;
+      Scheduled other = scheduled(std::move(nest), extents, values, stem);
+      const auto same = [&](const Scheduled& made) { return made.text == other.text; };
+      if (std::any_of(all.begin(), all.end(), same)) continue;
+      other.made.why = to_string(choice), other.made.predicted_us = predicted;
+      all.push_back(std::move(other));
     }
+    if (all.size() > 1) all[0].made.why = to_string(own);
+    return all;
+  }
+
+  ScheduleChoice schedule(LoopNest& nest, const std::vector<Dim>& extents, const ScheduleChoice& choice) const {
+    if (target_.kind == TargetKind::cuda) return schedule_cuda(nest, target_, extents, choice);
+    ScheduleChoice made = schedule_host(nest, target_, extents, choice);
+    const auto is_result = [&](ValueId v) {
+      return std::find(graph_.outputs.begin(), graph_.outputs.end(), v) != graph_.outputs.end();
+    };
+    if (choice.streams != Decision::no && stream(nest, target_, extents, is_result)) made.streams = Decision::yes;
+    return made;
+  }
+
+  Scheduled scheduled(LoopNest nest, const std::vector<Dim>& extents, const std::vector<ValueId>& values,
+                      const std::string& stem) const {
+    Scheduled out;
+    Generated& made = out.made;
+    made.extents = extents;
+    made.why = kOnlyWay;
     for (const ParamSource& source : nest.params) {
       const auto at = std::lower_bound(values.begin(), values.end(), source.base);
       FUSEC_CHECK(at != values.end() && *at == source.base) << "a parameter that the region's key does not know";
@@ -229,11 +284,11 @@ class Lowering {
     for (const ir::Buffer& buffer : nest.kernel.buffers)
       if (buffer.space == ir::Space::scratch)
         made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
-    scheduled.kernel = canonical(nest.kernel);
-    choose_index_width(scheduled);
-    scheduled.text = print(scheduled.kernel);
-    made.predicted_us = predict(scheduled.kernel, made.extents);
-    return scheduled;
+    out.stem = stem;
+    out.kernel = canonical(nest.kernel);
+    choose_index_width(out);
+    out.text = print(out.kernel);
+    return out;
   }
 
   // 32-bit indices wherever they suffice for some shapes. The choice is the GPU's: a CPU computes addresses in 64 bits.
@@ -331,8 +386,11 @@ class Lowering {
 
   Result<ir::Slot> library_slot(const Region& region) {
     FUSEC_ASSIGN(ir::Step step, library_step(region));
+    ir::Variant only;
+    only.candidates.push_back({{}, kOnlyWay, 0});
+    only.candidates[0].steps.push_back(std::move(step));
     ir::Slot slot;
-    add_variant(slot, {}, std::move(step), 0);
+    slot.variants.push_back(std::move(only));
     return slot;
   }
 
@@ -383,22 +441,23 @@ class Lowering {
   const Target& target_;
   const Options& options_;
   const ir::Deadline& deadline_;
+  const CandidateLimits limits_;
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
-  std::map<std::string, ir::KernelId> kernels_;  // by canonical text
-  std::set<std::string> names_;                  // of the kernels
-  std::vector<RegionKey> keys_;                  // of all regions; empty ones of library steps
-  std::map<std::string, size_t> scheduled_at_;   // where in `scheduled_`, by the text of the region's key
-  std::vector<Result<Scheduled>> scheduled_;     // each is taken by the first region that needs it
-  std::map<std::string, Generated> generated_;   // by the text of the region's key
+  std::map<std::string, ir::KernelId> kernels_;            // by canonical text
+  std::set<std::string> names_;                            // of the kernels
+  std::vector<RegionKey> keys_;                            // of all regions; empty ones of library steps
+  std::map<std::string, size_t> scheduled_at_;             // where in `scheduled_`, by the text of the region's key
+  std::vector<Result<std::vector<Scheduled>>> scheduled_;  // each is taken by the first region that needs it
+  std::map<std::string, std::vector<Generated>> generated_;  // by the text of the region's key
 };
 
 }  // namespace
 
 Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-                          const ir::Deadline& deadline) {
-  return Lowering(graph, partition, target, options, deadline).run();
+                          const ir::Deadline& deadline, const CandidateLimits& limits) {
+  return Lowering(graph, partition, target, options, deadline, limits).run();
 }
 
 }  // namespace fusec::compiler

@@ -3,6 +3,9 @@
 // views over allocations.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+
 #include "compiler/partition/partition.h"
 #include "fusec/options.h"
 #include "fusec/status.h"
@@ -13,7 +16,26 @@
 
 namespace fusec::compiler {
 
+// Predictions are within 25 % of measured times: one that is 25 % too low and one that is 25 % too high differ by this
+// factor. What is predicted to take less than this share of another's time is clearly faster.
+inline constexpr double kClearlyFaster = 0.75 / 1.25;
+
+// Which schedules of a region become candidates beside the first one. Each takes as long to make as the first.
+struct CandidateLimits {
+  // A kernel that takes no longer than a few launches has one candidate: the launch takes most of its time.
+  double short_launches = 4;
+  // So has one whose bound is no smaller than this share of its time, since none would be picked by its prediction,
+  double share_of_bound = kClearlyFaster;
+  // but for those that are measured: by the first candidate's kernel.
+  std::function<bool(const ir::Kernel&)> is_measured = {};
+  // What is predicted to take longer than the first candidate by this factor is no candidate: the prediction is off by
+  // less.
+  double far_from_first = 1.6;
+  std::size_t most = 6;
+};
+
 Result<ir::Program> lower(const ir::Graph& graph, const Partition& partition, const Target& target,
-                          const Options& options, const ir::Deadline& deadline = {});
+                          const Options& options, const ir::Deadline& deadline = {},
+                          const CandidateLimits& limits = {});
 
 }  // namespace fusec::compiler

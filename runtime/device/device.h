@@ -31,7 +31,9 @@ Result<Machine> open_machine(const Options& options);
 std::string machine_key(const Machine& machine);
 
 class CallStopwatch;
+class LibraryOp;
 class Runner;
+struct Plan;
 
 class DeviceProgram {
  public:
@@ -42,6 +44,8 @@ class DeviceProgram {
   // `program` outlives the answer.
   virtual Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const = 0;
   virtual Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const = 0;
+  // As make_plan_op of runtime/run/runner.h.
+  virtual Result<std::unique_ptr<LibraryOp>> make_plan_op(std::shared_ptr<const Plan> plan) const = 0;
   virtual std::string name() const = 0;  // of the hardware: "NVIDIA H200"
 };
 

@@ -20,6 +20,7 @@
 #include "ir/text/program_text.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
+#include "runtime/engine/kernel_tuner.h"
 #include "runtime/plan/state.h"
 
 namespace fusec {
@@ -91,10 +92,24 @@ runtime::ObtainKernels obtain_later(const Target& target, const Options& options
   };
 }
 
+// `tuning` outlives the answer.
+compiler::CandidateLimits limits_of(const compiler::TuningData& tuning, runtime::Listing listing) {
+  compiler::CandidateLimits limits;
+  if (listing == runtime::Listing::all) {
+    limits.is_measured = [](const ir::Kernel&) { return true; };
+  } else if (!tuning.empty()) {
+    limits.is_measured = [&tuning](const ir::Kernel& first) {
+      return tuning.candidates.contains(compiler::kernel_key(first));
+    };
+  }
+  return limits;
+}
+
 }  // namespace
 
 Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Target& target, const Options& options,
-                                            Stage last, const ir::Deadline& deadline) {
+                                            Stage last, const ir::Deadline& deadline,
+                                            const compiler::TuningData& tuning, Listing listing) {
   Stages s;
   s.graph = imported;
   FUSEC_TRY(ir::dump(options.dump_dir, "import.fir", [&] { return ir::print(s.graph); }));
@@ -111,17 +126,17 @@ Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Tar
   FUSEC_TRY(ir::dump(options.dump_dir, "partition.txt", [&] { return compiler::to_string(s.graph, s.partition); }));
   if (last == Stage::partition) return s;
   FUSEC_ASSIGN(s.program, timed_stage(s.times, "lower", [&] {
-                 return compiler::lower(s.graph, s.partition, target, options, deadline);
+                 return compiler::lower(s.graph, s.partition, target, options, deadline, limits_of(tuning, listing));
                }));
   FUSEC_TRY(ir::dump(options.dump_dir, "lower.fir", [&] { return ir::print(s.program); }));
   if (last == Stage::lower) return s;
-  FUSEC_TRY(timed_stage(s.times, "select", [&] { return compiler::select(s.program, target); }));
+  FUSEC_TRY(timed_stage(s.times, "select", [&] { return compiler::select(s.program, target, tuning); }));
   FUSEC_TRY(ir::dump(options.dump_dir, "select.fir", [&] { return ir::print(s.program); }));
   return s;
 }
 
 Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options& options, const Target& target,
-                                              KernelSet kernels) {
+                                              KernelSet kernels, const Machine* machine) {
   if (!model.graph) return Status(StatusCode::invalid_argument, "the Model holds no graph");
   // One by one: GCC 12 destroys members twice where a later one of a braced list throws.
   Parts parts;
@@ -129,7 +144,11 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   parts.inputs = model.inputs;
   EngineStats& stats = parts.stats;
   const ir::Deadline deadline(options.compile_seconds);
-  FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline));
+  const Listing listing = machine != nullptr && options.strategy == Strategy::profile ? Listing::all : Listing::needed;
+  const compiler::TuningData tuning =
+      machine == nullptr ? compiler::TuningData() : read_kernel_times(options, *machine);
+  FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline, tuning, listing));
+  if (machine != nullptr && options.strategy == Strategy::profile) profile_kernels(stages.program, options, *machine);
   parts.program = std::move(stages.program);
   stats.stages = std::move(stages.times);
   stats.weights_ms = stages.weights_ms;
@@ -154,7 +173,8 @@ namespace {
 Result<Engine> compile_on(const Model& model, const Options& options, const runtime::Machine& machine,
                           double device_ms) {
   const Clock::time_point start = Clock::now();
-  FUSEC_ASSIGN(runtime::Parts parts, runtime::compile_parts(model, options, machine.target, runtime::KernelSet::usual));
+  FUSEC_ASSIGN(runtime::Parts parts,
+               runtime::compile_parts(model, options, machine.target, runtime::KernelSet::usual, &machine));
   parts.machine = machine;
   FUSEC_ASSIGN(std::shared_ptr<runtime::EngineState> state, runtime::assemble(std::move(parts)));
   EngineStats& stats = state->stats;

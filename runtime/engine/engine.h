@@ -9,6 +9,7 @@
 
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/select/select.h"
 #include "fusec/engine.h"
 #include "fusec/model.h"
 #include "fusec/options.h"
@@ -35,10 +36,17 @@ struct Stages {
   double weights_ms = 0;         // converting weights to options.precision
 };
 
+// Which candidates of generated kernels lower lists.
+enum class Listing : uint8_t {
+  needed,  // those that select may take
+  all,     // those that can be measured
+};
+
 // Runs the stages up to and with `last` on an imported graph; options.dump_dir gets the text of each. An error says in
 // which stage it was.
 Result<Stages> run_stages(const ir::Graph& imported, const Target& target, const Options& options, Stage last,
-                          const ir::Deadline& deadline = {});
+                          const ir::Deadline& deadline = {}, const compiler::TuningData& tuning = {},
+                          Listing listing = Listing::needed);
 
 enum class KernelSet : uint8_t {
   usual,   // usual_kernels; Parts::obtain makes the others when they are needed
@@ -46,7 +54,9 @@ enum class KernelSet : uint8_t {
 };
 
 // The model as a selected Program with machine code for `target`: all stages up to emit. The machine is left empty.
-Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target, KernelSet kernels);
+// machine: on which generated kernels may be timed, by options.strategy; null: there is none.
+Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target, KernelSet kernels,
+                            const Machine* machine = nullptr);
 
 struct KernelCounts {
   int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0;

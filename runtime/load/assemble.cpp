@@ -38,6 +38,18 @@ Loaded link_on(ir::Program program, const Parts& parts, EngineStats& stats) {
   return link(std::move(program), parts.artifacts, host_libraries(parts.options), parts.obtain);
 }
 
+#if FUSEC_WITH_CUDA
+Loaded link_alone_on_gpu(ir::Program program, const Artifacts& artifacts, const Machine& machine) {
+  const cuda::Current current(*machine.context);
+  FUSEC_TRY(current.status());
+  return cuda::link(std::move(program), artifacts, {}, machine.context);
+}
+#else
+Loaded link_alone_on_gpu(ir::Program, const Artifacts&, const Machine&) {
+  return Status(StatusCode::device, "this build has no GPU support");
+}
+#endif
+
 void note_sizes(const LoadedProgram& loaded, EngineStats& stats) {
   stats.imported_ops = loaded.program.imported_ops;
   stats.code_bytes = static_cast<int64_t>(loaded.code.bytes());
@@ -55,6 +67,12 @@ std::vector<TensorInfo> tensor_infos(const std::vector<std::string>& names, cons
   std::vector<TensorInfo> out;
   for (std::size_t i = 0; i < types.size(); ++i) out.push_back({names[i], types[i].dtype, types[i].shape});
   return out;
+}
+
+Result<std::shared_ptr<const LoadedProgram>> link_alone(ir::Program program, const Artifacts& artifacts,
+                                                        const Machine& machine) {
+  if (machine.device.kind == TargetKind::cuda) return link_alone_on_gpu(std::move(program), artifacts, machine);
+  return link(std::move(program), artifacts, {});
 }
 
 Result<std::shared_ptr<EngineState>> assemble(Parts parts) {

@@ -46,6 +46,10 @@ struct Parts {
 
 Result<std::shared_ptr<EngineState>> assemble(Parts parts);
 
+// A program of generated kernels alone, linked without libraries. The machine is one that was opened.
+Result<std::shared_ptr<const LoadedProgram>> link_alone(ir::Program program, const Artifacts& artifacts,
+                                                        const Machine& machine);
+
 // From program to names, dtypes and shapes.
 std::vector<TensorInfo> tensor_infos(const std::vector<std::string>& names, const std::vector<ir::Type>& types);
 

@@ -58,6 +58,10 @@ class Runner {
 
 std::unique_ptr<Runner> make_host_runner(const ir::Program& program);
 
+// The launches of a plan as one call, so that they are timed as calls are: arguments are the program's inputs, then its
+// outputs. An index that is out of range is no error. For a GPU: DeviceProgram::make_plan_op.
+Result<std::unique_ptr<LibraryOp>> make_plan_op(PlanPtr plan);
+
 // Makes an output that is not given on `device`; else checks dtype, shape and that there is memory.
 Status take_output(const BoundIo& io, Tensor& output, const Device& device);
 bool is_aligned(const void* data, int64_t alignment);

@@ -142,6 +142,42 @@ std::string when_text(const ir::Variant& variant) {
   return out.empty() ? out : out + "\n";
 }
 
+// Why the picked candidate is that.
+std::string pick_text(const FrontEnd& f, const ir::Variant& variant) {
+  if (variant.candidates.size() == 1) return variant.candidates[0].why;
+  if (!measured_times(f.program, variant, f.tuning).empty()) return "by measured times";
+  return variant.picked == 0 ? "the first, as no other one is predicted to be clearly faster" : "by predicted times";
+}
+
+// The candidates of a region that has several, with the times that select knows: predicted, then measured.
+std::string candidate_lines(const FrontEnd& f, const ir::Variant& variant) {
+  if (variant.candidates.size() == 1) return "";
+  std::string out;
+  const auto measured = measured_times(f.program, variant, f.tuning);
+  for (std::size_t i = 0; i < variant.candidates.size(); ++i) {
+    const ir::Candidate& c = variant.candidates[i];
+    const bool picked = static_cast<int>(i) == variant.picked;
+    out += fmt::format("  {}candidate {}: predicted {} us", picked ? "picked " : "", i, c.predicted_us);
+    if (i < measured.size() && measured[i])
+      out += measured[i]->failed ? ", failed" : fmt::format(", measured {:.1f} us", measured[i]->us);
+    out += "; " + c.why + "\n";
+  }
+  return out;
+}
+
+Json candidates_json(const FrontEnd& f, const ir::Variant& variant) {
+  Json list = Json::array();
+  const auto measured = measured_times(f.program, variant, f.tuning);
+  for (std::size_t i = 0; i < variant.candidates.size(); ++i) {
+    const ir::Candidate& c = variant.candidates[i];
+    Json one = {{"why", c.why}, {"predicted_us", c.predicted_us}, {"picked", static_cast<int>(i) == variant.picked}};
+    const bool known = i < measured.size() && measured[i] && !measured[i]->failed;
+    one["measured_us"] = known ? Json(measured[i]->us) : Json();
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool detail) {
   std::string out =
       fmt::format("step {}: {}, {} ops, {} in and out", number, kind_text(e), e.nodes.size(), bytes_text(e.bytes));
@@ -154,7 +190,8 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
     out += "  not fused: " + boundary_text(f, *boundary) + "\n";
   if (!detail) return out;
   if (e.variant != nullptr) out += when_text(*e.variant);
-  if (e.candidate != nullptr) out += fmt::format("  picked: {}\n", e.candidate->why);
+  if (e.variant != nullptr)
+    out += candidate_lines(f, *e.variant) + fmt::format("  picked: {}\n", pick_text(f, *e.variant));
   if (e.cost)
     for (const ir::PhaseCost& phase : e.cost->phases) out += phase_text(phase);
   return out + kernel_texts(f, e);
@@ -168,12 +205,15 @@ Json make_json(const FrontEnd& f, const Explained& e, std::size_t number, bool d
   json["once"] = e.once;
   json["predicted_us"] = e.cost ? Json(e.cost->predicted_us) : Json();
   json["bound_us"] = e.cost ? Json(e.cost->bound_us) : Json();
+  if (e.variant != nullptr && e.variant->candidates.size() > 1) json["candidates"] = candidates_json(f, *e.variant);
   if (detail) json["kernel"] = kernel_texts(f, e);
   return json;
 }
 
 Result<bool> explain(const ExplainFlags& flags) {
-  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select));
+  const bool detail = !flags.node.empty() || flags.verbose;
+  const runtime::Listing listing = detail ? runtime::Listing::all : runtime::Listing::needed;
+  FUSEC_ASSIGN(const FrontEnd f, run_stages(flags, Stage::select, listing));
   FUSEC_ASSIGN(const Request request, parse_request(f.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(f.model, request));
   Json list = Json::array();

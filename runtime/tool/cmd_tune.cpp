@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements `fusec tune`: compiles a model, measures the algorithms of its convolutions and matmuls with the tuner,
-// and stores the times in the tuning database. The Engine is compiled with Strategy::heuristic, because it only serves
-// to list the calls.
+// Implements `fusec tune`: compiles a model, measures the algorithms of its convolutions and matmuls and the candidates
+// of its generated kernels with the tuners, and stores the times in the tuning database. The Engine is compiled with
+// Strategy::heuristic, because it only serves to list the calls; the kernels come from a Program of their own, for
+// which select knows no times.
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <memory>
 
 #include "fusec/device.h"
+#include "runtime/engine/child_timer.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/kernel_tuner.h"
 #include "runtime/plan/state.h"
 #include "runtime/plan/tuner.h"
 #include "runtime/tool/commands.h"
@@ -25,20 +31,30 @@ using runtime::TuneReport;
 using runtime::TuningDatabase;
 using runtime::TuningRow;
 
-constexpr double kBusy = 0.3;  // a spread that only a machine with other work has
+constexpr double kCandidateSeconds = 60;  // of compiling a candidate and of running it, each
+constexpr double kBusy = 0.3;             // a spread that only a machine with other work has
 constexpr std::size_t kOriginWidth = 32, kCallWidth = 64, kChoiceWidth = 44;
 
 struct TuneFlags : ModelFlags {
   std::string batch;
   std::vector<std::string> merge;
   double time_limit = 0;
-  bool quick = false, again = false;
+  bool quick = false, again = false, isolated = false, serve = false;
 };
 
 // One set of shapes.
 struct TunedShapes {
   Symbols symbols;
-  TuneReport report;
+  TuneReport report, kernels;
+};
+
+// What the kernels of a model are tuned with.
+struct KernelTuning {
+  Options options;
+  runtime::Machine machine;
+  ir::Program program;
+  std::unique_ptr<runtime::Tuning> tuning;
+  std::unique_ptr<runtime::CandidateTimer> timer;
 };
 
 // One line of stderr, where that is a terminal.
@@ -90,24 +106,41 @@ struct Summed {
   int64_t measured = 0, reused = 0, failed = 0;
   double seconds = 0, heuristic_us = 0, tuned_us = 0, spread = 0;
   bool finished = true;
+  double logs = 0;       // of tuned time / first choice's time
+  int64_t compared = 0;  // that have both
+  double mean() const { return compared > 0 ? std::exp(logs / static_cast<double>(compared)) : 1; }
 };
 
-Summed sum_reports(const std::vector<TunedShapes>& all) {
+Summed sum_reports(const std::vector<TunedShapes>& all, TuneReport TunedShapes::*which) {
   Summed sum;
   for (const TunedShapes& one : all) {
-    sum.measured += one.report.measured, sum.reused += one.report.reused, sum.failed += one.report.failed;
-    sum.seconds += one.report.seconds;
-    sum.finished = sum.finished && one.report.finished;
-    sum.spread = std::max(sum.spread, runtime::typical_spread(one.report));
-    const runtime::TuneTotals totals = runtime::totals(one.report);
+    const TuneReport& report = one.*which;
+    sum.measured += report.measured, sum.reused += report.reused, sum.failed += report.failed;
+    sum.seconds += report.seconds;
+    sum.finished = sum.finished && report.finished;
+    sum.spread = std::max(sum.spread, runtime::typical_spread(report));
+    const runtime::TuneTotals totals = runtime::totals(report);
     sum.heuristic_us += totals.default_us, sum.tuned_us += totals.best_us;
+    for (const TunedLayer& layer : report.layers) {
+      const TuningRow *by_default = default_row(layer.rows), *best = best_row(layer.rows);
+      if (by_default == nullptr) continue;
+      sum.logs += std::log(best->median_us / by_default->median_us);
+      ++sum.compared;
+    }
   }
   return sum;
 }
 
+Json make_json(const std::vector<TunedShapes>& all, TuneReport TunedShapes::*which) {
+  Json list = Json::array();
+  for (const TunedShapes& one : all)
+    for (const TunedLayer& layer : (one.*which).layers) list.push_back(make_json(layer, one.symbols));
+  return list;
+}
+
 void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
                 const std::string& database) {
-  const Summed sum = sum_reports(all);
+  const Summed sum = sum_reports(all, &TunedShapes::report), kernels = sum_reports(all, &TunedShapes::kernels);
   Json json = {{"device", to_string(engine.device())},
                {"database", database},
                {"merged", merged},
@@ -120,18 +153,24 @@ void print_json(const Engine& engine, const std::vector<TunedShapes>& all, int64
                {"tuned_us", sum.tuned_us},
                {"spread", sum.spread},
                {"scope", engine.state()->tuning().scope()}};
-  json["layers"] = Json::array();
-  for (const TunedShapes& one : all) {
-    for (const TunedLayer& layer : one.report.layers) json["layers"].push_back(make_json(layer, one.symbols));
-  }
+  json["layers"] = make_json(all, &TunedShapes::report);
+  json["kernels"] = {{"measured", kernels.measured},
+                     {"reused", kernels.reused},
+                     {"failed", kernels.failed},
+                     {"seconds", kernels.seconds},
+                     {"finished", kernels.finished},
+                     {"first_us", kernels.heuristic_us},
+                     {"tuned_us", kernels.tuned_us},
+                     {"mean_ratio", kernels.mean()},
+                     {"variants", make_json(all, &TunedShapes::kernels)}};
   print(json);
 }
 
 std::string us_text(const TuningRow* row) { return row == nullptr ? "-" : fmt::format("{:.1f}", row->median_us); }
 
-void print_layers(const TunedShapes& shapes) {
+void print_layers(const TuneReport& report) {
   Table table({"count", "default us", "best us", "speedup", "default", "fastest", "step", "call"});
-  for (const TunedLayer& layer : shapes.report.layers) {
+  for (const TunedLayer& layer : report.layers) {
     const TuningRow *by_default = default_row(layer.rows), *best = best_row(layer.rows);
     const bool same = by_default != nullptr && best == by_default;
     table.row({std::to_string(layer.count), us_text(by_default), us_text(best),
@@ -142,23 +181,33 @@ void print_layers(const TunedShapes& shapes) {
                                  : "-",
                shortened(layer.origin, kOriginWidth), shortened(layer.call, kCallWidth)});
   }
-  if (!shapes.symbols.empty()) print_text(symbols_text(shapes.symbols));
-  print_text(table.str());
+  if (!report.layers.empty()) print_text(table.str());
 }
 
 void print_report(const Engine& engine, const std::vector<TunedShapes>& all, int64_t merged,
                   const std::string& database) {
-  for (const TunedShapes& one : all) print_layers(one);
-  const Summed sum = sum_reports(all);
-  print_text(fmt::format("{}; {} measured, {} reused, {} failed, {} merged; {:.1f} s{}", runs_on(engine), sum.measured,
-                         sum.reused, sum.failed, merged, sum.seconds,
-                         sum.finished ? "" : "; the time was up, another `fusec tune` goes on from here"));
+  for (const TunedShapes& one : all) {
+    if (!one.symbols.empty()) print_text(symbols_text(one.symbols));
+    print_layers(one.report);
+    print_layers(one.kernels);
+  }
+  const Summed sum = sum_reports(all, &TunedShapes::report), kernels = sum_reports(all, &TunedShapes::kernels);
+  print_text(fmt::format(
+      "{}; {} measured, {} reused, {} failed, {} merged; {:.1f} s{}", runs_on(engine), sum.measured + kernels.measured,
+      sum.reused + kernels.reused, sum.failed + kernels.failed, merged, sum.seconds + kernels.seconds,
+      sum.finished && kernels.finished ? "" : "; the time was up, another `fusec tune` goes on from here"));
   print_text(fmt::format(
       "convolutions and matrix products: {:.1f} us by the default algorithms, {:.1f} us by the fastest ({:+.1f}%)",
       sum.heuristic_us, sum.tuned_us, sum.heuristic_us > 0 ? 100 * (sum.tuned_us / sum.heuristic_us - 1) : 0.0));
-  if (sum.spread > kBusy) {
+  print_text(
+      fmt::format("generated kernels with several candidates: {:.1f} us by the first choice, {:.1f} us by the "
+                  "fastest ({:+.1f}%, geometric mean {:+.1f}%)",
+                  kernels.heuristic_us, kernels.tuned_us,
+                  kernels.heuristic_us > 0 ? 100 * (kernels.tuned_us / kernels.heuristic_us - 1) : 0.0,
+                  100 * (kernels.mean() - 1)));
+  if (const double spread = std::max(sum.spread, kernels.spread); spread > kBusy) {
     print_text(fmt::format("times vary by {:.0f}%: the machine has other work to do; measure --again when it has not",
-                           100 * sum.spread));
+                           100 * spread));
   }
   print_text(database.empty() ? "the times are not stored" : "times: " + database);
 }
@@ -179,8 +228,53 @@ Result<int64_t> merge_databases(const TuneFlags& flags, const Options& options) 
   return taken;
 }
 
-Result<TunedShapes> tune_shapes(const Engine& engine, const Loaded& loaded, const TuneFlags& flags, int64_t batch,
-                                double seconds) {
+// This command again, as the process that times candidates for it.
+std::vector<std::string> serving_command(const TuneFlags& flags, const Options& options) {
+  std::vector<std::string> argv = {"/proc/self/exe", "tune",      "--serve-candidates",           "--device",
+                                   options.device,   "--threads", std::to_string(options.threads)};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) argv.insert(argv.end(), {flag, value});
+  };
+  add("--codegen", flags.codegen);
+  add("--target", options.target);
+  add("--cache-dir", flags.cache_dir);
+  if (flags.no_cache) argv.emplace_back("--no-cache");
+  return argv;
+}
+
+// A GPU's candidates are timed in another process: one that never ends leaves the device in its hands.
+std::unique_ptr<runtime::CandidateTimer> make_timer(const TuneFlags& flags, const KernelTuning& kernels) {
+  if (flags.isolated || kernels.machine.device.kind == TargetKind::cuda)
+    return runtime::make_child_timer(serving_command(flags, kernels.options), kCandidateSeconds);
+  return runtime::make_candidate_timer(kernels.options, kernels.machine, kernels.tuning->flush_bytes());
+}
+
+Result<bool> serve(const TuneFlags& flags) {
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
+  FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
+  const runtime::Tuning tuning(options, machine.target, [] { return std::string(); });
+  const auto timer = runtime::make_candidate_timer(options, machine, tuning.flush_bytes());
+  FUSEC_TRY(runtime::serve_candidates(STDIN_FILENO, STDOUT_FILENO, *timer));
+  return true;
+}
+
+Result<std::unique_ptr<KernelTuning>> prepare_kernels(const Model& model, const TuneFlags& flags) {
+  auto out = std::make_unique<KernelTuning>();
+  FUSEC_ASSIGN(out->options, parse_options(flags));
+  FUSEC_ASSIGN(out->machine, runtime::open_machine(out->options));
+  FUSEC_ASSIGN(runtime::Stages stages, runtime::run_stages(*model.graph, out->machine.target, out->options,
+                                                           runtime::Stage::select, {}, {}, runtime::Listing::all));
+  out->program = std::move(stages.program);
+  runtime::compile_candidates(out->program, out->options, out->machine.target);
+  out->tuning = std::make_unique<runtime::Tuning>(out->options, out->machine.target, [kernels = out.get()] {
+    return runtime::kernel_scope(kernels->options, kernels->machine);
+  });
+  out->timer = make_timer(flags, *out);
+  return out;
+}
+
+Result<TunedShapes> tune_shapes(const Engine& engine, KernelTuning& kernels, const Loaded& loaded,
+                                const TuneFlags& flags, int64_t batch, double seconds) {
   TunedShapes out;
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(out.symbols, solve_symbols(loaded.model, request, batch));
@@ -194,10 +288,17 @@ Result<TunedShapes> tune_shapes(const Engine& engine, const Loaded& loaded, cons
                                          [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
                                            bar.show(done, all, layer.origin);
                                          }));
+  const double left = seconds > 0 ? std::max(seconds - out.report.seconds, 1e-9) : 0;
+  FUSEC_ASSIGN(out.kernels, runtime::tune_kernels(kernels.program, bindings, *kernels.timer, *kernels.tuning,
+                                                  {left, flags.quick, flags.again},
+                                                  [&](std::size_t done, std::size_t all, const TunedLayer& layer) {
+                                                    bar.show(done, all, layer.origin);
+                                                  }));
   return out;
 }
 
 Result<bool> tune(const TuneFlags& flags) {
+  if (flags.serve) return serve(flags);
   if (flags.model.empty() && flags.merge.empty()) {
     return Status(StatusCode::invalid_argument, "tune needs a model, or databases to --merge; see fusec tune --help");
   }
@@ -222,13 +323,14 @@ Result<bool> tune(const TuneFlags& flags) {
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   tell_engine(engine, flags);
+  FUSEC_ASSIGN(const std::unique_ptr<KernelTuning> kernels, prepare_kernels(loaded.model, flags));
   std::vector<TunedShapes> all;
   double spent = 0;
   for (const int64_t batch : batches) {
     // When the limit is used up, measured times of the remaining batches are still shown.
     const double left = flags.time_limit > 0 ? std::max(flags.time_limit - spent, 1e-9) : 0;
-    FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, loaded, flags, batch, left));
-    spent += one.report.seconds;
+    FUSEC_ASSIGN(TunedShapes one, tune_shapes(engine, *kernels, loaded, flags, batch, left));
+    spent += one.report.seconds + one.kernels.seconds;
     all.push_back(std::move(one));
   }
   if (flags.json) {
@@ -243,7 +345,9 @@ Result<bool> tune(const TuneFlags& flags) {
 
 Command tune_command() {
   auto flags = std::make_shared<TuneFlags>();
-  return {"tune", "time every algorithm that the libraries have for a model's convolutions and matrix products",
+  return {"tune",
+          "time every algorithm that the libraries have for a model's convolutions and matrix products, and the "
+          "candidates of its generated kernels",
           "  fusec tune model.onnx --random-weights 1\n"
           "  fusec tune model.onnx --batch 1,8,32 --time-limit 300     stops after 5 minutes; run it again to go on\n"
           "  fusec tune model.onnx --quick --json                      fewer runs of each algorithm\n"
@@ -257,6 +361,9 @@ Command tune_command() {
             f.option("--time-limit", flags->time_limit, "seconds after which no algorithm is begun (default: none)");
             f.flag("--quick", flags->quick, "fewer runs of each algorithm");
             f.flag("--again", flags->again, "measure what is known too: after a run on a busy machine, say");
+            f.flag("--isolated", flags->isolated,
+                   "time candidates of generated kernels in a process of their own, as is done for a GPU");
+            f.flag("--serve-candidates", flags->serve, "be that process: answer requests from stdin");
             f.option("--merge", flags->merge,
                      "FILE: first takes over the rows of another database; may be given again");
           },

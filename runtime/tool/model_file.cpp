@@ -14,6 +14,7 @@
 #include "ir/text/graph_text.h"
 #include "ir/verify/graph.h"
 #include "runtime/device/device.h"
+#include "runtime/engine/kernel_tuner.h"
 #include "runtime/tool/commands.h"
 
 #if FUSEC_WITH_ONNX
@@ -91,22 +92,28 @@ Front compiler_front() {
 namespace {
 
 // A GPU's target by name needs no GPU.
-Result<Target> choose_target(const Options& options) {
-  if (Result<Target> named = named_target(options.target); named.ok() && named->kind == TargetKind::cuda) return named;
-  FUSEC_ASSIGN(runtime::Machine machine, runtime::open_machine(options));
-  return std::move(machine.target);
+Status choose_target(FrontEnd& f) {
+  if (Result<Target> named = named_target(f.options.target); named.ok() && named->kind == TargetKind::cuda) {
+    f.target = *std::move(named);
+    return {};
+  }
+  FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(f.options));
+  f.target = machine.target;
+  f.tuning = runtime::read_kernel_times(f.options, machine);
+  return {};
 }
 
 }  // namespace
 
-Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last) {
+Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last, runtime::Listing listing) {
   FrontEnd f;
   FUSEC_ASSIGN(f.options, parse_options(flags));
-  FUSEC_ASSIGN(f.target, choose_target(f.options));
+  FUSEC_TRY(choose_target(f));
   FUSEC_ASSIGN(Loaded loaded, load_model(flags));
   f.model = std::move(loaded.model);
   FUSEC_ASSIGN(static_cast<runtime::Stages&>(f),
-               runtime::run_stages(*f.model.graph, f.target, f.options, last, ir::Deadline(f.options.compile_seconds)));
+               runtime::run_stages(*f.model.graph, f.target, f.options, last, ir::Deadline(f.options.compile_seconds),
+                                   f.tuning, listing));
   return f;
 }
 

@@ -25,9 +25,10 @@ struct FrontEnd : runtime::Stages {
   Options options;
   Target target;
   Model model;
+  compiler::TuningData tuning;  // that select has used
 };
 
 // Reads the model and runs the stages up to and with `last`.
-Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last);
+Result<FrontEnd> run_stages(const ModelFlags& flags, Stage last, runtime::Listing listing = runtime::Listing::needed);
 
 }  // namespace fusec::tool

@@ -47,9 +47,11 @@ Spread compute_spread(std::vector<double> us) {
   return {at(0.5), at(0.5) > 0 ? (at(0.75) - at(0.25)) / at(0.5) : 0};
 }
 
-Status TimedCall::begin(const LibraryCall& call) {
+Status TimedCall::begin(const LibraryCall& call) { return begin(call.args, 1); }
+
+Status TimedCall::begin(std::span<const BoundArg> args, std::size_t outputs) {
   end();
-  for (std::size_t i = 0; i < call.args.size(); ++i) FUSEC_TRY(place(call.args[i], i + 1 == call.args.size()));
+  for (std::size_t i = 0; i < args.size(); ++i) FUSEC_TRY(place(args[i], i + outputs >= args.size()));
   return {};
 }
 

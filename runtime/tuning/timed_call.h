@@ -53,6 +53,8 @@ class TimedCall {
 
   // Memory for the operands, until `end`. Constants have the model's bytes, all else is random in (-1, 1).
   Status begin(const LibraryCall& call);
+  // The last `outputs` of the arguments are written.
+  Status begin(std::span<const BoundArg> args, std::size_t outputs);
   void end();
 
   // Microseconds of runs after one that is not counted. best_us > 0: a way that takes more than twice as long is given

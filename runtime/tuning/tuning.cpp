@@ -43,11 +43,22 @@ bool is_complete(const std::vector<TuningRow>& rows) {
 }
 
 Tuning::Tuning(const Options& options, const Target& target, const LoadedProgram& loaded, int threads)
-    : options_(options), target_(target), loaded_program_(loaded), threads_(threads), path_(tuning_path(options)) {}
+    : options_(options),
+      target_(target),
+      make_scope_([this, &loaded] { return tuning_scope(options_, target_, loaded, threads_); }),
+      threads_(threads),
+      path_(tuning_path(options)) {}
+
+Tuning::Tuning(const Options& options, const Target& target, std::function<std::string()> scope)
+    : options_(options),
+      target_(target),
+      make_scope_(std::move(scope)),
+      threads_(target.threads),
+      path_(tuning_path(options)) {}
 
 // Computed on first use, because reading the processor's name takes longer than a bind.
 const std::string& Tuning::scope_of_machine() {
-  if (scope_.empty()) scope_ = tuning_scope(options_, target_, loaded_program_, threads_);
+  if (scope_.empty()) scope_ = make_scope_();
   return scope_;
 }
 
@@ -85,6 +96,14 @@ std::vector<TuningRow> Tuning::rows(const std::string& call) {
   load();
   const auto it = known_.find(call);
   return it == known_.end() ? std::vector<TuningRow>() : it->second;
+}
+
+std::vector<TuningRow> Tuning::all_rows() {
+  const std::lock_guard lock(mutex_);
+  load();
+  std::vector<TuningRow> all;
+  for (const auto& [call, rows] : known_) all.insert(all.end(), rows.begin(), rows.end());
+  return all;
 }
 
 bool Tuning::has_picks() {

@@ -3,6 +3,7 @@
 // for, as text that people can read: equal texts, equal times.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -41,6 +42,8 @@ class Tuning {
  public:
   // target and loaded outlive it.
   Tuning(const Options& options, const Target& target, const LoadedProgram& loaded, int threads);
+  // Of times with another scope, which is asked for once, if at all. target outlives it.
+  Tuning(const Options& options, const Target& target, std::function<std::string()> scope);
 
   Strategy strategy() const { return options_.strategy; }
   const Options& options() const { return options_; }
@@ -49,6 +52,7 @@ class Tuning {
 
   // What is known of a call (by its key), whatever the strategy.
   std::vector<TuningRow> rows(const std::string& call);
+  std::vector<TuningRow> all_rows();
   // Whether any call has picks: where not, none need be asked for.
   bool has_picks();
   // What to try before the libraries decide, fastest first: empty by strategy, where nothing is known, and where
@@ -68,7 +72,7 @@ class Tuning {
 
   const Options options_;
   const Target& target_;
-  const LoadedProgram& loaded_program_;
+  const std::function<std::string()> make_scope_;
   const int threads_;
   const std::string path_;
   std::mutex mutex_;

@@ -30,7 +30,7 @@ ir::Program lowered(const std::string& text, const Target& target = sm90()) {
   EXPECT_TRUE(graph.ok()) << graph.status().str();
   const auto parts = partition(*graph, target, {});
   EXPECT_TRUE(parts.ok()) << parts.status().str();
-  auto program = lower(*graph, *parts, target, {});
+  auto program = lower(*graph, *parts, target, {}, {}, {.most = 1});
   EXPECT_TRUE(program.ok()) << program.status().str();
   return std::move(*program);
 }

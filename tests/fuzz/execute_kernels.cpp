@@ -15,6 +15,7 @@
 #include "ir/ops/cast.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
+#include "ir/text/program_text.h"
 #include "ir/verify/kernel.h"
 #include "runtime/plan/resolve.h"
 #include "tests/fuzz/execute.h"
@@ -34,7 +35,8 @@ Result<ir::Program> front_end(const Case& c, const Target& target) {
   ir::Graph graph = c.graph;
   FUSEC_TRY(compiler::optimize(graph, target, options));
   FUSEC_ASSIGN(const compiler::Partition parts, compiler::partition(graph, target, options));
-  FUSEC_ASSIGN(ir::Program program, compiler::lower(graph, parts, target, options));
+  const compiler::CandidateLimits all{0, 1e9, {}, 1e9, 64};
+  FUSEC_ASSIGN(ir::Program program, compiler::lower(graph, parts, target, options, {}, all));
   FUSEC_TRY(compiler::select(program, target));
   return program;
 }
@@ -254,6 +256,34 @@ Result<Tensors> run_once(const Case& c, const ir::Program& program, const Target
   return out;
 }
 
+// Takes candidate number `number` of each variant; false: no variant has so many.
+bool pick(ir::Program& program, int number) {
+  bool found = false;
+  for (ir::Slot& slot : program.slots) {
+    for (ir::Variant& variant : slot.variants) {
+      const bool has = number < static_cast<int>(variant.candidates.size());
+      variant.picked = has ? number : 0;
+      found |= has;
+    }
+  }
+  return found;
+}
+
+// All candidates give the same bits.
+Status compare_candidates(const Case& c, ir::Program program, const Target& target, const Tensors& inputs,
+                          const Tensors& expected) {
+  for (int number = 0; pick(program, number); ++number) {
+    FUSEC_ASSIGN(const Tensors outputs, run_once(c, program, target, inputs));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto* bytes = expected[i].as<char>();
+      if (!is_same(outputs[i], {bytes, bytes + expected[i].bytes()}))
+        return Status(StatusCode::internal, "candidate " + std::to_string(number) + " gives other bits in output " +
+                                                std::to_string(i) + "\n" + ir::print(program));
+    }
+  }
+  return {};
+}
+
 // A GPU's kernels as both emitters print them: which machine compiles and runs them is another matter.
 Status print_kernels(const ir::Program& program, const Target& target) {
   if (target.kind != TargetKind::cuda) return {};
@@ -320,6 +350,7 @@ Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
       FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(c.graph, run.inputs));
       FUSEC_TRY(check_index_widths(program, symbols));
     }
+    FUSEC_TRY(compare_candidates(c, program, target, run.inputs, outputs));
     out.push_back(std::move(outputs));
   }
   return out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text tests of the compiler's stages. The target is named in the arguments where it matters (default x86-64-v3).
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -49,9 +50,13 @@ Result<Setting> setting(const std::string& input, const std::string& args, std::
   return s;
 }
 
-Result<ir::Program> lowered(Setting& s) {
+// "candidates" among the words: with those that can be measured, not only those that select may take.
+Result<ir::Program> lowered(Setting& s, const std::vector<std::string>& words) {
   FUSEC_ASSIGN(compiler::Partition parts, compiler::partition(s.graph, s.target, s.options));
-  return compiler::lower(s.graph, parts, s.target, s.options);
+  compiler::CandidateLimits limits;
+  if (std::find(words.begin(), words.end(), "candidates") != words.end())
+    limits.is_measured = [](const ir::Kernel&) { return true; };
+  return compiler::lower(s.graph, parts, s.target, s.options, {}, limits);
 }
 
 }  // namespace
@@ -79,7 +84,28 @@ Result<std::string> run_partition(const std::string& input, const std::string& a
   return to_string(s.graph, parts);
 }
 
-// lower: the kernels of the graph, each checked by the verifier; `nest`: before they are scheduled.
+// Whether the kernel is one of a first candidate.
+static bool is_of_first(const ir::Program& program, ir::KernelId id) {
+  for (const ir::Slot& slot : program.slots)
+    for (const ir::Variant& variant : slot.variants)
+      for (const ir::Step& step : variant.candidates.at(0).steps) {
+        const auto* launch = std::get_if<ir::KernelStep>(&step.v);
+        if (launch != nullptr && launch->kernel == id) return true;
+      }
+  return false;
+}
+
+// One line of what the candidates of a variant are; none where there is one.
+static std::string candidates_line(const ir::Variant& variant) {
+  if (variant.candidates.size() < 2) return "";
+  std::ostringstream text;
+  for (const ir::Candidate& c : variant.candidates)
+    text << (&c == &variant.candidates[0] ? "candidates: " : "; ") << c.predicted_us << " us " << c.why;
+  return text.str() + "\n";
+}
+
+// lower: the kernels of the graph's first candidates, and what the others are; the verifier checks all of them. `nest`:
+// before they are scheduled; `candidates`: all that can be measured.
 Result<std::string> run_lower(const std::string& input, const std::string& args) {
   std::vector<std::string> words;
   FUSEC_ASSIGN(Setting s, setting(input, args, &words));
@@ -93,15 +119,18 @@ Result<std::string> run_lower(const std::string& input, const std::string& args)
     }
     return text;
   }
-  FUSEC_ASSIGN(ir::Program program, lowered(s));
-  for (const ir::Kernel& kernel : program.kernels) {
+  FUSEC_ASSIGN(ir::Program program, lowered(s, words));
+  for (uint32_t i = 0; i < program.kernels.size(); ++i) {
+    const ir::Kernel& kernel = program.kernels[ir::KernelId{i}];
     FUSEC_TRY(verify(kernel));
-    text += ir::print(kernel);
+    if (is_of_first(program, ir::KernelId{i})) text += ir::print(kernel);
   }
+  for (const ir::Slot& slot : program.slots)
+    for (const ir::Variant& variant : slot.variants) text += candidates_line(variant);
   return text;
 }
 
-// select: the program with its picks.
+// select: the program with its picks; `candidates`: as for lower.
 // Packages keep programs as text.
 static Status check_reads_back(const ir::Program& program) {
   const std::string text = ir::print(program);
@@ -111,8 +140,9 @@ static Status check_reads_back(const ir::Program& program) {
 }
 
 Result<std::string> run_select(const std::string& input, const std::string& args) {
-  FUSEC_ASSIGN(Setting s, setting(input, args));
-  FUSEC_ASSIGN(ir::Program program, lowered(s));
+  std::vector<std::string> words;
+  FUSEC_ASSIGN(Setting s, setting(input, args, &words));
+  FUSEC_ASSIGN(ir::Program program, lowered(s, words));
   FUSEC_TRY(compiler::select(program, s.target));
   FUSEC_TRY(check_reads_back(program));
   for (ir::Kernel& kernel : program.kernels) kernel.body.clear();  // `lower` shows them

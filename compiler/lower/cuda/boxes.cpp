@@ -124,10 +124,11 @@ class BoxSchedule {
     }
     BoxSide& side = sides_[stepped_];
     if (sides_.size() == 1) {
-      side.steps = shape_.unroll;
+      side.steps = decide(s_, &ScheduleChoice::accesses, shape_.unroll);
       return;
     }
-    const int wanted = most >= kVectorLoad ? (loads_all() ? shape_.steps : 2 * shape_.steps) : shape_.steps;
+    const int own = most >= kVectorLoad ? (loads_all() ? shape_.steps : 2 * shape_.steps) : shape_.steps;
+    const int wanted = decide(s_, &ScheduleChoice::accesses, own);
     side.steps = static_cast<int>(std::clamp<int64_t>((side.count + side.threads - 1) / side.threads, 1, wanted));
   }
 

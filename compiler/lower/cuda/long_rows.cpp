@@ -65,7 +65,8 @@ class LongRows {
     const bool fits = std::all_of(parts_.begin(), parts_.end(), [&](const RowPart& part) {
       return part.reductions.empty() || chunks_of(part).count <= kRowWarps * kRowChunks;
     });
-    return many && fits ? whole() : slices(rows.value_or(kUnknownRows));
+    if (fits && !decide(s_, &ScheduleChoice::slices, !many)) return whole();
+    return slices(rows.value_or(kUnknownRows));
   }
 
  private:

@@ -271,7 +271,9 @@ std::optional<Block> cuda_planes(const Scheduling& s, const PerfectNest& nest) {
     for (const LoopHead& along : nest.heads) {
       if (along.var == plane.var) continue;
       PlaneSchedule planes(s, nest, along, plane);
-      if (planes.suits()) return planes.run();
+      if (!planes.suits()) continue;
+      decide(s, &ScheduleChoice::tiles, true);
+      return planes.run();
     }
   }
   return std::nullopt;

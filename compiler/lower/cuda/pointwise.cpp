@@ -59,6 +59,7 @@ PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
   } else if (!heavy && waves >= 1) {
     shape.unroll = waves < 2 ? 1 : waves < 4 ? 2 : 4;
   }
+  shape.threads = decide(s, &ScheduleChoice::threads, shape.threads);
   return shape;
 }
 
@@ -108,8 +109,9 @@ bool fills_blocks(const Scheduling& s, const IndexExpr& accesses, const PointSha
 }  // namespace
 
 Block cuda_pointwise(const Scheduling& s, PerfectNest nest) {
-  const PointShape shape = point_shape(s, nest);
+  PointShape shape = point_shape(s, nest);
   if (auto boxes = cuda_boxes(s, nest, shape)) return std::move(*boxes);
+  shape.unroll = decide(s, &ScheduleChoice::accesses, shape.unroll);
   const LoopHead inner = nest.heads.back();
   const IndexExpr accesses = ceildiv(inner.extent, shape.lanes);
   const VarId g = add_var(s.kernel);

@@ -127,7 +127,7 @@ class RowSchedule {
   Block run() {
     const IndexExpr index = name_loops();
     Block row = phases();
-    if (shape_.held > 0) hold_loads(row);
+    if (shape_.held > 0 && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_loads(row);
     if (shape_.blocks > 1) keep_results(row);
     Block group = wrap_rows(std::move(row), index);
     Block result;
@@ -164,6 +164,8 @@ class RowSchedule {
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
     const bool fills_block = shape_.threads == kMaxThreads && shape_.held > 0 && inner_.size() > 1;
     if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxThreads / kClusterThreads;
+    if (shape_.threads < kMaxThreads)
+      shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, shape_.rows * shape_.threads) / shape_.threads);
     const IndexExpr rows = count_rows();
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
   }
@@ -498,6 +500,7 @@ class RowSchedule {
       const int registers = shape_.held * shape_.lanes * static_cast<int>(size_of(k_.buffers[held.from].dtype)) / 4;
       if (users.size() < 2 || registers > room) continue;
       room -= registers;
+      decide(s_, &ScheduleChoice::holds, true);
       hold(held, users, row);
     }
   }

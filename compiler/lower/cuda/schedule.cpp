@@ -61,9 +61,11 @@ int lanes_of_access(const ir::Kernel& kernel, const Block& block, VarId var) {
 std::optional<int64_t> known_value(const Scheduling& s, const IndexExpr& d) { return d.eval(s.expected_values); }
 
 Block cuda_elements(const Scheduling& s, PerfectNest nest) {
-  if (auto planes = cuda_planes(s, nest)) return std::move(*planes);
-  if (const auto across = strided_across(nest)) {
-    if (auto tiles = cuda_transpose(s, nest, *across)) return std::move(*tiles);
+  if (s.choice.tiles != Decision::no) {
+    if (auto planes = cuda_planes(s, nest)) return std::move(*planes);
+    if (const auto across = strided_across(nest)) {
+      if (auto tiles = cuda_transpose(s, nest, *across)) return std::move(*tiles);
+    }
   }
   return cuda_pointwise(s, std::move(nest));
 }
@@ -184,9 +186,11 @@ void align_params(LoopNest& nest) {
 
 }  // namespace
 
-Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch) {
+ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
+                             const ScheduleChoice& choice) {
   const std::map<ir::SymbolId, int64_t> expected_values = find_expected_values(launch);
-  const Scheduling s{nest.kernel, target, expected_values};
+  ScheduleChoice made;
+  const Scheduling s{nest.kernel, target, expected_values, choice, made};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
@@ -200,7 +204,7 @@ Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim
   give_own_vars(nest.kernel);
   clean_up(nest.kernel);
   align_params(nest);
-  return {};
+  return made;
 }
 
 }  // namespace fusec::compiler

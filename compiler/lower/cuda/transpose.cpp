@@ -457,6 +457,7 @@ class TransposeSchedule {
 std::optional<Block> cuda_transpose(const Scheduling& s, const PerfectNest& nest, VarId across) {
   TransposeSchedule transpose(s, nest, across);
   if (!transpose.suits()) return std::nullopt;
+  decide(s, &ScheduleChoice::tiles, true);
   return transpose.run();
 }
 

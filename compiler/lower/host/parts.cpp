@@ -230,7 +230,8 @@ bool few_rows(const Scheduling& s, const std::vector<LoopHead>& heads, bool once
   IndexExpr rows(1);
   for (const LoopHead& head : heads) rows *= head.extent;
   const std::optional<int64_t> known = rows.eval(s.expected_values);
-  return known ? few(s.target, *known) : once && s.target.threads > 1;
+  const bool wanted = known ? few(s.target, *known) : once && s.target.threads > 1;
+  return s.target.threads > 1 ? decide(s, &ScheduleChoice::slices, wanted) : wanted;
 }
 
 bool recomputes_rows(const Target& target, const Domain& domain) {

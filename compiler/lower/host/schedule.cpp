@@ -45,9 +45,11 @@ int lanes_in_flight(const Scheduling& s, const Block& body, const IndexExpr& ext
   return wanted;
 }
 
-Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim>& launch) {
+ScheduleChoice schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
+                             const ScheduleChoice& choice) {
   const std::map<ir::SymbolId, int64_t> expected_values = find_expected_values(launch);
-  const Scheduling s{nest.kernel, target, expected_values};
+  ScheduleChoice made;
+  const Scheduling s{nest.kernel, target, expected_values, choice, made};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
@@ -72,7 +74,7 @@ Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim
   nest.kernel.body = std::move(result);
   give_own_vars(nest.kernel);  // parts of one loop have kept its name
   clean_up(nest.kernel);
-  return {};
+  return made;
 }
 
 int lanes_for(const ir::Kernel& kernel, const Block& block, const Target& target, int unroll) {

@@ -185,7 +185,7 @@ class Streamer {
 
 }  // namespace
 
-void stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
+bool stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
             const std::function<bool(ir::ValueId)>& is_result) {
   const ir::Kernel& kernel = nest.kernel;
   const auto bytes = [&](size_t param) -> int64_t {
@@ -197,7 +197,7 @@ void stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch
   int64_t moved = 0;
   for (size_t i = 0; i < nest.params.size(); ++i) moved += bytes(i);
   const int64_t caches = target.l2_bytes * target.threads;
-  if (moved < caches) return;
+  if (moved < caches) return false;
   std::set<ir::BufferId> streamed;
   for (size_t i = 0; i < nest.params.size() && moved >= kCachesMoved * caches; ++i) {
     const ir::BufferId buffer = kernel.params[i];
@@ -205,6 +205,7 @@ void stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch
     if (is_result(nest.params[i].base) || bytes(i) >= target.last_level_cache) streamed.insert(buffer);
   }
   Streamer(nest.kernel, target, find_expected_values(launch), std::move(streamed)).run();
+  return true;
 }
 
 }  // namespace fusec::compiler

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compiler/lower/nest/nest.h"
@@ -21,10 +22,32 @@ void split_loops(LoopNest& nest);
 // Merges loops that together walk every buffer evenly, and orders pointwise loops by the strides of the first store.
 void collapse(LoopNest& nest);
 
+// Where a family decides between two ways: what it decided, or has to.
+enum class Decision : uint8_t { open, yes, no };
+
+// What a schedule may have otherwise than its family chooses: a parameter of 0 and an open decision are the family's.
+// No choice changes the bits of a result, because the order of a sum is none of them.
+struct ScheduleChoice {
+  int threads = 0;                    // GPU: of a block
+  int accesses = 0;                   // GPU: of a thread, in element-wise work
+  int64_t task = 0;                   // CPU: elements of a task, in element-wise work
+  Decision tiles = Decision::open;    // GPU: planes, or tiles of a transpose, in place of strided accesses
+  Decision holds = Decision::open;    // GPU: rows stay in registers in place of being read again
+  Decision slices = Decision::open;   // several blocks or tasks share a row
+  Decision streams = Decision::open;  // CPU: prefetches, and stores that bypass the caches
+  bool operator==(const ScheduleChoice&) const = default;
+};
+// One line, such as "256 threads, read again": what the choice asks for.
+std::string to_string(const ScheduleChoice& choice);
+// The choices that differ in one point from `made`, which has what the families decided.
+std::vector<ScheduleChoice> list_choices(const ScheduleChoice& made);
+
 // Schedule each top-level nest by the family that suits it, for a target of the kind. `launch` is the result of
-// abstract_extents.
-Status schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim>& launch);
-Status schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch);
+// abstract_extents. The answer has what the families decided by `choice` and by themselves, where it matters.
+ScheduleChoice schedule_host(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
+                             const ScheduleChoice& choice = {});
+ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
+                             const ScheduleChoice& choice = {});
 
 // The conditions on the model's symbols, each a Dim that is at least 0, under which 32 bits hold every index of a GPU's
 // kernel whose arguments have these numbers of elements. Empty: for every shape; nullopt: for none.
@@ -32,8 +55,8 @@ std::optional<std::vector<Dim>> when_32_bits_suffice(const std::vector<Dim>& siz
 
 // Runs after schedule_host, for launches that move more than the caches hold. It adds prefetches ahead of loads, and
 // makes stores bypass the caches: those of results, which the model does not read again, and of values that no cache
-// could keep.
-void stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
+// could keep. False: the launch moves less.
+bool stream(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
             const std::function<bool(ir::ValueId)>& is_result);
 
 // A perfect loop nest as its heads and its body, with at least one loop. peel_loops takes a nest apart; rebuild_loops
@@ -56,7 +79,12 @@ struct Scheduling {
   ir::Kernel& kernel;
   const Target& target;
   const std::map<ir::SymbolId, int64_t>& expected_values;  // arguments that are constant in the model
+  const ScheduleChoice& choice;
+  ScheduleChoice& made;  // what the families decide
 };
+// What the choice asks for, else what the family wants; noted in Scheduling::made.
+bool decide(const Scheduling& s, Decision ScheduleChoice::*what, bool wanted);
+int decide(const Scheduling& s, int ScheduleChoice::*what, int wanted);
 std::map<ir::SymbolId, int64_t> find_expected_values(const std::vector<Dim>& launch);
 // The extent if it is constant or has an expected value, else `otherwise`.
 int64_t known_extent(const Scheduling& s, const IndexExpr& extent, int64_t otherwise);

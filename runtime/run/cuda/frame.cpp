@@ -178,6 +178,12 @@ Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outp
   return fetch_indices(stream);
 }
 
+Status Frame::enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream) {
+  complete(inputs, outputs);
+  for (const Launch& one : plan_->launches) FUSEC_TRY(launch(one, stream));
+  return {};
+}
+
 Status Frame::check_indices() const {
   for (std::size_t word = 0; word < checking_.size(); ++word) {
     if (status_seen_[word] == 0) continue;

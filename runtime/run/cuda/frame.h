@@ -66,6 +66,8 @@ class Frame {
   // caller's row-major tensors. events, if not empty: one more than launches, recorded before the first and after each.
   Status enqueue(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream,
                  std::span<const Event> events = {});
+  // The launches alone, without what copies outputs and fetches findings about indices.
+  Status enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream);
   // After a run is over: invalid_argument when an index was out of range.
   Status check_indices() const;
 

@@ -23,6 +23,7 @@ class Program final : public DeviceProgram {
   Result<std::shared_ptr<void>> enter() const override;
   Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const override;
   Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const override;
+  Result<std::unique_ptr<LibraryOp>> make_plan_op(PlanPtr plan) const override;
   std::string name() const override;
 
   ContextPtr context;

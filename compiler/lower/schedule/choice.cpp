@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The alternatives of a schedule: which ones there are beside what the families decided, and how they are called.
+
+#include <algorithm>
+
+#include "compiler/lower/schedule/schedule.h"
+
+namespace fusec::compiler {
+
+namespace {
+
+constexpr int kMinThreads = 64, kMaxThreads = 512, kMaxAccesses = 8;
+constexpr int64_t kTaskFactor = 4;
+
+struct Named {
+  Decision ScheduleChoice::*what;
+  const char *yes, *no;
+};
+constexpr Named kDecisions[] = {
+    {&ScheduleChoice::tiles, "in tiles", "without tiles"},
+    {&ScheduleChoice::holds, "held in registers", "read again"},
+    {&ScheduleChoice::slices, "rows shared", "whole rows"},
+    {&ScheduleChoice::streams, "past the caches", "through the caches"},
+};
+
+void add(std::string& text, const std::string& part) { text += (text.empty() ? "" : ", ") + part; }
+
+}  // namespace
+
+std::string to_string(const ScheduleChoice& choice) {
+  std::string text;
+  if (choice.threads > 0) add(text, std::to_string(choice.threads) + " threads");
+  if (choice.accesses > 0) add(text, std::to_string(choice.accesses) + " accesses a thread");
+  if (choice.task > 0) add(text, std::to_string(choice.task) + " elements a task");
+  for (const Named& d : kDecisions)
+    if (choice.*d.what != Decision::open) add(text, choice.*d.what == Decision::yes ? d.yes : d.no);
+  return text;
+}
+
+std::vector<ScheduleChoice> list_choices(const ScheduleChoice& made) {
+  std::vector<ScheduleChoice> choices;
+  const auto with = [&](auto ScheduleChoice::*what, auto value) {
+    ScheduleChoice& choice = choices.emplace_back();
+    choice.*what = value;
+  };
+  for (const Named& d : kDecisions)
+    if (made.*d.what != Decision::open) with(d.what, made.*d.what == Decision::yes ? Decision::no : Decision::yes);
+  if (made.threads > kMinThreads) with(&ScheduleChoice::threads, made.threads / 2);
+  if (made.threads > 0 && made.threads < kMaxThreads) with(&ScheduleChoice::threads, made.threads * 2);
+  if (made.accesses > 1) with(&ScheduleChoice::accesses, made.accesses / 2);
+  if (made.accesses > 0 && made.accesses < kMaxAccesses) with(&ScheduleChoice::accesses, made.accesses * 2);
+  if (made.task > 0) with(&ScheduleChoice::task, made.task / kTaskFactor);
+  if (made.task > 0) with(&ScheduleChoice::task, made.task * kTaskFactor);
+  return choices;
+}
+
+bool decide(const Scheduling& s, Decision ScheduleChoice::*what, bool wanted) {
+  const Decision asked = s.choice.*what;
+  const bool taken = asked == Decision::open ? wanted : asked == Decision::yes;
+  s.made.*what = taken ? Decision::yes : Decision::no;
+  return taken;
+}
+
+int decide(const Scheduling& s, int ScheduleChoice::*what, int wanted) {
+  s.made.*what = s.choice.*what > 0 ? s.choice.*what : wanted;
+  return s.made.*what;
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Candidates: what lower lists for a region, that all of them give the same bits, and which one select takes by
+// predicted and by measured times.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/lower/gpu/gpu.h"
+#include "compiler/lower/lower.h"
+#include "compiler/partition/partition.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/select/select.h"
+#include "ir/eval/kernel.h"
+#include "ir/ops/random.h"
+#include "ir/text/graph_text.h"
+#include "ir/text/kernel_text.h"
+
+namespace fusec::compiler {
+namespace {
+
+const CandidateLimits kAll{0, 1e9, {}, 1e9, 64};
+// Those that are worth measuring.
+const CandidateLimits kMeasured{4, 0, [](const ir::Kernel&) { return true; }};
+
+ir::Program lowered_program(const std::string& graph_text, const Target& target, const CandidateLimits& limits = {}) {
+  ir::Graph graph = ir::parse_graph(graph_text).value();
+  const Status optimized = optimize(graph, target, {});
+  EXPECT_TRUE(optimized.ok()) << optimized.str();
+  const auto parts = partition(graph, target, {});
+  EXPECT_TRUE(parts.ok()) << parts.status().str();
+  auto program = lower(graph, *parts, target, {}, {}, limits);
+  EXPECT_TRUE(program.ok()) << program.status().str();
+  return program.ok() ? *std::move(program) : ir::Program();
+}
+
+std::string softmax_text(const std::string& shape, const std::string& row) {
+  const std::string one = "f32[" + row + ", 1]", all = "f32[" + shape + "]";
+  return "graph @main(%x: " + all + ") {\n  %0 = reduce_max %x {axes = [1]}: f32[" + row +
+         "]\n  %1 = reshape %0 {shape = [" + row + ", 1]}: " + one + "\n  %2 = sub %x, %1: " + all +
+         "\n  %3 = exp %2: " + all + "\n  %4 = reduce_sum %3 {axes = [1]}: f32[" + row +
+         "]\n  %5 = reshape %4 {shape = [" + row + ", 1]}: " + one + "\n  %6 = div %3, %5: " + all +
+         "\n  return %6 as \"y\"\n}\n";
+}
+
+std::string pointwise_text(const std::string& shape) {
+  return "graph @main(%x: f32[" + shape + "]) {\n  %0 = exp %x: f32[" + shape + "]\n  return %0 as \"y\"\n}\n";
+}
+
+const std::vector<ir::Candidate>& candidates_of(const ir::Program& program) {
+  return program.slots.at(0).variants.at(0).candidates;
+}
+
+std::vector<std::string> reasons_of(const ir::Program& program) {
+  std::vector<std::string> all;
+  for (const ir::Candidate& candidate : candidates_of(program)) all.push_back(candidate.why);
+  return all;
+}
+
+bool lists_candidate(const ir::Program& program, const std::string& why) {
+  const auto all = reasons_of(program);
+  return std::find(all.begin(), all.end(), why) != all.end();
+}
+
+// --- lower -----------------------------------------------------------------------------------------------------------
+
+TEST(Candidates, AShortKernelHasOne) {
+  for (const char* target : {"sm_90", "x86-64-v4"}) {
+    const ir::Program program = lowered_program(pointwise_text("64, 64"), named_target(target).value(), kMeasured);
+    EXPECT_EQ(reasons_of(program), std::vector<std::string>{"the only way"}) << target;
+  }
+}
+
+TEST(Candidates, AKernelNearItsBoundHasOneUnlessItIsMeasured) {
+  const Target target = named_target("sm_90").value();
+  EXPECT_EQ(reasons_of(lowered_program(pointwise_text("4096, 4096"), target)).size(), 1U);
+  const ir::Program all = lowered_program(pointwise_text("4096, 4096"), target, kMeasured);
+  const auto& step = std::get<ir::KernelStep>(candidates_of(all)[0].steps[0].v);
+  const std::string key = kernel_key(all.kernels[step.kernel]);
+  EXPECT_EQ(key, candidate_key(all, candidates_of(all)[0]));
+  CandidateLimits limits;
+  limits.is_measured = [&](const ir::Kernel& first) { return kernel_key(first) == key; };
+  EXPECT_EQ(reasons_of(lowered_program(pointwise_text("4096, 4096"), target, limits)), reasons_of(all));
+}
+
+TEST(Candidates, ALongKernelHasTheAlternativesOfItsFamily) {
+  const ir::Program gpu = lowered_program(softmax_text("65536, 1000", "65536"), named_target("sm_90").value(), kAll);
+  EXPECT_TRUE(lists_candidate(gpu, "read again")) << ::testing::PrintToString(reasons_of(gpu));
+  const ir::Program rows = lowered_program(softmax_text("64, 40000", "64"), named_target("sm_90").value(), kAll);
+  EXPECT_TRUE(lists_candidate(rows, "whole rows")) << ::testing::PrintToString(reasons_of(rows));
+  const ir::Program flat = lowered_program(pointwise_text("4096, 4096"), named_target("sm_90").value(), kMeasured);
+  EXPECT_TRUE(lists_candidate(flat, "128 threads")) << ::testing::PrintToString(reasons_of(flat));
+  const ir::Program cpu = lowered_program(pointwise_text("4096, 4096"), named_target("x86-64-v4").value(), kMeasured);
+  EXPECT_TRUE(lists_candidate(cpu, "16384 elements a task")) << ::testing::PrintToString(reasons_of(cpu));
+  EXPECT_TRUE(lists_candidate(cpu, "through the caches")) << ::testing::PrintToString(reasons_of(cpu));
+}
+
+TEST(Candidates, DifferInTheirKernelsAndAreFewAndNotFarFromTheFirst) {
+  const ir::Program program =
+      lowered_program(softmax_text("65536, 1000", "65536"), named_target("sm_90").value(), kMeasured);
+  const auto& all = candidates_of(program);
+  ASSERT_GE(all.size(), 2U);
+  EXPECT_LE(all.size(), CandidateLimits().most);
+  std::set<std::string> keys;
+  for (const ir::Candidate& candidate : all) {
+    EXPECT_TRUE(keys.insert(candidate_key(program, candidate)).second) << candidate.why;
+    EXPECT_LE(candidate.predicted_us, CandidateLimits().far_from_first * all[0].predicted_us) << candidate.why;
+  }
+}
+
+// The bytes of the outputs of one candidate, evaluated on the same inputs.
+std::vector<std::vector<char>> evaluate_candidate(const ir::Program& program, const ir::Candidate& candidate,
+                                                  const Target& target) {
+  const auto& step = std::get<ir::KernelStep>(candidate.steps.at(0).v);
+  const ir::Kernel& kernel = program.kernels[step.kernel];
+  std::vector<Tensor> args;
+  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
+    const ir::View& view = step.args[i];
+    const DType dtype = program.allocs[view.alloc].dtype;
+    args.push_back(*ir::random_tensor(dtype, {view.shape[0].value()}, i + 1));
+  }
+  std::map<std::string, int64_t> extents;
+  for (uint32_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i].value();
+  const ir::Kernel form = target.kind == TargetKind::cuda ? lower_for_writer(kernel, target).value() : kernel;
+  const auto done = ir::evaluate(form, args, extents);
+  EXPECT_TRUE(done.ok()) << candidate.why << ": " << done.status().str();
+  std::vector<std::vector<char>> out;
+  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
+    if (kernel.buffers[kernel.params[i]].space != ir::Space::out) continue;
+    const auto* bytes = args[i].as<char>();
+    out.emplace_back(bytes, bytes + args[i].bytes());
+  }
+  return out;
+}
+
+std::size_t expect_equal_bits(const std::string& graph, const Target& target) {
+  const ir::Program program = lowered_program(graph, target, kAll);
+  const auto& all = candidates_of(program);
+  const auto first = evaluate_candidate(program, all[0], target);
+  for (const ir::Candidate& candidate : all)
+    EXPECT_EQ(first, evaluate_candidate(program, candidate, target)) << candidate.why << "\n" << graph;
+  return all.size();
+}
+
+TEST(Candidates, GiveTheSameBits) {
+  const std::string transposed =
+      "graph @main(%x: f32[70, 90]) {\n  %0 = transpose %x {perm = [1, 0]}: f32[90, 70]\n  %1 = exp %0: f32[90, 70]\n"
+      "  return %1 as \"y\"\n}\n";
+  const std::string channels =
+      "graph @main(%x: f32[3, 40, 24], %s: f32[3, 1, 1]) {\n  %0 = mul %x, %s: f32[3, 40, 24]\n"
+      "  return %0 as \"y\"\n}\n";
+  const std::string columns =
+      "graph @main(%x: f32[300, 70]) {\n  %0 = reduce_sum %x {axes = [0]}: f32[70]\n  return %0 as \"y\"\n}\n";
+  std::size_t all = 0;
+  for (const char* name : {"sm_90", "x86-64-v3"}) {
+    Target target = named_target(name).value();
+    target.threads = 2;
+    for (const std::string& graph :
+         {pointwise_text("100, 333"), transposed, channels, columns, softmax_text("33, 96", "33"),
+          softmax_text("5, 1000", "5"), softmax_text("2, 40000", "2")})
+      all += expect_equal_bits(graph, target);
+  }
+  EXPECT_GE(all, 30U) << "there is little to compare";
+}
+
+// --- select ----------------------------------------------------------------------------------------------------------
+
+// Two candidates with kernels of their own, for these extents.
+ir::Program two_candidates(std::vector<Dim> extents, double first_us, double second_us) {
+  ir::Program program;
+  ir::Variant variant;
+  for (const double us : {first_us, second_us}) {
+    ir::Kernel kernel;
+    kernel.name = "k";
+    kernel.fits32 = us == first_us;  // a difference
+    ir::KernelStep step;
+    step.kernel = program.kernels.push_back(kernel);
+    step.extents = extents;
+    variant.candidates.push_back({{{step, ""}}, "", us});
+  }
+  program.slots.push_back({{variant}});
+  return program;
+}
+
+TuningData::Times times_of(const ir::Program& program, CandidateTime first, CandidateTime second) {
+  return {{candidate_key(program, candidates_of(program)[0]), first},
+          {candidate_key(program, candidates_of(program)[1]), second}};
+}
+
+int picked_of(ir::Program program, const std::map<std::vector<int64_t>, TuningData::Times>& measured = {}) {
+  TuningData data;
+  if (!measured.empty()) data.candidates[candidate_key(program, candidates_of(program)[0])] = measured;
+  EXPECT_TRUE(select(program, named_target("sm_90").value(), data).ok());
+  return program.slots[0].variants[0].picked;
+}
+
+TEST(Select, ThePredictionMustBeClearlyBetter) {
+  EXPECT_EQ(picked_of(two_candidates({8}, 10, 10)), 0);
+  EXPECT_EQ(picked_of(two_candidates({8}, 10, 6.1)), 0) << "within what predictions are off";
+  EXPECT_EQ(picked_of(two_candidates({8}, 10, 5.9)), 1);
+  EXPECT_EQ(picked_of(two_candidates({Dim::symbol("n")}, 10, 1)), 0) << "predicted for one value of the symbol only";
+}
+
+TEST(Select, MeasuredTimesCountMoreThanPredictedOnes) {
+  const ir::Program program = two_candidates({8}, 10, 9);
+  EXPECT_EQ(picked_of(program, {{{8}, times_of(program, {10}, {9.6})}}), 1);
+  EXPECT_EQ(picked_of(program, {{{8}, times_of(program, {10}, {9.8})}}), 0) << "noise";
+  EXPECT_EQ(picked_of(program, {{{9}, times_of(program, {10}, {1})}}), 0) << "of other extents";
+  const ir::Program other = two_candidates({8}, 10, 1);
+  EXPECT_EQ(picked_of(other, {{{8}, times_of(other, {5}, {9})}}), 0) << "the prediction was wrong";
+}
+
+TEST(Select, AFailedCandidateIsNotTaken) {
+  const ir::Program program = two_candidates({8}, 10, 9);
+  EXPECT_EQ(picked_of(program, {{{8}, times_of(program, {10}, {0, true})}}), 0);
+  EXPECT_EQ(picked_of(program, {{{8}, times_of(program, {0, true}, {12})}}), 1) << "it works, if slowly";
+}
+
+TEST(Select, ASymbolicExtentAddsAllMeasuredTimes) {
+  const ir::Program program = two_candidates({Dim::symbol("n"), 4}, 10, 9);
+  const auto small = times_of(program, {1}, {2}), large = times_of(program, {100}, {50});
+  EXPECT_EQ(picked_of(program, {{{1, 4}, small}}), 0);
+  EXPECT_EQ(picked_of(program, {{{1, 4}, small}, {{64, 4}, large}}), 1);
+  EXPECT_EQ(picked_of(program, {{{1, 4}, small}, {{64, 8}, large}}), 0) << "another constant";
+}
+
+TEST(Select, ACandidateMustHaveATimeForEachMeasuredExtent) {
+  const ir::Program program = two_candidates({Dim::symbol("n")}, 10, 9);
+  TuningData::Times first_only = times_of(program, {10}, {1});
+  first_only.erase(candidate_key(program, candidates_of(program)[1]));
+  EXPECT_EQ(picked_of(program, {{{1}, times_of(program, {10}, {1})}, {{2}, first_only}}), 0);
+}
+
+}  // namespace
+}  // namespace fusec::compiler

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// `fusec tune` on generated kernels: candidates are measured once, and later commands know the times.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tool/command.h"
+
+namespace fusec::tool_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// Large enough for its kernel to have several candidates.
+constexpr const char* kPointwise =
+    "graph @main(%x: f32[N, 65536]) {\n"
+    "  %0 = exp %x: f32[N, 65536]\n"
+    "  return %0 as \"y\"\n"
+    "}\n";
+
+TEST(Tune, CandidatesAreMeasuredOnceAndKnownToLaterCommands) {
+  const Workplace place;
+  const std::string model = place.file("exp.fir", kPointwise);
+  const std::vector<std::string> tune = {"tune",   model,      "--batch", "64",        "--quick",
+                                         "--json", "--device", "cpu",     "--threads", "1"};
+  const Outcome first = place.fusec(tune);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const json kernels = first.json()["kernels"];
+  EXPECT_GE(kernels["measured"], 2) << first.out;
+  EXPECT_EQ(kernels["reused"], 0);
+  EXPECT_EQ(kernels["failed"], 0) << first.out;
+  ASSERT_EQ(kernels["variants"].size(), 1U);
+  const json& variant = kernels["variants"][0];
+  EXPECT_EQ(variant["algorithms"].size(), kernels["measured"]);
+  EXPECT_GT(variant["heuristic"]["us"], 0.0);
+  EXPECT_LE(variant["best"]["us"], variant["heuristic"]["us"]);
+  EXPECT_LE(kernels["tuned_us"], kernels["first_us"]);
+
+  const Outcome second = place.fusec(tune);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(second.json()["kernels"]["measured"], 0) << second.out;
+  EXPECT_EQ(second.json()["kernels"]["reused"], kernels["measured"]);
+
+  const Outcome explained = place.fusec({"explain", model, "-v", "--device", "cpu", "--threads", "1"});
+  ASSERT_EQ(explained.code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("picked: by measured times")) << explained.out;
+}
+
+TEST(Tune, CandidatesCanBeMeasuredInAProcessOfTheirOwn) {
+  const Workplace place;
+  const std::string model = place.file("exp.fir", kPointwise);
+  const Outcome tuned = place.fusec(
+      {"tune", model, "--batch", "64", "--quick", "--json", "--device", "cpu", "--threads", "1", "--isolated"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_GE(tuned.json()["kernels"]["measured"], 2) << tuned.out;
+  EXPECT_EQ(tuned.json()["kernels"]["failed"], 0) << tuned.out;
+}
+
+TEST(Tune, SaysTheFirstChoiceAndTheTunedOne) {
+  const Workplace place;
+  const std::string model = place.file("exp.fir", kPointwise);
+  const Outcome tuned = place.fusec({"tune", model, "--batch", "64", "--quick", "--device", "cpu", "--threads", "1"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_THAT(tuned.out, HasSubstr("generated kernels with several candidates: "));
+  EXPECT_THAT(tuned.out, HasSubstr("geometric mean"));
+}
+
+}  // namespace
+}  // namespace fusec::tool_test
