@@ -445,11 +445,11 @@ class Lowering {
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
-  std::map<std::string, ir::KernelId> kernels_;            // by canonical text
-  std::set<std::string> names_;                            // of the kernels
-  std::vector<RegionKey> keys_;                            // of all regions; empty ones of library steps
-  std::map<std::string, size_t> scheduled_at_;             // where in `scheduled_`, by the text of the region's key
-  std::vector<Result<std::vector<Scheduled>>> scheduled_;  // each is taken by the first region that needs it
+  std::map<std::string, ir::KernelId> kernels_;              // by canonical text
+  std::set<std::string> names_;                              // of the kernels
+  std::vector<RegionKey> keys_;                              // of all regions; empty ones of library steps
+  std::map<std::string, size_t> scheduled_at_;               // where in `scheduled_`, by the text of the region's key
+  std::vector<Result<std::vector<Scheduled>>> scheduled_;    // each is taken by the first region that needs it
   std::map<std::string, std::vector<Generated>> generated_;  // by the text of the region's key
 };
 

@@ -156,7 +156,8 @@ void compile_candidates(ir::Program program, const Options& options, const Targe
     }
     KernelCounts counts;
     if (found)
-      (void)obtain_kernels(program, usual_kernels(program), target, options.codegen, cache.get(), true, host_threads(machine), {}, counts);
+      (void)obtain_kernels(program, usual_kernels(program), target, options.codegen, cache.get(), true,
+                           host_threads(machine), {}, counts);
   }
 }
 

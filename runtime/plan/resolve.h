@@ -50,8 +50,8 @@ const ir::Variant& variant_for(const ir::Slot& slot, const Bindings& bindings);
 // and sets once and kept. The values that stay in memory for this take `most_kept` bytes at most.
 void put_once_steps_first(const ir::Program& program, ResolvedProgram& resolved, int64_t most_kept);
 
-// Takes variant_for each slot and its picked candidate, and puts the steps that run once first. Views are checked to lie
-// inside their allocations. out_of_memory when a size passes 63 bits.
+// Takes variant_for each slot and its picked candidate, and puts the steps that run once first. Views are checked to
+// lie inside their allocations. out_of_memory when a size passes 63 bits.
 Result<ResolvedProgram> resolve(const ir::Program& program, const Bindings& bindings);
 
 }  // namespace fusec::runtime
