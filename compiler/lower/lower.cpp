@@ -213,10 +213,11 @@ class Lowering {
     return ir::cost(kernel, target_, {extents});
   }
 
-  // Whether a kernel of this cost may have more candidates than one.
-  bool has_alternatives(const ir::KernelCost& cost, const ir::Kernel& first) const {
+  // Whether a kernel of this cost may have more candidates than one. Where extents are not fixed, select takes none by
+  // its prediction.
+  bool has_alternatives(const ir::KernelCost& cost, const ir::Kernel& first, bool fixed) const {
     if (cost.predicted_us < limits_.short_launches * target_.model.dependent_launch.value) return false;
-    const bool may_gain = cost.bound_us < limits_.share_of_bound * cost.predicted_us;
+    const bool may_gain = fixed && cost.bound_us < limits_.share_of_bound * cost.predicted_us;
     return may_gain || (limits_.is_measured && limits_.is_measured(first));
   }
 
@@ -242,7 +243,7 @@ class Lowering {
     const int64_t symbol = fixed ? 1 : kLargeSymbol;
     const ir::KernelCost cost = predict(all[0].kernel, extents, symbol);
     all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, extents, 1).predicted_us;
-    if (!has_alternatives(cost, all[0].kernel)) return all;
+    if (!has_alternatives(cost, all[0].kernel, fixed)) return all;
     for (const ScheduleChoice& choice : list_choices(own)) {
       if (all.size() == limits_.most) break;
       nest = unscheduled;

@@ -22,7 +22,7 @@
 namespace fusec::compiler {
 namespace {
 
-const CandidateLimits kAll{0, 1e9, {}, 1e9, 64};
+const CandidateLimits kAll{0, 0, [](const ir::Kernel&) { return true; }, 1e9, 64};
 // Those that are worth measuring.
 const CandidateLimits kMeasured{4, 0, [](const ir::Kernel&) { return true; }};
 

@@ -35,7 +35,7 @@ Result<ir::Program> front_end(const Case& c, const Target& target) {
   ir::Graph graph = c.graph;
   FUSEC_TRY(compiler::optimize(graph, target, options));
   FUSEC_ASSIGN(const compiler::Partition parts, compiler::partition(graph, target, options));
-  const compiler::CandidateLimits all{0, 1e9, {}, 1e9, 64};
+  const compiler::CandidateLimits all{0, 0, [](const ir::Kernel&) { return true; }, 1e9, 64};
   FUSEC_ASSIGN(ir::Program program, compiler::lower(graph, parts, target, options, {}, all));
   FUSEC_TRY(compiler::select(program, target));
   return program;
