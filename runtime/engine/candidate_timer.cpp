@@ -57,8 +57,9 @@ class InProcessTimer final : public CandidateTimer {
     if (const auto it = made_.find(candidate); it != made_.end()) return it->second.op.get();
     work_.slots[0].variants[0].picked = candidate;
     KernelCounts counts;
-    FUSEC_ASSIGN(const Artifacts artifacts, obtain_kernels(work_, machine_.target, options_.codegen, cache_.get(), true,
-                                                           1, make_warn(options_), counts));
+    FUSEC_ASSIGN(const Artifacts artifacts,
+                 obtain_kernels(work_, usual_kernels(work_), machine_.target, options_.codegen, cache_.get(), true, 1,
+                                make_warn(options_), counts));
     FUSEC_ASSIGN(const std::shared_ptr<const LoadedProgram> loaded, link_alone(work_, artifacts, machine_));
     if (!timed_) {
       device_ = loaded->device;

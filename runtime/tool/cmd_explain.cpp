@@ -220,7 +220,6 @@ Result<bool> explain(const ExplainFlags& flags) {
   std::string out;
   std::map<std::string, int> reasons;
   const Steps once = find_once_steps(f, symbols);
-  const bool detail = !flags.node.empty() || flags.verbose;
   for (std::size_t i = 0; i < f.partition.regions.size(); ++i) {
     const Explained e = explain_region(f, i, symbols, once);
     if (!flags.node.empty() && !matches(e, flags.node)) continue;

@@ -180,6 +180,7 @@ Status Frame::enqueue(std::span<void* const> inputs, std::span<void* const> outp
 
 Status Frame::enqueue_launches(std::span<void* const> inputs, std::span<void* const> outputs, CUstream stream) {
   complete(inputs, outputs);
+  behind_launch_ = false;
   for (const Launch& one : plan_->launches) FUSEC_TRY(launch(one, stream));
   return {};
 }

@@ -17,7 +17,9 @@ class PlanOp final : public LibraryOp {
     FUSEC_TRY(current.status());
     FUSEC_TRY(op->memory_.reserve(context, *plan).status());
     op->inputs_ = plan->inputs.size(), op->outputs_ = plan->outputs.size();
-    op->frame_ = std::make_unique<Frame>(context, std::move(plan), op->memory_);
+    DeviceBuffer kept;
+    FUSEC_TRY(grow(kept, context, plan->kept_bytes).status());
+    op->frame_ = std::make_unique<Frame>(context, std::move(plan), op->memory_, std::move(kept));
     return std::unique_ptr<LibraryOp>(std::move(op));
   }
 
