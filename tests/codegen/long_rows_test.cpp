@@ -35,7 +35,7 @@ Scheduled schedule(const std::string& text, int64_t rows, const GpuSize& gpu) {
   target.sm_count = gpu.sms;
   const auto parts = compiler::partition(*graph, target, {});
   EXPECT_TRUE(parts.ok()) << parts.status().str();
-  const auto program = compiler::lower(*graph, *parts, target, {});
+  const auto program = compiler::lower(*graph, *parts, target, {}, {}, {.most = 1});
   EXPECT_TRUE(program.ok()) << program.status().str();
   EXPECT_EQ(program->kernels.size(), 1U);
   Scheduled s{program->kernels[ir::KernelId{0}], {}};

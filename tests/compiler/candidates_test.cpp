@@ -90,7 +90,9 @@ TEST(Candidates, ALongKernelHasTheAlternativesOfItsFamily) {
   const ir::Program gpu = lowered_program(softmax_text("65536, 1000", "65536"), named_target("sm_90").value(), kAll);
   EXPECT_TRUE(lists_candidate(gpu, "read again")) << ::testing::PrintToString(reasons_of(gpu));
   const ir::Program rows = lowered_program(softmax_text("64, 40000", "64"), named_target("sm_90").value(), kAll);
-  EXPECT_TRUE(lists_candidate(rows, "whole rows")) << ::testing::PrintToString(reasons_of(rows));
+  EXPECT_TRUE(lists_candidate(rows, "without a cluster")) << ::testing::PrintToString(reasons_of(rows));
+  const ir::Program older = lowered_program(softmax_text("64, 40000", "64"), named_target("sm_89").value(), kAll);
+  EXPECT_TRUE(lists_candidate(older, "whole rows")) << ::testing::PrintToString(reasons_of(older));
   const ir::Program flat = lowered_program(pointwise_text("4096, 4096"), named_target("sm_90").value(), kMeasured);
   EXPECT_TRUE(lists_candidate(flat, "128 threads")) << ::testing::PrintToString(reasons_of(flat));
   const ir::Program cpu = lowered_program(pointwise_text("4096, 4096"), named_target("x86-64-v4").value(), kMeasured);

@@ -57,13 +57,13 @@ TEST(CudaOnce, WhatDependsOnNoInputIsLaunchedOnceAndNotCaptured) {
   const Tensor x = on_gpu(iota(6)), large = on_gpu(iota(20));
   Tensor y = on_gpu(std::vector<float>(6)), large_y = on_gpu(std::vector<float>(20));
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(run(session, x, y).ok());
-  EXPECT_EQ(fake.count("cuLaunchKernel"), 3);  // the table, one run on the stream, one in the capture
+  EXPECT_EQ(fake.count("cuLaunchKernelEx"), 3);  // the table, one run on the stream, one in the capture
   EXPECT_EQ(fake.count("cuGraphLaunch"), 3);
   std::vector<float> expected = iota(6);
   for (float& v : expected) v += v + 1;
   EXPECT_EQ(copy_values(y), expected);
   ASSERT_TRUE(run(session, large, large_y).ok());
-  EXPECT_EQ(fake.count("cuLaunchKernel"), 5);  // the table of the other shapes
+  EXPECT_EQ(fake.count("cuLaunchKernelEx"), 5);  // the table of the other shapes
   EXPECT_EQ(copy_values(large_y).back(), 19 + 20);
   ASSERT_TRUE(run(session, x, y).ok());
   EXPECT_EQ(copy_values(y), expected);
@@ -77,7 +77,7 @@ TEST(CudaOnce, ProfilesGiveNoTimeToStepsThatRunOnce) {
   ASSERT_TRUE(stats.ok()) << stats.status().str();
   EXPECT_EQ(stats->launches, 1);
   EXPECT_TRUE(stats->steps.at(0).once);
-  EXPECT_EQ(fake.count("cuLaunchKernel"), 2);
+  EXPECT_EQ(fake.count("cuLaunchKernelEx"), 2);
 }
 
 // Sets the status word where an element is negative.

@@ -119,7 +119,8 @@ class RowSchedule {
     while (!holds(shape.threads)) shape.threads *= 2;
     shape.blocks = std::min(kMaxBlocks, shape.threads / kClusterThreads);
     const int64_t rows = known_value(s_, count_rows()).value_or(kUnknownRows);
-    if (4 * rows * shape.blocks < int64_t{3} * s_.target.sm_count || !holds_all(shape)) return false;
+    const bool enough = 4 * rows * shape.blocks >= int64_t{3} * s_.target.sm_count;
+    if (!holds_all(shape) || !decide(s_, &ScheduleChoice::clusters, enough)) return false;
     shape_ = shape;
     return true;
   }

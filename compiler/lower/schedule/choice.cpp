@@ -19,6 +19,7 @@ struct Named {
 constexpr Named kDecisions[] = {
     {&ScheduleChoice::tiles, "in tiles", "without tiles"},
     {&ScheduleChoice::holds, "held in registers", "read again"},
+    {&ScheduleChoice::clusters, "in a cluster", "without a cluster"},
     {&ScheduleChoice::slices, "rows shared", "whole rows"},
     {&ScheduleChoice::streams, "past the caches", "through the caches"},
 };

@@ -28,13 +28,14 @@ enum class Decision : uint8_t { open, yes, no };
 // What a schedule may have otherwise than its family chooses: a parameter of 0 and an open decision are the family's.
 // No choice changes the bits of a result, because the order of a sum is none of them.
 struct ScheduleChoice {
-  int threads = 0;                    // GPU: of a block
-  int accesses = 0;                   // GPU: of a thread, in element-wise work
-  int64_t task = 0;                   // CPU: elements of a task, in element-wise work
-  Decision tiles = Decision::open;    // GPU: planes, or tiles of a transpose, in place of strided accesses
-  Decision holds = Decision::open;    // GPU: rows stay in registers in place of being read again
-  Decision slices = Decision::open;   // several blocks or tasks share a row
-  Decision streams = Decision::open;  // CPU: prefetches, and stores that bypass the caches
+  int threads = 0;                     // GPU: of a block
+  int accesses = 0;                    // GPU: of a thread, in element-wise work
+  int64_t task = 0;                    // CPU: elements of a task, in element-wise work
+  Decision tiles = Decision::open;     // GPU: planes, or tiles of a transpose, in place of strided accesses
+  Decision holds = Decision::open;     // GPU: rows stay in registers in place of being read again
+  Decision clusters = Decision::open;  // GPU: the blocks of a cluster hold a row
+  Decision slices = Decision::open;    // several blocks or tasks share a row
+  Decision streams = Decision::open;   // CPU: prefetches, and stores that bypass the caches
   bool operator==(const ScheduleChoice&) const = default;
 };
 // One line, such as "256 threads, read again": what the choice asks for.
