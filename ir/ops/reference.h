@@ -137,6 +137,7 @@ inline double fma(double a, double b, double c) {
 // An odd sum is on the side of f32's numbers on which the exact one is.
 inline double fma_down(double a, double b, double c) {
   const double sum = ref::fma(a, b, c);
+  if (sum == 0) return std::signbit(a * b) || std::signbit(c) ? -0.0 : 0.0;  // rounding down, 1 - 1 is -0
   const auto near = static_cast<float>(sum);
   return static_cast<double>(near) > sum ? std::nextafterf(near, -HUGE_VALF) : near;
 }

@@ -365,6 +365,7 @@ inline float __fmaf_rd(float a, float b, float c) {  // the product is exact
   const double product = (double)a * b, sum = product + c, part = sum - product;
   const double rest = (product - (sum - part)) + (c - part);
   const float near = (float)sum;
+  if (sum == 0) return signbit(product) || signbit(c) ? -0.0f : 0.0f;
   return (double)near > sum || ((double)near == sum && rest < 0) ? nextafterf(near, -INFINITY) : near;
 }
 template <class V>

@@ -131,6 +131,18 @@ TEST(KernelOps, FusedSumsAreRoundedOnce) {
   }
 }
 
+TEST(KernelOps, AZeroThatIsRoundedDownIsNegativeUnlessBothPartsArePositive) {
+  for (const float a : {-1.0f, -0.0f, 0.0f, 1.0f}) {
+    for (const float b : {-1.0f, 0.0f, 1.0f}) {
+      for (const float c : {-a * b, -0.0f, 0.0f}) {
+        const auto got = static_cast<float>(eval_scalar(ScalarOp::fma_down, a, b, c));
+        EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(fused_down(a, b, c)))
+            << a << " " << b << " " << c;
+      }
+    }
+  }
+}
+
 TEST(KernelOps, Values) {
   EXPECT_EQ(eval_scalar(ScalarOp::saturate, 0.5), 0.5);
   EXPECT_EQ(eval_scalar(ScalarOp::saturate, 7), 1);
