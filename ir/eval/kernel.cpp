@@ -16,6 +16,7 @@
 
 #include "ir/eval/combine.h"
 #include "ir/eval/index_code.h"
+#include "ir/eval/kernel_frame.h"
 #include "ir/eval/shared_accesses.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
@@ -24,25 +25,6 @@ namespace fusec::ir {
 namespace {
 
 constexpr int64_t kMaxLocalElements = int64_t{1} << 31;
-
-struct Memory {
-  char* data = nullptr;
-  std::vector<int64_t> shape, strides;  // strides in elements
-  std::vector<char> owned;
-};
-
-std::vector<int64_t> row_major(const std::vector<int64_t>& shape) {
-  std::vector<int64_t> strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
-// What belongs to one thread of a lowered kernel, and to the whole of any other.
-struct Frame {
-  std::vector<Number> values;  // of registers, lane by lane
-  std::vector<int64_t> slots;  // of the symbols of index expressions
-  IdVector<BufferId, Memory> memory;
-};
 
 class Interpreter {
  public:
@@ -496,14 +478,6 @@ class Interpreter {
         if (from != nullptr && to != nullptr) std::memmove(to, from, size_of(dtype));
       }
     }
-  }
-
-  // `at` plus the position in the box, which spans the last axes.
-  static std::vector<int64_t> inside(std::vector<int64_t> at, const std::vector<int64_t>& position) {
-    for (std::size_t a = 0; a < position.size() && a < at.size(); ++a) {
-      at[at.size() - 1 - a] += position[position.size() - 1 - a];
-    }
-    return at;
   }
 
   void run(const CopyAsync& s, const Stmt& stmt) {
