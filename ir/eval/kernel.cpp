@@ -24,8 +24,6 @@
 namespace fusec::ir {
 namespace {
 
-constexpr int64_t kMaxLocalElements = int64_t{1} << 31;
-
 class Interpreter {
  public:
   Interpreter(const Kernel& kernel, const std::map<std::string, int64_t>& extents)
@@ -281,20 +279,19 @@ class Interpreter {
     if (holds(s.condition)) block(s.body);
   }
 
-  // The active threads of the warp of `thread`, one bit each.
-  uint32_t active_in_warp(int thread) const {
-    uint32_t bits = 0;
-    for (const Frame* frame : active_) {
-      if (number(frame) / 32 == thread / 32) bits |= 1u << (number(frame) % 32);
-    }
+  // The active threads of each warp, one bit each.
+  std::vector<uint32_t> active_by_warp() const {
+    std::vector<uint32_t> bits(threads_.size() / 32 + 1);
+    for (const Frame* frame : active_) bits[static_cast<std::size_t>(number(frame) / 32)] |= 1u << (number(frame) % 32);
     return bits;
   }
 
   // Whether the mask is that of the threads that come here. Threads that the block lacks may be in it.
-  bool check_mask(const Operand& mask, const Stmt& stmt) {
+  bool check_mask(const Operand& mask, const std::vector<uint32_t>& active, const Stmt& stmt) {
     const int first = number(frame_) / 32 * 32, in_warp = std::min(32, static_cast<int>(threads_.size()) - first);
     const uint32_t existing = in_warp == 32 ? ~0u : (1u << in_warp) - 1;
-    const uint32_t here = active_in_warp(first), stated = static_cast<uint32_t>(read(mask, 0).i) & existing;
+    const uint32_t here = active[static_cast<std::size_t>(first / 32)],
+                   stated = static_cast<uint32_t>(read(mask, 0).i) & existing;
     if (here == stated) return true;
     fail(fmt::format("the mask {:#x} is not that of the threads {:#x} of the warp that come to {}", stated, here,
                      where(stmt)));
@@ -304,14 +301,15 @@ class Interpreter {
   void run(const Shuffle& s, const Stmt& stmt) {
     const RegInfo& result = k_.regs[s.dst];
     std::vector<std::pair<Frame*, Number>> taken;
+    const std::vector<uint32_t> active = active_by_warp();
     for (int lane = 0; lane < result.width; ++lane) {
       taken.clear();
       each_active([&] {
-        if (!check_mask(s.mask, stmt)) return;
+        if (!check_mask(s.mask, active, stmt)) return;
         const int self = number(frame_);
         const int64_t lane_index = eval(s.lane);
         const int64_t from = s.kind == ShuffleKind::by_xor ? (self % 32) ^ lane_index : lane_index;
-        if (from < 0 || from > 31 || !(active_in_warp(self) >> from & 1))
+        if (from < 0 || from > 31 || !(active[static_cast<std::size_t>(self / 32)] >> from & 1))
           return fail(
               fmt::format("thread {} takes a value of lane {}, which does not come to {}", self, from, where(stmt)));
         Frame* own = std::exchange(frame_, &threads_[static_cast<std::size_t>(self / 32 * 32 + from)]);
@@ -328,8 +326,10 @@ class Interpreter {
 
   void run(const Ballot& s, const Stmt& stmt) {
     std::map<int, uint32_t> bits;
+    const std::vector<uint32_t> active = active_by_warp();
     each_active([&] {
-      if (check_mask(s.mask, stmt) && holds(s.condition)) bits[number(frame_) / 32] |= 1u << (number(frame_) % 32);
+      if (check_mask(s.mask, active, stmt) && holds(s.condition))
+        bits[number(frame_) / 32] |= 1u << (number(frame_) % 32);
     });
     each_active([&] { write(s.dst, 0, {0, static_cast<int64_t>(bits[number(frame_) / 32])}); });
   }
@@ -338,8 +338,9 @@ class Interpreter {
     if (active_.empty()) return;  // the scheduled form
     if (s.scope != SyncScope::warp) return sync_all(s, stmt);
     std::set<int> warps;
+    const std::vector<uint32_t> active = active_by_warp();
     each_active([&] {
-      if (check_mask(s.mask, stmt)) warps.insert(number(frame_) / 32);
+      if (check_mask(s.mask, active, stmt)) warps.insert(number(frame_) / 32);
     });
     for (const int warp : warps) shared_.sync_warp(warp);
   }

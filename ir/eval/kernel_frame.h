@@ -12,6 +12,8 @@
 
 namespace fusec::ir {
 
+inline constexpr int64_t kMaxLocalElements = int64_t{1} << 31;  // of a buffer that a kernel allocates
+
 // Where the elements of a buffer lie.
 struct Memory {
   char* data = nullptr;
