@@ -58,10 +58,17 @@ constexpr size_t kStack = 128 << 10;
 constexpr unsigned kBlocks = 8;  // of a cluster
 
 inline Fiber fibers[kBlocks * 1024];
-inline unsigned thread_count = 0;         // of all blocks of the cluster
-inline unsigned block_threads = 0;        // of one
-inline unsigned running = 0;              // the fiber that runs
-inline char* other_blocks[kBlocks] = {};  // their shared memory
+inline unsigned thread_count = 0;   // of all blocks of the cluster
+inline unsigned block_threads = 0;  // of one
+inline unsigned running = 0;        // the fiber that runs
+struct OtherBlocks {                // their shared memory
+  char* memory[kBlocks] = {};
+  ~OtherBlocks() {
+    for (char* one : memory) free(one);
+  }
+  char*& operator[](unsigned block) { return memory[block]; }
+};
+inline OtherBlocks other_blocks;
 inline ucontext_t scheduler;
 inline Index thread_index, block_index;
 inline unsigned first_block = 0;  // of the cluster
