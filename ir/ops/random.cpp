@@ -4,15 +4,37 @@
 
 #include "ir/ops/random.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ir/ops/element.h"
 #include "ir/support/hash.h"
+#include "ir/support/parallel.h"
 
 namespace fusec::ir {
 namespace {
 
 uint64_t random_word(uint64_t seed, uint64_t index) { return mix64(mix64(seed) + index); }
+
+constexpr int64_t kBlock = 256;               // values between two looks at the dtype
+constexpr int64_t kGrain = int64_t{1} << 18;  // values that are worth a thread of their own
+
+// Values `begin` ... `begin + count - 1` of the tensor, count <= kBlock.
+void store_block(Tensor& out, uint64_t seed, int64_t begin, int64_t count) {
+  const auto store = [&]<class T>(const std::array<T, kBlock>& values) {
+    store_elements<T>(out.dtype(), out.data(), begin, 1, count, values.data());
+  };
+  if (is_float(out.dtype())) {
+    std::array<double, kBlock> values;
+    for (int64_t i = 0; i < count; ++i) values[i] = random_float(seed, static_cast<uint64_t>(begin + i));
+    return store(values);
+  }
+  const uint64_t range = out.dtype() == DType::bool_ ? 2 : 10;
+  std::array<uint64_t, kBlock> values;
+  for (int64_t i = 0; i < count; ++i) values[i] = (random_word(seed, static_cast<uint64_t>(begin + i)) >> 32) % range;
+  store(values);
+}
 
 }  // namespace
 
@@ -27,16 +49,10 @@ double random_float(uint64_t seed, uint64_t index) {
 
 Result<Tensor> random_tensor(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
   FUSEC_ASSIGN(Tensor out, Tensor::make(dtype, std::move(shape)));
-  char* element = out.as<char>();
-  const auto count = static_cast<uint64_t>(out.num_elements());
-  for (uint64_t i = 0; i < count; ++i, element += size_of(dtype)) {
-    if (is_float(dtype)) {
-      store_element(dtype, element, random_float(seed, i));
-    } else {
-      const uint64_t range = dtype == DType::bool_ ? 2 : 10;
-      store_element(dtype, element, (random_word(seed, i) >> 32) % range);
-    }
-  }
+  const int64_t count = out.num_elements();
+  parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += kBlock) store_block(out, seed, i, std::min(kBlock, end - i));
+  });
   return out;
 }
 
