@@ -48,7 +48,7 @@ for model in tests/models/squeezenet1_1.onnx tests/patterns/*.onnx; do
     --target cpu:x86-64-v3,cuda:sm_80,cuda:sm_90 >/dev/null
 done
 git describe --always --dirty --abbrev=7 --exclude "*" >"$pack/commit" 2>/dev/null || echo unknown >"$pack/commit"
-cp -r tests/gpu.sh tests/gpu_table.py "$pack/tests/"
+cp -r tests/gpu.sh tests/gpu_table.py tests/sweep.py "$pack/tests/"
 programs "$build" "$pack"
 # Each program has LLVM inside; a window over all of them finds it once.
 # Packages that others own or may write would be refused, so nobody's number or mode of this machine is packed.

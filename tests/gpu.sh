@@ -8,6 +8,8 @@
 #   sanitize  *compute-sanitizer memcheck and racecheck over the patterns
 #   packages   what was compiled where there was no GPU, and packages made here without it, against the models: equal bits
 #   patterns   score of each pattern; DURATION: seconds that each bench of these parts measures, by default 1
+#   sweep     *scores of the graphs that tests/sweep.py writes with SWEEP_FLAGS (--coarse), by the emitters of HOW; SWEEP_PARTS names
+#              some of its parts; SWEEP_SECONDS: for each part, emitter and family
 #   models     fusec bench of each model, then of each again in a second process: ready times
 #   gate      *the speed gate: all patterns, and all models in GATE_PRECISIONS (f32,f16), kept in gate.record.json and compared with
 #              the record GATE, by default the newest one in gate/ of this kind of GPU; GATE=none: only kept. Under 9 minutes
@@ -39,9 +41,9 @@ run() {
   timeout -k 5 "$limit" "$@" >"$out/$name.json" 2>"$out/$name.err" || rc=$?
   [ $rc = 0 ] || say "$name: exit $rc: $(head -c 300 "$out/$name.err" | tr '\n' ' ')"
 }
-# at most $jobs side by side
+# at most $jobs side by side, or as many as JOBS says for this call
 waiting() {
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-$jobs}" ]; do wait -n; done
   "$@" &
 }
 spawn() { waiting run "$@"; }
@@ -139,6 +141,29 @@ part_packages() {
 }
 
 part_patterns() { run patterns 300 "$fusec" bench --patterns patterns --device cuda:0 --duration "$duration" --json; }
+
+# compile_for_sweep <emitter> <graph>: into the kernel cache; no look at the GPU, whose start takes longer than the compile
+compile_for_sweep() {
+  "$fusec" compile "$2" --target cuda:sm_90 --codegen "$1" -o "$2.$1.fsc" >/dev/null 2>>"$out/sweep.compile.err" || true
+  rm -f "$2.$1.fsc"
+}
+part_sweep() {
+  local how part graph family graphs=$out/sweep
+  for part in ${SWEEP_PARTS:-rows odd groups sums perms}; do
+    # shellcheck disable=SC2086
+    python3 tests/sweep.py write "$graphs/$part" --parts "$part" --by-family ${SWEEP_FLAGS---coarse} >>"$out/sweep.log"
+    for how in ${HOW:-nvrtc}; do
+      for graph in "$graphs/$part"/*/*.fir; do JOBS=$(nproc) waiting compile_for_sweep "$how" "$graph"; done
+      wait
+      for family in "$graphs/$part"/*; do
+        run "sweep.$part.$(basename "$family").$how" "${SWEEP_SECONDS:-60}" "$fusec" bench --patterns "$family" --device cuda:0 --codegen "$how" \
+          --duration "${SWEEP_DURATION:-0.04}" --json
+      done
+      say "sweep $part $how"
+    done
+  done
+  python3 tests/sweep.py table "$out"/sweep.*.json | tee "$out/sweep.txt"
+}
 
 part_models() {
   local model name precision
