@@ -74,6 +74,7 @@ class RegionFuser {
     if (a.cost + b.cost > kMaxCost) return "the region would take too long to compile";
     if (rows && count_pads(a) + count_pads(b) > kMaxRowPads)
       return "a window of many places is stored before it is reduced";
+    if (rows && feeds_window(value, user)) return "a window of many places reads it where it is stored";
     if (groups_.would_cycle(p, g)) return "would make a cycle";
     std::vector<NodeId> nodes = a.nodes;
     nodes.insert(nodes.end(), b.nodes.begin(), b.nodes.end());
@@ -111,6 +112,16 @@ class RegionFuser {
     if (!(graph_.type(node.output).shape == graph_.type(value).shape)) return true;
     return !std::all_of(node.inputs.begin(), node.inputs.end(),
                         [&](ValueId input) { return input == value || num_elements(graph_.type(input).shape).is(1); });
+  }
+
+  // Whether the user is one of many moved reads of the value, or converts it for the sum of them. The whole window then
+  // reads what is stored: fused with the reduction that makes the value, a part of it would be a further result.
+  bool feeds_window(ValueId value, NodeId user) const {
+    const ir::Op op = graph_.nodes[user].op;
+    if (!(op == TensorOp::pad) && !(op == ScalarOp::cast)) return false;
+    const std::vector<NodeId> users = groups_.real_users(value);
+    return std::count_if(users.begin(), users.end(), [&](NodeId id) { return graph_.nodes[id].op == TensorOp::pad; }) >
+           kMaxRowPads;
   }
 
   int64_t count_pads(const Group& group) const {

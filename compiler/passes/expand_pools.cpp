@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: decomposes max_pool and avg_pool nodes that no library of the target computes into generated code. A
-// window of few positions over known extents becomes the maximum, or the sum, of the input moved to each position.
+// Optimize pass: decomposes max_pool and avg_pool nodes that no library of the target computes, or computes fast, into
+// generated code. A window of few positions over known extents becomes the maximum, or the sum, of the input moved to
+// each position.
 //
 //   y[n, o..., c] = max over places t of x[n, o * stride + t * dilation - pad ..., c], the lowest value outside
 //
@@ -46,6 +47,18 @@ std::vector<PoolAxis> pool_axes(const Graph& graph, const Node& node) {
   return axes;
 }
 
+// Whether the window has few positions, over known extents.
+bool is_few(const std::vector<PoolAxis>& axes) {
+  int64_t places = 1;
+  bool known = true;
+  for (const PoolAxis& a : axes) {
+    known = known && a.is_known();
+    places = a.kernel > kMaxTaps ? a.kernel : places * a.kernel;
+    if (places > kMaxTaps) return false;
+  }
+  return known;
+}
+
 class Pool : Expansion {
  public:
   Pool(Graph& graph, const Node& node)
@@ -55,24 +68,13 @@ class Pool : Expansion {
         axes_(pool_axes(graph, node)) {}
 
   ValueId build() {
-    const ValueId result = is_few() ? over_taps() : over_axes();
+    const ValueId result = is_few(axes_) ? over_taps() : over_axes();
     return is_max() ? result : cast(node(ScalarOp::div, {result, places()}), dtype_);
   }
 
  private:
   bool is_max() const { return node_.op == TensorOp::max_pool; }
   ScalarOp combiner() const { return is_max() ? ScalarOp::max : ScalarOp::add; }
-
-  bool is_few() const {
-    int64_t places = 1;
-    bool known = true;
-    for (const PoolAxis& a : axes_) {
-      known = known && a.is_known();
-      places = a.kernel > kMaxTaps ? a.kernel : places * a.kernel;
-      if (places > kMaxTaps) return false;
-    }
-    return known;
-  }
 
   // The value of padding elements, which do not contribute to the result.
   ValueId neutral(DType dtype) {
@@ -151,11 +153,18 @@ class Pool : Expansion {
   const std::vector<PoolAxis> axes_;
 };
 
+// Whether the library takes a multiple of the time of the generated code.
+bool is_slow(const ir::LibraryCapabilities& library, const Graph& graph, const Node& pool) {
+  return library.pool.is_slow_average && pool.op == TensorOp::avg_pool && pool.attrs.s("layout") == "last" &&
+         is_few(pool_axes(graph, pool));
+}
+
 // Whether a library of the target may be asked for the pool and computes it.
 bool is_computed(const Graph& graph, const Node& pool, const PassContext& context) {
   const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context.target);
   return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
-    return (library->is_built_in || context.options.use_library) && !library_lacks(*library, graph, pool);
+    return (library->is_built_in || context.options.use_library) && !is_slow(*library, graph, pool) &&
+           !library_lacks(*library, graph, pool);
   });
 }
 

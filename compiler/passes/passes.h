@@ -38,6 +38,8 @@ Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context)
 // In a 16-bit model, keeps small tensors in f32 that scale large ones and are computed from a reduction through
 // convolutions.
 Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
+// Reduces over several axes where a reshape merged them before the reduction, so that transposes get past norms.
+Result<bool> unmerge_axes(ir::Graph& graph, const PassContext& context);
 // Puts convolutions and pools into layout "last", between transposes.
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Moves transposes behind element-wise ops, reductions and concats, until they meet their inverse.

@@ -27,6 +27,7 @@ const std::vector<Pass>& pipeline() {
       {"recognize_activations", recognize_activations},
       {"convert_precision", convert_precision},
       {"widen_gates", widen_gates},
+      {"unmerge_axes", unmerge_axes},
       {"channels_last", channels_last},
       {"sink_transposes", sink_transposes},
       {"expand_pools", expand_pools, true},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimize pass: moves transposes behind scalar ops, reductions, pads and concats, toward the outputs. Transposes that
-// meet are merged, and a transpose that meets its inverse disappears.
+// Optimize pass: moves transposes behind scalar ops, reductions, pads, slices, concats and merges of pixels, toward the
+// outputs. Transposes that meet are merged, and a transpose that meets its inverse disappears.
 
 #include <algorithm>
 
@@ -63,6 +63,8 @@ class Sinking {
         return sink_reduce(node, x, perm);
       case TensorOp::pad:
         return sink_pad(node, x, perm);
+      case TensorOp::slice:
+        return puts_channels_first(perm) ? sink_slice(node, x, perm) : ValueId();
       case TensorOp::reshape:
         return sink_reshape(node, x, perm);
       default:
@@ -185,16 +187,55 @@ class Sinking {
     return transposed(add_node(graph_, TensorOp::concat, inputs, {{"axis", axis}}, node.origin), perm, node.origin);
   }
 
-  // reshape(transpose(x)) -> reshape(x) when the transpose only moves axes of extent 1
+  // Whether it is the perm that channels_last puts behind its ops. Others mostly serve a product's operands, which
+  // libraries read through strides.
+  static bool puts_channels_first(const Perm& perm) {
+    for (size_t i = 2; i < perm.size(); ++i)
+      if (perm[i] != static_cast<int64_t>(i) - 1) return false;
+    return perm.size() >= 3 && perm[0] == 0;
+  }
+
+  // slice(transpose(x)) -> transpose(slice(x)), along the same axes as numbered before the transpose
+  ValueId sink_slice(const Node& node, ValueId x, const Perm& perm) {
+    Shape starts(perm.size()), sizes(perm.size());
+    std::vector<int64_t> steps(perm.size());
+    for (size_t i = 0; i < perm.size(); ++i) {
+      const auto from = static_cast<size_t>(perm[i]);
+      starts[from] = node.attrs.dims("starts")[i];
+      sizes[from] = node.attrs.dims("sizes")[i];
+      steps[from] = node.attrs.ints("steps")[i];
+    }
+    const ir::Attrs attrs{{"starts", starts}, {"sizes", sizes}, {"steps", steps}};
+    return transposed(add_node(graph_, TensorOp::slice, {x}, attrs, node.origin), perm, node.origin);
+  }
+
   ValueId sink_reshape(const Node& node, ValueId x, const Perm& perm) {
-    const Shape& shape = graph_.type(x).shape;
+    if (moves_ones(graph_.type(x).shape, perm))
+      return add_node(graph_, TensorOp::reshape, {x}, {{"shape", Shape(graph_.type(node.output).shape)}}, node.origin);
+    return puts_channels_first(perm) ? sink_merge(node, x, perm) : ValueId();
+  }
+
+  // Whether the transpose only moves axes of extent 1.
+  static bool moves_ones(const Shape& shape, const Perm& perm) {
     int64_t last = -1;
     for (int64_t p : perm) {
       if (shape[static_cast<size_t>(p)].is(1)) continue;
-      if (p < last) return {};
+      if (p < last) return false;
       last = p;
     }
-    return add_node(graph_, TensorOp::reshape, {x}, {{"shape", Shape(graph_.type(node.output).shape)}}, node.origin);
+    return true;
+  }
+
+  // reshape(transpose(x: [N, H, W, C]) -> [N, C, H*W]) -> transpose(reshape(x -> [N, H*W, C]))
+  ValueId sink_merge(const Node& node, ValueId x, const Perm& perm) {
+    const Shape& image = graph_.type(x).shape;
+    const Shape to = graph_.type(node.output).shape;
+    Dim pixels(1);
+    for (size_t i = 1; i + 1 < image.size(); ++i) pixels = pixels * image[i];
+    if (to.size() != 3 || perm.size() < 4 || !(to == Shape{image[0], image.back(), pixels})) return {};
+    const ValueId merged =
+        add_node(graph_, TensorOp::reshape, {x}, {{"shape", Shape{to[0], to[2], to[1]}}}, node.origin);
+    return transposed(merged, {0, 2, 1}, node.origin);
   }
 
   Graph& graph_;

@@ -73,6 +73,7 @@ constexpr LibraryCapabilities kLibraries[] = {
      .pool = {.has_dilations = false,
               .has_uneven_padding = false,
               .has_empty_windows = false,
+              .is_slow_average = true,
               .counts_past_padding = false},
      .strides = {.backwards = false, .repeated = false, .scattered = false},
      .epilogues = kGpuEpilogues},

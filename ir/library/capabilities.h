@@ -33,6 +33,7 @@ struct PoolLimits {
   bool has_dilations = true;
   bool has_uneven_padding = true;   // both ends of an axis padded differently, or the number of windows rounded up
   bool has_empty_windows = true;    // windows of padding alone
+  bool is_slow_average = false;     // small windows take a multiple of the time that their traffic needs
   bool counts_past_padding = true;  // an average over a window that reaches past the padding, as of ceil_mode
 };
 

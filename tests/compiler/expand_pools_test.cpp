@@ -192,7 +192,8 @@ TEST(ExpandPools, LeavesOthers) {
     EXPECT_FALSE(expand(g, *named_target("x86-64-v3"))) << "plain loops do it";
     EXPECT_TRUE(expand(g, *named_target("sm_90")));
     g = make_graph(usual, kind);
-    EXPECT_FALSE(expand(g, *named_target("sm_90"))) << "cuDNN does it";
+    const bool is_max = kind == 0;
+    EXPECT_EQ(expand(g, *named_target("sm_90")), !is_max) << "cuDNN does it, but slowly where it is an average";
     usual.symbolic = true;
     g = make_graph(usual, kind);
     EXPECT_FALSE(expand(g, *named_target("sm_90"))) << "cuDNN does it whatever the extent";
