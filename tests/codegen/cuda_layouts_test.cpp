@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -239,6 +240,79 @@ std::vector<Layout> boxes() {
 }
 )");
   return out;
+}
+
+// The maximum over a window of `places` x `places` elements of images of 9 x `width` pixels and 16 channels, 0 around
+// them: as a depthwise convolution is unrolled, but exact in any order.
+std::string window_text(const std::string& dtype, int width, int places) {
+  const int reach = places / 2;
+  const auto part = [](int extent, int move) {  // start, size, before, after
+    return std::array{std::max(0, move), extent - std::abs(move), std::max(0, -move), std::max(0, move)};
+  };
+  std::string text, all;
+  int number = 0;
+  for (int dy = -reach; dy <= reach; ++dy) {
+    for (int dx = -reach; dx <= reach; ++dx) {
+      const auto y = part(9, dy), x = part(width, dx);
+      text += fmt::format(
+          "  %{} = slice %x {{starts = [0, {}, {}, 0], sizes = [2, {}, {}, 16], steps = [1, 1, 1, 1]}}: "
+          "{}[2, {}, {}, 16]\n",
+          number, y[0], x[0], y[1], x[1], dtype, y[1], x[1]);
+      text += fmt::format(
+          "  %{} = pad %{}, %c {{before = [0, {}, {}, 0], after = [0, {}, {}, 0], mode = \"constant\"}}: "
+          "{}[2, 9, {}, 16]\n",
+          number + 1, number, y[2], x[2], y[3], x[3], dtype, width);
+      if (!all.empty())
+        text += fmt::format("  %{} = max {}, %{}: {}[2, 9, {}, 16]\n", number + 2, all, number + 1, dtype, width);
+      all = fmt::format("%{}", all.empty() ? number + 1 : number + 2);
+      number += 3;
+    }
+  }
+  return fmt::format(
+      "graph @main(%x: {0}[2, 9, {1}, 16]) {{\n  %c = constant {0}[] {{0}}\n{2}  return {3} as \"y\"\n}}\n", dtype,
+      width, text, all);
+}
+
+// Windows of a width that a thread's neighbours divide, and of one that they do not.
+std::vector<Layout> windows() {
+  std::vector<Layout> out;
+  for (const std::string dtype : {"f16", "f32", "u8"}) {
+    for (const int width : {12, 11}) {
+      for (const int places : {3, 5}) {
+        auto layout = lower_layout(window_text(dtype, width, places), 1);
+        EXPECT_TRUE(layout.ok()) << layout.status().str();
+        if (layout.ok()) out.push_back(std::move(*layout));
+      }
+    }
+  }
+  return out;
+}
+
+// Four neighbours read (places + 3) * places elements, where one reads places * places.
+TEST(CudaLayouts, NeighboursShareTheLoadsOfWindows) {
+  for (const Layout& layout : windows()) {
+    const bool small = layout.text.find("starts = [0, 2,") == std::string::npos;
+    int loads = 0;
+    for_each_stmt(layout.kernel.body, [&](const ir::Stmt& stmt) {
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      loads += load != nullptr && layout.kernel.buffers[load->buffer].space == ir::Space::in ? 1 : 0;
+    });
+    EXPECT_EQ(loads, small ? 18 : 40) << ir::print(layout.kernel);
+    EXPECT_EQ(layout.kernel.params.size(), 2U);
+  }
+}
+
+TEST(CudaLayouts, WindowsGiveTheBitsOfTheGraph) {
+  for (const Layout& layout : windows()) {
+    expect_like_graph(layout);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CudaLayouts, WindowsOfBothWritersRun) {
+  std::vector<EmulationCase> cases;
+  for (const Layout& layout : windows()) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
+  expect_cuda_like_evaluator(cases);
 }
 
 TEST(CudaLayouts, BoxesGiveTheBitsOfTheGraph) {

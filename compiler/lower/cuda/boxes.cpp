@@ -15,6 +15,7 @@ namespace fusec::compiler {
 namespace {
 
 constexpr int kVectorLoad = 8;  // what a load of several elements weighs against one of a single element
+constexpr int kSlide = 4;       // neighbours of a thread where windows overlap
 constexpr int64_t kLine = 128;  // bytes of a cache line
 
 // One loop of the nest. A block takes `threads` * `steps` accesses of `lanes` elements along it.
@@ -55,14 +56,16 @@ class BoxSchedule {
   }
 
   Block run() {
+    choose_slide();
     choose_threads();
-    choose_steps();
+    if (!slides_) choose_steps();
     std::vector<IndexExpr> left;
     for (const BoxSide& side : sides_)
       if (!fits(side)) left.push_back(whole_tiles_left(side.head.extent, side.covered(), box(side)));
     Block body;
-    if (left.empty() || !shape_.heavy) body = threads(false);
-    if (!left.empty()) body = shape_.heavy ? threads(true) : whole_or_partial(k_, left, std::move(body), threads(true));
+    const bool is_long = shape_.heavy || slides_;
+    if (left.empty() || !is_long) body = threads(false);
+    if (!left.empty()) body = is_long ? threads(true) : whole_or_partial(k_, left, std::move(body), threads(true));
     std::vector<LoopHead> grid;
     for (const BoxSide& side : sides_)
       if (!boxes(side).is(1)) grid.push_back({LoopTag::grid, side.grid, boxes(side)});
@@ -88,16 +91,35 @@ class BoxSchedule {
     return (count + parts - 1) / parts;
   }
 
+  // Where most loads move as windows along an outer loop, a thread takes neighbours along it.
+  void choose_slide() {
+    const auto loads = std::count_if(nest_.body.begin(), nest_.body.end(),
+                                     [](const Stmt& stmt) { return std::holds_alternative<ir::Load>(stmt.v); });
+    int most = 0;
+    for (size_t i = 0; i + 1 < sides_.size(); ++i) {
+      Block body = nest_.body;
+      const int shared = share_windows(k_, nest_.heads, sides_[i].head.var, body);
+      if (shared < 2 || 4 * shared < loads || shared < most || sides_[i].count < kSlide) continue;
+      most = shared;
+      slides_ = true;
+      stepped_ = i;
+    }
+    if (slides_) sides_[stepped_].steps = decide(s_, &ScheduleChoice::accesses, kSlide);
+  }
+
+  // How many threads cover a side.
+  static int64_t needed(const BoxSide& side) { return (side.count + side.steps - 1) / side.steps; }
+
   // Threads go along the inner loop first, then along the loops around it.
   void choose_threads() {
     int64_t room = std::min(shape_.threads, 256);
     for (size_t i = sides_.size(); i-- > 0 && room > 1;) {
       BoxSide& side = sides_[i];
-      side.threads = part(side.count, room);
+      side.threads = part(needed(side), room);
       const int64_t line = kLine / kAccessBytes;
       if (i + 1 == sides_.size() && side.threads < side.count) side.threads = (side.threads + line - 1) / line * line;
-      stepped_ = i;
-      if (side.threads < side.count) return;
+      if (!slides_) stepped_ = i;
+      if (side.threads < needed(side)) return;
       room /= side.threads;
     }
   }
@@ -144,6 +166,11 @@ class BoxSchedule {
   // --- the code ----------------------------------------------------------------------------------------------------
 
   IndexExpr position(const BoxSide& side) const {
+    if (slides_ && &side == &sides_[stepped_]) {  // neighbours
+      IndexExpr at = box(side) * side.threads;
+      if (side.threads > 1) at += IndexExpr::symbol(side.thread);
+      return at * side.steps + IndexExpr::symbol(step_);
+    }
     IndexExpr at = box(side) * side.steps;
     if (side.steps > 1) at += IndexExpr::symbol(step_);
     at *= side.threads;
@@ -154,12 +181,16 @@ class BoxSchedule {
   Block threads(bool partial) {
     step_ = add_var(k_);
     Block body = clone(k_, nest_.body);
+    if (slides_) share_windows(k_, nest_.heads, sides_[stepped_].head.var, body);
     if (partial) guard(body);
     for (const BoxSide& side : sides_)
       if (side.head.var != sides_.back().head.var) substitute(body, side.head.var, position(side));
     vectorize(k_, body, sides_.back().head.var, shape_.lanes, position(sides_.back()) * shape_.lanes);
-    Block steps, result = take_fixed(body);
-    if (sides_[stepped_].steps > 1) {
+    Block result;
+    if (!slides_) result = take_fixed(body);
+    if (slides_) {
+      result = side_by_side(std::move(body));
+    } else if (sides_[stepped_].steps > 1) {
       Block loads = hold(body, result);
       if (!loads.empty()) result.push_back(over_steps(std::move(loads)));
       result.push_back(over_steps(std::move(body)));
@@ -173,6 +204,35 @@ class BoxSchedule {
     Block all;
     all.push_back(rebuild_loops(heads, std::move(result)));
     return all;
+  }
+
+  // Each statement for all steps, then the next one: what steps share is near its uses. Results go through registers to
+  // one statement that stores them for all steps.
+  Block side_by_side(Block body) {
+    Block allocs, stores;
+    for (Stmt& stmt : body) {
+      auto* store = std::get_if<ir::Store>(&stmt.v);
+      if (store == nullptr) continue;
+      const int width = width_of(k_, store->value);
+      const BufferId held = hold(store->value, width);
+      allocs.push_back({ir::Alloc{held}});
+      const RegId again = add_reg(k_, k_.buffers[held].dtype, width);
+      stores.push_back({ir::Load{again, held, held_at(width), {}, ir::Constant{k_.buffers[held].dtype}, 0}});
+      ir::Store late = *store;
+      late.value = again;
+      stores.push_back({late});
+      *store = ir::Store{held, held_at(width), store->value, {}, ir::StoreHint::none};
+    }
+    std::vector<Block> steps;
+    for (int i = 0; i < sides_[stepped_].steps; ++i) {
+      steps.push_back(clone(k_, body));
+      substitute(steps.back(), step_, i);
+    }
+    Block result = std::move(allocs);
+    for (size_t i = 0; i < body.size(); ++i)
+      for (Block& step : steps) result.push_back(std::move(step[i]));
+    result.push_back(over_steps(std::move(stores)));
+    return result;
   }
 
   Stmt over_steps(Block body) const {
@@ -194,8 +254,17 @@ class BoxSchedule {
     const bool moves = std::holds_alternative<ir::Store>(stmt.v) || takes_data(stmt);
     const Stmt before = stmt;
     for (const BoxSide& side : sides_)
-      if (!fits(side) && (moves || mentions(before, side.head.var)))
+      if (!fits(side) && (moves || mentions(before, side.head.var)) && !is_bounded(guard, side))
         guard.push_back(side.head.extent - side.lanes - position(side) * side.lanes);
+  }
+
+  // Whether the guards of a load that slides along the side keep it inside of its buffer beyond the extent, too.
+  bool is_bounded(const ir::Guard& guard, const BoxSide& side) const {
+    if (!slides_ || &side != &sides_[stepped_]) return false;
+    return std::any_of(guard.begin(), guard.end(), [&](const IndexExpr& g) {
+      const auto affine = affine_in(g, {side.head.var});
+      return affine && affine->coefficient(side.head.var).is(-1);
+    });
   }
 
   static bool takes_data(const Stmt& stmt) {
@@ -242,13 +311,7 @@ class BoxSchedule {
         *load = ir::Load{load->dst, again->second, held_at(info.width), {}, load->otherwise, 0};
         continue;
       }
-      const BufferId held = add_buffer(k_, {"held" + std::to_string(k_.buffers.size()),
-                                            ir::Space::reg,
-                                            info.dtype,
-                                            {sides_[stepped_].steps, info.width},
-                                            {},
-                                            0,
-                                            ""});
+      const BufferId held = hold(info.dtype, info.width);
       allocs.push_back({ir::Alloc{held}});
       seen.emplace_back(*load, held);
       ir::Load early = *load;
@@ -258,6 +321,16 @@ class BoxSchedule {
       *load = ir::Load{load->dst, held, held_at(info.width), {}, load->otherwise, 0};
     }
     return loads;
+  }
+
+  // A buffer for a value of every step.
+  BufferId hold(DType dtype, int width) const {
+    const std::string name = "held" + std::to_string(k_.buffers.size());
+    return add_buffer(k_, {name, ir::Space::reg, dtype, {sides_[stepped_].steps, width}, {}, 0, ""});
+  }
+  BufferId hold(const Operand& value, int width) const {
+    const auto* reg = std::get_if<RegId>(&value);
+    return hold(reg != nullptr ? k_.regs[*reg].dtype : std::get<ir::Constant>(value).dtype, width);
   }
 
   std::vector<IndexExpr> held_at(int width) const {
@@ -273,7 +346,8 @@ class BoxSchedule {
   const PointShape& shape_;
   std::vector<BoxSide> sides_;
   bool inner_known_ = false;
-  size_t stepped_ = 0;  // the side along which a thread takes its steps
+  bool slides_ = false;  // whether a thread takes neighbours, whose windows overlap
+  size_t stepped_ = 0;   // the side along which a thread takes its steps
   VarId step_;
 };
 

@@ -22,6 +22,9 @@ struct PointShape {
 };
 // Schedules nests of several loops. Returns nullopt for bodies with loops and where the inner extent is not known.
 std::optional<ir::Block> cuda_boxes(const Scheduling& s, const PerfectNest& nest, const PointShape& shape);
+// Gives loads of `body` that read one element at different iterations of `along` one guard for it, where that is the
+// same for all valid iterations. Returns how many loads read what a load of a neighbouring iteration reads.
+int share_windows(const ir::Kernel& kernel, const std::vector<ir::LoopHead>& heads, VarId along, ir::Block& body);
 // Schedules loads along `across` and stores along the innermost loop. Returns nullopt for bodies with loops, or with
 // more operands than fit in shared memory.
 std::optional<ir::Block> cuda_transpose(const Scheduling& s, const PerfectNest& nest, VarId across);

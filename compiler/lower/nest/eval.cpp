@@ -197,9 +197,41 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   return finish(dst, result);
 }
 
-BufferId RegionEval::parameter(const StridedView& view, ir::Space space, bool flat) {
-  Dim elements = 1;  // that the view spans
+namespace {
+
+Dim spanned_elements(const StridedView& view) {
+  Dim elements = 1;
   for (size_t i = 0; i < view.shape.size(); ++i) elements += (view.shape[i] - 1) * view.strides[i];
+  return elements;
+}
+
+}  // namespace
+
+// Windows read one value at many offsets. Through one parameter, loads of the same element have the same index.
+std::optional<std::pair<BufferId, Dim>> RegionEval::overlapping_parameter(const StridedView& view) {
+  const Dim elements = spanned_elements(view);
+  for (size_t i = 0; i < nest_.params.size(); ++i) {
+    ParamSource& source = nest_.params[i];
+    ir::Buffer& buffer = nest_.kernel.buffers[nest_.kernel.params[i]];
+    if (source.base != view.base || buffer.space != ir::Space::in || buffer.shape.size() != 1 ||
+        !buffer.strides.empty())
+      continue;
+    const Dim shift = view.offset - source.offset;
+    if (!shift.is_const() || shift.value() <= 0) continue;
+    if (elements.is_const() && elements.value() < 2 * shift.value()) continue;
+    const Dim end = shift + elements;
+    if (!proves_nonneg(source.elements - end, {})) {
+      if (!proves_nonneg(end - source.elements, {})) continue;
+      source.elements = end;
+      buffer.shape = {index(end)};
+    }
+    return std::pair(nest_.kernel.params[i], shift);
+  }
+  return std::nullopt;
+}
+
+BufferId RegionEval::parameter(const StridedView& view, ir::Space space, bool flat) {
+  const Dim elements = spanned_elements(view);
   std::string key = std::to_string(view.base.index) + "+" + view.offset.str() + (flat ? "f" : "n") +
                     (space == ir::Space::out ? "o" : "i");
   if (!flat) key += to_string(view.shape) + to_string(view.strides);
@@ -273,14 +305,20 @@ Lowered RegionEval::load(const StridedView& full, const Coords& coords, DType dt
   for (size_t i = 0; i < at.size(); ++i)
     if (reads_register(at[i])) clamp |= 1U << i;
   ir::Load load;
-  load.buffer = parameter(view, ir::Space::in, clamp == 0);
+  Dim shift = 0;
+  if (const auto known = clamp == 0 ? overlapping_parameter(view) : std::nullopt) {
+    load.buffer = known->first;
+    shift = known->second;
+  } else {
+    load.buffer = parameter(view, ir::Space::in, clamp == 0);
+  }
   load.guard = indices(guard_);
   load.clamp = clamp;
   load.otherwise = Constant{dtype};
   if (clamp != 0) {
     load.index = indices(at);
   } else {
-    Dim linear = 0;
+    Dim linear = shift;
     for (size_t i = 0; i < at.size(); ++i) linear += at[i] * view.strides[i];
     load.index = {index(clean(linear))};
   }

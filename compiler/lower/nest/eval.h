@@ -67,6 +67,8 @@ class RegionEval {
   Dim mirrored(const Dim& index, const Dim& extent);
   void flip_negative(StridedView& view, Coords& coords);
   ir::BufferId parameter(const StridedView& view, ir::Space space, bool flat);
+  // The parameter for another view of the same elements but some at its ends, and where in it the view begins.
+  std::optional<std::pair<ir::BufferId, Dim>> overlapping_parameter(const StridedView& view);
   IndexExpr index(const Dim& d) const { return index_expr(nest_, d); }
   std::vector<IndexExpr> indices(const std::vector<Dim>& list) const;
   Dim symbol(ir::RegId reg);
