@@ -3,11 +3,15 @@
 // takes a row or many share it, whatever the number of rows; and generated code with the results of the evaluator.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "compiler/lower/lower.h"
 #include "compiler/partition/partition.h"
 #include "ir/eval/kernel.h"
+#include "ir/ops/cast.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/kernel_text.h"
 #include "ir/verify/kernel.h"
@@ -132,7 +136,11 @@ constexpr const char* kMoments = R"(graph @main(%x: f32[$B, 9001]) {
   %4 = sub %2, %3: f32[$B]
   return %0 as "mean", %4 as "variance"
 })";
-constexpr const char* kLongRows[] = {kSum, kArgmax, kSoftmax, kLogSumExp, kGroupNorm, kMoments};
+constexpr const char* kArgmaxOfHalves = R"(graph @main(%x: f16[$B, 70008]) {
+  %0 = argmax %x {axis = 1, last = 1}: i64[$B]
+  return %0 as "y"
+})";
+constexpr const char* kLongRows[] = {kSum, kArgmax, kArgmaxOfHalves, kSoftmax, kLogSumExp, kGroupNorm, kMoments};
 
 // Rows as long as a block can hold, and rows that take half of the largest cluster. Lengths do not divide evenly.
 constexpr const char* kFullBlock = R"(graph @main(%x: f16[$B, 36, 40, 40], %w: f16[36, 1, 1]) {
@@ -194,25 +202,181 @@ TEST(LongRows, GeneratedCodeOfClustersComputesWhatTheEvaluatorDoes) {
   expect_cuda_like_evaluator(cases);
 }
 
-TEST(LongRows, EverySchedulesBitsAreEqual) {
-  for (const char* text : kLongRows) {
-    SCOPED_TRACE(text);
-    const Scheduled whole = schedule(text, 3, kOneSm);
-    EXPECT_EQ(print(whole.kernel).find("scratch"), std::string::npos);
-    EXPECT_NE(print(schedule(text, 3, kManySms).kernel).find("scratch"), std::string::npos);
-    std::vector<Tensor> want = make_args(whole.kernel, whole.extents, 7, -2, 2);
-    run_rows(text, 0, 3, 3, kOneSm, want);
-    for (const GpuSize& gpu : {kSomeSms, kManySms, kOneSmOfClusters, kManySmsOfClusters}) {
-      for (const int64_t count : {1, 3}) {
-        std::vector<Tensor> got = make_args(whole.kernel, whole.extents, 7, -2, 2);
-        for (int64_t first = 0; first < 3; first += count) run_rows(text, first, count, 3, gpu, got);
-        for (size_t i = 0; i < want.size(); ++i)
-          EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].bytes()), 0)
-              << "argument " << i << ", " << gpu.sms << " multiprocessors, clusters " << gpu.clusters << ", rows by "
-              << count;
-      }
+// On GPUs of several sizes, by single rows and all at once.
+void expect_equal_bits(const std::string& text, int64_t rows, const std::vector<GpuSize>& gpus) {
+  SCOPED_TRACE(text);
+  const Scheduled whole = schedule(text, rows, kOneSm);
+  std::vector<Tensor> want = make_args(whole.kernel, whole.extents, 7, -2, 2);
+  run_rows(text, 0, rows, rows, kOneSm, want);
+  for (const GpuSize& gpu : gpus) {
+    for (const int64_t count : {int64_t{1}, rows}) {
+      std::vector<Tensor> got = make_args(whole.kernel, whole.extents, 7, -2, 2);
+      for (int64_t first = 0; first < rows; first += count) run_rows(text, first, count, rows, gpu, got);
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].bytes()), 0)
+            << "argument " << i << ", " << gpu.sms << " multiprocessors, clusters " << gpu.clusters << ", rows by "
+            << count;
     }
   }
+}
+
+TEST(LongRows, EverySchedulesBitsAreEqual) {
+  for (const char* text : kLongRows) {
+    EXPECT_EQ(print(schedule(text, 3, kOneSm).kernel).find("scratch"), std::string::npos);
+    EXPECT_NE(print(schedule(text, 3, kManySms).kernel).find("scratch"), std::string::npos);
+    expect_equal_bits(text, 3, {kSomeSms, kManySms, kOneSmOfClusters, kManySmsOfClusters});
+  }
+}
+
+// Rows that no cluster holds: two reductions in one pass. Lengths do not divide evenly.
+constexpr const char* kSoftmaxBeyondClusters = R"(graph @main(%x: f32[$B, 262540]) {
+  %0 = reduce_max %x {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %x, %1: f32[$B, 262540]
+  %3 = exp %2: f32[$B, 262540]
+  %4 = reduce_sum %3 {axes = [1]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f32[$B, 1]
+  %6 = div %3, %5: f32[$B, 262540]
+  return %6 as "y"
+})";
+constexpr const char* kLogSumBeyondClusters = R"(graph @main(%x: f16[$B, 262147]) {
+  %c = cast %x {to = f32}: f32[$B, 262147]
+  %0 = reduce_max %c {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %c, %1: f32[$B, 262147]
+  %3 = exp %2: f32[$B, 262147]
+  %4 = reduce_sum %3 {axes = [1]}: f32[$B]
+  %5 = log %4: f32[$B]
+  %6 = add %5, %0: f32[$B]
+  return %6 as "y"
+})";
+// The mean is a result, too, and the sum has another reader.
+constexpr const char* kNormBeyondClusters = R"(graph @main(%x: f16[$B, 266240], %r: f16[$B, 266240]) {
+  %a = cast %x {to = f32}: f32[$B, 266240]
+  %b = cast %r {to = f32}: f32[$B, 266240]
+  %t = add %a, %b: f32[$B, 266240]
+  %s = reduce_sum %t {axes = [1]}: f32[$B]
+  %n = constant f32[] {266240}
+  %0 = div %s, %n: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %t, %1: f32[$B, 266240]
+  %3 = mul %2, %2: f32[$B, 266240]
+  %4 = reduce_mean %3 {axes = [1]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f32[$B, 1]
+  %6 = sqrt %5: f32[$B, 1]
+  %7 = div %2, %6: f32[$B, 266240]
+  return %7 as "y", %0 as "mean", %s as "sum"
+})";
+constexpr const char* kBeyondClusters[] = {kSoftmaxBeyondClusters, kLogSumBeyondClusters, kNormBeyondClusters};
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(LongRows, BeyondClustersTwoReductionsAreOnePass) {
+  const char* const combiners[] = {"reduce.max_sum", "reduce.max_sum", "reduce.welford"};
+  const int loads[] = {2, 1, 2};  // of the row
+  for (size_t i = 0; i < 3; ++i) {
+    for (const int64_t rows : {1, 500}) {
+      const std::string kernel = print(schedule(kBeyondClusters[i], rows, kManySmsOfClusters).kernel);
+      EXPECT_EQ(count_of(kernel, combiners[i]), 2) << kernel;  // of slices, and of what they give
+      EXPECT_EQ(count_of(kernel, "load b0["), loads[i]) << kernel;
+    }
+  }
+  EXPECT_EQ(print(schedule(kSoftmax, 1, kManySms).kernel).find("max_sum"), std::string::npos);
+}
+
+TEST(LongRows, BeyondClustersBitsAreEqual) {
+  for (const char* text : kBeyondClusters) expect_equal_bits(text, 2, {kSomeSms, kManySmsOfClusters});
+}
+
+TEST(LongRows, GeneratedCodeBeyondClustersComputesWhatTheEvaluatorDoes) {
+  FUSEC_NEEDS_COMPILER_OR_GPU();
+  std::vector<EmulationCase> cases;
+  for (const char* text : kBeyondClusters) {
+    const Scheduled s = schedule(text, 1, kManySms);
+    cases.push_back({print(s.kernel), {s.extents}, expectation(s.kernel)});
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
+// Where the best value of 70,000 halves is found that are `all` but for `others`: by argmax of the first and of the
+// last place, then by argmin.
+using Places = std::array<int64_t, 4>;
+Places find_places(float all, const std::vector<std::pair<int64_t, float>>& others) {
+  Places places{};
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Scheduled s = schedule(filled(R"(graph @main(%x: f16[$B, 70000]) {
+  %0 = $OP %x {axis = 1, last = $LAST}: i64[$B]
+  return %0 as "y"
+})",
+                                        {{"$OP", i < 2 ? "argmax" : "argmin"}, {"$LAST", i % 2 == 0 ? "0" : "1"}}),
+                                 1, kManySms);
+    std::vector<Tensor> args = make_args(s.kernel, s.extents, 7, -2, 2);
+    const auto put = [&](int64_t at, float value) { ir::store_double(DType::f16, args[0].as<char>() + 2 * at, value); };
+    for (int64_t at = 0; at < 70000; ++at) put(at, all);
+    for (const auto& [at, value] : others) put(at, value);
+    EXPECT_TRUE(ir::evaluate(s.kernel, args, s.extents).ok());
+    places[i] = args[1].as<int64_t>()[0];
+  }
+  return places;
+}
+
+TEST(LongRows, AnArgmaxFindsTheFirstOrLastOfEqualValues) {
+  constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(find_places(0, {{700, 3.F}, {31111, 3.F}, {12, -2.F}, {69999, -2.F}}), (Places{700, 31111, 12, 69999}));
+  EXPECT_EQ(find_places(-kInf, {}), (Places{0, 69999, 0, 69999}));
+  EXPECT_EQ(find_places(1, {{9000, kNan}, {20000, kInf}, {29000, kNan}}), (Places{9000, 29000, 9000, 29000}));
+  EXPECT_EQ(find_places(5, {{17, kInf}, {18, -kInf}}), (Places{17, 17, 18, 18}));
+}
+
+// The results of a kernel for one row.
+std::vector<double> run_row(const char* text, const std::vector<float>& row) {
+  const Scheduled s = schedule(text, 1, kManySmsOfClusters);
+  std::vector<Tensor> args = make_args(s.kernel, s.extents, 7, -2, 2);
+  std::memcpy(args[0].data(), row.data(), args[0].bytes());
+  EXPECT_TRUE(ir::evaluate(s.kernel, args, s.extents).ok());
+  const auto* y = args.back().as<float>();
+  return {y, y + args.back().num_elements()};
+}
+
+TEST(LongRows, ASoftmaxBeyondClustersTakesInfinitiesAsASmallOneDoes) {
+  constexpr size_t kLength = 262540, kMasked = 200000;
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  std::vector<float> row(kLength);
+  for (size_t i = 0; i < kLength; ++i) row[i] = i < kMasked ? -kInf : static_cast<float>(i % 97) * 0.25F - 90.0F;
+  double sum = 0;
+  for (const float x : row) sum += std::exp(static_cast<double>(x) + 66.0);
+  const std::vector<double> y = run_row(kSoftmaxBeyondClusters, row);
+  for (size_t i = 0; i < kLength; ++i)
+    ASSERT_NEAR(y[i], std::exp(static_cast<double>(row[i]) + 66.0) / sum, 2e-6 / sum) << "element " << i;
+  for (const float x : {kInf, std::numeric_limits<float>::quiet_NaN()}) {
+    row[kMasked + 1] = x;
+    for (const double v : run_row(kSoftmaxBeyondClusters, row)) ASSERT_TRUE(std::isnan(v));
+  }
+  const std::vector<float> masked(kLength, -kInf);
+  for (const double v : run_row(kSoftmaxBeyondClusters, masked)) ASSERT_TRUE(std::isnan(v));
+}
+
+TEST(LongRows, AVarianceBeyondClustersIsThatOfTheRow) {
+  constexpr const char* kVariance = R"(graph @main(%x: f32[$B, 262541]) {
+  %0 = reduce_mean %x {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %x, %1: f32[$B, 262541]
+  %3 = mul %2, %2: f32[$B, 262541]
+  %4 = reduce_mean %3 {axes = [1]}: f32[$B]
+  return %4 as "y"
+})";
+  std::vector<float> row(262541);
+  double mean = 0, variance = 0;
+  for (size_t i = 0; i < row.size(); ++i) row[i] = 1000.0F + static_cast<float>(i % 89) * 0.125F;
+  for (const float x : row) mean += x / static_cast<double>(row.size());
+  for (const float x : row) variance += (x - mean) * (x - mean) / static_cast<double>(row.size());
+  const std::vector<double> y = run_row(kVariance, row);
+  ASSERT_EQ(y.size(), 1U);
+  EXPECT_NEAR(y[0], variance, 1e-5 * variance);
 }
 
 // A normalization down columns: x / sqrt(sum of squares).

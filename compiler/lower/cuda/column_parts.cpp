@@ -15,12 +15,6 @@ namespace {
 // A thread alone reads a shorter column in less time than two launches take.
 constexpr int64_t kLongColumn = 64;
 
-IndexExpr count_iterations(const std::vector<LoopHead>& heads) {
-  IndexExpr count = 1;
-  for (const LoopHead& head : heads) count *= head.extent;
-  return count;
-}
-
 // Whether a thread for each column would leave most of the device idle.
 bool has_few_columns(const Scheduling& s, const PerfectNest& nest) {
   const auto columns = known_value(s, count_iterations(nest.heads));

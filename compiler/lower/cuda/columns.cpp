@@ -15,9 +15,13 @@ namespace fusec::compiler {
 
 namespace {
 
-// Longer columns are split into chunks of so many rows: at least 64 of them until chunks are long, then at most 1,024.
+// Longer columns are split into chunks of so many rows: at least 64 of them until chunks are long, then at most 1,024;
+// more where all strips together would have few blocks.
 constexpr int64_t kMinChunk = 256, kLongChunk = 1024, kMaxChunk = 4096;
-constexpr int64_t kFewRows = 16;  // as many as a thread adds up by itself
+constexpr int64_t kEnoughBlocks = 1024;
+constexpr int64_t kFewRows = 16;     // as many as a thread adds up by itself
+constexpr int64_t kNarrowStrip = 4;  // accesses: two sectors
+constexpr int64_t kManyStrips = 64;  // of the sums of chunks
 
 // One reduction over one loop, then element-wise work on its result. Results that are as large as the reduced value and
 // do not need the sum are stored inside the reduction, so that each element is read once.
@@ -87,8 +91,8 @@ class ColumnSchedule {
     dtype_ = k_.regs[parts_.reduce.dst[0]].dtype;
     lanes_ = std::min(lanes_of_access(k_, parts_.reduce.body, along), 8);
     while (lanes_ > 1 && !divisible_by(k_, columns_.extent, lanes_)) lanes_ /= 2;
-    const int64_t accesses = (known_extent(s, columns_.extent, int64_t{kWarp} * lanes_) + lanes_ - 1) / lanes_;
-    while (width_ > 4 && width_ / 2 >= accesses) width_ /= 2;
+    accesses_ = (known_extent(s, columns_.extent, int64_t{kWarp} * lanes_) + lanes_ - 1) / lanes_;
+    width_ = width_of_strip();
   }
 
   Block run() {
@@ -98,6 +102,16 @@ class ColumnSchedule {
 
  private:
   static IndexExpr lane() { return IndexExpr::symbol(ir::kLane); }
+
+  // Up to a warp's accesses, a power of two; where that leaves over a fifth of the threads idle, strips that share the
+  // row evenly.
+  int width_of_strip() const {
+    int64_t width = kWarp;
+    while (width > kNarrowStrip && width / 2 >= accesses_) width /= 2;
+    const int64_t strips = std::max<int64_t>(1, (accesses_ + width - 1) / width);
+    if (5 * accesses_ < 4 * strips * width) width = std::max(kNarrowStrip, (accesses_ + strips - 1) / strips);
+    return static_cast<int>(width);
+  }
 
   // The number of threads that share a column. Each takes every n-th row.
   int groups(const IndexExpr& rows) const {
@@ -203,9 +217,11 @@ class ColumnSchedule {
     return rebuild_loops({{LoopTag::block, x, width_}}, std::move(body));
   }
 
-  static int64_t chunk_rows(int64_t rows) {
+  int64_t chunk_rows(int64_t rows) const {
     int64_t chunk = kMinChunk;
     while ((chunk < kLongChunk && 64 * chunk < rows) || (chunk < kMaxChunk && 1024 * chunk < rows)) chunk *= 2;
+    const int64_t strips = (accesses_ + kWarp - 1) / kWarp;
+    while (chunk > kMinChunk && rows * strips < kEnoughBlocks * chunk) chunk /= 2;
     return chunk;
   }
 
@@ -226,6 +242,8 @@ class ColumnSchedule {
     second.body.clear();
     second.body.push_back({ir::Load{part, partial, partial_at(IndexExpr::symbol(r)), {}, ir::Constant{dtype_}, 0}});
     second.yield = {part};
+    // These rows are few: narrow strips let more multiprocessors read them.
+    if (accesses_ < kManyStrips * kNarrowStrip) width_ = kNarrowStrip;
     for (Stmt& stmt : strips(second, parts_.after, {})) result.push_back(std::move(stmt));
     return result;
   }
@@ -255,6 +273,7 @@ class ColumnSchedule {
   LoopHead rows_, columns_;
   std::vector<LoopHead> outer_;
   DType dtype_;
+  int64_t accesses_ = 1;           // of a row
   int lanes_ = 1, width_ = kWarp;  // of an access; accesses of a strip
 };
 

@@ -34,6 +34,7 @@ constexpr int64_t kRowWarps = 32;      // of a block that takes a whole row
 constexpr int64_t kWarpsOfSm = 16;     // enough to keep loads under way
 constexpr ir::Tree kFolds{0, 0};       // of slices, and of nothing else here
 constexpr int64_t kFoldThreads = 256;  // of a block that combines slices and does nothing else
+constexpr int64_t kFoldBlocks = 32;    // of a multiprocessor, which each combine the slices of their row
 
 // The powers of two around n, which count as 1 if it is less.
 int64_t floor_power(int64_t n) {
@@ -57,6 +58,7 @@ class LongRows {
     for (LoopHead& head : heads_) head.tag = LoopTag::grid;
     for (RowPart& part : parts_)
       for (Stmt& stmt : part.reductions) order_by_memory(std::get<ir::Reduce>(stmt.v), k_);
+    join_reductions(k_, parts_);
   }
 
   Block run() {
@@ -109,10 +111,8 @@ class LongRows {
   }
 
   static bool moves(const std::vector<IndexExpr>& index, const Place& p) {
-    return std::any_of(index.begin(), index.end(), [&](const IndexExpr& d) {
-      return d.uses(ir::kLane) ||
-             std::any_of(p.heads.begin(), p.heads.end(), [&](const LoopHead& head) { return d.uses(head.var); });
-    });
+    return uses_any(index, p.heads) ||
+           std::any_of(index.begin(), index.end(), [](const IndexExpr& d) { return d.uses(ir::kLane); });
   }
 
   ir::Guard inside(const Chunks& chunks, const Place& p) const {
@@ -164,6 +164,7 @@ class LongRows {
   // Reduces a block's share of a row. `backward`: each thread reads its accesses from the last to the first.
   Stmt reduction(const Stmt& stmt, const Slices& slices, VarId slice, bool backward) {
     const auto& row = std::get<ir::Reduce>(stmt.v);
+    if (makes_tuples(k_, row)) return tuple_reduction(stmt, slices, slice);
     const Chunks chunks = chunks_of(stmt);
     Place p = place_of(chunks, slices, slice);
     if (backward)
@@ -188,6 +189,22 @@ class LongRows {
     group.yield.assign(own.dst.begin(), own.dst.end());
     group.body.clear();
     group.body.push_back({std::move(own)});
+    return {std::move(group)};
+  }
+
+  // Reduces a block's share of a row to tuples. Each thread makes one tuple of its elements of a chunk.
+  Stmt tuple_reduction(const Stmt& stmt, const Slices& slices, VarId slice) {
+    const auto& row = std::get<ir::Reduce>(stmt.v);
+    const Chunks chunks = chunks_of(stmt);
+    const Place p = place_of(chunks, slices, slice);
+    ir::Reduce group = row;
+    group.loops.clear();
+    for (size_t i = 1; i < 4; ++i)
+      if (!p.heads[i].extent.is(1)) group.loops.push_back(p.heads[i]);
+    group.tree = {kWarp, kWarp};
+    group.body.clear();
+    const ThreadElements elements{build_yields(row, chunks, p), p.heads.back(), chunks.lanes, inside(chunks, p)};
+    group.yield = reduce_to_tuple(k_, row.combiner, elements, group.body);
     return {std::move(group)};
   }
 
@@ -375,18 +392,41 @@ class LongRows {
     if (most_slices() > kFoldThreads) return false;
     Block launch = schedule_loop(s_, heads_, parts_[i], {}, true);
     if (launch.size() != 1) return false;
-    Block* body = &launch;
-    while (body->size() == 1 && std::get_if<ir::Loop>(&(*body)[0].v) != nullptr &&
-           std::get<ir::Loop>((*body)[0].v).head.tag == LoopTag::grid)
-      body = &std::get<ir::Loop>((*body)[0].v).body;
-    const int64_t threads = count_threads(*body);
+    PerfectNest blocks = peel_grid(std::move(launch[0]));
+    const int64_t threads = count_threads(blocks.body);
     if (threads % kWarp != 0) return false;
-    Block first = std::move(known_);
-    spread_folds(first, threads);
-    append(first, std::move(*body));
-    *body = std::move(first);
-    append(grids, std::move(launch));
+    // More blocks combine the slices at the cost of a launch for them alone.
+    if (known_value(s_, count_iterations(blocks.heads)).value_or(0) > kFoldBlocks * s_.target.sm_count)
+      finish_rows(i, grids);
+    const auto of_rows = static_cast<std::ptrdiff_t>(heads_.size());
+    if (shares_much(*parts_[i].loop))
+      std::rotate(blocks.heads.begin(), blocks.heads.begin() + of_rows, blocks.heads.end());
+    Block body = std::move(known_);
+    spread_folds(body, threads);
+    append(body, std::move(blocks.body));
+    grids.push_back(rebuild_loops(blocks.heads, std::move(body)));
     return true;
+  }
+
+  // Whether all rows read some operands, and these fill much of the L2 cache. Then blocks go from row to row first.
+  bool shares_much(const Stmt& loop) const {
+    const PerfectNest elements = peel_loops(loop);
+    int64_t bytes = 0;
+    for (const Stmt& stmt : elements.body) {
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load == nullptr || k_.buffers[load->buffer].space != ir::Space::in || uses_any(load->index, heads_)) continue;
+      IndexExpr count = 1;
+      for (const LoopHead& head : elements.heads)
+        if (uses_any(load->index, {head})) count *= head.extent;
+      bytes += known_value(s_, count).value_or(0) * static_cast<int64_t>(size_of(k_.buffers[load->buffer].dtype));
+    }
+    return 4 * bytes > s_.target.last_level_cache;
+  }
+
+  static bool uses_any(const std::vector<IndexExpr>& index, const std::vector<LoopHead>& heads) {
+    return std::any_of(index.begin(), index.end(), [&](const IndexExpr& d) {
+      return std::any_of(heads.begin(), heads.end(), [&](const LoopHead& head) { return d.uses(head.var); });
+    });
   }
 
   static int64_t count_threads(const Block& block) {

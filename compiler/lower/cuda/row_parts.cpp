@@ -43,9 +43,9 @@ bool is_simple(const Stmt& stmt) {
          std::holds_alternative<ir::Store>(stmt.v);
 }
 
-class Parts {
+class NestParts {
  public:
-  explicit Parts(bool together) : together_(together) {}
+  explicit NestParts(bool together) : together_(together) {}
 
   bool add(const Stmt& stmt) {
     if (std::holds_alternative<ir::Reduce>(stmt.v)) return add_reduction(stmt);
@@ -120,7 +120,7 @@ void drop_unread(Block& block, std::set<RegId> reads) {
 }
 
 std::optional<std::vector<RowPart>> take_apart(const Block& body, bool together) {
-  Parts parts(together);
+  NestParts parts(together);
   for (const Stmt& stmt : body)
     if (!parts.add(stmt)) return std::nullopt;
   return parts.finish();
@@ -186,6 +186,25 @@ void hoist_from_loop(RowPart& part, Block& known) {
   }
   drop_unread(known, find_reads(kept));
   part.loop = rebuild_loops(nest.heads, std::move(kept));
+}
+
+PerfectNest peel_grid(Stmt stmt) {
+  PerfectNest nest;
+  nest.body.push_back(std::move(stmt));
+  while (nest.body.size() == 1) {
+    auto* loop = std::get_if<ir::Loop>(&nest.body[0].v);
+    if (loop == nullptr || loop->head.tag != LoopTag::grid) break;
+    nest.heads.push_back(loop->head);
+    Block inner = std::move(loop->body);
+    nest.body = std::move(inner);
+  }
+  return nest;
+}
+
+IndexExpr count_iterations(const std::vector<LoopHead>& heads) {
+  IndexExpr count = 1;
+  for (const LoopHead& head : heads) count *= head.extent;
+  return count;
 }
 
 namespace {

@@ -29,6 +29,10 @@ std::set<ir::RegId> find_reads(const ir::Block& block);
 void drop_unread(ir::Block& block, std::set<ir::RegId> readers);
 bool has_store(const ir::Block& block);
 
+// Where a part's reduction of long rows needs the result of the part before, and both can be one reduction over tuples:
+// makes one part of the two (joint_reductions.cpp).
+void join_reductions(ir::Kernel& kernel, std::vector<RowPart>& parts);
+
 // Keeps values of rows in scratch memory, an element for each iteration of the heads.
 class RowMemory {
  public:
@@ -57,6 +61,25 @@ void hoist_from_loop(RowPart& part, ir::Block& known);
 // thread blocks of its own, so that the heads are the outermost grid loops.
 ir::Block schedule_loop(const Scheduling& s, const std::vector<ir::LoopHead>& heads, const RowPart& part,
                         const ir::Block& known, bool rows_apart = false);
+
+// The grid loops of a nest, and what is inside of them.
+PerfectNest peel_grid(ir::Stmt stmt);
+IndexExpr count_iterations(const std::vector<ir::LoopHead>& heads);
+
+// --- thread_tuples.cpp ---
+
+// A thread's elements of a chunk of a long row. `body`: those of one access; its last statement carries them as yields.
+struct ThreadElements {
+  ir::Block body;
+  ir::LoopHead steps;  // over the accesses
+  int lanes = 1;       // of an access
+  ir::Guard inside;    // where an access lies in the row
+};
+// Whether a thread reduces its elements value by value before their tuples are combined.
+bool makes_tuples(const ir::Kernel& kernel, const ir::Reduce& row);
+// Appends what makes one tuple of the elements, which it returns.
+std::vector<ir::Operand> reduce_to_tuple(ir::Kernel& kernel, ir::Combiner combiner, const ThreadElements& elements,
+                                         ir::Block& out);
 
 // --- row_results.cpp ---
 
