@@ -35,8 +35,14 @@ constexpr int64_t kLargeSymbol = 64;  // such as a large batch
 class Lowering {
  public:
   Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-           const ir::Deadline& deadline, const CandidateLimits& limits)
-      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline), limits_(limits) {
+           const ir::Deadline& deadline, const CandidateLimits& limits, const LowerSettings& settings)
+      : graph_(graph),
+        partition_(partition),
+        target_(target),
+        options_(options),
+        deadline_(deadline),
+        settings_(settings),
+        limits_(limits) {
     for (NodeId id : graph.order) {
       const Node& node = graph.nodes[id];
       if (node.op != ir::Op(ir::TensorOp::slice)) continue;
@@ -152,7 +158,7 @@ class Lowering {
     scheduled_.assign(first.size(), std::vector<Scheduled>{});
     constexpr int64_t kRegionsOfAThread = 4;  // take longer than a thread to start
     const auto regions = static_cast<int64_t>(first.size());
-    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const int64_t cores = settings_.threads > 0 ? settings_.threads : std::max(1U, std::thread::hardware_concurrency());
     const int64_t threads = std::min(cores, (regions + kRegionsOfAThread - 1) / kRegionsOfAThread);
     ir::for_each_parallel(static_cast<int>(threads), regions, [&](int64_t i) {
       const Region& region = *first[static_cast<size_t>(i)];
@@ -208,6 +214,7 @@ class Lowering {
   ir::KernelCost predict(const ir::Kernel& kernel, const std::vector<Dim>& launch, int64_t symbol) const {
     std::map<std::string, int64_t> symbols;
     for (const std::string& name : graph_.symbols) symbols[name] = symbol;
+    for (const auto& [name, value] : settings_.symbol_values) symbols[name] = value;
     std::vector<int64_t> extents;
     for (const Dim& extent : launch) extents.push_back(extent.eval(symbols).value_or(1));
     return ir::cost(kernel, target_, {extents});
@@ -230,6 +237,7 @@ class Lowering {
       const auto count = slices_.find(base);
       return count != slices_.end() && count->second > kMaxSlicesInPlace;
     });
+    if (!nest.domain.has_reduced()) fix_symbols(nest, settings_.symbol_values);
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
     const std::vector<Dim> extents = abstract_extents(nest);
@@ -239,10 +247,12 @@ class Lowering {
     std::vector<Scheduled> all;
     all.push_back(scheduled(std::move(nest), extents, values, stem));
     // Symbols of the model have the value that unset ones have at a run; what matters is seen at a larger one.
-    const bool fixed = std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
+    const bool fixed = !settings_.symbol_values.empty() ||
+                       std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
     const int64_t symbol = fixed ? 1 : kLargeSymbol;
-    const ir::KernelCost cost = predict(all[0].kernel, extents, symbol);
-    all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, extents, 1).predicted_us;
+    const std::vector<Dim> launch = all[0].made.extents;
+    const ir::KernelCost cost = predict(all[0].kernel, launch, symbol);
+    all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, launch, 1).predicted_us;
     if (!has_alternatives(cost, all[0].kernel, fixed)) return all;
     for (const ScheduleChoice& choice : list_choices(own)) {
       if (all.size() == limits_.most) break;
@@ -276,6 +286,10 @@ class Lowering {
     Scheduled out;
     Generated& made = out.made;
     made.extents = extents;
+    if (!settings_.symbol_values.empty() && nest.domain.has_reduced()) {
+      fix_extents(nest.kernel, made.extents, settings_.symbol_values);
+      fix_params(nest.params, settings_.symbol_values);
+    }
     made.why = kOnlyWay;
     for (const ParamSource& source : nest.params) {
       const auto at = std::lower_bound(values.begin(), values.end(), source.base);
@@ -442,7 +456,8 @@ class Lowering {
   const Target& target_;
   const Options& options_;
   const ir::Deadline& deadline_;
-  const CandidateLimits limits_;
+  const LowerSettings& settings_;
+  const CandidateLimits& limits_;
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
@@ -457,8 +472,8 @@ class Lowering {
 }  // namespace
 
 Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-                          const ir::Deadline& deadline, const CandidateLimits& limits) {
-  return Lowering(graph, partition, target, options, deadline, limits).run();
+                          const ir::Deadline& deadline, const CandidateLimits& limits, const LowerSettings& settings) {
+  return Lowering(graph, partition, target, options, deadline, limits, settings).run();
 }
 
 }  // namespace fusec::compiler
