@@ -228,8 +228,20 @@ class Lowering {
     return may_gain || (limits_.is_measured && limits_.is_measured(first));
   }
 
-  // The candidates of a region. The first one is as the families choose by themselves.
+  // For the values of the symbols that are known, or for all where numbers in their place divide by 0: in a loop that
+  // never runs.
   Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
+    try {
+      return make_schedules(region, values, settings_.symbol_values);
+    } catch (const DimOverflow&) {
+      if (settings_.symbol_values.empty()) throw;
+      return make_schedules(region, values, {});
+    }
+  }
+
+  // The candidates of a region. The first one is as the families choose by themselves.
+  Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values,
+                                                const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
     FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
     find_aliases(nest);
@@ -237,7 +249,7 @@ class Lowering {
       const auto count = slices_.find(base);
       return count != slices_.end() && count->second > kMaxSlicesInPlace;
     });
-    if (!nest.domain.has_reduced()) fix_symbols(nest, settings_.symbol_values);
+    if (!nest.domain.has_reduced()) fix_symbols(nest, symbols);
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
     const std::vector<Dim> extents = abstract_extents(nest);
@@ -245,10 +257,10 @@ class Lowering {
     const LoopNest unscheduled = nest;
     const ScheduleChoice own = schedule(nest, extents, {});
     std::vector<Scheduled> all;
-    all.push_back(scheduled(std::move(nest), extents, values, stem));
+    all.push_back(scheduled(std::move(nest), extents, values, stem, symbols));
     // Symbols of the model have the value that unset ones have at a run; what matters is seen at a larger one.
-    const bool fixed = !settings_.symbol_values.empty() ||
-                       std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
+    const bool fixed =
+        !symbols.empty() || std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
     const int64_t symbol = fixed ? 1 : kLargeSymbol;
     const std::vector<Dim> launch = all[0].made.extents;
     const ir::KernelCost cost = predict(all[0].kernel, launch, symbol);
@@ -261,7 +273,7 @@ class Lowering {
       const double us = predict(nest.kernel, extents, symbol).predicted_us;
       if (us > limits_.far_from_first * cost.predicted_us) continue;
       const double predicted = fixed ? us : predict(nest.kernel, extents, 1).predicted_us;
-      Scheduled other = scheduled(std::move(nest), extents, values, stem);
+      Scheduled other = scheduled(std::move(nest), extents, values, stem, symbols);
       const auto same = [&](const Scheduled& made) { return made.text == other.text; };
       if (std::any_of(all.begin(), all.end(), same)) continue;
       other.made.why = to_string(choice), other.made.predicted_us = predicted;
@@ -282,13 +294,13 @@ class Lowering {
   }
 
   Scheduled scheduled(LoopNest nest, const std::vector<Dim>& extents, const std::vector<ValueId>& values,
-                      const std::string& stem) const {
+                      const std::string& stem, const SymbolBindings& symbols) const {
     Scheduled out;
     Generated& made = out.made;
     made.extents = extents;
-    if (!settings_.symbol_values.empty() && nest.domain.has_reduced()) {
-      fix_extents(nest.kernel, made.extents, settings_.symbol_values);
-      fix_params(nest.params, settings_.symbol_values);
+    if (!symbols.empty() && nest.domain.has_reduced()) {
+      fix_extents(nest.kernel, made.extents, symbols);
+      fix_params(nest.params, symbols);
     }
     made.why = kOnlyWay;
     for (const ParamSource& source : nest.params) {
