@@ -29,7 +29,10 @@ std::string text_of(const Bindings& bindings) {
 
 }  // namespace
 
-bool Specializer::is_of_parent() const { return thread_.joinable() && forks_ != forks(); }
+bool Specializer::is_of_parent() const {
+  const uint64_t started = started_;
+  return started != 0 && started != forks() + 1;
+}
 
 Specializer::~Specializer() {
   cancelled_ = true;
@@ -64,8 +67,10 @@ void Specializer::make_later(const PlanPtr& generic, Made made) {
   const std::lock_guard lock(mutex_);
   try {
     jobs_.push_back({generic, std::move(made)});
-    forks_ = forks();
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    if (!thread_.joinable()) {
+      thread_ = std::thread([this] { work(); });
+      started_ = forks() + 1;
+    }
     changed_.notify_all();
   } catch (const std::exception&) {
     jobs_.clear();  // the system grants no thread, or no memory

@@ -62,8 +62,8 @@ class Specializer {
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   bool busy_ = false;
-  std::thread thread_;  // started for the first job
-  uint64_t forks_ = 0;  // when it was started
+  std::thread thread_;                // started for the first job
+  std::atomic<uint64_t> started_{0};  // forks() + 1 at that time
 };
 
 }  // namespace fusec::runtime
