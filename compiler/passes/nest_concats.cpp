@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimize pass: where the operands of a concat begin with those of another one, as in every layer of a dense block,
 // the first becomes a concat of the second and the rest. Partition then stores all parts in the memory of the last
-// concat of such a chain, and each kernel reads one tensor in place of many, so that most layers share one kernel. The
-// chains are those that partition can store so: libraries make parts of them, and each part goes to this chain alone.
+// concat of such a chain, and each kernel reads one tensor in place of many, so that it is small and most layers share
+// one. The chains are those that partition can store so: libraries make parts of them, and each part goes to this chain
+// alone. On a GPU concats stay as they are: convolutions that write slices of channels, and kernels that read them,
+// made densenet121 on an H100 2 to 3 % slower, although it compiled in a quarter of the time.
 
 #include <algorithm>
 #include <map>
@@ -119,6 +121,8 @@ class Nesting {
 
 }  // namespace
 
-Result<bool> nest_concats(Graph& graph, const PassContext&) { return Nesting(graph).run(); }
+Result<bool> nest_concats(Graph& graph, const PassContext& context) {
+  return context.target.kind == TargetKind::cpu ? Nesting(graph).run() : false;
+}
 
 }  // namespace fusec::compiler
