@@ -35,8 +35,14 @@ constexpr int64_t kLargeSymbol = 64;  // such as a large batch
 class Lowering {
  public:
   Lowering(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-           const ir::Deadline& deadline, const CandidateLimits& limits)
-      : graph_(graph), partition_(partition), target_(target), options_(options), deadline_(deadline), limits_(limits) {
+           const ir::Deadline& deadline, const CandidateLimits& limits, const LowerSettings& settings)
+      : graph_(graph),
+        partition_(partition),
+        target_(target),
+        options_(options),
+        deadline_(deadline),
+        settings_(settings),
+        limits_(limits) {
     for (NodeId id : graph.order) {
       const Node& node = graph.nodes[id];
       if (node.op != ir::Op(ir::TensorOp::slice)) continue;
@@ -152,7 +158,7 @@ class Lowering {
     scheduled_.assign(first.size(), std::vector<Scheduled>{});
     constexpr int64_t kRegionsOfAThread = 4;  // take longer than a thread to start
     const auto regions = static_cast<int64_t>(first.size());
-    const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+    const int64_t cores = settings_.threads > 0 ? settings_.threads : std::max(1U, std::thread::hardware_concurrency());
     const int64_t threads = std::min(cores, (regions + kRegionsOfAThread - 1) / kRegionsOfAThread);
     ir::for_each_parallel(static_cast<int>(threads), regions, [&](int64_t i) {
       const Region& region = *first[static_cast<size_t>(i)];
@@ -208,6 +214,7 @@ class Lowering {
   ir::KernelCost predict(const ir::Kernel& kernel, const std::vector<Dim>& launch, int64_t symbol) const {
     std::map<std::string, int64_t> symbols;
     for (const std::string& name : graph_.symbols) symbols[name] = symbol;
+    for (const auto& [name, value] : settings_.symbol_values) symbols[name] = value;
     std::vector<int64_t> extents;
     for (const Dim& extent : launch) extents.push_back(extent.eval(symbols).value_or(1));
     return ir::cost(kernel, target_, {extents});
@@ -221,8 +228,20 @@ class Lowering {
     return may_gain || (limits_.is_measured && limits_.is_measured(first));
   }
 
-  // The candidates of a region. The first one is as the families choose by themselves.
+  // For the values of the symbols that are known, or for all where numbers in their place divide by 0: in a loop that
+  // never runs.
   Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
+    try {
+      return make_schedules(region, values, settings_.symbol_values);
+    } catch (const DimOverflow&) {
+      if (settings_.symbol_values.empty()) throw;
+      return make_schedules(region, values, {});
+    }
+  }
+
+  // The candidates of a region. The first one is as the families choose by themselves.
+  Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values,
+                                                const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
     FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
     find_aliases(nest);
@@ -230,6 +249,7 @@ class Lowering {
       const auto count = slices_.find(base);
       return count != slices_.end() && count->second > kMaxSlicesInPlace;
     });
+    if (!nest.domain.has_reduced()) fix_symbols(nest, symbols);
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
     const std::vector<Dim> extents = abstract_extents(nest);
@@ -237,12 +257,14 @@ class Lowering {
     const LoopNest unscheduled = nest;
     const ScheduleChoice own = schedule(nest, extents, {});
     std::vector<Scheduled> all;
-    all.push_back(scheduled(std::move(nest), extents, values, stem));
+    all.push_back(scheduled(std::move(nest), extents, values, stem, symbols));
     // Symbols of the model have the value that unset ones have at a run; what matters is seen at a larger one.
-    const bool fixed = std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
+    const bool fixed =
+        !symbols.empty() || std::all_of(extents.begin(), extents.end(), [](const Dim& d) { return d.is_const(); });
     const int64_t symbol = fixed ? 1 : kLargeSymbol;
-    const ir::KernelCost cost = predict(all[0].kernel, extents, symbol);
-    all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, extents, 1).predicted_us;
+    const std::vector<Dim> launch = all[0].made.extents;
+    const ir::KernelCost cost = predict(all[0].kernel, launch, symbol);
+    all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, launch, 1).predicted_us;
     if (!has_alternatives(cost, all[0].kernel, fixed)) return all;
     for (const ScheduleChoice& choice : list_choices(own)) {
       if (all.size() == limits_.most) break;
@@ -251,7 +273,7 @@ class Lowering {
       const double us = predict(nest.kernel, extents, symbol).predicted_us;
       if (us > limits_.far_from_first * cost.predicted_us) continue;
       const double predicted = fixed ? us : predict(nest.kernel, extents, 1).predicted_us;
-      Scheduled other = scheduled(std::move(nest), extents, values, stem);
+      Scheduled other = scheduled(std::move(nest), extents, values, stem, symbols);
       const auto same = [&](const Scheduled& made) { return made.text == other.text; };
       if (std::any_of(all.begin(), all.end(), same)) continue;
       other.made.why = to_string(choice), other.made.predicted_us = predicted;
@@ -272,10 +294,14 @@ class Lowering {
   }
 
   Scheduled scheduled(LoopNest nest, const std::vector<Dim>& extents, const std::vector<ValueId>& values,
-                      const std::string& stem) const {
+                      const std::string& stem, const SymbolBindings& symbols) const {
     Scheduled out;
     Generated& made = out.made;
     made.extents = extents;
+    if (!symbols.empty() && nest.domain.has_reduced()) {
+      fix_extents(nest.kernel, made.extents, symbols);
+      fix_params(nest.params, symbols);
+    }
     made.why = kOnlyWay;
     for (const ParamSource& source : nest.params) {
       const auto at = std::lower_bound(values.begin(), values.end(), source.base);
@@ -442,7 +468,8 @@ class Lowering {
   const Target& target_;
   const Options& options_;
   const ir::Deadline& deadline_;
-  const CandidateLimits limits_;
+  const LowerSettings& settings_;
+  const CandidateLimits& limits_;
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
@@ -457,8 +484,8 @@ class Lowering {
 }  // namespace
 
 Result<ir::Program> lower(const Graph& graph, const Partition& partition, const Target& target, const Options& options,
-                          const ir::Deadline& deadline, const CandidateLimits& limits) {
-  return Lowering(graph, partition, target, options, deadline, limits).run();
+                          const ir::Deadline& deadline, const CandidateLimits& limits, const LowerSettings& settings) {
+  return Lowering(graph, partition, target, options, deadline, limits, settings).run();
 }
 
 }  // namespace fusec::compiler

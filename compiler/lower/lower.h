@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "compiler/partition/partition.h"
 #include "fusec/options.h"
@@ -34,8 +36,17 @@ struct CandidateLimits {
   std::size_t most = 6;
 };
 
+// What lower may know of the shapes, and how many threads it may take.
+struct LowerSettings {
+  // The values of all symbols: kernels are made for these shapes alone. They give the bits of those for all shapes:
+  // where a region reduces, the schedule stays that of unknown extents, and its launch arguments become numbers. The
+  // Program has the same slots, allocations and library steps. Empty: kernels for all shapes.
+  std::map<std::string, int64_t> symbol_values = {};
+  int threads = 0;  // 0: as many as the machine has
+};
+
 Result<ir::Program> lower(const ir::Graph& graph, const Partition& partition, const Target& target,
-                          const Options& options, const ir::Deadline& deadline = {},
-                          const CandidateLimits& limits = {});
+                          const Options& options, const ir::Deadline& deadline = {}, const CandidateLimits& limits = {},
+                          const LowerSettings& settings = {});
 
 }  // namespace fusec::compiler

@@ -76,10 +76,9 @@ class RegionFuser {
       return "a window of many places is stored before it is reduced";
     if (rows && feeds_window(value, user)) return "a window of many places reads it where it is stored";
     if (groups_.would_cycle(p, g)) return "would make a cycle";
-    std::vector<NodeId> nodes = a.nodes;
-    nodes.insert(nodes.end(), b.nodes.begin(), b.nodes.end());
-    std::sort(nodes.begin(), nodes.end(),
-              [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
+    std::vector<NodeId> nodes(a.nodes.size() + b.nodes.size());
+    std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), nodes.begin(),
+               [&](NodeId x, NodeId y) { return groups_.position(x) < groups_.position(y); });
     const auto outputs = groups_.find_outputs(nodes);
     if (outputs.size() > kMaxOutputs) return "the region would have too many outputs";
     if ((a.has_concat || b.has_concat) && selected(nodes, rows || outputs.size() > 1) > kMaxSelected)

@@ -93,7 +93,9 @@ void Groups::absorb(int to, int from) {
   all[static_cast<size_t>(from)].alive = false;
   for (NodeId node : nodes) put(node, to);
   auto& merged = all[static_cast<size_t>(to)].nodes;
-  std::sort(merged.begin(), merged.end(), [&](NodeId a, NodeId b) { return positions_[a] < positions_[b]; });
+  const auto appended = merged.end() - static_cast<std::ptrdiff_t>(nodes.size());
+  std::inplace_merge(merged.begin(), appended, merged.end(),
+                     [&](NodeId a, NodeId b) { return positions_[a] < positions_[b]; });
 }
 
 std::vector<ValueId> Groups::bases(ValueId value) const {
@@ -138,19 +140,22 @@ std::vector<NodeId> Groups::real_users(ValueId value) const {
 }
 
 std::vector<ValueId> Groups::find_outputs(const std::vector<NodeId>& nodes) const {
-  std::vector<NodeId> inside = nodes;
-  std::sort(inside.begin(), inside.end());
   std::vector<ValueId> result;
   for (NodeId id : nodes) {
     const ValueId v = graph.nodes[id].output;
-    if (is_graph_output(v) || is_used_outside(v, inside)) result.push_back(v);
+    if (is_graph_output(v) || is_used_outside(v, nodes)) result.push_back(v);
   }
   return result;
 }
 
 bool Groups::is_used_outside(ValueId value, const std::vector<NodeId>& inside) const {
+  const auto is_inside = [&](NodeId user) {
+    const auto at = std::lower_bound(inside.begin(), inside.end(), user,
+                                     [&](NodeId a, NodeId b) { return positions_[a] < positions_[b]; });
+    return at != inside.end() && *at == user;
+  };
   return std::any_of(users_[value].begin(), users_[value].end(), [&](NodeId user) {
-    if (!views_[user]) return !std::binary_search(inside.begin(), inside.end(), user);
+    if (!views_[user]) return !is_inside(user);
     const ValueId view = graph.nodes[user].output;
     return is_graph_output(view) || is_used_outside(view, inside);
   });

@@ -58,7 +58,8 @@ class Groups {
   std::vector<ir::NodeId> real_users(ir::ValueId value) const;
   const std::vector<ir::NodeId>& direct_users(ir::ValueId value) const { return users_[value]; }
 
-  // The values of these nodes that are graph outputs or that a node outside reads.
+  // The values of these nodes, sorted by position as those of a group are, that are graph outputs or that a node
+  // outside reads.
   std::vector<ir::ValueId> find_outputs(const std::vector<ir::NodeId>& nodes) const;
   // Whether merging groups a and b would create a cycle of groups.
   bool would_cycle(int a, int b) const;
@@ -75,7 +76,7 @@ class Groups {
  private:
   void cover(uint32_t first, uint32_t from, uint32_t to);
   void collect_users(ir::ValueId value, std::vector<ir::NodeId>& out) const;
-  bool is_used_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // `inside` sorted
+  bool is_used_outside(ir::ValueId value, const std::vector<ir::NodeId>& inside) const;  // sorted by position
 
   // Of the groups that have nodes both before a position and at or behind it, the two that begin first, named by the
   // positions of their first nodes. A group that has been absorbed by another may still be named.

@@ -47,6 +47,7 @@ struct FUSEC_API LaunchInfo {
   std::string origin;
   bool generated = true;       // false: a library call
   bool once = false;           // it depends on no input and runs once per plan, not in each run
+  bool specialized = false;    // its kernel is made for the shapes of the plan (Options::specialize)
   std::string implementation;  // kernel name, or the library's name for what it runs
   int64_t bytes = 0;           // that it reads and writes, broadcast axes once
   int threads = 1;             // of a block on a GPU
@@ -61,6 +62,7 @@ struct FUSEC_API PlanStats {
   int64_t launches = 0, generated = 0, library = 0;  // of a run
   int64_t once = 0;                                  // launches before the first run; they come first in steps
   int64_t tuned = 0;                                 // library calls done in another way than the library would choose
+  int64_t specialized = 0;                           // generated launches with kernels for these shapes alone
   int64_t compiled_kernels = 0;                      // for these shapes, by the call that made the plan
   int64_t arena_bytes = 0, live_lower_bound_bytes = 0;
   int64_t kept_bytes = 0;   // of values that are computed once
@@ -94,6 +96,9 @@ class FUSEC_API Engine {
   Result<std::vector<TensorShape>> output_shapes(std::span<const TensorShape> input_shapes) const noexcept;
   // Makes (or finds) the Plan for these shapes.
   Result<PlanStats> plan(std::span<const TensorShape> input_shapes) const noexcept;
+  // Waits until the kernels that Specialize::background owes the Plans made so far are there, or have failed: for
+  // measurements. Runs take them by themselves.
+  void wait_for_specialized() const noexcept;
 
   // The inside, for Session and for tools that are built with the library.
   explicit Engine(std::shared_ptr<const runtime::EngineState> state) : state_(std::move(state)) {}

@@ -28,6 +28,13 @@ enum class Codegen : uint8_t { automatic, nvrtc, llvm };
 // same bits on every run, so the same on all machines of one kind with one version of the library.
 enum class Strategy : uint8_t { heuristic, cached, profile, reproducible };
 
+// Kernels of a model with symbols (a batch "N", a length) serve all of their values. Specialised ones are made for the
+// shapes of one plan: their extents, and the alignment that follows from them, are numbers in the code. off: none. now:
+// with the plan, which waits for them. background: the plan runs at once, and one thread of low priority makes them;
+// the first run that begins when they are there takes them. Results have the same bits either way. Where they cannot be
+// made, one warning says why, and the general ones go on.
+enum class Specialize : uint8_t { off, now, background };
+
 struct FUSEC_API Options {
   Numerics numerics = Numerics::precise;
   int threads = 0;                       // 0: what the machine and OMP_NUM_THREADS give
@@ -45,6 +52,7 @@ struct FUSEC_API Options {
   std::string target;  // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:1"
   Codegen codegen = Codegen::automatic;
+  Specialize specialize = Specialize::off;
   // f16 or bf16: weights and activations of an f32 model become that; its inputs and outputs stay. Unset: as the model
   // says.
   std::optional<DType> precision;

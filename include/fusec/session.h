@@ -18,9 +18,10 @@ namespace fusec {
 
 struct FUSEC_API SessionStats {
   int64_t runs = 0;
-  int64_t prepared = 0;                              // sets of shapes ready to run
-  int64_t arena_bytes = 0;                           // allocated
-  int64_t staged_copies = 0;                         // of caller tensors that could not be used where they lie
+  int64_t prepared = 0;       // sets of shapes ready to run
+  int64_t arena_bytes = 0;    // allocated
+  int64_t staged_copies = 0;  // of caller tensors that could not be used where they lie
+  int64_t swapped = 0;        // plans whose kernels for their shapes came in (Options::specialize)
   int64_t captured_graphs = 0, replayed_graphs = 0;  // of a GPU: plans captured, runs that were one graph launch
   std::vector<std::string> notes;                    // why, once per tensor
 };

@@ -10,9 +10,12 @@
 
 namespace fusec::ir {
 
-Deadline::Deadline(std::optional<double> seconds) : seconds_(seconds), start_(Clock::now()) {}
+Deadline::Deadline(std::optional<double> seconds, const std::atomic<bool>* cancelled)
+    : seconds_(seconds), start_(Clock::now()), cancelled_(cancelled) {}
 
 Status Deadline::check(const char* stage) const {
+  if (cancelled_ != nullptr && *cancelled_)
+    return Status(StatusCode::invalid_argument, fmt::format("the compile was ended in stage {}", stage));
   const std::chrono::duration<double> passed = Clock::now() - start_;
   if (!seconds_ || passed.count() < *seconds_) return {};
   return Status(StatusCode::invalid_argument,

@@ -3,6 +3,7 @@
 // and kernels, and Options::dump_dir, to which they write text for inspection.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -16,14 +17,15 @@ class Deadline {
  public:
   Deadline() = default;  // no limit
   // Starts now and ends after Options::compile_seconds; unset: no limit.
-  explicit Deadline(std::optional<double> seconds);
-  // invalid_argument, with the limit, `stage` and a remedy, if the time is over.
+  explicit Deadline(std::optional<double> seconds, const std::atomic<bool>* cancelled = nullptr);
+  // invalid_argument, with the limit, `stage` and a remedy, if the time is over, or if `cancelled` is set.
   Status check(const char* stage) const;
 
  private:
   using Clock = std::chrono::steady_clock;
   std::optional<double> seconds_;
   Clock::time_point start_;
+  const std::atomic<bool>* cancelled_ = nullptr;
 };
 
 // Writes text() to the file `name` in the folder `dir`. Does nothing if `dir` is empty. invalid_argument: the file

@@ -9,7 +9,6 @@
 
 #include "codegen/emit.h"
 #include "compiler/lower/gpu/gpu.h"
-#include "compiler/lower/lower.h"
 #include "compiler/select/select.h"
 #include "fusec/engine.h"
 #include "ir/graph/graph.h"
@@ -21,6 +20,7 @@
 #include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/engine/kernel_tuner.h"
+#include "runtime/engine/specialize.h"
 #include "runtime/plan/state.h"
 
 namespace fusec {
@@ -92,10 +92,11 @@ runtime::ObtainKernels obtain_later(const Target& target, const Options& options
   };
 }
 
-// `tuning` outlives the answer.
-compiler::CandidateLimits limits_of(const compiler::TuningData& tuning, runtime::Listing listing) {
+}  // namespace
+
+compiler::CandidateLimits runtime::limits_of(const compiler::TuningData& tuning, Listing listing) {
   compiler::CandidateLimits limits;
-  if (listing == runtime::Listing::all) {
+  if (listing == Listing::all) {
     limits.is_measured = [](const ir::Kernel&) { return true; };
   } else if (!tuning.empty()) {
     limits.is_measured = [&tuning](const ir::Kernel& first) {
@@ -104,8 +105,6 @@ compiler::CandidateLimits limits_of(const compiler::TuningData& tuning, runtime:
   }
   return limits;
 }
-
-}  // namespace
 
 Result<runtime::Stages> runtime::run_stages(const ir::Graph& imported, const Target& target, const Options& options,
                                             Stage last, const ir::Deadline& deadline,
@@ -145,11 +144,14 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   EngineStats& stats = parts.stats;
   const ir::Deadline deadline(options.compile_seconds);
   const Listing listing = machine != nullptr && options.strategy == Strategy::profile ? Listing::all : Listing::needed;
-  const compiler::TuningData tuning =
-      machine == nullptr ? compiler::TuningData() : read_kernel_times(options, *machine);
+  compiler::TuningData tuning = machine == nullptr ? compiler::TuningData() : read_kernel_times(options, *machine);
   FUSEC_ASSIGN(Stages stages, run_stages(*model.graph, target, options, Stage::select, deadline, tuning, listing));
   if (machine != nullptr && options.strategy == Strategy::profile) profile_kernels(stages.program, options, *machine);
   parts.program = std::move(stages.program);
+  if (machine != nullptr && options.specialize != Specialize::off && !parts.program.symbols.empty()) {
+    parts.specialize = specialize_from(
+        parts.program, {std::move(stages.graph), std::move(stages.partition), std::move(tuning), target, options});
+  }
   stats.stages = std::move(stages.times);
   stats.weights_ms = stages.weights_ms;
   FUSEC_TRY(needs_no_library(parts.program, target, options));

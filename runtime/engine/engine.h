@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "compiler/lower/lower.h"
 #include "compiler/partition/partition.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/select/select.h"
@@ -41,6 +43,8 @@ enum class Listing : uint8_t {
   needed,  // those that select may take
   all,     // those that can be measured
 };
+// `tuning`, by whose times select will pick, outlives the answer.
+compiler::CandidateLimits limits_of(const compiler::TuningData& tuning, Listing listing);
 
 // Runs the stages up to and with `last` on an imported graph; options.dump_dir gets the text of each. An error says in
 // which stage it was.
@@ -57,6 +61,10 @@ enum class KernelSet : uint8_t {
 // machine: on which generated kernels may be timed, by options.strategy; null: there is none.
 Result<Parts> compile_parts(const Model& model, const Options& options, const Target& target, KernelSet kernels,
                             const Machine* machine = nullptr);
+
+// The kernels `ids` of the Program where another Engine of this process holds them, or `cache` has them: all or none.
+std::optional<Artifacts> find_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids,
+                                      const Target& target, Codegen codegen, KernelCache* cache);
 
 struct KernelCounts {
   int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0;

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "codegen/emit.h"
@@ -96,7 +97,28 @@ Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
   return obtained;
 }
 
+// By the emitter that would make it first.
+ArtifactPtr find_one(const ir::Kernel& kernel, const Target& target, Codegen codegen, KernelCache* cache) {
+  const std::string key = codegen::artifact_key(kernel, target, codegen);
+  if (ArtifactPtr held = pool().find(key)) return held;
+  std::optional<codegen::Artifact> stored = cache == nullptr ? std::nullopt : cache->load(key);
+  if (!stored) return nullptr;
+  auto artifact = std::make_shared<const codegen::Artifact>(std::move(*stored));
+  pool().hold(artifact);
+  return artifact;
+}
+
 }  // namespace
+
+std::optional<Artifacts> find_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids,
+                                      const Target& target, Codegen codegen, KernelCache* cache) {
+  Artifacts artifacts;
+  for (const ir::KernelId id : ids) {
+    artifacts[id] = find_one(program.kernels[id], target, codegen, cache);
+    if (!artifacts[id]) return std::nullopt;
+  }
+  return artifacts;
+}
 
 Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids, const Target& target,
                                  Codegen codegen, KernelCache* cache, bool reuse, int threads, const Warn& warn,

@@ -109,6 +109,7 @@ Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Art
                                                   ObtainKernels obtain) {
   FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded,
                begin_link(std::move(program), artifacts, std::move(libraries), std::move(obtain)));
+  loaded->load = load_alone;
   if (loaded->later) loaded->later->set_load(load_alone);
   std::vector<std::span<const uint8_t>> images;
   for (const auto& artifact : loaded->artifacts) images.emplace_back(artifact->image);

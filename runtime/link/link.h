@@ -46,15 +46,16 @@ struct ObtainedKernels {
 // Finds or makes the code of kernels of the Program.
 using ObtainKernels = std::function<Result<ObtainedKernels>(const ir::Program&, const std::vector<ir::KernelId>&)>;
 
+// Loads one kernel on the device, on any thread.
+using LoadKernel = std::function<Result<LoadedKernel>(const codegen::Artifact&)>;
+
 // The kernels of a Program that link leaves out. Thread-safe; what a bind needs is compiled and loaded by one thread,
 // while the others that need such kernels wait.
 class LaterKernels {
  public:
-  using Load = std::function<Result<LoadedKernel>(const codegen::Artifact&)>;
-
   // `artifacts`, of a package, may have the code of each; `obtain` gives the code of the others.
   LaterKernels(std::set<ir::KernelId> ids, const Artifacts& artifacts, ObtainKernels obtain);
-  void set_load(Load load) { load_ = std::move(load); }  // of the device; by link
+  void set_load(LoadKernel load) { load_ = std::move(load); }  // of the device; by link
 
   // Loads those of `ids` that are among them and not loaded. Answers how many were compiled for it.
   Result<int64_t> load(const ir::Program& program, const std::set<ir::KernelId>& ids);
@@ -66,7 +67,7 @@ class LaterKernels {
 
   const std::set<ir::KernelId> ids_;
   const ObtainKernels obtain_;
-  Load load_;
+  LoadKernel load_;
   mutable std::mutex mutex_;
   Artifacts artifacts_;
   std::map<ir::KernelId, LoadedKernel> loaded_;
@@ -81,6 +82,10 @@ struct LoadedProgram {
   std::vector<std::shared_ptr<const codegen::Artifact>> artifacts;  // kept so that equal kernels are found again
   CodeMemory code;                                                  // of the CPU
   std::shared_ptr<const DeviceProgram> device;                      // of a GPU: its constants; null on the CPU
+  LoadKernel load;                                                  // of the device, for what is linked to it later
+  std::shared_ptr<const LoadedProgram>
+      generic;                         // of a Program for one set of shapes: the one for all, whose code it shares
+  std::set<ir::KernelId> specialized;  // those of its kernels that the generic Program lacks
 
   // One of `kernels`, or of `later` that a bind has loaded.
   const LoadedKernel& kernel(ir::KernelId id) const {
@@ -99,6 +104,16 @@ std::vector<ir::KernelId> usual_kernels(const ir::Program& program);
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,
                                                   std::vector<std::shared_ptr<Library>> libraries,
                                                   ObtainKernels obtain = {});
+
+// A Program for one set of shapes: lower's answer for the values of all symbols.
+struct SpecializedProgram {
+  ir::Program program;
+  std::map<ir::KernelId, ir::KernelId> same;  // its picked kernels that the generic Program has, loaded, under that id
+  Artifacts artifacts;                        // of the others
+};
+// Shares all but these others with the generic Program. internal: their allocations are not the same.
+Result<std::shared_ptr<const LoadedProgram>> link_specialized(std::shared_ptr<const LoadedProgram> generic,
+                                                              SpecializedProgram special);
 
 // The parts of it that are the same on every device: the artifacts that are used, aligned constants, libraries. The
 // caller sets how `later` loads a kernel.

@@ -61,6 +61,13 @@ void note_sizes(const LoadedProgram& loaded, EngineStats& stats) {
   stats.notes = loaded.program.notes;
 }
 
+void add_specializer(EngineState& state, SpecializeProgram specialize) {
+  if (state.options.specialize == Specialize::off || state.program().symbols.empty()) return;
+  const Warn warn = make_warn(state.options);
+  if (!specialize) return warn("a package has the kernels for all shapes alone; Options::specialize needs the model");
+  state.specializer = std::make_unique<Specializer>(std::move(specialize), warn);
+}
+
 }  // namespace
 
 std::vector<TensorInfo> tensor_infos(const std::vector<std::string>& names, const std::vector<ir::Type>& types) {
@@ -85,6 +92,7 @@ Result<std::shared_ptr<EngineState>> assemble(Parts parts) {
   FUSEC_ASSIGN(state->loaded,
                timed_stage(stats.stages, "link", [&] { return link_on(std::move(parts.program), parts, stats); }));
   state->options = std::move(parts.options);
+  add_specializer(*state, std::move(parts.specialize));
   if (state->program().symbols.empty()) {
     FUSEC_TRY(timed_stage(stats.stages, "bind", [&] { return state->plan(Bindings()).status(); }));
   }

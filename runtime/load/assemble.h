@@ -35,9 +35,10 @@ auto timed_stage(std::vector<StageTime>& times, const char* stage, const F& f) -
 }
 
 struct Parts {
-  ir::Program program;   // its constants included
-  Artifacts artifacts;   // of all of usual_kernels(program), of the others too where there is no `obtain`
-  ObtainKernels obtain;  // for a bind that needs others
+  ir::Program program;           // its constants included
+  Artifacts artifacts;           // of all of usual_kernels(program), of the others too where there is no `obtain`
+  ObtainKernels obtain;          // for a bind that needs others
+  SpecializeProgram specialize;  // null: it cannot be done, or is not asked for
   Options options;
   Machine machine;
   std::vector<TensorInfo> inputs;

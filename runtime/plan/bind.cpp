@@ -392,6 +392,41 @@ LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, 
   return call;
 }
 
+namespace {
+
+// All but the library calls, which it has, and the number of threads.
+Status bind_rest(Plan& plan, const ResolvedProgram& resolved) {
+  const ir::Program& program = plan.loaded->program;
+  const DeviceProgram* const gpu = plan.loaded->device.get();
+  const ArenaLayout layout = plan_arena(program, resolved, plan.ops, gpu != nullptr ? kGpuAlignment : kAlignment);
+  plan.arena_bytes = layout.arena_bytes;
+  plan.kept_bytes = layout.kept_bytes;
+  plan.once = resolved.once;
+  plan.live_lower_bound_bytes = live_lower_bound_bytes(program, resolved, [&](std::size_t i) {
+    return LibraryFacts{static_cast<int64_t>(plan.ops[i]->workspace_bytes()), plan.ops[i]->may_alias()};
+  });
+  Binder(plan, resolved, layout).run();
+  if (gpu == nullptr) group_independent(plan, resolved);
+  return gpu != nullptr ? check_grids(plan) : Status();
+}
+
+Status passes_63_bits() {
+  return Status(StatusCode::out_of_memory, "a buffer for these shapes passes 63 bits of bytes");
+}
+
+bool is_library(const ResolvedStep& step) { return std::holds_alternative<ir::LibraryStep>(step.step->v); }
+
+// Whether the library calls of `a`, which stand at the same places, are those of `b`.
+bool has_same_calls(const ResolvedProgram& a, const ResolvedProgram& b) {
+  return a.once == b.once && std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(),
+                                        [](const ResolvedStep& one, const ResolvedStep& other) {
+                                          if (is_library(one) != is_library(other)) return false;
+                                          return !is_library(one) || one.args == other.args;
+                                        });
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
                                          int threads, Tuning* tuning) try {
   const auto start = std::chrono::steady_clock::now();
@@ -404,29 +439,40 @@ Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> lo
     team.emplace(plan->threads);
     plan->threads = team->threads();
   }
-  const ir::Program& program = plan->loaded->program;
   const DeviceProgram* const gpu = plan->loaded->device.get();
   std::shared_ptr<void> entered;
   if (gpu != nullptr) {
     FUSEC_ASSIGN(entered, gpu->enter());
   }
-  FUSEC_ASSIGN(const ResolvedProgram resolved, resolve(program, bindings));
+  FUSEC_ASSIGN(const ResolvedProgram resolved, resolve(plan->loaded->program, bindings));
   FUSEC_ASSIGN(plan->compiled, load_later(*plan->loaded, resolved));
   FUSEC_ASSIGN(plan->ops, bind_libraries(*plan->loaded, resolved, plan->threads, tuning, plan->tuned));
-  const ArenaLayout layout = plan_arena(program, resolved, plan->ops, gpu != nullptr ? kGpuAlignment : kAlignment);
-  plan->arena_bytes = layout.arena_bytes;
-  plan->kept_bytes = layout.kept_bytes;
-  plan->once = resolved.once;
-  plan->live_lower_bound_bytes = live_lower_bound_bytes(program, resolved, [&](std::size_t i) {
-    return LibraryFacts{static_cast<int64_t>(plan->ops[i]->workspace_bytes()), plan->ops[i]->may_alias()};
-  });
-  Binder(*plan, resolved, layout).run();
-  if (gpu == nullptr) group_independent(*plan, resolved);
-  if (gpu != nullptr) FUSEC_TRY(check_grids(*plan));
+  FUSEC_TRY(bind_rest(*plan, resolved));
   plan->bind_ms = milliseconds_since(start);
   return std::shared_ptr<const Plan>(std::move(plan));
 } catch (const DimOverflow&) {
-  return Status(StatusCode::out_of_memory, "a buffer for these shapes passes 63 bits of bytes");
+  return passes_63_bits();
+}
+
+// It takes no lease on threads, which runs may hold.
+Result<PlanPtr> bind_specialized(std::shared_ptr<const LoadedProgram> loaded, const Plan& generic) try {
+  const auto start = std::chrono::steady_clock::now();
+  auto plan = std::make_shared<Plan>();
+  plan->loaded = std::move(loaded);
+  plan->bindings = generic.bindings;
+  plan->threads = generic.threads;
+  plan->ops = generic.ops;
+  plan->tuned = generic.tuned;
+  FUSEC_ASSIGN(const ResolvedProgram before, resolve(generic.loaded->program, generic.bindings));
+  FUSEC_ASSIGN(const ResolvedProgram resolved, resolve(plan->loaded->program, generic.bindings));
+  if (!has_same_calls(resolved, before))
+    return Status(StatusCode::internal, "the steps for these shapes are not those for all shapes");
+  plan->keeps_alike = resolved.kept == before.kept && resolved.alloc_bytes == before.alloc_bytes;
+  FUSEC_TRY(bind_rest(*plan, resolved));
+  plan->bind_ms = milliseconds_since(start);
+  return PlanPtr(std::move(plan));
+} catch (const DimOverflow&) {
+  return passes_63_bits();
 }
 
 }  // namespace fusec::runtime

@@ -28,4 +28,8 @@ LibraryCall library_call(const LoadedProgram& loaded, const ResolvedStep& step, 
 Result<std::shared_ptr<const Plan>> bind(std::shared_ptr<const LoadedProgram> loaded, const Bindings& bindings,
                                          int threads, Tuning* tuning = nullptr);
 
+// The same shapes as those of `generic`, by the specialised Program: the same library calls, on as many threads.
+// internal: its steps are not those of `generic`.
+Result<PlanPtr> bind_specialized(std::shared_ptr<const LoadedProgram> loaded, const Plan& generic);
+
 }  // namespace fusec::runtime

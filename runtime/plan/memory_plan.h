@@ -31,7 +31,8 @@ struct MemoryPlan {
 // of intervals; the search for a better plan is bounded.
 MemoryPlan plan_memory(std::span<const BufferInterval> intervals, int64_t alignment = kAlignment);
 
-using LibraryOps = std::vector<std::unique_ptr<LibraryOp>>;  // one per step, null for kernel steps
+// One per step, null for kernel steps. Plans of one set of shapes share them.
+using LibraryOps = std::vector<std::shared_ptr<LibraryOp>>;
 
 // First and last step that mentions an allocation; first > last: none does.
 struct Lifetime {

@@ -3,9 +3,11 @@
 // them run once, before all runs, into memory that stays. On the host, groups of launches need no barrier between them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/link/link.h"
@@ -70,6 +72,25 @@ struct InPlaceIo {
   uint32_t input = 0, output = 0;
 };
 
+struct Plan;
+using PlanPtr = std::shared_ptr<const Plan>;
+
+// The Plan of the same shapes that is to take the place of one: none, until a thread gives it once.
+class Successor {
+ public:
+  void set(PlanPtr plan) {
+    plan_ = std::move(plan);
+    ready_.store(true, std::memory_order_release);
+  }
+  // Null: none. Costs a load.
+  const Plan* get() const { return ready_.load(std::memory_order_acquire) ? plan_.get() : nullptr; }
+  const PlanPtr& plan() const { return plan_; }  // where get() answered one
+
+ private:
+  PlanPtr plan_;
+  std::atomic<bool> ready_{false};
+};
+
 struct Plan {
   std::shared_ptr<const LoadedProgram> loaded;
   Bindings bindings;
@@ -92,9 +113,9 @@ struct Plan {
   int64_t tuned = 0;                   // library launches with an algorithm of the tuning database
   int64_t compiled = 0;                // kernels that this bind was the first to need
   double bind_ms = 0;
+  bool keeps_alike = false;     // of a specialised Plan: its kept values lie as in the generic one
+  mutable Successor successor;  // of a generic Plan: the specialised one, which a run takes at its start
 };
-
-using PlanPtr = std::shared_ptr<const Plan>;
 
 // Sets Launch::together and group_threads. Launches that follow one another run in one region where none touches memory
 // that another writes; generated kernels of one phase only, whose indices cannot be out of range. A library begins

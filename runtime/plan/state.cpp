@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "ir/cost/cost.h"
 #include "ir/support/check.h"
@@ -28,13 +29,18 @@ void PlanCache::insert(PlanPtr plan) {
   while (plans_.size() > capacity_) plans_.pop_back();
 }
 
+void PlanCache::replace(const PlanPtr& plan, const PlanPtr& successor) {
+  const std::lock_guard lock(mutex_);
+  std::replace(plans_.begin(), plans_.end(), plan, successor);
+}
+
 std::size_t PlanCache::size() const {
   const std::lock_guard lock(mutex_);
   return plans_.size();
 }
 
 Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings,
-                               int threads, Tuning* tuning) {
+                               int threads, Tuning* tuning, const Specialize& specialize) {
   if (PlanPtr plan = find(bindings, threads)) return plan;
   std::optional<Lease> team;  // bind takes its threads
   if (loaded->device == nullptr) {
@@ -44,6 +50,7 @@ Result<PlanPtr> PlanCache::get(const std::shared_ptr<const LoadedProgram>& loade
   return in_flight_.run({bindings, threads}, [&]() -> Result<PlanPtr> {
     if (PlanPtr plan = find(bindings, threads)) return plan;  // of fewer threads, or of a flight that landed meanwhile
     FUSEC_ASSIGN(PlanPtr plan, bind(loaded, bindings, threads, tuning));
+    if (specialize) plan = specialize(std::move(plan));
     insert(plan);
     return plan;
   });
@@ -60,7 +67,20 @@ Result<PlanPtr> EngineState::plan(std::span<const TensorShape> input_shapes, int
 }
 
 Result<PlanPtr> EngineState::plan(const Bindings& bindings, int most_threads) const {
-  return plans.get(loaded, bindings, std::min(threads, most_threads), &tuning());
+  const PlanCache::Specialize then = [this](PlanPtr plan) { return specialize(std::move(plan)); };
+  return plans.get(loaded, bindings, std::min(threads, most_threads), &tuning(),
+                   specializer ? then : PlanCache::Specialize());
+}
+
+// What an earlier process has left in the kernel cache is taken at once.
+PlanPtr EngineState::specialize(PlanPtr plan) const {
+  const bool now = options.specialize == Specialize::now;
+  if (PlanPtr made = specializer->make(plan, now ? Effort::all : Effort::cached)) return made;
+  if (!now) {
+    specializer->make_later(plan,
+                            [this](const PlanPtr& generic, const PlanPtr& made) { plans.replace(generic, made); });
+  }
+  return plan;
 }
 
 std::vector<TensorShape> output_shapes(const ir::Program& program, const Bindings& bindings) {
@@ -88,6 +108,7 @@ LaunchInfo describe(const Plan& plan, const Launch& launch) {
   if (info.generated) {
     const auto& step = std::get<ir::KernelStep>(launch.step->v);
     info.implementation = plan.loaded->program.kernels[step.kernel].name;
+    info.specialized = plan.loaded->specialized.contains(step.kernel);
     for (uint32_t p = 0; p < launch.phases; ++p)
       info.threads = std::max(info.threads, plan.phases[launch.first_phase + p].threads);
   } else {
@@ -124,6 +145,7 @@ PlanStats describe(const Plan& plan) {
     stats.steps.push_back(describe(plan, plan.launches[i]));
     stats.steps.back().once = i < plan.once;
     if (i >= plan.once) stats.moved_bytes += plan.launches[i].bytes;
+    stats.specialized += stats.steps.back().specialized;
   }
   return stats;
 }
@@ -145,6 +167,10 @@ Result<std::vector<TensorShape>> Engine::output_shapes(std::span<const TensorSha
     FUSEC_ASSIGN(const runtime::Bindings bindings, runtime::bind_symbols(state_->program(), input_shapes));
     return runtime::output_shapes(state_->program(), bindings);
   });
+}
+
+void Engine::wait_for_specialized() const noexcept {
+  if (state_->specializer) state_->specializer->wait();
 }
 
 Result<PlanStats> Engine::plan(std::span<const TensorShape> input_shapes) const noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <climits>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include "ir/cost/cost.h"
 #include "runtime/link/link.h"
 #include "runtime/plan/bind.h"
+#include "runtime/plan/specializer.h"
 #include "runtime/threads/single_flight.h"
 
 namespace fusec::runtime {
@@ -22,8 +24,12 @@ namespace fusec::runtime {
 class PlanCache {
  public:
   explicit PlanCache(std::size_t capacity = 16) : capacity_(capacity) {}
+  // specialize: called with a Plan that was bound, answers what is kept in its place.
+  using Specialize = std::function<PlanPtr(PlanPtr)>;
   Result<PlanPtr> get(const std::shared_ptr<const LoadedProgram>& loaded, const Bindings& bindings, int threads,
-                      Tuning* tuning = nullptr);
+                      Tuning* tuning = nullptr, const Specialize& specialize = {});
+  // Where `plan` is held, its successor is from here on.
+  void replace(const PlanPtr& plan, const PlanPtr& successor);
   std::size_t size() const;
 
  private:
@@ -45,6 +51,7 @@ struct EngineState {
   EngineStats stats;
   std::vector<TensorInfo> inputs, outputs;
   mutable PlanCache plans;
+  std::unique_ptr<Specializer> specializer;  // null: none is asked for, or there is nothing to do for it
 
   const ir::Program& program() const { return loaded->program; }
   // For at most `most_threads` of the Engine's threads.
@@ -54,6 +61,8 @@ struct EngineState {
   Tuning& tuning() const;
 
  private:
+  PlanPtr specialize(PlanPtr plan) const;
+
   mutable std::once_flag tuning_made_;
   mutable std::unique_ptr<Tuning> tuning_;
 };

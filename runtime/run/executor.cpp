@@ -126,11 +126,22 @@ Status Frame::make_kept() {
   if (kept_.data() == nullptr && plan_->kept_bytes > 0) {
     FUSEC_ASSIGN(kept_, AlignedBuffer::make(plan_->kept_bytes));
   }
-  for (std::size_t i = 0; i < args_.size(); ++i)
-    if (plan_->args[i].base == Base::kept) args_[i] = kept_.data() + plan_->args[i].bytes;
+  place_kept();
   FUSEC_TRY(run_launches(0, plan_->once, nullptr));
   has_kept_ = true;
   return {};
+}
+
+void Frame::place_kept() {
+  for (std::size_t i = 0; i < args_.size(); ++i)
+    if (plan_->args[i].base == Base::kept) args_[i] = kept_.data() + plan_->args[i].bytes;
+}
+
+void Frame::take_kept(Frame& from) {
+  if (!from.has_kept_) return;
+  kept_ = std::move(from.kept_);
+  place_kept();
+  has_kept_ = true;
 }
 
 Status Frame::run_launches(std::size_t first, std::size_t end, double* step_us) {

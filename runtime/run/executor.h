@@ -31,6 +31,8 @@ class Frame {
   // The first run also computes the kept values; after it, none allocates. step_us, if not null: gets the microseconds
   // of each launch, 0 for those that run once.
   Status run(std::span<const void* const> inputs, std::span<void* const> outputs, double* step_us = nullptr);
+  // The kept values of a Frame that runs no more, whose Plan has them at the same places.
+  void take_kept(Frame& from);
   // One task of a phase of a generated launch, on this thread and on the tensors of the last run.
   void run_task(const Launch& launch, const PhaseLaunch& phase, int64_t task) const;
 
@@ -40,6 +42,7 @@ class Frame {
     Address to;
   };
   void complete(std::span<const void* const> inputs, std::span<void* const> outputs);
+  void place_kept();
   Status make_kept();
   Status run_launches(std::size_t first, std::size_t end, double* step_us);
   void run_kernel(const Launch& launch, const codegen::HostArgs& args) const;

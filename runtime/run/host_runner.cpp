@@ -46,6 +46,14 @@ class HostRunner final : public Runner {
     return std::unique_ptr<PlanState>(std::move(state));
   }
 
+  Result<bool> replace(std::unique_ptr<PlanState>& state, const PlanPtr& plan) override {
+    auto next = std::make_unique<HostState>(plan);
+    FUSEC_TRY(renew(*next));
+    if (plan->keeps_alike) next->frame->take_kept(*static_cast<HostState&>(*state).frame);
+    state = std::move(next);
+    return true;
+  }
+
   Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) override {
     auto& own = static_cast<HostState&>(state);
     if (own.generation != generation_) FUSEC_TRY(renew(own));

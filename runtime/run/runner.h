@@ -30,6 +30,9 @@ class Runner {
 
   // Memory for the plan, and its state.
   virtual Result<std::unique_ptr<PlanState>> prepare(const PlanPtr& plan) = 0;
+  // Puts the state of `plan`, the successor of that of `state`, in its place; graphs are captured anew. False: not yet,
+  // because work under way would have to be waited for. An error leaves `state` as it is.
+  virtual Result<bool> replace(std::unique_ptr<PlanState>& state, const PlanPtr& plan) = 0;
   // step_us, if not null: gets the microseconds of each launch.
   virtual Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) = 0;
   // On the caller's stream, without waiting.

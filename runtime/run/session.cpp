@@ -27,6 +27,7 @@ struct Session::Impl {
     runtime::PlanPtr plan;
     std::unique_ptr<runtime::PlanState> state;
     uint64_t used = 0;
+    bool keeps_plan = false;  // its successor could not be taken
   };
 
   Impl(const Engine& e, std::unique_ptr<runtime::Runner> r) : engine(e), runner(std::move(r)) {}
@@ -34,6 +35,7 @@ struct Session::Impl {
   std::size_t outputs() const { return engine.outputs().size(); }
   Result<Ready*> ready(std::span<const Tensor> inputs, int most_threads = INT_MAX);
   Result<Ready*> make_ready(std::span<const TensorShape> shapes, int most_threads = INT_MAX);
+  void take_successor(Ready& entry);
   Status check_inputs(std::span<const Tensor> inputs) const;
   Status check(std::span<const Tensor> inputs, std::span<const Tensor> outputs) const;
   Status run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us = nullptr);
@@ -45,7 +47,7 @@ struct Session::Impl {
   uint64_t clock = 0;
   std::vector<int64_t> key;
   std::vector<Tensor> bound_inputs, bound_outputs;
-  int64_t runs = 0;
+  int64_t runs = 0, swapped = 0;
 };
 
 Status Session::Impl::check_inputs(std::span<const Tensor> inputs) const {
@@ -106,11 +108,23 @@ Result<Session::Impl::Ready*> Session::Impl::ready(std::span<const Tensor> input
   for (Ready& entry : entries) {
     if (entry.key != key) continue;
     entry.used = ++clock;
+    take_successor(entry);
     return &entry;
   }
   std::vector<TensorShape> shapes;
   for (const Tensor& t : inputs) shapes.push_back(t.shape());
   return make_ready(shapes, most_threads);
+}
+
+// A failure (of memory) leaves the Plan in place that has run so far.
+void Session::Impl::take_successor(Ready& entry) {
+  if (entry.keeps_plan || entry.plan->successor.get() == nullptr) return;
+  runtime::PlanPtr next = entry.plan->successor.plan();
+  const Result<bool> taken = ir::guarded([&] { return runner->replace(entry.state, next); });
+  entry.keeps_plan = !taken.ok();
+  if (!taken.ok() || !*taken) return;
+  entry.plan = std::move(next);
+  ++swapped;
 }
 
 Status Session::Impl::run(std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) {
@@ -208,6 +222,7 @@ SessionStats Session::stats() const {
   SessionStats stats;
   stats.runs = impl_->runs;
   stats.prepared = static_cast<int64_t>(impl_->entries.size());
+  stats.swapped = impl_->swapped;
   stats.arena_bytes = impl_->runner->arena_bytes();
   impl_->runner->count(stats);
   return stats;

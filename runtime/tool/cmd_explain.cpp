@@ -126,6 +126,27 @@ std::vector<std::string> kernel_names(const FrontEnd& f, const Explained& e) {
   return names;
 }
 
+// The symbols whose values these kernels all serve; Options::specialize makes others for the values at hand.
+std::set<std::string> served_symbols(const Explained& e) {
+  std::set<std::string> symbols;
+  if (e.candidate == nullptr) return symbols;
+  for (const ir::Step& step : e.candidate->steps) {
+    const auto* launch = std::get_if<ir::KernelStep>(&step.v);
+    if (launch == nullptr) continue;
+    for (const Dim& extent : launch->extents) extent.collect_symbols(symbols);
+    for (const ir::View& view : launch->args)
+      for (const Dim& extent : view.shape) extent.collect_symbols(symbols);
+  }
+  return symbols;
+}
+
+std::string served_text(const Explained& e) {
+  std::string out;
+  for (const std::string& symbol : served_symbols(e))
+    out += (out.empty() ? ", generic: for all values of " : ", ") + symbol;
+  return out;
+}
+
 bool matches(const Explained& e, const std::string& node) {
   return std::any_of(e.nodes.begin(), e.nodes.end(),
                      [&](const std::string& n) { return n.find(node) != std::string::npos; });
@@ -184,7 +205,7 @@ std::string text(const FrontEnd& f, const Explained& e, std::size_t number, bool
   if (e.once) out += "; once per plan";
   if (e.cost) out += fmt::format("; predicted {} us, bound {} us", e.cost->predicted_us, e.cost->bound_us);
   out += "\n";
-  for (const std::string& name : kernel_names(f, e)) out += "  kernel " + name + "\n";
+  for (const std::string& name : kernel_names(f, e)) out += "  kernel " + name + served_text(e) + "\n";
   for (const std::string& node : e.nodes) out += "  " + node + "\n";
   for (const compiler::FusionBoundary* boundary : e.boundaries)
     out += "  not fused: " + boundary_text(f, *boundary) + "\n";
@@ -203,6 +224,7 @@ Json make_json(const FrontEnd& f, const Explained& e, std::size_t number, bool d
   Json json = {{"step", number},   {"kind", kind_text(e)}, {"kernels", kernel_names(f, e)},
                {"bytes", e.bytes}, {"nodes", e.nodes},     {"not_fused", boundaries}};
   json["once"] = e.once;
+  json["generic"] = served_symbols(e);
   json["predicted_us"] = e.cost ? Json(e.cost->predicted_us) : Json();
   json["bound_us"] = e.cost ? Json(e.cost->bound_us) : Json();
   if (e.variant != nullptr && e.variant->candidates.size() > 1) json["candidates"] = candidates_json(f, *e.variant);

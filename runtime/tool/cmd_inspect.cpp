@@ -61,6 +61,7 @@ Json report_json(const Engine& engine, const Inspected& seen, const ModelFlags& 
                {"generated", seen.plan.generated},
                {"library", seen.plan.library},
                {"once", seen.plan.once},
+               {"specialized", seen.plan.specialized},
                {"distinct_kernels", stats.distinct_kernels},
                {"arena_bytes", seen.plan.arena_bytes},
                {"kept_bytes", seen.plan.kept_bytes},
@@ -103,6 +104,8 @@ void print_report(const Engine& engine, const Inspected& seen, const ModelFlags&
   table.row({"launches", fmt::format("{} = {} generated + {} library", plan.launches, plan.generated, plan.library)});
   if (plan.once > 0)
     table.row({"once per plan", fmt::format("{} launches, {} kept", plan.once, bytes_text(plan.kept_bytes))});
+  if (plan.specialized > 0)
+    table.row({"specialised", fmt::format("{} launches, with kernels for these shapes alone", plan.specialized)});
   table.row({"kernels", fmt::format("{} distinct, {} of code", stats.distinct_kernels, bytes_text(stats.code_bytes))});
   table.row({"arena", fmt::format("{}, no plan can need less than {}", bytes_text(plan.arena_bytes),
                                   bytes_text(plan.live_lower_bound_bytes))});

@@ -47,6 +47,13 @@ Result<std::string> choose_device(const ModelFlags& flags) {
   return std::string(gpu_status().ok() ? "cuda:0" : "cpu");
 }
 
+Result<Specialize> parse_specialize(const ModelFlags& flags) {
+  if (flags.specialize == "off") return Specialize::off;
+  if (flags.specialize == "now") return Specialize::now;
+  if (flags.specialize == "background") return Specialize::background;
+  return reject_value("--specialize", flags.specialize, "off, now, background");
+}
+
 Result<Codegen> parse_codegen(const ModelFlags& flags) {
   if (flags.codegen == "auto") return Codegen::automatic;
   if (flags.codegen == "nvrtc") return Codegen::nvrtc;
@@ -114,6 +121,10 @@ void declare_runs(Flags& flags, ModelFlags& to) {
   flags.option(
       "--strategy", to.strategy,
       "cached (default), heuristic, profile or reproducible: who chooses how libraries do convolutions and products");
+  flags.option(
+      "--specialize", to.specialize,
+      "off (default), now or background: kernels of a model with symbols are made for the shapes at hand, too, "
+      "before the first run or by a thread beside the runs");
   flags.option("--tune", to.tune,
                "quick or full: as --strategy profile; measures what is missing first (quick: 15 s at most)");
 }
@@ -188,6 +199,7 @@ Result<Options> parse_options(const ModelFlags& flags) {
   FUSEC_ASSIGN(options.device, choose_device(flags));
   FUSEC_ASSIGN(options.codegen, parse_codegen(flags));
   FUSEC_TRY(add_tuning(flags, options));
+  FUSEC_ASSIGN(options.specialize, parse_specialize(flags));
   options.tf32 = flags.tf32;
   options.cuda_graph = !flags.no_cuda_graph;
   if (flags.workspace_limit) {

@@ -20,7 +20,7 @@ namespace fusec::tool {
 
 struct ModelFlags {
   std::string model;
-  std::string device, codegen = "auto";
+  std::string device, codegen = "auto", specialize = "off";
   std::string precision = "f32", numerics = "precise", cache_dir, dump;
   std::vector<std::string> shapes, inputs, disabled_passes, targets, external_roots;
   std::optional<uint64_t> random_weights;

@@ -19,7 +19,8 @@ std::string prediction_text(const LaunchInfo& step, double us) {
 }
 
 const char* kind_text(const LaunchInfo& step) {
-  if (step.once) return "once per plan";
+  if (step.once) return step.specialized ? "once per plan, specialised" : "once per plan";
+  if (step.specialized) return "specialised";
   return step.generated ? "generated" : "library";
 }
 
@@ -31,6 +32,7 @@ Json steps_json(const PlanStats& plan) {
     list.push_back({{"origin", step.origin},
                     {"kind", step.generated ? "generated" : "library"},
                     {"once", step.once},
+                    {"specialized", step.specialized},
                     {"implementation", step.implementation},
                     {"bytes", step.bytes},
                     {"threads", step.threads},

@@ -23,11 +23,12 @@ enum class Call : uint8_t {
 // Another form of a case that must compute the same.
 enum class Beside : uint8_t {
   nothing,
-  unfused,   // one kernel per op
-  narrow,    // narrower vectors: of one element where kernels are evaluated, else of 32 bytes beside this machine's
-  shuffled,  // the optimizer's passes in another order before the right one
-  permuted,  // inputs with their axes in another order, turned back by the graph
-  fixed,     // numbers in place of symbols
+  unfused,      // one kernel per op
+  narrow,       // narrower vectors: of one element where kernels are evaluated, else of 32 bytes beside this machine's
+  shuffled,     // the optimizer's passes in another order before the right one
+  permuted,     // inputs with their axes in another order, turned back by the graph
+  fixed,        // numbers in place of symbols
+  specialized,  // kernels for the shapes of each run
 };
 
 struct Setting {
@@ -39,6 +40,7 @@ struct Setting {
   Call call = Call::session;
   bool fuse = true;
   bool narrow = false;
+  bool specialize = false;
   Beside beside = Beside::nothing;  // a second time in this form: see check.h
   std::string device = "cpu";
   Codegen codegen = Codegen::automatic;

@@ -86,6 +86,7 @@ Options make_options(const Setting& s) {
   o.verify_each_pass = true;
   o.use_library = s.use_library;
   o.fuse = s.fuse;
+  o.specialize = s.specialize ? Specialize::now : Specialize::off;
   o.target = s.narrow ? "x86-64-v3" : s.target;
   o.device = s.device;
   o.codegen = s.codegen;

@@ -25,20 +25,33 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-Result<ir::Program> front_end(const Case& c, const Target& target) {
+struct FrontEnd {
   Options options;
+  ir::Graph graph;  // as optimized
+  compiler::Partition parts;
+  ir::Program program;
+};
+
+Result<ir::Program> lower(const FrontEnd& f, const Target& target, const ir::SymbolBindings& symbols) {
+  const compiler::CandidateLimits all{0, 0, [](const ir::Kernel&) { return true; }, 1e9, 64};
+  FUSEC_ASSIGN(ir::Program program, compiler::lower(f.graph, f.parts, target, f.options, {}, all, {symbols}));
+  FUSEC_TRY(compiler::select(program, target));
+  return program;
+}
+
+Result<FrontEnd> front_end(const Case& c, const Target& target) {
+  FrontEnd f;
+  Options& options = f.options;
   options.numerics = c.setting.numerics;
   options.use_library = c.setting.use_library;
   options.disabled_passes = c.setting.disabled_passes;
   options.fuse = c.setting.fuse;
   options.verify_each_pass = true;
-  ir::Graph graph = c.graph;
-  FUSEC_TRY(compiler::optimize(graph, target, options));
-  FUSEC_ASSIGN(const compiler::Partition parts, compiler::partition(graph, target, options));
-  const compiler::CandidateLimits all{0, 0, [](const ir::Kernel&) { return true; }, 1e9, 64};
-  FUSEC_ASSIGN(ir::Program program, compiler::lower(graph, parts, target, options, {}, all));
-  FUSEC_TRY(compiler::select(program, target));
-  return program;
+  f.graph = c.graph;
+  FUSEC_TRY(compiler::optimize(f.graph, target, options));
+  FUSEC_ASSIGN(f.parts, compiler::partition(f.graph, target, options));
+  FUSEC_ASSIGN(f.program, lower(f, target, {}));
+  return f;
 }
 
 // The memory of every allocation.
@@ -271,14 +284,15 @@ bool pick(ir::Program& program, int number) {
 
 // All candidates give the same bits.
 Status compare_candidates(const Case& c, ir::Program program, const Target& target, const Tensors& inputs,
-                          const Tensors& expected) {
+                          const Tensors& expected, const char* what = "") {
   for (int number = 0; pick(program, number); ++number) {
     FUSEC_ASSIGN(const Tensors outputs, run_once(c, program, target, inputs));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const auto* bytes = expected[i].as<char>();
       if (!is_same(outputs[i], {bytes, bytes + expected[i].bytes()}))
-        return Status(StatusCode::internal, "candidate " + std::to_string(number) + " gives other bits in output " +
-                                                std::to_string(i) + "\n" + ir::print(program));
+        return Status(StatusCode::internal, std::string(what) + "candidate " + std::to_string(number) +
+                                                " gives other bits in output " + std::to_string(i) + "\n" +
+                                                ir::print(program));
     }
   }
   return {};
@@ -295,6 +309,17 @@ Status print_kernels(const ir::Program& program, const Target& target) {
     }
   }
   return {};
+}
+
+// Kernels for these shapes alone give the same bits.
+Status compare_specialized(const Case& c, const FrontEnd& front, const Target& target, const Tensors& inputs,
+                           const Tensors& expected) {
+  FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(c.graph, inputs));
+  if (symbols.empty()) return {};
+  FUSEC_ASSIGN(const ir::Program program, lower(front, target, symbols));
+  FUSEC_CHECK(program.constants.size() == front.program.constants.size()) << "specialised kernels read other constants";
+  FUSEC_TRY(print_kernels(program, target));
+  return compare_candidates(c, program, target, inputs, expected, "specialised, ");
 }
 
 // The program as shapes run it for which only the last variant of each slot holds.
@@ -336,7 +361,8 @@ Status check_index_widths(const ir::Program& program, ir::SymbolBindings symbols
 Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
   FUSEC_ASSIGN(Target target, named_target(c.setting.target.empty() ? "x86-64-v3" : c.setting.target));
   if (c.setting.narrow) target.vector_bytes = 1;
-  FUSEC_ASSIGN(const ir::Program program, front_end(c, target));
+  FUSEC_ASSIGN(const FrontEnd front, front_end(c, target));
+  const ir::Program& program = front.program;
   FUSEC_TRY(print_kernels(program, target));
   const bool has_variants = std::any_of(program.slots.begin(), program.slots.end(),
                                         [](const ir::Slot& slot) { return slot.variants.size() > 1; });
@@ -351,6 +377,7 @@ Result<std::vector<Tensors>> execute_kernels(const Case& c) try {
       FUSEC_TRY(check_index_widths(program, symbols));
     }
     FUSEC_TRY(compare_candidates(c, program, target, run.inputs, outputs));
+    FUSEC_TRY(compare_specialized(c, front, target, run.inputs, outputs));
     out.push_back(std::move(outputs));
   }
   return out;

@@ -96,7 +96,7 @@ constexpr int kFound = 3;  // exit code of a process that found something
 Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
   c.setting.kernel_evaluator = s.kernel_evaluator;
-  c.setting.beside = s.beside == "any" ? Beside{static_cast<uint8_t>(1 + c.seed % 5)} : *find_beside(s.beside);
+  c.setting.beside = s.beside == "any" ? Beside{static_cast<uint8_t>(1 + c.seed % 6)} : *find_beside(s.beside);
   if (c.setting.beside == Beside::narrow && !s.device.empty()) c.setting.beside = Beside::nothing;
   if (c.seed % 4 == 3 && !s.kernel_evaluator) {
     c.setting.cache_dir = s.cache_dir;

@@ -16,7 +16,8 @@ namespace {
 using ir::Graph;
 using ir::ValueId;
 
-constexpr std::array<const char*, 6> kNames = {"nothing", "unfused", "narrow", "shuffled", "permuted", "fixed"};
+constexpr std::array<const char*, 7> kNames = {"nothing",  "unfused", "narrow",     "shuffled",
+                                               "permuted", "fixed",   "specialized"};
 
 // The optimizer's passes, each once in any order; the pipeline follows when the case is compiled.
 Status shuffle_passes(Case& c, Random& random) {
@@ -98,6 +99,7 @@ Result<std::vector<Case>> variants(const Case& c, Beside beside) {
   Status status;
   if (beside == Beside::unfused) other.setting.fuse = false;
   if (beside == Beside::narrow) other.setting.narrow = true;
+  if (beside == Beside::specialized) other.setting.specialize = true;
   if (beside == Beside::shuffled) status = shuffle_passes(other, random);
   if (beside == Beside::permuted) status = permute_inputs(other, random);
   if (!status.ok()) return status;
@@ -106,6 +108,7 @@ Result<std::vector<Case>> variants(const Case& c, Beside beside) {
 
 bool same_bits(const Case& c, Beside beside) {
   if (beside == Beside::unfused) return c.setting.numerics == Numerics::exact;
+  if (beside == Beside::specialized) return true;
   // A library chooses its sums by the machine; without machine code there is none.
   return beside == Beside::narrow && (c.setting.kernel_evaluator || !c.setting.use_library);
 }

@@ -385,6 +385,7 @@ void fill_graphs(runtime::cuda::Driver& d) {
   d.cuGraphExecDestroy = [](CUgraphExec exec) {
     const std::lock_guard lock(mutex);
     auto* const g = reinterpret_cast<Ops*>(exec);
+    impl().fake.log.emplace_back("cuGraphExecDestroy");
     EXPECT_EQ(impl().execs.erase(g), 1u);
     delete g;
     return CUDA_SUCCESS;

@@ -52,6 +52,7 @@ TEST(Errors, OfCommonFlags) {
                       "--tune is a --strategy profile, not heuristic"},
                      {{"run", relu, "--tune", "slow"}, "--tune slow is not one of quick, full"},
                      {{"run", relu, "--strategy", "luck"}, "--strategy luck is not one of"},
+                     {{"run", relu, "--specialize", "soon"}, "--specialize soon is not one of off, now, background"},
                      {{"run", relu, "--precision", "f8"}, "--precision f8 is not one of"},
                      {{"run", relu, "--target", "x86-64-v2,x86-64-v3"},
                       "several --target: only compile -o takes more than one"},

@@ -105,6 +105,29 @@ TEST(Json, WhatRunsOncePerPlanIsShown) {
   EXPECT_THAT(bind.out, HasSubstr("kept 64 bytes, written once per plan\n0: once @"));
 }
 
+TEST(Json, KernelsForTheShapesAtHandAreShown) {
+  const Workplace w;
+  const std::string model = w.file("table.fir", kTable);
+  const auto inspect = [&](const std::string& specialize) {
+    return w.fusec({"inspect", model, "--shape", "N=5", "--device", "cpu", "--specialize", specialize, "--json", "-v"})
+        .json();
+  };
+  const json off = inspect("off"), now = inspect("now");
+  EXPECT_EQ(off["specialized"], 0);
+  EXPECT_GT(now["specialized"], 0);
+  EXPECT_EQ(off["steps"][1]["specialized"], false);
+  EXPECT_EQ(now["steps"][1]["specialized"], true);
+  EXPECT_NE(off["steps"][1]["implementation"], now["steps"][1]["implementation"]);
+  EXPECT_EQ(inspect("background")["specialized"], now["specialized"]) << "they are in the kernel cache";
+  const Outcome text = w.fusec({"inspect", model, "--shape", "N=5", "--device", "cpu", "--specialize", "now", "-v"});
+  EXPECT_THAT(text.out, HasSubstr("with kernels for these shapes alone"));
+  const Outcome bench = w.fusec(
+      {"bench", model, "--shape", "N=6", "--device", "cpu", "--specialize", "background", "--runs", "2", "--json"});
+  EXPECT_EQ(bench.json()["specialized"], now["specialized"]);
+  const Outcome explain = w.fusec({"explain", model, "--shape", "N=5", "--device", "cpu"});
+  EXPECT_THAT(explain.out, HasSubstr(", generic: for all values of N\n"));
+}
+
 // Times are whatever they are; the sums over them are not.
 TEST(Json, BenchLibrarySum) {
   const Workplace w;

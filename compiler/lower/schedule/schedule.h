@@ -17,6 +17,17 @@ namespace fusec::compiler {
 // Turns extents and strides into launch arguments, so that one kernel serves many shapes. Returns the value of
 // each of Kernel::extents over the model's symbols.
 std::vector<Dim> abstract_extents(LoopNest& nest);
+
+// The values of the model's symbols, by name.
+using SymbolBindings = std::map<std::string, int64_t>;
+// For kernels of one set of shapes: numbers in the place of the symbols in a nest before abstract_extents,
+void fix_symbols(LoopNest& nest, const SymbolBindings& values);
+// in the place of those launch arguments that code depends on, in a kernel with a schedule, whose sums keep their
+// order,
+void fix_extents(ir::Kernel& kernel, std::vector<Dim>& launch, const SymbolBindings& values);
+// and in what a kernel's parameters are.
+void fix_params(std::vector<ParamSource>& params, const SymbolBindings& values);
+
 // Splits pointwise loops whose variables indices divide by a number, so that these indices become sums of strides.
 void split_loops(LoopNest& nest);
 // Merges loops that together walk every buffer evenly, and orders pointwise loops by the strides of the first store.

@@ -18,6 +18,8 @@ int64_t checking_launches(const Plan& plan) {
   return std::count_if(plan.launches.begin(), plan.launches.end(), [](const Launch& l) { return l.checks_status; });
 }
 
+int64_t status_bytes(const Plan& plan) { return std::max<int64_t>(checking_launches(plan), 1) * kWord; }
+
 Status record(const Context& context, std::span<const Event> events, std::size_t index, CUstream stream) {
   if (events.empty()) return {};
   return context.check(context.driver().cuEventRecord(events[index].get(), stream), "cuEventRecord");
@@ -25,8 +27,12 @@ Status record(const Context& context, std::span<const Event> events, std::size_t
 
 }  // namespace
 
+bool RunMemory::grows_for(const Plan& plan) const {
+  return plan.arena_bytes > arena.bytes() || status_bytes(plan) > status.bytes();
+}
+
 Result<bool> RunMemory::reserve(const ContextPtr& context, const Plan& plan) {
-  const int64_t words = std::max<int64_t>(checking_launches(plan), 1) * kWord;
+  const int64_t words = status_bytes(plan);
   FUSEC_ASSIGN(const bool arena_moved, grow(arena, context, plan.arena_bytes));
   FUSEC_ASSIGN(const bool status_moved, grow(status, context, words));
   FUSEC_ASSIGN(const bool seen_moved, grow(status_seen, context, status.bytes()));

@@ -51,6 +51,8 @@ struct RunMemory {
   PinnedBuffer status_seen;  // its copy on the host, after a run
   // Makes all large enough; true when an address changed, so that Frames must be made anew.
   Result<bool> reserve(const ContextPtr& context, const Plan& plan);
+  // Whether reserve() would change an address.
+  bool grows_for(const Plan& plan) const;
 };
 
 class Frame {
@@ -59,6 +61,8 @@ class Frame {
   Frame(ContextPtr context, PlanPtr plan, const RunMemory& memory, DeviceBuffer kept);
 
   const Plan& plan() const { return *plan_; }
+  // The memory of the kept values, of a Frame that runs no more.
+  DeviceBuffer give_kept() { return std::move(kept_); }
   // Puts the launches that run once per plan on the stream, and waits for them. invalid_argument when an index was out
   // of range.
   Status make_kept(CUstream stream);

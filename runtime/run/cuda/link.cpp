@@ -141,7 +141,7 @@ Result<LoadedKernel> load_kernel(const ContextPtr& context, const codegen::Artif
 }
 
 // As a bind calls it, on any thread.
-LaterKernels::Load load_later(const ContextPtr& context) {
+LoadKernel load_later(const ContextPtr& context) {
   return [context](const codegen::Artifact& artifact) -> Result<LoadedKernel> {
     const Current current(*context);
     FUSEC_TRY(current.status());
@@ -174,7 +174,8 @@ Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Art
   FUSEC_TRY(current.status());
   FUSEC_ASSIGN(std::shared_ptr<LoadedProgram> loaded,
                begin_link(std::move(program), artifacts, std::move(libraries), std::move(obtain)));
-  if (loaded->later) loaded->later->set_load(load_later(context));
+  loaded->load = load_later(context);
+  if (loaded->later) loaded->later->set_load(loaded->load);
   auto device = std::make_shared<Program>(std::move(context));
   std::size_t i = 0;
   for (ir::KernelId id : usual_kernels(loaded->program)) {

@@ -74,6 +74,33 @@ class GpuRunner final : public Runner {
     return std::unique_ptr<PlanState>(std::move(state));
   }
 
+  // Work on a stream of the caller may still use the old state, which is then kept until it is over.
+  Result<bool> replace(std::unique_ptr<PlanState>& state, const PlanPtr& plan) override {
+    FUSEC_TRY(context_->alive());
+    const Current current(*context_);
+    FUSEC_TRY(current.status());
+    auto& old = static_cast<State&>(*state);
+    const bool keeps = plan->keeps_alike && old.frame != nullptr;
+    if (pending_ && (!keeps || memory_.grows_for(*plan))) return false;
+    auto next = std::make_unique<State>();
+    next->plan = plan;
+    next->staging_pays = staging_pays(*plan, kTypicalCopy);
+    const Result<bool> moved = memory_.reserve(context_, *plan);
+    if (!moved.ok() || *moved) ++generation_;
+    FUSEC_TRY(moved.status());
+    if (keeps) {
+      DeviceBuffer kept = old.frame->give_kept();
+      old.frame.reset();  // it would be made anew
+      next->frame = std::make_unique<Frame>(context_, plan, memory_, std::move(kept));
+      next->generation = generation_;
+    } else {
+      FUSEC_TRY(renew(*next));
+    }
+    if (pending_) retired_.push_back(std::move(state));
+    state = std::move(next);
+    return true;
+  }
+
   Status run(PlanState& state, std::span<const Tensor> inputs, std::span<Tensor> outputs, double* step_us) override {
     FUSEC_TRY(context_->alive());
     const Current current(*context_);
@@ -165,7 +192,9 @@ class GpuRunner final : public Runner {
     pending_ = false;
     const Current current(*context_);
     FUSEC_TRY(current.status());
-    return context_->check(driver().cuEventSynchronize(done_.get()), "cuEventSynchronize");
+    FUSEC_TRY(context_->check(driver().cuEventSynchronize(done_.get()), "cuEventSynchronize"));
+    retired_.clear();
+    return {};
   }
 
   // Orders this stream after pending work on another stream, because both use the same arena.
@@ -177,6 +206,7 @@ class GpuRunner final : public Runner {
   Status wait() {
     pending_ = false;
     Status status = context_->check(driver().cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");
+    if (status.ok()) retired_.clear();
     if (status.ok() || context_->alive().ok()) return status;
     return std::move(status).with_note(
         "a step of the run failed; CUDA_LAUNCH_BLOCKING=1 without a CUDA graph shows which");
@@ -344,6 +374,7 @@ class GpuRunner final : public Runner {
   Warn warn_;
   bool pending_ = false;  // work on pending_stream_ may be under way
   CUstream pending_stream_ = nullptr;
+  std::vector<std::unique_ptr<PlanState>> retired_;  // that this work may use
   RunMemory memory_;
   uint64_t generation_ = 0;
   RowMajor row_major_;
