@@ -141,6 +141,19 @@ class Lowering {
     std::string stem, text;
   };
 
+  // The candidates for shapes where all Dims of `when` are at least 0.
+  template <class T>
+  struct ForShapes {
+    std::vector<Dim> when;
+    bool adds_alike = true;  // as those for all shapes do
+    std::vector<T> candidates;
+    // What adds in an order of its own is needed for all those shapes: results then depend on the length of a row, but
+    // not on the number of rows. Else the candidates for all shapes serve the few for which 32 bits do not suffice.
+    bool is_only_narrow() const { return !when.empty() && adds_alike; }
+  };
+  template <class T>
+  using Alternatives = std::vector<ForShapes<T>>;  // the last ones are for all shapes
+
   // Schedules the first region of each key. Regions do not depend on each other, so several threads share them.
   void schedule_regions() {
     std::vector<const Region*> first;
@@ -149,7 +162,7 @@ class Lowering {
       keys_.push_back(generated ? region_key(graph_, partition_.storage, region) : RegionKey{});
       if (generated && scheduled_at_.emplace(keys_.back().text, first.size()).second) first.push_back(&region);
     }
-    scheduled_.assign(first.size(), std::vector<Scheduled>{});
+    scheduled_.assign(first.size(), Alternatives<Scheduled>{});
     constexpr int64_t kRegionsOfAThread = 4;  // take longer than a thread to start
     const auto regions = static_cast<int64_t>(first.size());
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -164,24 +177,42 @@ class Lowering {
   Result<ir::Slot> kernel_slot(const Region& region, const RegionKey& key) {
     auto known = generated_.find(key.text);
     if (known == generated_.end()) {
-      FUSEC_ASSIGN(std::vector<Scheduled> scheduled, std::move(scheduled_[scheduled_at_.at(key.text)]));
-      std::vector<Generated> all;
-      for (Scheduled& one : scheduled) all.push_back(add_kernels(std::move(one)));
+      FUSEC_ASSIGN(Alternatives<Scheduled> scheduled, std::move(scheduled_[scheduled_at_.at(key.text)]));
+      Alternatives<Generated> all;
+      for (auto& [when, alike, candidates] : scheduled) {
+        ForShapes<Generated>& some = all.emplace_back(ForShapes<Generated>{std::move(when), alike, {}});
+        for (Scheduled& one : candidates) some.candidates.push_back(add_kernels(std::move(one), some.is_only_narrow()));
+      }
       known = generated_.emplace(key.text, std::move(all)).first;
     }
-    // 32-bit indices suffice where they do for all candidates.
-    ir::Variant narrow, wide;
-    for (const Generated& made : known->second) {
-      const ir::KernelStep step = kernel_step(made, key);
-      for (const Dim& dim : made.narrow_when)
-        if (std::find(narrow.when.begin(), narrow.when.end(), dim) == narrow.when.end()) narrow.when.push_back(dim);
-      add_candidate(narrow, made, made.narrow.valid() ? made.narrow : made.kernel, step, origin(region));
-      add_candidate(wide, made, made.kernel, step, origin(region));
-    }
+    // Those with 32-bit indices first, so that the most usual shapes take the first one.
+    std::vector<ir::Variant> narrow, wide;
+    for (const ForShapes<Generated>& some : known->second) add_variants(some, region, key, narrow, wide);
     ir::Slot slot;
-    if (!narrow.when.empty()) slot.variants.push_back(std::move(narrow));
-    slot.variants.push_back(std::move(wide));
+    slot.variants = std::move(narrow);
+    std::move(wide.begin(), wide.end(), std::back_inserter(slot.variants));
     return slot;
+  }
+
+  // 32-bit indices suffice where they do for all candidates.
+  void add_variants(const ForShapes<Generated>& some, const Region& region, const RegionKey& key,
+                    std::vector<ir::Variant>& narrow, std::vector<ir::Variant>& wide) {
+    ir::Variant with_32, any;
+    const auto add = [](std::vector<Dim>& when, const std::vector<Dim>& conditions) {
+      for (const Dim& dim : conditions)
+        if (std::find(when.begin(), when.end(), dim) == when.end()) when.push_back(dim);
+    };
+    any.when = some.when;
+    for (const Generated& made : some.candidates) {
+      const ir::KernelStep step = kernel_step(made, key);
+      add(with_32.when, made.narrow_when);
+      add_candidate(with_32, made, made.narrow.valid() ? made.narrow : made.kernel, step, origin(region));
+      add_candidate(any, made, made.kernel, step, origin(region));
+    }
+    const bool depends = !with_32.when.empty();
+    add(with_32.when, some.when);
+    if (depends) narrow.push_back(std::move(with_32));
+    if (!depends || !some.is_only_narrow()) wide.push_back(std::move(any));
   }
 
   static void add_candidate(ir::Variant& variant, const Generated& made, ir::KernelId kernel, ir::KernelStep step,
@@ -210,6 +241,8 @@ class Lowering {
     for (const std::string& name : graph_.symbols) symbols[name] = symbol;
     std::vector<int64_t> extents;
     for (const Dim& extent : launch) extents.push_back(extent.eval(symbols).value_or(1));
+    for (const auto& [extent, divisor] : kernel.divisible)  // as the kernel is launched
+      extents[extent.index] = (extents[extent.index] + divisor - 1) / divisor * divisor;
     return ir::cost(kernel, target_, {extents});
   }
 
@@ -221,8 +254,58 @@ class Lowering {
     return may_gain || (limits_.is_measured && limits_.is_measured(first));
   }
 
-  // The candidates of a region. The first one is as the families choose by themselves.
-  Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
+  // The candidates of a region: for shapes that 16 bytes divide, where that matters, and for all shapes.
+  Result<Alternatives<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
+    FUSEC_ASSIGN(LoopNest nest, unscheduled_nest(region));
+    Alternatives<Scheduled> all;
+    FUSEC_ASSIGN(std::vector<Scheduled> usual, make_candidates(region, values, nest));
+    if (target_.kind == TargetKind::cuda && !graph_.symbols.empty()) {
+      const Alignment alignment = assume_aligned(nest, usual[0].kernel);
+      if (!alignment.extents.empty()) {
+        FUSEC_ASSIGN(std::vector<Scheduled> aligned, make_candidates(region, values, nest));
+        const bool alike = adds_alike(aligned[0].kernel, usual[0].kernel);
+        if (alike || of_reduced_extents(nest.domain, alignment))
+          all.push_back({alignment.when(), alike, std::move(aligned)});
+      }
+    }
+    all.push_back({{}, true, std::move(usual)});
+    return all;
+  }
+
+  // Lets the nest assume what makes the accesses of its kernel wider than those of `usual`, and no more than that.
+  Alignment assume_aligned(LoopNest& nest, const ir::Kernel& usual) const {
+    Alignment wanted = find_alignment(nest);
+    if (wanted.extents.empty()) return {};
+    const AccessWidths before = measure_accesses(usual, wanted.params);
+    if (before.narrowest >= wanted.elements) return {};
+    nest.multiple_of = wanted.elements;
+    const auto widths_with = [&](const std::vector<Dim>& extents) {
+      LoopNest probe = nest;
+      probe.multiples = extents;
+      schedule(probe, abstract_extents(probe), {});
+      return measure_accesses(probe.kernel, wanted.params);
+    };
+    const AccessWidths best = widths_with(wanted.extents);
+    if (best <= before) return {};
+    for (size_t i = wanted.extents.size(); i-- > 0 && wanted.extents.size() > 1;) {
+      std::vector<Dim> fewer = wanted.extents;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      if (widths_with(fewer) >= best) wanted.extents = std::move(fewer);
+    }
+    nest.multiples = wanted.extents;
+    return wanted;
+  }
+
+  // Whether the condition speaks of the lengths of sums alone.
+  static bool of_reduced_extents(const Domain& domain, const Alignment& alignment) {
+    std::set<std::string> reduced, asked;
+    for (size_t i = 0; i < domain.extents.size(); ++i)
+      if (domain.reduced[i]) domain.extents[i].collect_symbols(reduced);
+    for (const Dim& extent : alignment.extents) extent.collect_symbols(asked);
+    return std::includes(reduced.begin(), reduced.end(), asked.begin(), asked.end());
+  }
+
+  Result<LoopNest> unscheduled_nest(const Region& region) const {
     FUSEC_TRY(deadline_.check("lower"));
     FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
     find_aliases(nest);
@@ -232,6 +315,12 @@ class Lowering {
     });
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
+    return nest;
+  }
+
+  // Candidates for what the nest knows of its shapes. The first one is as the families choose by themselves.
+  Result<std::vector<Scheduled>> make_candidates(const Region& region, const std::vector<ValueId>& values,
+                                                 LoopNest nest) const {
     const std::vector<Dim> extents = abstract_extents(nest);
     const std::string stem = make_name_stem(graph_, region, nest);
     const LoopNest unscheduled = nest;
@@ -304,10 +393,11 @@ class Lowering {
   }
 
   // Adds the kernel and, where its indices of 32 bits do not suffice for every shape, the one for the other shapes.
-  Generated add_kernels(Scheduled scheduled) {
+  Generated add_kernels(Scheduled scheduled, bool only_narrow) {
     auto& [made, kernel, stem, text] = scheduled;
     if (!made.narrow_when.empty()) {
-      made.narrow = kernel_id(kernel, text, stem);
+      made.kernel = made.narrow = kernel_id(kernel, text, stem);
+      if (only_narrow) return std::move(made);
       kernel.fits32 = false;
       text = with_new_facts(kernel, text);
     }
@@ -446,12 +536,12 @@ class Lowering {
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
-  std::map<std::string, ir::KernelId> kernels_;              // by canonical text
-  std::set<std::string> names_;                              // of the kernels
-  std::vector<RegionKey> keys_;                              // of all regions; empty ones of library steps
-  std::map<std::string, size_t> scheduled_at_;               // where in `scheduled_`, by the text of the region's key
-  std::vector<Result<std::vector<Scheduled>>> scheduled_;    // each is taken by the first region that needs it
-  std::map<std::string, std::vector<Generated>> generated_;  // by the text of the region's key
+  std::map<std::string, ir::KernelId> kernels_;               // by canonical text
+  std::set<std::string> names_;                               // of the kernels
+  std::vector<RegionKey> keys_;                               // of all regions; empty ones of library steps
+  std::map<std::string, size_t> scheduled_at_;                // where in `scheduled_`, by the text of the region's key
+  std::vector<Result<Alternatives<Scheduled>>> scheduled_;    // each is taken by the first region that needs it
+  std::map<std::string, Alternatives<Generated>> generated_;  // by the text of the region's key
 };
 
 }  // namespace

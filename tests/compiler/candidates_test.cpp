@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -145,6 +146,63 @@ std::size_t expect_equal_bits(const std::string& graph, const Target& target) {
   for (const ir::Candidate& candidate : all)
     EXPECT_EQ(first, evaluate_candidate(program, candidate, target)) << candidate.why << "\n" << graph;
   return all.size();
+}
+
+// The outputs of the kernel that a variant picks, evaluated for these values of the symbols.
+std::vector<Tensor> evaluate_variant(const ir::Program& program, const ir::Variant& variant, const Target& target,
+                                     const std::map<std::string, int64_t>& symbols) {
+  const auto& step = std::get<ir::KernelStep>(variant.candidates.at(0).steps.at(0).v);
+  const ir::Kernel& kernel = program.kernels[step.kernel];
+  std::vector<Tensor> args, out;
+  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
+    const ir::View& view = step.args[i];
+    args.push_back(*ir::random_tensor(program.allocs[view.alloc].dtype, {view.shape[0].eval(symbols).value()}, i + 1));
+  }
+  std::map<std::string, int64_t> extents;
+  for (uint32_t i = 0; i < step.extents.size(); ++i)
+    extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i].eval(symbols).value();
+  const auto done = ir::evaluate(lower_for_writer(kernel, target).value(), args, extents);
+  EXPECT_TRUE(done.ok()) << kernel.name << ": " << done.status().str();
+  for (std::size_t i = 0; i < kernel.params.size(); ++i)
+    if (kernel.buffers[kernel.params[i]].space == ir::Space::out) out.push_back(std::move(args[i]));
+  return out;
+}
+
+// The kernels for rows that 16 bytes divide, and those for all shapes.
+void expect_equal_variants(const std::string& graph, const std::vector<std::map<std::string, int64_t>>& shapes,
+                           double tolerance) {
+  const Target target = named_target("sm_90").value();
+  const ir::Program program = lowered_program(graph, target);
+  const std::vector<ir::Variant>& variants = program.slots.at(0).variants;
+  ASSERT_GE(variants.size(), 3U) << graph;
+  for (const auto& symbols : shapes) {
+    const auto aligned = evaluate_variant(program, variants.front(), target, symbols);
+    const auto usual = evaluate_variant(program, variants.back(), target, symbols);
+    ASSERT_EQ(aligned.size(), usual.size());
+    for (std::size_t i = 0; i < usual.size(); ++i) {
+      if (tolerance == 0) {
+        EXPECT_EQ(std::memcmp(aligned[i].data(), usual[i].data(), usual[i].bytes()), 0) << graph;
+        continue;
+      }
+      for (std::size_t at = 0; at < usual[i].bytes() / sizeof(float); ++at)
+        ASSERT_NEAR(aligned[i].as<float>()[at], usual[i].as<float>()[at], tolerance) << graph;
+    }
+  }
+}
+
+TEST(Candidates, VariantsForAlignedRowsGiveTheResultsOfTheOthers) {
+  const auto graph = [](const std::string& inputs, const std::string& body) {
+    return "graph @main(" + inputs + ") {\n" + body + "  return %0 as \"y\"\n}\n";
+  };
+  const std::vector<std::map<std::string, int64_t>> shapes = {
+      {{"N", 3}, {"S", 8}}, {{"N", 2}, {"S", 1000}}, {{"N", 1}, {"S", 4104}}, {{"N", 0}, {"S", 16}}};
+  expect_equal_variants(graph("%x: f32[N, S], %b: f32[S]", "  %0 = add %x, %b: f32[N, S]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: f16[N, S]", "  %0 = reduce_max %x {axes = [1]}: f16[N]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: i32[N, S]", "  %0 = reduce_sum %x {axes = [1]}: i32[N]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: f32[N, S]", "  %0 = reduce_sum %x {axes = [0]}: f32[S]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: f16[N, S, 24]", "  %0 = transpose %x {perm = [0, 2, 1]}: f16[N, 24, S]\n"), shapes,
+                        0);
+  expect_equal_variants(softmax_text("N, S", "N"), shapes, 1e-6);
 }
 
 TEST(Candidates, GiveTheSameBits) {
