@@ -254,7 +254,7 @@ int picked_of(ir::Program program, const std::map<std::vector<int64_t>, TuningDa
   TuningData data;
   if (!measured.empty()) data.candidates[candidate_key(program, candidates_of(program)[0])] = measured;
   EXPECT_TRUE(select(program, named_target("sm_90").value(), data).ok());
-  return program.slots[0].variants[0].picked;
+  return program.slots[0].variants.back().picked;  // in front are those for single shapes
 }
 
 TEST(Select, ThePredictionMustBeClearlyBetter) {
@@ -292,6 +292,43 @@ TEST(Select, ACandidateMustHaveATimeForEachMeasuredExtent) {
   TuningData::Times first_only = times_of(program, {10}, {1});
   first_only.erase(candidate_key(program, candidates_of(program)[1]));
   EXPECT_EQ(picked_of(program, {{{1}, times_of(program, {10}, {1})}, {{2}, first_only}}), 0);
+}
+
+TEST(Select, AShapeWithAFasterCandidateHasAVariantOfItsOwn) {
+  const Target target = named_target("sm_90").value();
+  ir::Program program = lowered_program(softmax_text("N, 1000", "N"), target, kAll);
+  const ir::Variant lowered = program.slots[0].variants[0];
+  ASSERT_GE(lowered.candidates.size(), 3U);
+  TuningData tuning;
+  const auto& extents = std::get<ir::KernelStep>(lowered.candidates[0].steps[0].v).extents;
+  const auto plant = [&](int64_t rows, std::vector<double> us) {
+    std::vector<int64_t> values;
+    for (const Dim& extent : extents) values.push_back(extent.eval({{"N", rows}}).value());
+    for (std::size_t i = 0; i < us.size(); ++i)
+      tuning.candidates[candidate_key(program, lowered.candidates[0])][values]
+                       [candidate_key(program, lowered.candidates[i])] = {us[i], false};
+  };
+  plant(64, {5, 9, 4});
+  plant(4096, {500, 300, 450});
+  plant(512, {50, 49, 49.9});  // noise
+  const std::size_t before = program.slots[0].variants.size();
+  ASSERT_TRUE(select(program, target, tuning).ok());
+  const auto& variants = program.slots[0].variants;
+  ASSERT_EQ(variants.size(), before + 1);
+  const auto taken = [&](int64_t rows) {
+    for (const ir::Variant& variant : variants) {
+      const auto holds = [&](const Dim& d) { return d.eval({{"N", rows}}).value() >= 0; };
+      if (std::all_of(variant.when.begin(), variant.when.end(), holds)) return variant.picked;
+    }
+    return -1;
+  };
+  EXPECT_EQ(taken(64), 2);
+  EXPECT_EQ(taken(4096), 1);
+  EXPECT_EQ(taken(512), 1);
+  EXPECT_EQ(taken(63), 1) << "the best in sum";
+  const auto own = measured_times(program, variants[0], tuning);
+  ASSERT_GE(own.size(), 3U);
+  EXPECT_EQ(own[2]->us, 4) << "of that shape alone";
 }
 
 }  // namespace
