@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/engine/engine.h"
 #include "runtime/plan/measuring.h"
 
 namespace fusec::runtime {
@@ -77,14 +78,31 @@ Result<TuneReport> tune_kernels(const ir::Program& program, const Bindings& bind
   return measure_all(std::move(works), tuning, limits, progress);
 }
 
-void profile_kernels(ir::Program& program, const Options& options, const Machine& machine) {
-  if (!program.symbols.empty()) return;
+namespace {
+
+// Returns all that is known afterwards.
+compiler::TuningData profile(const ir::Program& program, const Bindings& bindings, const Options& options,
+                             const Machine& machine) {
   Tuning tuning(options, machine.target, [&] { return kernel_scope(options, machine); });
   const auto timer = make_candidate_timer(options, machine, tuning.flush_bytes());
   const Result<TuneReport> report =
-      tune_kernels(program, {}, *timer, tuning, {options.tuning_seconds, options.quick_tuning});
+      tune_kernels(program, bindings, *timer, tuning, {options.tuning_seconds, options.quick_tuning});
   if (!report.ok()) make_warn(options)("measuring stopped: " + report.status().str());
-  (void)compiler::select(program, machine.target, to_tuning_data(tuning.all_rows()));
+  return to_tuning_data(tuning.all_rows());
+}
+
+}  // namespace
+
+void profile_kernels(ir::Program& program, const Options& options, const Machine& machine) {
+  if (!program.symbols.empty()) return;
+  (void)compiler::select(program, machine.target, profile(program, {}, options, machine));
+}
+
+Status profile_shapes(const Model& model, const Options& options, const Machine& machine, const Bindings& bindings) {
+  FUSEC_ASSIGN(const Stages stages,
+               run_stages(*model.graph, machine.target, options, Stage::select, {}, {}, Listing::all));
+  (void)profile(stages.program, bindings, options, machine);
+  return {};
 }
 
 }  // namespace fusec::runtime
