@@ -101,6 +101,30 @@ TEST(Candidates, ALongKernelHasTheAlternativesOfItsFamily) {
   EXPECT_TRUE(lists_candidate(cpu, "through the caches")) << ::testing::PrintToString(reasons_of(cpu));
 }
 
+std::string transpose_text() {
+  return "graph @main(%x: f16[64, 200, 264]) {\n  %0 = transpose %x {perm = [0, 2, 1]}: f16[64, 264, 200]\n"
+         "  return %0 as \"y\"\n}\n";
+}
+
+std::string columns_text() {
+  return "graph @main(%x: f32[2, 600, 520]) {\n  %0 = reduce_sum %x {axes = [1]}: f32[2, 520]\n"
+         "  return %0 as \"y\"\n}\n";
+}
+
+TEST(Candidates, TransposesDifferInTilesAndColumnsInStrips) {
+  const Target target = named_target("sm_90").value();
+  const auto count = [](const ir::Program& program, const std::string& words) {
+    const auto all = reasons_of(program);
+    return std::count_if(all.begin() + 1, all.end(),
+                         [&](const std::string& why) { return why.find(words) != std::string::npos; });
+  };
+  const ir::Program transpose = lowered_program(transpose_text(), target, kAll);
+  EXPECT_GE(count(transpose, "of the input's rows"), 1) << ::testing::PrintToString(reasons_of(transpose));
+  EXPECT_GE(count(transpose, "of the output's rows"), 1) << ::testing::PrintToString(reasons_of(transpose));
+  const ir::Program columns = lowered_program(columns_text(), target, kAll);
+  EXPECT_GE(count(columns, "strips of"), 1) << ::testing::PrintToString(reasons_of(columns));
+}
+
 TEST(Candidates, DifferInTheirKernelsAndAreFewAndNotFarFromTheFirst) {
   const ir::Program program =
       lowered_program(softmax_text("65536, 1000", "65536"), named_target("sm_90").value(), kMeasured);

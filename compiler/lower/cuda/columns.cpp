@@ -89,6 +89,8 @@ class ColumnSchedule {
     while (lanes_ > 1 && !divisible_by(k_, columns_.extent, lanes_)) lanes_ /= 2;
     const int64_t accesses = (known_extent(s, columns_.extent, int64_t{kWarp} * lanes_) + lanes_ - 1) / lanes_;
     while (width_ > 4 && width_ / 2 >= accesses) width_ /= 2;
+    sharing_ = width_;
+    width_ = decide(s_, &ScheduleChoice::strip, width_);
   }
 
   Block run() {
@@ -99,11 +101,12 @@ class ColumnSchedule {
  private:
   static IndexExpr lane() { return IndexExpr::symbol(ir::kLane); }
 
-  // The number of threads that share a column. Each takes every n-th row.
+  // The number of threads that share a column. Each takes every n-th row, so the number decides the order of the sum,
+  // and no choice changes it.
   int groups(const IndexExpr& rows) const {
     const int64_t n = rows.is_const() ? rows.value() : 512;
     int groups = n <= 64 || n >= kLongChunk ? 8 : n <= 128 ? 16 : 32;
-    while (groups * width_ < 256 && groups * 4 < n) groups *= 2;
+    while (groups * sharing_ < 256 && groups * 4 < n) groups *= 2;
     return groups;
   }
 
@@ -256,6 +259,7 @@ class ColumnSchedule {
   std::vector<LoopHead> outer_;
   DType dtype_;
   int lanes_ = 1, width_ = kWarp;  // of an access; accesses of a strip
+  int sharing_ = kWarp;            // accesses of the strip that the number of rows and columns asks for
 };
 
 }  // namespace
