@@ -14,6 +14,7 @@
 #include "compiler/lower/nest/nest.h"
 #include "compiler/lower/schedule/kernel_name.h"
 #include "compiler/lower/schedule/schedule.h"
+#include "compiler/lower/split.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/partition.h"
@@ -131,7 +132,8 @@ class Lowering {
     std::vector<Dim> extents;
     std::vector<Param> params;
     std::vector<Scratch> scratch;
-    double predicted_us = 0;
+    double predicted_us = 0;      // with those of `rest`
+    std::vector<Generated> rest;  // of a region in several kernels: those that follow
   };
 
   // A kernel that has no id yet, with what names it. `made` lacks the ids.
@@ -139,6 +141,7 @@ class Lowering {
     Generated made;
     ir::Kernel kernel;  // canonical
     std::string stem, text;
+    std::vector<Scheduled> rest;  // as Generated has them
   };
 
   // The candidates for shapes where all Dims of `when` are at least 0.
@@ -204,23 +207,24 @@ class Lowering {
     };
     any.when = some.when;
     for (const Generated& made : some.candidates) {
-      const ir::KernelStep step = kernel_step(made, key);
-      add(with_32.when, made.narrow_when);
-      add_candidate(with_32, made, made.narrow.valid() ? made.narrow : made.kernel, step, origin(region));
-      add_candidate(any, made, made.kernel, step, origin(region));
+      ir::Candidate& narrowed = with_32.candidates.emplace_back();
+      narrowed.why = made.why, narrowed.predicted_us = made.predicted_us;
+      ir::Candidate& general = any.candidates.emplace_back(narrowed);
+      const auto launch = [&](const Generated& one) {
+        ir::KernelStep step = kernel_step(one, key);
+        add(with_32.when, one.narrow_when);
+        step.kernel = one.narrow.valid() ? one.narrow : one.kernel;
+        narrowed.steps.push_back({step, origin(region)});
+        step.kernel = one.kernel;
+        general.steps.push_back({std::move(step), origin(region)});
+      };
+      launch(made);
+      for (const Generated& next : made.rest) launch(next);
     }
     const bool depends = !with_32.when.empty();
     add(with_32.when, some.when);
     if (depends) narrow.push_back(std::move(with_32));
     if (!depends || !some.is_only_narrow()) wide.push_back(std::move(any));
-  }
-
-  static void add_candidate(ir::Variant& variant, const Generated& made, ir::KernelId kernel, ir::KernelStep step,
-                            const std::string& origin) {
-    step.kernel = kernel;
-    ir::Candidate& candidate = variant.candidates.emplace_back();
-    candidate.why = made.why, candidate.predicted_us = made.predicted_us;
-    candidate.steps.push_back({std::move(step), origin});
   }
 
   // Without its kernel.
@@ -256,7 +260,7 @@ class Lowering {
 
   // The candidates of a region: for shapes that 16 bytes divide, where that matters, and for all shapes.
   Result<Alternatives<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
-    FUSEC_ASSIGN(LoopNest nest, unscheduled_nest(region));
+    FUSEC_ASSIGN(LoopNest nest, unscheduled_nest(region, partition_.storage));
     Alternatives<Scheduled> all;
     FUSEC_ASSIGN(std::vector<Scheduled> usual, make_candidates(region, values, nest));
     if (target_.kind == TargetKind::cuda && !graph_.symbols.empty()) {
@@ -305,9 +309,11 @@ class Lowering {
     return std::includes(reduced.begin(), reduced.end(), asked.begin(), asked.end());
   }
 
-  Result<LoopNest> unscheduled_nest(const Region& region) const {
+  using Storages = std::map<ValueId, Storage>;
+
+  Result<LoopNest> unscheduled_nest(const Region& region, const Storages& storage) const {
     FUSEC_TRY(deadline_.check("lower"));
-    FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
+    FUSEC_ASSIGN(LoopNest nest, build_region_nest(region, storage));
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
       const auto count = slices_.find(base);
@@ -333,12 +339,17 @@ class Lowering {
     const ir::KernelCost cost = predict(all[0].kernel, extents, symbol);
     all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, extents, 1).predicted_us;
     if (!has_alternatives(cost, all[0].kernel, fixed)) return all;
+    const auto is_near = [&](double us) { return us <= limits_.far_from_first * cost.predicted_us; };
+    for (const SplitRegion& split : list_splits(graph_, region)) {
+      std::optional<Scheduled> parts = split_schedule(split, unscheduled, all[0].kernel, values, is_near, symbol);
+      if (parts && all.size() < limits_.most) all.push_back(*std::move(parts));
+    }
     for (const ScheduleChoice& choice : list_choices(own)) {
       if (all.size() == limits_.most) break;
       nest = unscheduled;
       schedule(nest, extents, choice);
       const double us = predict(nest.kernel, extents, symbol).predicted_us;
-      if (us > limits_.far_from_first * cost.predicted_us) continue;
+      if (!is_near(us)) continue;
       const double predicted = fixed ? us : predict(nest.kernel, extents, 1).predicted_us;
       Scheduled other = scheduled(std::move(nest), extents, values, stem);
       const auto same = [&](const Scheduled& made) { return made.text == other.text; };
@@ -346,7 +357,40 @@ class Lowering {
       other.made.why = to_string(choice), other.made.predicted_us = predicted;
       all.push_back(std::move(other));
     }
-    if (all.size() > 1) all[0].made.why = to_string(own);
+    if (all.size() > 1) all[0].made.why = own == ScheduleChoice() ? "in one kernel" : to_string(own);
+    return all;
+  }
+
+  // The region in two kernels that give the same bits as `whole`; nullopt where that is not evident, or too slow by the
+  // prediction.
+  std::optional<Scheduled> split_schedule(const SplitRegion& split, const LoopNest& assumed, const ir::Kernel& whole,
+                                          const std::vector<ValueId>& values,
+                                          const std::function<bool(double)>& is_near, int64_t symbol) const {
+    // A CPU's kernels add in loops of their own, whose order is not evident, and one of several axes follows memory.
+    const Domain& domain = assumed.domain;
+    const bool sums = sums_floats(graph_, split.first) || sums_floats(graph_, split.second);
+    const auto axes = std::count(domain.reduced.begin(), domain.reduced.end(), true);
+    if (sums && (target_.kind != TargetKind::cuda || axes != 1)) return std::nullopt;
+    Storages storage = partition_.storage;
+    storage[split.between] = {split.between, 0, contiguous_strides(graph_.type(split.between).shape)};
+    std::vector<Scheduled> parts;
+    double us = 0, listed_us = 0;
+    for (const Region* region : {&split.first, &split.second}) {
+      Result<LoopNest> nest = unscheduled_nest(*region, storage);
+      if (!nest.ok()) return std::nullopt;
+      nest->multiples = assumed.multiples, nest->multiple_of = assumed.multiple_of;
+      const std::vector<Dim> extents = abstract_extents(*nest);
+      const std::string stem = make_name_stem(graph_, *region, *nest);
+      schedule(*nest, extents, {});
+      us += predict(nest->kernel, extents, symbol).predicted_us;
+      listed_us += predict(nest->kernel, extents, 1).predicted_us;
+      parts.push_back(scheduled(*std::move(nest), extents, values, stem));
+    }
+    if (!is_near(us)) return std::nullopt;
+    if (sums && !parts_add_alike(whole, {&parts[0].kernel, &parts[1].kernel})) return std::nullopt;
+    Scheduled all = std::move(parts[0]);
+    all.made.why = split.why, all.made.predicted_us = ir::rounded(listed_us);
+    all.rest.push_back(std::move(parts[1]));
     return all;
   }
 
@@ -394,7 +438,8 @@ class Lowering {
 
   // Adds the kernel and, where its indices of 32 bits do not suffice for every shape, the one for the other shapes.
   Generated add_kernels(Scheduled scheduled, bool only_narrow) {
-    auto& [made, kernel, stem, text] = scheduled;
+    auto& [made, kernel, stem, text, rest] = scheduled;
+    for (Scheduled& next : rest) made.rest.push_back(add_kernels(std::move(next), only_narrow));
     if (!made.narrow_when.empty()) {
       made.kernel = made.narrow = kernel_id(kernel, text, stem);
       if (only_narrow) return std::move(made);
@@ -416,15 +461,15 @@ class Lowering {
 
   // Where a task keeps no row in memory (on a GPU, or where threads share rows), row values are held in registers or
   // recomputed.
-  Result<LoopNest> build_region_nest(const Region& region) const {
+  Result<LoopNest> build_region_nest(const Region& region, const Storages& storage) const {
     LoopNestOptions nest_options;
     nest_options.numerics = options_.numerics;
     nest_options.stores_in_scan = !target_.keeps_rows || scans_alone(region);
-    FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
+    FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, storage, region, nest_options));
     if (target_.keeps_rows && nest_options.stores_in_scan) {
       if (scans_in_place(peel_loops(nest.kernel.body[0]))) return nest;
       nest_options.stores_in_scan = false;
-      FUSEC_ASSIGN(nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
+      FUSEC_ASSIGN(nest, build_loop_nest(graph_, storage, region, nest_options));
     }
     if (!nest.domain.has_reduced()) return nest;
     const bool is_row = !columns_along(peel_loops(nest.kernel.body[0]));
@@ -432,7 +477,7 @@ class Lowering {
     const Dim length = row_length(nest.domain);
     if (!target_.keeps_rows && is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
-    return build_loop_nest(graph_, partition_.storage, region, nest_options);
+    return build_loop_nest(graph_, storage, region, nest_options);
   }
 
   // Whether the region's only reduction is a scan.

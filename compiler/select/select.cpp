@@ -131,8 +131,8 @@ ir::Variant fix_extents(ir::Variant variant, const std::vector<int64_t>& values)
     variant.when.push_back(extents[i] - values[i]);
     variant.when.push_back(values[i] - extents[i]);
   }
-  for (ir::Candidate& candidate : variant.candidates)
-    std::get<ir::KernelStep>(candidate.steps[0].v).extents.assign(values.begin(), values.end());
+  // By these, measured times are looked up; those of other candidates have the same values.
+  std::get<ir::KernelStep>(variant.candidates[0].steps[0].v).extents.assign(values.begin(), values.end());
   return variant;
 }
 
@@ -153,10 +153,6 @@ std::vector<ir::Variant> pick_by_shape(const ir::Program& program, const ir::Var
   return own;
 }
 
-bool is_one_launch(const ir::Candidate& candidate) {
-  return candidate.steps.size() == 1 && std::holds_alternative<ir::KernelStep>(candidate.steps[0].v);
-}
-
 Status pick(const ir::Program& program, const TuningData& tuning, ir::Variant& variant) {
   const auto& candidates = variant.candidates;
   if (candidates.empty()) return Status(StatusCode::internal, "a variant without a candidate");
@@ -174,8 +170,7 @@ Status select(ir::Program& program, const Target&, const TuningData& tuning) {
     std::vector<ir::Variant> all;
     for (ir::Variant& variant : slot.variants) {
       FUSEC_TRY(pick(program, tuning, variant));
-      if (std::all_of(variant.candidates.begin(), variant.candidates.end(), is_one_launch))
-        for (ir::Variant& own : pick_by_shape(program, variant, tuning)) all.push_back(std::move(own));
+      for (ir::Variant& own : pick_by_shape(program, variant, tuning)) all.push_back(std::move(own));
       all.push_back(std::move(variant));
     }
     slot.variants = std::move(all);

@@ -141,24 +141,31 @@ TEST(Candidates, DifferInTheirKernelsAndAreFewAndNotFarFromTheFirst) {
 // The bytes of the outputs of one candidate, evaluated on the same inputs.
 std::vector<std::vector<char>> evaluate_candidate(const ir::Program& program, const ir::Candidate& candidate,
                                                   const Target& target) {
-  const auto& step = std::get<ir::KernelStep>(candidate.steps.at(0).v);
-  const ir::Kernel& kernel = program.kernels[step.kernel];
-  std::vector<Tensor> args;
-  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
-    const ir::View& view = step.args[i];
-    const DType dtype = program.allocs[view.alloc].dtype;
-    args.push_back(*ir::random_tensor(dtype, {view.shape[0].value()}, i + 1));
+  std::map<ir::AllocId, Tensor> memory;
+  const auto reach = [&](const ir::View& view) {
+    const ir::Allocation& alloc = program.allocs[view.alloc];
+    if (!memory.contains(view.alloc))
+      memory.emplace(view.alloc, *ir::random_tensor(alloc.dtype, {alloc.elements.value()}, view.alloc.index + 1));
+    char* const base = memory.at(view.alloc).as<char>();
+    return Tensor::borrow(alloc.dtype, {view.shape[0].value()},
+                          base + view.offset.value() * static_cast<int64_t>(size_of(alloc.dtype)));
+  };
+  for (const ir::Step& launch : candidate.steps) {
+    const auto& step = std::get<ir::KernelStep>(launch.v);
+    const ir::Kernel& kernel = program.kernels[step.kernel];
+    std::vector<Tensor> args;
+    for (std::size_t i = 0; i < kernel.params.size(); ++i) args.push_back(reach(step.args[i]));
+    std::map<std::string, int64_t> extents;
+    for (uint32_t i = 0; i < step.extents.size(); ++i)
+      extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i].value();
+    const ir::Kernel form = target.kind == TargetKind::cuda ? lower_for_writer(kernel, target).value() : kernel;
+    const auto done = ir::evaluate(form, args, extents);
+    EXPECT_TRUE(done.ok()) << candidate.why << ": " << done.status().str();
   }
-  std::map<std::string, int64_t> extents;
-  for (uint32_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i].value();
-  const ir::Kernel form = target.kind == TargetKind::cuda ? lower_for_writer(kernel, target).value() : kernel;
-  const auto done = ir::evaluate(form, args, extents);
-  EXPECT_TRUE(done.ok()) << candidate.why << ": " << done.status().str();
   std::vector<std::vector<char>> out;
-  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
-    if (kernel.buffers[kernel.params[i]].space != ir::Space::out) continue;
-    const auto* bytes = args[i].as<char>();
-    out.emplace_back(bytes, bytes + args[i].bytes());
+  for (const ir::AllocId id : program.outputs) {
+    const auto* bytes = memory.at(id).as<char>();
+    out.emplace_back(bytes, bytes + memory.at(id).bytes());
   }
   return out;
 }
@@ -227,6 +234,48 @@ TEST(Candidates, VariantsForAlignedRowsGiveTheResultsOfTheOthers) {
   expect_equal_variants(graph("%x: f16[N, S, 24]", "  %0 = transpose %x {perm = [0, 2, 1]}: f16[N, 24, S]\n"), shapes,
                         0);
   expect_equal_variants(softmax_text("N, S", "N"), shapes, 1e-6);
+}
+
+// A heavy producer whose result several phases of a row read.
+std::string gelu_softmax_text(const std::string& shape, const std::string& row) {
+  const std::string one = "f32[" + row + ", 1]", all = "f32[" + shape + "]";
+  return "graph @main(%x: " + all + ") {\n  %0 = gelu %x: " + all + "\n  %1 = reduce_max %0 {axes = [1]}: f32[" + row +
+         "]\n  %2 = reshape %1 {shape = [" + row + ", 1]}: " + one + "\n  %3 = sub %0, %2: " + all +
+         "\n  %4 = exp %3: " + all + "\n  %5 = reduce_sum %4 {axes = [1]}: f32[" + row +
+         "]\n  %6 = reshape %5 {shape = [" + row + ", 1]}: " + one + "\n  %7 = div %4, %6: " + all +
+         "\n  return %7 as \"y\"\n}\n";
+}
+
+std::string gelu_max_text() {
+  return "graph @main(%x: f32[70, 900]) {\n  %0 = gelu %x: f32[70, 900]\n  %1 = reduce_max %0 {axes = [1]}: f32[70]\n"
+         "  %2 = reshape %1 {shape = [70, 1]}: f32[70, 1]\n  %3 = sub %0, %2: f32[70, 900]\n"
+         "  return %3 as \"y\"\n}\n";
+}
+
+bool lists_split(const ir::Program& program) {
+  const auto& all = candidates_of(program);
+  return std::any_of(all.begin(), all.end(), [](const auto& candidate) { return candidate.steps.size() == 2; });
+}
+
+TEST(Candidates, ARegionInTwoKernelsGivesTheSameBits) {
+  Target gpu = named_target("sm_90").value(), cpu = named_target("x86-64-v3").value();
+  cpu.threads = 2;
+  for (const std::string& graph :
+       {gelu_softmax_text("5, 1000", "5"), gelu_softmax_text("2, 40000", "2"), gelu_max_text()}) {
+    EXPECT_TRUE(lists_split(lowered_program(graph, gpu, kAll))) << graph;
+    expect_equal_bits(graph, gpu);
+  }
+  EXPECT_TRUE(lists_split(lowered_program(gelu_max_text(), cpu, kAll)));
+  expect_equal_bits(gelu_max_text(), cpu);
+  // The order of sums is not evident in the loops of a CPU.
+  EXPECT_FALSE(lists_split(lowered_program(gelu_softmax_text("5, 1000", "5"), cpu, kAll)));
+}
+
+TEST(Candidates, AValueThatMemoryWouldRoundIsNoPlaceToSplit) {
+  std::string graph = gelu_softmax_text("5, 1000", "5");
+  for (std::size_t at = 0; (at = graph.find("f32", at)) != std::string::npos; ++at) graph.replace(at, 3, "f16");
+  const ir::Program program = lowered_program(graph, named_target("sm_90").value(), kAll);
+  for (const ir::Candidate& candidate : candidates_of(program)) EXPECT_EQ(candidate.steps.size(), 1U) << candidate.why;
 }
 
 TEST(Candidates, GiveTheSameBits) {
