@@ -14,6 +14,7 @@
 #include "compiler/lower/nest/nest.h"
 #include "compiler/lower/schedule/kernel_name.h"
 #include "compiler/lower/schedule/schedule.h"
+#include "compiler/lower/split.h"
 #include "compiler/partition/graph_names.h"
 #include "compiler/partition/limits.h"
 #include "compiler/partition/partition.h"
@@ -137,7 +138,8 @@ class Lowering {
     std::vector<Dim> extents;
     std::vector<Param> params;
     std::vector<Scratch> scratch;
-    double predicted_us = 0;
+    double predicted_us = 0;      // with those of `rest`
+    std::vector<Generated> rest;  // of a region in several kernels: those that follow
   };
 
   // A kernel that has no id yet, with what names it. `made` lacks the ids.
@@ -145,7 +147,21 @@ class Lowering {
     Generated made;
     ir::Kernel kernel;  // canonical
     std::string stem, text;
+    std::vector<Scheduled> rest;  // as Generated has them
   };
+
+  // The candidates for shapes where all Dims of `when` are at least 0.
+  template <class T>
+  struct ForShapes {
+    std::vector<Dim> when;
+    bool adds_alike = true;  // as those for all shapes do
+    std::vector<T> candidates;
+    // What adds in an order of its own is needed for all those shapes: results then depend on the length of a row, but
+    // not on the number of rows. Else the candidates for all shapes serve the few for which 32 bits do not suffice.
+    bool is_only_narrow() const { return !when.empty() && adds_alike; }
+  };
+  template <class T>
+  using Alternatives = std::vector<ForShapes<T>>;  // the last ones are for all shapes
 
   // Schedules the first region of each key. Regions do not depend on each other, so several threads share them.
   void schedule_regions() {
@@ -155,7 +171,7 @@ class Lowering {
       keys_.push_back(generated ? region_key(graph_, partition_.storage, region) : RegionKey{});
       if (generated && scheduled_at_.emplace(keys_.back().text, first.size()).second) first.push_back(&region);
     }
-    scheduled_.assign(first.size(), std::vector<Scheduled>{});
+    scheduled_.assign(first.size(), Alternatives<Scheduled>{});
     constexpr int64_t kRegionsOfAThread = 4;  // take longer than a thread to start
     const auto regions = static_cast<int64_t>(first.size());
     const int64_t cores = settings_.threads > 0 ? settings_.threads : std::max(1U, std::thread::hardware_concurrency());
@@ -170,32 +186,51 @@ class Lowering {
   Result<ir::Slot> kernel_slot(const Region& region, const RegionKey& key) {
     auto known = generated_.find(key.text);
     if (known == generated_.end()) {
-      FUSEC_ASSIGN(std::vector<Scheduled> scheduled, std::move(scheduled_[scheduled_at_.at(key.text)]));
-      std::vector<Generated> all;
-      for (Scheduled& one : scheduled) all.push_back(add_kernels(std::move(one)));
+      FUSEC_ASSIGN(Alternatives<Scheduled> scheduled, std::move(scheduled_[scheduled_at_.at(key.text)]));
+      Alternatives<Generated> all;
+      for (auto& [when, alike, candidates] : scheduled) {
+        ForShapes<Generated>& some = all.emplace_back(ForShapes<Generated>{std::move(when), alike, {}});
+        for (Scheduled& one : candidates) some.candidates.push_back(add_kernels(std::move(one), some.is_only_narrow()));
+      }
       known = generated_.emplace(key.text, std::move(all)).first;
     }
-    // 32-bit indices suffice where they do for all candidates.
-    ir::Variant narrow, wide;
-    for (const Generated& made : known->second) {
-      const ir::KernelStep step = kernel_step(made, key);
-      for (const Dim& dim : made.narrow_when)
-        if (std::find(narrow.when.begin(), narrow.when.end(), dim) == narrow.when.end()) narrow.when.push_back(dim);
-      add_candidate(narrow, made, made.narrow.valid() ? made.narrow : made.kernel, step, origin(region));
-      add_candidate(wide, made, made.kernel, step, origin(region));
-    }
+    // Those with 32-bit indices first, so that the most usual shapes take the first one.
+    std::vector<ir::Variant> narrow, wide;
+    for (const ForShapes<Generated>& some : known->second) add_variants(some, region, key, narrow, wide);
     ir::Slot slot;
-    if (!narrow.when.empty()) slot.variants.push_back(std::move(narrow));
-    slot.variants.push_back(std::move(wide));
+    slot.variants = std::move(narrow);
+    std::move(wide.begin(), wide.end(), std::back_inserter(slot.variants));
     return slot;
   }
 
-  static void add_candidate(ir::Variant& variant, const Generated& made, ir::KernelId kernel, ir::KernelStep step,
-                            const std::string& origin) {
-    step.kernel = kernel;
-    ir::Candidate& candidate = variant.candidates.emplace_back();
-    candidate.why = made.why, candidate.predicted_us = made.predicted_us;
-    candidate.steps.push_back({std::move(step), origin});
+  // 32-bit indices suffice where they do for all candidates.
+  void add_variants(const ForShapes<Generated>& some, const Region& region, const RegionKey& key,
+                    std::vector<ir::Variant>& narrow, std::vector<ir::Variant>& wide) {
+    ir::Variant with_32, any;
+    const auto add = [](std::vector<Dim>& when, const std::vector<Dim>& conditions) {
+      for (const Dim& dim : conditions)
+        if (std::find(when.begin(), when.end(), dim) == when.end()) when.push_back(dim);
+    };
+    any.when = some.when;
+    for (const Generated& made : some.candidates) {
+      ir::Candidate& narrowed = with_32.candidates.emplace_back();
+      narrowed.why = made.why, narrowed.predicted_us = made.predicted_us;
+      ir::Candidate& general = any.candidates.emplace_back(narrowed);
+      const auto launch = [&](const Generated& one) {
+        ir::KernelStep step = kernel_step(one, key);
+        add(with_32.when, one.narrow_when);
+        step.kernel = one.narrow.valid() ? one.narrow : one.kernel;
+        narrowed.steps.push_back({step, origin(region)});
+        step.kernel = one.kernel;
+        general.steps.push_back({std::move(step), origin(region)});
+      };
+      launch(made);
+      for (const Generated& next : made.rest) launch(next);
+    }
+    const bool depends = !with_32.when.empty();
+    add(with_32.when, some.when);
+    if (depends) narrow.push_back(std::move(with_32));
+    if (!depends || !some.is_only_narrow()) wide.push_back(std::move(any));
   }
 
   // Without its kernel.
@@ -217,6 +252,8 @@ class Lowering {
     for (const auto& [name, value] : settings_.symbol_values) symbols[name] = value;
     std::vector<int64_t> extents;
     for (const Dim& extent : launch) extents.push_back(extent.eval(symbols).value_or(1));
+    for (const auto& [extent, divisor] : kernel.divisible)  // as the kernel is launched
+      extents[extent.index] = (extents[extent.index] + divisor - 1) / divisor * divisor;
     return ir::cost(kernel, target_, {extents});
   }
 
@@ -230,7 +267,7 @@ class Lowering {
 
   // For the values of the symbols that are known, or for all where numbers in their place divide by 0: in a loop that
   // never runs.
-  Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
+  Result<Alternatives<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values) const {
     try {
       return make_schedules(region, values, settings_.symbol_values);
     } catch (const DimOverflow&) {
@@ -239,11 +276,64 @@ class Lowering {
     }
   }
 
-  // The candidates of a region. The first one is as the families choose by themselves.
-  Result<std::vector<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values,
-                                                const SymbolBindings& symbols) const {
+  // The candidates of a region: for shapes that 16 bytes divide, where that matters, and for all shapes.
+  Result<Alternatives<Scheduled>> make_schedules(const Region& region, const std::vector<ValueId>& values,
+                                                 const SymbolBindings& symbols) const {
+    FUSEC_ASSIGN(LoopNest nest, unscheduled_nest(region, partition_.storage, symbols));
+    Alternatives<Scheduled> all;
+    FUSEC_ASSIGN(std::vector<Scheduled> usual, make_candidates(region, values, nest, symbols));
+    if (target_.kind == TargetKind::cuda && !graph_.symbols.empty()) {
+      const Alignment alignment = assume_aligned(nest, usual[0].kernel);
+      if (!alignment.extents.empty()) {
+        FUSEC_ASSIGN(std::vector<Scheduled> aligned, make_candidates(region, values, nest, symbols));
+        const bool alike = adds_alike(aligned[0].kernel, usual[0].kernel);
+        if (alike || of_reduced_extents(nest.domain, alignment))
+          all.push_back({alignment.when(), alike, std::move(aligned)});
+      }
+    }
+    all.push_back({{}, true, std::move(usual)});
+    return all;
+  }
+
+  // Lets the nest assume what makes the accesses of its kernel wider than those of `usual`, and no more than that.
+  Alignment assume_aligned(LoopNest& nest, const ir::Kernel& usual) const {
+    Alignment wanted = find_alignment(nest);
+    if (wanted.extents.empty()) return {};
+    const AccessWidths before = measure_accesses(usual, wanted.params);
+    if (before.narrowest >= wanted.elements) return {};
+    nest.multiple_of = wanted.elements;
+    const auto widths_with = [&](const std::vector<Dim>& extents) {
+      LoopNest probe = nest;
+      probe.multiples = extents;
+      schedule(probe, abstract_extents(probe), {});
+      return measure_accesses(probe.kernel, wanted.params);
+    };
+    const AccessWidths best = widths_with(wanted.extents);
+    if (best <= before) return {};
+    for (size_t i = wanted.extents.size(); i-- > 0 && wanted.extents.size() > 1;) {
+      std::vector<Dim> fewer = wanted.extents;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      if (widths_with(fewer) >= best) wanted.extents = std::move(fewer);
+    }
+    nest.multiples = wanted.extents;
+    return wanted;
+  }
+
+  // Whether the condition speaks of the lengths of sums alone.
+  static bool of_reduced_extents(const Domain& domain, const Alignment& alignment) {
+    std::set<std::string> reduced, asked;
+    for (size_t i = 0; i < domain.extents.size(); ++i)
+      if (domain.reduced[i]) domain.extents[i].collect_symbols(reduced);
+    for (const Dim& extent : alignment.extents) extent.collect_symbols(asked);
+    return std::includes(reduced.begin(), reduced.end(), asked.begin(), asked.end());
+  }
+
+  using Storages = std::map<ValueId, Storage>;
+
+  Result<LoopNest> unscheduled_nest(const Region& region, const Storages& storage,
+                                    const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
-    FUSEC_ASSIGN(LoopNest nest, build_region_nest(region));
+    FUSEC_ASSIGN(LoopNest nest, build_region_nest(region, storage));
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
       const auto count = slices_.find(base);
@@ -252,6 +342,12 @@ class Lowering {
     if (!nest.domain.has_reduced()) fix_symbols(nest, symbols);
     if (target_.kind == TargetKind::cuda) split_loops(nest);
     collapse(nest);
+    return nest;
+  }
+
+  // Candidates for what the nest knows of its shapes. The first one is as the families choose by themselves.
+  Result<std::vector<Scheduled>> make_candidates(const Region& region, const std::vector<ValueId>& values,
+                                                 LoopNest nest) const {
     const std::vector<Dim> extents = abstract_extents(nest);
     const std::string stem = make_name_stem(graph_, region, nest);
     const LoopNest unscheduled = nest;
@@ -266,12 +362,17 @@ class Lowering {
     const ir::KernelCost cost = predict(all[0].kernel, launch, symbol);
     all[0].made.predicted_us = fixed ? cost.predicted_us : predict(all[0].kernel, launch, 1).predicted_us;
     if (!has_alternatives(cost, all[0].kernel, fixed)) return all;
+    const auto is_near = [&](double us) { return us <= limits_.far_from_first * cost.predicted_us; };
+    for (const SplitRegion& split : list_splits(graph_, region)) {
+      std::optional<Scheduled> parts = split_schedule(split, unscheduled, all[0].kernel, values, is_near, symbols, symbol);
+      if (parts && all.size() < limits_.most) all.push_back(*std::move(parts));
+    }
     for (const ScheduleChoice& choice : list_choices(own)) {
       if (all.size() == limits_.most) break;
       nest = unscheduled;
       schedule(nest, extents, choice);
       const double us = predict(nest.kernel, extents, symbol).predicted_us;
-      if (us > limits_.far_from_first * cost.predicted_us) continue;
+      if (!is_near(us)) continue;
       const double predicted = fixed ? us : predict(nest.kernel, extents, 1).predicted_us;
       Scheduled other = scheduled(std::move(nest), extents, values, stem, symbols);
       const auto same = [&](const Scheduled& made) { return made.text == other.text; };
@@ -279,7 +380,41 @@ class Lowering {
       other.made.why = to_string(choice), other.made.predicted_us = predicted;
       all.push_back(std::move(other));
     }
-    if (all.size() > 1) all[0].made.why = to_string(own);
+    if (all.size() > 1) all[0].made.why = own == ScheduleChoice() ? "in one kernel" : to_string(own);
+    return all;
+  }
+
+  // The region in two kernels that give the same bits as `whole`; nullopt where that is not evident, or too slow by the
+  // prediction.
+  std::optional<Scheduled> split_schedule(const SplitRegion& split, const LoopNest& assumed, const ir::Kernel& whole,
+                                          const std::vector<ValueId>& values,
+                                          const std::function<bool(double)>& is_near, const SymbolBindings& symbols,
+                                          int64_t symbol) const {
+    // A CPU's kernels add in loops of their own, whose order is not evident, and one of several axes follows memory.
+    const Domain& domain = assumed.domain;
+    const bool sums = sums_floats(graph_, split.first) || sums_floats(graph_, split.second);
+    const auto axes = std::count(domain.reduced.begin(), domain.reduced.end(), true);
+    if (sums && (target_.kind != TargetKind::cuda || axes != 1)) return std::nullopt;
+    Storages storage = partition_.storage;
+    storage[split.between] = {split.between, 0, contiguous_strides(graph_.type(split.between).shape)};
+    std::vector<Scheduled> parts;
+    double us = 0, listed_us = 0;
+    for (const Region* region : {&split.first, &split.second}) {
+      Result<LoopNest> nest = unscheduled_nest(*region, storage, symbols);
+      if (!nest.ok()) return std::nullopt;
+      nest->multiples = assumed.multiples, nest->multiple_of = assumed.multiple_of;
+      const std::vector<Dim> extents = abstract_extents(*nest);
+      const std::string stem = make_name_stem(graph_, *region, *nest);
+      schedule(*nest, extents, {});
+      us += predict(nest->kernel, extents, symbol).predicted_us;
+      listed_us += predict(nest->kernel, extents, 1).predicted_us;
+      parts.push_back(scheduled(*std::move(nest), extents, values, stem, symbols));
+    }
+    if (!is_near(us)) return std::nullopt;
+    if (sums && !parts_add_alike(whole, {&parts[0].kernel, &parts[1].kernel})) return std::nullopt;
+    Scheduled all = std::move(parts[0]);
+    all.made.why = split.why, all.made.predicted_us = ir::rounded(listed_us);
+    all.rest.push_back(std::move(parts[1]));
     return all;
   }
 
@@ -330,10 +465,12 @@ class Lowering {
   }
 
   // Adds the kernel and, where its indices of 32 bits do not suffice for every shape, the one for the other shapes.
-  Generated add_kernels(Scheduled scheduled) {
-    auto& [made, kernel, stem, text] = scheduled;
+  Generated add_kernels(Scheduled scheduled, bool only_narrow) {
+    auto& [made, kernel, stem, text, rest] = scheduled;
+    for (Scheduled& next : rest) made.rest.push_back(add_kernels(std::move(next), only_narrow));
     if (!made.narrow_when.empty()) {
-      made.narrow = kernel_id(kernel, text, stem);
+      made.kernel = made.narrow = kernel_id(kernel, text, stem);
+      if (only_narrow) return std::move(made);
       kernel.fits32 = false;
       text = with_new_facts(kernel, text);
     }
@@ -352,15 +489,15 @@ class Lowering {
 
   // Where a task keeps no row in memory (on a GPU, or where threads share rows), row values are held in registers or
   // recomputed.
-  Result<LoopNest> build_region_nest(const Region& region) const {
+  Result<LoopNest> build_region_nest(const Region& region, const Storages& storage) const {
     LoopNestOptions nest_options;
     nest_options.numerics = options_.numerics;
     nest_options.stores_in_scan = !target_.keeps_rows || scans_alone(region);
-    FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
+    FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, storage, region, nest_options));
     if (target_.keeps_rows && nest_options.stores_in_scan) {
       if (scans_in_place(peel_loops(nest.kernel.body[0]))) return nest;
       nest_options.stores_in_scan = false;
-      FUSEC_ASSIGN(nest, build_loop_nest(graph_, partition_.storage, region, nest_options));
+      FUSEC_ASSIGN(nest, build_loop_nest(graph_, storage, region, nest_options));
     }
     if (!nest.domain.has_reduced()) return nest;
     const bool is_row = !columns_along(peel_loops(nest.kernel.body[0]));
@@ -368,7 +505,7 @@ class Lowering {
     const Dim length = row_length(nest.domain);
     if (!target_.keeps_rows && is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
     nest_options.stage_cost = std::numeric_limits<int>::max();
-    return build_loop_nest(graph_, partition_.storage, region, nest_options);
+    return build_loop_nest(graph_, storage, region, nest_options);
   }
 
   // Whether the region's only reduction is a scan.
@@ -473,12 +610,12 @@ class Lowering {
   ir::Program program_;
   std::map<ValueId, size_t> slices_;  // how often the value or a view of it is sliced
   std::map<ValueId, AllocId> allocs_;
-  std::map<std::string, ir::KernelId> kernels_;              // by canonical text
-  std::set<std::string> names_;                              // of the kernels
-  std::vector<RegionKey> keys_;                              // of all regions; empty ones of library steps
-  std::map<std::string, size_t> scheduled_at_;               // where in `scheduled_`, by the text of the region's key
-  std::vector<Result<std::vector<Scheduled>>> scheduled_;    // each is taken by the first region that needs it
-  std::map<std::string, std::vector<Generated>> generated_;  // by the text of the region's key
+  std::map<std::string, ir::KernelId> kernels_;               // by canonical text
+  std::set<std::string> names_;                               // of the kernels
+  std::vector<RegionKey> keys_;                               // of all regions; empty ones of library steps
+  std::map<std::string, size_t> scheduled_at_;                // where in `scheduled_`, by the text of the region's key
+  std::vector<Result<Alternatives<Scheduled>>> scheduled_;    // each is taken by the first region that needs it
+  std::map<std::string, Alternatives<Generated>> generated_;  // by the text of the region's key
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace fusec::compiler {
 namespace {
 
 constexpr double kMeasuredMargin = 0.97;  // what is closer is noise
+constexpr std::size_t kMaxShapes = 8;     // of one variant that have a pick of their own
 
 using Times = TuningData::Times;
 
@@ -64,6 +65,25 @@ int pick_predicted(const std::vector<ir::Candidate>& candidates) {
   return clearly ? static_cast<int>(best - candidates.begin()) : 0;
 }
 
+std::vector<std::optional<CandidateTime>> in_order(const ir::Program& program, const ir::Variant& variant,
+                                                   const Times& times) {
+  std::vector<std::optional<CandidateTime>> out;
+  for (const ir::Candidate& candidate : variant.candidates) {
+    const auto found = times.find(candidate_key(program, candidate));
+    out.push_back(found == times.end() ? std::nullopt : std::optional(found->second));
+  }
+  return out;
+}
+
+// What was measured of the variant, by extents; null: nothing.
+const std::map<std::vector<int64_t>, Times>* find_measured(const ir::Program& program, const ir::Variant& variant,
+                                                           const TuningData& tuning) {
+  if (launch_extents(variant.candidates[0]) == nullptr || variant.candidates.size() < 2 || tuning.empty())
+    return nullptr;
+  const auto known = tuning.candidates.find(candidate_key(program, variant.candidates[0]));
+  return known == tuning.candidates.end() ? nullptr : &known->second;
+}
+
 // The candidate that is taken untimed gives way to one that is faster by more than noise.
 std::optional<int> pick_measured(const std::vector<std::optional<CandidateTime>>& times, int untimed) {
   if (times.empty() || !times[static_cast<std::size_t>(untimed)]) return std::nullopt;
@@ -92,33 +112,68 @@ std::string candidate_key(const ir::Program& program, const ir::Candidate& candi
 
 std::vector<std::optional<CandidateTime>> measured_times(const ir::Program& program, const ir::Variant& variant,
                                                          const TuningData& tuning) {
-  const std::vector<Dim>* extents = launch_extents(variant.candidates[0]);
-  if (extents == nullptr || variant.candidates.size() < 2 || tuning.empty()) return {};
-  const auto known = tuning.candidates.find(candidate_key(program, variant.candidates[0]));
-  if (known == tuning.candidates.end()) return {};
+  const auto* known = find_measured(program, variant, tuning);
+  if (known == nullptr) return {};
   std::vector<const Times*> measured;
-  for (const auto& [values, times] : known->second)
-    if (matches(*extents, values)) measured.push_back(&times);
+  for (const auto& [values, times] : *known)
+    if (matches(*launch_extents(variant.candidates[0]), values)) measured.push_back(&times);
   if (measured.empty()) return {};
-  const Times sums = add_times(measured);
-  std::vector<std::optional<CandidateTime>> out;
-  for (const ir::Candidate& candidate : variant.candidates) {
-    const auto found = sums.find(candidate_key(program, candidate));
-    out.push_back(found == sums.end() ? std::nullopt : std::optional(found->second));
-  }
-  return out;
+  return in_order(program, variant, add_times(measured));
 }
+
+namespace {
+
+// The same variant for one value of each symbolic extent of its launch.
+ir::Variant fix_extents(ir::Variant variant, const std::vector<int64_t>& values) {
+  const std::vector<Dim> extents = *launch_extents(variant.candidates[0]);
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i].is_const()) continue;
+    variant.when.push_back(extents[i] - values[i]);
+    variant.when.push_back(values[i] - extents[i]);
+  }
+  // By these, measured times are looked up; those of other candidates have the same values.
+  std::get<ir::KernelStep>(variant.candidates[0].steps[0].v).extents.assign(values.begin(), values.end());
+  return variant;
+}
+
+// Variants for measured extents for which another candidate is faster than the one that is best for all of them.
+std::vector<ir::Variant> pick_by_shape(const ir::Program& program, const ir::Variant& variant,
+                                       const TuningData& tuning) {
+  std::vector<ir::Variant> own;
+  const auto* known = find_measured(program, variant, tuning);
+  if (known == nullptr) return own;
+  for (const auto& [values, times] : *known) {
+    if (own.size() == kMaxShapes) break;
+    if (!matches(*launch_extents(variant.candidates[0]), values)) continue;
+    const int best = pick_measured(in_order(program, variant, times), variant.picked).value_or(variant.picked);
+    if (best == variant.picked) continue;
+    own.push_back(fix_extents(variant, values));
+    own.back().picked = best;
+  }
+  return own;
+}
+
+Status pick(const ir::Program& program, const TuningData& tuning, ir::Variant& variant) {
+  const auto& candidates = variant.candidates;
+  if (candidates.empty()) return Status(StatusCode::internal, "a variant without a candidate");
+  const int untimed = pick_predicted(candidates);
+  variant.picked = pick_measured(measured_times(program, variant, tuning), untimed).value_or(untimed);
+  return {};
+}
+
+}  // namespace
 
 Status select(ir::Program& program, const Target&, const TuningData& tuning) {
   for (ir::Slot& slot : program.slots) {
     if (slot.variants.empty() || !slot.variants.back().when.empty())
       return Status(StatusCode::internal, "a slot whose variants do not cover every shape");
+    std::vector<ir::Variant> all;
     for (ir::Variant& variant : slot.variants) {
-      const auto& candidates = variant.candidates;
-      if (candidates.empty()) return Status(StatusCode::internal, "a variant without a candidate");
-      const int untimed = pick_predicted(candidates);
-      variant.picked = pick_measured(measured_times(program, variant, tuning), untimed).value_or(untimed);
+      FUSEC_TRY(pick(program, tuning, variant));
+      for (ir::Variant& own : pick_by_shape(program, variant, tuning)) all.push_back(std::move(own));
+      all.push_back(std::move(variant));
     }
+    slot.variants = std::move(all);
   }
   return {};
 }

@@ -36,9 +36,10 @@ struct TuningData {
 std::vector<std::optional<CandidateTime>> measured_times(const ir::Program& program, const ir::Variant& variant,
                                                          const TuningData& tuning);
 
-// Sets Variant::picked. By predicted times, the first candidate is taken unless another one is faster by more than two
-// predictions are off. By measured times, the fastest candidate is taken in the place of that one where it is faster by
-// more than noise. See docs/decisions/019-candidates.md.
+// Sets Variant::picked, and adds variants in front for measured shapes whose fastest candidate is another one. A
+// program with symbols is selected once. By predicted times, the first candidate is taken unless another one is faster
+// by more than two predictions are off. By measured times, the fastest candidate is taken in the place of that one
+// where it is faster by more than noise. See docs/decisions/019-candidates.md.
 Status select(ir::Program& program, const Target& target, const TuningData& tuning = {});
 
 }  // namespace fusec::compiler

@@ -15,6 +15,7 @@ constexpr double kRow = 128;  // bytes: memory is as fast as it can be for runs 
 constexpr double kBaseRegisters = 24, kMaxRegisters = 255;
 constexpr double kMaxBlocks = 32;          // of an SM
 constexpr double kFirstLevel = 128 << 10;  // bytes of an SM that its data cache can count on
+constexpr double kClusterWait = 0.1;       // of the time of a cluster: its blocks wait for the last one
 
 double resident_blocks(const Target& target, const PhaseCounts& counts) {
   double widest = 1;
@@ -55,6 +56,16 @@ double together(const PhaseCost& cost, const PhaseCounts& counts) {
   if (staged && cost.resident < 2) return waiting + cost.issue_us;
   if (staged && cost.resident < 3) return std::sqrt(waiting * waiting + cost.issue_us * cost.issue_us);
   return overlapped(waiting, cost.issue_us, 0);
+}
+
+// The blocks of a cluster begin together, once there is room for all of them, and none leaves before the last. So they
+// wait for each other, and where the clusters come in waves, about the time of one wave is lost between them. Fitted to
+// rows of 64 Ki to 256 Ki elements on an H100 (docs/results/2026-11-25-gpu-launches.md), where without it times were 10
+// to 33 % too low.
+double waiting_for_clusters(const PhaseCost& cost, const PhaseCounts& counts, double slots) {
+  if (counts.cluster <= 1) return 1;
+  const double waves = cost.blocks / slots;
+  return 1 + kClusterWait + (waves > 1 ? 1 / waves : 0);
 }
 
 // Sorts what is read again by the place that it comes from.
@@ -115,7 +126,7 @@ PhaseCost gpu_phase(const PhaseSetting& setting, const PhaseCounts& counts) {
   cost.issue_us = issue_us(m, counts, cost.workers) * uneven;
   cost.latency_us = std::max(1.0, cost.blocks / slots) * (m.block_start + counts.chain_us);
   const double first = setting.near > 0.5 ? m.cache_latency : m.memory_latency;
-  cost.us = together(cost, counts) + first;
+  cost.us = together(cost, counts) * waiting_for_clusters(cost, counts, slots) + first;
   return cost;
 }
 

@@ -42,7 +42,8 @@ class DeviceProgram {
   // While the answer lives, this thread's calls of libraries go to the device.
   virtual Result<std::shared_ptr<void>> enter() const = 0;
   // `program` outlives the answer.
-  virtual Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const = 0;
+  virtual Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options,
+                                                      const MachineModel& machine) const = 0;
   virtual Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const = 0;
   // As make_plan_op of runtime/run/runner.h.
   virtual Result<std::unique_ptr<LibraryOp>> make_plan_op(std::shared_ptr<const Plan> plan) const = 0;

@@ -37,10 +37,12 @@ class Isolation {
     ir::Program& to = work_.program;
     to.name = "candidates";
     for (const ir::View& view : params_of(first)) add_param(view, first);
-    ir::Variant alone{{}, {}, variant.picked};
-    for (const ir::Candidate& candidate : variant.candidates) {
-      alone.candidates.push_back({{}, candidate.why, candidate.predicted_us});
-      alone.candidates.back().steps.push_back({launch(std::get<ir::KernelStep>(candidate.steps[0].v)), work_.origin});
+    ir::Variant alone{{}, {}, 0};
+    for (std::size_t i = 0; i < variant.candidates.size(); ++i) {
+      std::optional<ir::Candidate> candidate = place(variant.candidates[i]);
+      if (!candidate) continue;
+      if (variant.picked == static_cast<int>(i)) alone.picked = static_cast<int>(alone.candidates.size());
+      alone.candidates.push_back(*std::move(candidate));
     }
     to.slots.push_back({{std::move(alone)}});
     return std::move(work_);
@@ -70,13 +72,50 @@ class Isolation {
     types.push_back({dtype, {odd + elements}});
     names.push_back(name);
     args_.push_back({ids.back(), odd, {elements}, {1}});
+    params_.push_back({view.alloc, evaluate(view.offset, bindings_), is_out});
   }
 
-  ir::KernelStep launch(const ir::KernelStep& step) {
+  // The candidate over the memory of the first one; nullopt where it reads or writes anything else.
+  std::optional<ir::Candidate> place(const ir::Candidate& candidate) {
+    ir::Candidate out{{}, candidate.why, candidate.predicted_us};
+    between_.clear();
+    for (const ir::Step& step : candidate.steps) {
+      const auto* launch = std::get_if<ir::KernelStep>(&step.v);
+      std::optional<ir::KernelStep> placed = launch == nullptr ? std::nullopt : place(*launch);
+      if (!placed) return std::nullopt;
+      out.steps.push_back({*std::move(placed), work_.origin});
+    }
+    return out;
+  }
+
+  // An argument is one of the first candidate's kernel, or a value that a step of this candidate keeps for the next.
+  std::optional<ir::View> find_arg(const ir::View& view, bool is_out) {
+    const Param wanted{view.alloc, evaluate(view.offset, bindings_), is_out};
+    const auto known = std::find(params_.begin(), params_.end(), wanted);
+    if (known != params_.end()) return args_[static_cast<std::size_t>(known - params_.begin())];
+    const ir::Allocation& alloc = from_.allocs[view.alloc];
+    const bool is_foreign =
+        std::any_of(params_.begin(), params_.end(), [&](const Param& param) { return param.alloc == view.alloc; });
+    if (is_foreign || alloc.kind != ir::AllocKind::temporary) return std::nullopt;
+    auto [at, is_new] = between_.try_emplace(view.alloc);
+    if (is_new != is_out) return std::nullopt;  // read before it is written
+    if (is_new)
+      at->second = work_.program.allocs.push_back(
+          {ir::AllocKind::temporary, "", alloc.dtype, evaluate(alloc.elements, bindings_), 0});
+    return ir::View{at->second, wanted.offset, {evaluate(view.shape[0], bindings_)}, {1}};
+  }
+
+  std::optional<ir::KernelStep> place(const ir::KernelStep& step) {
+    const ir::Kernel& kernel = from_.kernels[step.kernel];
     ir::KernelStep out;
-    out.kernel = work_.program.kernels.push_back(from_.kernels[step.kernel]);
+    for (std::size_t i = 0; i < param_count(step); ++i) {
+      const bool is_out = kernel.buffers[kernel.params[i]].space == ir::Space::out;
+      const std::optional<ir::View> arg = find_arg(step.args[i], is_out);
+      if (!arg) return std::nullopt;
+      out.args.push_back(*arg);
+    }
+    out.kernel = work_.program.kernels.push_back(kernel);
     for (const Dim& extent : step.extents) out.extents.emplace_back(evaluate(extent, bindings_));
-    out.args = args_;
     for (std::size_t i = param_count(step); i < step.args.size(); ++i) {
       const int64_t elements = evaluate(step.args[i].shape[0], bindings_);
       const DType dtype = from_.allocs[step.args[i].alloc].dtype;
@@ -88,8 +127,18 @@ class Isolation {
 
   const ir::Program& from_;
   const Bindings& bindings_;
+  // What a parameter of the first candidate is.
+  struct Param {
+    ir::AllocId alloc;
+    int64_t offset = 0;
+    bool is_out = false;
+    bool operator==(const Param&) const = default;
+  };
+
   KernelWork work_;
-  std::vector<ir::View> args_;
+  std::vector<Param> params_;
+  std::vector<ir::View> args_;                  // of these
+  std::map<ir::AllocId, ir::AllocId> between_;  // of one candidate, from the program's allocations
 };
 
 bool is_one_launch(const ir::Candidate& candidate) {
@@ -125,10 +174,9 @@ std::vector<KernelWork> list_kernel_work(const ir::Program& program, const Bindi
   std::map<std::string, std::size_t> known;  // by call
   for (const ir::Slot& slot : program.slots) {
     const ir::Variant& variant = variant_for(slot, bindings);
-    if (variant.candidates.size() < 2) continue;
-    if (!std::all_of(variant.candidates.begin(), variant.candidates.end(), is_one_launch)) continue;
+    if (variant.candidates.size() < 2 || !is_one_launch(variant.candidates[0])) continue;
     KernelWork work = Isolation(program, bindings).run(variant);
-    if (writes_nothing(work)) continue;
+    if (writes_nothing(work) || work.program.slots[0].variants[0].candidates.size() < 2) continue;
     const auto [it, is_new] = known.emplace(work.call(), all.size());
     if (is_new) {
       all.push_back(std::move(work));

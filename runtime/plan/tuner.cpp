@@ -1,43 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures the algorithms that the libraries offer for each distinct convolution and matmul of a resolved program, for
-// `fusec tune` and, with Strategy::profile, during bind. Failures are stored like times, so that an algorithm that
-// fails is not tried again.
+// `fusec tune` and, with Strategy::profile, during bind.
 
 #include "runtime/plan/tuner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
-#include "ir/support/check.h"
 #include "runtime/plan/bind.h"
+#include "runtime/plan/measuring.h"
 #include "runtime/tuning/timed_call.h"
 #include "runtime/tuning/tuning.h"
 
 namespace fusec::runtime {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-struct TuneCandidate {
+struct LibraryAlgorithm {
   std::shared_ptr<Library> library;
   Algorithm algorithm;
-  bool is_default = false;  // bound if none is requested
 };
 
-double tuning_seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-int64_t seconds_now() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // All algorithms for a call. Fresh library instances are used where a library has them, so that weights packed for
-// tuning are freed with the candidates.
-std::vector<TuneCandidate> collect_candidates(const LoadedProgram& loaded, const LibraryCall& call) {
-  std::vector<TuneCandidate> out;
+// tuning are freed with the algorithms.
+std::vector<LibraryAlgorithm> collect_algorithms(const LoadedProgram& loaded, const LibraryCall& call) {
+  std::vector<LibraryAlgorithm> out;
   for (const std::shared_ptr<Library>& library : loaded.libraries) {
     if (library->get_unsupported_reason(*call.step)) continue;
     std::shared_ptr<Library> fresh = library->clone();
@@ -47,133 +34,49 @@ std::vector<TuneCandidate> collect_candidates(const LoadedProgram& loaded, const
   return out;
 }
 
-// Tunes one layer.
-class LayerTuner {
+// The algorithms for one call, which is timed from `begin` until this ends.
+class LibraryAlgorithms final : public Algorithms {
  public:
-  LayerTuner(const LoadedProgram& loaded, const LibraryCall& call, const TuneLimits& limits, Tuning& tuning,
-             TimedCall& timed, TuneReport& report)
-      : loaded_(loaded), call_(call), limits_(limits), tuning_(tuning), timed_(timed), report_(report) {}
+  LibraryAlgorithms(const LoadedProgram& loaded, const LibraryCall& call, TimedCall& timed)
+      : call_(call), timed_(timed), all_(collect_algorithms(loaded, call)) {}
+  ~LibraryAlgorithms() override { timed_.end(); }
 
-  // False: the time was up.
-  Result<bool> run(const Clock::time_point start, TunedLayer& layer) {
-    std::vector<TuneCandidate> all = collect_candidates(loaded_, call_);
-    FUSEC_TRY(timed_.begin(call_));
-    const TuneCandidate* by_default = nullptr;
-    bool finished = true;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      TuneCandidate& candidate = all[i];
-      // The libraries' default algorithm is the first algorithm of the first library that works.
-      candidate.is_default = by_default == nullptr && (i == 0 || all[i - 1].library != candidate.library);
-      if (const TuningRow* known = find_row(layer, candidate)) {
-        if (candidate.is_default && known->is_default && !known->failed()) by_default = &candidate;
-        continue;
-      }
-      if (limits_.seconds > 0 && tuning_seconds_since(start) >= limits_.seconds) {
-        finished = false;
-        break;
-      }
-      FUSEC_ASSIGN(const TuningRow row, measure(layer, candidate, all.size()));
-      if (candidate.is_default && !row.failed()) by_default = &candidate;
-      store(layer, {row});
-      (row.failed() ? report_.failed : report_.measured) += 1;
-      is_new_ = true;
-    }
-    if (by_default != nullptr && is_new_) FUSEC_TRY(settle(layer, *by_default, all));
-    timed_.end();
-    return finished;
+  std::size_t count() const override { return all_.size(); }
+  void name(std::size_t number, TuningRow& row) const override {
+    row.library = all_[number].library->name(), row.algorithm = all_[number].algorithm.id;
   }
+  // The libraries' default algorithm is the first algorithm of the first library that works.
+  bool may_be_default(std::size_t number) const override {
+    return number == 0 || all_[number - 1].library != all_[number].library;
+  }
+  Result<std::vector<double>> time(std::size_t number, bool is_default, bool quick, double best_us,
+                                   TuningRow& row) override {
+    FUSEC_ASSIGN(const std::unique_ptr<LibraryOp> op, bind(number, is_default));
+    row.workspace = static_cast<int64_t>(op->workspace_bytes());
+    return timed_.time(*op, quick, best_us);
+  }
+  Result<std::pair<std::vector<double>, std::vector<double>>> time_in_turn(std::size_t by_default, std::size_t other,
+                                                                           bool quick) override {
+    FUSEC_ASSIGN(const std::unique_ptr<LibraryOp> first, bind(by_default, true));
+    FUSEC_ASSIGN(const std::unique_ptr<LibraryOp> second, bind(other, false));
+    return timed_.time_in_turn(*first, *second, quick);
+  }
+  Status alive() const override { return timed_.alive(); }
 
  private:
-  static const TuningRow* find_row(const TunedLayer& layer, const TuneCandidate& candidate) {
-    const auto it = std::find_if(layer.rows.begin(), layer.rows.end(), [&](const TuningRow& row) {
-      return row.library == candidate.library->name() && row.algorithm == candidate.algorithm.id;
-    });
-    return it == layer.rows.end() ? nullptr : &*it;
-  }
-
-  void store(TunedLayer& layer, const std::vector<TuningRow>& rows) {
-    tuning_.add(rows);
-    for (const TuningRow& row : rows) {
-      std::erase_if(layer.rows,
-                    [&](const TuningRow& r) { return r.library == row.library && r.algorithm == row.algorithm; });
-      layer.rows.push_back(row);
-    }
-  }
-
-  Result<std::unique_ptr<LibraryOp>> bind(const TuneCandidate& candidate) const {
+  Result<std::unique_ptr<LibraryOp>> bind(std::size_t number, bool is_default) const {
     LibraryCall call = call_;
-    if (!candidate.is_default) call.algorithm = candidate.algorithm.id;
-    return candidate.library->bind(call);
+    if (!is_default) call.algorithm = all_[number].algorithm.id;
+    return all_[number].library->bind(call);
   }
 
-  static void fill(TuningRow& row, const std::vector<double>& us) {
-    const Spread spread = compute_spread(us);
-    row.median_us = spread.median;
-    row.spread = spread.relative;
-    row.runs = static_cast<int64_t>(us.size());
-    row.time = seconds_now();
-  }
-
-  // Returns a row with times, or with the reason of the failure. An error means that the device itself failed.
-  Result<TuningRow> measure(const TunedLayer& layer, const TuneCandidate& candidate, std::size_t listed) {
-    TuningRow row;
-    row.scope = tuning_.scope(), row.call = layer.call;
-    row.library = candidate.library->name(), row.algorithm = candidate.algorithm.id;
-    row.is_default = candidate.is_default;
-    row.listed = static_cast<int64_t>(listed);
-    row.time = seconds_now();
-    auto op = bind(candidate);
-    if (op.ok()) row.workspace = static_cast<int64_t>((*op)->workspace_bytes());
-    const TuningRow* const best = best_row(layer.rows);
-    Result<std::vector<double>> us = op.ok() ? timed_.time(**op, limits_.quick, best != nullptr ? best->median_us : 0)
-                                             : Result<std::vector<double>>(op.status());
-    if (us.ok()) {
-      fill(row, *us);
-      return row;
-    }
-    row.failure = us.status().message();
-    row.is_default = false;
-    // After the GPU is lost, every later call fails. The row is stored first, so that the next tuning skips this
-    // algorithm.
-    if (const Status alive = timed_.alive(); !alive.ok()) {
-      tuning_.add({row});
-      return alive;
-    }
-    return row;
-  }
-
-  // Times the fastest algorithm and the libraries' default algorithm again, alternating. The lowest of many noisy times
-  // is biased, and the machine's speed may have changed between the two measurements.
-  Status settle(TunedLayer& layer, const TuneCandidate& by_default, const std::vector<TuneCandidate>& all) {
-    const TuningRow* best = best_row(layer.rows);
-    if (best == nullptr || best->is_default) return {};
-    const auto other =
-        std::find_if(all.begin(), all.end(), [&](const TuneCandidate& c) { return find_row(layer, c) == best; });
-    const TuningRow* const base = find_row(layer, by_default);
-    if (other == all.end() || base == nullptr) return {};
-    auto first = bind(by_default), second = bind(*other);
-    if (!first.ok() || !second.ok()) return {};
-    Result<std::pair<std::vector<double>, std::vector<double>>> us =
-        timed_.time_in_turn(**first, **second, limits_.quick);
-    if (!us.ok()) return timed_.alive();
-    TuningRow of_own = *base, of_best = *best;
-    fill(of_own, us->first);
-    fill(of_best, us->second);
-    store(layer, {of_own, of_best});
-    return {};
-  }
-
-  const LoadedProgram& loaded_;
   const LibraryCall& call_;
-  const TuneLimits& limits_;
-  Tuning& tuning_;
   TimedCall& timed_;
-  TuneReport& report_;
-  bool is_new_ = false;
+  const std::vector<LibraryAlgorithm> all_;
 };
 
 struct Layers {
-  std::vector<TunedLayer> layers;
+  std::vector<MeasuredWork> works;
   std::vector<LibraryCall> calls;  // of each
 };
 
@@ -186,34 +89,24 @@ Layers collect_layers(const LoadedProgram& loaded, const ResolvedProgram& resolv
     LibraryCall call = library_call(loaded, step, threads);
     std::string key = tuning_call(call);
     const auto it =
-        std::find_if(out.layers.begin(), out.layers.end(), [&](const TunedLayer& l) { return l.call == key; });
-    if (it != out.layers.end()) {
-      ++it->count;
+        std::find_if(out.works.begin(), out.works.end(), [&](const MeasuredWork& w) { return w.layer.call == key; });
+    if (it != out.works.end()) {
+      ++it->layer.count;
       continue;
     }
     std::vector<TuningRow> rows;
     if (!again) rows = tuning.rows(key);
-    out.layers.push_back({std::move(key), step.step->origin, 1, std::move(rows)});
+    out.works.push_back({{std::move(key), step.step->origin, 1, std::move(rows)}, 0, {}});
     out.calls.push_back(std::move(call));
   }
   return out;
 }
 
-Result<std::unique_ptr<CallStopwatch>> stopwatch_for(const LoadedProgram& loaded, int threads, const Tuning& tuning) {
-  if (loaded.device) return loaded.device->make_stopwatch(tuning.flush_bytes());
-  return make_host_stopwatch(threads, tuning.flush_bytes());
-}
-
-// The indices of the layers that lack measurements, by decreasing work.
-std::vector<std::size_t> order_of_tuning(const Layers& layers) {
-  std::vector<std::size_t> order;
-  std::vector<double> work;
-  for (std::size_t i = 0; i < layers.layers.size(); ++i) {
-    work.push_back(count_work(layers.calls[i]) * static_cast<double>(layers.layers[i].count));
-    if (!is_complete(layers.layers[i].rows)) order.push_back(i);
-  }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return work[a] > work[b]; });
-  return order;
+Result<std::unique_ptr<TimedCall>> make_timed_call(const LoadedProgram& loaded, int threads, const Tuning& tuning) {
+  FUSEC_ASSIGN(auto stopwatch, loaded.device ? loaded.device->make_stopwatch(tuning.flush_bytes())
+                                             : Result<std::unique_ptr<CallStopwatch>>(
+                                                   make_host_stopwatch(threads, tuning.flush_bytes())));
+  return std::make_unique<TimedCall>(std::move(stopwatch), loaded.device.get());
 }
 
 }  // namespace
@@ -241,33 +134,28 @@ double typical_spread(const TuneReport& report) {
 
 Result<TuneReport> tune(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning,
                         const TuneLimits& limits, const TuneProgress& progress) {
-  const Clock::time_point start = Clock::now();
   std::shared_ptr<void> entered;
   if (loaded.device) {
     FUSEC_ASSIGN(entered, loaded.device->enter());
   }
   const ThreadCount as_at_run(threads);
   const Lease team(loaded.device ? 1 : threads);  // awake, as in a run
-  TuneReport report;
   Layers layers = collect_layers(loaded, resolved, threads, tuning, limits.again);
-  for (const TunedLayer& layer : layers.layers) report.reused += static_cast<int64_t>(layer.rows.size());
-  const std::vector<std::size_t> order = order_of_tuning(layers);
   std::unique_ptr<TimedCall> timed;
-  for (std::size_t done = 0; done < order.size() && report.finished; ++done) {
-    if (!timed) {
-      FUSEC_ASSIGN(auto stopwatch, stopwatch_for(loaded, threads, tuning));
-      timed = std::make_unique<TimedCall>(std::move(stopwatch), loaded.device.get());
-    }
-    TunedLayer& layer = layers.layers[order[done]];
-    if (progress) progress(done, order.size(), layer);
-    LayerTuner tuner(loaded, layers.calls[order[done]], limits, tuning, *timed, report);
-    Result<bool> finished = tuner.run(start, layer);
-    if (!finished.ok()) return finished.status().with_note("while timing step '" + layer.origin + "'");
-    report.finished = *finished;
+  for (std::size_t i = 0; i < layers.works.size(); ++i) {
+    MeasuredWork& work = layers.works[i];
+    const LibraryCall& call = layers.calls[i];
+    work.amount = count_work(call) * static_cast<double>(work.layer.count);
+    work.list = [&]() -> Result<std::unique_ptr<Algorithms>> {
+      if (!timed) {
+        FUSEC_ASSIGN(timed, make_timed_call(loaded, threads, tuning));
+      }
+      auto listed = std::make_unique<LibraryAlgorithms>(loaded, call, *timed);
+      FUSEC_TRY(timed->begin(call));
+      return std::unique_ptr<Algorithms>(std::move(listed));
+    };
   }
-  report.layers = std::move(layers.layers);
-  report.seconds = tuning_seconds_since(start);
-  return report;
+  return measure_all(std::move(layers.works), tuning, limits, progress);
 }
 
 void profile(const LoadedProgram& loaded, const ResolvedProgram& resolved, int threads, Tuning& tuning) {

@@ -160,7 +160,7 @@ Result<Session> Session::create(const Engine& engine) noexcept {
     const runtime::LoadedProgram& loaded = *engine.state()->loaded;
     if (!loaded.device) return Session(std::make_unique<Impl>(engine, runtime::make_host_runner(loaded.program)));
     FUSEC_ASSIGN(std::unique_ptr<runtime::Runner> runner,
-                 loaded.device->make_runner(loaded.program, engine.state()->options));
+                 loaded.device->make_runner(loaded.program, engine.state()->options, engine.state()->target.model));
     return Session(std::make_unique<Impl>(engine, std::move(runner)));
   });
 }

@@ -224,7 +224,7 @@ Result<bool> bench_model(const Front& front, const BenchFlags& flags) {
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request, batches.front()));
   FUSEC_ASSIGN(const std::vector<TensorShape> shapes, input_shapes(loaded.model, symbols));
-  FUSEC_ASSIGN(const Engine engine, make_engine(front, loaded, options));
+  FUSEC_ASSIGN(const Engine engine, make_engine(front, loaded, options, symbols));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_TRY(session.prepare(shapes));
   start.weights_ms = loaded.weights_ms + engine.stats().weights_ms;

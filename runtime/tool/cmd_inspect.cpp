@@ -132,7 +132,7 @@ Result<bool> inspect(const Front& front, const ModelFlags& flags) {
   FUSEC_ASSIGN(const Loaded loaded, front.load(flags));
   Inspected seen;
   FUSEC_TRY(resolve_shapes(loaded.model, flags, seen));
-  const Result<Engine> engine = make_engine(front, loaded, options);
+  const Result<Engine> engine = make_engine(front, loaded, options, {});
   if (!engine.ok() && loaded.package && flags.device.empty() && flags.targets.empty()) {
     show_package_alone(loaded.package->info(), engine.status(), flags);
     return true;

@@ -66,10 +66,11 @@ Result<std::string> store(const std::string& dir, const std::string& name, const
   return path;
 }
 
-Result<std::vector<Tensor>> compute_outputs(const Front& front, const Loaded& loaded, const std::vector<Tensor>& inputs,
-                                            const Options& options, const RunFlags& flags) {
+Result<std::vector<Tensor>> compute_outputs(const Front& front, const Loaded& loaded, const Symbols& symbols,
+                                            const std::vector<Tensor>& inputs, const Options& options,
+                                            const RunFlags& flags) {
   if (flags.evaluator) return evaluate_model(loaded.model, inputs, false);
-  FUSEC_ASSIGN(const Engine engine, make_engine(front, loaded, options));
+  FUSEC_ASSIGN(const Engine engine, make_engine(front, loaded, options, symbols));
   tell_engine(engine, flags);
   FUSEC_ASSIGN(Session session, Session::create(engine));
   return session.run(inputs);
@@ -81,7 +82,7 @@ Result<bool> run(const Front& front, const RunFlags& flags) {
   FUSEC_ASSIGN(const Request request, parse_request(loaded.model, flags));
   FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, make_inputs(loaded.model, request, symbols));
-  FUSEC_ASSIGN(const std::vector<Tensor> outputs, compute_outputs(front, loaded, inputs, options, flags));
+  FUSEC_ASSIGN(const std::vector<Tensor> outputs, compute_outputs(front, loaded, symbols, inputs, options, flags));
   const std::string where = flags.evaluator ? "evaluator" : options.device;
   Json list = Json::array();
   Table table({"output", "dtype", "shape", "min", "max", "mean", "first elements"});

@@ -48,13 +48,16 @@ struct Loaded {
 struct Front {
   Result<Loaded> (*load)(const ModelFlags&) = nullptr;
   Result<Engine> (*compile)(const Model&, const Options&) = nullptr;  // null: there is no compiler
-  Result<bool> (*bench_patterns)(const BenchFlags&) = nullptr;        // null with it
-  Result<bool> (*bench_gate)(const BenchFlags&) = nullptr;            // null with it
+  // Where the options ask for tuning: of the kernels of symbolic shapes, for these values. Null with `compile`.
+  Status (*tune)(const Model&, const Options&, const Symbols&) = nullptr;
+  Result<bool> (*bench_patterns)(const BenchFlags&) = nullptr;  // null with it
+  Result<bool> (*bench_gate)(const BenchFlags&) = nullptr;      // null with it
 };
 
 // Of packages, which `load` opens; flags that contradict the package are refused.
 Front package_front();
-Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options);
+// Tuned, where the options ask for it, for these values of the model's symbols.
+Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options, const Symbols& symbols);
 
 Command run_command(const Front& front);
 Command bench_command(const Front& front);

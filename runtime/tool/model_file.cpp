@@ -85,8 +85,20 @@ Result<Engine> compile_model(const Model& model, const Options& options) {
   return Engine::compile(model, options);
 }
 
+namespace {
+
+Status tune_shapes(const Model& model, const Options& options, const Symbols& symbols) {
+  if (options.strategy != Strategy::profile || symbols.empty()) return {};
+  const Progress progress("timing candidates");
+  FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
+  return runtime::profile_shapes(model, options, machine, runtime::Bindings(symbols));
+}
+
+}  // namespace
+
 Front compiler_front() {
-  return {[](const ModelFlags& flags) { return load_model(flags); }, compile_model, bench_patterns, bench_gate};
+  return {[](const ModelFlags& flags) { return load_model(flags); }, compile_model, tune_shapes, bench_patterns,
+          bench_gate};
 }
 
 namespace {

@@ -65,10 +65,11 @@ Result<Loaded> load_package(const ModelFlags& flags) {
 
 }  // namespace
 
-Front package_front() { return {load_package, nullptr, nullptr}; }
+Front package_front() { return {load_package, nullptr, nullptr, nullptr, nullptr}; }
 
-Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options) {
+Result<Engine> make_engine(const Front& front, const Loaded& loaded, const Options& options, const Symbols& symbols) {
   if (loaded.package) return Engine::load(*loaded.package, options);
+  FUSEC_TRY(front.tune(loaded.model, options, symbols));
   return front.compile(loaded.model, options);
 }
 

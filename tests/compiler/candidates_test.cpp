@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -100,6 +101,30 @@ TEST(Candidates, ALongKernelHasTheAlternativesOfItsFamily) {
   EXPECT_TRUE(lists_candidate(cpu, "through the caches")) << ::testing::PrintToString(reasons_of(cpu));
 }
 
+std::string transpose_text() {
+  return "graph @main(%x: f16[64, 200, 264]) {\n  %0 = transpose %x {perm = [0, 2, 1]}: f16[64, 264, 200]\n"
+         "  return %0 as \"y\"\n}\n";
+}
+
+std::string columns_text() {
+  return "graph @main(%x: f32[2, 600, 520]) {\n  %0 = reduce_sum %x {axes = [1]}: f32[2, 520]\n"
+         "  return %0 as \"y\"\n}\n";
+}
+
+TEST(Candidates, TransposesDifferInTilesAndColumnsInStrips) {
+  const Target target = named_target("sm_90").value();
+  const auto count = [](const ir::Program& program, const std::string& words) {
+    const auto all = reasons_of(program);
+    return std::count_if(all.begin() + 1, all.end(),
+                         [&](const std::string& why) { return why.find(words) != std::string::npos; });
+  };
+  const ir::Program transpose = lowered_program(transpose_text(), target, kAll);
+  EXPECT_GE(count(transpose, "of the input's rows"), 1) << ::testing::PrintToString(reasons_of(transpose));
+  EXPECT_GE(count(transpose, "of the output's rows"), 1) << ::testing::PrintToString(reasons_of(transpose));
+  const ir::Program columns = lowered_program(columns_text(), target, kAll);
+  EXPECT_GE(count(columns, "strips of"), 1) << ::testing::PrintToString(reasons_of(columns));
+}
+
 TEST(Candidates, DifferInTheirKernelsAndAreFewAndNotFarFromTheFirst) {
   const ir::Program program =
       lowered_program(softmax_text("65536, 1000", "65536"), named_target("sm_90").value(), kMeasured);
@@ -116,24 +141,31 @@ TEST(Candidates, DifferInTheirKernelsAndAreFewAndNotFarFromTheFirst) {
 // The bytes of the outputs of one candidate, evaluated on the same inputs.
 std::vector<std::vector<char>> evaluate_candidate(const ir::Program& program, const ir::Candidate& candidate,
                                                   const Target& target) {
-  const auto& step = std::get<ir::KernelStep>(candidate.steps.at(0).v);
-  const ir::Kernel& kernel = program.kernels[step.kernel];
-  std::vector<Tensor> args;
-  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
-    const ir::View& view = step.args[i];
-    const DType dtype = program.allocs[view.alloc].dtype;
-    args.push_back(*ir::random_tensor(dtype, {view.shape[0].value()}, i + 1));
+  std::map<ir::AllocId, Tensor> memory;
+  const auto reach = [&](const ir::View& view) {
+    const ir::Allocation& alloc = program.allocs[view.alloc];
+    if (!memory.contains(view.alloc))
+      memory.emplace(view.alloc, *ir::random_tensor(alloc.dtype, {alloc.elements.value()}, view.alloc.index + 1));
+    char* const base = memory.at(view.alloc).as<char>();
+    return Tensor::borrow(alloc.dtype, {view.shape[0].value()},
+                          base + view.offset.value() * static_cast<int64_t>(size_of(alloc.dtype)));
+  };
+  for (const ir::Step& launch : candidate.steps) {
+    const auto& step = std::get<ir::KernelStep>(launch.v);
+    const ir::Kernel& kernel = program.kernels[step.kernel];
+    std::vector<Tensor> args;
+    for (std::size_t i = 0; i < kernel.params.size(); ++i) args.push_back(reach(step.args[i]));
+    std::map<std::string, int64_t> extents;
+    for (uint32_t i = 0; i < step.extents.size(); ++i)
+      extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i].value();
+    const ir::Kernel form = target.kind == TargetKind::cuda ? lower_for_writer(kernel, target).value() : kernel;
+    const auto done = ir::evaluate(form, args, extents);
+    EXPECT_TRUE(done.ok()) << candidate.why << ": " << done.status().str();
   }
-  std::map<std::string, int64_t> extents;
-  for (uint32_t i = 0; i < step.extents.size(); ++i) extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i].value();
-  const ir::Kernel form = target.kind == TargetKind::cuda ? lower_for_writer(kernel, target).value() : kernel;
-  const auto done = ir::evaluate(form, args, extents);
-  EXPECT_TRUE(done.ok()) << candidate.why << ": " << done.status().str();
   std::vector<std::vector<char>> out;
-  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
-    if (kernel.buffers[kernel.params[i]].space != ir::Space::out) continue;
-    const auto* bytes = args[i].as<char>();
-    out.emplace_back(bytes, bytes + args[i].bytes());
+  for (const ir::AllocId id : program.outputs) {
+    const auto* bytes = memory.at(id).as<char>();
+    out.emplace_back(bytes, bytes + memory.at(id).bytes());
   }
   return out;
 }
@@ -145,6 +177,105 @@ std::size_t expect_equal_bits(const std::string& graph, const Target& target) {
   for (const ir::Candidate& candidate : all)
     EXPECT_EQ(first, evaluate_candidate(program, candidate, target)) << candidate.why << "\n" << graph;
   return all.size();
+}
+
+// The outputs of the kernel that a variant picks, evaluated for these values of the symbols.
+std::vector<Tensor> evaluate_variant(const ir::Program& program, const ir::Variant& variant, const Target& target,
+                                     const std::map<std::string, int64_t>& symbols) {
+  const auto& step = std::get<ir::KernelStep>(variant.candidates.at(0).steps.at(0).v);
+  const ir::Kernel& kernel = program.kernels[step.kernel];
+  std::vector<Tensor> args, out;
+  for (std::size_t i = 0; i < kernel.params.size(); ++i) {
+    const ir::View& view = step.args[i];
+    args.push_back(*ir::random_tensor(program.allocs[view.alloc].dtype, {view.shape[0].eval(symbols).value()}, i + 1));
+  }
+  std::map<std::string, int64_t> extents;
+  for (uint32_t i = 0; i < step.extents.size(); ++i)
+    extents[kernel.extents[ir::ExtentId{i}]] = step.extents[i].eval(symbols).value();
+  const auto done = ir::evaluate(lower_for_writer(kernel, target).value(), args, extents);
+  EXPECT_TRUE(done.ok()) << kernel.name << ": " << done.status().str();
+  for (std::size_t i = 0; i < kernel.params.size(); ++i)
+    if (kernel.buffers[kernel.params[i]].space == ir::Space::out) out.push_back(std::move(args[i]));
+  return out;
+}
+
+// The kernels for rows that 16 bytes divide, and those for all shapes.
+void expect_equal_variants(const std::string& graph, const std::vector<std::map<std::string, int64_t>>& shapes,
+                           double tolerance) {
+  const Target target = named_target("sm_90").value();
+  const ir::Program program = lowered_program(graph, target);
+  const std::vector<ir::Variant>& variants = program.slots.at(0).variants;
+  ASSERT_GE(variants.size(), 3U) << graph;
+  for (const auto& symbols : shapes) {
+    const auto aligned = evaluate_variant(program, variants.front(), target, symbols);
+    const auto usual = evaluate_variant(program, variants.back(), target, symbols);
+    ASSERT_EQ(aligned.size(), usual.size());
+    for (std::size_t i = 0; i < usual.size(); ++i) {
+      if (tolerance == 0) {
+        EXPECT_EQ(std::memcmp(aligned[i].data(), usual[i].data(), usual[i].bytes()), 0) << graph;
+        continue;
+      }
+      for (std::size_t at = 0; at < usual[i].bytes() / sizeof(float); ++at)
+        ASSERT_NEAR(aligned[i].as<float>()[at], usual[i].as<float>()[at], tolerance) << graph;
+    }
+  }
+}
+
+TEST(Candidates, VariantsForAlignedRowsGiveTheResultsOfTheOthers) {
+  const auto graph = [](const std::string& inputs, const std::string& body) {
+    return "graph @main(" + inputs + ") {\n" + body + "  return %0 as \"y\"\n}\n";
+  };
+  const std::vector<std::map<std::string, int64_t>> shapes = {
+      {{"N", 3}, {"S", 8}}, {{"N", 2}, {"S", 1000}}, {{"N", 1}, {"S", 4104}}, {{"N", 0}, {"S", 16}}};
+  expect_equal_variants(graph("%x: f32[N, S], %b: f32[S]", "  %0 = add %x, %b: f32[N, S]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: f16[N, S]", "  %0 = reduce_max %x {axes = [1]}: f16[N]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: i32[N, S]", "  %0 = reduce_sum %x {axes = [1]}: i32[N]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: f32[N, S]", "  %0 = reduce_sum %x {axes = [0]}: f32[S]\n"), shapes, 0);
+  expect_equal_variants(graph("%x: f16[N, S, 24]", "  %0 = transpose %x {perm = [0, 2, 1]}: f16[N, 24, S]\n"), shapes,
+                        0);
+  expect_equal_variants(softmax_text("N, S", "N"), shapes, 1e-6);
+}
+
+// A heavy producer whose result several phases of a row read.
+std::string gelu_softmax_text(const std::string& shape, const std::string& row) {
+  const std::string one = "f32[" + row + ", 1]", all = "f32[" + shape + "]";
+  return "graph @main(%x: " + all + ") {\n  %0 = gelu %x: " + all + "\n  %1 = reduce_max %0 {axes = [1]}: f32[" + row +
+         "]\n  %2 = reshape %1 {shape = [" + row + ", 1]}: " + one + "\n  %3 = sub %0, %2: " + all +
+         "\n  %4 = exp %3: " + all + "\n  %5 = reduce_sum %4 {axes = [1]}: f32[" + row +
+         "]\n  %6 = reshape %5 {shape = [" + row + ", 1]}: " + one + "\n  %7 = div %4, %6: " + all +
+         "\n  return %7 as \"y\"\n}\n";
+}
+
+std::string gelu_max_text() {
+  return "graph @main(%x: f32[70, 900]) {\n  %0 = gelu %x: f32[70, 900]\n  %1 = reduce_max %0 {axes = [1]}: f32[70]\n"
+         "  %2 = reshape %1 {shape = [70, 1]}: f32[70, 1]\n  %3 = sub %0, %2: f32[70, 900]\n"
+         "  return %3 as \"y\"\n}\n";
+}
+
+bool lists_split(const ir::Program& program) {
+  const auto& all = candidates_of(program);
+  return std::any_of(all.begin(), all.end(), [](const auto& candidate) { return candidate.steps.size() == 2; });
+}
+
+TEST(Candidates, ARegionInTwoKernelsGivesTheSameBits) {
+  Target gpu = named_target("sm_90").value(), cpu = named_target("x86-64-v3").value();
+  cpu.threads = 2;
+  for (const std::string& graph :
+       {gelu_softmax_text("5, 1000", "5"), gelu_softmax_text("2, 40000", "2"), gelu_max_text()}) {
+    EXPECT_TRUE(lists_split(lowered_program(graph, gpu, kAll))) << graph;
+    expect_equal_bits(graph, gpu);
+  }
+  EXPECT_TRUE(lists_split(lowered_program(gelu_max_text(), cpu, kAll)));
+  expect_equal_bits(gelu_max_text(), cpu);
+  // The order of sums is not evident in the loops of a CPU.
+  EXPECT_FALSE(lists_split(lowered_program(gelu_softmax_text("5, 1000", "5"), cpu, kAll)));
+}
+
+TEST(Candidates, AValueThatMemoryWouldRoundIsNoPlaceToSplit) {
+  std::string graph = gelu_softmax_text("5, 1000", "5");
+  for (std::size_t at = 0; (at = graph.find("f32", at)) != std::string::npos; ++at) graph.replace(at, 3, "f16");
+  const ir::Program program = lowered_program(graph, named_target("sm_90").value(), kAll);
+  for (const ir::Candidate& candidate : candidates_of(program)) EXPECT_EQ(candidate.steps.size(), 1U) << candidate.why;
 }
 
 TEST(Candidates, GiveTheSameBits) {
@@ -196,7 +327,7 @@ int picked_of(ir::Program program, const std::map<std::vector<int64_t>, TuningDa
   TuningData data;
   if (!measured.empty()) data.candidates[candidate_key(program, candidates_of(program)[0])] = measured;
   EXPECT_TRUE(select(program, named_target("sm_90").value(), data).ok());
-  return program.slots[0].variants[0].picked;
+  return program.slots[0].variants.back().picked;  // in front are those for single shapes
 }
 
 TEST(Select, ThePredictionMustBeClearlyBetter) {
@@ -234,6 +365,43 @@ TEST(Select, ACandidateMustHaveATimeForEachMeasuredExtent) {
   TuningData::Times first_only = times_of(program, {10}, {1});
   first_only.erase(candidate_key(program, candidates_of(program)[1]));
   EXPECT_EQ(picked_of(program, {{{1}, times_of(program, {10}, {1})}, {{2}, first_only}}), 0);
+}
+
+TEST(Select, AShapeWithAFasterCandidateHasAVariantOfItsOwn) {
+  const Target target = named_target("sm_90").value();
+  ir::Program program = lowered_program(softmax_text("N, 1000", "N"), target, kAll);
+  const ir::Variant lowered = program.slots[0].variants[0];
+  ASSERT_GE(lowered.candidates.size(), 3U);
+  TuningData tuning;
+  const auto& extents = std::get<ir::KernelStep>(lowered.candidates[0].steps[0].v).extents;
+  const auto plant = [&](int64_t rows, std::vector<double> us) {
+    std::vector<int64_t> values;
+    for (const Dim& extent : extents) values.push_back(extent.eval({{"N", rows}}).value());
+    for (std::size_t i = 0; i < us.size(); ++i)
+      tuning.candidates[candidate_key(program, lowered.candidates[0])][values]
+                       [candidate_key(program, lowered.candidates[i])] = {us[i], false};
+  };
+  plant(64, {5, 9, 4});
+  plant(4096, {500, 300, 450});
+  plant(512, {50, 49, 49.9});  // noise
+  const std::size_t before = program.slots[0].variants.size();
+  ASSERT_TRUE(select(program, target, tuning).ok());
+  const auto& variants = program.slots[0].variants;
+  ASSERT_EQ(variants.size(), before + 1);
+  const auto taken = [&](int64_t rows) {
+    for (const ir::Variant& variant : variants) {
+      const auto holds = [&](const Dim& d) { return d.eval({{"N", rows}}).value() >= 0; };
+      if (std::all_of(variant.when.begin(), variant.when.end(), holds)) return variant.picked;
+    }
+    return -1;
+  };
+  EXPECT_EQ(taken(64), 2);
+  EXPECT_EQ(taken(4096), 1);
+  EXPECT_EQ(taken(512), 1);
+  EXPECT_EQ(taken(63), 1) << "the best in sum";
+  const auto own = measured_times(program, variants[0], tuning);
+  ASSERT_GE(own.size(), 3U);
+  EXPECT_EQ(own[2]->us, 4) << "of that shape alone";
 }
 
 }  // namespace

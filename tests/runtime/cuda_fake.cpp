@@ -556,6 +556,7 @@ Result<Engine> gpu_engine(const ProgramBuilder& builder, FakeDriver& fake, const
   auto state = std::make_shared<runtime::EngineState>();
   FUSEC_ASSIGN(state->loaded, runtime::cuda::link(builder.program, artifacts, std::move(libraries), context));
   state->device = {TargetKind::cuda, 0};
+  state->target = named_target("sm_90").value();
   state->options = options;
   for (const TensorInfo& info : builder.inputs()) state->inputs.push_back(info);
   for (const TensorInfo& info : builder.outputs()) state->outputs.push_back(info);

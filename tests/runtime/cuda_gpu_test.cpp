@@ -87,6 +87,7 @@ Result<Engine> chain(int steps, const Options& options = {}, bool checks = false
   auto state = std::make_shared<runtime::EngineState>();
   FUSEC_ASSIGN(state->loaded, runtime::cuda::link(b.program, {{k, artifact}}, {}, context));
   state->device = kGpu;
+  state->target = named_target("sm_90").value();
   state->options = options;
   state->inputs = b.inputs();
   state->outputs = b.outputs();

@@ -70,6 +70,45 @@ TEST(Variants, ShapesTake32BitIndicesWhereTheseReachEveryElement) {
   }
 }
 
+// The divisor of rows that the only step's kernel relies on for these shapes; 1: none, 0: no kernel.
+int64_t row_divisor(const ir::Program& program, const Bindings& symbols) {
+  const auto resolved = resolve(program, symbols);
+  if (!resolved.ok()) return 0;
+  EXPECT_EQ(resolved->steps.size(), 1u);
+  const auto& launch = std::get<ir::KernelStep>(resolved->steps[0].step->v);
+  const auto& facts = program.kernels[launch.kernel].divisible;
+  const auto fact = facts.find(ir::ExtentId{static_cast<uint32_t>(launch.extents.size() - 1)});
+  return fact == facts.end() ? 1 : fact->second;
+}
+
+TEST(Variants, RowsThat16BytesDivideTakeTheirOwnKernel) {
+  const ir::Program made = selected(R"(graph @main(%x: f16[N, P + Q]) {
+  %0 = reduce_sum %x {axes = [1]}: f16[N]
+  return %0 as "y"
+}
+)");
+  ASSERT_EQ(made.slots[0].variants.size(), 4u);
+  const ir::Program read = *ir::parse_program(ir::print(made));
+  for (const ir::Program* program : {&made, &read}) {
+    EXPECT_EQ(row_divisor(*program, {{"N", 3}, {"P", 1001}, {"Q", 7}}), 8);
+    EXPECT_EQ(row_divisor(*program, {{"N", 3}, {"P", 1001}, {"Q", 3}}), 1) << "4 elements are 8 bytes";
+    EXPECT_EQ(row_divisor(*program, {{"N", 3}, {"P", 0}, {"Q", 0}}), 8);
+    // How many rows there are changes no sum.
+    EXPECT_EQ(row_divisor(*program, {{"N", kMax}, {"P", 8}, {"Q", 8}}), 8);
+    EXPECT_EQ(index_bits(*program, {{"N", kMax}, {"P", 8}, {"Q", 8}}), 64);
+    EXPECT_EQ(row_divisor(*program, {{"N", kMax}, {"P", 8}, {"Q", 9}}), 1);
+  }
+}
+
+TEST(Variants, NothingIsAssumedWhereAccessesAreWideAnyway) {
+  for (const char* shape : {"f32[N, M]", "f32[N, 64]", "f32[M, 30]"}) {
+    const std::string type = shape;
+    const ir::Program program =
+        selected(("graph @main(%x: " + type + ") {\n  %0 = neg %x: " + type + "\n  return %0 as \"y\"\n}\n").c_str());
+    EXPECT_EQ(program.slots[0].variants.size(), 2u) << shape;
+  }
+}
+
 TEST(Variants, ConstantExtentsAndKnownBoundsHaveOneKernel) {
   EXPECT_EQ(selected(R"(graph @main(%x: f32[1000, 1000]) {
   %0 = relu %x: f32[1000, 1000]
@@ -228,6 +267,21 @@ TEST_F(PackagedVariants, HaveTheirCode) {
   const auto artifacts = packaged_artifacts(*package.state(), 0, program);
   ASSERT_TRUE(artifacts.ok()) << artifacts.status().str();
   EXPECT_EQ(artifacts->size(), 2u);
+}
+
+TEST(Variants, TheFirstBindOfOddRowsCompilesTheirKernel) {
+  const Model model = ir::make_model(*ir::parse_graph(R"(graph @main(%x: f32[N, S], %b: f32[S]) {
+  %0 = add %x, %b: f32[N, S]
+  return %0 as "y"
+}
+)"));
+  Options options;
+  options.use_cache = false;
+  const auto jit = compile_parts(model, options, *named_target("sm_90"), KernelSet::usual);
+  if (jit.status().code() == StatusCode::unsupported) GTEST_SKIP() << jit.status().str();
+  ASSERT_TRUE(jit.ok()) << jit.status().str();
+  EXPECT_EQ(jit->stats.compiled_kernels, 1);
+  for (const auto& [id, artifact] : jit->artifacts) EXPECT_FALSE(jit->program.kernels[id].divisible.empty());
 }
 
 #if FUSEC_WITH_CUDA

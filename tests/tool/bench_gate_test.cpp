@@ -17,7 +17,7 @@ using tool::BenchRecord;
 
 BenchRecord record(std::vector<BenchCase> cases) {
   BenchRecord r;
-  r.origin = {"cpu", "a CPU, x86-64-v4", "precise", "f32", false, 2, "", 40, "2026-01-01", "abc", "llvm"};
+  r.origin = {"cpu", "a CPU, x86-64-v4", "precise", "f32", false, 2, 0, "", 40, "2026-01-01", "abc", "llvm"};
   r.cases = std::move(cases);
   return r;
 }
@@ -89,15 +89,36 @@ TEST(BenchRecord, ReadsWhatItWritesAndNothingElse) {
     EXPECT_THAT(tool::parse_record(json, "f.json").status().str(), testing::AllOf(HasSubstr("f.json"), HasSubstr(why)));
   };
   refuses([](auto& j) { j = tool::Json::array(); }, "is no record");
-  refuses([](auto& j) { j["format"] = 1; }, "has format 1, and this fusec reads format 2");
+  refuses([](auto& j) { j["format"] = 1; }, "has format 1, and this fusec reads formats 2 and 3");
   refuses([](auto& j) { j.erase("machine"); }, "machine");
   refuses([](auto& j) { j.erase("driver"); }, "driver");
+  refuses([](auto& j) { j.erase("model_copy_mib"); }, "model_copy_mib");
   refuses([](auto& j) { j["copy_gb_per_s"] = nullptr; }, "number");
   refuses([](auto& j) { j["cases"] = tool::Json::array(); }, "holds no case");
   refuses([](auto& j) { j["cases"][0]["ratios"][2] = nullptr; },
           "ratio of 'a' that is no positive number");  // how NaN is written
   refuses([](auto& j) { j["cases"][0]["ratios"][2] = -1; }, "no positive number");
   refuses([](auto& j) { j["cases"][0]["ratios"] = tool::Json::array(); }, "no ratios of 'a'");
+}
+
+TEST(BenchRecord, ModelsInCopiesOfAnotherSizeAreRefused) {
+  const BenchCase pattern = {"pattern a", {1, 1, 1}, 1, ""}, model = {"model a", {3, 3, 3}, 1, ""};
+  const auto old_record = [](std::vector<BenchCase> cases) {
+    tool::Json json = make_json(record(std::move(cases)));
+    json["format"] = 2;
+    json.erase("model_copy_mib");
+    return tool::parse_record(json, "f.json").value();
+  };
+  BenchRecord now = record({pattern, model});
+  now.origin.model_copy_mib = 512;
+  const Status refused = tool::compare(old_record({pattern, model}), now, "f.json").status();
+  EXPECT_EQ(refused.code(), StatusCode::invalid_argument);
+  EXPECT_THAT(refused.str(), testing::AllOf(HasSubstr("f.json"), HasSubstr("64 MiB"), HasSubstr("512 MiB"),
+                                            HasSubstr("--save"), HasSubstr("--models")));
+  EXPECT_TRUE(compared(old_record({pattern}), now).ok());
+  EXPECT_TRUE(compared(old_record({pattern, model}), record({pattern})).ok()) << "patterns have their own copies";
+  now.origin.model_copy_mib = 64;
+  EXPECT_TRUE(compared(old_record({pattern, model}), now).ok());
 }
 
 // As of a GPU: many cases, rounds that scatter by some percent, another driver and a faster memory. The one planted

@@ -46,6 +46,24 @@ TEST(Tune, CandidatesAreMeasuredOnceAndKnownToLaterCommands) {
   EXPECT_THAT(explained.out, HasSubstr("picked: by measured times")) << explained.out;
 }
 
+TEST(Tune, ARunThatTunesMeasuresTheShapesAtHand) {
+  const Workplace place;
+  const std::string model = place.file("exp.fir", kPointwise);
+  const std::vector<std::string> cpu = {"--device", "cpu", "--threads", "1"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), cpu.begin(), cpu.end());
+    return place.fusec(arguments);
+  };
+  const Outcome run = with({"run", model, "--shape", "N=64", "--tune", "full"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Outcome known = with({"tune", model, "--batch", "64", "--quick", "--json"});
+  ASSERT_EQ(known.code, 0) << known.err;
+  EXPECT_EQ(known.json()["kernels"]["measured"], 0) << known.out;
+  EXPECT_GE(known.json()["kernels"]["reused"], 2) << known.out;
+  const Outcome other = with({"tune", model, "--batch", "32", "--quick", "--json"});
+  EXPECT_GE(other.json()["kernels"]["measured"], 2) << other.out;
+}
+
 TEST(Tune, CandidatesCanBeMeasuredInAProcessOfTheirOwn) {
   const Workplace place;
   const std::string model = place.file("exp.fir", kPointwise);

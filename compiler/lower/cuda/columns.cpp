@@ -92,7 +92,8 @@ class ColumnSchedule {
     lanes_ = std::min(lanes_of_access(k_, parts_.reduce.body, along), 8);
     while (lanes_ > 1 && !divisible_by(k_, columns_.extent, lanes_)) lanes_ /= 2;
     accesses_ = (known_extent(s, columns_.extent, int64_t{kWarp} * lanes_) + lanes_ - 1) / lanes_;
-    width_ = width_of_strip();
+    sharing_ = width_of_strip();
+    width_ = decide(s_, &ScheduleChoice::strip, sharing_);
   }
 
   Block run() {
@@ -113,11 +114,12 @@ class ColumnSchedule {
     return static_cast<int>(width);
   }
 
-  // The number of threads that share a column. Each takes every n-th row.
+  // The number of threads that share a column. Each takes every n-th row, so the number decides the order of the sum,
+  // and no choice changes it.
   int groups(const IndexExpr& rows) const {
     const int64_t n = rows.is_const() ? rows.value() : 512;
     int groups = n <= 64 || n >= kLongChunk ? 8 : n <= 128 ? 16 : 32;
-    while (groups * width_ < 256 && groups * 4 < n) groups *= 2;
+    while (groups * sharing_ < 256 && groups * 4 < n) groups *= 2;
     return groups;
   }
 
@@ -243,7 +245,7 @@ class ColumnSchedule {
     second.body.push_back({ir::Load{part, partial, partial_at(IndexExpr::symbol(r)), {}, ir::Constant{dtype_}, 0}});
     second.yield = {part};
     // These rows are few: narrow strips let more multiprocessors read them.
-    if (accesses_ < kManyStrips * kNarrowStrip) width_ = kNarrowStrip;
+    if (accesses_ < kManyStrips * kNarrowStrip) sharing_ = width_ = kNarrowStrip;
     for (Stmt& stmt : strips(second, parts_.after, {})) result.push_back(std::move(stmt));
     return result;
   }
@@ -275,6 +277,7 @@ class ColumnSchedule {
   DType dtype_;
   int64_t accesses_ = 1;           // of a row
   int lanes_ = 1, width_ = kWarp;  // of an access; accesses of a strip
+  int sharing_ = kWarp;            // accesses of the strip that the number of rows and columns asks for
 };
 
 }  // namespace

@@ -179,7 +179,7 @@ void align_params(LoopNest& nest) {
     ir::Buffer& buffer = nest.kernel.buffers[nest.kernel.params[i]];
     const auto element = static_cast<int64_t>(size_of(buffer.dtype));
     int64_t bytes = kAccessBytes;
-    while (bytes > element && nest.params[i].offset.known_divisor() * element % bytes != 0) bytes /= 2;
+    while (bytes > element && known_divisor(nest, nest.params[i].offset) * element % bytes != 0) bytes /= 2;
     if (bytes > element) buffer.alignment = static_cast<int>(bytes);
   }
 }

@@ -245,15 +245,19 @@ class TransposeSchedule {
     // Few blocks leave multiprocessors idle at the end.
     while (height_ * width_ > kMediumTile && blocks() < 40 * int64_t{s_.target.sm_count} && shrink()) continue;
     while (blocks() < 4 * int64_t{s_.target.sm_count} && shrink()) continue;
+    height_ = whole_units(decide(s_, &ScheduleChoice::tile_rows, height_));
+    width_ = whole_units(decide(s_, &ScheduleChoice::tile_columns, width_));
     const int area = height_ * width_;
     threads_ = area / lanes_ > 256 * kMaxSteps || (bytes == 4 && area >= kMediumTile) ? 512 : 256;
     return shared_bytes() <= kSharedBytes;
   }
 
+  static int whole_units(int side) { return (side + kUnit - 1) / kUnit * kUnit; }
+
   bool shrink() {
     int& longer = width_ >= height_ ? width_ : height_;
     if (longer <= kSmallTile) return false;
-    longer = std::max(kSmallTile, (longer / 2 + kUnit - 1) / kUnit * kUnit);
+    longer = std::max(kSmallTile, whole_units(longer / 2));
     return true;
   }
 

@@ -5,6 +5,7 @@
 #include "compiler/lower/nest/nest.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/lower/nest/eval.h"
 #include "compiler/lower/rewrite/kernel_names.h"
@@ -16,6 +17,13 @@ namespace fusec::compiler {
 
 using ir::Combiner;
 using ir::Constant;
+
+int64_t known_divisor(const LoopNest& nest, const Dim& d) {
+  int64_t known = d.known_divisor();
+  for (const Dim& extent : nest.multiples)
+    if (const auto quotient = d.exact_div(extent)) known = std::lcm(known, nest.multiple_of);
+  return known;
+}
 
 IndexExpr index_expr(const LoopNest& nest, const Dim& d) {
   return ir::index_expr(d, [&](const std::string& name) {

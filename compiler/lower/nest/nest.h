@@ -35,7 +35,13 @@ struct LoopNest {
   std::map<std::string, ir::SymbolId> symbols;  // of the kernel, by their names in Dims
   // The loop variables of each axis of the domain: one, or one per phase if the axis is reduced.
   std::vector<std::vector<VarId>> axis_vars;
+  // What holds for the shapes that the kernel is made for: these are multiples of the number.
+  std::vector<Dim> multiples;
+  int64_t multiple_of = 1;
 };
+
+// The greatest number that is known to divide `d`, a Dim over symbols of the model, for these shapes.
+int64_t known_divisor(const LoopNest& nest, const Dim& d);
 
 // The only place where names become ids: `d` is over symbols of the model, variables of the domain and registers.
 IndexExpr index_expr(const LoopNest& nest, const Dim& d);

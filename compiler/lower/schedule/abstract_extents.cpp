@@ -129,7 +129,7 @@ class ExtentAbstraction {
     arguments_[value] = argument;
     launch_.push_back(value);
     int64_t divisor = 1;
-    const int64_t known = value.known_divisor();
+    const int64_t known = known_divisor(nest_, named(kernel_, value));
     while (divisor < kMaxDivisor && known % (divisor * 2) == 0) divisor *= 2;
     if (divisor > 1) kernel_.divisible[argument] = divisor;
     return IndexExpr::symbol(argument);

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kMinThreads = 64, kMaxThreads = 512, kMaxAccesses = 8;
 constexpr int64_t kTaskFactor = 4;
+constexpr int kMinTile = 32, kMaxTile = 128;
+constexpr int kMinStrip = 4, kMaxStrip = 32;
 
 struct Named {
   Decision ScheduleChoice::*what;
@@ -33,6 +35,10 @@ std::string to_string(const ScheduleChoice& choice) {
   if (choice.threads > 0) add(text, std::to_string(choice.threads) + " threads");
   if (choice.accesses > 0) add(text, std::to_string(choice.accesses) + " accesses a thread");
   if (choice.task > 0) add(text, std::to_string(choice.task) + " elements a task");
+  if (choice.tile_rows > 0) add(text, "tiles of " + std::to_string(choice.tile_rows) + " elements of the input's rows");
+  if (choice.tile_columns > 0)
+    add(text, "tiles of " + std::to_string(choice.tile_columns) + " elements of the output's rows");
+  if (choice.strip > 0) add(text, "strips of " + std::to_string(choice.strip) + " accesses");
   for (const Named& d : kDecisions)
     if (choice.*d.what != Decision::open) add(text, choice.*d.what == Decision::yes ? d.yes : d.no);
   return text;
@@ -46,6 +52,14 @@ std::vector<ScheduleChoice> list_choices(const ScheduleChoice& made) {
   };
   for (const Named& d : kDecisions)
     if (made.*d.what != Decision::open) with(d.what, made.*d.what == Decision::yes ? Decision::no : Decision::yes);
+  const auto halve_and_double = [&](auto ScheduleChoice::*what, auto least, auto most) {
+    const auto value = made.*what;
+    if (value / 2 >= least) with(what, value / 2);
+    if (value > 0 && value * 2 <= most) with(what, value * 2);
+  };
+  halve_and_double(&ScheduleChoice::tile_rows, kMinTile, kMaxTile);
+  halve_and_double(&ScheduleChoice::tile_columns, kMinTile, kMaxTile);
+  halve_and_double(&ScheduleChoice::strip, kMinStrip, kMaxStrip);
   if (made.threads > kMinThreads) with(&ScheduleChoice::threads, made.threads / 2);
   if (made.threads > 0 && made.threads < kMaxThreads) with(&ScheduleChoice::threads, made.threads * 2);
   if (made.accesses > 1) with(&ScheduleChoice::accesses, made.accesses / 2);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct ScheduleChoice {
   int threads = 0;                     // GPU: of a block
   int accesses = 0;                    // GPU: of a thread, in element-wise work
   int64_t task = 0;                    // CPU: elements of a task, in element-wise work
+  int tile_rows = 0;                   // GPU: of a transpose's tile, as it lies in the input
+  int tile_columns = 0;                // GPU: the same, as it lies in the output
+  int strip = 0;                       // GPU: accesses of a strip of columns
   Decision tiles = Decision::open;     // GPU: planes, or tiles of a transpose, in place of strided accesses
   Decision holds = Decision::open;     // GPU: rows stay in registers in place of being read again
   Decision clusters = Decision::open;  // GPU: the blocks of a cluster hold a row
@@ -64,6 +68,27 @@ ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::ve
 // The conditions on the model's symbols, each a Dim that is at least 0, under which 32 bits hold every index of a GPU's
 // kernel whose arguments have these numbers of elements. Empty: for every shape; nullopt: for none.
 std::optional<std::vector<Dim>> when_32_bits_suffice(const std::vector<Dim>& sizes);
+
+// What makes the accesses of a GPU's kernel wide: extents along which the kernel reads or writes neighbouring elements
+// and of which it is not known whether 16 bytes divide them.
+struct Alignment {
+  std::vector<Dim> extents;  // over symbols of the model
+  int64_t elements = 1;      // of the widest type in 16 bytes
+  std::set<size_t> params;   // that are accessed along them, by their positions
+  // The conditions, each a Dim that is at least 0, under which `elements` divides all extents.
+  std::vector<Dim> when() const;
+};
+// Of a nest before abstract_extents; without extents where nothing is to be gained.
+Alignment find_alignment(const LoopNest& nest);
+// How many elements a kernel's accesses to these parameters take at once.
+struct AccessWidths {
+  int narrowest = 0;  // the least of the parameters' widest accesses
+  int lanes = 0;      // of all statements together
+  auto operator<=>(const AccessWidths&) const = default;
+};
+AccessWidths measure_accesses(const ir::Kernel& kernel, const std::set<size_t>& params);
+// Whether both kernels add alike, so that results have the same bits: false if that is not evident.
+bool adds_alike(const ir::Kernel& a, const ir::Kernel& b);
 
 // Runs after schedule_host, for launches that move more than the caches hold. It adds prefetches ahead of loads, and
 // makes stores bypass the caches: those of results, which the model does not read again, and of values that no cache

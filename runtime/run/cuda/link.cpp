@@ -162,8 +162,9 @@ Result<std::shared_ptr<void>> Program::enter() const {
   return std::shared_ptr<void>(std::move(current));
 }
 
-Result<std::unique_ptr<Runner>> Program::make_runner(const ir::Program& program, const Options& options) const {
-  return cuda::make_runner(program, context, options);
+Result<std::unique_ptr<Runner>> Program::make_runner(const ir::Program& program, const Options& options,
+                                                     const MachineModel& machine) const {
+  return cuda::make_runner(program, context, options, machine);
 }
 
 Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Artifacts& artifacts,

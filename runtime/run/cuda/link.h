@@ -21,7 +21,8 @@ class Program final : public DeviceProgram {
   explicit Program(ContextPtr gpu) : context(std::move(gpu)) {}
   Device device() const override { return {TargetKind::cuda, context->ordinal()}; }
   Result<std::shared_ptr<void>> enter() const override;
-  Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options) const override;
+  Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, const Options& options,
+                                              const MachineModel& machine) const override;
   Result<std::unique_ptr<CallStopwatch>> make_stopwatch(int64_t flush_bytes) const override;
   Result<std::unique_ptr<LibraryOp>> make_plan_op(PlanPtr plan) const override;
   std::string name() const override;
@@ -41,6 +42,7 @@ Result<std::shared_ptr<const LoadedProgram>> link(ir::Program program, const Art
 // Keeps the context. Makes it current for each call.
 std::shared_ptr<DeviceMemory> make_library_memory(ContextPtr context);
 
-Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, ContextPtr context, const Options& options);
+Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, ContextPtr context, const Options& options,
+                                            const MachineModel& machine);
 
 }  // namespace fusec::runtime::cuda

@@ -15,8 +15,6 @@
 namespace fusec::runtime::cuda {
 namespace {
 
-// The host time of one launch or copy on a stream.
-constexpr double kLaunchUs = 2.5;
 // After this many consecutive runs with the same pointers, the runner assumes that they no longer rotate.
 constexpr int kSettled = 4;
 
@@ -33,7 +31,7 @@ struct State final : PlanState {
 };
 
 // Whether copying all inputs and outputs costs less than the launch overhead that a graph saves.
-bool staging_pays(const Plan& plan, double copy_gb_per_s) {
+bool staging_pays(const Plan& plan, const MachineModel& machine) {
   double bytes = 0;
   for (const auto* list : {&plan.inputs, &plan.outputs}) {
     for (const BoundIo& io : *list) {
@@ -42,15 +40,17 @@ bool staging_pays(const Plan& plan, double copy_gb_per_s) {
       bytes += 2 * one;  // read and written
     }
   }
-  const double copies =
-      kLaunchUs * static_cast<double>(plan.inputs.size() + plan.outputs.size()) + bytes / (1e3 * copy_gb_per_s);
-  return copies < kLaunchUs * static_cast<double>(plan.launches.size() - plan.once);
+  const double copies = machine.launch * static_cast<double>(plan.inputs.size() + plan.outputs.size()) +
+                        bytes / (1e3 * machine.memory_copy);
+  return copies < machine.launch * static_cast<double>(plan.launches.size() - plan.once);
 }
 
 class GpuRunner final : public Runner {
  public:
-  GpuRunner(const ir::Program& program, ContextPtr context, Stream stream, Event done, const Options& options)
+  GpuRunner(const ir::Program& program, ContextPtr context, Stream stream, Event done, const Options& options,
+            const MachineModel& machine)
       : Runner(program),
+        machine_(machine),
         context_(std::move(context)),
         stream_(std::move(stream)),
         done_(std::move(done)),
@@ -69,7 +69,7 @@ class GpuRunner final : public Runner {
     FUSEC_TRY(current.status());
     auto state = std::make_unique<State>();
     state->plan = plan;
-    state->staging_pays = staging_pays(*plan, kTypicalCopy);
+    state->staging_pays = staging_pays(*plan, machine_);
     FUSEC_TRY(renew(*state));
     return std::unique_ptr<PlanState>(std::move(state));
   }
@@ -161,8 +161,6 @@ class GpuRunner final : public Runner {
   }
 
  private:
-  static constexpr double kTypicalCopy = 1000;  // GB/s; only weighs copies against launches
-
   const Driver& driver() const { return context_->driver(); }
 
   // Memory, the kept values and a Frame for the plan.
@@ -366,6 +364,7 @@ class GpuRunner final : public Runner {
     return {};
   }
 
+  const MachineModel machine_;
   ContextPtr context_;
   Stream stream_;
   Event done_;  // of the last work on a stream of the caller
@@ -385,14 +384,15 @@ class GpuRunner final : public Runner {
 
 }  // namespace
 
-Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, ContextPtr context, const Options& options) {
+Result<std::unique_ptr<Runner>> make_runner(const ir::Program& program, ContextPtr context, const Options& options,
+                                            const MachineModel& machine) {
   FUSEC_TRY(context->alive());
   const Current current(*context);
   FUSEC_TRY(current.status());
   FUSEC_ASSIGN(Stream stream, make_stream(context));
   FUSEC_ASSIGN(Event done, make_event(context, false));
   return std::unique_ptr<Runner>(
-      std::make_unique<GpuRunner>(program, std::move(context), std::move(stream), std::move(done), options));
+      std::make_unique<GpuRunner>(program, std::move(context), std::move(stream), std::move(done), options, machine));
 }
 
 }  // namespace fusec::runtime::cuda

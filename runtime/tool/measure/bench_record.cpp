@@ -13,12 +13,15 @@
 namespace fusec::tool {
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3, kOldFormat = 2;
+constexpr int64_t kOldModelCopyMib = 64;  // of all records of the old format
 constexpr double kSlower = 1.03;
 
 Status invalid(const std::string& where, const std::string& why) {
   return Status(StatusCode::invalid_argument, fmt::format("'{}' {}; make one with fusec bench --save", where, why));
 }
+
+bool is_model(const BenchCase& c) { return c.name.starts_with("model "); }
 
 double compute_median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -42,9 +45,10 @@ Result<BenchCase> bench_case_of_json(const Json& json, const std::string& where)
 
 Result<BenchRecord> parsed(const Json& json, const std::string& where) {
   if (!json.is_object() || !json.contains("format")) return invalid(where, "is no record of fusec bench");
-  if (json.at("format") != kFormat)
-    return invalid(where,
-                   fmt::format("has format {}, and this fusec reads format {}", json.at("format").dump(), kFormat));
+  const bool is_old = json.at("format") == kOldFormat;
+  if (!is_old && json.at("format") != kFormat)
+    return invalid(where, fmt::format("has format {}, and this fusec reads formats {} and {}", json.at("format").dump(),
+                                      kOldFormat, kFormat));
   BenchRecord record;
   BenchOrigin& o = record.origin;
   o.device = json.at("device").get<std::string>();
@@ -63,6 +67,8 @@ Result<BenchRecord> parsed(const Json& json, const std::string& where) {
     record.cases.push_back(std::move(c));
   }
   if (record.cases.empty()) return invalid(where, "holds no case");
+  const bool has_model = std::any_of(record.cases.begin(), record.cases.end(), is_model);
+  o.model_copy_mib = is_old ? (has_model ? kOldModelCopyMib : 0) : json.at("model_copy_mib").get<int64_t>();
   return record;
 }
 
@@ -93,6 +99,7 @@ Json make_json(const BenchRecord& record) {
                {"driver", o.driver},
                {"copy_gb_per_s", o.copy_gb_per_s},
                {"threads", o.threads},
+               {"model_copy_mib", o.model_copy_mib},
                {"numerics", o.numerics},
                {"precision", o.precision},
                {"tf32", o.tf32},
@@ -131,7 +138,12 @@ Status comparable(const BenchOrigin& before, const BenchOrigin& now, const std::
                   fmt::format("--against '{}': the {} of the file is '{}', of this run '{}'; {}", where, row.what,
                               row.before, row.now, row.next));
   }
-  return {};
+  if (before.model_copy_mib == 0 || now.model_copy_mib == 0 || before.model_copy_mib == now.model_copy_mib) return {};
+  return Status(StatusCode::invalid_argument,
+                fmt::format("--against '{}': times of models in the file are in copies of {} MiB, in this run of {} "
+                            "MiB, and one says nothing of the other; make a file with --save, or leave --models out "
+                            "to compare patterns",
+                            where, before.model_copy_mib, now.model_copy_mib));
 }
 
 bool BenchComparison::ok() const {

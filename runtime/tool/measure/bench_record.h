@@ -18,13 +18,16 @@ struct BenchCase {
   std::string error;           // why there are no figures
 };
 
-// How and where a run was made. Times compare when all of `device` to `threads` are equal.
+// How and where a run was made. Times compare when all of `device` to `threads` are equal, and the units of models
+// where both have some.
 struct BenchOrigin {
   std::string device;               // "cpu" or "cuda"
   std::string machine;              // "Intel(R) Xeon(R), x86-64-v4", "NVIDIA H200, sm_90"
   std::string numerics, precision;  // one, or several: "f32,f16"
   bool tf32 = false;
   int threads = 0;  // of the CPU; 0 for a GPU
+  // MiB of the copy whose time is the unit of models; 0: there are none. Patterns have copies of their own sizes.
+  int64_t model_copy_mib = 0;
   // For a reader, as the rest: the driver of a GPU ("580.65.06, CUDA 13.0"), and the speed of a large copy, the median
   // of the rounds, read + written.
   std::string driver;
