@@ -43,9 +43,9 @@ bool is_simple(const Stmt& stmt) {
          std::holds_alternative<ir::Store>(stmt.v);
 }
 
-class Parts {
+class PartList {
  public:
-  explicit Parts(bool together) : together_(together) {}
+  explicit PartList(bool together) : together_(together) {}
 
   bool add(const Stmt& stmt) {
     if (std::holds_alternative<ir::Reduce>(stmt.v)) return add_reduction(stmt);
@@ -120,7 +120,7 @@ void drop_unread(Block& block, std::set<RegId> reads) {
 }
 
 std::optional<std::vector<RowPart>> take_apart(const Block& body, bool together) {
-  Parts parts(together);
+  PartList parts(together);
   for (const Stmt& stmt : body)
     if (!parts.add(stmt)) return std::nullopt;
   return parts.finish();
