@@ -10,6 +10,7 @@
 
 #include "codegen/cuda/writer.h"
 #include "codegen/kernel/layout.h"
+#include "ir/kernel/mailbox.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -178,6 +179,14 @@ std::string load_pieces_or_zero(Writer& w, const Access& a, const std::string& t
                      condition);
 }
 
+// The same for other values, of types that memory holds as registers do.
+std::string load_pieces_or(Writer& w, const Access& a, const std::string& to, const std::string& condition,
+                           const ir::Constant& otherwise) {
+  const std::string function = w.prelude.use(is_constant(w, a) ? "load_constant_or" : "load_vector_or");
+  return fmt::format("{}<{}>({}, {}, {}, ({}){});", function, piece_type(piece_bytes(w, a)), to, format_address(w, a),
+                     condition, memory_type(otherwise.dtype), literal(otherwise));
+}
+
 std::string guarded_value(const std::string& condition, const std::string& value, const std::string& otherwise) {
   return condition.empty() ? value : condition + " ? " + operand(value) + " : " + operand(otherwise);
 }
@@ -216,6 +225,8 @@ void load_vector(Writer& w, const Access& a, const ir::Load& load, const Conditi
   if (c.lanes.empty() && load.otherwise == ir::Constant{load.otherwise.dtype} && load.otherwise.dtype != DType::bool_) {
     return w.out.line(load_pieces_or_zero(w, a, name, all_hold(w, all)));
   }
+  if (c.lanes.empty() && is_float(load.otherwise.dtype))
+    return w.out.line(load_pieces_or(w, a, name, all_hold(w, all), load.otherwise));
   w.out.line("if (" + all_hold(w, all) + ") " + load_pieces(w, a, name));
   std::vector<IndexExpr> each = c.uniform;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
@@ -276,6 +287,12 @@ void store_access(Writer& w, const Access& a, const ir::Store& store, const Cond
              ";");
 }
 
+// A scalar, to another block.
+void store_mail(Writer& w, const Access& a, const ir::Store& store) {
+  w.out.line(fmt::format("{}({}, {}, {}, {});", w.prelude.use("mail"), format_address(w, a),
+                         raw_operand(w, store.value), mailbox_name(a.buffer), w.index.text(*a.block)));
+}
+
 }  // namespace
 
 std::string guard_text(Writer& w, const ir::Guard& guard, int width) {
@@ -292,7 +309,12 @@ void write_load(Writer& w, const ir::Load& load) {
   check_declared(w, load.buffer);
   const Condition c = make_condition(w, load.guard, width);
   if (c.never) return define(w, load.dst, literal(load.otherwise));
-  const Access a = make_access(w, load.buffer, load.index, load.clamp, width);
+  Access a = make_access(w, load.buffer, load.index, load.clamp, width);
+  w.accesses_memory |= a.info->space != ir::Space::reg;
+  if (ir::is_mailbox(*a.info)) {
+    w.out.line(fmt::format("{}({});", w.prelude.use("await_mail"), mailbox_name(load.buffer)));
+    a.block.reset();
+  }
   std::vector<IndexExpr> each = c.uniform, unused;
   each.insert(each.end(), c.lanes.begin(), c.lanes.end());
   if (!a.before.empty()) {
@@ -312,7 +334,19 @@ void write_store(Writer& w, const ir::Store& store) {
   const Condition c = make_condition(w, store.guard, width);
   if (c.never) return;
   const Access a = make_access(w, store.buffer, store.index, 0, width);
-  store_access(w, a, store, c);
+  w.accesses_memory |= a.info->space != ir::Space::reg;
+  if (ir::is_mailbox(*a.info)) {
+    store_mail(w, a, store);
+  } else {
+    store_access(w, a, store, c);
+  }
+  forget(w, a);
+}
+
+void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
+  const LaneScope scope(w.index, 1);
+  const Access a = make_access(w, prefetch.buffer, prefetch.index, 0, 1);
+  w.out.line(fmt::format("{}({});", w.prelude.use("prefetch_line"), format_address(w, a)));
   forget(w, a);
 }
 

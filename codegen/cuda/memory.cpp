@@ -8,6 +8,7 @@
 
 #include "codegen/cuda/writer.h"
 #include "codegen/kernel/layout.h"
+#include "ir/kernel/mailbox.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -21,6 +22,12 @@ int64_t constant_count(const ir::Buffer& buffer, const IndexExpr& count) {
   throw UnsupportedKernel("'" + buffer.name + "' has " + count.str() + " elements, which is no constant");
 }
 
+void open_mailbox(Writer& w, ir::BufferId id, int64_t count) {
+  const std::string name = add_shared(w, "u64", mailbox_name(id), 1, sizeof(uint64_t));
+  const auto bytes = count * static_cast<int64_t>(size_of(w.kernel.buffers[id].dtype));
+  w.out.line(fmt::format("{}({}, {});", w.prelude.use("open_mailbox"), name, bytes));
+}
+
 int check_square(const ir::Buffer& buffer, const ir::IndexShape& shape) {
   const bool square = shape.size() == 2 && shape[0].is_const() && shape[0] == shape[1];
   if (!square) throw UnsupportedKernel("'" + buffer.name + "' is not one square tile");
@@ -28,6 +35,8 @@ int check_square(const ir::Buffer& buffer, const ir::IndexShape& shape) {
 }
 
 }  // namespace
+
+std::string mailbox_name(ir::BufferId id) { return "m" + std::to_string(id.index); }
 
 std::string buffer_name(const Writer& w, ir::BufferId id) {
   const ir::Space space = w.kernel.buffers[id].space;
@@ -42,6 +51,7 @@ void write_alloc(Writer& w, ir::BufferId id) {
   if (buffer.space == ir::Space::shared) {
     add_shared(w, memory_type(buffer.dtype), buffer_name(w, id), count / w.cluster,
                static_cast<int64_t>(size_of(buffer.dtype)));
+    if (ir::is_mailbox(buffer)) open_mailbox(w, id, count / w.cluster);
   } else {
     w.out.line(fmt::format("{} {}[{}];", register_type(buffer.dtype), buffer_name(w, id), count));
   }

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "codegen/cuda/cluster_prelude.h"
 #include "codegen/cuda/expression.h"
 #include "codegen/cuda/spelling.h"
 #include "ir/support/check.h"
@@ -442,6 +443,37 @@ FUNCTION void shared_piece(u32& to, const void* from) {
   }
 }
 )"},
+    // The same with another value of all lanes.
+    {"load_constant_or", "Pieces",
+     R"(template <class V, class R, class T, int n> FUNCTION void load_constant_or(R (&to)[n], )"
+     R"(const T* from, bool holds, T otherwise) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+#pragma unroll
+    for (int j = 0; j < per; ++j) p.lanes[j] = otherwise;
+    if (holds) p.piece = __ldg((const V*)(from + i));
+#pragma unroll
+    for (int j = 0; j < per; ++j) to[i + j] = p.lanes[j];
+  }
+}
+)"},
+    {"load_vector_or", "Pieces",
+     R"(template <class V, class R, class T, int n> FUNCTION void load_vector_or(R (&to)[n], )"
+     R"(const T* from, bool holds, T otherwise) {
+  constexpr int per = sizeof(V) / sizeof(T);
+#pragma unroll
+  for (int i = 0; i < n; i += per) {
+    Pieces<V, T> p;
+#pragma unroll
+    for (int j = 0; j < per; ++j) p.lanes[j] = otherwise;
+    if (holds) p.piece = *(const V*)(from + i);
+#pragma unroll
+    for (int j = 0; j < per; ++j) to[i + j] = p.lanes[j];
+  }
+}
+)"},
     {"store_vector", "Pieces",
      R"(template <class V, class R, class T, int n> FUNCTION void store_vector(T* to, const R (&from)[n]) {
   constexpr int per = sizeof(V) / sizeof(T);
@@ -472,25 +504,21 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 }
 )",
      0, true},
-    // The barrier of a cluster of thread blocks, in two halves. It releases and acquires memory.
-    {"arrive_cluster", "", R"(FUNCTION void arrive_cluster() {
-  asm volatile("barrier.cluster.arrive.aligned;" : : : "memory");
+    // Brings the cache line into L2.
+    {"prefetch_line", "", R"(FUNCTION void prefetch_line(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
 }
 )",
-     90, true},
-    {"wait_cluster", "", R"(FUNCTION void wait_cluster() {
-  asm volatile("barrier.cluster.wait.aligned;" : : : "memory");
-}
-)",
-     90, true},
-    // The same place in the shared memory of another block.
-    {"in_block", "", R"(template <class T> FUNCTION T* in_block(T* own, u32 block) {
-  T* out;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(out) : "l"(own), "r"(block));
-  return out;
-}
-)",
-     90, true},
+     0, true},
+    // For clusters of thread blocks.
+    {"arrive_cluster", "", kArriveCluster, 90, true},
+    {"wait_cluster", "", kWaitCluster, 90, true},
+    {"begin_cluster", "", kBeginCluster, 90, true},
+    {"open_mailbox", "", kOpenMailbox, 90, true},
+    {"mail_piece", "", kMailPiece, 90, true},
+    {"mail", "Pieces mail_piece", kMail, 90},
+    {"await_mail", "", kAwaitMail, 90, true},
+    {"in_block", "", kInBlock, 90, true},
     {"dynamic_shared", "", R"(extern __shared__ __align__(16) unsigned char dynamic_shared[];
 )",
      0, true},

@@ -24,7 +24,8 @@ std::string mask_text(const Writer& w, const ir::Operand& mask) {
 void write_sync(Writer& w, const ir::Sync& sync) {
   const bool all = sync.scope == ir::SyncScope::cluster;
   if (sync.scope == ir::SyncScope::block) return w.out.line("__syncthreads();");
-  if (all || sync.scope == ir::SyncScope::arrive) w.out.line(w.prelude.use("arrive_cluster") + "();");
+  const char* arrive = w.accesses_memory ? "arrive_cluster" : "begin_cluster";  // with something to release, or nothing
+  if (all || sync.scope == ir::SyncScope::arrive) w.out.line(w.prelude.use(arrive) + "();");
   if (all || sync.scope == ir::SyncScope::wait) w.out.line(w.prelude.use("wait_cluster") + "();");
   if (sync.scope != ir::SyncScope::warp) return;
   w.out.line("__syncwarp(" + mask_text(w, sync.mask) + ");");
@@ -103,6 +104,7 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* value = std::get_if<ir::IndexValue>(&stmt.v)) return write_index_value(w, *value);
   if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
   if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
+  if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) return write_prefetch(w, *prefetch);
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(w, *sync);
   if (const auto* branch = std::get_if<ir::If>(&stmt.v)) return write_if(w, *branch);
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(w, *shuffle);

@@ -34,6 +34,7 @@ struct Writer {
   std::vector<SharedBuffer> shared;  // of this phase
   int cluster = 1;                   // blocks of a cluster of this phase
   int loops = 0, clamps = 0;         // counters for names
+  bool accesses_memory = false;      // beside registers, so far
   std::string loop_name();           // the next loop variable
 
   Writer(const ir::Kernel& kernel, const Target& target, Prelude& prelude)
@@ -72,6 +73,7 @@ std::string add_shared(Writer& w, const std::string& type, const std::string& na
 // access.cpp
 void write_load(Writer& w, const ir::Load& load);
 void write_store(Writer& w, const ir::Store& store);
+void write_prefetch(Writer& w, const ir::Prefetch& prefetch);
 void write_index_value(Writer& w, const ir::IndexValue& stmt);
 // The guard at `lane` of `width` as text; "" if it always holds.
 std::string guard_text(Writer& w, const ir::Guard& guard, int width);
@@ -80,5 +82,6 @@ std::string guard_text(Writer& w, const ir::Guard& guard, int width);
 void write_alloc(Writer& w, ir::BufferId id);
 void write_transpose(Writer& w, const ir::TransposeTile& stmt);
 std::string buffer_name(const Writer& w, ir::BufferId id);
+std::string mailbox_name(ir::BufferId id);  // counts what arrives in a mailbox
 
 }  // namespace fusec::codegen::cuda

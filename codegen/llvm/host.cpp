@@ -21,8 +21,7 @@ namespace {
 // Must be raised whenever the code written for any kernel changes.
 constexpr int kWriterVersion = 7;
 
-constexpr Traits kHostTraits = {
-    .local_alignment = kLocalAlignment, .expands_lanes = false, .prefetches = true, .needs_alignment = false};
+constexpr Traits kHostTraits = {.local_alignment = kLocalAlignment, .expands_lanes = false, .needs_alignment = false};
 
 class HostWriter : public Writer {
  public:
@@ -70,6 +69,18 @@ class HostWriter : public Writer {
   }
   llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override {
     return ir.b.CreateAlignedStore(v, to, align);
+  }
+
+  void mail(ir::BufferId, llvm::Value*, llvm::Value*, const IndexExpr&) override {
+    throw UnsupportedKernel("a CPU has no clusters");
+  }
+  void await_mail(ir::BufferId) override { throw UnsupportedKernel("a CPU has no clusters"); }
+
+  // Read access, locality for the second-level cache and above, data cache. The prefetched line lies a page ahead; in
+  // the first-level cache it would evict data in use.
+  void prefetch(llvm::Value* at) override {
+    ir.b.CreateIntrinsic(llvm::Intrinsic::prefetch, {ir.b.getPtrTy()},
+                         {at, ir.b.getInt32(0), ir.b.getInt32(2), ir.b.getInt32(1)});
   }
 
   void write_parallel(const ir::Loop& loop) override {

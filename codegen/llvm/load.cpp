@@ -3,6 +3,7 @@
 // branch with a per-lane fallback; a guarded-off lane must not touch memory.
 
 #include "codegen/llvm/access.h"
+#include "ir/kernel/mailbox.h"
 
 namespace fusec::codegen {
 namespace {
@@ -120,20 +121,16 @@ void write_load(Writer& w, const ir::Load& load) {
     return define(w, load.dst, mask ? w.ir.b.CreateSelect(mask, v, otherwise) : v);
   }
   const LaneScope scope(w, width);
-  const Access a = make_access(w, load.buffer, load.index, load.clamp, width);
+  Access a = make_access(w, load.buffer, load.index, load.clamp, width);
+  w.accesses_memory = true;
+  if (ir::is_mailbox(*a.info)) w.await_mail(load.buffer), a.block.reset();
   const Condition c = make_condition(w, load.guard, width);
   define(w, load.dst, from_memory(w.ir, dtype, load_guarded(w, a, c, to_memory(w.ir, dtype, otherwise))));
 }
 
 void write_prefetch(Writer& w, const ir::Prefetch& prefetch) {
-  auto& b = w.ir.b;
   const LaneScope scope(w, 1);
-  if (!w.traits.prefetches) return;
-  const Access a = make_access(w, prefetch.buffer, prefetch.index, 0, 1);
-  // Read access, locality for the second-level cache and above, data cache. The prefetched line lies a page ahead; in
-  // the first-level cache it would evict data in use.
-  b.CreateIntrinsic(llvm::Intrinsic::prefetch, {b.getPtrTy()},
-                    {address(w, a), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+  w.prefetch(address(w, make_access(w, prefetch.buffer, prefetch.index, 0, 1)));
 }
 
 }  // namespace fusec::codegen

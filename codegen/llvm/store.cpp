@@ -5,8 +5,10 @@
 #include <llvm/IR/Metadata.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/llvm/access.h"
+#include "ir/kernel/mailbox.h"
 
 namespace fusec::codegen {
 namespace {
@@ -120,8 +122,13 @@ void write_store(Writer& w, const ir::Store& store) {
     return;
   }
   const LaneScope scope(w, width);
-  const Access a = make_access(w, store.buffer, store.index, 0, width);
+  Access a = make_access(w, store.buffer, store.index, 0, width);
+  w.accesses_memory = true;
   Value* stored = to_memory(w.ir, a.info->dtype, v);
+  if (ir::is_mailbox(*a.info)) {
+    const IndexExpr block = *std::exchange(a.block, std::nullopt);
+    return w.mail(store.buffer, address(w, a), stored, block);
+  }
   store_guarded(w, a, make_condition(w, store.guard, width), stored, store.hint == ir::StoreHint::stream);
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "codegen/llvm/values.h"
+#include "ir/kernel/mailbox.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 
@@ -101,10 +102,11 @@ void write_stmt(Writer& w, const ir::Stmt& stmt) {
   if (const auto* load = std::get_if<ir::Load>(&stmt.v)) return write_load(w, *load);
   if (const auto* store = std::get_if<ir::Store>(&stmt.v)) return write_store(w, *store);
   if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) return write_prefetch(w, *prefetch);
-  if (std::holds_alternative<ir::Alloc>(stmt.v)) return;
+  const auto* alloc = std::get_if<ir::Alloc>(&stmt.v);
+  if (alloc != nullptr && !ir::is_mailbox(w.kernel.buffers[alloc->buffer])) return;
   try {
     if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return w.write_parallel(*loop);
-    if (is_lowered_form(stmt)) return w.write_lowered(stmt);
+    if (is_lowered_form(stmt) || alloc != nullptr) return w.write_lowered(stmt);
     if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return w.write_reduce(*reduce);
     if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return write_scan(w, *scan);
     if (const auto* transpose = std::get_if<ir::TransposeTile>(&stmt.v)) return write_transpose(w, *transpose);

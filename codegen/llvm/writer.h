@@ -26,7 +26,6 @@ struct Traits {
   // Guards that differ by lane are expanded in code for each lane, not in a loop. If the facts prove that all lanes
   // agree, one lane is tested.
   bool expands_lanes;
-  bool prefetches;
   bool needs_alignment;  // whole vectors are accessed in pieces no wider than the alignment proven for their addresses
 };
 
@@ -46,9 +45,10 @@ struct Writer {
   std::map<ir::BufferId, std::vector<llvm::AllocaInst*>> slots;                 // slots of slot buffers
   std::vector<llvm::AllocaInst*> promotable;                                    // stack slots that become SSA values
   std::map<std::tuple<llvm::BasicBlock*, int, IndexExpr>, llvm::Value*> masks;  // lane masks, by block and width
-  llvm::Value* lane = nullptr;  // the current lane (i64) of per-lane code
-  int cluster = 1;              // blocks of a cluster of this phase
-  bool streams = false;         // streaming stores were written
+  llvm::Value* lane = nullptr;   // the current lane (i64) of per-lane code
+  int cluster = 1;               // blocks of a cluster of this phase
+  bool streams = false;          // streaming stores were written
+  bool accesses_memory = false;  // beside slots, so far
 
   Writer(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
          const TargetHooks& hooks, llvm::IntegerType* index_type, const Traits& traits);
@@ -69,6 +69,11 @@ struct Writer {
   // Access whole vectors. store() returns null if it emits several instructions, or none that may stream.
   virtual llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) = 0;
   virtual llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) = 0;
+  // Mailboxes (ir/kernel/mailbox.h): stores the scalar to the same place in another block; waits for what others store.
+  virtual void mail(ir::BufferId id, llvm::Value* own, llvm::Value* value, const IndexExpr& block) = 0;
+  virtual void await_mail(ir::BufferId id) = 0;
+  // Brings the cache line into the second-level cache.
+  virtual void prefetch(llvm::Value* at) = 0;
   // Writes loops over blocks and threads.
   virtual void write_parallel(const ir::Loop& loop) = 0;
   // Writes a statement that only the lowered form has, or a barrier.

@@ -136,7 +136,7 @@ class PhaseCounter {
       return access(load->buffer, load->index, load->guard, width_of(kernel_, stmt), copies, nullptr, segment);
     if (const auto* store = std::get_if<Store>(&stmt.v))
       return access(store->buffer, store->index, store->guard, width_of(kernel_, stmt), copies, store, segment);
-    if (std::holds_alternative<Prefetch>(stmt.v)) return counts_.statements += runs(), 0;
+    if (std::holds_alternative<Prefetch>(stmt.v)) return counts_.statements += runs() * copies, 0;
     if (const auto* reduce = std::get_if<Reduce>(&stmt.v)) return this->reduce(*reduce, stmt, segment);
     if (const auto* scan = std::get_if<Scan>(&stmt.v)) return this->scan(*scan, stmt, segment);
     if (const auto* tile = std::get_if<TransposeTile>(&stmt.v)) return transpose(*tile), 0;

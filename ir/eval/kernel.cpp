@@ -18,6 +18,7 @@
 #include "ir/eval/index_code.h"
 #include "ir/eval/kernel_frame.h"
 #include "ir/eval/shared_accesses.h"
+#include "ir/kernel/mailbox.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 
@@ -261,6 +262,7 @@ class Interpreter {
     if (!ok()) return;
     if (reaches_far_ != nullptr) fail("a block may end before another one comes to " + where(*reaches_far_));
     if (arrived_) fail("a block ends without a sync.wait");
+    if (shared_.has_unread_mailbox()) fail("a block may end before others have stored to its mailbox");
   }
 
   void sync_all(const Sync& s, const Stmt& stmt) {
@@ -351,7 +353,11 @@ class Interpreter {
     const bool spread = static_cast<std::size_t>(block_threads_) < threads_.size();
     if (spread && offset / memory_[b].strides[0] != self / block_threads_) {
       if (!started_) return fail("a block may not have begun when another one comes to " + where(stmt));
-      reaches_far_ = &stmt;
+      if (!is_mailbox(k_.buffers[b])) reaches_far_ = &stmt;
+    }
+    if (is_mailbox(k_.buffers[b])) {
+      const char* wrong = shared_.add_to_mailbox(b, offset, memory_[b].strides[0], self / block_threads_, write);
+      return wrong != nullptr ? fail(wrong + (" " + where(stmt))) : void();
     }
     const std::optional<int> other = shared_.add(b, offset, self, write);
     if (!other) return;
@@ -564,21 +570,6 @@ Status Interpreter::bind(const std::vector<Tensor>& args) {
     }
     m.strides = strides;
     m.data = static_cast<char*>(t.data());
-  }
-  return {};
-}
-
-Status check_extents(const Kernel& kernel, const std::map<std::string, int64_t>& extents) {
-  for (uint32_t i = 0; i < kernel.extents.size(); ++i) {
-    const ExtentId id{i};
-    const std::string& name = kernel.extents[id];
-    const auto it = extents.find(name);
-    if (it == extents.end()) return Status(StatusCode::invalid_argument, "extent " + name + " has no value");
-    const auto fact = kernel.divisible.find(id);
-    if (fact != kernel.divisible.end() && it->second % fact->second != 0) {
-      return Status(StatusCode::invalid_argument,
-                    fmt::format("{} = {} breaks the fact {} % {} == 0", name, it->second, name, fact->second));
-    }
   }
   return {};
 }

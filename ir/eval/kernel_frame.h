@@ -5,8 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
+#include "fusec/status.h"
 #include "ir/eval/combine.h"
 #include "ir/kernel/kernel.h"
 
@@ -41,5 +44,8 @@ struct Frame {
   std::vector<int64_t> slots;  // of the symbols of index expressions
   IdVector<BufferId, Memory> memory;
 };
+
+// Whether every extent has a value that keeps to the kernel's facts.
+Status check_extents(const Kernel& kernel, const std::map<std::string, int64_t>& extents);
 
 }  // namespace fusec::ir

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -17,8 +18,14 @@ class SharedAccesses {
  public:
   explicit SharedAccesses(std::size_t buffers) : elements_(buffers) {}
 
-  void begin_block(std::size_t threads) { warp_syncs_.assign((threads + 31) / 32, 0); }
-  void allocate(BufferId buffer, int64_t elements) { elements_[buffer].assign(static_cast<std::size_t>(elements), {}); }
+  void begin_block(std::size_t threads) {
+    warp_syncs_.assign((threads + 31) / 32, 0);
+    mailboxes_.clear();
+  }
+  void allocate(BufferId buffer, int64_t elements) {
+    elements_[buffer].assign(static_cast<std::size_t>(elements), {});
+    mailboxes_.erase(buffer);
+  }
   void sync_block() { ++block_syncs_; }
   void sync_warp(int warp) { ++warp_syncs_[static_cast<std::size_t>(warp)]; }
 
@@ -35,7 +42,31 @@ class SharedAccesses {
     return std::nullopt;
   }
 
+  // Notes an access to a mailbox with so many elements in each block, by a thread of the block. Returns what is wrong.
+  const char* add_to_mailbox(BufferId buffer, int64_t element, int64_t of_block, int64_t block, bool write) {
+    Mailbox& box = mailboxes_[buffer];
+    const auto at = static_cast<std::size_t>(element);
+    box.stored.resize(elements_[buffer].size());
+    box.loaded.resize(elements_[buffer].size() / static_cast<std::size_t>(of_block));
+    if (write && box.stored[at]) return "an element of a mailbox is stored twice by";
+    if (write) return box.stored[at] = true, nullptr;
+    if (element / of_block != block) return "the mailbox of another block is read by";
+    for (int64_t i = block * of_block; i < (block + 1) * of_block; ++i)
+      if (!box.stored[static_cast<std::size_t>(i)]) return "what a mailbox lacks is waited for by";
+    box.loaded[static_cast<std::size_t>(block)] = true;
+    return nullptr;
+  }
+  // Whether some block has not waited for what others store to its mailbox.
+  bool has_unread_mailbox() const {
+    for (const auto& [buffer, box] : mailboxes_)
+      if (std::find(box.loaded.begin(), box.loaded.end(), false) != box.loaded.end()) return true;
+    return false;
+  }
+
  private:
+  struct Mailbox {
+    std::vector<bool> stored, loaded;  // by element; by block
+  };
   struct Access {
     int thread;
     bool write;
@@ -44,6 +75,7 @@ class SharedAccesses {
   IdVector<BufferId, std::vector<std::vector<Access>>> elements_;
   int64_t block_syncs_ = 0;
   std::vector<int64_t> warp_syncs_;
+  std::map<BufferId, Mailbox> mailboxes_;
 };
 
 }  // namespace fusec::ir

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <set>
 
+#include "ir/kernel/mailbox.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 #include "ir/verify/kernel_access.h"
@@ -27,7 +28,7 @@ bool is_number(std::string_view text) {
 }
 
 bool is_layout(const std::string& name) {
-  if (name.empty() || name == "mma.acc" || name == "mma.a" || name == "mma.b") return true;
+  if (name.empty() || name == kMailbox || name == "mma.acc" || name == "mma.a" || name == "mma.b") return true;
   constexpr std::string_view kPitch = "pitch ";
   return name.starts_with(kPitch) && is_number(std::string_view(name).substr(kPitch.size()));
 }

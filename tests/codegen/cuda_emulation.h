@@ -161,9 +161,13 @@ inline void end_blocks() {
   }
 }
 
+// The memory of other blocks belongs to the process, for kernels of any library.
+constexpr size_t kMaxShared = 512 << 10;
+
 inline void run_cluster(bool reversed) {
+  if (thread_count > block_threads && shared_bytes() > kMaxShared) return fail("more shared memory than a block has");
   for (unsigned b = 0; b * block_threads < thread_count; ++b) {
-    if (b > 0 && other_blocks[b] == nullptr) other_blocks[b] = static_cast<char*>(malloc(shared_bytes() + 1));
+    if (b > 0 && other_blocks[b] == nullptr) other_blocks[b] = static_cast<char*>(malloc(kMaxShared));
     forget_shared(b);
   }
   for (unsigned t = 0; t < thread_count; ++t) start(t);
@@ -241,6 +245,7 @@ inline float toward_zero(long double v) {
 // Of the block, or of its cluster: kernels have one or the other.
 inline void __syncthreads() { emulation::wait(emulation::State::at_block); }
 inline void arrive_cluster() {}
+inline void prefetch_line(const void*) {}
 inline void wait_cluster() { __syncthreads(); }
 // Block 0 has the arrays themselves.
 template <class T>
@@ -248,6 +253,20 @@ T* in_block(T* own, unsigned block) {
   if (block >= emulation::kBlocks || block * emulation::block_threads >= emulation::thread_count)
     emulation::fail_and_stop("memory of a block that the cluster lacks");
   return block == 0 ? own : (T*)(emulation::other_blocks[block] + ((char*)own - __start_fusec_shared));
+}
+inline void begin_cluster() {}
+// The bytes that have not come yet.
+inline void open_mailbox(unsigned long long* mailbox, unsigned bytes) {
+  if (threadIdx.x == 0) *mailbox = bytes;
+}
+template <class T>
+void mail_piece(void* own, T piece, unsigned long long* mailbox, unsigned block) {
+  *in_block((T*)own, block) = piece;
+  *in_block(mailbox, block) -= sizeof piece;
+}
+inline void await_mail(unsigned long long* mailbox) {
+  __syncthreads();
+  if (*mailbox != 0) emulation::fail_and_stop("a mailbox without all that is waited for");
 }
 inline void __syncwarp(unsigned mask) { emulation::exchange(mask, 0, 0); }
 template <class T>

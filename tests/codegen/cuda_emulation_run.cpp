@@ -71,6 +71,20 @@ std::string without_asm(const std::string& text) {
     declared.insert("declare " + i->str(1) + " @llvm.nvvm.asm." + i->str(2) + "(" + i->str(3) + ")\n");
   }
   std::string out = std::regex_replace(text, kInstruction, "call $1 @llvm.nvvm.asm.$2($3 ");
+  // Mailboxes, by an instruction of each of their operations.
+  static const std::tuple<std::regex, const char*, const char*> kMailboxes[] = {
+      {std::regex(R"re(call void asm sideeffect "[^"]*mbarrier\.init[^"]*", "[^"]*")re"), "open",
+       "ptr addrspace(3), i32"},
+      {std::regex(R"re(call void asm sideeffect "[^"]*st\.async[^"]*b32[^"]*", "[^"]*")re"), "word",
+       "ptr addrspace(3), i32, ptr addrspace(3), i32"},
+      {std::regex(R"re(call void asm sideeffect "[^"]*st\.async[^"]*bytes\.b64[^"]*", "[^"]*")re"), "pair",
+       "ptr addrspace(3), i64, ptr addrspace(3), i32"},
+      {std::regex(R"re(call void asm sideeffect "[^"]*try_wait[^"]*", "[^"]*")re"), "wait", "ptr addrspace(3)"}};
+  for (const auto& [what, name, types] : kMailboxes) {
+    const std::string changed = std::regex_replace(out, what, "call void @llvm.nvvm.mailbox." + std::string(name));
+    if (changed != out) declared.insert("declare void @llvm.nvvm.mailbox." + std::string(name) + "(" + types + ")\n");
+    out = changed;
+  }
   for (const std::string& line : declared) out += line;
   return out;
 }
@@ -82,7 +96,7 @@ std::string llvm_for_host(std::size_t number, const ir::Kernel& kernel, const st
       {std::regex("target (datalayout|triple) = .*\n"), ""},
       {std::regex("ptx_kernel "), ""},
       {std::regex("@dynamic_shared"), "@emulation_dynamic_shared"},
-      {std::regex(" *call void asm sideeffect \"griddepcontrol[^\n]*\n"), ""},
+      {std::regex(" *call void asm sideeffect \"(griddepcontrol|prefetch)[^\n]*\n"), ""},
       {std::regex("internal addrspace\\(3\\) global (\\[.*\\]) undef,"),
        "addrspace(3) global $1 zeroinitializer, section \"fusec_shared\","},
       {std::regex("declare bfloat @llvm.nvvm.f2bf16.rn\\(float\\).*"),

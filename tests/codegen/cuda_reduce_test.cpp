@@ -75,6 +75,9 @@ constexpr Form kForms[] = {
     {"six threads", "0, 0", "block t in 6, unroll u in 4", "4*t + u", 1},
     {"forty threads", "0, 0", "block t in 40, unroll u in 2", "2*t + u", 1},
     {"groups of eight", "0, 0", "block w in 12, unroll q in 2, block l in 8", "16*w + 8*q + l", 1},
+    {"warps of a cluster", "128, 128", "cluster c in 2, block w in 2, block l in 32", "256*c + 128*w + 4*l", 4},
+    {"chunks of a cluster", "64, 64", "cluster c in 4, block w in 2, unroll q in 2, block l in 32",
+     "256*c + 128*w + 64*q + 2*l", 2},
 };
 
 std::vector<EmulationCase> forms(const std::string& combiner, const std::string& dtype) {
@@ -102,6 +105,9 @@ TEST(CudaReduce, CombinersAndTypes) {
     for (const char* combiner : {"add", "mul", "max", "min"}) {
       cases.push_back({row(combiner, f.tree, dtype, f.width, f.loops, f.at), extents});
     }
+    // Through mailboxes, or between barriers where values are of 8 or 16 bits.
+    const Form& clusters = kForms[std::size(kForms) - 2];
+    cases.push_back({row("max", clusters.tree, dtype, clusters.width, clusters.loops, clusters.at), extents});
     cases.push_back(
         {row("max", "8, 0", dtype, 2, "block t in 50, seq s in floordiv(n + 99, 100)", "100*s + 2*t"), extents});
   }
@@ -120,6 +126,7 @@ TEST(CudaReduce, Tuples) {
              {"block t in 64", "4*t", "0, 0"},
              {"block t in 12", "4*t", "0, 0"},
              {"block w in 10, unroll q in 2, block l in 32", "256*w + 128*q + 4*l", "128, 128"},
+             {"cluster c in 2, block w in 4, block l in 32", "512*c + 128*w + 4*l", "128, 128"},
              {"seq s in 5, block t in 16", "64*s + 4*t", "64, 0"},
              {"seq s in 70", "4*s", "4, 0"}}) {
       cases.push_back({filled(R"(kernel @tuples(%x: in $T[m, n], %y: out $T[m, 7], %i: out i64[m, 4]) {

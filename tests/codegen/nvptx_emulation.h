@@ -11,6 +11,15 @@ unsigned nvvm_read_ptx_sreg_tid_x() { return emulation::thread_index.x; }
 unsigned nvvm_read_ptx_sreg_ctaid_x() { return emulation::block_index.x; }
 void nvvm_barrier0() { __syncthreads(); }
 void nvvm_barrier_cluster_arrive_aligned() { arrive_cluster(); }
+void nvvm_barrier_cluster_arrive_relaxed_aligned() { begin_cluster(); }
+void nvvm_mailbox_open(unsigned long long* mailbox, unsigned bytes) { open_mailbox(mailbox, bytes); }
+void nvvm_mailbox_word(void* own, unsigned piece, unsigned long long* mailbox, unsigned block) {
+  mail_piece(own, piece, mailbox, block);
+}
+void nvvm_mailbox_pair(void* own, unsigned long long piece, unsigned long long* mailbox, unsigned block) {
+  mail_piece(own, piece, mailbox, block);
+}
+void nvvm_mailbox_wait(unsigned long long* mailbox) { await_mail(mailbox); }
 void nvvm_barrier_cluster_wait_aligned() { wait_cluster(); }
 void* nvvm_mapa(void* own, unsigned block) { return in_block((char*)own, block); }
 void nvvm_bar_warp_sync(unsigned mask) { __syncwarp(mask); }

@@ -3,6 +3,7 @@
 // they replace.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -105,6 +106,46 @@ TEST(LowerArithmetic, QuotientsByOneDivisorShareTheReciprocal) {
   EXPECT_NE(text.find("if ("), std::string::npos) << text;
   expect_same_quotients(kernel, DType::f32, 4000, false);
   expect_same_quotients(kernel, DType::f32, 4000, true);
+}
+
+// Operands of all magnitudes, zeros of both signs, infinities and NaN among them; divisors of both signs.
+TEST(LowerArithmetic, QuotientsThatBecomeHalvesHaveTheirBits) {
+  std::string words = with_words(kQuotients, "f32", "3.1");
+  for (const char* name : {"v4", "v5"}) {
+    const std::string store = std::string("lane], ") + name, half = "v1" + std::string(name + 1);
+    const std::size_t line = words.rfind("\n", words.find(store)) + 1;
+    words.replace(words.find(store), store.size(), "lane], " + half);
+    words.insert(line, "      " + half + ": f16.4 = cast " + name + "\n");
+  }
+  for (std::size_t at = 0; (at = words.find("out f32[", at)) != std::string::npos;) words.replace(at, 8, "out f16[");
+  const ir::Kernel kernel = ir::parse_kernel(words).value(), own = lowered(kernel);
+  EXPECT_EQ(ir::print(own).find("eq v"), std::string::npos) << "a test for zeros:\n" << ir::print(own);
+  std::mt19937 random(11);
+  std::vector<Tensor> want = {Tensor::make(DType::f32, {6000, 8}).value(), Tensor::make(DType::f32, {6000}).value()};
+  for (Tensor& t : want) fill(t, random);
+  const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-40f, 3e38f};
+  std::uniform_real_distribution<float> uniform(-8, 8);
+  for (int64_t row = 0; row < 4000; ++row) {
+    want[1].as<float>()[row] = row % 2 == 0 ? std::fabs(uniform(random)) : uniform(random);
+    for (int64_t i = 0; i < 8; ++i) {
+      float& x = want[0].as<float>()[row * 8 + i];
+      x = row % 4 == 0 && i % 3 == 0 ? special[(row / 4 + i) % 8] : uniform(random);
+    }
+  }
+  for (int k = 0; k < 2; ++k) want.push_back(Tensor::make(DType::f16, {6000, 8}).value());
+  std::vector<Tensor> got = {want[0], want[1], Tensor::make(DType::f16, {6000, 8}).value(),
+                             Tensor::make(DType::f16, {6000, 8}).value()};
+  ASSERT_TRUE(ir::evaluate(kernel, want, {{"m", 6000}}).ok());
+  ASSERT_TRUE(ir::evaluate(own, got, {{"m", 6000}}).ok());
+  for (const std::size_t k : {2, 3}) {
+    const auto *p = want[k].as<uint16_t>(), *q = got[k].as<uint16_t>();
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < 6000 * 8; ++i) {
+      const bool both_nan = (p[i] & 0x7fff) > 0x7c00 && (q[i] & 0x7fff) > 0x7c00;
+      wrong += p[i] != q[i] && !both_nan;
+    }
+    EXPECT_EQ(wrong, 0) << "output " << k - 2;
+  }
 }
 
 TEST(LowerArithmetic, OtherDivisionsStay) {

@@ -153,15 +153,69 @@ TEST(LoweredForm, AClusterHasTheBitsOfOneBlock) {
   EXPECT_EQ(std::memcmp(block.values.data(), cluster.values.data(), 16 * 128 * sizeof(float)), 0);
 }
 
-TEST(LoweredForm, AMissingBarrierOfAClusterIsFound) {
+TEST(LoweredForm, ValuesOfAClusterPassThroughMailboxes) {
   const std::string text = lowered_text(kClusterRow);
+  EXPECT_NE(text.find("shared f32[2, 4] layout \"mailbox\""), std::string::npos) << text;
+  EXPECT_EQ(text.find("sync.cluster"), std::string::npos) << text;
+  EXPECT_LT(text.find("sync.arrive"), text.find("load x[")) << text;
+  EXPECT_LT(text.find("sync.wait"), text.find("[mod(t, 32), floordiv(t, 32)]")) << text;
+  EXPECT_EQ(run(text).error, "");
+}
+
+TEST(LoweredForm, AMistakeWithAMailboxIsFound) {
+  const std::string text = lowered_text(kClusterRow), arrives = "    sync.arrive\n", waits = "    sync.wait\n";
+  const std::string place = "[mod(t, 32), floordiv(t, 32)]", lanes = "if (-mod(t, 32) + 1)";
+  expect_error(with(with(text, arrives, ""), waits, ""), "a block may not have begun");
+  for (const int n : {0, 1}) {
+    expect_error(with(text, place, "[0, floordiv(t, 32)]", n), "an element of a mailbox is stored twice");
+    expect_error(with(text, lanes, "if (-mod(t, 32))", n), "what a mailbox lacks is waited for");
+    expect_error(with(text, "[floordiv(t, 64), 3]", "[0, 3]", n), "the mailbox of another block is read");
+  }
+  std::string unread = text;
+  for (int k = 0; k < 4; ++k) {
+    const std::size_t at = unread.find("load x5[floordiv(t, 64)");
+    ASSERT_NE(at, std::string::npos) << unread;
+    unread.replace(at, unread.find('\n', at) - at, "cast 1");
+  }
+  expect_error(unread, "a block may end before others have stored to its mailbox");
+}
+
+// Values of 16 bits pass through the memory of other blocks between barriers.
+constexpr const char* kBarrierRow = R"(kernel @row(%x: in f32[16, 128], %y: out f32[16, 128]) {
+  grid r in 16 {
+    v0: f16 = reduce.max tree(0, 0) cluster b0 in 2, block t0 in 64 {
+      v1: f32 = load x[r, 64*b0 + t0]
+      v7: f16 = cast v1
+      yield v7
+    }
+    v8: f32 = cast v0
+    v2: f16 = reduce.min tree(0, 0) cluster b1 in 2, block t1 in 64 {
+      v3: f32 = load x[r, 64*b1 + t1]
+      v4: f32 = sub v3, v8
+      v9: f16 = cast v4
+      yield v9
+    }
+    v10: f32 = cast v2
+    cluster b2 in 2 {
+      block t2 in 64 {
+        v5: f32 = load x[r, 64*b2 + t2]
+        v6: f32 = mul v5, v10
+        store y[r, 64*b2 + t2], v6
+      }
+    }
+  }
+}
+)";
+
+TEST(LoweredForm, AMissingBarrierOfAClusterIsFound) {
+  const std::string text = lowered_text(kBarrierRow);
   for (const int n : {0, 1}) expect_error(with(text, "    sync.cluster\n", "", n), "with no sync between them");
   expect_error(with(text, "sync.cluster", "sync.warp"), "with no sync between them");
 }
 
 // Only the barrier behind the last statement keeps the memory of a block.
 TEST(LoweredForm, ABlockThatEndsWhileOthersReadItsMemoryIsFound) {
-  const std::string text = lowered_text(kClusterRow), arrives = "    sync.arrive\n", waits = "    sync.wait\n";
+  const std::string text = lowered_text(kBarrierRow), arrives = "    sync.arrive\n", waits = "    sync.wait\n";
   expect_error(with(with(text, arrives, ""), waits, ""), "a block may end before another one");
   expect_error(with(text, waits, ""), "without a sync.wait");
   expect_error(with(text, arrives, ""), "take turns");
@@ -171,17 +225,17 @@ TEST(LoweredForm, ABlockThatEndsWhileOthersReadItsMemoryIsFound) {
 }
 
 TEST(LoweredForm, AnAccessToABlockThatMayNotHaveBegunIsFound) {
-  const std::string text = lowered_text(kClusterRow), own = "[floordiv(t, 64), mod(floordiv(t, 32), 2)]";
+  const std::string text = lowered_text(kBarrierRow), own = "[floordiv(t, 64), mod(floordiv(t, 32), 2)]";
   expect_error(with(text, own, "[1 - floordiv(t, 64), mod(floordiv(t, 32), 2)]"), "a block may not have begun");
 }
 
 TEST(LoweredForm, ABarrierThatNotAllBlocksReachIsFound) {
-  expect_error(with(lowered_text(kClusterRow), "    sync.cluster\n", "    if (63 - t) {\n      sync.cluster\n    }\n"),
+  expect_error(with(lowered_text(kBarrierRow), "    sync.cluster\n", "    if (63 - t) {\n      sync.cluster\n    }\n"),
                "64 of 128 threads come to 'sync.cluster'");
 }
 
 TEST(LoweredForm, TheVerifierKnowsClusters) {
-  const std::string text = lowered_text(kClusterRow);
+  const std::string text = lowered_text(kBarrierRow);
   const auto finding = [&](const std::string& changed) {
     const std::vector<std::string> all = ir::findings(ir::parse_kernel(changed).value());
     return all.empty() ? "" : all[0];

@@ -150,11 +150,12 @@ Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target) {
   std::string error;
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(kGpuTriple, error);
   if (!found) return Status(StatusCode::compile_failed, "LLVM has no NVPTX target: " + error);
-  const std::string cpu = "sm_" + std::to_string(known_sm(target.sm));
+  const int sm = known_sm(target.sm);
+  const std::string cpu = "sm_" + std::to_string(sm), features = sm >= 90 ? "+ptx81" : "";  // which has mailboxes
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(found->createTargetMachine(
-      kGpuTriple, cpu, "", options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default, /*JIT=*/false));
+      kGpuTriple, cpu, features, options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default, /*JIT=*/false));
   if (!machine) return Status(StatusCode::compile_failed, "LLVM cannot compile for '" + cpu + "'");
   return machine;
 }

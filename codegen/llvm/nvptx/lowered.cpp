@@ -83,7 +83,9 @@ void write_sync(GpuWriter& w, const ir::Sync& sync) {
       return;
     case ir::SyncScope::cluster:
     case ir::SyncScope::arrive:
-      b.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned, {}, {});
+      b.CreateIntrinsic(w.accesses_memory ? llvm::Intrinsic::nvvm_barrier_cluster_arrive_aligned
+                                          : llvm::Intrinsic::nvvm_barrier_cluster_arrive_relaxed_aligned,
+                        {}, {});  // with something to release, or nothing
       if (sync.scope == ir::SyncScope::arrive) return;
       [[fallthrough]];
     case ir::SyncScope::wait:
@@ -98,6 +100,7 @@ void GpuWriter::write_lowered(const ir::Stmt& stmt) {
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(*this, *shuffle);
   if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(*this, *ballot);
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(*this, *sync);
+  if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return open_mailbox(alloc->buffer);
 }
 
 void bind_grid(GpuWriter& w, const Phase& phase) {

@@ -2,6 +2,7 @@
 // Handles memory in the NVPTX writer: private buffers of a thread, shared buffers of a thread block, and vector
 // accesses in pieces.
 
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 #include <algorithm>
@@ -57,6 +58,18 @@ llvm::GlobalVariable* shared_array(GpuWriter& w, const std::string& name, llvm::
   return made;
 }
 
+// What counts the bytes that arrive in a mailbox.
+llvm::GlobalVariable* mailbox(GpuWriter& w, ir::BufferId id) {
+  return shared_array(w, "m" + std::to_string(id.index), w.ir.b.getInt64Ty(), 1);
+}
+
+void write_asm(GpuWriter& w, const std::string& text, const char* constraints, const std::vector<Value*>& args) {
+  std::vector<llvm::Type*> types;
+  for (const Value* v : args) types.push_back(v->getType());
+  auto* type = llvm::FunctionType::get(w.ir.b.getVoidTy(), types, false);
+  w.ir.b.CreateCall(llvm::InlineAsm::get(type, text, constraints, /*hasSideEffects=*/true), args);
+}
+
 }  // namespace
 
 Value* GpuWriter::local(ir::BufferId id) {
@@ -68,6 +81,44 @@ Value* GpuWriter::local(ir::BufferId id) {
   llvm::AllocaInst* slot = stack_slot(ir, llvm::ArrayType::get(element, static_cast<uint64_t>(constant_count(info))));
   slot->setAlignment(llvm::Align(kPiece));
   return slot;
+}
+
+// As open_mailbox(), mail() and await_mail() of the CUDA prelude.
+void GpuWriter::open_mailbox(ir::BufferId id) {
+  auto& b = ir.b;
+  const ir::Buffer& info = kernel.buffers[id];
+  const int64_t bytes = constant_count(info) / cluster * static_cast<int64_t>(size_of(info.dtype));
+  Value* thread = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, {}, {});
+  branch(
+      ir, b.CreateICmpEQ(thread, b.getInt32(0)),
+      [&]() -> Value* {
+        write_asm(*this,
+                  "mbarrier.init.shared::cta.b64 [$0], 1;\n\tfence.mbarrier_init.release.cluster;\n\t"
+                  "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
+                  "l,r,~{memory}", {mailbox(*this, id), b.getInt32(static_cast<uint32_t>(bytes))});
+        return nullptr;
+      },
+      [] { return nullptr; });
+}
+
+void GpuWriter::mail(ir::BufferId id, Value* own, Value* value, const IndexExpr& block) {
+  const bool is_word = value->getType()->getScalarSizeInBits() == 32;
+  Value* piece = ir.b.CreateBitCast(value, is_word ? ir.b.getInt32Ty() : ir.b.getInt64Ty());
+  const std::string bits = is_word ? "b32" : "b64";
+  write_asm(*this,
+            "{\n\t.reg .b64 to, counter;\n\tmapa.shared::cluster.u64 to, $0, $3;\n\t"
+            "mapa.shared::cluster.u64 counter, $2, $3;\n\t"
+            "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes." +
+                bits + " [to], $1, [counter];\n\t}",
+            is_word ? "l,r,l,r,~{memory}" : "l,l,l,r,~{memory}",
+            {own, piece, mailbox(*this, id), ir.b.CreateTrunc(index.value(block), ir.b.getInt32Ty())});
+}
+
+void GpuWriter::await_mail(ir::BufferId id) {
+  write_asm(*this,
+            "{\n\t.reg .pred done;\n\tWAIT:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [$0], 0;\n\t"
+            "@!done bra WAIT;\n\t}",
+            "l,~{memory}", {mailbox(*this, id)});
 }
 
 Value* GpuWriter::in_block(Value* own, const IndexExpr& block) {

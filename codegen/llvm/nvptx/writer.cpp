@@ -18,8 +18,7 @@ namespace {
 using llvm::Value;
 
 constexpr int64_t kStaticShared = 48 << 10;  // bytes of static shared memory that a function may declare
-constexpr Traits kGpuTraits = {
-    .local_alignment = 16, .expands_lanes = true, .prefetches = false, .needs_alignment = true};
+constexpr Traits kGpuTraits = {.local_alignment = 16, .expands_lanes = true, .needs_alignment = true};
 
 std::vector<ir::BufferId> collect_buffers(const ir::Kernel& kernel) {
   std::vector<ir::BufferId> out = kernel.params;
@@ -161,6 +160,10 @@ Value* GpuWriter::extern_address(const std::string& name) {
   throw CompileError("no function '" + name + "' of libm on a GPU");
 }
 
+void GpuWriter::prefetch(Value* at) {
+  auto* type = llvm::FunctionType::get(ir.b.getVoidTy(), {at->getType()}, false);
+  ir.b.CreateCall(llvm::InlineAsm::get(type, "prefetch.global.L2 [$0];", "l", /*hasSideEffects=*/true), {at});
+}
 void GpuWriter::write_parallel(const ir::Loop&) {
   throw UnsupportedKernel("only the lowered form of a kernel is written");
 }

@@ -38,6 +38,10 @@ struct GpuWriter : Writer {
   llvm::Value* in_block(llvm::Value* own, const IndexExpr& block) override;
   llvm::Value* load(llvm::Type* type, llvm::Value* from, llvm::Align align) override;
   llvm::StoreInst* store(llvm::Value* v, llvm::Value* to, llvm::Align align) override;
+  void open_mailbox(ir::BufferId id);
+  void mail(ir::BufferId id, llvm::Value* own, llvm::Value* value, const IndexExpr& block) override;
+  void await_mail(ir::BufferId id) override;
+  void prefetch(llvm::Value* at) override;
   void write_parallel(const ir::Loop& loop) override;
   void write_lowered(const ir::Stmt& stmt) override;
   void write_reduce(const ir::Reduce& reduce) override;

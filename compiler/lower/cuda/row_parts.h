@@ -3,10 +3,13 @@
 // part compute pass to later parts through scratch memory.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "compiler/lower/cuda/families.h"
 #include "compiler/lower/schedule/schedule.h"
 
 namespace fusec::compiler {
@@ -80,6 +83,59 @@ bool makes_tuples(const ir::Kernel& kernel, const ir::Reduce& row);
 // Appends what makes one tuple of the elements, which it returns.
 std::vector<ir::Operand> reduce_to_tuple(ir::Kernel& kernel, ir::Combiner combiner, const ThreadElements& elements,
                                          ir::Block& out);
+
+// --- row_shape.cpp ---
+
+inline constexpr int kMaxHeld = 8;           // accesses that a thread of a block holds of one row
+inline constexpr int kMaxRowThreads = 1024;  // of a block
+
+// How threads share rows.
+struct RowShape {
+  int lanes = 1;
+  int threads = kWarp;  // of one row: a power of two
+  int held = 0;         // accesses per thread; 0: as many as the row has, one after another
+  int rows = 1;         // of one block
+  int blocks = 1;       // a cluster of these shares the threads
+  int chunks = 1;       // of a warp, each of as many of the accesses
+
+  int warps() const { return std::max(1, threads / kWarp); }
+  int steps() const { return held / chunks; }
+  int warp_threads() const { return std::min(threads, kWarp); }
+};
+// Chooses the shape by the row's length and type alone. `is_narrow`: no access of 16 bytes divides the row.
+RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow);
+
+// --- row_ahead.cpp ---
+
+// The threads that share a row: evenly those of some blocks.
+struct RowTeam {
+  int threads = 0, blocks = 1;
+  int held_registers = 0;  // 4-byte registers of elements, in each thread
+};
+// A phase of the row `row` of the nest in which its team brings a later row's loads of the first reduction into L2.
+// Returns nullopt where there are none.
+std::optional<ir::Stmt> prefetch_row_ahead(const Scheduling& s, const RowTeam& team, const PerfectNest& nest,
+                                           const ir::IndexExpr& row);
+
+// --- row_padding.cpp ---
+
+// What threads compute past the end of a row: loads give a value there with which reductions need no guard.
+class RowPadding {
+ public:
+  explicit RowPadding(ir::Kernel& kernel) : kernel_(kernel) {}
+  // Chooses the value for the loads of `own`, which has the body of the reduction for one access, with guards that hold
+  // inside of the row. Returns whether what it yields past the end changes no result.
+  bool fill(const ir::Reduce& whole, ir::Reduce& own);
+  // Later phases hold what this one loads.
+  void note(const ir::Block& body);
+
+ private:
+  std::optional<double> value_of(const ir::Block& body, const ir::Guard& inside, const ir::Operand& operand) const;
+
+  ir::Kernel& kernel_;
+  std::map<ir::BufferId, double> values_;  // past the end, of buffers that earlier phases load, too
+  std::set<ir::RegId> most_;               // the largest elements of rows that are padded with -infinity
+};
 
 // --- row_results.cpp ---
 

@@ -26,64 +26,17 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int kMaxHeld = 8;           // accesses that a thread holds of one row
-constexpr int kMaxHeldElements = 64;  // of all values together, in 4-byte registers of one thread
-constexpr int kMaxThreads = 1024;
-constexpr int kGroupThreads = 128;        // rows of fewer threads share a block
-constexpr int kNarrowThreads = 8;         // of a short row that no 16-byte access divides: half a sector of f16
-constexpr int kNarrowGroupThreads = 256;  // rows of so few threads share a larger block
-constexpr int kLongThreads = 512;         // of a row that is read again, or of unknown length
-constexpr int kClusterSm = 90;            // the first architecture with clusters
-constexpr int kClusterThreads = 256;      // of a block of a cluster: several fit on a multiprocessor
-constexpr int kMaxClusterThreads = 512;   // where the row would not fit else
-constexpr int kMaxBlocks = 8;             // of a cluster
-constexpr int kClusterHeld = 16;          // accesses that a thread of a cluster holds
-
-struct RowShape {
-  int lanes = 1;
-  int threads = kWarp;  // of one row: a power of two
-  int held = 0;         // accesses per thread; 0: as many as the row has, one after another
-  int rows = 1;         // of one block
-  int blocks = 1;       // a cluster of these shares the threads
-  int chunks = 1;       // of a warp, each of as many of the accesses
-
-  int warps() const { return std::max(1, threads / kWarp); }
-  int steps() const { return held / chunks; }
-  int warp_threads() const { return std::min(threads, kWarp); }
-};
-
-int power_of_two(int64_t n) {
-  int p = 1;
-  while (p < n && p < kMaxThreads) p *= 2;
-  return p;
-}
-
-// Chooses the shape by the row's length and type alone. On an H100, 64 threads are fastest for rows up to 4 KB, 256 for
-// 16 to 32 KB and 512 for 64 KB.
-RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow) {
-  RowShape shape;
-  shape.lanes = lanes;
-  shape.threads = kLongThreads;
-  if (length) {
-    const int64_t accesses = (*length + lanes - 1) / lanes;
-    const int fewest = is_narrow ? kNarrowThreads : kWarp;
-    shape.threads = accesses <= 2 * kWarp ? std::min(fewest, power_of_two(accesses))
-                    : accesses <= 256     ? 64
-                    : accesses <= 512     ? 128
-                    : accesses <= 2048    ? 256
-                    : accesses <= 4096    ? 512
-                                          : kMaxThreads;
-    const int64_t held = (accesses + shape.threads - 1) / shape.threads;
-    if (held <= kMaxHeld) shape.held = static_cast<int>(held);
-  }
-  shape.rows = std::max(1, (shape.threads <= kNarrowThreads ? kNarrowGroupThreads : kGroupThreads) / shape.threads);
-  return shape;
-}
+constexpr int kMaxHeldElements = 64;     // of all values together, in 4-byte registers of one thread
+constexpr int kClusterSm = 90;           // the first architecture with clusters
+constexpr int kClusterThreads = 256;     // of a block of a cluster: several fit on a multiprocessor
+constexpr int kMaxClusterThreads = 512;  // where the row would not fit else
+constexpr int kMaxBlocks = 8;            // of a cluster
+constexpr int kClusterHeld = 16;         // accesses that a thread of a cluster holds
 
 // Schedules all phases of a row: reductions, and loops that store full outputs.
 class RowSchedule {
  public:
-  RowSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest) {}
+  RowSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest), padding_(s.kernel) {}
 
   bool suits() {
     for (const Stmt& stmt : nest_.body) {
@@ -130,6 +83,7 @@ class RowSchedule {
     Block row = phases();
     if (shape_.held > 0 && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_loads(row);
     if (shape_.blocks > 1) keep_results(row);
+    if (shape_.blocks > 1) prefetch(row, index);
     Block group = wrap_rows(std::move(row), index);
     Block result;
     result.push_back(rebuild_loops({{LoopTag::grid, grid_, ceildiv(linear_.total, shape_.rows)}}, std::move(group)));
@@ -163,9 +117,9 @@ class RowSchedule {
     shape_ =
         shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
-    const bool fills_block = shape_.threads == kMaxThreads && shape_.held > 0 && inner_.size() > 1;
-    if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxThreads / kClusterThreads;
-    if (shape_.threads < kMaxThreads)
+    const bool fills_block = shape_.threads == kMaxRowThreads && shape_.held > 0 && inner_.size() > 1;
+    if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxRowThreads / kClusterThreads;
+    if (shape_.threads < kMaxRowThreads)
       shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, shape_.rows * shape_.threads) / shape_.threads);
     const IndexExpr rows = count_rows();
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
@@ -400,6 +354,7 @@ class RowSchedule {
   Stmt element_wise(const Stmt& stmt) {
     const PerfectNest loops = peel_loops(stmt);
     Block body = accessed(loops.heads, loops.body);
+    padding_.note(body);
     std::vector<LoopHead> heads = thread_loops();
     if (shape_.chunks > 1) heads.push_back(chunk_loop());
     if (shape_.held != 1) heads.push_back(step_loop());
@@ -416,6 +371,7 @@ class RowSchedule {
     own.body = build_yields(whole);
     own.yield = std::get<ir::Reduce>(own.body.back().v).yield;
     own.body.pop_back();
+    if (padding_.fill(whole, own)) own.guard.clear();
     for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, shape_.lanes);
     ir::Reduce group = whole;
     group.loops = thread_loops();
@@ -500,7 +456,7 @@ class RowSchedule {
     for (const auto& [held, users] : loads) {
       const int registers = shape_.held * shape_.lanes * static_cast<int>(size_of(k_.buffers[held.from].dtype)) / 4;
       if (users.size() < 2 || registers > room) continue;
-      room -= registers;
+      room -= registers, held_registers_ += registers;
       decide(s_, &ScheduleChoice::holds, true);
       hold(held, users, row);
     }
@@ -538,6 +494,14 @@ class RowSchedule {
       if (body == nullptr) continue;
       if (take_result({k_, kept_, kept_at()}, *body, *last) || loads_any(*body, kept_)) return;
     }
+  }
+
+  // Puts it behind the first reduction: the row itself is loaded first.
+  void prefetch(Block& row, const IndexExpr& index) {
+    auto stmt = prefetch_row_ahead(s_, {shape_.threads, shape_.blocks, held_registers_}, nest_, index);
+    const auto first =
+        std::find_if(row.begin(), row.end(), [](const Stmt& s) { return std::holds_alternative<ir::Reduce>(s.v); });
+    if (stmt) row.insert(first + 1, std::move(*stmt));
   }
 
   // --- rows --------------------------------------------------------------------------------------------------------
@@ -578,12 +542,14 @@ class RowSchedule {
   bool backward_ = false;  // whether the current phase reads its accesses in reverse
   Linear linear_;
   std::set<BufferId> kept_;
+  RowPadding padding_;
   Block first_;  // allocations of held loads
+  int held_registers_ = 0;
 };
 
 }  // namespace
 
-int64_t longest_held_row() { return int64_t{kMaxThreads} * kMaxHeld * 4; }
+int64_t longest_held_row() { return int64_t{kMaxRowThreads} * kMaxHeld * 4; }
 
 std::optional<Block> cuda_rows(const Scheduling& s, const PerfectNest& nest) {
   RowSchedule rows(s, nest);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "compiler/lower/gpu/gpu.h"
 #include "compiler/lower/gpu/threads.h"
@@ -61,6 +62,22 @@ class Division {
     divide_unless(is_right, quotients);  // first, else ptxas keeps both results in registers
     append_if(l_, {is_right - 1}, [&] { append_store(l_, quotients, {IndexExpr(0)}, times(short_reciprocal())); });
     define_by(quotients);
+  }
+
+  // As by_one(), for quotients that are rounded to f16 at once. Which bits a tiny quotient has is then of no account,
+  // so zeros and tiny ones need no test: the remainder's sign is such that zeros keep theirs if the divisor is
+  // positive.
+  void by_one_to_half() const {
+    const Operand inverse = near_reciprocal(one(ScalarOp::neg, {b_})), less = one(ScalarOp::neg, {inverse});
+    const Operand near = all(ScalarOp::mul, {a_, inverse});
+    const Operand minus = all(ScalarOp::neg, {a_}), excess = all(ScalarOp::fma, {b_, near, minus});
+    const Operand quotients = all(ScalarOp::fma, {less, excess, near});
+    const Operand most = extreme(ScalarOp::max, all(ScalarOp::abs, {near}));
+    const Operand divisor_fits = both({test(ScalarOp::ge, b_, 0x1p-40), test(ScalarOp::le, b_, 0x1p40)});
+    const IndexExpr is_right = flag(both({divisor_fits, test(ScalarOp::le, most, 0x1p60)}));
+    const BufferId results = store_lanes(quotients);
+    divide_unless(is_right, results);
+    define_by(results);
   }
 
   // Divides several lanes by one divisor: a * (1/b), corrected by its remainder, which is exact where nothing is
@@ -145,9 +162,25 @@ class Division {
   const ir::RegInfo result_;
 };
 
+// The results of divisions that nothing but casts to f16 reads.
+std::set<RegId> find_quotients_to_half(const ir::Kernel& kernel) {
+  std::set<RegId> quotients, others;
+  ir::for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    const auto* let = std::get_if<ir::Let>(&stmt.v);
+    if (let != nullptr && let->op == ScalarOp::div) quotients.insert(let->dst);
+    if (let != nullptr && let->op == ScalarOp::cast && kernel.regs[let->dst].dtype == DType::f16) return;
+    ir::for_each_operand(stmt, [&](const Operand& o) {
+      if (const auto* r = std::get_if<RegId>(&o)) others.insert(*r);
+    });
+  });
+  for (const RegId r : others) quotients.erase(r);
+  return quotients;
+}
+
 class Arithmetic {
  public:
-  explicit Arithmetic(ir::Kernel& kernel) : kernel_(kernel), known_bits_(ir::compute_known_bits(kernel)) {}
+  explicit Arithmetic(ir::Kernel& kernel)
+      : kernel_(kernel), known_bits_(ir::compute_known_bits(kernel)), to_half_(find_quotients_to_half(kernel)) {}
 
   void run(Block& block) {
     Block out;
@@ -180,8 +213,8 @@ class Arithmetic {
     }
     if (result.width == 1 || ir::width_of(kernel_, let.args[0]) != result.width) return false;
     if (ir::width_of(kernel_, let.args[1]) != 1) return false;
-    is_short ? division.by_short() : division.by_one();
-    return true;
+    if (is_short) return division.by_short(), true;
+    return to_half_.contains(let.dst) ? division.by_one_to_half() : division.by_one(), true;
   }
 
   // cast(round(x)) to bytes: one instruction rounds, converts and packs two lanes.
@@ -198,6 +231,7 @@ class Arithmetic {
 
   ir::Kernel& kernel_;
   const ir::IdVector<RegId, ir::KnownBits> known_bits_;
+  const std::set<RegId> to_half_;   // quotients that only casts to f16 read
   std::map<RegId, RegId> rounded_;  // maps the result of each `round` to its operand
 };
 

@@ -8,6 +8,7 @@
 #include "compiler/lower/gpu/threads.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "ir/kernel/combiner.h"
+#include "ir/kernel/mailbox.h"
 
 namespace fusec::compiler {
 namespace {
@@ -85,15 +86,23 @@ Parts fold_by_index(ThreadLowering& l, const CombineOp& op, Parts mine, int64_t 
   return mine;
 }
 
+// Whether the warps of a cluster come here once, and their values can be stored to other blocks without a barrier.
+bool fits_mailbox(const ThreadLowering& l, const CombineOp& op) {
+  const bool whole = l.loops == 0 && l.group.size == l.block_threads && l.group.mask == ir::kAllThreads;
+  const bool words = std::all_of(op.types.begin(), op.types.end(), [](DType type) { return size_of(type) >= 4; });
+  return l.cluster > 1 && whole && words && op.width == 1;
+}
+
 // Shared arrays of `entries` tuples for each of `units`, warps or threads. The blocks of a cluster hold those of
-// their own.
+// their own or, in mailboxes, all.
 class SharedTuples {
  public:
-  SharedTuples(ThreadLowering& l, const CombineOp& op, int64_t units, int64_t entries = 1)
-      : l_(l), op_(op), units_((units + l.cluster - 1) / l.cluster) {
+  SharedTuples(ThreadLowering& l, const CombineOp& op, int64_t units, int64_t entries = 1, bool mails = false)
+      : l_(l), op_(op), mails_(mails), units_(mails ? units : (units + l.cluster - 1) / l.cluster) {
     for (const DType type : op.types) {
       arrays_.push_back(append_buffer(l, ir::Space::shared, type, units_ * entries * op.width));
       if (l.cluster > 1) l.kernel.buffers[arrays_.back()].shape.insert(begin_of(arrays_.back()), l.cluster);
+      if (mails) l.kernel.buffers[arrays_.back()].layout = ir::kMailbox;
     }
   }
 
@@ -105,19 +114,29 @@ class SharedTuples {
   void set(const IndexExpr& unit, const Parts& value, int64_t entry = 0) const {
     for (size_t p = 0; p < arrays_.size(); ++p) append_store(l_, arrays_[p], place(unit, entry), value[p]);
   }
+  // The first lanes of a warp, each for another block.
+  void mail(const IndexExpr& unit, const Parts& value, int64_t entry) const {
+    for (size_t p = 0; p < arrays_.size(); ++p)
+      append_store(l_, arrays_[p], {lane_in_warp(), unit + entry * units_}, value[p]);
+  }
 
  private:
   ir::IndexShape::iterator begin_of(BufferId array) const { return l_.kernel.buffers[array].shape.begin(); }
 
   std::vector<IndexExpr> place(const IndexExpr& unit, int64_t entry) const {
     if (l_.cluster == 1) return {(unit + entry * units_) * op_.width};
+    if (mails_) {
+      const IndexExpr block = floordiv(IndexExpr::symbol(ir::kThread), l_.block_threads / l_.cluster);
+      return {block, resolve(l_, unit) + entry * units_};
+    }
     const IndexExpr own = resolve(l_, unit);
     return {floordiv(own, units_), (mod(own, units_) + entry * units_) * op_.width};
   }
 
   ThreadLowering& l_;
   const CombineOp& op_;
-  const int64_t units_;  // of one block
+  const bool mails_;
+  const int64_t units_;  // that one block holds
   std::vector<BufferId> arrays_;
 };
 
@@ -127,9 +146,13 @@ void fold_warps(ThreadLowering& l, const CombineOp& op, std::vector<Parts>& valu
                 int64_t step) {
   const auto count = static_cast<int64_t>(values.size());
   const int64_t warps = (l.block_threads + kWarpThreads - 1) / kWarpThreads;
-  const SharedTuples shared(l, op, warps, (count + step - 1) / step);
-  append_if(l, {-lane_in_warp()}, [&] {
-    for (int64_t i = 0; i < count; i += step) shared.set(warp_in_block(), values[static_cast<size_t>(i)], i / step);
+  const bool mails = fits_mailbox(l, op);
+  const SharedTuples shared(l, op, warps, (count + step - 1) / step, mails);
+  append_if(l, {(mails ? l.cluster - 1 : 0) - lane_in_warp()}, [&] {
+    for (int64_t i = 0; i < count; i += step) {
+      const Parts& value = values[static_cast<size_t>(i)];
+      mails ? shared.mail(warp_in_block(), value, i / step) : shared.set(warp_in_block(), value, i / step);
+    }
   });
   IndexExpr base = 0;
   if (l.group.alignment != 0) base = warp_in_block() - floordiv(l.group.thread, kWarpThreads);

@@ -9,6 +9,7 @@
 #include "compiler/lower/gpu/gpu.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "ir/eval/index_code.h"
+#include "ir/kernel/mailbox.h"
 #include "ir/text/kernel_text.h"
 
 namespace fusec::compiler {
@@ -189,9 +190,31 @@ class SyncPlacer {
     }
   }
 
+  // No block stores to the mailbox of another one before that one has begun.
+  void begin(Block& body) {
+    size_t first = 0, mail = 0;
+    while (first < body.size() && std::holds_alternative<ir::Alloc>(body[first].v)) ++first;
+    for (mail = first; mail < body.size() && !stores_mail(body[mail]); ++mail) {
+      const auto* sync = std::get_if<ir::Sync>(&body[mail].v);
+      if (sync != nullptr && sync->scope == ir::SyncScope::cluster) return;
+    }
+    if (mail == body.size()) return;
+    body.insert(body.begin() + static_cast<std::ptrdiff_t>(mail), {ir::Sync{ir::SyncScope::wait}});
+    body.insert(body.begin() + static_cast<std::ptrdiff_t>(first), {ir::Sync{ir::SyncScope::arrive}});
+  }
+
   std::string problem;
 
  private:
+  bool stores_mail(const Stmt& stmt) const {
+    const auto* store = std::get_if<ir::Store>(&stmt.v);
+    if (store != nullptr) return ir::is_mailbox(kernel_.buffers[store->buffer]);
+    const std::vector<const Block*> nested = ir::nested_blocks(stmt);
+    return std::any_of(nested.begin(), nested.end(), [&](const Block* block) {
+      return std::any_of(block->begin(), block->end(), [&](const Stmt& inner) { return stores_mail(inner); });
+    });
+  }
+
   void before_stmt(const Stmt& stmt, Touched& pending, Block& out) {
     Touched own;
     touch(stmt, own);
@@ -265,7 +288,7 @@ class SyncPlacer {
   void access(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard, int width,
               std::map<BufferId, Elements>& out) {
     const ir::Buffer& buffer = kernel_.buffers[id];
-    if (buffer.space != ir::Space::shared) return;
+    if (buffer.space != ir::Space::shared || ir::is_mailbox(buffer)) return;
     const IndexExpr count = num_elements(buffer.shape);
     Elements& elements = out[id];
     elements.resize(static_cast<size_t>(count.is_const() ? count.value() : 1));
@@ -316,6 +339,7 @@ std::string place_syncs(ir::Kernel& kernel) {
     Touched pending;
     placer.run(grid->body, pending);
     placer.end(grid->body);
+    placer.begin(grid->body);
     if (!placer.problem.empty()) return placer.problem;
   }
   return {};

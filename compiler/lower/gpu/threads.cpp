@@ -145,7 +145,10 @@ void append_loop(ThreadLowering& l, const LoopHead& head, const std::function<vo
   const IndexExpr extent = resolve(l, head.extent);
   const bool splits_warps = l.group.alignment % 32 != 0 || l.group.size % 32 != 0;
   if (!extent.is(1) && (uses_data(extent) || (extent.uses(ir::kThread) && splits_warps))) l.group.mask.reset();
+  const int around = l.loops;
+  l.loops += !extent.is(1);
   lower_loop(l, head, body);
+  l.loops = around;
   l.group = outer;
 }
 
@@ -277,8 +280,7 @@ void lower_stmt(ThreadLowering& l, const Stmt& stmt) {
   if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return lower_scan(l, *scan);
   if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return lower_copy(l, *copy);
   if (std::holds_alternative<ir::Mma>(stmt.v)) throw UnsupportedSchedule("matrix tiles are not lowered");
-  if (std::holds_alternative<ir::Prefetch>(stmt.v)) return;  // only a hint: other threads hide the latency
-  if (std::holds_alternative<ir::Sync>(stmt.v)) return;      // place_syncs finds all that are needed
+  if (std::holds_alternative<ir::Sync>(stmt.v)) return;  // place_syncs finds all that are needed
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {
     const bool is_shared = l.kernel.buffers[alloc->buffer].space == ir::Space::shared;
     return (is_shared ? l.shared : *l.out).push_back(stmt);

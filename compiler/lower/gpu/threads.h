@@ -40,6 +40,7 @@ struct ThreadLowering {
   ir::IndexRanges ranges;
   ir::Block* out = nullptr;  // where statements are appended
   ir::Block shared;          // allocations of shared buffers
+  int loops = 0;             // around the statement, in the block
 };
 
 // --- appending statements ---
