@@ -84,27 +84,6 @@ bool makes_tuples(const ir::Kernel& kernel, const ir::Reduce& row);
 std::vector<ir::Operand> reduce_to_tuple(ir::Kernel& kernel, ir::Combiner combiner, const ThreadElements& elements,
                                          ir::Block& out);
 
-// --- row_shape.cpp ---
-
-inline constexpr int kMaxHeld = 8;           // accesses that a thread of a block holds of one row
-inline constexpr int kMaxRowThreads = 1024;  // of a block
-
-// How threads share rows.
-struct RowShape {
-  int lanes = 1;
-  int threads = kWarp;  // of one row: a power of two
-  int held = 0;         // accesses per thread; 0: as many as the row has, one after another
-  int rows = 1;         // of one block
-  int blocks = 1;       // a cluster of these shares the threads
-  int chunks = 1;       // of a warp, each of as many of the accesses
-
-  int warps() const { return std::max(1, threads / kWarp); }
-  int steps() const { return held / chunks; }
-  int warp_threads() const { return std::min(threads, kWarp); }
-};
-// Chooses the shape by the row's length and type alone. `is_narrow`: no access of 16 bytes divides the row.
-RowShape shape_of_row(std::optional<int64_t> length, int lanes, bool is_narrow);
-
 // --- row_ahead.cpp ---
 
 // The threads that share a row: evenly those of some blocks.

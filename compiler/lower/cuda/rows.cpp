@@ -19,6 +19,8 @@
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/cuda/row_parts.h"
+#include "compiler/lower/cuda/row_shape.h"
+#include "compiler/lower/cuda/staged_rows.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 
@@ -32,11 +34,13 @@ constexpr int kClusterThreads = 256;     // of a block of a cluster: several fit
 constexpr int kMaxClusterThreads = 512;  // where the row would not fit else
 constexpr int kMaxBlocks = 8;            // of a cluster
 constexpr int kClusterHeld = 16;         // accesses that a thread of a cluster holds
+constexpr int64_t kStagedBytes = 32768;  // of shared memory: several such blocks fit on a multiprocessor
 
 // Schedules all phases of a row: reductions, and loops that store full outputs.
 class RowSchedule {
  public:
-  RowSchedule(const Scheduling& s, const PerfectNest& nest) : s_(s), k_(s.kernel), nest_(nest), padding_(s.kernel) {}
+  RowSchedule(const Scheduling& s, const PerfectNest& nest)
+      : s_(s), k_(s.kernel), nest_(nest), staged_(s, nest.heads), padding_(s.kernel) {}
 
   bool suits() {
     for (const Stmt& stmt : nest_.body) {
@@ -80,11 +84,13 @@ class RowSchedule {
 
   Block run() {
     const IndexExpr index = name_loops();
+    if (shape_.staged) staged_.allocate(shape_, IndexExpr::symbol(grid_), count_rows());
     Block row = phases();
     if (shape_.held > 0 && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_loads(row);
     if (shape_.blocks > 1) keep_results(row);
     if (shape_.blocks > 1) prefetch(row, index);
     Block group = wrap_rows(std::move(row), index);
+    if (shape_.staged) staged_.wrap(group);
     Block result;
     result.push_back(rebuild_loops({{LoopTag::grid, grid_, ceildiv(linear_.total, shape_.rows)}}, std::move(group)));
     return result;
@@ -105,8 +111,10 @@ class RowSchedule {
     for (const Stmt& stmt : body)
       if (std::holds_alternative<ir::Loop>(stmt.v) && has_reduction(body)) return false;
     length_ = length;
+    has_single_loops_ &= loops.size() == 1;
     inner_.push_back(loops.back().extent);
     max_lanes_ = std::min(max_lanes_, lanes_of_access(k_, body, loops.back().var));
+    staged_.note(loops, body);
     return true;
   }
 
@@ -114,15 +122,25 @@ class RowSchedule {
     int lanes = max_lanes_;
     const auto divides = [&](const IndexExpr& d) { return divisible_by(k_, d, lanes); };
     while (lanes > 1 && !std::all_of(inner_.begin(), inner_.end(), divides)) lanes /= 2;
-    shape_ =
-        shape_of_row(length_->is_const() ? std::optional(length_->value()) : std::nullopt, lanes, lanes < max_lanes_);
+    const auto length = length_->is_const() ? std::optional(length_->value()) : std::nullopt;
+    const bool is_staged =
+        length && lanes < max_lanes_ && has_single_loops_ && !staged_.empty() && *length <= kMaxStagedLength;
+    shape_ = is_staged ? shape_of_staged_row(*length, kAccessBytes / max_lanes_) : shape_of_row(length, lanes);
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
-    const bool fills_block = shape_.threads == kMaxRowThreads && shape_.held > 0 && inner_.size() > 1;
-    if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxRowThreads / kClusterThreads;
-    if (shape_.threads < kMaxRowThreads)
-      shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, shape_.rows * shape_.threads) / shape_.threads);
+    const bool fills_block = shape_.threads == kMaxBlockThreads && shape_.held > 0 && inner_.size() > 1;
+    if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxBlockThreads / kClusterThreads;
+    choose_rows();
+  }
+
+  void choose_rows() {
     const IndexExpr rows = count_rows();
+    if (shape_.threads < kMaxBlockThreads) {
+      const int wanted =
+          choose_rows_of_block(s_, shape_, staged_.moved_bytes(), known_value(s_, rows)) * shape_.threads;
+      shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, wanted) / shape_.threads);
+    }
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
+    while (shape_.staged && shape_.rows > 1 && shape_.rows * staged_.held_bytes() > kStagedBytes) shape_.rows /= 2;
   }
 
   IndexExpr count_rows() const {
@@ -238,11 +256,15 @@ class RowSchedule {
   LoopHead chunk_loop() const { return {LoopTag::unroll, c_, shape_.chunks}; }
 
   bool always_inside() const {
-    return divisible_by(k_, *length_, int64_t{shape_.lanes} * shape_.threads) &&
-           (shape_.held == 0 || (*length_ == IndexExpr(int64_t{shape_.held} * shape_.lanes * shape_.threads)));
+    const int64_t all = int64_t{shape_.lanes} * shape_.threads * std::max(1, shape_.held);
+    return shape_.held > 0 ? *length_ == IndexExpr(all) : divisible_by(k_, *length_, all);
   }
-  // Lanes divide the row, so an access is inside or outside as a whole.
-  ir::Guard inside() const { return always_inside() ? ir::Guard() : ir::Guard{*length_ - shape_.lanes - start()}; }
+  // Lanes divide a row that is not staged, so an access is inside or outside as a whole.
+  ir::Guard inside() const {
+    if (always_inside()) return {};
+    if (shape_.staged) return {*length_ - 1 - start() - IndexExpr::symbol(ir::kLane)};
+    return {*length_ - shape_.lanes - start()};
+  }
 
   // The ranges of the loop variables that name_loops creates.
   ir::IndexRanges ranges() const {
@@ -315,6 +337,7 @@ class RowSchedule {
   // The body of a phase for one access.
   Block accessed(const std::vector<LoopHead>& loops, const Block& body) {
     Block block = clone(k_, body);
+    if (shape_.staged) staged_.redirect(block, loops, shape_.rows > 1 ? IndexExpr::symbol(r_) : IndexExpr(0));
     std::vector<LoopHead> accesses = loops;
     LoopHead& inner = accesses.back();
     inner.extent = floordiv(inner.extent, shape_.lanes);
@@ -348,6 +371,8 @@ class RowSchedule {
     }
     // Past the end of the row a guard that depends on the position says nothing of the index.
     if (!uses_thread(a.index) && !uses_thread(a.guard) && !takes_data(a)) return;
+    // Shared memory goes on behind the end of a row.
+    if (std::is_same_v<Access, ir::Load> && staged_.contains(a.buffer)) return;
     for (const IndexExpr& g : inside()) a.guard.push_back(g);
   }
 
@@ -371,8 +396,7 @@ class RowSchedule {
     own.body = build_yields(whole);
     own.yield = std::get<ir::Reduce>(own.body.back().v).yield;
     own.body.pop_back();
-    if (padding_.fill(whole, own)) own.guard.clear();
-    for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, shape_.lanes);
+    if (!shape_.staged && padding_.fill(whole, own)) own.guard.clear();
     ir::Reduce group = whole;
     group.loops = thread_loops();
     if (shape_.chunks > 1) {
@@ -380,8 +404,14 @@ class RowSchedule {
       auto& loops = in_order ? group.loops : own.loops;
       loops.insert(in_order ? loops.end() - 1 : loops.begin(), chunk_loop());
     }
-    group.tree = {int64_t{shape_.lanes} * shape_.warp_threads(),
-                  shape_.warps() > 1 ? int64_t{shape_.lanes} * shape_.warp_threads() : 0};
+    const int64_t of_warp = int64_t{shape_.lanes} * shape_.warp_threads();
+    group.tree = {of_warp, shape_.warps() > 1 ? of_warp : 0};
+    if (shape_.staged) {
+      group.tree = {shape_.lanes, shape_.threads > 1 ? shape_.lanes : 0};
+      group.guard = own.guard, group.body = std::move(own.body), group.yield = own.yield;
+      return {std::move(group)};
+    }
+    for (RegId& dst : own.dst) dst = add_reg(k_, k_.regs[dst].dtype, shape_.lanes);
     group.guard.clear();
     group.yield.assign(own.dst.begin(), own.dst.end());
     group.body.clear();
@@ -417,8 +447,9 @@ class RowSchedule {
   };
 
   // The statements of each thread in a phase.
-  static Block* find_body(Stmt& phase) {
-    if (auto* reduce = std::get_if<ir::Reduce>(&phase.v)) return &std::get<ir::Reduce>(reduce->body[0].v).body;
+  Block* find_body(Stmt& phase) const {
+    if (auto* reduce = std::get_if<ir::Reduce>(&phase.v))
+      return shape_.staged ? &reduce->body : &std::get<ir::Reduce>(reduce->body[0].v).body;
     auto* loop = std::get_if<ir::Loop>(&phase.v);
     while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
       loop = &std::get<ir::Loop>(loop->body[0].v);
@@ -426,7 +457,8 @@ class RowSchedule {
   }
 
   bool can_hold(const ir::Load& load) const {
-    const bool of_input = k_.buffers[load.buffer].space == ir::Space::in && load.clamp == 0;
+    const bool is_input = k_.buffers[load.buffer].space == ir::Space::in || staged_.contains(load.buffer);
+    const bool of_input = is_input && load.clamp == 0;
     const bool moves = width_of(k_, {load}) == shape_.lanes && uses_thread(load.index);
     return of_input && moves;
   }
@@ -517,8 +549,17 @@ class RowSchedule {
     return result;
   }
 
+  // False for what all rows load, such as weights: it can be loaded where there is no row.
+  bool moves_with_rows(const Stmt& stmt) const {
+    std::set<ir::SymbolId> symbols;
+    for_each_index(stmt, [&](const IndexExpr& d) { d.collect_symbols(symbols); });
+    return std::any_of(symbols.begin(), symbols.end(),
+                       [&](ir::SymbolId s) { return s == grid_ || s == r_ || s.reg().has_value(); });
+  }
+
   void guard_rows(Block& row, const IndexExpr& condition) {
     for_each_stmt(row, [&](Stmt& stmt) {
+      if (std::holds_alternative<ir::Load>(stmt.v) && !moves_with_rows(stmt)) return;
       const auto add = [&](auto& a) {
         const ir::Space space = k_.buffers[a.buffer].space;
         if (space == ir::Space::in || space == ir::Space::out) a.guard.push_back(condition);
@@ -536,8 +577,10 @@ class RowSchedule {
   const PerfectNest& nest_;
   std::optional<IndexExpr> length_;
   std::vector<IndexExpr> inner_;  // innermost extents of the phases
+  bool has_single_loops_ = true;  // all phases
   int max_lanes_ = kAccessBytes;
   RowShape shape_;
+  StagedRows staged_;
   VarId grid_, r_, b_, w_, c_, l_, j_;
   bool backward_ = false;  // whether the current phase reads its accesses in reverse
   Linear linear_;
@@ -548,8 +591,6 @@ class RowSchedule {
 };
 
 }  // namespace
-
-int64_t longest_held_row() { return int64_t{kMaxRowThreads} * kMaxHeld * 4; }
 
 std::optional<Block> cuda_rows(const Scheduling& s, const PerfectNest& nest) {
   RowSchedule rows(s, nest);

@@ -59,12 +59,10 @@ bool classify(ReductionPlan& plan, const ir::Tree& tree, bool order_free) {
 
 // Folding loop by loop equals folding neighbours if, within each kind, every loop but the outermost has a power-of-two
 // extent.
-bool folds_by_loops(const ReductionPlan& plan) {
+bool folds_by_loops(const ReductionPlan& plan, const ir::Tree& tree) {
   for (const LoopKind kind : {LoopKind::lane, LoopKind::chunk}) {
-    int64_t inner = kind == LoopKind::lane || std::none_of(plan.loops.begin(), plan.loops.end(),
-                                                           [](const auto& l) { return l.kind == LoopKind::lane; })
-                        ? plan.per
-                        : 1;
+    // The elements of an iteration are lanes, or else parts of a balanced tree.
+    int64_t inner = (kind == LoopKind::lane) == (tree.lanes > 0) ? plan.per : 1;
     for (size_t i = plan.loops.size(); i-- > 0;) {
       if (plan.loops[i].kind != kind) continue;
       if (!is_two_power(inner)) return false;
@@ -99,8 +97,8 @@ ReductionPlan plan_reduce(const ThreadLowering& l, const ir::Reduce& stmt) {
   plan.per = plan.lane_wise ? 1 : plan.width;
   for (const ir::LoopHead& loop : stmt.loops) plan.loops.push_back({loop, LoopKind::sequence, resolve(l, loop.extent)});
   const bool order_free = ir::is_order_free(stmt.combiner, kernel.regs[stmt.dst[0]].dtype);
-  plan.counted =
-      !(classify(plan, stmt.tree, order_free) && (order_free || folds_by_loops(plan)) && fits_registers(plan));
+  plan.counted = !(classify(plan, stmt.tree, order_free) && (order_free || folds_by_loops(plan, stmt.tree)) &&
+                   fits_registers(plan));
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "compiler/lower/gpu/gpu.h"
 #include "compiler/lower/rewrite/kernel_names.h"
@@ -162,7 +163,8 @@ class SyncPlacer {
   void run(Block& body, Touched& pending) {
     Block result;
     for (Stmt& stmt : body) {
-      if (auto* loop = std::get_if<ir::Loop>(&stmt.v); loop != nullptr && is_uniform(loop->head.extent)) {
+      auto* loop = std::get_if<ir::Loop>(&stmt.v);
+      if (loop != nullptr && is_uniform(loop->head.extent) && !is_free_of_conflicts(stmt)) {
         around(*loop, pending);
       } else if (auto* branch = std::get_if<ir::If>(&stmt.v); branch != nullptr && is_uniform(branch->condition)) {
         const Touched before = pending;
@@ -227,6 +229,14 @@ class SyncPlacer {
       pending.sync_warps();
     }
     pending.add(own);
+  }
+
+  // Whether a loop needs no sync inside. Then one in front of it is enough.
+  bool is_free_of_conflicts(const Stmt& loop) {
+    const std::string before = std::exchange(problem, "");
+    Touched own;
+    touch(loop, own);
+    return std::exchange(problem, before).empty();
   }
 
   // Handles a loop that the whole block runs. The end of an iteration may conflict with the beginning of the next one.

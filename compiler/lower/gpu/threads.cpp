@@ -55,6 +55,7 @@ void append_store(ThreadLowering& l, BufferId buffer, std::vector<IndexExpr> at,
                   const ir::Guard& guard) {
   const int width = ir::width_of(l.kernel, value);
   ir::Store store{buffer, at_lane(l, std::move(at), width), value, {}, ir::StoreHint::none};
+  l.ranges[ir::kLane] = {IndexExpr(0), IndexExpr(width - 1)};
   for (const IndexExpr& term : guard) store.guard.push_back(resolve(l, term));
   l.out->push_back({std::move(store)});
 }

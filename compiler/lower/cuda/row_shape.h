@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// How threads share rows, and rows share blocks (rows.cpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "compiler/lower/cuda/families.h"
+
+namespace fusec::compiler {
+
+inline constexpr int kMaxBlockThreads = 1024;
+inline constexpr int64_t kMaxStagedLength = 256;
+
+struct RowShape {
+  int lanes = 1;
+  int threads = kWarp;  // of one row: a power of two
+  int held = 0;         // accesses per thread; 0: as many as the row has, one after another
+  int rows = 1;         // of one block
+  int blocks = 1;       // a cluster of these shares the threads
+  int chunks = 1;       // of a warp, each of as many of the accesses
+  bool staged = false;  // the rows of a block pass through shared memory (staged_rows.cpp)
+
+  int warps() const { return std::max(1, threads / kWarp); }
+  int steps() const { return held / chunks; }
+  int warp_threads() const { return std::min(threads, kWarp); }
+};
+
+// The shape of rows of `length` elements, which accesses of `lanes` elements divide. It depends on these two alone,
+// because it gives the order of sums.
+RowShape shape_of_row(std::optional<int64_t> length, int lanes);
+// The same for rows that pass through shared memory. Each thread takes neighbouring elements, any number of them.
+RowShape shape_of_staged_row(int64_t length, int64_t element_bytes);
+
+// The number of rows of a block, each of which moves so many bytes. It does not change the order of sums.
+int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes,
+                         std::optional<int64_t> all_rows);
+
+}  // namespace fusec::compiler
