@@ -10,11 +10,21 @@
 // remaining axes. No value of that size is stored. If the indices are constants, so is `last`, and the scatter becomes
 // a gather, or a few for other reductions if their order does not matter.
 //
+// Where m is known and n * m is large, the updates are sorted by their positions (by topk, which keeps the order of
+// equal ones), so that those of a position are neighbours, and each position searches for its last one in log2(m)
+// steps:
+//
+//   after[p] = number of updates whose index is p or less;  last[p] = after[p] - 1, if its index is p
+//
+// For other reductions each update first takes in those before it that have the same index, 1, 2, 4, ... places ahead:
+// log2(m) kernels, whose order of additions depends on the number of updates of the position alone.
+//
 // Indices first pass through a gather from a table of positions, in a kernel of its own. It counts negative indices
 // from the end, and makes a run invalid if an index is out of range. Half floats are combined in f32 and rounded once.
 // A -0 to which nothing is added becomes +0.
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -45,8 +55,16 @@ struct Combination {
   ValueId nothing = {};
 };
 
+// The updates by position: their numbers and positions in that order, and for each position whether it has updates, and
+// where the last one is.
+struct Sorted {
+  ValueId order, target, hit, last;
+};
+
 constexpr int64_t kMaxKnown = int64_t{1} << 22;  // elements of the constants that tell updates by position
 constexpr std::size_t kMaxRounds = 8;            // updates of one position
+// Fewer comparisons take less time than it takes to sort the updates.
+constexpr double kMinCompared = 1 << 24;
 
 class Scatter : Expansion {
  public:
@@ -67,6 +85,11 @@ class Scatter : Expansion {
   std::optional<std::vector<int64_t>> known_positions();
   std::optional<std::vector<ValueId>> known_rounds(const Lines& s);
   std::optional<ValueId> known_combination(const Lines& s, const Combination& c);
+  bool sorts(const Lines& s) const;
+  Sorted sort(const Lines& s);
+  ValueId along(const Lines& s, ValueId v, ValueId at);
+  ValueId shifted(ValueId v, std::size_t axis, int64_t by, ValueId fill);
+  ValueId combine_sorted(const Lines& s, const Combination& c);
   ValueId combine(const Lines& s, const Combination& c);
   ValueId combined(const Lines& s);
 };
@@ -78,8 +101,8 @@ ValueId Scatter::places(ValueId indices, const Dim& extent, const Dim& stride, D
   return node(TensorOp::gather, {table, indices}, {{"axis", int64_t{0}}});
 }
 
-// Emits v through a reduction over an axis of extent 1, which is a kernel of its own, so that the index check is not
-// repeated for every pair.
+// Emits v through a reduction over an axis of extent 1, which is a kernel of its own, so that the index check, or the
+// combination, is not repeated for every use.
 ValueId Scatter::stored(ValueId v) {
   const std::size_t rank = type(v).shape.size();
   return reduce(TensorOp::reduce_sum, aligned(v, rank + 1), rank);
@@ -170,6 +193,48 @@ std::optional<ValueId> Scatter::known_last_update(const Lines& s) {
   return add_constant(graph_, std::move((*value)[0]), node_.origin);
 }
 
+// Extents that are symbols count as 1.
+bool Scatter::sorts(const Lines& s) const {
+  if (!type(s.target).shape[s.axis].is_const()) return false;
+  const bool repeats = node_.attrs.s("reduction") != "none";
+  Shape compared = type(repeats ? s.updates : s.target).shape;
+  compared.push_back(type(s.x).shape[s.axis]);
+  double count = 1;
+  for (const Dim& extent : compared) count *= extent.is_const() ? static_cast<double>(extent.value()) : 1;
+  return count >= kMinCompared;
+}
+
+// The elements at the given places of the lines of v.
+ValueId Scatter::along(const Lines& s, ValueId v, ValueId at) {
+  const Shape shape = with(type(v).shape, s.axis, type(at).shape[s.axis]);
+  if (!(type(at).shape == shape)) at = node(TensorOp::broadcast, {at}, {{"shape", shape}});
+  return node(TensorOp::gather_elements, {v, at}, {{"axis", static_cast<int64_t>(s.axis)}});
+}
+
+Sorted Scatter::sort(const Lines& s) {
+  const DType dtype = type(s.target).dtype;
+  const std::size_t rank = type(s.target).shape.size();
+  const int64_t m = type(s.target).shape[s.axis].value();
+  const auto whole = [&](int64_t value) { return number(dtype, static_cast<double>(value)); };
+  Sorted sorted;
+  sorted.order = stored(node(TensorOp::topk, {s.target},
+                             {{"axis", static_cast<int64_t>(s.axis)}, {"k", Shape{m}}, {"largest", int64_t{0}}}));
+  sorted.target = stored(along(s, s.target, sorted.order));
+  const ValueId place = count(rank, s.axis, type(s.x).shape[s.axis], dtype);
+  ValueId after = node(ScalarOp::mul, {place, whole(0)});
+  for (auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(m))); step > 0; step /= 2) {
+    const ValueId next = node(ScalarOp::add, {after, whole(step)});
+    const ValueId at = node(ScalarOp::min, {node(ScalarOp::sub, {next, whole(1)}), whole(m - 1)});
+    const ValueId is_less = node(ScalarOp::le, {along(s, sorted.target, node(ScalarOp::max, {at, whole(0)})), place});
+    const ValueId fits = node(ScalarOp::le, {next, whole(m)});
+    after = node(ScalarOp::where, {node(ScalarOp::and_, {fits, is_less}), next, after});
+  }
+  const ValueId least = node(ScalarOp::max, {node(ScalarOp::sub, {after, whole(1)}), whole(0)});
+  sorted.last = node(ScalarOp::min, {least, whole(m - 1)});
+  sorted.hit = node(ScalarOp::eq, {along(s, sorted.target, sorted.last), place});
+  return sorted;
+}
+
 ValueId Scatter::replaced(const Lines& s) {
   std::optional<ValueId> last = known_last_update(s);
   // A gather needs at least one element. If there may be no updates, a line of zeros is put before them.
@@ -180,6 +245,11 @@ ValueId Scatter::replaced(const Lines& s) {
     const ValueId zeros =
         node(TensorOp::broadcast, {number(type(updates).dtype, 0)}, {{"shape", with(type(updates).shape, s.axis, 1)}});
     updates = node(TensorOp::concat, {zeros, updates}, {{"axis", static_cast<int64_t>(s.axis)}});
+  }
+  if (!last && sorts(s)) {
+    const Sorted sorted = sort(s);
+    const ValueId number_of = along(s, sorted.order, sorted.last);
+    last = node(ScalarOp::where, {sorted.hit, number_of, number(type(number_of).dtype, -1)});
   }
   if (!last) last = last_update(s, first);
   const DType dtype = type(*last).dtype;
@@ -261,8 +331,42 @@ std::optional<ValueId> Scatter::known_combination(const Lines& s, const Combinat
   return y;
 }
 
+// v with each element `by` places further along the axis, and `fill` in front.
+ValueId Scatter::shifted(ValueId v, std::size_t axis, int64_t by, ValueId fill) {
+  const Shape shape = type(v).shape, none(shape.size(), Dim(0));
+  const ValueId front = node(TensorOp::slice, {v},
+                             {{"starts", none},
+                              {"sizes", with(shape, axis, shape[axis] - by)},
+                              {"steps", std::vector<int64_t>(shape.size(), 1)}});
+  return node(TensorOp::pad, {front, fill},
+              {{"before", with(none, axis, by)}, {"after", none}, {"mode", std::string("constant")}});
+}
+
+ValueId Scatter::combine_sorted(const Lines& s, const Combination& c) {
+  const Sorted sorted = sort(s);
+  const bool nd = node_.op == TensorOp::scatter_nd;
+  const ir::Attrs axis{{"axis", static_cast<int64_t>(s.axis)}};
+  const TensorOp gathers = nd ? TensorOp::gather : TensorOp::gather_elements;
+  // Each is a kernel of its own, as `stored` makes them.
+  const auto kept = [&](ValueId v) {
+    return reduce(c.all, aligned(v, type(v).shape.size() + 1), type(v).shape.size());
+  };
+  ValueId sum = kept(node(gathers, {c.updates, sorted.order}, axis));
+  const int64_t m = type(s.target).shape[s.axis].value();
+  const ValueId nowhere = number(type(s.target).dtype, -1);
+  for (int64_t by = 1; by < m; by *= 2) {
+    const ValueId same = node(ScalarOp::eq, {sorted.target, shifted(sorted.target, s.axis, by, nowhere)});
+    const ValueId both = node(c.op, {shifted(sum, s.axis, by, c.nothing), sum});
+    sum = kept(node(ScalarOp::where, {aligned(same, type(sum).shape.size()), both, sum}));
+  }
+  const ValueId value = node(gathers, {sum, sorted.last}, axis);
+  const ValueId chosen = node(ScalarOp::where, {aligned(sorted.hit, type(value).shape.size()), value, c.nothing});
+  return node(c.op, {c.x, grown(chosen, s, c.nothing)});
+}
+
 ValueId Scatter::combine(const Lines& s, const Combination& c) {
   if (const auto known = known_combination(s, c)) return *known;
+  if (sorts(s)) return combine_sorted(s, c);
   const ValueId hit = hits(s), line = reshape(c.updates, inserted(type(c.updates).shape, s.axis, 1));
   const ValueId chosen = node(ScalarOp::where, {aligned(hit, type(line).shape.size()), line, c.nothing});
   return node(c.op, {c.x, grown(reduce(c.all, chosen, s.axis + 1), s, c.nothing)});

@@ -15,8 +15,8 @@ namespace fusec::compiler {
 
 const std::vector<Pass>& pipeline() {
   static const std::vector<Pass> passes = {
-      {"expand_topk", expand_topk, true},
       {"expand_scatter", expand_scatter, true},
+      {"expand_topk", expand_topk, true},
       {"fold_empty", fold_empty},
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},

@@ -23,6 +23,10 @@ class Collector {
       phase_ = i;
       stmt(k_.body[i]);
     }
+    const auto ranges = compute_value_ranges(k_);
+    for (const auto& [value, depth] : table_.value_depth)
+      if (const auto reg = value.reg(); reg && is_bounded(k_, *reg, ranges[*reg]))
+        table_.value_range.emplace(value, ranges[*reg]);
     return std::move(table_);
   }
 
@@ -248,6 +252,7 @@ AccessTable collect_accesses(const Kernel& kernel) { return Collector(kernel).ru
 IndexRanges compute_ranges(const AccessTable& table, const Access& access) {
   IndexRanges ranges;
   for (const auto& [value, depth] : table.value_depth) ranges[value] = {};
+  for (const auto& [value, range] : table.value_range) ranges[value] = {IndexExpr(range.lo), IndexExpr(range.hi)};
   for (const EnclosingLoop& loop : access.loops) ranges[loop.var] = {IndexExpr(0), loop.extent - 1};
   ranges[kLane] = {IndexExpr(0), IndexExpr(access.width - 1)};
   return ranges;

@@ -9,6 +9,7 @@
 
 #include "ir/base/index_expr.h"
 #include "ir/kernel/kernel.h"
+#include "ir/kernel/value_range.h"
 
 namespace fusec::ir {
 
@@ -41,11 +42,13 @@ struct AccessTable {
   std::vector<Access> accesses;                 // in text order
   std::map<uint32_t, std::size_t> alloc_depth;  // by buffer: number of loops that enclose its allocation
   std::map<SymbolId, std::size_t> value_depth;  // by register: loops around a data value's definition
+  std::map<SymbolId, ValueRange> value_range;   // of those whose range is known
 };
 
 AccessTable collect_accesses(const Kernel& kernel);
 
-// The ranges of the loops, of kLane, and of values taken from data (unbounded).
+// The ranges of the loops, of kLane, and of values taken from data (unbounded unless computed by min, max and their
+// like).
 IndexRanges compute_ranges(const AccessTable& table, const Access& access);
 
 // Proves e >= 0 from ranges and guards: e, e - g or e - g - h is proven for some guards g, h that share symbols with e.

@@ -42,5 +42,21 @@ TEST(RequiredPasses, RunBeyondTheLastPass) {
   EXPECT_FALSE(left_after(options));
 }
 
+// Lines of 4,000 are compared within runs of 32 at most, not all pairs.
+TEST(ExpandTopk, ComparesLongLinesWithinRuns) {
+  for (const char* k : {"4000", "100"}) {
+    Result<ir::Graph> graph =
+        ir::parse_graph(std::string("graph @main(%x: f32[4000]) { %0 = topk %x {axis = 0, k = [") + k +
+                        "], largest = 1}: i64[" + k + "] return %0 as \"y\" }");
+    ASSERT_TRUE(graph.ok()) << graph.status().str();
+    const Status status = optimize(*graph, {}, {});
+    ASSERT_TRUE(status.ok()) << status.str();
+    int64_t most = 0;
+    for (const ir::NodeId id : graph->order)
+      most = std::max(most, num_elements(graph->type(graph->nodes[id].output).shape).value());
+    EXPECT_LE(most, 4096 * 32);
+  }
+}
+
 }  // namespace
 }  // namespace fusec::compiler

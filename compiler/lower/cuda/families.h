@@ -51,6 +51,11 @@ std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& ne
 // Schedules several phases down columns, where columns are few and long. Returns nullopt elsewhere, and where
 // take_apart does.
 std::optional<ir::Block> cuda_column_parts(const Scheduling& s, const PerfectNest& nest);
+// Schedules a scan: its rows by warps or blocks, or its columns by threads, in parts where they are few and long.
+// Returns nullopt for other nests.
+std::optional<ir::Block> cuda_scan(const Scheduling& s, const PerfectNest& nest);
+// Schedules the scan of a nest whose results lie side by side along one of its loops.
+ir::Block cuda_scan_columns(const Scheduling& s, PerfectNest nest, const ir::Scan& scan, size_t column);
 // Schedules any nest.
 ir::Block cuda_nest(const Scheduling& s, PerfectNest nest);
 

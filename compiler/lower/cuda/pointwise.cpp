@@ -28,17 +28,20 @@ int sum_costs(const Block& block) {
   return cost;
 }
 
-// Whether the nest has local buffers. Then each row is computed by one thread with memory of its own.
-bool has_local_buffers(const Block& block) {
+// Whether the nest keeps rows in local buffers. Then each row is computed by one thread with memory of its own.
+bool keeps_rows(const ir::Kernel& kernel, const Block& block) {
   bool found = false;
-  for_each_stmt(block, [&](const Stmt& stmt) { found |= std::holds_alternative<ir::Alloc>(stmt.v); });
+  for_each_stmt(block, [&](const Stmt& stmt) {
+    const auto* alloc = std::get_if<ir::Alloc>(&stmt.v);
+    found |= alloc != nullptr && !num_elements(kernel.buffers[alloc->buffer].shape).is(1);
+  });
   return found;
 }
 
 PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
   PointShape shape;
   const LoopHead& inner = nest.heads.back();
-  shape.lanes = has_local_buffers(nest.body) ? 1 : lanes_of_access(s.kernel, nest.body, inner.var);
+  shape.lanes = keeps_rows(s.kernel, nest.body) ? 1 : lanes_of_access(s.kernel, nest.body, inner.var);
   // A flat nest has one partial access at its end. Several rows would have one each, so lanes must divide a row.
   while (shape.lanes > 1 && nest.heads.size() > 1 && !divisible_by(s.kernel, inner.extent, shape.lanes))
     shape.lanes /= 2;

@@ -29,35 +29,6 @@ constexpr int64_t kTasksPerThread = 2;
 // The cost (cycles per 16 elements) of what is scanned up to which it is computed one element at a time.
 constexpr int kCheap = 8;
 
-const ir::Scan* lone_scan(const PerfectNest& nest) {
-  if (nest.body.size() != 1 || nest.heads.empty()) return nullptr;
-  const auto* scan = std::get_if<ir::Scan>(&nest.body[0].v);
-  if (scan == nullptr) return nullptr;
-  const auto is_plain = [](const Stmt& stmt) {
-    return std::holds_alternative<ir::Load>(stmt.v) || std::holds_alternative<ir::Let>(stmt.v) ||
-           std::holds_alternative<ir::Store>(stmt.v) || std::holds_alternative<ir::IndexValue>(stmt.v);
-  };
-  const bool plain = std::all_of(scan->body.begin(), scan->body.end(), is_plain) &&
-                     std::all_of(scan->then.begin(), scan->then.end(), is_plain);
-  return plain ? scan : nullptr;
-}
-
-// The loop along which the results lie one after the other, if that is not the scanned one.
-std::optional<size_t> column_head(const PerfectNest& nest, const ir::Scan& scan) {
-  auto vars = collect_vars(nest.heads);
-  vars.push_back(scan.loop.var);
-  for (const Stmt& stmt : scan.then) {
-    const auto* store = std::get_if<ir::Store>(&stmt.v);
-    if (store == nullptr || store->index.empty()) continue;
-    const auto affine = affine_in(store->index.back(), vars);
-    if (!affine) continue;
-    if (affine->coefficient(scan.loop.var).is(1)) return std::nullopt;
-    for (size_t i = 0; i < nest.heads.size(); ++i)
-      if (affine->coefficient(nest.heads[i].var).is(1)) return i;
-  }
-  return std::nullopt;
-}
-
 int sum_costs(const Block& block) {
   int cost = 0;
   for (const Stmt& stmt : block)
@@ -71,7 +42,7 @@ class ScanScheduler {
       : s_(s), k_(s.kernel), nest_(std::move(nest)), scan_(*lone_scan(nest_)), dtype_(k_.regs[scan_.dst].dtype) {}
 
   Block run() {
-    const auto column = column_head(nest_, scan_);
+    const auto column = scan_column(nest_, scan_);
     if (column) {
       const LoopHead head = nest_.heads[*column];
       nest_.heads.erase(nest_.heads.begin() + static_cast<std::ptrdiff_t>(*column));
@@ -247,7 +218,7 @@ class ScanScheduler {
 bool scans_in_place(const PerfectNest& nest) {
   const ir::Scan* const scan = lone_scan(nest);
   if (scan == nullptr) return false;
-  return column_head(nest, *scan) || sum_costs(scan->body) <= kCheap;
+  return scan_column(nest, *scan) || sum_costs(scan->body) <= kCheap;
 }
 
 std::optional<Block> schedule_scan(const Scheduling& s, const PerfectNest& nest) {

@@ -11,6 +11,7 @@
 
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
+#include "ir/kernel/value_range.h"
 #include "ir/text/kernel_text.h"
 
 namespace fusec::compiler {
@@ -358,6 +359,22 @@ void eliminate_dead_code(Kernel& kernel) {
   }
 }
 
+// An index that min and max keep in range needs no clamp.
+void drop_clamps(Kernel& kernel) {
+  const auto ranges = ir::compute_value_ranges(kernel);
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
+    auto* load = std::get_if<ir::Load>(&stmt.v);
+    for (size_t axis = 0; load != nullptr && axis < std::min<size_t>(32, load->index.size()); ++axis) {
+      if ((load->clamp >> axis & 1) == 0) continue;
+      const auto symbol = load->index[axis].as_symbol();
+      const auto reg = symbol ? symbol->reg() : std::nullopt;
+      const IndexExpr& extent = kernel.buffers[load->buffer].shape[axis];
+      if (!reg || !extent.is_const() || !is_bounded(kernel, *reg, ranges[*reg])) continue;
+      if (ranges[*reg].lo >= 0 && ranges[*reg].hi < extent.value()) load->clamp &= ~(uint32_t{1} << axis);
+    }
+  });
+}
+
 void clean_up(Kernel& kernel) {
   simplify_dims(kernel);
   for (int round = 0; round < 2; ++round) {
@@ -365,6 +382,7 @@ void clean_up(Kernel& kernel) {
     hoist_loop_invariants(kernel);
   }
   eliminate_dead_code(kernel);
+  drop_clamps(kernel);
 }
 
 }  // namespace fusec::compiler

@@ -56,8 +56,10 @@ void simplify_dims(ir::Kernel& kernel);
 void eliminate_common_subexpressions(ir::Kernel& kernel);
 void hoist_loop_invariants(ir::Kernel& kernel);
 void eliminate_dead_code(ir::Kernel& kernel);
+// drop_clamps removes the clamps of indices that cannot be out of range.
+void drop_clamps(ir::Kernel& kernel);
 // Runs simplify_dims, then two rounds of eliminate_common_subexpressions and hoist_loop_invariants, then
-// eliminate_dead_code.
+// eliminate_dead_code and drop_clamps.
 void clean_up(ir::Kernel& kernel);
 
 // Whether an extent is known to be a multiple of `n`.

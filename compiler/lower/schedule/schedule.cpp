@@ -97,4 +97,32 @@ std::optional<VarId> strided_across(const PerfectNest& nest) {
   return worth_tiling(nest.heads.back().extent) ? across : std::nullopt;
 }
 
+const ir::Scan* lone_scan(const PerfectNest& nest) {
+  if (nest.body.size() != 1 || nest.heads.empty()) return nullptr;
+  const auto* scan = std::get_if<ir::Scan>(&nest.body[0].v);
+  if (scan == nullptr) return nullptr;
+  const auto is_plain = [](const Stmt& stmt) {
+    return std::holds_alternative<ir::Load>(stmt.v) || std::holds_alternative<ir::Let>(stmt.v) ||
+           std::holds_alternative<ir::Store>(stmt.v) || std::holds_alternative<ir::IndexValue>(stmt.v);
+  };
+  const bool plain = std::all_of(scan->body.begin(), scan->body.end(), is_plain) &&
+                     std::all_of(scan->then.begin(), scan->then.end(), is_plain);
+  return plain ? scan : nullptr;
+}
+
+std::optional<size_t> scan_column(const PerfectNest& nest, const ir::Scan& scan) {
+  auto vars = collect_vars(nest.heads);
+  vars.push_back(scan.loop.var);
+  for (const Stmt& stmt : scan.then) {
+    const auto* store = std::get_if<ir::Store>(&stmt.v);
+    if (store == nullptr || store->index.empty()) continue;
+    const auto affine = affine_in(store->index.back(), vars);
+    if (!affine) continue;
+    if (affine->coefficient(scan.loop.var).is(1)) return std::nullopt;
+    for (size_t i = 0; i < nest.heads.size(); ++i)
+      if (affine->coefficient(nest.heads[i].var).is(1)) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace fusec::compiler

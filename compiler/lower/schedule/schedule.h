@@ -131,6 +131,10 @@ std::vector<ir::SymbolId> collect_vars(const std::vector<ir::LoopHead>& heads);
 // The outer loop along which the reductions' loads are contiguous, if they are not contiguous along the reduced loop;
 // none for rows.
 std::optional<VarId> columns_along(const PerfectNest& nest);
+// The scan that a nest consists of, if loads, stores and scalar ops are all it has; else null.
+const ir::Scan* lone_scan(const PerfectNest& nest);
+// The outer loop along which the results of a scan lie one after the other, if that is not the scanned one.
+std::optional<size_t> scan_column(const PerfectNest& nest, const ir::Scan& scan);
 // The loop along which some load is contiguous while it is strided along the innermost loop, both long enough for
 // tiles.
 std::optional<VarId> strided_across(const PerfectNest& nest);
