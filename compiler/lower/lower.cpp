@@ -12,6 +12,7 @@
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/host/families.h"
 #include "compiler/lower/nest/nest.h"
+#include "compiler/lower/region_nest.h"
 #include "compiler/lower/schedule/kernel_name.h"
 #include "compiler/lower/schedule/schedule.h"
 #include "compiler/lower/split.h"
@@ -333,7 +334,7 @@ class Lowering {
   Result<LoopNest> unscheduled_nest(const Region& region, const Storages& storage,
                                     const SymbolBindings& symbols) const {
     FUSEC_TRY(deadline_.check("lower"));
-    FUSEC_ASSIGN(LoopNest nest, build_region_nest(region, storage));
+    FUSEC_ASSIGN(LoopNest nest, build_region_nest({graph_, storage, target_, options_.numerics}, region));
     find_aliases(nest);
     rebase_inputs(nest, [&](ValueId base) {
       const auto count = slices_.find(base);
@@ -347,7 +348,7 @@ class Lowering {
 
   // Candidates for what the nest knows of its shapes. The first one is as the families choose by themselves.
   Result<std::vector<Scheduled>> make_candidates(const Region& region, const std::vector<ValueId>& values,
-                                                 LoopNest nest) const {
+                                                 LoopNest nest, const SymbolBindings& symbols) const {
     const std::vector<Dim> extents = abstract_extents(nest);
     const std::string stem = make_name_stem(graph_, region, nest);
     const LoopNest unscheduled = nest;
@@ -364,7 +365,8 @@ class Lowering {
     if (!has_alternatives(cost, all[0].kernel, fixed)) return all;
     const auto is_near = [&](double us) { return us <= limits_.far_from_first * cost.predicted_us; };
     for (const SplitRegion& split : list_splits(graph_, region)) {
-      std::optional<Scheduled> parts = split_schedule(split, unscheduled, all[0].kernel, values, is_near, symbols, symbol);
+      std::optional<Scheduled> parts =
+          split_schedule(split, unscheduled, all[0].kernel, values, is_near, symbols, symbol);
       if (parts && all.size() < limits_.most) all.push_back(*std::move(parts));
     }
     for (const ScheduleChoice& choice : list_choices(own)) {
@@ -485,43 +487,6 @@ class Lowering {
     const std::string head = print(kernel);
     kernel.body = std::move(body);
     return head.substr(0, head.find('\n')) + text.substr(text.find('\n'));
-  }
-
-  // Where a task keeps no row in memory (on a GPU, or where threads share rows), row values are held in registers or
-  // recomputed.
-  Result<LoopNest> build_region_nest(const Region& region, const Storages& storage) const {
-    LoopNestOptions nest_options;
-    nest_options.numerics = options_.numerics;
-    nest_options.stores_in_scan = !target_.keeps_rows || scans_alone(region);
-    FUSEC_ASSIGN(LoopNest nest, build_loop_nest(graph_, storage, region, nest_options));
-    if (target_.keeps_rows && nest_options.stores_in_scan) {
-      if (scans_in_place(peel_loops(nest.kernel.body[0]))) return nest;
-      nest_options.stores_in_scan = false;
-      FUSEC_ASSIGN(nest, build_loop_nest(graph_, storage, region, nest_options));
-    }
-    if (!nest.domain.has_reduced()) return nest;
-    const bool is_row = !columns_along(peel_loops(nest.kernel.body[0]));
-    if (target_.keeps_rows && !(is_row && recomputes_rows(target_, nest.domain))) return nest;
-    const Dim length = row_length(nest.domain);
-    if (!target_.keeps_rows && is_row && length.is_const() && length.value() <= longest_held_row()) return nest;
-    nest_options.stage_cost = std::numeric_limits<int>::max();
-    return build_loop_nest(graph_, storage, region, nest_options);
-  }
-
-  // Whether the region's only reduction is a scan.
-  bool scans_alone(const Region& region) const {
-    const auto count = [&](const auto& is_counted) {
-      return std::count_if(region.nodes.begin(), region.nodes.end(), is_counted);
-    };
-    return count([&](ir::NodeId id) { return is_reduction(graph_, id); }) == 1 &&
-           count([&](ir::NodeId id) { return graph_.nodes[id].op == ir::TensorOp::cumsum; }) == 1;
-  }
-
-  static Dim row_length(const Domain& domain) {
-    Dim length = 1;
-    for (size_t i = 0; i < domain.extents.size(); ++i)
-      if (domain.reduced[i]) length *= domain.extents[i];
-    return length;
   }
 
   // The size of a scratch buffer, whose shape is in terms of the kernel's arguments.

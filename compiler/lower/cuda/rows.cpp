@@ -75,7 +75,7 @@ class RowSchedule {
     shape.threads = kClusterThreads;
     while (!holds(shape.threads)) shape.threads *= 2;
     shape.blocks = std::min(kMaxBlocks, shape.threads / kClusterThreads);
-    const int64_t rows = known_value(s_, count_rows()).value_or(kUnknownRows);
+    const int64_t rows = known_value(s_, count_iterations(nest_.heads)).value_or(kUnknownRows);
     const bool enough = 4 * rows * shape.blocks >= int64_t{3} * s_.target.sm_count;
     if (!holds_all(shape) || !decide(s_, &ScheduleChoice::clusters, enough)) return false;
     shape_ = shape;
@@ -84,7 +84,7 @@ class RowSchedule {
 
   Block run() {
     const IndexExpr index = name_loops();
-    if (shape_.staged) staged_.allocate(shape_, IndexExpr::symbol(grid_), count_rows());
+    if (shape_.staged) staged_.allocate(shape_, IndexExpr::symbol(grid_), count_iterations(nest_.heads));
     Block row = phases();
     if (shape_.held > 0 && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_loads(row);
     if (shape_.blocks > 1) keep_results(row);
@@ -133,7 +133,7 @@ class RowSchedule {
   }
 
   void choose_rows() {
-    const IndexExpr rows = count_rows();
+    const IndexExpr rows = count_iterations(nest_.heads);
     if (shape_.threads < kMaxBlockThreads) {
       const int wanted =
           choose_rows_of_block(s_, shape_, staged_.moved_bytes(), known_value(s_, rows)) * shape_.threads;
@@ -141,12 +141,6 @@ class RowSchedule {
     }
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
     while (shape_.staged && shape_.rows > 1 && shape_.rows * staged_.held_bytes() > kStagedBytes) shape_.rows /= 2;
-  }
-
-  IndexExpr count_rows() const {
-    IndexExpr rows = 1;
-    for (const LoopHead& head : nest_.heads) rows *= head.extent;
-    return rows;
   }
 
   // Calls f(loops, body) for every phase.

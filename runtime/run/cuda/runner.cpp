@@ -84,7 +84,7 @@ class GpuRunner final : public Runner {
     if (pending_ && (!keeps || memory_.grows_for(*plan))) return false;
     auto next = std::make_unique<State>();
     next->plan = plan;
-    next->staging_pays = staging_pays(*plan, kTypicalCopy);
+    next->staging_pays = staging_pays(*plan, machine_);
     const Result<bool> moved = memory_.reserve(context_, *plan);
     if (!moved.ok() || *moved) ++generation_;
     FUSEC_TRY(moved.status());
