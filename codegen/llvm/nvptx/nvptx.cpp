@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 11;
+constexpr int kNvptxWriterVersion = 12;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
@@ -56,10 +56,7 @@ Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out
   return {};
 }
 
-Result<std::string> make_ptx(WrittenGpu& written) {
-  FUSEC_TRY(nvptx::link_libdevice(*written.module));
-  return nvptx::write_ptx(*written.module, *written.machine);
-}
+Result<std::string> make_ptx(WrittenGpu& written) { return nvptx::write_ptx(*written.module, *written.machine); }
 
 }  // namespace
 
