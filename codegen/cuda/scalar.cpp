@@ -247,7 +247,8 @@ std::string convert(Prelude& prelude, DType from, DType to, const std::string& v
 
 std::string scalar_op(Prelude& prelude, ScalarOp op, DType type, const Args& args) {
   type = compute_type(type);
-  if (const ir::Formula* formula = ir::gpu_formula(op, type)) return by_steps(prelude, op, *formula, type, args);
+  if (form_of(spelling_of(op), type).kind == Form::Kind::formula)
+    return by_steps(prelude, op, *ir::gpu_formula(op, type), type, args);
   if (!ir::info(op).is_definition) return primitive(prelude, op, type, args);
   return by_steps(prelude, op, {&ir::definition(op), 1}, type, args);
 }

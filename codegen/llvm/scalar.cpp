@@ -308,14 +308,18 @@ struct Typed {
 
 llvm::Constant* number_node(Ir& ir, const ir::DefNode& node, const OpArgs& args) {
   const auto whole = static_cast<int64_t>(node.number);
-  if (node.is_bits)
-    return llvm::ConstantInt::get(retyped(args.a, ir.b.getInt32Ty()), static_cast<uint64_t>(whole), true);
+  if (node.is_bits) {
+    llvm::Type* bits = args.type == DType::f64 ? ir.b.getInt64Ty() : ir.b.getInt32Ty();
+    return llvm::ConstantInt::get(retyped(args.a, bits), static_cast<uint64_t>(whole), true);
+  }
   return is_float(args.type) ? number(args.a, node.number) : integer(args.a, whole);
 }
 
 Typed build_node(Ir& ir, const ir::DefNode& node, const OpArgs& args, std::span<const Typed> steps) {
-  if (node.kind == ir::DefNode::Kind::number)
-    return {number_node(ir, node, args), node.is_bits ? DType::i32 : args.type};
+  if (node.kind == ir::DefNode::Kind::number) {
+    const DType bits = args.type == DType::f64 ? DType::i64 : DType::i32;
+    return {number_node(ir, node, args), node.is_bits ? bits : args.type};
+  }
   if (node.kind == ir::DefNode::Kind::step) return steps[static_cast<std::size_t>(node.operand)];
   if (node.kind == ir::DefNode::Kind::operand) {
     Value* operands[] = {args.a, args.b, args.c};

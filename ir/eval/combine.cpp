@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cmath>
+#include <optional>
 
 #include "ir/kernel/combiner.h"
 #include "ir/ops/cast.h"
@@ -105,10 +106,23 @@ Number cast_number(DType from, DType to, const Number& value) {
 
 Number make_number(const Constant& constant) { return rounded(constant.dtype, {constant.f, constant.i}); }
 
+namespace {
+
+// What the formulas of f64 do with f64 and its bits, an i64: the references of these ops are those of f32.
+std::optional<Number> apply_wide(ScalarOp op, DType operand, const Number (&in)[3]) {
+  if (op == ScalarOp::from_bits && operand == DType::i64) return Number{std::bit_cast<double>(in[0].i), 0};
+  if (op == ScalarOp::to_bits && operand == DType::f64) return Number{0, std::bit_cast<int64_t>(in[0].f)};
+  if (op == ScalarOp::fma && operand == DType::f64) return Number{std::fma(in[0].f, in[1].f, in[2].f), 0};
+  return std::nullopt;
+}
+
+}  // namespace
+
 Number apply(ScalarOp op, DType operand, DType result, const Number* args, std::size_t count) {
   if (op == ScalarOp::cast) return cast_number(operand, result, args[0]);
   Number in[3];
   for (std::size_t i = 0; i < count && i < 3; ++i) in[i] = args[i];
+  if (const auto wide = apply_wide(op, operand, in)) return *wide;
   if (op == ScalarOp::from_bits) return {eval_scalar(op, static_cast<double>(in[0].i)), 0};
   if (!is_float(operand)) {
     const int64_t value = operand == DType::bool_ ? eval_scalar(op, in[0].i != 0, in[1].i != 0, in[2].i != 0)

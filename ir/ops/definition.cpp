@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -140,6 +141,10 @@ class Parser {
       node.is_bits = step->second.is_bits;
       return node;
     }
+    if (word == "infinity" || word == "nan") {
+      node.number = word == "nan" ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+      return node;
+    }
     if (word == "y" || word == "dy") {
       node.kind = word == "y" ? DefNode::Kind::y : DefNode::Kind::dy;
       return node;
@@ -190,6 +195,8 @@ const Formula* gpu_formula(ScalarOp op, DType type) {
   static const std::map<std::pair<ScalarOp, DType>, Formula> all = {
 #define GPU_FORMULA(name, dtype, steps) {{ScalarOp::name, DType::dtype}, parse_formula(steps)},
 #include "ir/ops/gpu_formulas.def"
+#define GPU_FORMULA(name, dtype, steps) {{ScalarOp::name, DType::dtype}, parse_formula(steps)},
+#include "ir/ops/gpu_formulas_f64.def"
   };
   const auto found = all.find({op, type});
   return found == all.end() ? nullptr : &found->second;

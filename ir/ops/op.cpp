@@ -147,9 +147,9 @@ DType result_type(ScalarOp op, DType operand, DType cast_to) {
     case Typing::to_int:
       return cast_to;
     case Typing::to_bits:
-      return DType::i32;
+      return operand == DType::f64 ? DType::i64 : DType::i32;
     case Typing::from_bits:
-      return DType::f32;
+      return operand == DType::i64 ? DType::f64 : DType::f32;
     default:
       return operand;
   }

@@ -161,7 +161,7 @@ const DefNode& definition(ScalarOp op);
 // The steps of a formula; an expression may refer to those before it. The last one is the result.
 using Formula = std::vector<DefNode>;
 Formula parse_formula(std::string_view text);
-// How GPUs compute the function in the compute type, a row of gpu_formulas.def. Null: by a call of the math library.
+// How GPUs compute the function in the compute type, a row of gpu_formulas.def; null if it has none.
 const Formula* gpu_formula(ScalarOp op, DType type);
 
 // One expression per operand; nullopt if that operand has no gradient (the condition of `where`). Empty if the op is

@@ -179,17 +179,4 @@ Result<SharedLibrary> open_nvidia_library(const NvidiaLibrary& library) {
                                              remedy(library.product));
 }
 
-Result<std::string> find_toolkit_file(const std::string& name) {
-  std::vector<fs::path> folders = packages();
-  folders.insert(folders.begin(), kToolkit);
-  if (const std::string home = environment("FUSEC_CUDA_HOME"); !home.empty()) folders.insert(folders.begin(), home);
-  std::string looked;
-  for (const fs::path& folder : folders) {
-    std::error_code error;
-    if (fs::exists(folder / name, error)) return (folder / name).string();
-    looked += (looked.empty() ? "" : ", ") + folder.string();
-  }
-  return Status(StatusCode::unsupported, name + " was not found in " + looked + remedy("the CUDA toolkit"));
-}
-
 }  // namespace fusec

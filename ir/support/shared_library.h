@@ -77,10 +77,6 @@ inline constexpr NvidiaLibrary kCudnn{"cudnn", 9, 9, "cuDNN 9"};
 // looked for, where, and what to install.
 Result<SharedLibrary> open_nvidia_library(const NvidiaLibrary& library);
 
-// A file below the toolkit's folder ("nvvm/libdevice/libdevice.10.bc"), in the first of $FUSEC_CUDA_HOME,
-// /usr/local/cuda and those packages that has it. unsupported as above.
-Result<std::string> find_toolkit_file(const std::string& name);
-
 // The folders named `nvidia` in the site-packages of the Python whose program is `python`, even if it is a link into
 // another installation or lies in a virtual environment. Python is not run.
 std::vector<std::string> nvidia_packages(const std::string& python);

@@ -144,6 +144,92 @@ TEST(NvptxScalar, Definitions) {
   under_emulation({definition_columns(DType::f32)}, Codegen::llvm, kDefinitions);
 }
 
+// The functions that GPUs compute in steps of their own.
+std::vector<ScalarOp> own_functions() {
+  return {
+#define SCALAR_OP(...)
+#define SCALAR_DEF(...)
+#define SCALAR_FN(name, ...) ScalarOp::name,
+#include "ir/ops/scalar_ops.def"
+      ScalarOp::erfc,
+      ScalarOp::pow,
+      ScalarOp::fmod,
+  };
+}
+
+ir::Kernel function_columns(DType dtype) {
+  Columns columns;
+  for (const ScalarOp op : own_functions()) columns.add(format_call(op), dtype);
+  return cuda_kernel(columns.text(dtype));
+}
+
+// Random bit patterns, and numbers that are closest to multiples of pi/2 in f32 and f64 (Muller, Elementary Functions,
+// 11.3).
+std::vector<Tensor> function_operands(const ir::Kernel& kernel, DType dtype) {
+  const int64_t n = 150000;
+  std::vector<Tensor> args = make_args(kernel, {{"n", n}}, 5, 0, 2);
+  std::mt19937_64 rng(21);
+  for (std::size_t k = 1; k < 4; ++k) {
+    for (int64_t i = 0; i < n; ++i) put_bits(args[k], i, rng());
+  }
+  int64_t at = 0;
+  for (const double hard : {16367173 * 0x1p72, 6381956970095103 * 0x1p797, 0x1p15, 0x1p19, 0x1.fffffep127, 0x1p1023}) {
+    for (const double sign : {-1.0, 1.0})
+      ir::store_double(dtype, args[1].as<char>() + at++ * static_cast<int64_t>(size_of(dtype)), sign * hard);
+  }
+  return args;
+}
+
+// glibc's tan is off by 14 ulp at the hardest of them.
+void refine(ScalarOp op, const Tensor& operand, Tensor& want) {
+  auto* const exact = op == ScalarOp::sin ? sinl : op == ScalarOp::cos ? cosl : op == ScalarOp::tan ? tanl : nullptr;
+  if (exact == nullptr || want.dtype() != DType::f64) return;
+  for (int i = 0; i < 12; ++i) want.as<double>()[i] = static_cast<double>(exact(operand.as<double>()[i]));
+}
+
+const std::vector<DType> kFunctionTypes = {DType::f32, DType::f64};
+
+const auto kFunctions = [](const RunKernel& run) {
+  for (std::size_t k = 0; k < kFunctionTypes.size(); ++k) {
+    const DType dtype = kFunctionTypes[k];
+    const ir::Kernel kernel = function_columns(dtype);
+    std::vector<Tensor> want = function_operands(kernel, dtype);
+    const std::vector<Tensor> got = copies(want, 4);
+    const Extents extents = {{"n", want[0].num_elements()}};
+    ASSERT_TRUE(ir::evaluate(kernel, want, extents).ok());
+    ASSERT_EQ(run(k, got, extents), "");
+    for (std::size_t i = 4; i < want.size(); ++i) {
+      const ScalarOp op = own_functions()[i - 4];
+      refine(op, want[1], want[i]);
+      const double bound = op == ScalarOp::fmod ? 0 : (dtype == DType::f64 ? 2 : 1) * ir::info(op).ulp;
+      expect_column(got[i], want[i], bound, std::string(ir::info(op).name) + " " + to_string(dtype), want);
+    }
+  }
+};
+
+std::vector<ir::Kernel> all_function_kernels() {
+  std::vector<ir::Kernel> out;
+  for (const DType dtype : kFunctionTypes) out.push_back(function_columns(dtype));
+  return out;
+}
+
+TEST(NvptxScalar, FunctionsOfAllBitPatterns) {
+  FUSEC_NEEDS_LLVM_COMPILER();
+  under_emulation(all_function_kernels(), Codegen::llvm, kFunctions);
+}
+
+TEST(NvptxScalar, CallsNoLibrary) {
+  if (!FUSEC_WITH_LLVM) GTEST_SKIP() << "LLVM's writer is not part of this build";
+  for (const ir::Kernel& kernel : all_op_kernels()) {
+    const auto text = codegen_test::emit_text(kernel, named_target("sm_90").value(), Codegen::llvm);
+    ASSERT_TRUE(text.ok()) << text.status().str();
+    for (std::size_t at = 0; (at = text->find("\ndeclare ", at)) != std::string::npos; ++at) {
+      const std::string line = text->substr(at + 1, text->find('\n', at + 1) - at - 1);
+      EXPECT_NE(line.find("@llvm."), std::string::npos) << line;
+    }
+  }
+}
+
 // Four lanes to bytes, truncated and rounded: a text of their own.
 ir::Kernel byte_columns() {
   Columns columns;
@@ -269,6 +355,11 @@ class GpuScalar : public testing::TestWithParam<GpuMode> {};
 TEST_P(GpuScalar, OpsAndCastsOfAllTypes) {
   FUSEC_NEEDS_GPU(GetParam());
   on_gpu(all_op_kernels(), GetParam(), kAllOps);
+}
+
+TEST_P(GpuScalar, FunctionsOfAllBitPatterns) {
+  FUSEC_NEEDS_GPU(GetParam());
+  on_gpu(all_function_kernels(), GetParam(), kFunctions);
 }
 
 TEST_P(GpuScalar, Definitions) {

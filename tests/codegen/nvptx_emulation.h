@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What LLVM IR for NVPTX calls, on a CPU: intrinsics, and instructions of PTX (asm), under their names with
-// underscores, and the functions of libdevice. Comes after cuda_emulation.h, whose fibers are the threads.
+// underscores. Comes after cuda_emulation.h, whose fibers are the threads.
 #pragma once
 
 extern "C" {
@@ -53,21 +53,4 @@ float nvvm_saturate_f(float v) { return __saturatef(v); }
 float nvvm_ex2_approx_ftz_f(float v) { return exp2_approx_f32(v); }
 float nvvm_rcp_approx_ftz_f(float v) { return rcp_approx_f32(v); }
 float nvvm_fma_rm_f(float a, float b, float c) { return __fmaf_rd(a, b, c); }
-
-// clang-format off
-#define FUSEC_LIBDEVICE(X)                                                            \
-  X(exp) X(expm1) X(log) X(log1p) X(tanh) X(erf) X(sin) X(cos) X(tan) X(asin) X(acos) \
-  X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc)
-// clang-format on
-#define FUSEC_DEFINE(name)                             \
-  float __nv_##name##f(float v) { return name##f(v); } \
-  double __nv_##name(double v) { return name(v); }
-FUSEC_LIBDEVICE(FUSEC_DEFINE)
-#undef FUSEC_DEFINE
-float __nv_fmaf(float a, float b, float c) { return fmaf(a, b, c); }
-double __nv_fma(double a, double b, double c) { return fma(a, b, c); }
-float __nv_powf(float a, float b) { return powf(a, b); }
-double __nv_pow(double a, double b) { return pow(a, b); }
-float __nv_fmodf(float a, float b) { return fmodf(a, b); }
-double __nv_fmod(double a, double b) { return fmod(a, b); }
 }

@@ -54,10 +54,6 @@ TEST_F(NvidiaLibraries, WhatIsMissingAndWhatToDoIsNamed) {
               AllOf(StartsWith("libfusec_has_no_such.so.2 or libfusec_has_no_such.so.1 was not found in "),
                     HasSubstr(root_.string() + "/lib64"), HasSubstr("/usr/local/cuda/lib64"),
                     EndsWith("; install the thing itself or set FUSEC_CUDA_HOME to the folder that holds it")));
-  const Status file = find_toolkit_file("no/such.bc").status();
-  EXPECT_EQ(file.code(), StatusCode::unsupported);
-  EXPECT_THAT(file.message(), AllOf(StartsWith("no/such.bc was not found in " + root_.string() + ", /usr/local/cuda"),
-                                    HasSubstr("; install the CUDA toolkit")));
 }
 
 TEST_F(NvidiaLibraries, TheGivenFolderIsFirst) {
@@ -66,8 +62,6 @@ TEST_F(NvidiaLibraries, TheGivenFolderIsFirst) {
   EXPECT_EQ(open_nvidia_library(kAbsent)->path(), older);
   const std::string newer = put("lib64/libfusec_has_no_such.so.2");
   EXPECT_EQ(open_nvidia_library(kAbsent)->path(), newer);
-  const std::string file = put("nvvm/some.bc");
-  EXPECT_EQ(*find_toolkit_file("nvvm/some.bc"), file);
 }
 
 TEST_F(NvidiaLibraries, PackagesOfThePythonOnThePath) {
@@ -76,8 +70,6 @@ TEST_F(NvidiaLibraries, PackagesOfThePythonOnThePath) {
   const Environment path("PATH", "/nowhere::" + (root_ / "bin").string());
   const std::string library = put("lib/python3.12/site-packages/nvidia/some/lib/libfusec_has_no_such.so.1");
   EXPECT_EQ(open_nvidia_library(kAbsent)->path(), library);
-  const std::string file = put("lib/python3.12/site-packages/nvidia/other/nvvm/some.bc");
-  EXPECT_EQ(*find_toolkit_file("nvvm/some.bc"), file);
 }
 
 // "", "." and "bin" of PATH stand for whatever the current folder holds.
@@ -86,13 +78,11 @@ TEST_F(NvidiaLibraries, RelativeFoldersOfThePathAreNotSearched) {
   std::ofstream(root_ / "bin/python3") << "";
   std::ofstream(root_ / "python3") << "";
   put("lib/python3.12/site-packages/nvidia/some/lib/libfusec_has_no_such.so.1");
-  put("lib/python3.12/site-packages/nvidia/other/nvvm/some.bc");
   const fs::path before = fs::current_path();
   fs::current_path(root_);
   {
     const Environment path("PATH", "bin:./bin:../" + root_.filename().string() + "/bin::.");
     EXPECT_FALSE(open_nvidia_library(kAbsent).ok());
-    EXPECT_FALSE(find_toolkit_file("nvvm/some.bc").ok());
   }
   fs::current_path(before);
 }

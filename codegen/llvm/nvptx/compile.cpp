@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles an LLVM module to PTX with the NVPTX backend, during emit: links libdevice, runs a few scalar passes and
-// generates code. Needs no GPU. Floating-point contraction is disabled.
+// Compiles an LLVM module to PTX with the NVPTX backend, during emit: runs a few scalar passes and generates code.
+// Needs no GPU. Floating-point contraction is disabled.
 
 #include "codegen/llvm/compile.h"
 
-#include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/PassManager.h>
-#include <llvm/Linker/Linker.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
-#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/TargetSelect.h>
-#include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/IPO/GlobalDCE.h>
-#include <llvm/Transforms/IPO/Internalize.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/ADCE.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
@@ -26,7 +21,6 @@
 
 #include "codegen/llvm/nvptx/writer.h"
 #include "ir/support/check.h"
-#include "ir/support/shared_library.h"
 
 namespace fusec::codegen::nvptx {
 namespace {
@@ -51,23 +45,6 @@ int known_sm(int sm) {
   return out;
 }
 
-const Result<std::unique_ptr<llvm::MemoryBuffer>>& libdevice_file() {
-  static const auto file = []() -> Result<std::unique_ptr<llvm::MemoryBuffer>> {
-    FUSEC_ASSIGN(const std::string path, find_toolkit_file("nvvm/libdevice/libdevice.10.bc"));
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (!buffer) return Status(StatusCode::unsupported, path + ": " + buffer.getError().message());
-    return std::move(*buffer);
-  }();
-  return file;
-}
-
-bool needs_libdevice(const llvm::Module& module) {
-  for (const llvm::Function& f : module) {
-    if (f.isDeclaration() && f.getName().starts_with("__nv_")) return true;
-  }
-  return false;
-}
-
 struct Analyses {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -84,8 +61,6 @@ void simplify_with(Analyses& analyses, llvm::Module& module, llvm::TargetMachine
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
-  const llvm::NamedMDNode* const kernels = module.getNamedMetadata("nvvm.annotations");  // null if there is none
-  if (kernels != nullptr && module.size() > kernels->getNumOperands()) passes.addPass(llvm::AlwaysInlinerPass());
   passes.addPass(llvm::GlobalDCEPass());
   llvm::FunctionPassManager scalar;
   scalar.addPass(llvm::ScalarizerPass());
@@ -158,22 +133,6 @@ Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target) {
       kGpuTriple, cpu, features, options, std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default, /*JIT=*/false));
   if (!machine) return Status(StatusCode::compile_failed, "LLVM cannot compile for '" + cpu + "'");
   return machine;
-}
-
-Status link_libdevice(llvm::Module& module) {
-  if (!needs_libdevice(module)) return {};
-  if (!libdevice_file().ok()) return libdevice_file().status();
-  auto library = llvm::getLazyBitcodeModule((*libdevice_file())->getMemBufferRef(), module.getContext());
-  if (!library) return Status(StatusCode::compile_failed, "libdevice: " + llvm::toString(library.takeError()));
-  (*library)->setTargetTriple(module.getTargetTriple());
-  (*library)->setDataLayout(module.getDataLayout());
-  const bool failed = llvm::Linker::linkModules(
-      module, std::move(*library), llvm::Linker::LinkOnlyNeeded, [](llvm::Module& m, const llvm::StringSet<>& names) {
-        llvm::internalizeModule(
-            m, [&](const llvm::GlobalValue& v) { return !v.hasName() || !names.contains(v.getName()); });
-      });
-  if (failed) return Status(StatusCode::compile_failed, "libdevice cannot be linked");
-  return {};
 }
 
 Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine) {

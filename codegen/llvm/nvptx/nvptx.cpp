@@ -56,10 +56,7 @@ Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out
   return {};
 }
 
-Result<std::string> make_ptx(WrittenGpu& written) {
-  FUSEC_TRY(nvptx::link_libdevice(*written.module));
-  return nvptx::write_ptx(*written.module, *written.machine);
-}
+Result<std::string> make_ptx(WrittenGpu& written) { return nvptx::write_ptx(*written.module, *written.machine); }
 
 }  // namespace
 

@@ -12,8 +12,8 @@
 namespace fusec::codegen {
 
 // The artifact holds the cubin and its PTX, and for each phase the registers, stack and shared memory that ptxas
-// reports. Without nvJitLink it holds only the PTX, for the driver. `unsupported`: a libdevice function is needed and
-// libdevice is not found. compile_failed names a statement that cannot be written, or carries nvJitLink's log.
+// reports. Without nvJitLink it holds only the PTX, for the driver. compile_failed names a statement that cannot be
+// written, or carries nvJitLink's log.
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target);
 // Only the PTX.

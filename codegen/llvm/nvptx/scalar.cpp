@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `TargetHooks` table of NVPTX: conversions, min/max, kernel ops and functions. Functions without a formula in
-// ir/ops/gpu_formulas.def call libdevice.
+// The `TargetHooks` table of NVPTX: conversions, min/max, kernel ops and functions. Functions are formulas of
+// ir/ops/gpu_formulas.def, or in functions.cpp: no library of CUDA is called.
 
 #include <fmt/format.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/Module.h>
 
+#include "codegen/llvm/nvptx/functions.h"
 #include "codegen/llvm/values.h"
 #include "ir/support/check.h"
 
@@ -143,23 +144,27 @@ Value* gpu_extreme(Ir& ir, bool is_max, Value* x, Value* y) {
   return b.CreateSelect(b.CreateFCmpUNO(x, y), b.CreateFAdd(x, y), number);
 }
 
-Value* libdevice(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
-  auto& b = ir.b;
-  llvm::Type* scalar = args[0]->getType()->getScalarType();
-  auto* type = llvm::FunctionType::get(scalar, std::vector<llvm::Type*>(args.size(), scalar), false);
-  const std::string full = "__nv_" + name + (scalar->isDoubleTy() ? "" : "f");
-  const llvm::FunctionCallee callee = b.GetInsertBlock()->getModule()->getOrInsertFunction(full, type);
-  return by_lane(ir, args[0], scalar, [&](Value* first, int k) -> Value* {
-    std::vector<Value*> operands = {first};
-    for (std::size_t i = 1; i < args.size(); ++i) operands.push_back(lane_of(ir, args[i], k));
-    return b.CreateCall(callee, operands);
-  });
+// A formula, for operands of one type.
+Value* by_formula(Ir& ir, ir::ScalarOp op, const std::vector<Value*>& args) {
+  const DType type = is_f64(args[0]) ? DType::f64 : DType::f32;
+  const ir::Formula* formula = ir::gpu_formula(op, type);
+  FUSEC_CHECK(formula != nullptr) << ir::info(op).name << " has no formula for GPUs";
+  return build_steps(ir, *formula, {type, args[0], args.size() > 1 ? args[1] : nullptr});
 }
 
 Value* gpu_function(Ir& ir, ir::ScalarOp op, Value* x) {
-  const DType type = is_f64(x) ? DType::f64 : DType::f32;
-  if (const ir::Formula* formula = ir::gpu_formula(op, type)) return build_steps(ir, *formula, {type, x});
-  return libdevice(ir, std::string(ir::info(op).name), {x});
+  using ir::ScalarOp;
+  auto* own = op == ScalarOp::sin ? sin : op == ScalarOp::cos ? cos : op == ScalarOp::tan ? tan : nullptr;
+  if (own == nullptr) return by_formula(ir, op, {x});
+  return by_lane(ir, x, x->getType()->getScalarType(), [&](Value* lane, int) { return own(ir, lane); });
+}
+
+// What is a call of libm on a CPU.
+Value* gpu_library(Ir& ir, const std::string& name, const std::vector<Value*>& args) {
+  if (name == "pow") return by_formula(ir, ir::ScalarOp::pow, args);
+  FUSEC_CHECK(name == "fmod") << name << " is no function of GPUs";
+  return by_lane(ir, args[0], args[0]->getType()->getScalarType(),
+                 [&](Value* lane, int k) { return fmod(ir, lane, lane_of(ir, args[1], k)); });
 }
 
 Value* gpu_fma(Ir& ir, Value* a, Value* b, Value* c) { return call_intrinsic(ir, intrinsic::fma, {a, b, c}); }
@@ -184,8 +189,11 @@ Value* rcp_approx(Ir& ir, const A& x) {
   return by_intrinsic(ir, intrinsic::nvvm_rcp_approx_ftz_f, x.a, ir.b.getFloatTy());
 }
 Value* to_bits(Ir& ir, const A& x) { return as_bits(ir, x.a); }
-Value* from_bits(Ir& ir, const A& x) { return as_float(ir, x.a); }
-Value* erfc(Ir& ir, const A& x) { return libdevice(ir, "erfc", {x.a}); }
+Value* from_bits(Ir& ir, const A& x) {
+  const bool is_wide = x.a->getType()->getScalarType()->isIntegerTy(64);
+  return is_wide ? ir.b.CreateBitCast(x.a, retyped(x.a, ir.b.getDoubleTy())) : as_float(ir, x.a);
+}
+Value* erfc(Ir& ir, const A& x) { return by_formula(ir, ir::ScalarOp::erfc, {x.a}); }
 Value* round_cast(Ir&, const A&) {
   FUSEC_CHECK(false) << "round_cast is build_raw's";
   return nullptr;
@@ -218,7 +226,7 @@ const TargetHooks& nvptx_hooks() {
                                          .convert = nvptx::gpu_convert,
                                          .min_max = nvptx::gpu_extreme,
                                          .fma = nvptx::gpu_fma,
-                                         .library = nvptx::libdevice,
+                                         .library = nvptx::gpu_library,
                                          .function = nvptx::gpu_function,
                                          .kernel_op = nvptx::gpu_kernel_op};
   return kNvptx;

@@ -53,8 +53,6 @@ void bind_grid(GpuWriter& w, const Phase& phase);
 
 // Uses the newest architecture that LLVM knows and that is not newer than the target's.
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);
-// Links the libdevice functions that the module calls. `unsupported`: it calls some, and libdevice is not found.
-Status link_libdevice(llvm::Module& module);
 // Runs simplifying passes, then code generation.
 Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
