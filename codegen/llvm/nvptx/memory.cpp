@@ -141,6 +141,9 @@ Value* GpuWriter::load(llvm::Type* type, Value* from, llvm::Align align) {
   for (uint64_t lane = 0; lane < lanes;) {
     Value* at = lane == 0 ? from : b.CreateConstInBoundsGEP1_64(element, from, lane);
     Value* loaded = b.CreateAlignedLoad(with_width(words.type, static_cast<int>(count)), at, llvm::Align(piece));
+    // Instruction selection takes the words of one load for one value, and bytes of several words for a byte swap of
+    // one (MatchBSwapHWord, LLVM 19). It looks at no value behind a freeze.
+    if (words.per == 4 && count > 1) loaded = b.CreateFreeze(loaded);
     for (uint64_t k = 0; k < count; ++k) {
       Value* word = count == 1 ? loaded : b.CreateExtractElement(loaded, k);
       for (unsigned j = 0; j < words.per; ++j, ++lane) {
