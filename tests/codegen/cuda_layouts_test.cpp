@@ -255,21 +255,21 @@ std::string window_text(const std::string& dtype, int width, int places) {
     for (int dx = -reach; dx <= reach; ++dx) {
       const auto y = part(9, dy), x = part(width, dx);
       text += fmt::format(
-          "  %{} = slice %x {{starts = [0, {}, {}, 0], sizes = [2, {}, {}, 16], steps = [1, 1, 1, 1]}}: "
-          "{}[2, {}, {}, 16]\n",
+          "  %{} = slice %x {{starts = [0, {}, {}, 0], sizes = [96, {}, {}, 16], steps = [1, 1, 1, 1]}}: "
+          "{}[96, {}, {}, 16]\n",
           number, y[0], x[0], y[1], x[1], dtype, y[1], x[1]);
       text += fmt::format(
           "  %{} = pad %{}, %c {{before = [0, {}, {}, 0], after = [0, {}, {}, 0], mode = \"constant\"}}: "
-          "{}[2, 9, {}, 16]\n",
+          "{}[96, 9, {}, 16]\n",
           number + 1, number, y[2], x[2], y[3], x[3], dtype, width);
       if (!all.empty())
-        text += fmt::format("  %{} = max {}, %{}: {}[2, 9, {}, 16]\n", number + 2, all, number + 1, dtype, width);
+        text += fmt::format("  %{} = max {}, %{}: {}[96, 9, {}, 16]\n", number + 2, all, number + 1, dtype, width);
       all = fmt::format("%{}", all.empty() ? number + 1 : number + 2);
       number += 3;
     }
   }
   return fmt::format(
-      "graph @main(%x: {0}[2, 9, {1}, 16]) {{\n  %c = constant {0}[] {{0}}\n{2}  return {3} as \"y\"\n}}\n", dtype,
+      "graph @main(%x: {0}[96, 9, {1}, 16]) {{\n  %c = constant {0}[] {{0}}\n{2}  return {3} as \"y\"\n}}\n", dtype,
       width, text, all);
 }
 

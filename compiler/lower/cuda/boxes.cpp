@@ -14,9 +14,9 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int kVectorLoad = 8;  // what a load of several elements weighs against one of a single element
-constexpr int kSlide = 4;       // neighbours of a thread where windows overlap
-constexpr int64_t kLine = 128;  // bytes of a cache line
+constexpr int kVectorLoad = 8;      // what a load of several elements weighs against one of a single element
+constexpr int kSlideOfUnknown = 2;  // neighbours where the results may be few
+constexpr int64_t kLine = 128;      // bytes of a cache line
 
 // One loop of the nest. A block takes `threads` * `steps` accesses of `lanes` elements along it.
 struct BoxSide {
@@ -91,20 +91,25 @@ class BoxSchedule {
     return (count + parts - 1) / parts;
   }
 
-  // Where most loads move as windows along an outer loop, a thread takes neighbours along it.
+  // Where most loads move as windows along an outer loop, a thread takes neighbours along it: as many as it takes steps
+  // elsewhere, so that few results still have as many threads.
   void choose_slide() {
+    const bool is_known =
+        std::none_of(sides_.begin(), sides_.end(), [](const BoxSide& side) { return side.count == kUnknown; });
+    const int steps = decide(s_, &ScheduleChoice::accesses, is_known ? shape_.steps : kSlideOfUnknown);
+    if (steps < 2) return;
     const auto loads = std::count_if(nest_.body.begin(), nest_.body.end(),
                                      [](const Stmt& stmt) { return std::holds_alternative<ir::Load>(stmt.v); });
     int most = 0;
     for (size_t i = 0; i + 1 < sides_.size(); ++i) {
       Block body = nest_.body;
       const int shared = share_windows(k_, nest_.heads, sides_[i].head.var, body);
-      if (shared < 2 || 4 * shared < loads || shared < most || sides_[i].count < kSlide) continue;
+      if (shared < 2 || 4 * shared < loads || shared < most || sides_[i].count < 2 * steps) continue;
       most = shared;
       slides_ = true;
       stepped_ = i;
     }
-    if (slides_) sides_[stepped_].steps = decide(s_, &ScheduleChoice::accesses, kSlide);
+    if (slides_) sides_[stepped_].steps = steps;
   }
 
   // How many threads cover a side.

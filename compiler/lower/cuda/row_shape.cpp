@@ -65,6 +65,8 @@ int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row
   const int most = shape.staged ? kMaxBlockThreads : kLongThreads;
   int rows = std::max(1, least / shape.threads);
   while (2 * rows * shape.threads <= most && rows * row_bytes < kBlockBytes) rows *= 2;
+  // There may be few of them where their number is not known: a block then has no more than it needs.
+  while (!all_rows && rows * shape.threads > kWarp && rows / 2 * row_bytes >= 2 * kBlockBytes) rows /= 2;
   // Few rows are spread over the multiprocessors.
   while (rows * shape.threads > kWarp && all_rows && *all_rows < int64_t{rows} * s.target.sm_count) rows /= 2;
   return rows;

@@ -35,7 +35,9 @@ class Windows {
     int shared = 0;
     while (!left.empty()) {
       const std::vector<std::pair<ir::Load*, int64_t>> window = take_window(left);
-      if (window.size() > 1 && share_guards(window)) shared += static_cast<int>(window.size()) - 1;
+      std::set<int64_t> places;
+      for (const auto& [load, distance] : window) places.insert(distance);
+      if (places.size() > 1 && share_guards(window)) shared += static_cast<int>(places.size()) - 1;
     }
     return shared;
   }

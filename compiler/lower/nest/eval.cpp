@@ -205,6 +205,21 @@ Dim spanned_elements(const StridedView& view) {
   return elements;
 }
 
+// Whether a view that begins `shift` elements behind another one of its shape has at least half of that one's indices
+// along every axis.
+bool overlaps(const StridedView& view, int64_t shift) {
+  std::vector<std::pair<int64_t, Dim>> axes;  // stride, extent
+  for (size_t i = 0; i < view.shape.size(); ++i)
+    if (view.strides[i].is_const()) axes.emplace_back(view.strides[i].value(), view.shape[i]);
+  std::sort(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [stride, extent] : axes) {
+    if (stride <= 0) continue;
+    if (extent.is_const() && 2 * (shift / stride) > extent.value()) return false;
+    shift %= stride;
+  }
+  return shift == 0;
+}
+
 }  // namespace
 
 // Windows read one value at many offsets. Through one parameter, loads of the same element have the same index.
@@ -217,8 +232,7 @@ std::optional<std::pair<BufferId, Dim>> RegionEval::overlapping_parameter(const 
         !buffer.strides.empty())
       continue;
     const Dim shift = view.offset - source.offset;
-    if (!shift.is_const() || shift.value() <= 0) continue;
-    if (elements.is_const() && elements.value() < 2 * shift.value()) continue;
+    if (!shift.is_const() || shift.value() <= 0 || !overlaps(view, shift.value())) continue;
     const Dim end = shift + elements;
     if (!proves_nonneg(source.elements - end, {})) {
       if (!proves_nonneg(end - source.elements, {})) continue;
