@@ -283,7 +283,7 @@ class Lowering {
     FUSEC_ASSIGN(LoopNest nest, unscheduled_nest(region, partition_.storage, symbols));
     Alternatives<Scheduled> all;
     FUSEC_ASSIGN(std::vector<Scheduled> usual, make_candidates(region, values, nest, symbols));
-    if (target_.kind == TargetKind::cuda && !graph_.symbols.empty()) {
+    if (target_.kind == TargetKind::cuda && !graph_.symbols.empty() && !has_scan(region)) {
       const Alignment alignment = assume_aligned(nest, usual[0].kernel);
       if (!alignment.extents.empty()) {
         FUSEC_ASSIGN(std::vector<Scheduled> aligned, make_candidates(region, values, nest, symbols));
@@ -294,6 +294,12 @@ class Lowering {
     }
     all.push_back({{}, true, std::move(usual)});
     return all;
+  }
+
+  // The order of a scan's sums cannot be read from its kernel, so nothing shows that another kernel adds alike.
+  bool has_scan(const Region& region) const {
+    return std::any_of(region.nodes.begin(), region.nodes.end(),
+                       [&](NodeId id) { return graph_.nodes[id].op == ir::TensorOp::cumsum; });
   }
 
   // Lets the nest assume what makes the accesses of its kernel wider than those of `usual`, and no more than that.

@@ -322,9 +322,23 @@ Status compare_specialized(const Case& c, const FrontEnd& front, const Target& t
   return compare_candidates(c, program, target, inputs, expected, "specialised, ");
 }
 
-// The program as shapes run it for which only the last variant of each slot holds.
+// Whether a kernel of the variant has indices of 32 bits.
+bool has_narrow_kernel(const ir::Program& program, const ir::Variant& variant) {
+  return std::any_of(variant.candidates.begin(), variant.candidates.end(), [&](const ir::Candidate& candidate) {
+    return std::any_of(candidate.steps.begin(), candidate.steps.end(), [&](const ir::Step& step) {
+      const auto* launch = std::get_if<ir::KernelStep>(&step.v);
+      return launch != nullptr && program.kernels[launch->kernel].fits32;
+    });
+  });
+}
+
+// The program with the variants whose indices suffice for every size. They have the bits of those in front of them for
+// the same lengths; a variant for lengths that 16 bytes divide may add in an order of its own.
 ir::Program for_other_shapes(ir::Program program) {
-  for (ir::Slot& slot : program.slots) slot.variants.erase(slot.variants.begin(), slot.variants.end() - 1);
+  for (ir::Slot& slot : program.slots) {
+    const auto is_narrow = [&](const ir::Variant& variant) { return has_narrow_kernel(program, variant); };
+    if (!std::all_of(slot.variants.begin(), slot.variants.end(), is_narrow)) std::erase_if(slot.variants, is_narrow);
+  }
   return program;
 }
 
