@@ -17,6 +17,7 @@
 
 #include "ir/support/hash.h"
 #include "ir/text/graph_text.h"
+#include "runtime/device/host/detect.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/generate.h"
 #include "tests/fuzz/shrink.h"
@@ -93,6 +94,12 @@ constexpr double kMaxUndecided = 1, kMaxUndecidedSpecial = 5;
 
 constexpr int kFound = 3;  // exit code of a process that found something
 
+bool runs_here(const std::string& target) {
+  Options options;
+  options.target = target;
+  return runtime::host_target(options).ok();
+}
+
 Case make_case(const Settings& s, int64_t i) {
   Case c = generate(s.seed + static_cast<uint64_t>(i));
   c.setting.kernel_evaluator = s.kernel_evaluator;
@@ -104,6 +111,8 @@ Case make_case(const Settings& s, int64_t i) {
     if (c.setting.beside == Beside::nothing && !c.graph.symbols.empty()) c.setting.beside = Beside::fixed;
   }
   if (c.setting.beside == Beside::narrow && !s.kernel_evaluator) c.setting.target.clear();
+  // What the seed drew may be above this machine: its own target then. One that was asked for is tried, and refused.
+  if (!s.kernel_evaluator && !runs_here(c.setting.target)) c.setting.target.clear();
   // A GPU's schedules and the passes of its own need no GPU here.
   if (s.kernel_evaluator && c.seed % 8 == 1) c.setting.target = "sm_90";
   if (s.threads > 0) c.setting.threads = s.threads;
