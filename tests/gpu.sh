@@ -15,7 +15,8 @@
 #              the record GATE, by default the newest one in gate/ of this kind of GPU; GATE=none: only kept. Under 9 minutes
 #   price      what exact numerics cost: PRICE_MODELS in precise and exact, three rounds in turn
 #   tune      *fusec tune of each model at batch 1, then again, which must measure nothing, and fusec bench with its times
-#   peers      the models under PyTorch, where python3 has it: PEER_MODELS in PEER_CONFIGS by PEER_MODES
+#   peers      PEER_MODELS in PEER_CONFIGS by fusec and by PyTorch in PEER_MODES, compiled in PEER_JOBS processes
+#   peer_patterns*the patterns by fusec and by PyTorch: eager, compiled, and with max-autotune
 #   conformance*every folder of cases/, by the emitters of HOW
 #   accuracy  *errors in ulp of every scalar op and dtype
 #   fuzz      *GRAPHS random graphs from SEED on, by the emitters of HOW
@@ -221,9 +222,22 @@ part_tune() {
 }
 
 part_peers() {
-  [ -f peers/models.py ] || return 0
-  run peers "${PEER_SECONDS:-500}" python3 peers/models.py "$out/peers_models.json" "${PEER_MODELS:-mobilenet_v3_large,resnet50,bert_base,efficientnet_b0,vit_b_16,gpt2}" \
-    "${PEER_CONFIGS:-f32x1,f16x1,f16x64}" "${PEER_MODES:-eager,graph,reduce-overhead}"
+  local name cell models=${PEER_MODELS:-mobilenet_v3_large,resnet50,bert_base,efficientnet_b0,vit_b_16,gpt2} cells=${PEER_CONFIGS:-f32x1,f16x1,f16x64}
+  mkdir -p "$out/beside"
+  for name in ${models//,/ }; do
+    for cell in ${cells//,/ }; do
+      timeout -k 5 120 "$fusec" bench "models/$name.onnx" --random-weights 0 --device cuda:0 --precision "${cell%x*}" --batch "${cell#*x}" \
+        --duration "$duration" --json >"$out/beside/$name.$cell.json" 2>"$out/beside/$name.$cell.err" || say "peers: fusec bench $name $cell: exit $?"
+    done
+  done
+  timeout -k 5 "${PEER_SECONDS:-500}" python3 peers/torch_models.py "$out/peers_models.json" --models "$models" --cells "$cells" \
+    --modes "${PEER_MODES:-eager,graph,reduce-overhead}" --jobs "${PEER_JOBS:-4}" --fusec "$out/beside" 2>"$out/peers.err" | tee "$out/peers.txt"
+}
+
+part_peer_patterns() {
+  [ -e "$out/patterns.json" ] || part_patterns
+  timeout -k 5 "${PEER_SECONDS:-500}" python3 peers/torch_patterns.py "$out/peers_patterns.json" --fusec "$out/patterns.json" 2>"$out/peer_patterns.err" |
+    tee "$out/peer_patterns.txt"
 }
 
 part_conformance() {
