@@ -126,7 +126,10 @@ TEST(ThreadLimit, ARunTakesTheThreadsThatItCanHave) {
   const Engine engine = compiled(8);
   Session session = *Session::create(engine);
   const Tensor x = random({2, 32, 28, 28}, 3);
-  const Tensor expected = (*session.run(std::span(&x, 1)))[0];
+  ASSERT_TRUE(session.run(std::span(&x, 1)).ok());
+  // A library may add in another order where it has other threads, so the bits are those of an Engine of one thread.
+  Session alone = *Session::create(compiled(1));
+  const Tensor expected = (*alone.run(std::span(&x, 1)))[0];
   // With the Plan of eight threads, whose team is the parent's: the child makes a Plan for what it can have.
   EXPECT_EQ(in_child([&] {
               allow_no_more_threads();

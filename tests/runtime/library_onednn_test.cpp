@@ -262,7 +262,8 @@ TEST_F(OneDnn, CallsAloneRunInEachLayout) {
       layouts.push_back(call.layout);
       EXPECT_EQ(call.weights, 1);
       ASSERT_EQ(call.bytes.size(), 5U);
-      const std::size_t padded = call.layout == "blocked" ? 48 : 40;
+      // Blocks are as wide as a vector: 40 channels fill five blocks of 8, and three of 16.
+      const std::size_t padded = call.layout == "blocked" && __builtin_cpu_supports("avx512f") != 0 ? 48 : 40;
       EXPECT_GE(call.bytes[1], 24U * 40 * 4);
       if (call.layout != "any") {
         EXPECT_EQ(call.bytes[4], 81U * 4 * padded) << call.layout;
