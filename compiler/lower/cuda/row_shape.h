@@ -34,7 +34,6 @@ RowShape shape_of_row(std::optional<int64_t> length, int lanes);
 RowShape shape_of_staged_row(int64_t length, int64_t element_bytes);
 
 // The number of rows of a block, each of which moves so many bytes. It does not change the order of sums.
-int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes,
-                         std::optional<int64_t> all_rows);
+int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes, const IndexExpr& all_rows);
 
 }  // namespace fusec::compiler
