@@ -15,12 +15,13 @@ inline constexpr int64_t kMaxStagedLength = 256;
 
 struct RowShape {
   int lanes = 1;
-  int threads = kWarp;  // of one row: a power of two
-  int held = 0;         // accesses per thread; 0: as many as the row has, one after another
-  int rows = 1;         // of one block
-  int blocks = 1;       // a cluster of these shares the threads
-  int chunks = 1;       // of a warp, each of as many of the accesses
-  bool staged = false;  // the rows of a block pass through shared memory (staged_rows.cpp)
+  int threads = kWarp;   // of one row: a power of two
+  int held = 0;          // accesses per thread; 0: as many as the row has, one after another
+  int rows = 1;          // of one block
+  int blocks = 1;        // a cluster of these shares the threads
+  int chunks = 1;        // of a warp, each of as many of the accesses
+  bool staged = false;   // the rows of a block pass through shared memory (staged_rows.cpp)
+  bool reduces = false;  // and nothing as long as they is stored
 
   int warps() const { return std::max(1, threads / kWarp); }
   int steps() const { return held / chunks; }

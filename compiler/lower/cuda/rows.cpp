@@ -127,6 +127,7 @@ class RowSchedule {
     const bool is_staged =
         length && lanes < max_lanes_ && has_single_loops_ && !staged_.empty() && *length <= kMaxStagedLength;
     shape_ = is_staged ? shape_of_staged_row(*length, kAccessBytes / max_lanes_) : shape_of_row(length, lanes);
+    shape_.reduces = is_staged && staged_.only_loads();
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
     const bool fills_block = shape_.threads == kMaxBlockThreads && shape_.held > 0 && inner_.size() > 1;
     if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxBlockThreads / kClusterThreads;
