@@ -11,6 +11,7 @@
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/library_step.h"
 #include "compiler/lower/nest/nest.h"
 #include "compiler/lower/region_nest.h"
 #include "compiler/lower/schedule/kernel_name.h"
@@ -148,6 +149,7 @@ class Lowering {
     Generated made;
     ir::Kernel kernel;  // canonical
     std::string stem, text;
+    std::vector<Dim> many;        // each at least 0 where there are many of what the schedule asked for
     std::vector<Scheduled> rest;  // as Generated has them
   };
 
@@ -289,11 +291,38 @@ class Lowering {
         FUSEC_ASSIGN(std::vector<Scheduled> aligned, make_candidates(region, values, nest, symbols));
         const bool alike = adds_alike(aligned[0].kernel, usual[0].kernel);
         if (alike || of_reduced_extents(nest.domain, alignment))
-          all.push_back({alignment.when(), alike, std::move(aligned)});
+          FUSEC_TRY(add_by_count(all, region, values, nest, {alignment.when(), alike, std::move(aligned)}));
       }
+      nest.multiples.clear();
     }
-    all.push_back({{}, true, std::move(usual)});
+    ForShapes<Scheduled> any{{}, true, std::move(usual)};
+    FUSEC_TRY(add_by_count(all, region, values, nest, std::move(any)));
     return all;
+  }
+
+  // Adds the candidates, or others for few results and for many if their schedules depend on that. The order of sums
+  // does not. Those for few come first, as most runs of a model have one sample.
+  Status add_by_count(Alternatives<Scheduled>& all, const Region& region, const std::vector<ValueId>& values,
+                      LoopNest nest, ForShapes<Scheduled> made) const {
+    if (made.candidates[0].many.empty()) return all.push_back(std::move(made)), Status();
+    SymbolBindings one;
+    for (const std::string& name : graph_.symbols) one[name] = 1;
+    nest.has_many = true;
+    FUSEC_ASSIGN(std::vector<Scheduled> many, make_candidates(region, values, nest, {}));
+    const std::vector<Dim> conditions = many[0].many;
+    const auto holds = [&](const Dim& dim) { return dim.eval(one).value_or(0) >= 0; };
+    if (!std::all_of(conditions.begin(), conditions.end(), holds)) {
+      nest.has_many.reset(), nest.typical = one;
+      FUSEC_ASSIGN(std::vector<Scheduled> few, make_candidates(region, values, nest, {}));
+      ForShapes<Scheduled> some{made.when, made.adds_alike, {}};
+      for (const Dim& dim : conditions) some.when.push_back(-dim - 1);
+      const bool differs = few[0].text != many[0].text;
+      some.candidates = std::move(few);
+      if (differs) all.push_back(std::move(some));
+    }
+    made.candidates = std::move(many);
+    all.push_back(std::move(made));
+    return {};
   }
 
   // The order of a scan's sums cannot be read from its kernel, so nothing shows that another kernel adds alike.
@@ -357,6 +386,7 @@ class Lowering {
                                                  LoopNest nest, const SymbolBindings& symbols) const {
     const std::vector<Dim> extents = abstract_extents(nest);
     const std::string stem = make_name_stem(graph_, region, nest);
+    if (!symbols.empty()) nest.typical = symbols;
     const LoopNest unscheduled = nest;
     const ScheduleChoice own = schedule(nest, extents, {});
     std::vector<Scheduled> all;
@@ -411,6 +441,7 @@ class Lowering {
       Result<LoopNest> nest = unscheduled_nest(*region, storage, symbols);
       if (!nest.ok()) return std::nullopt;
       nest->multiples = assumed.multiples, nest->multiple_of = assumed.multiple_of;
+      nest->typical = assumed.typical, nest->has_many = assumed.has_many;
       const std::vector<Dim> extents = abstract_extents(*nest);
       const std::string stem = make_name_stem(graph_, *region, *nest);
       schedule(*nest, extents, {});
@@ -454,6 +485,10 @@ class Lowering {
     for (const ir::Buffer& buffer : nest.kernel.buffers)
       if (buffer.space == ir::Space::scratch)
         made.scratch.push_back({buffer.dtype, scratch_elements(buffer, made.extents)});
+    for (const CountQuestion& question : nest.questions) {
+      const auto argument = [&](ir::SymbolId symbol) { return extents.at(symbol.index); };
+      out.many.push_back(to_dim(question.count - question.least, argument));
+    }
     out.stem = stem;
     out.kernel = canonical(nest.kernel);
     choose_index_width(out);
@@ -474,7 +509,7 @@ class Lowering {
 
   // Adds the kernel and, where its indices of 32 bits do not suffice for every shape, the one for the other shapes.
   Generated add_kernels(Scheduled scheduled, bool only_narrow) {
-    auto& [made, kernel, stem, text, rest] = scheduled;
+    auto& [made, kernel, stem, text, many, rest] = scheduled;
     for (Scheduled& next : rest) made.rest.push_back(add_kernels(std::move(next), only_narrow));
     if (!made.narrow_when.empty()) {
       made.kernel = made.narrow = kernel_id(kernel, text, stem);
@@ -520,55 +555,14 @@ class Lowering {
   }
 
   Result<ir::Slot> library_slot(const Region& region) {
-    FUSEC_ASSIGN(ir::Step step, library_step(region));
+    const auto view_of = [&](ValueId value) { return view(value); };
+    FUSEC_ASSIGN(ir::LibraryStep step, make_library_step(graph_, region, view_of));
     ir::Variant only;
     only.candidates.push_back({{}, kOnlyWay, 0});
-    only.candidates[0].steps.push_back(std::move(step));
+    only.candidates[0].steps.push_back({std::move(step), origin(region)});
     ir::Slot slot;
     slot.variants.push_back(std::move(only));
     return slot;
-  }
-
-  Result<ir::Step> library_step(const Region& region) {
-    const Node& anchor = graph_.nodes[region.nodes[0]];
-    ir::LibraryStep step;
-    step.op = anchor.op.tensor();
-    step.attrs = anchor.attrs;
-    step.compute = compute_type(graph_.type(anchor.output).dtype);
-    const std::vector<ir::Role> roles = ir::roles_of(step.op);
-    for (size_t i = 0; i < anchor.inputs.size(); ++i) {
-      FUSEC_ASSIGN(ir::View v, view(anchor.inputs[i]));
-      step.args.push_back(std::move(v));
-      if (roles[i] == ir::Role::bias) step.bias = static_cast<int>(i);
-    }
-    if (region.bias.valid()) {
-      FUSEC_ASSIGN(ir::View v, view(region.bias));
-      step.bias = static_cast<int>(step.args.size());
-      step.args.push_back(flat_bias(v));
-    }
-    for (const AnchorEpilogue& e : region.epilogues) {
-      ir::Epilogue epilogue = e.epilogue;
-      if (e.operand.valid()) {
-        FUSEC_ASSIGN(ir::View v, view(e.operand));
-        epilogue.operand = static_cast<int>(step.args.size());
-        step.args.push_back(std::move(v));
-      }
-      step.epilogues.push_back(epilogue);
-    }
-    FUSEC_ASSIGN(ir::View out, view(region.outputs[0]));
-    step.args.push_back(std::move(out));
-    return ir::Step{std::move(step), origin(region)};
-  }
-
-  // Flattens a bias to a vector: the axis of extent > 1.
-  static ir::View flat_bias(const ir::View& v) {
-    ir::View flat{v.alloc, v.offset, {1}, {1}};
-    for (size_t i = 0; i < v.shape.size(); ++i) {
-      if (v.shape[i].is(1)) continue;
-      flat.shape = {v.shape[i]};
-      flat.strides = {v.strides[i]};
-    }
-    return flat;
   }
 
   const Graph& graph_;

@@ -163,7 +163,7 @@ TEST(KernelName, IsUniqueInAProgram) {
 
 TEST(KernelName, OfAnotherVariantHasOtherDigits) {
   const ir::Program program = lowered(make_graph(kSoftmax, 7));
-  ASSERT_EQ(program.kernels.size(), 2U);
+  ASSERT_GE(program.kernels.size(), 2U);
   const std::string a = program.kernels[{0}].name, b = program.kernels[{1}].name;
   EXPECT_EQ(a.substr(0, a.rfind('_')), b.substr(0, b.rfind('_')));
   EXPECT_NE(a, b);

@@ -14,9 +14,9 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int kVectorLoad = 8;      // what a load of several elements weighs against one of a single element
-constexpr int kSlideOfUnknown = 2;  // neighbours where the results may be few
-constexpr int64_t kLine = 128;      // bytes of a cache line
+constexpr int kVectorLoad = 8;     // what a load of several elements weighs against one of a single element
+constexpr int kMaxNeighbours = 4;  // of windows, that a thread takes
+constexpr int64_t kLine = 128;     // bytes of a cache line
 
 // One loop of the nest. A block takes `threads` * `steps` accesses of `lanes` elements along it.
 struct BoxSide {
@@ -91,25 +91,42 @@ class BoxSchedule {
     return (count + parts - 1) / parts;
   }
 
-  // Where most loads move as windows along an outer loop, a thread takes neighbours along it: as many as it takes steps
-  // elsewhere, so that few results still have as many threads.
+  // Where most loads move as windows along an outer loop, a thread takes neighbours along it.
   void choose_slide() {
-    const bool is_known =
-        std::none_of(sides_.begin(), sides_.end(), [](const BoxSide& side) { return side.count == kUnknown; });
-    const int steps = decide(s_, &ScheduleChoice::accesses, is_known ? shape_.steps : kSlideOfUnknown);
-    if (steps < 2) return;
+    if (!find_window(2)) return;
+    int steps = decide(s_, &ScheduleChoice::accesses, choose_neighbours());
+    while (steps > 1 && !find_window(steps)) steps /= 2;
+    slides_ = steps > 1;
+    if (slides_) sides_[stepped_].steps = steps;
+  }
+
+  // As many as leave work for a quarter of the threads that the machine holds: such a body has registers for no more.
+  int choose_neighbours() const {
+    const int64_t threads = int64_t{s_.target.sm_count} * s_.target.threads_per_sm / 4;
+    IndexExpr results = 1;
+    for (const BoxSide& side : sides_) results *= side.head.extent;
+    int steps = kMaxNeighbours;
+    if (const auto known = typical_value(s_, results)) {
+      while (steps > 1 && *known / shape_.lanes < steps * threads) steps /= 2;
+      return steps;
+    }
+    return has_many(s_, results, steps * threads * shape_.lanes, false) ? steps : steps / 2;
+  }
+
+  // Finds the side along which most loads share what they read, if many do and if `steps` neighbours divide it well.
+  bool find_window(int steps) {
     const auto loads = std::count_if(nest_.body.begin(), nest_.body.end(),
                                      [](const Stmt& stmt) { return std::holds_alternative<ir::Load>(stmt.v); });
     int most = 0;
     for (size_t i = 0; i + 1 < sides_.size(); ++i) {
       Block body = nest_.body;
       const int shared = share_windows(k_, nest_.heads, sides_[i].head.var, body);
-      if (shared < 2 || 4 * shared < loads || shared < most || sides_[i].count < 2 * steps) continue;
+      const int64_t covered = (sides_[i].count + steps - 1) / steps * steps;
+      if (shared < 2 || 4 * shared < loads || shared < most || 4 * covered > 5 * sides_[i].count) continue;
       most = shared;
-      slides_ = true;
       stepped_ = i;
     }
-    if (slides_) sides_[stepped_].steps = steps;
+    return most > 0;
   }
 
   // How many threads cover a side.

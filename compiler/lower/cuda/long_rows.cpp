@@ -62,16 +62,28 @@ class LongRows {
   }
 
   Block run() {
-    const auto rows = known_value(s_, memory_.rows());
-    const bool many = rows && 4 * *rows >= int64_t{3} * s_.target.sm_count;
+    const int64_t most = (int64_t{3} * s_.target.sm_count + 3) / 4;
     const bool fits = std::all_of(parts_.begin(), parts_.end(), [&](const RowPart& part) {
       return part.reductions.empty() || chunks_of(part).count <= kRowWarps * kRowChunks;
     });
-    if (fits && !decide(s_, &ScheduleChoice::slices, !many)) return whole();
-    return slices(rows.value_or(kUnknownRows));
+    if (fits && !transposes()) {
+      const bool many = has_many(s_, memory_.rows(), most, false);
+      if (!decide(s_, &ScheduleChoice::slices, !many)) return whole();
+    }
+    return slices(typical_value(s_, memory_.rows()).value_or(kUnknownRows));
   }
 
  private:
+  // Whether a loop stores elements in another order than it loads them: its launch can do that by tiles.
+  bool transposes() const {
+    return std::any_of(parts_.begin(), parts_.end(), [&](const RowPart& part) {
+      if (!part.loop) return false;
+      PerfectNest nest = peel_loops(*part.loop);
+      nest.heads.insert(nest.heads.begin(), heads_.begin(), heads_.end());
+      return strided_across(nest).has_value();
+    });
+  }
+
   // --- the tree ----------------------------------------------------------------------------------------------------
 
   Chunks chunks_of(const Stmt& reduction) const {

@@ -59,16 +59,20 @@ RowShape shape_of_staged_row(int64_t length, int64_t element_bytes) {
   return shape;
 }
 
-int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes,
-                         std::optional<int64_t> all_rows) {
-  const int least = is_short(shape) ? kShortThreads : kGroupThreads;
+int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes, const IndexExpr& all_rows) {
+  // All 256 threads of a block load the rows that are only reduced, though fewer reduce them. Kernels written by hand
+  // that average rows of 49 halves take 8.8 us in such blocks of 64 rows on an H100, and 9.4 us in blocks of 128.
+  const int least = is_short(shape) && !shape.reduces ? kShortThreads : kGroupThreads;
   const int most = shape.staged ? kMaxBlockThreads : kLongThreads;
   int rows = std::max(1, least / shape.threads);
   while (2 * rows * shape.threads <= most && rows * row_bytes < kBlockBytes) rows *= 2;
-  // There may be few of them where their number is not known: a block then has no more than it needs.
-  while (!all_rows && rows * shape.threads > kWarp && rows / 2 * row_bytes >= 2 * kBlockBytes) rows /= 2;
-  // Few rows are spread over the multiprocessors.
-  while (rows * shape.threads > kWarp && all_rows && *all_rows < int64_t{rows} * s.target.sm_count) rows /= 2;
+  if (rows * shape.threads <= kWarp || has_many(s, all_rows, int64_t{rows} * s.target.sm_count, false)) return rows;
+  // Few rows are spread over the multiprocessors. Where their number is not known, a block has no more than it needs.
+  const auto known = typical_value(s, all_rows);
+  const auto are_too_many = [&] {
+    return known ? *known < int64_t{rows} * s.target.sm_count : rows / 2 * row_bytes >= 2 * kBlockBytes;
+  };
+  while (rows * shape.threads > kWarp && are_too_many()) rows /= 2;
   return rows;
 }
 

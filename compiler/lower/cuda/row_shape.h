@@ -15,12 +15,13 @@ inline constexpr int64_t kMaxStagedLength = 256;
 
 struct RowShape {
   int lanes = 1;
-  int threads = kWarp;  // of one row: a power of two
-  int held = 0;         // accesses per thread; 0: as many as the row has, one after another
-  int rows = 1;         // of one block
-  int blocks = 1;       // a cluster of these shares the threads
-  int chunks = 1;       // of a warp, each of as many of the accesses
-  bool staged = false;  // the rows of a block pass through shared memory (staged_rows.cpp)
+  int threads = kWarp;   // of one row: a power of two
+  int held = 0;          // accesses per thread; 0: as many as the row has, one after another
+  int rows = 1;          // of one block
+  int blocks = 1;        // a cluster of these shares the threads
+  int chunks = 1;        // of a warp, each of as many of the accesses
+  bool staged = false;   // the rows of a block pass through shared memory (staged_rows.cpp)
+  bool reduces = false;  // and nothing as long as they is stored
 
   int warps() const { return std::max(1, threads / kWarp); }
   int steps() const { return held / chunks; }
@@ -34,7 +35,6 @@ RowShape shape_of_row(std::optional<int64_t> length, int lanes);
 RowShape shape_of_staged_row(int64_t length, int64_t element_bytes);
 
 // The number of rows of a block, each of which moves so many bytes. It does not change the order of sums.
-int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes,
-                         std::optional<int64_t> all_rows);
+int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes, const IndexExpr& all_rows);
 
 }  // namespace fusec::compiler

@@ -75,9 +75,10 @@ class RowSchedule {
     shape.threads = kClusterThreads;
     while (!holds(shape.threads)) shape.threads *= 2;
     shape.blocks = std::min(kMaxBlocks, shape.threads / kClusterThreads);
-    const int64_t rows = known_value(s_, count_iterations(nest_.heads)).value_or(kUnknownRows);
-    const bool enough = 4 * rows * shape.blocks >= int64_t{3} * s_.target.sm_count;
-    if (!holds_all(shape) || !decide(s_, &ScheduleChoice::clusters, enough)) return false;
+    if (!holds_all(shape)) return false;
+    const int64_t least = (int64_t{3} * s_.target.sm_count + 4 * shape.blocks - 1) / (4 * shape.blocks);
+    const bool enough = has_many(s_, count_iterations(nest_.heads), least, false);
+    if (!decide(s_, &ScheduleChoice::clusters, enough)) return false;
     shape_ = shape;
     return true;
   }
@@ -126,6 +127,7 @@ class RowSchedule {
     const bool is_staged =
         length && lanes < max_lanes_ && has_single_loops_ && !staged_.empty() && *length <= kMaxStagedLength;
     shape_ = is_staged ? shape_of_staged_row(*length, kAccessBytes / max_lanes_) : shape_of_row(length, lanes);
+    shape_.reduces = is_staged && staged_.only_loads();
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
     const bool fills_block = shape_.threads == kMaxBlockThreads && shape_.held > 0 && inner_.size() > 1;
     if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxBlockThreads / kClusterThreads;
@@ -135,8 +137,7 @@ class RowSchedule {
   void choose_rows() {
     const IndexExpr rows = count_iterations(nest_.heads);
     if (shape_.threads < kMaxBlockThreads) {
-      const int wanted =
-          choose_rows_of_block(s_, shape_, staged_.moved_bytes(), known_value(s_, rows)) * shape_.threads;
+      const int wanted = choose_rows_of_block(s_, shape_, staged_.moved_bytes(), rows) * shape_.threads;
       shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, wanted) / shape_.threads);
     }
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;

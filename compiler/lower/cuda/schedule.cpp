@@ -190,8 +190,10 @@ void align_params(LoopNest& nest) {
 ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::vector<Dim>& launch,
                              const ScheduleChoice& choice) {
   const std::map<ir::SymbolId, int64_t> expected_values = find_expected_values(launch);
+  const std::map<ir::SymbolId, int64_t> typical = find_typical_values(launch, nest.typical);
   ScheduleChoice made;
-  const Scheduling s{nest.kernel, target, expected_values, choice, made};
+  nest.questions.clear();
+  const Scheduling s{nest.kernel, target, expected_values, choice, made, typical, nest.has_many, nest.questions};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();

@@ -15,6 +15,8 @@ namespace fusec::compiler {
 
 namespace {
 
+constexpr int kFillThreads = 256;  // that load rows which are only reduced
+
 IndexExpr lane_of(int lanes) { return lanes > 1 ? IndexExpr::symbol(ir::kLane) : IndexExpr(0); }
 
 // The number of an element within its row.
@@ -74,6 +76,10 @@ void StagedRows::note(const std::vector<LoopHead>& loops, const Block& body) {
   }
 }
 
+bool StagedRows::only_loads() const {
+  return std::none_of(ranges_.begin(), ranges_.end(), [](const Range& range) { return range.stored; });
+}
+
 int64_t StagedRows::held_bytes() const {
   int64_t bytes = 0;
   for (const Range& range : ranges_) bytes += length_ * static_cast<int64_t>(size_of(k_.buffers[range.buffer].dtype));
@@ -82,6 +88,7 @@ int64_t StagedRows::held_bytes() const {
 
 void StagedRows::allocate(const RowShape& shape, const IndexExpr& grid, const IndexExpr& all_rows) {
   rows_ = shape.rows, threads_ = shape.rows * shape.threads, grid_ = grid, all_rows_ = all_rows;
+  if (shape.reduces) threads_ = std::max(threads_, kFillThreads);
   rest_ = int64_t{shape.threads} * shape.lanes - length_;
   for (Range& range : ranges_) {
     const DType dtype = k_.buffers[range.buffer].dtype;

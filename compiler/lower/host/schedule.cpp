@@ -49,7 +49,8 @@ ScheduleChoice schedule_host(LoopNest& nest, const Target& target, const std::ve
                              const ScheduleChoice& choice) {
   const std::map<ir::SymbolId, int64_t> expected_values = find_expected_values(launch);
   ScheduleChoice made;
-  const Scheduling s{nest.kernel, target, expected_values, choice, made};
+  const std::map<ir::SymbolId, int64_t> typical;
+  const Scheduling s{nest.kernel, target, expected_values, choice, made, typical, {}, nest.questions};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();

@@ -50,7 +50,18 @@ Coords RegionEval::clean(const Coords& coords) const {
 }
 
 void RegionEval::define(ValueId value, const Coords& coords, Lowered lowered) {
-  known_.back().insert_or_assign({value, clean(coords)}, std::move(lowered));
+  known_.back()[guard_].insert_or_assign({value, clean(coords)}, std::move(lowered));
+}
+
+const Lowered* RegionEval::find_known(const Key& key) const {
+  for (auto scope = known_.rbegin(); scope != known_.rend(); ++scope) {
+    for (Conditions guard = guard_;; guard.pop_back()) {
+      if (const auto values = scope->find(guard); values != scope->end())
+        if (const auto it = values->second.find(key); it != values->second.end()) return &it->second;
+      if (guard.empty()) break;
+    }
+  }
+  return nullptr;
 }
 
 void RegionEval::stage(ValueId value, const Coords& coords, BufferId buffer, const std::vector<IndexExpr>& index) {
@@ -79,8 +90,7 @@ RegId RegionEval::emit(ScalarOp op, DType dtype, std::vector<Operand> args) {
 Lowered RegionEval::eval(ValueId value, const Coords& coords) {
   const Coords at = clean(coords);
   const Key key{value, at};
-  for (auto scope = known_.rbegin(); scope != known_.rend(); ++scope)
-    if (auto it = scope->find(key); it != scope->end()) return it->second;
+  if (const Lowered* known = find_known(key)) return *known;
   Lowered result;
   if (auto it = staged_.find(key); it != staged_.end()) {
     const ir::Buffer& buffer = nest_.kernel.buffers[it->second.buffer];
@@ -90,8 +100,7 @@ Lowered RegionEval::eval(ValueId value, const Coords& coords) {
   } else {
     result = make(value, at);
   }
-  // A value computed under a guard is not valid elsewhere.
-  if (guard_.empty()) define(value, at, result);
+  define(value, at, result);
   return result;
 }
 
@@ -429,21 +438,25 @@ Lowered RegionEval::pad(const Node& node, const Coords& coords) {
   return select_in_range(guard, inside, outside, dtype);
 }
 
-// Whether `operand` comes from the load emitted last, under all of guard_, which yields 0 where the guard fails.
+// Whether `operand` comes from a load of this block under all of guard_, which yields 0 where the guard fails.
 bool RegionEval::is_guarded_load(const Operand& operand) const {
   const auto* reg = std::get_if<RegId>(&operand);
   const ir::Block& block = *blocks_.back();
-  if (reg == nullptr || block.empty()) return false;
-  RegId made = *reg;
-  auto last = block.rbegin();
-  if (const auto* let = std::get_if<ir::Let>(&last->v);
-      let != nullptr && let->dst == made && let->op == ScalarOp::cast) {
+  if (reg == nullptr) return false;
+  const auto find_maker = [&](RegId made, auto from) {
+    return std::find_if(from, block.rend(), [&](const ir::Stmt& stmt) {
+      const auto regs = defined(stmt);
+      return std::find(regs.begin(), regs.end(), made) != regs.end();
+    });
+  };
+  auto maker = find_maker(*reg, block.rbegin());
+  if (maker == block.rend()) return false;
+  if (const auto* let = std::get_if<ir::Let>(&maker->v); let != nullptr && let->op == ScalarOp::cast) {
     const auto* narrow = std::get_if<RegId>(&let->args[0]);
-    if (narrow == nullptr || ++last == block.rend()) return false;
-    made = *narrow;
+    if (narrow != nullptr) maker = find_maker(*narrow, maker);
   }
-  const auto* load = std::get_if<ir::Load>(&last->v);
-  return load != nullptr && load->dst == made && load->guard == indices(guard_) && is_plus_zero(load->otherwise);
+  const auto* load = maker == block.rend() ? nullptr : std::get_if<ir::Load>(&maker->v);
+  return load != nullptr && load->guard == indices(guard_) && is_plus_zero(load->otherwise);
 }
 
 // The max of the positions of a window, in order.

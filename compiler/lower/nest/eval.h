@@ -53,6 +53,7 @@ class RegionEval {
     std::vector<IndexExpr> index;
   };
 
+  const Lowered* find_known(const Key& key) const;
   Lowered make(ir::ValueId value, const Coords& coords);
   Lowered scalar(const ir::Node& node, const Coords& coords);
   Lowered load(const StridedView& view, const Coords& coords, DType dtype);
@@ -83,7 +84,8 @@ class RegionEval {
   LoopNest& nest_;
   DimRanges ranges_;
   std::vector<ir::Block*> blocks_;
-  std::vector<std::map<Key, Lowered>> known_;
+  // Of each open block: the values that are known under these conditions. They hold under more conditions, too.
+  std::vector<std::map<Conditions, std::map<Key, Lowered>>> known_;
   std::map<Key, Staged> staged_;
   std::map<std::string, ir::BufferId> parameters_;
   Conditions guard_;  // the condition under which loads are emitted

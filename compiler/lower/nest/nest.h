@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ struct ParamSource {
   Dim elements;
 };
 
+// Whether a launch has at least `least` of what `count` counts, such as rows. A schedule asks where the answer decides
+// something and only a run knows it.
+struct CountQuestion {
+  IndexExpr count;  // over the kernel's launch arguments
+  int64_t least = 0;
+};
+
 // Until abstract_extents, the extents of the kernel are the symbols of the model.
 struct LoopNest {
   ir::Kernel kernel;
@@ -38,6 +46,11 @@ struct LoopNest {
   // What holds for the shapes that the kernel is made for: these are multiples of the number.
   std::vector<Dim> multiples;
   int64_t multiple_of = 1;
+  // What schedules go by where symbols leave counts open, without relying on it: the symbols' values where they are
+  // known or typical, or else whether there are many of all that is counted.
+  std::map<std::string, int64_t> typical;
+  std::optional<bool> has_many;
+  std::vector<CountQuestion> questions;  // that schedules asked
 };
 
 // The greatest number that is known to divide `d`, a Dim over symbols of the model, for these shapes.

@@ -17,6 +17,24 @@ std::map<ir::SymbolId, int64_t> find_expected_values(const std::vector<Dim>& lau
   return expected_values;
 }
 
+std::map<ir::SymbolId, int64_t> find_typical_values(const std::vector<Dim>& launch, const SymbolBindings& symbols) {
+  std::map<ir::SymbolId, int64_t> values;
+  for (uint32_t i = 0; i < launch.size(); ++i)
+    if (const auto value = launch[i].eval(symbols)) values[ir::ExtentId{i}] = *value;
+  return values;
+}
+
+std::optional<int64_t> typical_value(const Scheduling& s, const IndexExpr& count) {
+  if (const auto known = count.eval(s.expected_values)) return known;
+  return count.eval(s.typical);
+}
+
+bool has_many(const Scheduling& s, const IndexExpr& count, int64_t least, bool otherwise) {
+  if (const auto value = typical_value(s, count)) return *value >= least;
+  s.questions.push_back({count, least});
+  return s.has_many.value_or(otherwise);
+}
+
 int64_t known_extent(const Scheduling& s, const IndexExpr& extent, int64_t otherwise) {
   if (extent.is_const()) return extent.value();
   const auto symbol = extent.as_symbol();

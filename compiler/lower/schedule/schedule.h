@@ -117,12 +117,21 @@ struct Scheduling {
   const Target& target;
   const std::map<ir::SymbolId, int64_t>& expected_values;  // arguments that are constant in the model
   const ScheduleChoice& choice;
-  ScheduleChoice& made;  // what the families decide
+  ScheduleChoice& made;                            // what the families decide
+  const std::map<ir::SymbolId, int64_t>& typical;  // arguments of a typical launch
+  std::optional<bool> has_many;                    // as LoopNest has it
+  std::vector<CountQuestion>& questions;           // that the families ask
 };
+// The value of `count` if arguments that are constant or typical give it.
+std::optional<int64_t> typical_value(const Scheduling& s, const IndexExpr& count);
+// Whether there are at least `least` of what `count` counts. Where only a run knows, this is noted as a question, and
+// the answer is LoopNest::has_many, else `otherwise`.
+bool has_many(const Scheduling& s, const IndexExpr& count, int64_t least, bool otherwise);
 // What the choice asks for, else what the family wants; noted in Scheduling::made.
 bool decide(const Scheduling& s, Decision ScheduleChoice::*what, bool wanted);
 int decide(const Scheduling& s, int ScheduleChoice::*what, int wanted);
 std::map<ir::SymbolId, int64_t> find_expected_values(const std::vector<Dim>& launch);
+std::map<ir::SymbolId, int64_t> find_typical_values(const std::vector<Dim>& launch, const SymbolBindings& symbols);
 // The extent if it is constant or has an expected value, else `otherwise`.
 int64_t known_extent(const Scheduling& s, const IndexExpr& extent, int64_t otherwise);
 
