@@ -7,6 +7,7 @@
 #include <set>
 
 #include "codegen/cuda/expression.h"
+#include "codegen/kernel/layout.h"
 
 namespace fusec::codegen::cuda {
 namespace {
@@ -72,7 +73,7 @@ bool Index::uses_data(const IndexExpr& d) const {
                      [&](ir::SymbolId symbol) { return register_info(symbol) != nullptr; });
 }
 
-int64_t Index::divisor(const IndexExpr& d) const { return with_facts(d, kernel_).known_divisor(); }
+int64_t Index::divisor(const IndexExpr& d) const { return find_divisor(d, kernel_); }
 
 LaneForm Index::lane_form(const IndexExpr& d) const {
   LaneForm out;

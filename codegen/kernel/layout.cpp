@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits a kernel into grid phases at the start of emit: perfectly nested outermost grid loops form one phase, and
 // statements between grid loops form phases without a grid. Computes strides and linear element offsets of buffers,
-// including the "pitch P" layout; "swizzle N" is applied by the writers of accesses.
+// including the "pitch P" layout, and what divides such offsets; "swizzle N" is applied by the writers of accesses.
 
 #include "codegen/kernel/layout.h"
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <set>
 
 #include "ir/support/check.h"
 
@@ -125,6 +127,63 @@ IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& i
   IndexExpr out;
   for (std::size_t i = 0; i < index.size(); ++i) out += index[i] * strides[i];
   return out;
+}
+
+namespace {
+
+// Collects the numbers of threads after which a quotient or remainder of the thread's number begins anew.
+void collect_periods(const IndexExpr& e, std::set<int64_t>& out) {
+  if (e.is_const()) return;
+  for (const IndexExpr::Term& term : e.terms()) {
+    for (const IndexExpr::Atom& atom : term.atoms) {
+      if (atom.fn != IndexExpr::Fn::floordiv && atom.fn != IndexExpr::Fn::mod) continue;
+      const IndexExpr &of = atom.args[0], &by = atom.args[1];
+      if (!by.is_const() || by.value() <= 1) continue;
+      collect_periods(of, out);
+      if (of.as_symbol() == ir::kThread) out.insert(by.value());
+      const std::vector<IndexExpr::Term> terms = of.terms();
+      if (terms.size() != 1 || terms[0].coefficient != 1 || terms[0].atoms.size() != 1) continue;
+      const IndexExpr::Atom& inner = terms[0].atoms[0];
+      const bool quotient = inner.fn == IndexExpr::Fn::floordiv, rest = inner.fn == IndexExpr::Fn::mod;
+      if (!(quotient || rest) || inner.args[0].as_symbol() != ir::kThread || !inner.args[1].is_const()) continue;
+      out.insert(quotient ? by.value() * inner.args[1].value() : by.value());
+    }
+  }
+}
+
+// `e` with the thread's number t as a sum of digits: for periods 2 and 32, t = d0 + 2*d1 + 32*d2. Quotients and
+// remainders become sums of digits, so that 1920*(t div 2 mod 16) is a multiple of 1920 also where it has been joined
+// with other terms as 960*mod(t, 32) - 960*mod(t, 2).
+std::optional<IndexExpr> with_digits(const IndexExpr& e) {
+  std::set<int64_t> periods;
+  collect_periods(e, periods);
+  if (periods.empty()) return std::nullopt;
+  IndexExpr number = 0;
+  ir::IndexRanges ranges;
+  int64_t place = 1;
+  uint32_t digits = 0;
+  const auto add_digit = [&](std::optional<IndexExpr> most) {
+    const ir::SymbolId digit{ir::SymbolKind::thread, ++digits};
+    ranges[digit] = {IndexExpr(0), std::move(most)};
+    number += IndexExpr::symbol(digit) * place;
+  };
+  for (const int64_t period : periods) {
+    if (period % place != 0) return std::nullopt;
+    add_digit(IndexExpr(period / place - 1));
+    place = period;
+  }
+  add_digit(std::nullopt);
+  return simplify(e.substitute({{ir::kThread, number}}), ranges);
+}
+
+}  // namespace
+
+int64_t find_divisor(const IndexExpr& offset, const ir::Kernel& kernel) {
+  constexpr int64_t kWidest = 16;  // elements of the widest access
+  const int64_t plain = with_facts(offset, kernel).known_divisor();
+  if (plain % kWidest == 0) return plain;
+  const std::optional<IndexExpr> digits = with_digits(offset);
+  return digits ? std::max(plain, with_facts(*digits, kernel).known_divisor()) : plain;
 }
 
 }  // namespace fusec::codegen

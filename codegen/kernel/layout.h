@@ -17,6 +17,9 @@ using ir::IndexExpr;
 // apart.
 ir::IndexShape compute_strides(const ir::Buffer& buffer);
 IndexExpr linear_index(const ir::Buffer& buffer, const std::vector<IndexExpr>& index);
+// The greatest known divisor of an offset, up to 16 by the facts on extents and by how quotients and remainders of the
+// thread's number belong together; 0 for 0.
+int64_t find_divisor(const IndexExpr& offset, const ir::Kernel& kernel);
 
 // A nest of grid loops, outermost first, with its body; or a run of other statements, with no grid loops.
 struct Phase {

@@ -85,7 +85,7 @@ void each_lane(Writer& w, int width, const std::function<void(int)>& f) {
   w.index.bound(ir::kLane, 0, width - 1);
 }
 
-int64_t known_divisor(const Writer& w, const IndexExpr& d) { return with_facts(d, w.kernel).known_divisor(); }
+int64_t known_divisor(const Writer& w, const IndexExpr& d) { return find_divisor(d, w.kernel); }
 
 void write_index_value(Writer& w, const ir::IndexValue& stmt) {
   auto& b = w.ir.b;

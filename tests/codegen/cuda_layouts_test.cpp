@@ -139,6 +139,23 @@ TEST(CudaLayouts, EveryPermutationOfFourAxes) {
       }
 }
 
+// Rows of the output that are joined with the next ones, and tiles of whole rows.
+TEST(CudaLayouts, ShortRowsOfTheOutput) {
+  for (const DType dtype : kSizes)
+    for (const auto& [shape, perm] :
+         std::vector<std::pair<std::vector<int64_t>, std::vector<int>>>{{{12, 9, 10, 32}, {2, 3, 1, 0}},
+                                                                        {{12, 9, 10, 32}, {3, 1, 2, 0}},
+                                                                        {{24, 3, 16, 48}, {1, 3, 2, 0}},
+                                                                        {{12, 9, 10, 32}, {2, 1, 3, 0}},
+                                                                        {{4, 40, 6, 32}, {0, 2, 3, 1}},
+                                                                        {{9, 2, 3, 50}, {2, 3, 1, 0}}}) {
+      const auto layout = lower_layout(permuted(dtype, shape, perm, dtype == DType::f16), 1);
+      ASSERT_TRUE(layout.ok()) << layout.status().str();
+      expect_like_graph(*layout);
+      if (HasFailure()) return;
+    }
+}
+
 // Tiles that fit and that do not, aligned and not, of one and of several operands.
 std::vector<Layout> tiles() {
   std::vector<Layout> out;

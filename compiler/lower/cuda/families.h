@@ -45,6 +45,9 @@ Chunks find_chunks(const ir::Kernel& kernel, const std::vector<ir::LoopHead>& lo
 inline constexpr int64_t kUnknownRows = 8;
 // Schedules rows of constant length that no block holds in registers. Returns nullopt where take_apart does.
 std::optional<ir::Block> cuda_long_rows(const Scheduling& s, const PerfectNest& nest);
+// Gives the places that argmax and its variants compare 32 bits where rows are short enough: wide ones take twice as
+// many instructions and shuffles.
+void narrow_places(ir::Kernel& kernel, ir::Block& block);
 // Schedules a nest without reductions by the family that suits it.
 ir::Block cuda_elements(const Scheduling& s, PerfectNest nest);
 std::optional<ir::Block> cuda_columns(const Scheduling& s, const PerfectNest& nest, VarId along);

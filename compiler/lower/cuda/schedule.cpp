@@ -197,6 +197,7 @@ ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::ve
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
+  narrow_places(nest.kernel, body);
   const bool independent = is_independent(nest.kernel, body);
   if (independent) body = join_nests(std::move(body));
   for (Stmt& stmt : body) {

@@ -98,7 +98,7 @@ class TupleOfThread {
     return {mean, squares, count};
   }
 
-  // NaN is the best value; no value equals it. Places fit in 32 bits, which take half of the instructions.
+  // NaN is the best value; no value equals it.
   std::vector<Operand> best_and_place(ir::Combiner combiner) {
     const bool greatest = combiner == ir::Combiner::argmax || combiner == ir::Combiner::argmax_last;
     const bool last = combiner == ir::Combiner::argmax_last || combiner == ir::Combiner::argmin_last;
@@ -114,7 +114,7 @@ class TupleOfThread {
     const int64_t none = last ? -1 : std::numeric_limits<int32_t>::max();
     const Operand found = let(body, ir::ScalarOp::where, {hit, at, ir::int_constant(DType::i32, none)}, places);
     add({{result}, last ? ir::Combiner::max : ir::Combiner::min, {e_.lanes, 0}, {e_.steps}, body, {found}, e_.inside});
-    return {best, let(out_, ir::ScalarOp::cast, {result}, {DType::i64, 1})};
+    return {best, result};
   }
 
   static Operand number(double value) { return ir::float_constant(DType::f32, value); }
@@ -152,19 +152,46 @@ class TupleOfThread {
   Block taken_;
 };
 
-}  // namespace
-
-bool makes_tuples(const ir::Kernel& kernel, const ir::Reduce& row) {
-  if (row.combiner == ir::Combiner::max_sum || row.combiner == ir::Combiner::welford) return true;
-  if (!chooses_place(row.combiner) || kernel.regs[row.dst[0]].dtype != DType::f32) return false;
+// Whether 32 bits hold every place of the row, which no data changes.
+bool has_short_places(const ir::Reduce& row) {
   IndexExpr length = 1;
   for (const LoopHead& head : row.loops) length *= head.extent;
   const bool is_short = length.is_const() && length.value() < std::numeric_limits<int32_t>::max();
   const ir::IndexValue* place = find_place(row.body, row.yield[1]);
-  if (!is_short || place == nullptr || kernel.regs[place->dst].dtype != DType::i64) return false;
+  if (!is_short || place == nullptr) return false;
   std::set<ir::SymbolId> symbols;
   place->value.collect_symbols(symbols);
   return std::none_of(symbols.begin(), symbols.end(), [](ir::SymbolId s) { return s.reg().has_value(); });
+}
+
+}  // namespace
+
+bool makes_tuples(const ir::Kernel& kernel, const ir::Reduce& row) {
+  if (row.combiner == ir::Combiner::max_sum || row.combiner == ir::Combiner::welford) return true;
+  return chooses_place(row.combiner) && kernel.regs[row.dst[0]].dtype == DType::f32 &&
+         kernel.regs[row.dst[1]].dtype == DType::i32 && has_short_places(row);
+}
+
+void narrow_places(ir::Kernel& kernel, Block& block) {
+  Block result;
+  for (Stmt& stmt : block) {
+    for (Block* nested : nested_blocks(stmt)) narrow_places(kernel, *nested);
+    auto* row = std::get_if<ir::Reduce>(&stmt.v);
+    const bool narrows = row != nullptr && chooses_place(row->combiner) &&
+                         kernel.regs[row->dst[1]].dtype == DType::i64 && has_short_places(*row);
+    if (!narrows) {
+      result.push_back(std::move(stmt));
+      continue;
+    }
+    const RegId wide = row->dst[1], narrow = add_reg(kernel, DType::i32, kernel.regs[wide].width);
+    const ir::IndexValue place = *find_place(row->body, row->yield[1]);
+    const RegId at = add_reg(kernel, DType::i32, kernel.regs[place.dst].width);
+    row->body.push_back({ir::IndexValue{at, place.value}});
+    row->yield[1] = at, row->dst[1] = narrow;
+    result.push_back(std::move(stmt));
+    result.push_back({ir::Let{wide, ir::ScalarOp::cast, {narrow}}});
+  }
+  block = std::move(result);
 }
 
 std::vector<Operand> reduce_to_tuple(ir::Kernel& kernel, ir::Combiner combiner, const ThreadElements& elements,

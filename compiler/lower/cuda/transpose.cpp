@@ -6,6 +6,10 @@
 // Rows of the tile are an odd number of words apart. Elements of 1 and 2 bytes come from 4 and 2 rows of the input at
 // once, so that whole words enter the tile. A warp then spans 128 bytes of a row of the output, or as many bytes of the
 // input's rows as its lanes times the lanes of an access make a full row of banks: no two threads meet in a bank.
+//
+// Short rows of the output (24 channels) that the next outer loop continues are one long row: its loop is c = o*24 + i,
+// and the input is read at o = c div 24 and i = c mod 24. If it is the input's contiguous loop that continues them, a
+// tile has whole rows, which lie one after the other in the output, and threads follow each other along all of them.
 
 #include <algorithm>
 #include <set>
@@ -25,6 +29,7 @@ constexpr int kMediumTile = 4096;    // elements of the tile that suits problems
 constexpr int kMaxSteps = 8;         // accesses of a thread along one side of a tile
 constexpr int kSharedBytes = 46080;  // of all tiles of a block: what needs no dynamic shared memory
 constexpr int kHeldBytes = 128;      // of operands that a thread loads before the barrier
+constexpr int kShortRow = 256;       // bytes of a row of the output, below which it is joined to the next one
 
 int element_bytes(const ir::Kernel& k, BufferId id) { return static_cast<int>(size_of(k.buffers[id].dtype)); }
 
@@ -77,12 +82,21 @@ TileWalk walk_tile(ir::Kernel& k, int minor, int major, int lanes, int threads) 
   return w;
 }
 
-// The most lanes, up to `lanes`, that divide every address along `var`: the offset and the stride of `across`.
-int aligned_lanes(const ir::Kernel& k, const IndexExpr& index, const LoopHead& along, VarId across, int lanes) {
-  const auto affine = affine_in(index, {along.var, across});
+// A walk in which the threads follow each other over whole rows of `minor` steps.
+TileWalk walk_rows(ir::Kernel& k, int minor, int major, int threads) {
+  TileWalk w{};
+  w.minor = minor, w.major = major;
+  w.lanes_minor = minor, w.lanes_major = 1, w.groups_minor = 1;
+  w.groups_major = largest_divisor(major, std::clamp(threads / minor, 1, major));
+  for (VarId* var : {&w.group, &w.group_minor, &w.lane, &w.lane_minor, &w.step}) *var = add_var(k);
+  return w;
+}
+
+// The most lanes, up to `lanes`, that divide every address along the loop: all that does not move with it.
+int aligned_lanes(const ir::Kernel& k, const IndexExpr& index, const LoopHead& along, int lanes) {
+  const auto affine = affine_in(index, {along.var});
   const auto fits = [&](int n) {
-    return divisible_by(k, along.extent, n) && affine && divisible_by(k, affine->coefficient(across), n) &&
-           divisible_by(k, affine->rest, n);
+    return divisible_by(k, along.extent, n) && affine && divisible_by(k, affine->rest, n);
   };
   while (lanes > 1 && !fits(lanes)) lanes /= 2;
   return lanes;
@@ -102,6 +116,7 @@ class TransposeSchedule {
       : s_(s), k_(s.kernel), nest_(std::move(nest)), along_(nest_.heads.back()) {
     for (const LoopHead& head : nest_.heads)
       if (head.var == across) across_ = head;
+    join_short_rows();
     for (const Stmt& stmt : nest_.body) {
       const auto* load = std::get_if<ir::Load>(&stmt.v);
       if (load != nullptr && is_strided(*load)) staged_.push_back(describe(*load));
@@ -144,7 +159,8 @@ class TransposeSchedule {
   // The work on one tile, which may be `partial`.
   Block tile(bool partial) {
     partial_ = partial;
-    output_ = walk_tile(k_, width_ / lanes_, height_, kWarp / output_words(), threads_);
+    output_ = whole_rows_ ? walk_rows(k_, width_ / lanes_, height_, threads_)
+                          : walk_tile(k_, width_ / lanes_, height_, kWarp / output_words(), threads_);
     Block body, fills;
     for (const StagedLoad& staged : staged_) fills.push_back(fill(staged));
     Block work = compute();
@@ -157,10 +173,69 @@ class TransposeSchedule {
 
   bool is_strided(const ir::Load& load) const {
     if (load.index.size() != 1 || load.clamp != 0 || uses_registers(load)) return false;
-    const auto affine = affine_in(load.index[0], {across_.var, along_.var});
+    const auto affine = affine_in(load.index[0], {across_.var});
     if (!affine || !affine->coefficient(across_.var).is(1)) return false;
-    const IndexExpr stride = affine->coefficient(along_.var);
+    const auto rest = affine_in(affine->rest, {along_.var});
+    if (!rest) return true;  // of joined rows
+    const IndexExpr stride = rest->coefficient(along_.var);
     return !stride.is(0) && !stride.is(1);
+  }
+
+  // --- short rows --------------------------------------------------------------------------------------------------
+
+  int64_t row_bytes() const {
+    int64_t widest = 1;
+    for (const Stmt& stmt : nest_.body)
+      if (const auto* store = std::get_if<ir::Store>(&stmt.v))
+        widest = std::max<int64_t>(widest, element_bytes(k_, store->buffer));
+    return along_.extent.value() * widest;
+  }
+
+  // Whether the access goes on from row to row of the output as `next`, the loop around the rows, goes on.
+  bool continues_row(const std::vector<IndexExpr>& index, VarId next) const {
+    const auto affine = index.size() == 1 ? affine_in(index[0], {along_.var, next}) : std::nullopt;
+    return affine && affine->coefficient(along_.var).is(1) && affine->coefficient(next) == along_.extent;
+  }
+  bool stores_continue(VarId next) const {
+    return std::all_of(nest_.body.begin(), nest_.body.end(), [&](const Stmt& stmt) {
+      const auto* store = std::get_if<ir::Store>(&stmt.v);
+      return store == nullptr || continues_row(store->index, next);
+    });
+  }
+  // Whether every load does so, too, goes through shared memory, or moves with neither loop.
+  bool loads_continue(VarId next) const {
+    return std::all_of(nest_.body.begin(), nest_.body.end(), [&](const Stmt& stmt) {
+      if (std::holds_alternative<ir::IndexValue>(stmt.v)) return false;
+      const auto* load = std::get_if<ir::Load>(&stmt.v);
+      if (load == nullptr || (load->guard.empty() && is_strided(*load))) return true;
+      return continues_row(load->index, next) || (!mentions(stmt, along_.var) && !mentions(stmt, next));
+    });
+  }
+
+  void join_short_rows() {
+    if (!along_.extent.is_const() || row_bytes() >= kShortRow) return;
+    if (stores_continue(across_.var)) {
+      whole_rows_ = along_.extent.value() % kSmallTile != 0;
+      return;
+    }
+    for (size_t i = 0; i + 1 < nest_.heads.size(); ++i) {
+      const VarId next = nest_.heads[i].var;
+      if (next != across_.var && stores_continue(next) && loads_continue(next)) return join(i);
+    }
+  }
+
+  // Makes the innermost loop and loop number `next` one.
+  void join(size_t next) {
+    const LoopHead outer = nest_.heads[next];
+    const LoopHead joined{along_.tag, add_var(k_), outer.extent * along_.extent};
+    const IndexExpr c = IndexExpr::symbol(joined.var);
+    const std::map<ir::SymbolId, IndexExpr> at{{along_.var, mod(c, along_.extent)},
+                                               {outer.var, floordiv(c, along_.extent)}};
+    nest_.heads.back() = along_ = joined;
+    nest_.heads.erase(nest_.heads.begin() + static_cast<std::ptrdiff_t>(next));
+    const ir::IndexRanges ranges = ir::compute_ranges(nest_.heads);
+    for (Stmt& stmt : nest_.body)
+      ir::for_each_index(stmt, [&](IndexExpr& d) { d = simplify(d.substitute(at), ranges); });
   }
 
   static bool uses_registers(const ir::Load& load) {
@@ -176,7 +251,7 @@ class TransposeSchedule {
   StagedLoad describe(const ir::Load& load) const {
     StagedLoad staged{load, {}, 1, 1};
     const int bytes = element_bytes(k_, load.buffer);
-    staged.lanes = aligned_lanes(k_, load.index[0], across_, along_.var, kAccessBytes / bytes);
+    staged.lanes = aligned_lanes(k_, load.index[0], across_, kAccessBytes / bytes);
     if (staged.lanes > 1) staged.rows = std::max(1, kWord / bytes);
     return staged;
   }
@@ -185,7 +260,7 @@ class TransposeSchedule {
     int lanes = lanes_of_access(k_, nest_.body, along_.var);
     for (const Stmt& stmt : nest_.body)
       if (const auto* store = std::get_if<ir::Store>(&stmt.v))
-        lanes = aligned_lanes(k_, store->index[0], along_, across_.var, lanes);
+        lanes = aligned_lanes(k_, store->index[0], along_, lanes);
     return lanes;
   }
 
@@ -240,13 +315,15 @@ class TransposeSchedule {
     for (const StagedLoad& staged : staged_) lanes_in = std::min(lanes_in, staged.lanes);
     const int narrow = std::min(lanes_, lanes_in);
     height_ = side(across_, bytes == 8 ? 32 : bytes == 1 ? 128 : 64, lanes_in, input_lanes(bytes, lanes_in));
-    width_ = side(along_, bytes == 8 ? 32 : bytes <= 2 && narrow > 2 ? 128 : 64, lanes_, kWarp / output_words());
+    const int widest_tile = bytes == 8 ? 32 : bytes <= 2 && narrow > 2 ? 128 : 64;
+    whole_rows_ = whole_rows_ && along_.extent.value() <= widest_tile && row_steps() <= kWarp;
+    width_ = whole_rows_ ? whole_row() : side(along_, widest_tile, lanes_, kWarp / output_words());
     while (shared_bytes() > kSharedBytes && shrink()) continue;
     // Few blocks leave multiprocessors idle at the end.
     while (height_ * width_ > kMediumTile && blocks() < 40 * int64_t{s_.target.sm_count} && shrink()) continue;
     while (blocks() < 4 * int64_t{s_.target.sm_count} && shrink()) continue;
     height_ = whole_units(decide(s_, &ScheduleChoice::tile_rows, height_));
-    width_ = whole_units(decide(s_, &ScheduleChoice::tile_columns, width_));
+    if (!whole_rows_) width_ = whole_units(decide(s_, &ScheduleChoice::tile_columns, width_));
     const int area = height_ * width_;
     threads_ = area / lanes_ > 256 * kMaxSteps || (bytes == 4 && area >= kMediumTile) ? 512 : 256;
     return shared_bytes() <= kSharedBytes;
@@ -254,8 +331,17 @@ class TransposeSchedule {
 
   static int whole_units(int side) { return (side + kUnit - 1) / kUnit * kUnit; }
 
+  // A row, rounded up to what enters the tile together.
+  int whole_row() const {
+    const auto extent = static_cast<int>(along_.extent.value());
+    int rows = 1;
+    for (const StagedLoad& staged : staged_) rows = std::max(rows, staged.rows);
+    return (extent + rows - 1) / rows * rows;
+  }
+  int row_steps() const { return static_cast<int>(along_.extent.value()) / lanes_; }
+
   bool shrink() {
-    int& longer = width_ >= height_ ? width_ : height_;
+    int& longer = !whole_rows_ && width_ >= height_ ? width_ : height_;
     if (longer <= kSmallTile) return false;
     longer = std::max(kSmallTile, whole_units(longer / 2));
     return true;
@@ -453,7 +539,8 @@ class TransposeSchedule {
   int height_ = 0, width_ = 0, threads_ = 0;  // of a tile: along `across`, along `along`
   IndexExpr row_, column_;                    // where a tile begins
   TileWalk output_{};
-  bool partial_ = false;  // whether the tile that is made may reach past the extents
+  bool partial_ = false;     // whether the tile that is made may reach past the extents
+  bool whole_rows_ = false;  // whether a tile has whole rows of the output, which follow each other there
 };
 
 }  // namespace

@@ -54,22 +54,41 @@ Parts combine_max_sum(const PartOps& x, const Parts& a, const Parts& b) {
   return {m, x.apply(ScalarOp::add, left, right)};
 }
 
+// The ops on two tuples of a value and a place, and on whether the right one wins.
+struct ArgOps {
+  const PartOps& x;
+  const CombineOp& op;
+  const Parts &a, &b;
+  bool greatest = op.combiner == Combiner::argmax || op.combiner == Combiner::argmax_last;
+  bool last = op.combiner == Combiner::argmax_last || op.combiner == Combiner::argmin_last;
+
+  Operand logic(ScalarOp f, std::vector<Operand> args) const {
+    return append_let(x.l, f, {DType::bool_, op.width}, std::move(args));
+  }
+  // Whether a is not better than b, and whether it is worse or one of them is NaN.
+  Operand no_better() const {
+    return logic(ScalarOp::not_, {x.test(greatest ? ScalarOp::gt : ScalarOp::lt, a[0], b[0])});
+  }
+  Operand not_as_good() const {
+    return logic(ScalarOp::not_, {x.test(greatest ? ScalarOp::ge : ScalarOp::le, a[0], b[0])});
+  }
+  Operand is_nan(const Operand& value) const { return logic(ScalarOp::is_nan, {value}); }
+  Parts choose(const Operand& wins) const {
+    return {x.choose(wins, b[0], a[0]), append_let(x.l, ScalarOp::where, op.part(1), {wins, b[1], a[1]})};
+  }
+};
+
 // NaN wins over numbers, then the better value wins, then the index that the combiner prefers.
 Parts combine_arg(const PartOps& x, const CombineOp& op, const Parts& a, const Parts& b) {
-  const bool greatest = op.combiner == Combiner::argmax || op.combiner == Combiner::argmax_last;
-  const bool last = op.combiner == Combiner::argmax_last || op.combiner == Combiner::argmin_last;
-  const ir::RegInfo flag{DType::bool_, op.width};
-  const auto logic = [&](ScalarOp f, std::vector<Operand> args) { return append_let(x.l, f, flag, std::move(args)); };
-  const Operand better = x.test(greatest ? ScalarOp::lt : ScalarOp::gt, a[0], b[0]);
-  const Operand worse = x.test(greatest ? ScalarOp::gt : ScalarOp::lt, a[0], b[0]);
-  const Operand preferred = x.test(last ? ScalarOp::lt : ScalarOp::gt, a[1], b[1]);
-  const Operand no_worse = logic(ScalarOp::not_, {worse});
-  Operand wins = logic(ScalarOp::or_, {better, logic(ScalarOp::and_, {no_worse, preferred})});
+  const ArgOps o{x, op, a, b};
+  const Operand preferred = x.test(o.last ? ScalarOp::lt : ScalarOp::gt, a[1], b[1]);
+  Operand better = o.not_as_good(), tie = o.logic(ScalarOp::and_, {o.no_better(), preferred});
   if (is_float(op.types[0])) {
-    const Operand nan_a = logic(ScalarOp::is_nan, {a[0]}), nan_b = logic(ScalarOp::is_nan, {b[0]});
-    wins = append_let(x.l, ScalarOp::where, flag, {logic(ScalarOp::xor_, {nan_a, nan_b}), nan_b, wins});
+    const Operand number = o.logic(ScalarOp::not_, {o.is_nan(a[0])});
+    better = o.logic(ScalarOp::and_, {better, number});
+    tie = o.logic(ScalarOp::and_, {tie, o.logic(ScalarOp::or_, {number, o.is_nan(b[0])})});
   }
-  return {x.choose(wins, b[0], a[0]), append_let(x.l, ScalarOp::where, op.part(1), {wins, b[1], a[1]})};
+  return o.choose(o.logic(ScalarOp::or_, {better, tie}));
 }
 
 }  // namespace
@@ -86,6 +105,17 @@ Parts combine(ThreadLowering& l, const CombineOp& op, const Parts& a, const Part
   if (op.combiner == Combiner::welford) return combine_welford(x, a, b);
   if (op.combiner == Combiner::max_sum) return combine_max_sum(x, a, b);
   return combine_arg(x, op, a, b);
+}
+
+Parts combine_in_order(ThreadLowering& l, const CombineOp& op, const Parts& a, const Parts& b) {
+  const PartOps x{l, op.part(0)};
+  const ArgOps o{x, op, a, b};
+  Operand wins = o.last ? o.no_better() : o.not_as_good();
+  if (is_float(op.types[0])) {
+    wins = o.logic(ScalarOp::and_, {wins, o.logic(ScalarOp::not_, {o.is_nan(a[0])})});
+    if (o.last) wins = o.logic(ScalarOp::or_, {wins, o.is_nan(b[0])});
+  }
+  return o.choose(wins);
 }
 
 }  // namespace fusec::compiler

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "compiler/lower/gpu/threads.h"
 #include "compiler/lower/rewrite/kernel_names.h"
@@ -56,10 +57,28 @@ class Tuples {
 
 struct Reduction : ReductionPlan {
   const ir::Reduce& stmt;
-  CombineOp op;     // of one value of the result
-  int64_t threads;  // that take part
-  bool shares;      // the work with other threads
+  CombineOp op;                         // of one value of the result
+  int64_t threads;                      // that take part
+  bool shares;                          // the work with other threads
+  std::optional<IndexExpr> place = {};  // of argmax and its variants, if a thread's elements come in order of place
 };
+
+// The place of an element, if a thread has one accumulator and one loop, along which places rise.
+std::optional<IndexExpr> rising_place(const ir::Reduce& stmt, const ReductionPlan& plan, bool shares) {
+  if (stmt.yield.size() != 2 || stmt.combiner == ir::Combiner::max_sum || shares || plan.counted) return std::nullopt;
+  if (!plan.lane_wise && plan.width > 1) return std::nullopt;
+  if (!stmt.guard.empty() || plan.loops.size() != 1) return std::nullopt;
+  const ReduceLoop& loop = plan.loops[0];
+  if (loop.kind != LoopKind::sequence || !loop.extent.is_const() || loop.extent.value() < 1) return std::nullopt;
+  for (const ir::Stmt& part : stmt.body) {
+    const auto* place = std::get_if<ir::IndexValue>(&part.v);
+    if (place == nullptr || !(stmt.yield[1] == ir::Operand(place->dst))) continue;
+    const IndexExpr first = place->value.substitute({{loop.head.var, IndexExpr(0)}});
+    const auto stride = (place->value - first).exact_div(IndexExpr::symbol(loop.head.var));
+    if (stride && stride->is_const() && stride->value() > 0) return place->value;
+  }
+  return std::nullopt;
+}
 
 void check_loops(ThreadLowering& l, const ir::Reduce& stmt) {
   for (const LoopHead& loop : stmt.loops) {
@@ -84,7 +103,7 @@ Reduction plan_reduction(ThreadLowering& l, const ir::Reduce& stmt) {
   std::vector<LoopHead> loops;
   for (const ReduceLoop& loop : plan.loops)
     if (loop.is_block()) loops.push_back(loop.head);
-  return {plan, stmt, std::move(op), bind_threads(l, loops, 1), shares};
+  return {plan, stmt, std::move(op), bind_threads(l, loops, 1), shares, rising_place(stmt, plan, shares)};
 }
 
 bool has_idle_threads(const ThreadLowering& l, const Reduction& r) { return r.shares && r.threads < l.group.size; }
@@ -105,7 +124,8 @@ void add_elements(ThreadLowering& l, const Reduction& r, const Tuples& accumulat
   Parts value = yielded(l, r);
   CombineOp op = r.op;
   op.width = r.width;
-  if (adds) value = combine(l, op, accumulators.get(at, r.per), value);
+  if (adds && r.place) value = combine_in_order(l, op, accumulators.get(at, r.per), value);
+  if (adds && !r.place) value = combine(l, op, accumulators.get(at, r.per), value);
   accumulators.set(at, value, r.stmt.guard);
 }
 
@@ -154,11 +174,26 @@ bool fold_loops(ThreadLowering& l, const Reduction& r, std::vector<Parts>& value
   return everywhere;
 }
 
+// The least value, at the place of the first element: if no element is better, that is where it is.
+void start_at_first_place(ThreadLowering& l, const Reduction& r, const Tuples& accumulators) {
+  Parts first = identity(r.op);
+  first[0] = append_copy(l, r.op.part(0), first[0]);
+  const RegId place = add_reg(l.kernel, r.op.types[1], r.op.width);
+  const IndexExpr at = r.place->substitute({{r.loops[0].head.var, IndexExpr(0)}});
+  l.out->push_back({ir::IndexValue{place, resolve(l, at)}});
+  first[1] = place;
+  accumulators.set(0, first);
+}
+
 // The accumulators, after the elements of the loops from number `from` on.
 std::vector<Parts> accumulate(ThreadLowering& l, const Reduction& r, size_t from) {
   const Tuples accumulators(l, r.op, array_size(r));
   const bool adds = has_sequence(r);
-  if (adds || has_idle_threads(l, r) || !r.stmt.guard.empty()) accumulators.reset(r.per);
+  if (adds && r.place) {
+    start_at_first_place(l, r, accumulators);
+  } else if (adds || has_idle_threads(l, r) || !r.stmt.guard.empty()) {
+    accumulators.reset(r.per);
+  }
   in_thread_loops(l, r, from,
                   [&] { iteration(l, r, [&] { add_elements(l, r, accumulators, array_position(r), adds); }); });
   return accumulators.all();

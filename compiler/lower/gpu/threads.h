@@ -87,6 +87,8 @@ struct CombineOp {
 Parts identity(const CombineOp& op);
 // The operations and their order are those of ir/eval/combine.cpp.
 Parts combine(ThreadLowering& l, const CombineOp& op, const Parts& a, const Parts& b);
+// The same for argmax and its variants, where the place of b is known to be the greater one: half of the instructions.
+Parts combine_in_order(ThreadLowering& l, const CombineOp& op, const Parts& a, const Parts& b);
 
 // --- reduction_plan.cpp: how a reduction is split into loops and threads ---
 //
