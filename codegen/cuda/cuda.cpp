@@ -19,9 +19,12 @@ constexpr int kCudaWriterVersion = 19;
 struct WrittenCuda {
   std::string text;
   std::vector<ArtifactPhase> phases;
+  std::vector<int> most_registers;  // of a thread, for as many resident blocks as a phase should have; 0: any number
 };
 
-Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, bool comments) {
+constexpr int kRegisters = 65536;  // of a multiprocessor
+
+Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, bool comments, bool bounded) {
   WrittenCuda out;
   cuda::Prelude prelude(target, kernel.fits32 ? "int" : "i64");
   std::string functions;
@@ -30,7 +33,10 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
     for (const Phase& phase : phases) {
       ArtifactPhase& made = out.phases.emplace_back();
       made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
-      cuda::PhaseText text = cuda::write_phase(kernel, target, comments, prelude, phase, made.entry);
+      const int resident = count_resident(phase);
+      cuda::PhaseText text =
+          cuda::write_phase(kernel, target, comments, prelude, phase, made.entry, bounded ? resident : 0);
+      out.most_registers.push_back(resident > 1 ? kRegisters / (phase.threads * resident) : 0);
       functions += text.text;
       made.iterations = named(kernel, text.iterations);
       made.threads = text.threads;
@@ -43,10 +49,7 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
   return out;
 }
 
-}  // namespace
-
-Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
-  FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, false));
+Result<Artifact> compile_written(WrittenCuda written, const Target& target, const EmitOptions& options) {
   FUSEC_ASSIGN(cuda::Cubin cubin, cuda::compile(written.text, target));
   Artifact artifact;
   artifact.phases = std::move(written.phases);
@@ -60,8 +63,27 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   return artifact;
 }
 
+bool exceeds(const std::vector<ArtifactPhase>& phases, const std::vector<int>& most_registers) {
+  for (std::size_t i = 0; i < phases.size(); ++i)
+    if (most_registers[i] > 0 && phases[i].registers > most_registers[i]) return true;
+  return false;
+}
+
+}  // namespace
+
+// Left alone, NVRTC mostly keeps to the registers that let enough blocks of a cluster be resident, and then its code is
+// better than with a bound. Where it does not, it compiles again with one.
+Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
+  FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, false, false));
+  const std::vector<int> most_registers = written.most_registers;
+  FUSEC_ASSIGN(Artifact artifact, compile_written(std::move(written), target, options));
+  if (!exceeds(artifact.phases, most_registers)) return artifact;
+  FUSEC_ASSIGN(written, write_cuda(kernel, target, false, true));
+  return compile_written(std::move(written), target, options);
+}
+
 Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& target, bool comments) {
-  FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, comments));
+  FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, comments, false));
   return std::move(written.text);
 }
 

@@ -197,7 +197,7 @@ std::string Writer::loop_name() {
 }
 
 PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude,
-                      const Phase& phase, const std::string& entry) {
+                      const Phase& phase, const std::string& entry, int resident) {
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
@@ -221,8 +221,8 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   const std::string first = w.cluster > 1 ? fmt::format("blockIdx.x % {}u * {}u + ", w.cluster, threads) : "";
   if (threads > 1) head.line(fmt::format("const {} t = {}threadIdx.x;", w.index.type(), first));
   const std::string cluster = w.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", w.cluster) : "";
-  out.text = fmt::format("\nextern \"C\" __global__ {}__launch_bounds__({}) void {}({}) {{\n", cluster, threads, entry,
-                         parameters(w)) +
+  out.text = fmt::format("\nextern \"C\" __global__ {}__launch_bounds__({}{}) void {}({}) {{\n", cluster, threads,
+                         resident > 1 ? fmt::format(", {}", resident) : "", entry, parameters(w)) +
              head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
   return out;
 }

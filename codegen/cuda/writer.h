@@ -48,8 +48,9 @@ struct PhaseText {
   int threads = 1;
   int64_t dynamic_shared = 0;
 };
+// `resident`: blocks that a multiprocessor must be able to hold at once; up to 1: any number.
 PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comments, Prelude& prelude,
-                      const Phase& phase, const std::string& entry);
+                      const Phase& phase, const std::string& entry, int resident);
 
 void write_stmt(Writer& w, const ir::Stmt& stmt);
 void write_block(Writer& w, const ir::Block& block);

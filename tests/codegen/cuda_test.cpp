@@ -9,11 +9,25 @@
 #include "codegen/ptx/ptx.h"
 #include "tests/codegen/cuda_emulation_run.h"
 #include "tests/codegen/lowered.h"
+#include "tests/codegen/scheduled_rows.h"
 
 namespace fusec::codegen_test {
 namespace {
 
 Target sm(const char* name) { return named_target(name).value(); }
+
+constexpr const char* kClusterSoftmax = R"(graph @main(%x: f16[$B, 50304]) {
+  %c = cast %x {to = f32}: f32[$B, 50304]
+  %0 = reduce_max %c {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %c, %1: f32[$B, 50304]
+  %3 = exp %2: f32[$B, 50304]
+  %4 = reduce_sum %3 {axes = [1]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f32[$B, 1]
+  %6 = div %3, %5: f32[$B, 50304]
+  %7 = cast %6 {to = f16}: f16[$B, 50304]
+  return %7 as "y"
+})";
 
 // Two phases; the second has more shared memory than a function may declare.
 constexpr const char* kTwoPhases = R"(kernel @two(%x: in f32[n, 16384], %y: out f32[n, 16384], %z: out f32[n]) {
@@ -42,6 +56,19 @@ constexpr const char* kTwoPhases = R"(kernel @two(%x: in f32[n, 16384], %y: out 
   }
 }
 )";
+
+// Left alone, NVRTC 13.0 takes 167 registers for this kernel.
+TEST(CudaArtifact, LetsSeveralBlocksOfAClusterBeResident) {
+  codegen::EmitOptions options;
+  options.codegen = Codegen::nvrtc;
+  const Scheduled s = schedule(kClusterSoftmax, 1335, kManySmsOfClusters);
+  ASSERT_NE(print(s.kernel).find("cluster"), std::string::npos);
+  const auto artifact = codegen_test::emit(s.kernel, sm("sm_90"), options);
+  if (artifact.status().code() == StatusCode::unsupported) GTEST_SKIP() << artifact.status().str();
+  ASSERT_TRUE(artifact.ok()) << artifact.status().str();
+  EXPECT_EQ(artifact->phases.at(0).threads, 256);
+  EXPECT_LE(artifact->phases.at(0).registers, 128);
+}
 
 TEST(CudaArtifact, HasCubinPtxAndFigures) {
   codegen::EmitOptions options;

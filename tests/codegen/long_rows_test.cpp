@@ -69,7 +69,12 @@ constexpr const char* kArgmaxOfHalves = R"(graph @main(%x: f16[$B, 70008]) {
   %0 = argmax %x {axis = 1, last = 1}: i64[$B]
   return %0 as "y"
 })";
-constexpr const char* kLongRows[] = {kSum, kArgmax, kArgmaxOfHalves, kSoftmax, kLogSumExp, kGroupNorm, kMoments};
+constexpr const char* kOddArgmaxOfHalves = R"(graph @main(%x: f16[$B, 30007]) {
+  %0 = argmax %x {axis = 1, last = 0}: i64[$B]
+  return %0 as "y"
+})";
+constexpr const char* kLongRows[] = {kSum,     kArgmax,    kArgmaxOfHalves, kOddArgmaxOfHalves,
+                                     kSoftmax, kLogSumExp, kGroupNorm,      kMoments};
 
 // Rows as long as a block can hold, and rows that take half of the largest cluster. Lengths do not divide evenly.
 constexpr const char* kFullBlock = R"(graph @main(%x: f16[$B, 36, 40, 40], %w: f16[36, 1, 1]) {

@@ -74,6 +74,11 @@ constexpr const char* kAnyArgmax = R"(graph @main(%x: i8[$B, $L]) {
   return %0 as "y"
 })";
 
+constexpr const char* kPlace = R"(graph @main(%x: f16[$B, $L]) {
+  %0 = argmax %x {axis = 1, last = $P}: i64[$B]
+  return %0 as "y"
+})";
+
 std::vector<Tensor> evaluate_graph(const std::string& text, const std::vector<Tensor>& args) {
   const auto graph = ir::parse_graph(text);
   std::vector<Tensor> inputs;
@@ -109,6 +114,17 @@ TEST(OddRows, EveryLengthHasTheResultsOfTheGraph) {
       // Part of one block, or several blocks and part of one.
       const int64_t rows = length % 19 == 9 ? 531 : 5;
       expect_like_graph(filled(text, {{"$L", std::to_string(length)}}), rows);
+    }
+  }
+}
+
+// Values of a few bits, so that several places have the best one.
+TEST(OddRows, ThreadsFindThePlacesOfTheGraph) {
+  for (const char* length : {"257", "1001", "3073", "10007", "33001"}) {
+    for (const char* last : {"0", "1"}) {
+      const std::string text = filled(kPlace, {{"$L", length}, {"$P", last}});
+      EXPECT_NE(print(schedule(text, 5, kOneSmOfClusters).kernel).find(" is_nan "), std::string::npos);
+      expect_like_graph(text, 5);
     }
   }
 }

@@ -27,8 +27,9 @@ namespace {
 constexpr int64_t kMinSteps = 4;       // accesses of a thread in a chunk: enough loads under way
 constexpr int64_t kMaxChunks = 65536;  // chunks of longer rows have more steps
 constexpr int64_t kStepsUnrolled = 8;
-constexpr int64_t kRowChunks = 8;    // of a whole row that one warp reduces, in accumulators of their own
-constexpr int64_t kSliceChunks = 4;  // of a slice
+constexpr int64_t kTupleElements = 32;  // of which a thread makes one tuple: 1,024 threads have registers for them
+constexpr int64_t kRowChunks = 8;       // of a whole row that one warp reduces, in accumulators of their own
+constexpr int64_t kSliceChunks = 4;     // of a slice
 constexpr int64_t kSliceWarps = 8;
 constexpr int64_t kRowWarps = 32;      // of a block that takes a whole row
 constexpr int64_t kWarpsOfSm = 16;     // enough to keep loads under way
@@ -98,6 +99,12 @@ class LongRows {
       if (own.count > most.count) most = own;
     }
     return most;
+  }
+
+  // Whether accesses are of less than 16 bytes.
+  bool is_narrow(const Stmt& reduction) const {
+    const auto& reduce = std::get<ir::Reduce>(reduction.v);
+    return chunks_of(reduction).lanes < lanes_of_access(k_, reduce.body, reduce.loops.back().var);
   }
 
   // --- one access --------------------------------------------------------------------------------------------------
@@ -204,11 +211,16 @@ class LongRows {
     return {std::move(group)};
   }
 
-  // Reduces a block's share of a row to tuples. Each thread makes one tuple of its elements of a chunk.
-  Stmt tuple_reduction(const Stmt& stmt, const Slices& slices, VarId slice) {
+  // Reduces a block's share of a row to tuples. Each thread makes one tuple of its elements of a chunk; where accesses
+  // are narrow and the order is free, of several chunks, which it loads at once.
+  Stmt tuple_reduction(const Stmt& stmt, Slices slices, VarId slice) {
     const auto& row = std::get<ir::Reduce>(stmt.v);
-    const Chunks chunks = chunks_of(stmt);
-    const Place p = place_of(chunks, slices, slice);
+    Chunks chunks = chunks_of(stmt);
+    const bool joins = is_narrow(stmt) && is_order_free(row);
+    while (joins && slices.chunks > 1 && 2 * chunks.steps * chunks.lanes <= kTupleElements)
+      slices.chunks /= 2, chunks.steps *= 2;
+    Place p = place_of(chunks, slices, slice);
+    if (joins && chunks.steps * chunks.lanes <= kTupleElements) p.heads.back().tag = LoopTag::unroll;
     ir::Reduce group = row;
     group.loops.clear();
     for (size_t i = 1; i < 4; ++i)

@@ -87,7 +87,8 @@ class RowSchedule {
     const IndexExpr index = name_loops();
     if (shape_.staged) staged_.allocate(shape_, IndexExpr::symbol(grid_), count_iterations(nest_.heads));
     Block row = phases();
-    if (shape_.held > 0 && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_loads(row);
+    const bool reads_again = inner_.size() > 1;
+    if (shape_.held > 0 && reads_again && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_loads(row);
     if (shape_.blocks > 1) keep_results(row);
     if (shape_.blocks > 1) prefetch(row, index);
     Block group = wrap_rows(std::move(row), index);
@@ -382,8 +383,28 @@ class RowSchedule {
                          : rebuild_loops(heads, std::move(body));
   }
 
+  // Whether the row's only phase finds the place of an element, for which any order gives the same bits, by narrow
+  // accesses: then instructions take longer than memory.
+  bool finds_place(const ir::Reduce& whole) const {
+    const bool is_place = whole.dst.size() == 2 && whole.combiner != ir::Combiner::max_sum;
+    const bool holds_some = !shape_.staged && shape_.held > 1 && shape_.lanes < max_lanes_;
+    return is_place && inner_.size() == 1 && holds_some && makes_tuples(k_, whole);
+  }
+
+  // Finds the best of the thread's own elements, then compares it with those of other threads.
+  Stmt place_reduction(const ir::Reduce& whole) {
+    ir::Reduce group = whole;
+    group.loops = thread_loops();
+    group.tree = {shape_.warp_threads(), shape_.warps() > 1 ? shape_.warp_threads() : 0};
+    group.body.clear();
+    group.yield =
+        reduce_to_tuple(k_, whole.combiner, {build_yields(whole), step_loop(), shape_.lanes, inside()}, group.body);
+    return {std::move(group)};
+  }
+
   // Reduces the thread's own elements lane by lane, then lanes, threads and warps by pairs.
   Stmt reduction(const ir::Reduce& whole) {
+    if (finds_place(whole)) return place_reduction(whole);
     ir::Reduce own = whole;
     own.loops = shape_.held == 1 ? std::vector<LoopHead>() : std::vector<LoopHead>{step_loop()};
     own.tree = {};
