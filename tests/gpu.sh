@@ -10,6 +10,8 @@
 #   patterns   score of each pattern; DURATION: seconds that each bench of these parts measures, by default 1
 #   sweep     *scores of the graphs that tests/sweep.py writes with SWEEP_FLAGS (--coarse), by the emitters of HOW; SWEEP_PARTS names
 #              some of its parts; SWEEP_SECONDS: for each part, emitter and family
+#   cpu       *scores of the patterns in CPU_PATTERNS (patterns) on the CPU, with each number of threads in CPU_THREADS (16 4 1), which
+#              takes CPU_SECONDS (18) for each
 #   models     fusec bench of each model, then of each again in a second process: ready times
 #   gate      *the speed gate: all patterns, and all models in GATE_PRECISIONS (f32,f16), kept in gate.record.json and compared with
 #              the record GATE, by default the newest one in gate/ of this kind of GPU; GATE=none: only kept. Under 9 minutes
@@ -142,6 +144,15 @@ part_packages() {
 }
 
 part_patterns() { run patterns 300 "$fusec" bench --patterns patterns --device cuda:0 --duration "$duration" --json; }
+
+part_cpu() {
+  local threads seconds=${CPU_SECONDS:-18}
+  for threads in ${CPU_THREADS:-16 4 1}; do
+    run "cpu.$threads" $((seconds + 10)) "$fusec" bench --patterns "${CPU_PATTERNS:-patterns}" --device cpu --threads "$threads" \
+      --duration "${CPU_DURATION:-0.3}" --warmup 1 --time-limit "$seconds" --json
+    say "cpu: $threads threads"
+  done
+}
 
 # compile_for_sweep <emitter> <graph>: into the kernel cache; no look at the GPU, whose start takes longer than the compile
 compile_for_sweep() {

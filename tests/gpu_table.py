@@ -47,6 +47,18 @@ def patterns():
               f"{row.get('median_ms', 0) * 1e3:.1f} {row.get('copy_ms', 0) * 1e3:.1f}")
 
 
+def cpu():
+    threads, rows = [], {}
+    for path in sorted(out.glob("cpu.*.json"), key=lambda path: int(path.stem.split(".")[1])):
+        threads.append(path.stem.split(".")[1])
+        for row in (load(path) or {}).get("patterns", []):
+            rows.setdefault(row["pattern"], {})[threads[-1]] = f"{row['score']:.2f} ({row['copy_gb_per_s']:.0f})" if row.get("score") else "-"
+    if rows:
+        print(f"score (copy GB/s) on the CPU with {', '.join(threads)} threads")
+    for name, cells in rows.items():
+        print(f"  {name:40s} " + " ".join(f"{cells.get(count, '-'):>11s}" for count in threads))
+
+
 def price():
     found = {}
     for path in sorted(out.glob("price.*.json")):
@@ -147,6 +159,7 @@ def accuracy():
 
 verify()
 patterns()
+cpu()
 models()
 gate()
 price()

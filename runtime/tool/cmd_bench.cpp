@@ -317,7 +317,11 @@ Command bench_command(const Front& front) {
         f.option("--commit", flags->commit, "with --save: the commit to note in the file (./dev bench gives it)");
         f.flag("--cycles", flags->cycles, "with --patterns: core cycles per 16 elements of tasks whose data is cached");
         f.option("--batch", flags->batch, "1,7,64: each of these, in one process");
-        f.option("--duration", flags->duration, "seconds to measure, of each batch or pattern (default 1)");
+        f.option("--duration", flags->duration,
+                 "seconds to measure, of each batch or pattern (default 1); twice where times vary");
+        f.option("--time-limit", flags->time_limit,
+                 "with --patterns: seconds after which no pattern is begun; each measures at most half of its part of "
+                 "what is left (default: none)");
         f.option("--runs", flags->runs, "exactly so many runs instead");
         f.option("--warmup", flags->warmup, "runs before (default 3)");
         f.flag("--steps", flags->steps, "the time of every launch");

@@ -21,6 +21,7 @@ struct BenchFlags : ModelFlags {
   std::string against, save, commit;  // of the speed gate
   std::vector<std::string> models;
   double duration = 1;
+  double time_limit = 0;  // seconds; of --patterns
   int64_t runs = 0, warmup = 3;
   bool steps = false, library_sum = false, cycles = false;
   int64_t rotate_mb = 0;

@@ -262,6 +262,20 @@ TEST(Json, BenchOfPatterns) {
   EXPECT_GT(j["patterns"][1]["task_bytes"].get<int64_t>(), 0);
 }
 
+TEST(Json, BenchOfPatternsWithinALimit) {
+  const Workplace w;
+  w.file("softmax.fir", kSoftmax);
+  const auto bench = [&](const char* limit) {
+    return w.fusec({"bench", "--patterns", w.path(""), "--device", "cpu", "--time-limit", limit, "--json"});
+  };
+  const Outcome none = bench("1e-9");
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.json()["patterns"][0]["error"].get<std::string>(), HasSubstr("--time-limit has passed"));
+  const Outcome some = bench("60");
+  EXPECT_EQ(some.code, 0);
+  EXPECT_GE(some.json()["patterns"][0]["runs"], 3);
+}
+
 // Of 1000 random indices of an axis of 50, none leaves the axis (the run would fail) and the last one is among them.
 TEST(Json, RandomIndicesCoverTheirAxis) {
   const Workplace w;

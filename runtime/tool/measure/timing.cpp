@@ -21,7 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMinRuns = 5, kMaxRuns = 100'000;
-constexpr double kPatience = 4;   // budgets that a restless machine may cost
+constexpr int64_t kFewRuns = 3;   // of a call for which the budget has no room
+constexpr double kPatience = 2;   // budgets that a restless machine may cost
+constexpr double kSearch = 0.25;  // of the budget, to find the fastest copy
 constexpr double kSteady = 1.08;  // two copies of one round: the machine changes its memory speed within seconds
 constexpr double kBlockUs = 200;  // what is timed takes at least so long, against the clock's own cost
 constexpr int64_t kMaxRepeats = 1000;
@@ -31,9 +33,9 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 // good: runs that will count, of all of them.
 bool enough(const Budget& budget, int64_t runs, int64_t good, Clock::time_point start) {
   if (budget.runs > 0) return runs >= budget.runs;
-  if (runs < kMinRuns) return false;
   const double seconds = seconds_since(start);
-  return runs >= kMaxRuns || seconds >= kPatience * budget.seconds || (good >= kMinRuns && seconds >= budget.seconds);
+  if (seconds >= kPatience * budget.seconds) return runs >= kFewRuns;
+  return runs >= kMaxRuns || (good >= kMinRuns && seconds >= budget.seconds);
 }
 
 int64_t repeats_for(double us) {
@@ -92,9 +94,9 @@ double percentile(std::vector<double> values, double p) {
 }
 
 Paired time_paired(const Call& call, CopySpeed& copy, int64_t bytes, const Budget& budget) {
+  const CopyMethod method = copy.fastest(bytes, kSearch * budget.seconds);
   double last_us = 0;
   for (int64_t i = 0; i < std::max<int64_t>(budget.warmup, 1); ++i) last_us = time_us(call);
-  const CopyMethod method = copy.fastest(bytes);
   const Call copy_call = [&] { copy.run(method, bytes); };
   const int64_t calls = repeats_for(last_us), copies = repeats_for(time_us(copy_call));
   std::vector<Round> rounds;
@@ -118,6 +120,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 constexpr int kTries = 4;
+constexpr int64_t kOneThread = 4 << 20;  // bytes up to which a copy by one thread may be the fastest
 
 #if defined(__x86_64__)
 constexpr int64_t kAhead = 2048;  // bytes; 1 to 4 KiB measured the same
@@ -230,14 +233,15 @@ double CopySpeed::best_us(const CopyMethod& method, int64_t bytes, int tries) co
   return best;
 }
 
-CopyMethod CopySpeed::fastest(int64_t bytes) const {
+CopyMethod CopySpeed::fastest(int64_t bytes, double seconds) const {
   std::vector<CopyMethod> methods;
   for (const CopyKind kind : kinds()) {
     methods.push_back({kind, threads_});
-    if (threads_ > 1) methods.push_back({kind, 1});
+    if (threads_ > 1 && bytes <= kOneThread) methods.push_back({kind, 1});
   }
   std::vector<double> best(methods.size(), 1e300);
-  for (int i = 0; i < kTries; ++i) {
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < kTries && (i == 0 || seconds_since(start) < seconds); ++i) {
     for (std::size_t w = 0; w < methods.size(); ++w) best[w] = std::min(best[w], best_us(methods[w], bytes, 2));
   }
   return methods[static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin())];

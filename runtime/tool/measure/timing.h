@@ -42,8 +42,9 @@ class CopySpeed {
   void run(const CopyMethod& method, int64_t bytes) const;
   int threads() const { return threads_; }
   std::vector<CopyKind> kinds() const;  // that this machine has
-  // By the best of a few interleaved tries of every kind, on all threads and on one.
-  CopyMethod fastest(int64_t bytes) const;
+  // By the best of a few interleaved tries of every kind, on all threads and, up to 4 MiB, on one. No further round of
+  // tries begins after `seconds`.
+  CopyMethod fastest(int64_t bytes, double seconds = 10) const;
   double best_us(const CopyMethod& method, int64_t bytes, int tries) const;
 
  private:
@@ -60,7 +61,9 @@ struct CopyRow {
 std::vector<CopyRow> copy_table(CopySpeed& copy, int64_t max_bytes);
 
 struct Budget {
-  double seconds = 1;  // measured, after warm-up
+  // Measured, after warm-up. Where the machine's speed changes, or fewer than 5 runs fit, measuring ends after twice as
+  // long, but not before 3 runs.
+  double seconds = 1;
   int64_t runs = 0;    // > 0: exactly so many, whatever they take
   int64_t warmup = 3;  // runs before
 };
@@ -68,7 +71,7 @@ struct Budget {
 using Call = std::function<void()>;
 
 double time_us(const Call& call);
-// Microseconds of each run; at least 5.
+// Microseconds of each run; at least 3.
 std::vector<double> time_runs(const Call& call, const Budget& budget);
 
 double percentile(std::vector<double> values, double p);  // p in 0..1, nearest rank; 0 of nothing
