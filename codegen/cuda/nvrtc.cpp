@@ -34,6 +34,13 @@ const Result<Nvrtc>& nvrtc() {
   return opened;
 }
 
+// From CUDA 12.9 on, NVRTC keeps what it compiled in the driver's compute cache ("Caching" in NVIDIA's manual of
+// NVRTC). Our own cache has every kernel that may be stored, and --no-cache of the command promises to store nothing.
+bool has_cache(const Nvrtc& api) {
+  int major = 0, minor = 0;
+  return api.version(&major, &minor) == NVRTC_SUCCESS && (major > 12 || (major == 12 && minor >= 9));
+}
+
 // Owns an NVRTC program.
 class Program {
  public:
@@ -72,8 +79,9 @@ class Program {
 Result<Cubin> compile(const std::string& text, const Target& target) {
   if (!nvrtc().ok()) return nvrtc().status();
   const std::string arch = "--gpu-architecture=sm_" + std::to_string(target.sm);
-  const std::vector<const char*> options = {arch.c_str(),       "--fmad=false", "--ftz=false",        "--prec-div=true",
-                                            "--prec-sqrt=true", "--std=c++17",  "--disable-warnings", "--minimal"};
+  std::vector<const char*> options = {arch.c_str(),       "--fmad=false", "--ftz=false",        "--prec-div=true",
+                                      "--prec-sqrt=true", "--std=c++17",  "--disable-warnings", "--minimal"};
+  if (has_cache(*nvrtc())) options.push_back("--no-cache");
   Program program(*nvrtc(), text);
   program.compile(options);
   if (!program.ok()) {

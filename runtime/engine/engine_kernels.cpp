@@ -3,8 +3,10 @@
 // kernel cache, or by compiling it. Kernels are compiled in parallel, and concurrent requests for one key share a
 // single compilation.
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -97,6 +99,19 @@ Result<Obtained> obtain(const ir::Kernel& kernel, const Source& source) {
   return obtained;
 }
 
+// Positions in `ids`, those of the kernels with the most statements first. They take longest to compile, and one that
+// starts last keeps a single thread busy while the others have nothing left to do.
+std::vector<std::size_t> longest_first(const ir::Program& program, const std::vector<ir::KernelId>& ids) {
+  std::vector<int64_t> statements(ids.size(), 0);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ir::for_each_stmt(program.kernels[ids[i]].body, [&](const ir::Stmt&) { ++statements[i]; });
+  std::vector<std::size_t> order(ids.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return statements[a] > statements[b]; });
+  return order;
+}
+
 // By the emitter that would make it first.
 ArtifactPtr find_one(const ir::Kernel& kernel, const Target& target, Codegen codegen, KernelCache* cache) {
   const std::string key = codegen::artifact_key(kernel, target, codegen);
@@ -125,8 +140,9 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<i
                                  KernelCounts& counts, const ir::Deadline& deadline) {
   const Source source{target, {.codegen = codegen, .on_warning = warn}, cache, reuse};
   std::vector<Result<Obtained>> results(ids.size(), Obtained{});
+  const std::vector<std::size_t> order = longest_first(program, ids);
   ir::for_each_parallel(threads, static_cast<int64_t>(ids.size()), [&](int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
+    const std::size_t at = order[static_cast<std::size_t>(i)];
     results[at] = ir::guarded([&]() -> Result<Obtained> {
       FUSEC_TRY(deadline.check("emit"));
       return obtain(program.kernels[ids[at]], source);
