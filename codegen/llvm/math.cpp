@@ -7,6 +7,7 @@
 
 #include <llvm/IR/IntrinsicsX86.h>
 
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -114,19 +115,32 @@ Value* power_of_two(Ir& ir, Value* n) {
   return as_float(ir, ir.b.CreateShl(ir.b.CreateAdd(n, integer(n, 127)), integer(n, 23)));
 }
 
+// The integer n nearest to x*scale, and 2^(n + lift) for -126 <= n + lift <= 127. With the exponent's bias in the
+// number that is added, the low bits are the exponent of the power: one shift makes it.
+struct Power {
+  Value* exponent;  // n, as float
+  Value* power;
+};
+Power nearest_power(Ir& ir, Value* x, double scale, int lift) {
+  const double magic = 0x1.8p23 + 127 + lift;
+  Value* shifted = fma(ir, x, scale, number(x, magic));
+  Value* bits = as_int(ir, shifted);
+  return {ir.b.CreateFSub(shifted, number(x, magic)), as_float(ir, ir.b.CreateShl(bits, integer(bits, 23)))};
+}
+
 constexpr double kLog2E = 0x1.715476p+0;
 // ln 2 in two parts. The first has 15 bits, so that its product with an exponent is exact.
 constexpr double kLn2Hi = 0x1.62e4p-1, kLn2Lo = 0x1.7f7d1cp-20;
 
 // x = n*ln2 + r with |r| <= ln2/2.
 struct Reduced {
-  Nearest n;
+  Power n;
   Value* r;
 };
-Reduced reduce_ln2(Ir& ir, Value* x) {
-  const Nearest n = nearest(ir, x, kLog2E);
-  Value* r = fma(ir, n.as_float, -kLn2Hi, x);
-  return {n, fma(ir, n.as_float, -kLn2Lo, r)};
+Reduced reduce_ln2(Ir& ir, Value* x, int lift) {
+  const Power n = nearest_power(ir, x, kLog2E, lift);
+  Value* r = fma(ir, n.exponent, -kLn2Hi, x);
+  return {n, fma(ir, n.exponent, -kLn2Lo, r)};
 }
 
 // exp(r) = 1 + r + r^2*P(r), degree 6: 1.4e-8 relative to expm1(r).
@@ -141,10 +155,16 @@ Value* exp_core(Ir& ir, Value* r) {
 
 // exp for results that are normal numbers.
 Value* exp_normal(Ir& ir, Value* x) {
-  const Reduced d = reduce_ln2(ir, x);
+  const Reduced d = reduce_ln2(ir, x, 0);
   Value* p = exp_core(ir, d.r);
-  if (has_scalef(ir, x)) return scalef(ir, p, d.n.as_float);
-  return ir.b.CreateFMul(p, power_of_two(ir, d.n.as_int));
+  return has_scalef(ir, x) ? scalef(ir, p, d.n.exponent) : ir.b.CreateFMul(p, d.n.power);
+}
+
+// p * 2^n with a single rounding, also for denormal results, where -190 <= n <= 63 and n was made with the lift kLift.
+constexpr int kLift = 64;
+Value* lowered(Ir& ir, Value* p, const Power& n) {
+  if (has_scalef(ir, p)) return scalef(ir, p, n.exponent);
+  return ir.b.CreateFMul(ir.b.CreateFMul(p, n.power), number(p, 0x1p-64));
 }
 
 // x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for normal positive x.
@@ -219,32 +239,54 @@ Value* trigonometric(Ir& ir, Value* x, int quarter, const char* name) {
       ir, any, [&] { return b.CreateSelect(huge, libm(ir, name, {x}), near); }, [&] { return near; });
 }
 
-// p * 2^n with a single rounding, also for denormal results.
-Value* scaled(Ir& ir, Value* p, const Nearest& n) {
+// Whether all lanes are numbers of at most that magnitude. The signs of differences of the bits say it, of which the
+// lanes of one register are looked at together.
+Value* all_within(Ir& ir, Value* x, float bound) {
   auto& b = ir.b;
-  if (has_scalef(ir, p)) return scalef(ir, p, n.as_float);
-  // The exponent is split in halves, so that neither factor overflows. Only the second product rounds.
-  Value* half = b.CreateAShr(n.as_int, integer(n.as_int, 1));
-  Value* rest = b.CreateSub(n.as_int, half);
-  return b.CreateFMul(b.CreateFMul(p, power_of_two(ir, half)), power_of_two(ir, rest));
+  Value* bits = as_int(ir, absolute(ir, x));
+  Value* past = b.CreateSub(integer(bits, std::bit_cast<int32_t>(bound)), bits);
+  while (width_of(past) > 8 && width_of(past) % 2 == 0) {
+    const int half = width_of(past) / 2;
+    past = b.CreateOr(lanes_from(ir, past, 0, half), lanes_from(ir, past, half, half));
+  }
+  Value* outside = b.CreateICmpSLT(past, integer(past, 0));
+  return b.CreateNot(width_of(outside) == 1 ? outside : b.CreateOrReduce(outside));
 }
 
+// p * 2^n with a single rounding, also for denormal results and where 2^n overflows, for an n that was made without a
+// lift: the exponent is split in halves. Only the second product rounds.
+Value* scaled(Ir& ir, Value* p, const Power& n) {
+  auto& b = ir.b;
+  if (has_scalef(ir, p)) return scalef(ir, p, n.exponent);
+  Value* bits = as_int(ir, n.power);
+  Value* whole = b.CreateSub(b.CreateAShr(bits, integer(bits, 23)), integer(bits, 127));
+  Value* half = b.CreateAShr(whole, integer(whole, 1));
+  return b.CreateFMul(b.CreateFMul(p, power_of_two(ir, half)), power_of_two(ir, b.CreateSub(whole, half)));
+}
+
+// Outside these bounds the result is infinity or 0 anyway. An underflow to 0 would cost about 150 cycles per vector,
+// and masked softmaxes underflow in most lanes.
+Value* exp_bounded(Ir& ir, Value* x) {
+  auto& b = ir.b;
+  Value *some = b.CreateFCmpUGE(x, number(x, -104)), *nothing = number(x, 0);
+  const Reduced d = reduce_ln2(ir, b.CreateSelect(some, at_most(ir, x, 89), nothing), 0);
+  return b.CreateSelect(some, scaled(ir, exp_core(ir, d.r), d.n), nothing);
+}
+
+// Without vscalefps, vectors whose results are all normal numbers take half as long in code of their own.
 Value* exp(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "exp", {x});
-  auto& b = ir.b;
-  // Outside these bounds the result is infinity or 0 anyway. An underflow to 0 would cost about 150 cycles per vector,
-  // and masked softmaxes underflow in most lanes.
-  Value *some = b.CreateFCmpUGE(x, number(x, -104)), *nothing = number(x, 0);
-  const Reduced d = reduce_ln2(ir, b.CreateSelect(some, at_most(ir, x, 89), nothing));
-  return b.CreateSelect(some, scaled(ir, exp_core(ir, d.r), d.n), nothing);
+  if (has_scalef(ir, x)) return exp_bounded(ir, x);
+  return usually(
+      ir, all_within(ir, x, 87), [&] { return exp_normal(ir, x); }, [&] { return exp_bounded(ir, x); });
 }
 
 // s = 2^(n-1) does not overflow: exp(x) - 1 = 2*(s*expm1(r) + (s - 1/2)).
 Value* expm1(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "expm1", {x});
   auto& b = ir.b;
-  const Reduced d = reduce_ln2(ir, at_least(ir, at_most(ir, x, 89), -30));
-  Value* s = power_of_two(ir, b.CreateSub(d.n.as_int, integer(d.n.as_int, 1)));
+  const Reduced d = reduce_ln2(ir, at_least(ir, at_most(ir, x, 89), -30), -1);
+  Value* s = d.n.power;
   Value* out = fma(ir, s, expm1_core(ir, d.r), b.CreateFSub(s, number(x, 0.5)));
   out = b.CreateFAdd(out, out);
   return b.CreateSelect(b.CreateFCmpOLT(absolute(ir, x), number(x, 0x1p-25)), x, out);
@@ -274,18 +316,14 @@ Value* log1p(Ir& ir, Value* x) {
   return b.CreateSelect(b.CreateFCmpOEQ(x, number(x, 0)), x, log_special(ir, u, out));
 }
 
-// x| < 0.625: x + x^3*P(x^2), 4.5e-9; else 1 - 2/(exp(2|x|) + 1); the result is 1 from 9.1 on.
+// -m/(2 + m) with m = expm1(-2|x|); the result is 1 from 9.1 on.
 Value* tanh(Ir& ir, Value* x) {
   if (is_f64(x)) return libm(ir, "tanh", {x});
   auto& b = ir.b;
-  Value* square = b.CreateFMul(x, x);
-  Value* p = polynomial(ir, square, {-0x1.555532p-2, 0x1.1106fcp-3, -0x1.b836f4p-5, 0x1.5203f4p-6, -0x1.7547e2p-8});
-  Value* small = fma(ir, b.CreateFMul(x, square), p, x);
-  Value* magnitude = absolute(ir, x);
-  Value* held = at_most(ir, magnitude, 9.5);
-  Value* e = exp_normal(ir, b.CreateFAdd(held, held));
-  Value* large = b.CreateFSub(number(x, 1), b.CreateFDiv(number(x, 2), b.CreateFAdd(e, number(x, 1))));
-  return copysign(ir, b.CreateSelect(b.CreateFCmpOLT(magnitude, number(x, 0.625)), small, large), x);
+  Value* held = at_most(ir, absolute(ir, x), 9.5);
+  const Reduced d = reduce_ln2(ir, b.CreateFMul(held, number(x, -2)), 0);
+  Value* m = fma(ir, d.n.power, expm1_core(ir, d.r), b.CreateFSub(d.n.power, number(x, 1)));
+  return copysign(ir, b.CreateFDiv(m, b.CreateFAdd(m, number(x, 2))), x);
 }
 
 // x| < 0.9: x + x*P(x^2), 1.4e-8; else 1 - exp(Q(|x|)) with Q = log(erfc), 1.7e-9; the result is 1 from 4 on.
@@ -307,7 +345,15 @@ Value* erf(Ir& ir, Value* x) {
 // Uses exp(-|x|), which does not overflow.
 Value* sigmoid(Ir& ir, Value* x) {
   auto& b = ir.b;
-  Value *e = exp(ir, b.CreateFNeg(absolute(ir, x))), *one = number(x, 1);
+  Value* magnitude = absolute(ir, x);
+  Value* one = number(x, 1);
+  Value* e = nullptr;
+  if (is_f64(x) || has_scalef(ir, x)) {
+    e = exp(ir, b.CreateFNeg(magnitude));
+  } else {
+    const Reduced d = reduce_ln2(ir, b.CreateFNeg(at_most(ir, magnitude, 104)), kLift);
+    e = lowered(ir, exp_core(ir, d.r), d.n);
+  }
   return b.CreateFDiv(b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), e, one), b.CreateFAdd(e, one));
 }
 
@@ -344,14 +390,14 @@ Value* gelu(Ir& ir, Value* x) {
   }
   Value* t = at_most(ir, absolute(ir, x), 15);
   const Parts square = compute_square(ir, t);
-  const Reduced d = reduce_ln2(ir, b.CreateFMul(square.high, number(x, -0.5)));
+  const Reduced d = reduce_ln2(ir, b.CreateFMul(square.high, number(x, -0.5)), kLift);
   Value* e = expm1_core(ir, fma(ir, square.low, -0.5, d.r));
   Value* q = b.CreateFDiv(t, b.CreateFAdd(t, number(x, 2.5)));
   Value* p = polynomial(ir, q,
                         {0x1.4p+0, -0x1.3e4ed4p+0, 0x1.5b2e68p-3, 0x1.2c3bp-2, 0x1.775604p-5, -0x1.ae0cbcp-4,
                          0x1.3993acp-6, -0x1.e47558p-4, 0x1.6183ccp-4, 0x1.b07398p-6, -0x1.962a42p-6});
   p = b.CreateFMul(q, p);
-  Value* tail = scaled(ir, fma(ir, p, e, p), d.n);
+  Value* tail = lowered(ir, fma(ir, p, e, p), d.n);
   Value* sign = b.CreateSelect(b.CreateFCmpOGT(x, number(x, 0)), number(x, 1), number(x, 0));
   return fma(ir, x, sign, b.CreateFNeg(tail));  // -infinity * 0 is NaN
 }
@@ -397,13 +443,13 @@ Value* gelu_tanh(Ir& ir, Value* x) {
   const double high = has_fma ? static_cast<float>(kScale) : -0x1.a4p-4;  // without FMA, the first part has 8 bits
   Value* t = at_most(ir, absolute(ir, x), 11);
   const Parts cubic = compute_cubic(ir, t);
-  const Nearest n = nearest(ir, has_fma ? cubic.high : b.CreateFAdd(cubic.high, cubic.low), kScale);
-  Value* r = fma(ir, cubic.high, high, b.CreateFNeg(n.as_float));
+  const Power n = nearest_power(ir, has_fma ? cubic.high : b.CreateFAdd(cubic.high, cubic.low), kScale, kLift);
+  Value* r = fma(ir, cubic.high, high, b.CreateFNeg(n.exponent));
   r = fma(ir, cubic.low, kScale, fma(ir, cubic.high, kScale - high, r));
   Value* p = exp_core(ir, b.CreateFMul(r, number(x, 0x1.62e43p-1)));
   p = b.CreateSelect(b.CreateFCmpOGT(t, number(x, 10.8)), number(x, 0), p);  // -infinity * 0 is NaN
-  Value* above = b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), scaled(ir, b.CreateFMul(x, p), n), x);
-  return b.CreateFDiv(above, b.CreateFAdd(one, scaled(ir, p, n)));
+  Value* above = b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), lowered(ir, b.CreateFMul(x, p), n), x);
+  return b.CreateFDiv(above, b.CreateFAdd(one, lowered(ir, p, n)));
 }
 
 Value* sin(Ir& ir, Value* x) { return is_f64(x) ? libm(ir, "sin", {x}) : trigonometric(ir, x, 0, "sin"); }
