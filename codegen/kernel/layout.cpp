@@ -24,19 +24,15 @@ Phase grid_phase(const ir::Loop& loop) {
   Phase phase;
   phase.threads = loop.threads / loop.cluster;
   phase.cluster = loop.cluster;
-  const ir::Loop& innermost = ir::innermost_grid(loop);
-  for (const ir::Loop* at = &loop;; at = std::get_if<ir::Loop>(&at->body[0].v)) {
+  const ir::Loop* at = &loop;
+  for (;;) {
     phase.grid.push_back(at->head);
-    if (at == &innermost) break;
+    if (at->body.size() != 1) break;
+    const auto* inner = std::get_if<ir::Loop>(&at->body[0].v);
+    if (!inner || inner->head.tag != ir::LoopTag::grid) break;
+    at = inner;
   }
-  phase.tasks = loop.tasks;
-  for (const ir::Stmt& stmt : innermost.body) {
-    if (loop.tasks) {
-      phase.passes.push_back(grid_phase(std::get<ir::Loop>(stmt.v)));
-    } else {
-      phase.body.push_back(&stmt);
-    }
-  }
+  for (const ir::Stmt& stmt : at->body) phase.body.push_back(&stmt);
   return phase;
 }
 
@@ -54,9 +50,7 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
     if (loop && loop->head.tag == ir::LoopTag::grid) {
       flush();
       Phase phase = grid_phase(*loop);
-      const auto repeat = [&](Phase& of) { of.body.insert(of.body.begin(), shared.begin(), shared.end()); };
-      std::for_each(phase.passes.begin(), phase.passes.end(), repeat);
-      if (phase.passes.empty()) repeat(phase);
+      phase.body.insert(phase.body.begin(), shared.begin(), shared.end());
       phases.push_back(std::move(phase));
     } else if (is_pure(kernel, stmt) && open.empty()) {
       shared.push_back(&stmt);
@@ -72,9 +66,7 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
 IndexExpr count_blocks(const Phase& phase) {
   IndexExpr out(phase.cluster);
   for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
-  IndexExpr of_row;
-  for (const Phase& pass : phase.passes) of_row += count_blocks(pass);
-  return phase.passes.empty() ? out : out * of_row;
+  return out;
 }
 
 // Blocks of a cluster wait for each other, so that there should be more work for their multiprocessors: 512 threads may
