@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite/kernel_names.h"
+#include "compiler/lower/cuda/scan_statements.h"
 #include "compiler/lower/rewrite/rewrite.h"
-#include "ir/kernel/combiner.h"
 
 namespace fusec::compiler {
 
@@ -21,10 +20,10 @@ constexpr int64_t kMaxColumnParts = 64;  // of a column
 constexpr int64_t kUnrolled = 8;         // loads of a thread under way
 constexpr int64_t kStripThreads = 128;   // of a block, at most
 
-class ScanColumns {
+class ScanColumns : ScanStatements {
  public:
   ScanColumns(const Scheduling& s, PerfectNest nest, const ir::Scan& scan)
-      : s_(s), k_(s.kernel), nest_(std::move(nest)), scan_(scan), dtype_(k_.regs[scan.dst].dtype) {
+      : ScanStatements(s.kernel, scan), s_(s), nest_(std::move(nest)) {
     const int64_t length = scan.loop.extent.value();
     part_ = std::max(kColumnPart, (length + kMaxColumnParts - 1) / kMaxColumnParts);
     part_ = (part_ + kUnrolled - 1) / kUnrolled * kUnrolled;
@@ -47,30 +46,6 @@ class ScanColumns {
   }
 
  private:
-  ir::Constant identity() const { return ir::identity_constants(scan_.combiner, {&dtype_, 1})[0]; }
-  RegId load(Block& out, BufferId from, std::vector<IndexExpr> at) {
-    const RegId dst = add_reg(k_, dtype_);
-    out.push_back({ir::Load{dst, from, std::move(at), {}, ir::Constant{dtype_}, 0}});
-    return dst;
-  }
-  static void store(Block& out, BufferId to, std::vector<IndexExpr> at, Operand value) {
-    out.push_back({ir::Store{to, std::move(at), value, {}, ir::StoreHint::none}});
-  }
-  Operand combine(Block& out, const Operand& before, const Operand& after) {
-    const RegId dst = add_reg(k_, dtype_);
-    out.push_back({ir::Let{dst, ir::combining_op(scan_.combiner), {before, after}}});
-    return dst;
-  }
-
-  // A value that changes from iteration to iteration.
-  BufferId running(Block& out) {
-    const std::string name = "running" + std::to_string(k_.buffers.size());
-    const BufferId buffer = add_buffer(k_, {name, ir::Space::reg, dtype_, {IndexExpr(1)}, {}, 0, ""});
-    out.push_back({ir::Alloc{buffer}});
-    store(out, buffer, {IndexExpr(0)}, identity());
-    return buffer;
-  }
-
   // Scans a part; returns its sum. Without `before`, the sum of the parts before it, only that is computed.
   Operand scan_part(const IndexExpr& part, const std::optional<Operand>& before, Block& out) {
     const BufferId sum = running(out);
@@ -83,28 +58,12 @@ class ScanColumns {
       body.push_back({ir::Let{scan_.dst, ir::combining_op(scan_.combiner), {*before, scan_.exclusive ? last : next}}});
       body.insert(body.end(), scan_.then.begin(), scan_.then.end());
     }
-    if (!divisible_by(k_, scan_.loop.extent, part_)) guard(body, scan_.loop.extent - 1 - i);
+    // The last part may go beyond the end of the column.
+    if (!divisible_by(k_, scan_.loop.extent, part_)) guard_accesses(body, {scan_.loop.extent - 1 - i});
     body = clone(k_, body);
     substitute(body, scan_.loop.var, scan_.reverse ? scan_.loop.extent - 1 - i : i);
     out.push_back(rebuild_loops({{LoopTag::seq, step, part_ / kUnrolled}, {LoopTag::unroll, u, kUnrolled}}, body));
     return load(out, sum, {IndexExpr(0)});
-  }
-
-  // What the last part has beyond the end of the column is not read or stored.
-  void guard(Block& body, const IndexExpr& inside) {
-    for (Stmt& stmt : body) {
-      const auto add = [&](auto& access, bool takes_data) {
-        const auto moves = [&](const std::vector<IndexExpr>& all) {
-          return std::any_of(all.begin(), all.end(), [&](const IndexExpr& d) { return d.uses(scan_.loop.var); });
-        };
-        if (takes_data || moves(access.index) || moves(access.guard)) access.guard.push_back(inside);
-      };
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
-        if (load->guard.empty()) load->otherwise.dtype = k_.buffers[load->buffer].dtype;
-        add(*load, load->clamp != 0);
-      }
-      if (auto* store = std::get_if<ir::Store>(&stmt.v)) add(*store, false);
-    }
   }
 
   Block whole() {
@@ -138,9 +97,7 @@ class ScanColumns {
   BufferId allocate_sums(Block& out) {
     ir::IndexShape shape{IndexExpr(parts_ - 1)};
     for (const LoopHead& head : nest_.heads) shape.push_back(head.extent);
-    const BufferId all = add_buffer(k_, {"parts", ir::Space::scratch, dtype_, shape, {}, 0, ""});
-    out.push_back({ir::Alloc{all}});
-    return all;
+    return allocate(out, "parts", ir::Space::scratch, std::move(shape));
   }
   std::vector<IndexExpr> sum_at(const IndexExpr& part) const {
     std::vector<IndexExpr> at{part};
@@ -177,10 +134,7 @@ class ScanColumns {
   }
 
   const Scheduling& s_;
-  ir::Kernel& k_;
   const PerfectNest nest_;
-  const ir::Scan scan_;
-  const DType dtype_;
   int64_t part_ = 0, parts_ = 0;    // elements of a part; parts of a column
   int lanes_ = 1;                   // columns of a thread
   int64_t width_ = 1, planes_ = 1;  // threads of a strip; strips of a block

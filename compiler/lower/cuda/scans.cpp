@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "compiler/lower/cuda/families.h"
-#include "compiler/lower/rewrite/kernel_names.h"
+#include "compiler/lower/cuda/scan_statements.h"
 #include "compiler/lower/rewrite/rewrite.h"
 #include "ir/kernel/combiner.h"
 
@@ -69,10 +69,10 @@ ScanShape shape_of_scan(std::optional<int64_t> length, const IndexExpr& accesses
   return shape;
 }
 
-class ScanRows {
+class ScanRows : ScanStatements {
  public:
   ScanRows(const Scheduling& s, const PerfectNest& nest, const ir::Scan& scan)
-      : s_(s), k_(s.kernel), nest_(nest), scan_(scan), dtype_(k_.regs[scan.dst].dtype) {
+      : ScanStatements(s.kernel, scan), s_(s), nest_(nest) {
     choose_shape();
     grid_ = add_var(k_), part_ = add_var(k_), r_ = add_var(k_), w_ = add_var(k_), l_ = add_var(k_), tile_ = add_var(k_);
     const IndexExpr grid = IndexExpr::symbol(grid_);
@@ -96,29 +96,11 @@ class ScanRows {
     shape_ = shape_of_scan(accesses.is_const() ? std::optional(accesses.value()) : std::nullopt, accesses, lanes);
   }
 
-  // --- statements --------------------------------------------------------------------------------------------------
-
-  ir::Constant identity() const { return ir::identity_constants(scan_.combiner, {&dtype_, 1})[0]; }
-
-  RegId load(Block& out, BufferId from, std::vector<IndexExpr> at, ir::Guard guard = {}) {
-    const RegId dst = add_reg(k_, dtype_);
-    out.push_back({ir::Load{dst, from, std::move(at), std::move(guard), identity(), 0}});
-    return dst;
+  BufferId held(Block& out, ir::IndexShape shape) {
+    return allocate(out, "held" + std::to_string(k_.buffers.size()), ir::Space::reg, std::move(shape));
   }
-  static void store(Block& out, BufferId to, std::vector<IndexExpr> at, Operand value) {
-    out.push_back({ir::Store{to, std::move(at), value, {}, ir::StoreHint::none}});
-  }
-  Operand combine(Block& out, const Operand& before, const Operand& after) {
-    const RegId dst = add_reg(k_, dtype_);
-    out.push_back({ir::Let{dst, ir::combining_op(scan_.combiner), {before, after}}});
-    return dst;
-  }
-
-  BufferId allocate(Block& out, ir::Space space, ir::IndexShape shape) {
-    const std::string name = (space == ir::Space::reg ? "held" : "sums") + std::to_string(k_.buffers.size());
-    const BufferId buffer = add_buffer(k_, {name, space, dtype_, std::move(shape), {}, 0, ""});
-    out.push_back({ir::Alloc{buffer}});
-    return buffer;
+  BufferId shared_sums(ir::IndexShape shape) {
+    return allocate(shared_, "sums" + std::to_string(k_.buffers.size()), ir::Space::shared, std::move(shape));
   }
 
   // --- a row -------------------------------------------------------------------------------------------------------
@@ -151,22 +133,7 @@ class ScanRows {
 
   // The block for the access that begins at `start`; what it reads and stores along the row is inside of the row.
   Block accessed(Block block, const IndexExpr& start) {
-    const ir::Guard inside = inside_row(start);
-    const auto guard = [&](auto& access, bool takes_data) {
-      const auto moves = [&](const std::vector<IndexExpr>& all) {
-        return std::any_of(all.begin(), all.end(), [&](const IndexExpr& d) { return d.uses(scan_.loop.var); });
-      };
-      if (k_.buffers[access.buffer].space == ir::Space::reg) return;
-      if (!moves(access.index) && !moves(access.guard) && !takes_data) return;
-      access.guard.insert(access.guard.end(), inside.begin(), inside.end());
-    };
-    for (Stmt& stmt : block) {
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
-        if (load->guard.empty()) load->otherwise.dtype = k_.buffers[load->buffer].dtype;
-        guard(*load, load->clamp != 0);
-      }
-      if (auto* store = std::get_if<ir::Store>(&stmt.v)) guard(*store, false);
-    }
+    guard_accesses(block, inside_row(start));
     block = clone(k_, block);
     vectorize(k_, block, scan_.loop.var, shape_.lanes, place_of(start));
     return block;
@@ -271,19 +238,18 @@ class ScanRows {
   // `stores`, only the sum is computed.
   Operand scan_tile(const IndexExpr& tile, const std::vector<Operand>& before, bool stores, Block& out) {
     Tile t;
-    ir::IndexShape held;
-    for (const LoopHead& head : thread_loops()) held.push_back(head.extent);
-    held.insert(held.end(), {IndexExpr(shape_.held), IndexExpr(shape_.lanes)});
-    t.values = allocate(out, ir::Space::reg, std::move(held));
+    ir::IndexShape shape;
+    for (const LoopHead& head : thread_loops()) shape.push_back(head.extent);
+    shape.insert(shape.end(), {IndexExpr(shape_.held), IndexExpr(shape_.lanes)});
+    t.values = held(out, std::move(shape));
     for (BufferId& b : t.threads)
-      b = allocate(
-          shared_, ir::Space::shared,
+      b = shared_sums(
           {IndexExpr(shape_.rows), IndexExpr(shape_.warps), IndexExpr(shape_.held), IndexExpr(shape_.threads)});
     load_tile(t, tile, out);
     const BufferId threads = scan_threads(t, out);
     BufferId warps;
     if (shape_.warps > 1) {
-      for (BufferId& b : t.warps) b = allocate(shared_, ir::Space::shared, {IndexExpr(shape_.warps)});
+      for (BufferId& b : t.warps) b = shared_sums({IndexExpr(shape_.warps)});
       warps = scan_warps(t, threads, out);
     }
     const Operand sum = shape_.warps > 1 ? Operand(load(out, warps, {IndexExpr(shape_.warps - 1)}))
@@ -323,12 +289,6 @@ class ScanRows {
 
   // --- parts -------------------------------------------------------------------------------------------------------
 
-  // A value that changes from iteration to iteration.
-  BufferId running(Block& out) {
-    const BufferId buffer = allocate(out, ir::Space::reg, {IndexExpr(1)});
-    store(out, buffer, {IndexExpr(0)}, identity());
-    return buffer;
-  }
   void add_to(BufferId buffer, const Operand& value, Block& out) {
     store(out, buffer, {IndexExpr(0)}, combine(out, load(out, buffer, {IndexExpr(0)}), value));
   }
@@ -370,9 +330,7 @@ class ScanRows {
   // A grid phase for the sums of all parts but the last, and one that scans.
   Block in_parts() {
     Block result, sums, parts;
-    const BufferId all =
-        add_buffer(k_, {"parts", ir::Space::scratch, dtype_, {linear_.total, IndexExpr(shape_.parts - 1)}, {}, 0, ""});
-    result.push_back({ir::Alloc{all}});
+    const BufferId all = allocate(result, "parts", ir::Space::scratch, {linear_.total, IndexExpr(shape_.parts - 1)});
     const IndexExpr row = IndexExpr::symbol(grid_), part = IndexExpr::symbol(part_);
     store(sums, all, {row, part}, scan_part(part, std::nullopt, false, sums));
     const auto grid = [&](int64_t count) {
@@ -388,7 +346,7 @@ class ScanRows {
   Operand sum_before(BufferId all, Block& out) {
     const VarId v = add_var(k_), q = add_var(k_);
     const IndexExpr row = IndexExpr::symbol(grid_), part = IndexExpr::symbol(part_);
-    const BufferId shared = allocate(shared_, ir::Space::shared, {IndexExpr(shape_.parts)}), sum = running(out);
+    const BufferId shared = shared_sums({IndexExpr(shape_.parts)}), sum = running(out);
     Block body, add;
     const IndexExpr at = IndexExpr::symbol(v);
     store(body, shared, {at}, load(body, all, {row, at}, {part - 1 - at}));
@@ -427,10 +385,7 @@ class ScanRows {
   }
 
   const Scheduling& s_;
-  ir::Kernel& k_;
   const PerfectNest& nest_;
-  const ir::Scan scan_;
-  const DType dtype_;
   ScanShape shape_;
   VarId grid_, part_, r_, w_, l_, tile_;
   Linear linear_;
