@@ -11,6 +11,7 @@
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/host/families.h"
+#include "compiler/lower/library_step.h"
 #include "compiler/lower/nest/nest.h"
 #include "compiler/lower/region_nest.h"
 #include "compiler/lower/schedule/kernel_name.h"
@@ -520,55 +521,13 @@ class Lowering {
   }
 
   Result<ir::Slot> library_slot(const Region& region) {
-    FUSEC_ASSIGN(ir::Step step, library_step(region));
+    FUSEC_ASSIGN(ir::LibraryStep step, make_library_step(graph_, region, [&](ValueId value) { return view(value); }));
     ir::Variant only;
     only.candidates.push_back({{}, kOnlyWay, 0});
-    only.candidates[0].steps.push_back(std::move(step));
+    only.candidates[0].steps.push_back({std::move(step), origin(region)});
     ir::Slot slot;
     slot.variants.push_back(std::move(only));
     return slot;
-  }
-
-  Result<ir::Step> library_step(const Region& region) {
-    const Node& anchor = graph_.nodes[region.nodes[0]];
-    ir::LibraryStep step;
-    step.op = anchor.op.tensor();
-    step.attrs = anchor.attrs;
-    step.compute = compute_type(graph_.type(anchor.output).dtype);
-    const std::vector<ir::Role> roles = ir::roles_of(step.op);
-    for (size_t i = 0; i < anchor.inputs.size(); ++i) {
-      FUSEC_ASSIGN(ir::View v, view(anchor.inputs[i]));
-      step.args.push_back(std::move(v));
-      if (roles[i] == ir::Role::bias) step.bias = static_cast<int>(i);
-    }
-    if (region.bias.valid()) {
-      FUSEC_ASSIGN(ir::View v, view(region.bias));
-      step.bias = static_cast<int>(step.args.size());
-      step.args.push_back(flat_bias(v));
-    }
-    for (const AnchorEpilogue& e : region.epilogues) {
-      ir::Epilogue epilogue = e.epilogue;
-      if (e.operand.valid()) {
-        FUSEC_ASSIGN(ir::View v, view(e.operand));
-        epilogue.operand = static_cast<int>(step.args.size());
-        step.args.push_back(std::move(v));
-      }
-      step.epilogues.push_back(epilogue);
-    }
-    FUSEC_ASSIGN(ir::View out, view(region.outputs[0]));
-    step.args.push_back(std::move(out));
-    return ir::Step{std::move(step), origin(region)};
-  }
-
-  // Flattens a bias to a vector: the axis of extent > 1.
-  static ir::View flat_bias(const ir::View& v) {
-    ir::View flat{v.alloc, v.offset, {1}, {1}};
-    for (size_t i = 0; i < v.shape.size(); ++i) {
-      if (v.shape[i].is(1)) continue;
-      flat.shape = {v.shape[i]};
-      flat.strides = {v.strides[i]};
-    }
-    return flat;
   }
 
   const Graph& graph_;
