@@ -211,8 +211,7 @@ TEST(CudaMemory, TransposesAndLocalBuffers) {
   expect_cuda_like_evaluator(cases);
 }
 
-// Statements outside of block loops, phases of unlike sizes, scratch between grid phases, copies, shared memory in
-// loops.
+// Statements outside of block loops, phases of unlike sizes, scratch between grid phases, shared memory in loops.
 TEST(CudaThreads, UniformStatementsAndPhases) {
   FUSEC_NEEDS_COMPILER_OR_GPU();
   expect_cuda_like_evaluator({
@@ -274,7 +273,7 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
     }
   }
   grid b in n {
-    v2: f32 = reduce.add tree(0, 0) seq q in floordiv(m + 7, 8) {
+    v2: f32 = reduce.add tree(1, 0) seq q in floordiv(m + 7, 8) {
       v3: f32 = load part[q, b]
       yield v3
     }
@@ -291,7 +290,12 @@ TEST(CudaThreads, UniformStatementsAndPhases) {
       store sum[t0], 0
     }
     seq s in floordiv(n, 4) {
-      copy.async tile[mod(s, 2), 0, 0], x[4*s, 0] box [4, 32]
+      block t3 in 32 {
+        unroll j in 4 {
+          v4: f32 = load x[4*s + j, t3]
+          store tile[mod(s, 2), j, t3], v4
+        }
+      }
       sync.block
       block t1 in 32 {
         unroll i in 4 {

@@ -195,6 +195,14 @@ TEST(CudaText, RefusesWhatItCannotWrite) {
       "  grid r in n {\n    alloc a: reg f32[8, 8] layout \"mma.acc\"\n    alloc b: shared f32[8, 8]\n    mma a, b[], "
       "b[]\n  }\n",
       "mma a", "not lowered");
+  refused("  grid r in n {\n    alloc a: shared f32[8]\n    copy.async a[0], x[r, 0] box [8]\n  }\n", "copy.async",
+          "not lowered");
+  // The number of elements of a balanced tree, of chunks, and lanes that no loop has.
+  for (const char* tree : {"0, 0", "8, 8", "3, 0"}) {
+    refused(std::string("  grid r in n {\n    v0: f32 = reduce.add tree(") + tree +
+                ") seq s in n {\n      v1: f32 = load x[r, 0]\n      yield v1\n    }\n    store y[r, 0], v0\n  }\n",
+            "reduce.add", std::string("lanes and chunks of tree(") + tree + ")");
+  }
   // 66 of 96 threads exchange values through shared memory.
   refused(
       "  grid r in n {\n    block t0 in 96 {\n      store y[r, 0], 0 guard(-t0)\n    }\n    block w in 2 {\n      v0: "

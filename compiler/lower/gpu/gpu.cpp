@@ -43,10 +43,6 @@ class PrivateBuffers {
     if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) declared_[alloc->buffer] = depth;
     if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(load->buffer, load->index, depth);
     if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(store->buffer, store->index, depth);
-    if (auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) {
-      access(copy->dst, copy->dst_index, depth);
-      access(copy->src, copy->src_index, depth);
-    }
     const auto* tile = std::get_if<ir::TransposeTile>(&stmt.v);
     if (tile != nullptr && dropped(tile->dst, depth) + dropped(tile->src, depth) != 0)
       throw UnsupportedSchedule("a transpose whose tiles are not declared beside it");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lower for GPUs: writes reductions, in the order that their tree prescribes, and scans as loops over accumulators in
-// reg buffers, followed by folds of values. Where the plan cannot use the tree's structure, lanes and chunks are
-// counted element by element at run time.
+// reg buffers, followed by folds of values.
 
 #include <algorithm>
 #include <bit>
@@ -12,9 +11,6 @@
 
 namespace fusec::compiler {
 namespace {
-
-// The most tree lanes of a reduction whose lanes are found at run time.
-constexpr int64_t kMaxLanes = 1024;
 
 // The accumulators of a thread, or other tuples: a reg buffer for each part.
 class Tuples {
@@ -54,37 +50,136 @@ class Tuples {
   std::vector<BufferId> buffers_;
 };
 
-struct Reduction : ReductionPlan {
-  const ir::Reduce& stmt;
-  CombineOp op;     // of one value of the result
-  int64_t threads;  // that take part
-  bool shares;      // the work with other threads
+// A larger array of accumulators would not stay in registers.
+constexpr int64_t kMaxAccumulators = 256;
+
+// The loops of a reduction, outermost first, are of three kinds: over chunks, over the elements that one tree lane of a
+// chunk adds up in order, and over tree lanes. The accumulators of a thread, one for each of its chunks and lanes, form
+// one array. The elements of a lane are first added up in it; then runs of the array and of threads are folded from the
+// innermost loop outwards. Where the order is free, all loops of a thread add up in order and only threads are folded.
+enum class LoopKind : uint8_t { chunk, sequence, lane };
+
+struct ReduceLoop {
+  LoopHead head;
+  LoopKind kind;
+  IndexExpr extent;  // resolved; a constant for loops over threads and over accumulators
+  bool is_block() const { return head.tag >= LoopTag::block; }
+  bool is_array() const { return kind != LoopKind::sequence && !is_block(); }
 };
 
-void check_loops(ThreadLowering& l, const ir::Reduce& stmt) {
-  for (const LoopHead& loop : stmt.loops) {
-    if (loop.tag == LoopTag::grid) throw UnsupportedSchedule("a grid loop must be outermost");
-    if (loop.tag >= LoopTag::block) constant_extent(l, loop);
+struct Reduction {
+  const ir::Reduce& stmt;
+  CombineOp op;   // of one value of the result
+  int width = 1;  // lanes of the yielded value
+  int per = 1;    // elements per iteration
+  std::vector<ReduceLoop> loops = {};
+  int64_t threads = 1;  // that take part
+  bool shares = false;  // the work with other threads
+};
+
+// Assigns `kind` to loops from the innermost outwards while their product is below `wanted`; returns the product.
+int64_t take(Reduction& r, size_t& at, int64_t product, int64_t wanted, LoopKind kind) {
+  while (at > 0 && product < wanted && r.loops[at - 1].extent.is_const()) {
+    --at;
+    r.loops[at].kind = kind;
+    product *= r.loops[at].extent.value();
   }
+  return product;
+}
+
+// False if the loops do not split into the lanes and chunks of the tree.
+bool classify(Reduction& r, const ir::Tree& tree) {
+  for (ReduceLoop& loop : r.loops) loop.kind = LoopKind::chunk;
+  IndexExpr count(r.per);
+  for (const ReduceLoop& loop : r.loops) count *= loop.extent;
+  const bool one_chunk = tree.chunk == 0 || (count.is_const() && count.value() <= tree.chunk);
+  if (tree.lanes == 0) return one_chunk;
+  size_t at = r.loops.size();
+  const int64_t lanes = take(r, at, r.per, tree.lanes, LoopKind::lane);
+  if (lanes != tree.lanes && !(at == 0 && lanes < tree.lanes)) return false;
+  if (one_chunk) {
+    for (size_t i = 0; i < at; ++i) r.loops[i].kind = LoopKind::sequence;
+  } else {
+    if (tree.chunk % tree.lanes != 0) return false;
+    if (take(r, at, tree.lanes, tree.chunk, LoopKind::sequence) != tree.chunk) return false;
+  }
+  return std::none_of(r.loops.begin(), r.loops.end(), [](const ReduceLoop& loop) {
+    return loop.kind == LoopKind::sequence && loop.is_block() && !loop.extent.is(1);
+  });
+}
+
+// Folding loop by loop equals folding neighbours if, within each kind, every loop but the outermost has a power-of-two
+// extent.
+bool folds_by_loops(const Reduction& r, const ir::Tree& tree) {
+  for (const LoopKind kind : {LoopKind::lane, LoopKind::chunk}) {
+    // The elements of an iteration are lanes, or else parts of a balanced tree.
+    int64_t inner = (kind == LoopKind::lane) == (tree.lanes > 0) ? r.per : 1;
+    for (size_t i = r.loops.size(); i-- > 0;) {
+      if (r.loops[i].kind != kind) continue;
+      if (inner <= 0 || !std::has_single_bit(static_cast<uint64_t>(inner))) return false;
+      inner = r.loops[i].extent.is_const() ? r.loops[i].extent.value() : 0;
+    }
+  }
+  return true;
+}
+
+// The number of accumulators of a thread; 0 if it is no constant.
+int64_t array_size(const Reduction& r) {
+  int64_t out = r.per;
+  for (const ReduceLoop& loop : r.loops) {
+    if (loop.is_array()) out *= loop.extent.is_const() ? loop.extent.value() : 0;
+  }
+  return out;
+}
+
+// The array index of the current iteration's first accumulator.
+IndexExpr array_position(const Reduction& r) {
+  IndexExpr out;
+  for (const ReduceLoop& loop : r.loops) {
+    if (loop.is_array()) out = out * loop.extent + IndexExpr::symbol(loop.head.var);
+  }
+  return out * r.per;
+}
+
+bool has_sequence(const Reduction& r) {
+  return std::any_of(r.loops.begin(), r.loops.end(),
+                     [](const ReduceLoop& loop) { return loop.kind == LoopKind::sequence && !loop.extent.is(1); });
+}
+
+bool is_empty(const Reduction& r) {
+  return std::any_of(r.loops.begin(), r.loops.end(),
+                     [](const ReduceLoop& loop) { return loop.extent.is_const() && loop.extent.value() <= 0; });
+}
+
+void assign_kinds(Reduction& r, DType dtype) {
+  const ir::Tree& tree = r.stmt.tree;
+  if (ir::is_order_free(r.stmt.combiner, dtype)) {
+    for (ReduceLoop& loop : r.loops) loop.kind = loop.is_block() ? LoopKind::lane : LoopKind::sequence;
+  } else if (!classify(r, tree) || !folds_by_loops(r, tree) || (array_size(r) == 0 && !is_empty(r))) {
+    throw UnsupportedSchedule("its loops do not split into the lanes and chunks of tree(" + std::to_string(tree.lanes) +
+                              ", " + std::to_string(tree.chunk) + ")");
+  }
+  if (array_size(r) > kMaxAccumulators)
+    throw UnsupportedSchedule(std::to_string(array_size(r)) + " accumulators in a thread");
 }
 
 // Binds the variables of its block loops. In idle threads they are out of range and not used.
 Reduction plan_reduction(ThreadLowering& l, const ir::Reduce& stmt) {
-  check_loops(l, stmt);
-  const ReductionPlan plan = plan_reduce(l, stmt);
-  CombineOp op{stmt.combiner, {}, plan.lane_wise ? plan.width : 1};
-  for (const RegId dst : stmt.dst) op.types.push_back(l.kernel.regs[dst].dtype);
-  const bool shares = has_block_loop(stmt);
-  if (plan.counted && shares) {
-    throw UnsupportedSchedule("its threads do not split into lanes and chunks of tree(" +
-                              std::to_string(stmt.tree.lanes) + ", " + std::to_string(stmt.tree.chunk) + ")");
+  Reduction r{stmt, {stmt.combiner, {}}};
+  for (const RegId dst : stmt.dst) r.op.types.push_back(l.kernel.regs[dst].dtype);
+  for (const Operand& operand : stmt.yield) r.width = std::max(r.width, ir::width_of(l.kernel, operand));
+  const bool lane_wise = l.kernel.regs[stmt.dst[0]].width == r.width;  // each lane is a reduction of its own
+  (lane_wise ? r.op.width : r.per) = r.width;
+  std::vector<LoopHead> of_threads;
+  for (const LoopHead& loop : stmt.loops) {
+    if (loop.tag == LoopTag::grid) throw UnsupportedSchedule("a grid loop must be outermost");
+    r.loops.push_back({loop, LoopKind::sequence, resolve(l, loop.extent)});
+    if (r.loops.back().is_block()) of_threads.push_back(loop);
   }
-  if (plan.counted && stmt.tree.lanes > kMaxLanes)
-    throw UnsupportedSchedule("a tree of more than " + std::to_string(kMaxLanes) + " lanes");
-  std::vector<LoopHead> loops;
-  for (const ReduceLoop& loop : plan.loops)
-    if (loop.is_block()) loops.push_back(loop.head);
-  return {plan, stmt, std::move(op), bind_threads(l, loops, 1), shares};
+  r.shares = !of_threads.empty();
+  r.threads = bind_threads(l, of_threads, 1);
+  assign_kinds(r, r.op.types[0]);
+  return r;
 }
 
 bool has_idle_threads(const ThreadLowering& l, const Reduction& r) { return r.shares && r.threads < l.group.size; }
@@ -100,8 +195,9 @@ Parts yielded(ThreadLowering& l, const Reduction& r) {
   return out;
 }
 
-// Adds the elements of this iteration to the accumulators from `at` on, or stores them there.
-void add_elements(ThreadLowering& l, const Reduction& r, const Tuples& accumulators, const IndexExpr& at, bool adds) {
+// Adds the elements of this iteration to their accumulators, or stores them there.
+void add_elements(ThreadLowering& l, const Reduction& r, const Tuples& accumulators, bool adds) {
+  const IndexExpr at = array_position(r);
   Parts value = yielded(l, r);
   CombineOp op = r.op;
   op.width = r.width;
@@ -131,13 +227,12 @@ void iteration(ThreadLowering& l, const Reduction& r, const std::function<void()
   l.group = group;
 }
 
-// Folds from the innermost loop outwards; loops before number `until` are left. Returns whether idle threads have the
-// result.
-bool fold_loops(ThreadLowering& l, const Reduction& r, std::vector<Parts>& values, size_t until) {
+// Folds from the innermost loop outwards. Returns whether idle threads have the result.
+bool fold_loops(ThreadLowering& l, const Reduction& r, std::vector<Parts>& values) {
   int64_t array_stride = r.per, thread_stride = 1;
   bool everywhere = !r.shares;
   fold_values(l, r.op, values, 1, r.per);
-  for (size_t i = r.loops.size(); i-- > until;) {
+  for (size_t i = r.loops.size(); i-- > 0;) {
     const ReduceLoop& loop = r.loops[i];
     if (loop.is_array()) {
       fold_values(l, r.op, values, array_stride, loop.extent.value());
@@ -145,7 +240,7 @@ bool fold_loops(ThreadLowering& l, const Reduction& r, std::vector<Parts>& value
     } else if (loop.is_block()) {
       int64_t count = constant_extent(l, loop.head);
       // Neighbouring block loops of one kind are folded together.
-      while (i > until && r.loops[i - 1].is_block() && r.loops[i - 1].kind == loop.kind)
+      while (i > 0 && r.loops[i - 1].is_block() && r.loops[i - 1].kind == loop.kind)
         count *= constant_extent(l, r.loops[--i].head);
       if (count > 1) everywhere = combine_threads(l, r.op, values, thread_stride, count, array_stride);
       thread_stride *= count;
@@ -154,175 +249,23 @@ bool fold_loops(ThreadLowering& l, const Reduction& r, std::vector<Parts>& value
   return everywhere;
 }
 
-// The accumulators, after the elements of the loops from number `from` on.
-std::vector<Parts> accumulate(ThreadLowering& l, const Reduction& r, size_t from) {
+Parts reduce(ThreadLowering& l, const Reduction& r) {
+  if (is_empty(r)) return identity(r.op);
   const Tuples accumulators(l, r.op, array_size(r));
   const bool adds = has_sequence(r);
   if (adds || has_idle_threads(l, r) || !r.stmt.guard.empty()) accumulators.reset(r.per);
-  in_thread_loops(l, r, from,
-                  [&] { iteration(l, r, [&] { add_elements(l, r, accumulators, array_position(r), adds); }); });
-  return accumulators.all();
-}
-
-// A balanced tree over values that come one after another. After n values, subtree b is present if bit b of n is set; a
-// new value merges with the subtrees of the trailing ones of n.
-class BalancedTree {
- public:
-  // `most`: a bound on the number of values.
-  BalancedTree(ThreadLowering& l, const CombineOp& op, int64_t most)
-      : l_(l), levels_(std::bit_width(static_cast<uint64_t>(most))), trees_(l, op, levels_), value_(l, op, 1) {}
-
-  // Adds the value number n.
-  void add(const IndexExpr& n, const Parts& value) const {
-    value_.set(0, value);
-    merge(n, 0);
-  }
-  // The combination of n values.
-  Parts finish(const IndexExpr& n) const {
-    value_.set(0, identity_values());
-    for (int64_t b = 0; b < levels_; ++b) {
-      const int64_t unit = int64_t{1} << b;
-      append_if(l_, {mod(floordiv(n, unit), 2) - 1}, [&] {
-        const IndexExpr lower = mod(n, unit);
-        append_if(l_, {lower - 1}, [&] { value_.set(0, combine(l_, value_.op(), trees_.get(b), value_.get(0))); });
-        append_if(l_, {-lower}, [&] { value_.set(0, trees_.get(b)); });
-      });
-    }
-    return value_.get(0);
-  }
-
- private:
-  Parts identity_values() const {
-    Parts out = identity(value_.op());
-    for (size_t p = 0; p < out.size(); ++p) out[p] = append_copy(l_, value_.op().part(p), out[p]);
-    return out;
-  }
-  void merge(const IndexExpr& n, int64_t b) const {
-    if (b + 1 == levels_) return trees_.set(b, value_.get(0));
-    const int64_t unit = int64_t{1} << b;
-    const IndexExpr low = mod(n, 2 * unit);  // the bits below b are set
-    append_if(l_, {2 * unit - 2 - low}, [&] { trees_.set(b, value_.get(0)); });
-    append_if(l_, {low - (2 * unit - 1)}, [&] {
-      value_.set(0, combine(l_, value_.op(), trees_.get(b), value_.get(0)));
-      merge(n, b + 1);
-    });
-  }
-
-  ThreadLowering& l_;
-  const int64_t levels_;
-  const Tuples trees_, value_;
-};
-
-constexpr int64_t kMostChunks = int64_t{1} << 31;
-
-int64_t bound(const ThreadLowering& l, const IndexExpr& count) {
-  return std::clamp<int64_t>(upper_bound(resolve(l, count), l.ranges).value_or(kMostChunks), 1, kMostChunks);
-}
-
-// One value for each run of the loops inside loop `at`, combined in a balanced tree; then folds over the threads
-// outside.
-bool reduce_chunks(ThreadLowering& l, const Reduction& r, size_t at, std::vector<Parts>& result) {
-  for (size_t i = 0; i < at; ++i) {
-    if (!r.loops[i].is_block()) throw UnsupportedSchedule("a loop of unknown extent inside of loops over chunks");
-  }
-  const BalancedTree tree(l, r.op, bound(l, r.loops[at].extent));
-  append_loop(l, r.loops[at].head, [&] {
-    std::vector<Parts> values = accumulate(l, r, at + 1);
-    fold_loops(l, r, values, at + 1);
-    tree.add(IndexExpr::symbol(r.loops[at].head.var), values[0]);
-  });
-  result = {tree.finish(r.loops[at].extent)};
-  bool everywhere = !r.shares;
-  int64_t stride = 1;
-  for (size_t i = r.loops.size(); i-- > 0;) {
-    if (!r.loops[i].is_block()) continue;
-    const int64_t extent = constant_extent(l, r.loops[i].head);
-    if (i < at) everywhere = combine_threads(l, r.op, result, stride, extent, 1);
-    stride *= extent;
-  }
-  return everywhere;
-}
-
-// The tree over `count` accumulators by adjacent pairs, in place.
-void fold_in_place(ThreadLowering& l, const Tuples& a, int64_t count) {
-  for (int64_t s = 1; s < count; s *= 2) {
-    const ir::VarId k = add_var(l.kernel);
-    const IndexExpr at = IndexExpr::symbol(k) * (2 * s);
-    append_loop(l, {LoopTag::seq, k, (count - s + 2 * s - 1) / (2 * s)}, [&] {
-      const Parts left = a.get(at);
-      a.set(at, combine(l, a.op(), left, a.get(at + s)));
-    });
-  }
-}
-
-// The number of this iteration's first element, and of all elements.
-IndexExpr element_number(const Reduction& r) {
-  IndexExpr out = 0;
-  for (const ReduceLoop& loop : r.loops) out = out * loop.extent + IndexExpr::symbol(loop.head.var);
-  return out * r.per;
-}
-IndexExpr count_elements(const Reduction& r) {
-  IndexExpr out = r.per;
-  for (const ReduceLoop& loop : r.loops) out *= loop.extent;
-  return out;
-}
-
-// Finds the tree lane and chunk of each element at run time.
-Parts reduce_counted(ThreadLowering& l, const Reduction& r) {
-  const ir::Tree& tree = r.stmt.tree;
-  if (tree.lanes == 0 && tree.chunk != 0) throw UnsupportedSchedule("balanced chunks");
-  const bool has_chunks = tree.chunk != 0 || tree.lanes == 0;
-  const int64_t lanes = std::max<int64_t>(1, tree.lanes);
-  const int64_t size = tree.lanes == 0 ? 1 : tree.chunk;  // a balanced tree over all: chunks of one element
-  const IndexExpr total = count_elements(r);
-  const Tuples accumulators(l, r.op, lanes), value(l, r.op, r.per);
-  const BalancedTree chunks(l, r.op, has_chunks ? bound(l, ceildiv(total, size)) : 1);
-  const auto close = [&](const IndexExpr& chunk) {
-    fold_in_place(l, accumulators, lanes);
-    chunks.add(chunk, accumulators.get(0));
-    accumulators.reset(1);
-  };
-  accumulators.reset(1);
-  in_thread_loops(l, r, 0, [&] {
-    iteration(l, r, [&] {
-      value.reset(r.per);
-      value.set(0, yielded(l, r));
-      for (int k = 0; k < r.per; ++k) {
-        const IndexExpr number = element_number(r) + k;
-        if (has_chunks) append_if(l, {number - 1, -mod(number, size)}, [&] { close(floordiv(number, size) - 1); });
-        ir::Guard guard;
-        for (const IndexExpr& g : r.stmt.guard)
-          guard.push_back(r.per > 1 ? g.substitute({{ir::kLane, IndexExpr(k)}}) : g);
-        const IndexExpr lane = mod(number, lanes);
-        accumulators.set(lane, combine(l, r.op, accumulators.get(lane), value.get(k)), guard);
-      }
-    });
-  });
-  if (!has_chunks) return fold_in_place(l, accumulators, lanes), accumulators.get(0);
-  append_if(l, {total - 1}, [&] { close(ceildiv(total, size) - 1); });
-  return chunks.finish(ceildiv(total, size));
-}
-
-bool is_empty(const Reduction& r) {
-  return std::any_of(r.loops.begin(), r.loops.end(),
-                     [](const ReduceLoop& loop) { return loop.extent.is_const() && loop.extent.value() <= 0; });
-}
-
-Parts reduce(ThreadLowering& l, const Reduction& r) {
-  if (is_empty(r)) return identity(r.op);
-  if (r.counted) return reduce_counted(l, r);
-  std::vector<Parts> values;
-  bool everywhere = false;
-  if (const size_t at = run_time_loop(r); at < r.loops.size()) {
-    everywhere = reduce_chunks(l, r, at, values);
-  } else {
-    values = accumulate(l, r, 0);
-    everywhere = fold_loops(l, r, values, 0);
-  }
+  in_thread_loops(l, r, 0, [&] { iteration(l, r, [&] { add_elements(l, r, accumulators, adds); }); });
+  std::vector<Parts> values = accumulators.all();
+  const bool everywhere = fold_loops(l, r, values);
   return has_idle_threads(l, r) && !everywhere ? broadcast(l, r.op, values[0]) : values[0];
 }
 
 }  // namespace
+
+bool has_block_loop(const ir::Reduce& stmt) {
+  return std::any_of(stmt.loops.begin(), stmt.loops.end(),
+                     [](const LoopHead& loop) { return loop.tag >= LoopTag::block; });
+}
 
 void lower_reduce(ThreadLowering& l, const ir::Reduce& stmt) {
   const Reduction r = plan_reduction(l, stmt);

@@ -222,32 +222,6 @@ void lower_block_loop(ThreadLowering& l, const ir::Loop& loop) {
   });
 }
 
-// The threads of the group copy elements in turn; the elements of the box are numbered row-major.
-void lower_copy(ThreadLowering& l, const ir::CopyAsync& copy) {
-  IndexExpr count = 1;
-  for (const IndexExpr& extent : copy.extents) count *= extent;
-  const ir::VarId turn = add_var(l.kernel);
-  const IndexExpr number = IndexExpr::symbol(turn) * l.group.size + l.group.thread;
-  append_loop(l, {LoopTag::seq, turn, ceildiv(count, l.group.size)}, [&] {
-    std::vector<IndexExpr> from = copy.src_index, to = copy.dst_index;
-    IndexExpr rest = number;
-    for (size_t k = copy.extents.size(); k-- > 0; rest = floordiv(rest, copy.extents[k])) {
-      const IndexExpr at = k == 0 ? rest : mod(rest, copy.extents[k]);
-      from[from.size() - copy.extents.size() + k] += at;
-      to[to.size() - copy.extents.size() + k] += at;
-    }
-    const ir::Guard inside = {count - 1 - number};
-    append_if(l, inside, [&] {
-      const RegId value = add_reg(l.kernel, l.kernel.buffers[copy.src].dtype);
-      for (std::vector<IndexExpr>* index : {&from, &to}) {
-        for (IndexExpr& e : *index) e = resolve(l, e);
-      }
-      l.out->push_back({ir::Load{value, copy.src, from, {}, {l.kernel.buffers[copy.src].dtype, 0, 0}, 0}});
-      l.out->push_back({ir::Store{copy.dst, to, value, {}, ir::StoreHint::none}});
-    });
-  });
-}
-
 // What one thread does for its group: stores outside of the thread's registers.
 void store_once(ThreadLowering& l, ir::Store& store) {
   if (l.kernel.buffers[store.buffer].space == ir::Space::reg || l.group.size == 1) return;
@@ -279,7 +253,7 @@ void lower_stmt(ThreadLowering& l, const Stmt& stmt) {
   if (const auto* loop = std::get_if<ir::Loop>(&stmt.v)) return lower_loop_stmt(l, *loop);
   if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) return lower_reduce(l, *reduce);
   if (const auto* scan = std::get_if<ir::Scan>(&stmt.v)) return lower_scan(l, *scan);
-  if (const auto* copy = std::get_if<ir::CopyAsync>(&stmt.v)) return lower_copy(l, *copy);
+  if (std::holds_alternative<ir::CopyAsync>(stmt.v)) throw UnsupportedSchedule("copies of boxes are not lowered");
   if (std::holds_alternative<ir::Mma>(stmt.v)) throw UnsupportedSchedule("matrix tiles are not lowered");
   if (std::holds_alternative<ir::Sync>(stmt.v)) return;  // place_syncs finds all that are needed
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) {

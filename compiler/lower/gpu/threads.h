@@ -88,43 +88,10 @@ Parts identity(const CombineOp& op);
 // The operations and their order are those of ir/eval/combine.cpp.
 Parts combine(ThreadLowering& l, const CombineOp& op, const Parts& a, const Parts& b);
 
-// --- reduction_plan.cpp: how a reduction is split into loops and threads ---
-//
-// The loops, outermost first, are of three kinds: over chunks, over the elements that one tree lane of a chunk adds up
-// in order, and over tree lanes. The accumulators of a thread, one for each of its chunks and lanes, form one array.
-// The elements of a lane are first added up in it; then runs of the array and of threads are folded from the innermost
-// loop outwards. Where the order is free, all loops of a thread add up in order and only threads are folded.
-
-enum class LoopKind : uint8_t { chunk, sequence, lane };
-
-struct ReduceLoop {
-  ir::LoopHead head;
-  LoopKind kind;
-  IndexExpr extent;  // resolved; a constant for block loops
-  bool is_block() const { return head.tag == ir::LoopTag::block || head.tag == ir::LoopTag::cluster; }
-  bool is_array() const { return kind != LoopKind::sequence && !is_block() && extent.is_const(); }
-};
-
-struct ReductionPlan {
-  int width = 1;           // lanes of the yielded value
-  bool lane_wise = false;  // each vector lane is an independent reduction
-  int per = 1;             // elements per iteration
-  std::vector<ReduceLoop> loops = {};
-  bool counted = false;  // tree lanes are found at run time; impossible across threads
-};
-ReductionPlan plan_reduce(const ThreadLowering& l, const ir::Reduce& stmt);
-bool has_block_loop(const ir::Reduce& stmt);
-bool has_sequence(const ReductionPlan& plan);
-// Number of accumulators per thread.
-int64_t array_size(const ReductionPlan& plan);
-// The array index of the current iteration's first accumulator.
-IndexExpr array_position(const ReductionPlan& plan);
-// The loop over chunks whose extent is known only at run time; only block loops may enclose it. The number of loops if
-// there is none.
-size_t run_time_loop(const ReductionPlan& plan);
-
 // --- reduce.cpp ---
 
+// Whether threads share its work.
+bool has_block_loop(const ir::Reduce& reduce);
 void lower_reduce(ThreadLowering& l, const ir::Reduce& reduce);
 void lower_scan(ThreadLowering& l, const ir::Scan& scan);
 
