@@ -165,9 +165,10 @@ Typed node_text(Prelude& prelude, const ir::DefNode& node, DType type) {
 }
 
 // A function of the prelude that takes the steps of a definition or formula.
-std::string by_steps(Prelude& prelude, ScalarOp op, std::span<const ir::DefNode> steps, DType type, const Args& x) {
+std::string by_steps(Prelude& prelude, ScalarOp op, std::span<const ir::DefNode> steps, DType type, const Args& x,
+                     const std::string& suffix = "") {
   const auto& row = ir::info(op);
-  const std::string name = std::string(row.name) + "_" + to_string(type);
+  const std::string name = std::string(row.name) + "_" + (suffix.empty() ? to_string(type) : suffix);
   if (prelude.has(name)) return call(name, x);
   std::string body;
   Typed result;
@@ -257,6 +258,8 @@ std::string raw_op(Prelude& prelude, ScalarOp op, DType type, const Args& args, 
   if (op == ScalarOp::cast) return convert(prelude, type, result, args[0]);
   if (op == ScalarOp::round_cast)
     return convert(prelude, type, result, scalar_op(prelude, ScalarOp::round, type, args));
+  if (const ir::Formula* half = is_16_bit_float(result) ? ir::gpu_formula(op, result) : nullptr)
+    return narrow(prelude, result, by_steps(prelude, op, *half, DType::f32, args, "half"));
   return narrow(prelude, result, scalar_op(prelude, op, type, args));
 }
 

@@ -369,7 +369,9 @@ Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
 Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result) {
   if (op == ir::ScalarOp::cast) return convert(ir, args.type, result, args.a);
   if (op == ir::ScalarOp::round_cast) return convert(ir, args.type, result, build_op(ir, ir::ScalarOp::round, args));
-  return narrow(ir, result, build_op(ir, op, args));
+  const bool rounds_at_once = is_16_bit_float(result) && ir.hooks.kernel_op != nullptr;
+  const ir::Formula* formula = rounds_at_once ? ir::gpu_formula(op, result) : nullptr;
+  return narrow(ir, result, formula != nullptr ? build_steps(ir, *formula, args) : build_op(ir, op, args));
 }
 
 }  // namespace fusec::codegen

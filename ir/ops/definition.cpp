@@ -198,7 +198,7 @@ const Formula* gpu_formula(ScalarOp op, DType type) {
 #define GPU_FORMULA(name, dtype, steps) {{ScalarOp::name, DType::dtype}, parse_formula(steps)},
 #include "ir/ops/gpu_formulas_f64.def"
   };
-  const auto found = all.find({op, type});
+  const auto found = all.find({op, type == DType::bf16 ? DType::f16 : type});
   return found == all.end() ? nullptr : &found->second;
 }
 

@@ -269,6 +269,10 @@ KernelOpColumns kernel_op_columns() {
   columns.add("from_bits v" + columns.let("to_bits v0", DType::i32), DType::f32);
   for (const DType to : {DType::i8, DType::u8, DType::i16, DType::i32, DType::u64}) columns.add("round_cast v0", to);
   bounds.resize(bounds.size() + 6, 0);
+  for (const ScalarOp op :
+       {ScalarOp::exp, ScalarOp::tanh, ScalarOp::sigmoid, ScalarOp::silu, ScalarOp::gelu, ScalarOp::gelu_tanh}) {
+    for (const DType to : {DType::f16, DType::bf16}) columns.add(format_call(op), to), bounds.push_back(1);
+  }
   return {cuda_kernel(columns.text(DType::f32)), bounds};
 }
 

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "ir/eval/combine.h"
+#include "ir/ops/cast.h"
 #include "ir/ops/op.h"
 #include "ir/ops/reference.h"
 
@@ -58,6 +59,14 @@ Number eval_formula(ScalarOp op, DType type, const Operands& operands) {
 
 double eval_formula(ScalarOp op, DType type, double a, double b = 0) {
   return eval_formula(op, type, Operands{Number{a, 0}, Number{b, 0}}).f;
+}
+
+// The result of the formula for results of 16 bits, before it is rounded.
+double eval_half_formula(ScalarOp op, double a) {
+  std::vector<Typed> steps;
+  for (const DefNode& step : *gpu_formula(op, DType::f16))
+    steps.push_back(eval_step(step, DType::f32, Operands{Number{a, 0}, Number{}}, steps));
+  return steps.back().value.f;
 }
 
 // In units of the last place of `want`, rounded to the type.
@@ -182,6 +191,47 @@ TEST(GpuFormulas, SpecialValues) {
       }
     }
   }
+}
+
+double rounded_to(DType type, double value) {
+  return type == DType::f16 ? f32_from_f16(f16_from_f64(value)) : f32_from_bf16(bf16_from_f64(value));
+}
+
+// In units of the last place of the 16-bit type.
+double half_error(double got, double want, DType type) {
+  const double rounded = rounded_to(type, got), right = rounded_to(type, want);
+  if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got) ? 0 : kHuge;
+  if (rounded == right) return std::signbit(rounded) == std::signbit(right) ? 0 : kHuge;
+  if (std::isinf(rounded) || std::isinf(right)) return kHuge;
+  const bool is_f16 = type == DType::f16;
+  const int lowest = is_f16 ? -14 : -126, exponent = want == 0 ? lowest : std::max(lowest, std::ilogb(want));
+  return std::fabs(rounded - want) / std::ldexp(1.0, exponent - (is_f16 ? 10 : 7));
+}
+
+// Of all operands of 16 bits, and of some of f32, which sums in front give. docs/numerics.md allows 1.01.
+TEST(GpuFormulas, ResultsOf16BitsOfEveryOperand) {
+  int formulas = 0;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(ScalarOp::round_cast); ++i) {
+    const auto op = static_cast<ScalarOp>(i);
+    if (gpu_formula(op, DType::f16) == nullptr) continue;
+    ++formulas;
+    EXPECT_EQ(gpu_formula(op, DType::bf16), gpu_formula(op, DType::f16));
+    for (const DType type : {DType::f16, DType::bf16}) {
+      Worst worst;
+      const auto see = [&](double a) {
+        const double got = eval_half_formula(op, a);
+        worst.see(half_error(got, eval_scalar(op, a), type), a, 0, got);
+      };
+      for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+        const auto half = static_cast<uint16_t>(bits);
+        see(type == DType::f16 ? f32_from_f16(half) : f32_from_bf16(half));
+      }
+      for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 120011)
+        see(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+      EXPECT_LE(worst.error, 0.6) << info(op).name << " " << to_string(type) << worst;
+    }
+  }
+  EXPECT_EQ(formulas, 6);
 }
 
 TEST(GpuFormulas, Parser) {

@@ -165,6 +165,17 @@ Operand expand(RegionEval& eval, const ir::DefNode& def, const std::vector<Opera
 
 }  // namespace
 
+bool RegionEval::is_rounded_next(ValueId value) {
+  if (options_.numerics == Numerics::exact) return true;
+  if (users_.size() == 0) users_ = ir::users(graph_);
+  return std::all_of(users_[value].begin(), users_[value].end(), [&](ir::NodeId id) {
+    const Node& user = graph_.nodes[id];
+    if (is_plain_map(user.op)) return is_rounded_next(user.output);
+    if (!nodes_.contains(id)) return true;  // reads what is stored
+    return user.op.is_scalar() && needs_rounded(user.op.scalar());
+  });
+}
+
 Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   const ScalarOp op = node.op.scalar();
   const DType result = graph_.type(node.output).dtype;
@@ -191,6 +202,9 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
     return is_16_bit_float(result) ? Lowered{rounded({dst, false}, result), true} : Lowered{dst, true};
   }
   const DType t = compute_type(in);
+  if (options_.has_half_formulas && is_16_bit_float(result) && ir::gpu_formula(op, result) != nullptr &&
+      std::holds_alternative<RegId>(args[0]) && is_rounded_next(node.output))
+    return {emit(ScalarOp::cast, DType::f32, {emit(op, result, args)}), true};
   const Operand dst = info(op).is_definition ? expand(*this, ir::definition(op), args, t)
                                              : Operand(emit(op, result_type(op, t, t), args));
   if (is_16_bit_float(result) && has(op, ir::OpFlag::exact_on_halves) && all_exact) return {dst, true};

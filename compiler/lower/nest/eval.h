@@ -55,6 +55,8 @@ class RegionEval {
 
   Lowered make(ir::ValueId value, const Coords& coords);
   Lowered scalar(const ir::Node& node, const Coords& coords);
+  // Whether all that reads a 16-bit float in the region rounds it first.
+  bool is_rounded_next(ir::ValueId value);
   Lowered load(const StridedView& view, const Coords& coords, DType dtype);
   Lowered concat(const ir::Node& node, const Coords& coords);
   Lowered pad(const ir::Node& node, const Coords& coords);
@@ -86,7 +88,8 @@ class RegionEval {
   std::vector<std::map<Key, Lowered>> known_;
   std::map<Key, Staged> staged_;
   std::map<std::string, ir::BufferId> parameters_;
-  Conditions guard_;  // the condition under which loads are emitted
+  ir::IdVector<ir::ValueId, std::vector<ir::NodeId>> users_;  // of every value of the graph, once they are asked for
+  Conditions guard_;                                          // the condition under which loads are emitted
 };
 
 }  // namespace fusec::compiler

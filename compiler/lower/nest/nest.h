@@ -53,6 +53,8 @@ struct LoopNestOptions {
   int stage_cost = 6;
   // Outputs are stored while the scan runs, so that no row is kept. The scan must be the region's only reduction.
   bool stores_in_scan = false;
+  // Functions whose results are rounded to 16 bits at once have formulas of their own (gpu_formula, ir/ops/op.h).
+  bool has_half_formulas = false;
 };
 
 Result<LoopNest> build_loop_nest(const ir::Graph& graph, const std::map<ir::ValueId, Storage>& storage,
