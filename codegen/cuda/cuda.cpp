@@ -22,8 +22,6 @@ struct WrittenCuda {
   std::vector<int> most_registers;  // of a thread, for as many resident blocks as a phase should have; 0: any number
 };
 
-constexpr int kRegisters = 65536;  // of a multiprocessor
-
 Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, bool comments, bool bounded) {
   WrittenCuda out;
   cuda::Prelude prelude(target, kernel.fits32 ? "int" : "i64");
@@ -36,7 +34,7 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
       const int resident = count_resident(phase);
       cuda::PhaseText text =
           cuda::write_phase(kernel, target, comments, prelude, phase, made.entry, bounded ? resident : 0);
-      out.most_registers.push_back(resident > 1 ? kRegisters / (phase.threads * resident) : 0);
+      out.most_registers.push_back(resident > 1 ? target.registers_per_sm / (phase.threads * resident) : 0);
       functions += text.text;
       made.iterations = named(kernel, text.iterations);
       made.threads = text.threads;

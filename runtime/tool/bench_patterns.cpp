@@ -31,21 +31,6 @@ namespace fs = std::filesystem;
 // Copies of one size whose rounds spread more than this ran at several memory speeds.
 constexpr double kMixed = 1.25;
 
-// What is left of a number of seconds; of 0 seconds: without end.
-class Deadline {
- public:
-  explicit Deadline(double seconds) : seconds_(seconds) {}
-  double left() const {
-    using Seconds = std::chrono::duration<double>;
-    if (seconds_ <= 0) return std::numeric_limits<double>::infinity();
-    return seconds_ - Seconds(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  double seconds_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
 struct PatternRow {
   std::string name;
   Status status;  // why there are no figures
@@ -274,16 +259,20 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
   }
   std::vector<PatternRow> rows;
   bool ok = true;
-  const Deadline deadline(flags.time_limit);
+  const auto start = std::chrono::steady_clock::now();
+  const auto left = [&] {  // seconds of --time-limit
+    if (flags.time_limit <= 0) return std::numeric_limits<double>::infinity();
+    return flags.time_limit - std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& file = files[i];
     PatternRow row;
     row.name = fs::path(file).stem().string();
     const Progress progress("measuring " + row.name);
     BenchFlags share = flags;
-    share.duration = std::min(flags.duration, deadline.left() / static_cast<double>(files.size() - i) / 2);
-    row.status = deadline.left() <= 0 ? Status(StatusCode::invalid_argument, "not measured: --time-limit has passed")
-                                      : measure(file, options, target, copy, share, row);
+    share.duration = std::min(flags.duration, left() / static_cast<double>(files.size() - i) / 2);
+    row.status = left() <= 0 ? Status(StatusCode::invalid_argument, "not measured: --time-limit has passed")
+                             : measure(file, options, target, copy, share, row);
     ok = ok && row.status.ok();
     if (!row.status.ok()) fmt::print(stderr, "fusec: {}: {}\n", row.name, row.status.str());
     rows.push_back(std::move(row));

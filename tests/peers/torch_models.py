@@ -20,6 +20,9 @@ import time
 import torch
 
 TIMM = {"edgenext_small": "edgenext_small", "poolformer_s12": "poolformer_s12", "mixer_b16": "mixer_b16_224"}
+# Class, class of its configuration, arguments of both.
+TRANSFORMERS = {"bert_base": ("BertModel", "BertConfig", {"add_pooling_layer": False}, {}),
+                "gpt2": ("GPT2Model", "GPT2Config", {}, {"use_cache": False})}
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -28,12 +31,10 @@ def model_of(name):
     def images(batch):
         return torch.randn(batch, 3, 224, 224, device="cuda")
 
-    if name in ("bert_base", "gpt2"):
+    if name in TRANSFORMERS:
         import transformers
-        if name == "bert_base":
-            inner = transformers.BertModel(transformers.BertConfig(attn_implementation="sdpa"), add_pooling_layer=False)
-        else:
-            inner = transformers.GPT2Model(transformers.GPT2Config(use_cache=False, attn_implementation="sdpa"))
+        model, config, of_model, of_config = TRANSFORMERS[name]
+        inner = getattr(transformers, model)(getattr(transformers, config)(attn_implementation="sdpa", **of_config), **of_model)
 
         class FirstOutput(torch.nn.Module):
             def __init__(self):

@@ -2,6 +2,7 @@
 // Lower for CUDA: the threads of a row hold as many accesses each, so some of them lie past the end. A reduction would
 // test each one. Where loads give the right value there, such as -infinity for a maximum, what it combines changes
 // nothing: max(x, -inf), x + 0, and x + exp(-inf - maximum) are x.
+// The last block of rows may have fewer rows than the others: accesses to those it lacks are guarded.
 
 #include <algorithm>
 #include <limits>
@@ -86,6 +87,33 @@ bool RowPadding::fill(const ir::Reduce& whole, ir::Reduce& own) {
   const bool is_neutral = value_of(own.body, own.guard, own.yield[0]) == *wanted;
   if (is_neutral && whole.combiner == ir::Combiner::max) most_.insert(whole.dst[0]);
   return is_neutral;
+}
+
+namespace {
+
+// False for what all rows load, such as weights: it can be loaded where there is no row.
+bool moves_with_rows(const Stmt& stmt, const std::set<ir::SymbolId>& rows) {
+  std::set<ir::SymbolId> symbols;
+  for_each_index(stmt, [&](const IndexExpr& d) { d.collect_symbols(symbols); });
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [&](ir::SymbolId s) { return rows.contains(s) || s.reg().has_value(); });
+}
+
+}  // namespace
+
+void guard_rows(ir::Kernel& kernel, Block& row, const IndexExpr& condition, const std::set<ir::SymbolId>& rows) {
+  for_each_stmt(row, [&](Stmt& stmt) {
+    if (std::holds_alternative<ir::Load>(stmt.v) && !moves_with_rows(stmt, rows)) return;
+    const auto add = [&](auto& a) {
+      const ir::Space space = kernel.buffers[a.buffer].space;
+      if (space == ir::Space::in || space == ir::Space::out) a.guard.push_back(condition);
+    };
+    if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
+      load->otherwise.dtype = kernel.buffers[load->buffer].dtype;
+      add(*load);
+    }
+    if (auto* store = std::get_if<ir::Store>(&stmt.v)) add(*store);
+  });
 }
 
 }  // namespace fusec::compiler

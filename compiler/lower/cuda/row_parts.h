@@ -98,6 +98,10 @@ std::optional<ir::Stmt> prefetch_row_ahead(const Scheduling& s, const RowTeam& t
 
 // --- row_padding.cpp ---
 
+// Guards what a block of several rows accesses of inputs and outputs by `condition`, which holds for the rows that
+// there are. `rows`: the variables of the row's number; loads that none of them moves stay as they are.
+void guard_rows(ir::Kernel& kernel, ir::Block& row, const IndexExpr& condition, const std::set<ir::SymbolId>& rows);
+
 // What threads compute past the end of a row: loads give a value there with which reductions need no guard.
 class RowPadding {
  public:

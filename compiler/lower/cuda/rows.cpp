@@ -559,33 +559,10 @@ class RowSchedule {
     row.insert(row.begin(), std::make_move_iterator(first_.begin()), std::make_move_iterator(first_.end()));
     for (const LoopHead& head : nest_.heads) substitute(row, head.var, linear_.values.at(head.var));
     if (shape_.rows == 1) return row;
-    if (!divisible_by(k_, linear_.total, shape_.rows)) guard_rows(row, linear_.total - 1 - index);
+    if (!divisible_by(k_, linear_.total, shape_.rows)) guard_rows(k_, row, linear_.total - 1 - index, {grid_, r_});
     Block result;
     result.push_back({ir::Loop{{LoopTag::block, r_, shape_.rows}, std::move(row), ir::PhaseBoundary::launches}});
     return result;
-  }
-
-  // False for what all rows load, such as weights: it can be loaded where there is no row.
-  bool moves_with_rows(const Stmt& stmt) const {
-    std::set<ir::SymbolId> symbols;
-    for_each_index(stmt, [&](const IndexExpr& d) { d.collect_symbols(symbols); });
-    return std::any_of(symbols.begin(), symbols.end(),
-                       [&](ir::SymbolId s) { return s == grid_ || s == r_ || s.reg().has_value(); });
-  }
-
-  void guard_rows(Block& row, const IndexExpr& condition) {
-    for_each_stmt(row, [&](Stmt& stmt) {
-      if (std::holds_alternative<ir::Load>(stmt.v) && !moves_with_rows(stmt)) return;
-      const auto add = [&](auto& a) {
-        const ir::Space space = k_.buffers[a.buffer].space;
-        if (space == ir::Space::in || space == ir::Space::out) a.guard.push_back(condition);
-      };
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
-        load->otherwise.dtype = k_.buffers[load->buffer].dtype;
-        add(*load);
-      }
-      if (auto* store = std::get_if<ir::Store>(&stmt.v)) add(*store);
-    });
   }
 
   const Scheduling& s_;

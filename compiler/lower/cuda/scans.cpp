@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "compiler/lower/cuda/families.h"
+#include "compiler/lower/cuda/row_parts.h"
 #include "compiler/lower/rewrite/kernel_names.h"
 #include "compiler/lower/rewrite/rewrite.h"
 #include "ir/kernel/combiner.h"
@@ -406,24 +407,11 @@ class ScanRows {
       append(result, std::move(row));
       return result;
     }
-    if (!divisible_by(k_, linear_.total, shape_.rows)) guard_rows(row);
+    const IndexExpr last = linear_.total - 1;
+    if (!divisible_by(k_, linear_.total, shape_.rows))
+      guard_rows(k_, row, last - IndexExpr::symbol(grid_) * shape_.rows - IndexExpr::symbol(r_), {grid_, r_});
     result.push_back({ir::Loop{{LoopTag::block, r_, shape_.rows}, std::move(row), ir::PhaseBoundary::launches}});
     return result;
-  }
-
-  void guard_rows(Block& row) {
-    const IndexExpr inside = linear_.total - 1 - IndexExpr::symbol(grid_) * shape_.rows - IndexExpr::symbol(r_);
-    for_each_stmt(row, [&](Stmt& stmt) {
-      const auto add = [&](auto& access) {
-        const ir::Space space = k_.buffers[access.buffer].space;
-        if (space == ir::Space::in || space == ir::Space::out) access.guard.push_back(inside);
-      };
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) {
-        if (load->guard.empty()) load->otherwise.dtype = k_.buffers[load->buffer].dtype;
-        add(*load);
-      }
-      if (auto* store = std::get_if<ir::Store>(&stmt.v)) add(*store);
-    });
   }
 
   const Scheduling& s_;
