@@ -99,7 +99,20 @@ constexpr const char* kLongSoftmax = R"(graph @main(%x: f32[$B, 120004]) {
   %6 = div %3, %5: f32[$B, 120004]
   return %6 as "y"
 })";
-constexpr const char* kClusterRows[] = {kSoftmax, kFullBlock, kLongSoftmax};
+// Phases that need no more than the sum of two loaded elements, which fits where the two would not.
+constexpr const char* kLongResidual = R"(graph @main(%x: f32[$B, 66000], %r: f32[$B, 66000]) {
+  %s = add %x, %r: f32[$B, 66000]
+  %0 = reduce_mean %s {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %s, %1: f32[$B, 66000]
+  %3 = mul %2, %2: f32[$B, 66000]
+  %4 = reduce_mean %3 {axes = [1]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f32[$B, 1]
+  %6 = sqrt %5: f32[$B, 1]
+  %7 = div %2, %6: f32[$B, 66000]
+  return %7 as "y"
+})";
+constexpr const char* kClusterRows[] = {kSoftmax, kFullBlock, kLongSoftmax, kLongResidual};
 
 TEST(LongRows, ClustersHoldRowsThatAreReadMoreThanOnce) {
   for (const char* text : kClusterRows) {

@@ -118,6 +118,14 @@ TEST(OddRows, EveryLengthHasTheResultsOfTheGraph) {
   }
 }
 
+// Whatever other rows there are.
+TEST(OddRows, OneRowHasTheBitsOfSeveral) {
+  for (const char* length : {"5", "77", "201"}) {
+    for (const char* text : {kAnySoftmax, kAnyNorm})
+      expect_equal_bits(filled(text, {{"$L", length}}), 37, {kOneSm, kManySmsOfClusters});
+  }
+}
+
 // Values of a few bits, so that several places have the best one.
 TEST(OddRows, ThreadsFindThePlacesOfTheGraph) {
   for (const char* length : {"257", "1001", "3073", "10007", "33001"}) {

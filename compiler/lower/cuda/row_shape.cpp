@@ -22,7 +22,7 @@ int power_of_two(int64_t n) {
   return p;
 }
 
-bool is_short(const RowShape& shape) { return shape.staged || shape.threads < kWarp; }
+bool is_short(const RowShape& shape) { return shape.runs || shape.threads < kWarp; }
 
 }  // namespace
 
@@ -48,9 +48,9 @@ RowShape shape_of_row(std::optional<int64_t> length, int lanes) {
   return shape;
 }
 
-RowShape shape_of_staged_row(int64_t length, int64_t element_bytes) {
+RowShape shape_of_short_odd_row(int64_t length, int64_t element_bytes) {
   RowShape shape;
-  shape.staged = true;
+  shape.runs = true;
   const int64_t most = kThreadBytes / std::max<int64_t>(2, element_bytes);
   shape.threads = power_of_two((length + most - 1) / most);
   shape.lanes = static_cast<int>((length + shape.threads - 1) / shape.threads);
@@ -63,7 +63,7 @@ int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row
   // All 256 threads of a block load the rows that are only reduced, though fewer reduce them. Kernels written by hand
   // that average rows of 49 halves take 8.8 us in such blocks of 64 rows on an H100, and 9.4 us in blocks of 128.
   const int least = is_short(shape) && !shape.reduces ? kShortThreads : kGroupThreads;
-  const int most = shape.staged ? kMaxBlockThreads : kLongThreads;
+  const int most = shape.runs ? kMaxBlockThreads : kLongThreads;
   int rows = std::max(1, least / shape.threads);
   while (2 * rows * shape.threads <= most && rows * row_bytes < kBlockBytes) rows *= 2;
   if (rows * shape.threads <= kWarp || has_many(s, all_rows, int64_t{rows} * s.target.sm_count, false)) return rows;

@@ -34,6 +34,10 @@ bool mentions_any(const std::vector<IndexExpr>& index, const std::vector<LoopHea
 
 }  // namespace
 
+bool StagedRows::is_single() const {
+  return std::all_of(heads_.begin(), heads_.end(), [](const LoopHead& head) { return head.extent.is(1); });
+}
+
 // Whether row r begins at element r * length.
 bool StagedRows::is_row(const std::vector<IndexExpr>& index, const std::vector<LoopHead>& loops) const {
   if (index.size() != 1) return false;
@@ -43,7 +47,7 @@ bool StagedRows::is_row(const std::vector<IndexExpr>& index, const std::vector<L
   if (!affine || !affine->rest.is(0)) return false;
   IndexExpr stride = 1;
   for (size_t i = all.size(); i-- > 0; stride *= all[i].extent)
-    if (!(affine->coefficient(all[i].var) == stride)) return false;
+    if (!all[i].extent.is(1) && !(affine->coefficient(all[i].var) == stride)) return false;
   return true;
 }
 
@@ -59,7 +63,7 @@ template <class Access>
 void StagedRows::note_access(const Access& access, bool stored, const std::vector<LoopHead>& loops) {
   const ir::Buffer& buffer = k_.buffers[access.buffer];
   if (buffer.space != (stored ? ir::Space::out : ir::Space::in)) return;
-  if (!mentions_any(access.index, loops) || !mentions_any(access.index, heads_)) return;
+  if (!mentions_any(access.index, loops) || (!is_single() && !mentions_any(access.index, heads_))) return;
   if (moved_.insert(access.buffer).second) moved_bytes_ += static_cast<int64_t>(size_of(buffer.dtype));
   if (!is_row(access.index, loops) || !access.guard.empty()) return;
   if (find(access.buffer, access.index, stored, loops) == nullptr) ranges_.push_back({access.buffer, stored, {}, 1, 0});

@@ -18,6 +18,7 @@ class StagedRows {
   // Notes what a phase, which runs over the elements of a row, loads and stores.
   void note(const std::vector<ir::LoopHead>& loops, const ir::Block& body);
   bool empty() const { return ranges_.empty(); }
+  bool is_single() const;  // whether there is one row
   bool only_loads() const;
   // What global memory moves for one row, and what shared memory holds of it.
   int64_t moved_bytes() const { return length_ * moved_bytes_; }
