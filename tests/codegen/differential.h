@@ -14,6 +14,12 @@ namespace fusec::codegen_test {
 
 using Extents = std::map<std::string, int64_t>;
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // Of a kernel that ran as a GPU's.
 struct RunOutcome {
   int32_t status = 0;  // the status word
