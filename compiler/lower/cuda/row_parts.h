@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -132,5 +133,29 @@ bool loads_any(const ir::Block& block, const std::set<ir::BufferId>& buffers);
 // Where the phase `to` computes of the elements of one buffer what the phase `from` did, at some cost, and needs
 // nothing else of them: keeps the result in the buffer, and takes it from there.
 bool take_result(const HeldElements& held, ir::Block& from, ir::Block& to);
+
+// --- held_values.cpp ---
+
+// A reduction of a row or a loop over its elements; `body`: the statements for some of them.
+struct RowPhase {
+  ir::Block* body;
+  const ir::Stmt* stmt;
+};
+// A value of an element that several phases load, or make of what they load alone.
+struct SharedValue {
+  ir::Load load;                     // or one of them
+  std::map<size_t, ir::RegId> regs;  // by the number of the phase
+};
+DType dtype_of(const ir::Kernel& kernel, const SharedValue& value);
+// `may_grow`: a half may become an f32. `is_held`: whether the load is one of the row's elements.
+std::vector<SharedValue> find_shared_values(const ir::Kernel& kernel, const std::vector<RowPhase>& phases,
+                                            bool may_grow, const std::function<bool(const ir::Load&)>& is_held);
+// Those that fit in the registers of a thread, which has so many elements of the row, beside what it keeps already.
+// `prefers_f32`: halves are held as f32 where these fit, and not only where more fits so.
+std::vector<SharedValue> choose_values(const HeldElements& held, const std::vector<RowPhase>& phases, int64_t elements,
+                                       bool prefers_f32, const std::function<bool(const ir::Load&)>& is_held);
+// Lets the first of the phases store the value to the buffer, and the others load it from there.
+void hold_value(const ir::Kernel& kernel, const SharedValue& value, const std::vector<RowPhase>& phases,
+                ir::BufferId buffer, const std::vector<IndexExpr>& at);
 
 }  // namespace fusec::compiler

@@ -5,12 +5,15 @@
 //   ((w*held + j)*32 + l)*lanes      of a row that is held in registers: each warp has a stretch of its own,
 //   ((j*warps + w)*32 + l)*lanes     of a longer row, which is read again in every phase.
 //
-// A reduction adds lane by lane over j, then combines lanes and threads by pairs. The order of additions depends on the
-// row's length and type alone.
+// Rows that no access of 8 bytes divides take the lanes of an access 32 elements apart, so that a warp's threads reach
+// neighbouring elements: lane i of access j is element ((w*held + j)*lanes + i)*32 + l.
 //
-// Where blocks can form clusters, these share the threads of a group that would fill a block, and hold rows of several
-// chunks (long_rows.cpp) for each warp. So every element is read from memory once, and while the threads of one group
-// wait for each other, others of the same multiprocessor load or store.
+// A reduction adds lane by lane over j, then combines lanes and threads by pairs. The order of additions depends on the
+// row's length and type alone, for long odd rows also on whether the GPU has clusters.
+//
+// Where blocks can form clusters, these share the threads of a group that would fill a block, and hold longer rows
+// (row_clusters.cpp). So every element is read from memory once, and while the threads of one group wait for each
+// other, others of the same multiprocessor load or store.
 
 #include <algorithm>
 #include <limits>
@@ -28,12 +31,7 @@ namespace fusec::compiler {
 
 namespace {
 
-constexpr int kMaxHeldElements = 64;     // of all values together, in 4-byte registers of one thread
-constexpr int kClusterSm = 90;           // the first architecture with clusters
-constexpr int kClusterThreads = 256;     // of a block of a cluster: several fit on a multiprocessor
-constexpr int kMaxClusterThreads = 512;  // where the row would not fit else
-constexpr int kMaxBlocks = 8;            // of a cluster
-constexpr int kClusterHeld = 16;         // accesses that a thread of a cluster holds
+constexpr int kNarrowBytes = 4;          // of an access: longer rows of wider ones need no shared memory
 constexpr int64_t kStagedBytes = 32768;  // of shared memory: several such blocks fit on a multiprocessor
 
 // Schedules all phases of a row: reductions, and loops that store full outputs.
@@ -59,37 +57,21 @@ class RowSchedule {
   // Whether the row has a constant length and does not fit in registers.
   bool is_long() const { return length_->is_const() && shape_.held == 0; }
 
-  // Lets a cluster hold a long row, if it can and if there are rows for most multiprocessors.
+  // Lets a cluster hold a long row, if it can.
   bool hold_in_cluster() {
-    const auto chunks = common_chunks();
-    if (!chunks || s_.target.sm < kClusterSm || !is_in_memory_order()) return false;
-    RowShape shape = shape_;
-    shape.lanes = chunks->lanes;
-    const auto steps = static_cast<int>(chunks->steps);
-    const auto holds = [&](int threads) { return int64_t{threads} / kWarp * shape.chunks >= chunks->count; };
-    shape.chunks = std::min(kClusterHeld, kMaxHeldElements / shape.lanes) / steps;
-    // Blocks of more threads have a multiprocessor to themselves: not worth it for halves, of which they hold half.
-    const int most = shape.lanes > kAccessBytes / 4 ? kClusterThreads : kMaxClusterThreads;
-    if (shape.chunks < 1 || !holds(kMaxBlocks * most)) return false;
-    shape.held = shape.chunks * steps;
-    shape.threads = kClusterThreads;
-    while (!holds(shape.threads)) shape.threads *= 2;
-    shape.blocks = std::min(kMaxBlocks, shape.threads / kClusterThreads);
-    if (!holds_all(shape)) return false;
-    const int64_t least = (int64_t{3} * s_.target.sm_count + 4 * shape.blocks - 1) / (4 * shape.blocks);
-    const bool enough = has_many(s_, count_iterations(nest_.heads), least, false);
-    if (!decide(s_, &ScheduleChoice::clusters, enough)) return false;
-    shape_ = shape;
-    return true;
+    const auto shape = shape_of_cluster(s_, nest_);
+    if (shape) shape_ = *shape;
+    return shape.has_value();
   }
 
   Block run() {
     const IndexExpr index = name_loops();
-    if (shape_.staged) staged_.allocate(shape_, IndexExpr::symbol(grid_), count_iterations(nest_.heads));
+    if (shape_.staged) staged_.allocate(shape_, grid_, b_, count_iterations(nest_.heads));
     Block row = phases();
     const bool reads_again = inner_.size() > 1;
-    if (shape_.held > 0 && reads_again && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_loads(row);
-    if (shape_.blocks > 1) keep_results(row);
+    if (shape_.held > 0 && reads_again && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_values(row);
+    if (shape_.blocks > 1 || shape_.lane_stride > 1) keep_results(row);
+    if (shape_.staged) staged_.drop_guards(row, inside());
     if (shape_.blocks > 1) prefetch(row, index);
     Block group = wrap_rows(std::move(row), index);
     if (shape_.staged) staged_.wrap(group);
@@ -125,79 +107,39 @@ class RowSchedule {
     const auto divides = [&](const IndexExpr& d) { return divisible_by(k_, d, lanes); };
     while (lanes > 1 && !std::all_of(inner_.begin(), inner_.end(), divides)) lanes /= 2;
     const auto length = length_->is_const() ? std::optional(length_->value()) : std::nullopt;
-    const bool is_staged =
-        length && lanes < max_lanes_ && has_single_loops_ && !staged_.empty() && *length <= kMaxStagedLength;
-    shape_ = is_staged ? shape_of_staged_row(*length, kAccessBytes / max_lanes_) : shape_of_row(length, lanes);
-    shape_.reduces = is_staged && staged_.only_loads();
+    shape_ = odd_shape(length, lanes).value_or(shape_of_row(length, lanes));
     if (has_local_buffers() && shape_.held == 0) shape_.held = held_at_least();
     const bool fills_block = shape_.threads == kMaxBlockThreads && shape_.held > 0 && inner_.size() > 1;
     if (fills_block && s_.target.sm >= kClusterSm) shape_.blocks = kMaxBlockThreads / kClusterThreads;
     choose_rows();
   }
 
+  // The shape of short rows whose accesses could be wider, and of others that have accesses of at most 4 bytes, where
+  // rows lie side by side. They pass through shared memory, unless there is only one row, which has the same bits.
+  std::optional<RowShape> odd_shape(std::optional<int64_t> length, int lanes) const {
+    const int element = kAccessBytes / max_lanes_;
+    const bool is_short = length && *length <= kMaxStagedLength;
+    if (!length || lanes == max_lanes_ || !has_single_loops_ || staged_.empty()) return std::nullopt;
+    if (!is_short && lanes * element > kNarrowBytes) return std::nullopt;
+    std::optional<RowShape> shape = is_short ? shape_of_short_odd_row(*length, element)
+                                             : shape_of_long_odd_row(*length, element, s_.target.sm >= kClusterSm);
+    if (!shape) return std::nullopt;
+    shape->staged = !staged_.is_single() && fits_in_shared(*shape, *length, staged_.bytes_of_element(!shape->runs));
+    shape->reduces = is_short && shape->staged && staged_.only_loads();
+    return shape;
+  }
+
   void choose_rows() {
     const IndexExpr rows = count_iterations(nest_.heads);
-    if (shape_.threads < kMaxBlockThreads) {
+    if (shape_.threads < kMaxBlockThreads && shape_.blocks == 1) {
       const int wanted = choose_rows_of_block(s_, shape_, staged_.moved_bytes(), rows) * shape_.threads;
       shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, wanted) / shape_.threads);
     }
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
-    while (shape_.staged && shape_.rows > 1 && shape_.rows * staged_.held_bytes() > kStagedBytes) shape_.rows /= 2;
-  }
-
-  // Calls f(loops, body) for every phase.
-  template <class F>
-  void each_phase(const F& f) const {
-    for (const Stmt& stmt : nest_.body) {
-      if (const auto* reduce = std::get_if<ir::Reduce>(&stmt.v)) {
-        f(reduce->loops, reduce->body);
-      } else if (std::holds_alternative<ir::Loop>(stmt.v)) {
-        const PerfectNest loops = peel_loops(stmt);
-        f(loops.heads, loops.body);
-      }
-    }
-  }
-
-  // The chunks of a long row, if they are the same in all phases.
-  std::optional<Chunks> common_chunks() const {
-    std::optional<Chunks> common;
-    bool same = true;
-    each_phase([&](const std::vector<LoopHead>& loops, const Block& body) {
-      const Chunks own = find_chunks(k_, loops, body);
-      if (!common) common = own;
-      same &= own == *common;
-    });
-    return same ? common : std::nullopt;
-  }
-
-  // Chunks are of elements in the order of memory, as slices of rows read them.
-  bool is_in_memory_order() const {
-    return std::all_of(nest_.body.begin(), nest_.body.end(), [&](const Stmt& stmt) {
-      const auto* reduce = std::get_if<ir::Reduce>(&stmt.v);
-      if (reduce == nullptr) return true;
-      ir::Reduce ordered = *reduce;
-      order_by_memory(ordered, k_);
-      return ordered.loops == reduce->loops;
-    });
-  }
-
-  // Whether some phases read the same rows, and all such rows fit in the registers.
-  bool holds_all(const RowShape& shape) const {
-    std::map<BufferId, int> phases;
-    each_phase([&](const std::vector<LoopHead>& loops, const Block& body) {
-      std::set<BufferId> read;
-      for (const Stmt& stmt : body) {
-        const auto* load = std::get_if<ir::Load>(&stmt.v);
-        if (load == nullptr || k_.buffers[load->buffer].space != ir::Space::in || load->clamp != 0) continue;
-        if (load->index.back().uses(loops.back().var)) read.insert(load->buffer);
-      }
-      for (const BufferId id : read) ++phases[id];
-    });
-    int registers = 0;
-    for (const auto& [id, count] : phases)
-      // Compilers keep halves as floats from one phase to the next.
-      if (count > 1) registers += shape.held * shape.lanes * static_cast<int>((size_of(k_.buffers[id].dtype) + 3) / 4);
-    return registers > 0 && registers <= kMaxHeldElements;
+    const int64_t of_row = staged_.bytes_of_element(!shape_.runs);
+    const auto holds = [&] { return shape_.rows * length_->value() * of_row <= kStagedBytes; };
+    while (shape_.staged && shape_.rows > 1 && !holds()) shape_.rows /= 2;
+    shape_.staged &= shape_.runs || StagedRows::are_many(rows, shape_.rows);
   }
 
   bool has_local_buffers() const {
@@ -235,12 +177,15 @@ class RowSchedule {
     return backward_ ? steps() - 1 - IndexExpr::symbol(j_) : IndexExpr::symbol(j_);
   }
 
-  // The number within the row of this thread's access j.
-  IndexExpr access_number() const {
-    const IndexExpr stretch = shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
-    return stretch * shape_.warp_threads() + in_warp();
+  // The number within the row of this thread's access j, and its first element.
+  IndexExpr access_number() const { return stretch() * shape_.warp_threads() + in_warp(); }
+  IndexExpr stretch() const {
+    return shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
   }
-  IndexExpr start() const { return access_number() * shape_.lanes; }
+  IndexExpr start() const {
+    if (shape_.lane_stride > 1) return stretch() * (shape_.lanes * shape_.lane_stride) + in_warp();
+    return access_number() * shape_.lanes;
+  }
 
   IndexExpr steps() const {
     return shape_.held > 0 ? IndexExpr(shape_.held) : ceildiv(*length_, int64_t{shape_.lanes} * shape_.threads);
@@ -258,7 +203,8 @@ class RowSchedule {
   // Lanes divide a row that is not staged, so an access is inside or outside as a whole.
   ir::Guard inside() const {
     if (always_inside()) return {};
-    if (shape_.staged) return {*length_ - 1 - start() - IndexExpr::symbol(ir::kLane)};
+    if (shape_.runs || shape_.lane_stride > 1)
+      return {*length_ - 1 - start() - IndexExpr::symbol(ir::kLane) * shape_.lane_stride};
     return {*length_ - shape_.lanes - start()};
   }
 
@@ -334,22 +280,31 @@ class RowSchedule {
   Block accessed(const std::vector<LoopHead>& loops, const Block& body) {
     Block block = clone(k_, body);
     if (shape_.staged) staged_.redirect(block, loops, shape_.rows > 1 ? IndexExpr::symbol(r_) : IndexExpr(0));
-    std::vector<LoopHead> accesses = loops;
-    LoopHead& inner = accesses.back();
-    inner.extent = floordiv(inner.extent, shape_.lanes);
-    const Linear where = linearize(accesses, access_number());
-    const IndexExpr at = where.values.at(inner.var) * shape_.lanes;
-    if (shape_.lanes > 1) {
-      vectorize(k_, block, inner.var, shape_.lanes, at);
+    if (shape_.lane_stride > 1) {
+      vectorize(k_, block, loops[0].var, shape_.lanes, start());
+      const IndexExpr lane = IndexExpr::symbol(ir::kLane) * shape_.lane_stride;
+      for_each_stmt(block, [&](Stmt& stmt) {
+        for_each_index(stmt, [&](IndexExpr& d) { d = d.substitute({{ir::kLane, lane}}); });
+      });
     } else {
-      substitute(block, inner.var, at);
+      take_accesses(loops, block);
     }
-    for (size_t i = 0; i + 1 < loops.size(); ++i) substitute(block, loops[i].var, where.values.at(loops[i].var));
     for_each_stmt(block, [&](Stmt& stmt) {
       if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(*load);
       if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(*store);
     });
     return block;
+  }
+
+  // Replaces the loops over elements by the number of this thread's access.
+  void take_accesses(const std::vector<LoopHead>& loops, Block& block) {
+    std::vector<LoopHead> accesses = loops;
+    LoopHead& inner = accesses.back();
+    inner.extent = floordiv(inner.extent, shape_.lanes);
+    const Linear where = linearize(accesses, access_number());
+    const IndexExpr at = where.values.at(inner.var) * shape_.lanes;
+    vectorize(k_, block, inner.var, shape_.lanes, at);
+    for (size_t i = 0; i + 1 < loops.size(); ++i) substitute(block, loops[i].var, where.values.at(loops[i].var));
   }
 
   // Whether the access has an index from data. The index may depend on the position in the row; past the end of the row
@@ -368,7 +323,7 @@ class RowSchedule {
     // Past the end of the row a guard that depends on the position says nothing of the index.
     if (!uses_thread(a.index) && !uses_thread(a.guard) && !takes_data(a)) return;
     // Shared memory goes on behind the end of a row.
-    if (std::is_same_v<Access, ir::Load> && staged_.contains(a.buffer)) return;
+    if (std::is_same_v<Access, ir::Load> && shape_.runs && staged_.contains(a.buffer)) return;
     for (const IndexExpr& g : inside()) a.guard.push_back(g);
   }
 
@@ -387,7 +342,7 @@ class RowSchedule {
   // accesses: then instructions take longer than memory.
   bool finds_place(const ir::Reduce& whole) const {
     const bool is_place = whole.dst.size() == 2 && whole.combiner != ir::Combiner::max_sum;
-    const bool holds_some = !shape_.staged && shape_.held > 1 && shape_.lanes < max_lanes_;
+    const bool holds_some = shape_.held > 1 && (shape_.lanes < max_lanes_ || shape_.lane_stride > 1);
     return is_place && inner_.size() == 1 && holds_some && makes_tuples(k_, whole);
   }
 
@@ -412,7 +367,7 @@ class RowSchedule {
     own.body = build_yields(whole);
     own.yield = std::get<ir::Reduce>(own.body.back().v).yield;
     own.body.pop_back();
-    if (!shape_.staged && padding_.fill(whole, own)) own.guard.clear();
+    if (!shape_.runs && padding_.fill(whole, own)) own.guard.clear();
     ir::Reduce group = whole;
     group.loops = thread_loops();
     if (shape_.chunks > 1) {
@@ -422,7 +377,7 @@ class RowSchedule {
     }
     const int64_t of_warp = int64_t{shape_.lanes} * shape_.warp_threads();
     group.tree = {of_warp, shape_.warps() > 1 ? of_warp : 0};
-    if (shape_.staged) {
+    if (shape_.runs) {
       group.tree = {shape_.lanes, shape_.threads > 1 ? shape_.lanes : 0};
       group.guard = own.guard, group.body = std::move(own.body), group.yield = own.yield;
       return {std::move(group)};
@@ -455,17 +410,10 @@ class RowSchedule {
 
   // --- values held over phases -------------------------------------------------------------------------------------
 
-  struct Held {
-    BufferId from;
-    std::vector<IndexExpr> index;
-    ir::Guard guard;
-    bool operator==(const Held&) const = default;
-  };
-
   // The statements of each thread in a phase.
   Block* find_body(Stmt& phase) const {
     if (auto* reduce = std::get_if<ir::Reduce>(&phase.v))
-      return shape_.staged ? &reduce->body : &std::get<ir::Reduce>(reduce->body[0].v).body;
+      return shape_.runs ? &reduce->body : &std::get<ir::Reduce>(reduce->body[0].v).body;
     auto* loop = std::get_if<ir::Loop>(&phase.v);
     while (loop != nullptr && loop->body.size() == 1 && std::holds_alternative<ir::Loop>(loop->body[0].v))
       loop = &std::get<ir::Loop>(loop->body[0].v);
@@ -486,50 +434,22 @@ class RowSchedule {
   }
 
   // Lets the first of several phases load what all of them need, and holds it in registers.
-  void hold_loads(Block& row) {
-    std::vector<std::pair<Held, std::vector<size_t>>> loads;  // and the phases that load it
-    for (size_t p = 0; p < row.size(); ++p) {
-      Block* body = find_body(row[p]);
-      if (body == nullptr) continue;
-      for (Stmt& stmt : *body) {
-        const auto* load = std::get_if<ir::Load>(&stmt.v);
-        if (load == nullptr || !can_hold(*load)) continue;
-        const Held held{load->buffer, load->index, load->guard};
-        auto it = std::find_if(loads.begin(), loads.end(), [&](const auto& l) { return l.first == held; });
-        if (it == loads.end()) it = loads.insert(loads.end(), {held, {}});
-        if (it->second.empty() || it->second.back() != p) it->second.push_back(p);
-      }
-    }
-    int room = kMaxHeldElements - static_cast<int>(kept_.size()) * shape_.held * shape_.lanes;
-    for (const auto& [held, users] : loads) {
-      const int registers = shape_.held * shape_.lanes * static_cast<int>(size_of(k_.buffers[held.from].dtype)) / 4;
-      if (users.size() < 2 || registers > room) continue;
-      room -= registers, held_registers_ += registers;
+  void hold_values(Block& row) {
+    std::vector<RowPhase> phases;
+    for (Stmt& stmt : row)
+      if (Block* body = find_body(stmt)) phases.push_back({body, &stmt});
+    const HeldElements elements{k_, kept_, kept_at()};
+    const auto is_held = [&](const ir::Load& load) { return can_hold(load); };
+    for (const SharedValue& value :
+         choose_values(elements, phases, shape_.held * shape_.lanes, shape_.lane_stride > 1, is_held)) {
+      const DType dtype = dtype_of(k_, value);
+      held_registers_ += shape_.held * shape_.lanes * static_cast<int>(size_of(dtype)) / 4;
       decide(s_, &ScheduleChoice::holds, true);
-      hold(held, users, row);
+      const BufferId buffer =
+          add_buffer(k_, {"held" + std::to_string(k_.buffers.size()), ir::Space::reg, dtype, {}, {}, 0, ""});
+      keep_in_registers(buffer, first_);
+      hold_value(k_, value, phases, buffer, kept_at());
     }
-  }
-
-  void hold(const Held& held, const std::vector<size_t>& users, Block& row) {
-    const BufferId buffer = add_buffer(
-        k_, {"held" + std::to_string(k_.buffers.size()), ir::Space::reg, k_.buffers[held.from].dtype, {}, {}, 0, ""});
-    Block alloc;
-    keep_in_registers(buffer, alloc);
-    for (size_t p : users) {
-      Block& body = *find_body(row[p]);
-      for (size_t i = 0; i < body.size(); ++i) {
-        auto* load = std::get_if<ir::Load>(&body[i].v);
-        if (load == nullptr || !(Held{load->buffer, load->index, load->guard} == held)) continue;
-        if (p != users.front()) {
-          *load = ir::Load{load->dst, buffer, kept_at(), {}, load->otherwise, 0};
-        } else {
-          Stmt store{ir::Store{buffer, kept_at(), load->dst, {}, ir::StoreHint::none}};
-          body.insert(body.begin() + static_cast<std::ptrdiff_t>(++i), std::move(store));
-          break;
-        }
-      }
-    }
-    first_.push_back(std::move(alloc[0]));
   }
 
   // Lets the last phase take from the registers what an earlier one computed of held values at some cost, such as the
