@@ -239,19 +239,19 @@ void expect_chains(const std::vector<Chain>& chains, const RunKernel& run) {
 
 TEST(CudaChains, Random) {
   FUSEC_NEEDS_COMPILER();
-  const std::vector<Chain> all = chosen_chains(1);
+  const std::vector<Chain> all = sampled(chosen_chains(1));
   under_emulation(collect_kernels(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 TEST(NvptxChains, Random) {
   FUSEC_NEEDS_LLVM_COMPILER();
-  const std::vector<Chain> all = chosen_chains(1);
+  const std::vector<Chain> all = sampled(chosen_chains(1));
   under_emulation(collect_kernels(all), Codegen::llvm, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 TEST(CudaChains, Known) {
   FUSEC_NEEDS_COMPILER();
-  const std::vector<Chain> all = chains();
+  const std::vector<Chain> all = sampled(chains());
   under_emulation(collect_kernels(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 

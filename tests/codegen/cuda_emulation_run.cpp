@@ -297,10 +297,6 @@ void expect_lowered_like_scheduled(const ir::Kernel& kernel, const Extents& exte
   }
 }
 
-// Sanitizers slow the evaluator down, and see nothing of what emulated kernels do: every fourth case is enough for
-// them.
-constexpr std::size_t kCaseStride = kSanitized ? 4 : 1;
-
 // The texts of one writer as a library; fails the running test where there is none.
 std::unique_ptr<EmulationLibrary> make_library(const std::vector<EmulationCase>& cases,
                                                const std::vector<ir::Kernel>& kernels, Codegen codegen) {

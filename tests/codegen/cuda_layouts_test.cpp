@@ -307,7 +307,7 @@ std::vector<Layout> windows() {
 
 // Four neighbours read (places + 3) * places elements, where one reads places * places.
 TEST(CudaLayouts, NeighboursShareTheLoadsOfWindows) {
-  for (const Layout& layout : windows()) {
+  for (const Layout& layout : sampled(windows())) {
     const bool small = layout.text.find("starts = [0, 2,") == std::string::npos;
     int loads = 0;
     for_each_stmt(layout.kernel.body, [&](const ir::Stmt& stmt) {
@@ -320,7 +320,7 @@ TEST(CudaLayouts, NeighboursShareTheLoadsOfWindows) {
 }
 
 TEST(CudaLayouts, WindowsGiveTheBitsOfTheGraph) {
-  for (const Layout& layout : windows()) {
+  for (const Layout& layout : sampled(windows())) {
     expect_like_graph(layout);
     if (HasFailure()) return;
   }
@@ -333,7 +333,7 @@ TEST(CudaLayouts, WindowsOfBothWritersRun) {
 }
 
 TEST(CudaLayouts, BoxesGiveTheBitsOfTheGraph) {
-  for (const Layout& layout : boxes()) {
+  for (const Layout& layout : sampled(boxes())) {
     expect_like_graph(layout);
     if (HasFailure()) return;
   }
@@ -346,7 +346,7 @@ TEST(CudaLayouts, BoxesOfBothWritersRun) {
 }
 
 TEST(CudaLayouts, TilesGiveTheBitsOfTheGraph) {
-  for (const Layout& layout : tiles()) {
+  for (const Layout& layout : sampled(tiles())) {
     EXPECT_NE(ir::print(layout.kernel).find("shared"), std::string::npos) << layout.text;
     expect_like_graph(layout);
     if (HasFailure()) return;

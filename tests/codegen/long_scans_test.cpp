@@ -39,7 +39,7 @@ constexpr const char* kOddColumnScan = R"(graph @main(%x: f32[$B, 130, 37]) {
 constexpr const char* kLongScans[] = {kLongScan, kReverseScan, kColumnScan, kReverseColumnScan};
 
 TEST(LongScans, EverySchedulesBitsAreEqual) {
-  for (const char* text : kLongScans) expect_equal_bits(text);
+  for (const char* text : sampled(kLongScans)) expect_equal_bits(text);
 }
 
 // Of a part of a warp, of one, of several accesses and of several warps; what lanes divide and what they do not.
@@ -76,7 +76,8 @@ TEST(Scans, OfRowsOfAllLengths) {
 // A row so long that its parts have two tiles each.
 TEST(Scans, PartsOfSeveralTiles) {
   const std::string text = filled(kScan, {{"$N", "264193"}, {"$E", "0"}, {"$R", "0"}, {"$T", "f32"}});
-  for (const GpuSize& gpu : {kOneSm, kManySms}) expect_sums(schedule(text, 1, gpu), 264193, false, false);
+  for (const GpuSize& gpu : sampled(std::vector{kOneSm, kManySms}))
+    expect_sums(schedule(text, 1, gpu), 264193, false, false);
 }
 
 TEST(Scans, GeneratedCodeComputesWhatTheEvaluatorDoes) {
