@@ -36,7 +36,7 @@ struct RowShape {
 // The shape of rows of `length` elements, which accesses of `lanes` elements divide. It depends on these two alone,
 // because it gives the order of sums.
 RowShape shape_of_row(std::optional<int64_t> length, int lanes);
-// The same for short rows of which 16 bytes are no whole part. Each thread takes a run of elements.
+// The same for short rows that accesses of 16 bytes do not divide. Each thread takes a run of neighbouring elements.
 RowShape shape_of_short_odd_row(int64_t length, int64_t element_bytes);
 
 // --- row_clusters.cpp ---

@@ -122,7 +122,7 @@ class RowSchedule {
 
   void choose_rows() {
     const IndexExpr rows = count_iterations(nest_.heads);
-    if (shape_.threads < kMaxBlockThreads && shape_.blocks == 1) {
+    if (shape_.threads < kMaxBlockThreads) {
       const int wanted = choose_rows_of_block(s_, shape_, staged_.moved_bytes(), rows) * shape_.threads;
       shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, wanted) / shape_.threads);
     }
