@@ -55,8 +55,10 @@ IndexExpr clamped_axis(Writer& w, Access& a, const IndexExpr& index, const Index
 Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& index, uint32_t clamp, int width) {
   Access a{id, &w.kernel.buffers[id], width, {}, {}, {}, {}, false, {}, {}};
   const ir::IndexShape strides = compute_strides(*a.info);
-  if (w.cluster > 1 && a.info->space == ir::Space::shared) a.block = w.index.resolve(index[0]);
-  for (std::size_t i = a.block ? 1 : 0; i < strides.size(); ++i) {
+  const bool spread = w.cluster > 1 && a.info->space == ir::Space::shared;
+  const IndexExpr own = w.index.resolve(floordiv(IndexExpr::symbol(ir::kThread), w.threads));
+  if (spread && (ir::is_mailbox(*a.info) || w.index.resolve(index[0]) != own)) a.block = w.index.resolve(index[0]);
+  for (std::size_t i = spread ? 1 : 0; i < strides.size(); ++i) {
     IndexExpr at = w.index.resolve(index[i]);
     if (clamp >> i & 1) at = clamped_axis(w, a, index[i], a.info->shape[i]);
     a.linear += at * strides[i];

@@ -201,8 +201,8 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   Writer w(kernel, target, prelude);
   w.comments = comments;
   bind_extents(w);
-  w.cluster = phase.cluster;
   const int threads = std::max(1, phase.threads);
+  w.cluster = phase.cluster, w.threads = threads;
   w.index.bind(ir::kThread, systematic_name(ir::kThread), {IndexExpr(0), IndexExpr(threads * phase.cluster - 1)});
   bind_grid(w, phase);
   ir::Block body;

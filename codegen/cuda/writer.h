@@ -32,7 +32,7 @@ struct Writer {
   Index index;
   Text out;
   std::vector<SharedBuffer> shared;  // of this phase
-  int cluster = 1;                   // blocks of a cluster of this phase
+  int cluster = 1, threads = 1;      // blocks of a cluster of this phase, threads of a block
   int loops = 0, clamps = 0;         // counters for names
   bool accesses_memory = false;      // beside registers, so far
   std::string loop_name();           // the next loop variable

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/llvm/access.h"
+#include "ir/kernel/mailbox.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen {
@@ -61,7 +62,8 @@ Access make_access(Writer& w, ir::BufferId id, const std::vector<IndexExpr>& ind
   }
   Access a{id, &buffer, &index, clamp, width, w.index.resolve(linear), {}, memory_type(w.ir, buffer.dtype), one_row};
   a.form = lane_form(w, a.linear);
-  if (spread) a.block = w.index.resolve(index[0]);
+  const IndexExpr own = w.index.resolve(floordiv(IndexExpr::symbol(ir::kThread), w.threads));
+  if (spread && (ir::is_mailbox(buffer) || w.index.resolve(index[0]) != own)) a.block = w.index.resolve(index[0]);
   return a;
 }
 

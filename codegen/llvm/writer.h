@@ -46,7 +46,7 @@ struct Writer {
   std::vector<llvm::AllocaInst*> promotable;                                    // stack slots that become SSA values
   std::map<std::tuple<llvm::BasicBlock*, int, IndexExpr>, llvm::Value*> masks;  // lane masks, by block and width
   llvm::Value* lane = nullptr;   // the current lane (i64) of per-lane code
-  int cluster = 1;               // blocks of a cluster of this phase
+  int cluster = 1, threads = 1;  // blocks of a cluster of this phase, threads of a block
   bool streams = false;          // streaming stores were written
   bool accesses_memory = false;  // beside slots, so far
 

@@ -239,7 +239,7 @@ class Interpreter {
     block_threads_ = s.threads / std::max(1, s.cluster);
     started_ = arrived_ = false;
     reaches_far_ = nullptr;
-    shared_.begin_block(threads_.size());
+    shared_.begin(threads_.size(), static_cast<std::size_t>(block_threads_));
     for (Frame& frame : threads_) active_.push_back(&frame);
     each_active([&] { set(kThread, number(frame_)); });
     in_lockstep(s);
@@ -268,12 +268,15 @@ class Interpreter {
   void sync_all(const Sync& s, const Stmt& stmt) {
     if (active_.size() != threads_.size())
       return fail(fmt::format("{} of {} threads come to {}", active_.size(), threads_.size(), where(stmt)));
+    if (s.scope == SyncScope::block && static_cast<std::size_t>(block_threads_) < threads_.size())
+      return shared_.sync_blocks();
     if (arrived_ != (s.scope == SyncScope::wait))
       return fail("sync.arrive and sync.wait take turns, unlike " + where(stmt));
     arrived_ = s.scope == SyncScope::arrive;
     reaches_far_ = nullptr;
     started_ |= !arrived_;
-    if (!arrived_) shared_.sync_block();
+    if (arrived_) return shared_.arrive();
+    shared_.sync();
   }
 
   void run(const If& s, const Stmt&) {
@@ -349,9 +352,9 @@ class Interpreter {
 
   void touch(const Stmt& stmt, BufferId b, int64_t offset, bool write) {
     const int self = number(frame_);
-    if (arrived_) return fail("between sync.arrive and sync.wait comes " + where(stmt));
     const bool spread = static_cast<std::size_t>(block_threads_) < threads_.size();
     if (spread && offset / memory_[b].strides[0] != self / block_threads_) {
+      if (arrived_) return fail("between sync.arrive and sync.wait comes " + where(stmt));
       if (!started_) return fail("a block may not have begun when another one comes to " + where(stmt));
       if (!is_mailbox(k_.buffers[b])) reaches_far_ = &stmt;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accesses of the threads of a block to shared memory since its last barriers, for the evaluator of lowered
-// kernels.
+// The accesses of the threads of a block, or of the blocks of a cluster, to shared memory since their last barriers,
+// for the evaluator of lowered kernels.
 #pragma once
 
 #include <algorithm>
@@ -18,27 +18,38 @@ class SharedAccesses {
  public:
   explicit SharedAccesses(std::size_t buffers) : elements_(buffers) {}
 
-  void begin_block(std::size_t threads) {
+  // `block`: threads of each block.
+  void begin(std::size_t threads, std::size_t block) {
+    block_ = static_cast<int>(block);
+    block_syncs_ = 0;
     warp_syncs_.assign((threads + 31) / 32, 0);
     mailboxes_.clear();
+    arrived_ = false;
+    ++syncs_;
   }
   void allocate(BufferId buffer, int64_t elements) {
     elements_[buffer].assign(static_cast<std::size_t>(elements), {});
     mailboxes_.erase(buffer);
   }
-  void sync_block() { ++block_syncs_; }
+  // The barrier of all threads: those that have arrived wait for the others later, at `sync`. What they access between
+  // the two has no order with what other blocks do.
+  void arrive() { arrived_ = true; }
+  void sync() { ++syncs_, arrived_ = false; }
+  // Each block's own barrier.
+  void sync_blocks() { ++block_syncs_; }
   void sync_warp(int warp) { ++warp_syncs_[static_cast<std::size_t>(warp)]; }
 
   // Notes an access. Returns another thread that has accessed the element with no sync since, if one of the two writes.
   std::optional<int> add(BufferId buffer, int64_t element, int thread, bool write) {
     std::vector<Access>& before = elements_[buffer][static_cast<std::size_t>(element)];
     const int64_t warp_syncs = warp_syncs_[static_cast<std::size_t>(thread / 32)];
-    std::erase_if(before, [&](const Access& a) { return a.block_syncs != block_syncs_; });
+    std::erase_if(before, [&](const Access& a) { return a.syncs < syncs_; });
     for (const Access& a : before) {
-      const bool synced = a.thread / 32 == thread / 32 && a.warp_syncs != warp_syncs;
+      const bool synced = (a.thread / 32 == thread / 32 && a.warp_syncs != warp_syncs) ||
+                          (a.thread / block_ == thread / block_ && a.block_syncs != block_syncs_);
       if (a.thread != thread && !synced && (a.write || write)) return a.thread;
     }
-    before.push_back({thread, write, block_syncs_, warp_syncs});
+    before.push_back({thread, write, syncs_ + (arrived_ ? 1 : 0), block_syncs_, warp_syncs});
     return std::nullopt;
   }
 
@@ -70,10 +81,12 @@ class SharedAccesses {
   struct Access {
     int thread;
     bool write;
-    int64_t block_syncs, warp_syncs;  // the barriers that came before it
+    int64_t syncs, block_syncs, warp_syncs;  // the barriers that came before it; an arrival counts as one
   };
   IdVector<BufferId, std::vector<std::vector<Access>>> elements_;
-  int64_t block_syncs_ = 0;
+  int64_t syncs_ = 0, block_syncs_ = 0;
+  bool arrived_ = false;
+  int block_ = 1;
   std::vector<int64_t> warp_syncs_;
   std::map<BufferId, Mailbox> mailboxes_;
 };

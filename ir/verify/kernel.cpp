@@ -369,8 +369,6 @@ class FormCheck {
 
   void check(const Sync& sync, const Stmt& s) {
     if (!inside(LoopTag::grid)) find(s, "synchronizes threads outside of a grid loop");
-    if (lowered_ && sync.scope == SyncScope::block && cluster_ > 1)
-      find(s, "leaves the other blocks of the cluster out");
     if (sync.scope >= SyncScope::cluster && cluster_ == 1) find(s, "synchronizes a cluster, but there is none");
     mask(sync.mask, s);
   }

@@ -61,7 +61,7 @@ inline Fiber fibers[kBlocks * 1024];
 inline unsigned thread_count = 0;   // of all blocks of the cluster
 inline unsigned block_threads = 0;  // of one
 inline unsigned running = 0;        // the fiber that runs
-struct OtherBlocks {                // their shared memory
+struct OtherBlocks {                // their shared memory, while the arrays have that of the block that runs
   char* memory[kBlocks] = {};
   ~OtherBlocks() {
     for (char* one : memory) free(one);
@@ -69,6 +69,7 @@ struct OtherBlocks {                // their shared memory
   char*& operator[](unsigned block) { return memory[block]; }
 };
 inline OtherBlocks other_blocks;
+inline unsigned running_block = 0;  // of the cluster
 inline ucontext_t scheduler;
 inline Index thread_index, block_index;
 inline unsigned first_block = 0;  // of the cluster
@@ -112,8 +113,20 @@ inline void start(unsigned t) {
   makecontext(&f.context, fiber_main, 0);
 }
 
+inline size_t shared_bytes() {
+  return __start_fusec_shared != nullptr ? __stop_fusec_shared - __start_fusec_shared : 0;
+}
+
+inline void give_arrays_to(unsigned block) {
+  if (block == running_block || __start_fusec_shared == nullptr) return;
+  memcpy(other_blocks[running_block], __start_fusec_shared, shared_bytes());
+  memcpy(__start_fusec_shared, other_blocks[block], shared_bytes());
+  running_block = block;
+}
+
 inline void resume(unsigned t) {
   running = t;
+  give_arrays_to(t / block_threads);
   thread_index.x = t % block_threads;
   block_index.x = first_block + t / block_threads;
   swapcontext(&scheduler, &fibers[t].context);
@@ -142,14 +155,10 @@ inline bool release() {
   return count > 0;
 }
 
-inline size_t shared_bytes() {
-  return __start_fusec_shared != nullptr ? __stop_fusec_shared - __start_fusec_shared : 0;
-}
-
 // What a block finds in its memory, and what is left of it at its end.
 inline void forget_shared(unsigned block) {
   if (__start_fusec_shared == nullptr) return;
-  memset(block == 0 ? __start_fusec_shared : other_blocks[block], 0xcd, shared_bytes());
+  memset(block == running_block ? __start_fusec_shared : other_blocks[block], 0xcd, shared_bytes());
 }
 
 // The blocks all of whose threads are done lose their memory.
@@ -166,8 +175,10 @@ constexpr size_t kMaxShared = 512 << 10;
 
 inline void run_cluster(bool reversed) {
   if (thread_count > block_threads && shared_bytes() > kMaxShared) return fail("more shared memory than a block has");
+  running_block = 0;
   for (unsigned b = 0; b * block_threads < thread_count; ++b) {
-    if (b > 0 && other_blocks[b] == nullptr) other_blocks[b] = static_cast<char*>(malloc(kMaxShared));
+    if (thread_count > block_threads && other_blocks[b] == nullptr)
+      other_blocks[b] = static_cast<char*>(malloc(kMaxShared));
     forget_shared(b);
   }
   for (unsigned t = 0; t < thread_count; ++t) start(t);
@@ -247,12 +258,12 @@ inline void __syncthreads() { emulation::wait(emulation::State::at_block); }
 inline void arrive_cluster() {}
 inline void prefetch_line(const void*) {}
 inline void wait_cluster() { __syncthreads(); }
-// Block 0 has the arrays themselves.
 template <class T>
 T* in_block(T* own, unsigned block) {
   if (block >= emulation::kBlocks || block * emulation::block_threads >= emulation::thread_count)
     emulation::fail_and_stop("memory of a block that the cluster lacks");
-  return block == 0 ? own : (T*)(emulation::other_blocks[block] + ((char*)own - __start_fusec_shared));
+  return block == emulation::running_block ? own
+                                           : (T*)(emulation::other_blocks[block] + ((char*)own - __start_fusec_shared));
 }
 inline void begin_cluster() {}
 // The bytes that have not come yet.

@@ -136,7 +136,7 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   bind_extents(*this);
   begin_index(*this);
   const int threads = std::max(1, phase.threads);
-  cluster = phase.cluster;
+  cluster = phase.cluster, this->threads = threads;
   annotate(*this, "maxntidx", threads);
   if (cluster > 1) annotate(*this, kClusterBlocks, cluster);
   if (count_resident(phase) > 1) annotate(*this, "minctasm", count_resident(phase));

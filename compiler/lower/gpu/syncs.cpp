@@ -18,78 +18,95 @@ namespace {
 
 using ir::IndexExpr;
 
-// Who has touched an element since the last sync.block: nobody, one thread, threads of one warp (before its last
-// sync.warp: `synced`), or several warps.
+// Who has touched an element since the last sync of the whole team: nobody, one thread, threads of one warp, those of
+// one block, or of several blocks of a cluster. `warp_synced` and `block_synced`: before the last sync of that scope.
 struct Toucher {
-  enum class Kind : uint8_t { none, thread, warp, synced, many };
+  enum class Kind : uint8_t { none, thread, warp, warp_synced, block, block_synced, many };
   Kind kind = Kind::none;
-  int number = 0;  // of the thread or warp
+  int first = 0;  // the lowest thread of the thread, warp or block
 
-  int warp() const { return kind == Kind::thread ? number / 32 : number; }
+  int warp() const { return first / 32; }
+  bool is_of_block() const { return kind == Kind::block || kind == Kind::block_synced; }
   bool operator==(const Toucher&) const = default;
 };
 
-Toucher merge(const Toucher& a, const Toucher& b) {
-  using Kind = Toucher::Kind;
-  if (a == b || b.kind == Kind::none) return a;
-  if (a.kind == Kind::none) return b;
-  if (a.kind == Kind::many || b.kind == Kind::many || a.warp() != b.warp()) return {Kind::many, 0};
-  return {Kind::warp, a.warp()};
-}
+enum class Need : uint8_t { none, warp, block, cluster };
 
-enum class Need : uint8_t { none, warp, block };
+// The threads of a block, or of the blocks of a cluster.
+struct Team {
+  int threads = 1, block = 1;  // all, and those of a block
 
-// What must stand between an earlier access of `before` and one of `now`, one of them a write.
-Need need_between(const Toucher& before, const Toucher& now) {
-  using Kind = Toucher::Kind;
-  if (before.kind == Kind::none || now.kind == Kind::none) return Need::none;
-  if (before.kind == Kind::many || now.kind == Kind::many || before.warp() != now.warp()) return Need::block;
-  return before.kind == Kind::synced || (before.kind == Kind::thread && before == now) ? Need::none : Need::warp;
-}
+  int block_of(const Toucher& t) const { return t.first / block; }
+  Toucher anybody() const { return {threads > block ? Toucher::Kind::many : Toucher::Kind::block, 0}; }
+
+  Toucher merge(const Toucher& a, const Toucher& b) const {
+    using Kind = Toucher::Kind;
+    if (a == b || b.kind == Kind::none) return a;
+    if (a.kind == Kind::none) return b;
+    if (a.kind == Kind::many || b.kind == Kind::many || block_of(a) != block_of(b)) return {Kind::many, 0};
+    if (a.is_of_block() || b.is_of_block() || a.warp() != b.warp()) return {Kind::block, block_of(a) * block};
+    return {Kind::warp, a.warp() * 32};
+  }
+
+  // What must stand between an earlier access of `before` and one of `now`, one of them a write.
+  Need need_between(const Toucher& before, const Toucher& now) const {
+    using Kind = Toucher::Kind;
+    if (before.kind == Kind::none || now.kind == Kind::none) return Need::none;
+    if (before.kind == Kind::many || now.kind == Kind::many || block_of(before) != block_of(now)) return Need::cluster;
+    if (before.kind == Kind::block_synced) return Need::none;
+    if (before.is_of_block() || now.is_of_block() || before.warp() != now.warp()) return Need::block;
+    return before.kind == Kind::warp_synced || (before.kind == Kind::thread && before == now) ? Need::none : Need::warp;
+  }
+
+  // What is left to wait for behind a sync of the scope.
+  Toucher synced(const Toucher& t, Need scope) const {
+    using Kind = Toucher::Kind;
+    if (t.kind == Kind::none || t.kind == Kind::many) return t;
+    if (scope == Need::block) return {Kind::block_synced, block_of(t) * block};
+    return t.is_of_block() ? t : Toucher{Kind::warp_synced, t.warp() * 32};
+  }
+};
 
 using Elements = std::vector<Toucher>;  // of one buffer, in memory order
 
-Need need_between(const Elements& before, const Elements& now) {
+Need need_between(const Team& team, const Elements& before, const Elements& now) {
   Need need = Need::none;
-  for (size_t i = 0; i < before.size() && need != Need::block; ++i)
-    need = std::max(need, need_between(before[i], now[i]));
+  for (size_t i = 0; i < before.size() && need != Need::cluster; ++i)
+    need = std::max(need, team.need_between(before[i], now[i]));
   return need;
 }
 
 struct Touched {
   std::map<BufferId, Elements> read, written;
 
-  void add(const Touched& other) {
+  void add(const Team& team, const Touched& other) {
     for (const auto& [from, to] : {std::pair{&other.read, &read}, {&other.written, &written}}) {
       for (const auto& [id, elements] : *from) {
         Elements& mine = (*to)[id];
         mine.resize(elements.size());
-        for (size_t i = 0; i < mine.size(); ++i) mine[i] = merge(mine[i], elements[i]);
+        for (size_t i = 0; i < mine.size(); ++i) mine[i] = team.merge(mine[i], elements[i]);
       }
     }
   }
-  void sync_warps() {
-    for (auto* map : {&read, &written}) {
-      for (auto& [id, elements] : *map) {
-        for (Toucher& t : elements) {
-          if (t.kind == Toucher::Kind::thread || t.kind == Toucher::Kind::warp) t = {Toucher::Kind::synced, t.warp()};
-        }
-      }
-    }
+  void sync(const Team& team, Need scope) {
+    for (auto* map : {&read, &written})
+      for (auto& [id, elements] : *map)
+        for (Toucher& t : elements) t = team.synced(t, scope);
   }
 };
 
-Need need_between(const std::map<BufferId, Elements>& before, const std::map<BufferId, Elements>& now) {
+Need need_between(const Team& team, const std::map<BufferId, Elements>& before,
+                  const std::map<BufferId, Elements>& now) {
   Need need = Need::none;
   for (const auto& [id, elements] : now) {
     if (const auto found = before.find(id); found != before.end())
-      need = std::max(need, need_between(found->second, elements));
+      need = std::max(need, need_between(team, found->second, elements));
   }
   return need;
 }
-Need need_between(const Touched& before, const Touched& now) {
-  return std::max({need_between(before.written, now.read), need_between(before.read, now.written),
-                   need_between(before.written, now.written)});
+Need need_between(const Team& team, const Touched& before, const Touched& now) {
+  return std::max({need_between(team, before.written, now.read), need_between(team, before.read, now.written),
+                   need_between(team, before.written, now.written)});
 }
 
 // More points than this are not gone through: every thread may touch every element.
@@ -155,11 +172,9 @@ class Points {
 class SyncPlacer {
  public:
   SyncPlacer(ir::Kernel& kernel, const ir::Loop& grid)
-      : kernel_(kernel),
-        threads_(grid.threads),
-        widest_(grid.cluster > 1 ? ir::SyncScope::cluster : ir::SyncScope::block) {}
+      : kernel_(kernel), team_{static_cast<int>(grid.threads), static_cast<int>(grid.threads / grid.cluster)} {}
 
-  // Handles statements that all threads of the block run. `pending`: what was touched since the last sync.block.
+  // Handles statements that all threads of the team run. `pending`: what was touched since the last sync of all.
   void run(Block& body, Touched& pending) {
     Block result;
     for (Stmt& stmt : body) {
@@ -169,7 +184,7 @@ class SyncPlacer {
       } else if (auto* branch = std::get_if<ir::If>(&stmt.v); branch != nullptr && is_uniform(branch->condition)) {
         const Touched before = pending;
         run(branch->body, pending);
-        pending.add(before);
+        pending.add(team_, before);
       } else {
         before_stmt(stmt, pending, result);
       }
@@ -181,7 +196,7 @@ class SyncPlacer {
   // No block of a cluster ends while another one may still touch its memory. What comes behind the last such access
   // need not wait.
   void end(Block& body) {
-    if (widest_ != ir::SyncScope::cluster) return;
+    if (team_.threads == team_.block) return;
     for (size_t i = body.size(); i-- > 0;) {
       Touched own;
       touch(body[i], own);
@@ -220,15 +235,15 @@ class SyncPlacer {
   void before_stmt(const Stmt& stmt, Touched& pending, Block& out) {
     Touched own;
     touch(stmt, own);
-    const Need need = need_between(pending, own);
-    if (need == Need::block) {
-      out.push_back({ir::Sync{widest_}});
+    const Need need = need_between(team_, pending, own);
+    if (need == Need::cluster) {
+      out.push_back({ir::Sync{ir::SyncScope::cluster}});
       pending = {};
-    } else if (need == Need::warp) {
-      out.push_back({ir::Sync{ir::SyncScope::warp}});
-      pending.sync_warps();
+    } else if (need != Need::none) {
+      out.push_back({ir::Sync{need == Need::block ? ir::SyncScope::block : ir::SyncScope::warp}});
+      pending.sync(team_, need);
     }
-    pending.add(own);
+    pending.add(team_, own);
   }
 
   // Whether a loop needs no sync inside. Then one in front of it is enough.
@@ -246,10 +261,10 @@ class SyncPlacer {
     Block first = loop.body;
     loops_.push_back(loop.head);
     run(first, end);
-    pending.add(end);
+    pending.add(team_, end);
     run(loop.body, pending);
     loops_.pop_back();
-    if (!proves_nonneg(loop.head.extent - 1, {})) pending.add(before);
+    if (!proves_nonneg(loop.head.extent - 1, {})) pending.add(team_, before);
   }
 
   static bool is_uniform(const IndexExpr& e) {
@@ -285,14 +300,14 @@ class SyncPlacer {
       for (const Stmt& inner : body) {
         Touched next;
         touch(inner, next);
-        if (need_between(inside, next) != Need::none && problem.empty()) {
+        if (need_between(team_, inside, next) != Need::none && problem.empty()) {
           problem = "cannot lower '" + print_stmt(kernel_, stmt) + "': '" + print_stmt(kernel_, inner) +
                     "' needs a barrier where not all threads of the block come";
         }
-        inside.add(next);
+        inside.add(team_, next);
       }
     }
-    own.add(inside);
+    own.add(team_, inside);
   }
 
   void access(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard, int width,
@@ -304,12 +319,33 @@ class SyncPlacer {
     elements.resize(static_cast<size_t>(count.is_const() ? count.value() : 1));
     IndexExpr linear = 0;
     for (size_t i = 0; i < index.size(); ++i) linear = linear * buffer.shape[i] + index[i];
-    if (!count.is_const() || !go_through(linear, guard, width, elements))
-      elements.assign(elements.size(), {Toucher::Kind::many, 0});
+    if (count.is_const() && (go_through(linear, guard, width, elements) || stay_in_block(buffer, index, elements)))
+      return;
+    elements.assign(elements.size(), team_.anybody());
+  }
+
+  // Whether each thread touches the part of its own block alone, wherever in it.
+  bool stay_in_block(const ir::Buffer& buffer, const std::vector<IndexExpr>& index, Elements& elements) {
+    if (team_.threads == team_.block || index.size() < 2) return false;
+    const int blocks = team_.threads / team_.block;
+    if (!buffer.shape[0].is(blocks)) return false;
+    Points points(team_.threads, 1, {});
+    if (!points.knows(index[0])) return false;
+    points.use(index[0]);
+    const ir::IndexCode at = points.code(index[0]);
+    bool stays = true;
+    points.each([&] { stays &= at.eval(points.values()) == points.thread() / team_.block; });
+    if (!stays) return false;
+    const size_t part = elements.size() / static_cast<size_t>(blocks);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      const auto block = static_cast<int>(i / part);
+      elements[i] = team_.merge(elements[i], {Toucher::Kind::block, block * team_.block});
+    }
+    return true;
   }
 
   bool go_through(const IndexExpr& linear, const ir::Guard& guard, int width, Elements& elements) {
-    Points points(threads_, width, loops_);
+    Points points(team_.threads, width, loops_);
     if (!points.knows(linear)) return false;
     points.use(linear);
     std::vector<ir::IndexCode> conditions;
@@ -325,13 +361,12 @@ class SyncPlacer {
       const int64_t i = at.eval(points.values());
       if (i < 0 || i >= static_cast<int64_t>(elements.size())) return;
       Toucher& t = elements[static_cast<size_t>(i)];
-      t = merge(t, {Toucher::Kind::thread, points.thread()});
+      t = team_.merge(t, {Toucher::Kind::thread, points.thread()});
     });
   }
 
   ir::Kernel& kernel_;
-  const int threads_;
-  const ir::SyncScope widest_;         // of a block, or of its cluster
+  const Team team_;
   std::vector<LoopHead> loops_;        // around the statement, in the block
   std::vector<ir::Guard> conditions_;  // of the ifs that not all threads take, around the statement
 };
