@@ -14,7 +14,7 @@
 namespace fusec::codegen_test {
 namespace {
 
-constexpr const char* kSum = R"(graph @main(%x: f32[$B, 9001]) {
+constexpr const char* kSum = R"(graph @main(%x: f32[$B, 18002]) {
   %0 = reduce_sum %x {axes = [1]}: f32[$B]
   return %0 as "y"
 })";
@@ -32,11 +32,11 @@ constexpr const char* kSoftmax = R"(graph @main(%x: f32[$B, 33000]) {
   %6 = div %3, %5: f32[$B, 33000]
   return %6 as "y"
 })";
-constexpr const char* kLogSumExp = R"(graph @main(%x: f16[$B, 9001]) {
+constexpr const char* kLogSumExp = R"(graph @main(%x: f16[$B, 36004]) {
   %0 = reduce_max %x {axes = [1]}: f16[$B]
   %1 = reshape %0 {shape = [$B, 1]}: f16[$B, 1]
-  %2 = sub %x, %1: f16[$B, 9001]
-  %3 = exp %2: f16[$B, 9001]
+  %2 = sub %x, %1: f16[$B, 36004]
+  %3 = exp %2: f16[$B, 36004]
   %4 = reduce_sum %3 {axes = [1]}: f16[$B]
   %5 = log %4: f16[$B]
   %6 = add %5, %0: f16[$B]
@@ -57,9 +57,9 @@ constexpr const char* kGroupNorm = R"(graph @main(%x: f16[$B, 41, 40, 48], %w: f
   return %8 as "y", %0 as "mean"
 })";
 // Two reductions of one pass.
-constexpr const char* kMoments = R"(graph @main(%x: f32[$B, 9001]) {
+constexpr const char* kMoments = R"(graph @main(%x: f32[$B, 18002]) {
   %0 = reduce_mean %x {axes = [1]}: f32[$B]
-  %1 = mul %x, %x: f32[$B, 9001]
+  %1 = mul %x, %x: f32[$B, 18002]
   %2 = reduce_mean %1 {axes = [1]}: f32[$B]
   %3 = mul %0, %0: f32[$B]
   %4 = sub %2, %3: f32[$B]

@@ -118,12 +118,69 @@ TEST(OddRows, EveryLengthHasTheResultsOfTheGraph) {
   }
 }
 
+// Several rows of a block, one, and the blocks of a cluster, of which the last one has fewer elements.
+constexpr int64_t kLongOddLengths[] = {257, 577, 1601, 3073, 10007, 13001};
+constexpr const char* kAnyResidual = R"(graph @main(%x: f16[$B, $L], %r: f16[$B, $L], %w: f16[$L]) {
+  %a = cast %x {to = f32}: f32[$B, $L]
+  %b = cast %r {to = f32}: f32[$B, $L]
+  %s = add %a, %b: f32[$B, $L]
+  %0 = reduce_mean %s {axes = [1]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1]}: f32[$B, 1]
+  %2 = sub %s, %1: f32[$B, $L]
+  %3 = mul %2, %2: f32[$B, $L]
+  %4 = reduce_mean %3 {axes = [1]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1]}: f32[$B, 1]
+  %6 = sqrt %5: f32[$B, 1]
+  %7 = div %2, %6: f32[$B, $L]
+  %c = cast %w {to = f32}: f32[$L]
+  %8 = mul %7, %c: f32[$B, $L]
+  %9 = cast %8 {to = f16}: f16[$B, $L]
+  return %9 as "y"
+})";
+constexpr const char* kAnyLong[] = {kAnySoftmax, kAnyNorm, kAnyResidual};
+
+TEST(OddRows, LongOnesHaveTheResultsOfTheGraph) {
+  for (const int64_t length : kLongOddLengths) {
+    for (const char* text : kAnyLong) {
+      const std::string own = filled(text, {{"$L", std::to_string(length)}});
+      const int64_t rows = length < 1000 ? 131 : 17;
+      expect_like_graph(own, rows);
+      const std::string kernel = print(schedule(own, rows, kOneSmOfClusters).kernel);
+      EXPECT_NE(kernel.find("shared f"), std::string::npos) << kernel;
+      EXPECT_EQ(kernel.find(" cluster ") != std::string::npos, length > 12800) << kernel;
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // Whatever other rows there are.
 TEST(OddRows, OneRowHasTheBitsOfSeveral) {
-  for (const char* length : {"5", "77", "201"}) {
-    for (const char* text : {kAnySoftmax, kAnyNorm})
-      expect_equal_bits(filled(text, {{"$L", length}}), 37, {kOneSm, kManySmsOfClusters});
+  for (const char* length : {"77", "577", "3073", "13001"}) {
+    for (const char* text : {kAnySoftmax, kAnyNorm, kAnyResidual})
+      expect_equal_bits(filled(text, {{"$L", length}}), 17, {kOneSmOfClusters, kManySmsOfClusters}, kOneSmOfClusters);
   }
+}
+
+TEST(OddRows, GeneratedCodeOfLongOnesComputesWhatTheEvaluatorDoes) {
+  FUSEC_NEEDS_COMPILER_OR_GPU();
+  std::vector<EmulationCase> cases;
+  for (const char* text : kAnyLong) {
+    for (const auto& [length, rows] : {std::pair{"577", 131}, {"3073", 17}, {"13001", 17}}) {
+      const Scheduled s = schedule(filled(text, {{"$L", length}}), rows, kOneSmOfClusters);
+      cases.push_back({print(s.kernel), {s.extents}, expectation(s.kernel)});
+    }
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
+// Each block of a cluster has its own part of the row in shared memory, for which it waits alone.
+TEST(OddRows, BlocksOfAClusterDoNotWaitForTheOthersElements) {
+  const Scheduled s = schedule(filled(kAnySoftmax, {{"$L", "50257"}}), 17, kOneSmOfClusters);
+  const auto lowered = compiler::lower_to_threads(s.kernel);
+  ASSERT_TRUE(lowered.ok()) << lowered.status().str();
+  const std::string text = print(*lowered);
+  EXPECT_NE(text.find("sync.block"), std::string::npos) << text;
+  EXPECT_EQ(text.find("sync.cluster"), std::string::npos) << text;
 }
 
 // Values of a few bits, so that several places have the best one.
@@ -138,11 +195,12 @@ TEST(OddRows, ThreadsFindThePlacesOfTheGraph) {
 }
 
 TEST(OddRows, BlocksLoadAndStoreWholeVectors) {
-  for (const int64_t length : {9, 50, 131, 255}) {
+  for (const int64_t length : {9, 50, 131, 255, 257, 3073, 10007}) {
     const std::string kernel =
         print(schedule(filled(kAnySoftmax, {{"$L", std::to_string(length)}}), 4096, kManySms).kernel);
     EXPECT_NE(kernel.find("f16.8 = load b0["), std::string::npos) << kernel;
-    EXPECT_EQ(kernel.find("f16 = load b0["), std::string::npos) << kernel;
+    // Single elements at both ends.
+    EXPECT_EQ(kernel.find("f16 = load b0[") != std::string::npos, length > 1000) << kernel;
     EXPECT_NE(kernel.find("shared f16["), std::string::npos) << kernel;
   }
 }

@@ -193,13 +193,13 @@ int64_t count_kept_before(const HeldElements& held, const std::vector<RowPhase>&
 }  // namespace
 
 std::vector<SharedValue> choose_values(const HeldElements& held, const std::vector<RowPhase>& phases, int64_t elements,
-                                       const std::function<bool(const ir::Load&)>& is_held) {
+                                       bool prefers_f32, const std::function<bool(const ir::Load&)>& is_held) {
   const auto get_bytes = [&](const SharedValue& v) {
     return elements * static_cast<int64_t>(size_of(dtype_of(held.kernel, v)));
   };
   std::vector<SharedValue> values;
   int64_t room = 0;
-  for (const bool may_grow : {false, true}) {
+  for (const bool may_grow : {prefers_f32, !prefers_f32}) {
     std::vector<SharedValue> found = find_shared_values(held.kernel, phases, may_grow, is_held);
     const int64_t space = 4 * (kMaxHeldElements - count_kept_before(held, phases, found) * elements);
     int64_t bytes = 0;

@@ -151,9 +151,9 @@ DType dtype_of(const ir::Kernel& kernel, const SharedValue& value);
 std::vector<SharedValue> find_shared_values(const ir::Kernel& kernel, const std::vector<RowPhase>& phases,
                                             bool may_grow, const std::function<bool(const ir::Load&)>& is_held);
 // Those that fit in the registers of a thread, which has so many elements of the row, beside what it keeps already.
-// Halves are held as f32 only where more fits so.
+// `prefers_f32`: halves are held as f32 where these fit, and not only where more fits so.
 std::vector<SharedValue> choose_values(const HeldElements& held, const std::vector<RowPhase>& phases, int64_t elements,
-                                       const std::function<bool(const ir::Load&)>& is_held);
+                                       bool prefers_f32, const std::function<bool(const ir::Load&)>& is_held);
 // Lets the first of the phases store the value to the buffer, and the others load it from there.
 void hold_value(const ir::Kernel& kernel, const SharedValue& value, const std::vector<RowPhase>& phases,
                 ir::BufferId buffer, const std::vector<IndexExpr>& at);

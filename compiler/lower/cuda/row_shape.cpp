@@ -16,6 +16,14 @@ constexpr int kLongThreads = 512;     // of a row that is read again, or of unkn
 constexpr int64_t kThreadBytes = 64;  // the most that one thread takes of a staged row
 constexpr int64_t kBlockBytes = 6144;
 
+// Of odd rows whose threads take elements in turn.
+constexpr int64_t kFewElements = 25;   // of a thread: blocks of 128 that hold so many are fastest for 3,073 halves
+constexpr int64_t kMoreElements = 50;  // of 256 threads, which then still fit twice on a multiprocessor
+constexpr int64_t kMaxElements = 64;  // of 512 threads, which have a multiprocessor to themselves
+constexpr int kTurnLanes = 4;  // elements that a thread takes at once, 32 apart: they share tests and reciprocals
+constexpr int64_t kSharedBytes = 96 << 10;       // of a block: two of them fit on a multiprocessor
+constexpr int64_t kMaxSharedBytes = 200 << 10;  // of a block of the largest cluster
+
 int power_of_two(int64_t n) {
   int p = 1;
   while (p < n && p < kMaxBlockThreads) p *= 2;
@@ -57,6 +65,30 @@ RowShape shape_of_short_odd_row(int64_t length, int64_t element_bytes) {
   if (shape.threads > 1) shape.lanes |= 1;  // an even stride would have more bank conflicts
   shape.held = 1;
   return shape;
+}
+
+// Softmax by hand on an H100, each time the fastest shape: rows of 3,073 halves by 128 threads that hold 25 elements,
+// of 10,007 by 256 of 40, of 50,257 by clusters of 4 x 256 of 50, or 8 x 256 of 25 for 4-byte elements.
+std::optional<RowShape> shape_of_long_odd_row(int64_t length, int64_t element_bytes, bool has_clusters) {
+  RowShape shape;
+  shape.lanes = kTurnLanes;
+  shape.lane_stride = kWarp;
+  while (shape.threads < kClusterThreads && length > shape.threads * kFewElements) shape.threads *= 2;
+  if (length > shape.threads * kMoreElements) {
+    const int64_t elements = element_bytes < 4 ? kMoreElements : kFewElements;
+    while (shape.blocks < kMaxBlocks && length > shape.blocks * kClusterThreads * elements) shape.blocks *= 2;
+    shape.threads = shape.blocks * kClusterThreads;
+    if (length > shape.threads * kMoreElements) shape.threads *= 2;
+    if (!has_clusters || length > shape.threads * kMaxElements) return std::nullopt;
+  }
+  const int64_t at_once = int64_t{shape.threads} * shape.lanes;
+  shape.held = static_cast<int>((length + at_once - 1) / at_once);
+  return shape;
+}
+
+bool fits_in_shared(const RowShape& shape, int64_t length, int64_t held_bytes) {
+  const int64_t bytes = (length + shape.blocks - 1) / shape.blocks * held_bytes;
+  return bytes <= (shape.blocks == kMaxBlocks ? kMaxSharedBytes : kSharedBytes);
 }
 
 int choose_rows_of_block(const Scheduling& s, const RowShape& shape, int64_t row_bytes, const IndexExpr& all_rows) {

@@ -24,6 +24,7 @@ struct RowShape {
   int rows = 1;          // of one block
   int blocks = 1;        // a cluster of these shares the threads
   int chunks = 1;        // of a warp, each of as many of the accesses
+  int lane_stride = 1;   // elements from one lane of an access to the next
   bool runs = false;     // each thread takes one run of elements, of any length: lanes need not divide the row
   bool staged = false;   // the rows of a block pass through shared memory (staged_rows.cpp)
   bool reduces = false;  // and nothing as long as they is stored
@@ -36,8 +37,13 @@ struct RowShape {
 // The shape of rows of `length` elements, which accesses of `lanes` elements divide. It depends on these two alone,
 // because it gives the order of sums.
 RowShape shape_of_row(std::optional<int64_t> length, int lanes);
-// The same for short rows that accesses of 16 bytes do not divide. Each thread takes a run of neighbouring elements.
+// The same for short rows of which 16 bytes are no whole part. Each thread takes a run of elements.
 RowShape shape_of_short_odd_row(int64_t length, int64_t element_bytes);
+// The same for longer ones, whose threads take elements in turn. `element_bytes`: of the widest element. Returns
+// nullopt for those that no block or cluster holds.
+std::optional<RowShape> shape_of_long_odd_row(int64_t length, int64_t element_bytes, bool has_clusters);
+// Whether the row's block, or blocks, have shared memory for so many bytes of each element.
+bool fits_in_shared(const RowShape& shape, int64_t length, int64_t held_bytes);
 
 // --- row_clusters.cpp ---
 

@@ -5,8 +5,11 @@
 //   ((w*held + j)*32 + l)*lanes      of a row that is held in registers: each warp has a stretch of its own,
 //   ((j*warps + w)*32 + l)*lanes     of a longer row, which is read again in every phase.
 //
+// Rows that no access of 8 bytes divides take the lanes of an access 32 elements apart, so that a warp's threads reach
+// neighbouring elements: lane i of access j is element ((w*held + j)*lanes + i)*32 + l.
+//
 // A reduction adds lane by lane over j, then combines lanes and threads by pairs. The order of additions depends on the
-// row's length and type alone.
+// row's length and type alone, for long odd rows also on whether the GPU has clusters.
 //
 // Where blocks can form clusters, these share the threads of a group that would fill a block, and hold longer rows
 // (row_clusters.cpp). So every element is read from memory once, and while the threads of one group wait for each
@@ -28,6 +31,7 @@ namespace fusec::compiler {
 
 namespace {
 
+constexpr int kNarrowBytes = 4;          // of an access: longer rows of wider ones need no shared memory
 constexpr int64_t kStagedBytes = 32768;  // of shared memory: several such blocks fit on a multiprocessor
 
 // Schedules all phases of a row: reductions, and loops that store full outputs.
@@ -62,11 +66,12 @@ class RowSchedule {
 
   Block run() {
     const IndexExpr index = name_loops();
-    if (shape_.staged) staged_.allocate(shape_, IndexExpr::symbol(grid_), count_iterations(nest_.heads));
+    if (shape_.staged) staged_.allocate(shape_, grid_, b_, count_iterations(nest_.heads));
     Block row = phases();
     const bool reads_again = inner_.size() > 1;
     if (shape_.held > 0 && reads_again && (shape_.blocks > 1 || s_.choice.holds != Decision::no)) hold_values(row);
-    if (shape_.blocks > 1) keep_results(row);
+    if (shape_.blocks > 1 || shape_.lane_stride > 1) keep_results(row);
+    if (shape_.staged) staged_.drop_guards(row, inside());
     if (shape_.blocks > 1) prefetch(row, index);
     Block group = wrap_rows(std::move(row), index);
     if (shape_.staged) staged_.wrap(group);
@@ -109,25 +114,32 @@ class RowSchedule {
     choose_rows();
   }
 
-  // The shape of short rows whose accesses could be wider, where rows lie side by side. They pass through shared
-  // memory, unless there is only one row, which has the same bits.
+  // The shape of short rows whose accesses could be wider, and of others that have accesses of at most 4 bytes, where
+  // rows lie side by side. They pass through shared memory, unless there is only one row, which has the same bits.
   std::optional<RowShape> odd_shape(std::optional<int64_t> length, int lanes) const {
+    const int element = kAccessBytes / max_lanes_;
+    const bool is_short = length && *length <= kMaxStagedLength;
     if (!length || lanes == max_lanes_ || !has_single_loops_ || staged_.empty()) return std::nullopt;
-    if (*length > kMaxStagedLength) return std::nullopt;
-    RowShape shape = shape_of_short_odd_row(*length, kAccessBytes / max_lanes_);
-    shape.staged = !staged_.is_single();
-    shape.reduces = shape.staged && staged_.only_loads();
+    if (!is_short && lanes * element > kNarrowBytes) return std::nullopt;
+    std::optional<RowShape> shape = is_short ? shape_of_short_odd_row(*length, element)
+                                             : shape_of_long_odd_row(*length, element, s_.target.sm >= kClusterSm);
+    if (!shape) return std::nullopt;
+    shape->staged = !staged_.is_single() && fits_in_shared(*shape, *length, staged_.bytes_of_element(!shape->runs));
+    shape->reduces = is_short && shape->staged && staged_.only_loads();
     return shape;
   }
 
   void choose_rows() {
     const IndexExpr rows = count_iterations(nest_.heads);
-    if (shape_.threads < kMaxBlockThreads) {
+    if (shape_.threads < kMaxBlockThreads && shape_.blocks == 1) {
       const int wanted = choose_rows_of_block(s_, shape_, staged_.moved_bytes(), rows) * shape_.threads;
       shape_.rows = std::max(1, decide(s_, &ScheduleChoice::threads, wanted) / shape_.threads);
     }
     while (shape_.rows > 1 && rows.is_const() && 2 * rows.value() <= shape_.rows) shape_.rows /= 2;
-    while (shape_.staged && shape_.rows > 1 && shape_.rows * staged_.held_bytes() > kStagedBytes) shape_.rows /= 2;
+    const int64_t of_row = staged_.bytes_of_element(!shape_.runs);
+    const auto holds = [&] { return shape_.rows * length_->value() * of_row <= kStagedBytes; };
+    while (shape_.staged && shape_.rows > 1 && !holds()) shape_.rows /= 2;
+    shape_.staged &= shape_.runs || StagedRows::are_many(rows, shape_.rows);
   }
 
   bool has_local_buffers() const {
@@ -165,12 +177,15 @@ class RowSchedule {
     return backward_ ? steps() - 1 - IndexExpr::symbol(j_) : IndexExpr::symbol(j_);
   }
 
-  // The number within the row of this thread's access j.
-  IndexExpr access_number() const {
-    const IndexExpr stretch = shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
-    return stretch * shape_.warp_threads() + in_warp();
+  // The number within the row of this thread's access j, and its first element.
+  IndexExpr access_number() const { return stretch() * shape_.warp_threads() + in_warp(); }
+  IndexExpr stretch() const {
+    return shape_.held > 0 ? warp() * shape_.held + step() : step() * shape_.warps() + warp();
   }
-  IndexExpr start() const { return access_number() * shape_.lanes; }
+  IndexExpr start() const {
+    if (shape_.lane_stride > 1) return stretch() * (shape_.lanes * shape_.lane_stride) + in_warp();
+    return access_number() * shape_.lanes;
+  }
 
   IndexExpr steps() const {
     return shape_.held > 0 ? IndexExpr(shape_.held) : ceildiv(*length_, int64_t{shape_.lanes} * shape_.threads);
@@ -185,10 +200,11 @@ class RowSchedule {
     const int64_t all = int64_t{shape_.lanes} * shape_.threads * std::max(1, shape_.held);
     return shape_.held > 0 ? *length_ == IndexExpr(all) : divisible_by(k_, *length_, all);
   }
-  // Lanes divide a row that is not taken in runs, so an access is inside or outside as a whole.
+  // Lanes divide a row that is not staged, so an access is inside or outside as a whole.
   ir::Guard inside() const {
     if (always_inside()) return {};
-    if (shape_.runs) return {*length_ - 1 - start() - IndexExpr::symbol(ir::kLane)};
+    if (shape_.runs || shape_.lane_stride > 1)
+      return {*length_ - 1 - start() - IndexExpr::symbol(ir::kLane) * shape_.lane_stride};
     return {*length_ - shape_.lanes - start()};
   }
 
@@ -264,6 +280,24 @@ class RowSchedule {
   Block accessed(const std::vector<LoopHead>& loops, const Block& body) {
     Block block = clone(k_, body);
     if (shape_.staged) staged_.redirect(block, loops, shape_.rows > 1 ? IndexExpr::symbol(r_) : IndexExpr(0));
+    if (shape_.lane_stride > 1) {
+      vectorize(k_, block, loops[0].var, shape_.lanes, start());
+      const IndexExpr lane = IndexExpr::symbol(ir::kLane) * shape_.lane_stride;
+      for_each_stmt(block, [&](Stmt& stmt) {
+        for_each_index(stmt, [&](IndexExpr& d) { d = d.substitute({{ir::kLane, lane}}); });
+      });
+    } else {
+      take_accesses(loops, block);
+    }
+    for_each_stmt(block, [&](Stmt& stmt) {
+      if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(*load);
+      if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(*store);
+    });
+    return block;
+  }
+
+  // Replaces the loops over elements by the number of this thread's access.
+  void take_accesses(const std::vector<LoopHead>& loops, Block& block) {
     std::vector<LoopHead> accesses = loops;
     LoopHead& inner = accesses.back();
     inner.extent = floordiv(inner.extent, shape_.lanes);
@@ -271,11 +305,6 @@ class RowSchedule {
     const IndexExpr at = where.values.at(inner.var) * shape_.lanes;
     vectorize(k_, block, inner.var, shape_.lanes, at);
     for (size_t i = 0; i + 1 < loops.size(); ++i) substitute(block, loops[i].var, where.values.at(loops[i].var));
-    for_each_stmt(block, [&](Stmt& stmt) {
-      if (auto* load = std::get_if<ir::Load>(&stmt.v)) access(*load);
-      if (auto* store = std::get_if<ir::Store>(&stmt.v)) access(*store);
-    });
-    return block;
   }
 
   // Whether the access has an index from data. The index may depend on the position in the row; past the end of the row
@@ -313,7 +342,7 @@ class RowSchedule {
   // accesses: then instructions take longer than memory.
   bool finds_place(const ir::Reduce& whole) const {
     const bool is_place = whole.dst.size() == 2 && whole.combiner != ir::Combiner::max_sum;
-    const bool holds_some = !shape_.runs && shape_.held > 1 && shape_.lanes < max_lanes_;
+    const bool holds_some = shape_.held > 1 && (shape_.lanes < max_lanes_ || shape_.lane_stride > 1);
     return is_place && inner_.size() == 1 && holds_some && makes_tuples(k_, whole);
   }
 
@@ -411,7 +440,8 @@ class RowSchedule {
       if (Block* body = find_body(stmt)) phases.push_back({body, &stmt});
     const HeldElements elements{k_, kept_, kept_at()};
     const auto is_held = [&](const ir::Load& load) { return can_hold(load); };
-    for (const SharedValue& value : choose_values(elements, phases, shape_.held * shape_.lanes, is_held)) {
+    for (const SharedValue& value :
+         choose_values(elements, phases, shape_.held * shape_.lanes, shape_.lane_stride > 1, is_held)) {
       const DType dtype = dtype_of(k_, value);
       held_registers_ += shape_.held * shape_.lanes * static_cast<int>(size_of(dtype)) / 4;
       decide(s_, &ScheduleChoice::holds, true);
