@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -176,11 +177,28 @@ std::optional<IndexExpr> with_digits(const IndexExpr& e) {
   return simplify(e.substitute({{ir::kThread, number}}), ranges);
 }
 
+// The divisor of `e` where remainders are seen as mod(x, k) = x less a multiple of k: 3073*i - mod(i, 8) is a multiple
+// of
+// 8. Returns 0 where there are none.
+int64_t divisor_without_remainders(const IndexExpr& e, const ir::Kernel& kernel) {
+  if (e.is_const()) return 0;
+  IndexExpr rest = 0;
+  int64_t multiples = 0;
+  for (const IndexExpr::Term& term : e.terms()) {
+    const bool is_remainder =
+        term.atoms.size() == 1 && term.atoms[0].fn == IndexExpr::Fn::mod && term.atoms[0].args[1].is_const();
+    if (is_remainder) multiples = std::gcd(multiples, term.coefficient * term.atoms[0].args[1].value());
+    rest += is_remainder ? term.atoms[0].args[0] * term.coefficient : IndexExpr::from_terms({term});
+  }
+  return multiples == 0 ? 0 : std::gcd(multiples, with_facts(rest, kernel).known_divisor());
+}
+
 }  // namespace
 
 int64_t find_divisor(const IndexExpr& offset, const ir::Kernel& kernel) {
   constexpr int64_t kWidest = 16;  // elements of the widest access
-  const int64_t plain = with_facts(offset, kernel).known_divisor();
+  const int64_t plain =
+      std::max(with_facts(offset, kernel).known_divisor(), divisor_without_remainders(offset, kernel));
   if (plain % kWidest == 0) return plain;
   const std::optional<IndexExpr> digits = with_digits(offset);
   return digits ? std::max(plain, with_facts(*digits, kernel).known_divisor()) : plain;
