@@ -67,41 +67,63 @@ struct Team {
   }
 };
 
-using Elements = std::vector<Toucher>;  // of one buffer, in memory order
+// Elements of one buffer, in memory order, at the same distance from where it begins: one that all threads agree on,
+// but which is known on the device alone.
+using Place = std::pair<BufferId, IndexExpr>;
+struct Elements {
+  std::vector<Toucher> touchers;
+  bool own = true;  // each thread touches its own block's part alone, as there is none else outside of clusters
+
+  void add(const Team& team, const Elements& other) {
+    touchers.resize(std::max(touchers.size(), other.touchers.size()));
+    own &= other.own;
+    for (size_t i = 0; i < other.touchers.size(); ++i) touchers[i] = team.merge(touchers[i], other.touchers[i]);
+  }
+  bool has_unsynced() const {
+    return std::any_of(touchers.begin(), touchers.end(), [](const Toucher& t) {
+      return t.kind != Toucher::Kind::none && t.kind != Toucher::Kind::block_synced;
+    });
+  }
+};
+using Accesses = std::map<Place, Elements>;
 
 Need need_between(const Team& team, const Elements& before, const Elements& now) {
   Need need = Need::none;
-  for (size_t i = 0; i < before.size() && need != Need::cluster; ++i)
-    need = std::max(need, team.need_between(before[i], now[i]));
+  const size_t count = std::min(before.touchers.size(), now.touchers.size());
+  for (size_t i = 0; i < count && need != Need::cluster; ++i)
+    need = std::max(need, team.need_between(before.touchers[i], now.touchers[i]));
   return need;
 }
 
+// Of elements at two distances.
+Need need_apart(const Elements& before, const Elements& now) {
+  if (before.own && now.own) return before.has_unsynced() && now.has_unsynced() ? Need::block : Need::none;
+  return Need::cluster;
+}
+
 struct Touched {
-  std::map<BufferId, Elements> read, written;
+  Accesses read, written;
 
   void add(const Team& team, const Touched& other) {
     for (const auto& [from, to] : {std::pair{&other.read, &read}, {&other.written, &written}}) {
-      for (const auto& [id, elements] : *from) {
-        Elements& mine = (*to)[id];
-        mine.resize(elements.size());
-        for (size_t i = 0; i < mine.size(); ++i) mine[i] = team.merge(mine[i], elements[i]);
-      }
+      for (const auto& [place, elements] : *from) (*to)[place].add(team, elements);
     }
   }
   void sync(const Team& team, Need scope) {
     for (auto* map : {&read, &written})
-      for (auto& [id, elements] : *map)
-        for (Toucher& t : elements) t = team.synced(t, scope);
+      for (auto& [place, elements] : *map)
+        for (Toucher& t : elements.touchers) t = team.synced(t, scope);
   }
 };
 
-Need need_between(const Team& team, const std::map<BufferId, Elements>& before,
-                  const std::map<BufferId, Elements>& now) {
+Need need_between(const Team& team, const Accesses& before, const Accesses& now) {
   Need need = Need::none;
-  for (const auto& [id, elements] : now) {
-    if (const auto found = before.find(id); found != before.end())
-      need = std::max(need, need_between(team, found->second, elements));
-  }
+  for (const auto& [place, elements] : now)
+    for (const auto& [other, earlier] : before) {
+      if (other.first != place.first) continue;
+      const bool same = other.second == place.second;
+      need = std::max(need, same ? need_between(team, earlier, elements) : need_apart(earlier, elements));
+    }
   return need;
 }
 Need need_between(const Team& team, const Touched& before, const Touched& now) {
@@ -310,41 +332,61 @@ class SyncPlacer {
     own.add(team_, inside);
   }
 
-  void access(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard, int width,
-              std::map<BufferId, Elements>& out) {
+  void access(BufferId id, const std::vector<IndexExpr>& index, const ir::Guard& guard, int width, Accesses& out) {
     const ir::Buffer& buffer = kernel_.buffers[id];
     if (buffer.space != ir::Space::shared || ir::is_mailbox(buffer)) return;
-    const IndexExpr count = num_elements(buffer.shape);
-    Elements& elements = out[id];
-    elements.resize(static_cast<size_t>(count.is_const() ? count.value() : 1));
+    const IndexExpr extents = num_elements(buffer.shape);
+    const auto count = static_cast<size_t>(extents.is_const() ? extents.value() : 1);
     IndexExpr linear = 0;
     for (size_t i = 0; i < index.size(); ++i) linear = linear * buffer.shape[i] + index[i];
-    if (count.is_const() && (go_through(linear, guard, width, elements) || stay_in_block(buffer, index, elements)))
-      return;
-    elements.assign(elements.size(), team_.anybody());
+    const auto [known, distance] = take_apart(linear, width);
+    Elements own;
+    own.touchers.resize(count);
+    own.own = stays_in_block(buffer, index);
+    if (!extents.is_const() || !go_through(known, distance.is(0), guard, width, own.touchers)) {
+      own.touchers.assign(count, team_.anybody());
+      if (own.own && team_.threads > team_.block)
+        for (size_t i = 0; i < count; ++i)
+          own.touchers[i] = {Toucher::Kind::block, static_cast<int>(i * blocks() / count) * team_.block};
+    }
+    out[{id, distance}].add(team_, own);
+  }
+
+  int blocks() const { return team_.threads / team_.block; }
+
+  // An index as what is known here of each thread and iteration, and what all threads agree on.
+  std::pair<IndexExpr, IndexExpr> take_apart(const IndexExpr& index, int width) const {
+    if (index.is_const()) return {index, 0};
+    const Points points(team_.threads, width, loops_);
+    IndexExpr known = 0, distance = 0;
+    for (const IndexExpr::Term& term : index.terms()) {
+      const IndexExpr own = IndexExpr::from_terms({term});
+      (points.knows(own) || !is_common(own) ? known : distance) += own;
+    }
+    return {known, distance};
+  }
+
+  bool is_common(const IndexExpr& e) const {
+    return is_uniform(e) && !e.uses(ir::kLane) &&
+           std::none_of(loops_.begin(), loops_.end(), [&](const LoopHead& head) { return e.uses(head.var); });
   }
 
   // Whether each thread touches the part of its own block alone, wherever in it.
-  bool stay_in_block(const ir::Buffer& buffer, const std::vector<IndexExpr>& index, Elements& elements) {
-    if (team_.threads == team_.block || index.size() < 2) return false;
-    const int blocks = team_.threads / team_.block;
-    if (!buffer.shape[0].is(blocks)) return false;
+  bool stays_in_block(const ir::Buffer& buffer, const std::vector<IndexExpr>& index) const {
+    if (team_.threads == team_.block) return true;
+    if (index.size() < 2 || !buffer.shape[0].is(blocks())) return false;
     Points points(team_.threads, 1, {});
     if (!points.knows(index[0])) return false;
     points.use(index[0]);
     const ir::IndexCode at = points.code(index[0]);
     bool stays = true;
     points.each([&] { stays &= at.eval(points.values()) == points.thread() / team_.block; });
-    if (!stays) return false;
-    const size_t part = elements.size() / static_cast<size_t>(blocks);
-    for (size_t i = 0; i < elements.size(); ++i) {
-      const auto block = static_cast<int>(i / part);
-      elements[i] = team_.merge(elements[i], {Toucher::Kind::block, block * team_.block});
-    }
-    return true;
+    return stays;
   }
 
-  bool go_through(const IndexExpr& linear, const ir::Guard& guard, int width, Elements& elements) {
+  // `is_whole`: the index is no part of one, so that what lies outside of the buffer is not touched.
+  bool go_through(const IndexExpr& linear, bool is_whole, const ir::Guard& guard, int width,
+                  std::vector<Toucher>& elements) {
     Points points(team_.threads, width, loops_);
     if (!points.knows(linear)) return false;
     points.use(linear);
@@ -355,14 +397,19 @@ class SyncPlacer {
     std::for_each(guard.begin(), guard.end(), add);
     for (const ir::Guard& condition : conditions_) std::for_each(condition.begin(), condition.end(), add);
     const ir::IndexCode at = points.code(linear);
-    return points.each([&] {
+    bool inside = true;
+    const bool few = points.each([&] {
       for (const ir::IndexCode& c : conditions)
         if (c.eval(points.values()) < 0) return;
       const int64_t i = at.eval(points.values());
-      if (i < 0 || i >= static_cast<int64_t>(elements.size())) return;
+      if (i < 0 || i >= static_cast<int64_t>(elements.size())) {
+        inside &= is_whole;
+        return;
+      }
       Toucher& t = elements[static_cast<size_t>(i)];
       t = team_.merge(t, {Toucher::Kind::thread, points.thread()});
     });
+    return few && inside;
   }
 
   ir::Kernel& kernel_;
