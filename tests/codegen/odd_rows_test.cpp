@@ -146,7 +146,8 @@ TEST(OddRows, LongOnesHaveTheResultsOfTheGraph) {
       const int64_t rows = length < 1000 ? 131 : 17;
       expect_like_graph(own, rows);
       const std::string kernel = print(schedule(own, rows, kOneSmOfClusters).kernel);
-      EXPECT_NE(kernel.find("shared f"), std::string::npos) << kernel;
+      // Single accesses of 4 bytes are as fast where few threads share a row.
+      EXPECT_EQ(kernel.find("shared f") != std::string::npos, text != kAnyNorm || length > 3200) << kernel;
       EXPECT_EQ(kernel.find(" cluster ") != std::string::npos, length > 12800) << kernel;
       if (HasFailure()) return;
     }

@@ -19,9 +19,9 @@ constexpr int64_t kBlockBytes = 6144;
 // Of odd rows whose threads take elements in turn.
 constexpr int64_t kFewElements = 25;   // of a thread: blocks of 128 that hold so many are fastest for 3,073 halves
 constexpr int64_t kMoreElements = 50;  // of 256 threads, which then still fit twice on a multiprocessor
-constexpr int64_t kMaxElements = 64;  // of 512 threads, which have a multiprocessor to themselves
+constexpr int64_t kMaxElements = 64;   // of 512 threads, which have a multiprocessor to themselves
 constexpr int kTurnLanes = 4;  // elements that a thread takes at once, 32 apart: they share tests and reciprocals
-constexpr int64_t kSharedBytes = 96 << 10;       // of a block: two of them fit on a multiprocessor
+constexpr int64_t kSharedBytes = 96 << 10;      // of a block: two of them fit on a multiprocessor
 constexpr int64_t kMaxSharedBytes = 200 << 10;  // of a block of the largest cluster
 
 int power_of_two(int64_t n) {

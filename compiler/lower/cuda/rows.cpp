@@ -116,6 +116,8 @@ class RowSchedule {
 
   // The shape of short rows whose accesses could be wider, and of others that have accesses of at most 4 bytes, where
   // rows lie side by side. They pass through shared memory, unless there is only one row, which has the same bits.
+  // Longer rows do so only where that is faster: not if a cluster would read each element once, or if one block holds
+  // 4-byte elements of a row that few threads share.
   std::optional<RowShape> odd_shape(std::optional<int64_t> length, int lanes) const {
     const int element = kAccessBytes / max_lanes_;
     const bool is_short = length && *length <= kMaxStagedLength;
@@ -123,8 +125,10 @@ class RowSchedule {
     if (!is_short && lanes * element > kNarrowBytes) return std::nullopt;
     std::optional<RowShape> shape = is_short ? shape_of_short_odd_row(*length, element)
                                              : shape_of_long_odd_row(*length, element, s_.target.sm >= kClusterSm);
-    if (!shape) return std::nullopt;
-    shape->staged = !staged_.is_single() && fits_in_shared(*shape, *length, staged_.bytes_of_element(!shape->runs));
+    if (!shape || !fits_in_shared(*shape, *length, staged_.bytes_of_element(!shape->runs))) return std::nullopt;
+    const bool reads_once = inner_.size() == 1, is_small = shape->threads < kClusterThreads;
+    if (!is_short && (reads_once ? shape->blocks > 1 : is_small && element >= 4)) return std::nullopt;
+    shape->staged = !staged_.is_single();
     shape->reduces = is_short && shape->staged && staged_.only_loads();
     return shape;
   }
