@@ -94,9 +94,7 @@ std::optional<RowShape> shape_of_cluster(const Scheduling& s, const PerfectNest&
   const auto steps = static_cast<int>(chunks->steps);
   const auto holds = [&](int threads) { return int64_t{threads} / kWarp * shape.chunks >= chunks->count; };
   shape.chunks = std::min(kClusterAccesses, kMaxHeldElements / shape.lanes) / steps;
-  // Blocks of more threads have a multiprocessor to themselves: not worth it for halves, of which they hold half.
-  const int most = shape.lanes > kAccessBytes / 4 ? kClusterThreads : kMaxRowThreads;
-  if (shape.chunks < 1 || !holds(kMaxBlocks * most)) return std::nullopt;
+  if (shape.chunks < 1 || !holds(kMaxBlocks * kMaxRowThreads)) return std::nullopt;
   shape.held = shape.chunks * steps;
   shape.threads = kClusterThreads;
   while (!holds(shape.threads)) shape.threads *= 2;
