@@ -458,8 +458,11 @@ Result<Bounded> evaluate_bounds(const ir::Graph& graph, const ir::Node& node, co
   if (node.op.is_scalar()) {
     FUSEC_ASSIGN(Bounded out, scalar_bounds(graph, node, operands, at.shape()));
     FUSEC_ASSIGN(out, with_rounded_bias(graph, node, operands, std::move(out), symbols));
-    const bool flushes = graph.type(node.output).dtype == DType::bf16 && is_behind_product(graph, node.output);
-    return flushes ? with_flushed(out) : out;
+    // oneDNN computes sigmoids from exp(-|x|), which it makes 0 below the smallest normal number.
+    const DType dtype = graph.type(node.output).dtype;
+    const bool is_sigmoid = node.op == ir::Op(ir::ScalarOp::sigmoid) || node.op == ir::Op(ir::ScalarOp::silu);
+    const bool flushes = dtype == DType::bf16 || (dtype == DType::f32 && is_sigmoid);
+    return flushes && is_behind_product(graph, node.output) ? with_flushed(out) : out;
   }
   return tensor_bounds(graph, node, operands, symbols, at);
 }
