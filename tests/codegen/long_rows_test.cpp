@@ -112,7 +112,18 @@ constexpr const char* kLongResidual = R"(graph @main(%x: f32[$B, 66000], %r: f32
   %7 = div %2, %6: f32[$B, 66000]
   return %7 as "y"
 })";
-constexpr const char* kClusterRows[] = {kSoftmax, kFullBlock, kLongSoftmax, kLongResidual};
+// Halves that blocks of 256 threads do not hold.
+constexpr const char* kLongHalves = R"(graph @main(%x: f16[$B, 131080]) {
+  %a = cast %x {to = f32}: f32[$B, 131080]
+  %0 = mul %a, %a: f32[$B, 131080]
+  %1 = reduce_mean %0 {axes = [1]}: f32[$B]
+  %2 = reshape %1 {shape = [$B, 1]}: f32[$B, 1]
+  %3 = sqrt %2: f32[$B, 1]
+  %4 = div %a, %3: f32[$B, 131080]
+  %5 = cast %4 {to = f16}: f16[$B, 131080]
+  return %5 as "y"
+})";
+constexpr const char* kClusterRows[] = {kSoftmax, kFullBlock, kLongSoftmax, kLongResidual, kLongHalves};
 
 TEST(LongRows, ClustersHoldRowsThatAreReadMoreThanOnce) {
   for (const char* text : kClusterRows) {
