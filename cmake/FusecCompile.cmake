@@ -22,8 +22,8 @@ endif()
 # installed path: CMake would pad another one with colons to the same length, and the loader takes an empty element for the
 # current folder (tests/check_runpaths.py).
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
-file(RELATIVE_PATH _fusec_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-set(CMAKE_INSTALL_RPATH "$ORIGIN/${_fusec_bin_to_lib}" "$ORIGIN")
+file(RELATIVE_PATH FUSEC_PROGRAMS_TO_LIBRARIES ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+set(CMAKE_INSTALL_RPATH "$ORIGIN/${FUSEC_PROGRAMS_TO_LIBRARIES}" "$ORIGIN")
 
 # Paths in the binaries are relative to the source folder: same sources, same bytes, wherever they lie.
 add_compile_options(-Wall -Wextra -Wpedantic -ffunction-sections -fdata-sections -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)

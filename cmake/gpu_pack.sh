@@ -9,7 +9,7 @@ set -euo pipefail
 
 # programs <build folder> <folder>
 programs() {
-  local build=$1 pack=$2 program
+  local build=$1 pack=$2 program library
   mkdir -p "$pack"/{bin,lib}
   for program in fusec fusec-compiler fusec_codegen_test fusec_runtime_test fuzz_graphs; do
     if [ -e "$build/bin/$program" ]; then
@@ -19,6 +19,9 @@ programs() {
   for program in "$pack"/bin/*; do
     ldd "$build/bin/$(basename "$program")" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
   done | sort -u | grep -vE '/(libc|libm|libdl|librt|libpthread|libgcc_s|libstdc\+\+|ld-linux[^/]*)\.so' | xargs -r -I{} cp -Ln {} "$pack/lib/"
+  for library in "$build"/lib/libfusec-ptx-compiler.so.*; do  # opened at run time
+    [ ! -e "$library" ] || install "$library" "$pack/lib/"
+  done
   find "$pack"/{bin,lib} -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
   python3 tests/check_runpaths.py "$pack/bin" "$pack/lib"
 }

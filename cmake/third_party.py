@@ -7,6 +7,7 @@ usage: third_party.py notices FILE   their licences, as their packages have them
        third_party.py check BUILD    every library of debian.txt and pinned.txt, and every library that BUILD/bin and BUILD/lib
                                      need, has its row and its licence; print each fault, exit 1 if there is one
 """
+import os
 import re
 import shutil
 import subprocess
@@ -29,7 +30,7 @@ class Part:
     name: str
     licence: str
     use: str
-    kind: str  # debian, pinned
+    kind: str  # debian, pinned, toolkit
     package: str
     version: str = ""  # empty: not installed here
     sha256: str = ""
@@ -46,8 +47,23 @@ def debian_version(package):
     return words[1] if words[:1] == ["installed"] else ""
 
 
-def pins():
-    return {m[1]: (m[2], m[3]) for m in (re.match(r"([^=]+)==(\S+) --hash=sha256:(\w+)", line) for line in lines("pinned.txt"))}
+def pins(name="pinned.txt"):
+    return {m[1]: (m[2], m[3]) for m in (re.match(r"([^=]+)==(\S+) --hash=sha256:(\w+)", line) for line in lines(name))}
+
+
+def toolkits():
+    """The CUDA toolkits in the order of cmake/deps/cuda.cmake."""
+    return [ROOT / "build" / "deps" / "cuda", *(Path(home) for home in [os.environ.get("CUDA_HOME")] if home), Path("/usr/local/cuda")]
+
+
+def find_in_toolkit(file):
+    """The first toolkit that has the library, and its version: (folder, version), or None."""
+    for folder in toolkits():
+        if any((folder / lib / file).exists() for lib in ("lib64", "lib", "targets/x86_64-linux/lib")):
+            header = folder / "include" / "cuda.h"
+            number = re.search(r"#define CUDA_VERSION (\d+)", header.read_text(errors="replace")) if header.is_file() else None
+            return folder, f"{int(number[1]) // 1000}.{int(number[1]) % 1000 // 10}" if number else "unknown"
+    return None
 
 
 def part_of(line, pinned):
@@ -58,6 +74,10 @@ def part_of(line, pinned):
     if kind == "debian":
         part.version = debian_version(package)
         part.texts = [path for path in [Path("/usr/share/doc") / package / "copyright"] if path.is_file()]
+    elif kind == "toolkit":
+        if found := find_in_toolkit(package):
+            part.version = found[1]
+            part.texts = [path for path in [found[0] / "EULA.txt"] if path.is_file()]
     else:
         part.version, part.sha256 = pinned.get(package, ("", ""))
         folder = ROOT / "build" / "deps" / f"{package}-{part.version}"
@@ -77,7 +97,8 @@ def version_of_fusec():
 def write_notices(to):
     how = {"static": "linked in", "headers": "compiled in", "dynamic": "linked to, not shipped", "shipped": "shipped beside fusec's own libraries"}
     out = ["fusec is under the Apache License 2.0, see LICENSE. Of others it holds or uses what follows. NVIDIA's driver, CUDA and",
-           "cuDNN are neither linked nor shipped: they are opened at run time where they are installed.", ""]
+           "cuDNN are neither linked nor shipped, but for the PTX compiler where it is listed below: they are opened at run time",
+           "where they are installed. libfusec-ptx-compiler.so may be removed; fusec then assembles by nvJitLink.", ""]
     for part in parts():
         elsewhere = part.kind == "debian" and not shutil.which("dpkg-query")  # no Debian: what is there is not known
         if part.use == "tests" or not (part.version or elsewhere):
@@ -133,7 +154,7 @@ def commit_and_time():
 def write_sbom(to):
     from license_expression import get_spdx_licensing
     from spdx_tools.spdx.model import (Actor, ActorType, Checksum, ChecksumAlgorithm, CreationInfo, Document, ExternalPackageRef,
-                                       ExternalPackageRefCategory, Package, Relationship, RelationshipType, SpdxNoAssertion)
+                                       ExternalPackageRefCategory, ExtractedLicensingInfo, Package, Relationship, RelationshipType, SpdxNoAssertion)
     from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
     from spdx_tools.spdx.writer.write_anything import write_file
 
@@ -144,19 +165,23 @@ def write_sbom(to):
     version = version_of_fusec()
 
     def package(spdx_id, name, version, licence, **more):
-        assert not licences.validate(licence).errors, (name, licence)
+        assert licence.startswith("LicenseRef-") or not licences.validate(licence).errors, (name, licence)
         licence = licences.parse(licence)
         return Package(spdx_id=spdx_id, name=name, version=version, download_location=SpdxNoAssertion(), files_analyzed=False,
                        license_concluded=licence, license_declared=licence, copyright_text=SpdxNoAssertion(), **more)
 
     packages = [package("SPDXRef-fusec", "fusec", version, "Apache-2.0")]
+    others = []  # licences that SPDX does not list
     relationships = [Relationship("SPDXRef-DOCUMENT", RelationshipType.DESCRIBES, "SPDXRef-fusec")]
     for part in parts():
         if not part.version:
             continue
         spdx_id = "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]+", "-", part.name)
-        url = f"pkg:deb/debian/{part.package.replace('+', '%2B')}@{part.version.replace('+', '%2B')}" \
-            if part.kind == "debian" else f"pkg:pypi/{part.package}@{part.version}"
+        url = f"pkg:deb/debian/{part.package.replace('+', '%2B')}@{part.version.replace('+', '%2B')}" if part.kind == "debian" \
+            else f"pkg:pypi/{part.package}@{part.version}" if part.kind == "pinned" else f"pkg:generic/cuda-toolkit@{part.version}"
+        if part.licence.startswith("LicenseRef-"):
+            text = "\n".join(path.read_text(errors="replace") for path in part.texts) or "The machine that built this had no copy."
+            others.append(ExtractedLicensingInfo(part.licence, text, part.licence.removeprefix("LicenseRef-")))
         packages.append(package(spdx_id, part.name, part.version, part.licence,
                                 checksums=[Checksum(ChecksumAlgorithm.SHA256, part.sha256)] if part.sha256 else [],
                                 external_references=[ExternalPackageRef(ExternalPackageRefCategory.PACKAGE_MANAGER, "purl", url)]))
@@ -165,7 +190,7 @@ def write_sbom(to):
         relationships.append(Relationship(*ends))
     info = CreationInfo("SPDX-2.3", "SPDXRef-DOCUMENT", f"fusec-{version}", f"urn:fusec:sbom:{version}:{commit}",
                         [Actor(ActorType.TOOL, "fusec-third_party.py")], time)
-    document = Document(info, packages, relationships=relationships)
+    document = Document(info, packages, relationships=relationships, extracted_licensing_info=others)
     faults = validate_full_spdx_document(document, "SPDX-2.3")
     for fault in faults:
         print(f"{to}: {fault.validation_message}", file=sys.stderr)

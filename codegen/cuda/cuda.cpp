@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA C++ emitter: writes one function per phase, compiles the text with NVRTC, and reassembles the PTX with
-// nvJitLink where a ptxas workaround changed it. Runs in emit; needs no GPU.
+// The CUDA C++ emitter: writes one function per phase, compiles the text with NVRTC, and assembles the PTX again
+// where a ptxas workaround changed it. Runs in emit; needs no GPU.
 
 #include "codegen/cuda/cuda.h"
 
@@ -88,8 +88,7 @@ Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& targe
 bool has_nvrtc() { return cuda::nvrtc_version() != "none"; }
 
 std::string cuda_emitter_key() {
-  return "cuda-" + std::to_string(kCudaWriterVersion) + " nvrtc-" + cuda::nvrtc_version() + " nvjitlink-" +
-         nvjitlink_version();
+  return "cuda-" + std::to_string(kCudaWriterVersion) + " nvrtc-" + cuda::nvrtc_version() + " " + assembler_key();
 }
 
 }  // namespace fusec::codegen

@@ -18,14 +18,14 @@
 namespace fusec::codegen {
 
 // The artifact holds PTX and the cubin, and for each phase the registers, stack and shared memory that the assembler
-// reports. The cubin is NVRTC's own, unless the PTX needs a ptxas workaround (codegen/ptx/ptx.h): then
-// nvJitLink assembles it, and without nvJitLink there is no cubin. `unsupported`: this build or this machine has no
-// NVRTC. compile_failed names a statement that cannot be written, or carries the log of NVRTC or nvJitLink.
+// reports. The cubin is NVRTC's own, unless the PTX needs a ptxas workaround: then it comes from `assemble`
+// (codegen/ptx/ptx.h), and without an assembler there is none. `unsupported`: this build or this machine has no NVRTC.
+// compile_failed names a statement that cannot be written, or carries the log of NVRTC or of the assembler.
 Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 // `comments`: writes each statement of the kernel as a comment above its lines.
 Result<std::string> emit_cuda_text(const ir::Kernel& kernel, const Target& target, bool comments = false);
 bool has_nvrtc();
-// The versions of the writer, NVRTC and nvJitLink; cheap.
+// The versions of the writer, NVRTC and the assemblers; cheap.
 std::string cuda_emitter_key();
 
 }  // namespace fusec::codegen

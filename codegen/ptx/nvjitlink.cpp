@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assembles PTX to a cubin with nvJitLink, which is loaded with dlopen on first use, so nothing of CUDA is linked. Used
-// by emit; needs no GPU. Builds without CUDA get stubs.
+// Assembles PTX to a cubin with nvJitLink, which is loaded with dlopen on first use, so nothing of CUDA is linked. It
+// makes relocatable code, in which functions take more registers than in a whole program. Used by emit; needs no GPU.
+// Builds without CUDA get a stub.
 
+#include "codegen/ptx/assembler.h"
 #include "codegen/ptx/ptx.h"
 
 #if FUSEC_WITH_CUDA
@@ -28,7 +30,7 @@ Result<NvJitLink> open_nvjitlink() {
   return load_functions<NvJitLink>(library, "nvJitLink of CUDA 12.3 or newer is needed");
 }
 
-const Result<NvJitLink>& nvjitlink() {
+const Result<NvJitLink>& nvjitlink_library() {
   static const Result<NvJitLink> opened = open_nvjitlink();
   return opened;
 }
@@ -63,12 +65,11 @@ class Link {
   nvJitLinkResult result_ = NVJITLINK_SUCCESS;
 };
 
-}  // namespace
-
-Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& target) {
-  if (!nvjitlink().ok()) return nvjitlink().status();
+Result<std::vector<uint8_t>> assemble_by_nvjitlink(const std::string& ptx, const Target& target) {
   const std::string name = "sm_" + std::to_string(target.sm), arch = "-arch=" + name;
-  Link link(*nvjitlink(), {arch.c_str(), "-fma=0", "-ftz=0", "-prec-div=1", "-prec-sqrt=1", "-no-cache"});
+  // -fma=0 alone is not heeded for PTX: products and sums without a rounding mode are contracted.
+  Link link(*nvjitlink_library(),
+            {arch.c_str(), "-fma=0", "-Xptxas=--fmad=false", "-ftz=0", "-prec-div=1", "-prec-sqrt=1", "-no-cache"});
   if (!link.run(ptx)) {
     return Status(StatusCode::compile_failed,
                   "nvJitLink for " + name + ": error " + std::to_string(link.result()) + "\n" + link.error());
@@ -76,12 +77,19 @@ Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& targ
   return link.cubin();
 }
 
-bool has_nvjitlink() { return nvjitlink().ok(); }
-
-std::string nvjitlink_version() {
+Result<Assembler> find_nvjitlink() {
+  FUSEC_TRY(nvjitlink_library().status());
   unsigned major = 0, minor = 0;
-  if (!nvjitlink().ok() || nvjitlink()->version(&major, &minor) != NVJITLINK_SUCCESS) return "none";
-  return std::to_string(major) + "." + std::to_string(minor);
+  if (nvjitlink_library()->version(&major, &minor) != NVJITLINK_SUCCESS)
+    return Status(StatusCode::unsupported, "nvJitLink does not tell its version");
+  return Assembler{"nvjitlink", static_cast<int>(major), static_cast<int>(minor), assemble_by_nvjitlink};
+}
+
+}  // namespace
+
+const Result<Assembler>& nvjitlink() {
+  static const Result<Assembler> found = find_nvjitlink();
+  return found;
 }
 
 }  // namespace fusec::codegen
@@ -90,14 +98,10 @@ std::string nvjitlink_version() {
 
 namespace fusec::codegen {
 
-Result<std::vector<uint8_t>> assemble(const std::string&, const Target&) {
-  return Status(StatusCode::unsupported,
-                "this build has no CUDA: configure with -DFUSEC_WITH_CUDA=ON where the toolkit's headers are found");
+const Result<Assembler>& nvjitlink() {
+  static const Result<Assembler> none = no_cuda();
+  return none;
 }
-
-bool has_nvjitlink() { return false; }
-
-std::string nvjitlink_version() { return "none"; }
 
 }  // namespace fusec::codegen
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // PTX -> machine code: the last step of both GPU emitters.
 //
-// NVIDIA's assembler (ptxas; nvJitLink and NVRTC contain the same one) compiles some PTX to wrong machine code.
-// apply_ptxas_workarounds rewrites such PTX to an equivalent form (the ptxas workarounds). The bugs, and the versions
-// that have them, are a table in codegen/ptx/workarounds.cpp.
+// NVIDIA's assembler (ptxas; the PTX compiler, nvJitLink and NVRTC contain the same one) compiles some PTX to wrong
+// machine code. apply_ptxas_workarounds rewrites such PTX to an equivalent form (the ptxas workarounds). The bugs, and
+// the versions that have them, are a table in codegen/ptx/workarounds.cpp.
 //
-// nvJitLink, which is opened at run time, assembles PTX to a cubin (thread-safe). The registers and memory of each
-// function are read from the cubin. Queries of NVRTC and nvJitLink take two calls, one for the size and one for the
-// bytes.
+// The PTX compiler or nvJitLink, which are opened at run time, assembles PTX to a cubin (thread-safe;
+// docs/decisions/026-whole-program-assembly.md). The registers and memory of each function are read from the cubin.
+// Queries of NVIDIA's compilers take two calls, one for the size and one for the bytes.
 #pragma once
 
 #include <cstddef>
@@ -46,20 +46,20 @@ std::vector<PtxasBug> ptxas_bugs();
 //   - a selection between an f32 zero and 1 or -1 becomes a selection between their bits.
 std::string apply_ptxas_workarounds(const std::string& ptx, int ptxas, int sm);
 
-// Gives the artifact the PTX, with the workarounds for any ptxas, as the driver's is not known, and a cubin that
-// nvJitLink assembles with the workarounds for its own ptxas. Without nvJitLink there is no cubin. compile_failed
-// carries the log.
+// Gives the artifact the PTX, with the workarounds for any ptxas, as the driver's is not known, and a cubin from
+// `assemble`. Without an assembler there is no cubin. compile_failed carries the log.
 Status add_assembled_cubin(Artifact& artifact, const std::string& ptx, const Target& target);
 // The same with a given cubin. The registers and memory that each phase uses (looked up by its entry) are read from it.
 // internal: a phase is missing in the cubin.
 Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin);
 
-// Compiles without contraction, with IEEE division and square root, and with denormals. `unsupported`: this build or
-// this machine has no nvJitLink.
+// Compiles without contraction, with IEEE division and square root, and with denormals, after the workarounds for the
+// assembler's own ptxas. It is the PTX compiler, unless the nvJitLink that is found is of an older CUDA; else, and for
+// what the PTX compiler refuses, nvJitLink. `unsupported`: this build or this machine has neither.
 Result<std::vector<uint8_t>> assemble(const std::string& ptx, const Target& target);
-bool has_nvjitlink();
-// "13.0", or "none".
-std::string nvjitlink_version();
+bool has_assembler();
+// Those that `assemble` may use, with their versions: "ptx-compiler-13.0 nvjitlink-13.0"; "assembler-none".
+std::string assembler_key();
 
 }  // namespace fusec::codegen
 
@@ -83,7 +83,7 @@ Status add_resources(const std::vector<uint8_t>& cubin, std::vector<ArtifactPhas
 
 namespace fusec::codegen {
 
-// Empty if there is no answer. Both libraries return 0 for success.
+// Empty if there is no answer. The libraries return 0 for success.
 template <class Bytes, class Handle, class Size, class Get>
 Bytes two_call_query(Handle handle, Size size_of, Get get) {
   std::size_t size = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites PTX that ptxas miscompiles and attaches the cubin to a GPU artifact; the last part of emit for both GPU
-// emitters. Each bug of ptxas is a row of a table, which says for which versions and GPUs it is rewritten. The rewrites
-// work line by line on PTX text, because the compilers between the kernel and PTX make most of the patterns themselves.
-// They need not be minimal, but each must keep the result of the instruction that it replaces.
+// Rewrites PTX that ptxas miscompiles, for both GPU emitters. Each bug of ptxas is a row of a table, which says for
+// which versions and GPUs it is rewritten. The rewrites work line by line on PTX text, because the compilers between
+// the kernel and PTX make most of the patterns themselves. They need not be minimal, but each must keep the result of
+// the instruction that it replaces.
 
 #include <fmt/format.h>
 
@@ -383,20 +383,6 @@ std::string apply_ptxas_workarounds(const std::string& ptx, int ptxas, int sm) {
     out += other.empty() ? lines[i] : std::string_view(other);
   }
   return out;
-}
-
-Status add_assembled_cubin(Artifact& artifact, const std::string& ptx, const Target& target) {
-  artifact.ptx = apply_ptxas_workarounds(ptx, kUnknownPtxas, target.sm);
-  if (!has_nvjitlink()) return {};
-  const std::string spared = apply_ptxas_workarounds(ptx, ptxas_number(nvjitlink_version()), target.sm);
-  FUSEC_ASSIGN(std::vector<uint8_t> cubin, assemble(spared, target));
-  return add_cubin(artifact, std::move(cubin));
-}
-
-Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin) {
-  FUSEC_TRY(cuda::add_resources(cubin, artifact.phases));
-  artifact.image = std::move(cubin);
-  return {};
 }
 
 }  // namespace fusec::codegen

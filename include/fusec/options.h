@@ -18,8 +18,8 @@ namespace fusec {
 // NaN. fast: opt-in liberties; today what precise does. Generated kernels keep NaN in all of them.
 enum class Numerics : uint8_t { precise, exact, fast };
 
-// Who makes machine code for a GPU: NVRTC from CUDA C++, LLVM and nvJitLink from LLVM IR; automatic: NVRTC where it is
-// found, else LLVM.
+// Who makes machine code for a GPU: NVRTC from CUDA C++, or LLVM from LLVM IR; automatic: NVRTC where it is found, else
+// LLVM.
 enum class Codegen : uint8_t { automatic, nvrtc, llvm };
 
 // Who decides how a library does a convolution or a matrix product. heuristic: the library. cached: the fastest that

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens shared libraries with dlopen and looks up symbols; libraries are never closed. Searches for CUDA and cuDNN
-// libraries, but ignores the environment in programs that run with elevated rights, because the paths lead to code that
-// is executed.
+// libraries and for fusec's own. In programs that run with elevated rights it ignores the environment and the place of
+// the program, because these lead to code that is executed.
 
 #include "ir/support/shared_library.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -85,9 +86,23 @@ std::vector<fs::path> packages() {
   return out;
 }
 
-bool hidden(const NvidiaLibrary& library) {
+bool is_hidden(const char* library) {
   const std::vector<std::string> names = split(environment("FUSEC_HIDE_LIBRARIES"), ',');
-  return std::find(names.begin(), names.end(), library.name) != names.end();
+  return std::find(names.begin(), names.end(), library) != names.end();
+}
+
+// The folder of the program or library that holds this code; empty if it is not known or not to be trusted: whoever may
+// link a program with elevated rights to another place decides what lies beside it.
+fs::path own_folder() {
+  if (getauxval(AT_SECURE) != 0) return {};
+  Dl_info info;
+  link_map* map = nullptr;
+  static const char kHere = 0;
+  if (dladdr1(&kHere, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return {};
+  std::error_code error;
+  // The program itself has no name in the linker's list.
+  const fs::path file = fs::canonical(*map->l_name != '\0' ? map->l_name : "/proc/self/exe", error);
+  return error ? fs::path() : file.parent_path();
 }
 
 // Opens the first of the given files that is found.
@@ -168,7 +183,7 @@ Result<SharedLibrary> open_nvidia_library(const NvidiaLibrary& library) {
     files.push_back("lib" + std::string(library.name) + ".so." + std::to_string(version));
     list += (list.empty() ? "" : " or ") + files.back();
   }
-  if (hidden(library))
+  if (is_hidden(library.name))
     return Status(StatusCode::unsupported, list + " is hidden by FUSEC_HIDE_LIBRARIES" + remedy(library.product));
   const std::string home = environment("FUSEC_CUDA_HOME");
   Search search(std::move(files));
@@ -177,6 +192,22 @@ Result<SharedLibrary> open_nvidia_library(const NvidiaLibrary& library) {
                                              "the dynamic linker's folders, in " + kToolkit +
                                              "/lib64 or in the nvidia packages of python3" + search.faults +
                                              remedy(library.product));
+}
+
+Result<SharedLibrary> open_own_library(const OwnLibrary& library) {
+  const std::string file = "lib" + std::string(library.name) + ".so." + FUSEC_VERSION;
+  if (is_hidden(library.hidden)) return Status(StatusCode::unsupported, file + " is hidden by FUSEC_HIDE_LIBRARIES");
+  Search search({file});
+  const fs::path folder = own_folder();
+  if (!folder.empty()) {
+    for (const char* place : {"", FUSEC_PROGRAMS_TO_LIBRARIES, "../lib"}) {
+      if (search.in_folder((folder / place).lexically_normal())) return search.opened;
+    }
+  }
+  if (search.by_linker()) return search.opened;
+  return Status(StatusCode::unsupported, file + " was not found " +
+                                             (folder.empty() ? "" : "beside " + folder.string() + " or ") +
+                                             "in the dynamic linker's folders" + search.faults);
 }
 
 }  // namespace fusec

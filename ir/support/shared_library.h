@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries that are opened at run time, so that one binary runs with and without them, and where NVIDIA's are found.
-// None of NVIDIA's libraries is linked. A library stays open for the life of the process.
+// Libraries that are opened at run time, so that one binary runs with and without them, and where NVIDIA's and fusec's
+// own are found. None of NVIDIA's libraries is linked. A library stays open for the life of the process.
 #pragma once
 
 #include <string>
@@ -76,6 +76,20 @@ inline constexpr NvidiaLibrary kCudnn{"cudnn", 9, 9, "cuDNN 9"};
 // python3s on PATH. A library named in $FUSEC_HIDE_LIBRARIES ("nvrtc,cudnn") is not found. unsupported: says what was
 // looked for, where, and what to install.
 Result<SharedLibrary> open_nvidia_library(const NvidiaLibrary& library);
+
+struct OwnLibrary {
+  const char* name;    // as in the file lib<name>.so.<version of fusec>
+  const char* hidden;  // its name in $FUSEC_HIDE_LIBRARIES
+};
+
+// NVIDIA's PTX compiler, which the build makes a library of where a CUDA toolkit has its archive.
+inline constexpr OwnLibrary kPtxCompiler{"fusec-ptx-compiler", "ptxCompiler"};
+
+// Opens a library that is built and installed with fusec, but not linked, in the first of these places that has it: the
+// folder of the file that holds this code; the libraries' folder, as seen from that of the programs; the dynamic
+// linker's own search. Programs that run with elevated rights use the last place only. unsupported: says what was
+// looked for and where.
+Result<SharedLibrary> open_own_library(const OwnLibrary& library);
 
 // The folders named `nvidia` in the site-packages of the Python whose program is `python`, even if it is a link into
 // another installation or lies in a virtual environment. Python is not run.

@@ -20,7 +20,7 @@ std::string nvrtc_version(void* symbol) {
   int major = 0, minor = 0;
   return reinterpret_cast<int (*)(int*, int*)>(symbol)(&major, &minor) == 0 ? dotted(major, minor) : "unknown version";
 }
-std::string nvjitlink_version(void* symbol) {
+std::string assembler_version(void* symbol) {  // of the PTX compiler or nvJitLink
   unsigned major = 0, minor = 0;
   const int failed = reinterpret_cast<int (*)(unsigned*, unsigned*)>(symbol)(&major, &minor);
   return failed == 0 ? dotted(static_cast<int>(major), static_cast<int>(minor)) : "unknown version";
@@ -28,19 +28,28 @@ std::string nvjitlink_version(void* symbol) {
 std::string cublaslt_version(void* symbol) { return dotted(reinterpret_cast<std::size_t (*)()>(symbol)(), 10000, 100); }
 std::string cudnn_version(void* symbol) { return dotted(reinterpret_cast<std::size_t (*)()>(symbol)(), 10000, 100); }
 
+template <const NvidiaLibrary& library>
+Result<SharedLibrary> open_nvidia() {
+  return open_nvidia_library(library);
+}
+Result<SharedLibrary> open_ptx_compiler() { return open_own_library(kPtxCompiler); }
+
 struct LibraryRow {
   const char* name;
-  NvidiaLibrary library;
+  Result<SharedLibrary> (*open)();
   const char* symbol;
   std::string (*version)(void*);
   const char* cost;
 };
 
 constexpr LibraryRow kLibraryRows[] = {
-    {"NVRTC", kNvrtc, "nvrtcVersion", nvrtc_version, "kernels are compiled by LLVM and nvJitLink"},
-    {"nvJitLink", kNvJitLink, "nvJitLinkVersion", nvjitlink_version, "no machine code by --codegen llvm"},
-    {"cuBLASLt", kCublasLt, "cublasLtGetVersion", cublaslt_version, "no matrix products on a GPU"},
-    {"cuDNN", kCudnn, "cudnnGetVersion", cudnn_version, "no convolutions and poolings on a GPU"},
+    {"NVRTC", open_nvidia<kNvrtc>, "nvrtcVersion", nvrtc_version, "kernels are compiled by LLVM"},
+    {"PTX compiler", open_ptx_compiler, "nvPTXCompilerGetVersion", assembler_version,
+     "nvJitLink assembles instead, to code that takes more registers"},
+    {"nvJitLink", open_nvidia<kNvJitLink>, "nvJitLinkVersion", assembler_version,
+     "without the PTX compiler, no machine code by --codegen llvm"},
+    {"cuBLASLt", open_nvidia<kCublasLt>, "cublasLtGetVersion", cublaslt_version, "no matrix products on a GPU"},
+    {"cuDNN", open_nvidia<kCudnn>, "cudnnGetVersion", cudnn_version, "no convolutions and poolings on a GPU"},
 };
 
 }  // namespace
@@ -49,7 +58,7 @@ std::vector<GpuLibrary> gpu_libraries() {
   std::vector<GpuLibrary> out;
   for (const LibraryRow& row : kLibraryRows) {
     GpuLibrary found{row.name, "", "", row.cost};
-    if (const Result<SharedLibrary> library = open_nvidia_library(row.library); library.ok()) {
+    if (const Result<SharedLibrary> library = row.open(); library.ok()) {
       void* const symbol = library->symbol(row.symbol);
       found.path = library->path();
       found.version = symbol != nullptr ? row.version(symbol) : "unknown version";

@@ -156,10 +156,10 @@ TEST(CudaText, HoldsNoNamesOfTheKernel) {
 }
 
 TEST(CudaArtifact, ErrorsOfTheAssemblerAndOfItsResult) {
-  if (codegen::has_nvjitlink()) {
+  if (codegen::has_assembler()) {
     const Status status = codegen::assemble("no PTX", sm("sm_90")).status();
     EXPECT_EQ(status.code(), StatusCode::compile_failed);
-    EXPECT_NE(status.message().find("nvJitLink for sm_90: error "), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(" for sm_90: error "), std::string::npos) << status.message();
   }
   std::vector<codegen::ArtifactPhase> phases(1);
   phases[0].entry = "phase0";

@@ -160,7 +160,7 @@ Status GpuLibrary::has(const GpuMode& mode) {
   const auto probe =
       codegen_test::emit(kernel, gpu().ok() ? gpu()->target : named_target("sm_90").value(), {.codegen = mode.codegen});
   if (probe.status().code() == StatusCode::unsupported) return probe.status();
-  return codegen::has_nvjitlink() || mode.ptx ? Status() : Status(StatusCode::unsupported, "no nvJitLink");
+  return codegen::has_assembler() || mode.ptx ? Status() : Status(StatusCode::unsupported, "no assembler");
 }
 
 std::unique_ptr<GpuLibrary> GpuLibrary::make(const std::vector<ir::Kernel>& kernels, const GpuMode& mode) {

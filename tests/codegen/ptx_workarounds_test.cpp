@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // PTX that NVIDIA's assembler gets wrong, written in another way.
+#include <elf.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
 #include <set>
+#include <thread>
 
+#include "codegen/ptx/assembler.h"
 #include "codegen/ptx/ptx.h"
 #include "tests/codegen/cuda_emulation_run.h"
 #include "tests/codegen/lowered.h"
@@ -182,15 +188,128 @@ TEST(Assembler, EachBugIsSparedTheVersionsAndGpusThatHaveIt) {
 }
 
 TEST(Assembler, TakesReproducersAndTheirRewrittenForms) {
+  if (codegen::assemblers().empty()) GTEST_SKIP() << codegen::assembler_key();
   const Target target = named_target("sm_90").value();
   for (const codegen::PtxasBug& bug : codegen::ptxas_bugs()) {
     const std::string ptx = function_of(bug.reproducer);
     for (const std::string& text : {ptx, apply_ptxas_workarounds(ptx)}) {
-      const auto cubin = codegen::assemble(text, target);
-      if (cubin.status().code() == StatusCode::unsupported) GTEST_SKIP() << cubin.status().str();
-      EXPECT_TRUE(cubin.ok()) << bug.id << ": " << cubin.status().str() << text;
+      for (const codegen::Assembler& assembler : codegen::assemblers()) {
+        const auto cubin = assembler.assemble(text, target);
+        EXPECT_TRUE(cubin.ok()) << assembler.name << ", " << bug.id << ": " << cubin.status().str() << text;
+      }
     }
   }
+}
+
+// Products of values and their sum.
+std::string sum_of_squares() {
+  std::string loads, sums;
+  for (int i = 0; i < 16; ++i) {
+    loads += "\tld.volatile.global.f32 \t%f" + std::to_string(i) + ", [%rd1+" + std::to_string(4 * i) + "];\n";
+    sums += "\tmul.f32 \t%f" + std::to_string(i) + ", %f" + std::to_string(i) + ", %f" + std::to_string(i) +
+            ";\n\tadd.f32 \t%f16, %f16, %f" + std::to_string(i) + ";\n";
+  }
+  return ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 x)\n{\n"
+         "\t.reg .b64 \t%rd<2>;\n\t.reg .f32 \t%f<17>;\n\tld.param.u64 \t%rd1, [x];\n" +
+         loads + "\tmov.f32 \t%f16, 0f00000000;\n" + sums + "\tst.global.f32 \t[%rd1], %f16;\n\tret;\n}\n";
+}
+
+// The instructions of the one function of a cubin.
+std::vector<uint8_t> machine_code(const std::vector<uint8_t>& cubin) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, cubin.data(), sizeof header);
+  const auto section = [&](std::size_t i) {
+    Elf64_Shdr out;
+    std::memcpy(&out, cubin.data() + header.e_shoff + i * sizeof out, sizeof out);
+    return out;
+  };
+  const Elf64_Shdr names = section(header.e_shstrndx);
+  for (std::size_t i = 0; i < header.e_shnum; ++i) {
+    const Elf64_Shdr s = section(i);
+    const std::string name(reinterpret_cast<const char*>(cubin.data()) + names.sh_offset + s.sh_name);
+    const auto begin = cubin.begin() + static_cast<std::ptrdiff_t>(s.sh_offset);
+    if (name == ".text.k") return {begin, begin + static_cast<std::ptrdiff_t>(s.sh_size)};
+  }
+  return {};
+}
+
+// An assembler that is not told otherwise may contract a product and a sum without a rounding mode. One that is told
+// makes the same machine code as of those that round by themselves.
+TEST(Assembler, DoesNotContract) {
+  if (codegen::assemblers().empty()) GTEST_SKIP() << codegen::assembler_key();
+  const Target target = named_target("sm_90").value();
+  const std::string free = sum_of_squares();
+  std::string rounded = free;
+  for (const std::string op : {"mul", "add"}) {
+    for (std::size_t at = 0; (at = rounded.find(op + ".f32", at)) != std::string::npos;)
+      rounded.replace(at, op.size(), op + ".rn");
+  }
+  for (const codegen::Assembler& assembler : codegen::assemblers()) {
+    const auto made = assembler.assemble(free, target);
+    ASSERT_TRUE(made.ok()) << assembler.name << ": " << made.status().str();
+    EXPECT_FALSE(machine_code(*made).empty()) << assembler.name;
+    EXPECT_EQ(machine_code(*made), machine_code(*assembler.assemble(rounded, target))) << assembler.name;
+  }
+}
+
+TEST(Assembler, ErrorsHaveTheLog) {
+  std::string ptx = sum_of_squares();
+  ptx.insert(ptx.find("\tret;"), "\tfoo.bar \t%f1;\n");
+  for (const codegen::Assembler& assembler : codegen::assemblers()) {
+    const Status status = assembler.assemble(ptx, named_target("sm_90").value()).status();
+    EXPECT_EQ(status.code(), StatusCode::compile_failed);
+    EXPECT_THAT(status.message(),
+                testing::AllOf(testing::HasSubstr(" for sm_90: error "), testing::HasSubstr("'foo'")));
+  }
+  if (codegen::assemblers().size() < 2) return;
+  // What the first refuses is tried with the next; if none takes it, the error has all logs.
+  const Status all = codegen::assemble(ptx, named_target("sm_90").value()).status();
+  EXPECT_THAT(all.str(),
+              testing::AllOf(testing::HasSubstr("the PTX compiler for"), testing::HasSubstr("nvJitLink for")));
+}
+
+// Its handles are independent: threads compile side by side, and each gets what one thread alone would get.
+TEST(Assembler, ThreadsAssembleSideBySide) {
+  if (codegen::assemblers().empty()) GTEST_SKIP() << codegen::assembler_key();
+  const Target target = named_target("sm_90").value();
+  for (const codegen::Assembler& assembler : codegen::assemblers()) {
+    std::vector<std::string> texts;
+    for (const codegen::PtxasBug& bug : codegen::ptxas_bugs()) texts.push_back(function_of(bug.reproducer));
+    std::vector<std::vector<uint8_t>> alone;
+    for (const std::string& text : texts) alone.push_back(assembler.assemble(text, target).value());
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong = 0;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::size_t k = 0; k < 4 * texts.size(); ++k) {
+          const std::size_t i = (k + static_cast<std::size_t>(t)) % texts.size();
+          const auto made = assembler.assemble(texts[i], target);
+          if (!made.ok() || made.value() != alone[i]) ++wrong;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0) << assembler.name;
+  }
+}
+
+TEST(Assembler, AsksForOneBlockWhereTheTextAsksForNone) {
+  const std::string text =
+      ".visible .entry a()\n.maxntid 96, 1, 1\n{\n\tret;\n}\n.visible .entry b()\n.maxntid 32\n{\n}";
+  EXPECT_EQ(codegen::ask_for_one_block(text),
+            ".visible .entry a()\n.maxntid 96, 1, 1\n.minnctapersm 1\n{\n\tret;\n}\n.visible .entry b()\n.maxntid 32\n"
+            ".minnctapersm 1\n{\n}");
+  const std::string bounded = ".visible .entry a()\n.maxntid 96\n.minnctapersm 4\n{\n}\n";
+  EXPECT_EQ(codegen::ask_for_one_block(bounded), bounded);
+  EXPECT_EQ(codegen::ask_for_one_block(""), "");
+}
+
+// A build that has the PTX compiler prefers it to an nvJitLink of the same CUDA.
+TEST(Assembler, WholeProgramsComeFirst) {
+  if (!codegen::ptx_compiler().ok()) GTEST_SKIP() << codegen::ptx_compiler().status().str();
+  if (codegen::nvjitlink().ok() && codegen::nvjitlink()->major < codegen::ptx_compiler()->major)
+    GTEST_SKIP() << codegen::assembler_key();
+  EXPECT_EQ(codegen::assembler_key().find("ptx-compiler-"), 0u) << codegen::assembler_key();
 }
 
 TEST(Assembler, VersionsAreNumbers) {
@@ -218,7 +337,7 @@ TEST(Assembler, CubinOfNvrtcStaysWhereItsPtxasIsRight) {
   EXPECT_EQ(hopper->ptx.find("max.u16"), std::string::npos) << hopper->ptx;
 }
 
-// The machine code, too: nvJitLink's, as NVRTC's own is of other PTX.
+// The machine code, too: the assembler's, as NVRTC's own is of other PTX.
 TEST(Assembler, BothEmittersSpareIt) {
   const ir::Kernel kernel = cuda_kernel(
       R"(kernel @k(%x: in u8[n], %w: in i32[n], %s: in f32[n], %y: out u8[n], %u: out i32[n], %z: out f32[n], )"
@@ -260,8 +379,8 @@ TEST(Assembler, BothEmittersSpareIt) {
     EXPECT_NE(ptx.find("and.pred q, q, r"), std::string::npos) << ptx;
     EXPECT_EQ(ptx.find("max.u16"), std::string::npos) << ptx;
     EXPECT_NE(ptx.find("selp.b32"), std::string::npos) << ptx;
-    EXPECT_EQ(made->image.empty(), !codegen::has_nvjitlink());
-    EXPECT_EQ(made->phases.at(0).registers > 0, codegen::has_nvjitlink());
+    EXPECT_EQ(made->image.empty(), !codegen::has_assembler());
+    EXPECT_EQ(made->phases.at(0).registers > 0, codegen::has_assembler());
   }
   if (!absent.empty()) GTEST_SKIP() << absent;
 }

@@ -103,6 +103,23 @@ TEST_F(NvidiaLibraries, HiddenOnesAreNotFound) {
               StartsWith("libm.so.6 is hidden by FUSEC_HIDE_LIBRARIES; install libc6"));
 }
 
+constexpr OwnLibrary kAbsentOwn{"fusec-has-no-such", "noSuch"};
+
+TEST_F(NvidiaLibraries, OwnOnesAreBesideThePrograms) {
+  const fs::path programs = fs::canonical("/proc/self/exe").parent_path();
+  const Status status = open_own_library(kAbsentOwn).status();
+  EXPECT_EQ(status.code(), StatusCode::unsupported);
+  EXPECT_THAT(status.message(), AllOf(StartsWith("libfusec-has-no-such.so."),
+                                      HasSubstr(" was not found beside " + programs.string() + " or in the dynamic"),
+                                      EndsWith("dynamic linker's folders")));
+  const Environment hide("FUSEC_HIDE_LIBRARIES", "noSuch");
+  EXPECT_THAT(open_own_library(kAbsentOwn).status().message(), EndsWith(" is hidden by FUSEC_HIDE_LIBRARIES"));
+  const Result<SharedLibrary> ptx_compiler = open_own_library(kPtxCompiler);
+  if (!ptx_compiler.ok()) GTEST_SKIP() << ptx_compiler.status().str();
+  EXPECT_EQ(fs::path(ptx_compiler->path()).parent_path(), programs.parent_path() / "lib");
+  EXPECT_NE(ptx_compiler->symbol("nvPTXCompilerCompile"), nullptr);
+}
+
 // A virtual environment whose python3 is a link into an installation; both have packages.
 TEST_F(NvidiaLibraries, PackagesOfAVirtualEnvironment) {
   const fs::path base = root_ / "base", venv = root_ / "venv";

@@ -14,6 +14,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ContainsRegex;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -46,6 +47,10 @@ class GpuCodegen : public testing::Test {
     line.insert(line.end(), more.begin(), more.end());
     return w.fusec(line);
   }
+  Outcome compile_abs() {  // of a kernel that needs a ptxas workaround
+    const std::string absolute = "graph @main(%x: i32[N, 4]) {\n  %0 = abs %x: i32[N, 4]\n  return %0 as \"y\"\n}\n";
+    return w.fusec({"compile", w.file("abs.fir", absolute), "-o", w.path("abs.fsc"), "--target", "cuda:sm_90"});
+  }
   // "<emitters' versions> codegen=<emitter>": the first line of the key of every kernel in the cache.
   std::vector<std::string> made_by() const {
     std::vector<std::string> out;
@@ -67,7 +72,7 @@ class GpuCodegen : public testing::Test {
 
 const auto kByLlvm = AllOf(HasSubstr("nvptx-"), HasSubstr("codegen=llvm"));
 const auto kByNvrtc = AllOf(HasSubstr("cuda-"), HasSubstr("codegen=nvrtc"));
-const auto kNoNvJitLink = HasSubstr("nvjitlink-none");
+const auto kNoAssembler = HasSubstr("assembler-none");
 
 TEST_F(GpuCodegen, NvrtcWhereItIs) {
   const Outcome outcome = compile();
@@ -76,35 +81,51 @@ TEST_F(GpuCodegen, NvrtcWhereItIs) {
   EXPECT_THAT(made_by(), ElementsAre(kByNvrtc));
 }
 
-TEST_F(GpuCodegen, LlvmAndNvJitLinkWithoutNvrtc) {
+TEST_F(GpuCodegen, LlvmAndAnAssemblerWithoutNvrtc) {
   const Environment hide("FUSEC_HIDE_LIBRARIES", "nvrtc");
   const Outcome outcome = compile();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
-  EXPECT_THAT(made_by(), ElementsAre(AllOf(kByLlvm, Not(kNoNvJitLink))));
+  EXPECT_THAT(made_by(), ElementsAre(AllOf(kByLlvm, Not(kNoAssembler))));
   EXPECT_THAT(w.fusec({"doctor", "--json"}).json()["NVRTC"].get<std::string>(), HasSubstr("not found"));
 }
 
 // NVRTC's own machine code is taken where its PTX needs no other words (codegen/ptx/ptx.h); the rest is left to
 // the driver.
-TEST_F(GpuCodegen, NvrtcWithoutNvJitLink) {
-  const Environment hide("FUSEC_HIDE_LIBRARIES", "nvJitLink");
+TEST_F(GpuCodegen, NvrtcWithoutAnAssembler) {
+  const Environment hide("FUSEC_HIDE_LIBRARIES", "ptxCompiler,nvJitLink");
   EXPECT_EQ(compile().code, 0);
-  EXPECT_THAT(made_by(), ElementsAre(AllOf(kByNvrtc, kNoNvJitLink)));
+  EXPECT_THAT(made_by(), ElementsAre(AllOf(kByNvrtc, kNoAssembler)));
   EXPECT_THAT(read_text(w.path("m.fsc")), HasSubstr(kElf));
-  const std::string absolute = "graph @main(%x: i32[N, 4]) {\n  %0 = abs %x: i32[N, 4]\n  return %0 as \"y\"\n}\n";
-  const Outcome outcome =
-      w.fusec({"compile", w.file("abs.fir", absolute), "-o", w.path("abs.fsc"), "--target", "cuda:sm_90"});
+  const Outcome outcome = compile_abs();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(read_text(w.path("abs.fsc")), AllOf(HasSubstr("max.s32"), Not(HasSubstr(kElf))));
 }
 
 // PTX is left to the driver then.
-TEST_F(GpuCodegen, LlvmAloneWithoutBoth) {
-  const Environment hide("FUSEC_HIDE_LIBRARIES", "nvrtc,nvJitLink");
+TEST_F(GpuCodegen, LlvmAloneWithoutAll) {
+  const Environment hide("FUSEC_HIDE_LIBRARIES", "nvrtc,ptxCompiler,nvJitLink");
   const Outcome outcome = compile();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(made_by(), ElementsAre(AllOf(kByLlvm, kNoNvJitLink)));
+  EXPECT_THAT(made_by(), ElementsAre(AllOf(kByLlvm, kNoAssembler)));
+}
+
+// Either assembler alone makes machine code of what NVRTC's own may not be, under a key of its own.
+TEST_F(GpuCodegen, EitherAssembler) {
+  const nlohmann::json doctor = w.fusec({"doctor", "--json"}).json();
+  if (doctor["PTX compiler"].get<std::string>().starts_with("not found")) GTEST_SKIP() << "no PTX compiler";
+  for (const auto& [hidden, key] : {std::pair("nvJitLink", "ptx-compiler-"), std::pair("ptxCompiler", "nvjitlink-")}) {
+    const Environment hide("FUSEC_HIDE_LIBRARIES", hidden);
+    std::filesystem::remove_all(w.path("cache"));
+    const Outcome outcome = compile_abs();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(made_by(), Each(AllOf(kByNvrtc, HasSubstr(key),
+                                      Not(HasSubstr(hidden[0] == 'n' ? "nvjitlink-" : "ptx-compiler-")))));
+    EXPECT_THAT(read_text(w.path("abs.fsc")), HasSubstr(kElf));
+    EXPECT_THAT(
+        w.fusec({"doctor", "--json"}).json()[hidden[0] == 'n' ? "nvJitLink" : "PTX compiler"].get<std::string>(),
+        HasSubstr("not found"));
+  }
 }
 
 TEST_F(GpuCodegen, WhatIsAskedForAndMissingIsOneError) {

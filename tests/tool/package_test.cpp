@@ -79,7 +79,7 @@ TEST_F(PackageTool, NeitherCompilerNorImporterIsLoaded) {
     if (file.path().filename().string().starts_with("loaded")) loaded += read_text(file.path());
   }
   EXPECT_THAT(loaded, AllOf(HasSubstr("calling init:"), HasSubstr("libstdc++")));
-  for (const char* library : {"LLVM", "protobuf", "nvrtc", "nvJitLink", "onnx"})
+  for (const char* library : {"LLVM", "protobuf", "nvrtc", "nvJitLink", "ptx-compiler", "onnx"})
     EXPECT_THAT(loaded, Not(HasSubstr(library)));
 }
 

@@ -61,8 +61,7 @@ Result<std::string> make_ptx(WrittenGpu& written) { return nvptx::write_ptx(*wri
 }  // namespace
 
 std::string nvptx_emitter_key() {
-  return "nvptx-" + std::to_string(kNvptxWriterVersion) + " llvm-" LLVM_VERSION_STRING " nvjitlink-" +
-         nvjitlink_version();
+  return "nvptx-" + std::to_string(kNvptxWriterVersion) + " llvm-" LLVM_VERSION_STRING " " + assembler_key();
 }
 
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {

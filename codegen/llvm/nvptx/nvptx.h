@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel -> LLVM IR -> PTX -> cubin, by LLVM's NVPTX backend and nvJitLink, which is found at run time.
+// Kernel -> LLVM IR -> PTX -> cubin, by LLVM's NVPTX backend and the assembler that is found at run time.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 namespace fusec::codegen {
 
 // The artifact holds the cubin and its PTX, and for each phase the registers, stack and shared memory that ptxas
-// reports. Without nvJitLink it holds only the PTX, for the driver. compile_failed names a statement that cannot be
-// written, or carries nvJitLink's log.
+// reports. Without an assembler (codegen/ptx/ptx.h) it holds only the PTX, for the driver. compile_failed names a
+// statement that cannot be written, or carries the assembler's log.
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options);
 Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target);
 // Only the PTX.
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target);
-// The versions of the writer, of LLVM and of nvJitLink; cheap.
+// The versions of the writer, of LLVM and of the assemblers; cheap.
 std::string nvptx_emitter_key();
 
 }  // namespace fusec::codegen
