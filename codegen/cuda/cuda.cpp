@@ -14,7 +14,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kCudaWriterVersion = 21;
+constexpr int kCudaWriterVersion = 22;
 
 struct WrittenCuda {
   std::string text;
