@@ -141,13 +141,9 @@ Condition make_condition(Writer& w, const ir::Guard& guard, int width) {
   return out;
 }
 
-// With "&": a "&&" of comparisons that NVVM does not fold is a branch for each of them, and the loads behind it are
-// then in blocks of their own, which takes longer to compile and to run.
 std::string all_hold(Writer& w, const std::vector<IndexExpr>& terms, std::vector<std::string> more = {}) {
   for (const IndexExpr& d : terms) more.push_back(w.index.text(d) + " >= 0");
-  if (more.size() == 1) return more[0];
-  for (std::string& condition : more) condition = "(" + condition + ")";
-  return joined(more, " & ");
+  return joined(more, " && ");
 }
 
 // Rewrites the guards of all lanes as conditions without `lane`; false if that is not possible.
