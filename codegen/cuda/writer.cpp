@@ -41,6 +41,29 @@ void write_if(Writer& w, const ir::If& branch) {
   w.out.close();
 }
 
+void write_choose(Writer& w, const ir::Choose& choose) {
+  const std::string name = w.loop_name();
+  const std::string number = [&] {
+    const LaneScope scope(w.index, 1);
+    return w.index.text(w.index.resolve(choose.number));
+  }();
+  w.out.open("");
+  w.out.line(fmt::format("const {} {} = {};", w.index.type(), name, number));
+  w.out.open(fmt::format("if ({0} >= 0 && {0} < {1})", name, choose.among.size()));
+  const std::string base = buffer_name(w, choose.buffer);
+  w.out.line(fmt::format("const {}* __restrict__ {};", memory_type(w.kernel.buffers[choose.buffer].dtype), base));
+  w.out.open("switch (" + name + ")");
+  for (std::size_t i = 0; i + 1 < choose.among.size(); ++i)
+    w.out.line(fmt::format("case {}: {} = {}; break;", i, base, buffer_name(w, choose.among[i])));
+  w.out.line(fmt::format("default: {} = {};", base, buffer_name(w, choose.among.back())));
+  w.out.close();
+  w.index.bind(choose.head.var, name, {IndexExpr(0), choose.head.extent - 1});
+  write_block(w, choose.body);
+  w.index.unbind(choose.head.var);
+  w.out.close();
+  w.out.close();
+}
+
 void write_shuffle(Writer& w, const ir::Shuffle& shuffle) {
   const char* name = shuffle.kind == ir::ShuffleKind::by_xor ? "shuffle_xor" : "shuffle";
   const LaneScope scope(w.index, 1);
@@ -107,6 +130,7 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   if (const auto* prefetch = std::get_if<ir::Prefetch>(&stmt.v)) return write_prefetch(w, *prefetch);
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(w, *sync);
   if (const auto* branch = std::get_if<ir::If>(&stmt.v)) return write_if(w, *branch);
+  if (const auto* choose = std::get_if<ir::Choose>(&stmt.v)) return write_choose(w, *choose);
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(w, *shuffle);
   if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(w, *ballot);
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return write_alloc(w, alloc->buffer);

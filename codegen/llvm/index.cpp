@@ -245,7 +245,8 @@ Value* Index::pointer(Value* base, llvm::Type* element, const IndexExpr& offset)
   Value* at = base;
   if (s.value) {
     const IndexExpr rest = offset - s.offset;
-    const int where = level(rest);
+    const auto known = base_levels_.find(base);
+    const int where = std::max(level(rest), known == base_levels_.end() ? 0 : known->second);
     const auto make = [&] { return ir_.b.CreateGEP(element, base, s.value); };
     if (where == kFloating) {
       at = make();

@@ -42,6 +42,8 @@ class Index {
   void bind(ir::SymbolId symbol, llvm::Value* value, ir::IndexRange range);
   // The same for the outermost scope, where its value is made.
   void bind_at_entry(ir::SymbolId symbol, llvm::Value* value, ir::IndexRange range);
+  // Declares an address that is known in the innermost scope.
+  void bind_base(llvm::Value* base) { base_levels_[base] = static_cast<int>(scopes_.size()) - 1; }
   void bind(ir::SymbolId symbol, int64_t value) { alias(symbol, IndexExpr(value)); }
   // The symbol stands for a resolved expression.
   void alias(ir::SymbolId symbol, const IndexExpr& value) { constants_[symbol] = value; }
@@ -64,7 +66,7 @@ class Index {
   bool is_small(const IndexExpr& d) const;
   // Whether a register or a runtime lane occurs in it.
   bool is_floating(const IndexExpr& d) const { return level(d) == kFloating; }
-  // The address of element `offset` from `base`; `base` must be available at function entry.
+  // The address of element `offset` from `base`, which is available at function entry or was given to bind_base.
   llvm::Value* pointer(llvm::Value* base, llvm::Type* element, const IndexExpr& offset);
 
  private:
@@ -95,6 +97,7 @@ class Index {
   std::function<llvm::Value*(ir::SymbolId)> floating_;
   std::vector<Scope> scopes_;
   std::map<ir::SymbolId, Symbol> symbols_;
+  std::map<llvm::Value*, int> base_levels_;
   std::map<ir::SymbolId, IndexExpr> constants_;
   ir::IndexRanges ranges_;
 };

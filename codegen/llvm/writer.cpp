@@ -83,8 +83,9 @@ void promote(Writer& w) {
 namespace {
 
 bool is_lowered_form(const ir::Stmt& stmt) {
-  return std::holds_alternative<ir::If>(stmt.v) || std::holds_alternative<ir::Shuffle>(stmt.v) ||
-         std::holds_alternative<ir::Ballot>(stmt.v) || std::holds_alternative<ir::Sync>(stmt.v);
+  return std::holds_alternative<ir::If>(stmt.v) || std::holds_alternative<ir::Choose>(stmt.v) ||
+         std::holds_alternative<ir::Shuffle>(stmt.v) || std::holds_alternative<ir::Ballot>(stmt.v) ||
+         std::holds_alternative<ir::Sync>(stmt.v);
 }
 
 }  // namespace

@@ -28,16 +28,23 @@ struct FUSEC_API StageTime {
   double ms = 0;
 };
 
+// What making the code of one kernel took.
+struct FUSEC_API KernelTime {
+  std::string kernel;
+  double ms = 0;  // of one core; kernels are compiled side by side
+};
+
 struct FUSEC_API EngineStats {
   double compile_ms = 0;  // from the Model to a linked Engine, without the two below
   double device_ms = 0;   // opening the driver, the GPU's context and its libraries
   double weights_ms = 0;  // converting constants to Options::precision and moving them to the GPU
   std::vector<StageTime> stages;
   int64_t imported_ops = 0;
-  int64_t distinct_kernels = 0;  // of the picked candidates, without those that few shapes need
-  int64_t compiled_kernels = 0;  // by this Engine or by a compile it waited for
-  int64_t cached_kernels = 0;    // from the kernel cache, another Engine of this process or a package
-  int64_t damaged_entries = 0;   // of the kernel cache, met by this compile and made anew
+  int64_t distinct_kernels = 0;     // of the picked candidates, without those that few shapes need
+  int64_t compiled_kernels = 0;     // by this Engine or by a compile it waited for
+  std::vector<KernelTime> kernels;  // of each of these, the longest first
+  int64_t cached_kernels = 0;       // from the kernel cache, another Engine of this process or a package
+  int64_t damaged_entries = 0;      // of the kernel cache, met by this compile and made anew
   int64_t code_bytes = 0, constant_bytes = 0;
   std::vector<std::string> notes;  // why edges were not fused, and the like
 };

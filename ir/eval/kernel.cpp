@@ -191,8 +191,9 @@ class Interpreter {
     for (const Stmt& s : body) {
       if (!ok()) return;
       const bool for_all = std::holds_alternative<Loop>(s.v) || std::holds_alternative<If>(s.v) ||
-                           std::holds_alternative<Shuffle>(s.v) || std::holds_alternative<Ballot>(s.v) ||
-                           std::holds_alternative<Sync>(s.v) || allocates_shared(s);
+                           std::holds_alternative<Choose>(s.v) || std::holds_alternative<Shuffle>(s.v) ||
+                           std::holds_alternative<Ballot>(s.v) || std::holds_alternative<Sync>(s.v) ||
+                           allocates_shared(s);
       const auto execute = [&] { std::visit([&](const auto& own) { run(own, s); }, s.v); };
       if (for_all || active_.empty()) {
         execute();
@@ -282,6 +283,18 @@ class Interpreter {
   void run(const If& s, const Stmt&) {
     if (!active_.empty()) return narrow([&] { return holds(s.condition); }, [&] { block(s.body); });
     if (holds(s.condition)) block(s.body);
+  }
+
+  // All threads choose alike.
+  void run(const Choose& s, const Stmt&) {
+    const int64_t number = eval(s.number);
+    if (number < 0 || number >= static_cast<int64_t>(s.among.size())) return;
+    const Memory& chosen = memory_[s.among[static_cast<std::size_t>(number)]];
+    Memory& m = memory_[s.buffer];
+    m.data = chosen.data, m.shape = chosen.shape, m.strides = chosen.strides;
+    if (active_.empty()) set(s.head.var, number);
+    each_active([&] { set(s.head.var, number); });
+    block(s.body);
   }
 
   // The active threads of each warp, one bit each.

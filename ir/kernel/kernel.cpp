@@ -40,6 +40,7 @@ auto nested(S& stmt) {
   std::vector<CopyConst<Block, S>*> blocks;
   std::visit(
       Overloaded{[&](CopyConst<Loop, S>& s) { blocks = {&s.body}; }, [&](CopyConst<If, S>& s) { blocks = {&s.body}; },
+                 [&](CopyConst<Choose, S>& s) { blocks = {&s.body}; },
                  [&](CopyConst<Reduce, S>& s) { blocks = {&s.body}; },
                  [&](CopyConst<Scan, S>& s) {
                    blocks = {&s.body, &s.then};
@@ -58,7 +59,7 @@ template <class S, class F>
 void visit_heads(S& stmt, const F& f) {
   std::visit(
       Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head); }, [&](CopyConst<Reduce, S>& s) { for_each_item(s.loops, f); },
-                 [&](CopyConst<Scan, S>& s) { f(s.loop); }, [](auto&) {}},
+                 [&](CopyConst<Scan, S>& s) { f(s.loop); }, [&](CopyConst<Choose, S>& s) { f(s.head); }, [](auto&) {}},
       stmt.v);
 }
 
@@ -67,6 +68,7 @@ void visit_exprs(S& stmt, const F& f) {
   std::visit(
       Overloaded{[&](CopyConst<Loop, S>& s) { f(s.head.extent); },
                  [&](CopyConst<If, S>& s) { for_each_item(s.condition, f); },
+                 [&](CopyConst<Choose, S>& s) { f(s.head.extent), f(s.number); },
                  [&](CopyConst<IndexValue, S>& s) { f(s.value); }, [&](CopyConst<Shuffle, S>& s) { f(s.lane); },
                  [&](CopyConst<Ballot, S>& s) { for_each_item(s.condition, f); },
                  [&](CopyConst<Load, S>& s) { for_each_item(s.index, f), for_each_item(s.guard, f); },

@@ -106,6 +106,17 @@ struct If {
   Block body;
 };
 
+// Only in the lowered form. Runs body once, with head.var = number, if 0 <= number < head.extent, a constant. There,
+// `buffer` is another name of among[number]; these are `in` parameters that differ in their contents only. The number
+// depends on extents and grid loops alone, so all threads of a block choose alike.
+struct Choose {
+  LoopHead head;
+  IndexExpr number;
+  BufferId buffer;              // of the space `in`, with the dtype, shape, strides and alignment of the others
+  std::vector<BufferId> among;  // as many as the extent
+  Block body;
+};
+
 // Declares a local buffer for the rest of the enclosing block. Its initial contents are undefined.
 struct Alloc {
   BufferId buffer;
@@ -265,8 +276,8 @@ struct Sync {
 };
 
 struct Stmt {
-  std::variant<Loop, If, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync, Mma,
-               Shuffle, Ballot, Sync>
+  std::variant<Loop, If, Choose, Alloc, Let, IndexValue, Load, Store, Prefetch, Reduce, Scan, TransposeTile, CopyAsync,
+               Mma, Shuffle, Ballot, Sync>
       v;
 };
 

@@ -43,6 +43,7 @@ class Renumberer {
   void collect(const Stmt& stmt) {
     for_each_head(stmt, [&](const LoopHead& head) { keep(head.var); });
     if (const auto* alloc = std::get_if<Alloc>(&stmt.v)) keep(alloc->buffer);
+    if (const auto* choose = std::get_if<Choose>(&stmt.v)) keep(choose->buffer);
     for (const RegId r : defined(stmt)) {
       if (in_.regs.contains(r) && !regs_[r].valid()) regs_[r] = out_.regs.push_back(in_.regs[r]);
     }
@@ -73,6 +74,10 @@ class Renumberer {
     std::visit([&](auto& s) { rewrite_own(s); }, stmt.v);
   }
   void rewrite_own(Loop& s) { rename(s.head.var); }
+  void rewrite_own(Choose& s) {
+    rename(s.head.var), rename(s.buffer);
+    for (BufferId& b : s.among) rename(b);
+  }
   void rewrite_own(Alloc& s) { rename(s.buffer); }
   void rewrite_own(Let& s) { rename(s.dst); }
   void rewrite_own(IndexValue& s) { rename(s.dst); }

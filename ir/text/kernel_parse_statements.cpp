@@ -165,6 +165,7 @@ Result<Stmt> KernelParser::statement() {
   if (word.text == "copy.async") return copy_async();
   if (word.text == "mma") return mma();
   if (word.text == "if") return condition();
+  if (word.text == "choose") return choice();
   if (word.text == "sync.warp") return sync(SyncScope::warp);
   if (word.text == "sync.block") return sync(SyncScope::block);
   if (word.text == "sync.cluster") return sync(SyncScope::cluster);
@@ -399,6 +400,26 @@ Result<Stmt> KernelParser::mma() {
 Result<Stmt> KernelParser::condition() {
   If s;
   FUSEC_ASSIGN(s.condition, indices("(", ")"));
+  FUSEC_ASSIGN(s.body, block());
+  return Stmt{std::move(s)};
+}
+
+Result<Stmt> KernelParser::choice() {
+  Choose s;
+  FUSEC_ASSIGN(const Token name, lexer_.expect(TokenKind::ident, "the name of a buffer"));
+  if (buffers_.count(name.text)) return error(name, fmt::format("buffer {} is declared twice", name.text));
+  FUSEC_TRY(lexer_.expect_word("of"));
+  do {
+    FUSEC_ASSIGN(const BufferId b, buffer());
+    s.among.push_back(b);
+  } while (lexer_.accept(","));
+  FUSEC_TRY(lexer_.expect_word("by"));
+  FUSEC_ASSIGN(s.head, loop_head(LoopTag::seq));
+  FUSEC_TRY(lexer_.expect_word("at"));
+  FUSEC_ASSIGN(s.number, expression());
+  Buffer chosen = k_.buffers[s.among[0]];
+  chosen.name = name.text;
+  s.buffer = buffers_[name.text] = k_.buffers.push_back(std::move(chosen));
   FUSEC_ASSIGN(s.body, block());
   return Stmt{std::move(s)};
 }

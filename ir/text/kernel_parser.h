@@ -123,6 +123,7 @@ class KernelParser {
   Result<Stmt> copy_async();
   Result<Stmt> mma();
   Result<Stmt> condition();
+  Result<Stmt> choice();
   Result<Stmt> shuffle(const Token& word, std::string_view name, RegId dst);
   Result<Stmt> ballot(RegId dst);
   Result<Stmt> sync(SyncScope scope);

@@ -152,6 +152,11 @@ class Printer {
            (says ? fmt::format(" boundary {}", to_string(s.boundary)) : "");
   }
   std::string text(const If& s) const { return fmt::format("if ({})", indices(s.condition)); }
+  std::string text(const Choose& s) const {
+    return fmt::format("choose {} of {} by {} in {} at {}", buffer(s.buffer),
+                       listed(s.among, [&](BufferId b) { return buffer(b); }), name_of(k_, s.head.var),
+                       index(s.head.extent), index(s.number));
+  }
   std::string text(const Alloc& s) const {
     return fmt::format("alloc {}: {}", buffer(s.buffer), declaration(s.buffer));
   }

@@ -258,6 +258,7 @@ class FormCheck {
       find(s, "has a boundary, but is no outermost grid loop");
     }
     enter(loop.head, s);
+    if (loop.head.tag == LoopTag::grid) grid_loops_.insert(loop.head.var);
     block(loop.body);
     exit(loop.head);
   }
@@ -341,6 +342,39 @@ class FormCheck {
     dims(branch.condition, 1, s);
     lowered(s);
     block(branch.body);
+  }
+
+  void check(const Choose& c, const Stmt& s) {
+    lowered(s);
+    if (!c.head.extent.is(static_cast<int64_t>(c.among.size())) || c.head.tag != LoopTag::seq)
+      find(s, "has another extent than the number of its buffers");
+    if (!k_.buffers.contains(c.buffer)) return find(s, "chooses no buffer");
+    for (const BufferId b : c.among) {
+      if (!known(b, s)) return;
+      Buffer like = k_.buffers[b];
+      like.name = k_.buffers[c.buffer].name;
+      const bool fits = like.space == Space::in && like == k_.buffers[c.buffer] && !may_alias(k_, b);
+      if (!fits)
+        find(s, fmt::format("cannot choose {}: it differs, is no in parameter or may alias", k_.buffers[b].name));
+    }
+    uniform(c.number, s);
+    const Scope outer = std::exchange(scope_, {});
+    declare(c.buffer);
+    enter(c.head, s);
+    statements(c.body);
+    exit(c.head);
+    leave(outer);
+  }
+
+  // The value depends on extents and grid loops alone.
+  void uniform(const IndexExpr& e, const Stmt& s) {
+    dim(e, 1, s);
+    std::set<SymbolId> symbols;
+    e.collect_symbols(symbols);
+    for (const SymbolId id : symbols) {
+      if (!is_extent(id) && !(id.var() && grid_loops_.count(*id.var())))
+        find(s, fmt::format("depends on {}, which is no extent or grid loop", name_of(k_, id)));
+    }
   }
 
   void lowered(const Stmt& s) {
@@ -478,7 +512,7 @@ class FormCheck {
   std::vector<std::string>& out_;
   std::set<uint32_t> buffers_;  // declared so far
   std::set<std::string> buffer_names_, var_names_;
-  std::set<VarId> vars_, loops_;                // seen so far; of the enclosing loops
+  std::set<VarId> vars_, loops_, grid_loops_;   // seen so far; of the enclosing loops; of grid loops
   IdVector<RegId, char> defined_, known_regs_;  // in scope; ever defined
   Scope scope_;
   std::vector<LoopTag> tags_;  // tags of the enclosing loops

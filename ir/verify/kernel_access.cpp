@@ -167,6 +167,16 @@ class Collector {
     block(s.body);
     conditions_.resize(conditions_.size() - s.condition.size());
   }
+  // As a loop in which one iteration runs: which one follows from the number.
+  void visit(const Choose& s, const Stmt&) {
+    push(&s, s.head);
+    const IndexExpr difference = resolved(s.number) - IndexExpr::symbol(s.head.var);
+    conditions_.push_back(difference);
+    conditions_.push_back(-difference);
+    block(s.body);
+    conditions_.resize(conditions_.size() - 2);
+    loops_.pop_back();
+  }
   void visit(const Prefetch&, const Stmt&) {}
   void visit(const Shuffle&, const Stmt&) {}
   void visit(const Ballot&, const Stmt&) {}

@@ -165,6 +165,7 @@ Result<runtime::Parts> runtime::compile_parts(const Model& model, const Options&
   if (!all) parts.obtain = obtain_later(target, options);
   stats.distinct_kernels = counts.distinct;
   stats.compiled_kernels = counts.compiled;
+  stats.kernels = std::move(counts.times);
   stats.cached_kernels = counts.cached;
   stats.damaged_entries = counts.damaged;
   return parts;

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "compiler/lower/lower.h"
@@ -15,6 +17,7 @@
 #include "fusec/engine.h"
 #include "fusec/model.h"
 #include "fusec/options.h"
+#include "fusec/signing.h"
 #include "fusec/status.h"
 #include "fusec/target.h"
 #include "ir/graph/graph.h"
@@ -68,6 +71,7 @@ std::optional<Artifacts> find_kernels(const ir::Program& program, const std::vec
 
 struct KernelCounts {
   int64_t distinct = 0, compiled = 0, cached = 0, damaged = 0;
+  std::vector<KernelTime> times;  // of those compiled, the longest first
 };
 
 // The kernels `ids` of the Program. They are made by up to `threads` threads side by side; in one process a key is
@@ -77,5 +81,10 @@ struct KernelCounts {
 Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<ir::KernelId>& ids, const Target& target,
                                  Codegen codegen, KernelCache* cache, bool reuse, int threads, const Warn& warn,
                                  KernelCounts& counts, const ir::Deadline& deadline = {});
+
+// fusec::write_package; returns the stats of each target, without those of link and bind.
+Result<std::vector<EngineStats>> write_package(const Model& model, std::span<const std::string> targets,
+                                               const std::string& path, const Options& options,
+                                               const std::optional<SigningKey>& sign) noexcept;
 
 }  // namespace fusec::runtime

@@ -3,6 +3,8 @@
 // kernel cache, or by compiling it. Kernels are compiled in parallel, and concurrent requests for one key share a
 // single compilation.
 
+#include <time.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -23,7 +25,15 @@ namespace {
 struct Obtained {
   ArtifactPtr artifact;
   bool compiled = false;
+  double ms = 0;  // that the compile took of one core
 };
+
+// Of the calling thread, so that it does not count how often the thread had to wait for a core.
+double cpu_ms() {
+  timespec time{};
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
 
 // Kernels that some Engine of this process holds, and compiles under way.
 class KernelPool {
@@ -71,12 +81,14 @@ Result<Obtained> load_or_emit(const ir::Kernel& kernel, const std::string& key, 
       return Obtained{std::make_shared<codegen::Artifact>(std::move(*found)), false};
     }
   }
+  const double start = cpu_ms();
   FUSEC_ASSIGN(const ir::Kernel lowered, compiler::lower_for_writer(kernel, source.target));
   FUSEC_ASSIGN(codegen::Artifact made, codegen::emit_with(emitter, lowered, source.target));
   made.key = key;
+  const double ms = cpu_ms() - start;
   auto artifact = std::make_shared<codegen::Artifact>(std::move(made));
   if (source.cache != nullptr) source.cache->store(*artifact);
-  return Obtained{artifact, true};
+  return Obtained{artifact, true, ms};
 }
 
 // Each emitter's code has its own key, so code from a fallback emitter is never mistaken for that of the first one.
@@ -155,7 +167,10 @@ Result<Artifacts> obtain_kernels(const ir::Program& program, const std::vector<i
     artifacts[ids[i]] = results[i]->artifact;
     ++counts.distinct;
     ++(results[i]->compiled ? counts.compiled : counts.cached);
+    if (results[i]->compiled) counts.times.push_back({program.kernels[ids[i]].name, results[i]->ms});
   }
+  std::stable_sort(counts.times.begin(), counts.times.end(),
+                   [](const KernelTime& a, const KernelTime& b) { return a.ms > b.ms; });
   return artifacts;
 }
 

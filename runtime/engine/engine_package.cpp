@@ -118,9 +118,9 @@ Manifest manifest_for(const Model& model, const Options& options) {
   return m;
 }
 
-Status add_target(const Model& model, const Target& target, const Options& options, Manifest& manifest,
-                  ConstantPool& pool, std::vector<NewSection>& sections) {
-  FUSEC_ASSIGN(const Parts parts, compile_parts(model, options, target, KernelSet::picked));
+Result<EngineStats> add_target(const Model& model, const Target& target, const Options& options, Manifest& manifest,
+                               ConstantPool& pool, std::vector<NewSection>& sections) {
+  FUSEC_ASSIGN(Parts parts, compile_parts(model, options, target, KernelSet::picked));
   PackagedTarget packaged{target, {}};
   for (const Tensor& constant : parts.program.constants) {
     packaged.constants.push_back({constant.dtype(), constant.shape(), pool.add(constant)});
@@ -129,11 +129,11 @@ Status add_target(const Model& model, const Target& target, const Options& optio
   manifest.targets.push_back(std::move(packaged));
   sections.push_back({SectionKind::program, number, bytes_of_text(ir::print(parts.program))});
   sections.push_back({SectionKind::code, number, code_section(parts.artifacts)});
-  return {};
+  return std::move(parts.stats);
 }
 
-Status write(const Model& model, std::span<const std::string> names, const std::string& path, const Options& options,
-             const std::optional<SigningKey>& sign) {
+Result<std::vector<EngineStats>> write(const Model& model, std::span<const std::string> names, const std::string& path,
+                                       const Options& options, const std::optional<SigningKey>& sign) {
   if (!path.ends_with(".fsc")) return Status(StatusCode::invalid_argument, "the name of a package must end in .fsc");
   if (sign && !can_sign()) return sign_digest({}, *sign).status();
   if (names.empty()) return Status(StatusCode::invalid_argument, "a package needs at least one target");
@@ -149,26 +149,36 @@ Status write(const Model& model, std::span<const std::string> names, const std::
   Manifest manifest = manifest_for(model, options);
   ConstantPool pool;
   std::vector<NewSection> sections(1);
+  std::vector<EngineStats> stats;
   for (const Target& target : targets) {
-    Status status = add_target(model, target, options, manifest, pool, sections);
-    if (!status.ok()) return std::move(status).with_note("while compiling for " + target.name);
+    Result<EngineStats> added = add_target(model, target, options, manifest, pool, sections);
+    if (!added.ok()) return added.status().with_note("while compiling for " + target.name);
+    stats.push_back(*std::move(added));
   }
   sections.front().bytes = bytes_of_text(print_manifest(manifest));
   sections.push_back({SectionKind::constants, 0, pool.take()});
   std::vector<std::byte> head = package_head(sections, host_threads({}));
   if (sign) FUSEC_TRY(sign_head(head, *sign));
-  return write_file(path, head, sections);
+  FUSEC_TRY(write_file(path, head, sections));
+  return stats;
 }
 
 }  // namespace
+
+Result<std::vector<EngineStats>> write_package(const Model& model, std::span<const std::string> targets,
+                                               const std::string& path, const Options& options,
+                                               const std::optional<SigningKey>& sign) noexcept {
+  return ir::guarded_with_note([&] { return write(model, targets, path, options, sign); },
+                               [&] { return fmt::format("while writing package '{}'", path); });
+}
+
 }  // namespace fusec::runtime
 
 namespace fusec {
 
 Status write_package(const Model& model, std::span<const std::string> targets, const std::string& path,
                      const Options& options, const std::optional<SigningKey>& sign) noexcept {
-  return ir::guarded_with_note([&] { return runtime::write(model, targets, path, options, sign); },
-                               [&] { return fmt::format("while writing package '{}'", path); });
+  return runtime::write_package(model, targets, path, options, sign).status();
 }
 
 }  // namespace fusec

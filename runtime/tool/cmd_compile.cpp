@@ -10,6 +10,7 @@
 #include "fusec/package.h"
 #include "runtime/cache/artifact.h"
 #include "runtime/device/device.h"
+#include "runtime/engine/engine.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/model_file.h"
 
@@ -20,10 +21,30 @@ struct CompileFlags : ModelFlags {
   std::string output, sign;
 };
 
-Json make_json(const Engine& engine, const Loaded& loaded, const std::string& cache) {
-  const EngineStats& stats = engine.stats();
+Json stages_json(const EngineStats& stats) {
   Json stages = Json::object();
   for (const StageTime& stage : stats.stages) stages[stage.stage] = stage.ms;
+  return stages;
+}
+
+Json kernels_json(const EngineStats& stats) {
+  Json kernels = Json::array();
+  for (const KernelTime& time : stats.kernels) kernels.push_back({{"kernel", time.kernel}, {"ms", time.ms}});
+  return kernels;
+}
+
+// Each stage, and each kernel that was compiled.
+void print_times(const EngineStats& stats) {
+  for (const StageTime& stage : stats.stages) print_text(fmt::format("  {:<10} {:8.2f} ms", stage.stage, stage.ms));
+  double sum = 0;
+  for (const KernelTime& time : stats.kernels) sum += time.ms;
+  if (stats.kernels.empty()) return;
+  print_text(fmt::format("{} kernels in {:.1f} ms of one core:", stats.kernels.size(), sum));
+  for (const KernelTime& time : stats.kernels) print_text(fmt::format("  {:8.2f} ms  {}", time.ms, time.kernel));
+}
+
+Json make_json(const Engine& engine, const Loaded& loaded, const std::string& cache) {
+  const EngineStats& stats = engine.stats();
   return {{"device", to_string(engine.device())},
           {"target", engine.target().name},
           {"ops", stats.imported_ops},
@@ -35,7 +56,8 @@ Json make_json(const Engine& engine, const Loaded& loaded, const std::string& ca
           {"damaged_entries", stats.damaged_entries},
           {"code_bytes", stats.code_bytes},
           {"cache", cache},
-          {"stages_ms", stages}};
+          {"stages_ms", stages_json(stats)},
+          {"kernels", kernels_json(stats)}};
 }
 
 Result<bool> compile_into_cache(const CompileFlags& flags) {
@@ -54,7 +76,7 @@ Result<bool> compile_into_cache(const CompileFlags& flags) {
   print_text(cache.empty() ? "the kernel cache is off" : "cache: " + cache);
   if (!flags.verbose) return true;
   print_text(fmt::format("  {:<10} {:8.2f} ms", "import", loaded.load_ms));
-  for (const StageTime& stage : stats.stages) print_text(fmt::format("  {:<10} {:8.2f} ms", stage.stage, stage.ms));
+  print_times(stats);
   return true;
 }
 
@@ -65,6 +87,13 @@ Result<std::vector<std::string>> choose_targets(const CompileFlags& flags, const
   if (flags.device.empty() || options.device == "cpu") return std::vector<std::string>{"cpu:native"};
   FUSEC_ASSIGN(const runtime::Machine machine, runtime::open_machine(options));
   return std::vector<std::string>{"cuda:" + machine.target.name};
+}
+
+Result<std::vector<EngineStats>> write_file(const Model& model, const std::vector<std::string>& targets,
+                                            const std::string& path, const Options& options,
+                                            const std::optional<SigningKey>& key) {
+  const Progress progress(fmt::format("compiling for {}", fmt::join(targets, ", ")));
+  return runtime::write_package(model, targets, path, options, key);
 }
 
 Result<bool> compile_into_package(CompileFlags flags) {
@@ -79,10 +108,7 @@ Result<bool> compile_into_package(CompileFlags flags) {
   }
   FUSEC_ASSIGN(const Loaded loaded, load_model(flags));
   const auto start = std::chrono::steady_clock::now();
-  {
-    const Progress progress(fmt::format("compiling for {}", fmt::join(targets, ", ")));
-    FUSEC_TRY(write_package(loaded.model, targets, flags.output, options, key));
-  }
+  FUSEC_ASSIGN(const std::vector<EngineStats> stats, write_file(loaded.model, targets, flags.output, options, key));
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   FUSEC_ASSIGN(const Package package,
                Package::open(flags.output, {.trust = true, .verify_key = {}}));  // to look at, not to run
@@ -94,18 +120,30 @@ Result<bool> compile_into_package(CompileFlags flags) {
     table.row({s.name, bytes_text(s.bytes)});
   }
   if (flags.json) {
+    Json compiles = Json::array();  // in the order of the targets
+    for (const EngineStats& s : stats) {
+      compiles.push_back({{"distinct_kernels", s.distinct_kernels},
+                          {"compiled_kernels", s.compiled_kernels},
+                          {"stages_ms", stages_json(s)},
+                          {"kernels", kernels_json(s)}});
+    }
     print(Json{{"file", flags.output},
                {"bytes", info.file_bytes},
                {"targets", info.targets},
                {"compile_ms", loaded.load_ms + ms},
                {"weights_ms", loaded.weights_ms},
                {"signed_by", info.signed_by.empty() ? Json() : Json(info.signed_by)},
-               {"sections", sections}});
+               {"sections", sections},
+               {"compiles", compiles}});
     return true;
   }
   print_text(fmt::format("'{}': {} for {} in {:.1f} ms", flags.output, bytes_text(info.file_bytes),
                          fmt::join(info.targets, ", "), ms));
   print_text(table.str());
+  for (std::size_t i = 0; flags.verbose && i < stats.size(); ++i) {
+    print_text(targets[i] + ":");
+    print_times(stats[i]);
+  }
   print_text("run it: fusec run " + flags.output);
   return true;
 }

@@ -289,6 +289,10 @@ TEST(Json, CacheFollowsCompile) {
   const std::string model = w.file("softmax.fir", kSoftmax);
   const json compiled = w.fusec({"compile", model, "--json"}).json();
   EXPECT_EQ(compiled["compiled_kernels"], compiled["distinct_kernels"]);
+  ASSERT_EQ(compiled["kernels"].size(), compiled["compiled_kernels"]);
+  EXPECT_THAT(compiled["kernels"][0]["kernel"].get<std::string>(), testing::StartsWith("row_softmax_f32_"));
+  EXPECT_GT(compiled["kernels"][0]["ms"], 0);
+  EXPECT_EQ(w.fusec({"compile", model, "--json"}).json()["kernels"].size(), 0U) << "they are in the cache";
   EXPECT_EQ(w.fusec({"cache", "stats", "--json"}).json()["entries"], compiled["distinct_kernels"]);
   EXPECT_EQ(w.fusec({"cache", "verify"}).code, 0);
   const std::string entry =

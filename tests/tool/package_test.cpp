@@ -53,6 +53,23 @@ TEST_F(PackageTool, SameBitsAsTheModel) {
   }
 }
 
+TEST_F(PackageTool, CompileShowsWhatTakesTime) {
+  const std::string model = kModels + "mobilenet_v3_small.onnx";
+  const auto compile = [&](const char* how) {
+    return w.fusec({"compile", model, "-o", w.path("m.fsc"), "--random-weights", "3", "--target",
+                    "cpu:x86-64-v2,cpu:x86-64-v3", "--no-cache", how});
+  };
+  const nlohmann::json compiles = compile("--json").json()["compiles"];
+  ASSERT_EQ(compiles.size(), 2U);
+  for (const nlohmann::json& target : compiles) {
+    EXPECT_EQ(target["kernels"].size(), target["compiled_kernels"]);
+    EXPECT_GE(target["kernels"].front()["ms"], target["kernels"].back()["ms"]);
+    EXPECT_GT(target["stages_ms"]["emit"], 0);
+  }
+  const std::string text = compile("-v").out;
+  EXPECT_THAT(text, AllOf(HasSubstr("cpu:x86-64-v3:\n  optimize "), HasSubstr(" ms of one core:\n")));
+}
+
 TEST_F(PackageTool, OptionsOfTheCompileAreKept) {
   const std::string model = kModels + "mobilenet_v3_small.onnx";
   const std::string package = compiled(model, {"--precision", "bf16"});

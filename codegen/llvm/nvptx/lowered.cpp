@@ -66,6 +66,49 @@ void write_if(GpuWriter& w, const ir::If& stmt) {
       [] { return nullptr; });
 }
 
+// The address of among[number]; the last one where the number is not in range.
+Value* choose_base(GpuWriter& w, const ir::Choose& choose, Value* number) {
+  auto& b = w.ir.b;
+  llvm::Function* const function = b.GetInsertBlock()->getParent();
+  const auto block = [&] { return llvm::BasicBlock::Create(b.getContext(), "", function); };
+  std::vector<Value*> bases;
+  for (const ir::BufferId id : choose.among) bases.push_back(get_base_address(w, id));
+  llvm::BasicBlock *const last = block(), *const join = block();
+  llvm::SwitchInst* const cases = b.CreateSwitch(number, last);
+  b.SetInsertPoint(join);
+  llvm::PHINode* const base = b.CreatePHI(bases[0]->getType(), static_cast<unsigned>(bases.size()));
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    llvm::BasicBlock* const at = i + 1 == bases.size() ? last : block();
+    if (at != last) cases->addCase(llvm::ConstantInt::get(w.index.type(), i), at);
+    b.SetInsertPoint(at);
+    b.CreateBr(join);
+    base->addIncoming(bases[i], at);
+  }
+  b.SetInsertPoint(join);
+  return base;
+}
+
+void write_choose(GpuWriter& w, const ir::Choose& choose) {
+  auto& b = w.ir.b;
+  Value* const number = w.index.value(w.index.resolve(choose.number));
+  const auto body = [&]() -> Value* {
+    Value* const base = choose_base(w, choose, number);
+    llvm::BasicBlock* const head = b.GetInsertBlock();
+    llvm::BasicBlock* const inside = llvm::BasicBlock::Create(b.getContext(), "", head->getParent());
+    b.CreateBr(inside);
+    b.SetInsertPoint(inside);
+    w.index.push(head);
+    w.index.bind(choose.head.var, number, {IndexExpr(0), choose.head.extent - 1});
+    w.index.bind_base(base);
+    w.bases[choose.buffer] = base;
+    write_block(w, choose.body);
+    w.index.pop();
+    return nullptr;
+  };
+  Value* const count = llvm::ConstantInt::get(w.index.type(), choose.among.size());
+  branch(w.ir, b.CreateICmpULT(number, count), body, [] { return nullptr; });
+}
+
 void write_ballot(GpuWriter& w, const ir::Ballot& ballot) {
   define(w, ballot.dst,
          w.ir.b.CreateIntrinsic(llvm::Intrinsic::nvvm_vote_ballot_sync, {},
@@ -97,6 +140,7 @@ void write_sync(GpuWriter& w, const ir::Sync& sync) {
 
 void GpuWriter::write_lowered(const ir::Stmt& stmt) {
   if (const auto* branch = std::get_if<ir::If>(&stmt.v)) return write_if(*this, *branch);
+  if (const auto* choose = std::get_if<ir::Choose>(&stmt.v)) return write_choose(*this, *choose);
   if (const auto* shuffle = std::get_if<ir::Shuffle>(&stmt.v)) return write_shuffle(*this, *shuffle);
   if (const auto* ballot = std::get_if<ir::Ballot>(&stmt.v)) return write_ballot(*this, *ballot);
   if (const auto* sync = std::get_if<ir::Sync>(&stmt.v)) return write_sync(*this, *sync);

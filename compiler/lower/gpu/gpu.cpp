@@ -171,6 +171,7 @@ Result<ir::Kernel> lower_for_writer(const ir::Kernel& kernel, const Target& targ
   if (target.kind != TargetKind::cuda) return kernel;
   const auto lower = [&]() -> Result<ir::Kernel> {
     FUSEC_ASSIGN(ir::Kernel lowered, lower_to_threads(kernel));
+    join_branches(lowered);
     lower_arithmetic(lowered);
     return lowered;
   };
