@@ -3,6 +3,7 @@
 // elements of its buffers lie in memory.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,12 @@ int64_t find_divisor(const IndexExpr& offset, const ir::Kernel& kernel);
 
 // A nest of grid loops, outermost first, with its body; or a run of other statements, with no grid loops.
 struct Phase {
-  std::vector<ir::LoopHead> grid;
+  std::vector<ir::LoopHead> grid;  // of ordered tasks, those around the passes
   std::vector<const ir::Stmt*> body;
   int threads = 0;  // of a block, in the lowered form
   int cluster = 1;  // blocks of a cluster, all of which run one iteration
+  std::optional<ir::TaskOrder> tasks = {};
+  std::vector<Phase> passes = {};  // of ordered tasks: the grid loop and the body of each
 };
 
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.

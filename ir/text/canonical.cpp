@@ -72,7 +72,10 @@ class Renumberer {
     });
     std::visit([&](auto& s) { rewrite_own(s); }, stmt.v);
   }
-  void rewrite_own(Loop& s) { rename(s.head.var); }
+  void rewrite_own(Loop& s) {
+    rename(s.head.var);
+    if (s.tasks) rename(s.tasks->counters);
+  }
   void rewrite_own(Alloc& s) { rename(s.buffer); }
   void rewrite_own(Let& s) { rename(s.dst); }
   void rewrite_own(IndexValue& s) { rename(s.dst); }
