@@ -78,9 +78,33 @@ IndexExpr count_blocks(const Phase& phase) {
   return phase.passes.empty() ? out : out * of_row;
 }
 
+namespace {
+
+constexpr int kTaskThreads = 1024;   // of a multiprocessor: they may have 64 registers, which are 256 bytes, each
+constexpr int64_t kTaskBytes = 192;  // the most that such a thread may hold: the rest is for what it computes
+
+// The bytes of a thread's own buffers that last as long as its block.
+int64_t held_bytes(const ir::Kernel& kernel, const std::vector<const ir::Stmt*>& body) {
+  int64_t bytes = 0;
+  for (const ir::Stmt* stmt : body) {
+    const auto* alloc = std::get_if<ir::Alloc>(&stmt->v);
+    if (alloc == nullptr || kernel.buffers[alloc->buffer].space != ir::Space::reg) continue;
+    int64_t count = 1;
+    for (const IndexExpr& d : kernel.buffers[alloc->buffer].shape) count *= d.value();
+    bytes += count * static_cast<int64_t>(size_of(kernel.buffers[alloc->buffer].dtype));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 // Blocks of a cluster wait for each other, so that there should be more work for their multiprocessors: 512 threads may
-// have 128 registers each.
-int count_resident(const Phase& phase) { return phase.cluster > 1 ? 512 / phase.threads : 0; }
+// have 128 registers each. So do blocks whose task waits for others.
+int count_resident(const ir::Kernel& kernel, const Phase& phase) {
+  if (phase.cluster > 1) return 512 / phase.threads;
+  const bool small = phase.tasks && held_bytes(kernel, phase.passes.back().body) <= kTaskBytes;
+  return small ? kTaskThreads / phase.threads : 0;
+}
 
 namespace {
 

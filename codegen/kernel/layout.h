@@ -37,7 +37,7 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel);
 // Of the grid loops, times the blocks that run each.
 IndexExpr count_blocks(const Phase& phase);
 // Blocks that a multiprocessor must be able to hold at once, which bounds their registers; 0: any number.
-int count_resident(const Phase& phase);
+int count_resident(const ir::Kernel& kernel, const Phase& phase);
 
 // Whether every function of a target begins by letting the launch after it start and by waiting for the launches before
 // it (programmatic dependent launch). Blocks of the next launch are then on the GPU when this one ends.

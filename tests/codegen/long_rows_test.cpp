@@ -254,13 +254,25 @@ constexpr const char* kGroupNormBeyondClusters = R"(graph @main(%x: f16[$B, 4, 1
   return %8 as "y"
 })";
 
+// Accesses are of 8 bytes.
+constexpr const char* kRmsNormBeyondClusters = R"(graph @main(%x: f32[$B, 270002]) {
+  %0 = mul %x, %x: f32[$B, 270002]
+  %1 = reduce_mean %0 {axes = [1]}: f32[$B]
+  %2 = sqrt %1: f32[$B]
+  %3 = reshape %2 {shape = [$B, 1]}: f32[$B, 1]
+  %4 = div %x, %3: f32[$B, 270002]
+  return %4 as "y"
+})";
+
 // L2 holds two rows, and there are three.
 constexpr GpuSize kSmallCache{132, false, 2400 << 10}, kSmallerCache{132, false, 1200 << 10};
 struct InOrder {
   const char* text;
   GpuSize gpu;
 };
-constexpr InOrder kInOrder[] = {{kSoftmaxBeyondClusters, kSmallCache}, {kGroupNormBeyondClusters, kSmallerCache}};
+constexpr InOrder kInOrder[] = {{kSoftmaxBeyondClusters, kSmallCache},
+                                {kGroupNormBeyondClusters, kSmallerCache},
+                                {kRmsNormBeyondClusters, kSmallCache}};
 
 TEST(LongRows, PassesInOneLaunchHaveTheBitsOfTwoLaunches) {
   for (const InOrder& c : kInOrder) {

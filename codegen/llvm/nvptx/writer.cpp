@@ -140,7 +140,8 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   cluster = phase.cluster, this->threads = threads;
   annotate(*this, "maxntidx", threads);
   if (cluster > 1) annotate(*this, kClusterBlocks, cluster);
-  if (count_resident(phase) > 1) annotate(*this, "minctasm", count_resident(phase));
+  const int resident = count_resident(kernel, phase);
+  if (resident > 1) annotate(*this, "minctasm", resident);
   index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(thread_number(*this, threads), index.type()),
                       {IndexExpr(0), IndexExpr(threads * cluster - 1)});
   if (phase.tasks) {

@@ -33,7 +33,7 @@ constexpr int64_t kRowChunks = 8;       // of a whole row that one warp reduces,
 constexpr int64_t kSliceChunks = 4;     // of a slice
 constexpr int64_t kSliceWarps = 8;
 constexpr int kTasksSm = 70;              // the first architecture with instructions that release and acquire memory
-constexpr int64_t kTaskChunks = 2;        // of a slice that is a task
+constexpr int64_t kTaskChunks = 2;        // of a slice that is a task; more where accesses are narrow
 constexpr int64_t kAheadBytes = 4 << 20;  // by which the first pass is ahead of a row before the second one
 constexpr int64_t kRowWarps = 32;         // of a block that takes a whole row
 constexpr int64_t kWarpsOfSm = 16;        // enough to keep loads under way
@@ -105,10 +105,10 @@ class LongRows {
     return most;
   }
 
-  // Whether accesses are of less than 16 bytes.
-  bool is_narrow(const Stmt& reduction) const {
+  // As many accesses as it takes to read 16 bytes.
+  int64_t narrowness(const Stmt& reduction) const {
     const auto& reduce = std::get<ir::Reduce>(reduction.v);
-    return chunks_of(reduction).lanes < lanes_of_access(k_, reduce.body, reduce.loops.back().var);
+    return lanes_of_access(k_, reduce.body, reduce.loops.back().var) / chunks_of(reduction).lanes;
   }
 
   // --- one access --------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class LongRows {
   Stmt tuple_reduction(const Stmt& stmt, Slices slices, VarId slice) {
     const auto& row = std::get<ir::Reduce>(stmt.v);
     Chunks chunks = chunks_of(stmt);
-    const bool joins = is_narrow(stmt) && is_order_free(row);
+    const bool joins = narrowness(stmt) > 1 && is_order_free(row);
     while (joins && slices.chunks > 1 && 2 * chunks.steps * chunks.lanes <= kTupleElements)
       slices.chunks /= 2, chunks.steps *= 2;
     Place p = place_of(chunks, slices, slice);
@@ -328,18 +328,22 @@ class LongRows {
     return alike && held && results.length == reduced.length && s_.target.sm >= kTasksSm;
   }
 
+  // Of the pass that reduces.
+  int64_t narrowness() const { return narrowness(parts_[0].reductions[0]); }
+  int64_t bytes_of_access() const { return kAccessBytes / narrowness(); }
+
   // Two passes in one launch read a row from memory once, if it fits in L2 beside what is under way. They are no faster
-  // where L2 holds all rows.
+  // where L2 holds all rows. (Not measured where accesses are of less than 8 bytes.)
   bool want_passes(int64_t rows) const {
     const Chunks chunks = chunks_of(parts_[0]);
-    const int64_t row = chunks.length * kAccessBytes / chunks.lanes, cache = s_.target.last_level_cache;
-    return 2 * row <= cache && rows * row > cache && !shares_much(*parts_[1].loop);
+    const int64_t row = chunks.length * bytes_of_access() / chunks.lanes, cache = s_.target.last_level_cache;
+    return 2 * row <= cache && rows * row > cache && !shares_much(*parts_[1].loop) && narrowness() <= 2;
   }
 
   // The tasks of the passes have the same slices. The second pass begins with the slice that the first one has read
   // last.
   Block passes() {
-    Slices slices{kSliceWarps, kTaskChunks, 1};
+    Slices slices{kSliceWarps, kTaskChunks * narrowness(), 1};
     slices.count = ceil_div(chunks_of(parts_[0]).count, slices.warps * slices.chunks);
     const VarId first = add_var(k_), second = add_var(k_);
     Block results = combine_slices(slices, first);
@@ -352,7 +356,7 @@ class LongRows {
     Block both;
     both.push_back(rebuild_loops({{LoopTag::grid, first, slices.count}}, clone(k_, statistics)));
     both.push_back(rebuild_loops({{LoopTag::grid, second, slices.count}}, clone(k_, elements)));
-    const int64_t bytes = slices.warps * slices.chunks * chunks_of(parts_[0]).accesses() * kAccessBytes;
+    const int64_t bytes = slices.warps * slices.chunks * chunks_of(parts_[0]).accesses() * bytes_of_access();
     const ir::TaskOrder order{memory_.allocate("counters", DType::i32, {memory_.rows() + 1}),
                               ceil_div(kAheadBytes, bytes)};
     Block grids;
