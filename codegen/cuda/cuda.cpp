@@ -14,7 +14,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kCudaWriterVersion = 22;
+constexpr int kCudaWriterVersion = 24;
 
 struct WrittenCuda {
   std::string text;
@@ -31,7 +31,7 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
     for (const Phase& phase : phases) {
       ArtifactPhase& made = out.phases.emplace_back();
       made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
-      const int resident = count_resident(phase);
+      const int resident = count_resident(kernel, phase);
       cuda::PhaseText text =
           cuda::write_phase(kernel, target, comments, prelude, phase, made.entry, bounded ? resident : 0);
       out.most_registers.push_back(resident > 1 ? target.registers_per_sm / (phase.threads * resident) : 0);

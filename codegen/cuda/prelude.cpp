@@ -7,6 +7,7 @@
 #include "codegen/cuda/cluster_prelude.h"
 #include "codegen/cuda/expression.h"
 #include "codegen/cuda/spelling.h"
+#include "codegen/cuda/task_prelude.h"
 #include "ir/support/check.h"
 
 namespace fusec::codegen::cuda {
@@ -510,6 +511,11 @@ FUNCTION void shared_piece(u32& to, const void* from) {
 }
 )",
      0, true},
+    // For ordered tasks.
+    {"take_number", "", kTakeNumber, 0, true},
+    {"end_task", "", kEndTask, 70, true},
+    {"await_tasks", "", kAwaitTasks, 70, true},
+    {"find_task", "", kFindTask},
     // For clusters of thread blocks.
     {"arrive_cluster", "", kArriveCluster, 90, true},
     {"wait_cluster", "", kWaitCluster, 90, true},

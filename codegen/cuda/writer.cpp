@@ -138,11 +138,10 @@ void write_plain(Writer& w, const ir::Stmt& stmt) {
   throw UnsupportedKernel("only the lowered form of a kernel is written");
 }
 
-// Binds the grid variables, row-major in the number of the block or cluster.
-void bind_grid(Writer& w, const Phase& phase) {
-  const std::string block = phase.cluster > 1 ? fmt::format("blockIdx.x / {}u", phase.cluster) : "blockIdx.x";
+// Binds the grid variables, row-major in the number `block`.
+void bind_grid(Writer& w, const std::vector<ir::LoopHead>& grid, const std::string& block) {
   std::vector<const ir::LoopHead*> varying;
-  for (const ir::LoopHead& loop : phase.grid) {
+  for (const ir::LoopHead& loop : grid) {
     if (loop.extent.is(1))
       w.index.alias(loop.var, IndexExpr(0));
     else
@@ -159,6 +158,38 @@ void bind_grid(Writer& w, const Phase& phase) {
   }
 }
 
+// Ordered tasks (ir/kernel/task_order.h): which task the block has, and the two passes.
+void write_tasks(Writer& w, const Phase& phase) {
+  const std::string counters = buffer_name(w, phase.tasks->counters);
+  const IndexExpr of_row = w.index.resolve(count_blocks(phase.passes[0]));
+  IndexExpr all = of_row;
+  for (const ir::LoopHead& head : phase.grid) all *= w.index.resolve(head.extent);
+  const std::string tasks = "(u32)" + operand(w.index.text(of_row));
+  const std::string taken = add_shared(w, "u32", "taken", 1, sizeof(uint32_t));
+  w.out.line(fmt::format("const Task task = {}({}({}, {}), {}, (u32){}, {}u);", w.prelude.use("find_task"),
+                         w.prelude.use("take_number"), counters, taken, tasks, operand(w.index.text(all)),
+                         phase.tasks->ahead));
+  const std::string ended = fmt::format("{} + 1 + task.number / {}", counters, tasks);
+  for (const Phase& pass : phase.passes) {
+    const bool second = &pass != &phase.passes[0];
+    std::vector<ir::LoopHead> heads = phase.grid;
+    heads.insert(heads.end(), pass.grid.begin(), pass.grid.end());
+    w.out.open(second ? "if (task.second)" : "if (!task.second)");
+    bind_grid(w, heads, "task.number");
+    bool waits = second;
+    for (const ir::Stmt* stmt : pass.body) {
+      if (waits && touches_scratch(w.kernel, *stmt)) {
+        w.out.line(fmt::format("{}({}, {});", w.prelude.use("await_tasks"), ended, tasks));
+        waits = false;
+      }
+      write_stmt(w, *stmt);
+    }
+    if (!second) w.out.line(fmt::format("{}({});", w.prelude.use("end_task"), ended));
+    w.out.close();
+    for (const ir::LoopHead& head : heads) w.index.unbind(head.var);
+  }
+}
+
 void bind_extents(Writer& w) {
   for (std::size_t i = 0; i < w.kernel.extents.size(); ++i) {
     const ir::ExtentId id{static_cast<uint32_t>(i)};
@@ -166,12 +197,13 @@ void bind_extents(Writer& w) {
   }
 }
 
-std::string parameters(const Writer& w) {
+std::string parameters(const Writer& w, const Phase& phase) {
   std::vector<std::string> out;
   const auto add = [&](ir::BufferId id) {
     const ir::Buffer& buffer = w.kernel.buffers[id];
     const std::string constant = buffer.space == ir::Space::in ? "const " : "";
-    const std::string alone = may_alias(w.kernel, id) ? "" : "__restrict__ ";
+    const bool between_tasks = phase.tasks && buffer.space == ir::Space::scratch;  // other blocks store to it
+    const std::string alone = may_alias(w.kernel, id) || between_tasks ? "" : "__restrict__ ";
     out.push_back(constant + memory_type(buffer.dtype) + "* " + alone + buffer_name(w, id));
   };
   for (const ir::BufferId id : w.kernel.params) add(id);
@@ -228,10 +260,12 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   const int threads = std::max(1, phase.threads);
   w.cluster = phase.cluster, w.threads = threads;
   w.index.bind(ir::kThread, systematic_name(ir::kThread), {IndexExpr(0), IndexExpr(threads * phase.cluster - 1)});
-  bind_grid(w, phase);
-  ir::Block body;
-  for (const ir::Stmt* stmt : phase.body) body.push_back(*stmt);
-  write_block(w, body);
+  if (phase.tasks) {
+    write_tasks(w, phase);
+  } else {
+    bind_grid(w, phase.grid, w.cluster > 1 ? fmt::format("blockIdx.x / {}u", w.cluster) : "blockIdx.x");
+    for (const ir::Stmt* stmt : phase.body) write_stmt(w, *stmt);
+  }
 
   PhaseText out;
   out.iterations = count_blocks(phase);
@@ -246,7 +280,7 @@ PhaseText write_phase(const ir::Kernel& kernel, const Target& target, bool comme
   if (threads > 1) head.line(fmt::format("const {} t = {}threadIdx.x;", w.index.type(), first));
   const std::string cluster = w.cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", w.cluster) : "";
   out.text = fmt::format("\nextern \"C\" __global__ {}__launch_bounds__({}{}) void {}({}) {{\n", cluster, threads,
-                         resident > 1 ? fmt::format(", {}", resident) : "", entry, parameters(w)) +
+                         resident > 1 ? fmt::format(", {}", resident) : "", entry, parameters(w, phase)) +
              head.str() + shared_declarations(w, out.dynamic_shared > 0) + w.out.str() + "}\n";
   return out;
 }

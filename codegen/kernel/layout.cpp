@@ -25,15 +25,19 @@ Phase grid_phase(const ir::Loop& loop) {
   Phase phase;
   phase.threads = loop.threads / loop.cluster;
   phase.cluster = loop.cluster;
-  const ir::Loop* at = &loop;
-  for (;;) {
+  const ir::Loop& innermost = ir::innermost_grid(loop);
+  for (const ir::Loop* at = &loop;; at = std::get_if<ir::Loop>(&at->body[0].v)) {
     phase.grid.push_back(at->head);
-    if (at->body.size() != 1) break;
-    const auto* inner = std::get_if<ir::Loop>(&at->body[0].v);
-    if (!inner || inner->head.tag != ir::LoopTag::grid) break;
-    at = inner;
+    if (at == &innermost) break;
   }
-  for (const ir::Stmt& stmt : at->body) phase.body.push_back(&stmt);
+  phase.tasks = loop.tasks;
+  for (const ir::Stmt& stmt : innermost.body) {
+    if (loop.tasks) {
+      phase.passes.push_back(grid_phase(std::get<ir::Loop>(stmt.v)));
+    } else {
+      phase.body.push_back(&stmt);
+    }
+  }
   return phase;
 }
 
@@ -51,7 +55,9 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
     if (loop && loop->head.tag == ir::LoopTag::grid) {
       flush();
       Phase phase = grid_phase(*loop);
-      phase.body.insert(phase.body.begin(), shared.begin(), shared.end());
+      const auto repeat = [&](Phase& of) { of.body.insert(of.body.begin(), shared.begin(), shared.end()); };
+      std::for_each(phase.passes.begin(), phase.passes.end(), repeat);
+      if (phase.passes.empty()) repeat(phase);
       phases.push_back(std::move(phase));
     } else if (is_pure(kernel, stmt) && open.empty()) {
       shared.push_back(&stmt);
@@ -67,12 +73,38 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel) {
 IndexExpr count_blocks(const Phase& phase) {
   IndexExpr out(phase.cluster);
   for (const ir::LoopHead& loop : phase.grid) out *= loop.extent;
-  return out;
+  IndexExpr of_row;
+  for (const Phase& pass : phase.passes) of_row += count_blocks(pass);
+  return phase.passes.empty() ? out : out * of_row;
 }
 
+namespace {
+
+constexpr int kTaskThreads = 1024;   // of a multiprocessor: they may have 64 registers, which are 256 bytes, each
+constexpr int64_t kTaskBytes = 192;  // the most that such a thread may hold: the rest is for what it computes
+
+// The bytes of a thread's own buffers that last as long as its block.
+int64_t held_bytes(const ir::Kernel& kernel, const std::vector<const ir::Stmt*>& body) {
+  int64_t bytes = 0;
+  for (const ir::Stmt* stmt : body) {
+    const auto* alloc = std::get_if<ir::Alloc>(&stmt->v);
+    if (alloc == nullptr || kernel.buffers[alloc->buffer].space != ir::Space::reg) continue;
+    int64_t count = 1;
+    for (const IndexExpr& d : kernel.buffers[alloc->buffer].shape) count *= d.value();
+    bytes += count * static_cast<int64_t>(size_of(kernel.buffers[alloc->buffer].dtype));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 // Blocks of a cluster wait for each other, so that there should be more work for their multiprocessors: 512 threads may
-// have 128 registers each.
-int count_resident(const Phase& phase) { return phase.cluster > 1 ? 512 / phase.threads : 0; }
+// have 128 registers each. So do blocks whose task waits for others.
+int count_resident(const ir::Kernel& kernel, const Phase& phase) {
+  if (phase.cluster > 1) return 512 / phase.threads;
+  const bool small = phase.tasks && held_bytes(kernel, phase.passes.back().body) <= kTaskBytes;
+  return small ? kTaskThreads / phase.threads : 0;
+}
 
 namespace {
 

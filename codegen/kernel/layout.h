@@ -3,6 +3,7 @@
 // elements of its buffers lie in memory.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,12 @@ int64_t find_divisor(const IndexExpr& offset, const ir::Kernel& kernel);
 
 // A nest of grid loops, outermost first, with its body; or a run of other statements, with no grid loops.
 struct Phase {
-  std::vector<ir::LoopHead> grid;
+  std::vector<ir::LoopHead> grid;  // of ordered tasks, those around the passes
   std::vector<const ir::Stmt*> body;
   int threads = 0;  // of a block, in the lowered form
   int cluster = 1;  // blocks of a cluster, all of which run one iteration
+  std::optional<ir::TaskOrder> tasks = {};
+  std::vector<Phase> passes = {};  // of ordered tasks: the grid loop and the body of each
 };
 
 // The phases in order. Pure statements at the top of the kernel are repeated in every later phase.
@@ -34,7 +37,7 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel);
 // Of the grid loops, times the blocks that run each.
 IndexExpr count_blocks(const Phase& phase);
 // Blocks that a multiprocessor must be able to hold at once, which bounds their registers; 0: any number.
-int count_resident(const Phase& phase);
+int count_resident(const ir::Kernel& kernel, const Phase& phase);
 
 // Whether every function of a target begins by letting the launch after it start and by waiting for the launches before
 // it (programmatic dependent launch). Blocks of the next launch are then on the GPU when this one ends.

@@ -34,6 +34,38 @@ bool begins_launch(const Stmt& stmt) {
   return loop != nullptr && loop->boundary == PhaseBoundary::launches;
 }
 
+// The statements to count as phases: a launch, or each of the two passes of one with ordered tasks.
+std::vector<Stmt> split_passes(const Stmt& stmt) {
+  const auto* loop = std::get_if<Loop>(&stmt.v);
+  if (loop == nullptr || !loop->tasks) return {stmt};
+  std::vector<Stmt> passes;
+  for (std::size_t i = 0; i < innermost_grid(*loop).body.size(); ++i) {
+    Loop pass = *loop;
+    Block& body = innermost_grid(pass).body;
+    const Stmt own = body[i];
+    body = {own};
+    pass.tasks.reset();
+    passes.push_back({std::move(pass)});
+  }
+  return passes;
+}
+
+// How much of what the first pass read the second one finds in L2. Between the two come the rest of the row and the
+// tasks that are ahead, and as many bytes of results.
+double kept_of_pass(const Target& target, const Loop& loop, const PhaseCost& first,
+                    const std::map<SymbolId, int64_t>& values) {
+  IndexExpr rows = 1;
+  const Loop& innermost = innermost_grid(loop);
+  for (const Loop* at = &loop;; at = std::get_if<Loop>(&at->body[0].v)) {
+    rows *= at->head.extent;
+    if (at == &innermost) break;
+  }
+  const double row = first.read / std::max<double>(1, static_cast<double>(rows.eval(values).value_or(1)));
+  const double task = first.read / std::max(1.0, first.blocks);
+  const double between = 2 * (row + task * static_cast<double>(loop.tasks->ahead));
+  return kept_share(between, static_cast<double>(target.last_level_cache));
+}
+
 }  // namespace
 
 OpCounts KernelCost::ops() const {
@@ -88,17 +120,22 @@ KernelCost cost(const Kernel& kernel, const Target& target, const CostQuery& que
   std::map<BufferId, double> read, written;
   for (const Stmt& stmt : kernel.body) {
     if (std::holds_alternative<Alloc>(stmt.v)) continue;
-    const PhaseCounts counts = count_phase(settings, stmt);
-    const PhaseSetting setting{kernel, target, settings.values, near, bytes};
-    const bool gpu = target.kind == TargetKind::cuda;
-    out.phases.push_back(gpu ? gpu_phase(setting, counts) : cpu_phase(setting, counts));
-    out.launches += begins_launch(stmt) || out.phases.size() == 1;
-    workers = std::max(workers, out.phases.back().workers);
-    const PhaseTraffic traffic = add_traffic(kernel, counts, 1, 1, settings.values);
-    for (const BufferTraffic& buffer : traffic.buffers) {
-      if (kernel.buffers[buffer.buffer].space == Space::scratch) continue;
-      read[buffer.buffer] = std::max(read[buffer.buffer], buffer.read);
-      written[buffer.buffer] = std::max(written[buffer.buffer], buffer.written);
+    out.launches += begins_launch(stmt) || out.phases.empty();
+    const std::vector<Stmt> passes = split_passes(stmt);
+    for (const Stmt& pass : passes) {
+      const PhaseCounts counts = count_phase(settings, pass);
+      PhaseSetting setting{kernel, target, settings.values, near, bytes};
+      if (&pass != &passes[0])
+        setting.kept = kept_of_pass(target, std::get<Loop>(stmt.v), out.phases.back(), settings.values);
+      const bool gpu = target.kind == TargetKind::cuda;
+      out.phases.push_back(gpu ? gpu_phase(setting, counts) : cpu_phase(setting, counts));
+      workers = std::max(workers, out.phases.back().workers);
+      const PhaseTraffic traffic = add_traffic(kernel, counts, 1, 1, settings.values);
+      for (const BufferTraffic& buffer : traffic.buffers) {
+        if (kernel.buffers[buffer.buffer].space == Space::scratch) continue;
+        read[buffer.buffer] = std::max(read[buffer.buffer], buffer.read);
+        written[buffer.buffer] = std::max(written[buffer.buffer], buffer.written);
+      }
     }
   }
   for (const auto& [buffer, amount] : read) out.read += amount;

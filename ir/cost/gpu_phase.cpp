@@ -114,7 +114,8 @@ PhaseCost gpu_phase(const PhaseSetting& setting, const PhaseCounts& counts) {
   cost.moved_cache = moved_from_cache(counts, traffic, cost.resident, sms);
   // The SM with the most blocks is the last.
   const double rounds = std::ceil(cost.blocks / cost.workers), uneven = rounds * cost.workers / cost.blocks;
-  const double far_read = (cost.read + traffic.short_runs) * (1 - setting.near) + cost.reread_memory;
+  const double far = 1 - std::max(setting.near, setting.kept);
+  const double far_read = (cost.read + traffic.short_runs) * far + cost.reread_memory;
   // The bytes written last may stay in the cache after the end.
   const double kept = std::min(cost.written, static_cast<double>(target.last_level_cache) / 4);
   const double far_written = (cost.written - kept) * (1 - setting.near);

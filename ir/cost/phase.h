@@ -14,6 +14,7 @@ struct PhaseSetting {
   const std::map<SymbolId, int64_t>& values;
   double near = 0;
   double launch_bytes = 0;
+  double kept = 0;  // the share of what the phase reads that a pass just before it has left in the last-level cache
 };
 PhaseCost gpu_phase(const PhaseSetting& setting, const PhaseCounts& counts);
 PhaseCost cpu_phase(const PhaseSetting& setting, const PhaseCounts& counts);

@@ -17,6 +17,7 @@
 #include "ir/eval/combine.h"
 #include "ir/eval/index_code.h"
 #include "ir/eval/kernel_frame.h"
+#include "ir/eval/ordered_tasks.h"
 #include "ir/eval/shared_accesses.h"
 #include "ir/kernel/mailbox.h"
 #include "ir/support/check.h"
@@ -235,7 +236,8 @@ class Interpreter {
     frame_ = active_.front();
   }
 
-  void run_blocks(const Loop& s) {
+  template <class F>
+  void run_threads(const Loop& s, const F& body) {
     threads_.assign(static_cast<std::size_t>(s.threads), whole_);
     block_threads_ = s.threads / std::max(1, s.cluster);
     started_ = arrived_ = false;
@@ -243,9 +245,21 @@ class Interpreter {
     shared_.begin(threads_.size(), static_cast<std::size_t>(block_threads_));
     for (Frame& frame : threads_) active_.push_back(&frame);
     each_active([&] { set(kThread, number(frame_)); });
-    in_lockstep(s);
+    body();
     active_.clear();
     frame_ = &whole_;
+  }
+
+  void run_tasks(const Loop& s) {
+    const auto run_one = [&](const Block& body) {
+      const auto run_block = [&] { block(body), check_end(); };
+      s.threads > 0 ? run_threads(s, run_block) : block(body);
+      return ok();
+    };
+    const std::string wrong = run_in_order(
+        s, reinterpret_cast<int32_t*>(memory(s.tasks->counters).data),
+        {[&](const IndexExpr& e) { return eval(e); }, [&](VarId var, int64_t v) { set(var, v); }, run_one});
+    if (!wrong.empty()) fail(wrong);
   }
 
   void in_lockstep(const Loop& s) {
@@ -384,7 +398,8 @@ class Interpreter {
   // Statements of one thread.
 
   void run(const Loop& s, const Stmt&) {
-    if (s.threads > 0) return run_blocks(s);
+    if (s.tasks) return run_tasks(s);
+    if (s.threads > 0) return run_threads(s, [&] { in_lockstep(s); });
     if (!active_.empty()) return in_lockstep(s);
     const int64_t n = eval(s.head.extent);
     for (int64_t i = 0; i < n && ok(); ++i) {

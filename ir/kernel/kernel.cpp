@@ -160,6 +160,26 @@ bool is_lowered(const Kernel& kernel) {
   });
 }
 
+const Loop& innermost_grid(const Loop& outermost) {
+  const Loop* at = &outermost;
+  for (;;) {
+    const auto* inner = at->body.size() == 1 ? std::get_if<Loop>(&at->body[0].v) : nullptr;
+    if (inner == nullptr || inner->head.tag != LoopTag::grid) return *at;
+    at = inner;
+  }
+}
+Loop& innermost_grid(Loop& outermost) { return const_cast<Loop&>(innermost_grid(static_cast<const Loop&>(outermost))); }
+
+bool touches_scratch(const Kernel& kernel, const Stmt& stmt) {
+  const auto is_scratch = [&](BufferId id) { return kernel.buffers[id].space == Space::scratch; };
+  if (const auto* load = std::get_if<Load>(&stmt.v)) return is_scratch(load->buffer);
+  if (const auto* store = std::get_if<Store>(&stmt.v)) return is_scratch(store->buffer);
+  const std::vector<const Block*> inside = nested_blocks(stmt);
+  return std::any_of(inside.begin(), inside.end(), [&](const Block* block) {
+    return std::any_of(block->begin(), block->end(), [&](const Stmt& s) { return touches_scratch(kernel, s); });
+  });
+}
+
 bool may_alias(const Kernel& kernel, BufferId id) {
   return std::any_of(kernel.may_alias.begin(), kernel.may_alias.end(),
                      [&](const auto& pair) { return pair.first == id || pair.second == id; });

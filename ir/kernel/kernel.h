@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -90,6 +91,19 @@ struct LoopHead {
 // How grid phases are separated; applies after this loop.
 enum class PhaseBoundary : uint8_t { launches, last_block, coop };
 
+// Two passes over rows in one launch. The innermost body of the nest of grid loops is two more grid loops of equal
+// extents, the passes: an iteration of the loops around them is a row, and an iteration of a pass is a task, which one
+// thread block runs. Blocks take tasks in the order of ir/kernel/task_order.h, where the first pass is at least a row
+// and `ahead` tasks before the second one. A task of the second pass waits, in front of the first of its statements
+// that touches a scratch buffer, until all tasks of the first pass over its row have ended. They come before it in the
+// order, so it waits only for blocks that run, and no launch need fit on the GPU as a whole.
+struct TaskOrder {
+  // Scratch, i32[rows + 1]: how many tasks blocks have taken, and how many of the first pass have ended of each row.
+  // All are 0 when the launch begins.
+  BufferId counters;
+  int64_t ahead = 0;
+};
+
 struct Loop {
   LoopHead head;
   Block body;
@@ -97,7 +111,8 @@ struct Loop {
   // At an outermost grid loop of the lowered form: the threads of a block or, evenly divided among its blocks, of a
   // cluster. 0: the kernel is not lowered.
   int threads = 0;
-  int cluster = 1;  // blocks
+  int cluster = 1;                      // blocks
+  std::optional<TaskOrder> tasks = {};  // of an outermost grid loop
 };
 
 // Runs body where the condition holds.
@@ -306,6 +321,11 @@ struct Kernel {
 BufferId add_buffer(Kernel& kernel, Buffer buffer);  // parameters are also appended to params
 DType dtype_of(const Kernel& kernel, const Operand& operand);
 bool is_lowered(const Kernel& kernel);
+// The last of grid loops that nest perfectly.
+Loop& innermost_grid(Loop& outermost);
+const Loop& innermost_grid(const Loop& outermost);
+// Whether the statement or one inside of it loads from or stores to a scratch buffer.
+bool touches_scratch(const Kernel& kernel, const Stmt& stmt);
 bool may_alias(const Kernel& kernel, BufferId id);  // whether it may share memory with any other parameter
 RegId add_reg(Kernel& kernel, DType dtype, int width = 1);
 VarId add_var(Kernel& kernel);  // with a systematic name

@@ -73,7 +73,10 @@ class Renumberer {
     });
     std::visit([&](auto& s) { rewrite_own(s); }, stmt.v);
   }
-  void rewrite_own(Loop& s) { rename(s.head.var); }
+  void rewrite_own(Loop& s) {
+    rename(s.head.var);
+    if (s.tasks) rename(s.tasks->counters);
+  }
   void rewrite_own(Choose& s) {
     rename(s.head.var), rename(s.buffer);
     for (BufferId& b : s.among) rename(b);

@@ -308,6 +308,15 @@ Result<Stmt> KernelParser::loop(LoopTag tag) {
   if (lexer_.accept_word("threads")) {
     FUSEC_TRY(threads(s));
   }
+  if (lexer_.accept_word("tasks")) {
+    FUSEC_TRY(lexer_.expect("("));
+    TaskOrder order;
+    FUSEC_ASSIGN(order.counters, buffer());
+    FUSEC_TRY(lexer_.expect(","));
+    FUSEC_ASSIGN(order.ahead, lexer_.integer());
+    FUSEC_TRY(lexer_.expect(")"));
+    s.tasks = order;
+  }
   if (lexer_.accept_word("boundary")) {
     const Token word = lexer_.next();
     const auto boundary = find_name<PhaseBoundary>(word.text, 3);

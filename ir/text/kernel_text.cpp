@@ -149,6 +149,7 @@ class Printer {
     const bool says = s.boundary != PhaseBoundary::launches;
     return loop(s.head) + (s.threads > 0 ? fmt::format(" threads({})", s.threads) : "") +
            (s.cluster > 1 ? fmt::format(" cluster({})", s.cluster) : "") +
+           (s.tasks ? fmt::format(" tasks({}, {})", buffer(s.tasks->counters), s.tasks->ahead) : "") +
            (says ? fmt::format(" boundary {}", to_string(s.boundary)) : "");
   }
   std::string text(const If& s) const { return fmt::format("if ({})", indices(s.condition)); }

@@ -253,7 +253,9 @@ class FormCheck {
     if (loop.threads != 0 && (loop.head.tag != LoopTag::grid || !tags_.empty()))
       find(s, "has threads, but is no outermost grid loop");
     cluster(loop, s);
+    if (loop.tasks) passes_ = &innermost_grid(loop);
     if (loop.head.tag == LoopTag::grid) grid(loop, s);
+    if (loop.tasks) tasks(loop, s);
     if (loop.boundary != PhaseBoundary::launches && (loop.head.tag != LoopTag::grid || !tags_.empty())) {
       find(s, "has a boundary, but is no outermost grid loop");
     }
@@ -261,6 +263,45 @@ class FormCheck {
     if (loop.head.tag == LoopTag::grid) grid_loops_.insert(loop.head.var);
     block(loop.body);
     exit(loop.head);
+    if (loop.tasks) passes_ = nullptr;
+  }
+
+  // What no other loop has, and what lets a launch find the task that follows a number, and the counter of its row.
+  void tasks(const Loop& loop, const Stmt& s) {
+    if (loop.head.tag != LoopTag::grid || !tags_.empty()) return find(s, "has tasks, but is no outermost grid loop");
+    if (loop.cluster != 1) find(s, "has tasks for clusters");
+    if (loop.tasks->ahead < 0) find(s, "has tasks that follow what comes after them");
+    IndexExpr rows = 1;
+    const Loop* at = &loop;
+    std::set<SymbolId> around;
+    for (;; at = std::get_if<Loop>(&at->body[0].v)) {
+      rows *= at->head.extent;
+      around.insert(at->head.var);
+      if (at == &innermost_grid(loop)) break;
+    }
+    const bool two = at->body.size() == 2 && is_pass(at->body[0]) && is_pass(at->body[1]);
+    if (!two) return find(s, "has tasks, but not two passes of one grid loop");
+    const IndexExpr& first = std::get<Loop>(at->body[0].v).head.extent;
+    if (!(first == std::get<Loop>(at->body[1].v).head.extent)) find(s, "has passes of different numbers of tasks");
+    std::set<SymbolId> used;
+    first.collect_symbols(used);
+    for (const SymbolId var : around)
+      if (used.contains(var)) find(s, "has rows of different numbers of tasks");
+    if (!known(loop.tasks->counters, s)) return;
+    const Buffer& counters = k_.buffers[loop.tasks->counters];
+    const bool fits = counters.space == Space::scratch && counters.dtype == DType::i32 && counters.shape.size() == 1 &&
+                      with_facts(counters.shape[0] - 1 - rows, k_).is(0);
+    if (!fits) find(s, fmt::format("needs scratch of i32 for one more than its rows, unlike {}", counters.name));
+    for_each_stmt(loop.body, [&](const Stmt& inner) {
+      const auto* load = std::get_if<Load>(&inner.v);
+      const auto* store = std::get_if<Store>(&inner.v);
+      if ((load && load->buffer == loop.tasks->counters) || (store && store->buffer == loop.tasks->counters))
+        find(inner, "touches the counters of its tasks");
+    });
+  }
+  static bool is_pass(const Stmt& s) {
+    const auto* loop = std::get_if<Loop>(&s.v);
+    return is_grid(s) && std::none_of(loop->body.begin(), loop->body.end(), is_grid);
   }
 
   void cluster(const Loop& loop, const Stmt& s) {
@@ -274,7 +315,7 @@ class FormCheck {
     const bool outermost = std::all_of(tags_.begin(), tags_.end(), [](LoopTag t) { return t == LoopTag::grid; });
     if (!outermost) find(s, "is a grid loop inside of another loop");
     const bool nests = std::any_of(loop.body.begin(), loop.body.end(), is_grid);
-    if (nests && loop.body.size() > 1) find(s, "does not nest grid loops perfectly");
+    if (nests && loop.body.size() > 1 && &loop != passes_) find(s, "does not nest grid loops perfectly");
   }
 
   // Statements.
@@ -515,8 +556,9 @@ class FormCheck {
   std::set<VarId> vars_, loops_, grid_loops_;   // seen so far; of the enclosing loops; of grid loops
   IdVector<RegId, char> defined_, known_regs_;  // in scope; ever defined
   Scope scope_;
-  std::vector<LoopTag> tags_;  // tags of the enclosing loops
-  int cluster_ = 1;            // the blocks of a cluster of the outermost loop
+  std::vector<LoopTag> tags_;     // tags of the enclosing loops
+  int cluster_ = 1;               // the blocks of a cluster of the outermost loop
+  const Loop* passes_ = nullptr;  // around the passes of the outermost loop with tasks
 };
 
 }  // namespace

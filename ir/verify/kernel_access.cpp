@@ -102,7 +102,7 @@ class Collector {
   }
 
   // The constants by which the thread's number is divided in the body, each a multiple of the one before.
-  static std::vector<int64_t> thread_divisors(const Loop& s) {
+  static std::vector<int64_t> thread_divisors(const Loop& s, int threads) {
     std::set<int64_t> divisors;
     const std::function<void(const IndexExpr&)> collect = [&](const IndexExpr& e) {
       if (e.is_const()) return;
@@ -118,35 +118,47 @@ class Collector {
     for_each_stmt(s.body, [&](const Stmt& stmt) { for_each_index(stmt, collect); });
     std::vector<int64_t> chain = {1};
     for (const int64_t d : divisors) {
-      if (d > chain.back() && d < s.threads && d % chain.back() == 0) chain.push_back(d);
+      if (d > chain.back() && d < threads && d % chain.back() == 0) chain.push_back(d);
     }
     return chain;
   }
 
   // The threads are the iterations of nested block loops, so that quotients and remainders of their number are loop
   // variables.
-  void push_threads(const Loop& s) {
-    const std::vector<int64_t> divisors = thread_divisors(s);
+  void push_threads(const Loop& s, int threads) {
+    const std::vector<int64_t> divisors = thread_divisors(s, threads);
     IndexExpr number = 0;
     for (std::size_t i = divisors.size(); i-- > 0;) {
       const bool outermost = i + 1 == divisors.size();
-      const int64_t extent = outermost ? (s.threads + divisors[i] - 1) / divisors[i] : divisors[i + 1] / divisors[i];
+      const int64_t extent = outermost ? (threads + divisors[i] - 1) / divisors[i] : divisors[i + 1] / divisors[i];
       const VarId var{next_var_++};
       loops_.push_back({reinterpret_cast<const char*>(&s.threads) + i, LoopTag::block, var, IndexExpr(extent)});
       threads_[var] = {IndexExpr(0), IndexExpr(extent - 1)};
       number += IndexExpr::symbol(var) * divisors[i];
     }
     values_[kThread] = number;
-    if (s.threads % divisors.back() != 0) conditions_.push_back(s.threads - 1 - number);
+    if (threads % divisors.back() != 0) conditions_.push_back(threads - 1 - number);
+  }
+
+  static bool holds_grids(const Loop& s) {
+    return std::any_of(s.body.begin(), s.body.end(), [](const Stmt& inner) {
+      const auto* loop = std::get_if<Loop>(&inner.v);
+      return loop != nullptr && loop->head.tag == LoopTag::grid;
+    });
   }
 
   void visit(const Loop& s, const Stmt&) {
     const std::size_t depth = loops_.size(), conditions = conditions_.size();
     push(&s, s.head);
-    if (s.threads > 0) push_threads(s);
+    // The threads of the blocks of one pass are not those of the other one.
+    const bool is_pass = task_threads_ > 0 && s.head.tag == LoopTag::grid && !holds_grids(s);
+    if (s.threads > 0 && !s.tasks) push_threads(s, s.threads);
+    if (is_pass) push_threads(s, task_threads_);
+    if (s.tasks) task_threads_ = s.threads;
     const auto condition = infer_condition(s.head);
     if (condition) conditions_.push_back(*condition);
     block(s.body);
+    if (s.tasks) task_threads_ = 0;
     conditions_.resize(conditions);
     loops_.resize(depth);
   }
@@ -216,7 +228,8 @@ class Collector {
   IndexRanges threads_;  // of the variables of push_threads
   std::vector<std::unique_ptr<std::vector<IndexExpr>>> boxes_;
   std::size_t order_ = 0, phase_ = 0;
-  uint32_t next_var_;  // of the boxes, after those of the kernel
+  int task_threads_ = 0;  // of a block, in a lowered launch with tasks
+  uint32_t next_var_;     // of the boxes, after those of the kernel
 };
 
 // The symbols that stand alone in a term of g with coefficient 1 (sign 1) or -1.

@@ -279,6 +279,19 @@ inline void await_mail(unsigned long long* mailbox) {
   __syncthreads();
   if (*mailbox != 0) emulation::fail_and_stop("a mailbox without all that is waited for");
 }
+// Blocks run one after the other, so that whatever a task waits for has ended, or never will.
+inline unsigned take_number(int* counter, unsigned* taken) {
+  if (threadIdx.x == 0) *taken = (unsigned)(*counter)++;
+  __syncthreads();
+  return *taken;
+}
+inline void end_task(int* ended) {
+  __syncthreads();
+  if (threadIdx.x == 0) ++*ended;
+}
+inline void await_tasks(const int* ended, unsigned tasks) {
+  if (*ended != (int)tasks) emulation::fail_and_stop("a task that waits for tasks behind it");
+}
 inline void __syncwarp(unsigned mask) { emulation::exchange(mask, 0, 0); }
 template <class T>
 T __shfl_sync(unsigned mask, T v, int from) {

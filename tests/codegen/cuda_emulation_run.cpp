@@ -71,7 +71,7 @@ std::string without_asm(const std::string& text) {
     declared.insert("declare " + i->str(1) + " @llvm.nvvm.asm." + i->str(2) + "(" + i->str(3) + ")\n");
   }
   std::string out = std::regex_replace(text, kInstruction, "call $1 @llvm.nvvm.asm.$2($3 ");
-  // Mailboxes, by an instruction of each of their operations.
+  // Mailboxes and tasks, by an instruction of each of their operations.
   static const std::tuple<std::regex, const char*, const char*> kMailboxes[] = {
       {std::regex(R"re(call void asm sideeffect "[^"]*mbarrier\.init[^"]*", "[^"]*")re"), "open",
        "ptr addrspace(3), i32"},
@@ -79,12 +79,19 @@ std::string without_asm(const std::string& text) {
        "ptr addrspace(3), i32, ptr addrspace(3), i32"},
       {std::regex(R"re(call void asm sideeffect "[^"]*st\.async[^"]*bytes\.b64[^"]*", "[^"]*")re"), "pair",
        "ptr addrspace(3), i64, ptr addrspace(3), i32"},
+      {std::regex(R"re(call void asm sideeffect "[^"]*red\.release[^"]*", "[^"]*")re"), "end", "ptr addrspace(1)"},
+      {std::regex(R"re(call void asm sideeffect "[^"]*ld\.acquire[^"]*", "[^"]*")re"), "await",
+       "ptr addrspace(1), i32"},
       {std::regex(R"re(call void asm sideeffect "[^"]*try_wait[^"]*", "[^"]*")re"), "wait", "ptr addrspace(3)"}};
   for (const auto& [what, name, types] : kMailboxes) {
     const std::string changed = std::regex_replace(out, what, "call void @llvm.nvvm.mailbox." + std::string(name));
     if (changed != out) declared.insert("declare void @llvm.nvvm.mailbox." + std::string(name) + "(" + types + ")\n");
     out = changed;
   }
+  static const std::regex kTake(R"re(call i32 asm sideeffect "[^"]*atom\.relaxed[^"]*", "[^"]*")re");
+  const std::string taking = std::regex_replace(out, kTake, "call i32 @llvm.nvvm.task.take");
+  if (taking != out) declared.insert("declare i32 @llvm.nvvm.task.take(ptr addrspace(1), ptr addrspace(3))\n");
+  out = taking;
   for (const std::string& line : declared) out += line;
   return out;
 }

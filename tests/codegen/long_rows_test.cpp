@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/lower/gpu/gpu.h"
 #include "ir/ops/cast.h"
 #include "tests/codegen/scheduled_rows.h"
 
@@ -233,6 +234,74 @@ TEST(LongRows, GeneratedCodeBeyondClustersComputesWhatTheEvaluatorDoes) {
   std::vector<EmulationCase> cases;
   for (const char* text : kBeyondClusters) {
     const Scheduled s = schedule(text, 1, kManySms);
+    cases.push_back({print(s.kernel), {s.extents}, expectation(s.kernel)});
+  }
+  expect_cuda_like_evaluator(cases);
+}
+
+// Of groups of channels, with weights. f16 is read and f32 written.
+constexpr const char* kGroupNormBeyondClusters = R"(graph @main(%x: f16[$B, 4, 128, 523], %w: f32[4, 1, 1]) {
+  %a = cast %x {to = f32}: f32[$B, 4, 128, 523]
+  %0 = reduce_mean %a {axes = [1, 2, 3]}: f32[$B]
+  %1 = reshape %0 {shape = [$B, 1, 1, 1]}: f32[$B, 1, 1, 1]
+  %2 = sub %a, %1: f32[$B, 4, 128, 523]
+  %3 = mul %2, %2: f32[$B, 4, 128, 523]
+  %4 = reduce_mean %3 {axes = [1, 2, 3]}: f32[$B]
+  %5 = reshape %4 {shape = [$B, 1, 1, 1]}: f32[$B, 1, 1, 1]
+  %6 = sqrt %5: f32[$B, 1, 1, 1]
+  %7 = div %2, %6: f32[$B, 4, 128, 523]
+  %8 = mul %7, %w: f32[$B, 4, 128, 523]
+  return %8 as "y"
+})";
+
+// Accesses are of 8 bytes.
+constexpr const char* kRmsNormBeyondClusters = R"(graph @main(%x: f32[$B, 270002]) {
+  %0 = mul %x, %x: f32[$B, 270002]
+  %1 = reduce_mean %0 {axes = [1]}: f32[$B]
+  %2 = sqrt %1: f32[$B]
+  %3 = reshape %2 {shape = [$B, 1]}: f32[$B, 1]
+  %4 = div %x, %3: f32[$B, 270002]
+  return %4 as "y"
+})";
+
+// L2 holds two rows, and there are three.
+constexpr GpuSize kSmallCache{132, false, 2400 << 10}, kSmallerCache{132, false, 1200 << 10};
+struct InOrder {
+  const char* text;
+  GpuSize gpu;
+};
+constexpr InOrder kInOrder[] = {{kSoftmaxBeyondClusters, kSmallCache},
+                                {kGroupNormBeyondClusters, kSmallerCache},
+                                {kRmsNormBeyondClusters, kSmallCache}};
+
+TEST(LongRows, PassesInOneLaunchHaveTheBitsOfTwoLaunches) {
+  for (const InOrder& c : kInOrder) {
+    SCOPED_TRACE(c.text);
+    const Scheduled two = schedule(c.text, 3, kManySms), one = schedule(c.text, 3, c.gpu);
+    EXPECT_EQ(count_of(print(two.kernel), " tasks("), 0) << print(two.kernel);
+    EXPECT_EQ(count_of(print(one.kernel), " tasks("), 1) << print(one.kernel);
+    const auto lowered = compiler::lower_to_threads(one.kernel);
+    ASSERT_TRUE(lowered.ok()) << lowered.status().str();
+    EXPECT_TRUE(ir::verify(*lowered).ok()) << ir::verify(*lowered).str();
+    const std::vector<Tensor> want = make_args(two.kernel, two.extents, 7, -2, 2),
+                              got = make_args(one.kernel, one.extents, 7, -2, 2),
+                              in_lockstep = make_args(one.kernel, one.extents, 7, -2, 2);
+    ASSERT_TRUE(ir::evaluate(two.kernel, want, two.extents).ok());
+    const auto run = ir::evaluate(one.kernel, got, one.extents), low = ir::evaluate(*lowered, in_lockstep, one.extents);
+    ASSERT_TRUE(run.ok()) << run.status().str();
+    ASSERT_TRUE(low.ok()) << low.status().str();
+    for (size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].bytes()), 0) << "argument " << i;
+      EXPECT_EQ(std::memcmp(in_lockstep[i].data(), want[i].data(), want[i].bytes()), 0) << "argument " << i;
+    }
+  }
+}
+
+TEST(LongRows, GeneratedCodeOfPassesInOneLaunchComputesWhatTheEvaluatorDoes) {
+  FUSEC_NEEDS_COMPILER_OR_GPU();
+  std::vector<EmulationCase> cases;
+  for (const InOrder& c : kInOrder) {
+    const Scheduled s = schedule(c.text, 3, c.gpu);
     cases.push_back({print(s.kernel), {s.extents}, expectation(s.kernel)});
   }
   expect_cuda_like_evaluator(cases);

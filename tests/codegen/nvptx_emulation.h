@@ -20,6 +20,9 @@ void nvvm_mailbox_pair(void* own, unsigned long long piece, unsigned long long* 
   mail_piece(own, piece, mailbox, block);
 }
 void nvvm_mailbox_wait(unsigned long long* mailbox) { await_mail(mailbox); }
+void nvvm_mailbox_end(int* ended) { end_task(ended); }
+void nvvm_mailbox_await(int* ended, unsigned tasks) { await_tasks(ended, tasks); }
+unsigned nvvm_task_take(int* counter, unsigned* taken) { return take_number(counter, taken); }
 void nvvm_barrier_cluster_wait_aligned() { wait_cluster(); }
 void* nvvm_mapa(void* own, unsigned block) { return in_block((char*)own, block); }
 void nvvm_bar_warp_sync(unsigned mask) { __syncwarp(mask); }

@@ -28,6 +28,7 @@ struct Scheduled {
 struct GpuSize {
   int sms = 1;
   bool clusters = false;
+  int64_t cache = 0;  // bytes of L2; 0: as many as the named target has
 };
 
 // The only kernel of a graph. `$B` of the text is the number of rows.
@@ -36,6 +37,7 @@ inline Scheduled schedule(const std::string& text, int64_t rows, const GpuSize& 
   EXPECT_TRUE(graph.ok()) << graph.status().str();
   Target target = *named_target(gpu.clusters ? "sm_90" : "sm_89");
   target.sm_count = gpu.sms;
+  if (gpu.cache > 0) target.last_level_cache = gpu.cache;
   const auto parts = compiler::partition(*graph, target, {});
   EXPECT_TRUE(parts.ok()) << parts.status().str();
   const auto program = compiler::lower(*graph, *parts, target, {}, {}, {.most = 1});

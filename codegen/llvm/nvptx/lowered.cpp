@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the statements that only lowered kernels have as LLVM IR: conditions, shuffles, ballots and barriers. Binds
-// the variables of grid loops.
+// the variables of grid loops, and gives blocks their tasks.
 
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
+#include <algorithm>
+
+#include "codegen/kernel/layout.h"
 #include "codegen/llvm/nvptx/writer.h"
 
 namespace fusec::codegen::nvptx {
@@ -147,21 +151,19 @@ void GpuWriter::write_lowered(const ir::Stmt& stmt) {
   if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) return open_mailbox(alloc->buffer);
 }
 
-void bind_grid(GpuWriter& w, const Phase& phase) {
+namespace {
+
+// Binds the variables of grid loops at the function's entry, row-major in the number `block`.
+void bind_heads(GpuWriter& w, const std::vector<ir::LoopHead>& grid, Value* block) {
   auto& b = w.ir.b;
-  llvm::IRBuilder<>::InsertPointGuard guard(b);
-  b.SetInsertPoint(w.phase_function.entry->getTerminator());
   std::vector<const ir::LoopHead*> varying;
-  for (const ir::LoopHead& loop : phase.grid) {
+  for (const ir::LoopHead& loop : grid) {
     if (loop.extent.is(1)) {
       w.index.alias(loop.var, IndexExpr(0));
     } else {
       varying.push_back(&loop);
     }
   }
-  if (varying.empty()) return;
-  Value* block = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
-  if (phase.cluster > 1) block = b.CreateUDiv(block, b.getInt32(static_cast<uint32_t>(phase.cluster)));
   for (std::size_t i = varying.size(); i-- > 0;) {
     const IndexExpr extent = w.index.resolve(varying[i]->extent);
     Value* here = block;
@@ -172,6 +174,98 @@ void bind_grid(GpuWriter& w, const Phase& phase) {
     }
     w.index.bind_at_entry(varying[i]->var, b.CreateZExt(here, w.index.type()), {IndexExpr(0), extent - 1});
   }
+}
+
+// As take_number(), end_task() and await_tasks() of the CUDA prelude. All threads of the block come here.
+Value* task_asm(GpuWriter& w, llvm::Type* result, const char* text, const char* constraints,
+                const std::vector<Value*>& args) {
+  std::vector<llvm::Type*> types;
+  for (const Value* v : args) types.push_back(v->getType());
+  llvm::CallInst* call =
+      w.ir.b.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text, constraints,
+                                             /*hasSideEffects=*/true),
+                        args);
+  call->addFnAttr(llvm::Attribute::Convergent);
+  return call;
+}
+
+Value* take_number(GpuWriter& w, Value* counter) {
+  auto& b = w.ir.b;
+  return task_asm(w, b.getInt32Ty(),
+                  "{\n\t.reg .pred first;\n\t.reg .u32 at, n;\n\tmov.u32 at, %tid.x;\n\t"
+                  "setp.eq.u32 first, at, 0;\n\t@first atom.relaxed.gpu.global.add.u32 n, [$1], 1;\n\t@first "
+                  "st.shared.u32 [$2], n;\n\t"
+                  "bar.sync 0;\n\tld.shared.u32 $0, [$2];\n\t}",
+                  "=r,l,l,~{memory}", {counter, w.shared_array("taken", b.getInt32Ty(), 1)});
+}
+
+void end_task(GpuWriter& w, Value* ended) {
+  task_asm(w, w.ir.b.getVoidTy(),
+           "{\n\t.reg .pred first;\n\t.reg .u32 at;\n\tbar.sync 0;\n\tmov.u32 at, %tid.x;\n\t"
+           "setp.eq.u32 first, at, 0;\n\t@first red.release.gpu.global.add.u32 [$0], 1;\n\t}",
+           "l,~{memory}", {ended});
+}
+
+void await_tasks(GpuWriter& w, Value* ended, Value* tasks) {
+  task_asm(w, w.ir.b.getVoidTy(),
+           "{\n\t.reg .pred past;\n\t.reg .u32 n;\n\tmov.u32 n, %tid.x;\n\tsetp.ne.u32 past, n, 0;\n\t"
+           "@past bra DONE;\n\tWAIT:\n\tld.acquire.gpu.global.u32 n, [$0];\n\tsetp.lt.u32 past, n, $1;\n\t@past bra "
+           "WAIT;\n\t"
+           "DONE:\n\tbar.sync 0;\n\t}",
+           "l,r,~{memory}", {ended, tasks});
+}
+
+}  // namespace
+
+void write_tasks(GpuWriter& w, const Phase& phase, llvm::BasicBlock* body) {
+  auto& b = w.ir.b;
+  b.SetInsertPoint(w.phase_function.entry->getTerminator());
+  const IndexExpr of_row = w.index.resolve(count_blocks(phase.passes[0]));
+  IndexExpr rows = 1;
+  for (const ir::LoopHead& head : phase.grid) rows *= w.index.resolve(head.extent);
+  const auto word = [&](const IndexExpr& e) {
+    return b.CreateTrunc(w.index.value(w.index.resolve(e)), b.getInt32Ty());
+  };
+  Value *counters = w.buffer(phase.tasks->counters), *tasks = word(of_row), *all = word(of_row * rows);
+  Value* n = take_number(w, counters);
+  // find_task() of ir/kernel/task_order.h.
+  Value* lead = b.CreateAdd(tasks, b.getInt32(static_cast<uint32_t>(phase.tasks->ahead)));
+  lead = b.CreateSelect(b.CreateICmpULT(lead, all), lead, all);
+  Value *turns = b.CreateSub(all, lead), *at = b.CreateSub(n, lead), *half = b.CreateLShr(at, 1);
+  Value *before = b.CreateICmpULT(n, lead), *behind = b.CreateICmpUGE(at, b.CreateShl(turns, 1));
+  Value* even = b.CreateICmpEQ(b.CreateAnd(at, 1), b.getInt32(0));
+  Value* second = b.CreateAnd(b.CreateNot(before), b.CreateOr(behind, even));
+  Value* later = b.CreateSelect(behind, b.CreateSub(at, turns), b.CreateSelect(even, half, b.CreateAdd(lead, half)));
+  Value* number = b.CreateSelect(before, n, later);
+  Value *row = b.CreateUDiv(number, tasks), *slice = b.CreateURem(number, tasks);
+  Value* ended = b.CreateGEP(b.getInt32Ty(), counters, b.CreateZExt(b.CreateAdd(row, b.getInt32(1)), b.getInt64Ty()));
+  bind_heads(w, phase.grid, row);
+  for (const Phase& pass : phase.passes) bind_heads(w, pass.grid, slice);
+  b.SetInsertPoint(body);
+  for (const Phase& pass : phase.passes) {
+    const bool is_second = &pass != &phase.passes[0];
+    const auto write = [&]() -> Value* {
+      bool waits = is_second;
+      for (const ir::Stmt* stmt : pass.body) {
+        if (waits && touches_scratch(w.kernel, *stmt)) await_tasks(w, ended, tasks), waits = false;
+        write_stmt(w, *stmt);
+      }
+      if (!is_second) end_task(w, ended);
+      return nullptr;
+    };
+    branch(w.ir, is_second ? second : b.CreateNot(second), write, [] { return nullptr; });
+  }
+}
+
+void bind_grid(GpuWriter& w, const Phase& phase) {
+  auto& b = w.ir.b;
+  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  b.SetInsertPoint(w.phase_function.entry->getTerminator());
+  if (std::all_of(phase.grid.begin(), phase.grid.end(), [](const ir::LoopHead& head) { return head.extent.is(1); }))
+    return bind_heads(w, phase.grid, nullptr);
+  Value* block = b.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, {}, {});
+  if (phase.cluster > 1) block = b.CreateUDiv(block, b.getInt32(static_cast<uint32_t>(phase.cluster)));
+  bind_heads(w, phase.grid, block);
 }
 
 }  // namespace fusec::codegen::nvptx

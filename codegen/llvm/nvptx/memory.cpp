@@ -45,22 +45,9 @@ uint64_t choose_piece(llvm::Type* type, llvm::Align align) {
   return std::min({kPiece, align.value(), bytes & -bytes});
 }
 
-// An array in shared memory.
-llvm::GlobalVariable* shared_array(GpuWriter& w, const std::string& name, llvm::Type* element, int64_t count) {
-  llvm::GlobalVariable*& made = w.shared[name];
-  if (made) return made;
-  auto* type = llvm::ArrayType::get(element, static_cast<uint64_t>(std::max<int64_t>(1, count)));
-  made = new llvm::GlobalVariable(w.module, type, false, llvm::GlobalValue::InternalLinkage,
-                                  llvm::UndefValue::get(type), w.phase_function.function->getName() + "_" + name,
-                                  nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
-  made->setAlignment(llvm::Align(kPiece));
-  w.shared_order.push_back(made);
-  return made;
-}
-
 // What counts the bytes that arrive in a mailbox.
 llvm::GlobalVariable* mailbox(GpuWriter& w, ir::BufferId id) {
-  return shared_array(w, "m" + std::to_string(id.index), w.ir.b.getInt64Ty(), 1);
+  return w.shared_array("m" + std::to_string(id.index), w.ir.b.getInt64Ty(), 1);
 }
 
 void write_asm(GpuWriter& w, const std::string& text, const char* constraints, const std::vector<Value*>& args) {
@@ -72,11 +59,23 @@ void write_asm(GpuWriter& w, const std::string& text, const char* constraints, c
 
 }  // namespace
 
+llvm::GlobalVariable* GpuWriter::shared_array(const std::string& name, llvm::Type* element, int64_t count) {
+  llvm::GlobalVariable*& made = shared[name];
+  if (made) return made;
+  auto* type = llvm::ArrayType::get(element, static_cast<uint64_t>(std::max<int64_t>(1, count)));
+  made = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(type),
+                                  phase_function.function->getName() + "_" + name, nullptr,
+                                  llvm::GlobalValue::NotThreadLocal, kShared);
+  made->setAlignment(llvm::Align(kPiece));
+  shared_order.push_back(made);
+  return made;
+}
+
 Value* GpuWriter::local(ir::BufferId id) {
   const ir::Buffer& info = kernel.buffers[id];
   llvm::Type* element = memory_type(ir, info.dtype);
   if (info.space == ir::Space::shared)
-    return shared_array(*this, "s" + std::to_string(id.index), element, constant_count(info) / cluster);
+    return shared_array("s" + std::to_string(id.index), element, constant_count(info) / cluster);
   if (!locals.buffers.contains(id)) throw UnsupportedKernel("'" + info.name + "' is used but not declared");
   llvm::AllocaInst* slot = stack_slot(ir, llvm::ArrayType::get(element, static_cast<uint64_t>(constant_count(info))));
   slot->setAlignment(llvm::Align(kPiece));

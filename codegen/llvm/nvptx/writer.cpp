@@ -29,7 +29,7 @@ std::vector<ir::BufferId> collect_buffers(const ir::Kernel& kernel) {
 }
 
 // The parameters are the buffer addresses, the extents and the status word.
-llvm::Function* add_function(GpuWriter& w, const std::string& name) {
+llvm::Function* add_function(GpuWriter& w, const Phase& phase, const std::string& name) {
   auto& b = w.ir.b;
   const std::vector<ir::BufferId> buffers = collect_buffers(w.kernel);
   llvm::Type* pointer = b.getPtrTy(kGlobal);
@@ -43,7 +43,8 @@ llvm::Function* add_function(GpuWriter& w, const std::string& name) {
   for (unsigned i = 0; i < buffers.size(); ++i) {
     const ir::Buffer& buffer = w.kernel.buffers[buffers[i]];
     function->getArg(i)->setName(buffer.name);
-    if (may_alias(w.kernel, buffers[i])) continue;
+    const bool between_tasks = phase.tasks && buffer.space == ir::Space::scratch;  // other blocks store to it
+    if (may_alias(w.kernel, buffers[i]) || between_tasks) continue;
     function->addParamAttr(i, llvm::Attribute::NoAlias);
     // Together with noalias it allows loads through the read-only data cache.
     if (buffer.space == ir::Space::in) function->addParamAttr(i, llvm::Attribute::ReadOnly);
@@ -126,7 +127,7 @@ GpuWriter::GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBui
 
 void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string& name) {
   auto& b = ir.b;
-  phase_function.function = add_function(*this, name);
+  phase_function.function = add_function(*this, phase, name);
   phase_function.entry = llvm::BasicBlock::Create(b.getContext(), "entry", phase_function.function);
   auto* body = llvm::BasicBlock::Create(b.getContext(), "body", phase_function.function);
   b.SetInsertPoint(phase_function.entry);
@@ -139,15 +140,25 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   cluster = phase.cluster, this->threads = threads;
   annotate(*this, "maxntidx", threads);
   if (cluster > 1) annotate(*this, kClusterBlocks, cluster);
-  if (count_resident(phase) > 1) annotate(*this, "minctasm", count_resident(phase));
+  const int resident = count_resident(kernel, phase);
+  if (resident > 1) annotate(*this, "minctasm", resident);
   index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(thread_number(*this, threads), index.type()),
                       {IndexExpr(0), IndexExpr(threads * cluster - 1)});
-  bind_grid(*this, phase);
-  b.SetInsertPoint(body);
-  for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
+  if (phase.tasks) {
+    write_tasks(*this, phase, body);
+  } else {
+    bind_grid(*this, phase);
+    b.SetInsertPoint(body);
+    for (const ir::Stmt* stmt : phase.body) write_stmt(*this, *stmt);
+  }
   b.CreateRetVoid();
   promote(*this);
   place_shared(*this);
+}
+
+Value* GpuWriter::buffer(ir::BufferId id) {
+  const std::vector<ir::BufferId> all = collect_buffers(kernel);
+  return buffer(std::find(all.begin(), all.end(), id) - all.begin());
 }
 
 Value* GpuWriter::buffer(int64_t position) { return phase_function.function->getArg(static_cast<unsigned>(position)); }

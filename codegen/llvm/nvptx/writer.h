@@ -32,6 +32,9 @@ struct GpuWriter : Writer {
 
   void write_phase(llvm::Module& module, const Phase& phase, const std::string& name) override;
   llvm::Value* buffer(int64_t position) override;
+  llvm::Value* buffer(ir::BufferId id);  // a parameter or scratch buffer
+  // An array in shared memory; the same one for the same name.
+  llvm::GlobalVariable* shared_array(const std::string& name, llvm::Type* element, int64_t count);
   llvm::Value* status() override;
   llvm::Value* extern_address(const std::string& name) override;
   llvm::Value* local(ir::BufferId id) override;
@@ -50,6 +53,9 @@ struct GpuWriter : Writer {
 
 // Binds the grid variables, row-major in the number of the block or cluster.
 void bind_grid(GpuWriter& w, const Phase& phase);
+
+// Writes a phase of ordered tasks: the task of the block at the function's entry, the passes in `body`.
+void write_tasks(GpuWriter& w, const Phase& phase, llvm::BasicBlock* body);
 
 // Uses the newest architecture that LLVM knows and that is not newer than the target's.
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);

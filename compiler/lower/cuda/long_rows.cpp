@@ -10,7 +10,8 @@
 //   cluster  the blocks of a cluster hold the chunks of a row in registers (rows.cpp);
 //   whole    one block takes a row and does all its phases, if there are rows for every multiprocessor;
 //   slices   each block takes an aligned run of chunks of one row and stores their combination to scratch. Later grid
-//            phases combine the slices again. Element-wise loops become launches of their own.
+//            phases combine the slices again. Element-wise loops become launches of their own;
+//   passes   slices, where both passes over a row are tasks of one launch: the second one finds the row in L2.
 
 #include <algorithm>
 #include <bit>
@@ -31,11 +32,14 @@ constexpr int64_t kTupleElements = 32;  // of which a thread makes one tuple: 1,
 constexpr int64_t kRowChunks = 8;       // of a whole row that one warp reduces, in accumulators of their own
 constexpr int64_t kSliceChunks = 4;     // of a slice
 constexpr int64_t kSliceWarps = 8;
-constexpr int64_t kRowWarps = 32;      // of a block that takes a whole row
-constexpr int64_t kWarpsOfSm = 16;     // enough to keep loads under way
-constexpr ir::Tree kFolds{0, 0};       // of slices, and of nothing else here
-constexpr int64_t kFoldThreads = 256;  // of a block that combines slices and does nothing else
-constexpr int64_t kFoldBlocks = 32;    // of a multiprocessor, which each combine the slices of their row
+constexpr int kTasksSm = 70;              // the first architecture with instructions that release and acquire memory
+constexpr int64_t kTaskChunks = 2;        // of a slice that is a task; more where accesses are narrow
+constexpr int64_t kAheadBytes = 4 << 20;  // by which the first pass is ahead of a row before the second one
+constexpr int64_t kRowWarps = 32;         // of a block that takes a whole row
+constexpr int64_t kWarpsOfSm = 16;        // enough to keep loads under way
+constexpr ir::Tree kFolds{0, 0};          // of slices, and of nothing else here
+constexpr int64_t kFoldThreads = 256;     // of a block that combines slices and does nothing else
+constexpr int64_t kFoldBlocks = 32;       // of a multiprocessor, which each combine the slices of their row
 
 // The powers of two around n, which count as 1 if it is less.
 int64_t floor_power(int64_t n) {
@@ -101,10 +105,10 @@ class LongRows {
     return most;
   }
 
-  // Whether accesses are of less than 16 bytes.
-  bool is_narrow(const Stmt& reduction) const {
+  // As many accesses as it takes to read 16 bytes.
+  int64_t narrowness(const Stmt& reduction) const {
     const auto& reduce = std::get<ir::Reduce>(reduction.v);
-    return chunks_of(reduction).lanes < lanes_of_access(k_, reduce.body, reduce.loops.back().var);
+    return lanes_of_access(k_, reduce.body, reduce.loops.back().var) / chunks_of(reduction).lanes;
   }
 
   // --- one access --------------------------------------------------------------------------------------------------
@@ -216,7 +220,7 @@ class LongRows {
   Stmt tuple_reduction(const Stmt& stmt, Slices slices, VarId slice) {
     const auto& row = std::get<ir::Reduce>(stmt.v);
     Chunks chunks = chunks_of(stmt);
-    const bool joins = is_narrow(stmt) && is_order_free(row);
+    const bool joins = narrowness(stmt) > 1 && is_order_free(row);
     while (joins && slices.chunks > 1 && 2 * chunks.steps * chunks.lanes <= kTupleElements)
       slices.chunks /= 2, chunks.steps *= 2;
     Place p = place_of(chunks, slices, slice);
@@ -295,6 +299,7 @@ class LongRows {
   }
 
   Block slices(int64_t rows) {
+    if (suit_passes() && decide(s_, &ScheduleChoice::passes, want_passes(rows))) return passes();
     Block grids;
     for (size_t i = 0; i < parts_.size(); ++i) {
       if (parts_[i].loop) {
@@ -306,6 +311,133 @@ class LongRows {
     Block result = memory_.take_allocations();
     append(result, std::move(grids));
     return result;
+  }
+
+  // --- both passes in one launch -----------------------------------------------------------------------------------
+
+  // One pass reduces the rows and one makes the results of them; a thread holds the elements of a task.
+  bool suit_passes() const {
+    const bool two = parts_.size() == 2 && !parts_[0].reductions.empty() && !parts_[0].loop && parts_[1].loop;
+    if (!two || has_store(parts_[0].before) || has_store(parts_[0].after)) return false;
+    const PerfectNest loops = peel_loops(*parts_[1].loop);
+    const Chunks results = find_chunks(k_, loops.heads, loops.body), reduced = chunks_of(parts_[0]);
+    const bool alike = std::all_of(parts_[0].reductions.begin(), parts_[0].reductions.end(),
+                                   [&](const Stmt& stmt) { return chunks_of(stmt) == reduced; });
+    const bool held = reduced.steps == kMinSteps && results.lanes <= reduced.lanes * kMinSteps &&
+                      reduced.lanes * kMinSteps <= results.lanes * kStepsUnrolled;
+    return alike && held && results.length == reduced.length && s_.target.sm >= kTasksSm;
+  }
+
+  // Of the pass that reduces.
+  int64_t narrowness() const { return narrowness(parts_[0].reductions[0]); }
+  int64_t bytes_of_access() const { return kAccessBytes / narrowness(); }
+
+  // Two passes in one launch read a row from memory once, if it fits in L2 beside what is under way. They are no faster
+  // where L2 holds all rows. (Not measured where accesses are of less than 8 bytes.)
+  bool want_passes(int64_t rows) const {
+    const Chunks chunks = chunks_of(parts_[0]);
+    const int64_t row = chunks.length * bytes_of_access() / chunks.lanes, cache = s_.target.last_level_cache;
+    return 2 * row <= cache && rows * row > cache && !shares_much(*parts_[1].loop) && narrowness() <= 2;
+  }
+
+  // The tasks of the passes have the same slices. The second pass begins with the slice that the first one has read
+  // last.
+  Block passes() {
+    Slices slices{kSliceWarps, kTaskChunks * narrowness(), 1};
+    slices.count = ceil_div(chunks_of(parts_[0]).count, slices.warps * slices.chunks);
+    const VarId first = add_var(k_), second = add_var(k_);
+    Block results = combine_slices(slices, first);
+    Block statistics = std::move(known_);
+    known_ = std::move(results);
+    hoist_from_loop(parts_[1], known_);
+    spread_folds(known_, slices.threads());
+    Block elements = task_elements(*parts_[1].loop, slices, second, std::move(known_));
+    substitute(elements, second, slices.count - 1 - IndexExpr::symbol(second));
+    Block both;
+    both.push_back(rebuild_loops({{LoopTag::grid, first, slices.count}}, clone(k_, statistics)));
+    both.push_back(rebuild_loops({{LoopTag::grid, second, slices.count}}, clone(k_, elements)));
+    const int64_t bytes = slices.warps * slices.chunks * chunks_of(parts_[0]).accesses() * bytes_of_access();
+    const ir::TaskOrder order{memory_.allocate("counters", DType::i32, {memory_.rows() + 1}),
+                              ceil_div(kAheadBytes, bytes)};
+    Block grids;
+    grids.push_back(clear(order.counters, memory_.rows() + 1));
+    grids.push_back(rebuild_loops(heads_, std::move(both)));
+    std::get<ir::Loop>(grids.back().v).tasks = order;
+    Block result = memory_.take_allocations();
+    append(result, std::move(grids));
+    return result;
+  }
+
+  // Leaves in known_ what reduces a slice and keeps that, and returns what makes a row's values of all of its slices.
+  Block combine_slices(const Slices& slices, VarId slice) {
+    Block folds = parts_[0].before;
+    known_ = parts_[0].before;
+    for (const Stmt& stmt : parts_[0].reductions) {
+      known_.push_back(reduction(stmt, slices, slice, false));
+      folds.push_back(fold(stmt, slices, store_partials(stmt, slices, slice, known_)));
+    }
+    drop_unread(known_, {});
+    append(folds, std::move(parts_[0].after));
+    return folds;
+  }
+
+  // Stores a zero to each element.
+  Stmt clear(BufferId buffer, const IndexExpr& count) {
+    const VarId b = add_var(k_), t = add_var(k_);
+    const IndexExpr at = IndexExpr::symbol(b) * kFoldThreads + IndexExpr::symbol(t);
+    Block body;
+    body.push_back({ir::Store{buffer, {at}, ir::int_constant(DType::i32, 0), {count - 1 - at}, ir::StoreHint::none}});
+    return rebuild_loops(
+        {{LoopTag::grid, b, floordiv(count + (kFoldThreads - 1), kFoldThreads)}, {LoopTag::block, t, kFoldThreads}},
+        std::move(body));
+  }
+
+  // Makes the results of a slice. Each thread loads its elements before `row`, which makes values of the row, so that
+  // they come while the task waits for these.
+  Block task_elements(const Stmt& stmt, const Slices& slices, VarId slice, Block row) {
+    PerfectNest loops = peel_loops(stmt);
+    order_by_memory(loops, k_);
+    Chunks chunks = find_chunks(k_, loops.heads, loops.body);
+    const Chunks reduced = chunks_of(parts_[0]);
+    chunks.steps = reduced.steps * reduced.lanes / chunks.lanes;
+    const Place p = place_of(chunks, slices, slice);
+    Block computed = accessed(loops.heads, loops.body, chunks, p), body;
+    Block loads = hold_loads(p, computed, body);
+    const std::vector<LoopHead> around = {p.heads[1], p.heads[3], p.heads[2], p.heads[4]};
+    Block first;
+    if (!loads.empty()) first.push_back(rebuild_loops(around, std::move(loads)));
+    append(body, clone(k_, first));
+    append(body, std::move(row));
+    body.push_back(rebuild_loops(around, std::move(computed)));
+    return body;
+  }
+
+  // Lets `computed` take what it loads of each row from registers, which it appends to `declarations`. Returns what
+  // puts it there.
+  Block hold_loads(const Place& p, Block& computed, Block& declarations) {
+    Block loads;
+    for (Stmt& stmt : computed) {
+      auto* load = std::get_if<ir::Load>(&stmt.v);
+      const bool of_data = load != nullptr && k_.buffers[load->buffer].space == ir::Space::in && load->clamp == 0;
+      if (!of_data || !moves(load->index, p) || !uses_any(load->index, heads_)) continue;
+      const ir::RegInfo info = k_.regs[load->dst];
+      const IndexExpr warps = p.heads[1].extent, accesses = p.heads[2].extent * p.heads[4].extent;
+      const BufferId held = add_buffer(k_, {"held" + std::to_string(k_.buffers.size()),
+                                            ir::Space::reg,
+                                            info.dtype,
+                                            {warps, kWarp, accesses, info.width},
+                                            {},
+                                            0,
+                                            ""});
+      const std::vector<IndexExpr> at = {IndexExpr::symbol(p.w), IndexExpr::symbol(p.l),
+                                         IndexExpr::symbol(p.c) * p.heads[4].extent + IndexExpr::symbol(p.j),
+                                         info.width > 1 ? IndexExpr::symbol(ir::kLane) : IndexExpr(0)};
+      loads.push_back(stmt);
+      loads.push_back({ir::Store{held, at, load->dst, {}, ir::StoreHint::none}});
+      declarations.push_back({ir::Alloc{held}});
+      stmt = {ir::Load{load->dst, held, at, {}, ir::Constant{info.dtype}, 0}};
+    }
+    return loads;
   }
 
   // Ends with a grid phase over the rows only if something is stored there. Else later phases combine the slices.

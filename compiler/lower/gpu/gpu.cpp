@@ -4,6 +4,7 @@
 #include "compiler/lower/gpu/gpu.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/lower/gpu/threads.h"
 #include "compiler/lower/rewrite/kernel_names.h"
@@ -95,23 +96,25 @@ void wrap_in_grid(ir::Kernel& kernel) {
   kernel.body = std::move(result);
 }
 
-// The innermost grid loop of the nest. Gives the variables of all its loops their ranges.
-ir::Loop& innermost_grid(ThreadLowering& l, ir::Loop& outer) {
-  ir::Loop* at = &outer;
-  for (;;) {
+// Gives the variables of the nest's loops their ranges.
+void add_grid_ranges(ThreadLowering& l, ir::Loop& outer) {
+  const ir::Loop& innermost = ir::innermost_grid(outer);
+  for (ir::Loop* at = &outer;; at = as_grid(at->body[0])) {
     at->head.extent = resolve(l, at->head.extent);
     l.ranges[at->head.var] = {IndexExpr(0), at->head.extent - 1};
-    ir::Loop* inner = at->body.size() == 1 ? as_grid(at->body[0]) : nullptr;
-    if (inner == nullptr) return *at;
-    at = inner;
+    if (at == &innermost) return;
   }
 }
 
-void lower_grid(ir::Kernel& kernel, ir::Loop& grid) {
+ThreadLowering start_lowering(ir::Kernel& kernel) {
   ThreadLowering l{kernel, 1, 1, {}, {}, {}, nullptr, {}};
   for (uint32_t i = 0; i < kernel.extents.size(); ++i) l.ranges[ir::ExtentId{i}] = {IndexExpr(0), std::nullopt};
   for (uint32_t i = 0; i < kernel.regs.size(); ++i) l.ranges[RegId{i}] = {};
-  ir::Loop& inner = innermost_grid(l, grid);
+  return l;
+}
+
+// Lowers the body of a grid loop for the threads of `grid`, which it counts.
+void lower_body(ThreadLowering l, ir::Loop& inner, ir::Loop& grid) {
   l.block_threads = count_threads(l, inner.body);
   l.cluster = count_blocks(l, inner.body);
   if (l.block_threads > l.cluster * kMaxBlockThreads) {
@@ -133,6 +136,23 @@ void lower_grid(ir::Kernel& kernel, ir::Loop& grid) {
   for (Stmt& stmt : lowered) inner.body.push_back(std::move(stmt));
   grid.threads = static_cast<int>(l.block_threads);
   grid.cluster = static_cast<int>(l.cluster);
+}
+
+void lower_grid(ir::Kernel& kernel, ir::Loop& grid) {
+  ThreadLowering l = start_lowering(kernel);
+  add_grid_ranges(l, grid);
+  ir::Loop& inner = ir::innermost_grid(grid);
+  if (!grid.tasks) return lower_body(std::move(l), inner, grid);
+  std::set<int> threads;
+  for (Stmt& stmt : inner.body) {
+    ir::Loop* pass = as_grid(stmt);
+    if (pass == nullptr) throw UnsupportedSchedule("a statement stands beside the passes of tasks");
+    ThreadLowering own = start_lowering(kernel);
+    for (ir::Loop* around : {&grid, pass}) add_grid_ranges(own, *around);
+    lower_body(std::move(own), *pass, grid);
+    threads.insert(grid.threads);
+  }
+  if (threads.size() != 1) throw UnsupportedSchedule("passes of different numbers of threads");
 }
 
 // No loop variable keeps the name that kThread has in texts.

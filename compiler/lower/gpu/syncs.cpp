@@ -424,15 +424,18 @@ std::string place_syncs(ir::Kernel& kernel) {
   for (Stmt& stmt : kernel.body) {
     auto* grid = std::get_if<ir::Loop>(&stmt.v);
     if (grid == nullptr || grid->threads <= 1) continue;
-    SyncPlacer placer(kernel, *grid);
-    while (grid->body.size() == 1 && std::holds_alternative<ir::Loop>(grid->body[0].v) &&
-           std::get<ir::Loop>(grid->body[0].v).head.tag == LoopTag::grid)
-      grid = &std::get<ir::Loop>(grid->body[0].v);
-    Touched pending;
-    placer.run(grid->body, pending);
-    placer.end(grid->body);
-    placer.begin(grid->body);
-    if (!placer.problem.empty()) return placer.problem;
+    std::vector<Block*> bodies = {&ir::innermost_grid(*grid).body};
+    if (grid->tasks) bodies = {};
+    if (grid->tasks)
+      for (Stmt& pass : ir::innermost_grid(*grid).body) bodies.push_back(&std::get<ir::Loop>(pass.v).body);
+    for (Block* body : bodies) {
+      SyncPlacer placer(kernel, *grid);
+      Touched pending;
+      placer.run(*body, pending);
+      placer.end(*body);
+      placer.begin(*body);
+      if (!placer.problem.empty()) return placer.problem;
+    }
   }
   return {};
 }

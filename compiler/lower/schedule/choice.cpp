@@ -23,6 +23,7 @@ constexpr Named kDecisions[] = {
     {&ScheduleChoice::holds, "held in registers", "read again"},
     {&ScheduleChoice::clusters, "in a cluster", "without a cluster"},
     {&ScheduleChoice::slices, "rows shared", "whole rows"},
+    {&ScheduleChoice::passes, "passes in one launch", "a launch for each pass"},
     {&ScheduleChoice::streams, "past the caches", "through the caches"},
 };
 

@@ -50,6 +50,7 @@ struct ScheduleChoice {
   Decision holds = Decision::open;     // GPU: rows stay in registers in place of being read again
   Decision clusters = Decision::open;  // GPU: the blocks of a cluster hold a row
   Decision slices = Decision::open;    // several blocks or tasks share a row
+  Decision passes = Decision::open;    // GPU: the passes over long rows are tasks of one launch
   Decision streams = Decision::open;   // CPU: prefetches, and stores that bypass the caches
   bool operator==(const ScheduleChoice&) const = default;
 };
