@@ -24,7 +24,9 @@ set(FUSEC_HAVE_PTX_COMPILER OFF)
 if(FUSEC_HAVE_CUDA AND FUSEC_WITH_PTX_COMPILER)  # AUTO is true here
   find_file(FUSEC_PTX_COMPILER_ARCHIVE libnvptxcompiler_static.a
     HINTS ${FUSEC_DEPS_DIR}/cuda $ENV{CUDA_HOME} /usr/local/cuda PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib NO_DEFAULT_PATH)
-  if(FUSEC_PTX_COMPILER_ARCHIVE AND EXISTS ${FUSEC_CUDA_INCLUDE_DIR}/nvPTXCompiler.h)
+  find_path(FUSEC_PTX_COMPILER_INCLUDE_DIR nvPTXCompiler.h
+    HINTS ${FUSEC_DEPS_DIR}/cuda/include ${FUSEC_CUDA_INCLUDE_DIR} NO_DEFAULT_PATH)
+  if(FUSEC_PTX_COMPILER_ARCHIVE AND FUSEC_PTX_COMPILER_INCLUDE_DIR)
     set(FUSEC_HAVE_PTX_COMPILER ON)
   elseif(NOT FUSEC_WITH_PTX_COMPILER STREQUAL "AUTO")
     message(FATAL_ERROR "libnvptxcompiler_static.a or its header was not found: set CUDA_HOME, run ./dev setup --cuda, or configure with -DFUSEC_WITH_PTX_COMPILER=OFF")
