@@ -93,8 +93,8 @@ bool spares_registers(const std::vector<uint8_t>& cubin) {
   });
 }
 
-// Whether threads load much and never wait for each other, as in the windows of a depthwise convolution. Then loads under
-// way at once, which take registers, count for more than threads: with few images the models convnext_tiny and
+// Whether threads load much and never wait for each other, as in the windows of a depthwise convolution. Then loads
+// under way at once, which take registers, count for more than threads: with few images the models convnext_tiny and
 // edgenext_small take 10 % longer where ptxas spares registers.
 bool loads_much(const std::string& ptx) {
   constexpr int kManyLoads = 12;

@@ -517,14 +517,16 @@ Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node&
 }
 
 // What is NaN, infinite or overflows in a tile of cuDNN's f32 convolutions (Winograd, FFT) makes NaN of the tile: of an
-// image, at most.
+// image, at most. What is NaN or infinite in one group of its 16-bit convolutions makes NaN of the other groups there.
 void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, Bounded& out) {
-  if (node.op != ir::Op(TensorOp::conv) || graph.type(node.output).dtype != DType::f32 || out.at.num_elements() == 0)
-    return;
-  const auto greatest = [](const Bounded& b, int64_t begin, int64_t end) {
+  if (node.op != ir::Op(TensorOp::conv) || out.at.num_elements() == 0) return;
+  const DType dtype = graph.type(node.output).dtype;
+  const bool has_tiles = dtype == DType::f32, joins_groups = is_16_bit_float(dtype) && node.attrs.i("groups") > 1;
+  if (!has_tiles && !joins_groups) return;
+  const auto greatest = [&](const Bounded& b, int64_t begin, int64_t end) {
     double m = 0;
     for (int64_t i = begin; i < end; ++i) {
-      const Range r = load_range(b, DType::f32, i);
+      const Range r = load_range(b, dtype, i);
       m = std::isnan(r.at.f) ? HUGE_VAL : std::max({m, std::fabs(r.lo.f), std::fabs(r.hi.f)});
     }
     return m;
@@ -533,10 +535,10 @@ void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector
   const int64_t images = out.at.shape()[0], in = operands[0].at.num_elements() / images,
                 size = out.at.num_elements() / images;
   for (int64_t n = 0; n < images; ++n) {
-    if (greatest(operands[0], n * in, (n + 1) * in) * filter * tile * terms(graph, node, operands) <
-        largest(DType::f32))
+    const double most = greatest(operands[0], n * in, (n + 1) * in);
+    if (has_tiles ? most * filter * tile * terms(graph, node, operands) < largest(dtype) : most <= largest(dtype))
       continue;
-    for (int64_t i = n * size; i < (n + 1) * size; ++i) store_range(out, DType::f32, i, anything(DType::f32));
+    for (int64_t i = n * size; i < (n + 1) * size; ++i) store_range(out, dtype, i, anything(dtype));
   }
 }
 
