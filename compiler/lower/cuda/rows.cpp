@@ -116,8 +116,8 @@ class RowSchedule {
 
   // The shape of short rows whose accesses could be wider, and of others that have accesses of at most 4 bytes, where
   // rows lie side by side. They pass through shared memory, unless there is only one row, which has the same bits.
-  // Longer rows do so only where that is faster: not if a cluster would read each element once, or if one block holds
-  // 4-byte elements of a row that few threads share.
+  // Longer rows do so only where that is faster: not if there is one phase, which reads each element once anyway, and
+  // the row needs a cluster; and not if there are several, elements have 4 bytes, and few threads share the row.
   std::optional<RowShape> odd_shape(std::optional<int64_t> length, int lanes) const {
     const int element = kAccessBytes / max_lanes_;
     const bool is_short = length && *length <= kMaxStagedLength;
