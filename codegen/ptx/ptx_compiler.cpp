@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assembles PTX to a cubin with NVIDIA's PTX compiler, which compiles a whole program, as ptxas does. NVIDIA gives
-// it out only as a static archive; the build makes libfusec-ptx-compiler.so of it (cmake/deps/cuda.cmake), which is loaded with
-// dlopen on first use. Used by emit; needs no GPU. Builds without the archive get a stub.
+// Assembles PTX to a cubin with NVIDIA's PTX compiler, which compiles a whole program, as ptxas does. NVIDIA gives it
+// out only as a static archive; the build makes libfusec-ptx-compiler.so of it (cmake/deps/cuda.cmake), which is loaded
+// with dlopen on first use. Used by emit; needs no GPU. Builds without the archive report `unsupported`.
 
 #include "codegen/ptx/assembler.h"
 
