@@ -31,6 +31,7 @@ const std::vector<Pass>& pipeline() {
       {"channels_last", channels_last},
       {"sink_transposes", sink_transposes},
       {"expand_pools", expand_pools, true},
+      {"expand_attention", expand_attention, true},
       {"expand_products", expand_products, true},
       {"simplify_maps", simplify_maps},
       {"fold_constants", fold_constants},
