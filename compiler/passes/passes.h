@@ -35,6 +35,8 @@ Result<bool> sink_reshapes(ir::Graph& graph, const PassContext& context);
 Result<bool> fold_affine(ir::Graph& graph, const PassContext& context);
 // Replaces decomposed activations after a conv or matmul by the op that the library fuses.
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
+// Makes one node of an attention that is written out, where a library of the target computes it.
+Result<bool> recognize_attention(ir::Graph& graph, const PassContext& context);
 // Writes an attention out where none does. Required: nothing else computes it.
 Result<bool> expand_attention(ir::Graph& graph, const PassContext& context);
 // In a 16-bit model, keeps small tensors in f32 that scale large ones and are computed from a reduction through

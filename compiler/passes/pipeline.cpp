@@ -26,6 +26,7 @@ const std::vector<Pass>& pipeline() {
       {"sink_reshapes", sink_reshapes},
       {"recognize_activations", recognize_activations},
       {"convert_precision", convert_precision},
+      {"recognize_attention", recognize_attention},
       {"widen_gates", widen_gates},
       {"unmerge_axes", unmerge_axes},
       {"channels_last", channels_last},
