@@ -37,6 +37,8 @@ Result<bool> fold_affine(ir::Graph& graph, const PassContext& context);
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
 // Makes one node of an attention that is written out, where a library of the target computes it.
 Result<bool> recognize_attention(ir::Graph& graph, const PassContext& context);
+// Makes one product of those by constant matrices that lead from one value to attentions.
+Result<bool> merge_products(ir::Graph& graph, const PassContext& context);
 // Writes an attention out where none does. Required: nothing else computes it.
 Result<bool> expand_attention(ir::Graph& graph, const PassContext& context);
 // In a 16-bit model, keeps small tensors in f32 that scale large ones and are computed from a reduction through

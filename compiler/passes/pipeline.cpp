@@ -27,6 +27,7 @@ const std::vector<Pass>& pipeline() {
       {"recognize_activations", recognize_activations},
       {"convert_precision", convert_precision},
       {"recognize_attention", recognize_attention},
+      {"merge_products", merge_products},
       {"widen_gates", widen_gates},
       {"unmerge_axes", unmerge_axes},
       {"channels_last", channels_last},
