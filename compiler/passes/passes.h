@@ -44,6 +44,9 @@ Result<bool> unmerge_axes(ir::Graph& graph, const PassContext& context);
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Moves transposes behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
+// Where the target's libraries are slow on few channels: makes the positions that a convolution's window moves by its
+// channels, and adds channels of zeros.
+Result<bool> space_to_depth(ir::Graph& graph, const PassContext& context);
 // Decomposes the pools that no library of the target computes (ir/library/capabilities.h), or may be asked for. It runs
 // after channels_last, which decides whether a max_pool is a small window. Required: nothing else computes these pools.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);

@@ -30,6 +30,7 @@ const std::vector<Pass>& pipeline() {
       {"unmerge_axes", unmerge_axes},
       {"channels_last", channels_last},
       {"sink_transposes", sink_transposes},
+      {"space_to_depth", space_to_depth},
       {"expand_pools", expand_pools, true},
       {"expand_products", expand_products, true},
       {"simplify_maps", simplify_maps},
