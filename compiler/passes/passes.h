@@ -56,6 +56,8 @@ Result<bool> expand_products(ir::Graph& graph, const PassContext& context);
 // Where the target's libraries are slow at it: turns a conv with one filter per channel into a sum of moved inputs,
 // which is generated code.
 Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
+// Gives every user of a cast from a 16-bit float to f32 a cast of its own.
+Result<bool> own_casts(ir::Graph& graph, const PassContext& context);
 // Makes a concat an operand of one whose operands begin with its own, so that both lie in one memory.
 Result<bool> nest_concats(ir::Graph& graph, const PassContext& context);
 // Splits a concat of many operands into a concat of concats with a bounded number of operands.

@@ -37,6 +37,7 @@ const std::vector<Pass>& pipeline() {
       {"fold_constants", fold_constants},
       {"share_nodes", share_nodes},
       {"unroll_depthwise", unroll_depthwise},
+      {"own_casts", own_casts},
       {"nest_concats", nest_concats},
       {"split_concats", split_concats},
       {"own_outputs", own_outputs},
