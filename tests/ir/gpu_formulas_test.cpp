@@ -263,12 +263,12 @@ TEST(KernelOps, Values) {
 }
 
 TEST(KernelOps, AreNoOpsOfGraphs) {
-  EXPECT_TRUE(is_kernel_op(ScalarOp::fma));
+  EXPECT_TRUE(is_kernel_op(ScalarOp::fma_down));
   EXPECT_FALSE(is_kernel_op(ScalarOp::exp));
   EXPECT_EQ(find_scalar_op("rcp_approx"), ScalarOp::rcp_approx);
   for (const ScalarOpInfo& row : all_scalar_ops()) EXPECT_FALSE(is_kernel_op(*find_scalar_op(row.name))) << row.name;
-  EXPECT_TRUE(accepts(ScalarOp::fma, DType::f32));
-  EXPECT_FALSE(accepts(ScalarOp::fma, DType::f64));
+  EXPECT_TRUE(accepts(ScalarOp::fma_down, DType::f32));
+  EXPECT_FALSE(accepts(ScalarOp::fma_down, DType::f64));
   EXPECT_EQ(result_type(ScalarOp::to_bits, DType::f32, DType::f32), DType::i32);
   EXPECT_EQ(result_type(ScalarOp::from_bits, DType::i32, DType::i32), DType::f32);
   EXPECT_EQ(result_type(ScalarOp::to_bits, DType::f64, DType::f64), DType::i64);
