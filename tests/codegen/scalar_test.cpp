@@ -377,7 +377,8 @@ TEST(Scalar, KernelOpsAreForGpus) {
   const auto artifact =
       codegen_test::emit(op_kernel(ScalarOp::fma_down, DType::f32, DType::f32, 8), usable_targets().front());
   EXPECT_EQ(artifact.status().code(), StatusCode::compile_failed);
-  EXPECT_NE(artifact.status().message().find("the op 'fma_down' is for GPUs"), std::string::npos) << artifact.status().str();
+  EXPECT_NE(artifact.status().message().find("the op 'fma_down' is for GPUs"), std::string::npos)
+      << artifact.status().str();
 }
 
 }  // namespace
