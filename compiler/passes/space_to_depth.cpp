@@ -182,6 +182,10 @@ bool has_few_channels(const Graph& graph, const Node& node) {
   if (weights->num_elements() == 0 || weights->shape()[1] >= kTensorCoreElements) return false;
   const auto& dilations = node.attrs.ints("dilations");
   if (!std::all_of(dilations.begin(), dilations.end(), [](int64_t d) { return d == 1; })) return false;
+  // A window of one position that moves by one is a product already, and zeros would take a copy of the image.
+  const auto& strides = node.attrs.ints("strides");
+  const bool moves = std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
+  if (!moves && weights->num_elements() == weights->shape()[0] * weights->shape()[1]) return false;
   const Shape &x = graph.type(node.inputs[0]).shape, &y = graph.type(node.output).shape;
   for (std::size_t i = 1; i + 1 < x.size(); ++i)
     if (!x[i].is_const() || !y[i].is_const() || x[i].value() == 0 || y[i].value() == 0) return false;
