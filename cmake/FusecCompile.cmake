@@ -44,6 +44,11 @@ if(FUSEC_SANITIZE)
   # GCC's analyses of uninitialised use and of paired allocation give false alarms on instrumented code.
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized> $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-mismatched-new-delete>)
   add_link_options(-fsanitize=${FUSEC_SANITIZE})
+  # Each check of undefined behaviour points to a place in a source file. In a program that can lie anywhere, the loader would fill
+  # in a million of these pointers at every start.
+  if(FUSEC_SANITIZE MATCHES "undefined")
+    add_link_options($<$<AND:$<CXX_COMPILER_ID:GNU>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>>:-no-pie>)
+  endif()
 endif()
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_definitions(_GLIBCXX_ASSERTIONS)

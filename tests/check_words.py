@@ -7,8 +7,10 @@ usage: check_words.py [--root DIR] [--words FILE]   print each fault, exit 1 if 
 """
 import argparse
 import fnmatch
+import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,14 @@ class Words:
                 self.phrases.append(" ".join(words[1:]).lower())
             else:
                 raise SystemExit(f"words.txt:{number}: neither 'identifier OLD NEW [in FOLDER...]' nor 'phrase TEXT'")
+        self.any_identifier = re.compile("|".join(fnmatch.translate(old) for old, _, _ in self.identifiers) or r"(?!)")
+        self.retired = functools.cache(self.retired)  # most names are declared many times
+
+    def retired(self, name):
+        """The rows whose pattern the name matches. One expression of all patterns tells that there is none."""
+        if not self.any_identifier.match(name):
+            return []
+        return [row for row in self.identifiers if fnmatch.fnmatchcase(name, row[0])]
 
 
 def tree(root):
@@ -55,8 +65,8 @@ def faults(root, words):
     files = list(tree(root))
     sources = [f for f in files if f.suffix in SOURCES]
     for path, line, name in declarations(root, sources):
-        for pattern, instead, folders in words.identifiers:
-            if fnmatch.fnmatchcase(name, pattern) and (not folders or any(path.startswith(f + "/") for f in folders)):
+        for _, instead, folders in words.retired(name):
+            if not folders or any(path.startswith(f + "/") for f in folders):
                 yield f"{path}:{line}: '{name}' is retired, use '{instead}'"
     for page in files:
         text = str(page)

@@ -168,8 +168,9 @@ part_sweep() {
       for graph in "$graphs/$part"/*/*.fir; do JOBS=$(nproc) waiting compile_for_sweep "$how" "$graph"; done
       wait
       for family in "$graphs/$part"/*; do
+        # shellcheck disable=SC2046
         run "sweep.$part.$(basename "$family").$how" "${SWEEP_SECONDS:-60}" "$fusec" bench --patterns "$family" --device cuda:0 --codegen "$how" \
-          --duration "${SWEEP_DURATION:-0.04}" --json
+          --duration "${SWEEP_DURATION:-0.04}" --json $(cat "$family/shapes" 2>/dev/null)
       done
       say "sweep $part $how"
     done

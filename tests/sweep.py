@@ -15,14 +15,17 @@ Parts:
   groups  group norm with and without SiLU at batch 1 and 16
   odd     sizes that are no multiple of anything, and rows that begin off 16 bytes
 
---coarse keeps every fourth row length and fewer types, for a first look. --symbolic makes the first axis of rows and groups
-a symbol, which is bound to the same extent: `fusec bench` takes it from --shape N=..., which the file name ends in (_N64)."""
+--coarse keeps every fourth row length and fewer types, for a first look. --symbolic writes rows and groups again with a symbol
+in place of the first extent (_symbolic in the name; N64 stands for 64), and a line of --shape for all of them in FOLDER/shapes:
+  fusec bench --patterns FOLDER $(cat FOLDER/shapes) ...
+The table then has the time of each beside that of fixed extents."""
 import argparse
 import collections
 import itertools
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -217,23 +220,36 @@ def groups_part(args):
 PARTS = {"rows": rows_part, "sums": sums_part, "perms": perms_part, "groups": groups_part, "odd": odd_part}
 
 
+SYMBOLIC = "_symbolic"
+
+
 def symbolic(name, text):
-    """The first axis of x, and whatever has its extent in front, becomes N."""
+    """The first extent of x becomes a symbol that is called by it, wherever it leads a shape but those of weights."""
     first = text.split("%x: ")[1].split("[")[1].split(",")[0].split("]")[0]
-    return f"{name}_N{first}", text.replace(f"[{first},", "[N,").replace(f"[{first}]", "[N]")
+    leads = rf"(\b(?:{'|'.join(BYTES)})\[|shape = \[){first}(?=[],])"
+    inputs, body = text.split("\n", 1)
+    inputs = re.sub("(?<!%w: )(?<!%b: )" + leads, rf"\1N{first}", inputs)
+    return f"{name}{SYMBOLIC}", inputs + "\n" + re.sub(leads, rf"\1N{first}", body), first
 
 
 def write(args):
     folder = pathlib.Path(args.folder)
     count = 0
+    extents = collections.defaultdict(set)
     for part in args.parts.split(","):
         for name, text in PARTS[part](args):
-            if args.symbolic and part in ("rows", "odd", "groups"):
-                name, text = symbolic(name, text)
             place = folder / "-".join(family(name)) if args.by_family else folder
             place.mkdir(parents=True, exist_ok=True)
-            (place / f"{name}.fir").write_text(text)
-            count += 1
+            graphs = [(name, text)]
+            if args.symbolic and part in ("rows", "groups") and "off_by_one" not in name:
+                *graph, extent = symbolic(name, text)
+                graphs.append(graph)
+                extents[place].add(extent)
+            for name, text in graphs:
+                (place / f"{name}.fir").write_text(text)
+                count += 1
+    for place, of in extents.items():
+        (place / "shapes").write_text(" ".join(f"--shape N{extent}={extent}" for extent in sorted(of, key=int)))
     print(f"{count} graphs in {folder}")
 
 
@@ -260,6 +276,12 @@ def table(args):
         lowest = ", ".join(f"{'-'.join(row['pattern'].split('-')[2:])} {row['score']:.2f}" for row in low)
         print(f"{name:<24}{dtype:<6}{len(rows):>6}{mean:>7.3f}{sum(s >= 0.9 for s in scores):>8}{sum(s >= 0.75 for s in scores):>8}"
               f"{sum(s < 0.7 for s in scores):>7}  {lowest}")
+    times = {row["pattern"]: row["median_ms"] for rows in cells.values() for row in rows if "score" in row}
+    pairs = sorted((times[name + SYMBOLIC] / ms, name) for name, ms in times.items() if name + SYMBOLIC in times)
+    if pairs:
+        mean = math.exp(sum(math.log(ratio) for ratio, _ in pairs) / len(pairs))
+        print(f"symbolic beside fixed extents: {len(pairs)} pairs, geometric mean {mean:.3f}, within 2 %: "
+              f"{sum(ratio <= 1.02 for ratio, _ in pairs)}; slowest: " + ", ".join(f"{name} {ratio:.2f}" for ratio, name in pairs[-8:]))
     failed = [row for rows in cells.values() for row in rows if "score" not in row]
     for row in failed:
         print(f"failed: {row['pattern']}: {row.get('error', '')[:150]}")

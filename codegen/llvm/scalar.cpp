@@ -80,6 +80,7 @@ Value* int_pow(Ir& ir, const A& x) {
 Value* add(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFAdd(x.a, x.b) : ir.b.CreateAdd(x.a, x.b); }
 Value* sub(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFSub(x.a, x.b) : ir.b.CreateSub(x.a, x.b); }
 Value* mul(Ir& ir, const A& x) { return is_float(x.type) ? ir.b.CreateFMul(x.a, x.b) : ir.b.CreateMul(x.a, x.b); }
+Value* fma(Ir& ir, const A& x) { return ir.hooks.fma(ir, x.a, x.b, x.c); }
 // The values that depend only on the divisor.
 struct Divisor {
   Value* inverse;

@@ -346,4 +346,9 @@ Result<Domain> compute_domain(const Graph& graph, const std::vector<NodeId>& ord
   return d;
 }
 
+bool widens(const Graph& graph, const Node& node) {
+  return node.op == ScalarOp::cast && graph.type(node.output).dtype == DType::f32 &&
+         is_16_bit_float(graph.type(node.inputs[0]).dtype);
+}
+
 }  // namespace fusec::compiler

@@ -93,4 +93,7 @@ struct Read {
 std::vector<Read> find_reads(const ir::Graph& graph, const ir::Node& node, const Coords& coords,
                              const DimRanges& ranges);
 
+// Whether the node casts a 16-bit float to f32.
+bool widens(const ir::Graph& graph, const ir::Node& node);
+
 }  // namespace fusec::compiler

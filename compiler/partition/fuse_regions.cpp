@@ -25,9 +25,11 @@ class RegionFuser {
       : groups_(groups), graph_(groups.graph), keeps_rows_(target.keeps_rows), options_(options) {}
 
   void visit(NodeId id) {
-    if (groups_.group_of(id) != kNoGroup || groups_.is_view(id) || !is_work(id)) return;
+    if (groups_.group_of(id) != kNoGroup || groups_.is_view(id) || !is_work(id) || joins_user(id)) return;
     Group group;
-    group.nodes = {id};
+    const std::vector<NodeId> casts = casts_of(id);
+    group.nodes = casts;
+    group.nodes.push_back(id);
     int g = groups_.add(std::move(group));
     const Node& node = graph_.nodes[id];
     for (const auto& [value, base] : producers(node)) {
@@ -35,6 +37,7 @@ class RegionFuser {
       if (p == kNoGroup || p == g || groups_.all[static_cast<size_t>(p)].kind != RegionKind::kernel) continue;
       if (auto why = fusion_blocker(p, g, base, value == base, id)) {
         groups_.record_blocker(base, id, *why);
+        for (NodeId cast : casts) groups_.record_blocker(base, cast, *why);
         continue;
       }
       groups_.absorb(p, g);
@@ -48,11 +51,47 @@ class RegionFuser {
     return op.is_scalar() || op.tensor() != TensorOp::constant;
   }
 
-  // The values that the node reads, as (operand, base it is a view of), those of higher rank first.
+  // Whether the node casts a 16-bit float to f32 for one scalar op or reduction, whose group it joins: what is stored
+  // between groups is then 16 bits wide.
+  bool joins_user(NodeId id) const {
+    const Node& node = graph_.nodes[id];
+    if (!options_.fuse || !widens(graph_, node) || groups_.is_graph_output(node.output)) return false;
+    const std::vector<NodeId>& users = groups_.direct_users(node.output);
+    if (users.size() != 1 || groups_.is_view(users[0])) return false;
+    const ir::Op user = graph_.nodes[users[0]].op;
+    if (!user.is_scalar() && !is_kind(user, ir::OpPattern::reduction)) return false;
+    return is_in_no_anchor(id) && is_in_no_anchor(users[0]);
+  }
+  bool joins_user(ValueId value) const {
+    const NodeId id = graph_.values[value].producer;
+    return id.valid() && joins_user(id);
+  }
+  bool is_in_no_anchor(NodeId id) const {
+    const int g = groups_.group_of(id);
+    return g == kNoGroup || groups_.all[static_cast<size_t>(g)].kind != RegionKind::anchor;
+  }
+
+  // The casts that join the group of this node, their user, in order.
+  std::vector<NodeId> casts_of(NodeId id) const {
+    std::vector<NodeId> casts;
+    for (ValueId input : graph_.nodes[id].inputs) {
+      const NodeId producer = graph_.values[input].producer;
+      if (joins_user(input) && std::find(casts.begin(), casts.end(), producer) == casts.end())
+        casts.push_back(producer);
+    }
+    std::sort(casts.begin(), casts.end(),
+              [&](NodeId a, NodeId b) { return groups_.position(a) < groups_.position(b); });
+    return casts;
+  }
+
+  // The values that the node reads, as (operand, base it is a view of), those of higher rank first. A cast that joins
+  // the node's group counts as a part of it.
   std::vector<std::pair<ValueId, ValueId>> producers(const Node& node) const {
     std::vector<std::pair<ValueId, ValueId>> result;
-    for (ValueId input : node.inputs)
-      for (ValueId base : groups_.bases(input)) result.emplace_back(input, base);
+    for (ValueId input : node.inputs) {
+      const ValueId read = joins_user(input) ? graph_.nodes[graph_.values[input].producer].inputs[0] : input;
+      for (ValueId base : groups_.bases(read)) result.emplace_back(read, base);
+    }
     std::stable_sort(result.begin(), result.end(), [&](const auto& a, const auto& b) {
       return graph_.type(a.second).rank() > graph_.type(b.second).rank();
     });

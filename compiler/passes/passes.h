@@ -50,6 +50,9 @@ Result<bool> unmerge_axes(ir::Graph& graph, const PassContext& context);
 Result<bool> channels_last(ir::Graph& graph, const PassContext& context);
 // Moves transposes behind element-wise ops, reductions and concats, until they meet their inverse.
 Result<bool> sink_transposes(ir::Graph& graph, const PassContext& context);
+// Where the target's libraries are slow on few channels: makes the positions that a convolution's window moves by its
+// channels, and adds channels of zeros.
+Result<bool> space_to_depth(ir::Graph& graph, const PassContext& context);
 // Decomposes the pools that no library of the target computes (ir/library/capabilities.h), or may be asked for. It runs
 // after channels_last, which decides whether a max_pool is a small window. Required: nothing else computes these pools.
 Result<bool> expand_pools(ir::Graph& graph, const PassContext& context);
@@ -59,6 +62,8 @@ Result<bool> expand_products(ir::Graph& graph, const PassContext& context);
 // Where the target's libraries are slow at it: turns a conv with one filter per channel into a sum of moved inputs,
 // which is generated code.
 Result<bool> unroll_depthwise(ir::Graph& graph, const PassContext& context);
+// Gives every user of a cast from a 16-bit float to f32 a cast of its own.
+Result<bool> own_casts(ir::Graph& graph, const PassContext& context);
 // Makes a concat an operand of one whose operands begin with its own, so that both lie in one memory.
 Result<bool> nest_concats(ir::Graph& graph, const PassContext& context);
 // Splits a concat of many operands into a concat of concats with a bounded number of operands.

@@ -6,7 +6,6 @@
 //   y[n, o..., c] = bias[c] + sum over taps t of w[c, t] * x[n, o * stride + t * dilation - pad ..., c], 0 outside
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rewriter.h"
 #include "ir/library/capabilities.h"
+#include "ir/ops/element.h"
 
 namespace fusec::compiler {
 namespace {
@@ -31,6 +31,7 @@ class Unrolled {
 
   Result<ValueId> build() {
     const auto& kernel = weights_.shape();  // [channels, 1, spatial...]
+    FUSEC_ASSIGN(by_tap_, by_tap());
     std::vector<int64_t> tap(kernel.size() - 2, 0);
     for (int64_t number = 0; number < taps(weights_); ++number) {
       FUSEC_TRY(add_tap(tap, number));
@@ -53,24 +54,38 @@ class Unrolled {
   ValueId computed(ValueId v) { return dtype_ == compute_ ? v : node(ScalarOp::cast, {v}, {{"to", compute_}}); }
   ValueId zero(DType dtype) { return add_constant(graph_, *Tensor::make(dtype, {}), conv_.origin); }
 
-  // w[:, 0, tap], in the narrow type, because the widest access decides how many channels a thread has
-  Result<ValueId> make_weights(int64_t number) {
+  // The weights of one tap after another, in the type of the sum: a thread reads each for few results, so a conversion
+  // would take as long as the product.
+  Result<ValueId> by_tap() {
+    const int64_t channels = weights_.shape()[0], count = taps(weights_);
+    FUSEC_ASSIGN(Tensor all, Tensor::make(compute_, {count * channels}));
+    ir::visit_compute(compute_, [&]<class T>(T) {
+      std::vector<T> row(static_cast<std::size_t>(channels));
+      for (int64_t tap = 0; tap < count; ++tap) {
+        ir::load_elements<T>(dtype_, weights_.data(), tap, count, channels, row.data());
+        ir::store_elements<T>(compute_, all.data(), tap * channels, 1, channels, row.data());
+      }
+    });
+    return add_constant(graph_, std::move(all), conv_.origin);
+  }
+
+  ValueId tap_weights(int64_t tap) {
     const int64_t channels = weights_.shape()[0];
-    FUSEC_ASSIGN(Tensor one, Tensor::make(dtype_, {channels}));
-    const auto size = static_cast<int64_t>(size_of(dtype_));
-    for (int64_t c = 0; c < channels; ++c) {
-      std::memcpy(one.as<char>() + c * size, weights_.as<char>() + (c * taps(weights_) + number) * size,
-                  static_cast<std::size_t>(size));
-    }
-    return add_constant(graph_, std::move(one), conv_.origin);
+    const ir::Attrs place{
+        {"starts", Shape{tap * channels}}, {"sizes", Shape{channels}}, {"steps", std::vector<int64_t>{1}}};
+    return node(TensorOp::slice, {by_tap_}, place);
   }
 
   Status add_tap(const std::vector<int64_t>& tap, int64_t number) {
     const std::optional<ValueId> moved = moved_by_tap(graph_, conv_, tap, zero_);
     if (!moved) return {};
-    FUSEC_ASSIGN(const ValueId weight, make_weights(number));
-    const ValueId product = scalar(ScalarOp::mul, {computed(*moved), computed(weight)});
-    sum_ = sum_ ? scalar(ScalarOp::add, {*sum_, product}) : product;
+    const ValueId x = computed(*moved), w = tap_weights(number);
+    if (sum_ && compute_ == DType::f32) {
+      sum_ = scalar(ScalarOp::fma, {x, w, *sum_});
+    } else {
+      const ValueId product = scalar(ScalarOp::mul, {x, w});
+      sum_ = sum_ ? scalar(ScalarOp::add, {*sum_, product}) : product;
+    }
     return {};
   }
 
@@ -80,6 +95,7 @@ class Unrolled {
   const Tensor weights_;
   const DType dtype_, compute_;
   const ValueId zero_;
+  ValueId by_tap_;
   std::optional<ValueId> sum_;
 };
 

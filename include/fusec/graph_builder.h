@@ -95,6 +95,7 @@ class FUSEC_API GraphBuilder {
   Var add(Operand a, Operand b) { return apply("add", {a, b}); }
   Var sub(Operand a, Operand b) { return apply("sub", {a, b}); }
   Var mul(Operand a, Operand b) { return apply("mul", {a, b}); }
+  Var fma(Operand a, Operand b, Operand c) { return apply("fma", {a, b, c}); }
   Var div(Operand a, Operand b) { return apply("div", {a, b}); }
   Var mod(Operand a, Operand b) { return apply("mod", {a, b}); }
   Var fmod(Operand a, Operand b) { return apply("fmod", {a, b}); }

@@ -433,7 +433,6 @@ namespace {
 
 // a against b as decimal text: 10 < 2.
 std::strong_ordering compare_decimal(uint64_t a, uint64_t b) {
-  if (a < 10 && b < 10) return a <=> b;
   const auto digits = [](uint64_t x) {
     int n = 1;
     while (x >= 10) x /= 10, ++n;
@@ -447,10 +446,9 @@ std::strong_ordering compare_decimal(uint64_t a, uint64_t b) {
 
 }  // namespace
 
-std::strong_ordering operator<=>(const SymbolId& a, const SymbolId& b) {
-  if (a.kind != b.kind) return a.kind <=> b.kind;
-  const auto order = compare_decimal(a.index % kDerived, b.index % kDerived);
-  return order != 0 ? order : a.index <=> b.index;
+std::strong_ordering SymbolId::compare_names(uint32_t a, uint32_t b) {
+  const auto order = compare_decimal(a % kDerived, b % kDerived);
+  return order != 0 ? order : a <=> b;
 }
 
 }  // namespace ir

@@ -43,7 +43,13 @@ struct SymbolId {
   constexpr SymbolId(RegId id) : kind(SymbolKind::reg), index(id.index) {}        // NOLINT
 
   friend constexpr bool operator==(const SymbolId&, const SymbolId&) = default;
-  friend std::strong_ordering operator<=>(const SymbolId& a, const SymbolId& b);
+  friend std::strong_ordering operator<=>(const SymbolId& a, const SymbolId& b) {
+    if (a.kind != b.kind) return a.kind <=> b.kind;
+    if (a.index == b.index) return std::strong_ordering::equal;
+    return a.index < 10 && b.index < 10 ? a.index <=> b.index : compare_names(a.index, b.index);
+  }
+
+  static std::strong_ordering compare_names(uint32_t a, uint32_t b);
 
   std::optional<VarId> var() const { return kind == SymbolKind::var ? std::optional(VarId{index}) : std::nullopt; }
   std::optional<RegId> reg() const { return kind == SymbolKind::reg ? std::optional(RegId{index}) : std::nullopt; }

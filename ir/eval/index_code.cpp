@@ -9,8 +9,18 @@
 namespace fusec::ir {
 
 IndexCode::IndexCode(const IndexExpr& dim, const std::function<int(SymbolId)>& slot) {
+  if (dim.is_const()) constant_ = static_cast<uint64_t>(dim.value());
   for (const IndexExpr::Term& t : dim.terms()) {
-    Term term{t.coefficient, {}};
+    const auto coefficient = static_cast<uint64_t>(t.coefficient);
+    if (t.atoms.empty()) {
+      constant_ = coefficient;
+      continue;
+    }
+    if (t.atoms.size() == 1 && t.atoms[0].fn == IndexExpr::Fn::symbol) {
+      linear_.push_back({coefficient, static_cast<std::size_t>(slot(t.atoms[0].symbol))});
+      continue;
+    }
+    Term term{coefficient, {}};
     for (const IndexExpr::Atom& a : t.atoms) {
       Atom atom;
       atom.fn = a.fn;
@@ -23,9 +33,10 @@ IndexCode::IndexCode(const IndexExpr& dim, const std::function<int(SymbolId)>& s
 }
 
 int64_t IndexCode::eval(const std::vector<int64_t>& slots) const {
-  uint64_t sum = 0;
+  uint64_t sum = constant_;
+  for (const Linear& t : linear_) sum += t.coefficient * static_cast<uint64_t>(slots[t.slot]);
   for (const Term& t : terms_) {
-    uint64_t product = static_cast<uint64_t>(t.coefficient);
+    uint64_t product = t.coefficient;
     for (const Atom& a : t.atoms) product *= static_cast<uint64_t>(a.eval(slots));
     sum += product;
   }

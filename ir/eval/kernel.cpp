@@ -7,11 +7,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <set>
-#include <unordered_map>
+#include <span>
 #include <utility>
 
 #include "ir/eval/combine.h"
@@ -30,18 +31,23 @@ class Interpreter {
  public:
   Interpreter(const Kernel& kernel, const std::map<std::string, int64_t>& extents)
       : k_(kernel), memory_(kernel.buffers.size()), shared_(kernel.buffers.size()) {
+    regs_.resize(kernel.regs.size());
+    std::size_t lanes = 0, own = 0;
+    for (uint32_t i = 0; i < kernel.regs.size(); ++i) {
+      const RegInfo& info = kernel.regs[RegId{i}];
+      regs_[i] = {lanes, info.width, info.dtype};
+      lanes += static_cast<std::size_t>(info.width);
+    }
+    for (const Buffer& b : kernel.buffers) {
+      const bool of_thread = b.space == Space::reg;
+      buffers_.push_back({b.dtype, b.space, size_of(b.dtype), of_thread ? own++ : 0});
+    }
+    whole_.values.resize(lanes);
+    whole_.memory.resize(own);
     lane_slot_ = slot(kLane);
     slot(kThread);
     add_slots();
     for (uint32_t i = 0; i < kernel.extents.size(); ++i) set(ExtentId{i}, extents.at(kernel.extents[ExtentId{i}]));
-    first_.resize(kernel.regs.size());
-    std::size_t lanes = 0;
-    for (uint32_t i = 0; i < kernel.regs.size(); ++i) {
-      first_[RegId{i}] = lanes;
-      lanes += static_cast<std::size_t>(kernel.regs[RegId{i}].width);
-    }
-    whole_.values.resize(lanes);
-    whole_.memory.resize(kernel.buffers.size());
   }
 
   Status bind(const std::vector<Tensor>& args);
@@ -54,13 +60,15 @@ class Interpreter {
   // Symbols and index expressions.
 
   int slot(SymbolId symbol) {
-    const auto [it, fresh] = slot_of_.emplace(symbol, static_cast<int>(slot_of_.size()));
-    if (fresh) {
-      whole_.slots.push_back(0);
-      // Registers in index expressions keep their slots up to date.
-      if (const auto reg = symbol.reg(); reg && k_.regs.contains(*reg)) reg_slots_.emplace(reg->index, it->second);
+    if (const auto known = slots_.find(symbol)) return *known;
+    const int fresh = slots_.add(symbol);
+    whole_.slots.push_back(0);
+    // Registers in index expressions keep their slots up to date.
+    if (const auto reg = symbol.reg(); reg && reg->index < regs_.size()) {
+      regs_[reg->index].slot = fresh;
+      regs_in_indices_.push_back(*reg);
     }
-    return it->second;
+    return fresh;
   }
 
   // Gives every symbol of the kernel a slot.
@@ -79,30 +87,35 @@ class Interpreter {
   }
 
   void publish(RegId r, int lane) {
-    const auto it = reg_slots_.find(r.index);
-    if (it == reg_slots_.end()) return;
-    const int at = std::min(lane, k_.regs[r].width - 1);
-    frame_->slots[static_cast<std::size_t>(it->second)] = frame_->values[first_[r] + static_cast<std::size_t>(at)].i;
+    const EvalReg& reg = regs_[r.index];
+    if (reg.slot < 0) return;
+    const int at = std::min(lane, reg.width - 1);
+    frame_->slots[static_cast<std::size_t>(reg.slot)] = frame_->values[reg.first + static_cast<std::size_t>(at)].i;
   }
 
   void set(SymbolId symbol, int64_t value) { frame_->slots[static_cast<std::size_t>(slot(symbol))] = value; }
 
   void set_lane(int lane) {
     frame_->slots[static_cast<std::size_t>(lane_slot_)] = lane;
-    for (const auto& [r, at] : reg_slots_) publish(RegId{r}, lane);
+    for (const RegId r : regs_in_indices_) publish(r, lane);
   }
 
   int64_t eval(const IndexExpr& d) {
     if (d.is_const()) return d.value();
-    auto it = code_.find(&d);
-    if (it == code_.end()) it = code_.emplace(&d, IndexCode(d, [&](SymbolId s) { return slot(s); })).first;
-    return it->second.eval(frame_->slots);
+    const auto make = [&] { return IndexCode(d, [&](SymbolId s) { return slot(s); }); };
+    return codes_.get(d, make).eval(frame_->slots);
   }
 
   std::vector<int64_t> eval(const std::vector<IndexExpr>& list) {
     std::vector<int64_t> values;
     for (const IndexExpr& d : list) values.push_back(eval(d));
     return values;
+  }
+  // The same, until the next call.
+  std::span<int64_t> eval_index(const std::vector<IndexExpr>& list) {
+    index_.clear();
+    for (const IndexExpr& d : list) index_.push_back(eval(d));
+    return index_;
   }
 
   bool holds(const Guard& guard) {
@@ -119,19 +132,22 @@ class Interpreter {
 
   Number read(const Operand& o, int lane) const {
     if (const auto* c = std::get_if<Constant>(&o)) return make_number(*c);
-    const RegId r = std::get<RegId>(o);
-    return frame_->values[first_[r] + static_cast<std::size_t>(std::min(lane, k_.regs[r].width - 1))];
+    const EvalReg& reg = regs_[std::get<RegId>(o).index];
+    return frame_->values[reg.first + static_cast<std::size_t>(std::min(lane, reg.width - 1))];
   }
   void write(RegId r, int lane, const Number& value) {
-    frame_->values[first_[r] + static_cast<std::size_t>(lane)] = value;
+    frame_->values[regs_[r.index].first + static_cast<std::size_t>(lane)] = value;
     if (lane == 0) publish(r, 0);
   }
 
   // Memory.
 
-  Memory& memory(BufferId b) { return k_.buffers[b].space == Space::reg ? frame_->memory[b] : memory_[b]; }
+  Memory& memory(BufferId b) {
+    const EvalBuffer& info = buffers_[b.index];
+    return info.space == Space::reg ? frame_->memory[info.own] : memory_[b.index];
+  }
 
-  char* element(const Stmt& s, BufferId b, const std::vector<int64_t>& index, bool write = false) {
+  char* element(const Stmt& s, BufferId b, std::span<const int64_t> index, bool write = false) {
     Memory& m = memory(b);
     if (index.size() != m.shape.size()) {
       fail(fmt::format("{} has rank {}, {} indices in {}", k_.buffers[b].name, m.shape.size(), index.size(), where(s)));
@@ -146,12 +162,14 @@ class Interpreter {
       }
       offset += index[a] * m.strides[a];
     }
-    if (!active_.empty() && k_.buffers[b].space == Space::shared) touch(s, b, offset, write);
-    return m.data + offset * static_cast<int64_t>(size_of(k_.buffers[b].dtype));
+    const EvalBuffer& info = buffers_[b.index];
+    if (!active_.empty() && info.space == Space::shared) touch(s, b, offset, write);
+    return m.data + offset * static_cast<int64_t>(info.size);
   }
 
   // Indices from data wrap if negative and are then clamped.
-  void clamp(const Load& s, const Stmt& stmt, std::vector<int64_t>& index) {
+  void clamp(const Load& s, const Stmt& stmt, std::span<int64_t> index) {
+    if (s.clamp == 0) return;
     for (std::size_t a = 0; a < index.size(); ++a) {
       if (!(s.clamp >> a & 1)) continue;
       const int64_t size = memory(s.buffer).shape[a];
@@ -191,12 +209,13 @@ class Interpreter {
   void block(const Block& body) {
     for (const Stmt& s : body) {
       if (!ok()) return;
-      const bool for_all = std::holds_alternative<Loop>(s.v) || std::holds_alternative<If>(s.v) ||
-                           std::holds_alternative<Choose>(s.v) || std::holds_alternative<Shuffle>(s.v) ||
-                           std::holds_alternative<Ballot>(s.v) || std::holds_alternative<Sync>(s.v) ||
-                           allocates_shared(s);
+      const auto for_all = [&] {
+        return std::holds_alternative<Loop>(s.v) || std::holds_alternative<If>(s.v) ||
+               std::holds_alternative<Choose>(s.v) || std::holds_alternative<Shuffle>(s.v) ||
+               std::holds_alternative<Ballot>(s.v) || std::holds_alternative<Sync>(s.v) || allocates_shared(s);
+      };
       const auto execute = [&] { std::visit([&](const auto& own) { run(own, s); }, s.v); };
-      if (for_all || active_.empty()) {
+      if (active_.empty() || for_all()) {
         execute();
       } else {
         each_active(execute);
@@ -264,10 +283,11 @@ class Interpreter {
 
   void in_lockstep(const Loop& s) {
     int64_t most = 0;
-    std::map<const Frame*, int64_t> extents;
-    each_active([&] { most = std::max(most, extents[frame_] = eval(s.head.extent)); });
+    std::vector<int64_t> extents(threads_.size());
+    const auto extent = [&]() -> int64_t& { return extents[static_cast<std::size_t>(number(frame_))]; };
+    each_active([&] { most = std::max(most, extent() = eval(s.head.extent)); });
     for (int64_t i = 0; i < most && ok(); ++i) {
-      narrow([&] { return set(s.head.var, i), i < extents.at(frame_); }, [&] { block(s.body); });
+      narrow([&] { return set(s.head.var, i), i < extent(); }, [&] { block(s.body); });
       if (s.head.tag == LoopTag::grid) check_end();
     }
   }
@@ -303,8 +323,8 @@ class Interpreter {
   void run(const Choose& s, const Stmt&) {
     const int64_t number = eval(s.number);
     if (number < 0 || number >= static_cast<int64_t>(s.among.size())) return;
-    const Memory& chosen = memory_[s.among[static_cast<std::size_t>(number)]];
-    Memory& m = memory_[s.buffer];
+    const Memory& chosen = memory_[s.among[static_cast<std::size_t>(number)].index];
+    Memory& m = memory_[s.buffer.index];
     m.data = chosen.data, m.shape = chosen.shape, m.strides = chosen.strides;
     if (active_.empty()) set(s.head.var, number);
     each_active([&] { set(s.head.var, number); });
@@ -331,7 +351,7 @@ class Interpreter {
   }
 
   void run(const Shuffle& s, const Stmt& stmt) {
-    const RegInfo& result = k_.regs[s.dst];
+    const EvalReg& result = regs_[s.dst.index];
     std::vector<std::pair<Frame*, Number>> taken;
     const std::vector<uint32_t> active = active_by_warp();
     for (int lane = 0; lane < result.width; ++lane) {
@@ -380,13 +400,13 @@ class Interpreter {
   void touch(const Stmt& stmt, BufferId b, int64_t offset, bool write) {
     const int self = number(frame_);
     const bool spread = static_cast<std::size_t>(block_threads_) < threads_.size();
-    if (spread && offset / memory_[b].strides[0] != self / block_threads_) {
+    if (spread && offset / memory_[b.index].strides[0] != self / block_threads_) {
       if (arrived_) return fail("between sync.arrive and sync.wait comes " + where(stmt));
       if (!started_) return fail("a block may not have begun when another one comes to " + where(stmt));
       if (!is_mailbox(k_.buffers[b])) reaches_far_ = &stmt;
     }
     if (is_mailbox(k_.buffers[b])) {
-      const char* wrong = shared_.add_to_mailbox(b, offset, memory_[b].strides[0], self / block_threads_, write);
+      const char* wrong = shared_.add_to_mailbox(b, offset, memory_[b.index].strides[0], self / block_threads_, write);
       return wrong != nullptr ? fail(wrong + (" " + where(stmt))) : void();
     }
     const std::optional<int> other = shared_.add(b, offset, self, write);
@@ -411,7 +431,7 @@ class Interpreter {
   void run(const Alloc& s, const Stmt&) { allocate(s.buffer); }
 
   void run(const Let& s, const Stmt&) {
-    const RegInfo& result = k_.regs[s.dst];
+    const EvalReg& result = regs_[s.dst.index];
     const DType operand = dtype_of(k_, s.args.back());
     Number args[3];
     for (int lane = 0; lane < result.width; ++lane) {
@@ -421,7 +441,7 @@ class Interpreter {
   }
 
   void run(const IndexValue& s, const Stmt&) {
-    const RegInfo& result = k_.regs[s.dst];
+    const EvalReg& result = regs_[s.dst.index];
     for (int lane = 0; lane < result.width; ++lane) {
       set_lane(lane);
       write(s.dst, lane, cast_number(DType::i64, result.dtype, {0, eval(s.value)}));
@@ -429,14 +449,14 @@ class Interpreter {
   }
 
   void run(const Load& s, const Stmt& stmt) {
-    const DType dtype = k_.buffers[s.buffer].dtype;
-    for (int lane = 0; lane < k_.regs[s.dst].width && ok(); ++lane) {
+    const DType dtype = buffers_[s.buffer.index].dtype;
+    for (int lane = 0; lane < regs_[s.dst.index].width && ok(); ++lane) {
       set_lane(lane);
       if (!holds(s.guard)) {
         write(s.dst, lane, make_number(s.otherwise));
         continue;
       }
-      std::vector<int64_t> index = eval(s.index);
+      const std::span<int64_t> index = eval_index(s.index);
       clamp(s, stmt, index);
       if (const char* at = element(stmt, s.buffer, index)) write(s.dst, lane, load_number(dtype, at));
     }
@@ -447,8 +467,8 @@ class Interpreter {
     for (int lane = 0; lane < width && ok(); ++lane) {
       set_lane(lane);
       if (!holds(s.guard)) continue;
-      if (char* at = element(stmt, s.buffer, eval(s.index), true)) {
-        store_number(k_.buffers[s.buffer].dtype, at, read(s.value, lane));
+      if (char* at = element(stmt, s.buffer, eval_index(s.index), true)) {
+        store_number(buffers_[s.buffer.index].dtype, at, read(s.value, lane));
       }
     }
   }
@@ -489,7 +509,7 @@ class Interpreter {
 
   void run(const Scan& s, const Stmt&) {
     const int64_t n = eval(s.loop.extent);
-    const RegInfo& result = k_.regs[s.dst];
+    const EvalReg& result = regs_[s.dst.index];
     const TupleTypes types{result.dtype, result.dtype, result.dtype};
     std::vector<Tuple> running(static_cast<std::size_t>(result.width), identity(s.combiner, types));
     for (int64_t step = 0; step < n && ok(); ++step) {
@@ -511,8 +531,8 @@ class Interpreter {
     if (shape.size() != 2) return fail("a transposed tile has two axes, in " + where(stmt));
     for (int64_t i = 0; i < shape[0] && ok(); ++i) {
       for (int64_t j = 0; j < shape[1] && ok(); ++j) {
-        const char* from = element(stmt, s.src, {i, j});
-        char* to = element(stmt, s.dst, {j, i}, true);
+        const char* from = element(stmt, s.src, std::array{i, j});
+        char* to = element(stmt, s.dst, std::array{j, i}, true);
         if (from != nullptr && to != nullptr) std::memmove(to, from, size_of(dtype));
       }
     }
@@ -548,7 +568,7 @@ class Interpreter {
     };
     for (int64_t i = 0; i < shape[0] && ok(); ++i) {
       for (int64_t j = 0; j < shape[1] && ok(); ++j) {
-        char* acc = element(stmt, s.acc, {i, j});
+        char* acc = element(stmt, s.acc, std::array{i, j});
         double sum = load_number(acc_dtype, acc).f;
         for (int64_t k = 0; k < a_shape.back() && ok(); ++k) sum += at(s.a, a_index, i, k) * at(s.b, b_index, k, j);
         store_number(acc_dtype, acc, {sum, 0});
@@ -557,8 +577,9 @@ class Interpreter {
   }
 
   const Kernel& k_;
-  IdVector<BufferId, Memory> memory_;
-  IdVector<RegId, std::size_t> first_;  // position of a register's lanes in values_
+  std::vector<EvalBuffer> buffers_;  // by BufferId
+  std::vector<EvalReg> regs_;        // by RegId
+  std::vector<Memory> memory_;       // by BufferId
   Frame whole_;
   Frame* frame_ = &whole_;  // of the thread that runs
   std::vector<Frame> threads_;
@@ -567,10 +588,11 @@ class Interpreter {
   bool started_ = false;               // all blocks have met at a barrier of the cluster
   bool arrived_ = false;               // at a barrier of the cluster, and has not waited
   const Stmt* reaches_far_ = nullptr;  // accesses another block's memory, with no barrier of the cluster since
-  std::map<SymbolId, int> slot_of_;
-  std::map<uint32_t, int> reg_slots_;
+  SymbolSlots slots_;
+  std::vector<RegId> regs_in_indices_;
   int lane_slot_ = 0;
-  std::unordered_map<const IndexExpr*, IndexCode> code_;
+  IndexCodes codes_;
+  std::vector<int64_t> index_;
   SharedAccesses shared_;
   Status status_;
 
@@ -590,7 +612,7 @@ Status Interpreter::bind(const std::vector<Tensor>& args) {
   for (std::size_t i = 0; i < args.size(); ++i) {
     const Buffer& b = k_.buffers[k_.params[i]];
     Tensor t = args[i];
-    Memory& m = memory_[k_.params[i]];
+    Memory& m = memory_[k_.params[i].index];
     m.shape = eval(b.shape);
     const std::vector<int64_t> strides = b.strides.empty() ? row_major(m.shape) : eval(b.strides);
     if (!ok()) return std::move(status_);

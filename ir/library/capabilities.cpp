@@ -70,7 +70,7 @@ constexpr LibraryCapabilities kLibraries[] = {
      .ops = kCudnnOps,
      .compute = kWide,
      .has_mixed_types = false,
-     .conv = {.is_slow_depthwise = true},
+     .conv = {.is_slow_depthwise = true, .is_slow_on_few_channels = true},
      .pool = {.has_dilations = false,
               .has_uneven_padding = false,
               .has_empty_windows = false,

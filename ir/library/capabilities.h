@@ -24,8 +24,9 @@ inline constexpr int kAnyAxes = std::numeric_limits<int>::max();
 
 struct ConvLimits {
   int max_spatial_axes = 3;
-  bool pointwise_only = false;     // windows of one position, no padding, no groups
-  bool is_slow_depthwise = false;  // one filter per channel takes a multiple of the time that its traffic needs
+  bool pointwise_only = false;           // windows of one position, no padding, no groups
+  bool is_slow_depthwise = false;        // one filter per channel takes a multiple of the time that its traffic needs
+  bool is_slow_on_few_channels = false;  // so do 16-bit images with fewer channels than tensor cores take at once
 };
 
 struct PoolLimits {

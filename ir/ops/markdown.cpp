@@ -31,6 +31,7 @@ const char* text(Typing typing) {
     case Typing::cast:
       return "any → attribute `to`";
     case Typing::f32_:
+      return "f32 → f32";
     case Typing::to_bits:
     case Typing::from_bits:
     case Typing::to_int:

@@ -53,23 +53,41 @@ IndexExpr replaced(const IndexExpr& e, const IndexExpr& from, const IndexExpr& t
   return sum;
 }
 
+// The ranges of the loops of an access, and of those values that it uses: a kernel has hundreds, and an access few.
+IndexRanges compute_used_ranges(const AccessTable& table, const Access& access) {
+  std::set<SymbolId> used;
+  for (const auto* list : {&access.index, &access.guard})
+    for (const IndexExpr& e : *list) e.collect_symbols(used);
+  for (const EnclosingLoop& loop : access.loops) loop.extent.collect_symbols(used);
+  IndexRanges ranges = compute_ranges(table, access);
+  std::erase_if(ranges,
+                [&](const auto& of) { return table.value_depth.contains(of.first) && !used.contains(of.first); });
+  return ranges;
+}
+
 // Whether w and x never touch one element if `differs` (if any) has different values in the two and the first `shared`
 // loops have equal ones.
 class Collision {
  public:
-  Collision(const AccessTable& table, const Access& w, const Access& x, std::size_t shared,
-            std::optional<SymbolId> differs)
+  // `of_w` and `of_x`: the ranges of what they use.
+  Collision(const AccessTable& table, const Access& w, const IndexRanges& of_w, const Access& x,
+            const IndexRanges& of_x, std::size_t shared, std::optional<SymbolId> differs)
       : differs_(differs) {
     std::size_t common = 0;
     while (common < w.loops.size() && common < x.loops.size() && w.loops[common].id == x.loops[common].id) ++common;
     for (std::size_t i = shared; i < x.loops.size(); ++i) rename(x.loops[i].var);
     const bool same_iteration = shared == x.loops.size() && &w == &x;
     if (!same_iteration || differs_ == kLane) rename(kLane);
-    for (const auto& [value, depth] : table.value_depth) {
-      if (depth > shared) rename(value);
+    // What x knows of values that only w uses: functions of w have copies, too.
+    IndexRanges of_copies = of_x;
+    for (const auto& [symbol, range] : of_w)
+      if (table.value_depth.contains(symbol)) of_copies.emplace(symbol, range);
+    for (const auto& [symbol, range] : of_copies) {
+      const auto value = table.value_depth.find(symbol);
+      if (value != table.value_depth.end() && value->second > shared) rename(symbol);
     }
-    ranges_ = compute_ranges(table, w);
-    for (const auto& [name, range] : compute_ranges(table, x)) {
+    ranges_ = of_w;
+    for (const auto& [name, range] : of_copies) {
       const IndexExpr copied = other(IndexExpr::symbol(name));
       ranges_[*copied.as_symbol()] = {range.lo ? std::optional(other(*range.lo)) : std::nullopt,
                                       range.hi ? std::optional(other(*range.hi)) : std::nullopt};
@@ -82,9 +100,9 @@ class Collision {
     for (std::size_t a = 0; a < w.index.size(); ++a) {
       const IndexExpr left = simplify(w.index[a], own);
       add_functions(left);
-      equations_.push_back(left - other(simplify(x.index[a], compute_ranges(table, x))));
+      equations_.push_back(left - other(simplify(x.index[a], of_x)));
     }
-    add_equal_guards(w.guard, own, x.guard, compute_ranges(table, x));
+    add_equal_guards(w.guard, own, x.guard, of_x);
   }
 
   bool impossible() {
@@ -318,8 +336,17 @@ class RaceCheck {
   std::string text(const Access& a) const { return "'" + print_stmt(k_, *a.stmt) + "'"; }
 
   void lanes(const Access& w) {
-    if (w.width == 1 || Collision(table_, w, w, w.loops.size(), kLane).impossible()) return;
+    if (w.width == 1 || collide_never(w, w, w.loops.size(), kLane)) return;
     out_.push_back(fmt::format("lanes of one store may write one element of {}: {}", name(w), text(w)));
+  }
+
+  const IndexRanges& used_ranges(const Access& a) {
+    auto& known = ranges_[static_cast<std::size_t>(&a - table_.accesses.data())];
+    if (!known) known = compute_used_ranges(table_, a);
+    return *known;
+  }
+  bool collide_never(const Access& w, const Access& x, std::size_t shared, std::optional<SymbolId> differs) {
+    return Collision(table_, w, used_ranges(w), x, used_ranges(x), shared, differs).impossible();
   }
 
   static std::size_t common_loops(const Access& a, const Access& b) {
@@ -333,8 +360,7 @@ class RaceCheck {
     const std::size_t common = common_loops(w, x);
     for (std::size_t i = depth == table_.alloc_depth.end() ? 0 : depth->second; i < common; ++i) {
       const EnclosingLoop& l = w.loops[i];
-      const bool single = proves_nonneg(1 - l.extent, compute_ranges(table_, w));
-      if (!l.is_parallel() || single || Collision(table_, w, x, i, l.var).impossible()) continue;
+      if (!l.is_parallel() || proves_nonneg(1 - l.extent, used_ranges(w)) || collide_never(w, x, i, l.var)) continue;
       const std::string loop = fmt::format("iterations of {} {}", to_string(l.tag), name_of(k_, l.var));
       if (&w == &x) {
         out_.push_back(fmt::format("{} may write one element of {}: {}", loop, name(w), text(w)));
@@ -348,19 +374,20 @@ class RaceCheck {
   void aliased(const Access& w, const Access& r) {
     const std::size_t common = common_loops(w, r);
     for (std::size_t i = 0; i < common; ++i) {
-      if (proves_nonneg(1 - w.loops[i].extent, compute_ranges(table_, w))) continue;
-      if (Collision(table_, w, r, i, w.loops[i].var).impossible()) continue;
+      if (proves_nonneg(1 - w.loops[i].extent, used_ranges(w))) continue;
+      if (collide_never(w, r, i, w.loops[i].var)) continue;
       out_.push_back(fmt::format("{} may alias {}, but another iteration of {} may write what {} reads: {}", name(r),
                                  name(w), name_of(k_, w.loops[i].var), text(r), text(w)));
       return;
     }
-    if (r.order > w.order && !Collision(table_, w, r, common, std::nullopt).impossible()) {
+    if (r.order > w.order && !collide_never(w, r, common, std::nullopt)) {
       out_.push_back(fmt::format("{} may alias {}, but {} comes after {}", name(r), name(w), text(r), text(w)));
     }
   }
 
   const Kernel& k_;
   const AccessTable& table_;
+  std::vector<std::optional<IndexRanges>> ranges_{table_.accesses.size()};  // of each access, once asked for
   std::vector<std::string>& out_;
 };
 

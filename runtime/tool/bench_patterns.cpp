@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "fusec/device.h"
 #include "fusec/session.h"
@@ -106,14 +107,18 @@ Status predict(const Engine& engine, const std::vector<Tensor>& inputs, PatternR
 }
 
 Status measure(const std::string& path, const Options& options, const Target& target, PatternYardstick& copy,
-               const BenchFlags& flags, PatternRow& row) {
+               const BenchFlags& flags, std::set<std::string>& unused, PatternRow& row) {
   FUSEC_ASSIGN(const Loaded loaded, load_model(path, flags));
-  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, Request()));
+  ModelFlags own = flags;
+  own.shapes = shapes_of(loaded.model, flags.shapes);
+  for (const std::string& shape : own.shapes) unused.erase(shape);
+  FUSEC_ASSIGN(const Request request, parse_request(loaded.model, own));
+  FUSEC_ASSIGN(const Symbols symbols, solve_symbols(loaded.model, request));
   FUSEC_ASSIGN(const Engine engine, compile_model(loaded.model, options));
   row.compile_ms = loaded.load_ms + engine.stats().compile_ms;
   row.compiled_kernels = engine.stats().compiled_kernels;
   row.cached_kernels = engine.stats().cached_kernels;
-  FUSEC_ASSIGN(const std::vector<Tensor> made, make_inputs(loaded.model, Request(), symbols));
+  FUSEC_ASSIGN(const std::vector<Tensor> made, make_inputs(loaded.model, request, symbols));
   FUSEC_ASSIGN(const std::vector<Tensor> inputs, on_device(engine, made));
   FUSEC_ASSIGN(Session session, Session::create(engine));
   FUSEC_ASSIGN(std::vector<Tensor> outputs, session.run(inputs));
@@ -258,6 +263,7 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
     copies = copy_table(*copy.cpu, int64_t{256} << 20);
   }
   std::vector<PatternRow> rows;
+  std::set<std::string> unused(flags.shapes.begin(), flags.shapes.end());  // of --shape
   bool ok = true;
   const auto start = std::chrono::steady_clock::now();
   const auto left = [&] {  // seconds of --time-limit
@@ -272,10 +278,14 @@ Result<bool> bench_patterns(const BenchFlags& flags) {
     BenchFlags share = flags;
     share.duration = std::min(flags.duration, left() / static_cast<double>(files.size() - i) / 2);
     row.status = left() <= 0 ? Status(StatusCode::invalid_argument, "not measured: --time-limit has passed")
-                             : measure(file, options, target, copy, share, row);
+                             : measure(file, options, target, copy, share, unused, row);
     ok = ok && row.status.ok();
     if (!row.status.ok()) fmt::print(stderr, "fusec: {}: {}\n", row.name, row.status.str());
     rows.push_back(std::move(row));
+  }
+  for (const std::string& shape : unused) {
+    ok = false;
+    fmt::print(stderr, "fusec: --shape {}: no pattern has such an input or symbol\n", shape);
   }
   if (flags.json) {
     Json patterns = Json::array();

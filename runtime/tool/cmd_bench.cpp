@@ -260,7 +260,7 @@ Status check_forms(const BenchFlags& flags, bool gate, bool several) {
       {"--rotate-mb", flags.rotate_mb != 0, flags.library_sum, "--library-sum"},
       {"--commit", !flags.commit.empty(), !flags.save.empty() || !flags.against.empty(),
        "--save FILE or --against FILE"},
-      {"--shape", !flags.shapes.empty(), !several, "one model"},
+      {"--shape", !flags.shapes.empty(), !gate, "one model, or --patterns DIR alone"},
       {"--input", !flags.inputs.empty(), !several, "one model"},
   };
   for (const Row& row : rows) {

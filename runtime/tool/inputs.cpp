@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 
 #include "ir/ops/element.h"
@@ -23,6 +24,10 @@ Status bad(std::string message) { return Status(StatusCode::invalid_argument, st
 const TensorInfo* find_input(const Model& model, const std::string& name) {
   auto it = std::find_if(model.inputs.begin(), model.inputs.end(), [&](const TensorInfo& i) { return i.name == name; });
   return it == model.inputs.end() ? nullptr : &*it;
+}
+
+bool has_symbol(const Model& model, const std::string& name) {
+  return std::find(model.symbols.begin(), model.symbols.end(), name) != model.symbols.end();
 }
 
 std::string join_names(const Model& model) {
@@ -61,7 +66,7 @@ Result<InputSpec> parse_spec(const TensorInfo& info, const std::string& text) {
 
 Status parse_shape_flag(const Model& model, const std::string& text, Request& request) {
   FUSEC_ASSIGN(const Assignment a, parse_assignment("--shape", text));
-  const bool is_symbol = std::find(model.symbols.begin(), model.symbols.end(), a.name) != model.symbols.end();
+  const bool is_symbol = has_symbol(model, a.name);
   const bool scalar = a.value.empty() || a.value == "scalar";
   FUSEC_ASSIGN(const TensorShape shape,
                scalar ? Result<TensorShape>(TensorShape()) : parse_integers(a.value, 'x', "--shape " + text));
@@ -170,6 +175,15 @@ std::optional<int64_t> index_limit(const TensorInfo& info, const Symbols& symbol
 }
 
 }  // namespace
+
+std::vector<std::string> shapes_of(const Model& model, const std::vector<std::string>& shapes) {
+  std::vector<std::string> own;
+  std::copy_if(shapes.begin(), shapes.end(), std::back_inserter(own), [&](const std::string& text) {
+    const std::string name = text.substr(0, text.rfind('='));
+    return find_input(model, name) != nullptr || has_symbol(model, name);
+  });
+  return own;
+}
 
 Result<Request> parse_request(const Model& model, const ModelFlags& flags) {
   Request request;

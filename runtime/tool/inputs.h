@@ -34,6 +34,9 @@ bool has_random_inputs(const Model& model, const Request& request);
 // invalid_argument for names that the model lacks and for values that do not parse.
 Result<Request> parse_request(const Model& model, const ModelFlags& flags);
 
+// Those of --shape's texts that name an input or a symbol of the model: one command line serves several models.
+std::vector<std::string> shapes_of(const Model& model, const std::vector<std::string>& shapes);
+
 // The symbols as the request gives them, 1 where it does not; `batch` > 0: the symbol that batch_symbol names.
 Result<Symbols> solve_symbols(const Model& model, const Request& request, int64_t batch = 0);
 // The symbol of the first axis of the first input that has one there; invalid_argument if none has.

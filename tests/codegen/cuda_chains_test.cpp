@@ -19,6 +19,7 @@
 #include "ir/text/kernel_text.h"
 #include "tests/codegen/cuda_columns.h"
 #include "tests/codegen/cuda_emulation_run.h"
+#include "tests/codegen/lowered.h"
 #include "tests/codegen/scalar_inputs.h"
 
 namespace fusec::codegen_test {
@@ -188,6 +189,18 @@ class Draw {
   Columns columns_;
 };
 
+// Both writers write all; some run under sanitizers.
+std::vector<Chain> written_and_sampled(const std::vector<Chain>& all) {
+  for (const Chain& c : all) {
+    for (const Codegen codegen : {Codegen::nvrtc, Codegen::llvm}) {
+      if (!kSanitized || (codegen == Codegen::llvm && !EmulationLibrary::has_llvm())) continue;
+      const auto text = codegen_test::emit_text(c.kernel, named_target("sm_90").value(), codegen);
+      EXPECT_TRUE(text.ok()) << text.status().str();
+    }
+  }
+  return sampled(all, 20);
+}
+
 // `kernels` of each type; kernel k has seed `seed` + k.
 std::vector<Chain> random_chains(int kernels, int seed) {
   std::vector<Chain> out;
@@ -239,19 +252,19 @@ void expect_chains(const std::vector<Chain>& chains, const RunKernel& run) {
 
 TEST(CudaChains, Random) {
   FUSEC_NEEDS_COMPILER();
-  const std::vector<Chain> all = sampled(chosen_chains(1));
+  const std::vector<Chain> all = written_and_sampled(chosen_chains(1));
   under_emulation(collect_kernels(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 TEST(NvptxChains, Random) {
   FUSEC_NEEDS_LLVM_COMPILER();
-  const std::vector<Chain> all = sampled(chosen_chains(1));
+  const std::vector<Chain> all = written_and_sampled(chosen_chains(1));
   under_emulation(collect_kernels(all), Codegen::llvm, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 
 TEST(CudaChains, Known) {
   FUSEC_NEEDS_COMPILER();
-  const std::vector<Chain> all = sampled(chains());
+  const std::vector<Chain> all = written_and_sampled(chains());
   under_emulation(collect_kernels(all), Codegen::nvrtc, [&](const RunKernel& run) { expect_chains(all, run); });
 }
 

@@ -9,27 +9,15 @@
 
 #include "fusec/tensor.h"
 #include "ir/kernel/kernel.h"
+#include "tests/sanitized.h"
 
 namespace fusec::codegen_test {
 
 using Extents = std::map<std::string, int64_t>;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-inline constexpr std::size_t kCaseStride = kSanitized ? 4 : 1;
-
-// All cases; under sanitizers, which slow the evaluator down and see nothing of what emulated kernels do, every fourth.
-template <class Cases>
-auto sampled(const Cases& all) {
-  std::vector<std::decay_t<decltype(*std::begin(all))>> some;
-  std::size_t number = 0;
-  for (const auto& one : all)
-    if (number++ % kCaseStride == 0) some.push_back(one);
-  return some;
-}
+using testing_support::kSanitized;
+using testing_support::many_or;
+using testing_support::sampled;
 
 // Of a kernel that ran as a GPU's.
 struct RunOutcome {

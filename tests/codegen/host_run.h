@@ -34,7 +34,8 @@ class Loaded {
 
 // The named target when this machine can run it, else null.
 std::unique_ptr<Target> usable_target(const std::string& name);
-// All of x86-64-v2, v3, v4, v4 with bf16 and that with VBMI that this machine can run.
+// All of x86-64-v2, v3, v4, v4 with bf16 and that with VBMI that this machine can run. Under sanitizers the first and
+// the last of them.
 std::vector<Target> usable_targets();
 
 }  // namespace fusec::codegen_test

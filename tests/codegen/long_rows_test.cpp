@@ -139,7 +139,7 @@ TEST(LongRows, ClustersHoldRowsThatAreReadMoreThanOnce) {
 }
 
 TEST(LongRows, ClustersHaveTheBitsOfOtherSchedules) {
-  for (const char* text : kClusterRows) {
+  for (const char* text : sampled(kClusterRows)) {
     SCOPED_TRACE(text);
     const Scheduled whole = schedule(text, 1, kOneSm);
     std::vector<Tensor> want = make_args(whole.kernel, whole.extents, 7, -2, 2),
@@ -275,7 +275,7 @@ constexpr InOrder kInOrder[] = {{kSoftmaxBeyondClusters, kSmallCache},
                                 {kRmsNormBeyondClusters, kSmallCache}};
 
 TEST(LongRows, PassesInOneLaunchHaveTheBitsOfTwoLaunches) {
-  for (const InOrder& c : kInOrder) {
+  for (const InOrder& c : sampled(kInOrder)) {
     SCOPED_TRACE(c.text);
     const Scheduled two = schedule(c.text, 3, kManySms), one = schedule(c.text, 3, c.gpu);
     EXPECT_EQ(count_of(print(two.kernel), " tasks("), 0) << print(two.kernel);

@@ -19,9 +19,12 @@
 #include "ir/ops/random.h"
 #include "ir/text/graph_text.h"
 #include "ir/text/kernel_text.h"
+#include "tests/sanitized.h"
 
 namespace fusec::compiler {
 namespace {
+
+using testing_support::sampled;
 
 const CandidateLimits kAll{0, 0, [](const ir::Kernel&) { return true; }, 1e9, 64};
 // Those that are worth measuring.
@@ -260,8 +263,8 @@ bool lists_split(const ir::Program& program) {
 TEST(Candidates, ARegionInTwoKernelsGivesTheSameBits) {
   Target gpu = named_target("sm_90").value(), cpu = named_target("x86-64-v3").value();
   cpu.threads = 2;
-  for (const std::string& graph :
-       {gelu_softmax_text("5, 1000", "5"), gelu_softmax_text("2, 40000", "2"), gelu_max_text()}) {
+  for (const std::string& graph : sampled(
+           std::vector{gelu_softmax_text("5, 1000", "5"), gelu_softmax_text("2, 40000", "2"), gelu_max_text()}, 2)) {
     EXPECT_TRUE(lists_split(lowered_program(graph, gpu, kAll))) << graph;
     expect_equal_bits(graph, gpu);
   }
@@ -292,11 +295,12 @@ TEST(Candidates, GiveTheSameBits) {
     Target target = named_target(name).value();
     target.threads = 2;
     for (const std::string& graph :
-         {pointwise_text("100, 333"), transposed, channels, columns, softmax_text("33, 96", "33"),
-          softmax_text("5, 1000", "5"), softmax_text("2, 40000", "2")})
+         sampled(std::vector{pointwise_text("100, 333"), channels, transposed, softmax_text("2, 40000", "2"), columns,
+                             softmax_text("33, 96", "33"), softmax_text("5, 1000", "5")},
+                 2))
       all += expect_equal_bits(graph, target);
   }
-  EXPECT_GE(all, 30U) << "there is little to compare";
+  EXPECT_GE(all, testing_support::many_or(30U, 10U)) << "there is little to compare";
 }
 
 // --- select ----------------------------------------------------------------------------------------------------------

@@ -517,12 +517,19 @@ Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node&
 }
 
 // What is NaN, infinite or overflows in a tile of cuDNN's f32 convolutions (Winograd, FFT) makes NaN of the tile: of an
-// image, at most. What is NaN or infinite in one group of its 16-bit convolutions makes NaN of the other groups there.
+// image, at most. What is NaN or infinite in one group of its 16-bit convolutions makes NaN of the other groups there,
+// and so does what lies beside a window if blocks of an image of few channels become its channels, as they do for many
+// filters (compiler/passes/space_to_depth.cpp).
 void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, Bounded& out) {
   if (node.op != ir::Op(TensorOp::conv) || out.at.num_elements() == 0) return;
   const DType dtype = graph.type(node.output).dtype;
-  const bool has_tiles = dtype == DType::f32, joins_groups = is_16_bit_float(dtype) && node.attrs.i("groups") > 1;
-  if (!has_tiles && !joins_groups) return;
+  const auto& strides = node.attrs.ints("strides");
+  const auto& filters = operands[1].at.shape();
+  const bool has_blocks = filters[0] >= 32 && filters[1] < 8 &&
+                          std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
+  const bool has_tiles = dtype == DType::f32,
+             joins = is_16_bit_float(dtype) && (node.attrs.i("groups") > 1 || has_blocks);
+  if (!has_tiles && !joins) return;
   const auto greatest = [&](const Bounded& b, int64_t begin, int64_t end) {
     double m = 0;
     for (int64_t i = begin; i < end; ++i) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -21,6 +22,7 @@ namespace fusec::importer {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FUSEC_IN_ONE_PROCESS
 const bool kInstrumented = true;
 #else
 const bool kInstrumented = __gcov_exit != nullptr;
@@ -45,6 +47,19 @@ struct Outcome {
   double seconds = 0, mebibytes = 0;
 };
 
+#ifdef FUSEC_IN_ONE_PROCESS
+// Children of a process with sanitizers start slowly, and end without the search for leaks.
+Outcome import_file(const std::string& file, const ImportOptions& options = {}) {
+  std::printf("%s\n", file.c_str());  // the last one is where a sanitizer has ended the process
+  std::fflush(stdout);
+  ::alarm(60);
+  const std::clock_t start = std::clock();
+  const Status status = load_onnx(file, options).status();
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  ::alarm(0);
+  return {status.code(), status.str(), seconds, 0};
+}
+#else
 [[noreturn]] void import_and_tell(const std::string& file, const ImportOptions& options, int to) {
   const rlimit limit{kAddressSpace, kAddressSpace};
   if (!kInstrumented) (void)::setrlimit(RLIMIT_AS, &limit);
@@ -77,6 +92,7 @@ Outcome import_file(const std::string& file, const ImportOptions& options = {}) 
   return {static_cast<StatusCode>(told[0] - '0'), told.substr(1), seconds(usage.ru_utime) + seconds(usage.ru_stime),
           static_cast<double>(usage.ru_maxrss) / 1024};
 }
+#endif
 
 void expect_refused(const HostileModel& model, const std::string& file, const Outcome& outcome) {
   const bool refused = outcome.code == StatusCode::invalid_model || outcome.code == StatusCode::unsupported ||

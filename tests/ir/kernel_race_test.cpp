@@ -13,6 +13,7 @@
 #include "ir/support/hash.h"
 #include "ir/text/kernel_text.h"
 #include "ir/verify/kernel.h"
+#include "tests/sanitized.h"
 
 namespace fusec::ir {
 namespace {
@@ -112,7 +113,7 @@ std::string enumerate(const Kernel& kernel, const StoreNest& nest, int64_t n, in
   return "";
 }
 
-constexpr int kNests = 150;
+constexpr int kNests = testing_support::many_or(150, 50);
 
 TEST(KernelRace, AcceptedNestsHaveNoRaceByEnumeration) {
   int accepted = 0, sound = 0;

@@ -124,17 +124,18 @@ inline Expected expected_conv(const Case& c, const Extents& at) {
   const std::size_t axes = at.size() - 2, channel = last ? at.size() - 1 : 1, first = last ? 1 : 2;
   const Extents &filter = c.call.args[1].shape, &in = c.call.args[0].shape;
   const int64_t group = at[channel] / (filter[0] / attrs.i("groups"));
+  const Extents &strides = attrs.ints("strides"), &dilations = attrs.ints("dilations"), &pads = attrs.ints("pads");
   Expected e;
+  Extents x(at.size()), w(filter.size());
+  x[0] = at[0];
+  w[0] = at[channel];
   for_all({filter.begin() + 1, filter.end()}, [&](const Extents& k) {
-    Extents x(at.size()), w{at[channel]};
-    x[0] = at[0];
     x[channel] = group * filter[1] + k[0];
     for (std::size_t i = 0; i < axes; ++i) {
-      x[first + i] =
-          at[first + i] * attrs.ints("strides")[i] + k[1 + i] * attrs.ints("dilations")[i] - attrs.ints("pads")[i];
+      x[first + i] = at[first + i] * strides[i] + k[1 + i] * dilations[i] - pads[i];
       if (x[first + i] < 0 || x[first + i] >= in[first + i]) return;
     }
-    w.insert(w.end(), k.begin(), k.end());
+    std::copy(k.begin(), k.end(), w.begin() + 1);
     const double term = c.get(0, x) * c.get(1, w);
     e.value += term;
     e.magnitude += std::fabs(term);
@@ -147,15 +148,17 @@ inline Expected expected_pool(const Case& c, const Extents& at) {
   const bool last = attrs.s("layout") == "last", is_max = c.step->op == ir::TensorOp::max_pool;
   const std::size_t axes = at.size() - 2, first = last ? 1 : 2;
   const Extents& in = c.call.args[0].shape;
+  const Extents &strides = attrs.ints("strides"), &dilations = attrs.ints("dilations"), &pads = attrs.ints("pads");
+  const bool counts_pads = !is_max && attrs.i("count_include_pad") == 1;
   double sum = 0, magnitude = 0, best = -INFINITY, places = 0;
+  Extents x = at;
   for_all(attrs.ints("kernel"), [&](const Extents& k) {
-    Extents x = at;
     bool inside = true, padded = true;
     for (std::size_t i = 0; i < axes; ++i) {
       int64_t& p = x[first + i];
-      p = at[first + i] * attrs.ints("strides")[i] + k[i] * attrs.ints("dilations")[i] - attrs.ints("pads")[i];
+      p = at[first + i] * strides[i] + k[i] * dilations[i] - pads[i];
       inside = inside && p >= 0 && p < in[first + i];
-      padded = padded && p < in[first + i] + attrs.ints("pads")[axes + i];
+      padded = padded && p < in[first + i] + pads[axes + i];
     }
     if (inside) {
       const double v = c.get(0, x);
@@ -163,7 +166,7 @@ inline Expected expected_pool(const Case& c, const Extents& at) {
       magnitude += std::fabs(v);
       best = ir::eval_scalar(ir::ScalarOp::max, best, v);
     }
-    if (inside || (!is_max && attrs.i("count_include_pad") == 1 && padded)) places += 1;
+    if (inside || (counts_pads && padded)) places += 1;
   });
   const double value = is_max ? best : places == 0 ? 0 : sum / places;
   return {value, std::isfinite(value) ? magnitude : 0};

@@ -7,6 +7,7 @@
 
 #include "runtime/library/plain/plain.h"
 #include "tests/runtime/library_case.h"
+#include "tests/sanitized.h"
 
 namespace fusec::runtime {
 namespace {
@@ -193,7 +194,8 @@ constexpr ScalarOp kBinary[] = {ScalarOp::add, ScalarOp::mul, ScalarOp::sub,
 TEST(LibraryEpilogue, UnaryOnConvMatmulAndPool) {
   for (const NamedEpilogue& e : unary_epilogues()) {
     SCOPED_TRACE(ir::info(e.op).name);
-    for (const ConvShape& s : {conv_shapes()[1], conv_shapes()[2], conv_shapes()[4]}) {
+    for (const ConvShape& s :
+         testing_support::sampled(std::vector{conv_shapes()[1], conv_shapes()[2], conv_shapes()[4]})) {
       check_all([&] {
         Case c = conv_case(s);
         c.epilogue(e.op, -1, e.alpha, e.beta);
@@ -229,7 +231,7 @@ TEST(LibraryEpilogue, UnaryOnConvMatmulAndPool) {
 TEST(LibraryEpilogue, BinaryOperands) {
   for (const ScalarOp op : kBinary) {
     for (const char* layout : {"last", "first"}) {
-      for (const char* kind : {"channel", "scalar", "full", "image"}) {
+      for (const char* kind : testing_support::sampled(std::vector{"channel", "scalar", "full", "image"}, 2)) {
         SCOPED_TRACE(std::string(ir::info(op).name) + " " + layout + " " + kind);
         ConvShape s = conv_shapes()[1];
         s.layout = layout;
@@ -428,7 +430,7 @@ TEST(LibraryPool, WindowsAndLayouts) {
           ir::Attrs attrs{{"kernel", s.kernel},       {"strides", s.strides}, {"pads", s.pads},
                           {"dilations", s.dilations}, {"ceil_mode", s.ceil},  {"layout", layout}};
           if (op == TensorOp::avg_pool) attrs.set("count_include_pad", include);
-          for (const int64_t channels : {5, 300}) {
+          for (const int64_t channels : testing_support::sampled(std::vector<int64_t>{5, 300})) {
             check_all([&] {
               Case c(op, attrs);
               c.add(image(2, channels, s.in, layout));

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/sanitized.h"
+
 namespace fusec::runtime {
 namespace {
 
@@ -22,7 +24,7 @@ void check_by_every_choice(Case c) {
   }
 }
 
-constexpr uint64_t kCases = 60;
+constexpr uint64_t kCases = testing_support::many_or(60, 15);
 
 TEST(LibraryRandom, Convolutions) {
   for (uint64_t seed = 1; seed <= kCases; ++seed) {

@@ -147,7 +147,7 @@ TEST(Usage, FlagsWithoutEffectAreRefused) {
       {{relu, "--rotate-mb", "5"}, "--rotate-mb is for --library-sum"},
       {{relu, "--commit", "abc"}, "--commit is for --save FILE"},
       {{"--patterns", relu, "--batch", "1"}, "--batch is for one model"},
-      {{"--patterns", relu, "--shape", "N=1"}, "--shape is for one model"},
+      {{"--patterns", relu, "--save", w.path("f.json"), "--shape", "N=1"}, "--shape is for one model, or --patterns"},
       {{"--patterns", relu, "--library-sum"}, "--library-sum is for one model"},
       {{"--patterns", relu, "--save", w.path("f.json"), "--steps"}, "--steps is for a model"},
   };

@@ -174,7 +174,6 @@ namespace build {
 
 using A = OpArgs;
 
-Value* fma(Ir& ir, const A& x) { return gpu_fma(ir, x.a, x.b, x.c); }
 Value* fma_down(Ir& ir, const A& x) {
   return by_lane(ir, x.a, ir.b.getFloatTy(), [&](Value* a, int k) -> Value* {
     return ir.b.CreateIntrinsic(intrinsic::nvvm_fma_rm_f, {}, {a, lane_of(ir, x.b, k), lane_of(ir, x.c, k)});

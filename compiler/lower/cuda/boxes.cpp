@@ -15,7 +15,8 @@ namespace fusec::compiler {
 namespace {
 
 constexpr int kVectorLoad = 8;     // what a load of several elements weighs against one of a single element
-constexpr int kMaxNeighbours = 4;  // of windows, that a thread takes
+constexpr int kMaxNeighbours = 8;  // of windows, that a thread takes
+constexpr int kManyPlaces = 50;    // loads of a window with as much arithmetic, those of weights among them
 constexpr int64_t kLine = 128;     // bytes of a cache line
 
 // One loop of the nest. A block takes `threads` * `steps` accesses of `lanes` elements along it.
@@ -101,32 +102,44 @@ class BoxSchedule {
   }
 
   // As many as leave work for a quarter of the threads that the machine holds: such a body has registers for no more.
+  // Where a window has many places, arithmetic takes longer than memory, and many neighbours share its conversions.
   int choose_neighbours() const {
     const int64_t threads = int64_t{s_.target.sm_count} * s_.target.threads_per_sm / 4;
     IndexExpr results = 1;
     for (const BoxSide& side : sides_) results *= side.head.extent;
-    int steps = kMaxNeighbours;
+    int steps = count_loads() < kManyPlaces ? kMaxNeighbours / 2 : kMaxNeighbours;
     if (const auto known = typical_value(s_, results)) {
       while (steps > 1 && *known / shape_.lanes < steps * threads) steps /= 2;
       return steps;
     }
-    return has_many(s_, results, steps * threads * shape_.lanes, false) ? steps : steps / 2;
+    return has_many(s_, results, kMaxNeighbours / 2 * threads * shape_.lanes, false) ? steps : kMaxNeighbours / 4;
+  }
+
+  int64_t count_loads() const {
+    return std::count_if(nest_.body.begin(), nest_.body.end(),
+                         [](const Stmt& stmt) { return std::holds_alternative<ir::Load>(stmt.v); });
   }
 
   // Finds the side along which most loads share what they read, if many do and if `steps` neighbours divide it well.
   bool find_window(int steps) {
-    const auto loads = std::count_if(nest_.body.begin(), nest_.body.end(),
-                                     [](const Stmt& stmt) { return std::holds_alternative<ir::Load>(stmt.v); });
+    const int64_t loads = count_loads();
     int most = 0;
     for (size_t i = 0; i + 1 < sides_.size(); ++i) {
       Block body = nest_.body;
       const int shared = share_windows(k_, nest_.heads, sides_[i].head.var, body);
       const int64_t covered = (sides_[i].count + steps - 1) / steps * steps;
-      if (shared < 2 || 4 * shared < loads || shared < most || 4 * covered > 5 * sides_[i].count) continue;
+      const int once = shared + fixed_loads(sides_[i].head.var);
+      if (shared < 2 || 4 * once < loads || shared < most || 4 * covered > 5 * sides_[i].count) continue;
       most = shared;
       stepped_ = i;
     }
     return most > 0;
+  }
+
+  int fixed_loads(VarId var) const {
+    return static_cast<int>(std::count_if(nest_.body.begin(), nest_.body.end(), [&](const Stmt& stmt) {
+      return std::holds_alternative<ir::Load>(stmt.v) && !mentions(stmt, var);
+    }));
   }
 
   // How many threads cover a side.

@@ -299,7 +299,7 @@ class LongRows {
   }
 
   Block slices(int64_t rows) {
-    if (suit_passes() && decide(s_, &ScheduleChoice::passes, want_passes(rows))) return passes();
+    if (suit_passes() && decide(s_, &ScheduleChoice::passes, want_passes())) return passes();
     Block grids;
     for (size_t i = 0; i < parts_.size(); ++i) {
       if (parts_[i].loop) {
@@ -334,10 +334,11 @@ class LongRows {
 
   // Two passes in one launch read a row from memory once, if it fits in L2 beside what is under way. They are no faster
   // where L2 holds all rows. (Not measured where accesses are of less than 8 bytes.)
-  bool want_passes(int64_t rows) const {
+  bool want_passes() const {
     const Chunks chunks = chunks_of(parts_[0]);
     const int64_t row = chunks.length * bytes_of_access() / chunks.lanes, cache = s_.target.last_level_cache;
-    return 2 * row <= cache && rows * row > cache && !shares_much(*parts_[1].loop) && narrowness() <= 2;
+    if (2 * row > cache || shares_much(*parts_[1].loop) || narrowness() > 2) return false;
+    return has_many(s_, memory_.rows(), cache / row + 1, false);
   }
 
   // The tasks of the passes have the same slices. The second pass begins with the slice that the first one has read

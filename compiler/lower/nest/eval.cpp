@@ -179,14 +179,16 @@ Lowered RegionEval::scalar(const Node& node, const Coords& coords) {
   const DType result = graph_.type(node.output).dtype;
   const size_t value_arg = op == ScalarOp::where ? 1 : 0;
   const DType in = graph_.type(node.inputs[value_arg]).dtype;
-  std::vector<Operand> args;
+  std::vector<Operand> args(node.inputs.size());
   bool all_exact = true;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
+  for (size_t k = 0; k < args.size(); ++k) {
+    // The sum of an fma first: a chain of them then takes its products one after another.
+    const size_t i = op == ScalarOp::fma ? (k + 2) % 3 : k;
     const DType t = graph_.type(node.inputs[i]).dtype;
     Lowered arg = eval(node.inputs[i], input_coords(graph_, node, static_cast<int>(i), coords, ranges_));
     if (needs_rounded(op)) arg = {rounded(arg, t), true};
     all_exact = all_exact && arg.exact;
-    args.push_back(arg.operand);
+    args[i] = arg.operand;
   }
   if (op == ScalarOp::cast) {
     if (compute_type(result) == compute_type(in)) {  // between f32, f16 and bf16: only rounding
@@ -231,9 +233,11 @@ bool overlaps(const StridedView& view, int64_t shift) {
 
 }  // namespace
 
-// Windows read one value at many offsets. Through one parameter, loads of the same element have the same index.
-std::optional<std::pair<BufferId, Dim>> RegionEval::overlapping_parameter(const StridedView& view) {
+// Windows read one value at many offsets. Through one parameter, loads of the same element have the same index. Parts
+// of one constant share a parameter, too: a kernel then computes one address for all of them.
+std::optional<std::pair<BufferId, Dim>> RegionEval::shared_parameter(const StridedView& view) {
   const Dim elements = spanned_elements(view);
+  const bool is_constant = graph_.constant(view.base) != nullptr;
   for (size_t i = 0; i < nest_.params.size(); ++i) {
     ParamSource& source = nest_.params[i];
     ir::Buffer& buffer = nest_.kernel.buffers[nest_.kernel.params[i]];
@@ -241,7 +245,7 @@ std::optional<std::pair<BufferId, Dim>> RegionEval::overlapping_parameter(const 
         !buffer.strides.empty())
       continue;
     const Dim shift = view.offset - source.offset;
-    if (!shift.is_const() || shift.value() <= 0 || !overlaps(view, shift.value())) continue;
+    if (!shift.is_const() || shift.value() <= 0 || !(is_constant || overlaps(view, shift.value()))) continue;
     const Dim end = shift + elements;
     if (!proves_nonneg(source.elements - end, {})) {
       if (!proves_nonneg(end - source.elements, {})) continue;
@@ -329,7 +333,7 @@ Lowered RegionEval::load(const StridedView& full, const Coords& coords, DType dt
     if (reads_register(at[i])) clamp |= 1U << i;
   ir::Load load;
   Dim shift = 0;
-  if (const auto known = clamp == 0 ? overlapping_parameter(view) : std::nullopt) {
+  if (const auto known = clamp == 0 ? shared_parameter(view) : std::nullopt) {
     load.buffer = known->first;
     shift = known->second;
   } else {

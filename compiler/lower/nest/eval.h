@@ -69,7 +69,7 @@ class RegionEval {
   void flip_negative(StridedView& view, Coords& coords);
   ir::BufferId parameter(const StridedView& view, ir::Space space, bool flat);
   // The parameter for another view of the same elements but some at its ends, and where in it the view begins.
-  std::optional<std::pair<ir::BufferId, Dim>> overlapping_parameter(const StridedView& view);
+  std::optional<std::pair<ir::BufferId, Dim>> shared_parameter(const StridedView& view);
   IndexExpr index(const Dim& d) const { return index_expr(nest_, d); }
   std::vector<IndexExpr> indices(const std::vector<Dim>& list) const;
   Dim symbol(ir::RegId reg);

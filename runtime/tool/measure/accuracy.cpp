@@ -10,13 +10,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <thread>
 
 #include "fusec/session.h"
 #include "ir/graph/model_internal.h"
 #include "ir/ops/cast.h"
 #include "ir/ops/reference.h"
+#include "ir/support/hash.h"
 #include "ir/text/graph_text.h"
 
 namespace fusec::tool {
@@ -91,7 +91,7 @@ class Inputs {
 
   // The bits of operand k of input i.
   uint64_t bits(int64_t i, int k) const {
-    std::mt19937_64 rng(static_cast<uint64_t>(i) * 8 + static_cast<uint64_t>(k) + 1);
+    Random rng{ir::mix64(static_cast<uint64_t>(i) * 8 + static_cast<uint64_t>(k) + 1)};
     if (operand_type(op_, dtype_, k) == DType::bool_) return rng() & 1;
     if (row_.is_definition && k > 0) return of_domain(rng);  // a parameter, such as an alpha
     if (i < pairs_) {
@@ -110,7 +110,13 @@ class Inputs {
   }
 
  private:
-  uint64_t of_domain(std::mt19937_64& rng) const {
+  // A state of one word: there is one for every operand of every input.
+  struct Random {
+    uint64_t state;
+    uint64_t operator()() { return state = ir::mix64(state); }
+  };
+
+  uint64_t of_domain(Random& rng) const {
     const double unit = static_cast<double>(rng() >> 11) * 0x1p-53,
                  x = row_.domain_lo + (row_.domain_hi - row_.domain_lo) * unit;
     uint64_t bits = 0;
