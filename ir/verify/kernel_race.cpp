@@ -221,21 +221,31 @@ class Collision {
     return nonneg(e);
   }
 
+  // What of a term may be the g of split_equation: its coefficient and its extents.
+  static IndexExpr splitter(const IndexExpr::Term& t) {
+    IndexExpr g = t.coefficient < 0 ? -t.coefficient : t.coefficient;
+    for (const IndexExpr::Atom& a : t.atoms)
+      if (a.fn == IndexExpr::Fn::symbol && a.symbol.extent()) g *= IndexExpr::symbol(a.symbol);
+    return g;
+  }
+
   // g*u + r = 0 and |r| < g imply r = 0 and u = 0: rows and columns of tiles that different loops walk over.
   bool split_equation() {
     if (splits_ == kMaxSplits) return false;
     for (const IndexExpr& e : equations_) {
       for (const IndexExpr::Term& t : e.terms()) {
-        const int64_t g = t.coefficient < 0 ? -t.coefficient : t.coefficient;
+        const IndexExpr g = splitter(t);
         IndexExpr rest = 0;
-        for (const IndexExpr::Term& other : e.terms())
-          if (g < 2 || other.coefficient % g != 0) rest += IndexExpr::from_terms({other});
+        for (const IndexExpr::Term& other : e.terms()) {
+          const IndexExpr term = IndexExpr::from_terms({other});
+          if (g.is(1) || !term.exact_div(g)) rest += term;
+        }
         if (rest.is(0) || rest == e || !within(rest, g)) continue;
-        const IndexExpr multiple = e - rest;
+        const IndexExpr multiple = *(e - rest).exact_div(g);
         ++splits_;
+        equations_.erase(std::find(equations_.begin(), equations_.end(), e));
         equations_.push_back(rest);
         equations_.push_back(multiple);
-        equations_.erase(std::find(equations_.begin(), equations_.end(), rest + multiple));
         return true;
       }
     }

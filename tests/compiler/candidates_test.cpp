@@ -239,6 +239,26 @@ TEST(Candidates, VariantsForAlignedRowsGiveTheResultsOfTheOthers) {
   expect_equal_variants(softmax_text("N, S", "N"), shapes, 1e-6);
 }
 
+std::string kernel_text(const ir::Program& program, const ir::Variant& variant) {
+  return ir::print(program.kernels[std::get<ir::KernelStep>(variant.candidates.at(0).steps.at(0).v).kernel]);
+}
+
+// An f32 scale of each channel of f16 images: a thread takes 16 bytes at once, and several times if the images are
+// many.
+TEST(Candidates, VariantsForManyImagesGiveTheSameBits) {
+  const std::string image = "[N, 20, 20, 64]";
+  const std::string graph =
+      "graph @main(%x: f16" + image + ", %s: f32[N, 1, 1, 64]) {\n  %0 = cast %x {to = f32}: f32" + image +
+      "\n  %1 = mul %0, %s: f32" + image + "\n  %2 = cast %1 {to = f16}: f16" + image + "\n  return %2 as \"y\"\n}\n";
+  expect_equal_variants(graph, {{{"N", 3}}, {{"N", 1}}, {{"N", 0}}}, 0);
+  const ir::Program program = lowered_program(graph, named_target("sm_90").value());
+  const std::vector<ir::Variant>& variants = program.slots.at(0).variants;
+  const std::string few = kernel_text(program, variants.front()), many = kernel_text(program, variants.back());
+  for (const std::string& text : {few, many}) EXPECT_NE(text.find("f16.8 = load b0"), std::string::npos) << text;
+  EXPECT_EQ(few.find("unroll"), std::string::npos) << few;
+  EXPECT_NE(many.find("reg f16[4, 8]"), std::string::npos) << many;
+}
+
 // A heavy producer whose result several phases of a row read.
 std::string gelu_softmax_text(const std::string& shape, const std::string& row) {
   const std::string one = "f32[" + row + ", 1]", all = "f32[" + shape + "]";

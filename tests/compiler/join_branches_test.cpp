@@ -176,5 +176,19 @@ TEST(JoinBranches, WhatDiffersKeepsItsBranch) {
   EXPECT_EQ(choices_with("i - 3*n + 1, 4*n - i", "i - 3*n - 1, 4*n - i"), Choices{}) << "a gap";
 }
 
+TEST(JoinBranches, PartsThatShareMemoryKeepTheirBranches) {
+  std::string text = kParts;
+  text.insert(text.find("    if"), "    alloc s: shared f32[1]\n");
+  for (int i = 0; i < 4; ++i) {
+    const std::string value = "v" + std::to_string(i), again = "v" + std::to_string(i + 4);
+    const std::string store = "store y[i], " + value;
+    text.replace(text.find(store), store.size(),
+                 "store s[0], " + value + "\n      " + again + ": f32 = load s[0]\n      store y[i], " + again);
+  }
+  ir::Kernel kernel = ir::parse_kernel(text).value();
+  join_branches(kernel);
+  EXPECT_EQ(list_choices(kernel), Choices{});
+}
+
 }  // namespace
 }  // namespace fusec::compiler

@@ -16,6 +16,9 @@ namespace {
 
 constexpr int kVectorLoad = 8;     // what a load of several elements weighs against one of a single element
 constexpr int kMaxNeighbours = 8;  // of windows, that a thread takes
+constexpr int kMaxThreads = 256;   // of a block
+constexpr int kMaxSteps = 4;       // of a thread, where loads are not shared
+constexpr int kFewSteps = 2;       // of a thread, whether there are few results or many
 constexpr int kManyPlaces = 50;    // loads of a window with as much arithmetic, those of weights among them
 constexpr int64_t kLine = 128;     // bytes of a cache line
 
@@ -58,6 +61,7 @@ class BoxSchedule {
 
   Block run() {
     choose_slide();
+    choose_accesses();
     choose_threads();
     if (!slides_) choose_steps();
     std::vector<IndexExpr> left;
@@ -105,14 +109,19 @@ class BoxSchedule {
   // Where a window has many places, arithmetic takes longer than memory, and many neighbours share its conversions.
   int choose_neighbours() const {
     const int64_t threads = int64_t{s_.target.sm_count} * s_.target.threads_per_sm / 4;
-    IndexExpr results = 1;
-    for (const BoxSide& side : sides_) results *= side.head.extent;
+    const IndexExpr results = count_results();
     int steps = count_loads() < kManyPlaces ? kMaxNeighbours / 2 : kMaxNeighbours;
     if (const auto known = typical_value(s_, results)) {
       while (steps > 1 && *known / shape_.lanes < steps * threads) steps /= 2;
       return steps;
     }
     return has_many(s_, results, kMaxNeighbours / 2 * threads * shape_.lanes, false) ? steps : kMaxNeighbours / 4;
+  }
+
+  IndexExpr count_results() const {
+    IndexExpr results = 1;
+    for (const BoxSide& side : sides_) results *= side.head.extent;
+    return results;
   }
 
   int64_t count_loads() const {
@@ -142,12 +151,30 @@ class BoxSchedule {
     }));
   }
 
+  // The largest block, and the accesses of a thread. Where the number of iterations is not known, their share of the
+  // threads that the machine holds decides, as it does in point_shape. A model has many different concats, and each is
+  // compiled once, whatever its size: two accesses are faster than one with 1 and with 64 images of densenet121.
+  void choose_accesses() {
+    threads_ = std::min(shape_.threads, kMaxThreads), steps_ = shape_.steps;
+    if (slides_ || sides_.size() == 1) return;
+    const IndexExpr results = count_results();
+    if (known_value(s_, results)) return;
+    if (s_.shares_launch) {
+      steps_ = std::max(steps_, kFewSteps);
+      return;
+    }
+    const int64_t machine = int64_t{s_.target.sm_count} * s_.target.threads_per_sm;
+    if (!has_many(s_, results, kMaxSteps * machine * shape_.lanes, false)) return;
+    steps_ = kMaxSteps;
+    if (!shape_.heavy) threads_ = decide(s_, &ScheduleChoice::threads, kMaxThreads);
+  }
+
   // How many threads cover a side.
   static int64_t needed(const BoxSide& side) { return (side.count + side.steps - 1) / side.steps; }
 
   // Threads go along the inner loop first, then along the loops around it.
   void choose_threads() {
-    int64_t room = std::min(shape_.threads, 256);
+    int64_t room = threads_;
     for (size_t i = sides_.size(); i-- > 0 && room > 1;) {
       BoxSide& side = sides_[i];
       side.threads = part(needed(side), room);
@@ -184,7 +211,7 @@ class BoxSchedule {
       side.steps = decide(s_, &ScheduleChoice::accesses, shape_.unroll);
       return;
     }
-    const int own = most >= kVectorLoad ? (loads_all() ? shape_.steps : 2 * shape_.steps) : shape_.steps;
+    const int own = most >= kVectorLoad && !loads_all() ? 2 * steps_ : steps_;
     const int wanted = decide(s_, &ScheduleChoice::accesses, own);
     side.steps = static_cast<int>(std::clamp<int64_t>((side.count + side.threads - 1) / side.threads, 1, wanted));
   }
@@ -383,6 +410,8 @@ class BoxSchedule {
   bool inner_known_ = false;
   bool slides_ = false;  // whether a thread takes neighbours, whose windows overlap
   size_t stepped_ = 0;   // the side along which a thread takes its steps
+  int threads_ = 1;      // at most, of a block
+  int steps_ = 1;        // at most, of a thread, unless they save loads
   VarId step_;
 };
 

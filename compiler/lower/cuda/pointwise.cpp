@@ -3,6 +3,7 @@
 // cost of the body decide lanes, threads and accesses per thread.
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/rewrite/kernel_names.h"
@@ -38,10 +39,37 @@ bool keeps_rows(const ir::Kernel& kernel, const Block& block) {
   return found;
 }
 
+// Whether the body reads a buffer at several places, as a window does.
+bool has_windows(const Block& body) {
+  std::set<ir::BufferId> seen;
+  return std::any_of(body.begin(), body.end(), [&](const Stmt& stmt) {
+    const auto* load = std::get_if<ir::Load>(&stmt.v);
+    return load != nullptr && !seen.insert(load->buffer).second;
+  });
+}
+
+// The statements of the body whose accesses move with every loop.
+Block moving_accesses(const PerfectNest& nest) {
+  Block moving;
+  for (const Stmt& stmt : nest.body)
+    if (std::all_of(nest.heads.begin(), nest.heads.end(),
+                    [&](const LoopHead& head) { return head.extent.is(1) || mentions(stmt, head.var); }))
+      moving.push_back(stmt);
+  return moving;
+}
+
+// What moves with all loops decides: an f32 scale of a channel is loaded once for many elements of a 16-bit image. A
+// window's elements all stay in registers, which are then too few.
+int choose_lanes(const Scheduling& s, const PerfectNest& nest) {
+  if (keeps_rows(s.kernel, nest.body)) return 1;
+  const bool narrow = has_windows(nest.body);
+  return lanes_of_access(s.kernel, narrow ? nest.body : moving_accesses(nest), nest.heads.back().var);
+}
+
 PointShape point_shape(const Scheduling& s, const PerfectNest& nest) {
   PointShape shape;
   const LoopHead& inner = nest.heads.back();
-  shape.lanes = keeps_rows(s.kernel, nest.body) ? 1 : lanes_of_access(s.kernel, nest.body, inner.var);
+  shape.lanes = choose_lanes(s, nest);
   // A flat nest has one partial access at its end. Several rows would have one each, so lanes must divide a row.
   while (shape.lanes > 1 && nest.heads.size() > 1 && !divisible_by(s.kernel, inner.extent, shape.lanes))
     shape.lanes /= 2;

@@ -193,13 +193,15 @@ ScheduleChoice schedule_cuda(LoopNest& nest, const Target& target, const std::ve
   const std::map<ir::SymbolId, int64_t> typical = find_typical_values(launch, nest.typical);
   ScheduleChoice made;
   nest.questions.clear();
-  const Scheduling s{nest.kernel, target, expected_values, choice, made, typical, nest.has_many, nest.questions};
   Block result;
   Block body = std::move(nest.kernel.body);
   nest.kernel.body.clear();
   narrow_places(nest.kernel, body);
   const bool independent = is_independent(nest.kernel, body);
   if (independent) body = join_nests(std::move(body));
+  const Scheduling s{nest.kernel,   target,         expected_values,
+                     choice,        made,           typical,
+                     nest.has_many, nest.questions, independent && body.size() > 1};
   for (Stmt& stmt : body) {
     for (Stmt& inner : cuda_nest(s, peel_loops(std::move(stmt)))) result.push_back(std::move(inner));
   }

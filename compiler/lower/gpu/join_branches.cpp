@@ -94,15 +94,19 @@ bool is_simple(const ir::Kernel& kernel, const Stmt& stmt) {
          std::holds_alternative<ir::If>(stmt.v) || std::holds_alternative<ir::Loop>(stmt.v);
 }
 
-// Whether the block reads no register that is defined outside of it.
+// Whether the block reads no register that is defined outside of it, and shares no memory but parameters.
 bool stands_alone(const ir::Kernel& kernel, const Block& block) {
   std::set<RegId> own;
+  std::set<BufferId> memory(kernel.params.begin(), kernel.params.end());
   bool alone = true;
   for_each_stmt(block, [&](const Stmt& stmt) {
     for (const RegId reg : defined(stmt)) own.insert(reg);
+    if (const auto* alloc = std::get_if<ir::Alloc>(&stmt.v)) memory.insert(alloc->buffer);
   });
   for_each_stmt(block, [&](const Stmt& stmt) {
     alone = alone && is_simple(kernel, stmt);
+    if (const auto* load = std::get_if<ir::Load>(&stmt.v)) alone = alone && memory.contains(load->buffer);
+    if (const auto* store = std::get_if<ir::Store>(&stmt.v)) alone = alone && memory.contains(store->buffer);
     for_each_operand(stmt, [&](const Operand& o) {
       if (const auto* reg = std::get_if<RegId>(&o)) alone = alone && own.contains(*reg);
     });
