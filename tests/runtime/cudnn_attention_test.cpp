@@ -229,6 +229,14 @@ TEST_F(CudnnAttention, PlansByNumberOfHeads) {
   EXPECT_EQ(bind(many), "");
   fake_->has = "eng5_k24=7";
   EXPECT_EQ(bind(many), "eng5_k24=7");
+  Operands masked = many;
+  masked.mask = {1, 1, 130, 1};
+  EXPECT_EQ(bind(masked), "");
+  fake_->has = "eng1_k24=5";
+  EXPECT_EQ(bind(masked), "eng1_k24=5");
+  masked.q[2] = masked.out[2] = masked.mask[2] = 49;  // windows
+  fake_->has = "eng1_k24=3";
+  EXPECT_EQ(bind(masked), "eng1_k24=3");
   many.q[2] = many.out[2] = 1;  // a decoder
   EXPECT_EQ(bind(many), "");
 }
