@@ -69,6 +69,8 @@ bool is_for_library(const Groups& groups, const Node& concat) {
   return !read_by_windows_alone(groups, concat.output);
 }
 
+constexpr int64_t kRowBytes = 16;  // of which the rows that attention reads begin at multiples
+
 class Placing {
  public:
   Placing(Groups& groups, const Target& target)
@@ -140,7 +142,9 @@ class Placing {
     const bool is_backwards = std::find(w->backwards.begin(), w->backwards.end(), true) != w->backwards.end();
     if (is_backwards && !limits_.backwards) return false;
     const ir::Role role = ir::roles_of(anchor.op.tensor())[i];
-    if (role == ir::Role::bias || role == ir::Role::mask) return true;
+    if (role == ir::Role::bias) return true;
+    if (role == ir::Role::mask) return w->strides.back().is(1) || w->shape.back().is(1);
+    if (anchor.op == TensorOp::attention) return has_aligned_rows(*w, graph_.type(value).dtype);
     const size_t rank = w->strides.size();
     const bool is_image = anchor.attrs.find("layout") != nullptr;  // else a matrix
     if (!limits_.repeated && repeats(*w, is_image ? 0 : rank - std::min<size_t>(rank, 2))) return false;
@@ -150,6 +154,15 @@ class Placing {
     if (role == ir::Role::weight) return true;
     const bool last = anchor.attrs.s("layout") == "last";
     return !last || w->strides[rank - 1].is(1) || w->shape[rank - 1].is(1);
+  }
+
+  // Whether the channels of each head lie side by side and begin at a multiple of 16 bytes.
+  static bool has_aligned_rows(const StridedView& w, DType dtype) {
+    const Dim step(kRowBytes / static_cast<int64_t>(size_of(dtype)));
+    if (!w.strides.back().is(1) || repeats(w, 0) || !w.offset.exact_div(step)) return false;
+    for (size_t i = 0; i + 1 < w.strides.size(); ++i)
+      if (!w.shape[i].is(1) && !w.strides[i].exact_div(step)) return false;
+    return true;
   }
 
   // Whether several elements share one place in memory. GPU libraries do not take such images and matrices, and host
@@ -182,6 +195,9 @@ class Placing {
     if (groups_.is_graph_output(value) || !groups_.is_view(users[0])) return false;
     const Shape outer = contiguous_strides(graph_.type(user.output).shape);
     const auto& perm = user.attrs.ints("perm");
+    // A library writes the channels of a head side by side.
+    if (graph_.nodes[producer].op == TensorOp::attention && perm.back() != static_cast<int64_t>(perm.size()) - 1)
+      return false;
     for (size_t k = 0; k < perm.size(); ++k) it->second.strides[static_cast<size_t>(perm[k])] = outer[k];
     return true;
   }

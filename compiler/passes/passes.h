@@ -35,6 +35,12 @@ Result<bool> sink_reshapes(ir::Graph& graph, const PassContext& context);
 Result<bool> fold_affine(ir::Graph& graph, const PassContext& context);
 // Replaces decomposed activations after a conv or matmul by the op that the library fuses.
 Result<bool> recognize_activations(ir::Graph& graph, const PassContext& context);
+// Makes one node of an attention that is written out, where a library of the target computes it.
+Result<bool> recognize_attention(ir::Graph& graph, const PassContext& context);
+// Makes one product of those by constant matrices that lead from one value to attentions.
+Result<bool> merge_products(ir::Graph& graph, const PassContext& context);
+// Writes an attention out where none does. Required: nothing else computes it.
+Result<bool> expand_attention(ir::Graph& graph, const PassContext& context);
 // In a 16-bit model, keeps small tensors in f32 that scale large ones and are computed from a reduction through
 // convolutions.
 Result<bool> widen_gates(ir::Graph& graph, const PassContext& context);
@@ -68,6 +74,9 @@ Result<bool> own_outputs(ir::Graph& graph, const PassContext& context);
 // `to` must be f16 or bf16 (else invalid_argument). Values of types other than f32 are not converted. If `weights_ms`
 // is set, the time of converting constants is added to it.
 Result<ir::Graph> with_precision(const ir::Graph& graph, DType to, double* weights_ms = nullptr);
+
+// Whether a library of the target computes such an attention, and may be asked for it.
+bool is_library_attention(const PassContext& context, const ir::AttentionShape& shape);
 
 // Returns why the library's pooling cannot compute a max_pool or avg_pool, or nullopt if it can. For symbolic extents,
 // nullopt means that it can for all values.

@@ -13,6 +13,23 @@
 
 namespace fusec::compiler {
 
+bool leads_to_attention(const ir::Graph& graph, const ir::IdVector<ir::ValueId, std::vector<ir::NodeId>>& users,
+                        ir::ValueId value) {
+  constexpr std::size_t kMaxValues = 64;
+  std::vector<ir::ValueId> found{value};
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    const std::vector<ir::NodeId>& readers = users[found[next]];
+    if (readers.empty() || found.size() > kMaxValues) return false;
+    for (const ir::NodeId id : readers) {
+      const ir::Node& user = graph.nodes[id];
+      if (user.op == ir::TensorOp::attention) continue;
+      if (!user.op.is_scalar() && !is_kind(user.op, ir::OpPattern::index_map)) return false;
+      if (std::find(found.begin(), found.end(), user.output) == found.end()) found.push_back(user.output);
+    }
+  }
+  return true;
+}
+
 ir::IdVector<ir::ValueId, int> use_counts(const ir::Graph& graph) {
   ir::IdVector<ir::ValueId, int> counts(graph.values.size(), 0);
   for (ir::NodeId id : graph.order)

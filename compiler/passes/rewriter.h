@@ -54,6 +54,10 @@ class Rewriter {
 // Counts the uses of every value by nodes in order and by the graph's outputs.
 ir::IdVector<ir::ValueId, int> use_counts(const ir::Graph& graph);
 
+// Whether all users of the value, by way of a few index maps and scalar ops, are attentions.
+bool leads_to_attention(const ir::Graph& graph, const ir::IdVector<ir::ValueId, std::vector<ir::NodeId>>& users,
+                        ir::ValueId value);
+
 class Expansion {
  public:
   using ValueId = ir::ValueId;

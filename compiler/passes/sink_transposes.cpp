@@ -196,6 +196,11 @@ class Sinking {
   // images is faster than one for each.
   ValueId sink_product(const Node& node, ValueId x, const Perm& perm) {
     const size_t rank = perm.size();
+    // A library reads the operands of an attention in any order, and one product of all rows is faster than one for
+    // each part of them.
+    if (keeps_rows(node, perm) && leads_to_attention(graph_, users_, node.output))
+      return transposed(add_node(graph_, TensorOp::matmul, {x, node.inputs[1]}, node.attrs, node.origin), perm,
+                        node.origin);
     const bool swaps = rank >= 3 && std::is_sorted(perm.begin(), perm.end() - 2) &&
                        perm[rank - 2] == static_cast<int64_t>(rank) - 1 &&
                        perm[rank - 1] == static_cast<int64_t>(rank) - 2;
@@ -206,6 +211,13 @@ class Sinking {
     if (!meets(node.output, perm)) return {};
     const ir::Attrs attrs{{"transpose_a", 1 - node.attrs.i("transpose_b")}, {"transpose_b", int64_t{0}}};
     return transposed(add_node(graph_, TensorOp::matmul, {weights, x}, attrs, node.origin), perm, node.origin);
+  }
+
+  // Whether the transpose moves whole rows that are multiplied by one matrix.
+  bool keeps_rows(const Node& node, const Perm& perm) const {
+    const ValueId weights = node.inputs[1];
+    return perm.size() >= 3 && perm.back() == static_cast<int64_t>(perm.size()) - 1 && graph_.is_constant(weights) &&
+           graph_.type(weights).rank() == 2 && node.attrs.i("transpose_a") == 0;
   }
 
   // Whether the only users of the value, by way of scalar ops and products with constants, are transposes by this perm.

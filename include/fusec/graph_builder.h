@@ -205,6 +205,10 @@ class FUSEC_API GraphBuilder {
   Var max_pool(Var x, std::vector<int64_t> kernel, WindowOptions window = {}, bool ceil_mode = false);
   Var avg_pool(Var x, std::vector<int64_t> kernel, WindowOptions window = {}, bool ceil_mode = false,
                bool count_include_pad = false);
+  // softmax(q k^T * scale + mask) v of q [N, H, S, D], k [N, G, T, D] and v [N, G, T, E], of which head h of q reads
+  // head h / (H / G). The mask broadcasts to the scores [N, H, S, T].
+  Var attention(Var q, Var k, Var v, double scale);
+  Var attention(Var q, Var k, Var v, Var mask, double scale);
 
   // Compositions.
   Var softmax(Var x, int64_t axis);      // exp(x - max) / sum(exp(x - max))

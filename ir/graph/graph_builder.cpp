@@ -417,6 +417,14 @@ Var GraphBuilder::avg_pool(Var x, Axes kernel, WindowOptions window, bool ceil_m
   });
 }
 
+Var GraphBuilder::attention(Var q, Var k, Var v, double scale) {
+  return guarded(state_.get(), [&] { return state_->node(TensorOp::attention, {q, k, v}, {{"scale", scale}}); });
+}
+
+Var GraphBuilder::attention(Var q, Var k, Var v, Var mask, double scale) {
+  return guarded(state_.get(), [&] { return state_->node(TensorOp::attention, {q, k, v, mask}, {{"scale", scale}}); });
+}
+
 Var GraphBuilder::softmax(Var x, int64_t axis) {
   return guarded(state_.get(), [&] {
     const Var e = exp(x - reduce_max(x, {axis}, true));

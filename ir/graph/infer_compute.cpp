@@ -115,6 +115,34 @@ Result<Type> infer_matmul(const Args& in, const Attrs& attrs) {
   return Type{in[0].dtype, std::move(shape)};
 }
 
+// The number of heads of q that share one of k and v must be known.
+Result<Type> infer_attention(const Args& in, const Attrs&) {
+  const Type &q = in[0], &k = in[1], &v = in[2];
+  for (const Type& type : {q, k, v}) FUSEC_TRY(check_rank(type, 4, "query, key and value"));
+  FUSEC_TRY(check_float(q, "the query"));
+  const std::string all = to_string(q) + ", " + to_string(k) + " and " + to_string(v);
+  if (k.dtype != q.dtype || v.dtype != q.dtype) return bad("query, key and value must have one type, got " + all);
+  const Shape expected{q.shape[0], v.shape[1], v.shape[2], q.shape[3]};
+  if (!(k.shape == expected) || !(v.shape[0] == q.shape[0])) {
+    return differ({k.shape[0], k.shape[1], k.shape[2], k.shape[3], v.shape[0]},
+                  {q.shape[0], v.shape[1], v.shape[2], q.shape[3], q.shape[0]},
+                  "the shapes of query, key and value do not fit: " + all);
+  }
+  const Dim &heads = q.shape[1], &shared = k.shape[1];
+  const bool splits =
+      heads.is_const() && shared.is_const() && shared.value() > 0 && heads.value() % shared.value() == 0;
+  if (!(heads == shared) && !splits) return bad(heads.str() + " heads of queries do not share " + shared.str());
+  if (in.size() > 3) {
+    const Shape scores{q.shape[0], heads, q.shape[2], k.shape[2]};
+    FUSEC_TRY(check_float(in[3], "the mask"));
+    FUSEC_ASSIGN(const Shape shape, broadcast_shapes(in[3].shape, scores));
+    if (!(shape == scores)) return differ(shape, scores, "the mask must broadcast to " + to_string(scores));
+    if (in[3].shape.empty() || !(in[3].shape.back() == k.shape[2]))
+      return bad("the mask must have a value per key, got " + to_string(in[3]));
+  }
+  return Type{q.dtype, {q.shape[0], heads, q.shape[2], v.shape[3]}};
+}
+
 namespace {
 
 // The sliding window of a convolution or pooling over n spatial axes.

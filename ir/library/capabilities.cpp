@@ -10,7 +10,7 @@ namespace fusec::ir {
 namespace {
 
 constexpr TensorOp kProducts[] = {TensorOp::conv, TensorOp::matmul};
-constexpr TensorOp kImageOps[] = {TensorOp::conv, TensorOp::max_pool, TensorOp::avg_pool};
+constexpr TensorOp kCudnnOps[] = {TensorOp::conv, TensorOp::max_pool, TensorOp::avg_pool, TensorOp::attention};
 // oneDNN's max_pool drops NaN.
 constexpr TensorOp kOneDnnOps[] = {TensorOp::conv, TensorOp::matmul, TensorOp::avg_pool};
 constexpr TensorOp kPlainOps[] = {TensorOp::conv, TensorOp::matmul, TensorOp::max_pool, TensorOp::avg_pool};
@@ -18,6 +18,7 @@ constexpr TensorOp kPlainOps[] = {TensorOp::conv, TensorOp::matmul, TensorOp::ma
 constexpr DType kF32[] = {DType::f32};
 constexpr DType kWide[] = {DType::f32, DType::f64};  // in which floats are computed
 constexpr DType kFloats[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
+constexpr DType kHalves[] = {DType::f16, DType::bf16};
 constexpr DType kNoF64[] = {DType::f32, DType::f16, DType::bf16};
 
 // The gelus and elu are excluded: oneDNN's are off by 64 and more units in the last place, and its gelu of infinity is
@@ -66,7 +67,7 @@ constexpr LibraryCapabilities kLibraries[] = {
      .epilogues = kGpuEpilogues},
     {.name = "cudnn",
      .title = "cuDNN",
-     .ops = kImageOps,
+     .ops = kCudnnOps,
      .compute = kWide,
      .has_mixed_types = false,
      .conv = {.is_slow_depthwise = true, .is_slow_on_few_channels = true},
@@ -75,6 +76,16 @@ constexpr LibraryCapabilities kLibraries[] = {
               .has_empty_windows = false,
               .is_slow_average = true,
               .counts_past_padding = false},
+     // What every cuDNN 9 has but 9.10.0 and 9.10.1, which lack it (cudnn-frontend 1.32, sdpa_support_surface.h). Rows
+     // of a mask that do not begin at multiples of 16 bytes are read by engine 2 of 9.14, which takes longer than
+     // products and a softmax (H100, 64 images in windows of 49).
+     .attention = {.types = kHalves,
+                   .min_sm = 80,
+                   .channel_step = 8,
+                   .max_channels = 128,
+                   .wide_sm = 90,
+                   .max_wide_channels = 256,
+                   .masked_key_step = 8},
      .strides = {.backwards = false, .repeated = false, .scattered = false},
      .epilogues = kGpuEpilogues},
 };
@@ -125,6 +136,23 @@ const char* unsupported_reason(const PoolLimits& limits, const PoolAxis& a, bool
   const int64_t start = (out - 1) * a.stride - a.before;  // of the last window
   if (!limits.has_empty_windows && start >= in) return kEmpty;
   return !limits.counts_past_padding && counts_padding && start + a.dilated_extent() > in + a.after ? kPast : nullptr;
+}
+
+std::optional<std::string> unsupported_reason(const LibraryCapabilities& library, const Target& target,
+                                              const AttentionShape& shape) {
+  const AttentionLimits& limits = library.attention;
+  if (!contains(library.ops, TensorOp::attention)) return "no attention by " + std::string(library.title);
+  if (target.sm < limits.min_sm) return "no attention on " + target.name;
+  if (!contains(limits.types, shape.dtype)) return std::string("no attention in ") + to_string(shape.dtype);
+  const int64_t most = target.sm == limits.wide_sm ? limits.max_wide_channels : limits.max_channels;
+  for (const Dim& channels : {shape.channels, shape.value_channels}) {
+    if (!channels.is_const() || channels.value() < limits.channel_step || channels.value() > most ||
+        channels.value() % limits.channel_step != 0)
+      return "heads of " + channels.str() + " channels";
+  }
+  if (shape.masked && (!shape.keys.is_const() || shape.keys.value() % limits.masked_key_step != 0))
+    return "a mask of " + shape.keys.str() + " keys";
+  return std::nullopt;
 }
 
 bool fuses(const EpilogueLimits& limits, ScalarOp op, DType result, std::span<const ScalarOp> before) {

@@ -57,6 +57,17 @@ struct EpilogueLimits {
   std::size_t max = 4;     // there are no fast kernels for longer chains
 };
 
+// Fused attention.
+struct AttentionLimits {
+  std::span<const DType> types = {};  // of query, key and value
+  int min_sm = 0;                     // the first GPU architecture
+  int64_t channel_step = 1;           // the channels of a head are a multiple of it
+  int64_t max_channels = 0;           // of a head
+  int wide_sm = 0;                    // the architecture on which there are `max_wide_channels`
+  int64_t max_wide_channels = 0;
+  int64_t masked_key_step = 1;  // keys beside a mask are known, and a multiple of it: else a slow kernel reads the mask
+};
+
 struct LibraryCapabilities {
   std::string_view name;     // as in Target::libraries and Library::name
   std::string_view title;    // in messages
@@ -66,6 +77,7 @@ struct LibraryCapabilities {
   bool has_mixed_types = true;          // operands may differ in type from the output
   ConvLimits conv = {};
   PoolLimits pool = {};
+  AttentionLimits attention = {};
   StrideLimits strides = {};
   EpilogueLimits epilogues = {};
 };
@@ -97,6 +109,19 @@ struct PoolAxis {
 
 // Why the library cannot pool along the axis; null: it can, and for extents that are not known, whatever they are.
 const char* unsupported_reason(const PoolLimits& limits, const PoolAxis& axis, bool counts_padding, bool ceil_mode);
+
+// An attention before it is a node.
+struct AttentionShape {
+  DType dtype = DType::f32;
+  Dim channels, value_channels;  // of a head
+  Dim keys;
+  bool masked = false;
+};
+
+// Why the library does not compute such an attention on the target; nullopt: it does, whatever the mask broadcasts
+// along and with any numbers of queries and heads.
+std::optional<std::string> unsupported_reason(const LibraryCapabilities& library, const Target& target,
+                                              const AttentionShape& shape);
 
 // Whether the op is among the library's epilogues, in whatever place and type.
 inline bool has_epilogue(const EpilogueLimits& limits, ScalarOp op, bool has_operand) {

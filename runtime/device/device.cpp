@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "ir/support/check.h"
+#include "ir/support/shared_library.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host/detect.h"
 #include "runtime/device/host/memory.h"
@@ -128,6 +129,8 @@ Result<Machine> open_gpu(const Device& device, const Options& options) {
   char name[256] = {};
   if (driver.cuDeviceGetName(name, sizeof(name) - 1, machine.context->device()) == CUDA_SUCCESS)
     machine.hardware = name;
+  // Pools and attentions become generated code where there is no cuDNN; convolutions are left to fail at bind.
+  if (options.use_library && !open_nvidia_library(kCudnn).ok()) std::erase(machine.target.libraries, "cudnn");
   return machine;
 }
 #else

@@ -138,7 +138,7 @@ int64_t count_bytes(const ResolvedStep& step) {
                          [](int64_t sum, const ResolvedView& v) { return sum + count_bytes(v); });
 }
 
-// The multiplications and additions of a convolution or matmul; 0 for other ops.
+// The multiplications and additions of a convolution, matmul or attention; 0 for other ops.
 double arithmetic(const ir::LibraryStep& step, const std::vector<BoundArg>& args) {
   const auto elements = [](const BoundArg& arg) {
     return std::accumulate(arg.shape.begin(), arg.shape.end(), 1.0,
@@ -148,6 +148,7 @@ double arithmetic(const ir::LibraryStep& step, const std::vector<BoundArg>& args
   if (step.op == ir::TensorOp::matmul) terms = args[0].shape.empty() ? 1 : static_cast<double>(args[0].shape.back());
   if (step.op == ir::TensorOp::conv)
     terms = elements(args[1]) / static_cast<double>(std::max<int64_t>(args[1].shape[0], 1));
+  if (step.op == ir::TensorOp::attention) terms = 2 * static_cast<double>(args[1].shape[2]);
   return 2 * terms * elements(args.back());
 }
 

@@ -51,6 +51,7 @@ std::string tuning_call(const LibraryCall& call) {
     if (const CallOperand* operand = p.find(role)) text += operand_text(name, *operand);
     if (role == Role::output && !p.window.kernel.empty()) text += window_text(p);
   }
+  if (p.op == ir::TensorOp::attention) text += fmt::format(" scale={}", p.scale);
   for (const BoundEpilogue& epilogue : p.epilogues) {
     text += fmt::format(" +{}", ir::info(epilogue.op).name);
     if (epilogue.operand) {
@@ -80,6 +81,7 @@ double count_work(const LibraryCall& call) {
   double work = 1;
   for (const int64_t extent : p[Role::output].dims) work *= static_cast<double>(extent);
   if (p.op == ir::TensorOp::matmul) return work * static_cast<double>(p[Role::input].dims.back());
+  if (p.op == ir::TensorOp::attention) return 2 * work * static_cast<double>(p[Role::key].dims[2]);
   const CallOperand* const filter = p.find(Role::weight);
   for (std::size_t i = 1; filter != nullptr && i < filter->dims.size(); ++i)
     work *= static_cast<double>(filter->dims[i]);

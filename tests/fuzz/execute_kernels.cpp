@@ -200,8 +200,9 @@ ir::Graph as_graph(const ir::LibraryStep& step, const runtime::ResolvedStep& at)
   std::vector<ir::ValueId> args;
   for (std::size_t i = 0; i + 1 < at.args.size(); ++i)
     args.push_back(ir::add_input(graph, "a" + std::to_string(i), {at.args[i].dtype, shape_of(at.args[i])}));
-  const auto inputs =
-      static_cast<std::ptrdiff_t>(step.op == ir::TensorOp::conv || step.op == ir::TensorOp::matmul ? 2 : 1);
+  const auto inputs = step.op == ir::TensorOp::attention ? static_cast<std::ptrdiff_t>(args.size())
+                      : ir::is_product(step.op)          ? 2
+                                                         : 1;
   ir::ValueId v = ir::add_node(graph, step.op, {args.begin(), args.begin() + inputs}, step.attrs);
   const bool first = step.attrs.find("layout") != nullptr && step.attrs.s("layout") == "first";
   const auto operand = [&](int i) {

@@ -216,19 +216,64 @@ Term quantize(Maker& m) {
   return Term{&m, m.cast(q, x.dtype())} * 0.125;
 }
 
-Term attention(Maker& m) {
-  const Term x = value(m, 2, 4);
-  if (!good(x, 2)) return {};
-  const Term scores{&m,
-                    m.node(TensorOp::matmul, {x.id, x.id}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{1}}})};
-  if (!scores.id.valid()) return {};
-  const Term s = scores * 0.25;
+Term product(const Term& a, const Term& b, bool transposed) {
+  return {a.m, a.m->node(TensorOp::matmul, {a.id, b.id},
+                         {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{transposed}}})};
+}
+
+Term softmax_of(const Term& s) {
   const Term shifted = s.id.valid() ? s - reduce(TensorOp::reduce_max, s, {last(s)}) : s;
   if (!shifted.id.valid()) return {};
   const Term e = op(ScalarOp::exp, shifted);
-  if (!e.id.valid()) return {};
-  const Term p = e / reduce(TensorOp::reduce_sum, e, {last(e)});
-  return {&m, m.node(TensorOp::matmul, {p.id, x.id}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{0}}})};
+  return e.id.valid() ? e / reduce(TensorOp::reduce_sum, e, {last(e)}) : e;
+}
+
+Term self_attention(Maker& m) {
+  const Term x = value(m, 2, 4);
+  if (!good(x, 2)) return {};
+  const Term scores = product(x, x, true);
+  if (!scores.id.valid()) return {};
+  const Term p = softmax_of(scores * 0.25);
+  return p.id.valid() ? product(p, x, false) : p;
+}
+
+// Heads of `channels` channels that a projection has written side by side: [N, positions, heads * channels].
+Term projected(Maker& m, DType dtype, const Dim& n, const Dim& positions, int64_t heads, int64_t channels) {
+  const ValueId x = m.leaf(dtype, {n, positions, Dim(heads * channels)});
+  return {&m, m.transpose(m.reshape(x, {n, positions, Dim(heads), Dim(channels)}), {0, 2, 1, 3})};
+}
+
+// Each head `times` times in a row.
+Term repeated(const Term& x, int64_t times) {
+  if (times == 1 || !x.id.valid()) return x;
+  const Shape s = x.shape();
+  const ValueId one = x.m->reshape(x.id, {s[0], s[1], 1, s[2], s[3]});
+  const ValueId all = x.m->node(TensorOp::broadcast, {one}, {{"shape", Shape{s[0], s[1], Dim(times), s[2], s[3]}}});
+  return {x.m, x.m->reshape(all, {s[0], s[1] * Dim(times), s[2], s[3]})};
+}
+
+// As a library takes it, by chance: with a scale at the queries or the scores, a mask, heads that share keys.
+Term attention(Maker& m) {
+  if (m.random.chance(0.4)) return self_attention(m);
+  const DType dtype = m.random.pick({DType::f16, DType::bf16, DType::f16, DType::f32});
+  const int64_t channels = m.random.pick({8, 16, 12}), shared = m.random.pick({1, 2}), times = m.random.pick({1, 2});
+  const Dim n = m.new_shape(1)[0], queries(1 + m.random.below(9)), keys(1 + m.random.below(9));
+  Term q = projected(m, dtype, n, queries, shared * times, channels);
+  const Term k = repeated(projected(m, dtype, n, keys, shared, channels), times);
+  const Term v = repeated(projected(m, dtype, n, keys, shared, channels), times);
+  if (!q.id.valid() || !k.id.valid() || !v.id.valid()) return {};
+  const bool early = m.random.chance(0.5);
+  if (early) q = q * 0.25;
+  if (!q.id.valid()) return {};
+  Term scores = product(q, k, true);
+  if (scores.id.valid() && !early) scores = scores * 0.25;
+  if (scores.id.valid() && m.random.chance(0.5))
+    scores = scores + Term{&m, m.leaf(dtype, {m.random.chance(0.5) ? n : Dim(1), 1, queries, keys})};
+  const Term p = softmax_of(scores);
+  if (!p.id.valid()) return {};
+  const Term y = product(p, v, false);
+  if (!y.id.valid() || m.random.chance(0.3)) return y;
+  return {&m, m.reshape(m.transpose(y.id, {0, 2, 1, 3}), {n, queries, Dim(shared * times * channels)})};
 }
 
 using Pattern = Term (*)(Maker&);

@@ -56,6 +56,28 @@ TEST(Capabilities, Pools) {
   EXPECT_STREQ(unsupported_reason(limits, axis, false, false), "both ends are padded alike");
 }
 
+TEST(Capabilities, Attention) {
+  const LibraryCapabilities& cudnn = library_capabilities("cudnn");
+  const auto reason = [&](const char* target, const AttentionShape& shape) {
+    return unsupported_reason(cudnn, *named_target(target), shape);
+  };
+  EXPECT_EQ(reason("sm_90", {DType::f16, 64, 64, 100}), std::nullopt);
+  EXPECT_EQ(reason("sm_80", {DType::bf16, 128, 8, 100}), std::nullopt);
+  EXPECT_EQ(reason("sm_90", {DType::f16, 256, 256, 100}), std::nullopt);
+  EXPECT_EQ(reason("sm_80", {DType::f16, 256, 256, 100}), "heads of 256 channels");
+  EXPECT_EQ(reason("sm_100", {DType::f16, 64, 136, 100}), "heads of 136 channels");
+  EXPECT_EQ(reason("sm_90", {DType::f16, 20, 64, 100}), "heads of 20 channels");
+  EXPECT_EQ(reason("sm_90", {DType::f16, Dim::symbol("D"), 64, 100}), "heads of D channels");
+  EXPECT_EQ(reason("sm_90", {DType::f32, 64, 64, 100}), "no attention in f32");
+  EXPECT_EQ(reason("sm_90", {DType::f16, 64, 64, Dim::symbol("T")}), std::nullopt);
+  EXPECT_EQ(reason("sm_90", {DType::f16, 64, 64, 104, true}), std::nullopt);
+  EXPECT_EQ(reason("sm_90", {DType::f16, 64, 64, 49, true}), "a mask of 49 keys");
+  EXPECT_EQ(reason("sm_90", {DType::f16, 64, 64, Dim::symbol("T"), true}), "a mask of T keys");
+  EXPECT_EQ(reason("sm_75", {DType::f16, 64, 64, 100}), "no attention on sm_75");
+  EXPECT_EQ(unsupported_reason(library_capabilities("plain"), *named_target("x86-64-v3"), {DType::f16, 64, 64, 100}),
+            "no attention by the loops");
+}
+
 TEST(Capabilities, EpiloguesByOrderAndType) {
   const std::vector<ScalarOp> none, relu{ScalarOp::relu}, add{ScalarOp::add};
   const EpilogueLimits& gpu = library_capabilities("cudnn").epilogues;

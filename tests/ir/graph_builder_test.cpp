@@ -42,6 +42,8 @@ TEST(GraphBuilder, TensorOps) {
   EXPECT_EQ(to_string(b.conv(x, w, {.strides = {2, 2}, .pads = {1, 1, 1, 1}}).shape()), "[n, 8, 16, 16]");
   EXPECT_EQ(to_string(b.max_pool(x, {2, 2}, {.strides = {2, 2}}).shape()), "[n, 3, 16, 16]");
   EXPECT_EQ(to_string(b.avg_pool(x, {3, 3}).shape()), "[n, 3, 30, 30]");
+  EXPECT_EQ(to_string(b.attention(x, x, x, 0.5).shape()), "[n, 3, 32, 32]");
+  EXPECT_EQ(to_string(b.attention(x, x, x, b.input("mask", DType::f32, {32}), 0.5).shape()), "[n, 3, 32, 32]");
   EXPECT_EQ(to_string(b.transpose(x, {0, -2, -1, 1}).shape()), "[n, 32, 32, 3]");
   EXPECT_EQ(to_string(b.reshape(x, {n, 3072}).shape()), "[n, 3072]");
   EXPECT_EQ(to_string(b.slice(x, {0, 0, 4, 0}, {n, 3, 8, 32}).shape()), "[n, 3, 8, 32]");

@@ -5,6 +5,7 @@
 #include "fusec/device.h"
 #include "fusec/session.h"
 #include "runtime/device/device.h"
+#include "tests/environment.h"
 #include "tests/runtime/cuda_fake.h"
 
 namespace fusec::cuda_device_test {
@@ -93,6 +94,17 @@ TEST(CudaDevice, OptionsChooseDeviceAndTarget) {
   options = {};
   options.device = "cuda:2";
   EXPECT_THAT(runtime::open_machine(options).status().str(), HasSubstr("there is no cuda:2: the driver lists 2 GPUs"));
+}
+
+// Its pools and attentions are generated code then.
+TEST(CudaDevice, AMachineWithoutCudnnIsATargetWithoutIt) {
+  FakeDriver fake;
+  const testing_support::Environment hide("FUSEC_HIDE_LIBRARIES", "cudnn");
+  Options options;
+  options.device = "cuda";
+  const auto machine = runtime::open_machine(options);
+  ASSERT_TRUE(machine.ok()) << machine.status().str();
+  EXPECT_EQ(machine->target.libraries, std::vector<std::string>{"cublaslt"});
 }
 
 TEST(CudaDevice, OneContextPerDeviceAndProcess) {

@@ -22,6 +22,7 @@
 namespace fusec::runtime {
 namespace {
 
+using cudnn::AttentionSpec;
 using cudnn::ConvSpec;
 using cudnn::CudnnPlan;
 using cudnn::EpilogueSpec;
@@ -148,6 +149,8 @@ struct FakeBackend : cudnn::Backend {
       spec_store(s.out, p[next], at, sum);
     });
   }
+
+  Result<std::unique_ptr<CudnnPlan>> attention(const AttentionSpec&) override { return no(); }
 
   // As cuDNN's documentation has it: the same padding at both ends, the window in full when padding counts.
   Result<std::unique_ptr<CudnnPlan>> pool(const PoolSpec& s) override {
@@ -509,7 +512,7 @@ TEST_F(Cudnn, EqualPlansThatSeveralThreadsAskForAreBuiltOnce) {
       return make("conv", 0, [](void* const*) {});
     }
   } backend;
-  cudnn::ConvPlans plans;
+  cudnn::GraphPlans plans;
   ConvSpec one, other;
   other.plan = "eng1";
   std::array<std::shared_ptr<const CudnnPlan>, 8> got;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of four operands that no pass makes: a library finds query, key, value and mask by role.
+// A call of four operands: a library finds query, key, value and mask by role.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -63,7 +63,7 @@ class FakeAttention : public Library {
   }
 };
 
-// No row of the op table has these roles, so the op stands for any whose operands need no change.
+// The op stands for any whose operands need no change.
 Case attention_case(int64_t depth_of_keys) {
   Case c(ir::TensorOp::concat, {});
   c.add({2, 3, 4});

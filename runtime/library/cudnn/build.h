@@ -60,12 +60,16 @@ struct ExecutionPlan {
 
 std::unique_ptr<LibraryOp> make_op(ExecutionPlan execution_plan);
 
-// The convolution plans in use. Equal plans, which are frequent in a network, are built only once. Thread-safe.
-class ConvPlans {
+// The plans of convolutions and attention in use. Equal plans, which are frequent in a network, are built only once.
+// Thread-safe.
+class GraphPlans {
  public:
   Result<std::shared_ptr<const CudnnPlan>> get(Backend& backend, const ConvSpec& spec);
+  Result<std::shared_ptr<const CudnnPlan>> get(Backend& backend, const AttentionSpec& spec);
 
  private:
+  template <class Build>
+  Result<std::shared_ptr<const CudnnPlan>> get(const std::string& key, const Build& build);
   std::shared_ptr<const CudnnPlan> find(const std::string& key);
 
   std::mutex mutex_;
@@ -75,7 +79,7 @@ class ConvPlans {
 
 struct BuildContext {
   Backend& backend;
-  ConvPlans& plans;
+  GraphPlans& plans;
   DeviceWeights& weights;
   bool tf32 = false, exact = false;  // as in ConvSpec
   std::size_t workspace_limit = 0;
@@ -84,6 +88,7 @@ struct BuildContext {
 // algorithm: an id from conv_algorithms; empty: the first combination for which cuDNN has a plan.
 Result<ExecutionPlan> build_conv(const BuildContext& context, const Problem& problem, const std::string& algorithm);
 std::vector<Algorithm> conv_algorithms(const BuildContext& context, const Problem& problem);
+Result<ExecutionPlan> build_attention(const BuildContext& context, const Problem& problem);
 Result<ExecutionPlan> build_pool(const BuildContext& context, const Problem& problem);
 
 // Applies the bias, then the epilogues, in place on `out`.

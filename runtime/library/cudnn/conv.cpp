@@ -223,24 +223,6 @@ Status add_epilogues(const BuildContext& context, const Problem& problem, ImageO
   return {};
 }
 
-Result<std::shared_ptr<const CudnnPlan>> ConvPlans::get(Backend& backend, const ConvSpec& spec) {
-  const std::string key = to_text(spec);
-  return in_flight_.run(key, [&]() -> Result<std::shared_ptr<const CudnnPlan>> {
-    if (std::shared_ptr<const CudnnPlan> work = find(key)) return work;
-    FUSEC_ASSIGN(std::shared_ptr<const CudnnPlan> work, backend.conv(spec));
-    const std::lock_guard lock(mutex_);
-    std::erase_if(plans_, [](const auto& plan) { return plan.second.expired(); });
-    plans_[key] = work;
-    return work;
-  });
-}
-
-std::shared_ptr<const CudnnPlan> ConvPlans::find(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  const auto it = plans_.find(key);
-  return it == plans_.end() ? nullptr : it->second.lock();
-}
-
 Result<ExecutionPlan> build_conv(const BuildContext& context, const Problem& given, const std::string& algorithm) {
   const Problem problem = with_two_axes(is_empty_sum(given) ? over_one_zero(given) : given);
   const std::size_t space = algorithm.find(' ');

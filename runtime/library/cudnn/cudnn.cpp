@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cuDNN library: decides which steps it takes and binds convolutions and poolings to cuDNN plans. It never calls
-// cuDNN directly, only through the Backend, so builds without cuDNN's headers and tests can use it.
+// The cuDNN library: decides which steps it takes and binds convolutions, attention and poolings to cuDNN plans. It
+// never calls cuDNN directly, only through the Backend, so builds without cuDNN's headers and tests can use it.
 
 #include "runtime/library/cudnn/cudnn.h"
 
@@ -46,13 +46,17 @@ class CudnnLibrary : public Library {
   Result<std::unique_ptr<LibraryOp>> bind(const LibraryCall& call) override {
     const Problem problem = normalize(call);
     if (auto reason = unsupported_problem(problem)) return Status(StatusCode::unsupported, *reason);
-    const bool conv = problem.op == ir::TensorOp::conv;
-    FUSEC_ASSIGN(cudnn::ExecutionPlan execution_plan,
-                 conv ? cudnn::build_conv(context_, problem, call.algorithm) : cudnn::build_pool(context_, problem));
+    FUSEC_ASSIGN(cudnn::ExecutionPlan execution_plan, build(problem, call.algorithm));
     return cudnn::make_op(std::move(execution_plan));
   }
 
  private:
+  Result<cudnn::ExecutionPlan> build(const Problem& problem, const std::string& algorithm) const {
+    if (problem.op == ir::TensorOp::conv) return cudnn::build_conv(context_, problem, algorithm);
+    if (problem.op == ir::TensorOp::attention) return cudnn::build_attention(context_, problem);
+    return cudnn::build_pool(context_, problem);
+  }
+
   std::optional<std::string> unsupported_problem(const Problem& problem) const {
     for (const BoundEpilogue& epilogue : problem.epilogues) {
       if (!has_epilogue(capabilities_.epilogues, epilogue.op, epilogue.operand.has_value()))
@@ -64,7 +68,7 @@ class CudnnLibrary : public Library {
   const ir::LibraryCapabilities& capabilities_ = ir::library_capabilities("cudnn");
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<cudnn::Backend> backend_;
-  cudnn::ConvPlans plans_;
+  cudnn::GraphPlans plans_;
   DeviceWeights weights_;
   cudnn::BuildContext context_;
 };

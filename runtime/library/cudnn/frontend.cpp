@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds, caches, lists and runs convolution plans of cuDNN's graph API through cudnn-frontend. The filters here
-// enforce the numerics that the spec demands; exceptions of cudnn-frontend must not leave this file.
+// Builds, caches, lists and runs plans of cuDNN's graph API (convolutions, attention) through cudnn-frontend. The
+// filters here enforce the numerics that the spec demands; exceptions of cudnn-frontend must not leave this file.
 
 #include "runtime/library/cudnn/handles.h"
 
@@ -83,6 +83,23 @@ void describe(fe::graph::Graph& graph, const ConvSpec& spec) {
       .set_uid(id);
 }
 
+void describe(fe::graph::Graph& graph, const AttentionSpec& spec) {
+  const fe::DataType_t f32 = fe::DataType_t::FLOAT;
+  graph.set_io_data_type(type_of(spec.query.dtype)).set_intermediate_data_type(f32).set_compute_data_type(f32);
+  int64_t id = kInput;
+  const Tensor query = add_tensor(graph, spec.query, id++), key = add_tensor(graph, spec.key, id++);
+  const Tensor value = add_tensor(graph, spec.value, id++);
+  auto attributes = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(spec.scale);
+  if (spec.mask) attributes.set_bias(add_tensor(graph, *spec.mask, id++));
+  const Tensor out = graph.sdpa(query, key, value, std::move(attributes))[0];
+  out->set_output(true)
+      .set_dim(spec.out.dims)
+      .set_stride(spec.out.strides)
+      .set_data_type(type_of(spec.out.dtype))
+      .set_alignment(spec.out.alignment)
+      .set_uid(id);
+}
+
 // The plan properties that our numerics forbid. The largest Winograd tiles lose several digits in f32.
 std::vector<fe::NumericalNote_t> forbidden(const ConvSpec& spec) {
   using enum fe::NumericalNote_t;
@@ -92,13 +109,16 @@ std::vector<fe::NumericalNote_t> forbidden(const ConvSpec& spec) {
   return notes;
 }
 
+std::vector<fe::NumericalNote_t> forbidden(const AttentionSpec&) { return {fe::NumericalNote_t::NONDETERMINISTIC}; }
+
 fe::error_t lower(fe::graph::Graph& graph, cudnnHandle_t handle) {
   const fe::error_t error = graph.validate();
   return error.is_good() ? graph.build_operation_graph(handle) : error;
 }
 
 // Removes forbidden plans; an error if none remains.
-fe::error_t filter(fe::graph::Graph& graph, const ConvSpec& spec) {
+template <class Spec>
+fe::error_t filter(fe::graph::Graph& graph, const Spec& spec) {
   graph.deselect_numeric_notes(forbidden(spec));
   graph.deselect_engines(lossy_engines(spec));
   graph.deselect_workspace_greater_than(static_cast<int64_t>(spec.workspace_limit));
@@ -119,7 +139,8 @@ bool parse_name(const std::string& name, int64_t& engine, std::unordered_map<fe:
 }
 
 // Adds only the plan with this name. Whether it works is not known until it is built.
-fe::error_t add_named(fe::graph::Graph& graph, const ConvSpec& spec, const std::string& name) {
+template <class Spec>
+fe::error_t add_named(fe::graph::Graph& graph, const Spec& spec, const std::string& name) {
   int64_t engine = 0;
   std::unordered_map<fe::KnobType_t, int64_t> knobs;
   if (!parse_name(name, engine, knobs)) return {fe::error_code_t::INVALID_VALUE, "'" + name + "' names no plan"};
@@ -127,7 +148,8 @@ fe::error_t add_named(fe::graph::Graph& graph, const ConvSpec& spec, const std::
   return error.is_good() ? filter(graph, spec) : error;
 }
 
-fe::error_t build(fe::graph::Graph& graph, const ConvSpec& spec, cudnnHandle_t handle) {
+template <class Spec>
+fe::error_t build(fe::graph::Graph& graph, const Spec& spec, cudnnHandle_t handle) {
   using enum fe::HeurMode_t;
   fe::error_t error = lower(graph, handle);
   if (error.is_bad()) return error;
@@ -185,7 +207,8 @@ class PlanGraph : public fe::graph::Graph {
 };
 
 // The stored plan; null if it does not work.
-std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle, const StoredPlan& stored) try {
+template <class Spec>
+std::unique_ptr<PlanGraph> read_plan(const Spec& spec, cudnnHandle_t handle, const StoredPlan& stored) try {
   auto graph = std::make_unique<PlanGraph>();
   describe(*graph, spec);
   if (graph->read(stored.text, handle).is_bad()) return nullptr;
@@ -196,23 +219,26 @@ std::unique_ptr<PlanGraph> read_plan(const ConvSpec& spec, cudnnHandle_t handle,
   return nullptr;
 }
 
-void write_plan(const PlanGraph& graph, const ConvSpec& spec, const CudnnPlanCache* cache) try {
+void write_plan(const PlanGraph& graph, const std::string& key, const CudnnPlanCache* cache) try {
   if (cache == nullptr) return;
   const StoredPlan plan = graph.written();
-  if (!plan.text.empty()) cache->store(spec, plan);
+  if (!plan.text.empty()) cache->store(key, plan);
 } catch (const std::exception&) {
   // Some plans cannot be serialized; they are not cached.
 }
 
-// Caches that cuDNN has no plan. Failures caused by a full or lost device are not cached, nor those of a bare
-// convolution, which is the last fallback.
-void write_refusal(fe::error_t error, const ConvSpec& spec, const CudnnPlanCache* cache) {
+// Whether the call can be made of others if cuDNN has no plan. A bare convolution is the last fallback.
+bool has_fallback(const ConvSpec& spec) { return !spec.epilogues.empty() && spec.plan.empty(); }
+bool has_fallback(const AttentionSpec& spec) { return !spec.plan.empty(); }
+
+// Caches that cuDNN has no plan. Failures caused by a full or lost device are not cached.
+template <class Spec>
+void write_refusal(fe::error_t error, const Spec& spec, const CudnnPlanCache* cache) {
   using enum fe::error_code_t;
   const fe::error_code_t code = error.get_code();
   const bool lasting =
       code == GRAPH_NOT_SUPPORTED || code == GRAPH_EXECUTION_PLAN_CREATION_FAILED || code == HEURISTIC_QUERY_FAILED;
-  if (cache != nullptr && lasting && !spec.epilogues.empty() && spec.plan.empty())
-    cache->store(spec, {error.get_message(), ""});
+  if (cache != nullptr && lasting && has_fallback(spec)) cache->store(to_text(spec), {error.get_message(), ""});
 }
 
 class GraphPlan : public CudnnPlan {
@@ -251,15 +277,15 @@ std::size_t count_pointers(const ConvSpec& spec) {
   return count;
 }
 
-}  // namespace
+std::size_t count_pointers(const AttentionSpec& spec) { return spec.mask ? 5 : 4; }
 
-void use_library(void* library) { fe::cudnn_dlhandle = library; }
-
-Result<std::unique_ptr<CudnnPlan>> conv_plan(std::shared_ptr<Handles> handles, const ConvSpec& spec,
+template <class Spec>
+Result<std::unique_ptr<CudnnPlan>> make_plan(std::shared_ptr<Handles> handles, const Spec& spec,
                                              const CudnnPlanCache* cache) try {
+  const std::string key = to_text(spec);
   std::string name;
   std::unique_ptr<PlanGraph> graph;
-  if (const std::optional<StoredPlan> stored = cache != nullptr ? cache->load(spec) : std::nullopt) {
+  if (const std::optional<StoredPlan> stored = cache != nullptr ? cache->load(key) : std::nullopt) {
     if (stored->text.empty()) return Status(StatusCode::unsupported, "cuDNN: " + stored->name);
     graph = handles->build([&](cudnnHandle_t handle) { return read_plan(spec, handle, *stored); });
     name = stored->name;
@@ -273,12 +299,26 @@ Result<std::unique_ptr<CudnnPlan>> conv_plan(std::shared_ptr<Handles> handles, c
       return Status(StatusCode::unsupported, "cuDNN: " + error.get_message());
     }
     if (graph->get_plan_name(name).is_bad()) name = "unnamed plan";
-    write_plan(*graph, spec, cache);
+    write_plan(*graph, key, cache);
   }
   return std::unique_ptr<CudnnPlan>(
       std::make_unique<GraphPlan>(std::move(handles), std::move(graph), count_pointers(spec), std::move(name)));
 } catch (const std::exception& error) {
   return Status(StatusCode::unsupported, std::string("cuDNN: ") + error.what());
+}
+
+}  // namespace
+
+void use_library(void* library) { fe::cudnn_dlhandle = library; }
+
+Result<std::unique_ptr<CudnnPlan>> conv_plan(std::shared_ptr<Handles> handles, const ConvSpec& spec,
+                                             const CudnnPlanCache* cache) {
+  return make_plan(std::move(handles), spec, cache);
+}
+
+Result<std::unique_ptr<CudnnPlan>> attention_plan(std::shared_ptr<Handles> handles, const AttentionSpec& spec,
+                                                  const CudnnPlanCache* cache) {
+  return make_plan(std::move(handles), spec, cache);
 }
 
 Result<std::vector<CudnnPlanInfo>> conv_plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec) try {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN opened at run time: its functions, the handles of one library instance, and the plans that they make.
-// Convolution plans belong to the graph API; only frontend.cpp includes cudnn-frontend. Plans of the older functions
-// (pooling, copies, fills and in-place epilogues) accept any strides, propagate NaN and run on every GPU, unlike graph
-// API plans for single pointwise ops.
+// Plans of convolutions and attention belong to the graph API; only frontend.cpp includes cudnn-frontend. Plans of the
+// older functions (pooling, copies, fills and in-place epilogues) accept any strides, propagate NaN and run on every
+// GPU, unlike graph API plans for single pointwise ops.
 #pragma once
 
 #include <cudnn.h>
@@ -98,7 +98,11 @@ void use_library(void* library);
 Result<std::unique_ptr<CudnnPlan>> conv_plan(std::shared_ptr<Handles> handles, const ConvSpec& spec,
                                              const CudnnPlanCache* cache);
 
-// All such plans, in the order of the heuristics.
+// The plan that the spec names, or else the first in the heuristics that gives the same bits on every run.
+Result<std::unique_ptr<CudnnPlan>> attention_plan(std::shared_ptr<Handles> handles, const AttentionSpec& spec,
+                                                  const CudnnPlanCache* cache);
+
+// All plans of a convolution that meet our numerics, in the order of the heuristics.
 Result<std::vector<CudnnPlanInfo>> conv_plan_names(const std::shared_ptr<Handles>& handles, const ConvSpec& spec);
 
 Result<std::unique_ptr<CudnnPlan>> pool_plan(std::shared_ptr<Handles> handles, const PoolSpec& spec);

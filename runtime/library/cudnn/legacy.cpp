@@ -132,6 +132,9 @@ class CudnnBackend : public Backend {
   Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& spec) override {
     return conv_plan(handles_, spec, cache_.get());
   }
+  Result<std::unique_ptr<CudnnPlan>> attention(const AttentionSpec& spec) override {
+    return attention_plan(handles_, spec, cache_.get());
+  }
   Result<std::unique_ptr<CudnnPlan>> pool(const PoolSpec& spec) override { return pool_plan(handles_, spec); }
   Result<std::unique_ptr<CudnnPlan>> copy(const TensorSpec& from, const TensorSpec& to) override {
     return copy_plan(handles_, from, to);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serializes convolution specs as cache keys and lists the cuDNN engines that are avoided in exact numerics. Loads and
+// Serializes specs as cache keys and lists the cuDNN engines that are avoided in exact numerics. Loads and
 // stores serialized plans as entries of the kernel cache, at bind; their key contains the device and cuDNN's version,
 // because a plan is valid only for these. It does not depend on cuDNN.
 
@@ -35,6 +35,14 @@ std::string to_text(const ConvSpec& spec) {
   return text;
 }
 
+std::string to_text(const AttentionSpec& spec) {
+  std::string text =
+      fmt::format("attention scale={} workspace={} plan={}", spec.scale, spec.workspace_limit, spec.plan);
+  text += tensor_text("query", spec.query) + tensor_text("key", spec.key) + tensor_text("value", spec.value);
+  if (spec.mask) text += tensor_text("mask", *spec.mask);
+  return text + tensor_text("out", spec.out);
+}
+
 std::vector<std::string> lossy_engines(const ConvSpec& spec) {
   if (!spec.exact || !is_16_bit_float(spec.out.dtype)) return {};
   const bool has_relu = !spec.epilogues.empty() && !spec.epilogues.back().operand;
@@ -51,20 +59,18 @@ std::unique_ptr<CudnnPlanCache> CudnnPlanCache::open(const Options& options, con
       new CudnnPlanCache(std::move(cache).value(), fmt::format("cudnn plan 4; {}; cudnn {}; ", device, version)));
 }
 
-std::string CudnnPlanCache::key(const ConvSpec& spec) const { return where_ + to_text(spec); }
-
 // The image of an entry is the name, a line feed, and the text.
-std::optional<StoredPlan> CudnnPlanCache::load(const ConvSpec& spec) const {
-  const std::optional<codegen::Artifact> entry = cache_->load(key(spec));
+std::optional<StoredPlan> CudnnPlanCache::load(const std::string& spec) const {
+  const std::optional<codegen::Artifact> entry = cache_->load(where_ + spec);
   if (!entry) return std::nullopt;
   const auto end = std::find(entry->image.begin(), entry->image.end(), static_cast<uint8_t>('\n'));
   if (end == entry->image.end()) return std::nullopt;
   return StoredPlan{{entry->image.begin(), end}, {end + 1, entry->image.end()}};
 }
 
-void CudnnPlanCache::store(const ConvSpec& spec, const StoredPlan& plan) const {
+void CudnnPlanCache::store(const std::string& spec, const StoredPlan& plan) const {
   codegen::Artifact entry;
-  entry.key = key(spec);
+  entry.key = where_ + spec;
   entry.image.assign(plan.name.begin(), plan.name.end());
   std::replace(entry.image.begin(), entry.image.end(), static_cast<uint8_t>('\n'), static_cast<uint8_t>(' '));
   entry.image.push_back('\n');

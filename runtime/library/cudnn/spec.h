@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests to cuDNN as plain data, and the interface that answers them. The ops of this folder use cuDNN only through
-// it, so that tests can run them with their own backend on host memory. Convolution plans, as serialized by cuDNN, are
-// stored in the kernel cache: building a plan queries heuristics and may compile kernels; reading a stored one does
-// neither.
+// it, so that tests can run them with their own backend on host memory. Plans of convolutions and attention, as
+// serialized by cuDNN, are stored in the kernel cache: building a plan queries heuristics and may compile kernels;
+// reading a stored one does neither.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@
 
 namespace fusec::runtime::cudnn {
 
-// The axes are N C spatial..., with two or three spatial axes. Broadcast axes have extent 1.
+// The axes are N C spatial..., with two or three spatial axes; of attention, those of the op's row. Broadcast axes have
+// extent 1.
 struct TensorSpec {
   DType dtype = DType::f32;
   Extents dims, strides;   // elements
@@ -42,8 +43,19 @@ struct ConvSpec {
   std::string plan = {};  // CudnnPlanInfo::name; empty: the first from cuDNN's heuristics
 };
 
+// Fused attention: the op `attention`, computed in f32 between 16-bit operands. The weights are rounded to 16 bits
+// before they weight the values.
+struct AttentionSpec {
+  TensorSpec query, key, value, out;
+  std::optional<TensorSpec> mask;  // [N or 1, H or 1, S or 1, T]
+  float scale = 1;
+  std::size_t workspace_limit = 0;
+  std::string plan = {};  // as in ConvSpec
+};
+
 // One line that differs between any two different specs.
 std::string to_text(const ConvSpec& spec);
+std::string to_text(const AttentionSpec& spec);
 
 // Prefixes of the names of plans that would lose NaN or infinities where spec.exact forbids that; else empty. They
 // apply to cuDNN 9.14 on an H200 and 16-bit types. Engines 32 and 47 store 0 for -inf unless a following relu hides it,
@@ -52,6 +64,8 @@ std::string to_text(const ConvSpec& spec);
 // CudaLibraries.ExactReluKeepsNan and ExactOverflowIsInfinite test for this. Engines of other versions may be correct;
 // avoiding them costs a slower plan.
 std::vector<std::string> lossy_engines(const ConvSpec& spec);
+// None is known. Attention is never asked for in exact numerics.
+inline std::vector<std::string> lossy_engines(const AttentionSpec& /*spec*/) { return {}; }
 
 // One algorithm of cuDNN for a convolution.
 struct CudnnPlanInfo {
@@ -83,6 +97,8 @@ class Backend {
   virtual Result<std::vector<CudnnPlanInfo>> conv_plans(const ConvSpec& spec) = 0;
   // in, filter, the operands of `epilogues` in order, out
   virtual Result<std::unique_ptr<CudnnPlan>> conv(const ConvSpec& spec) = 0;
+  // query, key, value, [mask,] out
+  virtual Result<std::unique_ptr<CudnnPlan>> attention(const AttentionSpec& spec) = 0;
   // in, out
   virtual Result<std::unique_ptr<CudnnPlan>> pool(const PoolSpec& spec) = 0;
   // from, to: the same elements in another order
@@ -104,14 +120,13 @@ class CudnnPlanCache {
   // Null if there is no cache or the device has no name.
   static std::unique_ptr<CudnnPlanCache> open(const Options& options, const std::string& device,
                                               const std::string& version);
-  std::optional<StoredPlan> load(const ConvSpec& spec) const;
-  void store(const ConvSpec& spec, const StoredPlan& plan) const;
+  // `spec` is the text of one.
+  std::optional<StoredPlan> load(const std::string& spec) const;
+  void store(const std::string& spec, const StoredPlan& plan) const;
 
  private:
   CudnnPlanCache(std::unique_ptr<KernelCache> cache, std::string where)
       : cache_(std::move(cache)), where_(std::move(where)) {}
-  std::string key(const ConvSpec& spec) const;
-
   std::unique_ptr<KernelCache> cache_;
   std::string where_;  // device and version
 };

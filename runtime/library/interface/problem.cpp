@@ -137,6 +137,16 @@ void normalize_matmul(const LibraryCall& call, Problem& problem) {
       << "matrices that do not fit";
 }
 
+void normalize_attention(const LibraryCall& call, Problem& problem) {
+  const Extents &q = problem[Role::query].dims, &k = problem[Role::key].dims, &v = problem[Role::value].dims;
+  FUSEC_CHECK(q.size() == 4 && k.size() == 4 && v.size() == 4 && problem[Role::output].dims.size() == 4 &&
+              q[3] == k[3] && k[2] == v[2])
+      << "queries, keys and values that do not fit";
+  problem.scale = call.step->attrs.f("scale");
+  const Extents scores{q[0], q[1], q[2], k[2]};
+  if (problem.find(Role::mask) != nullptr) problem.put(Role::mask, aligned(problem[Role::mask], scores));
+}
+
 void erase_axis(CallOperand& operand, std::size_t axis) {
   operand.dims.erase(operand.dims.begin() + static_cast<std::ptrdiff_t>(axis));
   operand.strides.erase(operand.strides.begin() + static_cast<std::ptrdiff_t>(axis));
@@ -213,6 +223,7 @@ Problem normalize(const LibraryCall& call, std::span<const Role> roles) {
   }
   if (is_image) normalize_image(call, problem);
   if (problem.op == ir::TensorOp::matmul) normalize_matmul(call, problem);
+  if (problem.op == ir::TensorOp::attention) normalize_attention(call, problem);
   return problem;
 }
 

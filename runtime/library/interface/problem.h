@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Problem: a LibraryCall in a normal form shared by all libraries. Convolutions and poolings have the axes N C
 // spatial..., whatever their layout. Matrix products have batch..., rows, columns, with transposes and vectors
-// resolved. Operands of epilogues and the bias have the axes of the output. Libraries find operands by role.
+// resolved. Operands of epilogues and the bias have the axes of the output. Attention has the axes of its row, and the
+// mask those of the scores [N, H, S, T]. Libraries find operands by role.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,7 @@ struct Problem {
   std::vector<BoundEpilogue> epilogues;
   Window window;
   int64_t groups = 1;
+  double scale = 1;  // of attention
   bool count_include_pad = false, ceil_mode = false;
 
   // The operand of a role. It must be there; its address holds until operands are added or removed.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimize pass: writes an attention out where no library of the target computes it, or may be asked for it.
+//
+//   attention(q, k, v, mask) {scale}  ->  softmax(q k^T * scale + mask) v
+
+#include <algorithm>
+#include <vector>
+
+#include "compiler/partition/graph_names.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/rewriter.h"
+#include "ir/library/capabilities.h"
+
+namespace fusec::compiler {
+namespace {
+
+class WrittenOut : Expansion {
+ public:
+  using Expansion::Expansion;
+
+  ValueId build() {
+    const DType dtype = type(node_.output).dtype;
+    ValueId scores = product(in(0), repeated(in(1)), true);
+    const double scale = node_.attrs.f("scale");
+    if (scale != 1) scores = node(ScalarOp::mul, {scores, number(dtype, scale)});
+    if (node_.inputs.size() > 3) {
+      const DType wide = type(in(3)).dtype;
+      scores = cast(node(ScalarOp::add, {cast(scores, wide), in(3)}), dtype);
+    }
+    const ValueId e = node(ScalarOp::exp, {node(ScalarOp::sub, {scores, along_keys(TensorOp::reduce_max, scores)})});
+    const ValueId weights = node(ScalarOp::div, {e, along_keys(TensorOp::reduce_sum, e)});
+    return product(weights, repeated(in(2)), false);
+  }
+
+ private:
+  ValueId product(ValueId a, ValueId b, bool transposed) {
+    return node(TensorOp::matmul, {a, b}, {{"transpose_a", int64_t{0}}, {"transpose_b", int64_t{transposed}}});
+  }
+
+  // Reduced, with the axis kept.
+  ValueId along_keys(TensorOp op, ValueId v) { return aligned(reduce(op, v, 3), 4); }
+
+  // One head of keys or values for each of the queries.
+  ValueId repeated(ValueId v) {
+    const Shape shape = type(v).shape;
+    const Dim heads = type(in(0)).shape[1];
+    if (shape[1] == heads) return v;
+    const Dim times(heads.value() / shape[1].value());
+    v = reshape(v, inserted(shape, 2, Dim(1)));
+    v = node(TensorOp::broadcast, {v}, {{"shape", inserted(shape, 2, times)}});
+    return reshape(v, with(shape, 1, heads));
+  }
+};
+
+}  // namespace
+
+bool is_library_attention(const PassContext& context, const ir::AttentionShape& shape) {
+  if (context.options.numerics == Numerics::exact) return false;
+  const std::vector<const ir::LibraryCapabilities*> libraries = ir::libraries_of(context.target);
+  return std::any_of(libraries.begin(), libraries.end(), [&](const ir::LibraryCapabilities* library) {
+    return (library->is_built_in || context.options.use_library) &&
+           !ir::unsupported_reason(*library, context.target, shape);
+  });
+}
+
+Result<bool> expand_attention(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph);
+  rewriter.walk([&](NodeId id) {
+    const Node node = graph.nodes[id];
+    if (!(node.op == TensorOp::attention)) return;
+    const Shape &q = graph.type(node.inputs[0]).shape, &v = graph.type(node.inputs[2]).shape;
+    const bool masked = node.inputs.size() > 3;
+    if (is_library_attention(context, {graph.type(node.output).dtype, q[3], v[3], v[2], masked})) return;
+    rewriter.replace(node.output, WrittenOut(graph, node).build());
+  });
+  return rewriter.changed();
+}
+
+}  // namespace fusec::compiler

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attention that is asked of cuDNN, done by a fake of it on host memory, against double loops.
+#include <gtest/gtest.h>
+
+#if FUSEC_WITH_CUDA
+
+#include <cmath>
+#include <functional>
+
+#include "runtime/library/cudnn/build.h"
+#include "runtime/library/cudnn/cudnn.h"
+#include "tests/runtime/host_device_memory.h"
+#include "tests/runtime/library_case.h"
+
+namespace fusec::runtime::attention {
+namespace {
+
+using cudnn::AttentionSpec;
+using cudnn::CudnnPlan;
+using cudnn::TensorSpec;
+using testing::Case;
+using testing::Extents;
+using testing::for_all;
+
+void* element(const TensorSpec& spec, void* base, const Extents& at) {
+  int64_t offset = 0;
+  for (std::size_t i = 0; i < at.size(); ++i) offset += (spec.dims[i] == 1 ? 0 : at[i]) * spec.strides[i];
+  return static_cast<char*>(base) + offset * static_cast<int64_t>(size_of(spec.dtype));
+}
+double load(const TensorSpec& spec, void* base, const Extents& at) {
+  return ir::load_double(spec.dtype, element(spec, base, at));
+}
+
+class FakeWork : public CudnnPlan {
+ public:
+  FakeWork(std::string name, std::size_t workspace, std::function<void(void* const*)> work)
+      : name_(std::move(name)), workspace_(workspace), work_(std::move(work)) {}
+  Status run(void* const* pointers, void* workspace, void*) const override {
+    if (workspace_ > 0) std::memset(workspace, 0xEE, workspace_);
+    work_(pointers);
+    return {};
+  }
+  std::size_t workspace_bytes() const override { return workspace_; }
+  std::string name() const override { return name_; }
+
+ private:
+  std::string name_;
+  std::size_t workspace_;
+  std::function<void(void* const*)> work_;
+};
+
+struct FakeBackend : cudnn::Backend {
+  std::vector<AttentionSpec> specs;
+  bool rejects = false;
+  std::string has;  // the only named plan that it has
+
+  using Plan = Result<std::unique_ptr<CudnnPlan>>;
+  static Plan make(std::string name, std::size_t workspace, std::function<void(void* const*)> work) {
+    return std::unique_ptr<CudnnPlan>(std::make_unique<FakeWork>(std::move(name), workspace, std::move(work)));
+  }
+  static Status no() { return Status(StatusCode::unsupported, "the fake objects"); }
+  Result<std::vector<cudnn::CudnnPlanInfo>> conv_plans(const cudnn::ConvSpec&) override { return no(); }
+  Plan conv(const cudnn::ConvSpec&) override { return no(); }
+  Plan pool(const cudnn::PoolSpec&) override { return no(); }
+  Plan epilogue(const cudnn::EpilogueSpec&, const TensorSpec&) override { return no(); }
+
+  // As cuDNN demands it: rows of contiguous channels at multiples of 16 bytes.
+  Plan attention(const AttentionSpec& s) override {
+    if (rejects || (!s.plan.empty() && s.plan != has)) return no();
+    specs.push_back(s);
+    for (const TensorSpec* t : {&s.query, &s.key, &s.value, &s.out}) {
+      EXPECT_EQ(t->strides[3], 1);
+      EXPECT_EQ(t->alignment, 16);
+      for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(t->dims[i] == 1 || t->strides[i] % 8 == 0);
+    }
+    if (s.mask) {
+      EXPECT_EQ(s.mask->strides[3], 1);
+    }
+    return make("attention", 256, [s](void* const* p) {
+      const int64_t share = s.query.dims[1] / s.key.dims[1];
+      for_all(s.out.dims, [&](const Extents& at) {
+        double sum = 0, weights = 0;
+        for (int64_t t = 0; t < s.key.dims[2]; ++t) {
+          double score = 0;
+          for (int64_t d = 0; d < s.key.dims[3]; ++d)
+            score += load(s.query, p[0], {at[0], at[1], at[2], d}) * load(s.key, p[1], {at[0], at[1] / share, t, d});
+          score *= s.scale;
+          if (s.mask) score += load(*s.mask, p[3], {at[0], at[1], at[2], t});
+          weights += std::exp(score);
+          sum += std::exp(score) * load(s.value, p[2], {at[0], at[1] / share, t, at[3]});
+        }
+        ir::store_double(s.out.dtype, element(s.out, p[s.mask ? 4 : 3], at), sum / weights);
+      });
+    });
+  }
+
+  Plan copy(const TensorSpec& from, const TensorSpec& to) override {
+    return make("copy", 0, [from, to](void* const* p) {
+      for_all(to.dims,
+              [&](const Extents& at) { ir::store_double(to.dtype, element(to, p[1], at), load(from, p[0], at)); });
+    });
+  }
+  Plan fill(const TensorSpec& out, double value) override {
+    return make("fill", 0, [out, value](void* const* p) {
+      for_all(out.dims, [&](const Extents& at) { ir::store_double(out.dtype, element(out, p[0], at), value); });
+    });
+  }
+};
+
+// Queries of 4 heads and keys and values of 2, in 2 images; 3 queries, 5 keys, 16 channels.
+struct Operands {
+  Extents q = {2, 4, 3, 16}, k = {2, 2, 5, 16}, v = {2, 2, 5, 8}, out = {2, 4, 3, 8};
+  Extents q_strides = {}, k_strides = {}, v_strides = {}, out_strides = {};
+  Extents mask = {}, mask_strides = {};
+};
+
+class CudnnAttention : public ::testing::Test {
+ protected:
+  static Case make_case(const Operands& o) {
+    Case c(ir::TensorOp::attention, {{"scale", 0.25}});
+    c.add(o.q, o.q_strides, false, DType::f16);
+    c.add(o.k, o.k_strides, false, DType::f16);
+    c.add(o.v, o.v_strides, false, DType::f16);
+    if (!o.mask.empty()) c.add(o.mask, o.mask_strides, false, DType::f16);
+    c.add(o.out, o.out_strides, false, DType::f16);
+    return c;
+  }
+
+  std::string run(const Operands& o) { return run(make_case(o)); }
+  std::string run(const Case& c) {
+    const auto op = make_cudnn_library({}, memory_, fake_)->bind(c.call);
+    if (!op.ok()) return "unsupported: " + op.status().message();
+    std::vector<void*> args;
+    for (const testing::Memory& memory : c.memory) args.push_back(memory.get());
+    std::vector<char> workspace((*op)->workspace_bytes());
+    EXPECT_TRUE((*op)->run(args.data(), workspace.data(), {}).ok());
+    const std::size_t out = c.call.args.size() - 1;
+    const bool masked = out == 4;
+    const Extents &k = c.call.args[1].shape, &q = c.call.args[0].shape;
+    for_all(c.call.args[out].shape, [&](const Extents& at) {
+      double sum = 0, weights = 0;
+      for (int64_t t = 0; t < k[2]; ++t) {
+        double score = 0;
+        const int64_t head = at[1] / (q[1] / k[1]);
+        for (int64_t d = 0; d < k[3]; ++d) score += c.get(0, {at[0], at[1], at[2], d}) * c.get(1, {at[0], head, t, d});
+        score = score * 0.25 + (masked ? c.get_broadcast(3, {at[0], at[1], at[2], t}) : 0);
+        weights += std::exp(score);
+        sum += std::exp(score) * c.get(2, {at[0], head, t, at[3]});
+      }
+      EXPECT_NEAR(c.get(out, at), k[2] == 0 ? 0 : sum / weights, 1e-3);
+    });
+    return (*op)->implementation();
+  }
+
+  std::shared_ptr<testing::HostDeviceMemory> memory_ = std::make_shared<testing::HostDeviceMemory>();
+  std::shared_ptr<FakeBackend> fake_ = std::make_shared<FakeBackend>();
+};
+
+TEST_F(CudnnAttention, DenseOperands) {
+  EXPECT_EQ(run({}), "cudnn attention");
+  EXPECT_FLOAT_EQ(fake_->specs[0].scale, 0.25F);
+  EXPECT_FALSE(fake_->specs[0].mask);
+}
+
+// Heads side by side in one row of a projection, as it wrote them, and a result in that order.
+TEST_F(CudnnAttention, HeadsAreStrides) {
+  Operands o;
+  o.q_strides = {192, 16, 64, 1}, o.k_strides = {160, 16, 32, 1}, o.v_strides = {80, 8, 16, 1};
+  o.out_strides = {96, 8, 32, 1};
+  EXPECT_EQ(run(o), "cudnn attention");
+  EXPECT_EQ(fake_->specs[0].query.strides, o.q_strides);
+  EXPECT_EQ(fake_->specs[0].out.strides, o.out_strides);
+}
+
+TEST_F(CudnnAttention, MasksBroadcast) {
+  for (const Extents& mask : {Extents{2, 4, 3, 5}, Extents{1, 1, 3, 5}, Extents{2, 1, 1, 5}, Extents{3, 5}}) {
+    Operands o;
+    o.mask = mask;
+    EXPECT_EQ(run(o), "cudnn attention");
+  }
+  EXPECT_EQ(fake_->specs[2].mask->dims, (Extents{2, 1, 1, 5}));
+  EXPECT_EQ(fake_->specs[3].mask->dims, (Extents{1, 1, 3, 5}));
+}
+
+TEST_F(CudnnAttention, OperandsThatCudnnCannotReadAreCopied) {
+  Operands o;
+  o.k_strides = {160, 80, 1, 5};  // positions side by side
+  EXPECT_EQ(run(o), "cudnn copy + attention");
+  o = {};
+  o.q_strides = {204, 51, 17, 1};  // rows of 34 bytes
+  EXPECT_EQ(run(o), "cudnn copy + attention");
+  o = {};
+  o.out_strides = {96, 24, 1, 3};
+  EXPECT_EQ(run(o), "cudnn attention + copy");
+  Case shifted = make_case({});
+  shifted.call.args[0].offset = 8;
+  const auto op = make_cudnn_library({}, memory_, fake_)->bind(shifted.call);
+  ASSERT_TRUE(op.ok());
+  EXPECT_EQ((*op)->implementation(), "cudnn copy + attention");
+  EXPECT_EQ((*op)->alignment(1), 16);
+}
+
+TEST_F(CudnnAttention, WithoutKeysIsZero) {
+  Operands o;
+  o.k[2] = o.v[2] = 0;
+  EXPECT_EQ(run(o), "cudnn fill");
+}
+
+TEST_F(CudnnAttention, EqualCallsShareOnePlan) {
+  const auto library = make_cudnn_library({}, memory_, fake_);
+  const Case c = make_case({});
+  const auto a = library->bind(c.call), b = library->bind(c.call);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(fake_->specs.size(), 1U);
+  EXPECT_TRUE(library->algorithms(c.call).empty());
+}
+
+// Engines of cuDNN that are faster than what it would choose; where it has none of that name, its choice.
+TEST_F(CudnnAttention, PlansByNumberOfHeads) {
+  fake_->has = "eng4_k24=3";
+  run(Operands{});
+  EXPECT_EQ(fake_->specs.back().plan, "eng4_k24=3");
+  Operands many;
+  many.q = {64, 4, 130, 8}, many.k = {64, 2, 1, 8}, many.v = {64, 2, 1, 8}, many.out = {64, 4, 130, 8};
+  const auto bind = [&](const Operands& o) {
+    const Case c = make_case(o);
+    return make_cudnn_library({}, memory_, fake_)->bind(c.call).ok() ? fake_->specs.back().plan : "none";
+  };
+  EXPECT_EQ(bind(many), "");
+  fake_->has = "eng5_k24=7";
+  EXPECT_EQ(bind(many), "eng5_k24=7");
+  Operands masked = many;
+  masked.mask = {1, 1, 130, 1};
+  EXPECT_EQ(bind(masked), "");
+  fake_->has = "eng1_k24=5";
+  EXPECT_EQ(bind(masked), "eng1_k24=5");
+  masked.q[2] = masked.out[2] = masked.mask[2] = 49;  // windows
+  fake_->has = "eng1_k24=3";
+  EXPECT_EQ(bind(masked), "eng1_k24=3");
+  many.q[2] = many.out[2] = 1;  // a decoder
+  EXPECT_EQ(bind(many), "");
+}
+
+TEST_F(CudnnAttention, Refusals) {
+  fake_->rejects = true;
+  EXPECT_EQ(run(Operands{}), "unsupported: the fake objects");
+}
+
+}  // namespace
+}  // namespace fusec::runtime::attention
+
+#endif
