@@ -76,16 +76,17 @@ constexpr LibraryCapabilities kLibraries[] = {
               .has_empty_windows = false,
               .is_slow_average = true,
               .counts_past_padding = false},
-     // What every cuDNN 9 has but 9.10.0 and 9.10.1, which lack it (cudnn-frontend 1.32, sdpa_support_surface.h). Rows
-     // of a mask that do not begin at multiples of 16 bytes are read by engine 2 of 9.14, which takes longer than
-     // products and a softmax (H100, 64 images in windows of 49).
+     // What every cuDNN 9 has but 9.10.0 and 9.10.1, which lack it (cudnn-frontend 1.32, sdpa_support_surface.h). Where
+     // keys are few, engine 1 of 9.14 reads rows of a mask that begin anywhere; else engine 2 does, which takes longer
+     // than products and a softmax (H100; runtime/library/cudnn/attention.cpp has the times).
      .attention = {.types = kHalves,
                    .min_sm = 80,
                    .channel_step = 8,
                    .max_channels = 128,
                    .wide_sm = 90,
                    .max_wide_channels = 256,
-                   .masked_key_step = 8},
+                   .masked_key_step = 8,
+                   .few_masked_keys = 256},
      .strides = {.backwards = false, .repeated = false, .scattered = false},
      .epilogues = kGpuEpilogues},
 };
@@ -150,7 +151,9 @@ std::optional<std::string> unsupported_reason(const LibraryCapabilities& library
         channels.value() % limits.channel_step != 0)
       return "heads of " + channels.str() + " channels";
   }
-  if (shape.masked && (!shape.keys.is_const() || shape.keys.value() % limits.masked_key_step != 0))
+  if (!shape.masked) return std::nullopt;
+  if (!shape.keys.is_const() ||
+      (shape.keys.value() % limits.masked_key_step != 0 && shape.keys.value() > limits.few_masked_keys))
     return "a mask of " + shape.keys.str() + " keys";
   return std::nullopt;
 }

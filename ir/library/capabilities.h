@@ -65,7 +65,8 @@ struct AttentionLimits {
   int64_t max_channels = 0;           // of a head
   int wide_sm = 0;                    // the architecture on which there are `max_wide_channels`
   int64_t max_wide_channels = 0;
-  int64_t masked_key_step = 1;  // keys beside a mask are known, and a multiple of it: else a slow kernel reads the mask
+  // Keys beside a mask are known, and a multiple of the step or few: else a slow kernel reads the mask.
+  int64_t masked_key_step = 1, few_masked_keys = 0;
 };
 
 struct LibraryCapabilities {

@@ -243,7 +243,8 @@ TEST_F(CudnnAttention, PlansByNumberOfHeads) {
 
 TEST_F(CudnnAttention, Refusals) {
   fake_->rejects = true;
-  EXPECT_EQ(run(Operands{}), "unsupported: the fake objects");
+  EXPECT_EQ(run(Operands{}),
+            "unsupported: the fake objects; without the pass recognize_attention, products and a softmax compute it");
 }
 
 }  // namespace

@@ -107,7 +107,11 @@ class Building {
       if (auto work = context_.plans.get(context_.backend, spec); work.ok()) return work;
     }
     spec.plan.clear();
-    return context_.plans.get(context_.backend, spec);
+    auto work = context_.plans.get(context_.backend, spec);
+    if (work.status().code() != StatusCode::unsupported) return work;
+    return Status(
+        StatusCode::unsupported,
+        work.status().message() + "; without the pass recognize_attention, products and a softmax compute it");
   }
 
   Status take(const CallOperand& operand, TensorSpec& spec, std::vector<PlanArg>& pointers) {
