@@ -18,14 +18,6 @@ namespace {
 using ir::TensorOp;
 using Tensors = std::vector<Tensor>;
 
-// f(i) as element i.
-template <class F>
-Result<Tensor> mapped(const Tensor& like, const F& f) {
-  FUSEC_ASSIGN(Tensor out, Tensor::make(DType::f64, like.shape()));
-  for (int64_t i = 0; i < out.num_elements(); ++i) out.as<double>()[i] = f(i);
-  return out;
-}
-
 bool decided(const Bounded& b) { return b.exact() || std::memcmp(b.lo.data(), b.hi.data(), b.lo.bytes()) == 0; }
 
 // Zero where the range has it beside a middle that is not, else a finite value that is not zero, where there is one:
@@ -111,36 +103,6 @@ Result<Tensor> of_magnitudes(const ir::Graph& graph, const ir::Node& node, const
 
 bool is_scatter(const ir::Node& node) {
   return node.op == ir::Op(TensorOp::scatter_elements) || node.op == ir::Op(TensorOp::scatter_nd);
-}
-
-// Upper bound on the number of elements that one result combines.
-double terms(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands) {
-  const std::vector<int64_t>& x = operands[0].at.shape();
-  const auto count = [](const std::vector<int64_t>& shape) {
-    double n = 1;
-    for (const int64_t e : shape) n *= static_cast<double>(e);
-    return n;
-  };
-  if (node.op.tensor() == TensorOp::conv) {
-    const std::vector<int64_t>& filter = operands[1].at.shape();
-    return count(filter) / static_cast<double>(std::max<int64_t>(filter[0], 1)) + 1;
-  }
-  if (node.op.tensor() == TensorOp::matmul) {
-    const bool first = node.attrs.i("transpose_a") == 1 && x.size() > 1;
-    return static_cast<double>(first ? x[x.size() - 2] : x.back());
-  }
-  double n = 1;
-  if (is_scatter(node)) {
-    n += count(operands[1].at.shape());
-  } else if (node.attrs.find("axes") != nullptr) {
-    for (const int64_t a : node.attrs.ints("axes")) n *= static_cast<double>(x[static_cast<std::size_t>(a)]);
-  } else if (node.attrs.find("axis") != nullptr) {
-    n = static_cast<double>(x[static_cast<std::size_t>(node.attrs.i("axis"))]);
-  } else {
-    for (const int64_t k : node.attrs.ints("kernel")) n *= static_cast<double>(k);
-  }
-  (void)graph;
-  return n;
 }
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -400,15 +362,35 @@ Result<Bounded> tensor_bounds(const ir::Graph& graph, const ir::Node& node, cons
 
 Bounded exactly(Tensor value) { return {value, value, value, {}}; }
 
-namespace {
-
-bool is_known(const ir::Graph& graph, ir::ValueId v) {
-  const ir::Node* node = graph.producer(v);
-  return node != nullptr &&
-         std::all_of(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return is_known(graph, in); });
+double terms(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands) {
+  const std::vector<int64_t>& x = operands[0].at.shape();
+  const auto count = [](const std::vector<int64_t>& shape) {
+    double n = 1;
+    for (const int64_t e : shape) n *= static_cast<double>(e);
+    return n;
+  };
+  if (node.op.tensor() == TensorOp::conv) {
+    const std::vector<int64_t>& filter = operands[1].at.shape();
+    return count(filter) / static_cast<double>(std::max<int64_t>(filter[0], 1)) + 1;
+  }
+  if (node.op.tensor() == TensorOp::matmul) {
+    const bool first = node.attrs.i("transpose_a") == 1 && x.size() > 1;
+    return static_cast<double>(first ? x[x.size() - 2] : x.back());
+  }
+  double n = 1;
+  if (is_scatter(node)) {
+    n += count(operands[1].at.shape());
+  } else if (node.attrs.find("axes") != nullptr) {
+    for (const int64_t a : node.attrs.ints("axes")) n *= static_cast<double>(x[static_cast<std::size_t>(a)]);
+  } else if (node.attrs.find("axis") != nullptr) {
+    n = static_cast<double>(x[static_cast<std::size_t>(node.attrs.i("axis"))]);
+  } else {
+    for (const int64_t k : node.attrs.ints("kernel")) n *= static_cast<double>(k);
+  }
+  (void)graph;
+  return n;
 }
 
-// A convolution or product, or what may be done behind one: views and scalar ops.
 bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
   std::set<ir::ValueId> seen;
   std::vector<ir::ValueId> open = {from};
@@ -423,6 +405,14 @@ bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
     if (node->op.is_scalar() || is_view) open.insert(open.end(), node->inputs.begin(), node->inputs.end());
   }
   return false;
+}
+
+namespace {
+
+bool is_known(const ir::Graph& graph, ir::ValueId v) {
+  const ir::Node* node = graph.producer(v);
+  return node != nullptr &&
+         std::all_of(node->inputs.begin(), node->inputs.end(), [&](ir::ValueId in) { return is_known(graph, in); });
 }
 
 // A constant that is added behind a convolution or product goes into its bias, and what the sum is multiplied with goes
@@ -473,84 +463,6 @@ Result<Bounded> input_bounds(const Tensor& input) {
   return exactly(std::move(stored));
 }
 
-namespace {
-
-// What a library may lose where numerics need not be exact. Its relu behind a convolution or product may make 0 of NaN;
-// engines of cuDNN store 0 for the -inf of a 16-bit convolution and of what is added to it.
-Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
-                                   bool on_gpu, Bounded out) {
-  const DType dtype = graph.type(node.output).dtype;
-  const bool is_relu = node.op == ir::Op(ir::ScalarOp::relu);
-  const bool sums = node.op == ir::Op(TensorOp::conv) || node.op == ir::Op(ir::ScalarOp::add);
-  const bool stores_zero = on_gpu && is_16_bit_float(dtype) && sums;
-  if (!is_float(dtype) || !(is_relu || stores_zero) || !is_behind_product(graph, node.output)) return out;
-  FUSEC_ASSIGN(Bounded lost, make_bounded(dtype, out.at.shape(), false));
-  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
-    Range r = load_range(out, dtype, i);
-    if (is_relu ? std::isnan(load_range(operands[0], dtype, i).at.f) : r.lo.f < -largest(dtype)) r = anything(dtype);
-    store_range(lost, dtype, i, r);
-  }
-  return lost;
-}
-
-// cuDNN has no plan that adds the bias of some convolutions: what is to be added to it has been rounded then.
-Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands,
-                                         Bounded sum, const ir::SymbolBindings& symbols) {
-  const DType dtype = graph.type(node.output).dtype;
-  if (node.op != ir::Op(TensorOp::conv) || node.inputs.size() < 3 || !is_16_bit_float(dtype)) return sum;
-  FUSEC_ASSIGN(Tensor zeros, mapped(operands[2].at, [](int64_t) { return 0.0; }));
-  operands[2] = exactly(std::move(zeros));
-  FUSEC_ASSIGN(const Bounded product, evaluate_bounds(graph, node, operands, symbols));
-  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, sum.at.shape(), false));
-  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
-    Range r = load_range(sum, dtype, i);
-    const Range rounded = load_range(product, dtype, i);
-    const double most = std::max(std::fabs(rounded.lo.f), std::fabs(rounded.hi.f)), more = unit_at(dtype, most) / 2;
-    if (!(most <= largest(dtype))) {
-      r = anything(dtype);
-    } else if (std::isfinite(r.at.f) && !is_anything(dtype, r)) {
-      r = with_rounding(dtype, 0, {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}});
-    }
-    store_range(out, dtype, i, r);
-  }
-  return out;
-}
-
-// What is NaN, infinite or overflows in a tile of cuDNN's f32 convolutions (Winograd, FFT) makes NaN of the tile: of an
-// image, at most. What is NaN or infinite in one group of its 16-bit convolutions makes NaN of the other groups there,
-// and so does what lies beside a window if blocks of an image of few channels become its channels, as they do for many
-// filters (compiler/passes/space_to_depth.cpp).
-void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, Bounded& out) {
-  if (node.op != ir::Op(TensorOp::conv) || out.at.num_elements() == 0) return;
-  const DType dtype = graph.type(node.output).dtype;
-  const auto& strides = node.attrs.ints("strides");
-  const auto& filters = operands[1].at.shape();
-  const bool has_blocks = filters[0] >= 32 && filters[1] < 8 &&
-                          std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
-  const bool has_tiles = dtype == DType::f32,
-             joins = is_16_bit_float(dtype) && (node.attrs.i("groups") > 1 || has_blocks);
-  if (!has_tiles && !joins) return;
-  const auto greatest = [&](const Bounded& b, int64_t begin, int64_t end) {
-    double m = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      const Range r = load_range(b, dtype, i);
-      m = std::isnan(r.at.f) ? HUGE_VAL : std::max({m, std::fabs(r.lo.f), std::fabs(r.hi.f)});
-    }
-    return m;
-  };
-  const double tile = 32 * 32, filter = std::max(greatest(operands[1], 0, operands[1].at.num_elements()), 1.0);
-  const int64_t images = out.at.shape()[0], in = operands[0].at.num_elements() / images,
-                size = out.at.num_elements() / images;
-  for (int64_t n = 0; n < images; ++n) {
-    const double most = greatest(operands[0], n * in, (n + 1) * in);
-    if (has_tiles ? most * filter * tile * terms(graph, node, operands) < largest(dtype) : most <= largest(dtype))
-      continue;
-    for (int64_t i = n * size; i < (n + 1) * size; ++i) store_range(out, dtype, i, anything(dtype));
-  }
-}
-
-}  // namespace
-
 Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::vector<Tensor>& inputs,
                                              Numerics numerics, bool on_gpu) {
   FUSEC_ASSIGN(const ir::SymbolBindings symbols, ir::bind_symbols(graph, inputs));
@@ -563,14 +475,8 @@ Result<std::vector<Bounded>> evaluate_bounds(const ir::Graph& graph, const std::
     std::vector<Bounded> operands;
     for (const ir::ValueId v : node.inputs) operands.push_back(values[v]);
     FUSEC_ASSIGN(values[node.output], evaluate_bounds(graph, node, operands, symbols));
-    if (on_gpu) {
-      FUSEC_ASSIGN(values[node.output], with_rounded_convolution(graph, node, operands, values[node.output], symbols));
-      open_images(graph, node, operands, values[node.output]);
-    }
-    if (numerics != Numerics::exact) {
-      FUSEC_ASSIGN(values[node.output],
-                   with_lost_specials(graph, node, operands, on_gpu, std::move(values[node.output])));
-    }
+    FUSEC_ASSIGN(values[node.output],
+                 with_library(graph, node, operands, numerics, on_gpu, symbols, std::move(values[node.output])));
     values[node.output].jumps = find_jumps(graph, node, operands, values[node.output]);
   }
   std::vector<Bounded> out;

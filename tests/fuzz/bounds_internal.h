@@ -46,4 +46,21 @@ std::vector<bool> find_jumps(const ir::Graph& graph, const ir::Node& node, const
 Result<Tensor> evaluate_wide(const ir::Graph& graph, const ir::Node& node, const std::vector<Tensor>& operands,
                              const ir::SymbolBindings& symbols);
 
+// f(i) as element i of an f64 tensor.
+template <class F>
+Result<Tensor> mapped(const Tensor& like, const F& f) {
+  FUSEC_ASSIGN(Tensor out, Tensor::make(DType::f64, like.shape()));
+  for (int64_t i = 0; i < out.num_elements(); ++i) out.as<double>()[i] = f(i);
+  return out;
+}
+
+// Upper bound on the number of elements that one result combines.
+double terms(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands);
+// Whether the value is a convolution or product, or what may be done behind one: views and scalar ops.
+bool is_behind_product(const ir::Graph& graph, ir::ValueId from);
+
+// The node's bounds with what libraries do otherwise than the graph says, where the numerics allow it.
+Result<Bounded> with_library(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                             Numerics numerics, bool on_gpu, const ir::SymbolBindings& symbols, Bounded out);
+
 }  // namespace fusec::fuzz

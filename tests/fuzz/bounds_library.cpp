@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libraries do otherwise than a graph says: docs/numerics.md has the list.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tests/fuzz/bounds_internal.h"
+
+namespace fusec::fuzz {
+namespace {
+
+using ir::TensorOp;
+
+// What a library may lose where numerics need not be exact. Its relu behind a convolution or product may make 0 of NaN;
+// engines of cuDNN store 0 for the -inf of a 16-bit convolution and of what is added to it.
+Result<Bounded> with_lost_specials(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                                   bool on_gpu, Bounded out) {
+  const DType dtype = graph.type(node.output).dtype;
+  const bool is_relu = node.op == ir::Op(ir::ScalarOp::relu);
+  const bool sums = node.op == ir::Op(TensorOp::conv) || node.op == ir::Op(ir::ScalarOp::add);
+  const bool stores_zero = on_gpu && is_16_bit_float(dtype) && sums;
+  if (!is_float(dtype) || !(is_relu || stores_zero) || !is_behind_product(graph, node.output)) return out;
+  FUSEC_ASSIGN(Bounded lost, make_bounded(dtype, out.at.shape(), false));
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
+    Range r = load_range(out, dtype, i);
+    if (is_relu ? std::isnan(load_range(operands[0], dtype, i).at.f) : r.lo.f < -largest(dtype)) r = anything(dtype);
+    store_range(lost, dtype, i, r);
+  }
+  return lost;
+}
+
+// cuDNN has no plan that adds the bias of some convolutions: what is to be added to it has been rounded then.
+Result<Bounded> with_rounded_convolution(const ir::Graph& graph, const ir::Node& node, std::vector<Bounded> operands,
+                                         Bounded sum, const ir::SymbolBindings& symbols) {
+  const DType dtype = graph.type(node.output).dtype;
+  if (node.op != ir::Op(TensorOp::conv) || node.inputs.size() < 3 || !is_16_bit_float(dtype)) return sum;
+  FUSEC_ASSIGN(Tensor zeros, mapped(operands[2].at, [](int64_t) { return 0.0; }));
+  operands[2] = exactly(std::move(zeros));
+  FUSEC_ASSIGN(const Bounded product, evaluate_bounds(graph, node, operands, symbols));
+  FUSEC_ASSIGN(Bounded out, make_bounded(dtype, sum.at.shape(), false));
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
+    Range r = load_range(sum, dtype, i);
+    const Range rounded = load_range(product, dtype, i);
+    const double most = std::max(std::fabs(rounded.lo.f), std::fabs(rounded.hi.f)), more = unit_at(dtype, most) / 2;
+    if (!(most <= largest(dtype))) {
+      r = anything(dtype);
+    } else if (std::isfinite(r.at.f) && !is_anything(dtype, r)) {
+      r = with_rounding(dtype, 0, {{r.lo.f - more, 0}, r.at, {r.hi.f + more, 0}});
+    }
+    store_range(out, dtype, i, r);
+  }
+  return out;
+}
+
+// What is NaN, infinite or overflows in a tile of cuDNN's f32 convolutions (Winograd, FFT) makes NaN of the tile: of an
+// image, at most. What is NaN or infinite in one group of its 16-bit convolutions makes NaN of the other groups there,
+// and so does what lies beside a window if blocks of an image of few channels become its channels, as they do for many
+// filters (compiler/passes/space_to_depth.cpp).
+void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands, Bounded& out) {
+  if (node.op != ir::Op(TensorOp::conv) || out.at.num_elements() == 0) return;
+  const DType dtype = graph.type(node.output).dtype;
+  const auto& strides = node.attrs.ints("strides");
+  const auto& filters = operands[1].at.shape();
+  const bool has_blocks = filters[0] >= 32 && filters[1] < 8 &&
+                          std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
+  const bool has_tiles = dtype == DType::f32,
+             joins = is_16_bit_float(dtype) && (node.attrs.i("groups") > 1 || has_blocks);
+  if (!has_tiles && !joins) return;
+  const auto greatest = [&](const Bounded& b, int64_t begin, int64_t end) {
+    double m = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const Range r = load_range(b, dtype, i);
+      m = std::isnan(r.at.f) ? HUGE_VAL : std::max({m, std::fabs(r.lo.f), std::fabs(r.hi.f)});
+    }
+    return m;
+  };
+  const double tile = 32 * 32, filter = std::max(greatest(operands[1], 0, operands[1].at.num_elements()), 1.0);
+  const int64_t images = out.at.shape()[0], in = operands[0].at.num_elements() / images,
+                size = out.at.num_elements() / images;
+  for (int64_t n = 0; n < images; ++n) {
+    const double most = greatest(operands[0], n * in, (n + 1) * in);
+    if (has_tiles ? most * filter * tile * terms(graph, node, operands) < largest(dtype) : most <= largest(dtype))
+      continue;
+    for (int64_t i = n * size; i < (n + 1) * size; ++i) store_range(out, dtype, i, anything(dtype));
+  }
+}
+
+// Whether the value is a softmax, or what scalar ops and views make of one.
+bool is_behind_softmax(const ir::Graph& graph, ir::ValueId from) {
+  std::set<ir::ValueId> seen;
+  std::vector<ir::ValueId> open = {from};
+  while (!open.empty()) {
+    const ir::ValueId v = open.back();
+    open.pop_back();
+    const ir::Node* node = graph.producer(v);
+    if (node == nullptr || !seen.insert(v).second) continue;
+    if (node->op == ir::Op(ir::ScalarOp::exp)) return true;
+    if (node->op.is_scalar() || node->op.tensor() == TensorOp::reshape)
+      open.insert(open.end(), node->inputs.begin(), node->inputs.end());
+  }
+  return false;
+}
+
+// cuDNN's fused attention treats scores, masks and values of NaN and infinity in its own way: 0 in a row whose scores
+// are all -infinity.
+void open_attention(const ir::Graph& graph, const ir::Node& node, Bounded& out) {
+  const DType dtype = graph.type(node.output).dtype;
+  if (node.op != ir::Op(TensorOp::matmul) || !is_16_bit_float(dtype) || !is_behind_softmax(graph, node.inputs[0]))
+    return;
+  for (int64_t i = 0; i < out.at.num_elements(); ++i) {
+    const Range r = load_range(out, dtype, i);
+    if (!std::isfinite(r.lo.f) || !std::isfinite(r.hi.f)) store_range(out, dtype, i, anything(dtype));
+  }
+}
+
+}  // namespace
+
+Result<Bounded> with_library(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands,
+                             Numerics numerics, bool on_gpu, const ir::SymbolBindings& symbols, Bounded out) {
+  if (on_gpu) {
+    FUSEC_ASSIGN(out, with_rounded_convolution(graph, node, operands, std::move(out), symbols));
+    open_images(graph, node, operands, out);
+  }
+  if (numerics == Numerics::exact) return out;
+  if (on_gpu) open_attention(graph, node, out);
+  return with_lost_specials(graph, node, operands, on_gpu, std::move(out));
+}
+
+}  // namespace fusec::fuzz
