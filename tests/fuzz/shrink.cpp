@@ -2,6 +2,7 @@
 #include "tests/fuzz/shrink.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -21,6 +22,7 @@ using ir::ValueId;
 using MaybeCase = std::optional<Case>;
 
 constexpr int kMaxTries = 1500;
+constexpr std::chrono::minutes kMaxTime{2};  // a try on a GPU may take seconds
 
 Tensor make_copy(const Tensor& t) {
   Tensor out = *Tensor::make(t.dtype(), t.shape());
@@ -116,7 +118,7 @@ class Shrinker {
       : best_(std::move(c)), fault_(outcome.fault), error_(find_kind(outcome.message)) {}
 
   Case run() {
-    for (bool changed = true; changed && tries_ < kMaxTries;) {
+    for (bool changed = true; changed && !is_over();) {
       changed = keep_one_run();
       changed |= simplify_setting();
       changed |= fewer_outputs();
@@ -132,8 +134,11 @@ class Shrinker {
   }
 
  private:
+  bool is_over() const { return tries_ > kMaxTries || std::chrono::steady_clock::now() > end_; }
+
   bool attempt(MaybeCase c) {
-    if (!c || tries_++ > kMaxTries || !ir::rebuild_order(c->graph)) return false;
+    if (!c || is_over() || !ir::rebuild_order(c->graph)) return false;
+    ++tries_;
     drop_unread_inputs(*c);
     c->graph = ir::compact(c->graph);
     const Outcome outcome = check_apart(*c);
@@ -341,6 +346,7 @@ class Shrinker {
   Fault fault_;
   std::string error_;
   int tries_ = 0, fresh_ = 0;
+  const std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + kMaxTime;
 };
 
 std::string tensor_text(const Tensor& t) {

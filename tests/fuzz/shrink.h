@@ -13,6 +13,7 @@ namespace fusec::fuzz {
 // The case with other extents: its graph is built again, types follow from the ops. nullopt where they do not fit.
 std::optional<Case> with_dims(const Case& c, const std::function<Dim(const Dim&)>& map);
 
+// Takes two minutes at most.
 Case shrink(const Case& c, const Outcome& outcome);
 
 // The first run's inputs as comment lines, and the graph.
