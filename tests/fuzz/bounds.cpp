@@ -391,7 +391,7 @@ double terms(const ir::Graph& graph, const ir::Node& node, const std::vector<Bou
   return n;
 }
 
-bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
+bool is_behind(const ir::Graph& graph, ir::ValueId from, const std::vector<ir::Op>& ops) {
   std::set<ir::ValueId> seen;
   std::vector<ir::ValueId> open = {from};
   while (!open.empty()) {
@@ -399,12 +399,16 @@ bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
     open.pop_back();
     const ir::Node* node = graph.producer(v);
     if (node == nullptr || !seen.insert(v).second) continue;
-    if (node->op == ir::Op(TensorOp::conv) || node->op == ir::Op(TensorOp::matmul)) return true;
+    if (std::find(ops.begin(), ops.end(), node->op) != ops.end()) return true;
     const bool is_view =
         !node->op.is_scalar() && (node->op.tensor() == TensorOp::reshape || node->op.tensor() == TensorOp::transpose);
     if (node->op.is_scalar() || is_view) open.insert(open.end(), node->inputs.begin(), node->inputs.end());
   }
   return false;
+}
+
+bool is_behind_product(const ir::Graph& graph, ir::ValueId from) {
+  return is_behind(graph, from, {ir::Op(TensorOp::conv), ir::Op(TensorOp::matmul)});
 }
 
 namespace {

@@ -56,7 +56,9 @@ Result<Tensor> mapped(const Tensor& like, const F& f) {
 
 // Upper bound on the number of elements that one result combines.
 double terms(const ir::Graph& graph, const ir::Node& node, const std::vector<Bounded>& operands);
-// Whether the value is a convolution or product, or what may be done behind one: views and scalar ops.
+// Whether the value is made by one of these ops, or of what is by views and scalar ops.
+bool is_behind(const ir::Graph& graph, ir::ValueId from, const std::vector<ir::Op>& ops);
+// The same for convolutions and products.
 bool is_behind_product(const ir::Graph& graph, ir::ValueId from);
 
 // The node's bounds with what libraries do otherwise than the graph says, where the numerics allow it.

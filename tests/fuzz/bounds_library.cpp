@@ -2,7 +2,6 @@
 // What libraries do otherwise than a graph says: docs/numerics.md has the list.
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "tests/fuzz/bounds_internal.h"
 
@@ -85,28 +84,12 @@ void open_images(const ir::Graph& graph, const ir::Node& node, const std::vector
   }
 }
 
-// Whether the value is a softmax, or what scalar ops and views make of one.
-bool is_behind_softmax(const ir::Graph& graph, ir::ValueId from) {
-  std::set<ir::ValueId> seen;
-  std::vector<ir::ValueId> open = {from};
-  while (!open.empty()) {
-    const ir::ValueId v = open.back();
-    open.pop_back();
-    const ir::Node* node = graph.producer(v);
-    if (node == nullptr || !seen.insert(v).second) continue;
-    if (node->op == ir::Op(ir::ScalarOp::exp)) return true;
-    if (node->op.is_scalar() || node->op.tensor() == TensorOp::reshape)
-      open.insert(open.end(), node->inputs.begin(), node->inputs.end());
-  }
-  return false;
-}
-
 // cuDNN's fused attention treats scores, masks and values of NaN and infinity in its own way: 0 in a row whose scores
 // are all -infinity.
 void open_attention(const ir::Graph& graph, const ir::Node& node, Bounded& out) {
   const DType dtype = graph.type(node.output).dtype;
-  if (node.op != ir::Op(TensorOp::matmul) || !is_16_bit_float(dtype) || !is_behind_softmax(graph, node.inputs[0]))
-    return;
+  if (node.op != ir::Op(TensorOp::matmul) || !is_16_bit_float(dtype)) return;
+  if (!is_behind(graph, node.inputs[0], {ir::Op(ir::ScalarOp::exp)})) return;  // weights of a softmax
   for (int64_t i = 0; i < out.at.num_elements(); ++i) {
     const Range r = load_range(out, dtype, i);
     if (!std::isfinite(r.lo.f) || !std::isfinite(r.hi.f)) store_range(out, dtype, i, anything(dtype));
