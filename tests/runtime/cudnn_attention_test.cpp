@@ -9,6 +9,7 @@
 
 #include "runtime/library/cudnn/build.h"
 #include "runtime/library/cudnn/cudnn.h"
+#include "tests/runtime/cudnn_fake.h"
 #include "tests/runtime/host_device_memory.h"
 #include "tests/runtime/library_case.h"
 
@@ -20,34 +21,10 @@ using cudnn::CudnnPlan;
 using cudnn::TensorSpec;
 using testing::Case;
 using testing::Extents;
+using testing::FakeWork;
 using testing::for_all;
-
-void* element(const TensorSpec& spec, void* base, const Extents& at) {
-  int64_t offset = 0;
-  for (std::size_t i = 0; i < at.size(); ++i) offset += (spec.dims[i] == 1 ? 0 : at[i]) * spec.strides[i];
-  return static_cast<char*>(base) + offset * static_cast<int64_t>(size_of(spec.dtype));
-}
-double load(const TensorSpec& spec, void* base, const Extents& at) {
-  return ir::load_double(spec.dtype, element(spec, base, at));
-}
-
-class FakeWork : public CudnnPlan {
- public:
-  FakeWork(std::string name, std::size_t workspace, std::function<void(void* const*)> work)
-      : name_(std::move(name)), workspace_(workspace), work_(std::move(work)) {}
-  Status run(void* const* pointers, void* workspace, void*) const override {
-    if (workspace_ > 0) std::memset(workspace, 0xEE, workspace_);
-    work_(pointers);
-    return {};
-  }
-  std::size_t workspace_bytes() const override { return workspace_; }
-  std::string name() const override { return name_; }
-
- private:
-  std::string name_;
-  std::size_t workspace_;
-  std::function<void(void* const*)> work_;
-};
+using testing::spec_load;
+using testing::spec_store;
 
 struct FakeBackend : cudnn::Backend {
   std::vector<AttentionSpec> specs;
@@ -83,26 +60,26 @@ struct FakeBackend : cudnn::Backend {
         for (int64_t t = 0; t < s.key.dims[2]; ++t) {
           double score = 0;
           for (int64_t d = 0; d < s.key.dims[3]; ++d)
-            score += load(s.query, p[0], {at[0], at[1], at[2], d}) * load(s.key, p[1], {at[0], at[1] / share, t, d});
+            score += spec_load(s.query, p[0], {at[0], at[1], at[2], d}) *
+                     spec_load(s.key, p[1], {at[0], at[1] / share, t, d});
           score *= s.scale;
-          if (s.mask) score += load(*s.mask, p[3], {at[0], at[1], at[2], t});
+          if (s.mask) score += spec_load(*s.mask, p[3], {at[0], at[1], at[2], t});
           weights += std::exp(score);
-          sum += std::exp(score) * load(s.value, p[2], {at[0], at[1] / share, t, at[3]});
+          sum += std::exp(score) * spec_load(s.value, p[2], {at[0], at[1] / share, t, at[3]});
         }
-        ir::store_double(s.out.dtype, element(s.out, p[s.mask ? 4 : 3], at), sum / weights);
+        spec_store(s.out, p[s.mask ? 4 : 3], at, sum / weights);
       });
     });
   }
 
   Plan copy(const TensorSpec& from, const TensorSpec& to) override {
     return make("copy", 0, [from, to](void* const* p) {
-      for_all(to.dims,
-              [&](const Extents& at) { ir::store_double(to.dtype, element(to, p[1], at), load(from, p[0], at)); });
+      for_all(to.dims, [&](const Extents& at) { spec_store(to, p[1], at, spec_load(from, p[0], at)); });
     });
   }
   Plan fill(const TensorSpec& out, double value) override {
     return make("fill", 0, [out, value](void* const* p) {
-      for_all(out.dims, [&](const Extents& at) { ir::store_double(out.dtype, element(out, p[0], at), value); });
+      for_all(out.dims, [&](const Extents& at) { spec_store(out, p[0], at, value); });
     });
   }
 };

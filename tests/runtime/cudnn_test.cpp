@@ -15,6 +15,7 @@
 #include "runtime/library/cudnn/build.h"
 #include "runtime/library/cudnn/cudnn.h"
 #include "tests/runtime/cuda_cases.h"
+#include "tests/runtime/cudnn_fake.h"
 #include "tests/runtime/host_device_memory.h"
 #include "tests/runtime/library_case.h"
 #include "tests/sanitized.h"
@@ -33,42 +34,15 @@ using ir::TensorOp;
 using testing::Case;
 using testing::check;
 using testing::Extents;
+using testing::FakeWork;
 using testing::for_all;
 using testing::Image;
 using testing::image_case;
 using testing::image_cases;
 using testing::image_extents;
+using testing::spec_load;
+using testing::spec_store;
 using testing::window_attrs;
-
-char* spec_element(const TensorSpec& spec, void* base, const Extents& at) {
-  int64_t offset = 0;
-  for (std::size_t i = 0; i < at.size(); ++i) offset += (spec.dims[i] == 1 ? 0 : at[i]) * spec.strides[i];
-  return static_cast<char*>(base) + offset * static_cast<int64_t>(size_of(spec.dtype));
-}
-double spec_load(const TensorSpec& spec, void* base, const Extents& at) {
-  return ir::load_double(spec.dtype, spec_element(spec, base, at));
-}
-void spec_store(const TensorSpec& spec, void* base, const Extents& at, double value) {
-  ir::store_double(spec.dtype, spec_element(spec, base, at), value);
-}
-
-class FakeWork : public CudnnPlan {
- public:
-  FakeWork(std::string name, std::size_t workspace, std::function<void(void* const*)> work)
-      : name_(std::move(name)), workspace_(workspace), work_(std::move(work)) {}
-  Status run(void* const* pointers, void* workspace, void*) const override {
-    if (workspace_ > 0) std::memset(workspace, 0xEE, workspace_);
-    work_(pointers);
-    return {};
-  }
-  std::size_t workspace_bytes() const override { return workspace_; }
-  std::string name() const override { return name_; }
-
- private:
-  std::string name_;
-  std::size_t workspace_;
-  std::function<void(void* const*)> work_;
-};
 
 bool is_dense_spec(const TensorSpec& t, bool last) {
   std::vector<std::size_t> axes;

@@ -65,6 +65,15 @@ fe::graph::Conv_fprop_attributes make_conv_attributes(const Window& window) {
       .set_convolution_mode(fe::ConvolutionMode_t::CROSS_CORRELATION);
 }
 
+void set_output(const Tensor& value, const TensorSpec& spec, int64_t id) {
+  value->set_output(true)
+      .set_dim(spec.dims)
+      .set_stride(spec.strides)
+      .set_data_type(type_of(spec.dtype))
+      .set_alignment(spec.alignment)
+      .set_uid(id);
+}
+
 void describe(fe::graph::Graph& graph, const ConvSpec& spec) {
   const fe::DataType_t compute = type_of(spec.compute);
   graph.set_io_data_type(type_of(spec.in.dtype)).set_intermediate_data_type(compute).set_compute_data_type(compute);
@@ -75,12 +84,7 @@ void describe(fe::graph::Graph& graph, const ConvSpec& spec) {
     value->set_dim(spec.out.dims).set_stride(spec.out.strides);
     value = add_post(graph, epilogue, value, id);
   }
-  value->set_output(true)
-      .set_dim(spec.out.dims)
-      .set_stride(spec.out.strides)
-      .set_data_type(type_of(spec.out.dtype))
-      .set_alignment(spec.out.alignment)
-      .set_uid(id);
+  set_output(value, spec.out, id);
 }
 
 void describe(fe::graph::Graph& graph, const AttentionSpec& spec) {
@@ -92,12 +96,7 @@ void describe(fe::graph::Graph& graph, const AttentionSpec& spec) {
   auto attributes = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(spec.scale);
   if (spec.mask) attributes.set_bias(add_tensor(graph, *spec.mask, id++));
   const Tensor out = graph.sdpa(query, key, value, std::move(attributes))[0];
-  out->set_output(true)
-      .set_dim(spec.out.dims)
-      .set_stride(spec.out.strides)
-      .set_data_type(type_of(spec.out.dtype))
-      .set_alignment(spec.out.alignment)
-      .set_uid(id);
+  set_output(out, spec.out, id);
 }
 
 // The plan properties that our numerics forbid. The largest Winograd tiles lose several digits in f32.
