@@ -14,7 +14,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kCudaWriterVersion = 24;
+constexpr int kCudaWriterVersion = 25;
 
 struct WrittenCuda {
   std::string text;
@@ -32,8 +32,8 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
       ArtifactPhase& made = out.phases.emplace_back();
       made.entry = make_entry_name(kernel, out.phases.size() - 1, phases.size());
       const int resident = count_resident(kernel, phase);
-      cuda::PhaseText text =
-          cuda::write_phase(kernel, target, comments, prelude, phase, made.entry, bounded ? resident : 0);
+      cuda::PhaseText text = cuda::write_phase(kernel, target, comments, prelude, phase, made.entry,
+                                               bounded || loops_over_loads(kernel, phase) ? resident : 0);
       out.most_registers.push_back(resident > 1 ? target.registers_per_sm / (phase.threads * resident) : 0);
       functions += text.text;
       made.iterations = named(kernel, text.iterations);

@@ -98,10 +98,30 @@ int64_t held_bytes(const ir::Kernel& kernel, const std::vector<const ir::Stmt*>&
 
 }  // namespace
 
+// In loops over the rows of a window, threads load much and never wait for each other.
+bool loops_over_loads(const ir::Kernel& kernel, const Phase& phase) {
+  constexpr int kManyLoads = 8;
+  int most = 0;
+  for (const ir::Stmt* stmt : phase.body) {
+    const auto* loop = std::get_if<ir::Loop>(&stmt->v);
+    if (loop == nullptr || loop->head.tag != ir::LoopTag::seq) continue;
+    int loads = 0;
+    for (const ir::Stmt& inner : loop->body) {
+      const auto* load = std::get_if<ir::Load>(&inner.v);
+      loads += load != nullptr && kernel.buffers[load->buffer].space == ir::Space::in ? 1 : 0;
+      if (!std::holds_alternative<ir::Load>(inner.v) && !std::holds_alternative<ir::Let>(inner.v) &&
+          !std::holds_alternative<ir::Store>(inner.v))
+        return false;
+    }
+    most = std::max(most, loads);
+  }
+  return most >= kManyLoads;
+}
+
 // Blocks of a cluster wait for each other, so that there should be more work for their multiprocessors: 512 threads may
 // have 128 registers each. So do blocks whose task waits for others.
 int count_resident(const ir::Kernel& kernel, const Phase& phase) {
-  if (phase.cluster > 1) return 512 / phase.threads;
+  if (phase.cluster > 1 || loops_over_loads(kernel, phase)) return 512 / phase.threads;
   const bool small = phase.tasks && held_bytes(kernel, phase.passes.back().body) <= kTaskBytes;
   return small ? kTaskThreads / phase.threads : 0;
 }

@@ -8,8 +8,9 @@
 
 namespace fusec::compiler {
 
-// Larger regions compile slowly and gain nothing: their values no longer fit in registers.
-inline constexpr size_t kMaxNodes = 256;
+// Larger regions compile slowly and gain nothing: their values no longer fit in registers. A window of 11 x 11 places,
+// whose rows become a loop, has three nodes for each.
+inline constexpr size_t kMaxNodes = 384;
 inline constexpr size_t kMaxRowNodes = 96;
 inline constexpr size_t kMaxOutputs = 8;
 // The sum of ScalarOpInfo::cost over the scalar ops of a region. LLVM takes about 0.5 ms per unit, and superlinear time

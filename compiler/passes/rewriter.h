@@ -117,7 +117,8 @@ class Expansion {
   const ir::Node node_;
 };
 
-constexpr int64_t kMaxTaps = 49;  // 7 x 7: the largest window that passes unroll
+constexpr int64_t kMaxTaps = 49;            // 7 x 7: the largest window of a pool that passes unroll
+constexpr int64_t kMaxDepthwiseTaps = 121;  // 11 x 11: of a depthwise convolution, whose rows become a loop
 
 // Emits, for each result of `window`, the element of its first operand that lies at `tap` of the result's window: a
 // slice, padded with the scalar `padding` where windows leave the image. `window` is a conv or pool whose spatial

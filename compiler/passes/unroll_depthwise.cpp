@@ -109,7 +109,7 @@ bool is_depthwise(const Graph& graph, const Node& node) {
   for (std::size_t axis = 1; axis + 1 < in.size(); ++axis) {
     if (!in[axis].is_const() || !out[axis].is_const() || out[axis].value() == 0) return false;
   }
-  return Unrolled::taps(*weights) <= kMaxTaps;
+  return Unrolled::taps(*weights) <= kMaxDepthwiseTaps;
 }
 
 // Whether a library of the target computes a conv with one filter per channel as fast as its memory traffic allows.

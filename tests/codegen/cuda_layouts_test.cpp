@@ -30,6 +30,8 @@ struct Layout {
   ir::Kernel kernel;
   ir::KernelStep step;
   Extents extents;
+  ir::Graph optimized;
+  std::vector<Tensor> constants;
 };
 
 // The only kernel of a graph for a GPU of so many multiprocessors: few make large tiles of small tensors.
@@ -41,16 +43,20 @@ Result<Layout> lower_layout(const std::string& text, int multiprocessors) {
   FUSEC_ASSIGN(const compiler::Partition parts, compiler::partition(graph, target, {}));
   FUSEC_ASSIGN(const ir::Program program, compiler::lower(graph, parts, target, {}));
   if (program.slots.size() != 1) return Status(StatusCode::internal, "more than one kernel");
-  Layout out{text, {}, std::get<ir::KernelStep>(program.slots[0].variants[0].candidates[0].steps[0].v), {}};
+  Layout out{text, {}, std::get<ir::KernelStep>(program.slots[0].variants[0].candidates[0].steps[0].v), {}, {}, {}};
   out.kernel = program.kernels[out.step.kernel];
   for (uint32_t i = 0; i < out.step.extents.size(); ++i)
     out.extents[out.kernel.extents[ir::ExtentId{i}]] = out.step.extents[i].value();
-  // The step's allocations are the program's inputs in order, then its outputs.
+  // The step's allocations are the program's inputs in order, then its outputs, then its constants.
   for (ir::View& view : out.step.args) {
     const ir::Allocation& alloc = program.allocs[view.alloc];
-    const auto position = alloc.kind == ir::AllocKind::output ? program.inputs.size() + alloc.ordinal : alloc.ordinal;
+    std::size_t position = alloc.ordinal;
+    if (alloc.kind != ir::AllocKind::input) position += program.inputs.size();
+    if (alloc.kind == ir::AllocKind::constant) position += program.outputs.size();
     view.alloc = ir::AllocId{static_cast<uint32_t>(position)};
   }
+  out.constants = program.constants;
+  out.optimized = std::move(graph);
   return out;
 }
 
@@ -71,22 +77,22 @@ ir::Kernel with_numbers(const Layout& layout) {
   return kernel;
 }
 
-void expect_like_graph(const Layout& layout) {
-  const auto graph = ir::parse_graph(layout.text, {});
-  ASSERT_TRUE(graph.ok());
+// `graph`: of the layout's text, or what optimize made of it.
+void expect_like(const Layout& layout, const ir::Graph& graph) {
   std::vector<Tensor> tensors;
-  for (std::size_t i = 0; i < graph->inputs.size(); ++i) {
-    const ir::Type& type = graph->type(graph->inputs[i]);
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    const ir::Type& type = graph.type(graph.inputs[i]);
     std::vector<int64_t> shape;
     for (const Dim& d : type.shape) shape.push_back(d.value());
     tensors.push_back(ir::random_tensor(type.dtype, shape, i + 1).value());
   }
-  const auto expected = ir::evaluate(*graph, tensors);
+  const auto expected = ir::evaluate(graph, tensors);
   ASSERT_TRUE(expected.ok()) << expected.status().str();
   for (const Tensor& t : *expected) {
     tensors.push_back(Tensor::make(t.dtype(), t.shape()).value());
     std::memset(tensors.back().as<char>(), 0x5a, tensors.back().bytes());
   }
+  tensors.insert(tensors.end(), layout.constants.begin(), layout.constants.end());
   const ir::Kernel kernel = with_numbers(layout);
   std::vector<Tensor> args;
   for (std::size_t p = 0; p < layout.step.args.size(); ++p) {
@@ -100,11 +106,17 @@ void expect_like_graph(const Layout& layout) {
   const auto done = ir::evaluate(kernel, args, {});
   ASSERT_TRUE(done.ok()) << done.status().str() << layout.text << ir::print(layout.kernel);
   for (std::size_t i = 0; i < expected->size(); ++i) {
-    const Tensor& got = tensors[graph->inputs.size() + i];
+    const Tensor& got = tensors[graph.inputs.size() + i];
     EXPECT_EQ(std::memcmp(got.as<char>(), (*expected)[i].as<char>(), got.bytes()), 0)
         << layout.text << ir::print(layout.kernel);
   }
   for (const std::string& finding : ir::findings(kernel)) ADD_FAILURE() << finding << "\n" << ir::print(layout.kernel);
+}
+
+void expect_like_graph(const Layout& layout) {
+  const auto graph = ir::parse_graph(layout.text, {});
+  ASSERT_TRUE(graph.ok());
+  expect_like(layout, *graph);
 }
 
 // y = transpose(x) or transpose(x) + b, of 4 axes.
@@ -329,6 +341,63 @@ TEST(CudaLayouts, WindowsGiveTheBitsOfTheGraph) {
 TEST(CudaLayouts, WindowsOfBothWritersRun) {
   std::vector<EmulationCase> cases;
   for (const Layout& layout : windows()) cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
+  expect_cuda_like_evaluator(cases);
+}
+
+struct Depthwise {
+  std::string dtype;
+  int height, width, places, stride = 1, dilation = 1;
+};
+
+// A depthwise convolution of 16 images with 16 channels, and zeros around them.
+std::string depthwise_text(const Depthwise& d) {
+  const int pad = d.dilation * (d.places - 1) / 2;
+  const auto results = [&](int extent) { return (extent + 2 * pad - d.dilation * (d.places - 1) - 1) / d.stride + 1; };
+  std::vector<double> weights;
+  for (int i = 0; i < d.places * d.places * 16; ++i) weights.push_back((i * 37 % 101 - 50) / 64.0);
+  return fmt::format(
+      "graph @main(%x: {0}[16, {1}, {2}, 16]) {{\n  %w = constant {0}[16, 1, {3}, {3}] {{{4}}}\n"
+      "  %0 = conv %x, %w {{strides = [{5}, {5}], pads = [{6}, {6}, {6}, {6}], dilations = [{7}, {7}], groups = 16, "
+      "layout = \"last\"}}: {0}[16, {8}, {9}, 16]\n  return %0 as \"y\"\n}}\n",
+      d.dtype, d.height, d.width, d.places, fmt::join(weights, ", "), d.stride, pad, d.dilation, results(d.height),
+      results(d.width));
+}
+
+// Windows that reach over the edges by half of them, by all of an image, in steps, and with gaps.
+std::vector<Layout> depthwise() {
+  std::vector<Layout> out;
+  for (const Depthwise& d : std::vector<Depthwise>{{"f16", 14, 14, 3},
+                                                   {"f16", 14, 21, 7},
+                                                   {"bf16", 15, 11, 5},
+                                                   {"f32", 12, 16, 5},
+                                                   {"f16", 23, 28, 3, 2},
+                                                   {"f16", 28, 28, 5, 2},
+                                                   {"f32", 27, 25, 5, 3},
+                                                   {"f16", 12, 14, 3, 1, 2},
+                                                   {"f16", 9, 14, 11},
+                                                   {"f16", 16, 14, 9}}) {
+    auto layout = lower_layout(depthwise_text(d), 1);
+    EXPECT_TRUE(layout.ok()) << layout.status().str();
+    if (!layout.ok()) continue;
+    EXPECT_NE(ir::print(layout->kernel).find(fmt::format(" in {} {{\n", d.places)), std::string::npos)
+        << ir::print(layout->kernel);
+    EXPECT_EQ(layout->kernel.params.size(), 3U) << "one input, weights, results";
+    out.push_back(std::move(*layout));
+  }
+  return out;
+}
+
+TEST(CudaLayouts, LoopsOverRowsOfWindowsGiveTheBitsOfTheGraph) {
+  for (const Layout& layout : depthwise()) {
+    expect_like(layout, layout.optimized);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CudaLayouts, LoopsOverRowsOfWindowsOfBothWritersRun) {
+  std::vector<EmulationCase> cases;
+  for (const Layout& layout : sampled(depthwise(), 3))
+    cases.push_back({ir::print(layout.kernel), {layout.extents}, {}});
   expect_cuda_like_evaluator(cases);
 }
 

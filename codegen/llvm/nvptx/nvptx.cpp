@@ -19,7 +19,7 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 19;
+constexpr int kNvptxWriterVersion = 20;
 
 struct WrittenGpu {
   llvm::LLVMContext context;

@@ -4,7 +4,9 @@
 // several accesses along one loop, and loads what does not move with that loop once for all of them.
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <tuple>
 
 #include "compiler/lower/cuda/families.h"
 #include "compiler/lower/rewrite/kernel_names.h"
@@ -21,6 +23,8 @@ constexpr int kMaxSteps = 4;       // of a thread, where loads are not shared
 constexpr int kFewSteps = 2;       // of a thread, whether there are few results or many
 constexpr int kManyPlaces = 50;    // loads of a window with as much arithmetic, those of weights among them
 constexpr int64_t kLine = 128;     // bytes of a cache line
+constexpr int kFewThreads = 8;     // that load neighbouring elements of a window
+constexpr int kLaneSteps = 32;     // of the share of lanes that have work: less makes no difference
 
 // One loop of the nest. A block takes `threads` * `steps` accesses of `lanes` elements along it.
 struct BoxSide {
@@ -96,26 +100,30 @@ class BoxSchedule {
     return (count + parts - 1) / parts;
   }
 
-  // Where most loads move as windows along an outer loop, a thread takes neighbours along it.
+  // Where most loads move as windows along an outer loop, a thread takes neighbours along it. Where there is work for
+  // many threads, it takes the rows of the window in a loop: else all rows should be under way at once.
   void choose_slide() {
     if (!find_window(2)) return;
-    int steps = decide(s_, &ScheduleChoice::accesses, choose_neighbours());
+    const int wanted = count_loads() < kManyPlaces ? kMaxNeighbours / 2 : kMaxNeighbours;
+    const int most = decide(s_, &ScheduleChoice::accesses, choose_neighbours(wanted));
+    int steps = static_cast<int>(part(sides_[stepped_].count, most));
     while (steps > 1 && !find_window(steps)) steps /= 2;
-    slides_ = steps > 1;
-    if (slides_) sides_[stepped_].steps = steps;
+    rolls_ = most >= wanted || count_loads() > 2 * kManyPlaces;
+    slides_ = steps > 1 || rolls_;
+    sides_[stepped_].steps = steps;
   }
 
   // As many as leave work for a quarter of the threads that the machine holds: such a body has registers for no more.
   // Where a window has many places, arithmetic takes longer than memory, and many neighbours share its conversions.
-  int choose_neighbours() const {
+  int choose_neighbours(int wanted) const {
     const int64_t threads = int64_t{s_.target.sm_count} * s_.target.threads_per_sm / 4;
     const IndexExpr results = count_results();
-    int steps = count_loads() < kManyPlaces ? kMaxNeighbours / 2 : kMaxNeighbours;
     if (const auto known = typical_value(s_, results)) {
+      int steps = wanted;
       while (steps > 1 && *known / shape_.lanes < steps * threads) steps /= 2;
       return steps;
     }
-    return has_many(s_, results, kMaxNeighbours / 2 * threads * shape_.lanes, false) ? steps : kMaxNeighbours / 4;
+    return has_many(s_, results, kMaxNeighbours / 2 * threads * shape_.lanes, false) ? wanted : kMaxNeighbours / 4;
   }
 
   IndexExpr count_results() const {
@@ -174,6 +182,7 @@ class BoxSchedule {
 
   // Threads go along the inner loop first, then along the loops around it.
   void choose_threads() {
+    if (slides_ && choose_window_threads()) return;
     int64_t room = threads_;
     for (size_t i = sides_.size(); i-- > 0 && room > 1;) {
       BoxSide& side = sides_[i];
@@ -184,6 +193,42 @@ class BoxSchedule {
       if (side.threads < needed(side)) return;
       room /= side.threads;
     }
+  }
+
+  // The share of a block's lanes that have work, if `threads` of them go along the last sides, the innermost one first.
+  double used_lanes(const std::vector<int64_t>& threads) const {
+    double used = 1, block = 1;
+    for (size_t i = 0; i < threads.size(); ++i) {
+      const int64_t count = needed(sides_[sides_.size() - 1 - i]), t = threads[i];
+      used *= static_cast<double>(count) / static_cast<double>((count + t - 1) / t * t);
+      block *= static_cast<double>(t);
+    }
+    return used * block / (std::ceil(block / kWarp) * kWarp);
+  }
+
+  // Windows take as long wherever their threads go, so lanes without work decide: few, then blocks that are large, then
+  // long accesses of neighbouring threads. False: too few iterations are known.
+  bool choose_window_threads() {
+    const auto most = [&](size_t from_inner, int64_t room) -> int64_t {
+      if (from_inner >= sides_.size()) return 1;
+      const BoxSide& side = sides_[sides_.size() - 1 - from_inner];
+      return side.count == kUnknown ? 1 : std::min(needed(side), room);
+    };
+    std::tuple<int64_t, int64_t, int64_t> best{};  // lanes, threads, those along the inner loop
+    std::vector<int64_t> chosen;
+    const int64_t longest = most(0, threads_);
+    for (int64_t a = longest; a >= std::min<int64_t>(longest, kFewThreads); --a)
+      for (int64_t b = most(1, threads_ / a); b >= 1; --b)
+        for (int64_t c = most(2, threads_ / (a * b)); c >= 1; --c) {
+          const std::tuple score{std::lround(kLaneSteps * used_lanes({a, b, c})), a * b * c, a};
+          if (score <= best) continue;
+          best = score;
+          chosen = {a, b, c};
+        }
+    if (std::get<1>(best) < kWarp) return false;
+    for (size_t i = 0; i < std::min(chosen.size(), sides_.size()); ++i)
+      sides_[sides_.size() - 1 - i].threads = chosen[i];
+    return true;
   }
 
   // What is loaded once instead of at every step along the loop.
@@ -244,6 +289,7 @@ class BoxSchedule {
     step_ = add_var(k_);
     Block body = clone(k_, nest_.body);
     if (slides_) share_windows(k_, nest_.heads, sides_[stepped_].head.var, body);
+    if (slides_ && rolls_) roll_rows(k_, nest_.heads, body);
     if (partial) guard(body);
     for (const BoxSide& side : sides_)
       if (side.head.var != sides_.back().head.var) substitute(body, side.head.var, position(side));
@@ -274,7 +320,7 @@ class BoxSchedule {
     Block allocs, stores;
     for (Stmt& stmt : body) {
       auto* store = std::get_if<ir::Store>(&stmt.v);
-      if (store == nullptr) continue;
+      if (store == nullptr || is_local(*store)) continue;
       const int width = width_of(k_, store->value);
       const BufferId held = hold(store->value, width);
       allocs.push_back({ir::Alloc{held}});
@@ -291,9 +337,34 @@ class BoxSchedule {
       substitute(steps.back(), step_, i);
     }
     Block result = std::move(allocs);
-    for (size_t i = 0; i < body.size(); ++i)
-      for (Block& step : steps) result.push_back(std::move(step[i]));
+    append(result, interleave(std::move(steps)));
     result.push_back(over_steps(std::move(stores)));
+    return result;
+  }
+
+  // The blocks are alike. Their loops become one.
+  static Block interleave(std::vector<Block> blocks) {
+    Block result;
+    for (size_t i = 0; i < blocks[0].size(); ++i) {
+      auto* const loop = std::get_if<ir::Loop>(&blocks[0][i].v);
+      if (loop == nullptr) {
+        for (Block& block : blocks) result.push_back(std::move(block[i]));
+        continue;
+      }
+      std::vector<Block> bodies;
+      for (Block& block : blocks) {
+        auto& same = std::get<ir::Loop>(block[i].v);
+        bodies.push_back(std::move(same.body));
+        if (same.head.var != loop->head.var)
+          substitute(bodies.back(), same.head.var, IndexExpr::symbol(loop->head.var));
+      }
+      loop->body = interleave(std::move(bodies));
+      std::stable_partition(loop->body.begin(), loop->body.end(), [&](const Stmt& stmt) {
+        const auto* load = std::get_if<ir::Load>(&stmt.v);
+        return load != nullptr && mentions(stmt, loop->head.var) && !load->guard.empty();
+      });
+      result.push_back(std::move(blocks[0][i]));
+    }
     return result;
   }
 
@@ -307,9 +378,13 @@ class BoxSchedule {
         load->otherwise.dtype = k_.buffers[load->buffer].dtype;
         guard(load->guard, stmt);
       }
-      if (auto* store = std::get_if<ir::Store>(&stmt.v)) guard(store->guard, stmt);
+      auto* const store = std::get_if<ir::Store>(&stmt.v);
+      if (store != nullptr && !is_local(*store)) guard(store->guard, stmt);
+      for (Block* nested : nested_blocks(stmt)) guard(*nested);
     }
   }
+
+  bool is_local(const ir::Store& store) const { return k_.buffers[store.buffer].space == ir::Space::reg; }
 
   // A load is guarded along the loops that it moves with; it can then be taken out of the others.
   void guard(ir::Guard& guard, const Stmt& stmt) const {
@@ -409,6 +484,7 @@ class BoxSchedule {
   std::vector<BoxSide> sides_;
   bool inner_known_ = false;
   bool slides_ = false;  // whether a thread takes neighbours, whose windows overlap
+  bool rolls_ = false;   // whether a thread takes the rows of a window in a loop
   size_t stepped_ = 0;   // the side along which a thread takes its steps
   int threads_ = 1;      // at most, of a block
   int steps_ = 1;        // at most, of a thread, unless they save loads

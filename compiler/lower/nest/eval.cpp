@@ -216,26 +216,61 @@ Dim spanned_elements(const StridedView& view) {
   return elements;
 }
 
-// Whether a view that begins `shift` elements behind another one of its shape has at least half of that one's indices
-// along every axis.
-bool overlaps(const StridedView& view, int64_t shift) {
+// The constant strides of a value that lies row-major in memory.
+std::set<int64_t> row_major_strides(const Shape& shape) {
+  std::set<int64_t> strides{1};
+  for (size_t i = shape.size(); i-- > 1 && shape[i].is_const() && shape[i].value() > 0;)
+    strides.insert(*strides.rbegin() * shape[i].value());
+  return strides;
+}
+
+// How far `shift` elements go along the axes of a view: iterations, and elements between an iteration and the next one,
+// where the view has steps. `pitches` are the strides of the value that is viewed.
+struct Shift {
+  struct Axis {
+    int64_t stride, iterations;
+    Dim extent;
+  };
+  std::vector<Axis> axes;
+  int64_t between = 0, rest = 0;
+};
+Shift take_apart(const StridedView& view, int64_t shift, const std::set<int64_t>& pitches) {
   std::vector<std::pair<int64_t, Dim>> axes;  // stride, extent
   for (size_t i = 0; i < view.shape.size(); ++i)
-    if (view.strides[i].is_const()) axes.emplace_back(view.strides[i].value(), view.shape[i]);
+    if (view.strides[i].is_const() && view.strides[i].value() > 0)
+      axes.emplace_back(view.strides[i].value(), view.shape[i]);
   std::sort(axes.begin(), axes.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  Shift result;
   for (const auto& [stride, extent] : axes) {
-    if (stride <= 0) continue;
-    if (extent.is_const() && 2 * (shift / stride) > extent.value()) return false;
+    result.axes.push_back({stride, shift / stride, extent});
     shift %= stride;
+    const int64_t pitch = *std::prev(pitches.upper_bound(stride));
+    if (stride % pitch != 0) continue;
+    result.between += shift - shift % pitch;
+    shift %= pitch;
   }
-  return shift == 0;
+  result.rest = shift;
+  return result;
+}
+
+// Whether a view that begins `shift` elements behind a parameter has some of the indices that were read through it
+// along every axis, or would have them without the view's steps. `read` has the number of these indices by strides, and
+// that of the view is added to it.
+bool overlaps(const Shift& shift, std::map<int64_t, int64_t>& read) {
+  if (shift.rest != 0) return false;
+  for (const Shift::Axis& axis : shift.axes)
+    if (axis.extent.is_const() && axis.iterations >= std::max(axis.extent.value(), read[axis.stride])) return false;
+  for (const Shift::Axis& axis : shift.axes)
+    if (axis.extent.is_const()) read[axis.stride] = std::max(read[axis.stride], axis.iterations + axis.extent.value());
+  return true;
 }
 
 }  // namespace
 
-// Windows read one value at many offsets. Through one parameter, loads of the same element have the same index. Parts
-// of one constant share a parameter, too: a kernel then computes one address for all of them.
-std::optional<std::pair<BufferId, Dim>> RegionEval::shared_parameter(const StridedView& view) {
+// The parameter that the view shares with others, and how far behind that one's first element the view begins. Other
+// parameters have sizes or places that are not known well enough.
+std::optional<std::pair<BufferId, Dim>> RegionEval::find_shared(const StridedView& view,
+                                                                const std::set<int64_t>& pitches) {
   const Dim elements = spanned_elements(view);
   const bool is_constant = graph_.constant(view.base) != nullptr;
   for (size_t i = 0; i < nest_.params.size(); ++i) {
@@ -245,7 +280,8 @@ std::optional<std::pair<BufferId, Dim>> RegionEval::shared_parameter(const Strid
         !buffer.strides.empty())
       continue;
     const Dim shift = view.offset - source.offset;
-    if (!shift.is_const() || shift.value() <= 0 || !(is_constant || overlaps(view, shift.value()))) continue;
+    if (!shift.is_const() || shift.value() <= 0) continue;
+    if (!is_constant && !overlaps(take_apart(view, shift.value(), pitches), read_[i])) continue;
     const Dim end = shift + elements;
     if (!proves_nonneg(source.elements - end, {})) {
       if (!proves_nonneg(end - source.elements, {})) continue;
@@ -255,6 +291,20 @@ std::optional<std::pair<BufferId, Dim>> RegionEval::shared_parameter(const Strid
     return std::pair(nest_.kernel.params[i], shift);
   }
   return std::nullopt;
+}
+
+// Windows read one value at many offsets. Through one parameter, loads of the same element have the same index. Parts
+// of one constant share a parameter, too: a kernel then computes one address for all of them. The parameter of a view
+// with steps begins where one of its neighbours does that skip nothing.
+std::optional<std::pair<BufferId, Dim>> RegionEval::shared_parameter(const StridedView& view) {
+  const std::set<int64_t> pitches = row_major_strides(graph_.type(view.base).shape);
+  if (const auto known = find_shared(view, pitches)) return known;
+  const Shift parts = take_apart(view, view.offset.is_const() ? view.offset.value() : 0, pitches);
+  if (parts.between == 0 || parts.rest != 0) return std::nullopt;
+  StridedView first = view;
+  first.offset = view.offset - parts.between;
+  parameter(first, ir::Space::in, true);
+  return find_shared(view, pitches);
 }
 
 BufferId RegionEval::parameter(const StridedView& view, ir::Space space, bool flat) {

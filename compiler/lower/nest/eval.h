@@ -68,8 +68,10 @@ class RegionEval {
   Dim mirrored(const Dim& index, const Dim& extent);
   void flip_negative(StridedView& view, Coords& coords);
   ir::BufferId parameter(const StridedView& view, ir::Space space, bool flat);
-  // The parameter for another view of the same elements but some at its ends, and where in it the view begins.
+  // The parameter for a view that reads some of the elements of others, and where in it the view begins. find_shared
+  // takes one that is there, shared_parameter may make it.
   std::optional<std::pair<ir::BufferId, Dim>> shared_parameter(const StridedView& view);
+  std::optional<std::pair<ir::BufferId, Dim>> find_shared(const StridedView& view, const std::set<int64_t>& pitches);
   IndexExpr index(const Dim& d) const { return index_expr(nest_, d); }
   std::vector<IndexExpr> indices(const std::vector<Dim>& list) const;
   Dim symbol(ir::RegId reg);
@@ -88,6 +90,8 @@ class RegionEval {
   std::vector<std::map<Conditions, std::map<Key, Lowered>>> known_;
   std::map<Key, Staged> staged_;
   std::map<std::string, ir::BufferId> parameters_;
+  // Of parameters that several views share: the number of indices that are read, by strides.
+  std::map<size_t, std::map<int64_t, int64_t>> read_;
   Conditions guard_;  // the condition under which loads are emitted
 };
 
