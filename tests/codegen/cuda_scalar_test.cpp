@@ -13,6 +13,7 @@
 #include "tests/codegen/cuda_emulation_run.h"
 #include "tests/codegen/lowered.h"
 #include "tests/codegen/scalar_inputs.h"
+#include "tests/sanitized.h"
 
 namespace fusec::codegen_test {
 namespace {
@@ -382,7 +383,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, GpuScalar, testing::ValuesIn(kGpuModes), mode_na
 
 Status compile_all(const std::string& target_name, Codegen codegen) {
   const Target target = named_target(target_name).value();
-  for (const DType dtype : kCudaDtypes) {
+  for (const DType dtype : testing_support::sampled(kCudaDtypes)) {
     std::vector<ir::Kernel> kernels = {op_columns(dtype, 1), cast_columns(dtype, 1)};
     if (dtype == DType::f16 || dtype == DType::f64) kernels.push_back(definition_columns(dtype, 1));
     for (const ir::Kernel& kernel : kernels) {

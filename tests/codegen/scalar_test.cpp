@@ -307,10 +307,15 @@ TEST(Scalar, F64) {
   }
 }
 
+// Under sanitizers, each op comes with some types and each type with some ops: LLVM takes most of the time.
+bool is_left_out(ScalarOp op, DType dtype, int stride) {
+  return kSanitized && (static_cast<int>(op) + static_cast<int>(dtype)) % stride != 0;
+}
+
 TEST(Scalar, Halves) {
   for (const ScalarOp op : primitives()) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
-      if (accepts(op, dtype)) expect_op(op, dtype, {1, 16, 32, 64}, 0);
+      if (accepts(op, dtype) && !is_left_out(op, dtype, 2)) expect_op(op, dtype, {1, 16, 32, 64}, 0);
     }
   }
 }
@@ -318,7 +323,7 @@ TEST(Scalar, Halves) {
 TEST(Scalar, IntegersAndBool) {
   for (const ScalarOp op : primitives()) {
     for (const DType dtype : kAll) {
-      if (!is_float(dtype) && accepts(op, dtype)) expect_op(op, dtype, {1, 8}, 5000);
+      if (!is_float(dtype) && accepts(op, dtype) && !is_left_out(op, dtype, 3)) expect_op(op, dtype, {1, 8}, 5000);
     }
   }
 }

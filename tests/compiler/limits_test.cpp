@@ -78,7 +78,7 @@ void expect_bounds(const Compiled& c) {
 
 TEST(Limits, ALongConcatIsKernelsThatWriteIntoOneTensor) {
   for (const char* target : {"x86-64-v3", "sm_90"}) {
-    for (const int n : {64, 65, 750, 3000}) {
+    for (const int n : {64, 65, testing_support::many_or(750, 130), testing_support::many_or(3000, 200)}) {
       const Compiled c = compiled(make_concat(n, "  return %c as \"y\"\n"), target);
       expect_bounds(c);
       const auto most = static_cast<int>(kMaxConcatOperands);
@@ -191,7 +191,7 @@ std::string make_split(int n) {
 
 TEST(Limits, ASplitIsOneKernelThatIsToldWhereItsPartBegins) {
   for (const char* target : {"x86-64-v3", "sm_90"}) {
-    for (const int n : {17, 3000}) {
+    for (const int n : {17, testing_support::many_or(3000, 200)}) {
       const Compiled c = compiled(make_split(n), target);
       EXPECT_EQ(c.program.slots.size(), static_cast<std::size_t>(n));
       EXPECT_LE(c.program.kernels.size(), 2U) << "the first may be in place";

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ir/base/dim_range.h"
+#include "tests/sanitized.h"
 
 namespace fusec {
 namespace {
@@ -231,7 +232,7 @@ TEST(DimProperty, ASimplifierAnswersAsIfAskedOnce) {
   const DimRanges in =
       ranges({{"i", "0", "n - 1"}, {"j", "0", "15"}, {"k", "-3", "i + m"}, {"n", "1", ""}, {"m", "1", "6"}});
   base::Simplifier<Dim> simplifier(in);
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < testing_support::many_or(2000, 400); ++round) {
     const Dim x = random.make(1 + random.pick(4));
     for (int again = 0; again < 2; ++again) {
       ASSERT_EQ(simplifier.simplify(x), simplify(x, in)) << x.str();
@@ -244,7 +245,7 @@ TEST(DimProperty, SimplifyKeepsValues) {
   RandomDims random(7);
   const DimRanges in =
       ranges({{"i", "0", "n - 1"}, {"j", "0", "15"}, {"k", "-3", "i + m"}, {"n", "1", ""}, {"m", "1", "6"}});
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < testing_support::many_or(3000, 500); ++round) {
     const Dim x = random.make(1 + random.pick(4));
     ASSERT_EQ(d(x.str().c_str()), x) << x.str();
     const Dim s = simplify(x, in);
@@ -274,7 +275,7 @@ TEST(DimProperty, SimplifyKeepsValues) {
 TEST(DimProperty, FunctionsMatchArithmetic) {
   RandomDims random(11);
   const std::vector<std::string> names = {"i", "j", "k", "n", "m"};
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < testing_support::many_or(4000, 1000); ++round) {
     const Dim a = random.make(random.pick(4)), b = random.divisor(), c = random.make(random.pick(3));
     std::map<std::string, int64_t> at;
     for (const std::string& name : names) at[name] = 1 + random.pick(12);

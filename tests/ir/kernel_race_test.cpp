@@ -113,7 +113,7 @@ std::string enumerate(const Kernel& kernel, const StoreNest& nest, int64_t n, in
   return "";
 }
 
-constexpr int kNests = testing_support::many_or(150, 50);
+constexpr int kNests = testing_support::many_or(150, 24);
 
 TEST(KernelRace, AcceptedNestsHaveNoRaceByEnumeration) {
   int accepted = 0, sound = 0;
