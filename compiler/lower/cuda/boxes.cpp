@@ -182,7 +182,7 @@ class BoxSchedule {
 
   // Threads go along the inner loop first, then along the loops around it.
   void choose_threads() {
-    if (slides_ && choose_window_threads()) return;
+    if (rolls_ && choose_window_threads()) return;
     int64_t room = threads_;
     for (size_t i = sides_.size(); i-- > 0 && room > 1;) {
       BoxSide& side = sides_[i];
@@ -206,8 +206,8 @@ class BoxSchedule {
     return used * block / (std::ceil(block / kWarp) * kWarp);
   }
 
-  // Windows take as long wherever their threads go, so lanes without work decide: few, then blocks that are large, then
-  // long accesses of neighbouring threads. False: too few iterations are known.
+  // Loops over rows of windows take as long wherever their threads go, so lanes without work decide: few, then blocks
+  // that are large, then long accesses of neighbouring threads. False: too few iterations are known.
   bool choose_window_threads() {
     const auto most = [&](size_t from_inner, int64_t room) -> int64_t {
       if (from_inner >= sides_.size()) return 1;
