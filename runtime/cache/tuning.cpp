@@ -42,6 +42,8 @@ constexpr char kSelectScope[] = "SELECT " FUSEC_TUNING_COLUMNS " FROM times WHER
 #undef FUSEC_TUNING_COLUMNS
 constexpr char kPut[] = "INSERT OR REPLACE INTO times VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
+constexpr char kRemove[] = "DELETE FROM times WHERE scope = ?1 AND call = ?2 AND library = ?3 AND choice = ?4";
+
 constexpr char kSelectFigures[] = "SELECT device, name, value, time FROM figures WHERE ?1 IN ('', device) LIMIT 100000";
 constexpr char kPutFigure[] = "INSERT OR REPLACE INTO figures VALUES(?1, ?2, ?3, ?4)";
 
@@ -237,6 +239,21 @@ Status TuningDatabase::put(const TuningRow& row) {
   put.bind(9, row.runs), put.bind(10, row.workspace), put.bind(11, row.failure), put.bind(12, row.time);
   if (put.step() == SQLITE_DONE) return {};
   return impl_->db.fault("cannot write to the tuning database");
+}
+
+Status TuningDatabase::remove(const std::vector<TuningRow>& rows) {
+  FUSEC_TRY(impl_->db.run("BEGIN IMMEDIATE"));
+  const Status status = [&]() -> Status {
+    FUSEC_ASSIGN(Statement remove, impl_->db.prepare(kRemove));
+    for (const TuningRow& row : rows) {
+      remove.bind(1, row.scope), remove.bind(2, row.call), remove.bind(3, row.library), remove.bind(4, row.algorithm);
+      if (remove.step() != SQLITE_DONE) return impl_->db.fault("cannot write to the tuning database");
+      remove.reset();
+    }
+    return impl_->db.run("COMMIT");
+  }();
+  if (!status.ok()) (void)impl_->db.run("ROLLBACK");
+  return status;
 }
 
 Result<std::vector<FigureRow>> TuningDatabase::figures(const std::string& device) const {

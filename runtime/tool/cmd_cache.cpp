@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
-
 #include "runtime/cache/artifact.h"
 #include "runtime/tool/commands.h"
 #include "runtime/tool/common.h"
@@ -17,13 +15,6 @@ struct CacheFlags {
   std::string action, cache_dir, max_size;
   bool json = false;
 };
-
-std::string time_text(std::time_t t) {
-  char text[32];
-  std::tm parts{};
-  gmtime_r(&t, &parts);
-  return std::string(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts));
-}
 
 void show_list(const runtime::KernelCache& cache, bool json) {
   Json list = Json::array();

@@ -22,6 +22,7 @@
 #include "runtime/tool/common.h"
 #include "runtime/tool/inputs.h"
 #include "runtime/tool/model_file.h"
+#include "runtime/tool/tuning_file.h"
 
 namespace fusec::tool {
 namespace {
@@ -40,6 +41,7 @@ struct TuneFlags : ModelFlags {
   std::vector<std::string> merge;
   double time_limit = 0;
   bool quick = false, again = false, isolated = false, serve = false;
+  TuningFileFlags file;
 };
 
 // One set of shapes.
@@ -297,10 +299,23 @@ Result<TunedShapes> tune_shapes(const Engine& engine, KernelTuning& kernels, con
   return out;
 }
 
+Result<bool> use_file(const TuneFlags& flags) {
+  if (!flags.model.empty() || !flags.merge.empty())
+    return Status(StatusCode::invalid_argument, "--list, --export and --prune take no model and no --merge");
+  FUSEC_ASSIGN(const Options options, parse_options(flags));
+  TuningFileFlags file = flags.file;
+  file.json = flags.json, file.verbose = flags.verbose;
+  FUSEC_TRY(use_tuning_file(file, runtime::tuning_path(options), options));
+  return true;
+}
+
 Result<bool> tune(const TuneFlags& flags) {
   if (flags.serve) return serve(flags);
+  if (flags.file.any()) return use_file(flags);
   if (flags.model.empty() && flags.merge.empty()) {
-    return Status(StatusCode::invalid_argument, "tune needs a model, or databases to --merge; see fusec tune --help");
+    return Status(StatusCode::invalid_argument,
+                  "tune needs a model, or databases to --merge, or one of --list, --export and --prune; see fusec tune "
+                  "--help");
   }
   if (!(flags.time_limit >= 0))
     return Status(StatusCode::invalid_argument, "--time-limit is a number of seconds, 0 for none");
@@ -345,29 +360,39 @@ Result<bool> tune(const TuneFlags& flags) {
 
 Command tune_command() {
   auto flags = std::make_shared<TuneFlags>();
-  return {"tune",
-          "time every algorithm that the libraries have for a model's convolutions and matrix products, and the "
-          "candidates of its generated kernels",
-          "  fusec tune model.onnx --random-weights 1\n"
-          "  fusec tune model.onnx --batch 1,8,32 --time-limit 300     stops after 5 minutes; run it again to go on\n"
-          "  fusec tune model.onnx --quick --json                      fewer runs of each algorithm\n"
-          "  fusec tune --merge other.sqlite                           takes over times of an equal machine\n"
-          "\nTimes and failures are kept in the tuning database, which later runs of any model read by themselves\n"
-          "(--strategy cached). What is known is not measured again. Interrupting it loses the algorithm at hand.",
-          [flags](Flags& f) {
-            f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
-            declare_common(f, *flags, kEverything & ~kRuns);
-            f.option("--batch", flags->batch, "1,7,64: each of these");
-            f.option("--time-limit", flags->time_limit, "seconds after which no algorithm is begun (default: none)");
-            f.flag("--quick", flags->quick, "fewer runs of each algorithm");
-            f.flag("--again", flags->again, "measure what is known too: after a run on a busy machine, say");
-            f.flag("--isolated", flags->isolated,
-                   "time candidates of generated kernels in a process of their own, as is done for a GPU");
-            f.flag("--serve-candidates", flags->serve, "be that process: answer requests from stdin");
-            f.option("--merge", flags->merge,
-                     "FILE: first takes over the rows of another database; may be given again");
-          },
-          [flags] { return tune(*flags); }};
+  return {
+      "tune",
+      "time every algorithm that the libraries have for a model's convolutions and matrix products, and the "
+      "candidates of its generated kernels",
+      "  fusec tune model.onnx --random-weights 1\n"
+      "  fusec tune model.onnx --batch 1,8,32 --time-limit 300     stops after 5 minutes; run it again to go on\n"
+      "  fusec tune model.onnx --quick --json                      fewer runs of each algorithm\n"
+      "  fusec tune --merge other.sqlite                           takes over times of an equal machine\n"
+      "  fusec tune --list -v --only sm_90                         what is known, of one kind of GPU\n"
+      "  fusec tune --export times.sqlite                          a copy to --merge on an equal machine\n"
+      "  fusec tune --prune failures                               failed algorithms are tried again\n"
+      "  fusec tune --prune 90d                                    forgets what was measured before that\n"
+      "\nTimes and failures are kept in the tuning database, which later runs of any model read by themselves\n"
+      "(--strategy cached). What is known is not measured again. Interrupting it loses the algorithm at hand.",
+      [flags](Flags& f) {
+        f.argument("model", flags->model, "an .onnx model, or the text of a graph (.fir)", false);
+        declare_common(f, *flags, kEverything & ~kRuns);
+        f.option("--batch", flags->batch, "1,7,64: each of these");
+        f.option("--time-limit", flags->time_limit, "seconds after which no algorithm is begun (default: none)");
+        f.flag("--quick", flags->quick, "fewer runs of each algorithm");
+        f.flag("--again", flags->again, "measure what is known too: after a run on a busy machine, say");
+        f.flag("--isolated", flags->isolated,
+               "time candidates of generated kernels in a process of their own, as is done for a GPU");
+        f.flag("--serve-candidates", flags->serve, "be that process: answer requests from stdin");
+        f.option("--merge", flags->merge, "FILE: first takes over the rows of another database; may be given again");
+        f.flag("--list", flags->file.list, "show the database in place of measuring; -v: every call");
+        f.option("--export", flags->file.export_to, "FILE: write a copy of the database, which must be new");
+        f.option("--prune", flags->file.prune,
+                 "failures, 90d (measured more than 90 days ago) or all: remove these rows, not figures of machines");
+        f.option("--only", flags->file.only,
+                 "TEXT: of --list, --export and --prune: rows whose scope or call contains it");
+      },
+      [flags] { return tune(*flags); }};
 }
 
 }  // namespace fusec::tool

@@ -304,6 +304,14 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return out;
 }
 
+std::string time_text(int64_t seconds) {
+  char text[32];
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  gmtime_r(&time, &parts);
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
 Result<int64_t> parse_size(const std::string& text, const char* flag) {
   int64_t value = 0;
   const char* const end = text.data() + text.size();

@@ -83,5 +83,35 @@ TEST(Tune, SaysTheFirstChoiceAndTheTunedOne) {
   EXPECT_THAT(tuned.out, HasSubstr("geometric mean"));
 }
 
+TEST(Tune, TheDatabaseIsListedExportedAndPruned) {
+  const Workplace place;
+  const std::string model = place.file("exp.fir", kPointwise), copy = place.path("copy.sqlite");
+  EXPECT_EQ(place.fusec({"tune", "--list"}).code, 2) << "there is none yet";
+  ASSERT_EQ(place.fusec({"tune", model, "--batch", "64", "--quick", "--device", "cpu", "--threads", "1"}).code, 0);
+  const Outcome listed = place.fusec({"tune", "--list", "--json"});
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  const json rows = listed.json()["rows"];
+  ASSERT_GE(rows.size(), 2U) << listed.out;
+  EXPECT_GT(rows[0]["us"], 0.0);
+  EXPECT_THAT(place.fusec({"tune", "--list", "-v"}).out, HasSubstr(rows[0]["scope"].get<std::string>()));
+  EXPECT_EQ(place.fusec({"tune", "--list", "--json", "--only", "no such call"}).json()["rows"].size(), 0U);
+
+  const Outcome exported = place.fusec({"tune", "--export", copy, "--json"});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_GE(exported.json()["exported"], rows.size());
+  EXPECT_EQ(place.fusec({"tune", "--export", copy}).code, 2) << "the file exists";
+  EXPECT_EQ(place.fusec({"tune", "--list", "--json", "--tuning-db", copy}).json()["rows"], rows);
+
+  EXPECT_EQ(place.fusec({"tune", "--prune", "failures", "--json"}).json()["pruned"], 0);
+  EXPECT_EQ(place.fusec({"tune", "--prune", "30d", "--json"}).json()["pruned"], 0) << "all are new";
+  EXPECT_EQ(place.fusec({"tune", "--prune", "30 days"}).code, 2);
+  EXPECT_EQ(place.fusec({"tune", "--prune", "all", "--json"}).json()["pruned"], rows.size());
+  EXPECT_EQ(place.fusec({"tune", "--list", "--json"}).json()["rows"].size(), 0U);
+  EXPECT_EQ(place.fusec({"tune", "--list", model}).code, 2);
+
+  ASSERT_EQ(place.fusec({"tune", "--merge", copy}).code, 0);
+  EXPECT_EQ(place.fusec({"tune", "--list", "--json"}).json()["rows"], rows) << "what was exported comes back";
+}
+
 }  // namespace
 }  // namespace fusec::tool_test
