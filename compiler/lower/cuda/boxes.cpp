@@ -108,7 +108,9 @@ class BoxSchedule {
     const int most = decide(s_, &ScheduleChoice::accesses, choose_neighbours(wanted));
     int steps = static_cast<int>(part(sides_[stepped_].count, most));
     while (steps > 1 && !find_window(steps)) steps /= 2;
-    rolls_ = most >= wanted || count_loads() > 2 * kManyPlaces;
+    Block body = nest_.body;
+    share_windows(k_, nest_.heads, sides_[stepped_].head.var, body);
+    rolls_ = (most >= wanted || count_loads() > 2 * kManyPlaces) && has_rows(k_, nest_.heads, body);
     slides_ = steps > 1 || rolls_;
     sides_[stepped_].steps = steps;
   }
@@ -289,7 +291,7 @@ class BoxSchedule {
     step_ = add_var(k_);
     Block body = clone(k_, nest_.body);
     if (slides_) share_windows(k_, nest_.heads, sides_[stepped_].head.var, body);
-    if (slides_ && rolls_) roll_rows(k_, nest_.heads, body);
+    if (rolls_) roll_rows(k_, nest_.heads, body);
     if (partial) guard(body);
     for (const BoxSide& side : sides_)
       if (side.head.var != sides_.back().head.var) substitute(body, side.head.var, position(side));

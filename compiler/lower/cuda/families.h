@@ -25,8 +25,9 @@ std::optional<ir::Block> cuda_boxes(const Scheduling& s, const PerfectNest& nest
 // Gives loads of `body` that read one element at different iterations of `along` one guard for it, where that is the
 // same for all valid iterations. Returns how many loads read what a load of a neighbouring iteration reads.
 int share_windows(const ir::Kernel& kernel, const std::vector<ir::LoopHead>& heads, VarId along, ir::Block& body);
-// Puts a loop over the rows of a window in the place of a sum over all its places, where rows are alike. The bits of
-// the sum are the same.
+// Whether the body is a sum over all places of a window whose rows are alike. roll_rows puts a loop over the rows in
+// its place, with the bits of the sum.
+bool has_rows(ir::Kernel& kernel, const std::vector<ir::LoopHead>& heads, const ir::Block& body);
 void roll_rows(ir::Kernel& kernel, const std::vector<ir::LoopHead>& heads, ir::Block& body);
 // Schedules loads along `across` and stores along the innermost loop. Returns nullopt for bodies with loops, or with
 // more operands than fit in shared memory.

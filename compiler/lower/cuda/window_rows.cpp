@@ -70,12 +70,47 @@ class WindowRows {
       for (const RegId reg : defined(body_[i])) defined_at_[reg] = i;
   }
 
-  // Returns nullopt where there is no such sum.
-  std::optional<Block> roll() {
+  // Whether the body has such a sum.
+  bool find() {
     find_sum();
     for (size_t places = kMinPlaces; places * kMinRows <= sum_.size(); ++places)
-      if (sum_.size() % places == 0 && find_rows(places) && find_steps()) return write();
-    return std::nullopt;
+      if (sum_.size() % places == 0 && find_rows(places) && find_steps()) return true;
+    return false;
+  }
+
+  // The body with a loop in the place of the sum that was found, which begins with -0: a product adds to it as if
+  // alone.
+  Block write() const {
+    const DType dtype = kernel_.regs[partial_sum(0)].dtype;
+    const BufferId sum =
+        add_buffer(kernel_, {"sum" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype, {1}, {}, 0, ""});
+    const VarId row = add_var(kernel_);
+    const RegId before = add_reg(kernel_, dtype);
+    Block inside;
+    inside.push_back({Load{before, sum, {0}, {}, ir::Constant{dtype}, 0}});
+    for (size_t i = rows_[1].begin; i < rows_[1].end; ++i) {
+      Stmt stmt = body_[i];
+      if (auto* load = std::get_if<Load>(&stmt.v)) {
+        const RowStep& step = steps_.at(i - rows_[1].begin);
+        load->index[0] = load_at(rows_[0].begin + i - rows_[1].begin)->index[0] + step.index * IndexExpr::symbol(row);
+        load->guard.clear();
+        for (const auto& [first, moves] : step.guard) load->guard.push_back(first + moves * IndexExpr::symbol(row));
+      }
+      for_each_operand(stmt, [&](Operand& o) {
+        if (as_reg(o) == partial_sum(0)) o = before;
+      });
+      inside.push_back(std::move(stmt));
+    }
+    inside.push_back({ir::Store{sum, {0}, partial_sum(1), {}, ir::StoreHint::none}});
+
+    Block result(body_.begin(), body_.begin() + static_cast<std::ptrdiff_t>(rows_[0].begin));
+    result.push_back({ir::Alloc{sum}});
+    result.push_back({ir::Store{sum, {0}, ir::float_constant(dtype, -0.0), {}, ir::StoreHint::none}});
+    result.push_back({ir::Loop{
+        {LoopTag::seq, row, static_cast<int64_t>(rows_.size())}, std::move(inside), ir::PhaseBoundary::launches}});
+    result.push_back({Load{partial_sum(rows_.size() - 1), sum, {0}, {}, ir::Constant{dtype}, 0}});
+    result.insert(result.end(), body_.begin() + static_cast<std::ptrdiff_t>(rows_.back().end), body_.end());
+    return result;
   }
 
  private:
@@ -228,40 +263,6 @@ class WindowRows {
     return true;
   }
 
-  // The loop begins with -0, to which a product adds as if alone.
-  Block write() const {
-    const DType dtype = kernel_.regs[partial_sum(0)].dtype;
-    const BufferId sum =
-        add_buffer(kernel_, {"sum" + std::to_string(kernel_.buffers.size()), ir::Space::reg, dtype, {1}, {}, 0, ""});
-    const VarId row = add_var(kernel_);
-    const RegId before = add_reg(kernel_, dtype);
-    Block inside;
-    inside.push_back({Load{before, sum, {0}, {}, ir::Constant{dtype}, 0}});
-    for (size_t i = rows_[1].begin; i < rows_[1].end; ++i) {
-      Stmt stmt = body_[i];
-      if (auto* load = std::get_if<Load>(&stmt.v)) {
-        const RowStep& step = steps_.at(i - rows_[1].begin);
-        load->index[0] = load_at(rows_[0].begin + i - rows_[1].begin)->index[0] + step.index * IndexExpr::symbol(row);
-        load->guard.clear();
-        for (const auto& [first, moves] : step.guard) load->guard.push_back(first + moves * IndexExpr::symbol(row));
-      }
-      for_each_operand(stmt, [&](Operand& o) {
-        if (as_reg(o) == partial_sum(0)) o = before;
-      });
-      inside.push_back(std::move(stmt));
-    }
-    inside.push_back({ir::Store{sum, {0}, partial_sum(1), {}, ir::StoreHint::none}});
-
-    Block result(body_.begin(), body_.begin() + static_cast<std::ptrdiff_t>(rows_[0].begin));
-    result.push_back({ir::Alloc{sum}});
-    result.push_back({ir::Store{sum, {0}, ir::float_constant(dtype, -0.0), {}, ir::StoreHint::none}});
-    result.push_back({ir::Loop{
-        {LoopTag::seq, row, static_cast<int64_t>(rows_.size())}, std::move(inside), ir::PhaseBoundary::launches}});
-    result.push_back({Load{partial_sum(rows_.size() - 1), sum, {0}, {}, ir::Constant{dtype}, 0}});
-    result.insert(result.end(), body_.begin() + static_cast<std::ptrdiff_t>(rows_.back().end), body_.end());
-    return result;
-  }
-
   ir::Kernel& kernel_;
   const std::vector<LoopHead>& heads_;
   const ir::IndexRanges ranges_;
@@ -274,8 +275,13 @@ class WindowRows {
 
 }  // namespace
 
+bool has_rows(ir::Kernel& kernel, const std::vector<LoopHead>& heads, const Block& body) {
+  return WindowRows(kernel, heads, body).find();
+}
+
 void roll_rows(ir::Kernel& kernel, const std::vector<LoopHead>& heads, Block& body) {
-  if (std::optional<Block> rolled = WindowRows(kernel, heads, body).roll()) body = std::move(*rolled);
+  WindowRows rows(kernel, heads, body);
+  if (rows.find()) body = rows.write();
 }
 
 }  // namespace fusec::compiler
