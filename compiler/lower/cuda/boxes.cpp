@@ -333,6 +333,8 @@ class BoxSchedule {
       stores.push_back({late});
       *store = ir::Store{held, held_at(width), store->value, {}, ir::StoreHint::none};
     }
+    for (Stmt& stmt : body)
+      if (auto* loop = std::get_if<ir::Loop>(&stmt.v)) loop->body = windows_first(std::move(loop->body));
     std::vector<Block> steps;
     for (int i = 0; i < sides_[stepped_].steps; ++i) {
       steps.push_back(clone(k_, body));
@@ -342,6 +344,17 @@ class BoxSchedule {
     append(result, interleave(std::move(steps)));
     result.push_back(over_steps(std::move(stores)));
     return result;
+  }
+
+  // The loads of a row's places stand before what waits for them.
+  Block windows_first(Block body) const {
+    Block loads, others;
+    for (Stmt& stmt : body) {
+      const bool moves = std::holds_alternative<ir::Load>(stmt.v) && mentions(stmt, step_);
+      (moves ? loads : others).push_back(std::move(stmt));
+    }
+    append(loads, std::move(others));
+    return loads;
   }
 
   // The blocks are alike. Their loops become one.
@@ -361,10 +374,6 @@ class BoxSchedule {
           substitute(bodies.back(), same.head.var, IndexExpr::symbol(loop->head.var));
       }
       loop->body = interleave(std::move(bodies));
-      std::stable_partition(loop->body.begin(), loop->body.end(), [&](const Stmt& stmt) {
-        const auto* load = std::get_if<ir::Load>(&stmt.v);
-        return load != nullptr && mentions(stmt, loop->head.var) && !load->guard.empty();
-      });
       result.push_back(std::move(blocks[0][i]));
     }
     return result;
