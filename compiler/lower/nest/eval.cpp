@@ -281,10 +281,11 @@ std::optional<std::pair<BufferId, Dim>> RegionEval::find_shared(const StridedVie
       continue;
     const Dim shift = view.offset - source.offset;
     if (!shift.is_const() || shift.value() <= 0) continue;
-    if (!is_constant && !overlaps(take_apart(view, shift.value(), pitches), read_[i])) continue;
     const Dim end = shift + elements;
-    if (!proves_nonneg(source.elements - end, {})) {
-      if (!proves_nonneg(end - source.elements, {})) continue;
+    const bool holds = proves_nonneg(source.elements - end, {});
+    if (!holds && !proves_nonneg(end - source.elements, {})) continue;
+    if (!is_constant && !overlaps(take_apart(view, shift.value(), pitches), read_[i])) continue;
+    if (!holds) {
       source.elements = end;
       buffer.shape = {index(end)};
     }
