@@ -5,6 +5,7 @@
 #include "codegen/emit.h"
 
 #include "codegen/cuda/cuda.h"
+#include "codegen/ptx/ptx.h"
 #include "ir/support/check.h"
 #include "ir/text/kernel_text.h"
 #if FUSEC_WITH_LLVM
@@ -62,7 +63,9 @@ std::vector<Codegen> emitters(const Target& target, Codegen codegen) {
   if (target.kind == TargetKind::cpu) return {Codegen::llvm};
   if (codegen != Codegen::automatic) return {codegen};
   if (!kHasLlvm) return {Codegen::nvrtc};
-  return has_nvrtc() ? std::vector{Codegen::nvrtc, Codegen::llvm} : std::vector{Codegen::llvm};
+  if (!has_nvrtc()) return {Codegen::llvm};
+  // Without an assembler, only NVRTC makes machine code.
+  return has_assembler() ? std::vector{Codegen::llvm, Codegen::nvrtc} : std::vector{Codegen::nvrtc, Codegen::llvm};
 }
 
 std::string artifact_key(const ir::Kernel& kernel, const Target& target, Codegen codegen) {

@@ -14,7 +14,7 @@
 namespace fusec::codegen {
 
 // The emitters that `codegen` allows for the target, in the order in which they are tried. Codegen::automatic tries
-// NVRTC, where it is found, then LLVM.
+// LLVM, then NVRTC where it is found; NVRTC first where nothing assembles PTX.
 std::vector<Codegen> emitters(const Target& target, Codegen codegen);
 
 // Calls make(emitter) for each of emitters(target, options.codegen) until one accepts the kernel, and warns if that is
@@ -27,7 +27,8 @@ Result<T> by_first_emitter(const ir::Kernel& kernel, const Target& target, const
     Result<T> made = make(emitter);
     if (made.ok()) {
       if (!refused.ok() && options.on_warning) {
-        options.on_warning("kernel '" + kernel.name + "' is made by LLVM, for " + refused.str());
+        options.on_warning("kernel '" + kernel.name + "' is made by " + (emitter == Codegen::llvm ? "LLVM" : "NVRTC") +
+                           ", for " + refused.str());
       }
       return made;
     }
@@ -48,7 +49,7 @@ Result<Artifact> emit_with(Codegen emitter, const ir::Kernel& kernel, const Targ
                            const EmitOptions& options = {});
 // The same by the first emitter that takes the kernel.
 Result<Artifact> emit(const ir::Kernel& kernel, const Target& target, const EmitOptions& options = {});
-// Only the writer's text: LLVM IR, or CUDA C++. Needs no CUDA library.
+// Only the writer's text: LLVM IR for a CPU and for Codegen::llvm, else CUDA C++. Needs no CUDA library.
 Result<std::string> emit_text(const ir::Kernel& kernel, const Target& target, Codegen codegen = Codegen::automatic);
 // The PTX that LLVM generates for a GPU target.
 Result<std::string> emit_ptx(const ir::Kernel& kernel, const Target& target);

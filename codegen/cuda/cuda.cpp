@@ -34,7 +34,7 @@ Result<WrittenCuda> write_cuda(const ir::Kernel& kernel, const Target& target, b
       const int resident = count_resident(kernel, phase);
       cuda::PhaseText text = cuda::write_phase(kernel, target, comments, prelude, phase, made.entry,
                                                bounded || loops_over_loads(kernel, phase) ? resident : 0);
-      out.most_registers.push_back(resident > 1 ? target.registers_per_sm / (phase.threads * resident) : 0);
+      out.most_registers.push_back(most_registers(kernel, phase, target));
       functions += text.text;
       made.iterations = named(kernel, text.iterations);
       made.threads = text.threads;
@@ -61,12 +61,6 @@ Result<Artifact> compile_written(WrittenCuda written, const Target& target, cons
   return artifact;
 }
 
-bool exceeds(const std::vector<ArtifactPhase>& phases, const std::vector<int>& most_registers) {
-  for (std::size_t i = 0; i < phases.size(); ++i)
-    if (most_registers[i] > 0 && phases[i].registers > most_registers[i]) return true;
-  return false;
-}
-
 }  // namespace
 
 // Left alone, NVRTC mostly keeps to the registers that let enough blocks of a cluster be resident, and then its code is
@@ -75,7 +69,7 @@ Result<Artifact> emit_cuda(const ir::Kernel& kernel, const Target& target, const
   FUSEC_ASSIGN(WrittenCuda written, write_cuda(kernel, target, false, false));
   const std::vector<int> most_registers = written.most_registers;
   FUSEC_ASSIGN(Artifact artifact, compile_written(std::move(written), target, options));
-  if (!exceeds(artifact.phases, most_registers)) return artifact;
+  if (!exceeds_registers(artifact, most_registers)) return artifact;
   FUSEC_ASSIGN(written, write_cuda(kernel, target, false, true));
   return compile_written(std::move(written), target, options);
 }

@@ -126,6 +126,11 @@ int count_resident(const ir::Kernel& kernel, const Phase& phase) {
   return small ? kTaskThreads / phase.threads : 0;
 }
 
+int most_registers(const ir::Kernel& kernel, const Phase& phase, const Target& target) {
+  const int resident = count_resident(kernel, phase);
+  return resident > 1 ? target.registers_per_sm / (phase.threads * resident) : 0;
+}
+
 namespace {
 
 constexpr std::size_t kMaxName = 64;

@@ -38,6 +38,8 @@ std::vector<Phase> split_phases(const ir::Kernel& kernel);
 IndexExpr count_blocks(const Phase& phase);
 // Blocks that a multiprocessor must be able to hold at once, which bounds their registers; 0: any number.
 int count_resident(const ir::Kernel& kernel, const Phase& phase);
+// The most registers that a thread may have for that; 0: any number.
+int most_registers(const ir::Kernel& kernel, const Phase& phase, const Target& target);
 // Whether threads loop over many loads and never wait for each other, as over the rows of a window. Such code is faster
 // with the registers that a bound leaves it than with the fewer that ptxas takes by itself.
 bool loops_over_loads(const ir::Kernel& kernel, const Phase& phase);

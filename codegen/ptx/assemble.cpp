@@ -76,4 +76,10 @@ Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin) {
   return {};
 }
 
+bool exceeds_registers(const Artifact& artifact, const std::vector<int>& most) {
+  for (std::size_t i = 0; i < artifact.phases.size(); ++i)
+    if (most[i] > 0 && artifact.phases[i].registers > most[i]) return true;
+  return false;
+}
+
 }  // namespace fusec::codegen

@@ -52,6 +52,8 @@ Status add_assembled_cubin(Artifact& artifact, const std::string& ptx, const Tar
 // The same with a given cubin. The registers and memory that each phase uses (looked up by its entry) are read from it.
 // internal: a phase is missing in the cubin.
 Status add_cubin(Artifact& artifact, std::vector<uint8_t> cubin);
+// Whether the threads of a phase take more registers than `most` says of it; 0 there: any number.
+bool exceeds_registers(const Artifact& artifact, const std::vector<int>& most);
 
 // Compiles without contraction, with IEEE division and square root, and with denormals, after the workarounds for the
 // assembler's own ptxas. It is the PTX compiler, unless the nvJitLink that is found is of an older CUDA; else, and for

@@ -18,8 +18,9 @@ namespace fusec {
 // NaN. fast: opt-in liberties; today what precise does. Generated kernels keep NaN in all of them.
 enum class Numerics : uint8_t { precise, exact, fast };
 
-// Who makes machine code for a GPU: NVRTC from CUDA C++, or LLVM from LLVM IR; automatic: NVRTC where it is found, else
-// LLVM.
+// Who makes machine code for a GPU: NVRTC from CUDA C++, or LLVM from LLVM IR, whose PTX NVIDIA's assembler takes;
+// automatic: LLVM, which takes a third of the time, and NVRTC for what LLVM refuses, without LLVM or without an
+// assembler.
 enum class Codegen : uint8_t { automatic, nvrtc, llvm };
 
 // Who decides how a library does a convolution or a matrix product. heuristic: the library. cached: the fastest that
@@ -47,9 +48,8 @@ struct FUSEC_API Options {
   std::string dump_dir;        // when set, every stage writes its text there
   bool verify_each_pass = false;
   bool fuse = true;  // false: one kernel per op, to see what fusion changes
-  bool use_library =
-      true;            // false: plain loops in place of oneDNN; on a GPU convolutions and matrix products are refused
-  std::string target;  // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
+  bool use_library = true;  // false: plain loops in place of oneDNN; on a GPU generated code, which is slow
+  std::string target;       // "x86-64-v3": compile for this level, which the machine must have; empty: this machine
   std::string device = "cpu";  // "cpu", "cuda" or "cuda:1"
   Codegen codegen = Codegen::automatic;
   Specialize specialize = Specialize::off;

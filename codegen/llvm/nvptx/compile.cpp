@@ -65,6 +65,7 @@ void simplify_with(Analyses& analyses, llvm::Module& module, llvm::TargetMachine
   llvm::FunctionPassManager scalar;
   scalar.addPass(llvm::ScalarizerPass());
   scalar.addPass(llvm::SROAPass(llvm::SROAOptions::PreserveCFG));
+  scalar.addPass(SeparateHeldHalves());
   scalar.addPass(llvm::EarlyCSEPass());
   scalar.addPass(llvm::InstCombinePass());
   scalar.addPass(llvm::SimplifyCFGPass());

@@ -33,7 +33,7 @@ struct Words {
 
 Words choose_words(Ir& ir, llvm::Type* element, uint64_t piece) {
   const unsigned bits = element->getScalarSizeInBits();
-  if (bits >= 32) return {1, bits, element};
+  if (bits >= 16) return {1, bits, element};
   const unsigned word = std::min<unsigned>(32, static_cast<unsigned>(8 * piece));
   return {word / bits, bits, ir.b.getIntNTy(word)};
 }

@@ -19,16 +19,17 @@ namespace fusec::codegen {
 namespace {
 
 // Must be raised whenever the code written for any kernel changes.
-constexpr int kNvptxWriterVersion = 20;
+constexpr int kNvptxWriterVersion = 21;
 
 struct WrittenGpu {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> module;
   std::vector<ArtifactPhase> phases;
+  std::vector<int> most_registers;  // of a thread of each phase; 0: any number
 };
 
-void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& out) {
+void write_phases(const ir::Kernel& kernel, const Target& target, bool bounded, WrittenGpu& out) {
   const Locals locals = plan_locals(kernel, /*shared_too=*/false);
   const std::vector<Phase> phases = split_phases(kernel);
   for (const Phase& phase : phases) {
@@ -37,19 +38,21 @@ void write_phases(const ir::Kernel& kernel, const Target& target, WrittenGpu& ou
     made.iterations = named(kernel, count_blocks(phase));
     llvm::IRBuilder<> builder(out.context);
     nvptx::GpuWriter w(kernel, locals, builder, target, *out.module);
+    w.bounded = bounded;
     w.write_phase(*out.module, phase, made.entry);
     made.threads = std::max(1, phase.threads);
     made.dynamic_shared = w.dynamic_shared;
+    out.most_registers.push_back(most_registers(kernel, phase, target));
   }
 }
 
-Status write_gpu(const ir::Kernel& kernel, const Target& target, WrittenGpu& out) {
+Status write_gpu(const ir::Kernel& kernel, const Target& target, bool bounded, WrittenGpu& out) {
   FUSEC_ASSIGN(out.machine, nvptx::gpu_machine(target));
   out.module = std::make_unique<llvm::Module>("kernel", out.context);
   out.module->setTargetTriple(out.machine->getTargetTriple().str());
   out.module->setDataLayout(out.machine->createDataLayout());
   try {
-    write_phases(kernel, target, out);
+    write_phases(kernel, target, bounded, out);
   } catch (const std::runtime_error& e) {  // CompileError, or UnsupportedKernel thrown outside statements
     return Status(StatusCode::compile_failed, e.what());
   }
@@ -64,21 +67,29 @@ std::string nvptx_emitter_key() {
   return "nvptx-" + std::to_string(kNvptxWriterVersion) + " llvm-" LLVM_VERSION_STRING " " + assembler_key();
 }
 
+// As with NVRTC (codegen/cuda/cuda.cpp): the bound on registers is asked for where the code does not keep to it.
 Result<Artifact> emit_nvptx(const ir::Kernel& kernel, const Target& target, const EmitOptions& options) {
-  return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<Artifact> {
-    FUSEC_TRY(write_gpu(kernel, target, written));
-    Artifact artifact;
-    if (options.keep_text) artifact.text = print_to_text(*written.module);
-    FUSEC_ASSIGN(const std::string ptx, make_ptx(written));
-    artifact.phases = std::move(written.phases);
-    FUSEC_TRY(add_assembled_cubin(artifact, ptx, target));
-    return artifact;
-  });
+  const auto emit = [&](bool bounded, bool& exceeds) {
+    return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<Artifact> {
+      FUSEC_TRY(write_gpu(kernel, target, bounded, written));
+      Artifact artifact;
+      if (options.keep_text) artifact.text = print_to_text(*written.module);
+      FUSEC_ASSIGN(const std::string ptx, make_ptx(written));
+      artifact.phases = std::move(written.phases);
+      FUSEC_TRY(add_assembled_cubin(artifact, ptx, target));
+      exceeds = exceeds_registers(artifact, written.most_registers);
+      return artifact;
+    });
+  };
+  bool exceeds = false;
+  FUSEC_ASSIGN(Artifact artifact, emit(!has_assembler(), exceeds));
+  if (exceeds) return emit(true, exceeds);
+  return artifact;
 }
 
 Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& target) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
-    FUSEC_TRY(write_gpu(kernel, target, written));
+    FUSEC_TRY(write_gpu(kernel, target, false, written));
     std::string problem;
     llvm::raw_string_ostream stream(problem);
     FUSEC_CHECK(!llvm::verifyModule(*written.module, &stream)) << "the writer made invalid LLVM IR: " << problem;
@@ -88,7 +99,7 @@ Result<std::string> emit_nvptx_text(const ir::Kernel& kernel, const Target& targ
 
 Result<std::string> emit_nvptx_ptx(const ir::Kernel& kernel, const Target& target) {
   return contained<WrittenGpu>([&](WrittenGpu& written) -> Result<std::string> {
-    FUSEC_TRY(write_gpu(kernel, target, written));
+    FUSEC_TRY(write_gpu(kernel, target, false, written));
     FUSEC_ASSIGN(const std::string ptx, make_ptx(written));
     return apply_ptxas_workarounds(ptx, kUnknownPtxas, target.sm);
   });

@@ -141,7 +141,7 @@ void GpuWriter::write_phase(llvm::Module&, const Phase& phase, const std::string
   annotate(*this, "maxntidx", threads);
   if (cluster > 1) annotate(*this, kClusterBlocks, cluster);
   const int resident = count_resident(kernel, phase);
-  if (resident > 1) annotate(*this, "minctasm", resident);
+  if (resident > 1 && (bounded || loops_over_loads(kernel, phase))) annotate(*this, "minctasm", resident);
   index.bind_at_entry(fusec::ir::kThread, b.CreateZExt(thread_number(*this, threads), index.type()),
                       {IndexExpr(0), IndexExpr(threads * cluster - 1)});
   if (phase.tasks) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <llvm/IR/Module.h>
+#include <llvm/IR/PassManager.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include <map>
@@ -26,6 +27,7 @@ struct GpuWriter : Writer {
   std::map<std::string, llvm::GlobalVariable*> shared;  // of this phase, by name
   std::vector<llvm::GlobalVariable*> shared_order;
   int64_t dynamic_shared = 0;  // bytes of dynamic shared memory that the launch requests
+  bool bounded = false;        // whether phases ask for their number of resident blocks
 
   GpuWriter(const ir::Kernel& kernel, const Locals& locals, llvm::IRBuilder<>& builder, const Target& target,
             llvm::Module& module);
@@ -59,6 +61,10 @@ void write_tasks(GpuWriter& w, const Phase& phase, llvm::BasicBlock* body);
 
 // Uses the newest architecture that LLVM knows and that is not newer than the target's.
 Result<std::unique_ptr<llvm::TargetMachine>> gpu_machine(const Target& target);
+// Makes later passes compute again, behind barriers and shuffles, what they computed of 16-bit values before.
+struct SeparateHeldHalves : llvm::PassInfoMixin<SeparateHeldHalves> {
+  static llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses);
+};
 // Runs simplifying passes, then code generation.
 Result<std::string> write_ptx(llvm::Module& module, llvm::TargetMachine& machine);
 
