@@ -146,6 +146,7 @@ const TargetHooks& host_hooks() {
       .fma = math::fused,
       .library = math::libm,
       .function = math::function,
+      .round_cast = nullptr,
       .kernel_op = nullptr};
   return kHost;
 }

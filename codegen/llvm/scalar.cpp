@@ -369,7 +369,10 @@ Value* build_op(Ir& ir, ir::ScalarOp op, const OpArgs& args) {
 
 Value* build_raw(Ir& ir, ir::ScalarOp op, const OpArgs& args, DType result) {
   if (op == ir::ScalarOp::cast) return convert(ir, args.type, result, args.a);
-  if (op == ir::ScalarOp::round_cast) return convert(ir, args.type, result, build_op(ir, ir::ScalarOp::round, args));
+  if (op == ir::ScalarOp::round_cast) {
+    Value* fused = ir.hooks.round_cast == nullptr ? nullptr : ir.hooks.round_cast(ir, args.type, result, args.a);
+    return fused != nullptr ? fused : convert(ir, args.type, result, build_op(ir, ir::ScalarOp::round, args));
+  }
   return narrow(ir, result, build_op(ir, op, args));
 }
 

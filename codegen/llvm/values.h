@@ -56,6 +56,8 @@ struct TargetHooks {
   llvm::Value* (*library)(Ir&, const std::string& name, const std::vector<llvm::Value*>& args);
   // A row SCALAR_FN of the op table.
   llvm::Value* (*function)(Ir&, ir::ScalarOp op, llvm::Value* x);
+  // Rounds a float to the nearest integer and converts that. Null: the two steps one after the other.
+  llvm::Value* (*round_cast)(Ir&, DType from, DType to, llvm::Value* v);
   // A row of ir/ops/kernel_ops.def; null where the machine has none.
   llvm::Value* (*kernel_op)(Ir&, ir::ScalarOp op, const OpArgs& args);
 };

@@ -85,8 +85,35 @@ Value* to_integer(Ir& ir, Value* f, bool is_signed, unsigned bits) {
                         ir.b.getIntNTy(bits));
 }
 
+// f32 lanes to bytes, four at a time, saturated; NaN becomes 0. ptxas makes one instruction of two conversions and
+// their packing. Null where that is not to be had. `rounding`: "rni" or "rzi".
+Value* packed_bytes(Ir& ir, DType to, Value* f, const char* rounding) {
+  auto& b = ir.b;
+  const int lanes = width_of(f);
+  if ((to != DType::i8 && to != DType::u8) || is_f64(f) || lanes % 4 != 0 || ir.target.sm < 80) return nullptr;
+  Value* whole = by_instruction(ir, fmt::format("cvt.{}.s32.f32", rounding), f, b.getInt32Ty());
+  llvm::Type* word = b.getInt32Ty();
+  auto* pack =
+      llvm::InlineAsm::get(llvm::FunctionType::get(word, {word, word, word}, false),
+                           fmt::format("cvt.pack.sat.{}.s32.b32 $0, $1, $2, $3;", to == DType::i8 ? "s8" : "u8"),
+                           "=r,r,r,r", /*hasSideEffects=*/false);
+  auto* four = llvm::FixedVectorType::get(b.getInt8Ty(), 4);
+  Value* out = llvm::PoisonValue::get(raw_type(ir, to, lanes));
+  for (int i = 0; i < lanes; i += 4) {
+    const auto lane = [&](int j) { return lane_of(ir, whole, i + j); };
+    Value* high = b.CreateCall(pack, {lane(3), lane(2), b.getInt32(0)});
+    Value* bytes = b.CreateBitCast(b.CreateCall(pack, {lane(1), lane(0), high}), four);
+    for (int j = 0; j < 4; ++j)
+      out = b.CreateInsertElement(out, b.CreateExtractElement(bytes, uint64_t(j)), uint64_t(i + j));
+  }
+  return out;
+}
+
+Value* gpu_round_cast(Ir& ir, DType, DType to, Value* f) { return packed_bytes(ir, to, f, "rni"); }
+
 Value* integer_from_float(Ir& ir, DType to, Value* f) {
   auto& b = ir.b;
+  if (Value* bytes = packed_bytes(ir, to, f, "rzi")) return bytes;
   const auto bits = static_cast<unsigned>(8 * size_of(to));
   const bool is_signed = is_signed_int(to);
   Value* v = to_integer(ir, f, is_signed || bits < 32, std::max(32u, bits));
@@ -227,6 +254,7 @@ const TargetHooks& nvptx_hooks() {
                                          .fma = nvptx::gpu_fma,
                                          .library = nvptx::gpu_library,
                                          .function = nvptx::gpu_function,
+                                         .round_cast = nvptx::gpu_round_cast,
                                          .kernel_op = nvptx::gpu_kernel_op};
   return kNvptx;
 }
